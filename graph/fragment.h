@@ -1,0 +1,46 @@
+// What one recorded rank contributes to a graph: its program and memory with its own string and
+// signature tables, and what its communicator and peer slots stand for. Made by
+// slicer/record/recorder.h in any process, sent to process 0 as bytes, joined by
+// slicer/stitch/stitch.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "graph/graph.h"
+
+namespace prism::graph {
+
+// A communicator as one member saw it.
+struct FragmentCommunicator {
+  std::string name;           // of the process group, "" if the framework gave none
+  std::vector<Rank> members;  // ascending global ranks
+
+  bool operator==(const FragmentCommunicator&) const = default;
+};
+
+struct Fragment {
+  Rank rank;
+  std::vector<std::string> strings;         // strings[0] is ""
+  std::vector<KernelSignature> signatures;  // in order of first use
+  Program program;
+  std::vector<FragmentCommunicator> comm_slots;
+  std::vector<Rank> peer_slots;
+  MemoryProfile memory;
+  std::vector<Warning> warnings;
+  double startup_seconds = 0;  // real time, process start to first op; for run.json only
+};
+
+// A hash over everything that makes two ranks the same role: program, signatures, names and slots'
+// sizes; not the identity of communicators and peers, nor memory. Stable across runs and machines.
+uint64_t StructuralHash(const Fragment& fragment);
+
+// Bytes for the way between processes; Parse fails on anything Serialize did not write.
+std::string SerializeFragment(const Fragment& fragment);
+Result<Fragment> ParseFragment(std::string_view bytes);
+
+}  // namespace prism::graph

@@ -1,0 +1,34 @@
+// Proof that a graph can run: see the list at Validate. Lists every fault like a linter would.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace prism::graph {
+
+struct Fault {
+  std::string rule;     // stable, snake_case: "collective_mismatch", "unpaired_send", "stall", ...
+  std::string message;  // rank, op index, what it does, and the other side
+};
+
+struct ValidateOptions {
+  size_t max_faults = 100;  // listed; all are counted
+};
+
+struct Validation {
+  std::vector<Fault> faults;
+  int64_t fault_count = 0;
+
+  [[nodiscard]] bool ok() const { return fault_count == 0; }
+};
+
+// Checks: columns agree in length and every id is in range; `dep` points back to an event record;
+// communicators partition the ranks as their patterns say and hold every rank that uses them; every
+// collective has the same kind, bytes, type and root, in the same order, on all members; every send
+// has its receive with equal bytes; the iteration markers of all ranks agree; nothing waits in a
+// circle (the program of every rank can be executed to its end: an untimed run of all classes).
+Validation Validate(const Graph& graph, const ValidateOptions& options = {});
+
+}  // namespace prism::graph

@@ -1,0 +1,71 @@
+// The engine: evaluates every class of ranks in virtual time, as far as what is known allows.
+//
+// Each class has a host cursor that walks its role's program and a cursor per stream. The host
+// issues op i at host time h_i = h_{i-1} + host cost, waiting at synchronisation ops; op i begins
+// on its stream at the latest of its issue, the end of what the stream holds before it, and the
+// events it waits for. A collective begins its transfer when the last member's stream has reached
+// it and holds every member's stream until it ends; send and receive pair by (communicator, peer,
+// order). All of this is max and plus over monotone times, so the result does not depend on the
+// order in which cursors advance: a work-list without a clock suffices.
+//
+// Gated ranks (emulation): the host cursor of a gated rank stops at the ops that its process has
+// really issued; Issue moves the gate, InsertHostGap adds what the graph did not foresee. What
+// depends on a gated rank waits for it, everything else goes on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "graph/base/time.h"
+#include "graph/graph.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+// A position in a rank's endless program: iteration * program.size() + op.
+using OpPosition = int64_t;
+
+class Engine {
+ public:
+  // `gated` ranks must be few: each becomes a class of its own. The graph must outlive the engine.
+  static Result<Engine> Create(const graph::Graph& graph,
+                               const ReplayOptions& options,
+                               const std::vector<Rank>& gated);
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  // Evaluates until nothing can move. True when every class has finished all iterations.
+  bool Run();
+
+  // The gated rank has issued its program up to (not including) `position`.
+  void Issue(Rank gated, OpPosition position);
+
+  // The host thread of the gated rank spends `duration_ns` before its next op.
+  void InsertHostGap(Rank gated, DurationNs duration_ns);
+
+  // Host time of the gated rank after everything it issued, waits included; nothing while that is
+  // not known yet (call Run; others may have to issue first).
+  [[nodiscard]] std::optional<TimeNs> HostTime(Rank gated) const;
+
+  // When the op at `position` of a gated rank ends on its stream; nothing while not known.
+  [[nodiscard]] std::optional<TimeNs> EndTime(Rank gated, OpPosition position) const;
+
+  // Who waits for whom where nothing can move: one line per stalled class, chain first.
+  [[nodiscard]] std::vector<std::string> DescribeStall() const;
+
+  // Results of a finished run.
+  [[nodiscard]] ReplayResult Summarise() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace prism::replayer

@@ -1,0 +1,86 @@
+// Graph × costs × perturbations → virtual time of every rank.
+//
+//   Result<CostTable> costs = BuildCosts(graph);
+//   Engine engine(graph, *costs, options);
+//   engine.Run();
+//   ReplayResult result = engine.Summarise();
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "graph/base/time.h"
+#include "graph/graph.h"
+
+namespace prism::replayer {
+
+// One --perturb option, parsed (replayer/perturbation.h).
+enum class PerturbationKind : uint8_t { kStraggler, kLink, kKill, kLate, kJitter };
+
+struct Perturbation {
+  PerturbationKind kind = PerturbationKind::kStraggler;
+  std::vector<Rank> ranks;  // kStraggler, kKill, kLate
+  double factor = 1;        // kStraggler: compute takes this times as long; kLink likewise;
+                            // kJitter: relative spread
+  int32_t node_a = -1;      // kLink
+  int32_t node_b = -1;
+  int32_t iteration = -1;   // kKill: the rank stops at the start of this iteration, from 0
+  DurationNs delay_ns = 0;  // kLate: host time before the first op
+};
+
+struct ReplayOptions {
+  int32_t iterations = 3;  // replayed; the last gives the steady numbers
+  std::vector<Perturbation> perturbations;
+  std::vector<Rank> traced;  // ranks whose whole timeline is kept (Timeline)
+  uint64_t seed = 0;         // of jitter
+  double compute_scale = 1;  // multiplies every compute duration (intervals)
+  double comm_scale = 1;     // multiplies every transfer duration (intervals)
+  int32_t threads = 1;       // never changes a result
+};
+
+// How one rank spends a steady iteration, first match wins (DESIGN.md section 3). Sums to
+// iteration_ns.
+struct RankTimes {
+  DurationNs iteration_ns = 0;
+  DurationNs compute_ns = 0;
+  DurationNs exposed_comm_ns = 0;
+  DurationNs bubble_ns = 0;
+  DurationNs idle_ns = 0;
+};
+
+// When each op of a traced rank was issued, began and ended, in each iteration. Index:
+// iteration * program.size() + op.
+struct Timeline {
+  Rank rank;
+  std::vector<TimeNs> issue;
+  std::vector<TimeNs> start;           // for a collective: its own arrival
+  std::vector<TimeNs> transfer_start;  // collectives and peer groups: when the last member arrived
+  std::vector<TimeNs> end;
+};
+
+// Time of one communicator's collectives in a steady iteration.
+struct CommunicatorTimes {
+  int64_t calls = 0;           // per iteration
+  int64_t bytes = 0;           // per rank and iteration, as CollectiveShape::bytes
+  DurationNs transfer_ns = 0;  // in transfer, one member
+  DurationNs wait_ns_max = 0;  // longest sum of waits for the last arrival over members
+};
+
+struct ReplayResult {
+  std::vector<RankTimes> ranks;                  // by rank
+  std::vector<CommunicatorTimes> communicators;  // by communicator
+  std::vector<DurationNs> iteration_ns;          // by iteration: start-to-start of the slowest rank
+  std::vector<Timeline> timelines;               // by ReplayOptions::traced
+  int64_t classes = 0;                           // ranks that were evaluated
+  int64_t rank_ops = 0;                          // ops whose start and end were computed
+
+  [[nodiscard]] DurationNs steady_iteration_ns() const { return iteration_ns.back(); }
+};
+
+// Replays. Fails, naming ranks and ops, when the graph stalls or a killed rank makes it stall.
+Result<ReplayResult> Replay(const graph::Graph& graph, const ReplayOptions& options);
+
+}  // namespace prism::replayer

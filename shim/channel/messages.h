@@ -1,0 +1,311 @@
+// What a sandbox process and its worker say to each other: fixed layouts in one shared memory
+// object. Included on both sides; standard library only; no pointers, no STL types.
+//
+// The object is a memfd made by the worker and inherited by the process (environment variable
+// PRISM_CHANNEL_FD), so no name exists that could be left behind. It holds a Header, written by the
+// worker before the process starts, and a ring of 64-byte records from the process to the worker
+// (channel.h). A record that needs an answer (kSync, kQueryEvent, kElapsed) carries a request
+// number; the worker writes the answer into Header::answer.
+//
+// Names and other variable-length things travel once, as kDefine records whose payload occupies the
+// following `payload_slots` ring slots, and are then referred to by id. Ids are dense per table and
+// start at 1; 0 means none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace prism::channel {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
+inline constexpr uint32_t kSlotBytes = 64;
+inline constexpr int kMaxSandboxRanks = 256;
+
+enum class Mode : uint32_t {
+  kStandalone = 0,  // no channel: the device works, nothing is recorded, nothing is timed
+  kRecord = 1,      // ops stream out; synchronisation returns at once; clocks are real
+  kEmulate = 2,     // ops stream out; synchronisation waits for virtual time; clocks are virtual
+};
+
+// What cudaGetDeviceProperties and the allocator of device memory show; from graph::GpuSpec.
+struct DeviceProfile {
+  char name[64];
+  int32_t compute_major;
+  int32_t compute_minor;
+  int32_t sm_count;
+  int32_t device_count;  // devices of a node that the program sees
+  int64_t memory_bytes;
+  int64_t context_bytes;  // taken by the context; not available to cudaMalloc
+  int64_t l2_bytes;
+  int64_t shared_memory_per_sm;
+  int64_t shared_memory_per_block_optin;
+  int32_t segments_ascending;
+  int32_t reserved;
+};
+
+// How much device memory NCCL takes, read by shim/nccl/ballast.h (formulas: MEMORY.md section 2 of
+// the design; NCCL 2.28). Filled from the cluster preset.
+struct NcclProfile {
+  int32_t collective_channels;
+  int32_t p2p_channels;
+  int32_t p2p_channels_per_peer;
+  int32_t nvls_channels;  // 0: no NVLS on this GPU
+  int64_t granularity_bytes;
+};
+
+// Host time of one issued op by kind, nanoseconds; from the preset, the same numbers that the
+// replayer uses. Index: RecordKind.
+inline constexpr int kHostCostKinds = 32;
+
+struct Config {
+  uint32_t version;
+  Mode mode;
+  int32_t rank;
+  int32_t world_size;
+  uint64_t seed;
+  DeviceProfile device;
+  NcclProfile nccl;
+  int64_t host_cost_ns[kHostCostKinds];
+  int64_t poll_cost_ns;                     // of a query that answers "not ready"
+  int32_t sandbox_rank_count;               // how many ranks are present (this one included)
+  int32_t sandbox_ranks[kMaxSandboxRanks];  // ascending
+};
+
+// How the worker answers a request. The process sleeps on `sequence` (futex).
+struct Answer {
+  std::atomic<uint32_t> sequence;  // request number that the answer below belongs to
+  int32_t status;                  // 0 ok, 1 not ready (kQueryEvent), 2 abort the process
+  int64_t host_time_ns;            // virtual time of the host thread after the call
+  int64_t value_ns;                // kElapsed: difference of the two events
+};
+
+// head and tail count slots since the start; each is also the futex its waiter sleeps on. The
+// process writes head, the worker writes tail.
+struct RingControl {
+  alignas(64) std::atomic<uint64_t> head;
+  alignas(64) std::atomic<uint64_t> tail;
+  alignas(64) std::atomic<uint32_t> producer_waits;  // process sleeps: worker wakes `tail_futex`
+  std::atomic<uint32_t> tail_futex;
+  std::atomic<uint32_t> consumer_waits;  // worker sleeps: process wakes `head_futex`
+  std::atomic<uint32_t> head_futex;
+  std::atomic<uint32_t> closed;  // the process has left in an orderly way
+};
+
+struct Header {
+  Config config;
+  RingControl ring;
+  alignas(64) Answer answer;
+};
+
+// The kinds of record. Numbers index Config::host_cost_ns.
+enum class RecordKind : uint8_t {
+  kDefine = 0,
+  kKernel = 1,
+  kMatmul = 2,
+  kMemcpy = 3,
+  kMemset = 4,
+  kEventRecord = 5,
+  kEventWait = 6,
+  kSync = 7,
+  kQueryEvent = 8,
+  kElapsed = 9,
+  kHostGap = 10,
+  kCollective = 11,
+  kPeerTransfer = 12,
+  kGroupEnd = 13,
+  kCommInit = 14,
+  kCommDestroy = 15,
+  kSegmentAlloc = 16,
+  kSegmentFree = 17,
+  kBlockAlloc = 18,
+  kBlockFree = 19,
+  kMarker = 20,
+  kAllocatorStats = 21,
+  kCounter = 22,
+  kExit = 23,
+  kOutOfMemory = 24,
+  kOutsideAlloc = 25,
+};
+
+// Tables that kDefine fills. Payload layouts are given beside each.
+enum class Table : uint8_t {
+  kKernelName = 1,   // demangled name, UTF-8, no terminator
+  kContext = 2,      // framework op with its inputs: see ContextHeader
+  kMarkerName = 3,   // UTF-8
+  kCounterName = 4,  // UTF-8
+  kGroupName = 5,    // UTF-8, name of a process group as the framework knows it
+  kOutsideName =
+      6,  // UTF-8, what holds device memory outside of the allocator: "context", "nccl ring"
+};
+
+// Payload of a kContext definition: this header, `name_bytes` of UTF-8, then per tensor one byte
+// data type (graph::DataType), one byte number of dimensions, and that many int64, unaligned.
+struct ContextHeader {
+  uint16_t name_bytes;
+  uint16_t tensor_count;
+};
+
+struct DefineBody {
+  Table table;
+  uint8_t padding[3];
+  uint32_t id;
+  uint32_t payload_bytes;  // in the following ceil(payload_bytes / 64) slots
+};
+
+struct KernelBody {
+  uint32_t name;  // kKernelName
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+};
+
+struct MatmulBody {
+  uint32_t name;  // kKernelName: the library call
+  int32_t m, n, k, batch;
+  uint8_t input_dtype;  // graph::DataType
+  uint8_t output_dtype;
+  uint8_t transpose_a;
+  uint8_t transpose_b;
+};
+
+struct CopyBody {  // kMemcpy, kMemset
+  int64_t bytes;
+  uint8_t host_to_device;
+  uint8_t device_to_host;  // a blocking copy is followed by a kSync of its stream
+};
+
+struct EventBody {   // kEventRecord, kEventWait, kQueryEvent
+  uint32_t event;    // dense id of the event object in this process
+  uint32_t request;  // kQueryEvent only
+};
+
+enum class SyncKind : uint8_t { kStream = 0, kEvent = 1, kDevice = 2 };
+
+struct SyncBody {
+  SyncKind kind;  // the header's stream names the stream of kStream
+  uint8_t padding[3];
+  uint32_t event;  // kEvent
+  uint32_t request;
+};
+
+struct ElapsedBody {
+  uint32_t start_event;
+  uint32_t end_event;
+  uint32_t request;
+};
+
+struct HostGapBody {
+  int64_t duration_ns;
+};
+
+struct CollectiveBody {
+  uint32_t comm;
+  uint8_t collective;  // graph::CollectiveKind
+  uint8_t dtype;       // graph::DataType
+  uint8_t reduce;      // graph::ReduceOp
+  uint8_t grouped_with_next;
+  int32_t root;       // -1 none
+  uint32_t sequence;  // per communicator
+  int64_t bytes;      // graph::CollectiveShape::bytes
+};
+
+struct PeerTransferBody {  // between the first of a group and kGroupEnd
+  uint32_t comm;
+  int32_t peer;  // rank in the communicator
+  int64_t bytes;
+  uint8_t is_send;
+  uint8_t dtype;
+};
+
+// Membership comes from the framework (the observer), as an arithmetic progression of global ranks
+// or, where that is not known, count 0; the recorder then needs the layout or refuses.
+struct CommInitBody {
+  uint32_t comm;  // dense id in this process
+  int32_t size;
+  int32_t rank;         // in the communicator
+  uint32_t group_name;  // kGroupName; 0 unknown
+  int32_t global_start;
+  int32_t global_stride;
+  uint64_t identity;       // equal on all members
+  uint32_t parent;         // comm id for split and shrink, else 0
+  uint32_t payload_bytes;  // explicit members, int32 each, in the following slots; else 0
+};
+
+struct CommDestroyBody {
+  uint32_t comm;
+};
+
+struct SegmentBody {  // kSegmentAlloc, kSegmentFree, kBlockAlloc, kBlockFree, kOutOfMemory
+  uint64_t address;
+  int64_t bytes;
+  int64_t device_used_bytes;  // after the call, by this process
+};
+
+// Device memory taken by a library outside of the framework's allocator, at its moment of first
+// use.
+struct OutsideBody {
+  uint32_t name;  // kOutsideName
+  uint32_t comm;  // comm id for NCCL memory, else 0
+  int64_t bytes;  // negative when given back
+  int64_t device_used_bytes;
+};
+
+struct MarkerBody {
+  uint32_t name;  // kMarkerName
+  uint8_t begin;  // 1 begin, 0 end
+};
+
+struct AllocatorStatsBody {  // bytes, as libtorch's device statistics have them
+  int64_t peak_allocated;
+  int64_t peak_reserved;
+  int64_t allocated;
+  int64_t reserved;
+};
+
+struct CounterBody {  // something assumed, masked or refused, counted: becomes a warning
+  uint32_t name;      // kCounterName
+  int64_t count;      // total so far
+};
+
+struct ExitBody {
+  int32_t code;
+};
+
+struct Record {
+  RecordKind kind;
+  uint8_t payload_slots;  // following slots that belong to this record (kDefine: see DefineBody;
+                          // 255 = more than fits here, use the body's payload_bytes)
+  uint16_t stream;        // dense stream index in this process; 0 is the default stream
+  uint16_t thread;        // ordinal of the issuing thread at its first issue
+  uint16_t padding;
+  uint32_t context;  // kContext id current on the issuing thread; 0 none
+  uint32_t padding2;
+  union {
+    DefineBody define;
+    KernelBody kernel;
+    MatmulBody matmul;
+    CopyBody copy;
+    EventBody event;
+    SyncBody sync;
+    ElapsedBody elapsed;
+    HostGapBody host_gap;
+    CollectiveBody collective;
+    PeerTransferBody peer;
+    CommInitBody comm_init;
+    CommDestroyBody comm_destroy;
+    SegmentBody segment;
+    OutsideBody outside;
+    MarkerBody marker;
+    AllocatorStatsBody stats;
+    CounterBody counter;
+    ExitBody exit;
+    uint8_t bytes[48];
+  };
+};
+
+static_assert(sizeof(Record) == kSlotBytes);
+static_assert(sizeof(ContextHeader) == 4);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+}  // namespace prism::channel
