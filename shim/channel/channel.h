@@ -1,0 +1,60 @@
+// The ring and the answer of messages.h: one producer process, one consumer process. The producer
+// side uses libc only and is what the shim links; the consumer side is the worker's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shim/channel/messages.h"
+
+namespace prism::channel {
+
+// Bytes of the shared object: Header, then kRingSlots slots.
+size_t ChannelBytes();
+
+// Maps the object behind the descriptor; nullptr with errno set when that fails.
+Header* MapChannel(int descriptor);
+
+// Appends a record and its payload as one, blocking while there is no room. Not thread-safe (the
+// session holds a lock). False when the consumer has gone (Answer::status 2).
+bool Push(Header* header, const Record& record, const void* payload, uint32_t payload_bytes);
+
+// Waits until the answer to `request` is there and returns it; status 2 when the worker has gone.
+struct AnswerValue {
+  int32_t status;
+  int64_t host_time_ns;
+  int64_t value_ns;
+};
+AnswerValue WaitAnswer(Header* header, uint32_t request);
+
+// Consumer side: a created channel. Owns mapping and descriptor.
+class Consumer {
+ public:
+  // A fresh memfd with the given configuration; descriptor() is to be inherited by the child.
+  // Check valid(): false, with errno kept, when the system refuses.
+  explicit Consumer(const Config& config);
+  ~Consumer();
+  Consumer(const Consumer&) = delete;
+  Consumer& operator=(const Consumer&) = delete;
+
+  [[nodiscard]] bool valid() const { return header_ != nullptr; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+  // The next record, if one is there. `payload` is valid until the next call.
+  bool TryPop(Record* record, std::span<const std::byte>* payload);
+
+  // Sleeps until a record may be there or the time is over. True: look again.
+  bool WaitForRecord(int64_t timeout_ns);
+
+  void Reply(uint32_t request, const AnswerValue& answer);
+  void Abort();  // every wait of the process returns status 2
+
+ private:
+  int descriptor_ = -1;
+  Header* header_ = nullptr;
+  std::vector<std::byte> payload_;
+};
+
+}  // namespace prism::channel

@@ -1,0 +1,72 @@
+// The state of this sandbox process, one for all of the shim: configuration, channel, ids of names,
+// the thread and framework op a call comes from. Everything in shim/ goes through here to say what
+// happened; nothing else writes to the channel.
+//
+// Without PRISM_CHANNEL_FD the mode is kStandalone: the default device profile, nothing emitted.
+// Never throws, never writes to stdout; fatal conditions end the process with one line on stderr.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "shim/channel/messages.h"
+
+namespace prism::shim {
+
+const channel::Config& SessionConfig();
+channel::Mode SessionMode();
+
+// Sends a record: fills thread ordinal and current context, adds the host cost of its kind to the
+// virtual clock (clock/virtual_clock.h), blocks while the ring is full. In kStandalone does
+// nothing. Any thread may call; records of one call stay together with their payload.
+void Emit(channel::Record record);
+void Emit(channel::Record record, const void* payload, uint32_t payload_bytes);
+
+// Sends a record that needs an answer (sync, query_event, elapsed) and waits for it in kEmulate:
+// the request number is filled in, the virtual clock set to the answer's host time. In the other
+// modes the answer is at once {status 0, host_time 0, value 0}.
+struct Reply {
+  int32_t status;
+  int64_t value_ns;
+};
+Reply Request(channel::Record record);
+
+// The dense id of a name or payload in a table, defined to the worker at first use. Thread-safe.
+uint32_t DefineOnce(channel::Table table, std::string_view payload);
+
+// The framework op current on this thread, set by the observer (kContext id, 0 none).
+void SetThreadContext(uint32_t context);
+uint32_t ThreadContext();
+
+// Counts something assumed, masked or refused under a stable snake_case name (becomes a warning).
+void Count(std::string_view counter, int64_t n = 1);
+
+// Refuses a call by name: one line on stderr the first time, counted always. Returns nothing; the
+// caller returns its library's "not supported" code.
+void Refuse(const char* function_name);
+
+// Membership of the process group that the framework is working for on this thread. Set by the
+// observer library when it is loaded; called at communicator creation. False: not known.
+struct GroupInfo {
+  char name[128];
+  int32_t global_start;
+  int32_t global_stride;
+  int32_t size;
+  int32_t rank;  // in the group
+};
+using GroupProvider = bool (*)(GroupInfo* info);
+
+}  // namespace prism::shim
+
+// What libprism_observer.so looks up by dlsym; plain C so that no C++ type crosses.
+extern "C" {
+uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes);
+void prism_shim_set_context(uint32_t context);
+uint32_t prism_shim_context();
+void prism_shim_marker(uint32_t name, int begin);
+void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
+void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);
+void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
+int prism_shim_mode();
+}
