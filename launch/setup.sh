@@ -1,0 +1,63 @@
+# What run.sh and test.sh share; sourced, from the repository's root. Installs what is missing, then
+# configures and builds. Quick when nothing is missing: a look at the package database, a file test
+# and an empty build.
+set -euo pipefail
+
+# Open MPI refuses root and more processes than cores unless told otherwise.
+export OMPI_ALLOW_RUN_AS_ROOT=1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
+
+debian_packages=(
+  g++ cmake ninja-build python3-venv clang-format-19
+  libopenmpi-dev openmpi-bin libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev
+  libtomlplusplus-dev libzstd-dev libxxhash-dev nlohmann-json3-dev libgtest-dev libgmock-dev
+  librapidcheck-dev
+)
+torch_version=2.11.0
+
+say() { printf 'prism set-up: %s\n' "$*" >&2; }
+
+fail() {
+  say "$*"
+  exit 5
+}
+
+install_debian_packages() {
+  local missing=() package
+  for package in "${debian_packages[@]}"; do
+    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${missing[*]}"
+  local as_root=()
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  { "${as_root[@]}" apt-get update -qq &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"; } \
+    >&2 || fail "apt-get could not install ${missing[*]}; install them by hand and run this again"
+}
+
+# The wheel brings libtorch with headers, and NVIDIA's libraries whose names the shim replaces.
+install_torch() {
+  grep -qsF "'$torch_version" .venv/lib/python3*/site-packages/torch/version.py && return
+  say "installing torch $torch_version from PyPI into .venv (some minutes)"
+  { python3 -m venv .venv && .venv/bin/pip install -q "torch==$torch_version"; } >&2 ||
+    fail "pip could not install torch $torch_version into .venv; remove .venv and run this again"
+}
+
+build() {
+  if [ ! -f build/build.ninja ]; then
+    say "configuring"
+    cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >build-configure.log 2>&1 || {
+      cat build-configure.log >&2
+      fail "cmake could not configure"
+    }
+    mv build-configure.log build/configure.log
+  fi
+  ninja -C build --quiet >&2 || fail "the build failed, see above"
+}
+
+install_debian_packages
+install_torch
+build

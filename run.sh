@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the main job; options are handed on. Safe to repeat.
+cd "$(dirname "$0")"
+source launch/setup.sh
+
+target=(--target-gpus 8192)
+for option in "$@"; do
+  [[ $option == --target[-_]gpus* ]] && target=()
+done
+command=(mpirun -n 4 build/bin/prism-emulate "${target[@]}" "$@")
+printf '%s\n' "${command[*]}" >&2
+exec "${command[@]}"
