@@ -1,0 +1,202 @@
+// The rules of CONTRIBUTING.md that a machine can check: layers, limits, words, living documents.
+// Each failure names file and line. Exceptions stand in the tables below, each with its reason.
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/style/function_scan.h"
+#include "tests/style/source_tree.h"
+
+namespace prism::style {
+namespace {
+
+constexpr size_t kColumns = 100;
+constexpr size_t kFileLines = 500;
+constexpr size_t kFunctionLines = 70;
+constexpr size_t kParameters = 5;
+constexpr size_t kNesting = 4;
+
+// "file: first words of the head" → why it may break a limit.
+const std::map<std::string, std::string> kFunctionExceptions = {};
+
+// Signatures that a foreign interface dictates.
+const std::set<std::string> kForeignInterfaces = {"shim/cuda/", "shim/nccl/", "shim/clock/"};
+
+const std::map<std::string, std::set<std::string>> kMayInclude = {
+    {"graph/base", {"graph/base"}},
+    {"graph", {"graph/base", "graph"}},
+    {"slicer", {"graph/base", "graph", "slicer", "shim/channel/messages.h"}},
+    {"replayer", {"graph/base", "graph", "replayer"}},
+    {"shim", {"graph/base/ids.h", "graph/base/time.h", "graph/op.h", "shim"}},
+    {"launch", {"graph/base", "graph", "slicer", "replayer", "shim/channel/", "launch"}},
+};
+
+// Third-party headers by owner: the only places that may include them.
+const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
+    {"mpi.h", {"launch/mpi_session.cc"}},
+    {"torch/", {"launch/workload/", "shim/observer/"}},
+    {"ATen/", {"launch/workload/", "shim/observer/"}},
+    {"c10/", {"launch/workload/", "shim/observer/"}},
+    {"google/protobuf", {"graph/", "replayer/report/perfetto"}},
+    {"CLI/", {"launch/"}},
+    {"toml++/", {"launch/"}},
+    {"zstd.h", {"graph/base/"}},
+    {"fmt/", {"graph/", "slicer/", "replayer/", "launch/"}},
+};
+
+const std::vector<SourceFile>& Tree() {
+  static const std::vector<SourceFile> tree = ReadSourceTree(PRISM_SOURCE_DIR);
+  return tree;
+}
+
+bool StartsWithAny(const std::string& text, const auto& prefixes) {
+  return std::ranges::any_of(prefixes,
+                             [&](const auto& prefix) { return text.starts_with(prefix); });
+}
+
+bool MayInclude(const std::string& layer, const std::string& header) {
+  const auto& allowed = kMayInclude.at(layer);
+  return std::ranges::any_of(allowed, [&](const std::string& prefix) {
+    const bool is_folder = prefix.find('.') == std::string::npos && !prefix.ends_with("/");
+    if (is_folder) {
+      return LayerOf(header) == prefix || (prefix == "shim" && header.starts_with("shim/"));
+    }
+    return header.starts_with(prefix);
+  });
+}
+
+TEST(Style, folders_include_only_what_their_layer_may) {
+  static const std::regex include(R"rx(^#include "([^"]+)")rx");
+  for (const SourceFile& file : Tree()) {
+    const std::string layer = LayerOf(file.path);
+    if (!IsCode(file) || !kMayInclude.contains(layer)) {
+      continue;
+    }
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      std::smatch match;
+      if (std::regex_search(file.lines[i], match, include) &&
+          match[1].str().find('/') != std::string::npos) {
+        EXPECT_TRUE(MayInclude(layer, match[1]))
+            << file.path << ":" << i + 1 << " includes " << match[1];
+      }
+    }
+  }
+}
+
+TEST(Style, third_party_headers_stay_with_their_owner) {
+  static const std::regex include(R"(^#include <([^>]+)>)");
+  for (const SourceFile& file : Tree()) {
+    if (!IsCode(file) || file.path.starts_with("tests/")) {
+      continue;
+    }
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      std::smatch match;
+      if (!std::regex_search(file.lines[i], match, include)) {
+        continue;
+      }
+      for (const auto& [header, owners] : kOwners) {
+        EXPECT_FALSE(match[1].str().starts_with(header) && !StartsWithAny(file.path, owners))
+            << file.path << ":" << i + 1 << " includes " << match[1];
+      }
+    }
+  }
+}
+
+TEST(Style, files_and_lines_are_short) {
+  for (const SourceFile& file : Tree()) {
+    if (!IsCode(file)) {
+      continue;
+    }
+    EXPECT_LE(file.lines.size(), kFileLines) << file.path;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      EXPECT_LE(file.lines[i].size(), kColumns) << file.path << ":" << i + 1;
+    }
+  }
+}
+
+TEST(Style, functions_are_short_and_flat) {
+  for (const SourceFile& file : Tree()) {
+    if (!IsCode(file) || file.path.starts_with("tests/style/")) {
+      continue;
+    }
+    const bool foreign = StartsWithAny(file.path, kForeignInterfaces);
+    for (const FunctionShape& function : ScanFunctions(file)) {
+      const std::string where = file.path + ":" + std::to_string(function.line);
+      const bool excepted = std::ranges::any_of(kFunctionExceptions, [&](const auto& exception) {
+        return (file.path + ": " + function.head).starts_with(exception.first);
+      });
+      if (excepted) {
+        continue;
+      }
+      EXPECT_LE(function.length, kFunctionLines) << where << " " << function.head;
+      EXPECT_LE(function.nesting, kNesting) << where << " " << function.head;
+      if (!foreign) {
+        EXPECT_LE(function.parameters, kParameters) << where << " " << function.head;
+      }
+    }
+  }
+}
+
+TEST(Style, headers_begin_with_what_they_are_for) {
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.ends_with(".h")) {
+      continue;
+    }
+    ASSERT_FALSE(file.lines.empty()) << file.path;
+    EXPECT_TRUE(file.lines[0].starts_with("//")) << file.path << " lacks its opening paragraph";
+    EXPECT_TRUE(std::ranges::count(file.lines, "#pragma once") == 1) << file.path;
+  }
+}
+
+TEST(Style, no_leftovers) {
+  static const std::regex leftover(R"(\b(TODO|FIXME|XXX|HACK)\b|using namespace )");
+  for (const SourceFile& file : Tree()) {
+    if (file.path == "tests/style/style_test.cc" || file.path.ends_with(".md")) {
+      continue;
+    }
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      EXPECT_FALSE(std::regex_search(file.lines[i], leftover))
+          << file.path << ":" << i + 1 << " " << file.lines[i];
+      EXPECT_FALSE(file.lines[i].ends_with(" ") || file.lines[i].find('\t') < file.lines[i].size())
+          << file.path << ":" << i + 1 << " has trailing blanks or tabs";
+    }
+  }
+}
+
+TEST(Style, documents_name_files_that_exist) {
+  static const std::regex named(
+      R"(`((?:graph|slicer|replayer|shim|launch|experiments|tests)/[A-Za-z0-9_./-]*)`)");
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.ends_with(".md")) {
+      continue;
+    }
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      for (std::sregex_iterator it(file.lines[i].begin(), file.lines[i].end(), named), end;
+           it != end; ++it) {
+        const auto path = std::filesystem::path(PRISM_SOURCE_DIR) / (*it)[1].str();
+        EXPECT_TRUE(std::filesystem::exists(path))
+            << file.path << ":" << i + 1 << " names " << (*it)[1];
+      }
+    }
+  }
+}
+
+TEST(Style, every_folder_says_its_one_job) {
+  for (const char* folder :
+       {"graph", "slicer", "replayer", "shim", "launch", "experiments", "tests"}) {
+    const std::string readme = std::string(folder) + "/README.md";
+    const auto file = std::ranges::find(Tree(), readme, &SourceFile::path);
+    ASSERT_NE(file, Tree().end()) << readme << " is missing";
+    EXPECT_LE(file->lines.size(), 60U) << readme;
+  }
+}
+
+}  // namespace
+}  // namespace prism::style
