@@ -1,0 +1,58 @@
+// Whole files in, whole files out. A file is never seen half written: it is made under a temporary
+// name in the same folder and renamed. Failures carry the code that the outside contract gives
+// them: cannot be read → kBadFile, place not writable → kEnvironment, disk fills → kRunFailed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "graph/base/status.h"
+
+namespace prism {
+
+Result<std::string> ReadFile(const std::string& path);
+
+// A read-only mapping of a file that the user named. Movable; the view dies with it. A file that
+// shrinks while mapped raises SIGBUS, so only files that are replaced by rename are mapped.
+class MappedFile {
+ public:
+  static Result<MappedFile> Open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  [[nodiscard]] std::string_view bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
+
+  std::string_view bytes_;
+};
+
+// A file being written. Commit() puts it in place, replacing what was there; without it the
+// temporary file goes away. After a failure the object only accepts destruction.
+class AtomicFile {
+ public:
+  static Result<AtomicFile> Create(const std::string& path);
+
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  Status Append(std::string_view bytes);
+  Status Commit();
+
+ private:
+  AtomicFile(std::string path, std::string temporary, int descriptor)
+      : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+};
+
+Status WriteFileAtomically(const std::string& path, std::string_view bytes);
+
+}  // namespace prism

@@ -1,0 +1,80 @@
+// JSON as a stream: keys in the order written, doubles in their shortest form that reads back the
+// same, no tree in memory. Misuse (a value without a key inside an object, an unclosed scope) is a
+// broken invariant of ours and is checked.
+//
+//   std::string text;
+//   JsonWriter json(&text);
+//   json.BeginObject();
+//   json.Field("ranks", 8192);
+//   json.Key("names").BeginArray().Value("tp").Value("dp").EndArray();
+//   json.EndObject();
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace prism {
+
+class JsonWriter {
+ public:
+  enum class Style : uint8_t { kPretty, kOneLine };  // kPretty: two spaces a level
+
+  // Appends to `out`, which must outlive the writer.
+  explicit JsonWriter(std::string* out, Style style = Style::kPretty);
+
+  JsonWriter& BeginObject();
+  JsonWriter& EndObject();
+  JsonWriter& BeginArray();
+  JsonWriter& EndArray();
+  JsonWriter& Key(std::string_view key);
+
+  JsonWriter& Value(std::string_view text);
+  JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
+  JsonWriter& Value(bool value);
+  JsonWriter& Value(double value);  // null when not finite: JSON has no other word for it
+  JsonWriter& Null();
+
+  template <std::signed_integral Int>
+  JsonWriter& Value(Int value) {
+    return Signed(value);
+  }
+
+  template <std::unsigned_integral Int>
+  JsonWriter& Value(Int value) {
+    return Unsigned(value);
+  }
+
+  template <typename T>
+  JsonWriter& Field(std::string_view key, const T& value) {
+    return Key(key).Value(value);
+  }
+
+  JsonWriter& NullField(std::string_view key) { return Key(key).Null(); }
+
+  // True when every scope is closed and one value was written.
+  [[nodiscard]] bool complete() const { return scopes_.empty() && has_root_; }
+
+ private:
+  struct Scope {
+    bool is_object;
+    bool empty = true;
+  };
+
+  JsonWriter& Signed(int64_t value);
+  JsonWriter& Unsigned(uint64_t value);
+  void BeforeValue();
+  void NextLine();
+  JsonWriter& End(bool is_object, char bracket);
+  void AppendQuoted(std::string_view text);
+
+  std::string* out_;
+  Style style_;
+  std::vector<Scope> scopes_;
+  bool after_key_ = false;
+  bool has_root_ = false;
+};
+
+}  // namespace prism

@@ -1,0 +1,72 @@
+#include "graph/base/log.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+namespace prism {
+namespace {
+
+constexpr std::array<LogLevel, 4> kLevels = {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo,
+                                             LogLevel::kDebug};
+
+// One write a line: lines of several processes on one terminal do not mix.
+void WriteToStderr(std::string_view line) {
+  while (!line.empty()) {
+    const ssize_t count = write(STDERR_FILENO, line.data(), line.size());
+    if (count <= 0) {
+      return;  // nowhere left to complain
+    }
+    line.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace
+
+struct Logger::Output {
+  std::mutex mutex;
+  Sink sink;
+};
+
+const char* LogLevelName(LogLevel level) {
+  constexpr std::array<const char*, 4> kNames = {"error", "warning", "info", "debug"};
+  return kNames.at(static_cast<size_t>(level));
+}
+
+Result<LogLevel> ParseLogLevel(std::string_view name) {
+  for (const LogLevel level : kLevels) {
+    if (name == LogLevelName(level)) {
+      return level;
+    }
+  }
+  return InvalidArgument(
+      fmt::format("unknown log level '{}'; use error, warning, info or debug", name));
+}
+
+Logger::Logger(LogLevel level) : Logger(level, WriteToStderr) {
+}
+
+Logger::Logger(LogLevel level, Sink sink) : level_(level), output_(std::make_shared<Output>()) {
+  output_->sink = std::move(sink);
+}
+
+Logger Logger::ForRank(Rank rank) const {
+  Logger copy = *this;
+  copy.prefix_ = fmt::format("[rank {}] ", rank.value());
+  return copy;
+}
+
+void Logger::Log(LogLevel level, std::string_view message) const {
+  if (!Enabled(level)) {
+    return;
+  }
+  std::string line = fmt::format("{}{}: {}", prefix_, LogLevelName(level), message);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line.push_back('\n');
+  const std::lock_guard<std::mutex> lock(output_->mutex);
+  output_->sink(line);
+}
+
+}  // namespace prism

@@ -1,0 +1,103 @@
+#include "graph/base/rng.h"
+
+#include <bit>
+
+#include "graph/base/check.h"
+#include "graph/base/hash.h"
+
+namespace prism {
+namespace {
+
+uint64_t SplitMix64(uint64_t* state) {
+  *state += 0x9E3779B97F4A7C15U;
+  uint64_t mixed = *state;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBU;
+  return mixed ^ (mixed >> 31U);
+}
+
+}  // namespace
+
+Rng::Rng(uint64_t seed, std::string_view purpose) {
+  uint64_t mixer = seed ^ Hash64(purpose);
+  for (uint64_t& word : state_) {
+    word = SplitMix64(&mixer);
+  }
+}
+
+uint64_t Rng::Next() {
+  const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+  const uint64_t shifted = state_[1] << 17U;
+  state_[2] ^= state_[0];
+  state_[3] ^= state_[1];
+  state_[1] ^= state_[2];
+  state_[0] ^= state_[3];
+  state_[2] ^= shifted;
+  state_[3] = std::rotl(state_[3], 45);
+  return result;
+}
+
+int64_t Rng::UniformInt(int64_t low, int64_t high) {
+  PRISM_CHECK_LE(low, high);
+  const uint64_t count = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
+  if (count == 0) {  // all of int64
+    return static_cast<int64_t>(Next());
+  }
+  // The lowest 2^64 mod count values are drawn again, so that every result is equally likely.
+  const uint64_t threshold = (0 - count) % count;
+  uint64_t bits = Next();
+  while (bits < threshold) {
+    bits = Next();
+  }
+  return static_cast<int64_t>(static_cast<uint64_t>(low) + bits % count);
+}
+
+double Rng::UniformReal() {
+  return static_cast<double>(Next() >> 11U) * 0x1.0p-53;
+}
+
+bool Rng::HalfExponentialTrial() {
+  return ExponentialTrial(0.5);
+}
+
+// Von Neumann: the length n of the run exponent > u1 > u2 > ... is even with probability
+// exp(-exponent).
+bool Rng::ExponentialTrial(double exponent) {
+  double bound = exponent;
+  bool even = true;
+  while (true) {
+    const double next = UniformReal();
+    if (next >= bound) {
+      return even;
+    }
+    bound = next;
+    even = !even;
+  }
+}
+
+double Rng::Normal() {
+  while (true) {
+    int whole = 0;
+    while (HalfExponentialTrial()) {
+      ++whole;
+    }
+    bool accepted = true;
+    for (int trial = 0; accepted && trial < whole * (whole - 1); ++trial) {
+      accepted = HalfExponentialTrial();
+    }
+    if (!accepted) {
+      continue;
+    }
+    const double part = UniformReal();
+    const double exponent = part * (2.0 * whole + part) / (2.0 * whole + 2.0);
+    for (int trial = 0; accepted && trial <= whole; ++trial) {
+      accepted = ExponentialTrial(exponent);
+    }
+    if (accepted) {
+      const double magnitude = whole + part;
+      return (Next() & 1U) == 0 ? magnitude : -magnitude;
+    }
+  }
+}
+
+}  // namespace prism
