@@ -1,0 +1,360 @@
+#include "shim/nccl/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shim/nccl/exchange_rounds.h"
+
+namespace prism::shim {
+
+namespace {
+
+using internal::Rounds;
+
+const std::byte* At(const void* base, size_t offset) {
+  return base == nullptr ? nullptr : static_cast<const std::byte*>(base) + offset;
+}
+
+std::byte* At(void* base, size_t offset) {
+  return base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
+}
+
+size_t CallBytes(const ExchangeCall& call) {
+  return call.count * ElementBytes(call.element);
+}
+
+bool IsPresent(const ExchangeGroup& group, int32_t rank) {
+  return std::binary_search(group.present.begin(), group.present.end(), rank);
+}
+
+// Runs a round of no data, so that even a call that moves nothing is compared with the others.
+ExchangeStatus Meet(Rounds* rounds) {
+  ExchangeStatus status = rounds->Deposit(nullptr, 0);
+  if (status.ok()) {
+    rounds->Release();
+  }
+  return status;
+}
+
+// Runs rounds over `bytes`: deposits source chunk by chunk and hands every completed round to
+// `consume(offset, chunk_bytes)`. Ends after one round, `nothing()`, when no member has anything.
+template <typename Consume, typename Nothing>
+ExchangeStatus RunRounds(Rounds* rounds,
+                         const void* source,
+                         size_t bytes,
+                         const Consume& consume,
+                         const Nothing& nothing) {
+  size_t offset = 0;
+  do {
+    const size_t chunk = std::min(bytes - offset, kChunkBytes);
+    ExchangeStatus status = rounds->Deposit(At(source, offset), source == nullptr ? 0 : chunk);
+    if (!status.ok()) {
+      return status;
+    }
+    if (rounds->NothingValid()) {
+      rounds->Release();
+      nothing();
+      return {};
+    }
+    consume(offset, chunk);
+    rounds->Release();
+    offset += chunk;
+  } while (offset < bytes);
+  return {};
+}
+
+}  // namespace
+
+bool Memory::Read(const void* source, size_t bytes, void* out) {
+  std::memcpy(out, source, bytes);
+  return true;
+}
+
+void Memory::Write(void* target, size_t bytes, const void* data) {
+  std::memcpy(target, data, bytes);
+}
+
+void Memory::Invalidate(void* target, size_t bytes) {
+  if (bytes != 0) {
+    std::memset(target, 0, bytes);
+  }
+}
+
+bool Memory::AnyValid(const void* source, size_t bytes) {
+  return source != nullptr && bytes != 0;
+}
+
+const char* ExchangeOperationName(ExchangeOperation operation) {
+  constexpr const char* kNames[] = {"barrier",        "all_reduce", "reduce",     "all_gather",
+                                    "reduce_scatter", "broadcast",  "all_to_all", "gather",
+                                    "scatter",        "send",       "recv"};
+  return kNames[static_cast<size_t>(operation)];
+}
+
+void Exchange::FillFromAbsent(void* target, size_t bytes) {
+  if (bytes > kSmallTransferBytes) {
+    memory_->Invalidate(target, bytes);
+    return;
+  }
+  const auto zeros = std::make_unique<std::byte[]>(bytes);
+  memory_->Write(target, bytes, zeros.get());
+}
+
+void Exchange::FillFromAbsentRoot(void* target, size_t bytes) {
+  if (!memory_->AnyValid(target, bytes)) {
+    FillFromAbsent(target, bytes);
+  }
+}
+
+void Exchange::Copy(void* target, const void* source, size_t bytes) {
+  if (target == source) {
+    return;
+  }
+  if (!memory_->AnyValid(source, bytes)) {
+    memory_->Invalidate(target, bytes);
+    return;
+  }
+  const auto chunk = std::make_unique_for_overwrite<std::byte[]>(std::min(bytes, kChunkBytes));
+  for (size_t offset = 0; offset < bytes; offset += kChunkBytes) {
+    const size_t size = std::min(bytes - offset, kChunkBytes);
+    if (memory_->Read(At(source, offset), size, chunk.get())) {
+      memory_->Write(At(target, offset), size, chunk.get());
+    } else {
+      memory_->Invalidate(At(target, offset), size);
+    }
+  }
+}
+
+void Exchange::FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes) {
+  const std::byte* lowest = slots + static_cast<size_t>(group.present.front()) * bytes;
+  for (int32_t rank = 0; rank < group.size; ++rank) {
+    std::byte* slot = slots + static_cast<size_t>(rank) * bytes;
+    const bool keep = bytes > kSmallSlotBytes && memory_->AnyValid(slot, bytes);
+    if (!IsPresent(group, rank) && !keep) {
+      Copy(slot, lowest, bytes);
+    }
+  }
+}
+
+ExchangeStatus Exchange::Barrier(const ExchangeCall& call) {
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kBarrier, 0, false);
+  return Meet(&rounds);
+}
+
+ExchangeStatus Exchange::AllReduce(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kAllReduce, bytes, memory_->AnyValid(send, bytes));
+  return RunRounds(
+      &rounds, send, bytes,
+      [&](size_t offset, size_t chunk) { rounds.ReduceTo(At(recv, offset), chunk); },
+      [&] { memory_->Invalidate(recv, bytes); });
+}
+
+ExchangeStatus Exchange::Reduce(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  const bool is_root = call.group.rank == call.root;
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kReduce, bytes, memory_->AnyValid(send, bytes));
+  if (!IsPresent(call.group, call.root)) {
+    return Meet(&rounds);
+  }
+  return RunRounds(
+      &rounds, send, bytes,
+      [&](size_t offset, size_t chunk) {
+        if (is_root) {
+          rounds.ReduceTo(At(recv, offset), chunk);
+        }
+      },
+      [&] {
+        if (is_root) {
+          memory_->Invalidate(recv, bytes);
+        }
+      });
+}
+
+ExchangeStatus Exchange::AllGather(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  const auto slot = [&](size_t index) {
+    return At(recv, static_cast<size_t>(call.group.present[index]) * bytes);
+  };
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kAllGather, bytes, memory_->AnyValid(send, bytes));
+  ExchangeStatus status = RunRounds(
+      &rounds, send, bytes,
+      [&](size_t offset, size_t chunk) {
+        for (size_t i = 0; i < rounds.present_count(); ++i) {
+          rounds.CopyTo(slot(i) + offset, i, chunk);
+        }
+      },
+      [&] {
+        for (size_t i = 0; i < rounds.present_count(); ++i) {
+          memory_->Invalidate(slot(i), bytes);
+        }
+      });
+  if (status.ok()) {
+    FillAbsentSlots(call.group, static_cast<std::byte*>(recv), bytes);
+  }
+  return status;
+}
+
+ExchangeStatus Exchange::ReduceScatter(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  const size_t all = bytes * static_cast<size_t>(call.group.size);
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kReduceScatter, bytes, memory_->AnyValid(send, all));
+  for (const int32_t owner : call.group.present) {
+    const bool mine = owner == call.group.rank;
+    bool nothing = false;
+    ExchangeStatus status = RunRounds(
+        &rounds, At(send, static_cast<size_t>(owner) * bytes), bytes,
+        [&](size_t offset, size_t chunk) {
+          if (mine) {
+            rounds.ReduceTo(At(recv, offset), chunk);
+          }
+        },
+        [&] { nothing = true; });
+    if (nothing) {
+      memory_->Invalidate(recv, bytes);
+      return {};
+    }
+    if (!status.ok()) {
+      return status;
+    }
+  }
+  return {};
+}
+
+ExchangeStatus Exchange::Broadcast(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  const bool is_root = call.group.rank == call.root;
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kBroadcast, bytes, is_root && memory_->AnyValid(send, bytes));
+  if (!IsPresent(call.group, call.root)) {
+    ExchangeStatus status = Meet(&rounds);
+    if (status.ok()) {
+      FillFromAbsentRoot(recv, bytes);
+    }
+    return status;
+  }
+  const auto root = static_cast<size_t>(rounds.IndexOf(call.root));
+  ExchangeStatus status;
+  if (rounds.present_count() > 1) {
+    status = RunRounds(
+        &rounds, is_root ? send : nullptr, bytes,
+        [&](size_t offset, size_t chunk) {
+          if (!is_root) {
+            rounds.CopyTo(At(recv, offset), root, chunk);
+          }
+        },
+        [&] {
+          if (!is_root) {
+            memory_->Invalidate(recv, bytes);
+          }
+        });
+  }
+  if (status.ok() && is_root) {
+    Copy(recv, send, bytes);
+  }
+  return status;
+}
+
+ExchangeStatus Exchange::AllToAll(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  const size_t all = bytes * static_cast<size_t>(call.group.size);
+  const auto present = call.group.present;
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kAllToAll, bytes, memory_->AnyValid(send, all));
+  const auto own = static_cast<size_t>(rounds.IndexOf(call.group.rank));
+  const size_t count = present.size();
+  const auto block = [&](size_t index) { return static_cast<size_t>(present[index]) * bytes; };
+  // In step s every member gives to the one s places further and takes from the one s before.
+  for (size_t step = 0; step < count; ++step) {
+    const size_t source = (own + count - step) % count;
+    bool nothing = false;
+    ExchangeStatus status = RunRounds(
+        &rounds, At(send, block((own + step) % count)), bytes,
+        [&](size_t offset, size_t chunk) {
+          rounds.CopyTo(At(recv, block(source) + offset), source, chunk);
+        },
+        [&] { nothing = true; });
+    if (!status.ok()) {
+      return status;
+    }
+    if (nothing) {
+      memory_->Invalidate(recv, all);
+      return {};
+    }
+  }
+  FillAbsentSlots(call.group, static_cast<std::byte*>(recv), bytes);
+  return {};
+}
+
+ExchangeStatus Exchange::Gather(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  const bool is_root = call.group.rank == call.root;
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kGather, bytes, memory_->AnyValid(send, bytes));
+  if (!IsPresent(call.group, call.root)) {
+    return Meet(&rounds);
+  }
+  const auto slot = [&](size_t index) {
+    return At(recv, static_cast<size_t>(call.group.present[index]) * bytes);
+  };
+  ExchangeStatus status = RunRounds(
+      &rounds, send, bytes,
+      [&](size_t offset, size_t chunk) {
+        for (size_t i = 0; is_root && i < rounds.present_count(); ++i) {
+          rounds.CopyTo(slot(i) + offset, i, chunk);
+        }
+      },
+      [&] {
+        for (size_t i = 0; is_root && i < rounds.present_count(); ++i) {
+          memory_->Invalidate(slot(i), bytes);
+        }
+      });
+  if (status.ok() && is_root) {
+    FillAbsentSlots(call.group, static_cast<std::byte*>(recv), bytes);
+  }
+  return status;
+}
+
+ExchangeStatus Exchange::Scatter(const ExchangeCall& call, const void* send, void* recv) {
+  const size_t bytes = CallBytes(call);
+  const size_t all = bytes * static_cast<size_t>(call.group.size);
+  const bool is_root = call.group.rank == call.root;
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(ExchangeOperation::kScatter, bytes, is_root && memory_->AnyValid(send, all));
+  if (!IsPresent(call.group, call.root)) {
+    ExchangeStatus status = Meet(&rounds);
+    if (status.ok()) {
+      FillFromAbsentRoot(recv, bytes);
+    }
+    return status;
+  }
+  const auto root = static_cast<size_t>(rounds.IndexOf(call.root));
+  for (const int32_t owner : call.group.present) {
+    const bool mine = owner == call.group.rank;
+    bool nothing = false;
+    const std::byte* block = is_root ? At(send, static_cast<size_t>(owner) * bytes) : nullptr;
+    ExchangeStatus status = RunRounds(
+        &rounds, block, bytes,
+        [&](size_t offset, size_t chunk) {
+          if (mine) {
+            rounds.CopyTo(At(recv, offset), root, chunk);
+          }
+        },
+        [&] { nothing = true; });
+    if (!status.ok()) {
+      return status;
+    }
+    if (nothing) {
+      memory_->Invalidate(recv, bytes);
+      return {};
+    }
+  }
+  return {};
+}
+
+}  // namespace prism::shim

@@ -1,0 +1,125 @@
+// Collectives and send/recv among the members of a communicator that are present, over an
+// ExchangeArena: by processes that share it, or by threads of one process. Members that are not
+// present contribute by the identical-rank policy: each gives what the lowest present rank gives,
+// so that all present ranks agree on the result and it does not depend on who waits for whom.
+//
+// Calls block until the operation is complete on this member; a send returns once its bytes are in
+// the mailbox (kMailboxBytes in flight), so that a pipeline schedule does not deadlock. The results
+// are the same bytes in every run: contributions combine in ascending order of rank.
+//
+// Bytes that were never written (Memory) are not copied: a buffer of which no member wrote anything
+// costs one rendezvous whatever its size, and leaves the output never written.
+//
+// An Exchange may be used by several threads at a time for different communicators; calls for one
+// communicator and rank come one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "shim/nccl/exchange_arena.h"
+#include "shim/nccl/reduction.h"
+
+namespace prism::shim {
+
+enum class ExchangeOperation : uint8_t {
+  kBarrier,
+  kAllReduce,
+  kReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kSend,
+  kRecv,
+};
+
+const char* ExchangeOperationName(ExchangeOperation operation);
+
+// How buffers are read and written. The default is ordinary memory, all of it written.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  // False: none of the bytes was ever written; `out` is then undefined.
+  virtual bool Read(const void* source, size_t bytes, void* out);
+  virtual void Write(void* target, size_t bytes, const void* data);
+  // The target becomes never written; ordinary memory is zeroed.
+  virtual void Invalidate(void* target, size_t bytes);
+  virtual bool AnyValid(const void* source, size_t bytes);
+};
+
+// A communicator as one present member sees it. `present`: ranks in the communicator that take part
+// here, ascending, `rank` among them; the span outlives the calls.
+struct ExchangeGroup {
+  uint64_t identity = 0;  // equal on all members, different for every other communicator
+  int32_t size = 1;       // members, present or not
+  int32_t rank = 0;
+  std::span<const int32_t> present;
+};
+
+// One call. `count` is in elements and counts as NCCL's argument of that name does: the whole
+// buffer of all_reduce, reduce, broadcast, send and recv; what one rank gives of all_gather and
+// gather; what one rank gets of reduce_scatter and scatter; one peer's block of all_to_all.
+struct ExchangeCall {
+  ExchangeGroup group;
+  uint64_t sequence = 0;  // of the call in the communicator; compared, not used for ordering
+  size_t count = 0;
+  Element element = Element::kUint8;
+  Reduction reduction;
+  int32_t root = -1;  // or the peer of send and recv
+};
+
+// One send (`send` set) or receive (`recv` set) with call.root as peer. Of no bytes: skipped.
+struct ExchangeTransfer {
+  ExchangeCall call;
+  const void* send = nullptr;
+  void* recv = nullptr;
+};
+
+class Exchange {
+ public:
+  // Both outlive the exchange. Without an arena only groups with one present member work.
+  Exchange(ExchangeArena* arena, Memory* memory) : arena_(arena), memory_(memory) {}
+
+  ExchangeStatus Barrier(const ExchangeCall& call);
+  // send == recv is allowed wherever NCCL allows it. `recv` of reduce and gather is used on the
+  // root only, `send` of broadcast and scatter too.
+  ExchangeStatus AllReduce(const ExchangeCall& call, const void* send, void* recv);
+  ExchangeStatus Reduce(const ExchangeCall& call, const void* send, void* recv);
+  ExchangeStatus AllGather(const ExchangeCall& call, const void* send, void* recv);
+  ExchangeStatus ReduceScatter(const ExchangeCall& call, const void* send, void* recv);
+  ExchangeStatus Broadcast(const ExchangeCall& call, const void* send, void* recv);
+  ExchangeStatus AllToAll(const ExchangeCall& call, const void* send, void* recv);
+  ExchangeStatus Gather(const ExchangeCall& call, const void* send, void* recv);
+  ExchangeStatus Scatter(const ExchangeCall& call, const void* send, void* recv);
+  // To an absent peer: dropped. From an absent peer: zeros (never written above
+  // kSmallTransferBytes).
+  ExchangeStatus Send(const ExchangeCall& call, const void* send);
+  ExchangeStatus Recv(const ExchangeCall& call, void* recv);
+  // Several sends and receives at once, in any mixture; no order among them is needed to finish.
+  ExchangeStatus Transfers(std::span<const ExchangeTransfer> transfers);
+
+ private:
+  // In exchange.cc: what absent members provide.
+  void FillFromAbsent(void* target, size_t bytes);
+  void FillFromAbsentRoot(void* target, size_t bytes);
+  void FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes);
+  void Copy(void* target, const void* source, size_t bytes);
+
+  ExchangeArena* arena_;
+  Memory* memory_;
+};
+
+// Slots of absent members of an all_gather up to this size always get the lowest present rank's
+// bytes (pickled objects, sizes, norms); larger ones only where nothing was ever written, so that
+// parameters loaded from a checkpoint survive.
+inline constexpr size_t kSmallSlotBytes = 64U << 10U;
+
+// Up to this size what an absent peer or root provides is written as zeros; larger buffers become
+// never written.
+inline constexpr size_t kSmallTransferBytes = 1U << 20U;
+
+}  // namespace prism::shim

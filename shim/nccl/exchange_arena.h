@@ -1,0 +1,145 @@
+// The shared memory that present members of communicators exchange data through, and the waiting on
+// it. One arena serves all communicators of a run: processes map one memfd, threads share one
+// object.
+//
+// Zero-filled memory of the right size is a valid, empty arena, so there is no set-up to race for.
+// It hands out two kinds of bounded areas, found by key and never given back: a lane a communicator
+// (one staging chunk a member, for collectives) and a mailbox a (communicator, sender, receiver).
+// Pages become resident when first touched.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace prism::shim {
+
+inline constexpr size_t kChunkBytes = 256U << 10U;        // staging of one member
+inline constexpr uint32_t kMailboxBytes = 1U << 20U;      // in flight from one rank to another
+inline constexpr size_t kDefaultArenaBytes = 1UL << 32U;  // address space; touched pages count
+inline constexpr int32_t kDefaultStallSeconds = 600;
+
+// Why an exchange did not happen. The message says what, where and who; for humans.
+enum class ExchangeCode : uint8_t {
+  kOk,
+  kAborted,   // somebody called Abort; the message repeats the reason
+  kStalled,   // a peer did not come within the stall time
+  kMismatch,  // members called different operations, types or sizes
+  kArenaFull,
+  kNoArena,  // several members present but no shared memory
+};
+
+struct [[nodiscard]] ExchangeStatus {
+  ExchangeCode code = ExchangeCode::kOk;
+  char message[320] = {};
+
+  [[nodiscard]] bool ok() const { return code == ExchangeCode::kOk; }
+};
+
+// A counter in shared memory that can be slept on. Wraps around.
+struct Signal {
+  std::atomic<uint32_t> value;
+  std::atomic<uint32_t> sleepers;
+
+  // Adds and wakes all sleepers; the second form wakes only when the value becomes `wake_at`.
+  void Add(uint32_t amount);
+  void AddAndWakeAt(uint32_t amount, uint32_t wake_at);
+};
+
+// What a member says about its call in a round, compared by all the others.
+struct Post {
+  uint64_t sequence;
+  uint64_t bytes;       // of the whole operation, as the operation counts them
+  int32_t rank;         // in the communicator
+  int32_t root;         // -1 none
+  uint8_t operation;    // ExchangeOperation
+  uint8_t element;      // Element
+  uint8_t reduce;       // ReduceKind
+  uint8_t any_valid;    // some byte of the send buffer was ever written
+  uint8_t chunk_valid;  // some byte of this round's chunk was ever written
+};
+
+// Staging of one communicator. A round: wait until all have left the one before, write post and
+// chunk, arrive, wait until all have arrived, read the others, leave.
+struct Lane {
+  std::atomic<uint64_t> key;
+  std::atomic<uint32_t> ready;
+  uint32_t member_count;
+  uint64_t offset;  // of MemberArea[member_count] in the arena
+  Signal arrived;   // members that arrived, over all rounds
+  Signal left;
+};
+
+struct MemberArea {
+  Post post;
+  uint32_t round;  // touched by its member only
+  alignas(64) std::byte chunk[kChunkBytes];
+};
+
+// A bounded stream of bytes from one rank to another. head and tail wrap around; modulo
+// kMailboxBytes they are places. Whoever waits for either sleeps on the arena's activity.
+struct Mailbox {
+  std::atomic<uint64_t> key;
+  std::atomic<uint32_t> ready;
+  uint64_t offset;             // of kMailboxBytes in the arena
+  std::atomic<uint32_t> head;  // bytes written so far, by the sender
+  std::atomic<uint32_t> tail;  // bytes read so far, by the receiver
+};
+
+// Seconds of the machine's own monotonic clock, whatever clock the program is shown.
+int64_t MachineSeconds();
+
+struct ArenaHeader;
+
+class ExchangeArena {
+ public:
+  // Fresh shared memory (a memfd). Check valid().
+  static ExchangeArena Create(size_t bytes = kDefaultArenaBytes);
+  // Maps existing shared memory behind a descriptor or a path; the size is that of the file.
+  static ExchangeArena Map(int descriptor);
+  static ExchangeArena MapPath(const char* path);
+
+  ExchangeArena() = default;
+  ~ExchangeArena();
+  ExchangeArena(ExchangeArena&& other) noexcept;
+  ExchangeArena& operator=(ExchangeArena&& other) noexcept;
+
+  [[nodiscard]] bool valid() const { return header_ != nullptr; }
+  // Of Create: to be inherited or opened as /proc/<pid>/fd/<descriptor>. -1 otherwise.
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+  // How long a wait may go without any progress.
+  void set_stall_seconds(int32_t seconds) { stall_seconds_ = seconds; }
+
+  // Every wait, present and future, of everybody returns kAborted with this reason. The first call
+  // counts.
+  void Abort(const char* reason);
+  [[nodiscard]] bool aborted() const;
+
+  // nullptr when the arena is full or, for a lane, somebody counted other members.
+  Lane* FindLane(uint64_t key, uint32_t member_count);
+  Mailbox* FindMailbox(uint64_t key);
+  MemberArea* Members(const Lane& lane);
+  std::byte* Bytes(const Mailbox& mailbox);
+
+  // Sleeps until signal.value - target is not negative (as a wrapped difference). On kStalled and
+  // kAborted the message holds the reason only.
+  ExchangeStatus WaitUntil(Signal* signal, uint32_t target);
+
+  // Counts every movement of a mailbox, for those that wait for one of several. Wakes up from
+  // WaitActivity at the next movement, or after a second at the latest.
+  Signal* activity();
+  void WaitActivity(uint32_t seen);
+  [[nodiscard]] int32_t stall_seconds() const { return stall_seconds_; }
+  [[nodiscard]] ExchangeStatus AbortedStatus() const;
+
+ private:
+  bool Reserve(uint64_t bytes, uint64_t* offset);
+
+  ArenaHeader* header_ = nullptr;
+  size_t bytes_ = 0;
+  int descriptor_ = -1;
+  int32_t stall_seconds_ = kDefaultStallSeconds;
+};
+
+}  // namespace prism::shim
