@@ -1,0 +1,202 @@
+#include "graph/fragment.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "graph/base/check.h"
+#include "graph/base/hash.h"
+#include "graph/proto/chunk_file.h"
+#include "graph/proto/codec.h"
+
+namespace prism::graph {
+namespace {
+
+constexpr FileFormat kFormat = {
+    .magic = std::string_view("PRISMFR\n", 8), .version = 1, .name = "fragment"};
+
+enum Chunk : uint32_t { kHead = 1, kStrings = 2, kSignatures = 3, kOps = 4 };
+
+const char* ChunkName(uint32_t kind) {
+  constexpr std::array<const char*, 5> kNames = {"unknown", "head", "strings", "signatures", "ops"};
+  return kind < kNames.size() ? kNames.at(kind) : kNames[0];
+}
+
+uint64_t HashOf(const KernelSignature& signature, const std::vector<std::string>& strings) {
+  Hasher hasher;
+  hasher.AddString(strings[signature.name.value()]);
+  hasher.AddString(strings[signature.framework_op.value()]);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    hasher.Add(signature.grid[axis]);
+    hasher.Add(signature.block[axis]);
+  }
+  const MatmulShape& matmul = signature.matmul;
+  for (const int64_t extent : {matmul.m, matmul.n, matmul.k, matmul.batch}) {
+    hasher.Add(extent);
+  }
+  hasher.Add(static_cast<uint8_t>(matmul.input));
+  hasher.Add(static_cast<uint8_t>(matmul.output));
+  hasher.Add(matmul.transpose_a);
+  hasher.Add(matmul.transpose_b);
+  hasher.Add(signature.inputs.size());
+  for (const TensorShape& input : signature.inputs) {
+    hasher.Add(static_cast<uint8_t>(input.dtype));
+    hasher.Add(input.dims.size());
+    for (const int64_t dim : input.dims) {
+      hasher.Add(dim);
+    }
+  }
+  return hasher.Digest();
+}
+
+uint64_t HashOf(const CollectiveShape& shape) {
+  Hasher hasher;
+  hasher.Add(static_cast<uint8_t>(shape.kind));
+  hasher.Add(static_cast<uint8_t>(shape.dtype));
+  hasher.Add(static_cast<uint8_t>(shape.reduce));
+  hasher.Add(shape.root);
+  hasher.Add(shape.bytes);
+  return hasher.Digest();
+}
+
+uint64_t HashOf(const PeerGroup& group) {
+  Hasher hasher;
+  for (const PeerTransfer& transfer : group.transfers) {
+    hasher.Add(transfer.is_send);
+    hasher.Add(transfer.comm_slot);
+    hasher.Add(transfer.peer_slot);
+    hasher.Add(transfer.bytes);
+  }
+  return hasher.Digest();
+}
+
+// Hashes of what op signatures stand for, by table: ids are numbered as a process met them, so two
+// ranks of one role may number alike things differently.
+struct ContentHashes {
+  std::vector<uint64_t> signatures;
+  std::vector<uint64_t> collectives;
+  std::vector<uint64_t> peer_groups;
+  std::vector<uint64_t> strings;
+
+  explicit ContentHashes(const Fragment& fragment) {
+    for (const KernelSignature& signature : fragment.signatures) {
+      signatures.push_back(HashOf(signature, fragment.strings));
+    }
+    for (const CollectiveShape& shape : fragment.program.collectives) {
+      collectives.push_back(HashOf(shape));
+    }
+    for (const PeerGroup& group : fragment.program.peer_groups) {
+      peer_groups.push_back(HashOf(group));
+    }
+    for (const std::string& text : fragment.strings) {
+      strings.push_back(Hash64(text));
+    }
+  }
+
+  [[nodiscard]] uint64_t Of(OpKind kind, uint32_t signature) const {
+    switch (kind) {
+      case OpKind::kKernel:
+        return signatures.at(signature);
+      case OpKind::kCollective:
+        return collectives.at(signature);
+      case OpKind::kPeerGroup:
+        return peer_groups.at(signature);
+      case OpKind::kMarker:
+        return strings.at(signature);
+      default:
+        return signature;
+    }
+  }
+};
+
+Status ReadChunks(ChunkReader* reader, Fragment* fragment) {
+  TableSizes sizes;
+  uint32_t op_count = 0;
+  PRISM_ASSIGN_OR_RETURN(std::string payload, reader->Next(kHead));
+  Status status = DecodeFragmentHead(payload, &sizes, fragment, &op_count);
+  while (status.ok() && fragment->strings.size() < sizes.strings) {
+    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kStrings));
+    status = DecodeStrings(payload, &fragment->strings);
+  }
+  while (status.ok() && fragment->signatures.size() < sizes.signatures) {
+    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kSignatures));
+    status = DecodeSignatures(payload, sizes, &fragment->signatures);
+  }
+  while (status.ok() && fragment->program.size() < op_count) {
+    PRISM_ASSIGN_OR_RETURN(payload, reader->Next(kOps));
+    status = DecodeOps(payload, sizes, &fragment->program);
+  }
+  if (status.ok() &&
+      (fragment->strings.size() != sizes.strings ||
+       fragment->signatures.size() != sizes.signatures || fragment->program.size() != op_count)) {
+    status = BadFile("more entries than announced");
+  }
+  return status.ok() ? reader->Finish() : reader->Damaged(status.message());
+}
+
+}  // namespace
+
+uint64_t StructuralHash(const Fragment& fragment) {
+  const Program& program = fragment.program;
+  const ContentHashes contents(fragment);
+  Hasher hasher;
+  hasher.Add(program.size());
+  hasher.Add(program.stream_count);
+  hasher.Add(fragment.comm_slots.size());
+  for (const FragmentCommunicator& communicator : fragment.comm_slots) {
+    hasher.AddString(communicator.name);
+    hasher.Add(communicator.members.size());
+  }
+  hasher.Add(fragment.peer_slots.size());
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    hasher.Add(static_cast<uint8_t>(program.kind[op]));
+    hasher.Add(program.flags[op]);
+    hasher.Add(program.stream[op]);
+    hasher.Add(program.comm_slot[op]);
+    hasher.Add(contents.Of(program.kind[op], program.signature[op]));
+    hasher.Add(program.dep[op]);
+    hasher.Add(program.value[op]);
+  }
+  return hasher.Digest();
+}
+
+std::string SerializeFragment(const Fragment& fragment) {
+  std::string encoded;
+  ChunkWriter writer(kFormat, [&encoded](std::string_view bytes) {
+    encoded.append(bytes);
+    return OkStatus();
+  });
+  const auto write = [&writer](uint32_t kind, std::string_view payload) {
+    const Status status = writer.Write(kind, payload);
+    PRISM_CHECK_MSG(status.ok(), status.message());
+  };
+  write(kHead, EncodeFragmentHead(fragment));
+  for (size_t begin = 0; begin < fragment.strings.size();) {
+    const Run run = EncodeStrings(fragment.strings, begin);
+    write(kStrings, run.payload);
+    begin = run.end;
+  }
+  for (size_t begin = 0; begin < fragment.signatures.size();) {
+    const Run run = EncodeSignatures(fragment.signatures, begin);
+    write(kSignatures, run.payload);
+    begin = run.end;
+  }
+  for (size_t begin = 0; begin < fragment.program.size();) {
+    const Run run = EncodeOps(fragment.program, begin);
+    write(kOps, run.payload);
+    begin = run.end;
+  }
+  const Status status = writer.Finish();
+  PRISM_CHECK_MSG(status.ok(), status.message());
+  return encoded;
+}
+
+Result<Fragment> ParseFragment(std::string_view bytes) {
+  PRISM_ASSIGN_OR_RETURN(ChunkReader reader,
+                         ChunkReader::Open(bytes, kFormat, "fragment", ChunkName));
+  Fragment fragment;
+  PRISM_RETURN_IF_ERROR(ReadChunks(&reader, &fragment));
+  return fragment;
+}
+
+}  // namespace prism::graph

@@ -1,0 +1,266 @@
+#include "graph/proto/convert.h"
+
+namespace prism::graph {
+namespace {
+
+void ToMessage(const ModelSpec& model, proto::Model* message) {
+  message->set_name(model.name);
+  message->set_source(model.source);
+  message->set_block(static_cast<uint32_t>(model.block));
+  message->set_layers(model.layers);
+  message->set_hidden(model.hidden);
+  message->set_heads(model.heads);
+  message->set_kv_heads(model.kv_heads);
+  message->set_ffn(model.ffn);
+  message->set_vocab(model.vocab);
+  message->set_seq_len(model.seq_len);
+  message->set_tied_embeddings(model.tied_embeddings);
+}
+
+Status FromMessage(const proto::Model& message, ModelSpec* model) {
+  model->name = message.name();
+  model->source = message.source();
+  PRISM_RETURN_IF_ERROR(ReadEnum(message.block(), BlockKind::kLlama, &model->block));
+  model->layers = message.layers();
+  model->hidden = message.hidden();
+  model->heads = message.heads();
+  model->kv_heads = message.kv_heads();
+  model->ffn = message.ffn();
+  model->vocab = message.vocab();
+  model->seq_len = message.seq_len();
+  model->tied_embeddings = message.tied_embeddings();
+  return OkStatus();
+}
+
+void ToMessage(const MemoryClass& part, proto::MemoryClass* message) {
+  message->set_name(part.name);
+  message->set_bytes(part.bytes);
+  message->set_mark(static_cast<uint32_t>(part.mark));
+}
+
+template <typename Messages>
+Status FromMessages(const Messages& messages, std::vector<MemoryClass>* parts) {
+  for (const proto::MemoryClass& message : messages) {
+    MemoryClass part{.name = message.name(), .bytes = message.bytes()};
+    PRISM_RETURN_IF_ERROR(ReadEnum(message.mark(), Mark::kAssumed, &part.mark));
+    parts->push_back(std::move(part));
+  }
+  return OkStatus();
+}
+
+Status ReadCollectives(const proto::ProgramHead& message, Program* program) {
+  const int count = message.collective_kind_size();
+  if (message.collective_dtype_size() != count || message.collective_reduce_size() != count ||
+      message.collective_root_size() != count || message.collective_bytes_size() != count) {
+    return BadFile("columns of collectives differ in length");
+  }
+  for (int index = 0; index < count; ++index) {
+    CollectiveShape shape{.root = message.collective_root(index),
+                          .bytes = message.collective_bytes(index)};
+    PRISM_RETURN_IF_ERROR(
+        ReadEnum(message.collective_kind(index), CollectiveKind::kScatter, &shape.kind));
+    PRISM_RETURN_IF_ERROR(
+        ReadEnum(message.collective_dtype(index), DataType::kFloat64, &shape.dtype));
+    PRISM_RETURN_IF_ERROR(
+        ReadEnum(message.collective_reduce(index), ReduceOp::kAvg, &shape.reduce));
+    program->collectives.push_back(shape);
+  }
+  return OkStatus();
+}
+
+Status ReadTransfer(const proto::ProgramHead& message,
+                    int index,
+                    const Program& program,
+                    PeerTransfer* transfer) {
+  transfer->is_send = message.transfer_is_send(index) != 0;
+  transfer->bytes = message.transfer_bytes(index);
+  PRISM_RETURN_IF_ERROR(ReadSlot(message.transfer_comm_slot(index), &transfer->comm_slot));
+  PRISM_RETURN_IF_ERROR(ReadSlot(message.transfer_peer_slot(index), &transfer->peer_slot));
+  PRISM_RETURN_IF_ERROR(
+      CheckIndex(transfer->comm_slot, program.comm_slot_count, "communicator slot"));
+  return CheckIndex(transfer->peer_slot, program.peer_slot_count, "peer slot");
+}
+
+Status ReadPeerGroups(const proto::ProgramHead& message, Program* program) {
+  const int count = message.transfer_is_send_size();
+  if (message.transfer_comm_slot_size() != count || message.transfer_peer_slot_size() != count ||
+      message.transfer_bytes_size() != count) {
+    return BadFile("columns of transfers differ in length");
+  }
+  int next = 0;
+  for (const uint32_t size : message.group_size()) {
+    if (size > static_cast<uint32_t>(count - next)) {
+      return BadFile("peer groups hold more transfers than there are");
+    }
+    PeerGroup group;
+    for (uint32_t member = 0; member < size; ++member, ++next) {
+      PRISM_RETURN_IF_ERROR(ReadTransfer(message, next, *program, &group.transfers.emplace_back()));
+    }
+    program->peer_groups.push_back(std::move(group));
+  }
+  return next == count ? OkStatus() : BadFile("transfers outside of any peer group");
+}
+
+}  // namespace
+
+void ToMessage(const JobSpec& job, proto::Job* message) {
+  message->set_name(job.name);
+  message->set_user_program(job.user_program);
+  ToMessage(job.model, message->mutable_model());
+  message->set_tp(job.parallel.tp);
+  message->set_cp(job.parallel.cp);
+  message->set_dp(job.parallel.dp);
+  message->set_pp(job.parallel.pp);
+  message->set_ep(job.parallel.ep);
+  message->set_vpp(job.parallel.vpp);
+  message->set_sequence_parallel(job.sequence_parallel);
+  message->set_micro_batch_size(job.micro_batch_size);
+  message->set_global_batch_size(job.global_batch_size);
+  message->set_seq_len(job.seq_len);
+  message->set_recompute(static_cast<uint32_t>(job.recompute));
+  message->set_zero_stage(job.zero_stage);
+  message->set_compute_dtype(static_cast<uint32_t>(job.compute_dtype));
+  message->set_seed(job.seed);
+}
+
+Status FromMessage(const proto::Job& message, JobSpec* job) {
+  job->name = message.name();
+  job->user_program = message.user_program();
+  PRISM_RETURN_IF_ERROR(FromMessage(message.model(), &job->model));
+  job->parallel = {.tp = message.tp(),
+                   .cp = message.cp(),
+                   .dp = message.dp(),
+                   .pp = message.pp(),
+                   .ep = message.ep(),
+                   .vpp = message.vpp()};
+  job->sequence_parallel = message.sequence_parallel();
+  job->micro_batch_size = message.micro_batch_size();
+  job->global_batch_size = message.global_batch_size();
+  job->seq_len = message.seq_len();
+  PRISM_RETURN_IF_ERROR(ReadEnum(message.recompute(), Recompute::kFull, &job->recompute));
+  job->zero_stage = message.zero_stage();
+  PRISM_RETURN_IF_ERROR(ReadEnum(message.compute_dtype(), DataType::kFloat64, &job->compute_dtype));
+  job->seed = message.seed();
+  return OkStatus();
+}
+
+void ToMessage(const ClusterSpec& cluster, proto::Cluster* message) {
+  message->set_name(cluster.name);
+  message->set_source(cluster.source);
+  message->set_gpu_name(cluster.gpu.name);
+  message->set_compute_major(cluster.gpu.compute_major);
+  message->set_compute_minor(cluster.gpu.compute_minor);
+  message->set_sm_count(cluster.gpu.sm_count);
+  message->set_memory_bytes(cluster.gpu.memory_bytes);
+  message->set_l2_bytes(cluster.gpu.l2_bytes);
+  message->set_shared_memory_per_sm(cluster.gpu.shared_memory_per_sm);
+  message->set_shared_memory_per_block_optin(cluster.gpu.shared_memory_per_block_optin);
+  message->set_segments_ascending(cluster.gpu.segments_ascending);
+  message->set_gpus_per_node(cluster.gpus_per_node);
+  for (const Parameter& parameter : cluster.parameters.all()) {
+    proto::Parameter* entry = message->add_parameters();
+    entry->set_key(parameter.key);
+    entry->set_value(parameter.value);
+    entry->set_unit(parameter.unit);
+    entry->set_source(parameter.source);
+    entry->set_mark(static_cast<uint32_t>(parameter.mark));
+  }
+}
+
+Status FromMessage(const proto::Cluster& message, ClusterSpec* cluster) {
+  cluster->name = message.name();
+  cluster->source = message.source();
+  cluster->gpu = {.name = message.gpu_name(),
+                  .compute_major = message.compute_major(),
+                  .compute_minor = message.compute_minor(),
+                  .sm_count = message.sm_count(),
+                  .memory_bytes = message.memory_bytes(),
+                  .l2_bytes = message.l2_bytes(),
+                  .shared_memory_per_sm = message.shared_memory_per_sm(),
+                  .shared_memory_per_block_optin = message.shared_memory_per_block_optin(),
+                  .segments_ascending = message.segments_ascending()};
+  cluster->gpus_per_node = message.gpus_per_node();
+  std::vector<Parameter> parameters;
+  for (const proto::Parameter& entry : message.parameters()) {
+    // The table checks that keys are distinct; a file must not reach that check.
+    if (!parameters.empty() && entry.key() <= parameters.back().key) {
+      return BadFile(fmt::format("parameter {} is out of order", entry.key()));
+    }
+    Parameter parameter{
+        .key = entry.key(), .value = entry.value(), .unit = entry.unit(), .source = entry.source()};
+    PRISM_RETURN_IF_ERROR(ReadEnum(entry.mark(), Mark::kAssumed, &parameter.mark));
+    parameters.push_back(std::move(parameter));
+  }
+  cluster->parameters = ParameterTable(std::move(parameters));
+  return OkStatus();
+}
+
+void ToMessage(const MemoryProfile& memory, proto::Memory* message) {
+  message->set_peak_allocated(memory.peak_allocated);
+  message->set_peak_reserved(memory.peak_reserved);
+  message->set_steady_allocated(memory.steady_allocated);
+  for (const MemoryClass& part : memory.at_peak) {
+    ToMessage(part, message->add_at_peak());
+  }
+  for (const MemoryClass& part : memory.outside) {
+    ToMessage(part, message->add_outside());
+  }
+  message->set_peak_op(memory.peak_op);
+  message->set_peak_phase(memory.peak_phase);
+  message->set_layout_hash(memory.layout_hash);
+}
+
+Status FromMessage(const proto::Memory& message, MemoryProfile* memory) {
+  memory->peak_allocated = message.peak_allocated();
+  memory->peak_reserved = message.peak_reserved();
+  memory->steady_allocated = message.steady_allocated();
+  PRISM_RETURN_IF_ERROR(FromMessages(message.at_peak(), &memory->at_peak));
+  PRISM_RETURN_IF_ERROR(FromMessages(message.outside(), &memory->outside));
+  memory->peak_op = message.peak_op();
+  memory->peak_phase = message.peak_phase();
+  memory->layout_hash = message.layout_hash();
+  return OkStatus();
+}
+
+void ToMessage(const Program& program, proto::ProgramHead* message) {
+  message->set_op_count(program.size());
+  message->set_stream_count(program.stream_count);
+  message->set_comm_slot_count(program.comm_slot_count);
+  message->set_peer_slot_count(program.peer_slot_count);
+  for (const CollectiveShape& shape : program.collectives) {
+    message->add_collective_kind(static_cast<uint32_t>(shape.kind));
+    message->add_collective_dtype(static_cast<uint32_t>(shape.dtype));
+    message->add_collective_reduce(static_cast<uint32_t>(shape.reduce));
+    message->add_collective_root(shape.root);
+    message->add_collective_bytes(shape.bytes);
+  }
+  for (const PeerGroup& group : program.peer_groups) {
+    message->add_group_size(static_cast<uint32_t>(group.transfers.size()));
+    for (const PeerTransfer& transfer : group.transfers) {
+      message->add_transfer_is_send(transfer.is_send ? 1 : 0);
+      message->add_transfer_comm_slot(transfer.comm_slot);
+      message->add_transfer_peer_slot(transfer.peer_slot);
+      message->add_transfer_bytes(transfer.bytes);
+    }
+  }
+}
+
+Status FromMessage(const proto::ProgramHead& message, Program* program) {
+  PRISM_RETURN_IF_ERROR(ReadSlot(message.stream_count(), &program->stream_count));
+  PRISM_RETURN_IF_ERROR(ReadSlot(message.comm_slot_count(), &program->comm_slot_count));
+  PRISM_RETURN_IF_ERROR(ReadSlot(message.peer_slot_count(), &program->peer_slot_count));
+  PRISM_RETURN_IF_ERROR(ReadCollectives(message, program));
+  return ReadPeerGroups(message, program);
+}
+
+void ToMessage(const Warning& warning, proto::Warning* message) {
+  message->set_code(warning.code);
+  message->set_count(warning.count);
+  message->set_example(warning.example);
+}
+
+Warning FromMessage(const proto::Warning& message) {
+  return {.code = message.code(), .count = message.count(), .example = message.example()};
+}
+
+}  // namespace prism::graph

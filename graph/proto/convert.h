@@ -1,0 +1,66 @@
+// Small structures ↔ their messages: what several codecs share. Only the codecs include this, so
+// that generated types stay inside graph/proto.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "graph/proto/graph.pb.h"
+
+namespace prism::graph {
+
+// A number of the file → an enumerator, `last` being the highest one there is.
+template <typename Enum>
+Status ReadEnum(uint32_t number, Enum last, Enum* out) {
+  if (number > static_cast<uint32_t>(last)) {
+    return BadFile(fmt::format("unknown enumerator {}", number));
+  }
+  *out = static_cast<Enum>(number);
+  return OkStatus();
+}
+
+inline Status ReadSlot(uint32_t number, uint16_t* out) {
+  if (number > 0xFFFFU) {
+    return BadFile(fmt::format("{} does not fit into 16 bits", number));
+  }
+  *out = static_cast<uint16_t>(number);
+  return OkStatus();
+}
+
+inline Status CheckIndex(uint64_t index, uint64_t size, std::string_view what) {
+  if (index >= size) {
+    return BadFile(fmt::format("{} {} of {}", what, index, size));
+  }
+  return OkStatus();
+}
+
+template <typename Message>
+Status Parse(std::string_view payload, Message* message) {
+  if (!message->ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+    return BadFile("is no message of its kind");
+  }
+  return OkStatus();
+}
+
+void ToMessage(const JobSpec& job, proto::Job* message);
+Status FromMessage(const proto::Job& message, JobSpec* job);
+
+void ToMessage(const ClusterSpec& cluster, proto::Cluster* message);
+Status FromMessage(const proto::Cluster& message, ClusterSpec* cluster);
+
+void ToMessage(const MemoryProfile& memory, proto::Memory* message);
+Status FromMessage(const proto::Memory& message, MemoryProfile* memory);
+
+// All of a program but its ops.
+void ToMessage(const Program& program, proto::ProgramHead* message);
+Status FromMessage(const proto::ProgramHead& message, Program* program);
+
+void ToMessage(const Warning& warning, proto::Warning* message);
+Warning FromMessage(const proto::Warning& message);
+
+}  // namespace prism::graph
