@@ -1,0 +1,21 @@
+// The channel's Config of a sandbox process, from the cluster preset: what the virtual device shows
+// of itself, what NCCL takes, what issuing an op costs the host.
+#pragma once
+
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/cluster.h"
+#include "graph/job.h"
+#include "shim/channel/messages.h"
+
+namespace prism::launch {
+
+// `present`: the sandbox ranks that run together, ascending, `rank` among them; at most
+// channel::kMaxSandboxRanks.
+channel::Config MakeDeviceConfig(const graph::ClusterSpec& cluster,
+                                 const graph::JobSpec& job,
+                                 Rank rank,
+                                 const std::vector<Rank>& present);
+
+}  // namespace prism::launch

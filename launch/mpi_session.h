@@ -1,0 +1,57 @@
+// The worker processes of a run and the byte messages between them; the only file that knows MPI.
+//
+// Not started by mpirun or Slurm, or built without MPI: a session of one. Messages to oneself are
+// delivered like all others, so that callers need no special case. Nothing here busy-waits: two
+// cores may be shared by many processes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+struct PeerMessage {
+  int from = 0;
+  std::string bytes;
+};
+
+class MpiSession {
+ public:
+  // Joins the job that started this process. kEnvironment when that fails.
+  static Result<MpiSession> Start();
+
+  // True when a launcher has started this process.
+  static bool LaunchedByMpi();
+
+  MpiSession(MpiSession&&) noexcept;
+  MpiSession& operator=(MpiSession&&) noexcept;
+  ~MpiSession();  // leaves the job in order; all processes must come here
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+
+  // Hands the message over and returns; messages of one sender arrive in order. At most 2 GiB.
+  void Send(int to, std::string bytes);
+
+  // The next message that has arrived, if any. Never waits.
+  std::optional<PeerMessage> TryReceive();
+
+  // Waits for a message; fails when the run is interrupted.
+  Result<PeerMessage> Receive();
+
+  // Ends all processes at once, with this exit code.
+  [[noreturn]] void Abort(int exit_code);
+
+ private:
+  class Impl;
+  explicit MpiSession(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace prism::launch

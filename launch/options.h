@@ -1,0 +1,104 @@
+// The options of prism-emulate: one table (flag, environment, config key, default, help) and one
+// typed struct. Precedence: flag, then PRISM_* environment, then config file, then preset, then
+// default. What has not landed is absent from the table and therefore from --help, and refused.
+//
+// The names follow from the flag: `--micro-batch-size` is PRISM_MICRO_BATCH_SIZE in the environment
+// and `micro_batch_size` in a config file; on the command line underscores count as dashes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/log.h"
+#include "graph/base/status.h"
+#include "graph/job.h"
+
+namespace prism::launch {
+
+enum class OptionGroup : uint8_t { kJob, kCluster, kRanks, kOutput };
+enum class OnMismatch : uint8_t { kAbort, kHang };
+enum class OutputFormat : uint8_t { kText, kJson };
+
+// One line of the table.
+struct OptionSpec {
+  const char* flag;  // without dashes: "micro-batch-size"
+  OptionGroup group;
+  const char* value_name;  // as --help shows it; "" for a switch
+  const char* default_text;
+  const char* help;
+  bool repeatable = false;
+};
+
+const std::vector<OptionSpec>& OptionTable();
+
+// "--micro-batch-size" → "PRISM_MICRO_BATCH_SIZE" and "micro_batch_size".
+std::string EnvironmentName(const OptionSpec& spec);
+std::string ConfigKey(const OptionSpec& spec);
+
+// Typed values. An empty optional means: by preset, or derived (job_resolution.h).
+struct Options {
+  int32_t target_gpus = 8192;
+  std::string model = "gpt3-175b";
+  std::optional<int32_t> tp;
+  std::optional<int32_t> pp;
+  std::optional<int32_t> dp;
+  int32_t cp = 1;
+  int32_t ep = 1;
+  std::optional<int32_t> vpp;
+  std::optional<bool> sequence_parallel;
+  std::optional<int64_t> micro_batch_size;
+  std::optional<int64_t> global_batch_size;
+  std::optional<int64_t> seq_len;
+  std::optional<graph::Recompute> recompute;
+  std::optional<int32_t> zero;
+  int32_t iterations = 3;
+  uint64_t seed = 0;
+
+  std::string cluster = "h100-8x";
+  std::vector<std::string> perturb;
+
+  std::string sandbox_ranks = "auto";
+  OnMismatch on_mismatch = OnMismatch::kAbort;
+  std::string log_ranks;
+  int32_t max_roles = 256;
+
+  std::string out;  // "" = the default folder
+  bool force = false;
+  std::string graph;
+  OutputFormat format = OutputFormat::kText;
+  bool print_config = false;
+  bool dry_run = false;
+  LogLevel log_level = LogLevel::kInfo;
+  bool quiet = false;
+  std::string color = "auto";
+  bool strict = false;
+
+  // Raw text of every option that was given, by config key, whatever gave it: for config.toml.
+  std::map<std::string, std::vector<std::string>> given;
+};
+
+// What a main has to do with a command line.
+struct CommandLine {
+  Options options;
+  bool show_help = false;
+  bool show_version = false;
+};
+
+// Reads command line, environment and config file. kInvalidArgument for what is unknown,
+// contradictory or not available; kBadFile for a config file that cannot be used.
+Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
+
+// The whole text of --help.
+std::string HelpText();
+
+// A config file that gives the same run again.
+std::string ConfigText(const Options& options, const graph::JobSpec& job);
+
+// The known name nearest to `name`, or "" when none is near: for "did you mean".
+std::string NearestName(std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace prism::launch

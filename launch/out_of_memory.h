@@ -1,0 +1,35 @@
+// Follows a sandbox process's stream for the moment when its device is full, so that the failure of
+// the program can name rank, op and bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "shim/channel/messages.h"
+
+namespace prism::launch {
+
+class OutOfMemoryWatch {
+ public:
+  explicit OutOfMemoryWatch(Rank rank) : rank_(rank) {}
+
+  void See(const channel::Record& record, std::span<const std::byte> payload);
+
+  // `failure` with a first line about memory, if the device was full when the program ended.
+  [[nodiscard]] Status Explain(const Status& failure) const;
+
+ private:
+  Rank rank_;
+  std::map<uint32_t, std::string> framework_ops_;  // by kContext id
+  bool full_ = false;
+  uint32_t context_ = 0;
+  int64_t requested_bytes_ = 0;
+  int64_t used_bytes_ = 0;
+};
+
+}  // namespace prism::launch

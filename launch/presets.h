@@ -1,0 +1,57 @@
+// Model and cluster presets: TOML files in launch/presets/, embedded into the programs when they
+// are built, so that nothing depends on a path. `--model FILE` and `--cluster FILE` read a file of
+// the same form.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+#include "graph/job.h"
+
+namespace prism::launch {
+
+enum class PresetKind : uint8_t { kModel, kCluster };
+
+struct EmbeddedPreset {
+  PresetKind kind;
+  std::string_view name;
+  std::string_view text;
+};
+
+// All presets of the build, models first, each kind in alphabetical order. Defined in a file that
+// CMake writes.
+std::span<const EmbeddedPreset> EmbeddedPresets();
+
+// How a model is usually trained: the default of what the user did not say.
+struct LayoutPreset {
+  std::optional<int32_t> tp;
+  std::optional<int32_t> pp;
+  int32_t vpp = 1;
+  int64_t micro_batch_size = 1;
+  int64_t global_batch_size = 0;
+  graph::Recompute recompute = graph::Recompute::kNone;
+  int32_t zero = 1;
+};
+
+struct ModelPreset {
+  graph::ModelSpec model;
+  LayoutPreset layout;
+  std::string description;
+};
+
+// The preset of that name, else the file of that name. kInvalidArgument with a near name when there
+// is neither; kBadFile, naming the line, when the file cannot be used.
+Result<ModelPreset> LoadModel(const std::string& name_or_file);
+Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file);
+
+// The same from text; `where` is the file's name for messages.
+Result<ModelPreset> ParseModel(std::string_view text, const std::string& where);
+Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where);
+
+}  // namespace prism::launch

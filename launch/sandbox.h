@@ -1,0 +1,86 @@
+// One sandbox process: a rank of the job that runs the real program under the shim.
+//
+// It is started in a process group of its own and dies with its worker (parent-death signal); the
+// destructor kills and reaps what still runs, so no path leaves an orphan. Its standard output and
+// error come back through one pipe as lines.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "shim/channel/channel.h"
+
+namespace prism::launch {
+
+struct SandboxSpec {
+  Rank rank;
+  std::vector<std::string> command;                              // program and arguments
+  std::vector<std::pair<std::string, std::string>> environment;  // on top of the worker's own
+  channel::Config config = {};
+  std::function<void(const std::string&)> on_line;  // each line of output, without its end; may be
+                                                    // empty
+};
+
+class SandboxProcess {
+ public:
+  static Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec);
+  ~SandboxProcess();
+  SandboxProcess(const SandboxProcess&) = delete;
+  SandboxProcess& operator=(const SandboxProcess&) = delete;
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  channel::Consumer& channel() { return *channel_; }
+
+  // Takes what the process has written so far. Never waits.
+  void PumpOutput();
+
+  // Looks whether the process has left; never waits. Afterwards its last output has been taken.
+  bool Exited();
+
+  // After Exited(): OK for exit code 0, else kRunFailed naming rank, exit code or signal and the
+  // last lines of output.
+  [[nodiscard]] Status ExitStatus() const;
+
+  // Ends the process and everything it started, and reaps it.
+  void Kill();
+
+  // All output so far; of very long output the first part.
+  [[nodiscard]] const std::string& log() const { return log_; }
+
+ private:
+  SandboxProcess(Rank rank, std::unique_ptr<channel::Consumer> channel)
+      : rank_(rank), channel_(std::move(channel)) {}
+
+  void AddOutput(const char* data, size_t bytes);
+
+  Rank rank_;
+  std::unique_ptr<channel::Consumer> channel_;
+  std::function<void(const std::string&)> on_line_;
+  pid_t pid_ = -1;
+  int output_ = -1;  // read end of the pipe
+  std::optional<int> wait_status_;
+  std::string log_;
+  std::string partial_line_;
+};
+
+// Where our own programs and libraries lie, from the running program's path.
+struct InstallPaths {
+  std::string workload;      // bin/prism-workload
+  std::string preload;       // value of LD_PRELOAD
+  std::string library_path;  // folder of the stand-ins under their real names
+};
+
+// kEnvironment, saying what to build, when something is missing.
+Result<InstallPaths> FindInstallPaths();
+
+}  // namespace prism::launch

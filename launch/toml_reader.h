@@ -1,0 +1,67 @@
+// Reads typed values out of a TOML document and keeps the first failure, so that readers of presets
+// are plain lists of fields. The only place besides config_file.cc that knows toml++.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+class TomlReader;
+
+// A parsed document with the first failure met while reading it. Readers point into it.
+class TomlDocument {
+ public:
+  static Result<TomlDocument> Parse(std::string_view text, const std::string& where);
+  ~TomlDocument();
+  TomlDocument(TomlDocument&&) noexcept;
+  TomlDocument& operator=(TomlDocument&&) noexcept;
+
+  TomlReader root();
+  [[nodiscard]] const Status& status() const;
+
+ private:
+  friend class TomlReader;
+  struct State;
+  explicit TomlDocument(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// One table. A missing or ill-typed value becomes the document's failure and reads as empty or the
+// lowest value allowed.
+class TomlReader {
+ public:
+  std::string Text(const std::string& key);
+  int64_t Integer(const std::string& key, int64_t lowest, int64_t highest);
+  int64_t IntegerOr(const std::string& key, int64_t lowest, int64_t highest, int64_t fallback);
+  double Number(const std::string& key);
+  bool BoolOr(const std::string& key, bool fallback);
+  size_t Choice(const std::string& key, const std::vector<std::string>& choices);
+  TomlReader Table(const std::string& key);
+
+  [[nodiscard]] bool Has(const std::string& key) const;
+  [[nodiscard]] std::vector<std::string> Keys() const;  // in alphabetical order
+
+  // A key that nothing has read is a failure: a misspelt key must not be ignored.
+  void RefuseOthers();
+
+ private:
+  friend class TomlDocument;
+  TomlReader(TomlDocument::State* state, const void* table, std::string path)
+      : state_(state), table_(table), path_(std::move(path)) {}
+
+  void Fail(const std::string& key, const std::string& what);
+
+  TomlDocument::State* state_;
+  const void* table_;  // toml::table, nullptr after a failure
+  std::string path_;   // "gpu." for messages
+  std::set<std::string> used_;
+};
+
+}  // namespace prism::launch
