@@ -1,0 +1,255 @@
+// The runtime's calls on memory: allocation, copies, memsets, what an address is.
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+#include "shim/cuda/device_memory.h"
+#include "shim/cuda/memory.h"
+#include "shim/cuda/runtime_state.h"
+#include "shim/cuda/stream.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+
+// The one memory pool of the device; nothing looks into it.
+char default_pool = 0;
+
+void EmitCopy(void* target, const void* source, size_t bytes, cudaStream_t stream) {
+  Record record = {};
+  record.kind = RecordKind::kMemcpy;
+  record.stream = StreamIndex(stream);
+  const bool to_device = IsDevicePointer(target);
+  const bool from_device = IsDevicePointer(source);
+  record.copy = {static_cast<int64_t>(bytes), !from_device && to_device, from_device && !to_device};
+  Emit(record);
+}
+
+}  // namespace
+
+cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t stream, bool async) {
+  if (bytes == 0) {
+    return cudaSuccess;
+  }
+  if (target == nullptr || source == nullptr) {
+    return Return(cudaErrorInvalidValue);
+  }
+  EnsureContext();
+  EmitCopy(target, source, bytes, stream);
+  // cudaMemcpy returns once the bytes are there, except between two places of the device.
+  if (!async && !(IsDevicePointer(target) && IsDevicePointer(source))) {
+    SynchronizeStream(stream);
+  }
+  CopyBytes(target, source, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) {
+    return cudaSuccess;
+  }
+  EnsureContext();
+  Record record = {};
+  record.kind = RecordKind::kMemset;
+  record.stream = StreamIndex(stream);
+  record.copy.bytes = static_cast<int64_t>(bytes);
+  Emit(record);
+  SetBytes(target, value, bytes);
+  return cudaSuccess;
+}
+
+}  // namespace prism::shim
+
+using prism::shim::MemoryKind;
+using prism::shim::Return;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** pointer, size_t bytes) {
+  if (bytes == 0) {
+    *pointer = nullptr;
+    return cudaSuccess;
+  }
+  *pointer = prism::shim::DeviceAllocate(bytes);
+  return *pointer == nullptr ? Return(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+// cudaFree(nullptr) is the usual way to make the context.
+cudaError_t cudaFree(void* pointer) {
+  prism::shim::EnsureContext();
+  return pointer == nullptr || prism::shim::DeviceFree(pointer) ? cudaSuccess
+                                                                : Return(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t /*stream*/) {
+  return cudaMalloc(pointer, bytes);
+}
+
+cudaError_t cudaMallocFromPoolAsync(void** pointer,
+                                    size_t bytes,
+                                    cudaMemPool_t /*pool*/,
+                                    cudaStream_t /*stream*/) {
+  return cudaMalloc(pointer, bytes);
+}
+
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t /*stream*/) {
+  return cudaFree(pointer);
+}
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  const prism::shim::DeviceUsage usage = prism::shim::QueryDeviceUsage();
+  *free_bytes = static_cast<size_t>(usage.free_bytes);
+  *total_bytes = static_cast<size_t>(usage.total_bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned int /*flags*/) {
+  *pointer = prism::shim::HostAllocate(bytes);
+  return *pointer == nullptr ? Return(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+  return cudaHostAlloc(pointer, bytes, cudaHostAllocDefault);
+}
+
+cudaError_t cudaFreeHost(void* pointer) {
+  return pointer == nullptr || prism::shim::HostFree(pointer) ? cudaSuccess
+                                                              : Return(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int /*flags*/) {
+  return prism::shim::RegisterHost(pointer, bytes) ? cudaSuccess
+                                                   : Return(cudaErrorHostMemoryAlreadyRegistered);
+}
+
+cudaError_t cudaHostUnregister(void* pointer) {
+  return prism::shim::UnregisterHost(pointer) ? cudaSuccess
+                                              : Return(cudaErrorHostMemoryNotRegistered);
+}
+
+// Host memory has the same address on the device (unified addressing).
+cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* pointer, unsigned int /*flags*/) {
+  *device_pointer = pointer;
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostGetFlags(unsigned int* flags, void* pointer) {
+  *flags = cudaHostAllocDefault;
+  return prism::shim::FindMemory(pointer).kind == MemoryKind::kPinnedHost
+             ? cudaSuccess
+             : Return(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  const MemoryKind kind = prism::shim::FindMemory(pointer).kind;
+  void* const same = const_cast<void*>(pointer);
+  *attributes = {};
+  attributes->device = kind == MemoryKind::kDevice ? prism::shim::CurrentDevice() : -2;
+  attributes->hostPointer = kind == MemoryKind::kDevice ? nullptr : same;
+  attributes->devicePointer = kind == MemoryKind::kUnknown ? nullptr : same;
+  attributes->type = kind == MemoryKind::kDevice       ? cudaMemoryTypeDevice
+                     : kind == MemoryKind::kPinnedHost ? cudaMemoryTypeHost
+                                                       : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(
+    void* target, const void* source, size_t bytes, cudaMemcpyKind /*kind*/, cudaStream_t stream) {
+  return prism::shim::Copy(target, source, bytes, stream, true);
+}
+
+cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind /*kind*/) {
+  return prism::shim::Copy(target, source, bytes, nullptr, false);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* target,
+                                int /*target_device*/,
+                                const void* source,
+                                int /*source_device*/,
+                                size_t bytes,
+                                cudaStream_t stream) {
+  return prism::shim::Copy(target, source, bytes, stream, true);
+}
+
+cudaError_t cudaMemcpyPeer(
+    void* target, int /*target_device*/, const void* source, int /*source_device*/, size_t bytes) {
+  return prism::shim::Copy(target, source, bytes, nullptr, false);
+}
+
+cudaError_t cudaMemcpy2DAsync(void* target,
+                              size_t target_pitch,
+                              const void* source,
+                              size_t source_pitch,
+                              size_t width,
+                              size_t height,
+                              cudaMemcpyKind /*kind*/,
+                              cudaStream_t stream) {
+  if (width * height == 0) {
+    return cudaSuccess;
+  }
+  // One transfer on the device, row by row here.
+  prism::shim::EmitCopy(target, source, width * height, stream);
+  for (size_t row = 0; row < height; ++row) {
+    prism::shim::CopyBytes(static_cast<char*>(target) + row * target_pitch,
+                           static_cast<const char*>(source) + row * source_pitch, width);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyToSymbol(
+    const void* symbol, const void* source, size_t bytes, size_t offset, cudaMemcpyKind /*kind*/) {
+  void* address = nullptr;
+  const cudaError_t error = cudaGetSymbolAddress(&address, symbol);
+  return error != cudaSuccess ? error
+                              : prism::shim::Copy(static_cast<char*>(address) + offset, source,
+                                                  bytes, nullptr, false);
+}
+
+cudaError_t cudaMemset(void* target, int value, size_t bytes) {
+  return prism::shim::Set(target, value, bytes, nullptr);
+}
+
+cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t stream) {
+  return prism::shim::Set(target, value, bytes, stream);
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int /*device*/) {
+  *pool = reinterpret_cast<cudaMemPool_t>(&prism::shim::default_pool);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  return cudaDeviceGetDefaultMemPool(pool, device);
+}
+
+// The pool keeps nothing back, so its attributes are all zero and cannot be changed to effect.
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t /*pool*/,
+                                    cudaMemPoolAttr attribute,
+                                    void* value) {
+  if (attribute < cudaMemPoolAttrReleaseThreshold) {
+    *static_cast<int*>(value) = 1;
+  } else {
+    *static_cast<uint64_t*>(value) = 0;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t /*pool*/,
+                                    cudaMemPoolAttr /*attribute*/,
+                                    void* /*value*/) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t /*pool*/,
+                                 const cudaMemAccessDesc* /*access*/,
+                                 size_t /*count*/) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t /*pool*/, size_t /*bytes*/) {
+  return cudaSuccess;
+}
+}

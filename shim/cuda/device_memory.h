@@ -1,0 +1,51 @@
+// What memory.h leaves to the shim's own CUDA files: addresses of the driver's virtual memory
+// calls, host memory the runtime knows, and what kind of memory an address is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace prism::shim {
+
+// cudaMalloc's granularity and that of the virtual memory calls (VIRTUAL_DEVICE.md section 1 of the
+// design: 2 MiB).
+inline constexpr size_t kDeviceGranularity = size_t{2} << 20;
+
+// Copies to device memory above this are not done, only marked (memory.h). Token ids, counters,
+// masks and gathered objects stay below; weights above.
+inline constexpr size_t kRealCopyBytesMax = size_t{8} << 20;
+
+// Takes the context's memory at the first use of the device, as a real one does.
+void EnsureContext();
+
+// cuMemAddressReserve and cuMemAddressFree; 0 when there is no room.
+uintptr_t ReserveAddresses(size_t bytes);
+bool FreeAddresses(uintptr_t address, size_t bytes);
+
+// cuMemCreate and cuMemRelease: capacity without addresses. False when the device is full.
+bool TakePhysical(size_t bytes);
+void GivePhysical(size_t bytes);
+
+// cuMemMap and cuMemUnmap of a reserved range. kSegmentAlloc and kSegmentFree.
+void MapRange(uintptr_t address, size_t bytes);
+void UnmapRange(uintptr_t address, size_t bytes);
+
+// Memory of a module's variable: part of what the context takes, so neither accounted nor recorded.
+void* ModuleMemory(size_t bytes);
+
+// Pinned host memory: allocated by us, or the program's own made known.
+void* HostAllocate(size_t bytes);
+bool HostFree(void* pointer);
+bool RegisterHost(void* pointer, size_t bytes);
+bool UnregisterHost(void* pointer);
+
+enum class MemoryKind { kUnknown, kPinnedHost, kDevice };
+
+struct MemoryRange {
+  MemoryKind kind = MemoryKind::kUnknown;
+  uintptr_t start = 0;  // of the allocation that the address lies in
+  size_t bytes = 0;
+};
+MemoryRange FindMemory(const void* pointer);
+
+}  // namespace prism::shim

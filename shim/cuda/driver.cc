@@ -1,0 +1,197 @@
+// The driver API as far as libtorch, NVRTC and Triton ask for it: start, devices, contexts and the
+// look-up of functions by name. Memory is in driver_memory.cc, modules in driver_module.cc.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "shim/cuda/device_memory.h"
+#include "shim/cuda/runtime_state.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+// One context object a device, as primary contexts are.
+constexpr int kMaxDevices = 64;
+char contexts[kMaxDevices];
+
+CUcontext ContextOf(int device) {
+  return reinterpret_cast<CUcontext>(&contexts[device]);
+}
+
+bool IsDevice(int device) {
+  return device >= 0 && device < SessionConfig().device.device_count && device < kMaxDevices;
+}
+
+}  // namespace
+
+// Names come without the suffix of their newest version; every exported name, stubs that refuse
+// included, is in this library.
+void* FindDriverFunction(const char* name) {
+  static void* const self = [] {
+    Dl_info info = {};
+    dladdr(reinterpret_cast<const void*>(&contexts), &info);
+    return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  }();
+  if (self == nullptr) {
+    return nullptr;
+  }
+  for (const char* const suffix : {"_v4", "_v3", "_v2", ""}) {
+    void* const found = dlsym(self, (std::string(name) + suffix).c_str());
+    if (found != nullptr) {
+      return found;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace prism::shim
+
+using prism::shim::ContextOf;
+using prism::shim::IsDevice;
+
+extern "C" {
+
+CUresult cuInit(unsigned int /*flags*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  return static_cast<CUresult>(cudaDriverGetVersion(version));
+}
+
+CUresult cuGetProcAddress(const char* name,
+                          void** function,
+                          int /*version*/,
+                          cuuint64_t /*flags*/,
+                          CUdriverProcAddressQueryResult* status) {
+  *function = prism::shim::FindDriverFunction(name);
+  if (status != nullptr) {
+    *status =
+        *function == nullptr ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND : CU_GET_PROC_ADDRESS_SUCCESS;
+  }
+  return *function == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+// NVRTC asks for private tables. Success with an empty one makes it crash; an error makes it go on
+// without.
+CUresult cuGetExportTable(const void** table, const CUuuid* /*id*/) {
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  if (!IsDevice(ordinal)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = prism::shim::SessionConfig().device.device_count;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+  if (!IsDevice(device) || length <= 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  snprintf(name, static_cast<size_t>(length), "%s", prism::shim::SessionConfig().device.name);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  cudaDeviceProp prop = {};
+  if (cudaGetDeviceProperties(&prop, device) != cudaSuccess) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  std::memcpy(uuid, &prop.uuid, sizeof(*uuid));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem(size_t* bytes, CUdevice /*device*/) {
+  *bytes = static_cast<size_t>(prism::shim::SessionConfig().device.memory_bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  if (!IsDevice(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  *value = prism::shim::DeviceAttribute(attribute, device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
+  return static_cast<CUresult>(cudaDeviceGetPCIBusId(text, length, device));
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  if (!IsDevice(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  prism::shim::EnsureContext();
+  *context = ContextOf(device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice /*device*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice /*device*/, unsigned int /*flags*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+  *flags = 0;
+  *active = device == prism::shim::CurrentDevice() ? 1 : 0;
+  return IsDevice(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = ContextOf(prism::shim::CurrentDevice());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  for (int device = 0; context != nullptr && device < prism::shim::kMaxDevices; ++device) {
+    if (ContextOf(device) == context) {
+      return static_cast<CUresult>(cudaSetDevice(device));
+    }
+  }
+  return context == nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context) {
+  return cuCtxSetCurrent(context);
+}
+
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  return cuCtxGetCurrent(context);
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  *device = prism::shim::CurrentDevice();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize() {
+  return static_cast<CUresult>(cudaDeviceSynchronize());
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  prism::shim::SynchronizeStream(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream /*stream*/, CUcontext* context) {
+  return cuCtxGetCurrent(context);
+}
+}

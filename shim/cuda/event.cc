@@ -1,0 +1,135 @@
+// Events: a dense id each. Whether and when one is reached is the worker's to say; in recording
+// everything is reached at once.
+#include <atomic>
+#include <new>
+
+#include <cuda_runtime_api.h>
+
+#include "shim/cuda/device_memory.h"
+#include "shim/cuda/runtime_state.h"
+#include "shim/cuda/stream.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+
+std::atomic<uint32_t> next_event{1};
+
+EventObject* Object(cudaEvent_t event) {
+  return reinterpret_cast<EventObject*>(event);
+}
+
+Record EventRecord(RecordKind kind, cudaEvent_t event, cudaStream_t stream) {
+  Record record = {};
+  record.kind = kind;
+  record.stream = StreamIndex(stream);
+  record.event.event = Object(event)->id;
+  return record;
+}
+
+bool WasRecorded(cudaEvent_t event) {
+  return Object(event)->recorded.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+}  // namespace prism::shim
+
+using prism::shim::EventObject;
+using prism::shim::RecordKind;
+using prism::shim::Return;
+
+extern "C" {
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  prism::shim::EnsureContext();
+  auto* const object =
+      new (std::nothrow) EventObject{prism::shim::next_event.fetch_add(1), flags, {false}};
+  if (object == nullptr) {
+    return Return(cudaErrorMemoryAllocation);
+  }
+  *event = reinterpret_cast<cudaEvent_t>(object);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete prism::shim::Object(event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  prism::shim::Object(event)->recorded.store(true, std::memory_order_relaxed);
+  prism::shim::Emit(prism::shim::EventRecord(RecordKind::kEventRecord, event, stream));
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event,
+                                     cudaStream_t stream,
+                                     unsigned int /*flags*/) {
+  return cudaEventRecord(event, stream);
+}
+
+// Waiting for an event that was never recorded does nothing, as on a real device.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  if (prism::shim::WasRecorded(event)) {
+    prism::shim::Emit(prism::shim::EventRecord(RecordKind::kEventWait, event, stream));
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  if (!prism::shim::WasRecorded(event)) {
+    return cudaSuccess;
+  }
+  const auto record = prism::shim::EventRecord(RecordKind::kQueryEvent, event, nullptr);
+  return prism::shim::Request(record).status == 0 ? cudaSuccess : Return(cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event == nullptr) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  if (prism::shim::WasRecorded(event)) {
+    prism::shim::Record record = {};
+    record.kind = RecordKind::kSync;
+    record.sync.kind = prism::channel::SyncKind::kEvent;
+    record.sync.event = prism::shim::Object(event)->id;
+    prism::shim::Request(record);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (start == nullptr || end == nullptr || !prism::shim::WasRecorded(start) ||
+      !prism::shim::WasRecorded(end) ||
+      ((prism::shim::Object(start)->flags | prism::shim::Object(end)->flags) &
+       cudaEventDisableTiming) != 0) {
+    return Return(cudaErrorInvalidResourceHandle);
+  }
+  prism::shim::Record record = {};
+  record.kind = RecordKind::kElapsed;
+  record.elapsed.start_event = prism::shim::Object(start)->id;
+  record.elapsed.end_event = prism::shim::Object(end)->id;
+  const prism::shim::Reply reply = prism::shim::Request(record);
+  if (reply.status == 1) {
+    return Return(cudaErrorNotReady);
+  }
+  *milliseconds = static_cast<float>(static_cast<double>(reply.value_ns) * 1e-6);
+  return cudaSuccess;
+}
+}

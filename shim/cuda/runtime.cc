@@ -1,0 +1,186 @@
+// Errors, versions and start of the CUDA runtime.
+#include <cstddef>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "shim/cuda/device_memory.h"
+#include "shim/cuda/runtime_state.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+// CUDA 13.0, the version whose runtime the wheel of torch 2.11 brings.
+constexpr int kCudaVersion = 13000;
+
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local int current_device = 0;
+
+struct ErrorText {
+  cudaError_t error;
+  const char* name;
+  const char* text;
+};
+
+// The texts of the real runtime for what this device can return; programs match on them.
+constexpr ErrorText kErrorTexts[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
+    {cudaErrorCudartUnloading, "cudaErrorCudartUnloading", "driver shutting down"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
+     "invalid copy direction for memcpy"},
+    {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled",
+     "peer access is already enabled"},
+    {cudaErrorPeerAccessNotEnabled, "cudaErrorPeerAccessNotEnabled",
+     "peer access has not been enabled"},
+    {cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered",
+     "part or all of the requested memory range is already mapped"},
+    {cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered",
+     "pointer does not correspond to a registered memory region"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorSymbolNotFound, "cudaErrorSymbolNotFound", "named symbol not found"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
+};
+
+const ErrorText* FindText(cudaError_t error) {
+  for (const ErrorText& text : kErrorTexts) {
+    if (text.error == error) {
+      return &text;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+cudaError_t Return(cudaError_t error) {
+  if (error != cudaSuccess) {
+    last_error = error;
+  }
+  return error;
+}
+
+int CurrentDevice() {
+  return current_device;
+}
+
+}  // namespace prism::shim
+
+using prism::shim::Return;
+using prism::shim::SessionConfig;
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = prism::shim::last_error;
+  prism::shim::last_error = cudaSuccess;
+  return error;
+}
+
+cudaError_t cudaPeekAtLastError() {
+  return prism::shim::last_error;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  const auto* const found = prism::shim::FindText(error);
+  return found == nullptr ? "unrecognized error code" : found->name;
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  const auto* const found = prism::shim::FindText(error);
+  return found == nullptr ? "unrecognized error code" : found->text;
+}
+
+// The driver numbers the errors that both have the same way.
+CUresult cuGetErrorString(CUresult error, const char** text) {
+  *text = cudaGetErrorString(static_cast<cudaError_t>(error));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** text) {
+  *text = cudaGetErrorName(static_cast<cudaError_t>(error));
+  return CUDA_SUCCESS;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = prism::shim::kCudaVersion;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = prism::shim::kCudaVersion;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = SessionConfig().device.device_count;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = prism::shim::current_device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= SessionConfig().device.device_count) {
+    return Return(cudaErrorInvalidDevice);
+  }
+  prism::shim::current_device = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaInitDevice(int device, unsigned int /*device_flags*/, unsigned int /*flags*/) {
+  return device < 0 || device >= SessionConfig().device.device_count
+             ? Return(cudaErrorInvalidDevice)
+             : cudaSuccess;
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned int /*flags*/) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
+  *flags = cudaDeviceScheduleAuto;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceReset() {
+  return cudaSuccess;
+}
+
+cudaError_t cudaProfilerStart() {
+  return cudaSuccess;
+}
+
+cudaError_t cudaProfilerStop() {
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol,
+                                             void** function,
+                                             unsigned int /*version*/,
+                                             unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* status) {
+  *function = prism::shim::FindDriverFunction(symbol);
+  if (status != nullptr) {
+    *status =
+        *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+  }
+  return *function == nullptr && status == nullptr ? Return(cudaErrorSymbolNotFound) : cudaSuccess;
+}
+}

@@ -1,0 +1,61 @@
+// What the files of the CUDA runtime share: the error of a thread, the objects behind handles.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+namespace prism::shim {
+
+// Keeps the error for cudaGetLastError and returns it; success leaves the kept one alone.
+cudaError_t Return(cudaError_t error);
+
+// The device current on this thread.
+int CurrentDevice();
+
+struct StreamObject {
+  uint16_t index;
+  int priority;
+  unsigned int flags;
+};
+
+// The object of a stream handle; nullptr for the default streams.
+const StreamObject* FindStream(cudaStream_t stream);
+
+struct EventObject {
+  uint32_t id;
+  unsigned int flags;
+  std::atomic<bool> recorded;
+};
+
+// Waits for a stream, in virtual time where there is one.
+void SynchronizeStream(cudaStream_t stream);
+
+// Sends a kernel launch on to the session. `function` is a host stub, a cudaKernel_t or CUfunction.
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes;
+  cudaStream_t stream;
+};
+cudaError_t Launch(const void* function, const LaunchShape& shape);
+
+// Makes a kernel of a driver module known; returns the handle to launch it by.
+const void* DefineDriverKernel(const char* mangled_name);
+
+// Blocks of a kernel that fit on one multiprocessor of the profile.
+int OccupancyBlocks(int block_threads, size_t shared_bytes);
+
+// Copies and records them; `async` as cudaMemcpyAsync, otherwise the host waits where CUDA does.
+cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t stream, bool async);
+cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream);
+
+// An attribute of the profile's device by cudaDeviceAttr number (CUdevice_attribute has the same
+// numbers).
+int DeviceAttribute(int attribute, int device);
+
+// The shim's function for a driver API name as cuGetProcAddress takes it; nullptr when unknown.
+void* FindDriverFunction(const char* name);
+
+}  // namespace prism::shim

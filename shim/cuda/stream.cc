@@ -1,0 +1,184 @@
+// Streams: small objects behind the handles. The three default streams are one, index 0.
+#include "shim/cuda/stream.h"
+
+#include <atomic>
+#include <new>
+
+#include <cuda_runtime_api.h>
+
+#include "shim/cuda/device_memory.h"
+#include "shim/cuda/runtime_state.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+using channel::SyncKind;
+
+constexpr int kLeastPriority = 0;
+constexpr int kGreatestPriority = -5;  // of the real runtime since compute capability 7.0
+
+std::atomic<uint16_t> next_index{1};
+
+// cudaStreamLegacy and cudaStreamPerThread are the handles 1 and 2.
+bool IsDefault(const void* stream) {
+  return reinterpret_cast<uintptr_t>(stream) <= 2;
+}
+
+Reply Synchronize(SyncKind kind, uint16_t stream) {
+  Record record = {};
+  record.kind = RecordKind::kSync;
+  record.stream = stream;
+  record.sync.kind = kind;
+  return Request(record);
+}
+
+}  // namespace
+
+uint16_t StreamIndex(const void* stream) {
+  return IsDefault(stream) ? uint16_t{0} : static_cast<const StreamObject*>(stream)->index;
+}
+
+const StreamObject* FindStream(cudaStream_t stream) {
+  return IsDefault(stream) ? nullptr : reinterpret_cast<const StreamObject*>(stream);
+}
+
+void SynchronizeStream(cudaStream_t stream) {
+  Synchronize(SyncKind::kStream, StreamIndex(stream));
+}
+
+}  // namespace prism::shim
+
+using prism::shim::Return;
+using prism::shim::StreamObject;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
+  prism::shim::EnsureContext();
+  auto* const object =
+      new (std::nothrow) StreamObject{prism::shim::next_index.fetch_add(1), priority, flags};
+  if (object == nullptr) {
+    return Return(cudaErrorMemoryAllocation);
+  }
+  *stream = reinterpret_cast<cudaStream_t>(object);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  return cudaStreamCreateWithPriority(stream, flags, prism::shim::kLeastPriority);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, prism::shim::kLeastPriority);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete prism::shim::FindStream(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  const StreamObject* const object = prism::shim::FindStream(stream);
+  *priority = object == nullptr ? prism::shim::kLeastPriority : object->priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
+  const StreamObject* const object = prism::shim::FindStream(stream);
+  *flags = object == nullptr ? cudaStreamDefault : object->flags;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  *id = prism::shim::StreamIndex(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t /*stream*/, int* device) {
+  *device = prism::shim::CurrentDevice();
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = prism::shim::kLeastPriority;
+  *greatest = prism::shim::kGreatestPriority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  prism::shim::SynchronizeStream(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  prism::shim::EnsureContext();
+  prism::shim::Synchronize(prism::shim::SyncKind::kDevice, 0);
+  return cudaSuccess;
+}
+
+// A query of event 0 asks for the stream itself.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  prism::shim::Record record = {};
+  record.kind = prism::shim::RecordKind::kQueryEvent;
+  record.stream = prism::shim::StreamIndex(stream);
+  return prism::shim::Request(record).status == 0 ? cudaSuccess : Return(cudaErrorNotReady);
+}
+
+// Host functions run at their issue: no kernel computes anything that they could wait for.
+cudaError_t cudaLaunchHostFunc(cudaStream_t /*stream*/, cudaHostFn_t function, void* data) {
+  prism::shim::Count("host_functions_run_at_issue");
+  function(data);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream,
+                                  cudaStreamCallback_t callback,
+                                  void* data,
+                                  unsigned int /*flags*/) {
+  prism::shim::Count("host_functions_run_at_issue");
+  callback(stream, cudaSuccess, data);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/,
+                                     cudaStreamCaptureStatus* status,
+                                     unsigned long long* id,
+                                     cudaGraph_t* graph,
+                                     const cudaGraphNode_t** dependencies,
+                                     const cudaGraphEdgeData** edges,
+                                     size_t* dependency_count) {
+  *status = cudaStreamCaptureStatusNone;
+  if (id != nullptr) {
+    *id = 0;
+  }
+  if (graph != nullptr) {
+    *graph = nullptr;
+  }
+  if (dependencies != nullptr) {
+    *dependencies = nullptr;
+  }
+  if (edges != nullptr) {
+    *edges = nullptr;
+  }
+  if (dependency_count != nullptr) {
+    *dependency_count = 0;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
+  const cudaStreamCaptureMode previous = current;
+  current = *mode;
+  *mode = previous;
+  return cudaSuccess;
+}
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Writes what stands in for the names of the replaced libraries that the shim does not implement.
+
+  generate_stubs.py stubs OUT.S MAPS_DIR LIBRARY=CODE=PATH...
+      Reads the exported functions of the real libraries and writes a weak function for each, which
+      refuses with its name and returns the library's own "not supported" code; an implementation
+      in the shim is a strong symbol and wins at link time. Writes MAPS_DIR/<library>.map with the
+      symbol versions that the facade of the library has to show.
+  generate_stubs.py surface OUT.txt SHIM.so LIBRARY=CODE=PATH...
+      Writes one line a name: library, name, implemented or refused (weak in the linked shim).
+
+Standard library and nm only.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# Functions that return a pointer: a code would be taken for an address. cuFileRead and cuFileWrite
+# return a negative error in a count of bytes.
+NULL_NAMES = re.compile(r"^nvshmem(x)?_(malloc|calloc|align|ptr|mc_ptr|buffer_register_symmetric)$")
+TEXT_NAMES = re.compile(r"(Get(Error|Status|Result|Last)\w*(String|Name|Error)|op_status_error)$")
+NEGATIVE_NAMES = re.compile(r"^cuFile(Read|Write)$")
+SKIPPED_NAMES = re.compile(r"^_Z|^_init$|^_fini$")
+
+
+def symbols(path):
+    """(type, name, version) of the dynamic symbols that a library defines."""
+    out = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True,
+                         text=True).stdout
+    for line in out.splitlines():
+        kind, name = line.split()[-2:]
+        name, _, version = name.partition("@")
+        yield kind, name, version.lstrip("@")
+
+
+def functions(path):
+    return sorted({name for kind, name, _ in symbols(path)
+                   if kind in "TWi" and not SKIPPED_NAMES.search(name)})
+
+
+def stub(name, code, index):
+    if NULL_NAMES.search(name):
+        code, target = 0, "prism_shim_refuse"
+    elif NEGATIVE_NAMES.search(name):
+        code, target = -code, "prism_shim_refuse"
+    elif TEXT_NAMES.search(name):
+        target = "prism_shim_refuse_text"
+    else:
+        target = "prism_shim_refuse"
+    return (f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n"
+            f"  lea .Lname{index}(%rip), %rdi\n  mov ${code}, %rsi\n  jmp {target}\n"
+            f".size {name}, . - {name}\n")
+
+
+def write_stubs(out, maps_dir, libraries):
+    pathlib.Path(maps_dir).mkdir(parents=True, exist_ok=True)
+    seen = {}
+    for library, code, path in libraries:
+        for name in functions(path):
+            seen.setdefault(name, code)
+        versions = sorted({version for _, _, version in symbols(path) if version})
+        text = "".join(f"{version} {{ }};\n" for version in versions)
+        (pathlib.Path(maps_dir) / f"{library}.map").write_text(
+            text or "{ local: *; };\n")
+    code_lines = []
+    names = []
+    for index, (name, code) in enumerate(sorted(seen.items())):
+        code_lines.append(stub(name, code, index))
+        names.append(f'.Lname{index}: .string "{name}"\n')
+    pathlib.Path(out).write_text(
+        ".hidden prism_shim_refuse\n.hidden prism_shim_refuse_text\n.text\n" + "".join(code_lines)
+        + ".section .rodata\n" + "".join(names) + '.section .note.GNU-stack,"",@progbits\n')
+
+
+def write_surface(out, shim, libraries):
+    strong = {name for kind, name, _ in symbols(shim) if kind == "T"}
+    lines = []
+    for library, _, path in libraries:
+        for name in functions(path):
+            lines.append(f"{library}\t{name}\t{'implemented' if name in strong else 'refused'}\n")
+    pathlib.Path(out).write_text("".join(sorted(lines)))
+
+
+def main():
+    verb, out, second = sys.argv[1:4]
+    libraries = []
+    for argument in sys.argv[4:]:
+        library, code, path = argument.split("=", 2)
+        libraries.append((library, int(code), path))
+    if verb == "stubs":
+        write_stubs(out, second, libraries)
+    else:
+        write_surface(out, second, libraries)
+
+
+main()

@@ -1,0 +1,403 @@
+// The one state of the shim in its process. Everything here is reached from foreign threads at any
+// time, also before main and during exit, so the state is never destroyed.
+#include "shim/session.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_map>
+
+#include "shim/channel/channel.h"
+#include "shim/clock/virtual_clock.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Config;
+using channel::Mode;
+using channel::Record;
+using channel::RecordKind;
+using channel::Table;
+
+constexpr uint16_t kNoOrdinal = 0xFFFF;  // of a thread that only watches
+constexpr int kTables = 8;
+
+// What a program sees when it is started without a worker: one H100 SXM5 80 GB.
+// NVIDIA H100 datasheet and CUDA C++ programming guide, table of compute capabilities (9.0);
+// memory_bytes as nvidia-smi of such a device shows it, 81,559 MiB; the context is assumed
+// (MEMORY.md section 2 of the design gives 290 to 430 MB).
+Config StandaloneConfig() {
+  Config config = {};
+  config.version = channel::kProtocolVersion;
+  config.mode = Mode::kStandalone;
+  config.world_size = 1;
+  snprintf(config.device.name, sizeof(config.device.name), "NVIDIA H100 80GB HBM3");
+  config.device.compute_major = 9;
+  config.device.compute_minor = 0;
+  config.device.sm_count = 132;
+  config.device.device_count = 8;
+  config.device.memory_bytes = int64_t{81'559} << 20;
+  config.device.context_bytes = int64_t{400} << 20;
+  config.device.l2_bytes = int64_t{50} << 20;
+  config.device.shared_memory_per_sm = 228 << 10;
+  config.device.shared_memory_per_block_optin = 227 << 10;
+  config.nccl = {.collective_channels = 24,
+                 .p2p_channels = 32,
+                 .p2p_channels_per_peer = 32,
+                 .nvls_channels = 16,
+                 .granularity_bytes = 2 << 20};
+  config.sandbox_rank_count = 1;
+  return config;
+}
+
+[[noreturn]] void Die(const char* what) {
+  fprintf(stderr, "prism shim: %s\n", what);
+  syscall(SYS_exit_group, 1);
+  __builtin_unreachable();
+}
+
+struct Counter {
+  uint32_t name = 0;  // id in kCounterName
+  int64_t total = 0;
+  int64_t reported = 0;
+};
+
+struct State {
+  Config config = StandaloneConfig();
+  channel::Header* header = nullptr;
+  pid_t process = 0;
+  std::atomic<bool> emits{false};
+  std::atomic<bool> exit_sent{false};
+  std::mutex ring_mutex;     // the ring and the tables
+  std::mutex request_mutex;  // the one answer slot
+  uint32_t next_request = 1;
+  uint16_t next_ordinal = 0;
+  std::unordered_map<std::string, uint32_t> tables[kTables];
+  std::mutex counter_mutex;
+  std::map<std::string, Counter, std::less<>> counters;
+};
+
+State& Get();
+
+thread_local uint16_t thread_ordinal = kNoOrdinal;
+thread_local uint32_t thread_context = 0;
+
+void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
+  if (!channel::Push(state.header, record, payload, bytes)) {
+    Die("the run was aborted or its worker process has gone");
+  }
+}
+
+// Ends the stream of records, once. A child of vfork shares this memory: only the process that
+// owns the channel may speak.
+void SendExit(int code) {
+  State& state = Get();
+  if (!state.emits.load(std::memory_order_relaxed) || getpid() != state.process ||
+      state.exit_sent.exchange(true)) {
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(state.counter_mutex);
+    for (auto& [name, counter] : state.counters) {
+      if (counter.reported != counter.total) {
+        Record record = {};
+        record.kind = RecordKind::kCounter;
+        record.counter = {counter.name, counter.total};
+        Emit(record);
+      }
+    }
+  }
+  Record record = {};
+  record.kind = RecordKind::kExit;
+  record.exit.code = code;
+  Emit(record);
+  state.emits.store(false);
+}
+
+void OnExit(int code, void* /*unused*/) {
+  SendExit(code);
+}
+
+// A forked child keeps working on the virtual device but does not speak: the ring has one producer.
+void LockForFork() {
+  Get().counter_mutex.lock();
+  Get().ring_mutex.lock();
+}
+
+void UnlockAfterFork() {
+  Get().ring_mutex.unlock();
+  Get().counter_mutex.unlock();
+}
+
+void LeaveChannelInChild() {
+  Get().emits.store(false);
+  UnlockAfterFork();
+}
+
+void OpenChannel(State& state) {
+  const char* const text = getenv("PRISM_CHANNEL_FD");
+  if (text == nullptr) {
+    return;
+  }
+  char* end = nullptr;
+  const long descriptor = strtol(text, &end, 10);
+  if (end == text || *end != '\0' || descriptor < 0) {
+    Die("PRISM_CHANNEL_FD is not a descriptor number");
+  }
+  // Programs that this one starts inherit neither the variable nor the channel.
+  unsetenv("PRISM_CHANNEL_FD");
+  state.header = channel::MapChannel(static_cast<int>(descriptor));
+  if (state.header == nullptr) {
+    Die("the channel of PRISM_CHANNEL_FD cannot be mapped");
+  }
+  close(static_cast<int>(descriptor));
+  if (state.header->config.version != channel::kProtocolVersion) {
+    Die("the worker speaks another version of the channel protocol");
+  }
+  state.config = state.header->config;
+  state.process = getpid();
+  state.emits.store(state.config.mode != Mode::kStandalone);
+  pthread_atfork(LockForFork, UnlockAfterFork, LeaveChannelInChild);
+  on_exit(OnExit, nullptr);
+}
+
+State& Get() {
+  alignas(State) static std::byte storage[sizeof(State)];
+  static State* const state = [] {
+    State* const made = new (storage) State();
+    OpenChannel(*made);
+    StartVirtualClock(made->config.mode == Mode::kEmulate);
+    return made;
+  }();
+  return *state;
+}
+
+__attribute__((constructor)) void StartSession() {
+  Get();
+}
+
+int64_t HostCost(const State& state, RecordKind kind) {
+  const auto index = static_cast<size_t>(kind);
+  return index < channel::kHostCostKinds ? state.config.host_cost_ns[index] : 0;
+}
+
+// Blocks are freed by whichever thread drops the last reference; that alone issues nothing.
+bool IsIssued(RecordKind kind) {
+  return kind != RecordKind::kBlockAlloc && kind != RecordKind::kBlockFree &&
+         kind != RecordKind::kCounter && kind != RecordKind::kAllocatorStats;
+}
+
+void FillLocked(State& state, Record& record) {
+  if (thread_ordinal == kNoOrdinal && IsIssued(record.kind)) {
+    thread_ordinal = state.next_ordinal++;
+  }
+  record.thread = thread_ordinal;
+  record.context = thread_context;
+}
+
+uint32_t& RequestNumber(Record& record) {
+  switch (record.kind) {
+    case RecordKind::kSync:
+      return record.sync.request;
+    case RecordKind::kElapsed:
+      return record.elapsed.request;
+    default:
+      return record.event.request;
+  }
+}
+
+uint32_t DefineLocked(State& state, Table table, std::string_view payload) {
+  auto& ids = state.tables[static_cast<size_t>(table) % kTables];
+  const auto [entry, is_new] =
+      ids.try_emplace(std::string(payload), static_cast<uint32_t>(ids.size() + 1));
+  if (is_new && state.emits.load(std::memory_order_relaxed)) {
+    Record record = {};
+    record.kind = RecordKind::kDefine;
+    record.define.table = table;
+    record.define.id = entry->second;
+    record.define.payload_bytes = static_cast<uint32_t>(payload.size());
+    PushLocked(state, record, payload.data(), record.define.payload_bytes);
+  }
+  return entry->second;
+}
+
+}  // namespace
+
+const Config& SessionConfig() {
+  return Get().config;
+}
+
+Mode SessionMode() {
+  return Get().config.mode;
+}
+
+void Emit(Record record) {
+  Emit(record, nullptr, 0);
+}
+
+void Emit(Record record, const void* payload, uint32_t payload_bytes) {
+  State& state = Get();
+  if (!state.emits.load(std::memory_order_relaxed)) {
+    return;
+  }
+  if (state.config.mode == Mode::kEmulate) {
+    AdvanceVirtualClock(HostCost(state, record.kind));
+  }
+  const std::lock_guard<std::mutex> lock(state.ring_mutex);
+  FillLocked(state, record);
+  PushLocked(state, record, payload, payload_bytes);
+}
+
+Reply Request(Record record) {
+  State& state = Get();
+  if (!state.emits.load(std::memory_order_relaxed)) {
+    return {0, 0};
+  }
+  // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
+  const bool watches = record.kind == RecordKind::kQueryEvent && thread_ordinal == kNoOrdinal;
+  if (state.config.mode == Mode::kRecord) {
+    if (!watches) {
+      Emit(record);
+    }
+    return {0, 0};
+  }
+  const std::lock_guard<std::mutex> request_lock(state.request_mutex);
+  const uint32_t request = state.next_request++;
+  RequestNumber(record) = request;
+  if (watches) {
+    const std::lock_guard<std::mutex> lock(state.ring_mutex);
+    record.thread = kNoOrdinal;
+    PushLocked(state, record, nullptr, 0);
+  } else {
+    Emit(record);
+  }
+  const channel::AnswerValue answer = channel::WaitAnswer(state.header, request);
+  if (answer.status == 2) {
+    Die("the run was aborted or its worker process has gone");
+  }
+  if (!watches) {
+    SetVirtualClock(answer.host_time_ns);
+  }
+  return {answer.status, answer.value_ns};
+}
+
+uint32_t DefineOnce(Table table, std::string_view payload) {
+  State& state = Get();
+  const std::lock_guard<std::mutex> lock(state.ring_mutex);
+  return DefineLocked(state, table, payload);
+}
+
+bool ThreadIssuesOps() {
+  return Get().emits.load(std::memory_order_relaxed) && thread_ordinal != kNoOrdinal;
+}
+
+void SetThreadContext(uint32_t context) {
+  thread_context = context;
+}
+
+uint32_t ThreadContext() {
+  return thread_context;
+}
+
+void Count(std::string_view counter_name, int64_t n) {
+  State& state = Get();
+  const std::lock_guard<std::mutex> lock(state.counter_mutex);
+  auto found = state.counters.find(counter_name);
+  if (found == state.counters.end()) {
+    found = state.counters.try_emplace(std::string(counter_name)).first;
+    found->second.name = DefineOnce(Table::kCounterName, counter_name);
+  }
+  Counter& counter = found->second;
+  counter.total += n;
+  // Totals travel when they have doubled, and once more at the exit.
+  if (counter.total >= 2 * counter.reported) {
+    counter.reported = counter.total;
+    Record record = {};
+    record.kind = RecordKind::kCounter;
+    record.counter = {counter.name, counter.total};
+    Emit(record);
+  }
+}
+
+void Refuse(const char* function_name) {
+  std::string counter = "refused_";
+  counter += function_name;
+  State& state = Get();
+  bool first = false;
+  {
+    const std::lock_guard<std::mutex> lock(state.counter_mutex);
+    first = state.counters.find(counter) == state.counters.end();
+  }
+  if (first) {
+    fprintf(stderr, "prism shim: %s is not supported by the virtual device\n", function_name);
+  }
+  Count(counter);
+}
+
+}  // namespace prism::shim
+
+using prism::channel::Record;
+using prism::channel::RecordKind;
+
+extern "C" {
+
+uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes) {
+  return prism::shim::DefineOnce(static_cast<prism::channel::Table>(table),
+                                 {static_cast<const char*>(payload), bytes});
+}
+
+void prism_shim_set_context(uint32_t context) {
+  prism::shim::SetThreadContext(context);
+}
+
+uint32_t prism_shim_context() {
+  return prism::shim::ThreadContext();
+}
+
+void prism_shim_marker(uint32_t name, int begin) {
+  Record record = {};
+  record.kind = RecordKind::kMarker;
+  record.marker.name = name;
+  record.marker.begin = begin != 0 ? 1 : 0;
+  prism::shim::Emit(record);
+}
+
+void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes) {
+  Record record = {};
+  record.kind = is_alloc != 0 ? RecordKind::kBlockAlloc : RecordKind::kBlockFree;
+  record.segment.address = address;
+  record.segment.bytes = bytes;
+  prism::shim::Emit(record);
+}
+
+void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats) {
+  Record record = {};
+  record.kind = RecordKind::kAllocatorStats;
+  record.stats = *stats;
+  prism::shim::Emit(record);
+}
+
+int prism_shim_mode() {
+  return static_cast<int>(prism::shim::SessionMode());
+}
+
+// A program that leaves without exit handlers (os._exit, a failed fork child) still says its code.
+[[noreturn]] void _exit(int code) {
+  prism::shim::SendExit(code);
+  syscall(SYS_exit_group, code);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void _Exit(int code) {
+  _exit(code);
+}
+}
