@@ -1,0 +1,61 @@
+#include "launch/workload/batch.h"
+
+namespace prism::launch {
+namespace {
+
+// SplitMix64: one step from a counter to a well-mixed number.
+uint64_t Mix(uint64_t counter) {
+  uint64_t mixed = counter * 0x9e3779b97f4a7c15U + 0x9e3779b97f4a7c15U;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
+  return mixed ^ (mixed >> 31U);
+}
+
+}  // namespace
+
+Batch::Batch(const WorkloadConfig& config)
+    : config_(config),
+      device_(config.device == DeviceKind::kCpu ? at::Device(at::kCPU) : at::Device(at::kCUDA, 0)) {
+  const graph::JobSpec& job = config.job;
+  const bool pinned = config.device == DeviceKind::kCuda;
+  const auto options = at::TensorOptions(at::kLong).pinned_memory(pinned);
+  inputs_ = at::empty({job.microbatches(), job.micro_batch_size, job.seq_len}, options);
+  targets_ = at::empty({job.microbatches(), job.micro_batch_size, job.seq_len}, options);
+}
+
+// Sequence i of the global batch goes to dp rank (i / micro-batch size) mod dp, as Megatron's
+// sampler deals them out.
+void Batch::Draw(int32_t iteration) {
+  const graph::JobSpec& job = config_.job;
+  const auto vocab = static_cast<uint64_t>(job.model.vocab);
+  const auto length = static_cast<uint64_t>(job.seq_len);
+  auto* input = inputs_.mutable_data_ptr<int64_t>();
+  auto* target = targets_.mutable_data_ptr<int64_t>();
+  for (int64_t microbatch = 0; microbatch < job.microbatches(); ++microbatch) {
+    for (int64_t sample = 0; sample < job.micro_batch_size; ++sample) {
+      const int64_t sequence =
+          (microbatch * job.parallel.dp + config_.dp_rank()) * job.micro_batch_size + sample;
+      const uint64_t start = job.seed + (static_cast<uint64_t>(iteration) *
+                                             static_cast<uint64_t>(job.global_batch_size) +
+                                         static_cast<uint64_t>(sequence)) *
+                                            (length + 1);
+      for (uint64_t token = 0; token < length; ++token) {
+        *input++ = static_cast<int64_t>(Mix(start + token) % vocab);
+        *target++ = static_cast<int64_t>(Mix(start + token + 1) % vocab);
+      }
+    }
+  }
+}
+
+MicrobatchTokens Batch::Load(int64_t microbatch, const ModelChunk& chunk) const {
+  MicrobatchTokens tokens;
+  if (chunk.first()) {
+    tokens.inputs = inputs_[microbatch].to(device_, /*non_blocking=*/true);
+  }
+  if (chunk.last()) {
+    tokens.targets = targets_[microbatch].to(device_, /*non_blocking=*/true);
+  }
+  return tokens;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,201 @@
+#include "launch/workload/grad_buffer.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "launch/workload/parameters.h"
+
+namespace prism::launch {
+namespace {
+
+// Elements: Megatron's bucket size max(40 M, 1 M * dp), and the padding of a shard that keeps it
+// aligned to 128 elements.
+constexpr int64_t kBucketElements = 40'000'000;
+constexpr int64_t kBucketElementsPerRank = 1'000'000;
+constexpr int64_t kShardAlignment = 128;
+
+int64_t Count(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    count *= size;
+  }
+  return count;
+}
+
+}  // namespace
+
+// Moves a fresh gradient into the flat float32 buffer and frees it.
+class AccumulateHook : public torch::autograd::PostAccumulateGradHook {
+ public:
+  AccumulateHook(GradBuffer* buffer, at::Tensor main_grad, size_t bucket)
+      : buffer_(buffer), main_grad_(std::move(main_grad)), bucket_(bucket) {}
+
+  void operator()(const at::Tensor& parameter) override {
+    buffer_->Accumulate(parameter, main_grad_, bucket_);
+  }
+
+ private:
+  GradBuffer* buffer_;
+  at::Tensor main_grad_;
+  size_t bucket_;
+};
+
+GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
+                       const GradBufferOptions& options,
+                       const ParallelGroups& groups)
+    : options_(options), groups_(groups) {
+  LayOut(parameters);
+  values_ = at::zeros({elements_}, at::TensorOptions(options_.device).dtype(options_.dtype));
+  for (const Placement& placement : placements_) {
+    Parameter& parameter = *placement.parameter;
+    parameter.value = values_.narrow(0, placement.begin, Count(parameter.shape))
+                          .view(parameter.shape)
+                          .set_requires_grad(true);
+  }
+}
+
+void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
+  const int64_t bucket_elements =
+      std::max(kBucketElements, kBucketElementsPerRank * groups_.dp.size());
+  Bucket open;
+  for (Parameter* parameter : parameters) {
+    placements_.push_back({parameter, elements_, buckets_.size()});
+    elements_ += Count(parameter->shape);
+    ++open.parameters;
+    if (elements_ - open.begin >= bucket_elements) {
+      CloseBucket(&open, elements_);
+    }
+  }
+  if (open.parameters > 0) {
+    CloseBucket(&open, elements_);
+  }
+}
+
+void GradBuffer::CloseBucket(Bucket* open, int64_t end) {
+  const int64_t multiple = kShardAlignment * groups_.dp.size();
+  open->end = open->begin + (end - open->begin + multiple - 1) / multiple * multiple;
+  elements_ = open->end;
+  buckets_.push_back(*open);
+  *open = Bucket{};
+  open->begin = elements_;
+}
+
+void GradBuffer::AllocateGradients() {
+  gradients_ = at::zeros({elements_}, at::TensorOptions(options_.device).dtype(at::kFloat));
+  for (const Placement& placement : placements_) {
+    const Parameter& parameter = *placement.parameter;
+    at::Tensor main_grad =
+        gradients_.narrow(0, placement.begin, Count(parameter.shape)).view(parameter.shape);
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        parameter.value,
+        std::make_unique<AccumulateHook>(this, std::move(main_grad), placement.bucket));
+  }
+}
+
+void GradBuffer::ZeroGradients() {
+  gradients_.zero_();
+  last_microbatch_ = false;
+  for (Bucket& bucket : buckets_) {
+    bucket.ready = 0;
+  }
+}
+
+void GradBuffer::BeginLastMicrobatch() {
+  last_microbatch_ = true;
+}
+
+void GradBuffer::Accumulate(const at::Tensor& parameter, at::Tensor main_grad, size_t bucket) {
+  main_grad.add_(parameter.grad());
+  parameter.mutable_grad() = at::Tensor();
+  if (!last_microbatch_) {
+    return;
+  }
+  Bucket& owner = buckets_[bucket];
+  if (++owner.ready == owner.parameters) {
+    StartReduction(&owner);
+  }
+}
+
+// The mean over dp is taken before the sum, as Megatron does to keep float32 sums in range.
+void GradBuffer::StartReduction(Bucket* bucket) {
+  if (groups_.dp.alone()) {
+    return;
+  }
+  at::Tensor whole = gradients_.narrow(0, bucket->begin, bucket->end - bucket->begin);
+  whole.mul_(1.0 / groups_.dp.size());
+  bucket->reduction = options_.shard
+                          ? StartReduceScatter(groups_.dp, Shard(gradients_, *bucket), whole)
+                          : StartAllReduce(groups_.dp, whole);
+}
+
+void GradBuffer::FinishReduction() {
+  for (Bucket& bucket : buckets_) {
+    Wait(bucket.reduction);
+    bucket.reduction = nullptr;
+  }
+  if (options_.sequence_parallel) {
+    for (const at::Tensor& shard : GradShards()) {
+      AllReduce(groups_.tp, shard);
+    }
+  }
+  if (options_.tied) {
+    AllReduce(groups_.embedding, gradients_);
+  }
+}
+
+void GradBuffer::StartGather() {
+  if (!options_.shard) {
+    return;
+  }
+  for (Bucket& bucket : buckets_) {
+    at::Tensor whole = values_.narrow(0, bucket.begin, bucket.end - bucket.begin);
+    bucket.gather = StartAllGather(groups_.dp, whole, Shard(values_, bucket));
+  }
+}
+
+void GradBuffer::FinishGather() {
+  for (Bucket& bucket : buckets_) {
+    Wait(bucket.gather);
+    bucket.gather = nullptr;
+  }
+}
+
+at::Tensor GradBuffer::Shard(const at::Tensor& buffer, const Bucket& bucket) const {
+  const int64_t length = bucket.end - bucket.begin;
+  if (!options_.shard) {
+    return buffer.narrow(0, bucket.begin, length);
+  }
+  const int64_t part = length / groups_.dp.size();
+  return buffer.narrow(0, bucket.begin + part * groups_.dp.index(), part);
+}
+
+std::vector<at::Tensor> GradBuffer::ValueShards() const {
+  std::vector<at::Tensor> shards;
+  for (const Bucket& bucket : buckets_) {
+    shards.push_back(Shard(values_, bucket));
+  }
+  return shards;
+}
+
+std::vector<at::Tensor> GradBuffer::GradShards() const {
+  std::vector<at::Tensor> shards;
+  for (const Bucket& bucket : buckets_) {
+    shards.push_back(Shard(gradients_, bucket));
+  }
+  return shards;
+}
+
+// Replicated parameters are in the sum once per tp rank; of the two copies of a tied embedding only
+// the first stage's counts.
+double GradBuffer::norm_weight() const {
+  if (options_.tied && groups_.embedding.size() > 1 && groups_.embedding.index() != 0) {
+    return 0.0;
+  }
+  return options_.replicated ? 1.0 / groups_.tp.size() : 1.0;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,99 @@
+#include "launch/workload/model_chunk.h"
+
+#include <string>
+
+namespace prism::launch {
+
+ModelChunk::ModelChunk(const WorkloadConfig& config, const ParallelGroups& groups, int32_t chunk)
+    : config_(config),
+      first_(config.pp_rank() == 0 && chunk == 0),
+      last_(config.pp_rank() == config.job.parallel.pp - 1 && chunk == config.job.parallel.vpp - 1),
+      parameters_(config, groups) {
+  context_.config = &config_;
+  context_.tp = {&groups.tp, config.sequence_parallel()};
+  if (first_) {
+    DeclareEmbedding();
+  }
+  const int64_t count = config.layers_per_chunk();
+  const int64_t begin = (int64_t{chunk} * config.job.parallel.pp + config.pp_rank()) * count;
+  for (int64_t number = begin; number < begin + count; ++number) {
+    layers_.push_back(std::make_unique<TransformerLayer>(number, context_, &parameters_));
+  }
+  if (last_) {
+    DeclareHead();
+  }
+  parameters_.Allocate();
+}
+
+void ModelChunk::DeclareEmbedding() {
+  const graph::ModelSpec& model = config_.job.model;
+  ParameterSpec words;
+  words.name = "embedding.weight";
+  words.full_shape = {config_.padded_vocab(), model.hidden};
+  words.split_dim = 0;
+  words.tied = model.tied_embeddings;
+  embedding_ = parameters_.Declare(words);
+  if (model.block == graph::BlockKind::kGpt) {
+    ParameterSpec positions;
+    positions.name = "positions.weight";
+    positions.full_shape = {config_.job.seq_len, model.hidden};
+    positions_ = parameters_.Declare(positions);
+  }
+}
+
+// The copy of a tied embedding on the last stage has the first stage's name, hence its values.
+void ModelChunk::DeclareHead() {
+  const graph::ModelSpec& model = config_.job.model;
+  final_norm_ = DeclareNorm(&parameters_, config_, "final_norm");
+  if (model.tied_embeddings && embedding_ != nullptr) {
+    output_ = embedding_;
+    return;
+  }
+  ParameterSpec words;
+  words.name = model.tied_embeddings ? "embedding.weight" : "output.weight";
+  words.full_shape = {config_.padded_vocab(), model.hidden};
+  words.split_dim = 0;
+  words.tied = model.tied_embeddings;
+  output_ = parameters_.Declare(words);
+}
+
+void ModelChunk::AllocateBuffers() {
+  const GradBufferOptions& options = parameters_.buffers().front()->options();
+  const at::TensorOptions device(options.device);
+  if (config_.job.model.block == graph::BlockKind::kLlama) {
+    context_.rotary = MakeRotaryTables(config_, device.dtype(options.dtype));
+  } else if (first_) {
+    position_ids_ = at::arange(config_.job.seq_len, device.dtype(at::kLong)).unsqueeze(0);
+  }
+}
+
+at::Tensor ModelChunk::Forward(const at::Tensor& input, const MicrobatchTokens& tokens) {
+  at::Tensor hidden = first_ ? Embed(tokens.inputs) : input;
+  for (const auto& layer : layers_) {
+    hidden = layer->Forward(hidden);
+  }
+  return last_ ? Loss(hidden, tokens.targets) : hidden;
+}
+
+// Megatron reduces before it adds the learned positions and only then scatters the sequence;
+// without positions (Llama) the sum goes straight into the sequence shards.
+at::Tensor ModelChunk::Embed(const at::Tensor& ids) const {
+  const Marker marker("embedding");
+  const at::Tensor partial = VocabParallelEmbedding(ids, embedding_->value, context_.tp);
+  if (positions_ == nullptr) {
+    return ReduceToParallelRegion(partial.transpose(0, 1).contiguous(), context_.tp);
+  }
+  const at::Tensor words = ReduceFromGroup(partial, context_.tp);
+  const at::Tensor sum = words + at::embedding(positions_->value, position_ids_);
+  return ScatterSequence(sum.transpose(0, 1).contiguous(), context_.tp);
+}
+
+at::Tensor ModelChunk::Loss(const at::Tensor& hidden, const at::Tensor& targets) const {
+  const Marker marker("loss");
+  const at::Tensor normed = ApplyNorm(final_norm_, hidden);
+  const at::Tensor logits = ColumnParallelLinear(normed, output_->value, {}, context_.tp);
+  const at::Tensor by_sequence = targets.transpose(0, 1).contiguous();
+  return VocabParallelCrossEntropy(logits, by_sequence, context_.tp).mean();
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,90 @@
+#include "launch/workload/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace prism::launch {
+namespace {
+
+// Hyper-parameters of the GPT-3 paper's recipe as Megatron's examples have them.
+constexpr double kLearningRate = 1e-4;
+constexpr double kBeta1 = 0.9;
+constexpr double kBeta2 = 0.95;
+constexpr double kEpsilon = 1e-8;
+constexpr double kWeightDecay = 0.1;
+constexpr double kMaxGradNorm = 1.0;
+constexpr double kClipEpsilon = 1e-6;
+
+}  // namespace
+
+Optimizer::Optimizer(const std::vector<GradBuffer*>& buffers, const ParallelGroups& groups)
+    : groups_(groups) {
+  const at::NoGradGuard no_grad;
+  const at::Device device = buffers.front()->options().device;
+  step_ = at::zeros({}, at::TensorOptions(device).dtype(at::kFloat));
+  std::vector<float> weights;
+  for (const bool decay : {true, false}) {
+    ParameterGroup group;
+    group.weight_decay = decay ? kWeightDecay : 0.0;
+    for (const GradBuffer* buffer : buffers) {
+      if (buffer->options().decay != decay) {
+        continue;
+      }
+      for (const at::Tensor& value : buffer->ValueShards()) {
+        group.values.push_back(value);
+        group.masters.push_back(value.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
+        group.means.push_back(at::zeros_like(group.masters.back()));
+        group.squares.push_back(at::zeros_like(group.masters.back()));
+        group.steps.push_back(step_);
+        weights.push_back(static_cast<float>(buffer->norm_weight()));
+      }
+      for (const at::Tensor& grad : buffer->GradShards()) {
+        group.grads.push_back(grad);
+        all_grads_.push_back(grad);
+      }
+    }
+    parameter_groups_.push_back(std::move(group));
+  }
+  norm_weights_ = at::tensor(weights).to(device);
+}
+
+// Every rank's shards count once; see GradBuffer::norm_weight for those that several ranks have.
+at::Tensor Optimizer::GlobalNorm() const {
+  const at::Tensor norms = at::stack(at::_foreach_norm(all_grads_, 2));
+  at::Tensor sum = at::dot(norms.square(), norm_weights_);
+  if (groups_.world.alone()) {
+    AllReduce(groups_.tp, sum);
+    AllReduce(groups_.pp, sum);
+  } else {
+    AllReduce(groups_.world, sum);
+  }
+  return sum.sqrt();
+}
+
+double Optimizer::Step() {
+  const at::NoGradGuard no_grad;
+  const double norm = static_cast<double>(GlobalNorm().item<float>());
+  if (!std::isfinite(norm)) {
+    return norm;
+  }
+  // Unconditional, so that the kernels do not depend on values.
+  const double scale = std::min(1.0, kMaxGradNorm / (norm + kClipEpsilon));
+  at::_foreach_mul_(all_grads_, scale);
+  step_.add_(1);
+  for (ParameterGroup& group : parameter_groups_) {
+    if (!group.values.empty()) {
+      Update(&group);
+    }
+  }
+  return norm;
+}
+
+void Optimizer::Update(ParameterGroup* group) {
+  at::_fused_adamw_(group->masters, group->grads, group->means, group->squares, {}, group->steps,
+                    kLearningRate, kBeta1, kBeta2, group->weight_decay, kEpsilon,
+                    /*amsgrad=*/false,
+                    /*maximize=*/false);
+  at::_foreach_copy_(group->values, group->masters);
+}
+
+}  // namespace prism::launch

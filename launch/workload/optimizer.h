@@ -1,0 +1,46 @@
+// Mixed-precision Adam over flat shards: float32 master values and two moments for what this rank
+// owns (all of it with ZeRO 0), gradient clipping by the global norm, NaN check.
+#pragma once
+
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "launch/workload/grad_buffer.h"
+#include "launch/workload/parallel_groups.h"
+
+namespace prism::launch {
+
+class Optimizer {
+ public:
+  // Takes the present values of `buffers` as master values. Buffers and groups outlive it.
+  Optimizer(const std::vector<GradBuffer*>& buffers, const ParallelGroups& groups);
+
+  // Norm of the whole model's gradient, read on the host: the one point of an iteration where the
+  // host waits for the device. Clips to kMaxGradNorm and updates the shards' values; with a norm
+  // that is no number, updates nothing.
+  double Step();
+
+ private:
+  // Shards with one set of hyper-parameters.
+  struct ParameterGroup {
+    double weight_decay = 0.0;
+    std::vector<at::Tensor> values;  // in the compute type, views into the buffers
+    std::vector<at::Tensor> grads;
+    std::vector<at::Tensor> masters;
+    std::vector<at::Tensor> means;
+    std::vector<at::Tensor> squares;
+    std::vector<at::Tensor> steps;  // the same tensor for every shard
+  };
+
+  [[nodiscard]] at::Tensor GlobalNorm() const;
+  void Update(ParameterGroup* group);
+
+  const ParallelGroups& groups_;
+  std::vector<ParameterGroup> parameter_groups_;
+  std::vector<at::Tensor> all_grads_;
+  at::Tensor norm_weights_;  // by shard of all_grads_
+  at::Tensor step_;
+};
+
+}  // namespace prism::launch

@@ -1,0 +1,108 @@
+#include "launch/workload/parallel_groups.h"
+
+#include <utility>
+
+namespace prism::launch {
+namespace {
+
+Group MakeGroup(GroupSpec spec, const BackendFactory& factory) {
+  Group group;
+  group.spec = std::move(spec);
+  if (group.spec.size > 1) {
+    group.backend = factory(group.spec);
+  }
+  return group;
+}
+
+// Calls on libtorch's backend take lists, of one tensor here.
+Handle AllReduceImpl(const Group& group,
+                     at::Tensor tensor,
+                     c10d::ReduceOp::RedOpType op,
+                     bool async) {
+  if (group.alone()) {
+    return nullptr;
+  }
+  c10d::AllreduceOptions options;
+  options.reduceOp = op;
+  options.asyncOp = async;
+  std::vector<at::Tensor> tensors = {std::move(tensor)};
+  return group.backend->allreduce(tensors, options);
+}
+
+Handle AllGatherImpl(const Group& group, at::Tensor output, at::Tensor input, bool async) {
+  if (group.alone()) {
+    return nullptr;
+  }
+  c10d::AllgatherOptions options;
+  options.asyncOp = async;
+  return group.backend->_allgather_base(output, input, options);
+}
+
+Handle ReduceScatterImpl(const Group& group, at::Tensor output, at::Tensor input, bool async) {
+  if (group.alone()) {
+    return nullptr;
+  }
+  c10d::ReduceScatterOptions options;
+  options.asyncOp = async;
+  return group.backend->_reduce_scatter_base(output, input, options);
+}
+
+}  // namespace
+
+ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFactory& factory) {
+  const graph::ParallelSizes& sizes = config.job.parallel;
+  const auto rank = static_cast<int32_t>(config.rank.value());
+  const int32_t stage_ranks = sizes.tp * sizes.dp;
+  const int32_t tp_rank = config.tp_rank();
+  const int32_t dp_rank = config.dp_rank();
+  const int32_t pp_rank = config.pp_rank();
+
+  ParallelGroups groups;
+  groups.tp = MakeGroup({"tp", rank - tp_rank, 1, sizes.tp, tp_rank}, factory);
+  groups.dp = MakeGroup({"dp", rank - dp_rank * sizes.tp, sizes.tp, sizes.dp, dp_rank}, factory);
+  groups.pp =
+      MakeGroup({"pp", rank - pp_rank * stage_ranks, stage_ranks, sizes.pp, pp_rank}, factory);
+  const bool at_an_end = pp_rank == 0 || pp_rank == sizes.pp - 1;
+  if (config.job.model.tied_embeddings && sizes.pp > 1 && at_an_end) {
+    groups.embedding = MakeGroup({"embedding", rank - pp_rank * stage_ranks,
+                                  (sizes.pp - 1) * stage_ranks, 2, pp_rank == 0 ? 0 : 1},
+                                 factory);
+  }
+  if (config.job.zero_stage == 1) {
+    groups.world =
+        MakeGroup({"world", 0, 1, static_cast<int32_t>(sizes.world_size()), rank}, factory);
+  }
+  return groups;
+}
+
+void AllReduce(const Group& group, at::Tensor tensor, c10d::ReduceOp::RedOpType op) {
+  Wait(AllReduceImpl(group, std::move(tensor), op, false));
+}
+
+void AllGather(const Group& group, at::Tensor output, at::Tensor input) {
+  Wait(AllGatherImpl(group, std::move(output), std::move(input), false));
+}
+
+void ReduceScatter(const Group& group, at::Tensor output, at::Tensor input) {
+  Wait(ReduceScatterImpl(group, std::move(output), std::move(input), false));
+}
+
+Handle StartAllReduce(const Group& group, at::Tensor tensor) {
+  return AllReduceImpl(group, std::move(tensor), c10d::ReduceOp::SUM, true);
+}
+
+Handle StartAllGather(const Group& group, at::Tensor output, at::Tensor input) {
+  return AllGatherImpl(group, std::move(output), std::move(input), true);
+}
+
+Handle StartReduceScatter(const Group& group, at::Tensor output, at::Tensor input) {
+  return ReduceScatterImpl(group, std::move(output), std::move(input), true);
+}
+
+void Wait(const Handle& handle) {
+  if (handle) {
+    handle->wait();
+  }
+}
+
+}  // namespace prism::launch

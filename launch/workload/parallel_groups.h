@@ -1,0 +1,68 @@
+// The process groups of one rank. Members of every group are an arithmetic progression of global
+// ranks, because that is all that c10d hands to the NCCL stand-in about them.
+//
+// Groups: tp, dp, pp; embedding (first and last stage, for the gradient of tied embeddings); world
+// (ZeRO 1: the gradient norm of flat shards is summed over all ranks). With ZeRO 0 the norm is
+// summed over tp and then over pp, two small reductions in place of one over Megatron's
+// model-parallel group, which is no arithmetic progression.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "launch/workload/args.h"
+
+namespace prism::launch {
+
+// Membership of a group: ranks start, start + stride, ... ; index is this rank's place among them.
+struct GroupSpec {
+  std::string name;
+  int32_t start = 0;
+  int32_t stride = 1;
+  int32_t size = 1;
+  int32_t index = 0;
+};
+
+// A group with the backend that moves its data; no backend where the group has one member, or
+// where this rank does not belong to it.
+struct Group {
+  GroupSpec spec;
+  c10::intrusive_ptr<c10d::Backend> backend;
+
+  [[nodiscard]] int32_t size() const { return spec.size; }
+  [[nodiscard]] int32_t index() const { return spec.index; }
+  [[nodiscard]] bool alone() const { return backend == nullptr; }
+};
+
+struct ParallelGroups {
+  Group tp;
+  Group dp;
+  Group pp;
+  Group embedding;
+  Group world;
+};
+
+using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(const GroupSpec&)>;
+
+// Makes the groups that the job needs, in the same order on all ranks.
+ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFactory& factory);
+
+// Collectives on one group. Blocking calls make the current stream wait, not the host; `Start...`
+// calls give a handle whose wait() does. All do nothing (null handle) where the rank is alone.
+using Handle = c10::intrusive_ptr<c10d::Work>;
+
+void AllReduce(const Group& group,
+               at::Tensor tensor,
+               c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM);
+void AllGather(const Group& group, at::Tensor output, at::Tensor input);
+void ReduceScatter(const Group& group, at::Tensor output, at::Tensor input);
+Handle StartAllReduce(const Group& group, at::Tensor tensor);
+Handle StartAllGather(const Group& group, at::Tensor output, at::Tensor input);
+Handle StartReduceScatter(const Group& group, at::Tensor output, at::Tensor input);
+void Wait(const Handle& handle);  // null: nothing to wait for
+
+}  // namespace prism::launch

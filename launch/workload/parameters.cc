@@ -1,0 +1,93 @@
+#include "launch/workload/parameters.h"
+
+#include <map>
+#include <ranges>
+#include <tuple>
+#include <utility>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+namespace prism::launch {
+namespace {
+
+// Kinds of parameter that may share a flat buffer (grad_buffer.h). Ordered: buffers are made, and
+// reduced, in this order on every rank.
+using Kind = std::tuple<bool, bool, bool, bool>;  // tied, split, sequence parallel, decay
+
+Kind KindOf(const ParameterSpec& spec) {
+  return {spec.tied, spec.split_dim >= 0, spec.sequence_parallel, spec.decay};
+}
+
+// FNV-1a; what a name's values are drawn from on the CPU, whatever the layout.
+uint64_t SeedOf(const std::string& name, uint64_t seed) {
+  uint64_t hash = 0xcbf29ce484222325U ^ seed;
+  for (const char letter : name) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+}  // namespace
+
+ParameterSet::ParameterSet(const WorkloadConfig& config, const ParallelGroups& groups)
+    : config_(config), groups_(groups) {
+}
+
+Parameter* ParameterSet::Declare(ParameterSpec spec) {
+  Parameter parameter;
+  parameter.shape = spec.full_shape;
+  if (spec.split_dim >= 0) {
+    parameter.shape[static_cast<size_t>(spec.split_dim)] /= config_.job.parallel.tp;
+  }
+  spec.sequence_parallel = spec.sequence_parallel && config_.sequence_parallel();
+  parameter.spec = std::move(spec);
+  parameters_.push_back(std::move(parameter));
+  return &parameters_.back();
+}
+
+void ParameterSet::Allocate() {
+  std::map<Kind, std::vector<Parameter*>> kinds;
+  for (Parameter& parameter : std::views::reverse(parameters_)) {
+    kinds[KindOf(parameter.spec)].push_back(&parameter);
+  }
+  for (const auto& [kind, members] : kinds) {
+    GradBufferOptions options;
+    options.tied = std::get<0>(kind);
+    options.replicated = !std::get<1>(kind);
+    options.sequence_parallel = std::get<2>(kind);
+    options.decay = std::get<3>(kind);
+    options.shard = config_.job.zero_stage == 1 && !groups_.dp.alone();
+    options.dtype =
+        config_.job.compute_dtype == graph::DataType::kFloat32 ? at::kFloat : at::kBFloat16;
+    options.device =
+        config_.device == DeviceKind::kCpu ? at::Device(at::kCPU) : at::Device(at::kCUDA, 0);
+    buffers_.push_back(std::make_unique<GradBuffer>(members, options, groups_));
+  }
+  for (Parameter& parameter : parameters_) {
+    Initialize(&parameter);
+  }
+}
+
+// On the CPU values have to be those of the undistributed model: the full tensor is drawn and cut.
+// On a device only the kernels matter, and each rank fills its part.
+void ParameterSet::Initialize(Parameter* parameter) const {
+  const at::NoGradGuard no_grad;
+  const ParameterSpec& spec = parameter->spec;
+  if (spec.init != Init::kNormal) {
+    parameter->value.fill_(spec.init == Init::kOne ? 1.0 : 0.0);
+    return;
+  }
+  if (config_.device == DeviceKind::kCuda) {
+    parameter->value.normal_(0.0, spec.std);
+    return;
+  }
+  at::Generator generator = at::detail::createCPUGenerator(SeedOf(spec.name, config_.job.seed));
+  at::Tensor full = at::empty(spec.full_shape, at::kFloat).normal_(0.0, spec.std, generator);
+  if (spec.split_dim >= 0) {
+    const int64_t part = parameter->shape[static_cast<size_t>(spec.split_dim)];
+    full = full.narrow(spec.split_dim, part * config_.tp_rank(), part);
+  }
+  parameter->value.copy_(full);
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,56 @@
+// Megatron's tensor and sequence parallelism as autograd functions. Activations are [sequence,
+// batch, width]; under sequence parallelism they are sharded over the sequence outside of the
+// parallel linear layers.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "launch/workload/parallel_groups.h"
+
+namespace prism::launch {
+
+// What every tensor-parallel function needs; outlives the autograd graphs that refer to it.
+struct TensorParallel {
+  const Group* group = nullptr;
+  bool sequence_parallel = false;
+
+  [[nodiscard]] int32_t size() const { return group->size(); }
+  [[nodiscard]] int32_t index() const { return group->index(); }
+};
+
+// input · weightᵀ + bias, weight split by rows over the group. Gathers a sequence-sharded input in
+// forward and again in backward (only the shard is kept in between). An undefined bias is none.
+at::Tensor ColumnParallelLinear(const at::Tensor& input,
+                                const at::Tensor& weight,
+                                const at::Tensor& bias,
+                                const TensorParallel& tp);
+
+// input · weightᵀ, weight split by columns: the partial products are summed over the group, and
+// scattered over the sequence under sequence parallelism. The bias is the caller's to add.
+at::Tensor RowParallelLinear(const at::Tensor& input,
+                             const at::Tensor& weight,
+                             const TensorParallel& tp);
+
+// Sum over the group and, under sequence parallelism, scatter along the sequence.
+at::Tensor ReduceToParallelRegion(const at::Tensor& partial, const TensorParallel& tp);
+
+// Sum over the group; identity in backward.
+at::Tensor ReduceFromGroup(const at::Tensor& partial, const TensorParallel& tp);
+
+// Keeps this rank's part of the sequence; gathers in backward. Identity without sequence
+// parallelism.
+at::Tensor ScatterSequence(const at::Tensor& whole, const TensorParallel& tp);
+
+// Rows of an embedding table that is split over the group by vocabulary: a partial result that is
+// zero where another rank has the row. ids [batch, sequence] → [batch, sequence, width].
+at::Tensor VocabParallelEmbedding(const at::Tensor& ids,
+                                  const at::Tensor& weight,
+                                  const TensorParallel& tp);
+
+// Per-token loss in float32 of logits [sequence, batch, vocabulary / tp] against targets
+// [sequence, batch]; the softmax is never gathered. Overwrites nothing of the caller's.
+at::Tensor VocabParallelCrossEntropy(const at::Tensor& logits,
+                                     const at::Tensor& targets,
+                                     const TensorParallel& tp);
+
+}  // namespace prism::launch

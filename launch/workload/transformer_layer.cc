@@ -1,0 +1,186 @@
+#include "launch/workload/transformer_layer.h"
+
+#include <cmath>
+#include <utility>
+
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace prism::launch {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr double kNormEpsilon = 1e-5;
+constexpr double kInitStd = 0.02;
+
+// Where the marker of a layer's backward lives, and its name.
+struct BackwardRange {
+  std::unique_ptr<Marker>* marker;
+  const std::string* name;
+};
+
+// Identities whose backward opens (at the layer's output) and closes (at its input) the marker.
+struct OpenInBackward : torch::autograd::Function<OpenInBackward> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& output,
+                            BackwardRange range) {
+    context->saved_data["marker"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(range.marker));
+    context->saved_data["name"] = *range.name;
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    auto* marker = reinterpret_cast<std::unique_ptr<Marker>*>(
+        static_cast<intptr_t>(context->saved_data["marker"].toInt()));
+    *marker = std::make_unique<Marker>(context->saved_data["name"].toStringRef());
+    return {grads[0], at::Tensor()};
+  }
+};
+
+struct CloseInBackward : torch::autograd::Function<CloseInBackward> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& input,
+                            std::unique_ptr<Marker>* marker) {
+    context->saved_data["marker"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(marker));
+    return input;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    auto* marker = reinterpret_cast<std::unique_ptr<Marker>*>(
+        static_cast<intptr_t>(context->saved_data["marker"].toInt()));
+    marker->reset();
+    return {grads[0], at::Tensor()};
+  }
+};
+
+}  // namespace
+
+Norm DeclareNorm(ParameterSet* parameters, const WorkloadConfig& config, const std::string& name) {
+  ParameterSpec spec;
+  spec.name = name + ".weight";
+  spec.full_shape = {config.job.model.hidden};
+  spec.init = Init::kOne;
+  spec.decay = false;
+  spec.sequence_parallel = true;
+  Norm norm;
+  norm.weight = parameters->Declare(spec);
+  if (config.job.model.block == graph::BlockKind::kGpt) {
+    spec.name = name + ".bias";
+    spec.init = Init::kZero;
+    norm.bias = parameters->Declare(spec);
+  }
+  return norm;
+}
+
+at::Tensor ApplyNorm(const Norm& norm, const at::Tensor& input) {
+  const int64_t width = input.size(-1);
+  if (norm.bias == nullptr) {
+    return at::rms_norm(input, {width}, norm.weight->value, kNormEpsilon);
+  }
+  return at::layer_norm(input, {width}, norm.weight->value, norm.bias->value, kNormEpsilon);
+}
+
+TransformerLayer::TransformerLayer(int64_t number,
+                                   const LayerContext& context,
+                                   ParameterSet* parameters)
+    : name_("layer " + std::to_string(number)), context_(context) {
+  const graph::ModelSpec& model = context.config->job.model;
+  const int64_t size = context.config->head_size();
+  const std::string prefix = "layers." + std::to_string(number);
+  attention_norm_ = DeclareNorm(parameters, *context.config, prefix + ".attention_norm");
+  query_key_value_ =
+      DeclareLinear(parameters, prefix + ".qkv",
+                    {(model.heads + 2 * model.kv_heads) * size, model.hidden}, Split::kColumns);
+  projection_ =
+      DeclareLinear(parameters, prefix + ".projection", {model.hidden, model.hidden}, Split::kRows);
+  mlp_norm_ = DeclareNorm(parameters, *context.config, prefix + ".mlp_norm");
+  // SwiGLU has two branches of the same width, and each tensor-parallel rank a part of both.
+  const std::vector<int64_t> mlp_shape = model.block == graph::BlockKind::kLlama
+                                             ? std::vector<int64_t>{2, model.ffn, model.hidden}
+                                             : std::vector<int64_t>{model.ffn, model.hidden};
+  mlp_in_ = DeclareLinear(parameters, prefix + ".mlp_in", mlp_shape, Split::kColumns);
+  mlp_out_ =
+      DeclareLinear(parameters, prefix + ".mlp_out", {model.hidden, model.ffn}, Split::kRows);
+}
+
+TransformerLayer::Linear TransformerLayer::DeclareLinear(ParameterSet* parameters,
+                                                         const std::string& name,
+                                                         std::vector<int64_t> shape,
+                                                         Split split) const {
+  const graph::ModelSpec& model = context_.config->job.model;
+  ParameterSpec weight;
+  weight.name = name + ".weight";
+  weight.full_shape = shape;
+  const int rows_dim = static_cast<int>(shape.size()) - 2;
+  weight.split_dim = split == Split::kColumns ? rows_dim : rows_dim + 1;
+  // Megatron scales the layers that write to the residual stream by 1 / sqrt(2 * layers).
+  weight.std = split == Split::kColumns
+                   ? kInitStd
+                   : kInitStd / std::sqrt(2.0 * static_cast<double>(model.layers));
+  Linear linear;
+  linear.weight = parameters->Declare(weight);
+  if (model.block == graph::BlockKind::kGpt) {
+    ParameterSpec bias;
+    bias.name = name + ".bias";
+    bias.full_shape = {shape[0]};
+    bias.split_dim = split == Split::kColumns ? 0 : -1;
+    bias.init = Init::kZero;
+    bias.decay = false;
+    bias.sequence_parallel = split == Split::kRows;
+    linear.bias = parameters->Declare(bias);
+  }
+  return linear;
+}
+
+at::Tensor TransformerLayer::Forward(const at::Tensor& input) {
+  const Marker marker(name_);
+  const at::Tensor opened = CloseInBackward::apply(input, &backward_marker_);
+  const at::Tensor output = context_.config->job.recompute == graph::Recompute::kFull
+                                ? Checkpoint(*this, {opened})
+                                : Compute({opened});
+  return OpenInBackward::apply(output, BackwardRange{&backward_marker_, &name_});
+}
+
+at::Tensor TransformerLayer::Compute(const std::vector<at::Tensor>& inputs) const {
+  const at::Tensor& input = inputs[0];
+  const at::Tensor attention = Attention(ApplyNorm(attention_norm_, input));
+  const at::Tensor middle = RowWithResidual(projection_, attention, input);
+  const at::Tensor wide = Activation(Column(mlp_in_, ApplyNorm(mlp_norm_, middle)));
+  return RowWithResidual(mlp_out_, wide, middle);
+}
+
+at::Tensor TransformerLayer::Column(const Linear& linear, const at::Tensor& input) const {
+  const at::Tensor weight = linear.weight->value.view({-1, input.size(-1)});
+  const at::Tensor bias = linear.bias == nullptr ? at::Tensor() : linear.bias->value;
+  return ColumnParallelLinear(input, weight, bias, context_.tp);
+}
+
+at::Tensor TransformerLayer::RowWithResidual(const Linear& linear,
+                                             const at::Tensor& input,
+                                             const at::Tensor& residual) const {
+  const at::Tensor output = RowParallelLinear(input, linear.weight->value, context_.tp);
+  if (linear.bias == nullptr) {
+    return residual + output;
+  }
+  return residual + (output + linear.bias->value);
+}
+
+at::Tensor TransformerLayer::Attention(const at::Tensor& input) const {
+  const std::vector<at::Tensor> parts =
+      SplitProjection(Column(query_key_value_, input), *context_.config, context_.rotary);
+  if (context_.config->job.recompute == graph::Recompute::kSelective) {
+    return Checkpoint(core_attention_, parts);
+  }
+  return core_attention_.Compute(parts);
+}
+
+at::Tensor TransformerLayer::Activation(const at::Tensor& input) const {
+  if (context_.config->job.model.block == graph::BlockKind::kGpt) {
+    return at::gelu(input, "tanh");
+  }
+  const std::vector<at::Tensor> branches = input.chunk(2, -1);
+  return at::silu(branches[0]) * branches[1];
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,77 @@
+// One transformer layer of this rank: GPT (layer norm, biases, GELU) or Llama (RMS norm, rotary,
+// grouped queries, SwiGLU), pre-norm, split over tensor parallelism as Megatron does.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/workload/attention.h"
+#include "launch/workload/checkpoint.h"
+#include "launch/workload/markers.h"
+#include "launch/workload/parameters.h"
+#include "launch/workload/tensor_parallel.h"
+
+namespace prism::launch {
+
+// Scale and, for layer norm, shift. Replicated over tp; under sequence parallelism each tp rank
+// sees a part of the tokens, so the gradient is a partial sum.
+struct Norm {
+  Parameter* weight = nullptr;
+  Parameter* bias = nullptr;  // null: RMS norm
+};
+
+Norm DeclareNorm(ParameterSet* parameters, const WorkloadConfig& config, const std::string& name);
+at::Tensor ApplyNorm(const Norm& norm, const at::Tensor& input);
+
+// What the layers of a chunk share; outlives them.
+struct LayerContext {
+  const WorkloadConfig* config = nullptr;
+  TensorParallel tp;
+  RotaryTables rotary;  // undefined tensors for GPT
+};
+
+class TransformerLayer : public Recomputable {
+ public:
+  // `number` counts from 0 over the whole model. `context` outlives the layer.
+  TransformerLayer(int64_t number, const LayerContext& context, ParameterSet* parameters);
+
+  // Applies the layer under a marker, with the job's recomputation.
+  at::Tensor Forward(const at::Tensor& input);
+
+  // The layer itself; inputs is one tensor.
+  [[nodiscard]] at::Tensor Compute(const std::vector<at::Tensor>& inputs) const override;
+
+ private:
+  // A parallel linear layer's parameters; bias may be null.
+  struct Linear {
+    Parameter* weight = nullptr;
+    Parameter* bias = nullptr;
+  };
+
+  enum class Split : uint8_t { kColumns, kRows };
+
+  Linear DeclareLinear(ParameterSet* parameters,
+                       const std::string& name,
+                       std::vector<int64_t> shape,
+                       Split split) const;
+  [[nodiscard]] at::Tensor Column(const Linear& linear, const at::Tensor& input) const;
+  [[nodiscard]] at::Tensor RowWithResidual(const Linear& linear,
+                                           const at::Tensor& input,
+                                           const at::Tensor& residual) const;
+  [[nodiscard]] at::Tensor Attention(const at::Tensor& input) const;
+  [[nodiscard]] at::Tensor Activation(const at::Tensor& input) const;
+
+  std::string name_;
+  const LayerContext& context_;
+  CoreAttention core_attention_;
+  Norm attention_norm_;
+  Norm mlp_norm_;
+  Linear query_key_value_;
+  Linear projection_;
+  Linear mlp_in_;
+  Linear mlp_out_;
+  std::unique_ptr<Marker> backward_marker_;  // open while this layer's backward runs
+};
+
+}  // namespace prism::launch
