@@ -20,6 +20,8 @@ struct Parameter {
   std::string unit;
   std::string source;
   Mark mark = Mark::kAssumed;
+
+  bool operator==(const Parameter&) const = default;
 };
 
 // All parameters of a cluster preset, ordered by key. Cost models read by key through Value(); a
@@ -34,6 +36,8 @@ class ParameterTable {
   [[nodiscard]] double ValueOr(std::string_view key, double fallback) const;
   [[nodiscard]] const Parameter* Find(std::string_view key) const;
   [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
+
+  bool operator==(const ParameterTable&) const = default;
 
  private:
   std::vector<Parameter> parameters_;
@@ -51,6 +55,8 @@ struct GpuSpec {
   int64_t shared_memory_per_sm = 0;           // bytes
   int64_t shared_memory_per_block_optin = 0;  // bytes
   bool segments_ascending = true;  // order in which cudaMalloc hands out addresses (MEMORY.md)
+
+  bool operator==(const GpuSpec&) const = default;
 };
 
 struct ClusterSpec {
@@ -59,6 +65,8 @@ struct ClusterSpec {
   GpuSpec gpu;
   int32_t gpus_per_node = 8;
   ParameterTable parameters;
+
+  bool operator==(const ClusterSpec&) const = default;
 };
 
 }  // namespace prism::graph

@@ -33,6 +33,8 @@ struct Fragment {
   MemoryProfile memory;
   std::vector<Warning> warnings;
   double startup_seconds = 0;  // real time, process start to first op; for run.json only
+
+  bool operator==(const Fragment&) const = default;
 };
 
 // A hash over everything that makes two ranks the same role: program, signatures, names and slots'

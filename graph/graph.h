@@ -25,6 +25,8 @@ struct MemoryClass {
   std::string name;
   int64_t bytes = 0;
   Mark mark = Mark::kMeasured;
+
+  bool operator==(const MemoryClass&) const = default;
 };
 
 // Device memory of one recorded rank, from the real caching allocator. Bytes. `device_bytes` =
@@ -41,6 +43,8 @@ struct MemoryProfile {
 
   [[nodiscard]] int64_t outside_bytes() const;
   [[nodiscard]] int64_t device_bytes() const { return peak_reserved + outside_bytes(); }
+
+  bool operator==(const MemoryProfile&) const = default;
 };
 
 // An equivalence class of ranks: one program up to renaming of communicators and peers.
@@ -50,6 +54,8 @@ struct Role {
   Rank representative;  // the rank that was recorded
   Program program;
   MemoryProfile memory;
+
+  bool operator==(const Role&) const = default;
 };
 
 // Where the numbers of a rank come from.
@@ -68,6 +74,8 @@ struct RankTable {
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(role.size()); }
   [[nodiscard]] std::span<const uint32_t> comms(Rank rank) const;
   [[nodiscard]] std::span<const uint32_t> peers(Rank rank) const;
+
+  bool operator==(const RankTable&) const = default;
 };
 
 // Membership of every communicator, flat: members of c at members[begin[c] .. begin[c + 1]),
@@ -79,6 +87,8 @@ struct CommunicatorTable {
 
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(name.size()); }
   [[nodiscard]] std::span<const uint32_t> members_of(CommId comm) const;
+
+  bool operator==(const CommunicatorTable&) const = default;
 };
 
 // Something suspicious but usable, counted: shown in the report, an error under --strict.
@@ -86,6 +96,8 @@ struct Warning {
   std::string code;  // stable, snake_case
   int64_t count = 0;
   std::string example;  // the first one met
+
+  bool operator==(const Warning&) const = default;
 };
 
 struct Graph {
@@ -103,6 +115,8 @@ struct Graph {
   [[nodiscard]] const std::string& string(StringId id) const { return strings[id.value()]; }
   [[nodiscard]] const Role& role_of(Rank rank) const { return roles[ranks.role[rank.value()]]; }
   [[nodiscard]] int64_t OpsPerIteration() const;  // over all ranks
+
+  bool operator==(const Graph&) const = default;
 };
 
 }  // namespace prism::graph

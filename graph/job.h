@@ -25,6 +25,8 @@ struct ModelSpec {
   int64_t vocab = 0;     // before padding
   int64_t seq_len = 0;   // default of the preset; JobSpec::seq_len is what runs
   bool tied_embeddings = true;
+
+  bool operator==(const ModelSpec&) const = default;
 };
 
 // Degrees of parallelism. Rank order: tp fastest, then cp, dp, pp; ep inside dp.
@@ -61,6 +63,8 @@ struct JobSpec {
   }
 
   [[nodiscard]] int64_t tokens_per_iteration() const { return global_batch_size * seq_len; }
+
+  bool operator==(const JobSpec&) const = default;
 };
 
 // Parameters of the whole model, embeddings included (tied ones once), padding excluded.

@@ -1,0 +1,110 @@
+// Fragments on their way between processes, and what makes two of them the same role.
+#include "graph/fragment.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "tests/support/random_graph.h"
+
+namespace prism::graph {
+namespace {
+
+// What a recorder would have made of one rank of the graph.
+Fragment FragmentOf(const Graph& graph, Rank rank) {
+  Fragment fragment;
+  fragment.rank = rank;
+  fragment.strings = graph.strings;
+  fragment.signatures = graph.signatures;
+  fragment.program = graph.role_of(rank).program;
+  fragment.memory = graph.role_of(rank).memory;
+  for (const uint32_t comm : graph.ranks.comms(rank)) {
+    FragmentCommunicator communicator{.name = graph.strings[graph.communicators.name[comm]],
+                                      .members = {}};
+    for (const uint32_t member : graph.communicators.members_of(CommId(comm))) {
+      communicator.members.emplace_back(member);
+    }
+    fragment.comm_slots.push_back(std::move(communicator));
+  }
+  for (const uint32_t peer : graph.ranks.peers(rank)) {
+    fragment.peer_slots.emplace_back(peer);
+  }
+  fragment.warnings = graph.warnings;
+  fragment.startup_seconds = 1.5;
+  return fragment;
+}
+
+RC_GTEST_PROP(FragmentProperty, ParsingGivesTheSerializedFragment, (uint64_t seed)) {
+  const Graph graph = testing::RandomGraph(testing::RandomOptions(seed));
+  const Fragment fragment = FragmentOf(graph, Rank(graph.ranks.size() - 1));
+  const Result<Fragment> parsed = ParseFragment(SerializeFragment(fragment));
+  RC_ASSERT(parsed.ok());
+  RC_ASSERT(*parsed == fragment);
+}
+
+RC_GTEST_PROP(FragmentProperty, RanksOfARoleHashAlike, (uint64_t seed)) {
+  testing::RandomGraphOptions options = testing::RandomOptions(seed);
+  options.copies = 2;
+  const Graph graph = testing::RandomGraph(options);
+  const auto other = static_cast<uint32_t>(options.base_ranks);
+  RC_ASSERT(StructuralHash(FragmentOf(graph, Rank(0))) ==
+            StructuralHash(FragmentOf(graph, Rank(other))));
+}
+
+class FragmentTest : public ::testing::Test {
+ protected:
+  Graph graph_ = testing::RandomGraph({.seed = 3, .base_ranks = 2, .copies = 2, .events = 80});
+  Fragment fragment_ = FragmentOf(graph_, Rank(0));
+};
+
+TEST_F(FragmentTest, DamageIsNoticed) {
+  const std::string bytes = SerializeFragment(fragment_);
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    ASSERT_FALSE(ParseFragment(damaged).ok()) << at;
+    ASSERT_FALSE(ParseFragment(bytes.substr(0, at)).ok()) << at;
+  }
+}
+
+TEST_F(FragmentTest, HashSeesTheProgramButNotMemoryOrIdentity) {
+  const uint64_t hash = StructuralHash(fragment_);
+  Fragment other = fragment_;
+  other.rank = Rank(9);
+  other.memory.peak_allocated += 512;
+  other.comm_slots[0].members[0] = Rank(77);
+  EXPECT_EQ(StructuralHash(other), hash);
+  other.comm_slots[0].members.emplace_back(99);
+  EXPECT_NE(StructuralHash(other), hash);
+  other = fragment_;
+  other.program.value.back() += 1;
+  EXPECT_NE(StructuralHash(other), hash);
+}
+
+// Two processes meet the same signatures in another order and number them differently.
+TEST_F(FragmentTest, HashDoesNotDependOnNumbering) {
+  const uint64_t hash = StructuralHash(fragment_);
+  Fragment other = fragment_;
+  other.strings.insert(other.strings.begin() + 1, "of another process");
+  const auto shifted = [](StringId id) { return id.value() == 0 ? id : StringId(id.value() + 1); };
+  for (KernelSignature& signature : other.signatures) {
+    signature.name = shifted(signature.name);
+    signature.framework_op = shifted(signature.framework_op);
+  }
+  other.signatures.insert(other.signatures.begin(), other.signatures.back());
+  for (uint32_t op = 0; op < other.program.size(); ++op) {
+    const OpKind kind = other.program.kind[op];
+    if (kind == OpKind::kKernel || kind == OpKind::kMarker) {
+      ++other.program.signature[op];
+    }
+  }
+  EXPECT_EQ(StructuralHash(other), hash);
+  for (std::string& text : other.strings) {
+    text += "x";
+  }
+  EXPECT_NE(StructuralHash(other), hash);
+}
+
+}  // namespace
+}  // namespace prism::graph

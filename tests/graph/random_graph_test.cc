@@ -1,0 +1,37 @@
+// The generator of the property tests keeps its promise: what it draws can run.
+#include "tests/support/random_graph.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "graph/validate.h"
+
+namespace prism::testing {
+namespace {
+
+RC_GTEST_PROP(RandomGraphProperty, IsValid, (uint64_t seed)) {
+  const graph::Validation validation = graph::Validate(RandomGraph(RandomOptions(seed)));
+  for (const graph::Fault& fault : validation.faults) {
+    RC_LOG() << fault.rule << ": " << fault.message << "\n";
+  }
+  RC_ASSERT(validation.ok());
+}
+
+TEST(RandomGraphTest, DrawsEveryKindOfOp) {
+  std::set<graph::OpKind> kinds;
+  const graph::Graph graph = RandomGraph({.seed = 1, .events = 2000});
+  for (const graph::Role& role : graph.roles) {
+    kinds.insert(role.program.kind.begin(), role.program.kind.end());
+  }
+  EXPECT_EQ(kinds.size(), graph::kOpKindCount);
+}
+
+TEST(RandomGraphTest, SeedDecidesTheGraph) {
+  EXPECT_EQ(RandomGraph({.seed = 1}), RandomGraph({.seed = 1}));
+  EXPECT_NE(RandomGraph({.seed = 1}), RandomGraph({.seed = 2}));
+}
+
+}  // namespace
+}  // namespace prism::testing
