@@ -1,0 +1,30 @@
+// An op in words, for messages: "all_reduce (sum) of 4096 bytes bfloat16 on communicator tp".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/graph.h"
+
+namespace prism::graph {
+
+// Op of a program by itself: communicators and peers appear as slots. The program need not be
+// valid: what is out of range is shown as a number.
+std::string DescribeOp(const Program& program,
+                       uint32_t op,
+                       const std::vector<std::string>& strings,
+                       const std::vector<KernelSignature>& signatures);
+
+// Op of a rank: communicators by name, peers by rank. The rank table must be in range
+// (validate.h).
+std::string DescribeOp(const Graph& graph, Rank rank, uint32_t op);
+
+// Text that is equal exactly for equal signatures, whatever the numbering of their string tables.
+std::string SignatureKey(const KernelSignature& signature, const std::vector<std::string>& strings);
+
+// "rank 5 op 17: <what it does>".
+std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op);
+
+}  // namespace prism::graph

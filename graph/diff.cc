@@ -1,0 +1,398 @@
+#include "graph/diff.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "graph/describe.h"
+
+namespace prism::graph {
+namespace {
+
+// One op as a comparable value. `signature` is interned over both sides.
+struct OpValue {
+  OpKind kind;
+  uint8_t flags;
+  uint16_t stream;
+  uint16_t comm_slot;
+  uint32_t signature;
+  uint32_t dep_distance;  // how many ops back; survives what is inserted before both
+  int64_t value;
+
+  bool operator==(const OpValue&) const = default;
+};
+
+class Interner {
+ public:
+  uint32_t Intern(const std::string& text) {
+    return ids_.try_emplace(text, static_cast<uint32_t>(ids_.size())).first->second;
+  }
+
+ private:
+  std::map<std::string, uint32_t> ids_;
+};
+
+std::string GroupKey(const PeerGroup& group) {
+  std::string key = "peers";
+  for (const PeerTransfer& transfer : group.transfers) {
+    key += fmt::format(" {},{},{},{}", transfer.is_send, transfer.comm_slot, transfer.peer_slot,
+                       transfer.bytes);
+  }
+  return key;
+}
+
+std::string CollectiveKey(const CollectiveShape& shape) {
+  return fmt::format("collective {},{},{},{},{}", static_cast<int>(shape.kind),
+                     static_cast<int>(shape.dtype), static_cast<int>(shape.reduce), shape.root,
+                     shape.bytes);
+}
+
+// What `signature` of an op stands for, as interned ids by index; one table a kind of op.
+struct SignatureIds {
+  std::vector<uint32_t> kernels;
+  std::vector<uint32_t> collectives;
+  std::vector<uint32_t> groups;
+  std::vector<uint32_t> strings;
+};
+
+SignatureIds InternTables(const ProgramView& view, Interner& interner) {
+  SignatureIds ids;
+  for (const KernelSignature& signature : *view.signatures) {
+    ids.kernels.push_back(interner.Intern("kernel " + SignatureKey(signature, *view.strings)));
+  }
+  for (const CollectiveShape& shape : view.program->collectives) {
+    ids.collectives.push_back(interner.Intern(CollectiveKey(shape)));
+  }
+  for (const PeerGroup& group : view.program->peer_groups) {
+    ids.groups.push_back(interner.Intern(GroupKey(group)));
+  }
+  for (const std::string& text : *view.strings) {
+    ids.strings.push_back(interner.Intern("marker " + text));
+  }
+  return ids;
+}
+
+std::vector<OpValue> OpValues(const ProgramView& view, Interner& interner) {
+  const SignatureIds ids = InternTables(view, interner);
+  const Program& program = *view.program;
+  const auto look_up = [](const std::vector<uint32_t>& table, uint32_t index) {
+    return index < table.size() ? table[index] : kNoDep;
+  };
+  std::vector<OpValue> values;
+  values.reserve(program.size());
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    uint32_t signature = 0;
+    switch (program.kind[op]) {
+      case OpKind::kKernel:
+        signature = look_up(ids.kernels, program.signature[op]);
+        break;
+      case OpKind::kCollective:
+        signature = look_up(ids.collectives, program.signature[op]);
+        break;
+      case OpKind::kPeerGroup:
+        signature = look_up(ids.groups, program.signature[op]);
+        break;
+      case OpKind::kMarker:
+        signature = look_up(ids.strings, program.signature[op]);
+        break;
+      default:
+        break;
+    }
+    const uint32_t dep = program.dep[op];
+    values.push_back({program.kind[op], program.flags[op], program.stream[op],
+                      program.comm_slot[op], signature, dep == kNoDep ? kNoDep : op - dep,
+                      program.value[op]});
+  }
+  return values;
+}
+
+// Length of the longest common subsequence of a[first, a_end) and b[first, b_end).
+size_t CommonSubsequence(const std::vector<OpValue>& a,
+                         const std::vector<OpValue>& b,
+                         size_t first,
+                         std::pair<size_t, size_t> ends) {
+  const size_t width = ends.second - first;
+  std::vector<uint32_t> row(width + 1, 0);
+  for (size_t i = first; i < ends.first; ++i) {
+    uint32_t diagonal = 0;
+    for (size_t j = 0; j < width; ++j) {
+      const uint32_t above = row[j + 1];
+      row[j + 1] = a[i] == b[first + j] ? diagonal + 1 : std::max(above, row[j]);
+      diagonal = above;
+    }
+  }
+  return row[width];
+}
+
+void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Difference>& out) {
+  const auto field = [&](const char* name, const auto& a, const auto& b) {
+    if (!(a == b)) {
+      out.push_back({DifferenceKind::kJob, name, fmt::format("{}", a), fmt::format("{}", b)});
+    }
+  };
+  field("job.name", left.name, right.name);
+  field("job.model", left.model.name, right.model.name);
+  field("job.layers", left.model.layers, right.model.layers);
+  field("job.hidden", left.model.hidden, right.model.hidden);
+  field("job.heads", left.model.heads, right.model.heads);
+  field("job.kv_heads", left.model.kv_heads, right.model.kv_heads);
+  field("job.ffn", left.model.ffn, right.model.ffn);
+  field("job.vocab", left.model.vocab, right.model.vocab);
+  field("job.tp", left.parallel.tp, right.parallel.tp);
+  field("job.cp", left.parallel.cp, right.parallel.cp);
+  field("job.dp", left.parallel.dp, right.parallel.dp);
+  field("job.pp", left.parallel.pp, right.parallel.pp);
+  field("job.ep", left.parallel.ep, right.parallel.ep);
+  field("job.vpp", left.parallel.vpp, right.parallel.vpp);
+  field("job.sequence_parallel", left.sequence_parallel, right.sequence_parallel);
+  field("job.micro_batch_size", left.micro_batch_size, right.micro_batch_size);
+  field("job.global_batch_size", left.global_batch_size, right.global_batch_size);
+  field("job.seq_len", left.seq_len, right.seq_len);
+  field("job.recompute", static_cast<int>(left.recompute), static_cast<int>(right.recompute));
+  field("job.zero", left.zero_stage, right.zero_stage);
+  field("job.dtype", std::string(DataTypeName(left.compute_dtype)),
+        std::string(DataTypeName(right.compute_dtype)));
+}
+
+std::string DescribeDifference(const ProgramDifference& difference, bool left) {
+  const std::string& op = left ? difference.left : difference.right;
+  return op.empty() ? "no further op" : op;
+}
+
+void CompareMemory(const Role& left, const Role& right, std::vector<Difference>& out) {
+  const auto field = [&](const char* name, int64_t a, int64_t b) {
+    if (a != b) {
+      out.push_back({DifferenceKind::kMemory, fmt::format("role {} {}", left.name, name),
+                     fmt::format("{} bytes", a), fmt::format("{} bytes", b)});
+    }
+  };
+  field("peak_allocated", left.memory.peak_allocated, right.memory.peak_allocated);
+  field("peak_reserved", left.memory.peak_reserved, right.memory.peak_reserved);
+  field("steady_allocated", left.memory.steady_allocated, right.memory.steady_allocated);
+  field("outside", left.memory.outside_bytes(), right.memory.outside_bytes());
+}
+
+std::map<std::string, uint32_t> RolesByName(const Graph& graph) {
+  std::map<std::string, uint32_t> roles;
+  for (uint32_t role = 0; role < graph.roles.size(); ++role) {
+    roles.emplace(graph.roles[role].name, role);
+  }
+  return roles;
+}
+
+std::vector<int64_t> RanksPerRole(const Graph& graph) {
+  std::vector<int64_t> count(graph.roles.size(), 0);
+  for (const uint32_t role : graph.ranks.role) {
+    ++count[role];
+  }
+  return count;
+}
+
+void CompareRole(const Graph& left,
+                 const Graph& right,
+                 const Role& a,
+                 const Role& b,
+                 std::vector<Difference>& out) {
+  const ProgramDifference ops = CompareOps({&a.program, &left.strings, &left.signatures},
+                                           {&b.program, &right.strings, &right.signatures});
+  if (!ops.equal()) {
+    out.push_back({DifferenceKind::kProgram,
+                   fmt::format("role {}: {} ops changed, {} added, {} removed, first at op {}",
+                               a.name, ops.changed, ops.added, ops.removed, ops.first),
+                   DescribeDifference(ops, true), DescribeDifference(ops, false),
+                   ops.added + ops.removed + ops.changed});
+  }
+  CompareMemory(a, b, out);
+}
+
+void CompareRoles(const Graph& left, const Graph& right, std::vector<Difference>& out) {
+  const std::map<std::string, uint32_t> of_left = RolesByName(left);
+  const std::map<std::string, uint32_t> of_right = RolesByName(right);
+  const std::vector<int64_t> left_ranks = RanksPerRole(left);
+  const std::vector<int64_t> right_ranks = RanksPerRole(right);
+  for (const auto& [name, a] : of_left) {
+    const auto found = of_right.find(name);
+    const std::string where = fmt::format("role {}", name);
+    if (found == of_right.end()) {
+      out.push_back({DifferenceKind::kRole, where, fmt::format("{} ranks", left_ranks[a]), "",
+                     left_ranks[a]});
+      continue;
+    }
+    const uint32_t b = found->second;
+    if (left_ranks[a] != right_ranks[b]) {
+      out.push_back({DifferenceKind::kRole, where, fmt::format("{} ranks", left_ranks[a]),
+                     fmt::format("{} ranks", right_ranks[b])});
+    }
+    CompareRole(left, right, left.roles[a], right.roles[b], out);
+  }
+  for (const auto& [name, b] : of_right) {
+    if (!of_left.contains(name)) {
+      out.push_back({DifferenceKind::kRole, fmt::format("role {}", name), "",
+                     fmt::format("{} ranks", right_ranks[b]), right_ranks[b]});
+    }
+  }
+}
+
+// "name {members}" → how often.
+std::map<std::string, int64_t> CommunicatorsByContent(const Graph& graph) {
+  std::map<std::string, int64_t> contents;
+  const CommunicatorTable& table = graph.communicators;
+  for (uint32_t comm = 0; comm < table.size(); ++comm) {
+    std::string key = graph.strings[table.name[comm]] + " {";
+    for (const uint32_t member : table.members_of(CommId(comm))) {
+      key += fmt::format("{} ", member);
+    }
+    key.back() = '}';
+    ++contents[key];
+  }
+  return contents;
+}
+
+std::map<std::string, int64_t> SignaturesByContent(const Graph& graph) {
+  std::map<std::string, int64_t> contents;
+  for (const KernelSignature& signature : graph.signatures) {
+    ++contents[SignatureKey(signature, graph.strings)];
+  }
+  return contents;
+}
+
+// One difference for all entries that only one side has.
+void CompareContents(DifferenceKind kind,
+                     const char* what,
+                     const std::map<std::string, int64_t>& left,
+                     const std::map<std::string, int64_t>& right,
+                     std::vector<Difference>& out) {
+  const auto missing = [](const auto& from, const auto& in) {
+    std::pair<int64_t, std::string> result;
+    for (const auto& [content, count] : from) {
+      const auto found = in.find(content);
+      const int64_t others = found == in.end() ? 0 : found->second;
+      if (count > others) {
+        result.first += count - others;
+        result.second = result.second.empty() ? content : result.second;
+      }
+    }
+    return result;
+  };
+  const auto [only_left, left_example] = missing(left, right);
+  const auto [only_right, right_example] = missing(right, left);
+  if (only_left + only_right > 0) {
+    out.push_back({kind, fmt::format("{} only on one side", what),
+                   only_left == 0 ? "" : fmt::format("{}, such as {}", only_left, left_example),
+                   only_right == 0 ? "" : fmt::format("{}, such as {}", only_right, right_example),
+                   only_left + only_right});
+  }
+}
+
+// What the slots of a rank stand for, without ids.
+std::string RankContent(const Graph& graph, Rank rank) {
+  std::string text = graph.role_of(rank).name;
+  for (const uint32_t comm : graph.ranks.comms(rank)) {
+    const auto members = graph.communicators.members_of(CommId(comm));
+    text += fmt::format(", {} {}..{} ({})", graph.strings[graph.communicators.name[comm]],
+                        members.front(), members.back(), members.size());
+  }
+  for (const uint32_t peer : graph.ranks.peers(rank)) {
+    text += fmt::format(", peer {}", peer);
+  }
+  return text;
+}
+
+void CompareRanks(const Graph& left, const Graph& right, std::vector<Difference>& out) {
+  const uint32_t common = std::min(left.ranks.size(), right.ranks.size());
+  Difference difference{DifferenceKind::kRankTable, "", "", "", 0};
+  for (uint32_t rank = 0; rank < common; ++rank) {
+    std::string a = RankContent(left, Rank(rank));
+    std::string b = RankContent(right, Rank(rank));
+    if (a != b && difference.count++ == 0) {
+      difference.where = fmt::format("rank {}", rank);
+      difference.left = std::move(a);
+      difference.right = std::move(b);
+    }
+  }
+  if (difference.count > 0) {
+    out.push_back(std::move(difference));
+  }
+}
+
+}  // namespace
+
+const char* DifferenceKindName(DifferenceKind kind) {
+  switch (kind) {
+    case DifferenceKind::kJob:
+      return "job";
+    case DifferenceKind::kRole:
+      return "role";
+    case DifferenceKind::kProgram:
+      return "program";
+    case DifferenceKind::kCommunicator:
+      return "communicator";
+    case DifferenceKind::kSignature:
+      return "signature";
+    case DifferenceKind::kMemory:
+      return "memory";
+    case DifferenceKind::kRankTable:
+      return "ranks";
+  }
+  return "?";
+}
+
+ProgramDifference CompareOps(const ProgramView& left, const ProgramView& right) {
+  Interner interner;
+  const std::vector<OpValue> a = OpValues(left, interner);
+  const std::vector<OpValue> b = OpValues(right, interner);
+  size_t first = 0;
+  while (first < a.size() && first < b.size() && a[first] == b[first]) {
+    ++first;
+  }
+  ProgramDifference difference;
+  if (first == a.size() && first == b.size()) {
+    return difference;
+  }
+  size_t a_end = a.size();
+  size_t b_end = b.size();
+  while (a_end > first && b_end > first && a[a_end - 1] == b[b_end - 1]) {
+    --a_end;
+    --b_end;
+  }
+  // 16 million cells take some tens of milliseconds; beyond that the middle counts as changed.
+  constexpr size_t kMaxCells = size_t{1} << 24U;
+  size_t common = 0;
+  if ((a_end - first) <= kMaxCells / std::max<size_t>(1, b_end - first)) {
+    common = CommonSubsequence(a, b, first, {a_end, b_end});
+  }
+  const auto only_left = static_cast<int64_t>(a_end - first - common);
+  const auto only_right = static_cast<int64_t>(b_end - first - common);
+  difference.changed = std::min(only_left, only_right);
+  difference.removed = only_left - difference.changed;
+  difference.added = only_right - difference.changed;
+  difference.first = static_cast<int64_t>(first);
+  const auto op = static_cast<uint32_t>(first);
+  if (first < a.size()) {
+    difference.left = DescribeOp(*left.program, op, *left.strings, *left.signatures);
+  }
+  if (first < b.size()) {
+    difference.right = DescribeOp(*right.program, op, *right.strings, *right.signatures);
+  }
+  return difference;
+}
+
+std::vector<Difference> DiffGraphs(const Graph& left, const Graph& right) {
+  std::vector<Difference> differences;
+  CompareJobs(left.job, right.job, differences);
+  CompareRoles(left, right, differences);
+  CompareContents(DifferenceKind::kCommunicator, "communicators", CommunicatorsByContent(left),
+                  CommunicatorsByContent(right), differences);
+  CompareContents(DifferenceKind::kSignature, "kernel signatures", SignaturesByContent(left),
+                  SignaturesByContent(right), differences);
+  CompareRanks(left, right, differences);
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const Difference& a, const Difference& b) {
+                     return a.kind != b.kind ? a.kind < b.kind : a.count > b.count;
+                   });
+  return differences;
+}
+
+}  // namespace prism::graph

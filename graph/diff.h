@@ -1,0 +1,60 @@
+// How two graphs differ, worst first: for `prism diff` and for tests that two ways to one graph
+// agree. Ids are compared by what they stand for, so equal graphs with other numbering are equal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace prism::graph {
+
+// What a difference is about, in the order of the report.
+enum class DifferenceKind : uint8_t {
+  kJob,           // a field of the job or the layout
+  kRole,          // a role that only one side has, or another number of ranks
+  kProgram,       // ops of a role
+  kCommunicator,  // members or names
+  kSignature,     // kernels that only one side has
+  kMemory,        // peaks of a role
+  kRankTable,     // roles, communicators and peers of ranks
+};
+
+const char* DifferenceKindName(DifferenceKind kind);
+
+struct Difference {
+  DifferenceKind kind = DifferenceKind::kJob;
+  std::string where;  // "role stage 3", "job.parallel.tp"
+  std::string left;   // "" where the side has nothing
+  std::string right;
+  int64_t count = 1;  // ops, ranks, communicators, ... that differ there
+};
+
+// Ops of two programs that differ, by what they do. Ops are aligned by equal runs at both ends;
+// between them the longest common subsequence decides where that is affordable.
+struct ProgramDifference {
+  int64_t added = 0;    // only on the right
+  int64_t removed = 0;  // only on the left
+  int64_t changed = 0;  // in the same place, but different
+  int64_t first = -1;   // index of the first op that differs, -1 when equal
+  std::string left;     // that op in words, "" past the end
+  std::string right;
+
+  [[nodiscard]] bool equal() const { return first < 0; }
+};
+
+// One side of a program comparison; borrows.
+struct ProgramView {
+  const Program* program = nullptr;
+  const std::vector<std::string>* strings = nullptr;
+  const std::vector<KernelSignature>* signatures = nullptr;
+};
+
+ProgramDifference CompareOps(const ProgramView& left, const ProgramView& right);
+
+// Ordered by kind, then by falling count, then by place. Empty when the graphs are equal in all but
+// file layout, warnings and the source column of ranks.
+std::vector<Difference> DiffGraphs(const Graph& left, const Graph& right);
+
+}  // namespace prism::graph

@@ -1,0 +1,25 @@
+#include "graph/validate.h"
+
+#include <utility>
+
+#include "graph/validate_internal.h"
+
+namespace prism::graph {
+
+Validation Validate(const Graph& graph, const ValidateOptions& options) {
+  internal::FaultList faults(options.max_faults);
+  internal::CheckTables(graph, faults);
+  if (faults.empty()) {
+    internal::CheckCommunicators(graph, faults);
+    internal::CheckMarkers(graph, faults);
+    internal::CheckCollectives(graph, faults);
+    internal::CheckPeerTransfers(graph, faults);
+  }
+  // A graph with unmatched ops stalls anyway; the list above says it better than the stall would.
+  if (faults.empty()) {
+    internal::CheckExecution(graph, faults);
+  }
+  return std::move(faults).Take();
+}
+
+}  // namespace prism::graph
