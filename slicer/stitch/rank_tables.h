@@ -1,0 +1,47 @@
+// What the slots of a role stand for, relative to a rank, and the tables of all ranks that follow
+// from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/fragment.h"
+#include "graph/graph.h"
+#include "graph/parallel_layout.h"
+#include "slicer/stitch/table_merger.h"
+
+namespace prism::slicer {
+
+// A communicator slot. `ordinal` tells process groups apart that have the same name and members:
+// how many such slots the program has before this one.
+struct CommunicatorPattern {
+  std::string name;
+  graph::GroupPattern group;
+  uint32_t ordinal = 0;
+
+  bool operator==(const CommunicatorPattern&) const = default;
+};
+
+struct SlotPatterns {
+  std::vector<CommunicatorPattern> communicators;  // by communicator slot
+  std::vector<graph::PeerPattern> peers;           // by peer slot
+
+  bool operator==(const SlotPatterns&) const = default;
+};
+
+// As the fragment's rank recorded them. Fails when a group is no product of coordinates or a peer
+// is no rank of the job.
+Result<SlotPatterns> PatternsOf(const graph::ParallelLayout& layout,
+                                const graph::Fragment& fragment);
+
+// Fills communicators, communicator and peer columns of `graph` from its `ranks.role` and the
+// patterns by role. Communicators are numbered by the lowest rank that uses them, then by slot.
+// Fails when a rank lies outside of a group that its role uses.
+Status FillRankTables(const graph::ParallelLayout& layout,
+                      const std::vector<SlotPatterns>& patterns,
+                      TableMerger& merger,
+                      graph::Graph& graph);
+
+}  // namespace prism::slicer

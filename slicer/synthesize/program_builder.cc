@@ -1,0 +1,135 @@
+#include "slicer/synthesize/program_builder.h"
+
+#include <algorithm>
+
+#include "graph/describe.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::OpKind;
+
+// Index of `value` in a table of distinct values, appended if new. Tables are short.
+template <typename T>
+uint32_t InternValue(std::vector<T>& table, const T& value) {
+  const auto found = std::find(table.begin(), table.end(), value);
+  if (found != table.end()) {
+    return static_cast<uint32_t>(found - table.begin());
+  }
+  table.push_back(value);
+  return static_cast<uint32_t>(table.size() - 1);
+}
+
+}  // namespace
+
+ProgramBuilder::ProgramBuilder(Rank rank, uint16_t stream_count) {
+  fragment_.rank = rank;
+  fragment_.program.stream_count = stream_count;
+  InternString("");
+}
+
+uint16_t ProgramBuilder::CommSlot(const std::string& name, const std::vector<Rank>& members) {
+  const uint32_t slot =
+      InternValue(fragment_.comm_slots, graph::FragmentCommunicator{name, members});
+  fragment_.program.comm_slot_count = static_cast<uint16_t>(fragment_.comm_slots.size());
+  return static_cast<uint16_t>(slot);
+}
+
+uint16_t ProgramBuilder::PeerSlot(Rank peer) {
+  const uint32_t slot = InternValue(fragment_.peer_slots, peer);
+  fragment_.program.peer_slot_count = static_cast<uint16_t>(fragment_.peer_slots.size());
+  return static_cast<uint16_t>(slot);
+}
+
+void ProgramBuilder::Kernel(uint16_t stream,
+                            const std::string& name,
+                            DurationNs duration,
+                            const graph::MatmulShape& matmul) {
+  graph::KernelSignature signature;
+  signature.name = StringId(InternString(name));
+  signature.framework_op = StringId(0);
+  signature.matmul = matmul;
+  const auto [found, inserted] =
+      signature_ids_.try_emplace(graph::SignatureKey(signature, fragment_.strings),
+                                 static_cast<uint32_t>(fragment_.signatures.size()));
+  if (inserted) {
+    fragment_.signatures.push_back(std::move(signature));
+  }
+  const uint32_t op = Append(OpKind::kKernel, stream);
+  fragment_.program.signature[op] = found->second;
+  fragment_.program.flags[op] = graph::kDurationFixed;
+  fragment_.program.value[op] = duration;
+}
+
+void ProgramBuilder::Collective(uint16_t stream,
+                                uint16_t comm_slot,
+                                const graph::CollectiveShape& shape) {
+  const uint32_t op = Append(OpKind::kCollective, stream);
+  fragment_.program.comm_slot[op] = comm_slot;
+  fragment_.program.signature[op] = InternValue(fragment_.program.collectives, shape);
+}
+
+void ProgramBuilder::PeerGroup(uint16_t stream, const graph::PeerGroup& group) {
+  const uint32_t op = Append(OpKind::kPeerGroup, stream);
+  fragment_.program.signature[op] = InternValue(fragment_.program.peer_groups, group);
+}
+
+void ProgramBuilder::MarkerBegin(const std::string& name) {
+  const uint32_t op = Append(OpKind::kMarker, 0);
+  fragment_.program.signature[op] = InternString(name);
+  fragment_.program.flags[op] = graph::kMarkerBegin;
+}
+
+void ProgramBuilder::MarkerEnd(const std::string& name) {
+  const uint32_t op = Append(OpKind::kMarker, 0);
+  fragment_.program.signature[op] = InternString(name);
+  fragment_.program.flags[op] = graph::kMarkerEnd;
+}
+
+void ProgramBuilder::Order(uint16_t stream, uint16_t waiting) {
+  Wait(waiting, Record(stream));
+}
+
+uint32_t ProgramBuilder::Record(uint16_t stream) {
+  return Append(OpKind::kEventRecord, stream);
+}
+
+void ProgramBuilder::Wait(uint16_t stream, uint32_t record_op) {
+  const uint32_t op = Append(OpKind::kEventWait, stream);
+  fragment_.program.dep[op] = record_op;
+}
+
+void ProgramBuilder::StreamSync(uint16_t stream) {
+  Append(OpKind::kStreamSync, stream);
+}
+
+void ProgramBuilder::DeviceSync() {
+  Append(OpKind::kDeviceSync, 0);
+}
+
+graph::Fragment ProgramBuilder::Finish() {
+  return std::move(fragment_);
+}
+
+uint32_t ProgramBuilder::Append(OpKind kind, uint16_t stream) {
+  graph::Program& program = fragment_.program;
+  program.kind.push_back(kind);
+  program.flags.push_back(0);
+  program.stream.push_back(stream);
+  program.comm_slot.push_back(graph::kNoSlot);
+  program.signature.push_back(0);
+  program.dep.push_back(graph::kNoDep);
+  program.value.push_back(0);
+  return program.size() - 1;
+}
+
+uint32_t ProgramBuilder::InternString(const std::string& text) {
+  const auto [found, inserted] =
+      string_ids_.try_emplace(text, static_cast<uint32_t>(fragment_.strings.size()));
+  if (inserted) {
+    fragment_.strings.push_back(text);
+  }
+  return found->second;
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,31 @@
+// Named synthetic jobs of any size: for `prism bench replay` and for tests.
+//
+//   ring         16 steps of a kernel and a message to the next rank of a ring
+//   stencil      8 steps of halo exchange with up to six neighbours on a 3D torus, a kernel and an
+//                all_reduce of one number
+//   llm          data-parallel transformer of 32 layers; gradients reduced by layer beside backward
+//   dlrm         recommendation model: all_to_all of embeddings both ways, dense gradients reduced
+//   gpt3-layer   GPT-3 175B, tp 8, pp 16, the rest dp, 128 micro-batches a rank, ZeRO 1: two
+//                kernels a layer and direction, all collectives
+//   gpt3-kernel  the same with every kernel: about 40,000 kernels and collectives a rank
+//
+// Kernel durations are fixed: FLOPs or bytes over round H100 rates (workloads.cc). The cluster of
+// the graph is left for the caller to set.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+
+namespace prism::slicer {
+
+const std::vector<std::string>& WorkloadNames();
+
+// kInvalidArgument for an unknown name or a number of ranks that the workload cannot have.
+Result<graph::Graph> MakeWorkload(std::string_view name, int32_t ranks);
+
+}  // namespace prism::slicer
