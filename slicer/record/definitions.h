@@ -1,0 +1,44 @@
+// The names and payloads that a sandbox process has defined so far (kDefine records of
+// shim/channel/messages.h), by table and id. Grows only; id 0 means none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/signature.h"
+#include "shim/channel/messages.h"
+
+namespace prism::slicer {
+
+// A framework op with the shapes of its tensor arguments.
+struct FrameworkContext {
+  std::string op;
+  std::vector<graph::TensorShape> inputs;
+};
+
+class Definitions {
+ public:
+  // Fails on a payload that does not fit its table's layout, on an unknown table, on id 0.
+  Status Add(const channel::DefineBody& define, std::span<const std::byte> payload);
+
+  // Empty for id 0; fails for an id that was never defined.
+  [[nodiscard]] Result<std::string> Name(channel::Table table, uint32_t id) const;
+
+  // Nameless and without inputs for id 0; fails for an id that was never defined.
+  [[nodiscard]] Result<FrameworkContext> Context(uint32_t id) const;
+
+ private:
+  std::map<channel::Table, std::map<uint32_t, std::string>> names_;
+  std::map<uint32_t, FrameworkContext> contexts_;
+};
+
+// "aten::mm [4096,12288] bfloat16, [12288,1536] bfloat16": for messages and reports.
+std::string DescribeContext(const FrameworkContext& context);
+std::string DescribeShape(const graph::TensorShape& shape);
+
+}  // namespace prism::slicer

@@ -1,0 +1,295 @@
+#include "slicer/record/memory_tracker.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "slicer/record/op_stream.h"
+
+namespace prism::slicer {
+
+namespace {
+
+using channel::RecordKind;
+using channel::Table;
+
+// Markers that the workload opens while it allocates what they name, and the class they stand for.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNamedClasses = {{
+    {"parameters", "parameters"},
+    {"gradients", "gradients"},
+    {"optimizer state", "optimizer"},
+    {"buffers", "buffers"},
+    {"activations", "activations"},
+}};
+
+// Order of the classes in a profile.
+constexpr std::array<std::string_view, 6> kClassOrder = {"parameters",  "gradients",   "optimizer",
+                                                         "activations", "temporaries", "buffers"};
+
+// cuBLAS workspaces that libtorch allocates at the first matrix product of a (handle, stream) pair
+// and keeps for the process: 2 x 4096 KiB + 8 x 16 KiB before Hopper, 32 MiB from Hopper on
+// (MEMORY.md section 2 of the design; measured there in recordings).
+constexpr std::array<int64_t, 2> kCublasWorkspaceBytes = {8'519'680, 33'554'432};
+
+Phase PhaseOfPath(const std::vector<std::string>& path) {
+  for (auto name = path.rbegin(); name != path.rend(); ++name) {
+    const Phase phase = PhaseOfMarker(*name);
+    if (phase != Phase::kOther) {
+      return phase;
+    }
+  }
+  return Phase::kOther;
+}
+
+uint32_t FirstAfter(const std::vector<uint32_t>& moments, uint32_t moment, uint32_t none) {
+  const auto found = std::upper_bound(moments.begin(), moments.end(), moment);
+  return found == moments.end() ? none : *found;
+}
+
+}  // namespace
+
+Phase PhaseOfMarker(const std::string& name) {
+  const std::string_view word = std::string_view(name).substr(0, name.find_first_of(" :_-/."));
+  if (word == "forward") {
+    return Phase::kForward;
+  }
+  if (word == "recompute") {
+    return Phase::kRecompute;
+  }
+  if (word == "backward") {
+    return Phase::kBackward;
+  }
+  return word == "optimizer" ? Phase::kOptimizer : Phase::kOther;
+}
+
+Status MemoryTracker::Push(const channel::Record& record, const Definitions& definitions) {
+  switch (record.kind) {
+    case RecordKind::kBlockAlloc:
+      return PushBlockAlloc(record);
+    case RecordKind::kBlockFree:
+      return PushBlockFree(record);
+    case RecordKind::kMarker:
+      return PushMarker(record.marker, definitions);
+    case RecordKind::kOutsideAlloc:
+      return PushOutside(record.outside, definitions);
+    case RecordKind::kSegmentAlloc:
+      PushSegment(record.segment.bytes);
+      HashLayout(2, record.segment.address, record.segment.bytes);
+      return OkStatus();
+    case RecordKind::kSegmentFree:
+      PushSegment(-record.segment.bytes);
+      HashLayout(3, record.segment.address, record.segment.bytes);
+      return OkStatus();
+    case RecordKind::kAllocatorStats:
+      has_stats_ = true;
+      stats_ = record.stats;
+      return OkStatus();
+    default:
+      return OkStatus();
+  }
+}
+
+Status MemoryTracker::PushBlockAlloc(const channel::Record& record) {
+  const channel::SegmentBody& body = record.segment;
+  const auto index = static_cast<uint32_t>(blocks_.size());
+  if (body.bytes < 0 || !live_.emplace(body.address, index).second) {
+    return RunFailed(fmt::format(
+        "the shim's stream is damaged: a block of {} bytes was allocated over a live one",
+        body.bytes));
+  }
+  HashLayout(0, body.address, body.bytes);
+  blocks_.push_back(
+      {.bytes = body.bytes, .born = ++moment_, .context = record.context, .path = path_});
+  allocated_ += body.bytes;
+  if (allocated_ > peak_) {
+    peak_ = allocated_;
+    peak_block_ = index;
+  }
+  return OkStatus();
+}
+
+Status MemoryTracker::PushBlockFree(const channel::Record& record) {
+  const auto live = live_.find(record.segment.address);
+  if (live == live_.end()) {
+    ++orphans_;
+    return OkStatus();
+  }
+  Block& block = blocks_[live->second];
+  block.died = ++moment_;
+  allocated_ -= block.bytes;
+  HashLayout(1, record.segment.address, block.bytes);
+  live_.erase(live);
+  return OkStatus();
+}
+
+Status MemoryTracker::PushMarker(const channel::MarkerBody& body, const Definitions& definitions) {
+  PRISM_ASSIGN_OR_RETURN(const std::string name, definitions.Name(Table::kMarkerName, body.name));
+  ++moment_;
+  if (body.begin != 0) {
+    BeginMarker(name);
+  } else {
+    EndMarker(name);
+  }
+  path_ = PathIndex();
+  return OkStatus();
+}
+
+void MemoryTracker::BeginMarker(const std::string& name) {
+  open_.push_back(name);
+  if (name == kIterationMarker) {
+    iteration_begins_.push_back(moment_);
+    allocated_at_iteration_.push_back(allocated_);
+  }
+}
+
+void MemoryTracker::EndMarker(const std::string& name) {
+  // Threads may close their markers in any order: the innermost of that name is meant.
+  const auto found = std::find(open_.rbegin(), open_.rend(), name);
+  if (found == open_.rend()) {
+    return;
+  }
+  open_.erase(std::next(found).base());
+  if (name == kIterationMarker) {
+    iteration_ends_.push_back(moment_);
+  }
+  const Phase phase = PhaseOfMarker(name);
+  if (phase == Phase::kForward) {
+    forward_ends_.push_back(moment_);
+  } else if (phase == Phase::kRecompute) {
+    recompute_ends_.push_back(moment_);
+  }
+}
+
+uint32_t MemoryTracker::PathIndex() {
+  const auto [entry, is_new] = path_index_.emplace(open_, static_cast<uint32_t>(paths_.size()));
+  if (is_new) {
+    paths_.push_back(open_);
+  }
+  return entry->second;
+}
+
+Status MemoryTracker::PushOutside(const channel::OutsideBody& body,
+                                  const Definitions& definitions) {
+  PRISM_ASSIGN_OR_RETURN(const std::string name, definitions.Name(Table::kOutsideName, body.name));
+  outside_[name] += body.bytes;
+  return OkStatus();
+}
+
+void MemoryTracker::PushSegment(int64_t bytes) {
+  segments_ += bytes;
+  segments_peak_ = std::max(segments_peak_, segments_);
+}
+
+// Addresses count from the first one seen: where the device's memory begins says nothing.
+void MemoryTracker::HashLayout(uint64_t kind, uint64_t address, int64_t bytes) {
+  if (first_address_ == 0) {
+    first_address_ = address;
+  }
+  for (const uint64_t word : {kind, address - first_address_, static_cast<uint64_t>(bytes)}) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      layout_hash_ =
+          (layout_hash_ ^ ((word >> static_cast<unsigned>(shift)) & 0xFFU)) * 0x100000001B3ULL;
+    }
+  }
+}
+
+// A marker that names a class decides. Otherwise: allocated before the first iteration, a block is
+// a parameter; what an iteration allocates is classed by ClassInIteration.
+std::string MemoryTracker::ClassOf(const Block& block) const {
+  const std::vector<std::string>& path = paths_[block.path];
+  for (auto name = path.rbegin(); name != path.rend(); ++name) {
+    for (const auto& [marker, memory_class] : kNamedClasses) {
+      if (*name == marker) {
+        return std::string(memory_class);
+      }
+    }
+  }
+  if (iteration_begins_.empty() || block.born < iteration_begins_.front()) {
+    return "parameters";
+  }
+  return ClassInIteration(block, path);
+}
+
+// What outlives its iteration is held by the optimizer, is a gradient, or is a buffer of a library
+// or of the framework, by the phase that made it. What an iteration both allocates and frees is an
+// activation when the forward phase (or its repetition under recomputation) that made it, or that
+// follows, ended in between: it was kept for backward. The rest are temporaries.
+std::string MemoryTracker::ClassInIteration(const Block& block,
+                                            const std::vector<std::string>& path) const {
+  const Phase phase = PhaseOfPath(path);
+  if (block.died > FirstAfter(iteration_ends_, block.born, kNever)) {
+    const bool is_workspace = std::find(kCublasWorkspaceBytes.begin(), kCublasWorkspaceBytes.end(),
+                                        block.bytes) != kCublasWorkspaceBytes.end();
+    if (phase == Phase::kOptimizer) {
+      return "optimizer";
+    }
+    return phase == Phase::kBackward && !is_workspace ? "gradients" : "buffers";
+  }
+  if (phase == Phase::kBackward || phase == Phase::kOptimizer) {
+    return "temporaries";
+  }
+  const std::vector<uint32_t>& ends = phase == Phase::kRecompute ? recompute_ends_ : forward_ends_;
+  return block.died > FirstAfter(ends, block.born, kNever) ? "activations" : "temporaries";
+}
+
+int64_t MemoryTracker::AllocatedAtIteration(int32_t iteration) const {
+  const auto index = static_cast<size_t>(iteration);
+  return iteration >= 0 && index < allocated_at_iteration_.size() ? allocated_at_iteration_[index]
+                                                                  : 0;
+}
+
+graph::MemoryProfile MemoryTracker::Profile(const Definitions& definitions,
+                                            int32_t steady_iteration) const {
+  graph::MemoryProfile profile;
+  profile.peak_allocated = peak_;
+  profile.peak_reserved = has_stats_ ? stats_.peak_reserved : segments_peak_;
+  profile.steady_allocated = AllocatedAtIteration(steady_iteration);
+  profile.layout_hash = layout_hash_;
+  for (const auto& [name, bytes] : outside_) {
+    if (bytes != 0) {
+      profile.outside.push_back({.name = name, .bytes = bytes, .mark = graph::Mark::kAssumed});
+    }
+  }
+  if (peak_block_ == kNever) {
+    return profile;
+  }
+  const Block& last = blocks_[peak_block_];
+  std::map<std::string, int64_t> classes;
+  for (const Block& block : blocks_) {
+    if (block.born <= last.born && block.died > last.born) {
+      classes[ClassOf(block)] += block.bytes;
+    }
+  }
+  for (const std::string_view name : kClassOrder) {
+    const auto found = classes.find(std::string(name));
+    if (found != classes.end()) {
+      profile.at_peak.push_back({.name = found->first, .bytes = found->second});
+    }
+  }
+  const Result<FrameworkContext> context = definitions.Context(last.context);
+  profile.peak_op = context.ok() ? DescribeContext(*context) : std::string();
+  profile.peak_phase = fmt::format("{}", fmt::join(paths_[last.path], "/"));
+  return profile;
+}
+
+std::vector<graph::Warning> MemoryTracker::Warnings() const {
+  std::vector<graph::Warning> warnings;
+  if (has_stats_ && stats_.peak_allocated != peak_) {
+    warnings.push_back({.code = "allocated_peak_differs",
+                        .count = 1,
+                        .example = fmt::format("the framework counts a peak of {} allocated bytes, "
+                                               "its blocks sum to {}",
+                                               stats_.peak_allocated, peak_)});
+  }
+  if (orphans_ > 0) {
+    warnings.push_back({.code = "unknown_blocks_freed",
+                        .count = orphans_,
+                        .example = "a block was freed whose allocation was not seen"});
+  }
+  return warnings;
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,99 @@
+// Device memory of one sandbox process from its records → graph::MemoryProfile.
+//
+// Blocks come from the real caching allocator of the framework (address, rounded size), so what is
+// allocated at any moment is a sum of facts. To which class a block belongs is read from when it
+// was allocated and how long it lived; the rules are at ClassOf. They need the whole life of a
+// block, hence the tracker keeps one entry a block until Profile().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "shim/channel/messages.h"
+#include "slicer/record/definitions.h"
+
+namespace prism::slicer {
+
+// What part of an iteration a marker names, by its first word: "forward", "recompute", "backward",
+// "optimizer". Everything else is kOther.
+enum class Phase : uint8_t { kOther, kForward, kRecompute, kBackward, kOptimizer };
+
+Phase PhaseOfMarker(const std::string& name);
+
+class MemoryTracker {
+ public:
+  // One record; kinds that have nothing to do with memory or markers are ignored. Fails on a block
+  // that is allocated twice or freed without having been allocated.
+  Status Push(const channel::Record& record, const Definitions& definitions);
+
+  // Bytes allocated at the begin of the iteration, counted from 0; 0 if there was none such.
+  [[nodiscard]] int64_t AllocatedAtIteration(int32_t iteration) const;
+
+  // The profile over everything pushed so far. `steady_iteration` names the iteration whose begin
+  // gives steady_allocated.
+  [[nodiscard]] graph::MemoryProfile Profile(const Definitions& definitions,
+                                             int32_t steady_iteration) const;
+
+  // Things that do not add up, e.g. the allocator's own peak against the sum of blocks.
+  [[nodiscard]] std::vector<graph::Warning> Warnings() const;
+
+ private:
+  static constexpr uint32_t kNever = 0xFFFFFFFFU;
+
+  // The life of one block; moments count block events and markers alike.
+  struct Block {
+    int64_t bytes = 0;
+    uint32_t born = 0;
+    uint32_t died = kNever;
+    uint32_t context = 0;  // kContext id at allocation
+    uint32_t path = 0;     // index into paths_
+  };
+
+  Status PushBlockAlloc(const channel::Record& record);
+  Status PushBlockFree(const channel::Record& record);
+  Status PushMarker(const channel::MarkerBody& body, const Definitions& definitions);
+  Status PushOutside(const channel::OutsideBody& body, const Definitions& definitions);
+  void PushSegment(int64_t bytes);
+  void HashLayout(uint64_t kind, uint64_t address, int64_t bytes);
+  void BeginMarker(const std::string& name);
+  void EndMarker(const std::string& name);
+  uint32_t PathIndex();
+
+  [[nodiscard]] std::string ClassOf(const Block& block) const;
+  [[nodiscard]] std::string ClassInIteration(const Block& block,
+                                             const std::vector<std::string>& path) const;
+
+  uint32_t moment_ = 0;
+  std::vector<Block> blocks_;
+  std::unordered_map<uint64_t, uint32_t> live_;  // address → index into blocks_
+  int64_t allocated_ = 0;
+  int64_t peak_ = 0;
+  uint32_t peak_block_ = kNever;  // whose allocation made the peak
+  int64_t segments_ = 0;
+  int64_t segments_peak_ = 0;
+  bool has_stats_ = false;
+  channel::AllocatorStatsBody stats_ = {};
+  int64_t orphans_ = 0;  // frees of blocks that were allocated before the tracker listened
+
+  std::vector<std::string> open_;  // markers, outermost first
+  std::vector<std::vector<std::string>> paths_ = {{}};
+  std::map<std::vector<std::string>, uint32_t> path_index_ = {{{}, 0}};
+  uint32_t path_ = 0;
+  std::vector<uint32_t> iteration_begins_;       // moments
+  std::vector<int64_t> allocated_at_iteration_;  // bytes
+  std::vector<uint32_t> iteration_ends_;         // moments
+  std::vector<uint32_t> forward_ends_;           // moments
+  std::vector<uint32_t> recompute_ends_;         // moments
+
+  std::map<std::string, int64_t> outside_;
+  uint64_t first_address_ = 0;
+  uint64_t layout_hash_ = 0xCBF29CE484222325ULL;
+};
+
+}  // namespace prism::slicer

@@ -1,0 +1,170 @@
+// Channel records → canonical ops, one at a time.
+//
+// An op is canonical when it says what a rank did and nothing about the process that did it: no
+// addresses, no handles, no ids that depend on what happened before. To that end every numbering
+// (streams, communicator slots, peer slots, signatures, strings) restarts with each iteration and
+// counts by first use, so that two iterations, or two processes, that behave alike give equal ops
+// and equal tables. The recorder builds a fragment from them; the launcher compares a live sandbox
+// rank with the graph by them.
+//
+// An iteration lasts from one begin of the marker "iteration" to the next. Ops before the first are
+// not part of any program and are not reported; definitions and communicators are followed all the
+// same.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "graph/fragment.h"
+#include "graph/op.h"
+#include "graph/signature.h"
+#include "shim/channel/messages.h"
+#include "slicer/record/definitions.h"
+
+namespace prism::slicer {
+
+inline constexpr const char* kIterationMarker = "iteration";
+
+// One row of the columns of graph::Program; see there for the meaning of the fields by kind. Ids
+// point into OpStream::tables().
+struct CanonicalOp {
+  graph::OpKind kind = graph::OpKind::kKernel;
+  uint8_t flags = 0;
+  uint16_t stream = 0;
+  uint16_t comm_slot = graph::kNoSlot;
+  uint32_t signature = 0;
+  uint32_t dep = graph::kNoDep;
+  int64_t value = 0;
+
+  bool operator==(const CanonicalOp&) const = default;
+};
+
+// Where an op stands: iterations count from 0, ops from 0 within their iteration.
+struct OpPlace {
+  int32_t iteration = -1;
+  uint32_t index = 0;
+};
+
+struct PlacedOp {
+  OpPlace place;
+  CanonicalOp op;
+};
+
+// A communicator as the process made it.
+struct RecordedCommunicator {
+  std::string name;
+  int32_t size = 0;
+  bool members_known = false;
+  std::vector<Rank> members;  // by rank in the communicator; empty when not known
+
+  bool operator==(const RecordedCommunicator&) const = default;
+};
+
+// What the ids of this iteration's ops stand for.
+struct OpTables {
+  std::vector<std::string> strings = {""};
+  std::vector<graph::KernelSignature> signatures;
+  std::vector<graph::CollectiveShape> collectives;
+  std::vector<graph::PeerGroup> peer_groups;
+  std::vector<RecordedCommunicator> comm_slots;
+  std::vector<Rank> peer_slots;
+  uint16_t stream_count = 1;
+
+  bool operator==(const OpTables&) const = default;
+};
+
+class OpStream {
+ public:
+  // `self`: the global rank of the process; its place in each communicator is checked.
+  explicit OpStream(Rank self) : self_(self) {}
+
+  // Takes one record and returns the ops that it completes (none for most kinds that are not ops;
+  // several where a group ends). The view is valid until the next call. Fails on a stream that
+  // breaks the protocol.
+  Result<std::span<const PlacedOp>> Push(const channel::Record& record,
+                                         std::span<const std::byte> payload);
+
+  // The current iteration's tables.
+  [[nodiscard]] const OpTables& tables() const { return tables_; }
+
+  // Those of the iteration before, complete.
+  [[nodiscard]] const OpTables& previous_tables() const { return previous_tables_; }
+
+  // -1 before the first iteration.
+  [[nodiscard]] int32_t iteration() const { return iteration_; }
+
+  // False before the first op of an iteration and after its end marker.
+  [[nodiscard]] bool inside_iteration() const { return inside_; }
+
+  [[nodiscard]] const Definitions& definitions() const { return definitions_; }
+
+  // Where the event was recorded last; nothing if never inside an iteration.
+  [[nodiscard]] std::optional<OpPlace> EventPlace(uint32_t event) const;
+
+ private:
+  // What makes a kernel signature, by the process's ids: equal keys mean equal signatures.
+  using SignatureKey = std::array<uint32_t, 13>;
+
+  struct SignatureKeyHash {
+    size_t operator()(const SignatureKey& key) const;
+  };
+
+  struct PendingTransfer {
+    uint16_t stream = 0;  // of the record, not canonical yet
+    channel::PeerTransferBody body = {};
+  };
+
+  void StartIteration();
+  Status AddOp(CanonicalOp op);
+  Status PushDefinition(const channel::Record& record, std::span<const std::byte> payload);
+  Status PushOp(const channel::Record& record);
+  Status PushCommInit(const channel::CommInitBody& body, std::span<const std::byte> payload);
+  Status PushKernel(const channel::Record& record);
+  Status PushCopy(const channel::Record& record);
+  Status PushEvent(const channel::Record& record);
+  Status PushSync(const channel::Record& record);
+  Status PushCollective(const channel::Record& record);
+  Status PushGroupEnd(const channel::Record& record);
+  Status PushMarker(const channel::Record& record);
+
+  Result<uint32_t> SignatureOf(const SignatureKey& key, const graph::KernelSignature& shape);
+  Result<graph::PeerTransfer> TransferOf(const channel::PeerTransferBody& body);
+  Result<uint16_t> CommSlotOf(uint32_t comm);
+  uint16_t PeerSlotOf(Rank peer);
+  uint16_t StreamOf(uint16_t stream);
+  uint32_t StringOf(const std::string& text);
+  uint32_t DepOf(uint32_t event) const;
+
+  Rank self_;
+  Definitions definitions_;
+  std::map<uint32_t, RecordedCommunicator> communicators_;    // by comm id
+  std::unordered_map<uint32_t, OpPlace> events_;              // by event id
+  std::map<uint16_t, std::vector<PendingTransfer>> pending_;  // by thread
+  int32_t iteration_ = -1;
+  bool inside_ = false;
+  uint32_t next_index_ = 0;
+  std::vector<PlacedOp> completed_;  // by the record being pushed
+
+  // Numbering of the current iteration.
+  OpTables tables_;
+  OpTables previous_tables_;
+  std::map<uint16_t, uint16_t> streams_;
+  std::map<uint32_t, uint16_t> comm_slots_;
+  std::map<Rank, uint16_t> peer_slots_;
+  std::unordered_map<std::string, uint32_t> strings_;
+  std::unordered_map<SignatureKey, uint32_t, SignatureKeyHash> signatures_;
+};
+
+// One op in words, for messages: "kernel void gemm<...> in aten::mm [..] on stream 0".
+std::string DescribeOp(const CanonicalOp& op, const OpTables& tables);
+
+}  // namespace prism::slicer

@@ -1,0 +1,126 @@
+#include "slicer/record/memory_tracker.h"
+
+#include <map>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/slicer/record_script.h"
+
+namespace prism::slicer {
+namespace {
+
+struct Tracked {
+  Definitions definitions;
+  MemoryTracker tracker;
+};
+
+Tracked Track(const RecordScript& script) {
+  Tracked tracked;
+  for (const ScriptedRecord& scripted : script.records()) {
+    if (scripted.record.kind == channel::RecordKind::kDefine) {
+      EXPECT_TRUE(tracked.definitions.Add(scripted.record.define, scripted.payload).ok());
+    }
+    EXPECT_TRUE(tracked.tracker.Push(scripted.record, tracked.definitions).ok());
+  }
+  return tracked;
+}
+
+std::map<std::string, int64_t> Classes(const graph::MemoryProfile& profile) {
+  std::map<std::string, int64_t> classes;
+  for (const graph::MemoryClass& memory_class : profile.at_peak) {
+    classes[memory_class.name] = memory_class.bytes;
+  }
+  return classes;
+}
+
+// Weights of 100, optimizer state of 40; forward keeps 20 and drops 3, backward needs 5, the
+// optimizer 1. The peak is in backward: 100 + 40 + 20 + 5, and the cuBLAS workspace beside it.
+RecordScript TrainingScript() {
+  constexpr int64_t kWorkspace = 33'554'432;
+  RecordScript script;
+  script.Block(true, 0x1000, 100);
+  script.Marker("optimizer state", true);
+  script.Block(true, 0x2000, 40);
+  script.Marker("optimizer state", false);
+  for (int i = 0; i < 2; ++i) {
+    script.Marker("iteration", true);
+    script.Marker("forward", true);
+    if (i == 0) {
+      script.Block(true, 0x9000, kWorkspace);
+    }
+    script.Block(true, 0x3000, 20);
+    script.Block(true, 0x4000, 3);
+    script.Block(false, 0x4000, 3);
+    script.Marker("forward", false);
+    script.Marker("backward", true);
+    script.Block(true, 0x4000, 5, script.Context("aten::mul", {2, 3}));
+    script.Block(false, 0x4000, 5);
+    script.Block(false, 0x3000, 20);
+    script.Marker("backward", false);
+    script.Marker("optimizer", true);
+    script.Block(true, 0x4000, 1);
+    script.Block(false, 0x4000, 1);
+    script.Marker("optimizer", false);
+    script.Marker("iteration", false);
+  }
+  return script;
+}
+
+TEST(MemoryTracker, ClassesSumToThePeak) {
+  const Tracked tracked = Track(TrainingScript());
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 1);
+  EXPECT_EQ(profile.peak_allocated, 33'554'432 + 165);
+  const std::map<std::string, int64_t> expected = {{"parameters", 100},
+                                                   {"optimizer", 40},
+                                                   {"activations", 20},
+                                                   {"temporaries", 5},
+                                                   {"buffers", 33'554'432}};
+  EXPECT_EQ(Classes(profile), expected);
+  EXPECT_EQ(profile.steady_allocated, 33'554'432 + 140);
+  EXPECT_EQ(profile.peak_op, "aten::mul [2,3] bfloat16");
+  EXPECT_EQ(profile.peak_phase, "iteration/backward");
+  EXPECT_TRUE(tracked.tracker.Warnings().empty());
+}
+
+TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
+  RecordScript script;
+  script.Marker("iteration", true);
+  script.Marker("backward", true);
+  script.Block(true, 0x1000, 64);
+  script.Marker("backward", false);
+  script.Marker("iteration", false);
+  const Tracked tracked = Track(script);
+  const std::map<std::string, int64_t> expected = {{"gradients", 64}};
+  EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
+}
+
+TEST(MemoryTracker, FrameworkPeakThatDiffersIsAWarning) {
+  RecordScript script;
+  script.Block(true, 0x1000, 512);
+  channel::Record stats = {};
+  stats.kind = channel::RecordKind::kAllocatorStats;
+  stats.stats.peak_allocated = 1024;
+  stats.stats.peak_reserved = 2 << 20;
+  script.Add(stats);
+  const Tracked tracked = Track(script);
+  ASSERT_EQ(tracked.tracker.Warnings().size(), 1U);
+  EXPECT_EQ(tracked.tracker.Warnings()[0].code, "allocated_peak_differs");
+  EXPECT_EQ(tracked.tracker.Profile(tracked.definitions, 0).peak_reserved, 2 << 20);
+}
+
+TEST(MemoryTracker, LayoutHashIgnoresWhereTheDeviceBegins) {
+  const auto hash = [](uint64_t base, int64_t bytes) {
+    RecordScript script;
+    script.Block(true, base, 512);
+    script.Block(true, base + 512, bytes);
+    const Tracked tracked = Track(script);
+    return tracked.tracker.Profile(tracked.definitions, 0).layout_hash;
+  };
+  EXPECT_EQ(hash(0x1000, 512), hash(0x900000, 512));
+  EXPECT_NE(hash(0x1000, 512), hash(0x1000, 1024));
+}
+
+}  // namespace
+}  // namespace prism::slicer

@@ -1,0 +1,149 @@
+// Hand-made record streams: what a sandbox process would send, without one.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/op.h"
+#include "shim/channel/messages.h"
+
+namespace prism::slicer {
+
+struct ScriptedRecord {
+  channel::Record record = {};
+  std::vector<std::byte> payload;
+};
+
+// Builds a stream record by record; names are defined at first use, as the shim does.
+class RecordScript {
+ public:
+  [[nodiscard]] const std::vector<ScriptedRecord>& records() const { return records_; }
+
+  uint32_t Define(channel::Table table, const std::string& payload) {
+    const auto [entry, is_new] = ids_[table].emplace(payload, ids_[table].size() + 1);
+    if (is_new) {
+      channel::Record record = {};
+      record.kind = channel::RecordKind::kDefine;
+      record.define.table = table;
+      record.define.id = entry->second;
+      record.define.payload_bytes = static_cast<uint32_t>(payload.size());
+      Add(record, payload.data(), payload.size());
+    }
+    return entry->second;
+  }
+
+  uint32_t Context(const std::string& op, const std::vector<int64_t>& dims) {
+    channel::ContextHeader header = {.name_bytes = static_cast<uint16_t>(op.size()),
+                                     .tensor_count = 1};
+    std::string payload(reinterpret_cast<const char*>(&header), sizeof(header));
+    payload += op;
+    payload += static_cast<char>(graph::DataType::kBfloat16);
+    payload += static_cast<char>(dims.size());
+    payload.append(reinterpret_cast<const char*>(dims.data()), dims.size() * sizeof(int64_t));
+    return Define(channel::Table::kContext, payload);
+  }
+
+  void Marker(const std::string& name, bool begin) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kMarker;
+    record.marker.name = Define(channel::Table::kMarkerName, name);
+    record.marker.begin = begin ? 1 : 0;
+    Add(record);
+  }
+
+  void Kernel(const std::string& name, uint16_t stream = 0, uint32_t context = 0) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kKernel;
+    record.stream = stream;
+    record.context = context;
+    record.kernel.name = Define(channel::Table::kKernelName, name);
+    record.kernel.grid[0] = 8;
+    record.kernel.block[0] = 128;
+    Add(record);
+  }
+
+  void Event(channel::RecordKind kind, uint32_t event, uint16_t stream) {
+    channel::Record record = {};
+    record.kind = kind;
+    record.stream = stream;
+    record.event.event = event;
+    Add(record);
+  }
+
+  void CommInit(
+      uint32_t comm, const std::string& name, int32_t size, int32_t start, int32_t stride) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kCommInit;
+    record.comm_init.comm = comm;
+    record.comm_init.size = size;
+    record.comm_init.group_name = Define(channel::Table::kGroupName, name);
+    record.comm_init.global_start = start;
+    record.comm_init.global_stride = stride;
+    Add(record);
+  }
+
+  void AllReduce(uint32_t comm, int64_t bytes, uint16_t stream) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kCollective;
+    record.stream = stream;
+    record.collective.comm = comm;
+    record.collective.dtype = static_cast<uint8_t>(graph::DataType::kFloat32);
+    record.collective.reduce = static_cast<uint8_t>(graph::ReduceOp::kSum);
+    record.collective.root = -1;
+    record.collective.bytes = bytes;
+    Add(record);
+  }
+
+  void Transfer(uint32_t comm, int32_t peer, bool is_send, int64_t bytes, uint16_t stream) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kPeerTransfer;
+    record.stream = stream;
+    record.peer.comm = comm;
+    record.peer.peer = peer;
+    record.peer.is_send = is_send ? 1 : 0;
+    record.peer.bytes = bytes;
+    Add(record);
+  }
+
+  void GroupEnd() {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kGroupEnd;
+    Add(record);
+  }
+
+  void Block(bool is_alloc, uint64_t address, int64_t bytes, uint32_t context = 0) {
+    channel::Record record = {};
+    record.kind = is_alloc ? channel::RecordKind::kBlockAlloc : channel::RecordKind::kBlockFree;
+    record.context = context;
+    record.segment.address = address;
+    record.segment.bytes = bytes;
+    Add(record);
+  }
+
+  void Segment(int64_t bytes) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kSegmentAlloc;
+    record.segment.address = 0x10000;
+    record.segment.bytes = bytes;
+    Add(record);
+  }
+
+  void Add(const channel::Record& record, const void* payload = nullptr, size_t bytes = 0) {
+    ScriptedRecord scripted = {.record = record, .payload = std::vector<std::byte>(bytes)};
+    if (bytes > 0) {
+      std::memcpy(scripted.payload.data(), payload, bytes);
+    }
+    records_.push_back(std::move(scripted));
+  }
+
+ private:
+  std::vector<ScriptedRecord> records_;
+  std::map<channel::Table, std::map<std::string, uint32_t>> ids_;
+};
+
+}  // namespace prism::slicer

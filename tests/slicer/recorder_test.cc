@@ -1,0 +1,201 @@
+#include "slicer/record/recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/slicer/record_script.h"
+
+namespace prism::slicer {
+namespace {
+
+using channel::RecordKind;
+using graph::OpKind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Result<graph::Fragment> RecordAll(const RecordScript& script, uint32_t rank = 0) {
+  Recorder recorder({.rank = Rank(rank)});
+  for (const ScriptedRecord& scripted : script.records()) {
+    PRISM_RETURN_IF_ERROR(recorder.Consume(scripted.record, scripted.payload));
+  }
+  return recorder.Finish();
+}
+
+// Kernel on the default stream, an event from there to stream 5, an all_reduce on it.
+void AddOps(RecordScript* script, int64_t bytes) {
+  script->Kernel("gemm", 0, script->Context("aten::mm", {4, 8}));
+  script->Event(RecordKind::kEventRecord, 7, 0);
+  script->Event(RecordKind::kEventWait, 7, 5);
+  script->AllReduce(3, bytes, 5);
+}
+
+void AddIteration(RecordScript* script, int64_t bytes = 1024) {
+  script->Marker("iteration", true);
+  AddOps(script, bytes);
+  script->Marker("iteration", false);
+}
+
+RecordScript ScriptOfIterations(int count) {
+  RecordScript script;
+  script.CommInit(3, "dp", 4, 0, 2);
+  for (int i = 0; i < count; ++i) {
+    AddIteration(&script);
+  }
+  return script;
+}
+
+TEST(Recorder, BuildsAProgramFromAnIteration) {
+  const Result<graph::Fragment> fragment = RecordAll(ScriptOfIterations(3));
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  const graph::Program& program = fragment->program;
+  EXPECT_THAT(program.kind, ElementsAre(OpKind::kMarker, OpKind::kKernel, OpKind::kEventRecord,
+                                        OpKind::kEventWait, OpKind::kCollective, OpKind::kMarker));
+  EXPECT_THAT(program.stream, ElementsAre(0, 0, 0, 1, 1, 0));
+  EXPECT_EQ(program.dep[3], 2U);
+  EXPECT_EQ(program.stream_count, 2);
+  EXPECT_THAT(fragment->strings, ElementsAre("", "iteration", "gemm", "aten::mm"));
+  ASSERT_EQ(fragment->signatures.size(), 1U);
+  EXPECT_THAT(fragment->signatures[0].inputs[0].dims, ElementsAre(4, 8));
+  ASSERT_EQ(fragment->comm_slots.size(), 1U);
+  EXPECT_EQ(fragment->comm_slots[0].name, "dp");
+  EXPECT_THAT(fragment->comm_slots[0].members, ElementsAre(Rank(0), Rank(2), Rank(4), Rank(6)));
+}
+
+TEST(Recorder, WarmUpLeavesNoTraceInTheFragment) {
+  RecordScript script;
+  script.CommInit(1, "other", 2, 0, 1);
+  script.CommInit(3, "dp", 4, 0, 2);
+  script.Kernel("initialise", 9);
+  script.Marker("iteration", true);
+  script.Kernel("tune", 8);
+  script.AllReduce(1, 8, 8);
+  script.Marker("iteration", false);
+  AddIteration(&script);
+  AddIteration(&script);
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  const Result<graph::Fragment> plain = RecordAll(ScriptOfIterations(3));
+  ASSERT_TRUE(fragment.ok() && plain.ok());
+  EXPECT_EQ(fragment->program, plain->program);
+  EXPECT_EQ(fragment->strings, plain->strings);
+  EXPECT_EQ(fragment->signatures, plain->signatures);
+  EXPECT_EQ(fragment->comm_slots, plain->comm_slots);
+}
+
+TEST(Recorder, NamesTheFirstOpThatDiffers) {
+  RecordScript script = ScriptOfIterations(2);
+  AddIteration(&script, 2048);
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 1 and 2 differ at op 4"));
+  EXPECT_THAT(fragment.status().message(), HasSubstr("all_reduce of 1024 bytes"));
+  EXPECT_THAT(fragment.status().message(), HasSubstr("against all_reduce of 2048 bytes"));
+}
+
+TEST(Recorder, SeesADifferentNameBehindAnEqualId) {
+  RecordScript script;
+  for (const char* name : {"a", "a", "b"}) {
+    script.Marker("iteration", true);
+    script.Kernel(name);
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("differ at op 1: kernel a"));
+}
+
+TEST(Recorder, RefusesTooFewIterations) {
+  RecordScript script = ScriptOfIterations(2);
+  script.Marker("iteration", true);
+  AddOps(&script, 1024);
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("ran 2 complete iterations"));
+}
+
+TEST(Recorder, KeepsWhatLiesBetweenIterationsAndDropsTheEndOfTheProgram) {
+  RecordScript script;
+  for (int i = 0; i < 3; ++i) {
+    script.Marker("iteration", true);
+    script.Marker("iteration", false);
+    if (i < 2) {
+      script.Kernel("between");
+    }
+  }
+  script.Kernel("checkpoint");
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_THAT(fragment->program.kind,
+              ElementsAre(OpKind::kMarker, OpKind::kMarker, OpKind::kKernel));
+}
+
+TEST(Recorder, AnEventOfAnEarlierIterationIsOver) {
+  RecordScript script;
+  for (int i = 0; i < 3; ++i) {
+    script.Marker("iteration", true);
+    script.Event(RecordKind::kEventWait, 1, 2);
+    script.Event(RecordKind::kEventRecord, 1, 0);
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->program.kind[1], OpKind::kEventWait);
+  EXPECT_EQ(fragment->program.dep[1], graph::kNoDep);
+}
+
+TEST(Recorder, GroupsTransfersByStreamAndResolvesPeers) {
+  RecordScript script;
+  script.CommInit(1, "pp", 3, 5, 10);  // ranks 5, 15, 25
+  for (int i = 0; i < 3; ++i) {
+    script.Marker("iteration", true);
+    script.Transfer(1, 2, true, 64, 4);
+    script.Transfer(1, 1, false, 32, 4);
+    script.GroupEnd();
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 5);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_THAT(fragment->program.kind,
+              ElementsAre(OpKind::kMarker, OpKind::kPeerGroup, OpKind::kMarker));
+  EXPECT_THAT(fragment->peer_slots, ElementsAre(Rank(25), Rank(15)));
+  ASSERT_EQ(fragment->program.peer_groups.size(), 1U);
+  EXPECT_THAT(
+      fragment->program.peer_groups[0].transfers,
+      ElementsAre(graph::PeerTransfer{true, 0, 0, 64}, graph::PeerTransfer{false, 0, 1, 32}));
+}
+
+TEST(Recorder, RefusesAGroupWithoutMembers) {
+  RecordScript script;
+  script.CommInit(3, "mystery", 4, -1, 0);
+  for (int i = 0; i < 3; ++i) {
+    AddIteration(&script);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("process group \"mystery\" (4 ranks)"));
+}
+
+TEST(Recorder, SegmentsOfOneIterationAloneAreAWarning) {
+  RecordScript script = ScriptOfIterations(1);
+  script.Marker("iteration", true);
+  script.Segment(2 << 20);
+  AddOps(&script, 1024);
+  script.Marker("iteration", false);
+  AddIteration(&script);
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->program.size(), 6U);
+  EXPECT_EQ(fragment->program.dep[3], 2U);
+  ASSERT_EQ(fragment->warnings.size(), 1U);
+  EXPECT_EQ(fragment->warnings[0].code, "segments_not_steady");
+}
+
+TEST(Recorder, RefusesANameThatWasNeverDefined) {
+  Recorder recorder({.rank = Rank(0)});
+  channel::Record record = {};
+  record.kind = RecordKind::kMarker;
+  record.marker.name = 12;
+  EXPECT_FALSE(recorder.Consume(record, {}).ok());
+}
+
+}  // namespace
+}  // namespace prism::slicer
