@@ -71,11 +71,14 @@ struct Counter {
   int64_t reported = 0;
 };
 
+// Whether this process speaks on the channel: decided at the first record.
+enum class Voice { kSilent, kUndecided, kSpeaks };
+
 struct State {
   Config config = StandaloneConfig();
   channel::Header* header = nullptr;
   pid_t process = 0;
-  std::atomic<bool> emits{false};
+  std::atomic<Voice> voice{Voice::kSilent};
   std::atomic<bool> exit_sent{false};
   std::mutex ring_mutex;     // the ring and the tables
   std::mutex request_mutex;  // the one answer slot
@@ -97,11 +100,22 @@ void PushLocked(State& state, const Record& record, const void* payload, uint32_
   }
 }
 
+bool Decide(State& state) {
+  const bool mine = channel::ClaimProducer(state.header);
+  state.voice.store(mine ? Voice::kSpeaks : Voice::kSilent);
+  return mine;
+}
+
+bool Speaks(State& state) {
+  const Voice voice = state.voice.load(std::memory_order_relaxed);
+  return voice == Voice::kSpeaks || (voice == Voice::kUndecided && Decide(state));
+}
+
 // Ends the stream of records, once. A child of vfork shares this memory: only the process that
 // owns the channel may speak.
 void SendExit(int code) {
   State& state = Get();
-  if (!state.emits.load(std::memory_order_relaxed) || getpid() != state.process ||
+  if (state.voice.load() != Voice::kSpeaks || getpid() != state.process ||
       state.exit_sent.exchange(true)) {
     return;
   }
@@ -120,7 +134,7 @@ void SendExit(int code) {
   record.kind = RecordKind::kExit;
   record.exit.code = code;
   Emit(record);
-  state.emits.store(false);
+  state.voice.store(Voice::kSilent);
 }
 
 void OnExit(int code, void* /*unused*/) {
@@ -139,7 +153,7 @@ void UnlockAfterFork() {
 }
 
 void LeaveChannelInChild() {
-  Get().emits.store(false);
+  Get().voice.store(Voice::kSilent);
   UnlockAfterFork();
 }
 
@@ -153,19 +167,20 @@ void OpenChannel(State& state) {
   if (end == text || *end != '\0' || descriptor < 0) {
     Die("PRISM_CHANNEL_FD is not a descriptor number");
   }
-  // Programs that this one starts inherit neither the variable nor the channel.
-  unsetenv("PRISM_CHANNEL_FD");
+  // Variable and descriptor stay for whoever this process turns into or starts: a shell or `env`
+  // before the program is not the one that speaks.
   state.header = channel::MapChannel(static_cast<int>(descriptor));
   if (state.header == nullptr) {
     Die("the channel of PRISM_CHANNEL_FD cannot be mapped");
   }
-  close(static_cast<int>(descriptor));
   if (state.header->config.version != channel::kProtocolVersion) {
     Die("the worker speaks another version of the channel protocol");
   }
   state.config = state.header->config;
   state.process = getpid();
-  state.emits.store(state.config.mode != Mode::kStandalone);
+  if (state.config.mode != Mode::kStandalone) {
+    state.voice.store(Voice::kUndecided);
+  }
   pthread_atfork(LockForFork, UnlockAfterFork, LeaveChannelInChild);
   on_exit(OnExit, nullptr);
 }
@@ -219,7 +234,7 @@ uint32_t DefineLocked(State& state, Table table, std::string_view payload) {
   auto& ids = state.tables[static_cast<size_t>(table) % kTables];
   const auto [entry, is_new] =
       ids.try_emplace(std::string(payload), static_cast<uint32_t>(ids.size() + 1));
-  if (is_new && state.emits.load(std::memory_order_relaxed)) {
+  if (is_new && Speaks(state)) {
     Record record = {};
     record.kind = RecordKind::kDefine;
     record.define.table = table;
@@ -246,7 +261,7 @@ void Emit(Record record) {
 
 void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   State& state = Get();
-  if (!state.emits.load(std::memory_order_relaxed)) {
+  if (!Speaks(state)) {
     return;
   }
   if (state.config.mode == Mode::kEmulate) {
@@ -259,7 +274,7 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
 
 Reply Request(Record record) {
   State& state = Get();
-  if (!state.emits.load(std::memory_order_relaxed)) {
+  if (!Speaks(state)) {
     return {0, 0};
   }
   // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
@@ -297,7 +312,7 @@ uint32_t DefineOnce(Table table, std::string_view payload) {
 }
 
 bool ThreadIssuesOps() {
-  return Get().emits.load(std::memory_order_relaxed) && thread_ordinal != kNoOrdinal;
+  return thread_ordinal != kNoOrdinal;
 }
 
 void SetThreadContext(uint32_t context) {

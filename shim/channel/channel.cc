@@ -129,6 +129,12 @@ Header* MapChannel(int descriptor) {
   return static_cast<Header*>(mapped);
 }
 
+bool ClaimProducer(Header* header) {
+  const auto self = static_cast<uint32_t>(getpid());
+  uint32_t holder = 0;
+  return header->ring.producer_process.compare_exchange_strong(holder, self) || holder == self;
+}
+
 bool Push(Header* header, const Record& record, const void* payload, uint32_t payload_bytes) {
   RingControl& ring = header->ring;
   const uint64_t head = ring.head.load(std::memory_order_relaxed);

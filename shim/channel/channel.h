@@ -17,6 +17,10 @@ size_t ChannelBytes();
 // Maps the object behind the descriptor; nullptr with errno set when that fails.
 Header* MapChannel(int descriptor);
 
+// Makes this process the one that speaks. The first to ask is taken (a shell before the program does
+// not ask), also again after an exec; false for every other, such as a data loader's process.
+bool ClaimProducer(Header* header);
+
 // Appends a record and its payload as one, blocking while there is no room. Not thread-safe (the
 // session holds a lock). False when the consumer has gone (Answer::status 2).
 bool Push(Header* header, const Record& record, const void* payload, uint32_t payload_bytes);

@@ -89,7 +89,8 @@ struct RingControl {
   std::atomic<uint32_t> tail_futex;
   std::atomic<uint32_t> consumer_waits;  // worker sleeps: process wakes `head_futex`
   std::atomic<uint32_t> head_futex;
-  std::atomic<uint32_t> closed;  // the process has left in an orderly way
+  std::atomic<uint32_t> closed;            // the process has left in an orderly way
+  std::atomic<uint32_t> producer_process;  // id of the process that speaks; 0 none yet
 };
 
 struct Header {
