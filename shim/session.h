@@ -35,6 +35,10 @@ Reply Request(channel::Record record);
 // The dense id of a name or payload in a table, defined to the worker at first use. Thread-safe.
 uint32_t DefineOnce(channel::Table table, std::string_view payload);
 
+// True on a thread that has issued ops in this process, where they go to a worker; false on threads
+// that only watch (c10d's watchdog, which may free blocks and query events), and in kStandalone.
+bool ThreadIssuesOps();
+
 // The framework op current on this thread, set by the observer (kContext id, 0 none).
 void SetThreadContext(uint32_t context);
 uint32_t ThreadContext();

@@ -6,6 +6,7 @@
 
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/runtime_state.h"
+#include "shim/observer/observer_loader.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -127,6 +128,8 @@ cudaError_t cudaDriverGetVersion(int* version) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  // What a program asks first, and where libtorch, if it uses it, is there for sure.
+  prism::shim::LoadObserver();
   *count = SessionConfig().device.device_count;
   return cudaSuccess;
 }

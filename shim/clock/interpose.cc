@@ -1,0 +1,292 @@
+// libc's time functions as the program sees them: clocks show virtual time, waits with a deadline
+// are converted to real time at the call, a sleep of a thread that issues ops is host time of its
+// rank and takes no real time. What stays real: CPU-time clocks, relative time-outs of poll and
+// select, and sleeps of threads that only watch.
+//
+// Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
+// variables (VIRTUAL_DEVICE.md section 8 of the design).
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "shim/clock/real_time.h"
+#include "shim/clock/virtual_clock.h"
+#include "shim/session.h"
+
+#define PRISM_INTERPOSED extern "C" __attribute__((visibility("default")))
+
+namespace prism::shim {
+
+namespace {
+
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+// An absolute sleep is a clock reading plus a length that was computed a moment ago, on a real
+// clock while recording; rounding makes the recorded length that of the program again.
+constexpr int64_t kSleepRoundingNs = 1'000'000;
+
+// Deadlines further back than this on the real-time clock must be of the monotonic one: no machine
+// is up for as long as the epoch is old.
+constexpr int64_t kMonotonicBelowNs = int64_t{1'000'000'000} * kNsPerSecond;  // September 2001
+
+int64_t Nanoseconds(const timespec& time) {
+  return time.tv_sec * kNsPerSecond + time.tv_nsec;
+}
+
+timespec ToTimespec(int64_t ns) {
+  timespec time = {};
+  time.tv_sec = ns / kNsPerSecond;
+  time.tv_nsec = ns % kNsPerSecond;
+  return time;
+}
+
+bool IsValid(const timespec* time) {
+  return time != nullptr && time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < kNsPerSecond;
+}
+
+// Takes the sleep over as host time of the rank; false where the thread has to sleep for real.
+bool SleepVirtually(int64_t duration_ns) {
+  if (!ThreadIssuesOps()) {
+    return false;
+  }
+  if (duration_ns > 0) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kHostGap;
+    record.host_gap.duration_ns = duration_ns;
+    AdvanceVirtualClock(duration_ns);
+    Emit(record);
+  }
+  return true;
+}
+
+// One wait with an absolute deadline. `wait` takes the deadline in real time and returns an error
+// number. A thread that issues ops and has waited in vain has spent that time: else its deadline
+// would never come. That is not recorded, as how often a program looks is no property of its rank.
+template <typename Wait>
+int WaitUntil(clockid_t clock, const timespec* deadline, const Wait& wait) {
+  if (!ClockIsVirtual() || !IsValid(deadline)) {
+    return wait(deadline);
+  }
+  const int64_t deadline_ns = Nanoseconds(*deadline);
+  const timespec real_deadline = ToTimespec(RealDeadline(clock, deadline_ns));
+  const int error = wait(&real_deadline);
+  if (error == ETIMEDOUT && ThreadIssuesOps()) {
+    AdvanceVirtualClock(deadline_ns - ProgramNow(clock));
+  }
+  return error;
+}
+
+// The same for functions that return -1 and set errno.
+template <typename Wait>
+int WaitUntilWithErrno(clockid_t clock, const timespec* deadline, const Wait& wait) {
+  const int error =
+      WaitUntil(clock, deadline, [&](const timespec* real) { return wait(real) == 0 ? 0 : errno; });
+  if (error == 0) {
+    return 0;
+  }
+  errno = error;
+  return -1;
+}
+
+// A condition variable does not say which clock it was made for; the deadline does.
+clockid_t ClockOfDeadline(const timespec* deadline) {
+  return IsValid(deadline) && Nanoseconds(*deadline) < kMonotonicBelowNs ? CLOCK_MONOTONIC
+                                                                         : CLOCK_REALTIME;
+}
+
+using RwlockTimed = int(pthread_rwlock_t*, const timespec*);
+using RwlockClock = int(pthread_rwlock_t*, clockid_t, const timespec*);
+
+RealFunction<int(clockid_t, timespec*)> real_clock_gettime("clock_gettime");
+RealFunction<int(timeval*, void*)> real_gettimeofday("gettimeofday");
+RealFunction<time_t(time_t*)> real_time("time");
+RealFunction<int(timespec*, int)> real_timespec_get("timespec_get");
+RealFunction<int(const timespec*, timespec*)> real_nanosleep("nanosleep");
+RealFunction<int(clockid_t, int, const timespec*, timespec*)> real_clock_nanosleep(
+    "clock_nanosleep");
+RealFunction<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> real_cond_timedwait(
+    "pthread_cond_timedwait");
+RealFunction<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)>
+    real_cond_clockwait("pthread_cond_clockwait");
+RealFunction<int(sem_t*, const timespec*)> real_sem_timedwait("sem_timedwait");
+RealFunction<int(sem_t*, clockid_t, const timespec*)> real_sem_clockwait("sem_clockwait");
+RealFunction<int(pthread_mutex_t*, const timespec*)> real_mutex_timedlock(
+    "pthread_mutex_timedlock");
+RealFunction<int(pthread_mutex_t*, clockid_t, const timespec*)> real_mutex_clocklock(
+    "pthread_mutex_clocklock");
+RealFunction<RwlockTimed> real_timedrdlock("pthread_rwlock_timedrdlock");
+RealFunction<RwlockTimed> real_timedwrlock("pthread_rwlock_timedwrlock");
+RealFunction<RwlockClock> real_clockrdlock("pthread_rwlock_clockrdlock");
+RealFunction<RwlockClock> real_clockwrlock("pthread_rwlock_clockwrlock");
+
+}  // namespace
+
+}  // namespace prism::shim
+
+using prism::shim::ClockIsVirtual;
+using prism::shim::ProgramNow;
+using prism::shim::SleepVirtually;
+using prism::shim::ToTimespec;
+using prism::shim::WaitUntil;
+using prism::shim::WaitUntilWithErrno;
+
+PRISM_INTERPOSED int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  // CPU-time clocks are negative or 2 and 3; they, and clocks that do not exist, stay libc's.
+  if (!ClockIsVirtual() || clock < 0 || clock > CLOCK_TAI || clock == CLOCK_PROCESS_CPUTIME_ID ||
+      clock == CLOCK_THREAD_CPUTIME_ID) {
+    return prism::shim::real_clock_gettime.get()(clock, now);
+  }
+  *now = ToTimespec(ProgramNow(clock));
+  return 0;
+}
+
+PRISM_INTERPOSED int gettimeofday(timeval* now, void* zone) noexcept {
+  if (!ClockIsVirtual()) {
+    return prism::shim::real_gettimeofday.get()(now, zone);
+  }
+  const timespec time = ToTimespec(ProgramNow(CLOCK_REALTIME));
+  now->tv_sec = time.tv_sec;
+  now->tv_usec = time.tv_nsec / 1000;
+  return 0;
+}
+
+PRISM_INTERPOSED time_t time(time_t* now) noexcept {
+  if (!ClockIsVirtual()) {
+    return prism::shim::real_time.get()(now);
+  }
+  const time_t seconds = ToTimespec(ProgramNow(CLOCK_REALTIME)).tv_sec;
+  if (now != nullptr) {
+    *now = seconds;
+  }
+  return seconds;
+}
+
+PRISM_INTERPOSED int timespec_get(timespec* now, int base) noexcept {
+  if (!ClockIsVirtual() || base != TIME_UTC) {
+    return prism::shim::real_timespec_get.get()(now, base);
+  }
+  *now = ToTimespec(ProgramNow(CLOCK_REALTIME));
+  return base;
+}
+
+PRISM_INTERPOSED int nanosleep(const timespec* duration, timespec* remaining) {
+  if (!prism::shim::IsValid(duration) || !SleepVirtually(prism::shim::Nanoseconds(*duration))) {
+    return prism::shim::real_nanosleep.get()(duration, remaining);
+  }
+  return 0;
+}
+
+PRISM_INTERPOSED int clock_nanosleep(clockid_t clock,
+                                     int flags,
+                                     const timespec* request,
+                                     timespec* remaining) {
+  auto* const real = prism::shim::real_clock_nanosleep.get();
+  if (!prism::shim::IsValid(request)) {
+    return real(clock, flags, request, remaining);
+  }
+  const int64_t request_ns = prism::shim::Nanoseconds(*request);
+  if ((flags & TIMER_ABSTIME) == 0) {
+    return SleepVirtually(request_ns) ? 0 : real(clock, flags, request, remaining);
+  }
+  constexpr int64_t kRounding = prism::shim::kSleepRoundingNs;
+  const int64_t gap_ns = request_ns - ProgramNow(clock);
+  const int64_t rounded_ns = gap_ns <= 0 ? 0 : (gap_ns + kRounding - 1) / kRounding * kRounding;
+  if (SleepVirtually(rounded_ns)) {
+    return 0;
+  }
+  const timespec real_deadline = ToTimespec(prism::shim::RealDeadline(clock, request_ns));
+  return real(clock, flags, ClockIsVirtual() ? &real_deadline : request, remaining);
+}
+
+PRISM_INTERPOSED int usleep(useconds_t microseconds) {
+  const timespec duration = ToTimespec(int64_t{microseconds} * 1000);
+  return nanosleep(&duration, nullptr);
+}
+
+PRISM_INTERPOSED unsigned int sleep(unsigned int seconds) {
+  timespec duration = ToTimespec(int64_t{seconds} * prism::shim::kNsPerSecond);
+  timespec remaining = {};
+  if (nanosleep(&duration, &remaining) == 0) {
+    return 0;
+  }
+  return static_cast<unsigned int>(remaining.tv_sec) + (remaining.tv_nsec > 0 ? 1U : 0U);
+}
+
+PRISM_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition,
+                                            pthread_mutex_t* mutex,
+                                            const timespec* deadline) {
+  return WaitUntil(prism::shim::ClockOfDeadline(deadline), deadline, [&](const timespec* real) {
+    return prism::shim::real_cond_timedwait.get()(condition, mutex, real);
+  });
+}
+
+PRISM_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition,
+                                            pthread_mutex_t* mutex,
+                                            clockid_t clock,
+                                            const timespec* deadline) {
+  return WaitUntil(clock, deadline, [&](const timespec* real) {
+    return prism::shim::real_cond_clockwait.get()(condition, mutex, clock, real);
+  });
+}
+
+PRISM_INTERPOSED int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
+  return WaitUntilWithErrno(CLOCK_REALTIME, deadline, [&](const timespec* real) {
+    return prism::shim::real_sem_timedwait.get()(semaphore, real);
+  });
+}
+
+PRISM_INTERPOSED int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
+  return WaitUntilWithErrno(clock, deadline, [&](const timespec* real) {
+    return prism::shim::real_sem_clockwait.get()(semaphore, clock, real);
+  });
+}
+
+PRISM_INTERPOSED int pthread_mutex_timedlock(pthread_mutex_t* mutex,
+                                             const timespec* deadline) noexcept {
+  return WaitUntil(CLOCK_REALTIME, deadline, [&](const timespec* real) {
+    return prism::shim::real_mutex_timedlock.get()(mutex, real);
+  });
+}
+
+PRISM_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex,
+                                             clockid_t clock,
+                                             const timespec* deadline) noexcept {
+  return WaitUntil(clock, deadline, [&](const timespec* real) {
+    return prism::shim::real_mutex_clocklock.get()(mutex, clock, real);
+  });
+}
+
+PRISM_INTERPOSED int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock,
+                                                const timespec* deadline) noexcept {
+  return WaitUntil(CLOCK_REALTIME, deadline, [&](const timespec* real) {
+    return prism::shim::real_timedrdlock.get()(lock, real);
+  });
+}
+
+PRISM_INTERPOSED int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock,
+                                                const timespec* deadline) noexcept {
+  return WaitUntil(CLOCK_REALTIME, deadline, [&](const timespec* real) {
+    return prism::shim::real_timedwrlock.get()(lock, real);
+  });
+}
+
+PRISM_INTERPOSED int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock,
+                                                clockid_t clock,
+                                                const timespec* deadline) noexcept {
+  return WaitUntil(clock, deadline, [&](const timespec* real) {
+    return prism::shim::real_clockrdlock.get()(lock, clock, real);
+  });
+}
+
+PRISM_INTERPOSED int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock,
+                                                clockid_t clock,
+                                                const timespec* deadline) noexcept {
+  return WaitUntil(clock, deadline, [&](const timespec* real) {
+    return prism::shim::real_clockwrlock.get()(lock, clock, real);
+  });
+}

@@ -1,0 +1,83 @@
+#include "shim/clock/virtual_clock.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "shim/clock/real_time.h"
+
+namespace prism::shim {
+
+namespace {
+
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+constexpr int kClocks = 12;  // CLOCK_REALTIME (0) to CLOCK_TAI (11)
+
+std::atomic<bool> is_virtual{false};
+std::atomic<int64_t> virtual_ns{0};
+int64_t start_ns[kClocks];  // written before is_virtual is set, constant afterwards
+
+RealFunction<int(clockid_t, timespec*)> real_clock_gettime("clock_gettime");
+
+// CPU time of process and threads (2, 3 and the negative dynamic ones) is the machine's business.
+bool FollowsWallTime(clockid_t clock) {
+  return clock >= 0 && clock < kClocks && clock != CLOCK_PROCESS_CPUTIME_ID &&
+         clock != CLOCK_THREAD_CPUTIME_ID;
+}
+
+}  // namespace
+
+int64_t RealNow(clockid_t clock) {
+  timespec now = {};
+  if (real_clock_gettime.get()(clock, &now) != 0) {
+    return 0;
+  }
+  return now.tv_sec * kNsPerSecond + now.tv_nsec;
+}
+
+void StartVirtualClock(bool virtual_time) {
+  if (!virtual_time) {
+    return;
+  }
+  for (clockid_t clock = 0; clock < kClocks; ++clock) {
+    start_ns[clock] = RealNow(clock);
+  }
+  is_virtual.store(true, std::memory_order_release);
+}
+
+void AdvanceVirtualClock(int64_t duration_ns) {
+  if (ClockIsVirtual() && duration_ns > 0) {
+    virtual_ns.fetch_add(duration_ns, std::memory_order_acq_rel);
+  }
+}
+
+void SetVirtualClock(int64_t host_time_ns) {
+  if (!ClockIsVirtual()) {
+    return;
+  }
+  int64_t current = virtual_ns.load(std::memory_order_relaxed);
+  while (host_time_ns > current &&
+         !virtual_ns.compare_exchange_weak(current, host_time_ns, std::memory_order_acq_rel)) {
+  }
+}
+
+int64_t VirtualNow() {
+  return virtual_ns.load(std::memory_order_acquire);
+}
+
+bool ClockIsVirtual() {
+  return is_virtual.load(std::memory_order_acquire);
+}
+
+int64_t ProgramNow(clockid_t clock) {
+  if (!ClockIsVirtual() || !FollowsWallTime(clock)) {
+    return RealNow(clock);
+  }
+  return start_ns[clock] + VirtualNow();
+}
+
+int64_t RealDeadline(clockid_t clock, int64_t program_deadline_ns) {
+  const int64_t remaining = program_deadline_ns - ProgramNow(clock);
+  return RealNow(clock) + (remaining > 0 ? std::max(remaining, kMinimumWaitNs) : 0);
+}
+
+}  // namespace prism::shim

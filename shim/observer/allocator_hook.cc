@@ -1,0 +1,63 @@
+// Block events of libtorch's caching allocator.
+//
+// The allocator tells the profiler of every block that it hands out or takes back through
+// c10::reportMemoryUsageToProfiler, an exported function of libc10 that libc10_cuda calls across
+// libraries, so a preloaded definition is called instead. The trace tracker interface of the
+// allocator would be the official way, but it reports the bytes asked for; only this call has the
+// rounded size of the block that the statistics (and so peak_allocated) count. The argument types
+// are written out here, since the shim includes nothing of libtorch; the symbol carries them.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/session.h"
+
+namespace {
+
+// c10::Device: type and index, one byte each.
+struct TorchDevice {
+  int8_t type;
+  int8_t index;
+};
+
+constexpr int8_t kTorchCuda = 1;  // c10::DeviceType::CUDA
+
+using ReportFunction = void(void*, int64_t, size_t, size_t, TorchDevice);
+
+constexpr const char* kReportName = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
+
+// libtorch's own, which feeds its profiler; it may lie in no global scope, so RTLD_NEXT need not
+// find it.
+ReportFunction* RealReport() {
+  static std::atomic<void*> found{nullptr};
+  void* address = found.load(std::memory_order_relaxed);
+  if (address == nullptr) {
+    void* const library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+    address = library == nullptr ? nullptr : dlsym(library, kReportName);
+    found.store(address, std::memory_order_relaxed);
+  }
+  return reinterpret_cast<ReportFunction*>(address);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void PrismReportMemoryUsage(
+    void* pointer,
+    int64_t bytes,
+    size_t allocated,
+    size_t reserved,
+    TorchDevice device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+
+void PrismReportMemoryUsage(
+    void* pointer, int64_t bytes, size_t allocated, size_t reserved, TorchDevice device) {
+  if (device.type == kTorchCuda && bytes != 0 &&
+      prism::shim::SessionMode() == prism::channel::Mode::kRecord) {
+    prism_shim_block_event(bytes > 0 ? 1 : 0, reinterpret_cast<uint64_t>(pointer),
+                           bytes > 0 ? bytes : -bytes);
+  }
+  if (ReportFunction* const real = RealReport()) {
+    real(pointer, bytes, allocated, reserved, device);
+  }
+}

@@ -1,0 +1,279 @@
+// What the framework is doing when it calls the device: names and input shapes of its ops, ranges
+// that the program marks (record_function), statistics of the caching allocator, and the process
+// group that a communicator is made for. The only file of the shim that uses libtorch; built as
+// libprism_observer.so against the wheel and loaded by observer_loader.cc.
+//
+// The callbacks run for every framework op, so a context is encoded once and found again by a hash
+// over its name, types and shapes (64 bits over some thousands of contexts: no collision to fear).
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+
+#include "shim/session.h"
+
+namespace {
+
+using prism::channel::ContextHeader;
+using prism::channel::Table;
+
+constexpr std::string_view kIterationMarker = "iteration";
+
+// A fused optimizer gets lists of all parameters; what is more than this is left out.
+constexpr size_t kMaxTensors = 1024;
+constexpr size_t kMaxNameBytes = 256;
+constexpr int64_t kMaxDimensions = 16;
+
+// Ops that never launch anything themselves; leaving them out keeps the context of the op around
+// them and saves time. "record_param_comms" wraps c10d's collectives.
+bool LaunchesNothing(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {
+      "record_param_comms",
+      "aten::view",
+      "aten::as_strided",
+      "aten::t",
+      "aten::transpose",
+      "aten::reshape",
+      "aten::detach",
+      "detach",
+      "aten::empty",
+      "aten::empty_like",
+      "aten::empty_strided",
+      "aten::select",
+      "aten::slice",
+      "aten::narrow",
+      "aten::permute",
+      "aten::expand",
+      "aten::unsqueeze",
+      "aten::squeeze",
+      "aten::alias",
+      "aten::_unsafe_view",
+      "aten::_reshape_alias",
+      "aten::view_as",
+      "aten::expand_as",
+      "aten::resize_",
+      "aten::unbind",
+      "aten::split",
+      "aten::chunk",
+      "aten::set_",
+      "aten::record_stream",
+      "aten::resolve_conj",
+      "aten::resolve_neg",
+      "aten::is_nonzero",
+      "aten::lift_fresh",
+      "aten::flatten",
+      "aten::unflatten",
+      "aten::result_type",
+      "aten::_has_compatible_shallow_copy_type"};
+  return names.contains(name);
+}
+
+// graph::DataType of messages.h by libtorch's scalar type.
+uint8_t DataTypeOf(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Bool:
+      return 1;
+    case c10::ScalarType::Char:
+      return 2;
+    case c10::ScalarType::Byte:
+      return 3;
+    case c10::ScalarType::Short:
+      return 4;
+    case c10::ScalarType::Int:
+      return 5;
+    case c10::ScalarType::Long:
+      return 6;
+    case c10::ScalarType::Float8_e4m3fn:
+    case c10::ScalarType::Float8_e5m2:
+      return 7;
+    case c10::ScalarType::Half:
+      return 8;
+    case c10::ScalarType::BFloat16:
+      return 9;
+    case c10::ScalarType::Float:
+      return 10;
+    case c10::ScalarType::Double:
+      return 11;
+    default:
+      return 0;
+  }
+}
+
+// Calls `visit(tensor)` for each tensor among the inputs, lists of tensors included.
+template <typename Visit>
+void ForEachTensor(c10::ArrayRef<const c10::IValue> inputs, const Visit& visit) {
+  size_t left = kMaxTensors;
+  const auto visit_value = [&](const c10::IValue& value) {
+    if (!value.isTensor() || left == 0) {
+      return;
+    }
+    const at::Tensor& tensor = value.toTensor();
+    if (tensor.defined() && !tensor.is_nested() && tensor.dim() <= kMaxDimensions) {
+      --left;
+      visit(tensor);
+    }
+  };
+  for (const c10::IValue& value : inputs) {
+    if (value.isTensorList() || value.isOptionalTensorList()) {
+      for (const c10::IValue& element : value.toListRef()) {
+        visit_value(element);
+      }
+    } else {
+      visit_value(value);
+    }
+  }
+}
+
+uint64_t Mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL;
+  return hash ^ (hash >> 29U);
+}
+
+uint64_t HashContext(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
+  uint64_t hash = std::hash<std::string_view>()(name);
+  ForEachTensor(inputs, [&hash](const at::Tensor& tensor) {
+    const c10::IntArrayRef sizes = tensor.sizes();
+    hash = Mix(hash, (uint64_t{DataTypeOf(tensor.scalar_type())} << 32U) + sizes.size());
+    for (const int64_t size : sizes) {
+      hash = Mix(hash, static_cast<uint64_t>(size));
+    }
+  });
+  return hash;
+}
+
+std::string EncodeContext(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
+  ContextHeader header = {};
+  std::string tensors;
+  ForEachTensor(inputs, [&](const at::Tensor& tensor) {
+    ++header.tensor_count;
+    const c10::IntArrayRef sizes = tensor.sizes();
+    tensors.push_back(static_cast<char>(DataTypeOf(tensor.scalar_type())));
+    tensors.push_back(static_cast<char>(sizes.size()));
+    tensors.append(reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(int64_t));
+  });
+  header.name_bytes = static_cast<uint16_t>(name.size());
+  std::string payload(sizeof(header), '\0');
+  std::memcpy(payload.data(), &header, sizeof(header));
+  payload += name;
+  payload += tensors;
+  return payload;
+}
+
+uint32_t Define(Table table, std::string_view payload) {
+  return prism_shim_define(static_cast<uint8_t>(table), payload.data(),
+                           static_cast<uint32_t>(payload.size()));
+}
+
+// The id of an op's context; 0 for ops that launch nothing. One cache a thread: no lock.
+uint32_t ContextOf(const at::RecordFunction& function) {
+  thread_local std::unordered_map<uint64_t, uint32_t> cache;
+  const std::string_view name = std::string_view(function.name()).substr(0, kMaxNameBytes);
+  const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
+  const auto [entry, is_new] = cache.try_emplace(HashContext(name, inputs), 0);
+  if (is_new && !LaunchesNothing(name)) {
+    entry->second = Define(Table::kContext, EncodeContext(name, inputs));
+  }
+  return entry->second;
+}
+
+void ReportAllocatorStats() {
+  using c10::CachingAllocator::StatType;
+  try {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+    const auto all = static_cast<size_t>(StatType::AGGREGATE);
+    const prism::channel::AllocatorStatsBody body = {
+        .peak_allocated = stats.allocated_bytes[all].peak,
+        .peak_reserved = stats.reserved_bytes[all].peak,
+        .allocated = stats.allocated_bytes[all].current,
+        .reserved = stats.reserved_bytes[all].current};
+    prism_shim_allocator_stats(&body);
+  } catch (const std::exception&) {
+    // No allocator on this device yet: nothing was allocated, so there is nothing to report.
+    return;
+  }
+}
+
+// What the end of an op or range has to undo.
+struct OpScope : at::ObserverContext {
+  explicit OpScope(uint32_t context) : previous(context) {}
+
+  uint32_t previous;
+};
+
+std::unique_ptr<at::ObserverContext> OnOpStart(const at::RecordFunction& function) {
+  const uint32_t context = ContextOf(function);
+  if (context == 0) {
+    return nullptr;
+  }
+  auto scope = std::make_unique<OpScope>(prism_shim_context());
+  prism_shim_set_context(context);
+  return scope;
+}
+
+void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* scope) {
+  if (scope != nullptr) {
+    prism_shim_set_context(static_cast<OpScope*>(scope)->previous);
+  }
+}
+
+std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& function) {
+  prism_shim_marker(Define(Table::kMarkerName, function.name()), 1);
+  return nullptr;
+}
+
+void OnRangeEnd(const at::RecordFunction& function, at::ObserverContext* /*scope*/) {
+  const std::string_view name = function.name();
+  if (name == kIterationMarker) {
+    ReportAllocatorStats();
+  }
+  prism_shim_marker(Define(Table::kMarkerName, name), 0);
+}
+
+// Membership of the group that c10d makes a communicator for: its RECORD_PARAM_COMMS keeps this
+// beside the call, on the calling thread.
+bool ProvideGroup(prism::shim::GroupInfo* info) {
+  const auto* const group = static_cast<const torch::ParamCommsDebugInfo*>(
+      c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PARAM_COMMS_INFO));
+  if (group == nullptr) {
+    return false;
+  }
+  const std::string description = group->getProcessGroupDesc();
+  const std::string name = description.empty() || description == "undefined"
+                               ? group->getProcessGroupName()
+                               : description;
+  std::strncpy(info->name, name.c_str(), sizeof(info->name) - 1);
+  info->name[sizeof(info->name) - 1] = '\0';
+  info->global_start = group->getGlobalRankStart();
+  info->global_stride = group->getGlobalRankStride();
+  info->size = group->getWorldSize();
+  info->rank = group->getRank();
+  return true;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void prism_observer_start() {
+  if (prism_shim_mode() == 0) {
+    return;
+  }
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(OnOpStart, OnOpEnd)
+          .needsInputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(OnRangeStart, OnRangeEnd).scopes({at::RecordScope::USER_SCOPE}));
+  prism_shim_set_group_provider(ProvideGroup);
+  std::atexit(ReportAllocatorStats);
+}

@@ -1,0 +1,76 @@
+#include "shim/observer/observer_loader.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "shim/session.h"
+
+namespace prism::shim {
+
+namespace {
+
+// Looks at most this many times: a program that uses the device without libtorch does not gain it
+// after thousands of calls.
+constexpr int kMaxAttempts = 1000;
+
+int IsLibtorch(dl_phdr_info* info, size_t /*size*/, void* /*data*/) {
+  return info->dlpi_name != nullptr && strstr(info->dlpi_name, "libtorch_cuda.so") != nullptr ? 1
+                                                                                              : 0;
+}
+
+// The observer lies beside the library that this code is in.
+bool ObserverPath(char* path, size_t size) {
+  Dl_info self = {};
+  if (dladdr(reinterpret_cast<const void*>(&LoadObserver), &self) == 0 ||
+      self.dli_fname == nullptr) {
+    return false;
+  }
+  const char* const slash = strrchr(self.dli_fname, '/');
+  const int folder = slash == nullptr ? 0 : static_cast<int>(slash - self.dli_fname + 1);
+  const int written = snprintf(path, size, "%.*slibprism_observer.so", folder, self.dli_fname);
+  return written > 0 && static_cast<size_t>(written) < size;
+}
+
+void Load() {
+  char path[PATH_MAX] = {};
+  void* const library =
+      ObserverPath(path, sizeof(path)) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  using Start = void();
+  auto* const start = library == nullptr
+                          ? nullptr
+                          : reinterpret_cast<Start*>(dlsym(library, "prism_observer_start"));
+  if (start == nullptr) {
+    const char* const reason = dlerror();
+    fprintf(stderr, "prism shim: no framework op names will be recorded: %s\n",
+            reason == nullptr ? path : reason);
+    Count("observer_missing");
+    return;
+  }
+  start();
+}
+
+}  // namespace
+
+void LoadObserver() {
+  static std::atomic<bool> done{false};
+  static std::atomic<int> attempts{0};
+  if (done.load(std::memory_order_acquire)) {
+    return;
+  }
+  if (SessionMode() == channel::Mode::kStandalone ||
+      attempts.fetch_add(1, std::memory_order_relaxed) >= kMaxAttempts) {
+    done.store(true, std::memory_order_release);
+    return;
+  }
+  if (dl_iterate_phdr(&IsLibtorch, nullptr) == 0 || done.exchange(true)) {
+    return;
+  }
+  Load();
+}
+
+}  // namespace prism::shim
