@@ -1,0 +1,240 @@
+#include "replayer/cost/kernel_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace prism::replayer {
+namespace {
+
+// Reads `reads` times the bytes of all inputs and writes `writes` times those of the largest.
+struct OpRule {
+  std::string_view name;  // without "aten::" and a trailing underscore
+  double reads;
+  double writes;
+};
+
+// An op that makes its output without reading (fill) has 0 reads; a reduction writes next to
+// nothing; copy_ has its destination among its inputs, so reading all inputs once counts both.
+constexpr auto kOpRules = std::to_array<OpRule>({
+    {"_foreach_norm", 1, 0},
+    {"_fused_adam", 1, 0.75},
+    {"_log_softmax", 1, 1},
+    {"_log_softmax_backward_data", 1, 1},
+    {"_softmax", 1, 1},
+    {"_softmax_backward_data", 1, 1},
+    {"_to_copy", 1, 1},
+    {"_unsafe_masked_index", 1, 1},
+    {"abs", 1, 1},
+    {"add", 1, 1},
+    {"addcdiv", 1, 1},
+    {"addcmul", 1, 1},
+    {"all", 1, 0},
+    {"amax", 1, 0},
+    {"any", 1, 0},
+    {"arange", 0, 1},
+    {"argmax", 1, 0},
+    {"bitwise_and", 1, 1},
+    {"bitwise_not", 1, 1},
+    {"bitwise_or", 1, 1},
+    {"cat", 1, 1},
+    {"clamp", 1, 1},
+    {"clamp_min", 1, 1},
+    {"clone", 1, 1},
+    {"copy", 1, 0},
+    {"cos", 1, 1},
+    {"div", 1, 1},
+    {"embedding_dense_backward", 1, 1},
+    {"eq", 1, 0.5},
+    {"exp", 1, 1},
+    {"fill", 0, 1},
+    {"floor_divide", 1, 1},
+    {"gather", 1, 0},
+    {"ge", 1, 0.5},
+    {"gelu", 1, 1},
+    {"gelu_backward", 1, 1},
+    {"gt", 1, 0.5},
+    {"index_add", 1, 0},
+    {"index_fill", 0, 1},
+    {"index_put", 1, 0},
+    {"isfinite", 1, 0.5},
+    {"isinf", 1, 0.5},
+    {"isnan", 1, 0.5},
+    {"le", 1, 0.5},
+    {"lerp", 1, 1},
+    {"linalg_vector_norm", 1, 0},
+    {"log", 1, 1},
+    {"logical_and", 1, 1},
+    {"logical_not", 1, 1},
+    {"logical_or", 1, 1},
+    {"lt", 1, 0.5},
+    {"masked_fill", 1, 1},
+    {"max", 1, 0},
+    {"mean", 1, 0},
+    {"min", 1, 0},
+    {"mul", 1, 1},
+    {"native_dropout", 1, 1.5},
+    {"native_dropout_backward", 1, 1},
+    {"ne", 1, 0.5},
+    {"neg", 1, 1},
+    {"norm", 1, 0},
+    {"normal", 0, 1},
+    {"ones_like", 0, 1},
+    {"pow", 1, 1},
+    {"reciprocal", 1, 1},
+    {"relu", 1, 1},
+    {"rsqrt", 1, 1},
+    {"rsub", 1, 1},
+    {"scatter", 1, 0},
+    {"scatter_add", 1, 0},
+    {"sigmoid", 1, 1},
+    {"silu", 1, 1},
+    {"silu_backward", 1, 1},
+    {"sin", 1, 1},
+    {"sqrt", 1, 1},
+    {"sub", 1, 1},
+    {"sum", 1, 0},
+    {"tanh", 1, 1},
+    {"threshold_backward", 1, 1},
+    {"uniform", 0, 1},
+    {"where", 1, 1},
+    {"zero", 0, 1},
+});
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// "aten::add_" → "add", "aten::sum.dim_IntList" → "sum".
+std::string_view BareName(std::string_view op) {
+  size_t colon = op.rfind("::");
+  if (colon != std::string_view::npos) {
+    op.remove_prefix(colon + 2);
+  }
+  op = op.substr(0, op.find('.'));
+  if (op.size() > 1 && op.back() == '_') {
+    op.remove_suffix(1);
+  }
+  return op;
+}
+
+struct InputBytes {
+  double sum = 0;
+  double largest = 0;
+};
+
+InputBytes BytesOfInputs(const graph::KernelSignature& signature) {
+  InputBytes bytes;
+  for (const graph::TensorShape& shape : signature.inputs) {
+    auto its = static_cast<double>(shape.Bytes());
+    bytes.sum += its;
+    bytes.largest = std::max(bytes.largest, its);
+  }
+  return bytes;
+}
+
+// Layer and RMS normalisation. The backward op launches one kernel for the input's gradient (reads
+// the output's gradient and the input, writes as much) and others for weight and bias, which only
+// read.
+double NormalisationBytes(const KernelView& view, bool backward) {
+  InputBytes bytes = BytesOfInputs(view.signature);
+  bool weights = Contains(view.kernel, "GammaBeta") || Contains(view.kernel, "gamma_beta");
+  return backward && weights ? bytes.sum : bytes.sum + bytes.largest;
+}
+
+// weight [vocab, hidden], indices [...]: one row read and one written per index.
+double EmbeddingBytes(const graph::KernelSignature& signature) {
+  if (signature.inputs.size() < 2 || signature.inputs[0].dims.empty()) {
+    return BytesOfInputs(signature).sum;
+  }
+  const graph::TensorShape& weight = signature.inputs[0];
+  const graph::TensorShape& indices = signature.inputs[1];
+  double row = static_cast<double>(weight.dims.back() * graph::DataTypeBytes(weight.dtype));
+  return static_cast<double>(indices.Bytes()) +
+         2 * row * static_cast<double>(indices.ElementCount());
+}
+
+}  // namespace
+
+bool IsAttentionKernel(const KernelView& view) {
+  bool attention = Contains(view.framework_op, "flash_attention") ||
+                   Contains(view.framework_op, "efficient_attention") ||
+                   Contains(view.framework_op, "cudnn_attention") ||
+                   Contains(view.framework_op, "scaled_dot_product");
+  if (!attention || view.signature.inputs.size() < 3) {
+    return false;
+  }
+  for (std::string_view small : {"dot_do_o", "convert_dq", "elementwise", "philox", "unroll",
+                                 "reduce", "fill", "distribution"}) {
+    if (Contains(view.kernel, small)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool IsAttentionBackward(const KernelView& view) {
+  return Contains(view.framework_op, "backward");
+}
+
+std::optional<double> TensorListBytes(const KernelView& view) {
+  if (!Contains(view.kernel, "multi_tensor_apply")) {
+    return std::nullopt;
+  }
+  // One block works on one chunk of at most 65,536 elements (kChunkSize in
+  // ATen/native/cuda/ForeachFunctors.cuh and MultiTensorApply.cuh).
+  constexpr double kChunk = 65536;
+  double blocks = view.signature.grid[0];
+  InputBytes inputs = BytesOfInputs(view.signature);
+  double element = 4;
+  if (!view.signature.inputs.empty()) {
+    element = static_cast<double>(graph::DataTypeBytes(view.signature.inputs[0].dtype));
+  }
+  // Adam reads parameter, gradient and two moments and writes three of them; a norm only reads;
+  // other functors read one list and write one.
+  double accesses = 2;
+  if (Contains(view.kernel, "Adam")) {
+    accesses = 7;
+  } else if (Contains(view.kernel, "Norm")) {
+    accesses = 1;
+  }
+  double bytes = blocks * kChunk * element * accesses;
+  return inputs.sum > 0 ? std::min(bytes, 2 * inputs.sum) : bytes;
+}
+
+std::optional<double> FrameworkOpBytes(const KernelView& view) {
+  std::string_view name = BareName(view.framework_op);
+  if (view.signature.inputs.empty()) {
+    return std::nullopt;
+  }
+  if (Contains(name, "layer_norm") || Contains(name, "rms_norm")) {
+    return NormalisationBytes(view, Contains(name, "backward"));
+  }
+  if (name == "embedding" || name == "index_select" || name == "index") {
+    return EmbeddingBytes(view.signature);
+  }
+  const auto* rule =
+      std::lower_bound(kOpRules.begin(), kOpRules.end(), name,
+                       [](const OpRule& r, std::string_view n) { return r.name < n; });
+  if (rule == kOpRules.end() || rule->name != name) {
+    return std::nullopt;
+  }
+  InputBytes inputs = BytesOfInputs(view.signature);
+  return rule->reads * inputs.sum + rule->writes * inputs.largest;
+}
+
+double DefaultBytes(const KernelView& view) {
+  InputBytes inputs = BytesOfInputs(view.signature);
+  if (inputs.sum > 0) {
+    return inputs.sum + inputs.largest;
+  }
+  // Elementwise kernels work on four elements a thread, read and write four bytes each.
+  double threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    threads *= std::max<double>(1, view.signature.grid[static_cast<size_t>(i)]);
+    threads *= std::max<double>(1, view.signature.block[static_cast<size_t>(i)]);
+  }
+  return threads * 4 * 8;
+}
+
+}  // namespace prism::replayer

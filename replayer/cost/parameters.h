@@ -1,0 +1,27 @@
+// The numbers that the cost models need of a cluster: one table of keys, units and meanings. A
+// cluster preset (launch/presets/*.toml) gives every key a value, a source and a mark; a preset
+// with a key missing is refused when it is read, so models call ParameterTable::Value.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/cluster.h"
+
+namespace prism::replayer {
+
+struct ParameterKey {
+  std::string_view key;
+  std::string_view unit;
+  std::string_view meaning;
+};
+
+// Every key, ordered.
+std::span<const ParameterKey> ParameterKeys();
+
+// Keys that `table` lacks and keys of `table` that no model reads, one line each.
+std::vector<std::string> CheckParameters(const graph::ParameterTable& table);
+
+}  // namespace prism::replayer

@@ -1,0 +1,221 @@
+#include "replayer/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "replayer/engine_impl.h"
+
+namespace prism::replayer {
+namespace {
+
+uint32_t CountStreams(const Partition& partition) {
+  uint32_t count = 0;
+  for (const RankClass& rank_class : partition.classes) {
+    count += static_cast<uint32_t>(partition.plans[rank_class.plan].streams.size());
+  }
+  return count;
+}
+
+std::vector<DurationNs> HostCosts(const graph::ParameterTable& table) {
+  std::vector<DurationNs> costs(graph::kOpKindCount, 0);
+  auto set = [&](graph::OpKind kind, const char* key) {
+    costs[static_cast<size_t>(kind)] = static_cast<DurationNs>(table.Value(key));
+  };
+  set(graph::OpKind::kKernel, "host.kernel_ns");
+  set(graph::OpKind::kMemcpy, "host.memcpy_ns");
+  set(graph::OpKind::kMemset, "host.memset_ns");
+  set(graph::OpKind::kEventRecord, "host.event_record_ns");
+  set(graph::OpKind::kEventWait, "host.event_wait_ns");
+  set(graph::OpKind::kEventSync, "host.event_sync_ns");
+  set(graph::OpKind::kStreamSync, "host.stream_sync_ns");
+  set(graph::OpKind::kDeviceSync, "host.device_sync_ns");
+  set(graph::OpKind::kCollective, "host.collective_ns");
+  set(graph::OpKind::kPeerGroup, "host.peer_group_ns");
+  set(graph::OpKind::kSegmentAlloc, "host.segment_alloc_ns");
+  set(graph::OpKind::kSegmentFree, "host.segment_free_ns");
+  return costs;
+}
+
+}  // namespace
+
+Engine::Impl::Impl(const graph::Graph& graph, const ReplayOptions& options, Partition partition)
+    : graph_(graph),
+      options_(options),
+      partition_(std::move(partition)),
+      collective_cost_(graph.cluster),
+      rendezvous_(partition_, CountStreams(partition_)),
+      queued_(partition_.classes.size(), 0) {
+}
+
+void Engine::Impl::Start(const std::vector<Rank>& gated) {
+  std::vector<bool> is_gated(partition_.classes.size());
+  std::vector<bool> is_traced(partition_.classes.size());
+  for (Rank rank : gated) {
+    is_gated[partition_.class_of[rank.value()]] = true;
+  }
+  for (Rank rank : options_.traced) {
+    is_traced[partition_.class_of[rank.value()]] = true;
+  }
+  RankTimeline::Config config;
+  config.partition = &partition_;
+  config.collective_cost = &collective_cost_;
+  config.options = &options_;
+  config.overlap_slowdown = graph_.cluster.parameters.Value("overlap.compute_slowdown");
+  for (uint32_t c = 0; c < partition_.classes.size(); ++c) {
+    config.class_index = c;
+    config.gated = is_gated[c];
+    config.traced = is_traced[c] || is_gated[c];
+    timelines_.push_back(std::make_unique<RankTimeline>(config));
+    for (uint32_t stream = 0; stream < timelines_.back()->stream_count(); ++stream) {
+      rendezvous_.hold(config.first_hold++).owner = c;
+    }
+    WakeClass(c);
+  }
+}
+
+RankTimeline& Engine::Impl::TimelineOf(Rank rank) {
+  return *timelines_[partition_.class_of[rank.value()]];
+}
+
+void Engine::Impl::Wake(Rank rank) {
+  WakeClass(partition_.class_of[rank.value()]);
+}
+
+void Engine::Impl::WakeClass(uint32_t class_index) {
+  if (queued_[class_index] == 0) {
+    queued_[class_index] = 1;
+    work_.push_back(class_index);
+  }
+}
+
+bool Engine::Impl::Run() {
+  while (!work_.empty()) {
+    uint32_t c = work_.front();
+    work_.pop_front();
+    timelines_[c]->Advance(&rendezvous_);
+    queued_[c] = 0;
+    rendezvous_.TakeSettled(&settled_);
+    for (HoldId hold : settled_) {
+      if (rendezvous_.hold(hold).owner != c) {  // its own it has seen itself
+        WakeClass(rendezvous_.hold(hold).owner);
+      }
+    }
+    settled_.clear();
+  }
+  return std::all_of(timelines_.begin(), timelines_.end(),
+                     [](const auto& timeline) { return timeline->finished(); });
+}
+
+ReplayResult Engine::Impl::Summarise() const {
+  ReplayResult result;
+  std::vector<RankTimes> by_class;
+  result.iteration_ns.assign(static_cast<size_t>(options_.iterations), 0);
+  for (const auto& timeline : timelines_) {
+    PRISM_CHECK(timeline->finished());
+    by_class.push_back(timeline->Times());
+    result.rank_ops += int64_t{timeline->plan().size()} * options_.iterations;
+    for (int32_t i = 0; i < options_.iterations; ++i) {
+      DurationNs& slowest = result.iteration_ns[static_cast<size_t>(i)];
+      slowest = std::max(slowest, timeline->IterationNs(i));
+    }
+  }
+  result.ranks.reserve(partition_.class_of.size());
+  for (uint32_t c : partition_.class_of) {
+    result.ranks.push_back(by_class[c]);
+  }
+  result.communicators = SummariseCommunicators();
+  for (Rank rank : options_.traced) {
+    result.timelines.push_back(timelines_[partition_.class_of[rank.value()]]->trace());
+    result.timelines.back().rank = rank;
+  }
+  result.classes = static_cast<int64_t>(partition_.classes.size());
+  return result;
+}
+
+std::vector<CommunicatorTimes> Engine::Impl::SummariseCommunicators() const {
+  std::vector<CommunicatorTimes> by_class(partition_.comm_classes.size());
+  for (uint32_t c = 0; c < partition_.classes.size(); ++c) {
+    const RankClass& rank_class = partition_.classes[c];
+    for (size_t slot = 0; slot < rank_class.comms.size(); ++slot) {
+      const SlotTraffic& traffic = timelines_[c]->traffic()[slot];
+      CommunicatorTimes& times = by_class[rank_class.comms[slot].comm_class];
+      times.calls = std::max(times.calls, traffic.calls);
+      times.bytes = std::max(times.bytes, traffic.bytes);
+      times.transfer_ns = std::max(times.transfer_ns, traffic.transfer_ns);
+      times.wait_ns_max = std::max(times.wait_ns_max, traffic.wait_ns);
+    }
+  }
+  std::vector<CommunicatorTimes> result;
+  for (uint32_t comm_class : partition_.comm_class_of) {
+    result.push_back(by_class[comm_class]);
+  }
+  return result;
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+}
+
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<Engine> Engine::Create(const graph::Graph& graph,
+                              const ReplayOptions& options,
+                              const std::vector<Rank>& gated) {
+  if (options.iterations < 1) {
+    return InvalidArgument(fmt::format("{} iterations: at least 1", options.iterations));
+  }
+  for (const std::vector<Rank>& ranks : {gated, options.traced}) {
+    for (Rank rank : ranks) {
+      if (rank.value() >= graph.ranks.size()) {
+        return InvalidArgument(
+            fmt::format("rank {}: the job has {} ranks", rank.value(), graph.ranks.size()));
+      }
+    }
+  }
+  ComputeCost compute(graph.cluster);
+  OpCosts costs;
+  for (const KernelCost& cost : CostSignatures(graph)) {
+    costs.kernel.push_back(cost.duration_ns);
+  }
+  costs.host = HostCosts(graph.cluster.parameters);
+  costs.compute = &compute;
+  PRISM_ASSIGN_OR_RETURN(Partition partition, MakePartition(graph, options, gated, costs));
+  auto impl = std::make_unique<Impl>(graph, options, std::move(partition));
+  impl->Start(gated);
+  return Engine(std::move(impl));
+}
+
+bool Engine::Run() {
+  return impl_->Run();
+}
+
+void Engine::Issue(Rank gated, OpPosition position) {
+  impl_->TimelineOf(gated).Issue(position);
+  impl_->Wake(gated);
+}
+
+void Engine::InsertHostGap(Rank gated, DurationNs duration_ns) {
+  impl_->TimelineOf(gated).InsertHostGap(duration_ns);
+  impl_->Wake(gated);
+}
+
+std::optional<TimeNs> Engine::HostTime(Rank gated) const {
+  return impl_->TimelineOf(gated).HostTime();
+}
+
+std::optional<TimeNs> Engine::EndTime(Rank gated, OpPosition position) const {
+  return impl_->TimelineOf(gated).EndTime(position);
+}
+
+std::vector<std::string> Engine::DescribeStall() const {
+  return impl_->DescribeStall();
+}
+
+ReplayResult Engine::Summarise() const {
+  return impl_->Summarise();
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,56 @@
+// Engine's state; included by the files that implement Engine and by nobody else.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "replayer/cost/compute_cost.h"
+#include "replayer/engine.h"
+#include "replayer/partition.h"
+#include "replayer/rank_timeline.h"
+#include "replayer/rendezvous.h"
+
+namespace prism::replayer {
+
+class Engine::Impl {
+ public:
+  Impl(const graph::Graph& graph, const ReplayOptions& options, Partition partition);
+
+  // Makes the timelines; `gated` as given to Engine::Create.
+  void Start(const std::vector<Rank>& gated);
+
+  bool Run();
+  [[nodiscard]] RankTimeline& TimelineOf(Rank rank);
+  void Wake(Rank rank);
+  [[nodiscard]] std::vector<std::string> DescribeStall() const;
+  [[nodiscard]] ReplayResult Summarise() const;
+
+ private:
+  void WakeClass(uint32_t class_index);
+  [[nodiscard]] std::vector<CommunicatorTimes> SummariseCommunicators() const;
+
+  // Text and the class that class `c` waits for (kNone where that is nobody).
+  struct StallLine {
+    std::string text;
+    uint32_t waits_for = kNone;
+  };
+  [[nodiscard]] StallLine DescribeClass(uint32_t c) const;
+  [[nodiscard]] StallLine DescribeCollective(uint32_t c, OpPosition position) const;
+  [[nodiscard]] StallLine DescribePeers(uint32_t c, OpPosition position) const;
+  [[nodiscard]] std::string NameOf(uint32_t c) const;
+
+  const graph::Graph& graph_;
+  ReplayOptions options_;
+  Partition partition_;
+  CollectiveCost collective_cost_;
+  Rendezvous rendezvous_;
+  std::vector<std::unique_ptr<RankTimeline>> timelines_;  // by class
+  std::deque<uint32_t> work_;                             // classes that may be able to go on
+  std::vector<uint8_t> queued_;                           // by class: is in work_
+  std::vector<HoldId> settled_;                           // storage
+};
+
+}  // namespace prism::replayer

@@ -1,0 +1,380 @@
+#include "replayer/partition.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/rank_classes.h"
+
+namespace prism::replayer {
+namespace {
+
+using Words = std::vector<uint64_t>;
+
+// Dense ids for distinct values, in order of first use.
+template <typename Key>
+class Numbering {
+ public:
+  uint32_t Of(const Key& key) {
+    return ids_.try_emplace(key, static_cast<uint32_t>(ids_.size())).first->second;
+  }
+
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(ids_.size()); }
+
+ private:
+  std::map<Key, uint32_t> ids_;
+};
+
+uint64_t WordOf(double value) {
+  return std::bit_cast<uint64_t>(value);
+}
+
+uint64_t Pair(uint32_t high, uint32_t low) {
+  return (uint64_t{high} << 32U) | low;
+}
+
+// Fails on perturbations that the job cannot have.
+Status CheckPerturbations(const graph::Graph& graph, const ReplayOptions& options) {
+  uint32_t nodes = (graph.ranks.size() + static_cast<uint32_t>(graph.cluster.gpus_per_node) - 1) /
+                   static_cast<uint32_t>(graph.cluster.gpus_per_node);
+  for (const Perturbation& perturbation : options.perturbations) {
+    for (Rank rank : perturbation.ranks) {
+      if (rank.value() >= graph.ranks.size()) {
+        return InvalidArgument(fmt::format("perturbation of rank {}: the job has {} ranks",
+                                           rank.value(), graph.ranks.size()));
+      }
+    }
+    if (perturbation.factor < 0) {
+      return InvalidArgument(
+          fmt::format("perturbation by factor {}: must not be negative", perturbation.factor));
+    }
+    if (perturbation.kind == PerturbationKind::kLink) {
+      for (int32_t node : {perturbation.node_a, perturbation.node_b}) {
+        if (node < 0 || static_cast<uint32_t>(node) >= nodes) {
+          return InvalidArgument(
+              fmt::format("perturbation of node {}: the job has {} nodes", node, nodes));
+        }
+      }
+    }
+  }
+  return OkStatus();
+}
+
+class Partitioner {
+ public:
+  Partitioner(const graph::Graph& graph, const ReplayOptions& options)
+      : graph_(graph), options_(options) {}
+
+  Partition Run(const std::vector<Rank>& gated, const OpCosts& costs) && {
+    ReadPerturbations();
+    IndexSlots();
+    DescribeCommunicators();
+    Refine(gated);
+    MakeClasses(costs);
+    MakeChannels();
+    return std::move(result_);
+  }
+
+ private:
+  void ReadPerturbations() {
+    effects_.resize(graph_.ranks.size());
+    for (const Perturbation& perturbation : options_.perturbations) {
+      if (perturbation.kind == PerturbationKind::kJitter) {
+        result_.jitter += perturbation.factor;
+      }
+      for (Rank rank : perturbation.ranks) {
+        RankEffect& effect = effects_[rank.value()];
+        if (perturbation.kind == PerturbationKind::kStraggler) {
+          effect.compute_factor *= perturbation.factor;
+        } else if (perturbation.kind == PerturbationKind::kLate) {
+          effect.delay_ns += perturbation.delay_ns;
+        } else if (perturbation.kind == PerturbationKind::kKill) {
+          bool earlier =
+              effect.kill_iteration < 0 || perturbation.iteration < effect.kill_iteration;
+          effect.kill_iteration = earlier ? perturbation.iteration : effect.kill_iteration;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] uint32_t NodeOf(uint32_t rank) const {
+    return rank / static_cast<uint32_t>(graph_.cluster.gpus_per_node);
+  }
+
+  // By how much links between two nodes are slowed.
+  [[nodiscard]] double LinkFactor(uint32_t node_a, uint32_t node_b) const {
+    double factor = 1;
+    for (const Perturbation& p : options_.perturbations) {
+      if (p.kind != PerturbationKind::kLink) {
+        continue;
+      }
+      auto a = static_cast<uint32_t>(p.node_a);
+      auto b = static_cast<uint32_t>(p.node_b);
+      if ((a == node_a && b == node_b) || (a == node_b && b == node_a)) {
+        factor = std::max(factor, p.factor);
+      }
+    }
+    return factor;
+  }
+
+  // member_slot_: in which slot each member of a communicator holds it.
+  void IndexSlots() {
+    const graph::CommunicatorTable& comms = graph_.communicators;
+    member_slot_.assign(comms.members.size(), kNone);
+    for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+      auto held = graph_.ranks.comms(Rank(rank));
+      for (uint32_t slot = 0; slot < held.size(); ++slot) {
+        auto members = comms.members_of(CommId(held[slot]));
+        auto found = std::lower_bound(members.begin(), members.end(), rank);
+        PRISM_CHECK(found != members.end() && *found == rank);
+        member_slot_[comms.begin[held[slot]] + static_cast<uint32_t>(found - members.begin())] =
+            slot;
+      }
+    }
+  }
+
+  void DescribeCommunicators() {
+    const graph::CommunicatorTable& comms = graph_.communicators;
+    bool slow_links =
+        std::any_of(options_.perturbations.begin(), options_.perturbations.end(),
+                    [](const Perturbation& p) { return p.kind == PerturbationKind::kLink; });
+    Numbering<std::pair<CommTopology, Words>> colours;
+    for (uint32_t comm = 0; comm < comms.size(); ++comm) {
+      auto members = comms.members_of(CommId(comm));
+      CommTopology topology = TopologyOf(members, graph_.cluster.gpus_per_node);
+      if (slow_links) {
+        topology.slow_factor = SlowestLink(members);
+      }
+      topologies_.push_back(topology);
+      // Which slot of which role holds it, so that classes cannot mix them.
+      Words held;
+      for (size_t i = 0; i < members.size(); ++i) {
+        held.push_back(Pair(graph_.ranks.role[members[i]], member_slot_[comms.begin[comm] + i]));
+      }
+      std::sort(held.begin(), held.end());
+      comm_colour_.push_back(colours.Of({topology, std::move(held)}));
+    }
+  }
+
+  // NCCL's ring visits the nodes in order and returns to the first; a slow link matters to those
+  // communicators whose ring crosses it.
+  [[nodiscard]] double SlowestLink(std::span<const uint32_t> members) const {
+    std::vector<uint32_t> nodes;
+    for (uint32_t member : members) {
+      if (nodes.empty() || nodes.back() != NodeOf(member)) {
+        nodes.push_back(NodeOf(member));
+      }
+    }
+    double factor = 1;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      factor = std::max(factor, LinkFactor(nodes[i], nodes[(i + 1) % nodes.size()]));
+    }
+    return factor;
+  }
+
+  // The slot of `peer` in which it holds `rank`; kNone where it does not.
+  [[nodiscard]] uint32_t ReverseSlot(uint32_t rank, uint32_t peer) const {
+    auto peers = graph_.ranks.peers(Rank(peer));
+    auto found = std::find(peers.begin(), peers.end(), rank);
+    return found == peers.end() ? kNone : static_cast<uint32_t>(found - peers.begin());
+  }
+
+  // What makes a rank differ before anything about its neighbours is known.
+  [[nodiscard]] Words InitialColour(uint32_t rank, const std::vector<uint32_t>& own) const {
+    const RankEffect& effect = effects_[rank];
+    Words words = {own[rank], WordOf(effect.compute_factor), static_cast<uint64_t>(effect.delay_ns),
+                   static_cast<uint64_t>(int64_t{effect.kill_iteration})};
+    for (uint32_t peer : graph_.ranks.peers(Rank(rank))) {
+      words.push_back(ReverseSlot(rank, peer));
+      words.push_back(NodeOf(rank) == NodeOf(peer) ? 1 : 0);
+      words.push_back(WordOf(LinkFactor(NodeOf(rank), NodeOf(peer))));
+    }
+    return words;
+  }
+
+  void Refine(const std::vector<Rank>& gated) {
+    uint32_t world = graph_.ranks.size();
+    std::vector<uint32_t> own(world, 0);  // non-zero: a class of its own
+    for (uint32_t rank = 0; rank < world; ++rank) {
+      own[rank] = result_.jitter > 0 || effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
+    }
+    for (Rank rank : gated) {
+      own[rank.value()] = rank.value() + 1;
+    }
+    Numbering<Words> colours;
+    std::vector<uint32_t> colour(world);
+    for (uint32_t rank = 0; rank < world; ++rank) {
+      colour[rank] = colours.Of(InitialColour(rank, own));
+    }
+    while (true) {
+      classes_ = graph::RefineRanks(graph_, colour, comm_colour_);
+      GroupCommunicators();
+      Numbering<Words> wirings;
+      for (uint32_t rank = 0; rank < world; ++rank) {
+        colour[rank] = wirings.Of(Wiring(rank));
+      }
+      if (wirings.size() == classes_.representative.size()) {
+        return;
+      }
+    }
+  }
+
+  // Communicator classes: same members' classes, slots and cost.
+  void GroupCommunicators() {
+    const graph::CommunicatorTable& comms = graph_.communicators;
+    Numbering<std::pair<CommTopology, Words>> numbering;
+    result_.comm_class_of.clear();
+    entries_.clear();
+    for (uint32_t comm = 0; comm < comms.size(); ++comm) {
+      Words entries = EntriesOf(comm);
+      uint32_t id = numbering.Of({topologies_[comm], entries});
+      result_.comm_class_of.push_back(id);
+      if (id == entries_.size()) {
+        entries_.push_back(std::move(entries));
+      }
+    }
+  }
+
+  // Distinct (class, slot) of the members, ordered.
+  [[nodiscard]] Words EntriesOf(uint32_t comm) const {
+    const graph::CommunicatorTable& comms = graph_.communicators;
+    auto members = comms.members_of(CommId(comm));
+    Words entries;
+    for (size_t i = 0; i < members.size(); ++i) {
+      entries.push_back(Pair(classes_.class_of[members[i]], member_slot_[comms.begin[comm] + i]));
+    }
+    std::sort(entries.begin(), entries.end());
+    entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+    return entries;
+  }
+
+  // How a rank is connected, in terms of classes: equal for all ranks of a class, else the class
+  // must be split.
+  [[nodiscard]] Words Wiring(uint32_t rank) const {
+    Words words = {classes_.class_of[rank]};
+    for (uint32_t comm : graph_.ranks.comms(Rank(rank))) {
+      words.push_back(result_.comm_class_of[comm]);
+    }
+    for (uint32_t peer : graph_.ranks.peers(Rank(rank))) {
+      words.push_back(Pair(classes_.class_of[peer], ReverseSlot(rank, peer)));
+    }
+    return words;
+  }
+
+  void MakeClasses(const OpCosts& costs) {
+    std::map<std::pair<uint32_t, double>, uint32_t> plans;  // by role and compute factor
+    for (uint32_t c = 0; c < classes_.representative.size(); ++c) {
+      RankClass rank_class;
+      rank_class.representative = Rank(classes_.representative[c]);
+      rank_class.size = classes_.size[c];
+      rank_class.role = graph_.ranks.role[rank_class.representative.value()];
+      rank_class.effect = effects_[rank_class.representative.value()];
+      double factor = rank_class.effect.compute_factor * options_.compute_scale;
+      auto [plan, is_new] =
+          plans.try_emplace({rank_class.role, factor}, static_cast<uint32_t>(result_.plans.size()));
+      if (is_new) {
+        result_.plans.push_back(MakeRolePlan(graph_.roles[rank_class.role].program, costs, factor));
+      }
+      rank_class.plan = plan->second;
+      AddCommEntries(rank_class, c);
+      result_.classes.push_back(std::move(rank_class));
+    }
+    result_.class_of = classes_.class_of;
+    MakeCommClasses();
+  }
+
+  void AddCommEntries(RankClass& rank_class, uint32_t class_index) {
+    auto held = graph_.ranks.comms(rank_class.representative);
+    for (uint32_t slot = 0; slot < held.size(); ++slot) {
+      uint32_t id = result_.comm_class_of[held[slot]];
+      const Words& entries = entries_[id];
+      auto found = std::lower_bound(entries.begin(), entries.end(), Pair(class_index, slot));
+      rank_class.comms.push_back({id, static_cast<uint32_t>(found - entries.begin())});
+    }
+  }
+
+  void MakeCommClasses() {
+    result_.comm_classes.resize(entries_.size());
+    for (uint32_t comm = graph_.communicators.size(); comm-- > 0;) {
+      CommClass& comm_class = result_.comm_classes[result_.comm_class_of[comm]];
+      comm_class.representative = CommId(comm);
+      comm_class.topology = topologies_[comm];
+      comm_class.entry_count = static_cast<uint32_t>(entries_[result_.comm_class_of[comm]].size());
+    }
+    for (CommClass& comm_class : result_.comm_classes) {
+      auto members = graph_.communicators.members_of(comm_class.representative);
+      for (uint32_t member : members) {
+        comm_class.spans_stages =
+            comm_class.spans_stages ||
+            graph_.role_of(Rank(member)).stage != graph_.role_of(Rank(members.front())).stage;
+      }
+    }
+  }
+
+  // Endpoints (class, communicator slot, peer slot, direction) meet their opposite.
+  void MakeChannels() {
+    using Key = std::pair<Words, bool>;
+    std::map<Key, std::pair<uint32_t, uint32_t>> endpoints;  // → class, endpoint
+    for (uint32_t c = 0; c < result_.classes.size(); ++c) {
+      RankClass& rank_class = result_.classes[c];
+      const RolePlan& plan = result_.plans[rank_class.plan];
+      rank_class.channels.resize(plan.endpoints.size());
+      for (uint32_t e = 0; e < plan.endpoints.size(); ++e) {
+        const Endpoint& endpoint = plan.endpoints[e];
+        endpoints[{{c, endpoint.comm_slot, endpoint.peer_slot}, endpoint.is_send}] = {c, e};
+      }
+    }
+    for (auto& rank_class : result_.classes) {
+      const RolePlan& plan = result_.plans[rank_class.plan];
+      for (uint32_t e = 0; e < plan.endpoints.size(); ++e) {
+        ChannelEnd& end = rank_class.channels[e];
+        const Endpoint& endpoint = plan.endpoints[e];
+        uint32_t rank = rank_class.representative.value();
+        uint32_t peer = graph_.ranks.peers(Rank(rank))[endpoint.peer_slot];
+        end.same_node = NodeOf(rank) == NodeOf(peer);
+        end.slow_factor = LinkFactor(NodeOf(rank), NodeOf(peer));
+        uint32_t comm = graph_.ranks.comms(Rank(rank))[endpoint.comm_slot];
+        auto other =
+            endpoints.find({{classes_.class_of[peer], SlotOf(comm, peer), ReverseSlot(rank, peer)},
+                            !endpoint.is_send});
+        if (endpoint.is_send && other != endpoints.end()) {
+          end.channel = result_.channel_count++;
+          auto [other_class, other_endpoint] = other->second;
+          result_.classes[other_class].channels[other_endpoint].channel = end.channel;
+        }
+      }
+    }
+  }
+
+  // The slot in which `rank` holds `comm`; kNone where it does not.
+  [[nodiscard]] uint32_t SlotOf(uint32_t comm, uint32_t rank) const {
+    auto held = graph_.ranks.comms(Rank(rank));
+    auto found = std::find(held.begin(), held.end(), comm);
+    return found == held.end() ? kNone : static_cast<uint32_t>(found - held.begin());
+  }
+
+  const graph::Graph& graph_;
+  const ReplayOptions& options_;
+  Partition result_;
+  std::vector<RankEffect> effects_;       // by rank
+  std::vector<uint32_t> member_slot_;     // parallel to CommunicatorTable::members
+  std::vector<CommTopology> topologies_;  // by communicator
+  std::vector<uint32_t> comm_colour_;     // by communicator
+  graph::RankClasses classes_;
+  std::vector<Words> entries_;  // by communicator class: (class, slot)
+};
+
+}  // namespace
+
+Result<Partition> MakePartition(const graph::Graph& graph,
+                                const ReplayOptions& options,
+                                const std::vector<Rank>& gated,
+                                const OpCosts& costs) {
+  PRISM_RETURN_IF_ERROR(CheckPerturbations(graph, options));
+  return Partitioner(graph, options).Run(gated, costs);
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,79 @@
+// The job as the engine sees it: ranks merged into classes that cannot differ, communicators into
+// communicator classes, sends and receives into channels between classes.
+//
+// The classes come from graph::RefineRanks, started from what the perturbations, gates and the
+// network make of each rank. On top of that, ranks of a class must agree on how they are wired:
+// which class holds the other end of each communicator and peer slot, and in which slot there.
+// Where they do not, the wiring becomes part of the colour and refinement runs again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/replay.h"
+#include "replayer/role_plan.h"
+
+namespace prism::replayer {
+
+// What perturbations do to one rank.
+struct RankEffect {
+  double compute_factor = 1;
+  DurationNs delay_ns = 0;
+  int32_t kill_iteration = -1;  // stops at the start of this iteration; -1: never
+
+  auto operator<=>(const RankEffect&) const = default;
+};
+
+// The members of a communicator class: arrivals of all entries make a collective start.
+struct CommClass {
+  CommTopology topology;
+  bool spans_stages = false;  // members in several pipeline stages: waiting for them is bubble
+  CommId representative;
+  uint32_t entry_count = 0;
+};
+
+// What one class calls on a communicator slot.
+struct CommEntry {
+  uint32_t comm_class = 0;
+  uint32_t entry = 0;  // index among the entries of the communicator class
+};
+
+// A pair of matching endpoints. side 0 sends, side 1 receives.
+struct ChannelEnd {
+  uint32_t channel = kNone;  // kNone: no matching endpoint (an invalid graph; stalls)
+  bool same_node = true;
+  double slow_factor = 1;
+};
+
+struct RankClass {
+  Rank representative;
+  uint32_t size = 0;  // ranks
+  uint32_t role = 0;
+  uint32_t plan = 0;
+  RankEffect effect;
+  std::vector<CommEntry> comms;      // by communicator slot
+  std::vector<ChannelEnd> channels;  // by endpoint of the plan
+};
+
+struct Partition {
+  std::vector<RolePlan> plans;
+  std::vector<RankClass> classes;
+  std::vector<uint32_t> class_of;  // by rank
+  std::vector<CommClass> comm_classes;
+  std::vector<uint32_t> comm_class_of;  // by communicator
+  uint32_t channel_count = 0;
+  double jitter = 0;  // relative spread of compute durations; every rank is its own class then
+};
+
+// `gated` and killed ranks become classes of their own. Fails on a rank, node or factor that the
+// job does not have.
+Result<Partition> MakePartition(const graph::Graph& graph,
+                                const ReplayOptions& options,
+                                const std::vector<Rank>& gated,
+                                const OpCosts& costs);
+
+}  // namespace prism::replayer

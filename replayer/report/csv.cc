@@ -1,0 +1,77 @@
+#include "replayer/report/csv.h"
+
+#include <iterator>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "graph/parallel_layout.h"
+
+namespace prism::replayer {
+namespace {
+
+const char* SourceName(graph::RankSource source) {
+  switch (source) {
+    case graph::RankSource::kRole:
+      return "role";
+    case graph::RankSource::kRecorded:
+      return "recorded";
+    case graph::RankSource::kSandbox:
+      return "sandbox";
+  }
+  return "";
+}
+
+// A field that holds a comma, a quote or a line break is quoted; quotes inside are doubled.
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) {
+    return text;
+  }
+  std::string result = "\"";
+  for (const char c : text) {
+    result += c;
+    if (c == '"') {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+}  // namespace
+
+std::string RanksCsv(const graph::Graph& graph, const ReplayResult& result) {
+  std::string text =
+      "rank,role,stage,tp_rank,dp_rank,cp_rank,ep_rank,iteration_ns,compute_ns,exposed_comm_ns,"
+      "bubble_ns,idle_ns,peak_allocated_bytes,peak_reserved_bytes,device_bytes,source\n";
+  const graph::ParallelLayout layout(graph.job.parallel);
+  for (uint32_t i = 0; i < graph.ranks.size(); ++i) {
+    const Rank rank(i);
+    const graph::Role& role = graph.role_of(rank);
+    const graph::Coordinates at = layout.CoordinatesOf(rank);
+    const RankTimes& times = result.ranks[i];
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", i,
+                   Quoted(role.name), role.stage, at[static_cast<size_t>(graph::Axis::kTp)],
+                   at[static_cast<size_t>(graph::Axis::kDp)],
+                   at[static_cast<size_t>(graph::Axis::kCp)], layout.EpRankOf(rank),
+                   times.iteration_ns, times.compute_ns, times.exposed_comm_ns, times.bubble_ns,
+                   times.idle_ns, role.memory.peak_allocated, role.memory.peak_reserved,
+                   role.memory.device_bytes(), SourceName(graph.ranks.source[i]));
+  }
+  return text;
+}
+
+std::string CommunicatorsCsv(const graph::Graph& graph, const ReplayResult& result) {
+  std::string text =
+      "communicator,name,size,first_rank,last_rank,calls,bytes,transfer_ns,wait_ns_max\n";
+  for (uint32_t i = 0; i < graph.communicators.size(); ++i) {
+    const auto members = graph.communicators.members_of(CommId(i));
+    const CommunicatorTimes& times = result.communicators[i];
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{}\n", i,
+                   Quoted(graph.strings[graph.communicators.name[i]]), members.size(),
+                   members.front(), members.back(), times.calls, times.bytes, times.transfer_ns,
+                   times.wait_ns_max);
+  }
+  return text;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,114 @@
+#include "replayer/report/json.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace prism::replayer {
+namespace {
+
+void OptionalField(JsonWriter* json, std::string_view key, const std::optional<double>& value) {
+  if (value) {
+    json->Field(key, *value);
+  } else {
+    json->NullField(key);
+  }
+}
+
+void WriteJob(const Summary& summary, JsonWriter* json) {
+  const graph::JobSpec& job = summary.job;
+  json->Key("job").BeginObject();
+  json->Field("name", job.name);
+  json->Field("target_gpus", job.parallel.world_size());
+  json->Field("tp", job.parallel.tp);
+  json->Field("pp", job.parallel.pp);
+  json->Field("dp", job.parallel.dp);
+  json->Field("cp", job.parallel.cp);
+  json->Field("ep", job.parallel.ep);
+  json->Field("vpp", job.parallel.vpp);
+  json->Field("micro_batch_size", job.micro_batch_size);
+  json->Field("global_batch_size", job.global_batch_size);
+  json->Field("seq_len", job.seq_len);
+  json->Field("microbatches", job.microbatches());
+  if (summary.model_params) {
+    json->Field("model_params", static_cast<int64_t>(*summary.model_params));
+  } else {
+    json->NullField("model_params");
+  }
+  json->EndObject();
+}
+
+void WriteTimes(const Summary& summary, JsonWriter* json) {
+  json->Field("iteration_time_s", summary.iteration_time_s);
+  json->Field("iteration_time_low_s", summary.iteration_time_low_s);
+  json->Field("iteration_time_high_s", summary.iteration_time_high_s);
+  json->Field("tokens_per_s", summary.tokens_per_s);
+  OptionalField(json, "model_tflops_per_gpu", summary.model_tflops_per_gpu);
+  OptionalField(json, "mfu", summary.mfu);
+  OptionalField(json, "hfu", summary.hfu);
+  json->Key("breakdown").BeginObject();
+  json->Field("compute", summary.breakdown.compute);
+  json->Field("exposed_comm", summary.breakdown.exposed_comm);
+  json->Field("bubble", summary.breakdown.bubble);
+  json->Field("idle", summary.breakdown.idle);
+  json->EndObject();
+}
+
+void WriteMemoryAndGraph(const Summary& summary, JsonWriter* json) {
+  json->Key("peak_memory").BeginObject();
+  json->Field("rank", summary.peak_memory.rank.value());
+  json->Field("allocated_bytes", summary.peak_memory.allocated_bytes);
+  json->Field("reserved_bytes", summary.peak_memory.reserved_bytes);
+  json->Field("device_bytes", summary.peak_memory.device_bytes);
+  json->EndObject();
+  json->Key("graph").BeginObject();
+  json->Field("ops", summary.graph.ops);
+  json->Field("roles", summary.graph.roles);
+  json->Field("communicators", summary.graph.communicators);
+  json->Field("bytes", summary.graph.bytes);
+  json->EndObject();
+}
+
+}  // namespace
+
+void WriteSummary(const Summary& summary, JsonWriter* json) {
+  json->BeginObject();
+  WriteJob(summary, json);
+  json->Key("cluster").BeginObject();
+  json->Field("name", summary.cluster);
+  json->Field("gpu", summary.gpu);
+  json->Field("gpus_per_node", summary.gpus_per_node);
+  json->EndObject();
+  json->Field("device", summary.device);
+  WriteTimes(summary, json);
+  WriteMemoryAndGraph(summary, json);
+  json->Key("sandbox_ranks").BeginArray();
+  for (const Rank rank : summary.sandbox_ranks) {
+    json->Value(rank.value());
+  }
+  json->EndArray();
+  json->Key("warnings").BeginArray();
+  for (const graph::Warning& warning : summary.warnings) {
+    json->BeginObject();
+    json->Field("code", warning.code);
+    json->Field("count", warning.count);
+    json->Field("example", warning.example);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Key("assumptions").BeginArray();
+  for (const std::string& assumption : summary.assumptions) {
+    json->Value(assumption);
+  }
+  json->EndArray();
+  json->EndObject();
+}
+
+std::string SummaryJson(const Summary& summary) {
+  std::string text;
+  JsonWriter json(&text);
+  WriteSummary(summary, &json);
+  return text + "\n";
+}
+
+}  // namespace prism::replayer

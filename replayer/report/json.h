@@ -1,0 +1,16 @@
+// summary.json: every key of the outside contract, always there, null where not applicable.
+#pragma once
+
+#include <string>
+
+#include "graph/base/json_writer.h"
+#include "replayer/report/summary.h"
+
+namespace prism::replayer {
+
+std::string SummaryJson(const Summary& summary);
+
+// The same object into an open document.
+void WriteSummary(const Summary& summary, JsonWriter* json);
+
+}  // namespace prism::replayer

@@ -1,0 +1,81 @@
+// The numbers of a run as plain structs: the one place that computes them. Writers beside it
+// (json.h, csv.h, text.h) only print. Nothing here knows of processes, machines or paths, so the
+// files made from it are the same bytes for any number of processes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/time.h"
+#include "graph/graph.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+// Mean over ranks, as fractions of the iteration time; sums to 1.
+struct Breakdown {
+  double compute = 0;
+  double exposed_comm = 0;
+  double bubble = 0;
+  double idle = 0;
+};
+
+struct PeakMemory {
+  Rank rank;  // largest device_bytes, ties to the lowest rank
+  int64_t allocated_bytes = 0;
+  int64_t reserved_bytes = 0;
+  int64_t device_bytes = 0;
+};
+
+struct GraphNumbers {
+  int64_t ops = 0;  // of all ranks in one iteration
+  int64_t roles = 0;
+  int64_t communicators = 0;
+  int64_t bytes = 0;  // of the graph file
+};
+
+// Something that makes the iteration longer than its compute, with who is to blame.
+struct Bottleneck {
+  double share = 0;  // of the iteration time, mean over ranks
+  std::string text;
+};
+
+struct Summary {
+  graph::JobSpec job;
+  std::string cluster;
+  std::string gpu;
+  int32_t gpus_per_node = 0;
+  std::string device = "virtual";
+  double iteration_time_s = 0;
+  double iteration_time_low_s = 0;
+  double iteration_time_high_s = 0;
+  double tokens_per_s = 0;
+  std::optional<double> model_params;          // nothing for a user's program
+  std::optional<double> model_tflops_per_gpu;  // likewise
+  std::optional<double> mfu;
+  std::optional<double> hfu;
+  Breakdown breakdown;
+  PeakMemory peak_memory;
+  std::vector<graph::MemoryClass> peak_classes;  // of the worst rank, largest first
+  GraphNumbers graph;
+  std::vector<Rank> sandbox_ranks;
+  std::vector<graph::Warning> warnings;  // ordered by code
+  std::vector<std::string> assumptions;
+  std::vector<Bottleneck> bottlenecks;  // at most three, largest first
+};
+
+struct SummaryInput {
+  const graph::Graph* graph = nullptr;
+  const ReplayResult* result = nullptr;
+  DurationNs low_ns = 0;  // steady iteration with compute and transfers at the fast end
+  DurationNs high_ns = 0;
+  int64_t graph_bytes = 0;
+  std::vector<graph::Warning> warnings;  // of the run, added to the graph's
+};
+
+Summary Summarise(const SummaryInput& input);
+
+}  // namespace prism::replayer

@@ -1,0 +1,115 @@
+#include "replayer/report/text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/time.h"
+#include "graph/base/units.h"
+
+namespace prism::replayer {
+namespace {
+
+constexpr double kGiBDouble = 1024.0 * 1024.0 * 1024.0;
+constexpr size_t kShownClasses = 6;
+constexpr size_t kShownBottlenecks = 3;
+
+double GiB(int64_t bytes) {
+  return static_cast<double>(bytes) / kGiBDouble;
+}
+
+std::string JobLine(const Summary& summary) {
+  const graph::JobSpec& job = summary.job;
+  const int64_t gpus = job.parallel.world_size();
+  const std::string parameters =
+      summary.model_params
+          ? fmt::format(", {} parameters", FormatApproximate(*summary.model_params))
+          : std::string();
+  return fmt::format("{}{} on {} × {} ({})\n", job.name, parameters, FormatCount(gpus), summary.gpu,
+                     summary.cluster);
+}
+
+std::string LayoutLine(const Summary& summary) {
+  const graph::JobSpec& job = summary.job;
+  return fmt::format(
+      "  layout            tp {} × pp {} × dp {}, vpp {}; batch {} × {} tokens, {} micro-batches a "
+      "rank\n",
+      job.parallel.tp, job.parallel.pp, job.parallel.dp, job.parallel.vpp,
+      FormatCount(job.global_batch_size), FormatCount(job.seq_len),
+      FormatCount(job.microbatches()));
+}
+
+std::string RateLines(const Summary& summary) {
+  std::string text =
+      fmt::format("  iteration time    {:.4f} s  ({:.4f} to {:.4f} s)\n", summary.iteration_time_s,
+                  summary.iteration_time_low_s, summary.iteration_time_high_s);
+  text += fmt::format("  throughput        {} tokens/s",
+                      FormatCount(static_cast<int64_t>(summary.tokens_per_s)));
+  if (summary.mfu) {
+    text += fmt::format(", {:.1f} TFLOP/s/GPU, MFU {:.1f} %, HFU {:.1f} %",
+                        *summary.model_tflops_per_gpu, 100 * *summary.mfu, 100 * *summary.hfu);
+  }
+  const Breakdown& parts = summary.breakdown;
+  text += fmt::format(
+      "\n  breakdown         compute {:.1f} %, exposed comm {:.1f} %, bubble {:.1f} %, idle {:.1f} "
+      "%\n",
+      100 * parts.compute, 100 * parts.exposed_comm, 100 * parts.bubble, 100 * parts.idle);
+  return text;
+}
+
+std::string MemoryLines(const Summary& summary) {
+  const PeakMemory& peak = summary.peak_memory;
+  std::string text = fmt::format(
+      "  peak memory       rank {}: {:.2f} GiB on the device ({:.2f} allocated, {:.2f} "
+      "reserved)\n",
+      peak.rank.value(), GiB(peak.device_bytes), GiB(peak.allocated_bytes),
+      GiB(peak.reserved_bytes));
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < std::min(kShownClasses, summary.peak_classes.size()); ++i) {
+    parts.push_back(
+        fmt::format("{} {:.2f}", summary.peak_classes[i].name, GiB(summary.peak_classes[i].bytes)));
+  }
+  if (!parts.empty()) {
+    text += fmt::format("                    {}\n", fmt::join(parts, ", "));
+  }
+  return text;
+}
+
+std::string TailLines(const Summary& summary, const TextOptions& options) {
+  std::string text;
+  for (size_t i = 0; i < std::min(kShownBottlenecks, summary.bottlenecks.size()); ++i) {
+    const Bottleneck& bottleneck = summary.bottlenecks[i];
+    text += fmt::format("  {:<18}{:.1f} % {}\n", i == 0 ? "bottlenecks" : "",
+                        100 * bottleneck.share, bottleneck.text);
+  }
+  text += fmt::format("  graph             {} ops, {} roles, {} communicators, {}\n",
+                      FormatCount(summary.graph.ops), summary.graph.roles,
+                      FormatCount(summary.graph.communicators), FormatBytes(summary.graph.bytes));
+  int64_t warnings = 0;
+  for (const graph::Warning& warning : summary.warnings) {
+    warnings += warning.count;
+  }
+  text += fmt::format("  warnings          {} ({} kinds); {} numbers assumed, see summary.json\n",
+                      FormatCount(warnings), summary.warnings.size(), summary.assumptions.size());
+  if (!options.wall.empty()) {
+    text += fmt::format("  wall time         {}\n", options.wall);
+  }
+  if (!options.output_folder.empty()) {
+    text += fmt::format("  files             {}\n", options.output_folder);
+    text += fmt::format("  next              prism mem {}/graph.prism --rank {}\n",
+                        options.output_folder, summary.peak_memory.rank.value());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string SummaryText(const Summary& summary, const TextOptions& options) {
+  return JobLine(summary) + LayoutLine(summary) + RateLines(summary) + MemoryLines(summary) +
+         TailLines(summary, options);
+}
+
+}  // namespace prism::replayer

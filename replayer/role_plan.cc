@@ -1,0 +1,282 @@
+#include "replayer/role_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "replayer/cost/compute_cost.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::OpKind;
+
+// Walks a program once, in issue order.
+class Builder {
+ public:
+  Builder(const graph::Program& program, const OpCosts& costs, double compute_scale)
+      : program_(program), costs_(costs), compute_scale_(compute_scale) {
+    plan_.program = &program;
+    plan_.streams.resize(program.stream_count);
+    plan_.host_ns.reserve(program.size());
+    plan_.calls_per_slot.resize(program.comm_slot_count);
+    compute_before_.resize(program.stream_count);
+    outstanding_.resize(program.stream_count);
+  }
+
+  RolePlan Build() && {
+    NumberEvents();
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      host_ns_ += HostCost(op);
+      plan_.host_ns.push_back(host_ns_);
+      AddOp(op);
+    }
+    if (plan_.first_op != kNone) {
+      plan_.first_op = plan_.streams[plan_.first_stream].front().op;  // a group's last
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  // A collective that no wait has covered yet, and how much compute each stream had before it.
+  struct Outstanding {
+    uint32_t op;
+    uint32_t transfer;
+    std::vector<DurationNs> compute_before;  // by stream
+  };
+
+  void NumberEvents() {
+    event_of_.assign(program_.size(), kNone);
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      uint32_t dep = program_.dep[op];
+      if (dep != graph::kNoDep && event_of_[dep] == kNone) {
+        event_of_[dep] = plan_.event_count++;
+      }
+    }
+  }
+
+  [[nodiscard]] DurationNs HostCost(uint32_t op) const {
+    OpKind kind = program_.kind[op];
+    return kind == OpKind::kHostGap ? program_.value[op] : costs_.host[static_cast<size_t>(kind)];
+  }
+
+  [[nodiscard]] bool Fixed(uint32_t op) const {
+    return (program_.flags[op] & graph::kDurationFixed) != 0;
+  }
+
+  [[nodiscard]] DurationNs Scaled(DurationNs duration) const {
+    return compute_scale_ == 1 ? duration
+                               : std::llround(static_cast<double>(duration) * compute_scale_);
+  }
+
+  void AddOp(uint32_t op) {
+    switch (program_.kind[op]) {
+      case OpKind::kKernel:
+      case OpKind::kMemcpy:
+      case OpKind::kMemset:
+        AddWork(op);
+        break;
+      case OpKind::kEventRecord:
+        Push(op, StepKind::kRecord).aux = event_of_[op];
+        break;
+      case OpKind::kEventWait:
+        AddEventWait(op);
+        break;
+      case OpKind::kCollective:
+        AddCollective(op);
+        break;
+      case OpKind::kPeerGroup:
+        AddPeerGroup(op);
+        break;
+      case OpKind::kEventSync:
+      case OpKind::kStreamSync:
+      case OpKind::kDeviceSync:
+        AddHostWait(op);
+        break;
+      case OpKind::kHostGap:
+      case OpKind::kSegmentAlloc:
+      case OpKind::kSegmentFree:
+      case OpKind::kMarker:
+        break;
+    }
+  }
+
+  Step& Push(uint32_t op, StepKind kind) {
+    uint16_t stream = program_.stream[op];
+    if (plan_.first_op == kNone) {
+      plan_.first_op = op;
+      plan_.first_stream = stream;
+    }
+    Step step;
+    step.op = op;
+    step.kind = kind;
+    step.host_ns = host_ns_;
+    plan_.streams[stream].push_back(step);
+    return plan_.streams[stream].back();
+  }
+
+  void AddWork(uint32_t op) {
+    OpKind kind = program_.kind[op];
+    Step& step = Push(op, StepKind::kWork);
+    uint8_t host_copy = graph::kHostToDevice | graph::kDeviceToHost;
+    step.compute = kind != OpKind::kMemcpy || (program_.flags[op] & host_copy) == 0;
+    DurationNs duration = 0;
+    if (Fixed(op)) {
+      duration = program_.value[op];
+    } else if (kind == OpKind::kKernel) {
+      duration = costs_.kernel[program_.signature[op]];
+    } else if (kind == OpKind::kMemcpy) {
+      duration = costs_.compute->Copy(program_.value[op], program_.flags[op]);
+    } else {
+      duration = costs_.compute->Memset(program_.value[op]);
+    }
+    step.duration = Scaled(duration);
+    if (kind == OpKind::kKernel) {
+      compute_before_[program_.stream[op]] += step.duration;
+    }
+  }
+
+  void AddEventWait(uint32_t op) {
+    uint32_t dep = program_.dep[op];
+    Step& step = Push(op, StepKind::kWait);
+    if (dep != graph::kNoDep) {
+      step.aux = event_of_[dep];
+      uint16_t waiting = program_.stream[op];
+      // Only a stream that computes pays; others hand the wait on.
+      if (compute_before_[waiting] > 0 && waiting != program_.stream[dep]) {
+        step.charge = Settle(program_.stream[dep], dep, waiting);
+      }
+    }
+  }
+
+  void AddCollective(uint32_t op) {
+    uint16_t slot = program_.comm_slot[op];
+    DurationNs fixed = Fixed(op) ? program_.value[op] : -1;
+    auto key = std::make_tuple(slot, program_.signature[op], fixed);
+    auto [found, is_new] =
+        transfer_ids_.try_emplace(key, static_cast<uint32_t>(plan_.transfers.size()));
+    if (is_new) {
+      plan_.transfers.push_back({slot, program_.signature[op], fixed});
+    }
+    auto call = static_cast<uint32_t>(plan_.calls.size());
+    plan_.calls.push_back({op, slot, plan_.calls_per_slot[slot]++, found->second, kNone, kNone});
+    if (!JoinGroup(call)) {
+      Push(op, StepKind::kCollective).aux = call;
+    }
+    outstanding_[program_.stream[op]].push_back({op, found->second, compute_before_});
+  }
+
+  // Makes the call part of the step before it on its stream when both belong to one NCCL group.
+  bool JoinGroup(uint32_t call) {
+    uint32_t op = plan_.calls[call].op;
+    std::vector<Step>& steps = plan_.streams[program_.stream[op]];
+    if (steps.empty() || steps.back().kind != StepKind::kCollective ||
+        (program_.flags[steps.back().op] & graph::kGroupedWithNext) == 0) {
+      return false;
+    }
+    uint32_t last = steps.back().aux;
+    uint32_t same_slot = kNone;
+    while (true) {
+      if (plan_.calls[last].comm_slot == plan_.calls[call].comm_slot) {
+        same_slot = last;
+      }
+      if (plan_.calls[last].next_in_group == kNone) {
+        break;
+      }
+      last = plan_.calls[last].next_in_group;
+    }
+    plan_.calls[last].next_in_group = call;
+    plan_.calls[call].previous_on_slot = same_slot;
+    steps.back().op = op;
+    steps.back().host_ns = host_ns_;
+    return true;
+  }
+
+  void AddPeerGroup(uint32_t op) {
+    Push(op, StepKind::kPeerGroup).aux = static_cast<uint32_t>(plan_.groups.size());
+    auto begin = static_cast<uint32_t>(plan_.posts.size());
+    for (const graph::PeerTransfer& transfer :
+         program_.peer_groups[program_.signature[op]].transfers) {
+      uint32_t endpoint = EndpointOf(transfer);
+      uint32_t sequence = plan_.endpoints[endpoint].per_iteration++;
+      DurationNs fixed = Fixed(op) ? program_.value[op] : -1;
+      plan_.posts.push_back({endpoint, sequence, transfer.bytes, fixed});
+    }
+    plan_.groups.push_back({begin, static_cast<uint32_t>(plan_.posts.size())});
+  }
+
+  uint32_t EndpointOf(const graph::PeerTransfer& transfer) {
+    for (uint32_t e = 0; e < plan_.endpoints.size(); ++e) {
+      if (plan_.endpoints[e].SameAs(transfer)) {
+        return e;
+      }
+    }
+    plan_.endpoints.push_back({transfer.comm_slot, transfer.peer_slot, transfer.is_send, 0});
+    return static_cast<uint32_t>(plan_.endpoints.size() - 1);
+  }
+
+  void AddHostWait(uint32_t op) {
+    HostWait wait;
+    wait.op = op;
+    wait.kind = program_.kind[op];
+    if (wait.kind == OpKind::kEventSync) {
+      uint32_t dep = program_.dep[op];
+      if (dep == graph::kNoDep) {
+        return;  // over since an earlier iteration
+      }
+      wait.event = event_of_[dep];
+      wait.charge = Settle(program_.stream[dep], dep, kAnyStream);
+    } else if (wait.kind == OpKind::kStreamSync) {
+      wait.stream = program_.stream[op];
+      wait.charge = Settle(wait.stream, op, kAnyStream);
+    } else {
+      for (uint16_t stream = 0; stream < program_.stream_count; ++stream) {
+        wait.charge = Settle(stream, op, kAnyStream, wait.charge);
+      }
+    }
+    plan_.host_waits.push_back(wait);
+  }
+
+  // The collectives on `stream` issued before op `until` are waited for by stream `waiting`: their
+  // charges, as one. A wait by the host sees the compute of all other streams.
+  uint32_t Settle(uint16_t stream, uint32_t until, uint32_t waiting, uint32_t charge = kNone) {
+    std::vector<Outstanding>& list = outstanding_[stream];
+    size_t settled = 0;
+    while (settled < list.size() && list[settled].op < until) {
+      const Outstanding& collective = list[settled++];
+      DurationNs compute = 0;
+      for (uint16_t s = 0; s < program_.stream_count; ++s) {
+        if (s != stream && (waiting == kAnyStream || waiting == s)) {
+          compute += compute_before_[s] - collective.compute_before[s];
+        }
+      }
+      if (compute > 0) {
+        charge = charge == kNone ? plan_.charge_count++ : charge;
+        plan_.charge_sources.push_back({charge, collective.transfer, compute});
+      }
+    }
+    list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(settled));
+    return charge;
+  }
+
+  static constexpr uint32_t kAnyStream = kNone;
+
+  const graph::Program& program_;
+  const OpCosts& costs_;
+  double compute_scale_;
+  RolePlan plan_;
+  DurationNs host_ns_ = 0;
+  std::vector<uint32_t> event_of_;                     // by op: event, for records waited for
+  std::vector<DurationNs> compute_before_;             // by stream: kernel time so far
+  std::vector<std::vector<Outstanding>> outstanding_;  // by stream
+  std::map<std::tuple<uint16_t, uint32_t, DurationNs>, uint32_t> transfer_ids_;
+};
+
+}  // namespace
+
+RolePlan MakeRolePlan(const graph::Program& program, const OpCosts& costs, double compute_scale) {
+  return Builder(program, costs, compute_scale).Build();
+}
+
+}  // namespace prism::replayer

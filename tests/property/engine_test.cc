@@ -1,0 +1,136 @@
+// The engine against the simple evaluator, op by op, on random graphs.
+#include "replayer/engine.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "graph/base/rng.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/simple_evaluator.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+std::vector<Rank> AllRanks(const graph::Graph& graph) {
+  std::vector<Rank> ranks;
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    ranks.emplace_back(rank);
+  }
+  return ranks;
+}
+
+uint64_t Mixed(uint64_t seed) {
+  return (seed + 1) * 0x9E3779B97F4A7C15ULL >> 20U;
+}
+
+// Every third case has a straggler, every fourth a late rank.
+ReplayOptions OptionsFor(const graph::Graph& graph, uint64_t seed) {
+  ReplayOptions options;
+  options.iterations = static_cast<int32_t>(1 + seed % 3);
+  auto rank = Rank(static_cast<uint32_t>(Mixed(seed) % graph.ranks.size()));
+  if (seed % 3 == 0) {
+    Perturbation straggler;
+    straggler.ranks = {rank};
+    straggler.factor = 1.5;
+    options.perturbations.push_back(straggler);
+  }
+  if (seed % 4 == 0) {
+    Perturbation late;
+    late.kind = PerturbationKind::kLate;
+    late.ranks = {rank};
+    late.delay_ns = 12'345;
+    options.perturbations.push_back(late);
+  }
+  return options;
+}
+
+graph::Graph GraphFor(uint64_t seed) {
+  graph::Graph graph = prism::testing::RandomGraph(prism::testing::RandomOptions(seed));
+  graph.cluster = prism::testing::TestCluster();
+  // From "nothing is eager" to "nearly everything is".
+  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", seed % 2 == 0 ? 0 : 1 << 20U);
+  return graph;
+}
+
+void ExpectSame(const graph::Graph& graph, const Timeline& engine, const Timeline& simple) {
+  const graph::Program& program = graph.role_of(engine.rank).program;
+  for (size_t i = 0; i < simple.end.size(); ++i) {
+    auto where = [&] {
+      return ::testing::Message() << "rank " << engine.rank.value() << " op " << i % program.size()
+                                  << " iteration " << i / program.size() << " kind "
+                                  << static_cast<int>(program.kind[i % program.size()]);
+    };
+    ASSERT_EQ(engine.issue[i], simple.issue[i]) << "issue " << where();
+    ASSERT_EQ(engine.start[i], simple.start[i]) << "start " << where();
+    ASSERT_EQ(engine.transfer_start[i], simple.transfer_start[i]) << "transfer " << where();
+    ASSERT_EQ(engine.end[i], simple.end[i]) << "end " << where();
+  }
+}
+
+TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
+  for (uint64_t seed = 0; seed < 3000 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    graph::Graph graph = GraphFor(seed);
+    ReplayOptions options = OptionsFor(graph, seed);
+    options.traced = AllRanks(graph);
+    prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, options);
+    ASSERT_TRUE(simple.finished);
+    Result<ReplayResult> engine = Replay(graph, options);
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+    for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+      ExpectSame(graph, engine->timelines[rank], simple.timelines[rank]);
+    }
+  }
+}
+
+// Splitting every rank into a class of its own (by gates that are wide open) changes nothing.
+TEST(EngineProperty, classes_change_nothing) {
+  for (uint64_t seed = 0; seed < 300 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    graph::Graph graph = GraphFor(seed);
+    ReplayOptions options = OptionsFor(graph, seed);
+    Result<ReplayResult> merged = Replay(graph, options);
+    ASSERT_TRUE(merged.ok()) << merged.status().message();
+    Result<Engine> apart = Engine::Create(graph, options, AllRanks(graph));
+    ASSERT_TRUE(apart.ok());
+    for (Rank rank : AllRanks(graph)) {
+      apart->Issue(rank, int64_t{options.iterations} * graph.role_of(rank).program.size());
+    }
+    ASSERT_TRUE(apart->Run());
+    ReplayResult split = apart->Summarise();
+    EXPECT_EQ(split.classes, graph.ranks.size());
+    ASSERT_EQ(split.iteration_ns, merged->iteration_ns);
+    for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+      EXPECT_EQ(split.ranks[rank].compute_ns, merged->ranks[rank].compute_ns);
+      EXPECT_EQ(split.ranks[rank].exposed_comm_ns, merged->ranks[rank].exposed_comm_ns);
+      EXPECT_EQ(split.ranks[rank].bubble_ns, merged->ranks[rank].bubble_ns);
+      EXPECT_EQ(split.ranks[rank].idle_ns, merged->ranks[rank].idle_ns);
+    }
+    for (size_t comm = 0; comm < graph.communicators.size(); ++comm) {
+      EXPECT_EQ(split.communicators[comm].transfer_ns, merged->communicators[comm].transfer_ns);
+      EXPECT_EQ(split.communicators[comm].wait_ns_max, merged->communicators[comm].wait_ns_max);
+    }
+  }
+}
+
+TEST(EngineProperty, breakdown_sums_to_the_iteration) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    graph::Graph graph = GraphFor(seed);
+    Result<ReplayResult> result = Replay(graph, OptionsFor(graph, seed));
+    ASSERT_TRUE(result.ok());
+    for (const RankTimes& times : result->ranks) {
+      EXPECT_EQ(times.compute_ns + times.exposed_comm_ns + times.bubble_ns + times.idle_ns,
+                times.iteration_ns)
+          << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace prism::replayer

@@ -1,0 +1,21 @@
+// A deliberately simple evaluator: every rank, every op, maps for everything, no classes, nothing
+// precomputed. The engine must agree with it to the nanosecond for every op.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+#include "replayer/replay.h"
+
+namespace prism::testing {
+
+struct SimpleResult {
+  bool finished = false;
+  std::vector<replayer::Timeline> timelines;  // by rank
+};
+
+// Honours iterations, straggler, late and kill perturbations; no jitter, no slow links, no scales.
+SimpleResult EvaluateSimply(const graph::Graph& graph, const replayer::ReplayOptions& options);
+
+}  // namespace prism::testing
