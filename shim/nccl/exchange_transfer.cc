@@ -166,7 +166,7 @@ ExchangeStatus Fail(ExchangeArena* arena,
   ExchangeStatus status;
   status.code = code;
   std::snprintf(status.message, sizeof(status.message),
-                "rank %d of %d in communicator %016llx, %s of %zu bytes %s rank %d: %s",
+                "rank %d of %d in communicator %016llx, %s of %zu bytes %s rank %d: %.180s",
                 call.group.rank, call.group.size,
                 static_cast<unsigned long long>(call.group.identity),
                 machine.is_send() ? "send" : "recv", machine.bytes(),
