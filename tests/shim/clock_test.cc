@@ -1,0 +1,139 @@
+// The program's clocks under the preload: starts clock_program with a worker that answers each
+// synchronisation ten seconds of virtual time later.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shim/channel/channel.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+using testing::ElementsAre;
+using testing::Pair;
+
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+struct Outcome {
+  std::map<std::string, int64_t> shown;
+  std::vector<int64_t> gaps_ms;
+  double real_seconds = 0;
+  int exit_code = -1;
+};
+
+pid_t Start(int channel_descriptor, int output) {
+  const pid_t process = fork();
+  if (process == 0) {
+    dup2(output, STDOUT_FILENO);
+    setenv("LD_PRELOAD", PRISM_SHIM_LIBRARY, 1);
+    setenv("PRISM_CHANNEL_FD", std::to_string(channel_descriptor).c_str(), 1);
+    execl(PRISM_CLOCK_PROGRAM, PRISM_CLOCK_PROGRAM, nullptr);
+    _exit(127);
+  }
+  return process;
+}
+
+// Follows the host time as the process advances it and answers each synchronisation.
+void Serve(channel::Consumer* consumer, Outcome* outcome) {
+  int64_t host_time = 0;
+  Record record = {};
+  std::span<const std::byte> payload;
+  while (true) {
+    if (!consumer->TryPop(&record, &payload)) {
+      if (!consumer->WaitForRecord(20 * kNsPerSecond)) {
+        return;
+      }
+      continue;
+    }
+    if (record.kind == RecordKind::kHostGap) {
+      host_time += record.host_gap.duration_ns;
+      outcome->gaps_ms.push_back(record.host_gap.duration_ns / 1'000'000);
+    }
+    if (record.kind == RecordKind::kSync) {
+      host_time += 10 * kNsPerSecond;
+      consumer->Reply(record.sync.request, {.status = 0, .host_time_ns = host_time, .value_ns = 0});
+    }
+    if (record.kind == RecordKind::kExit) {
+      outcome->exit_code = record.exit.code;
+      return;
+    }
+  }
+}
+
+Outcome RunClockProgram(channel::Mode mode) {
+  channel::Config config = {};
+  config.version = channel::kProtocolVersion;
+  config.mode = mode;
+  config.world_size = 1;
+  config.sandbox_rank_count = 1;
+  config.device.device_count = 1;
+  config.device.memory_bytes = int64_t{1} << 30;
+  channel::Consumer consumer(config);
+  EXPECT_TRUE(consumer.valid());
+  std::array<int, 2> ends = {};
+  EXPECT_EQ(pipe(ends.data()), 0);
+  Outcome outcome;
+  const auto start = std::chrono::steady_clock::now();
+  const pid_t process = Start(consumer.descriptor(), ends[1]);
+  close(ends[1]);
+  Serve(&consumer, &outcome);
+  waitpid(process, nullptr, 0);
+  outcome.real_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::string text;
+  std::array<char, 4096> buffer = {};
+  for (ssize_t got = 0; (got = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
+  close(ends[0]);
+  std::istringstream lines(text);
+  std::string name;
+  for (int64_t value = 0; lines >> name >> value;) {
+    outcome.shown[name] = value;
+  }
+  return outcome;
+}
+
+TEST(Clock, ShowsVirtualTimeInEmulation) {
+  Outcome outcome = RunClockProgram(channel::Mode::kEmulate);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.shown["monotonic"], 10'000);
+  EXPECT_EQ(outcome.shown["time"], 10);
+  EXPECT_EQ(outcome.shown["gettimeofday"], 10);
+  EXPECT_EQ(outcome.shown["cpu_below_a_second"], 1);
+  EXPECT_EQ(outcome.shown["sleep"], 3'000);
+  EXPECT_EQ(outcome.shown["usleep"], 250);
+  EXPECT_EQ(outcome.shown["sleep_for"], 1'500);
+  EXPECT_EQ(outcome.shown["absolute_sleep"], 2'000);
+  EXPECT_EQ(outcome.shown["wait_for"], 20);
+  EXPECT_EQ(outcome.shown["system_wait"], 20);
+  EXPECT_EQ(outcome.shown["sem_timedwait_fails"], 1);
+  EXPECT_EQ(outcome.shown["watcher_sleep"], 0);  // virtual time stood still meanwhile
+  EXPECT_THAT(outcome.gaps_ms, ElementsAre(3'000, 250, 1'500, 2'000));
+  EXPECT_LT(outcome.real_seconds, 5);  // of some 27 virtual seconds
+}
+
+TEST(Clock, IsRealWhileRecordingButSleepsAreHostTime) {
+  Outcome outcome = RunClockProgram(channel::Mode::kRecord);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_LT(outcome.shown["monotonic"], 1'000);
+  EXPECT_LT(outcome.shown["sleep"], 1'000);
+  EXPECT_GE(outcome.shown["wait_for"], 20);
+  EXPECT_GE(outcome.shown["watcher_sleep"], 30);
+  EXPECT_THAT(outcome.gaps_ms, ElementsAre(3'000, 250, 1'500, 2'000));
+}
+
+}  // namespace
+}  // namespace prism::shim
