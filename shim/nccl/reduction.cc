@@ -180,11 +180,53 @@ void Combine(const ReductionInput& input, Reduction reduction, size_t count, voi
   }
 }
 
+// Calls `body` with the traits of an element type.
+template <typename Body>
+void Dispatch(Element element, const Body& body) {
+  switch (element) {
+    case Element::kInt8:
+      return body(Plain<int8_t>());
+    case Element::kUint8:
+      return body(Plain<uint8_t>());
+    case Element::kInt32:
+      return body(Plain<int32_t>());
+    case Element::kUint32:
+      return body(Plain<uint32_t>());
+    case Element::kInt64:
+      return body(Plain<int64_t>());
+    case Element::kUint64:
+      return body(Plain<uint64_t>());
+    case Element::kFloat16:
+      return body(Small<uint16_t, kHalf>());
+    case Element::kFloat32:
+      return body(Plain<float>());
+    case Element::kFloat64:
+      return body(Plain<double>());
+    case Element::kBfloat16:
+      return body(Small<uint16_t, kBfloat>());
+    case Element::kFloat8E4m3:
+      return body(Small<uint8_t, kE4m3>());
+    case Element::kFloat8E5m2:
+      return body(Small<uint8_t, kE5m2>());
+  }
+}
+
 }  // namespace
 
 size_t ElementBytes(Element element) {
   constexpr size_t kBytes[kElementCount] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return kBytes[static_cast<size_t>(element)];
+}
+
+double ReadScalar(const void* at, Element element) {
+  double out = 0;
+  const auto load = [&]<typename Traits>(Traits /*traits*/) {
+    typename Traits::Stored stored;
+    std::memcpy(&stored, at, sizeof(stored));
+    out = static_cast<double>(Traits::Load(stored));
+  };
+  Dispatch(element, load);
+  return out;
 }
 
 const char* ElementName(Element element) {
@@ -201,32 +243,9 @@ const char* ReduceKindName(ReduceKind kind) {
 
 void CombineContributions(
     const ReductionInput& input, Element element, Reduction reduction, size_t count, void* out) {
-  switch (element) {
-    case Element::kInt8:
-      return Combine<Plain<int8_t>>(input, reduction, count, out);
-    case Element::kUint8:
-      return Combine<Plain<uint8_t>>(input, reduction, count, out);
-    case Element::kInt32:
-      return Combine<Plain<int32_t>>(input, reduction, count, out);
-    case Element::kUint32:
-      return Combine<Plain<uint32_t>>(input, reduction, count, out);
-    case Element::kInt64:
-      return Combine<Plain<int64_t>>(input, reduction, count, out);
-    case Element::kUint64:
-      return Combine<Plain<uint64_t>>(input, reduction, count, out);
-    case Element::kFloat16:
-      return Combine<Small<uint16_t, kHalf>>(input, reduction, count, out);
-    case Element::kFloat32:
-      return Combine<Plain<float>>(input, reduction, count, out);
-    case Element::kFloat64:
-      return Combine<Plain<double>>(input, reduction, count, out);
-    case Element::kBfloat16:
-      return Combine<Small<uint16_t, kBfloat>>(input, reduction, count, out);
-    case Element::kFloat8E4m3:
-      return Combine<Small<uint8_t, kE4m3>>(input, reduction, count, out);
-    case Element::kFloat8E5m2:
-      return Combine<Small<uint8_t, kE5m2>>(input, reduction, count, out);
-  }
+  Dispatch(element, [&]<typename Traits>(Traits /*traits*/) {
+    Combine<Traits>(input, reduction, count, out);
+  });
 }
 
 }  // namespace prism::shim

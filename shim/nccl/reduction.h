@@ -28,6 +28,9 @@ inline constexpr int kElementCount = 12;
 size_t ElementBytes(Element element);
 const char* ElementName(Element element);
 
+// One element as a number.
+double ReadScalar(const void* at, Element element);
+
 enum class ReduceKind : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
 
 const char* ReduceKindName(ReduceKind kind);

@@ -1,0 +1,33 @@
+// What cuBLAS and cuBLASLt calls say about themselves: a product with its shape, or a kernel of a
+// named call.
+#pragma once
+
+#include <cstdint>
+
+#include <library_types.h>
+
+#include "graph/op.h"
+
+namespace prism::shim {
+
+// One matrix product D[m,n] = A[m,k] · B[k,n], `batch` times, in the call's own words.
+struct Product {
+  const char* name;  // the library call
+  int32_t m, n, k;
+  int32_t batch = 1;
+  cudaDataType input = CUDA_R_32F;   // type of A and B
+  cudaDataType output = CUDA_R_32F;  // type of D
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+// Emits kMatmul; nothing for an empty product, for which the library launches nothing either.
+// `stream` is a cudaStream_t.
+void EmitProduct(const Product& product, const void* stream);
+
+// Emits kKernel without a grid, as library calls are.
+void EmitLibraryCall(const char* name, const void* stream);
+
+graph::DataType DataTypeOf(cudaDataType type);
+
+}  // namespace prism::shim

@@ -1,0 +1,229 @@
+#include "shim/nccl/communicator.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <unordered_map>
+
+#include <cuda_runtime_api.h>
+
+#include "shim/session.h"
+
+namespace prism::shim {
+
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<const void*, std::unique_ptr<Communicator>> by_handle;
+  std::map<uint64_t, uint32_t> instances;  // communicators so far with one identity
+  uint32_t next_id = 1;
+  std::atomic<GroupProvider> provider{nullptr};
+};
+
+// Never destroyed: watchdog threads call in until the very end.
+Table& GetTable() {
+  alignas(Table) static std::byte storage[sizeof(Table)];
+  static Table* const table = new (storage) Table();
+  return *table;
+}
+
+// Ranks in the communicator that run in the sandbox, ascending; only this one where members are not
+// known or nothing is shared with the others.
+std::vector<int32_t> PresentRanks(const CommunicatorSpec& spec) {
+  const channel::Config& config = SessionConfig();
+  std::vector<int32_t> present;
+  if (spec.members.known() && SharedArena() != nullptr) {
+    const int32_t* first = config.sandbox_ranks;
+    const int32_t* last = first + config.sandbox_rank_count;
+    for (int32_t rank = 0; rank < spec.size; ++rank) {
+      if (std::binary_search(first, last, spec.members.GlobalRank(rank))) {
+        present.push_back(rank);
+      }
+    }
+  }
+  if (!std::binary_search(present.begin(), present.end(), spec.rank)) {
+    present = {spec.rank};
+  }
+  return present;
+}
+
+// Without members, ranks are taken to fill nodes one after the other.
+CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
+  const int32_t per_node = std::max(1, SessionConfig().device.device_count);
+  CommunicatorShape shape = {spec.size, std::min(spec.size, per_node),
+                             (spec.size + per_node - 1) / per_node};
+  if (!spec.members.known()) {
+    Count("nccl_memory_without_members");
+    return shape;
+  }
+  const int32_t own_node = spec.members.GlobalRank(spec.rank) / per_node;
+  shape.local_ranks = 0;
+  std::vector<int32_t> nodes;
+  for (int32_t rank = 0; rank < spec.size; ++rank) {
+    nodes.push_back(spec.members.GlobalRank(rank) / per_node);
+    shape.local_ranks += nodes.back() == own_node ? 1 : 0;
+  }
+  std::sort(nodes.begin(), nodes.end());
+  shape.node_count = static_cast<int32_t>(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
+  return shape;
+}
+
+void EmitInit(const Communicator& communicator, const CommunicatorSpec& spec) {
+  channel::Record record = {};
+  record.kind = channel::RecordKind::kCommInit;
+  channel::CommInitBody& body = record.comm_init;
+  body.comm = communicator.id;
+  body.size = communicator.size;
+  body.rank = communicator.rank;
+  body.group_name =
+      spec.group_name.empty() ? 0 : DefineOnce(channel::Table::kGroupName, spec.group_name);
+  body.global_start = spec.members.global_start;
+  body.global_stride = spec.members.global_stride;
+  body.identity = communicator.identity;
+  body.parent = spec.parent == nullptr ? 0 : spec.parent->id;
+  body.payload_bytes = static_cast<uint32_t>(spec.members.ranks.size() * sizeof(int32_t));
+  Emit(record, spec.members.ranks.data(), body.payload_bytes);
+}
+
+}  // namespace
+
+int32_t Membership::GlobalRank(int32_t rank) const {
+  return global_stride > 0 ? global_start + rank * global_stride : ranks[static_cast<size_t>(rank)];
+}
+
+bool Communicator::IsPresent(int32_t member) const {
+  return std::binary_search(present.begin(), present.end(), member);
+}
+
+bool Communicator::OnSameNode(int32_t member) const {
+  const int32_t per_node = std::max(1, SessionConfig().device.device_count);
+  if (!members.known()) {
+    return size <= per_node;
+  }
+  return members.GlobalRank(member) / per_node == members.GlobalRank(rank) / per_node;
+}
+
+uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < bytes; ++i) {
+    seed = (seed ^ at[i]) * 0x100000001B3U;
+  }
+  return seed;
+}
+
+ExchangeArena* SharedArena() {
+  alignas(ExchangeArena) static std::byte storage[sizeof(ExchangeArena)];
+  static ExchangeArena* const arena = [] {
+    const char* path = std::getenv("PRISM_EXCHANGE");
+    auto* mapped = new (storage) ExchangeArena();
+    if (path == nullptr) {
+      return mapped;
+    }
+    *mapped = ExchangeArena::MapPath(path);
+    if (!mapped->valid()) {
+      std::fprintf(stderr, "prism shim: the memory of PRISM_EXCHANGE cannot be mapped\n");
+      std::abort();
+    }
+    return mapped;
+  }();
+  return arena->valid() ? arena : nullptr;
+}
+
+CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity) {
+  CommunicatorSpec spec;
+  spec.size = 0;
+  spec.identity = unnamed_identity;
+  GroupInfo info = {};
+  const GroupProvider provider = GetTable().provider.load();
+  if (provider == nullptr || !provider(&info) || info.size < 1 || info.rank < 0 ||
+      info.rank >= info.size) {
+    return spec;
+  }
+  spec.size = info.size;
+  spec.rank = info.rank;
+  spec.group_name = info.name;
+  if (info.global_stride > 0) {
+    spec.members.global_start = info.global_start;
+    spec.members.global_stride = info.global_stride;
+    const int32_t numbers[] = {info.global_start, info.global_stride, info.size};
+    spec.identity =
+        HashBytes(numbers, sizeof(numbers), HashBytes(info.name, std::strlen(info.name)));
+  }
+  return spec;
+}
+
+CommunicatorSpec DescribeGroup(int32_t size, int32_t rank, uint64_t unnamed_identity) {
+  CommunicatorSpec spec = DescribeFrameworkGroup(unnamed_identity);
+  if (spec.size == size && spec.rank == rank) {
+    return spec;
+  }
+  const channel::Config& config = SessionConfig();
+  spec = {};
+  spec.size = size;
+  spec.rank = rank;
+  spec.identity = unnamed_identity;
+  // Of one rank, and of all ranks in their own order, the members are clear without a name.
+  if (size == 1 || (size == config.world_size && rank == config.rank)) {
+    spec.members.global_start = size == 1 ? config.rank : 0;
+    spec.members.global_stride = 1;
+  }
+  return spec;
+}
+
+Communicator* CreateCommunicator(const CommunicatorSpec& spec) {
+  auto made = std::make_unique<Communicator>();
+  Communicator* communicator = made.get();
+  communicator->size = spec.size;
+  communicator->rank = spec.rank;
+  communicator->members = spec.members;
+  communicator->present = PresentRanks(spec);
+  cudaGetDevice(&communicator->device);
+  Table& table = GetTable();
+  {
+    // The same group can have several communicators, made in the same order by all members.
+    const std::lock_guard<std::mutex> lock(table.mutex);
+    const uint32_t instance = table.instances[spec.identity]++;
+    communicator->identity = HashBytes(&instance, sizeof(instance), spec.identity);
+    communicator->id = table.next_id++;
+    table.by_handle.emplace(communicator, std::move(made));
+  }
+  EmitInit(*communicator, spec);
+  communicator->memory.Describe(communicator->id, ShapeOf(spec));
+  if (!communicator->memory.TakeSetup()) {
+    DestroyCommunicator(communicator);
+    return nullptr;
+  }
+  return communicator;
+}
+
+Communicator* FindCommunicator(const void* handle) {
+  Table& table = GetTable();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  const auto found = table.by_handle.find(handle);
+  return found == table.by_handle.end() || found->second->destroyed.load() ? nullptr
+                                                                           : found->second.get();
+}
+
+void DestroyCommunicator(Communicator* communicator) {
+  if (communicator->destroyed.exchange(true)) {
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(communicator->mutex);
+  communicator->memory.GiveBack();
+  channel::Record record = {};
+  record.kind = channel::RecordKind::kCommDestroy;
+  record.comm_destroy.comm = communicator->id;
+  Emit(record);
+}
+
+}  // namespace prism::shim
+
+extern "C" __attribute__((visibility("default"))) void prism_shim_set_group_provider(
+    prism::shim::GroupProvider provider) {
+  prism::shim::GetTable().provider.store(provider);
+}

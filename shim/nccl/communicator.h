@@ -1,0 +1,95 @@
+// Communicators of this process: what NCCL's handles stand for.
+//
+// NCCL names no members: ncclCommInitRank has a size and a rank, ncclCommSplit only the caller's
+// own colour. Which global ranks they are comes from the framework (GroupProvider, session.h),
+// from the size where all ranks of the job or only this one are meant, or from the parent. Where it
+// is not known, global_stride is 0 and this rank counts as the only present member.
+//
+// Handles are never freed, only marked as destroyed, so that a late call of a watchdog thread with
+// a stale handle gets an error and not a crash.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "shim/nccl/ballast.h"
+#include "shim/nccl/exchange.h"
+
+namespace prism::shim {
+
+struct Membership {
+  int32_t global_start = 0;
+  int32_t global_stride = 0;   // 0: not an arithmetic progression, or not known
+  std::vector<int32_t> ranks;  // explicit members where it is none
+
+  [[nodiscard]] bool known() const { return global_stride > 0 || !ranks.empty(); }
+  // Global rank of a rank in the communicator; only where known.
+  [[nodiscard]] int32_t GlobalRank(int32_t rank) const;
+};
+
+// A sum of scaled contributions that the program defined (ncclRedOpCreatePreMulSum).
+struct ScaledSum {
+  bool live = false;
+  Element element = Element::kFloat32;
+  bool on_device = false;
+  double scale = 1;              // host scalars, read at creation
+  const void* device = nullptr;  // device scalars, read when used
+};
+
+struct Communicator {
+  uint32_t id = 0;  // dense, from 1
+  uint64_t identity = 0;
+  int32_t size = 1;
+  int32_t rank = 0;
+  int32_t device = 0;
+  Membership members;
+  std::vector<int32_t> present;  // ranks in the communicator that run in the sandbox
+  std::atomic<bool> destroyed{false};
+  std::atomic<int> async_error{0};  // ncclResult_t
+
+  std::mutex mutex;  // calls for this communicator, one after the other
+  uint32_t next_sequence = 0;
+  uint32_t splits = 0;
+  CommunicatorMemory memory;
+  std::vector<ScaledSum> scaled_sums;  // ncclRedOp_t minus ncclNumOps is the index
+
+  [[nodiscard]] ExchangeGroup Group() const { return {identity, size, rank, present}; }
+  [[nodiscard]] bool IsPresent(int32_t member) const;
+  // False also where membership is not known and the communicator does not fit on a node.
+  [[nodiscard]] bool OnSameNode(int32_t member) const;
+};
+
+struct CommunicatorSpec {
+  int32_t size = 1;
+  int32_t rank = 0;
+  uint64_t identity = 0;  // before the count of equal ones is mixed in
+  std::string group_name;
+  Membership members;
+  const Communicator* parent = nullptr;
+};
+
+// Makes it known, emits kCommInit and takes the set-up memory. nullptr: device memory exhausted.
+Communicator* CreateCommunicator(const CommunicatorSpec& spec);
+// The communicator of a handle; nullptr for handles that are none or destroyed.
+Communicator* FindCommunicator(const void* handle);
+// Emits kCommDestroy, gives memory back. Twice is harmless.
+void DestroyCommunicator(Communicator* communicator);
+
+// A communicator of that size and rank, with name, members and identity from the framework where it
+// is at work for a group that fits; otherwise unnamed, with `unnamed_identity`.
+CommunicatorSpec DescribeGroup(int32_t size, int32_t rank, uint64_t unnamed_identity);
+// The group that the framework is at work for on this thread; size 0 where it names none.
+CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity);
+
+// FNV-1a over bytes, continuing from `seed`.
+inline constexpr uint64_t kHashSeed = 0xCBF29CE484222325U;
+uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed = kHashSeed);
+
+// The memory shared with other sandbox processes (environment PRISM_EXCHANGE, a path); nullptr
+// where there is none.
+ExchangeArena* SharedArena();
+
+}  // namespace prism::shim

@@ -1,0 +1,355 @@
+// NCCL's other calls: version, errors, communicators, groups, memory, registration, user-defined
+// reductions. What is not here refuses by name (generated stubs).
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "shim/cuda/memory.h"
+#include "shim/nccl/communicator.h"
+#include "shim/nccl/export.h"
+#include "shim/nccl/group.h"
+#include "shim/nccl/split.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+
+namespace {
+
+ncclComm_t Handle(Communicator* communicator) {
+  return reinterpret_cast<ncclComm_t>(communicator);
+}
+
+ncclResult_t Invalid(const char* message) {
+  return SetLastError(ncclInvalidArgument, message);
+}
+
+ncclResult_t Create(ncclComm_t* comm, const CommunicatorSpec& spec) {
+  Communicator* made = CreateCommunicator(spec);
+  if (made == nullptr) {
+    return SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
+  }
+  *comm = Handle(made);
+  return ncclSuccess;
+}
+
+ncclResult_t Init(ncclComm_t* comm, int size, int rank, const ncclUniqueId* ids, int id_count) {
+  if (comm == nullptr || size < 1 || rank < 0 || rank >= size || id_count < 1) {
+    return Invalid("ncclCommInitRank : invalid size or rank");
+  }
+  const uint64_t identity = HashBytes(ids, static_cast<size_t>(id_count) * sizeof(ncclUniqueId));
+  return Create(comm, DescribeGroup(size, rank, identity));
+}
+
+// A split or shrink: both make a child of `parent` and inherit nothing else.
+ncclResult_t CreateChild(ncclComm_t* comm, const SplitResult& split) {
+  if (split.code != ncclSuccess) {
+    return split.code;
+  }
+  if (!split.is_member) {
+    *comm = nullptr;
+    return ncclSuccess;
+  }
+  return Create(comm, split.child);
+}
+
+}  // namespace
+
+}  // namespace prism::shim
+
+using prism::shim::Communicator;
+using prism::shim::FindCommunicator;
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  if (version == nullptr) {
+    return prism::shim::Invalid("ncclGetVersion : invalid pointer");
+  }
+  *version = 22809;
+  return ncclSuccess;
+}
+
+// Ids differ between processes by their rank and in one process by a count, and are the same in
+// every run.
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static std::atomic<uint32_t> count{0};
+  if (id == nullptr) {
+    return prism::shim::Invalid("ncclGetUniqueId : invalid pointer");
+  }
+  std::memset(id, 0, sizeof(*id));
+  std::snprintf(id->internal, sizeof(id->internal), "prism rank %d number %u",
+                prism::shim::SessionConfig().rank, count.fetch_add(1));
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t code) {
+  switch (code) {
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclSystemError:
+      return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInternalError:
+      return "internal error - please report this issue to the NCCL developers";
+    case ncclInvalidArgument:
+      return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage:
+      return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "unknown result code";
+  }
+}
+
+const char* ncclGetLastError(ncclComm_t /*comm*/) {
+  return prism::shim::LastError();
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
+  return prism::shim::Init(comm, nranks, rank, &id, 1);
+}
+
+ncclResult_t ncclCommInitRankConfig(
+    ncclComm_t* comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t* /*config*/) {
+  return prism::shim::Init(comm, nranks, rank, &id, 1);
+}
+
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm,
+                                      int nranks,
+                                      int rank,
+                                      int id_count,
+                                      ncclUniqueId* ids,
+                                      ncclConfig_t* /*config*/) {
+  return prism::shim::Init(comm, nranks, rank, ids, id_count);
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t* comm, int device_count, const int* /*devices*/) {
+  if (device_count != 1) {
+    prism::shim::Refuse("ncclCommInitAll with several devices");
+    return prism::shim::SetLastError(ncclInvalidUsage, "one device a process is supported");
+  }
+  ncclUniqueId id = {};
+  ncclGetUniqueId(&id);
+  return prism::shim::Init(comm, 1, 0, &id, 1);
+}
+
+ncclResult_t ncclCommSplit(
+    ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* /*config*/) {
+  Communicator* parent = FindCommunicator(comm);
+  if (parent == nullptr || child == nullptr) {
+    return prism::shim::Invalid("ncclCommSplit : invalid communicator");
+  }
+  return prism::shim::CreateChild(child, prism::shim::Split(parent, color, key));
+}
+
+ncclResult_t ncclCommShrink(ncclComm_t comm,
+                            int* excluded,
+                            int excluded_count,
+                            ncclComm_t* child,
+                            ncclConfig_t* /*config*/,
+                            int /*flags*/) {
+  Communicator* parent = FindCommunicator(comm);
+  if (parent == nullptr || child == nullptr || excluded == nullptr || excluded_count < 1) {
+    return prism::shim::Invalid("ncclCommShrink : invalid argument");
+  }
+  return prism::shim::CreateChild(
+      child,
+      prism::shim::Shrink(parent, {excluded, excluded + static_cast<ptrdiff_t>(excluded_count)}));
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return FindCommunicator(comm) == nullptr
+             ? prism::shim::Invalid("ncclCommFinalize : invalid communicator")
+             : ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (comm == nullptr) {
+    return ncclSuccess;
+  }
+  Communicator* communicator = FindCommunicator(comm);
+  if (communicator == nullptr) {
+    return prism::shim::Invalid("ncclCommDestroy : invalid communicator");
+  }
+  prism::shim::DestroyCommunicator(communicator);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return ncclCommDestroy(comm);
+}
+
+// Nothing is in flight on a virtual device, so there is nothing to stop.
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  return FindCommunicator(comm) == nullptr || flags != NCCL_REVOKE_DEFAULT
+             ? prism::shim::Invalid("ncclCommRevoke : invalid argument")
+             : ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  const Communicator* communicator = FindCommunicator(comm);
+  if (communicator == nullptr || error == nullptr) {
+    return prism::shim::Invalid("ncclCommGetAsyncError : invalid communicator");
+  }
+  *error = static_cast<ncclResult_t>(communicator->async_error.load());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  const Communicator* communicator = FindCommunicator(comm);
+  if (communicator == nullptr || count == nullptr) {
+    return prism::shim::Invalid("ncclCommCount : invalid communicator");
+  }
+  *count = communicator->size;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
+  const Communicator* communicator = FindCommunicator(comm);
+  if (communicator == nullptr || device == nullptr) {
+    return prism::shim::Invalid("ncclCommCuDevice : invalid communicator");
+  }
+  *device = communicator->device;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  const Communicator* communicator = FindCommunicator(comm);
+  if (communicator == nullptr || rank == nullptr) {
+    return prism::shim::Invalid("ncclCommUserRank : invalid communicator");
+  }
+  *rank = communicator->rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  return prism::shim::StartGroup();
+}
+
+ncclResult_t ncclGroupEnd() {
+  return prism::shim::EndGroup();
+}
+
+ncclResult_t ncclMemAlloc(void** pointer, size_t size) {
+  if (pointer == nullptr) {
+    return prism::shim::Invalid("ncclMemAlloc : invalid pointer");
+  }
+  *pointer = size == 0 ? nullptr : prism::shim::DeviceAllocate(size);
+  return *pointer == nullptr && size != 0
+             ? prism::shim::SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'")
+             : ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void* pointer) {
+  return pointer == nullptr || prism::shim::DeviceFree(pointer)
+             ? ncclSuccess
+             : prism::shim::Invalid("ncclMemFree : invalid pointer");
+}
+
+// Registration only changes how a real NCCL moves data; the handle is the buffer itself.
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, void** handle) {
+  if (FindCommunicator(comm) == nullptr || buffer == nullptr || size == 0 || handle == nullptr) {
+    return prism::shim::Invalid("ncclCommRegister : invalid argument");
+  }
+  *handle = buffer;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* /*handle*/) {
+  return FindCommunicator(comm) == nullptr
+             ? prism::shim::Invalid("ncclCommDeregister : invalid communicator")
+             : ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(
+    ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window, int /*flags*/) {
+  if (FindCommunicator(comm) == nullptr || buffer == nullptr || size == 0 || window == nullptr) {
+    return prism::shim::Invalid("ncclCommWindowRegister : invalid argument");
+  }
+  *window = static_cast<ncclWindow_t>(buffer);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t /*window*/) {
+  return FindCommunicator(comm) == nullptr
+             ? prism::shim::Invalid("ncclCommWindowDeregister : invalid communicator")
+             : ncclSuccess;
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
+                                      void* scalar,
+                                      ncclDataType_t datatype,
+                                      ncclScalarResidence_t residence,
+                                      ncclComm_t comm) {
+  Communicator* communicator = FindCommunicator(comm);
+  if (communicator == nullptr || op == nullptr || scalar == nullptr || datatype < 0 ||
+      datatype >= ncclNumTypes) {
+    return prism::shim::Invalid("ncclRedOpCreatePreMulSum : invalid argument");
+  }
+  prism::shim::ScaledSum sum;
+  sum.live = true;
+  sum.element = static_cast<prism::shim::Element>(datatype);
+  sum.on_device = residence == ncclScalarDevice;
+  sum.device = scalar;
+  sum.scale = sum.on_device ? 1 : prism::shim::ReadScalar(scalar, sum.element);
+  const std::lock_guard<std::mutex> lock(communicator->mutex);
+  auto& sums = communicator->scaled_sums;
+  auto free = std::find_if(sums.begin(), sums.end(), [](const auto& each) { return !each.live; });
+  if (free == sums.end()) {
+    free = sums.emplace(sums.end());
+  }
+  *free = sum;
+  *op = static_cast<ncclRedOp_t>(ncclNumOps + (free - sums.begin()));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  Communicator* communicator = FindCommunicator(comm);
+  const auto index = static_cast<size_t>(op - ncclNumOps);
+  if (communicator == nullptr || op < ncclNumOps) {
+    return prism::shim::Invalid("ncclRedOpDestroy : invalid argument");
+  }
+  const std::lock_guard<std::mutex> lock(communicator->mutex);
+  if (index >= communicator->scaled_sums.size() || !communicator->scaled_sums[index].live) {
+    return prism::shim::Invalid("ncclRedOpDestroy : invalid reduction operation");
+  }
+  communicator->scaled_sums[index].live = false;
+  return ncclSuccess;
+}
+
+PRISM_PNCCL(GetVersion);
+PRISM_PNCCL(GetUniqueId);
+PRISM_PNCCL(GetErrorString);
+PRISM_PNCCL(GetLastError);
+PRISM_PNCCL(CommInitRank);
+PRISM_PNCCL(CommInitRankConfig);
+PRISM_PNCCL(CommInitRankScalable);
+PRISM_PNCCL(CommInitAll);
+PRISM_PNCCL(CommSplit);
+PRISM_PNCCL(CommShrink);
+PRISM_PNCCL(CommFinalize);
+PRISM_PNCCL(CommDestroy);
+PRISM_PNCCL(CommAbort);
+PRISM_PNCCL(CommRevoke);
+PRISM_PNCCL(CommGetAsyncError);
+PRISM_PNCCL(CommCount);
+PRISM_PNCCL(CommCuDevice);
+PRISM_PNCCL(CommUserRank);
+PRISM_PNCCL(GroupStart);
+PRISM_PNCCL(GroupEnd);
+PRISM_PNCCL(MemAlloc);
+PRISM_PNCCL(MemFree);
+PRISM_PNCCL(CommRegister);
+PRISM_PNCCL(CommDeregister);
+PRISM_PNCCL(CommWindowRegister);
+PRISM_PNCCL(CommWindowDeregister);
+PRISM_PNCCL(RedOpCreatePreMulSum);
+PRISM_PNCCL(RedOpDestroy);
+
+}  // extern "C"

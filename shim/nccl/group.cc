@@ -1,0 +1,285 @@
+#include "shim/nccl/group.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "graph/op.h"
+#include "shim/cuda/stream.h"
+#include "shim/nccl/value_policy.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+using graph::CollectiveKind;
+
+// What a thread has open. Trivially destructible pointers only: threads end at odd times.
+struct ThreadGroup {
+  int depth = 0;
+  std::vector<NcclOp>* ops = nullptr;
+};
+
+thread_local ThreadGroup thread_group;
+
+bool IsTransfer(const NcclOp& op) {
+  return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
+}
+
+graph::DataType DataTypeOf(Element element) {
+  using graph::DataType;
+  constexpr DataType kTypes[kElementCount] = {
+      DataType::kInt8,    DataType::kUint8,    DataType::kInt32,   DataType::kInt32,
+      DataType::kInt64,   DataType::kInt64,    DataType::kFloat16, DataType::kFloat32,
+      DataType::kFloat64, DataType::kBfloat16, DataType::kFloat8,  DataType::kFloat8};
+  return kTypes[static_cast<size_t>(element)];
+}
+
+graph::ReduceOp ReduceOpOf(int reduction) {
+  using graph::ReduceOp;
+  switch (reduction) {
+    case ncclSum:
+      return ReduceOp::kSum;
+    case ncclProd:
+      return ReduceOp::kProd;
+    case ncclMax:
+      return ReduceOp::kMax;
+    case ncclMin:
+      return ReduceOp::kMin;
+    case ncclAvg:
+      return ReduceOp::kAvg;
+    default:
+      return reduction < 0 ? ReduceOp::kNone : ReduceOp::kSum;  // scaled sums
+  }
+}
+
+CollectiveKind KindOf(ExchangeOperation operation) {
+  switch (operation) {
+    case ExchangeOperation::kAllGather:
+      return CollectiveKind::kAllGather;
+    case ExchangeOperation::kReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case ExchangeOperation::kBroadcast:
+      return CollectiveKind::kBroadcast;
+    case ExchangeOperation::kReduce:
+      return CollectiveKind::kReduce;
+    case ExchangeOperation::kAllToAll:
+      return CollectiveKind::kAllToAll;
+    case ExchangeOperation::kGather:
+      return CollectiveKind::kGather;
+    case ExchangeOperation::kScatter:
+      return CollectiveKind::kScatter;
+    default:
+      return CollectiveKind::kAllReduce;
+  }
+}
+
+// graph::CollectiveShape::bytes: the larger of the two buffers of one rank.
+int64_t CollectiveBytes(const NcclOp& op) {
+  const auto bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
+  switch (op.operation) {
+    case ExchangeOperation::kAllReduce:
+    case ExchangeOperation::kReduce:
+    case ExchangeOperation::kBroadcast:
+      return bytes;
+    default:
+      return bytes * op.communicator->size;
+  }
+}
+
+void EmitCollective(const NcclOp& op, uint32_t sequence, bool grouped_with_next) {
+  Record record = {};
+  record.kind = RecordKind::kCollective;
+  record.stream = StreamIndex(op.stream);
+  record.collective.comm = op.communicator->id;
+  record.collective.collective = static_cast<uint8_t>(KindOf(op.operation));
+  record.collective.dtype = static_cast<uint8_t>(DataTypeOf(op.element));
+  record.collective.reduce = static_cast<uint8_t>(ReduceOpOf(op.reduction));
+  record.collective.grouped_with_next = grouped_with_next ? 1 : 0;
+  record.collective.root = op.root;
+  record.collective.sequence = sequence;
+  record.collective.bytes = CollectiveBytes(op);
+  Emit(record);
+}
+
+// A communicator of one rank launches no collective: NCCL copies, or does nothing in place
+// (src/enqueue.cc, ncclLaunchOneRank).
+void EmitOneRankCopy(const NcclOp& op) {
+  if (op.recv == nullptr || op.send == op.recv) {
+    return;
+  }
+  Record record = {};
+  record.kind = RecordKind::kMemcpy;
+  record.stream = StreamIndex(op.stream);
+  record.copy.bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
+  Emit(record);
+}
+
+// All transfers of one stream, closed by kGroupEnd.
+void EmitTransfers(const std::vector<NcclOp>& transfers) {
+  std::vector<cudaStream_t> streams;
+  for (const NcclOp& op : transfers) {
+    if (std::find(streams.begin(), streams.end(), op.stream) == streams.end()) {
+      streams.push_back(op.stream);
+    }
+  }
+  for (cudaStream_t stream : streams) {
+    Record record = {};
+    record.stream = StreamIndex(stream);
+    for (const NcclOp& op : transfers) {
+      if (op.stream != stream) {
+        continue;
+      }
+      record.kind = RecordKind::kPeerTransfer;
+      record.peer.comm = op.communicator->id;
+      record.peer.peer = op.root;
+      record.peer.bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
+      record.peer.is_send = op.operation == ExchangeOperation::kSend ? 1 : 0;
+      record.peer.dtype = static_cast<uint8_t>(DataTypeOf(op.element));
+      Emit(record);
+    }
+    record = {};
+    record.kind = RecordKind::kGroupEnd;
+    record.stream = StreamIndex(stream);
+    Emit(record);
+  }
+}
+
+bool TakeMemory(const NcclOp& op) {
+  Communicator& communicator = *op.communicator;
+  const std::lock_guard<std::mutex> lock(communicator.mutex);
+  if (!IsTransfer(op)) {
+    return communicator.size < 2 ||
+           communicator.memory.TakeForCollective(op.operation == ExchangeOperation::kAllReduce);
+  }
+  return op.root == communicator.rank ||
+         communicator.memory.TakeForPeer(op.root, communicator.OnSameNode(op.root),
+                                         op.operation == ExchangeOperation::kSend);
+}
+
+// NCCL builds all_to_all, gather and scatter from sends and receives, so their buffers are those.
+bool TakeMemoryOfPeers(const NcclOp& op) {
+  const int32_t rank = op.communicator->rank;
+  const bool to_all = op.operation == ExchangeOperation::kAllToAll;
+  const bool to_root = op.operation == ExchangeOperation::kGather;
+  for (int32_t peer = 0; peer < op.communicator->size; ++peer) {
+    const bool sends = to_all || op.root == (to_root ? peer : rank);
+    const bool receives = to_all || op.root == (to_root ? rank : peer);
+    NcclOp transfer = op;
+    transfer.root = peer;
+    transfer.operation = ExchangeOperation::kSend;
+    if (sends && !TakeMemory(transfer)) {
+      return false;
+    }
+    transfer.operation = ExchangeOperation::kRecv;
+    if (receives && !TakeMemory(transfer)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool TakeMemoryOf(const NcclOp& op) {
+  switch (op.operation) {
+    case ExchangeOperation::kAllToAll:
+    case ExchangeOperation::kGather:
+    case ExchangeOperation::kScatter:
+      return TakeMemoryOfPeers(op);
+    default:
+      return TakeMemory(op);
+  }
+}
+
+uint32_t NextSequence(Communicator* communicator) {
+  const std::lock_guard<std::mutex> lock(communicator->mutex);
+  return communicator->next_sequence++;
+}
+
+ncclResult_t CarryOut(const std::vector<NcclOp>& ops) {
+  std::vector<NcclOp> collectives;
+  std::vector<NcclOp> transfers;
+  for (const NcclOp& op : ops) {
+    if (!TakeMemoryOf(op)) {
+      return SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
+    }
+    (IsTransfer(op) ? transfers : collectives).push_back(op);
+  }
+  std::vector<uint32_t> sequences;
+  for (size_t i = 0; i < collectives.size(); ++i) {
+    sequences.push_back(NextSequence(collectives[i].communicator));
+    if (collectives[i].communicator->size == 1) {
+      EmitOneRankCopy(collectives[i]);
+    } else {
+      EmitCollective(collectives[i], sequences.back(), i + 1 < collectives.size());
+    }
+  }
+  EmitTransfers(transfers);
+  for (size_t i = 0; i < collectives.size(); ++i) {
+    const ncclResult_t result = MoveCollective(collectives[i], sequences[i]);
+    if (result != ncclSuccess) {
+      return result;
+    }
+  }
+  return transfers.empty() ? ncclSuccess : MoveTransfers(transfers);
+}
+
+// The text outlives every caller of ncclGetLastError; a racing failure may mix two messages.
+struct ErrorText {
+  std::mutex mutex;
+  char text[400] = "";
+};
+
+ErrorText& GetErrorText() {
+  static ErrorText error;
+  return error;
+}
+
+}  // namespace
+
+const char* LastError() {
+  return GetErrorText().text;
+}
+
+ncclResult_t SetLastError(ncclResult_t code, const char* message) {
+  ErrorText& error = GetErrorText();
+  const std::lock_guard<std::mutex> lock(error.mutex);
+  std::snprintf(error.text, sizeof(error.text), "%s", message);
+  return code;
+}
+
+ncclResult_t StartGroup() {
+  ++thread_group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t EndGroup() {
+  if (thread_group.depth == 0) {
+    return SetLastError(ncclInvalidUsage, "ncclGroupEnd: not in a group call");
+  }
+  if (--thread_group.depth > 0 || thread_group.ops == nullptr) {
+    return ncclSuccess;
+  }
+  std::vector<NcclOp> ops;
+  ops.swap(*thread_group.ops);
+  delete thread_group.ops;
+  thread_group.ops = nullptr;
+  return ops.empty() ? ncclSuccess : CarryOut(ops);
+}
+
+ncclResult_t Submit(const NcclOp& op) {
+  if (thread_group.depth == 0) {
+    return CarryOut({op});
+  }
+  if (thread_group.ops == nullptr) {
+    thread_group.ops = new std::vector<NcclOp>();
+  }
+  thread_group.ops->push_back(op);
+  return ncclSuccess;
+}
+
+}  // namespace prism::shim

@@ -1,0 +1,43 @@
+// Group start and end: what a thread has called since the outermost ncclGroupStart, carried out
+// together at the outermost ncclGroupEnd. A call outside of a group is a group of one.
+//
+// Carrying out: buffers that a real NCCL would allocate now are accounted, then the records of all
+// ops go out (collectives in order of issue, then one peer group a stream), then values move
+// (value_policy.h). Records go first, because moving values may wait for other sandbox ranks whose
+// progress depends on what this rank has issued.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/nccl/communicator.h"
+#include "shim/nccl/exchange.h"
+#include "shim/nccl/nccl_api.h"
+
+namespace prism::shim {
+
+// One collective, send or receive as it was called. `count` as in ExchangeCall.
+struct NcclOp {
+  Communicator* communicator = nullptr;
+  ExchangeOperation operation = ExchangeOperation::kAllReduce;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  Element element = Element::kUint8;
+  int reduction = -1;  // ncclRedOp_t; -1 none
+  int32_t root = -1;   // or the peer
+  cudaStream_t stream = nullptr;
+};
+
+ncclResult_t StartGroup();
+ncclResult_t EndGroup();
+
+// Appends the op to the open group of this thread, or carries it out.
+ncclResult_t Submit(const NcclOp& op);
+
+// The message of the last failure in this process, for ncclGetLastError; and how to set it. Returns
+// `code`.
+const char* LastError();
+ncclResult_t SetLastError(ncclResult_t code, const char* message);
+
+}  // namespace prism::shim
