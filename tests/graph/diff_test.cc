@@ -1,0 +1,74 @@
+#include "graph/diff.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny_graph.h"
+
+namespace prism::graph {
+namespace {
+
+using testing::TinyGraph;
+
+TinyGraph Base() {
+  TinyGraph tiny(2);
+  tiny.Communicator("dp", {0, 1});
+  for (uint32_t role = 0; role < 2; ++role) {
+    tiny.Kernel(role).Collective(role, 0, 64).Kernel(role);
+  }
+  return tiny;
+}
+
+TEST(Diff, Equal_graphs_with_other_numbering_have_no_difference) {
+  const Graph left = Base().Build();
+  Graph right = Base().Build();
+  right.strings.insert(right.strings.begin() + 1, "unused");
+  for (uint32_t& name : right.communicators.name) {
+    ++name;
+  }
+  EXPECT_TRUE(DiffGraphs(left, right).empty());
+}
+
+TEST(Diff, Ops_are_counted_and_the_first_is_shown) {
+  const Graph left = Base().Build();
+  Graph right = Base().Collective(0, 0, 32).Build();
+  right.roles[0].program.collectives[0].bytes = 65;
+  const auto view = [](const Graph& graph) {
+    return ProgramView{&graph.roles[0].program, &graph.strings, &graph.signatures};
+  };
+  const ProgramDifference difference = CompareOps(view(left), view(right));
+  EXPECT_EQ(difference.first, 1);
+  EXPECT_EQ(difference.changed, 1);
+  EXPECT_EQ(difference.added, 1);
+  EXPECT_EQ(difference.removed, 0);
+  EXPECT_EQ(difference.left, "all_reduce (sum) of 64 bytes float32 on communicator slot 0");
+}
+
+TEST(Diff, Differences_come_ranked_by_kind) {
+  const Graph left = Base().Build();
+  Graph right = Base().Kernel(1).Build();
+  right.job.seq_len = 4096;
+  right.roles[0].memory.peak_allocated = 7;
+  right.communicators.name[0] = 1;
+  const std::vector<Difference> differences = DiffGraphs(left, right);
+  ASSERT_EQ(differences.size(), 5U);
+  EXPECT_EQ(differences[0].where, "job.seq_len");
+  EXPECT_EQ(differences[1].kind, DifferenceKind::kProgram);
+  EXPECT_EQ(differences[1].left, "no further op");
+  EXPECT_EQ(differences[2].kind, DifferenceKind::kCommunicator);
+  EXPECT_EQ(differences[3].kind, DifferenceKind::kMemory);
+  EXPECT_EQ(differences[4].kind, DifferenceKind::kRankTable);
+  EXPECT_EQ(differences[4].count, 2);
+}
+
+TEST(Diff, A_role_on_one_side_only_is_told_with_its_ranks) {
+  const Graph left = Base().Build();
+  Graph right = Base().Build();
+  right.roles[1].name = "other";
+  const std::vector<Difference> differences = DiffGraphs(left, right);
+  ASSERT_GE(differences.size(), 2U);
+  EXPECT_EQ(differences[0].left, "1 ranks");
+  EXPECT_EQ(differences[0].right, "");
+}
+
+}  // namespace
+}  // namespace prism::graph

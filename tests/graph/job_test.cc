@@ -1,0 +1,103 @@
+#include "graph/job.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/cluster.h"
+
+namespace prism::graph {
+namespace {
+
+// Brown et al. 2020, table 2.1.
+JobSpec Gpt3() {
+  JobSpec job;
+  job.model.block = BlockKind::kGpt;
+  job.model.layers = 96;
+  job.model.hidden = 12288;
+  job.model.heads = 96;
+  job.model.kv_heads = 96;
+  job.model.ffn = 4 * 12288;
+  job.model.vocab = 50257;
+  job.model.seq_len = 2048;
+  job.seq_len = 2048;
+  job.global_batch_size = 1536;
+  return job;
+}
+
+// Dubey et al. 2024, table 3.
+ModelSpec Llama3_8b() {
+  ModelSpec model;
+  model.block = BlockKind::kLlama;
+  model.layers = 32;
+  model.hidden = 4096;
+  model.heads = 32;
+  model.kv_heads = 8;
+  model.ffn = 14336;
+  model.vocab = 128256;
+  model.seq_len = 8192;
+  model.tied_embeddings = false;
+  return model;
+}
+
+// 96 (12 h² + 13 h) + (50257 + 2048) h + 2 h.
+TEST(Job, Gpt3_has_174_604_million_parameters) {
+  EXPECT_EQ(ModelParameters(Gpt3().model), 174'604'259'328);
+}
+
+// The number that the model card of Llama 3 8B and its checkpoint give.
+TEST(Job, Llama3_8b_has_8_030_million_parameters) {
+  EXPECT_EQ(ModelParameters(Llama3_8b()), 8'030'261'248);
+}
+
+// Narayanan et al., SC21, equation 3: 96 B s l h² (1 + s/6h + V/16lh) with full recomputation,
+// where attention is counted over all pairs. We count a causal mask's half, so the s/6h term
+// halves; without recomputation layers are counted three times instead of four.
+TEST(Job, Flops_agree_with_narayanan_after_halving_attention) {
+  JobSpec job = Gpt3();
+  const double b = 1536;
+  const double s = 2048;
+  const double l = 96;
+  const double h = 12288;
+  const double v = 50257;
+  const double attention_term = s / (6 * h) / 2;
+  const double full = 96 * b * s * l * h * h * (1 + attention_term + v / (16 * l * h));
+  const double none = 72 * b * s * l * h * h * (1 + attention_term + v / (12 * l * h));
+  EXPECT_NEAR(ModelFlops(job) / none, 1.0, 1e-12);
+  EXPECT_EQ(HardwareFlops(job), ModelFlops(job));
+  job.recompute = Recompute::kFull;
+  EXPECT_NEAR(HardwareFlops(job) / full, 1.0, 1e-12);
+  job.recompute = Recompute::kSelective;
+  // Once more the causal core: half of 4 b s² h l.
+  EXPECT_NEAR(HardwareFlops(job) / (none + 2 * b * s * s * h * l), 1.0, 1e-12);
+}
+
+// One layer, one token: QKV 4·(4+2·2) = 32 weights of width 4 with head dimension 2 and one
+// key-value head, projection 16, SwiGLU 3·4·8 = 96; logits 4·16 = 64; attention 2·s·h = 8.
+TEST(Job, Flops_of_a_hand_counted_llama) {
+  JobSpec job;
+  job.model.block = BlockKind::kLlama;
+  job.model.layers = 1;
+  job.model.hidden = 4;
+  job.model.heads = 2;
+  job.model.kv_heads = 1;
+  job.model.ffn = 8;
+  job.model.vocab = 16;
+  job.seq_len = 1;
+  job.global_batch_size = 1;
+  EXPECT_DOUBLE_EQ(ModelFlops(job), 3 * (2 * (32 + 16 + 96) + 8 + 2 * 64));
+}
+
+TEST(ParameterTable, Finds_by_key_whatever_the_order_given) {
+  const ParameterTable table({{"b", 2, "s", "", Mark::kFitted}, {"a", 1, "s", "", Mark::kAssumed}});
+  EXPECT_EQ(table.Value("a"), 1);
+  EXPECT_EQ(table.all().front().key, "a");
+  EXPECT_EQ(table.Find("c"), nullptr);
+  EXPECT_EQ(table.ValueOr("c", 7), 7);
+}
+
+TEST(ParameterTable, A_missing_key_is_our_bug) {
+  const ParameterTable table;
+  EXPECT_DEATH((void)table.Value("gpu.missing"), "gpu.missing");
+}
+
+}  // namespace
+}  // namespace prism::graph

@@ -1,0 +1,205 @@
+#include "graph/validate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/random_graph.h"
+#include "tests/support/tiny_graph.h"
+
+namespace prism::graph {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::TinyGraph;
+
+// Two ranks: markers, a kernel, two all_reduces, a message from 0 to 1.
+TinyGraph Sound() {
+  TinyGraph tiny(2);
+  tiny.Communicator("dp", {0, 1}).Peer(0, 1).Peer(1, 0);
+  for (uint32_t role = 0; role < 2; ++role) {
+    tiny.IterationMarker(role, true).Kernel(role).Collective(role, 0, 64).Collective(role, 0, 128);
+  }
+  tiny.Send(0, 0, 0, 32).Receive(1, 0, 0, 32);
+  tiny.IterationMarker(0, false).IterationMarker(1, false);
+  return tiny;
+}
+
+std::string Rule(const Validation& validation) {
+  return validation.faults.empty() ? "" : validation.faults.front().rule;
+}
+
+TEST(Validate, A_sound_graph_passes) {
+  const Validation validation = Validate(Sound().Build());
+  EXPECT_TRUE(validation.ok()) << validation.faults.front().message;
+}
+
+TEST(Validate, Random_graphs_that_can_run_pass) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const Validation validation = Validate(testing::RandomGraph(testing::RandomOptions(seed)));
+    ASSERT_TRUE(validation.ok()) << "seed " << seed << ": " << validation.faults.front().message;
+  }
+}
+
+TEST(Validate, Other_bytes_on_one_member_are_told_with_both_sides) {
+  Graph graph = Sound().Build();
+  graph.roles[1].program.collectives[1].bytes = 256;
+  const Validation validation = Validate(graph);
+  ASSERT_EQ(validation.fault_count, 1);
+  EXPECT_EQ(Rule(validation), "collective_mismatch");
+  EXPECT_THAT(validation.faults[0].message,
+              AllOf(HasSubstr("collective 1"), HasSubstr("rank 0 op 3: all_reduce"),
+                    HasSubstr("128 bytes"), HasSubstr("rank 1 op 3"), HasSubstr("256 bytes")));
+}
+
+TEST(Validate, An_extra_collective_is_missed_on_the_other_side) {
+  const Validation validation = Validate(Sound().Collective(1, 0, 8).Build());
+  EXPECT_EQ(Rule(validation), "collective_missing");
+  EXPECT_THAT(validation.faults[0].message,
+              AllOf(HasSubstr("rank 1 op 6"), HasSubstr("rank 0 issues only 2")));
+}
+
+TEST(Validate, A_member_without_the_communicator_misses_its_collectives) {
+  TinyGraph tiny(2);
+  tiny.Communicator("dp", {0, 1}).Collective(0, 0, 8);
+  Graph graph = tiny.Build();
+  graph.ranks.comm_begin = {0, 1, 1};
+  graph.ranks.comm_ids = {0};
+  graph.roles[1].program.comm_slot_count = 0;
+  EXPECT_EQ(Rule(Validate(graph)), "collective_missing");
+}
+
+TEST(Validate, An_unpaired_send_and_other_bytes_are_found) {
+  EXPECT_EQ(Rule(Validate(Sound().Send(0, 0, 0, 8).Build())), "unpaired_send");
+  EXPECT_EQ(Rule(Validate(Sound().Receive(0, 0, 0, 8).Build())), "unpaired_receive");
+  EXPECT_EQ(Rule(Validate(Sound().Send(0, 0, 0, 8).Receive(1, 0, 0, 9).Build())),
+            "transfer_mismatch");
+}
+
+TEST(Validate, A_wrong_peer_leaves_both_sides_unpaired) {
+  TinyGraph tiny(3);
+  tiny.Communicator("pp", {0, 1, 2}).Peer(0, 1).Peer(1, 0).Peer(2, 0);
+  tiny.Send(0, 0, 0, 32).Receive(2, 0, 0, 32);  // 0 → 1, but 2 waits for it
+  const Validation validation = Validate(tiny.Build());
+  EXPECT_EQ(validation.fault_count, 2);
+  EXPECT_EQ(Rule(validation), "unpaired_send");
+  EXPECT_THAT(validation.faults[0].message, HasSubstr("rank 1 has only 0"));
+}
+
+// Both send first, then receive; each send waits for the other's receive.
+TEST(Validate, A_circle_of_sends_is_a_stall_that_names_both) {
+  TinyGraph tiny(2);
+  tiny.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
+  for (uint32_t role = 0; role < 2; ++role) {
+    tiny.Send(role, 0, 0, 8).Receive(role, 0, 0, 8);
+  }
+  const Validation validation = Validate(tiny.Build());
+  EXPECT_EQ(validation.fault_count, 2);
+  EXPECT_EQ(Rule(validation), "stall");
+  EXPECT_THAT(validation.faults[0].message, AllOf(HasSubstr("rank 0 op 0: send 8 bytes to rank 1"),
+                                                  HasSubstr("waits for rank 1")));
+  TinyGraph grouped(2);
+  grouped.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
+  for (uint32_t role = 0; role < 2; ++role) {
+    grouped.Transfers(role, {{true, 0, 0, 8}, {false, 0, 0, 8}});
+  }
+  EXPECT_TRUE(Validate(grouped.Build()).ok()) << "as one group the same is sound";
+}
+
+// Two communicators used in opposite order on one stream.
+TEST(Validate, Crossed_communicators_stall_unless_on_two_streams) {
+  for (const uint16_t stream : {uint16_t{0}, uint16_t{1}}) {
+    TinyGraph tiny(2);
+    tiny.Communicator("a", {0, 1}).Communicator("b", {0, 1});
+    tiny.Collective(0, 0, 8).Collective(0, 1, 8, stream);
+    tiny.Collective(1, 1, 8, stream).Collective(1, 0, 8);
+    const Validation validation = Validate(tiny.Build());
+    EXPECT_EQ(validation.ok(), stream == 1);
+    EXPECT_EQ(Rule(validation), stream == 1 ? "" : "stall");
+  }
+}
+
+TEST(Validate, Crossed_communicators_of_one_group_run) {
+  TinyGraph tiny(2);
+  tiny.Communicator("a", {0, 1}).Communicator("b", {0, 1});
+  tiny.Collective(0, 0, 8).Collective(0, 1, 8).Collective(1, 1, 8).Collective(1, 0, 8);
+  Graph graph = tiny.Build();
+  graph.roles[0].program.flags[0] = kGroupedWithNext;
+  graph.roles[1].program.flags[0] = kGroupedWithNext;
+  EXPECT_TRUE(Validate(graph).ok());
+}
+
+// The host of rank 0 waits for a collective that rank 1 only issues after a message of rank 0.
+TEST(Validate, A_host_wait_can_close_a_circle) {
+  TinyGraph tiny(2);
+  tiny.Communicator("dp", {0, 1}).Peer(0, 1).Peer(1, 0);
+  tiny.Collective(0, 0, 8).Op(0, OpKind::kStreamSync).Transfers(0, {{true, 0, 0, 8}}, 1);
+  tiny.Receive(1, 0, 0, 8).Collective(1, 0, 8);
+  EXPECT_EQ(Rule(Validate(tiny.Build())), "stall");
+}
+
+TEST(Validate, Dependencies_point_back_to_an_event_record) {
+  TinyGraph forward(1);
+  forward.Op(0, OpKind::kEventWait, 0, 1).Op(0, OpKind::kEventRecord, 1);
+  EXPECT_EQ(Rule(Validate(forward.Build())), "bad_dep");
+  TinyGraph no_event(1);
+  no_event.Kernel(0).Op(0, OpKind::kEventWait, 1, 0);
+  EXPECT_EQ(Rule(Validate(no_event.Build())), "bad_dep");
+  TinyGraph sound(1);
+  sound.Op(0, OpKind::kEventRecord, 1)
+      .Op(0, OpKind::kEventWait, 0, 0)
+      .Op(0, OpKind::kEventSync, 0, 0);
+  EXPECT_TRUE(Validate(sound.Build()).ok());
+}
+
+TEST(Validate, A_rank_must_be_a_member_of_its_communicators) {
+  TinyGraph tiny(3);
+  tiny.Communicator("dp", {0, 1});
+  Graph graph = tiny.Build();
+  graph.ranks.comm_begin = {0, 1, 2, 3};
+  graph.ranks.comm_ids = {0, 0, 0};
+  graph.roles[2].program.comm_slot_count = 1;
+  EXPECT_EQ(Rule(Validate(graph)), "rank_not_in_communicator");
+}
+
+TEST(Validate, Communicators_of_one_slot_must_not_overlap) {
+  TinyGraph tiny(3, true);
+  tiny.Communicator("x", {0, 1}).Communicator("x", {1, 2});
+  Graph graph = tiny.Build();
+  graph.ranks.comm_begin = {0, 1, 2, 3};
+  graph.ranks.comm_ids = {0, 0, 1};
+  graph.roles[0].program.comm_slot_count = 1;
+  EXPECT_EQ(Rule(Validate(graph)), "communicators_overlap");
+}
+
+TEST(Validate, Iteration_markers_agree) {
+  EXPECT_EQ(Rule(Validate(Sound().IterationMarker(0, true).Build())), "marker_mismatch");
+}
+
+TEST(Validate, What_is_out_of_range_is_named_and_stops_the_rest) {
+  Graph graph = Sound().Build();
+  graph.roles[0].program.signature[1] = 99;
+  EXPECT_EQ(Rule(Validate(graph)), "id_range");
+  graph = Sound().Build();
+  graph.roles[0].program.value.pop_back();
+  EXPECT_EQ(Rule(Validate(graph)), "column_length");
+  graph = Sound().Build();
+  graph.ranks.comm_ids[0] = 7;
+  EXPECT_EQ(Rule(Validate(graph)), "id_range");
+  graph = Sound().Build();
+  graph.roles[1].program.peer_slot_count = 2;
+  EXPECT_EQ(Rule(Validate(graph)), "slot_count");
+}
+
+TEST(Validate, All_faults_are_counted_and_some_listed) {
+  Graph graph = Sound().Build();
+  for (uint16_t& stream : graph.roles[0].program.stream) {
+    stream = 50;
+  }
+  const Validation validation = Validate(graph, {.max_faults = 2});
+  EXPECT_EQ(validation.faults.size(), 2U);
+  EXPECT_EQ(validation.fault_count, 4);  // a kernel, two collectives, a send
+}
+
+}  // namespace
+}  // namespace prism::graph

@@ -1,0 +1,194 @@
+#include "slicer/stitch/stitch.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/diff.h"
+#include "graph/file.h"
+#include "graph/parallel_layout.h"
+#include "graph/validate.h"
+#include "slicer/synthesize/program_builder.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::Fragment;
+using graph::Graph;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr graph::CollectiveShape kSum = {graph::CollectiveKind::kAllReduce,
+                                         graph::DataType::kFloat32, graph::ReduceOp::kSum, -1, 64};
+
+// tp 2, dp 2, pp 4: a rank's program depends on its stage only.
+class StitchTest : public ::testing::Test {
+ protected:
+  StitchTest() {
+    job_.parallel.tp = 2;
+    job_.parallel.dp = 2;
+    job_.parallel.pp = 4;
+  }
+
+  [[nodiscard]] graph::ParallelLayout Layout() const {
+    return graph::ParallelLayout(job_.parallel);
+  }
+
+  // Group along the listed axes.
+  [[nodiscard]] std::vector<Rank> Group(Rank rank, std::initializer_list<graph::Axis> axes) const {
+    graph::GroupPattern pattern;
+    for (const graph::Axis axis : axes) {
+      for (int32_t i = 0; i < Layout().size(axis); ++i) {
+        pattern.coordinates[static_cast<size_t>(axis)].push_back(i);
+      }
+    }
+    return Layout().MembersOf(rank, pattern);
+  }
+
+  // What the program of that rank would record, slots in order of first use.
+  [[nodiscard]] Fragment Record(uint32_t number, int extra_kernels = 0) const {
+    using graph::Axis;
+    const Rank rank(number);
+    const int32_t stage = Layout().CoordinatesOf(rank)[3];
+    ProgramBuilder builder(rank, 1);
+    builder.MarkerBegin("iteration");
+    const uint16_t tp = builder.CommSlot("tp", Group(rank, {Axis::kTp}));
+    const uint16_t pp = builder.CommSlot("pp", Group(rank, {Axis::kPp}));
+    if (stage > 0) {
+      builder.PeerGroup(0, {{{false, pp, builder.PeerSlot(Rank(number - 4)), 32}}});
+    }
+    builder.Kernel(0, "stage" + std::to_string(stage), 1000);
+    for (int i = 0; i < extra_kernels; ++i) {
+      builder.Kernel(0, "surprise", 5);
+    }
+    builder.Collective(0, tp, kSum);
+    if (stage < 3) {
+      builder.PeerGroup(0, {{{true, pp, builder.PeerSlot(Rank(number + 4)), 32}}});
+    }
+    if (stage == 0 || stage == 3) {
+      const uint32_t first = number % 4;
+      builder.Collective(0, builder.CommSlot("", {Rank(first), Rank(first + 12)}), kSum);
+    }
+    builder.Collective(0, builder.CommSlot("", Group(rank, {Axis::kDp})), kSum);
+    builder.Collective(0, builder.CommSlot("grads", Group(rank, {Axis::kDp})), kSum);
+    builder.Collective(0, builder.CommSlot("", Group(rank, {Axis::kTp, Axis::kDp, Axis::kPp})),
+                       kSum);
+    builder.MarkerEnd("iteration");
+    Fragment fragment = builder.Finish();
+    fragment.memory.peak_allocated = 1000 + stage;
+    return fragment;
+  }
+
+  [[nodiscard]] StitchInput Input(const std::vector<uint32_t>& ranks) const {
+    StitchInput input;
+    input.job = job_;
+    input.plan = *MakePlan(job_, {.spot_checks = 0});
+    for (const uint32_t rank : ranks) {
+      input.fragments.push_back(Record(rank));
+    }
+    return input;
+  }
+
+  graph::JobSpec job_;
+};
+
+TEST_F(StitchTest, Representatives_give_a_valid_graph_of_all_ranks) {
+  const Result<Graph> graph = Stitch(Input({0, 4, 8, 12}));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  const graph::Validation validation = graph::Validate(*graph);
+  EXPECT_TRUE(validation.ok()) << validation.faults.front().message;
+  EXPECT_EQ(graph->roles.size(), 4U);
+  // tp: 8, pp: 4, embedding: 4, dp: 8 twice (unnamed and "grads"), world: 1.
+  EXPECT_EQ(graph->communicators.size(), 8U + 4U + 4U + 8U + 8U + 1U);
+  std::map<std::string, int> names;
+  for (const uint32_t name : graph->communicators.name) {
+    ++names[graph->strings[name]];
+  }
+  EXPECT_EQ(names,
+            (std::map<std::string, int>{
+                {"tp", 8}, {"pp", 4}, {"embedding", 4}, {"dp", 8}, {"grads", 8}, {"world", 1}}));
+  EXPECT_EQ(graph->ranks.peers(Rank(7))[0], 3U);
+  EXPECT_EQ(graph->ranks.peers(Rank(7))[1], 11U);
+}
+
+TEST_F(StitchTest, The_order_of_fragments_does_not_matter) {
+  const Result<Graph> a = Stitch(Input({0, 4, 8, 12, 7}));
+  const Result<Graph> b = Stitch(Input({12, 7, 8, 0, 4}));
+  EXPECT_EQ(graph::EncodeGraph(*a), graph::EncodeGraph(*b));
+}
+
+TEST_F(StitchTest, The_graph_of_all_ranks_equals_that_of_representatives) {
+  std::vector<uint32_t> all(16);
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    all[rank] = rank;
+  }
+  const Result<Graph> truth = Stitch(Input(all));
+  const Result<Graph> slice = Stitch(Input({0, 4, 8, 12}));
+  ASSERT_TRUE(truth.ok() && slice.ok());
+  EXPECT_TRUE(graph::DiffGraphs(*truth, *slice).empty());
+  EXPECT_TRUE(truth->warnings.empty());
+  EXPECT_EQ(truth->ranks.source[5], graph::RankSource::kRecorded);
+  EXPECT_EQ(slice->ranks.source[5], graph::RankSource::kRole);
+}
+
+TEST_F(StitchTest, An_extra_op_splits_the_role_and_says_where) {
+  StitchInput input = Input({0, 4, 8, 12});
+  input.fragments.push_back(Record(5, 1));
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok());
+  ASSERT_EQ(graph->roles.size(), 5U);
+  EXPECT_EQ(graph->roles[4].name, "stage 1 rank 5");
+  EXPECT_EQ(graph->role_of(Rank(5)).name, "stage 1 rank 5");
+  EXPECT_EQ(graph->role_of(Rank(7)).name, "stage 1");
+  EXPECT_TRUE(graph::Validate(*graph).ok());
+  ASSERT_EQ(graph->warnings.size(), 1U);
+  EXPECT_EQ(graph->warnings[0].code, "role_split");
+  EXPECT_THAT(graph->warnings[0].example,
+              AllOf(HasSubstr("rank 5 departs from stage 1 (rank 4) at op 3"),
+                    HasSubstr("kernel surprise"), HasSubstr("the role: all_reduce")));
+}
+
+TEST_F(StitchTest, Ranks_that_depart_alike_share_the_new_role) {
+  StitchInput input = Input({0, 4, 8, 12});
+  input.fragments.push_back(Record(7, 2));
+  input.fragments.push_back(Record(5, 2));
+  const Result<Graph> graph = Stitch(std::move(input));
+  EXPECT_EQ(graph->roles.size(), 5U);
+  EXPECT_EQ(graph->roles[4].representative, Rank(5));
+  EXPECT_EQ(graph->warnings[0].count, 2);
+}
+
+TEST_F(StitchTest, Other_memory_splits_the_role) {
+  StitchInput input = Input({0, 4, 8, 12, 6});
+  input.fragments[4].memory.peak_allocated += 512;
+  const Result<Graph> graph = Stitch(std::move(input));
+  EXPECT_EQ(graph->roles.size(), 5U);
+  EXPECT_THAT(graph->warnings[0].example, HasSubstr("peak allocated 1513 bytes"));
+}
+
+TEST_F(StitchTest, Sandbox_ranks_win_over_recorded_ones) {
+  StitchInput input = Input({0, 4, 8, 12});
+  input.sandbox_ranks = {Rank(12), Rank(3), Rank(0)};
+  const Result<Graph> graph = Stitch(std::move(input));
+  EXPECT_EQ(graph->sandbox_ranks, (std::vector<Rank>{Rank(0), Rank(3), Rank(12)}));
+  EXPECT_EQ(graph->ranks.source[0], graph::RankSource::kSandbox);
+  EXPECT_EQ(graph->ranks.source[3], graph::RankSource::kSandbox);
+  EXPECT_EQ(graph->ranks.source[4], graph::RankSource::kRecorded);
+}
+
+TEST_F(StitchTest, What_cannot_be_stitched_is_refused) {
+  EXPECT_THAT(Stitch(Input({0, 4, 12})).status().message(), HasSubstr("rank 8, was not recorded"));
+  EXPECT_THAT(Stitch(Input({0, 4, 8, 12, 4})).status().message(), HasSubstr("recorded twice"));
+  StitchInput odd = Input({0, 4, 8, 12});
+  odd.fragments[1].comm_slots[0].members = {Rank(0), Rank(3), Rank(4)};
+  EXPECT_THAT(Stitch(std::move(odd)).status().message(), HasSubstr("{0, 3, 4}"));
+  // Stage 1 with a group over dp 0 alone does not fit the ranks with dp 1.
+  StitchInput narrow = Input({0, 4, 8, 12});
+  narrow.job.parallel.tp = 1;
+  narrow.job.parallel.dp = 4;
+  EXPECT_THAT(Stitch(std::move(narrow)).status().message(), HasSubstr("is in no group like"));
+}
+
+}  // namespace
+}  // namespace prism::slicer

@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "graph/validate.h"
+#include "slicer/synthesize/pipeline.h"
+#include "slicer/synthesize/workloads.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::Graph;
+using graph::OpKind;
+
+graph::ParallelSizes Sizes(int32_t pp, int32_t vpp) {
+  graph::ParallelSizes sizes;
+  sizes.pp = pp;
+  sizes.vpp = vpp;
+  return sizes;
+}
+
+std::string Show(const std::vector<PipelinePass>& passes) {
+  std::string text;
+  for (const PipelinePass& pass : passes) {
+    text += pass.forward ? "F" : "B";
+    text += std::to_string(pass.microbatch);
+    text += std::string(static_cast<size_t>(pass.chunk), '\'');
+    text += " ";
+  }
+  return text;
+}
+
+TEST(PipelineSchedule, One_forward_one_backward) {
+  EXPECT_EQ(Show(PipelineSchedule(Sizes(4, 1), 0, 6)), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5 ");
+  EXPECT_EQ(Show(PipelineSchedule(Sizes(4, 1), 3, 3)), "F0 B0 F1 B1 F2 B2 ");
+  EXPECT_EQ(Show(PipelineSchedule(Sizes(4, 1), 0, 2)), "F0 F1 B0 B1 ");
+}
+
+// Two stages, two chunks, four micro-batches. Stage 0: warm-up (2-0-1)*2 + (2-1)*2 = 4 passes.
+TEST(PipelineSchedule, Interleaved_as_megatron_does) {
+  EXPECT_EQ(Show(PipelineSchedule(Sizes(2, 2), 0, 4)),
+            "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3 ");
+  EXPECT_EQ(Show(PipelineSchedule(Sizes(2, 2), 1, 4)),
+            "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 ");
+}
+
+// Length of the iteration when kernels take their fixed time and all else nothing: a plain
+// evaluation of the dataflow, independent of the replayer.
+class Dataflow {
+ public:
+  explicit Dataflow(const Graph& graph) : graph_(graph), states_(graph.ranks.size()) {
+    for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+      states_[rank].stream.resize(Program(rank).stream_count, 0);
+    }
+  }
+
+  DurationNs Run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (uint32_t rank = 0; rank < states_.size(); ++rank) {
+        while (states_[rank].next < Program(rank).size() && Step(rank)) {
+          ++states_[rank].next;
+          moved = true;
+        }
+      }
+    }
+    DurationNs end = 0;
+    for (uint32_t rank = 0; rank < states_.size(); ++rank) {
+      EXPECT_EQ(states_[rank].next, Program(rank).size()) << "rank " << rank << " stalls";
+      for (const DurationNs tail : states_[rank].stream) {
+        end = std::max(end, tail);
+      }
+    }
+    return end;
+  }
+
+ private:
+  struct State {
+    uint32_t next = 0;
+    std::vector<DurationNs> stream;
+    std::map<uint32_t, DurationNs> event;
+    std::map<std::pair<uint32_t, uint32_t>, size_t> received;  // (comm, from) → count
+  };
+
+  const graph::Program& Program(uint32_t rank) const { return graph_.role_of(Rank(rank)).program; }
+
+  // Ops in host order: sound here because every stream waits for earlier ops only.
+  bool Step(uint32_t rank) {
+    State& state = states_[rank];
+    const graph::Program& program = Program(rank);
+    const uint32_t op = state.next;
+    DurationNs& tail = state.stream[program.stream[op]];
+    switch (program.kind[op]) {
+      case OpKind::kKernel:
+        tail += program.value[op];
+        return true;
+      case OpKind::kEventRecord:
+        state.event[op] = tail;
+        return true;
+      case OpKind::kEventWait:
+        tail = std::max(tail, state.event[program.dep[op]]);
+        return true;
+      case OpKind::kPeerGroup:
+        return Transfer(rank, program.peer_groups[program.signature[op]].transfers.at(0), tail);
+      default:
+        return true;
+    }
+  }
+
+  bool Transfer(uint32_t rank, const graph::PeerTransfer& transfer, DurationNs& tail) {
+    const uint32_t comm = graph_.ranks.comms(Rank(rank))[transfer.comm_slot];
+    const uint32_t peer = graph_.ranks.peers(Rank(rank))[transfer.peer_slot];
+    if (transfer.is_send) {
+      sent_[{comm, rank, peer}].push_back(tail);
+      return true;
+    }
+    const std::vector<DurationNs>& arrived = sent_[{comm, peer, rank}];
+    size_t& count = states_[rank].received[{comm, peer}];
+    if (count == arrived.size()) {
+      return false;
+    }
+    tail = std::max(tail, arrived[count++]);
+    return true;
+  }
+
+  const Graph& graph_;
+  std::vector<State> states_;
+  std::map<std::array<uint32_t, 3>, std::vector<DurationNs>> sent_;
+};
+
+// Narayanan et al., SC21, section 2.2: m (tf + tb) + (pp - 1) (tf + tb) / vpp, where tf and tb are
+// a whole stage's, that is vpp times a chunk's.
+TEST(UniformPipeline, The_bubble_is_that_of_the_closed_form) {
+  for (const int32_t pp : {1, 2, 4, 8}) {
+    for (const int32_t vpp : {1, 2, 3}) {
+      for (const int64_t rounds : {1, 2, 5}) {
+        if (pp == 1 && vpp > 1) {
+          continue;
+        }
+        UniformPipeline options;
+        options.parallel = Sizes(pp, vpp);
+        options.microbatches = rounds * pp;
+        options.forward_ns = 1009;
+        options.backward_ns = 2017;
+        options.layers_per_chunk = 3;
+        const Result<Graph> graph = MakeUniformPipeline(options);
+        ASSERT_TRUE(graph.ok()) << graph.status().message();
+        const graph::Validation validation = graph::Validate(*graph);
+        ASSERT_TRUE(validation.ok()) << validation.faults.front().message;
+        const DurationNs chunk = options.forward_ns + options.backward_ns;
+        EXPECT_EQ(Dataflow(*graph).Run(), options.microbatches * vpp * chunk + (pp - 1) * chunk)
+            << "pp " << pp << " vpp " << vpp << " m " << options.microbatches;
+      }
+    }
+  }
+}
+
+TEST(UniformPipeline, Collectives_of_tp_and_dp_validate) {
+  UniformPipeline options;
+  options.parallel = Sizes(4, 2);
+  options.parallel.tp = 2;
+  options.parallel.dp = 3;
+  options.microbatches = 8;
+  options.tensor_bytes = 64;
+  options.gradient_bytes = 128;
+  const Result<Graph> graph = MakeUniformPipeline(options);
+  ASSERT_TRUE(graph.ok());
+  EXPECT_TRUE(graph::Validate(*graph).ok());
+}
+
+TEST(UniformPipeline, Interleaving_that_does_not_divide_is_refused) {
+  UniformPipeline options;
+  options.parallel = Sizes(4, 2);
+  options.microbatches = 6;
+  EXPECT_EQ(MakeUniformPipeline(options).status().code(), StatusCode::kInvalidArgument);
+}
+
+int64_t KernelsAndCollectives(const graph::Program& program) {
+  return std::ranges::count_if(program.kind, [](OpKind kind) {
+    return kind == OpKind::kKernel || kind == OpKind::kCollective;
+  });
+}
+
+TEST(Workloads, Every_workload_validates_at_several_sizes) {
+  const std::map<std::string, std::vector<int32_t>> sizes = {
+      {"ring", {2, 3, 64}}, {"stencil", {2, 8, 12, 64, 97}}, {"llm", {2, 64}},
+      {"dlrm", {2, 64}},    {"gpt3-layer", {128, 8192}},     {"gpt3-kernel", {256}},
+  };
+  for (const std::string& name : WorkloadNames()) {
+    for (const int32_t ranks : sizes.at(name)) {
+      const Result<Graph> graph = MakeWorkload(name, ranks);
+      ASSERT_TRUE(graph.ok()) << name << ": " << graph.status().message();
+      EXPECT_EQ(graph->ranks.size(), static_cast<uint32_t>(ranks));
+      const graph::Validation validation = graph::Validate(*graph);
+      EXPECT_TRUE(validation.ok())
+          << name << " " << ranks << ": " << validation.faults.front().message;
+    }
+  }
+}
+
+// 128 micro-batches × 6 layers × (20 + 32) = 39,936, and what surrounds the layers.
+TEST(Workloads, Gpt3_at_kernel_level_has_about_40_000_kernels_and_collectives) {
+  const Result<Graph> graph = MakeWorkload("gpt3-kernel", 128);
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(KernelsAndCollectives(graph->roles[1].program), 39'936 + 13);
+  EXPECT_EQ(KernelsAndCollectives(graph->roles[0].program), 39'936 + 13 + 2 * 128);
+}
+
+TEST(Workloads, Unknown_names_and_sizes_are_refused) {
+  EXPECT_EQ(MakeWorkload("nbody", 8).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeWorkload("ring", 1).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeWorkload("gpt3-layer", 130).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace prism::slicer
