@@ -1,6 +1,7 @@
 // Whole files in, whole files out. A file is never seen half written: it is made under a temporary
 // name in the same folder and renamed. Failures carry the code that the outside contract gives
-// them: cannot be read → kBadFile, place not writable → kEnvironment, disk fills → kRunFailed.
+// them: kBadFile for what cannot be read, kEnvironment for a place that is not writable, kRunFailed
+// for a disk that fills.
 #pragma once
 
 #include <cstddef>
