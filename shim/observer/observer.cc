@@ -228,12 +228,19 @@ void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* scope)
   }
 }
 
+// Asynchronous ranges (c10d's own around each collective) end when someone notices, on any thread:
+// they say nothing about what the program does when.
 std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& function) {
-  prism_shim_marker(Define(Table::kMarkerName, function.name()), 1);
+  if (!function.isAsync()) {
+    prism_shim_marker(Define(Table::kMarkerName, function.name()), 1);
+  }
   return nullptr;
 }
 
 void OnRangeEnd(const at::RecordFunction& function, at::ObserverContext* /*scope*/) {
+  if (function.isAsync()) {
+    return;
+  }
   const std::string_view name = function.name();
   if (name == kIterationMarker) {
     ReportAllocatorStats();
