@@ -33,7 +33,7 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"host.memcpy_ns", "ns", "host thread: one asynchronous copy"},
     {"host.memset_ns", "ns", "host thread: one asynchronous memset"},
     {"host.peer_group_ns", "ns", "host thread: one group of sends and receives"},
-    {"host.poll_ns", "ns", "host thread: one query of an event that is not ready"},
+    {"host.poll_ns", "ns", "host thread: an event query that answers \"not ready\""},
     {"host.segment_alloc_ns", "ns", "host thread: one cudaMalloc"},
     {"host.segment_free_ns", "ns", "host thread: one cudaFree"},
     {"host.stream_sync_ns", "ns", "host thread: cudaStreamSynchronize beyond its wait"},

@@ -1,0 +1,203 @@
+#include "replayer/engine.h"
+
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/test_parameters.h"
+#include "tests/support/tiny_graph.h"
+
+namespace prism::replayer {
+namespace {
+
+using prism::testing::Collective;
+using prism::testing::Gap;
+using prism::testing::Kernel;
+using prism::testing::Receive;
+using prism::testing::Record;
+using prism::testing::Send;
+using prism::testing::SetParameter;
+using prism::testing::Sync;
+using prism::testing::TinyGraph;
+using prism::testing::Wait;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ReplayOptions Options(int32_t iterations, std::vector<Rank> traced = {}) {
+  ReplayOptions options;
+  options.iterations = iterations;
+  options.traced = std::move(traced);
+  return options;
+}
+
+ReplayResult MustReplay(const graph::Graph& graph, const ReplayOptions& options) {
+  Result<ReplayResult> result = Replay(graph, options);
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result.ok() ? *std::move(result) : ReplayResult();
+}
+
+TEST(Engine, kernel_starts_at_the_latest_of_issue_and_stream_tail) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 50), Kernel(0, 50), Gap(500), Kernel(0, 50)}});
+  SetParameter(&graph.cluster, "host.kernel_ns", 20);
+  ReplayResult result = MustReplay(graph, Options(1, {Rank(0)}));
+  // Issued at 20, 40, (gap to 540) 560; the second waits for the first, the third for its issue.
+  EXPECT_THAT(result.timelines[0].issue, ElementsAre(20, 40, 540, 560));
+  EXPECT_THAT(result.timelines[0].start, ElementsAre(20, 70, 40, 560));
+  EXPECT_THAT(result.timelines[0].end, ElementsAre(70, 120, 540, 610));
+}
+
+TEST(Engine, event_wait_orders_streams_and_device_sync_holds_the_host) {
+  graph::Graph graph = TinyGraph(
+      {{Kernel(1, 300), Record(1), Kernel(0, 10), Wait(0, 1), Kernel(0, 5), Sync(), Kernel(1, 7)}});
+  ReplayResult result = MustReplay(graph, Options(1, {Rank(0)}));
+  EXPECT_THAT(result.timelines[0].end, ElementsAre(300, 300, 10, 300, 305, 305, 312));
+}
+
+TEST(Engine, collective_starts_with_its_last_member_and_ends_for_all) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 100), Collective(0, 0, 30), Kernel(0, 1)},
+                                  {Kernel(0, 40), Collective(0, 0, 30), Kernel(0, 2)}});
+  ReplayResult result = MustReplay(graph, Options(1, {Rank(0), Rank(1)}));
+  EXPECT_THAT(result.timelines[0].end, ElementsAre(100, 130, 131));
+  EXPECT_THAT(result.timelines[1].end, ElementsAre(40, 130, 132));
+  EXPECT_EQ(result.timelines[1].start[1], 40);
+  EXPECT_EQ(result.timelines[1].transfer_start[1], 100);
+  // Rank 1: 40 + 2 compute, 30 transfer, 60 waiting for another stage, nothing idle.
+  EXPECT_EQ(result.ranks[1].iteration_ns, 132);
+  EXPECT_EQ(result.ranks[1].compute_ns, 42);
+  EXPECT_EQ(result.ranks[1].exposed_comm_ns, 30);
+  EXPECT_EQ(result.ranks[1].bubble_ns, 60);
+  EXPECT_EQ(result.ranks[1].idle_ns, 0);
+  EXPECT_EQ(result.communicators[0].calls, 1);
+  EXPECT_EQ(result.communicators[0].transfer_ns, 30);
+  EXPECT_EQ(result.communicators[0].wait_ns_max, 60);
+}
+
+// Rank 0 enqueues A then B, rank 1 B then A, each on streams of their own: no deadlock.
+TEST(Engine, opposite_orders_on_different_streams_go_on) {
+  graph::Graph graph =
+      TinyGraph({{Receive(0, 1, 10), Send(1, 1, 20)}, {Receive(0, 0, 20), Send(1, 0, 10)}});
+  ReplayResult result = MustReplay(graph, Options(2, {Rank(0)}));
+  EXPECT_THAT(result.timelines[0].end, ElementsAre(10, 20, 20, 40));
+}
+
+TEST(Engine, small_sends_do_not_wait_large_ones_do) {
+  // Sends of 64 bytes (below the threshold of 4096) and of 1 MiB, both 10 ns long, to a receiver
+  // that is busy until 500.
+  for (int64_t bytes : {int64_t{64}, int64_t{1} << 20U}) {
+    graph::Graph graph = TinyGraph({{Send(0, 1, 10, bytes), Kernel(0, 1)},
+                                    {Kernel(0, 500), Receive(0, 0, 10, bytes), Kernel(0, 1)}});
+    ReplayResult result = MustReplay(graph, Options(1, {Rank(0), Rank(1)}));
+    bool eager = bytes == 64;
+    EXPECT_EQ(result.timelines[0].end[0], eager ? 10 : 510) << bytes;
+    EXPECT_EQ(result.timelines[1].end[1], eager ? 500 : 510) << bytes;
+  }
+}
+
+TEST(Engine, overlap_charges_the_wait) {
+  // A transfer of 100 beside 300 of compute, slowed by 1.5: (1.5 - 1) * min(100, 300) = 50.
+  graph::Graph graph = TinyGraph({{Kernel(0, 10), Collective(1, 0, 100), Record(1), Kernel(0, 300),
+                                   Wait(0, 2), Kernel(0, 1)}});
+  SetParameter(&graph.cluster, "overlap.compute_slowdown", 1.5);
+  ReplayResult result = MustReplay(graph, Options(1, {Rank(0)}));
+  EXPECT_THAT(result.timelines[0].end, ElementsAre(10, 100, 100, 310, 360, 361));
+  EXPECT_EQ(result.ranks[0].compute_ns, 361);
+}
+
+TEST(Engine, straggler_and_late_rank_delay_their_peers) {
+  graph::Graph graph =
+      TinyGraph({{Kernel(0, 100), Collective(0, 0, 10)}, {Kernel(0, 100), Collective(0, 0, 10)}});
+  ReplayOptions options = Options(2);
+  Perturbation straggler;
+  straggler.ranks = {Rank(1)};
+  straggler.factor = 1.5;
+  options.perturbations = {straggler};
+  EXPECT_EQ(MustReplay(graph, options).steady_iteration_ns(), 160);
+  Perturbation late;
+  late.kind = PerturbationKind::kLate;
+  late.ranks = {Rank(1)};
+  late.delay_ns = 77;
+  options.perturbations = {late};
+  options.traced = {Rank(0)};
+  EXPECT_THAT(MustReplay(graph, options).timelines[0].end, ElementsAre(100, 187, 287, 297));
+}
+
+TEST(Engine, killed_rank_stalls_its_peers_by_name) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 1), Collective(0, 0, 10)},
+                                  {Kernel(0, 1), Collective(0, 0, 10)},
+                                  {Kernel(0, 1), Collective(0, 0, 10)}});
+  ReplayOptions options = Options(3);
+  Perturbation kill;
+  kill.kind = PerturbationKind::kKill;
+  kill.ranks = {Rank(2)};
+  kill.iteration = 1;
+  options.perturbations = {kill};
+  Result<ReplayResult> result = Replay(graph, options);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kRunFailed);
+  EXPECT_THAT(
+      result.status().message(),
+      HasSubstr("rank 0 (stage 0) waits in all_reduce number 0 of world (op 1, iteration 1"));
+  EXPECT_THAT(result.status().message(),
+              HasSubstr("rank 2 (stage 2) was killed at the start of iteration 1"));
+}
+
+TEST(Engine, jitter_depends_on_the_seed_alone) {
+  graph::Graph graph =
+      TinyGraph({{Kernel(0, 1000), Collective(0, 0, 10)}, {Kernel(0, 1000), Collective(0, 0, 10)}});
+  ReplayOptions options = Options(3);
+  Perturbation jitter;
+  jitter.kind = PerturbationKind::kJitter;
+  jitter.factor = 0.1;
+  options.perturbations = {jitter};
+  options.seed = 1;
+  auto first = MustReplay(graph, options).iteration_ns;
+  EXPECT_EQ(first, MustReplay(graph, options).iteration_ns);
+  options.seed = 2;
+  EXPECT_NE(first, MustReplay(graph, options).iteration_ns);
+}
+
+TEST(Engine, gate_stops_a_rank_and_a_gap_delays_the_other) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 100), Collective(0, 0, 10), Sync(), Kernel(0, 5)},
+                                  {Kernel(0, 20), Collective(0, 0, 10), Sync(), Kernel(0, 5)}});
+  for (bool first_issues_first : {true, false}) {
+    Result<Engine> engine = Engine::Create(graph, Options(1), {Rank(0), Rank(1)});
+    ASSERT_TRUE(engine.ok());
+    EXPECT_FALSE(engine->Run());
+    engine->Issue(Rank(0), 1);
+    EXPECT_FALSE(engine->Run());
+    EXPECT_EQ(engine->EndTime(Rank(0), 0), 100);
+    EXPECT_EQ(engine->EndTime(Rank(0), 1), std::nullopt);
+    engine->InsertHostGap(Rank(0), 1000);  // a sleep between op 0 and op 1
+    Rank early = first_issues_first ? Rank(0) : Rank(1);
+    Rank late = first_issues_first ? Rank(1) : Rank(0);
+    engine->Issue(early, 3);
+    EXPECT_FALSE(engine->Run());
+    EXPECT_EQ(engine->HostTime(early), std::nullopt);  // waits in the sync for the other
+    engine->Issue(late, 3);
+    EXPECT_FALSE(engine->Run());
+    // The collective begins when rank 0's host arrives at 1000, for both.
+    EXPECT_EQ(engine->HostTime(Rank(0)), 1010);
+    EXPECT_EQ(engine->HostTime(Rank(1)), 1010);
+    engine->Issue(Rank(0), 4);
+    engine->Issue(Rank(1), 4);
+    EXPECT_TRUE(engine->Run());
+    EXPECT_EQ(engine->EndTime(Rank(1), 3), 1015);
+  }
+}
+
+TEST(Engine, refuses_ranks_and_nodes_that_the_job_lacks) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 1)}});
+  EXPECT_EQ(Replay(graph, Options(0)).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Replay(graph, Options(1, {Rank(1)})).status().code(), StatusCode::kInvalidArgument);
+  ReplayOptions options = Options(1);
+  Perturbation link;
+  link.kind = PerturbationKind::kLink;
+  link.node_a = 0;
+  link.node_b = 7;
+  options.perturbations = {link};
+  EXPECT_EQ(Replay(graph, options).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace prism::replayer
