@@ -21,12 +21,23 @@ bool StartsWithAny(const std::string& text, const auto& words) {
   return std::ranges::any_of(words, [&](const char* word) { return text.starts_with(word); });
 }
 
-// Joins the lines of a definition's head: back from the brace to the line of least indentation.
+// The line that ends a constructor's parameter list when `line` closes its initialisers, else
+// `line` itself.
+size_t SkipInitialisers(const SourceFile& file, size_t line) {
+  for (size_t i = line + 1; i-- > 0 && line - i < 30 && Indent(file.lines[i]) >= 4;) {
+    if (i > 0 && file.lines[i].substr(Indent(file.lines[i])).starts_with(": ")) {
+      return i - 1;
+    }
+  }
+  return line;
+}
+
+// Joins the lines of a definition's head, back from the brace to the line that opens it.
 std::string JoinHead(const SourceFile& file, size_t brace, size_t* first) {
   const std::string& last = file.lines[brace];
   size_t begin = brace;
   int depth = 0;
-  for (size_t i = brace + 1; i-- > 0;) {
+  for (size_t i = SkipInitialisers(file, brace) + 1; i-- > 0;) {
     depth += static_cast<int>(std::ranges::count(file.lines[i], ')'));
     depth -= static_cast<int>(std::ranges::count(file.lines[i], '('));
     begin = i;
@@ -63,12 +74,19 @@ size_t CountParameters(const std::string& head) {
   return any ? count + 1 : 0;
 }
 
-size_t DeepestControl(const SourceFile& file, size_t brace, size_t end, size_t indent) {
+// Nested control statements, whatever the indentation of continued lines and lambdas between them.
+size_t DeepestControl(const SourceFile& file, size_t brace, size_t end) {
+  std::vector<size_t> open;  // indents of the control statements around the line
   size_t deepest = 0;
   for (size_t i = brace + 1; i < end; ++i) {
-    const std::string text = file.lines[i].substr(Indent(file.lines[i]));
-    if (StartsWithAny(text, kControl) && (text.ends_with("{") || text.find('(') < 8)) {
-      deepest = std::max(deepest, (Indent(file.lines[i]) - indent) / 2);
+    const size_t indent = Indent(file.lines[i]);
+    const std::string text = file.lines[i].substr(indent);
+    while (!text.empty() && !open.empty() && open.back() >= indent && !text.starts_with("}")) {
+      open.pop_back();
+    }
+    if (StartsWithAny(text, kControl) && text.find('(') < 8) {
+      open.push_back(indent);
+      deepest = std::max(deepest, open.size());
     }
   }
   return deepest;
@@ -91,9 +109,12 @@ std::vector<FunctionShape> ScanFunctions(const SourceFile& file) {
     const std::string closing = std::string(indent, ' ') + "}";
     const auto end =
         std::find(file.lines.begin() + static_cast<ptrdiff_t>(i) + 1, file.lines.end(), closing);
-    const size_t last = static_cast<size_t>(end - file.lines.begin());
+    if (end == file.lines.end()) {
+      continue;  // a lambda or an initialiser: closed by "};" or "});"
+    }
+    const auto last = static_cast<size_t>(end - file.lines.begin());
     functions.push_back(
-        {head, i + 1, last - i, DeepestControl(file, i, last, indent), CountParameters(head)});
+        {head, i + 1, last - i, DeepestControl(file, i, last), CountParameters(head)});
     if (indent == 0) {
       i = last;
     }

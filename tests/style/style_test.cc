@@ -51,6 +51,12 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"fmt/", {"graph/", "slicer/", "replayer/", "launch/"}},
 };
 
+// Characters of a UTF-8 line: every byte that continues none.
+size_t Columns(const std::string& line) {
+  return static_cast<size_t>(std::ranges::count_if(
+      line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
 const std::vector<SourceFile>& Tree() {
   static const std::vector<SourceFile> tree = ReadSourceTree(PRISM_SOURCE_DIR);
   return tree;
@@ -116,7 +122,7 @@ TEST(Style, files_and_lines_are_short) {
     }
     EXPECT_LE(file.lines.size(), kFileLines) << file.path;
     for (size_t i = 0; i < file.lines.size(); ++i) {
-      EXPECT_LE(file.lines[i].size(), kColumns) << file.path << ":" << i + 1;
+      EXPECT_LE(Columns(file.lines[i]), kColumns) << file.path << ":" << i + 1;
     }
   }
 }
