@@ -47,6 +47,9 @@ class Partition {
 
   [[nodiscard]] uint32_t class_of(size_t item) const { return class_of_[item]; }
 
+  // Alone in its class: no signature can split it any more.
+  [[nodiscard]] bool IsAlone(size_t item) const { return size_[class_of_[item]] == 1; }
+
   [[nodiscard]] const std::vector<uint32_t>& classes() const { return class_of_; }
 
   // Splits the classes of `dirty` (ascending items) by signature i of dirty[i]. Items of a class
@@ -54,27 +57,7 @@ class Partition {
   // items whose number changed, ascending.
   std::vector<uint32_t> Split(const std::vector<uint32_t>& dirty, const Signatures& signatures) {
     Group(dirty, signatures);
-    // Which number each group gets.
-    std::vector<uint32_t> dirty_in_class(size_.size(), 0);
-    std::vector<uint32_t> keeper(size_.size(), kNone);
-    for (uint32_t group = 0; group < groups_.size(); ++group) {
-      const uint32_t old = groups_[group].old_class;
-      dirty_in_class[old] += groups_[group].size;
-      if (keeper[old] == kNone || groups_[group].size > groups_[keeper[old]].size) {
-        keeper[old] = group;
-      }
-    }
-    std::vector<uint32_t> number(groups_.size());
-    for (uint32_t group = 0; group < groups_.size(); ++group) {
-      const uint32_t old = groups_[group].old_class;
-      const bool all_dirty = dirty_in_class[old] == size_[old];
-      if (all_dirty && keeper[old] == group) {
-        number[group] = old;
-        continue;
-      }
-      number[group] = static_cast<uint32_t>(size_.size());
-      size_.push_back(groups_[group].size);
-    }
+    const std::vector<uint32_t> number = NumberGroups();
     std::vector<uint32_t> changed;
     for (size_t i = 0; i < dirty.size(); ++i) {
       const uint32_t fresh = number[group_of_[i]];
@@ -98,6 +81,35 @@ class Partition {
     uint32_t size = 0;
     uint32_t next = kNone;  // next group with the same hash
   };
+
+  // The class number of each group. The scratch by class is cleared behind, not before: a round may
+  // touch few of very many classes.
+  std::vector<uint32_t> NumberGroups() {
+    dirty_in_class_.resize(size_.size(), 0);
+    largest_.resize(size_.size(), kNone);
+    for (uint32_t group = 0; group < groups_.size(); ++group) {
+      const uint32_t old = groups_[group].old_class;
+      dirty_in_class_[old] += groups_[group].size;
+      if (largest_[old] == kNone || groups_[group].size > groups_[largest_[old]].size) {
+        largest_[old] = group;
+      }
+    }
+    std::vector<uint32_t> number(groups_.size());
+    for (uint32_t group = 0; group < groups_.size(); ++group) {
+      const uint32_t old = groups_[group].old_class;
+      if (dirty_in_class_[old] == size_[old] && largest_[old] == group) {
+        number[group] = old;
+        continue;
+      }
+      number[group] = static_cast<uint32_t>(size_.size());
+      size_.push_back(groups_[group].size);
+    }
+    for (const PartOfClass& group : groups_) {
+      dirty_in_class_[group.old_class] = 0;
+      largest_[group.old_class] = kNone;
+    }
+    return number;
+  }
 
   // Groups dirty items by (class, signature). Hashes only find candidates; equality is compared.
   void Group(const std::vector<uint32_t>& dirty, const Signatures& signatures) {
@@ -142,6 +154,9 @@ class Partition {
   std::vector<uint32_t> size_;       // by class
   std::vector<PartOfClass> groups_;  // of the current Split
   std::vector<uint32_t> group_of_;   // by index into dirty
+  // Scratch of NumberGroups, by class.
+  std::vector<uint32_t> dirty_in_class_;
+  std::vector<uint32_t> largest_;
 };
 
 // Flat lists by item, filled in two passes (count, then place).
@@ -285,7 +300,8 @@ class Refinement {
 
   // Signature of a communicator: how often each (class, slot) occurs among its users.
   std::vector<uint32_t> SplitCommunicators() {
-    const std::vector<uint32_t> dirty = dirty_comms_.Take();
+    std::vector<uint32_t> dirty = dirty_comms_.Take();
+    std::erase_if(dirty, [&](uint32_t comm) { return comms_.IsAlone(comm); });
     signatures_.Clear();
     std::vector<uint64_t> users;
     for (const uint32_t comm : dirty) {
@@ -309,7 +325,8 @@ class Refinement {
   }
 
   std::vector<uint32_t> SplitRanks() {
-    const std::vector<uint32_t> dirty = dirty_ranks_.Take();
+    std::vector<uint32_t> dirty = dirty_ranks_.Take();
+    std::erase_if(dirty, [&](uint32_t rank) { return ranks_.IsAlone(rank); });
     signatures_.Clear();
     for (const uint32_t rank : dirty) {
       for (uint32_t i = table_.comm_begin[rank]; i < table_.comm_begin[rank + 1]; ++i) {

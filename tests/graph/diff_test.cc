@@ -2,20 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/tiny_graph.h"
+#include "tests/support/planted_graph.h"
 
 namespace prism::graph {
 namespace {
 
-using testing::TinyGraph;
+using testing::PlantedGraph;
 
-TinyGraph Base() {
-  TinyGraph tiny(2);
-  tiny.Communicator("dp", {0, 1});
+PlantedGraph Base() {
+  PlantedGraph planted(2);
+  planted.Communicator("dp", {0, 1});
   for (uint32_t role = 0; role < 2; ++role) {
-    tiny.Kernel(role).Collective(role, 0, 64).Kernel(role);
+    planted.Kernel(role).Collective(role, 0, 64).Kernel(role);
   }
-  return tiny;
+  return planted;
 }
 
 TEST(Diff, Equal_graphs_with_other_numbering_have_no_difference) {

@@ -6,12 +6,12 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "tests/support/tiny_graph.h"
+#include "tests/support/planted_graph.h"
 
 namespace prism::graph {
 namespace {
 
-using testing::TinyGraph;
+using testing::PlantedGraph;
 
 RankClasses Refine(const Graph& graph, std::vector<uint32_t> colour = {}) {
   colour.resize(graph.ranks.size(), 0);
@@ -20,27 +20,27 @@ RankClasses Refine(const Graph& graph, std::vector<uint32_t> colour = {}) {
 
 // Ranks 0..n-1 in a ring: slot 0 the next, slot 1 the one before.
 Graph Ring(uint32_t ranks) {
-  TinyGraph tiny(ranks, true);
+  PlantedGraph planted(ranks, true);
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    tiny.Peer(rank, (rank + 1) % ranks).Peer(rank, (rank + ranks - 1) % ranks);
+    planted.Peer(rank, (rank + 1) % ranks).Peer(rank, (rank + ranks - 1) % ranks);
   }
-  return tiny.Build();
+  return planted.Build();
 }
 
 // tp pairs {0,1}, {2,3}, ... in slot 0; dp groups of equal parity in slot 1.
 Graph Grid(uint32_t ranks) {
-  TinyGraph tiny(ranks, true);
+  PlantedGraph planted(ranks, true);
   for (uint32_t rank = 0; rank < ranks; rank += 2) {
-    tiny.Communicator("tp", {rank, rank + 1});
+    planted.Communicator("tp", {rank, rank + 1});
   }
   for (uint32_t parity = 0; parity < 2; ++parity) {
     std::vector<uint32_t> members;
     for (uint32_t rank = parity; rank < ranks; rank += 2) {
       members.push_back(rank);
     }
-    tiny.Communicator("dp", members);
+    planted.Communicator("dp", members);
   }
-  return tiny.Build();
+  return planted.Build();
 }
 
 TEST(RankClasses, A_symmetric_layout_is_one_class) {
@@ -74,6 +74,11 @@ TEST(RankClasses, A_distinguished_rank_reaches_all_of_a_ring) {
   EXPECT_EQ(Refine(Ring(64), {1}).representative.size(), 64U);
 }
 
+// A long chain takes as many rounds as it has classes; each may only cost what changes.
+TEST(RankClasses, A_long_ring_is_split_in_linear_time) {
+  EXPECT_EQ(Refine(Ring(100'000), {1}).representative.size(), 100'000U);
+}
+
 TEST(RankClasses, A_communicator_colour_splits_its_members) {
   const Graph graph = Grid(8);
   std::vector<uint32_t> colour(graph.communicators.size(), 0);
@@ -84,16 +89,16 @@ TEST(RankClasses, A_communicator_colour_splits_its_members) {
 
 // The ranks' peers name them back by different slots, so different ops meet.
 TEST(RankClasses, The_slot_a_peer_sees_a_rank_by_counts) {
-  TinyGraph tiny(4, true);
-  tiny.Peer(0, 1).Peer(0, 2).Peer(1, 0).Peer(1, 3).Peer(2, 3).Peer(2, 0).Peer(3, 2).Peer(3, 1);
-  EXPECT_EQ(Refine(tiny.Build()).representative.size(), 1U);
-  TinyGraph twisted(4, true);
+  PlantedGraph planted(4, true);
+  planted.Peer(0, 1).Peer(0, 2).Peer(1, 0).Peer(1, 3).Peer(2, 3).Peer(2, 0).Peer(3, 2).Peer(3, 1);
+  EXPECT_EQ(Refine(planted.Build()).representative.size(), 1U);
+  PlantedGraph twisted(4, true);
   twisted.Peer(0, 1).Peer(0, 2).Peer(1, 0).Peer(1, 3).Peer(2, 0).Peer(2, 3).Peer(3, 2).Peer(3, 1);
   EXPECT_GT(Refine(twisted.Build()).representative.size(), 1U);
 }
 
 Graph RandomGraph(uint32_t ranks) {
-  TinyGraph tiny(ranks, true);
+  PlantedGraph planted(ranks, true);
   // Every rank in two communicators: random partitions into groups of two.
   for (int family = 0; family < 2; ++family) {
     std::vector<uint32_t> order(ranks);
@@ -104,11 +109,11 @@ Graph RandomGraph(uint32_t ranks) {
       std::swap(order[i], order[*rc::gen::inRange<uint32_t>(0, i + 1)]);
     }
     for (uint32_t i = 0; i + 1 < ranks; i += 2) {
-      tiny.Communicator("pair",
-                        {std::min(order[i], order[i + 1]), std::max(order[i], order[i + 1])});
+      planted.Communicator("pair",
+                           {std::min(order[i], order[i + 1]), std::max(order[i], order[i + 1])});
     }
   }
-  return tiny.Build();
+  return planted.Build();
 }
 
 // What one rank sees when its neighbours are named by class.

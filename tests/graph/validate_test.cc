@@ -3,26 +3,29 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/planted_graph.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/tiny_graph.h"
 
 namespace prism::graph {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::TinyGraph;
+using testing::PlantedGraph;
 
 // Two ranks: markers, a kernel, two all_reduces, a message from 0 to 1.
-TinyGraph Sound() {
-  TinyGraph tiny(2);
-  tiny.Communicator("dp", {0, 1}).Peer(0, 1).Peer(1, 0);
+PlantedGraph Sound() {
+  PlantedGraph planted(2);
+  planted.Communicator("dp", {0, 1}).Peer(0, 1).Peer(1, 0);
   for (uint32_t role = 0; role < 2; ++role) {
-    tiny.IterationMarker(role, true).Kernel(role).Collective(role, 0, 64).Collective(role, 0, 128);
+    planted.IterationMarker(role, true)
+        .Kernel(role)
+        .Collective(role, 0, 64)
+        .Collective(role, 0, 128);
   }
-  tiny.Send(0, 0, 0, 32).Receive(1, 0, 0, 32);
-  tiny.IterationMarker(0, false).IterationMarker(1, false);
-  return tiny;
+  planted.Send(0, 0, 0, 32).Receive(1, 0, 0, 32);
+  planted.IterationMarker(0, false).IterationMarker(1, false);
+  return planted;
 }
 
 std::string Rule(const Validation& validation) {
@@ -60,9 +63,9 @@ TEST(Validate, An_extra_collective_is_missed_on_the_other_side) {
 }
 
 TEST(Validate, A_member_without_the_communicator_misses_its_collectives) {
-  TinyGraph tiny(2);
-  tiny.Communicator("dp", {0, 1}).Collective(0, 0, 8);
-  Graph graph = tiny.Build();
+  PlantedGraph planted(2);
+  planted.Communicator("dp", {0, 1}).Collective(0, 0, 8);
+  Graph graph = planted.Build();
   graph.ranks.comm_begin = {0, 1, 1};
   graph.ranks.comm_ids = {0};
   graph.roles[1].program.comm_slot_count = 0;
@@ -77,10 +80,10 @@ TEST(Validate, An_unpaired_send_and_other_bytes_are_found) {
 }
 
 TEST(Validate, A_wrong_peer_leaves_both_sides_unpaired) {
-  TinyGraph tiny(3);
-  tiny.Communicator("pp", {0, 1, 2}).Peer(0, 1).Peer(1, 0).Peer(2, 0);
-  tiny.Send(0, 0, 0, 32).Receive(2, 0, 0, 32);  // 0 → 1, but 2 waits for it
-  const Validation validation = Validate(tiny.Build());
+  PlantedGraph planted(3);
+  planted.Communicator("pp", {0, 1, 2}).Peer(0, 1).Peer(1, 0).Peer(2, 0);
+  planted.Send(0, 0, 0, 32).Receive(2, 0, 0, 32);  // 0 → 1, but 2 waits for it
+  const Validation validation = Validate(planted.Build());
   EXPECT_EQ(validation.fault_count, 2);
   EXPECT_EQ(Rule(validation), "unpaired_send");
   EXPECT_THAT(validation.faults[0].message, HasSubstr("rank 1 has only 0"));
@@ -88,17 +91,17 @@ TEST(Validate, A_wrong_peer_leaves_both_sides_unpaired) {
 
 // Both send first, then receive; each send waits for the other's receive.
 TEST(Validate, A_circle_of_sends_is_a_stall_that_names_both) {
-  TinyGraph tiny(2);
-  tiny.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
+  PlantedGraph planted(2);
+  planted.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
   for (uint32_t role = 0; role < 2; ++role) {
-    tiny.Send(role, 0, 0, 8).Receive(role, 0, 0, 8);
+    planted.Send(role, 0, 0, 8).Receive(role, 0, 0, 8);
   }
-  const Validation validation = Validate(tiny.Build());
+  const Validation validation = Validate(planted.Build());
   EXPECT_EQ(validation.fault_count, 2);
   EXPECT_EQ(Rule(validation), "stall");
   EXPECT_THAT(validation.faults[0].message, AllOf(HasSubstr("rank 0 op 0: send 8 bytes to rank 1"),
                                                   HasSubstr("waits for rank 1")));
-  TinyGraph grouped(2);
+  PlantedGraph grouped(2);
   grouped.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
   for (uint32_t role = 0; role < 2; ++role) {
     grouped.Transfers(role, {{true, 0, 0, 8}, {false, 0, 0, 8}});
@@ -109,21 +112,21 @@ TEST(Validate, A_circle_of_sends_is_a_stall_that_names_both) {
 // Two communicators used in opposite order on one stream.
 TEST(Validate, Crossed_communicators_stall_unless_on_two_streams) {
   for (const uint16_t stream : {uint16_t{0}, uint16_t{1}}) {
-    TinyGraph tiny(2);
-    tiny.Communicator("a", {0, 1}).Communicator("b", {0, 1});
-    tiny.Collective(0, 0, 8).Collective(0, 1, 8, stream);
-    tiny.Collective(1, 1, 8, stream).Collective(1, 0, 8);
-    const Validation validation = Validate(tiny.Build());
+    PlantedGraph planted(2);
+    planted.Communicator("a", {0, 1}).Communicator("b", {0, 1});
+    planted.Collective(0, 0, 8).Collective(0, 1, 8, stream);
+    planted.Collective(1, 1, 8, stream).Collective(1, 0, 8);
+    const Validation validation = Validate(planted.Build());
     EXPECT_EQ(validation.ok(), stream == 1);
     EXPECT_EQ(Rule(validation), stream == 1 ? "" : "stall");
   }
 }
 
 TEST(Validate, Crossed_communicators_of_one_group_run) {
-  TinyGraph tiny(2);
-  tiny.Communicator("a", {0, 1}).Communicator("b", {0, 1});
-  tiny.Collective(0, 0, 8).Collective(0, 1, 8).Collective(1, 1, 8).Collective(1, 0, 8);
-  Graph graph = tiny.Build();
+  PlantedGraph planted(2);
+  planted.Communicator("a", {0, 1}).Communicator("b", {0, 1});
+  planted.Collective(0, 0, 8).Collective(0, 1, 8).Collective(1, 1, 8).Collective(1, 0, 8);
+  Graph graph = planted.Build();
   graph.roles[0].program.flags[0] = kGroupedWithNext;
   graph.roles[1].program.flags[0] = kGroupedWithNext;
   EXPECT_TRUE(Validate(graph).ok());
@@ -131,21 +134,21 @@ TEST(Validate, Crossed_communicators_of_one_group_run) {
 
 // The host of rank 0 waits for a collective that rank 1 only issues after a message of rank 0.
 TEST(Validate, A_host_wait_can_close_a_circle) {
-  TinyGraph tiny(2);
-  tiny.Communicator("dp", {0, 1}).Peer(0, 1).Peer(1, 0);
-  tiny.Collective(0, 0, 8).Op(0, OpKind::kStreamSync).Transfers(0, {{true, 0, 0, 8}}, 1);
-  tiny.Receive(1, 0, 0, 8).Collective(1, 0, 8);
-  EXPECT_EQ(Rule(Validate(tiny.Build())), "stall");
+  PlantedGraph planted(2);
+  planted.Communicator("dp", {0, 1}).Peer(0, 1).Peer(1, 0);
+  planted.Collective(0, 0, 8).Op(0, OpKind::kStreamSync).Transfers(0, {{true, 0, 0, 8}}, 1);
+  planted.Receive(1, 0, 0, 8).Collective(1, 0, 8);
+  EXPECT_EQ(Rule(Validate(planted.Build())), "stall");
 }
 
 TEST(Validate, Dependencies_point_back_to_an_event_record) {
-  TinyGraph forward(1);
+  PlantedGraph forward(1);
   forward.Op(0, OpKind::kEventWait, 0, 1).Op(0, OpKind::kEventRecord, 1);
   EXPECT_EQ(Rule(Validate(forward.Build())), "bad_dep");
-  TinyGraph no_event(1);
+  PlantedGraph no_event(1);
   no_event.Kernel(0).Op(0, OpKind::kEventWait, 1, 0);
   EXPECT_EQ(Rule(Validate(no_event.Build())), "bad_dep");
-  TinyGraph sound(1);
+  PlantedGraph sound(1);
   sound.Op(0, OpKind::kEventRecord, 1)
       .Op(0, OpKind::kEventWait, 0, 0)
       .Op(0, OpKind::kEventSync, 0, 0);
@@ -153,9 +156,9 @@ TEST(Validate, Dependencies_point_back_to_an_event_record) {
 }
 
 TEST(Validate, A_rank_must_be_a_member_of_its_communicators) {
-  TinyGraph tiny(3);
-  tiny.Communicator("dp", {0, 1});
-  Graph graph = tiny.Build();
+  PlantedGraph planted(3);
+  planted.Communicator("dp", {0, 1});
+  Graph graph = planted.Build();
   graph.ranks.comm_begin = {0, 1, 2, 3};
   graph.ranks.comm_ids = {0, 0, 0};
   graph.roles[2].program.comm_slot_count = 1;
@@ -163,9 +166,9 @@ TEST(Validate, A_rank_must_be_a_member_of_its_communicators) {
 }
 
 TEST(Validate, Communicators_of_one_slot_must_not_overlap) {
-  TinyGraph tiny(3, true);
-  tiny.Communicator("x", {0, 1}).Communicator("x", {1, 2});
-  Graph graph = tiny.Build();
+  PlantedGraph planted(3, true);
+  planted.Communicator("x", {0, 1}).Communicator("x", {1, 2});
+  Graph graph = planted.Build();
   graph.ranks.comm_begin = {0, 1, 2, 3};
   graph.ranks.comm_ids = {0, 0, 1};
   graph.roles[0].program.comm_slot_count = 1;
