@@ -17,8 +17,8 @@ size_t ChannelBytes();
 // Maps the object behind the descriptor; nullptr with errno set when that fails.
 Header* MapChannel(int descriptor);
 
-// Makes this process the one that speaks. The first to ask is taken (a shell before the program does
-// not ask), also again after an exec; false for every other, such as a data loader's process.
+// Makes this process the one that speaks. The first to ask is taken (a shell before the program
+// does not ask), also again after an exec; false for every other, such as a data loader's process.
 bool ClaimProducer(Header* header);
 
 // Appends a record and its payload as one, blocking while there is no room. Not thread-safe (the

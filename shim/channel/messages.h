@@ -176,8 +176,9 @@ struct CopyBody {  // kMemcpy, kMemset
   uint8_t device_to_host;  // a blocking copy is followed by a kSync of its stream
 };
 
-struct EventBody {   // kEventRecord, kEventWait, kQueryEvent
-  uint32_t event;    // dense id of the event object in this process
+struct EventBody {  // kEventRecord, kEventWait, kQueryEvent
+  uint32_t event;   // dense id of the event object in this process, from 1; kQueryEvent: 0 asks for
+                    // the header's stream itself
   uint32_t request;  // kQueryEvent only
 };
 
@@ -278,7 +279,8 @@ struct Record {
   uint8_t payload_slots;  // following slots that belong to this record (kDefine: see DefineBody;
                           // 255 = more than fits here, use the body's payload_bytes)
   uint16_t stream;        // dense stream index in this process; 0 is the default stream
-  uint16_t thread;        // ordinal of the issuing thread at its first issue
+  uint16_t thread;  // ordinal of the issuing thread at its first issue; 0xFFFF: of a thread that
+                    // has issued nothing (a watchdog's query, block events, counters)
   uint16_t padding;
   uint32_t context;  // kContext id current on the issuing thread; 0 none
   uint32_t padding2;

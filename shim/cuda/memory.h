@@ -26,7 +26,7 @@ DeviceUsage QueryDeviceUsage();
 // True when the address lies in memory handed out by DeviceAllocate or mapped by the driver calls.
 bool IsDevicePointer(const void* pointer);
 
-// Host → device, device → host, device → device, host → host, whichever the addresses say. Really
+// Between host and device, or within either, whichever the addresses say. Really
 // copies; bytes never written read as zero. Copies above a limit (kRealCopyBytesMax) only mark the
 // target as never written, counted.
 void CopyBytes(void* target, const void* source, size_t bytes);
