@@ -86,8 +86,9 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
       return InvalidArgument(
           "-- PROGRAM is not available in this version; it runs the built-in workload");
     }
-    reversed.insert(reversed.begin(), NormalisedName(argument));
+    reversed.push_back(NormalisedName(argument));
   }
+  std::reverse(reversed.begin(), reversed.end());  // as CLI11 wants them
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {

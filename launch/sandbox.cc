@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
@@ -230,11 +231,14 @@ Result<InstallPaths> FindInstallPaths() {
                     "./run.sh, which builds it",
                     paths.library_path));
   }
-  std::istringstream names(*list);
-  for (std::string name; names >> name;) {
-    const fs::path library =
-        fs::path(name).is_absolute() ? fs::path(name) : fs::path(paths.library_path) / name;
-    paths.preload += (paths.preload.empty() ? "" : ":") + library.string();
+  std::string names = *list;
+  std::replace(names.begin(), names.end(), ':', ' ');
+  std::istringstream stream(names);
+  for (std::string name; stream >> name;) {
+    if (!paths.preload.empty()) {
+      paths.preload += ':';
+    }
+    paths.preload += (root / "lib" / name).string();
   }
   return paths;
 }

@@ -1,0 +1,261 @@
+#include "launch/coordinator.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+#include "graph/describe.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int32_t kReady = 0;
+constexpr int32_t kNotReady = 1;
+constexpr size_t kShownWaits = 8;    // lines of a stall in a report
+constexpr size_t kShownMembers = 8;  // of a communicator in a report
+
+// The other side of an op: who takes part in it besides `rank`.
+std::string OtherSide(const graph::Graph& graph, Rank rank, uint32_t op) {
+  const graph::Program& program = graph.role_of(rank).program;
+  if (program.kind[op] == graph::OpKind::kCollective) {
+    const CommId comm(graph.ranks.comms(rank)[program.comm_slot[op]]);
+    const auto members = graph.communicators.members_of(comm);
+    const size_t shown = std::min(kShownMembers, members.size());
+    return fmt::format(
+        "the other members expect the same there: ranks {}{}",
+        fmt::join(members.begin(), members.begin() + static_cast<long>(shown), ", "),
+        shown < members.size() ? fmt::format(", ... ({} in all)", members.size()) : std::string());
+  }
+  if (program.kind[op] == graph::OpKind::kPeerGroup) {
+    std::vector<std::string> parts;
+    for (const graph::PeerTransfer& transfer :
+         program.peer_groups[program.signature[op]].transfers) {
+      parts.push_back(fmt::format("rank {} {} {} bytes",
+                                  graph.ranks.peers(rank)[transfer.peer_slot],
+                                  transfer.is_send ? "receives" : "sends", transfer.bytes));
+    }
+    return fmt::format("its peers there: {}", fmt::join(parts, ", "));
+  }
+  return {};
+}
+
+// The next op of the rank from `op` on that others take part in: what its peers wait for.
+std::string NextShared(const graph::Graph& graph, Rank rank, uint32_t op) {
+  const graph::Program& program = graph.role_of(rank).program;
+  for (uint32_t i = op; i < program.size(); ++i) {
+    const std::string other = OtherSide(graph, rank, i);
+    if (!other.empty()) {
+      return fmt::format("next op that others take part in: {}; {}",
+                         graph::DescribeRankOp(graph, rank, i), other);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Coordinator> Coordinator::Create(const graph::Graph& graph,
+                                        const replayer::ReplayOptions& options,
+                                        const std::vector<Rank>& sandbox_ranks) {
+  PRISM_ASSIGN_OR_RETURN(replayer::Engine engine,
+                         replayer::Engine::Create(graph, options, sandbox_ranks));
+  Coordinator coordinator(graph, options.iterations, std::move(engine));
+  for (const Rank rank : sandbox_ranks) {
+    coordinator.members_[rank].rank = rank;
+  }
+  return coordinator;
+}
+
+Coordinator::Member& Coordinator::MemberOf(Rank rank) {
+  const auto found = members_.find(rank);
+  PRISM_CHECK(found != members_.end());
+  return found->second;
+}
+
+replayer::OpPosition Coordinator::EndOf(Rank rank) const {
+  return int64_t{iterations_} * graph_->role_of(rank).program.size();
+}
+
+void Coordinator::Take(WireReader* events) {
+  while (!events->empty()) {
+    TakeOne(GetEvent(events));
+  }
+}
+
+void Coordinator::TakeOne(const RankEvent& event) {
+  Member& member = MemberOf(event.rank);
+  switch (event.kind) {
+    case RankEventKind::kIssued:
+      member.position = event.position;
+      engine_.Issue(event.rank, event.position);
+      return;
+    case RankEventKind::kHostGap:
+      engine_.InsertHostGap(event.rank, event.value);
+      extra_host_ns_ += event.value;
+      if (extra_host_example_.empty()) {
+        extra_host_example_ =
+            fmt::format("rank {} spends {} before op {} of iteration {}", event.rank.value(),
+                        FormatDuration(event.value),
+                        member.position % graph_->role_of(event.rank).program.size(),
+                        member.position / graph_->role_of(event.rank).program.size());
+      }
+      return;
+    case RankEventKind::kDeparted:
+      Depart(member, event);
+      return;
+    default:
+      member.waiting.push_back(event);
+  }
+}
+
+void Coordinator::Depart(Member& member, const RankEvent& event) {
+  member.departed = true;
+  if (!departure_.empty()) {
+    return;
+  }
+  const uint32_t size = graph_->role_of(member.rank).program.size();
+  const auto op = static_cast<uint32_t>(event.position % size);
+  departure_ =
+      fmt::format("rank {} departs from the graph in iteration {}\n  it does:  {}\n  graph:    {}",
+                  member.rank.value(), event.position / size, event.did,
+                  event.expected.empty() ? "the end of the iteration" : event.expected);
+  const std::string shared = NextShared(*graph_, member.rank, op);
+  if (!shared.empty()) {
+    departure_ += "\n  " + shared;
+  }
+  engine_.Run();
+  const std::vector<std::string> stall = engine_.DescribeStall();
+  for (size_t i = 0; i < std::min(kShownWaits, stall.size()); ++i) {
+    departure_ += "\n  then " + stall[i];
+  }
+  if (stall.size() > kShownWaits) {
+    departure_ += fmt::format("\n  and {} more wait", stall.size() - kShownWaits);
+  }
+}
+
+bool Coordinator::TryAnswer(Member& member,
+                            const RankEvent& ask,
+                            bool nothing_moves,
+                            RankAnswer* answer) {
+  answer->rank = ask.rank;
+  answer->request = ask.request;
+  const auto end_of = [&](replayer::OpPosition position) -> std::optional<TimeNs> {
+    return position < 0 ? TimeNs{0} : engine_.EndTime(ask.rank, position);
+  };
+  if (ask.kind == RankEventKind::kAskEvent && ask.value == 0) {
+    // A watching thread: told what is known, without an effect on time.
+    answer->status = end_of(ask.position) ? kReady : kNotReady;
+    return true;
+  }
+  const std::optional<TimeNs> now = engine_.HostTime(ask.rank);
+  if (!now || member.departed) {
+    return false;
+  }
+  answer->host_time_ns = *now;
+  if (ask.kind == RankEventKind::kAskHostTime) {
+    return true;
+  }
+  const std::optional<TimeNs> end = end_of(ask.position);
+  if (ask.kind == RankEventKind::kAskElapsed) {
+    const std::optional<TimeNs> last = end_of(ask.value);
+    if (!end || !last) {
+      return false;
+    }
+    answer->value_ns = *last - *end;
+    return true;
+  }
+  if (!end && !nothing_moves) {
+    return false;
+  }
+  if (!end || *end > *now) {
+    answer->status = kNotReady;
+    answer->host_time_ns = *now + ask.value;
+    engine_.InsertHostGap(ask.rank, ask.value);
+  }
+  return true;
+}
+
+std::vector<RankAnswer> Coordinator::Advance() {
+  std::vector<RankAnswer> answers;
+  engine_done_ = engine_.Run();
+  for (const bool nothing_moves : {false, true}) {
+    for (auto& [rank, member] : members_) {
+      std::erase_if(member.waiting, [&](const RankEvent& ask) {
+        RankAnswer answer;
+        const bool known = TryAnswer(member, ask, nothing_moves, &answer);
+        if (known) {
+          answers.push_back(answer);
+        }
+        return known;
+      });
+    }
+    const bool all_wait = std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
+      return entry.second.left || !entry.second.waiting.empty();
+    });
+    if (!answers.empty() || !all_wait) {
+      break;
+    }
+  }
+  return answers;
+}
+
+// True when nothing but segment ops is left from `position` on: those end nobody's wait.
+bool Coordinator::OnlySegmentsLeft(Rank rank, replayer::OpPosition position) const {
+  const graph::Program& program = graph_->role_of(rank).program;
+  for (replayer::OpPosition at = position; at < EndOf(rank); ++at) {
+    const graph::OpKind kind = program.kind[static_cast<size_t>(at % program.size())];
+    if (kind != graph::OpKind::kSegmentAlloc && kind != graph::OpKind::kSegmentFree) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Coordinator::RankLeft(Rank rank) {
+  Member& member = MemberOf(rank);
+  member.left = true;
+  if (member.departed) {
+    return;
+  }
+  if (!OnlySegmentsLeft(rank, member.position)) {
+    const graph::Program& program = graph_->role_of(rank).program;
+    const auto op = static_cast<uint32_t>(member.position % program.size());
+    Depart(member, {.kind = RankEventKind::kDeparted,
+                    .rank = rank,
+                    .position = member.position,
+                    .did = "the end of its program",
+                    .expected = graph::DescribeRankOp(*graph_, rank, op)});
+    return;
+  }
+  member.position = EndOf(rank);
+  engine_.Issue(rank, member.position);
+}
+
+bool Coordinator::finished() const {
+  return engine_done_ && std::all_of(members_.begin(), members_.end(),
+                                     [](const auto& entry) { return entry.second.left; });
+}
+
+std::vector<std::string> Coordinator::Deadlock() const {
+  for (const auto& [rank, member] : members_) {
+    if (!member.left && member.waiting.empty()) {
+      return {};
+    }
+  }
+  return engine_done_ ? std::vector<std::string>() : engine_.DescribeStall();
+}
+
+double Coordinator::progress() const {
+  double lowest = 1;
+  for (const auto& [rank, member] : members_) {
+    const double end = static_cast<double>(std::max<replayer::OpPosition>(EndOf(rank), 1));
+    lowest = std::min(lowest, static_cast<double>(member.position) / end);
+  }
+  return lowest;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,209 @@
+#include "launch/emulation_worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launch/out_of_memory.h"
+#include "slicer/record/op_stream.h"
+
+namespace prism::launch {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+
+constexpr int kBatch = 4096;          // records taken from one process in a turn
+constexpr int64_t kWaitNs = 300'000;  // an answer is usually there within some microseconds
+
+// The shim gives this ordinal to threads that only watch others (c10d's watchdog).
+constexpr uint16_t kWatchingThread = 0xFFFF;
+
+}  // namespace
+
+struct EmulationWorker::Member {
+  Rank rank;
+  std::unique_ptr<SandboxProcess> process;
+  slicer::OpStream stream;
+  Verifier verifier;
+  OutOfMemoryWatch memory_watch;
+  replayer::OpPosition told = 0;  // position that process 0 knows
+  bool departed = false;          // nothing more is compared or told
+  bool left = false;
+};
+
+EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks)
+    : context_(context), graph_(graph), hooks_(std::move(hooks)), index_(graph) {
+}
+
+EmulationWorker::~EmulationWorker() = default;
+
+Status EmulationWorker::Start(const std::vector<Rank>& ranks, const std::string& exchange) {
+  for (const Rank rank : ranks) {
+    SandboxRequest request;
+    request.rank = rank;
+    request.mode = channel::Mode::kEmulate;
+    request.present = context_.sandbox_ranks;
+    request.iterations = context_.options.iterations;
+    request.exchange = exchange;
+    SandboxSpec spec = MakeSandboxSpec(context_, request);
+    if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
+      spec.on_line = [rank](const std::string& line) {
+        const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        std::fflush(stdout);
+      };
+    }
+    PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(spec));
+    members_.push_back(std::make_unique<Member>(Member{
+        rank, std::move(process), slicer::OpStream(rank),
+        Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank)}));
+  }
+  return OkStatus();
+}
+
+void EmulationWorker::Tell(const RankEvent& event) {
+  PutEvent(event, &events_);
+}
+
+void EmulationWorker::FlushIssued(Member& member) {
+  const replayer::OpPosition position = member.verifier.position();
+  if (position != member.told) {
+    member.told = position;
+    Tell({.kind = RankEventKind::kIssued, .rank = member.rank, .position = position});
+  }
+}
+
+void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
+  if (member.departed) {
+    return;
+  }
+  Verdict verdict = member.verifier.Check(placed, member.stream);
+  if (verdict.kind == VerdictKind::kMismatch) {
+    FlushIssued(member);
+    member.departed = true;
+    Tell({.kind = RankEventKind::kDeparted,
+          .rank = member.rank,
+          .position = member.told,
+          .did = std::move(verdict.did),
+          .expected = std::move(verdict.expected)});
+    return;
+  }
+  if (verdict.gap_ns > 0) {
+    FlushIssued(member);
+    Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = verdict.gap_ns});
+  }
+}
+
+void EmulationWorker::TakeRequest(Member& member, const Record& record) {
+  const auto position_of = [&member](uint32_t event) -> replayer::OpPosition {
+    const std::optional<slicer::OpPlace> place = member.stream.EventPlace(event);
+    return place ? member.verifier.PositionOf(*place).value_or(-1) : -1;
+  };
+  RankEvent ask = {.rank = member.rank};
+  switch (record.kind) {
+    case RecordKind::kSync:
+      ask.kind = RankEventKind::kAskHostTime;
+      ask.request = record.sync.request;
+      break;
+    case RecordKind::kQueryEvent:
+      ask.kind = RankEventKind::kAskEvent;
+      ask.request = record.event.request;
+      ask.position = position_of(record.event.event);
+      ask.value = record.thread == kWatchingThread ? 0 : poll_cost_ns_;
+      break;
+    case RecordKind::kElapsed:
+      ask.kind = RankEventKind::kAskElapsed;
+      ask.request = record.elapsed.request;
+      ask.position = position_of(record.elapsed.start_event);
+      ask.value = position_of(record.elapsed.end_event);
+      break;
+    default:
+      return;
+  }
+  FlushIssued(member);
+  Tell(ask);
+}
+
+Status EmulationWorker::Take(Member& member,
+                             const Record& record,
+                             std::span<const std::byte> payload) {
+  member.memory_watch.See(record, payload);
+  const auto ops = member.stream.Push(record, payload);
+  if (!ops.ok()) {
+    return ops.status().WithContext(fmt::format("emulating rank {}", member.rank.value()));
+  }
+  for (const slicer::PlacedOp& op : *ops) {
+    TakeOp(member, op);
+  }
+  TakeRequest(member, record);
+  return OkStatus();
+}
+
+Result<bool> EmulationWorker::StepMember(Member& member) {
+  // Looked at first: what the process wrote before it left is then in the ring.
+  const bool exited = member.process->Exited();
+  Record record;
+  std::span<const std::byte> payload;
+  int count = 0;
+  while ((exited || count < kBatch) && member.process->channel().TryPop(&record, &payload)) {
+    ++count;
+    PRISM_RETURN_IF_ERROR(Take(member, record, payload));
+  }
+  FlushIssued(member);
+  member.process->PumpOutput();
+  if (exited) {
+    member.left = true;
+    const Status exit = member.process->ExitStatus();
+    if (!exit.ok()) {
+      return member.memory_watch.Explain(exit);
+    }
+    hooks_.rank_left(member.rank, member.process->log());
+  }
+  return count > 0 || exited;
+}
+
+Result<bool> EmulationWorker::Step() {
+  bool busy = false;
+  Status failure;
+  for (const auto& member : members_) {
+    const Result<bool> did_something = StepMember(*member);
+    if (!did_something.ok()) {
+      failure = did_something.status();
+      break;
+    }
+    busy = busy || *did_something;
+  }
+  // What is known has to arrive before the failure: a departure explains it.
+  if (!events_.empty()) {
+    hooks_.send_events(std::exchange(events_, WireWriter()).Take());
+  }
+  PRISM_RETURN_IF_ERROR(failure);
+  std::erase_if(members_, [](const auto& member) { return member->left; });
+  return busy;
+}
+
+void EmulationWorker::Deliver(WireReader* answers) {
+  while (!answers->empty()) {
+    const RankAnswer answer = GetAnswer(answers);
+    const auto member = std::find_if(members_.begin(), members_.end(),
+                                     [&](const auto& entry) { return entry->rank == answer.rank; });
+    if (member != members_.end()) {
+      (*member)->process->channel().Reply(answer.request,
+                                          {answer.status, answer.host_time_ns, answer.value_ns});
+    }
+  }
+}
+
+void EmulationWorker::Wait() {
+  if (!members_.empty()) {
+    members_[waits_++ % members_.size()]->process->channel().WaitForRecord(kWaitNs);
+  }
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,64 @@
+// The worker's side of the emulation: runs its sandbox ranks, compares their ops with the graph,
+// tells process 0 how far they are and passes its answers back to them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "launch/emulation_messages.h"
+#include "launch/run_context.h"
+#include "launch/verifier.h"
+
+namespace prism::launch {
+
+class EmulationWorker {
+ public:
+  struct Hooks {
+    std::function<void(std::string events)> send_events;  // RankEvents, to process 0
+    std::function<void(Rank, const std::string& log)> rank_left;
+  };
+
+  // `graph` must outlive the worker; `ranks` is this worker's share of context.sandbox_ranks.
+  EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks);
+  ~EmulationWorker();
+
+  // Starts the processes of the ranks. `exchange`: path of the memory through which present ranks
+  // exchange data, "" when there is one rank only.
+  Status Start(const std::vector<Rank>& ranks, const std::string& exchange);
+
+  // Takes what the processes did. True when something happened. kRunFailed when a program fails.
+  Result<bool> Step();
+
+  // Passes answers of process 0 on.
+  void Deliver(WireReader* answers);
+
+  // Sleeps shortly, until there may be something to do.
+  void Wait();
+
+  [[nodiscard]] bool done() const { return members_.empty(); }
+
+ private:
+  struct Member;
+
+  Result<bool> StepMember(Member& member);
+  Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
+  void TakeOp(Member& member, const slicer::PlacedOp& placed);
+  void TakeRequest(Member& member, const channel::Record& record);
+  void FlushIssued(Member& member);
+  void Tell(const RankEvent& event);
+
+  const RunContext& context_;
+  const graph::Graph& graph_;
+  Hooks hooks_;
+  SignatureIndex index_;
+  int64_t poll_cost_ns_;
+  std::vector<std::unique_ptr<Member>> members_;
+  WireWriter events_;
+  size_t waits_ = 0;
+};
+
+}  // namespace prism::launch

@@ -1,0 +1,53 @@
+// The output folder of a run: filled under a temporary name and renamed at the end, so that a
+// reader sees a whole result or none. A failed run leaves a folder with nothing but FAILED.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+struct OutputChoice {
+  std::string path;
+  bool by_default = false;  // not named by the user
+  bool force = false;
+};
+
+class OutputFolder {
+ public:
+  // Looks only: kInvalidArgument for an existing folder that must not be replaced, kEnvironment
+  // where nothing can be written.
+  static Status Check(const OutputChoice& choice);
+
+  // Makes the temporary folder. The same failures as Check.
+  static Result<OutputFolder> Create(const OutputChoice& choice);
+
+  OutputFolder(OutputFolder&& other) noexcept;
+  OutputFolder& operator=(OutputFolder&&) = delete;
+  ~OutputFolder();  // takes the temporary folder away
+
+  [[nodiscard]] const std::string& path() const { return choice_.path; }
+
+  // Where a file lies until Commit().
+  [[nodiscard]] std::string TemporaryPath(std::string_view name) const;
+
+  // Writes a file, its folder included. kRunFailed when the disk is full.
+  Status Write(std::string_view name, std::string_view content);
+
+  // Puts the folder in place.
+  Status Commit();
+
+  // Replaces everything by the file FAILED with this text, and puts that in place. What goes wrong
+  // here is not reported: the failure that led here is.
+  void CommitFailure(std::string_view text);
+
+ private:
+  explicit OutputFolder(OutputChoice choice);
+
+  OutputChoice choice_;
+  std::string temporary_;
+};
+
+}  // namespace prism::launch

@@ -1,0 +1,35 @@
+// What a run is doing, on stderr: on a terminal one line that is drawn again, with ETA; elsewhere a
+// plain line at the start of a stage and every ten seconds.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace prism::launch {
+
+class Progress {
+ public:
+  explicit Progress(bool quiet);
+  ~Progress();  // takes the drawn line away
+
+  void BeginStage(const std::string& name, const std::string& detail);
+
+  // Share of the stage that is done, 0 to 1.
+  void Update(double share);
+
+  // Takes the drawn line away, so that something else can be printed.
+  void Clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool quiet_;
+  bool terminal_;
+  bool drawn_ = false;
+  std::string stage_;
+  std::string detail_;
+  Clock::time_point begin_;
+  Clock::time_point last_;
+};
+
+}  // namespace prism::launch

@@ -1,0 +1,108 @@
+#include "launch/run_report.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "launch/options.h"
+#include "launch/version.h"
+#include "replayer/report/csv.h"
+#include "replayer/report/json.h"
+
+namespace prism::launch {
+namespace {
+
+std::string RankTexts(const std::vector<Rank>& ranks) {
+  std::vector<uint32_t> numbers;
+  for (const Rank rank : ranks) {
+    numbers.push_back(rank.value());
+  }
+  return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
+}  // namespace
+
+Status WriteResultFiles(const RunContext& context,
+                        const RunOutcome& outcome,
+                        const replayer::Summary& summary,
+                        OutputFolder* folder) {
+  PRISM_RETURN_IF_ERROR(folder->Write("summary.json", replayer::SummaryJson(summary)));
+  PRISM_RETURN_IF_ERROR(
+      folder->Write("ranks.csv", replayer::RanksCsv(outcome.graph, outcome.result)));
+  PRISM_RETURN_IF_ERROR(folder->Write("communicators.csv",
+                                      replayer::CommunicatorsCsv(outcome.graph, outcome.result)));
+  PRISM_RETURN_IF_ERROR(folder->Write("graph.prism", outcome.graph_bytes));
+  PRISM_RETURN_IF_ERROR(folder->Write("config.toml", ConfigText(context.options, context.job)));
+  for (const auto& [rank, log] : outcome.logs) {
+    PRISM_RETURN_IF_ERROR(folder->Write(fmt::format("logs/rank{}.log", rank.value()), log));
+  }
+  return OkStatus();
+}
+
+std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Key("command").BeginArray();
+  for (const std::string& argument : record.command) {
+    json.Value(argument);
+  }
+  json.EndArray();
+  json.Key("versions").BeginObject();
+  json.Field("prism", kVersion);
+  json.EndObject();
+  json.Key("input_hashes").BeginObject();
+  json.Field("graph", record.graph_hash);
+  json.EndObject();
+  json.Field("processes", record.processes);
+  const WallTimes& wall = outcome.wall;
+  json.Key("wall").BeginObject();
+  json.Field("plan_s", wall.plan_s);
+  json.Field("slice_s", wall.slice_s);
+  json.Field("build_s", wall.build_s);
+  json.Field("replay_s", wall.replay_s);
+  json.Field("emulate_s", wall.emulate_s);
+  json.Field("report_s", wall.report_s);
+  json.Field("total_s", wall.total_s);
+  json.EndObject();
+  json.Field("max_rss_bytes", record.max_rss_bytes);
+  json.Key("startup_s").BeginArray();
+  for (const double seconds : outcome.startup_seconds) {
+    json.Value(seconds);
+  }
+  json.EndArray();
+  json.EndObject();
+  return text + "\n";
+}
+
+std::string WallText(const WallTimes& wall) {
+  return fmt::format(
+      "{:.1f} s: plan {:.1f}, slice {:.1f}, build {:.1f}, replay {:.1f}, emulate {:.1f}, report "
+      "{:.1f}",
+      wall.total_s, wall.plan_s, wall.slice_s, wall.build_s, wall.replay_s, wall.emulate_s,
+      wall.report_s);
+}
+
+std::string PlanText(const RunContext& context) {
+  const graph::JobSpec& job = context.job;
+  const graph::ParallelSizes& sizes = job.parallel;
+  std::string text = fmt::format("{} on {} × {} ({})\n", job.name,
+                                 FormatCount(sizes.world_size()), context.cluster.gpu.name,
+                                 context.cluster.name);
+  text += fmt::format("  layout         tp {} × pp {} × dp {}, vpp {} ({})\n", sizes.tp, sizes.pp,
+                      sizes.dp, sizes.vpp, context.layout_origin);
+  text += fmt::format(
+      "  batch          {} sequences of {} tokens, micro-batch {}, {} micro-batches a rank\n",
+      FormatCount(job.global_batch_size), FormatCount(job.seq_len), job.micro_batch_size,
+      FormatCount(job.microbatches()));
+  text += fmt::format("  roles          {}\n", context.plan.roles.size());
+  const std::vector<Rank> recorded = context.plan.RecordedRanks();
+  text += fmt::format("  record         {} ranks: {}\n", recorded.size(), RankTexts(recorded));
+  text += fmt::format("  sandbox ranks  {}\n", RankTexts(context.sandbox_ranks));
+  return text;
+}
+
+}  // namespace prism::launch

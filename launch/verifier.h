@@ -1,0 +1,88 @@
+// Compares what a sandbox rank really does, op by op, with its role's program in the graph, and
+// says where in the graph it stands.
+//
+// Kernels, copies, collectives, waits and markers have to be equal. Taking or giving back device
+// memory does not depart from the graph (the first iteration does it, a steady one does not), and
+// host time that the graph does not foresee (a sleep) is no departure either: it is passed on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/time.h"
+#include "graph/graph.h"
+#include "replayer/engine.h"
+#include "slicer/record/op_stream.h"
+
+namespace prism::launch {
+
+// Ids of a graph's signatures by content; made once a process.
+class SignatureIndex {
+ public:
+  explicit SignatureIndex(const graph::Graph& graph);
+  [[nodiscard]] std::optional<uint32_t> Find(const std::string& key) const;
+
+ private:
+  std::unordered_map<std::string, uint32_t> ids_;
+};
+
+enum class VerdictKind : uint8_t {
+  kIgnored,   // not an op that counts
+  kMatch,     // as the graph says
+  kHostGap,   // host time that the graph does not foresee; position is not moved
+  kMismatch,  // the rank has departed
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kIgnored;
+  DurationNs gap_ns = 0;
+  std::string did;       // kMismatch: what the rank did, in words
+  std::string expected;  // kMismatch: what the graph has there; "" past its end
+};
+
+class Verifier {
+ public:
+  // `graph` and `index` must outlive it.
+  Verifier(const graph::Graph& graph, const SignatureIndex& index, Rank rank, int iterations);
+
+  Verdict Check(const slicer::PlacedOp& placed, const slicer::OpStream& stream);
+
+  // Everything before this position has been issued.
+  [[nodiscard]] replayer::OpPosition position() const;
+
+  // Where the graph has the op that the stream reported at `place`; nothing when that lies more
+  // than an iteration back or was no op of the graph.
+  [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(const slicer::OpPlace& place) const;
+
+ private:
+  // What the ids of the current iteration were found to stand for.
+  struct IterationMap {
+    int32_t iteration = -1;
+    std::vector<uint32_t> graph_index;  // by live index; kNoDep where the graph has no such op
+  };
+
+  void SkipSegments();
+  bool StartIteration(int32_t iteration);
+  bool Matches(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
+  bool SignatureMatches(uint32_t live, uint32_t expected, const slicer::OpTables& tables);
+  bool CommunicatorMatches(uint16_t slot, const slicer::OpTables& tables);
+  bool PeersMatch(const graph::PeerGroup& group, const slicer::OpTables& tables);
+  Verdict Mismatch(const slicer::CanonicalOp& op, const slicer::OpTables& tables) const;
+
+  const graph::Graph& graph_;
+  const SignatureIndex& index_;
+  Rank rank_;
+  const graph::Program& program_;
+  int iterations_;
+  uint32_t cursor_ = 0;  // index of the next op in the role's program
+  IterationMap current_;
+  IterationMap previous_;
+  std::vector<std::optional<uint32_t>> signature_ids_;  // by live id, of the current iteration
+  std::vector<bool> signature_known_;
+};
+
+}  // namespace prism::launch
