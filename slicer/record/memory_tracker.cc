@@ -73,6 +73,8 @@ Status MemoryTracker::Push(const channel::Record& record, const Definitions& def
       return PushBlockFree(record);
     case RecordKind::kMarker:
       return PushMarker(record.marker, definitions);
+    case RecordKind::kCommInit:
+      return PushCommInit(record.comm_init, definitions);
     case RecordKind::kOutsideAlloc:
       return PushOutside(record.outside, definitions);
     case RecordKind::kSegmentAlloc:
@@ -171,11 +173,41 @@ uint32_t MemoryTracker::PathIndex() {
   return entry->second;
 }
 
+Status MemoryTracker::PushCommInit(const channel::CommInitBody& body,
+                                   const Definitions& definitions) {
+  PRISM_ASSIGN_OR_RETURN(comm_names_[body.comm],
+                         definitions.Name(Table::kGroupName, body.group_name));
+  return OkStatus();
+}
+
 Status MemoryTracker::PushOutside(const channel::OutsideBody& body,
                                   const Definitions& definitions) {
   PRISM_ASSIGN_OR_RETURN(const std::string name, definitions.Name(Table::kOutsideName, body.name));
-  outside_[name] += body.bytes;
+  outside_[{name, body.comm}] += body.bytes;
+  outside_sum_ += body.bytes;
+  if (outside_sum_ > outside_peak_) {
+    outside_peak_ = outside_sum_;
+    outside_at_peak_ = outside_;
+  }
   return OkStatus();
+}
+
+// What a library holds for a communicator is one line a process group, whatever its parts.
+std::vector<graph::MemoryClass> MemoryTracker::OutsideClasses() const {
+  std::map<std::string, int64_t> bytes_by_name;
+  for (const auto& [holder, bytes] : outside_at_peak_) {
+    const auto& [what, comm] = holder;
+    const auto group = comm_names_.find(comm);
+    const bool is_named = group != comm_names_.end() && !group->second.empty();
+    bytes_by_name[is_named ? "nccl:" + group->second : what] += bytes;
+  }
+  std::vector<graph::MemoryClass> classes;
+  for (const auto& [name, bytes] : bytes_by_name) {
+    if (bytes != 0) {
+      classes.push_back({.name = name, .bytes = bytes, .mark = graph::Mark::kAssumed});
+    }
+  }
+  return classes;
 }
 
 void MemoryTracker::PushSegment(int64_t bytes) {
@@ -248,11 +280,7 @@ graph::MemoryProfile MemoryTracker::Profile(const Definitions& definitions,
   profile.peak_reserved = has_stats_ ? stats_.peak_reserved : segments_peak_;
   profile.steady_allocated = AllocatedAtIteration(steady_iteration);
   profile.layout_hash = layout_hash_;
-  for (const auto& [name, bytes] : outside_) {
-    if (bytes != 0) {
-      profile.outside.push_back({.name = name, .bytes = bytes, .mark = graph::Mark::kAssumed});
-    }
-  }
+  profile.outside = OutsideClasses();
   if (peak_block_ == kNever) {
     return profile;
   }

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -58,6 +59,7 @@ class MemoryTracker {
   Status PushBlockAlloc(const channel::Record& record);
   Status PushBlockFree(const channel::Record& record);
   Status PushMarker(const channel::MarkerBody& body, const Definitions& definitions);
+  Status PushCommInit(const channel::CommInitBody& body, const Definitions& definitions);
   Status PushOutside(const channel::OutsideBody& body, const Definitions& definitions);
   void PushSegment(int64_t bytes);
   void HashLayout(uint64_t kind, uint64_t address, int64_t bytes);
@@ -65,6 +67,7 @@ class MemoryTracker {
   void EndMarker(const std::string& name);
   uint32_t PathIndex();
 
+  [[nodiscard]] std::vector<graph::MemoryClass> OutsideClasses() const;
   [[nodiscard]] std::string ClassOf(const Block& block) const;
   [[nodiscard]] std::string ClassInIteration(const Block& block,
                                              const std::vector<std::string>& path) const;
@@ -91,7 +94,15 @@ class MemoryTracker {
   std::vector<uint32_t> forward_ends_;           // moments
   std::vector<uint32_t> recompute_ends_;         // moments
 
-  std::map<std::string, int64_t> outside_;
+  // Bytes outside of the allocator by what holds them and for which communicator (0 none): now, and
+  // when their sum was highest.
+  using OutsideBytes = std::map<std::pair<std::string, uint32_t>, int64_t>;
+  OutsideBytes outside_;
+  OutsideBytes outside_at_peak_;
+  int64_t outside_sum_ = 0;
+  int64_t outside_peak_ = 0;
+  std::map<uint32_t, std::string> comm_names_;  // by comm id
+
   uint64_t first_address_ = 0;
   uint64_t layout_hash_ = 0xCBF29CE484222325ULL;
 };

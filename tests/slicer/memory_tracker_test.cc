@@ -110,6 +110,22 @@ TEST(MemoryTracker, FrameworkPeakThatDiffersIsAWarning) {
   EXPECT_EQ(tracked.tracker.Profile(tracked.definitions, 0).peak_reserved, 2 << 20);
 }
 
+TEST(MemoryTracker, OutsideIsTakenAtItsPeakAndNamedByGroup) {
+  RecordScript script;
+  script.CommInit(4, "tp", 8, 0, 1);
+  script.Outside("context", 0, 400);
+  script.Outside("nccl setup", 4, 30);
+  script.Outside("nccl ring", 4, 12);
+  script.Outside("nccl setup", 4, -30);
+  script.Outside("nccl ring", 4, -12);
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
+  ASSERT_EQ(profile.outside.size(), 2U);
+  EXPECT_EQ(profile.outside[0].name, "context");
+  EXPECT_EQ(profile.outside[1].name, "nccl:tp");
+  EXPECT_EQ(profile.outside[1].bytes, 42);
+}
+
 TEST(MemoryTracker, LayoutHashIgnoresWhereTheDeviceBegins) {
   const auto hash = [](uint64_t base, int64_t bytes) {
     RecordScript script;

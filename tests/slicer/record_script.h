@@ -125,6 +125,15 @@ class RecordScript {
     Add(record);
   }
 
+  void Outside(const std::string& what, uint32_t comm, int64_t bytes) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kOutsideAlloc;
+    record.outside.name = Define(channel::Table::kOutsideName, what);
+    record.outside.comm = comm;
+    record.outside.bytes = bytes;
+    Add(record);
+  }
+
   void Segment(int64_t bytes) {
     channel::Record record = {};
     record.kind = channel::RecordKind::kSegmentAlloc;
