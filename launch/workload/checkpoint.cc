@@ -12,7 +12,8 @@ using torch::autograd::variable_list;
 struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
   static at::Tensor forward(AutogradContext* context,
                             const Recomputable* piece,
-                            const variable_list& inputs) {
+                            at::TensorList list) {
+    const variable_list inputs = list.vec();
     context->save_for_backward(inputs);
     context->saved_data["piece"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(piece));
     return piece->Compute(inputs);
@@ -42,7 +43,8 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
 }  // namespace
 
 at::Tensor Checkpoint(const Recomputable& piece, const std::vector<at::Tensor>& inputs) {
-  return CheckpointFunction::apply(&piece, inputs);
+  // As a TensorList: a vector would not be taken for differentiable.
+  return CheckpointFunction::apply(&piece, at::TensorList(inputs));
 }
 
 }  // namespace prism::launch

@@ -73,7 +73,9 @@ int Run(const std::vector<std::string>& args) {
   c10::cuda::set_device(0);
   const ParallelGroups groups = MakeParallelGroups(*config, NcclBackends());
   Trainer trainer(*config, groups);
-  return Train(*config, &trainer) ? 0 : 1;
+  const bool trained = Train(*config, &trainer);
+  ShutDown(groups);
+  return trained ? 0 : 1;
 }
 
 }  // namespace

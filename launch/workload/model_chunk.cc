@@ -91,7 +91,7 @@ at::Tensor ModelChunk::Embed(const at::Tensor& ids) const {
 at::Tensor ModelChunk::Loss(const at::Tensor& hidden, const at::Tensor& targets) const {
   const Marker marker("loss");
   const at::Tensor normed = ApplyNorm(final_norm_, hidden);
-  const at::Tensor logits = ColumnParallelLinear(normed, output_->value, {}, context_.tp);
+  const at::Tensor logits = ColumnParallelLinear(normed, output_->value, std::nullopt, context_.tp);
   const at::Tensor by_sequence = targets.transpose(0, 1).contiguous();
   return VocabParallelCrossEntropy(logits, by_sequence, context_.tp).mean();
 }

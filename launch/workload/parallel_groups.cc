@@ -75,6 +75,15 @@ ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFac
   return groups;
 }
 
+void ShutDown(const ParallelGroups& groups) {
+  for (const Group* group :
+       {&groups.world, &groups.embedding, &groups.pp, &groups.dp, &groups.tp}) {
+    if (!group->alone()) {
+      group->backend->shutdown();
+    }
+  }
+}
+
 void AllReduce(const Group& group, at::Tensor tensor, c10d::ReduceOp::RedOpType op) {
   Wait(AllReduceImpl(group, std::move(tensor), op, false));
 }

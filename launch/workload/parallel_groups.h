@@ -51,6 +51,9 @@ using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(const Gro
 // Makes the groups that the job needs, in the same order on all ranks.
 ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFactory& factory);
 
+// Ends the backends in an orderly way. The device is idle and nothing uses the groups any more.
+void ShutDown(const ParallelGroups& groups);
+
 // Collectives on one group. Blocking calls make the current stream wait, not the host; `Start...`
 // calls give a handle whose wait() does. All do nothing (null handle) where the rank is alone.
 using Handle = c10::intrusive_ptr<c10d::Work>;

@@ -33,15 +33,17 @@ Received PeerExchange::Run(const Exchange& exchange) const {
     std::vector<at::Tensor> tensors = {*tensor};
     group_.backend->recv(tensors, peer, 0);
   };
+  // Forward direction first: with two stages both neighbours are one rank, and transfers between a
+  // pair match in order.
   group_.backend->startCoalescing();
-  if (exchange.to_previous.defined()) {
-    send(exchange.to_previous, previous);
+  if (exchange.to_next.defined()) {
+    send(exchange.to_next, next);
   }
   if (exchange.from_previous) {
     receive(&received.from_previous, previous);
   }
-  if (exchange.to_next.defined()) {
-    send(exchange.to_next, next);
+  if (exchange.to_previous.defined()) {
+    send(exchange.to_previous, previous);
   }
   if (exchange.from_next) {
     receive(&received.from_next, next);

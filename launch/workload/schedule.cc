@@ -142,13 +142,15 @@ class Interleaved {
   // backwards (Megatron's steady state).
   void Steady(int32_t k, int32_t warmup) {
     const int32_t forward = k + warmup;
+    // Passes repeat their chunks with this period; added where a difference may be negative.
+    const int32_t period = shape_.stages * shape_.chunks;
     Exchange exchange;
     exchange.to_next = Forward(forward);
     exchange.to_previous = Backward(k);
     int32_t input_chunk = 0;
     bool receives_input = true;
     if (first()) {
-      const int32_t sent = ForwardPass(forward - (shape_.stages - 1)).chunk;
+      const int32_t sent = ForwardPass(forward + period - (shape_.stages - 1)).chunk;
       receives_input = sent != shape_.chunks - 1;
       input_chunk = sent + 1;
     } else if (forward + 1 < total_) {
@@ -157,7 +159,7 @@ class Interleaved {
     int32_t grad_chunk = 0;
     bool receives_grad = true;
     if (last()) {
-      const int32_t sent = BackwardPass(k - (shape_.stages - 1)).chunk;
+      const int32_t sent = BackwardPass(k + period - (shape_.stages - 1)).chunk;
       receives_grad = sent != 0;
       grad_chunk = sent - 1;
     } else {

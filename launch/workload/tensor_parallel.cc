@@ -48,11 +48,11 @@ struct ColumnLinear : Function<ColumnLinear> {
   static at::Tensor forward(AutogradContext* context,
                             const at::Tensor& input,
                             const at::Tensor& weight,
-                            const at::Tensor& bias,
+                            const std::optional<at::Tensor>& bias,
                             const TensorParallel* tp) {
     Remember(context, tp);
     context->save_for_backward({input, weight});
-    context->saved_data["bias"] = bias.defined();
+    context->saved_data["bias"] = bias.has_value();
     const at::Tensor total = tp->sequence_parallel ? GatherSequence(input, *tp) : input;
     return at::linear(total, weight, bias);
   }
@@ -176,7 +176,7 @@ struct CrossEntropy : Function<CrossEntropy> {
 
 at::Tensor ColumnParallelLinear(const at::Tensor& input,
                                 const at::Tensor& weight,
-                                const at::Tensor& bias,
+                                const std::optional<at::Tensor>& bias,
                                 const TensorParallel& tp) {
   return ColumnLinear::apply(input, weight, bias, &tp);
 }

@@ -3,6 +3,8 @@
 // parallel linear layers.
 #pragma once
 
+#include <optional>
+
 #include <ATen/ATen.h>
 
 #include "launch/workload/parallel_groups.h"
@@ -19,10 +21,10 @@ struct TensorParallel {
 };
 
 // input · weightᵀ + bias, weight split by rows over the group. Gathers a sequence-sharded input in
-// forward and again in backward (only the shard is kept in between). An undefined bias is none.
+// forward and again in backward (only the shard is kept in between).
 at::Tensor ColumnParallelLinear(const at::Tensor& input,
                                 const at::Tensor& weight,
-                                const at::Tensor& bias,
+                                const std::optional<at::Tensor>& bias,
                                 const TensorParallel& tp);
 
 // input · weightᵀ, weight split by columns: the partial products are summed over the group, and

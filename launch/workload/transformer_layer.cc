@@ -152,7 +152,10 @@ at::Tensor TransformerLayer::Compute(const std::vector<at::Tensor>& inputs) cons
 
 at::Tensor TransformerLayer::Column(const Linear& linear, const at::Tensor& input) const {
   const at::Tensor weight = linear.weight->value.view({-1, input.size(-1)});
-  const at::Tensor bias = linear.bias == nullptr ? at::Tensor() : linear.bias->value;
+  std::optional<at::Tensor> bias;
+  if (linear.bias != nullptr) {
+    bias = linear.bias->value;
+  }
   return ColumnParallelLinear(input, weight, bias, context_.tp);
 }
 

@@ -1,0 +1,167 @@
+// The workload computes what it should: every layout of four ranks (threads, float32 on the CPU)
+// gives the losses and gradient norms of the undistributed model.
+#include <cmath>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "launch/workload/trainer.h"
+#include "shim/nccl/exchange_arena.h"
+#include "tests/launch/exchange_backend.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr size_t kArenaBytes = 256UL << 20U;
+constexpr int32_t kStallSeconds = 5;  // a step takes milliseconds
+constexpr int32_t kSteps = 3;
+constexpr double kTolerance = 1e-5;  // relative
+
+struct Layout {
+  std::string name;
+  graph::ParallelSizes sizes;
+  bool sequence_parallel = true;
+  int32_t zero_stage = 1;
+  graph::Recompute recompute = graph::Recompute::kNone;
+  graph::BlockKind block = graph::BlockKind::kGpt;
+};
+
+std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+  return out << layout.name;
+}
+
+// A model whose vocabulary needs no padding for tp 1 and 2, so that all layouts have the same.
+WorkloadConfig Config(const Layout& layout, uint32_t rank) {
+  WorkloadConfig config;
+  graph::ModelSpec& model = config.job.model;
+  const bool is_gpt = layout.block == graph::BlockKind::kGpt;
+  model.block = layout.block;
+  model.layers = 4;
+  model.hidden = 32;
+  model.heads = 4;
+  model.kv_heads = is_gpt ? 4 : 2;
+  model.ffn = 64;
+  model.vocab = 256;
+  model.tied_embeddings = is_gpt;
+  config.job.parallel = layout.sizes;
+  config.job.sequence_parallel = layout.sequence_parallel;
+  config.job.micro_batch_size = 1;
+  config.job.global_batch_size = 8;
+  config.job.seq_len = 16;
+  config.job.recompute = layout.recompute;
+  config.job.zero_stage = layout.zero_stage;
+  config.job.compute_dtype = graph::DataType::kFloat32;
+  config.job.seed = 7;
+  config.device = DeviceKind::kCpu;
+  config.rank = Rank(rank);
+  return config;
+}
+
+std::vector<IterationResult> TrainRank(const WorkloadConfig& config, shim::Exchange* exchange) {
+  const ParallelGroups groups = MakeParallelGroups(config, [exchange](const GroupSpec& spec) {
+    return c10::make_intrusive<ExchangeBackend>(spec, exchange);
+  });
+  Trainer trainer(config, groups);
+  std::vector<IterationResult> results;
+  for (int32_t step = 0; step < kSteps; ++step) {
+    results.push_back(trainer.RunIteration(step));
+  }
+  return results;
+}
+
+// Results of all ranks, each in a thread.
+std::vector<std::vector<IterationResult>> TrainAll(const Layout& layout) {
+  shim::ExchangeArena arena = shim::ExchangeArena::Create(kArenaBytes);
+  arena.set_stall_seconds(kStallSeconds);
+  shim::Memory memory;
+  shim::Exchange exchange(&arena, &memory);
+  const auto world = static_cast<uint32_t>(layout.sizes.world_size());
+  std::vector<std::vector<IterationResult>> results(world);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      at::set_num_threads(1);
+      try {
+        results[rank] = TrainRank(Config(layout, rank), &exchange);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+        arena.Abort("a rank failed");
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return results;
+}
+
+std::vector<IterationResult> Undistributed(graph::BlockKind block) {
+  return TrainAll({.name = "undistributed", .sizes = {}, .block = block}).front();
+}
+
+class WorkloadMath : public testing::TestWithParam<Layout> {};
+
+TEST_P(WorkloadMath, equals_the_undistributed_run) {
+  const std::vector<IterationResult> reference = Undistributed(GetParam().block);
+  ASSERT_EQ(reference.size(), static_cast<size_t>(kSteps));
+  const std::vector<std::vector<IterationResult>> ranks = TrainAll(GetParam());
+  int with_loss = 0;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    ASSERT_EQ(ranks[rank].size(), reference.size());
+    for (size_t step = 0; step < reference.size(); ++step) {
+      const IterationResult& result = ranks[rank][step];
+      const IterationResult& expected = reference[step];
+      EXPECT_NEAR(result.grad_norm, expected.grad_norm, kTolerance * expected.grad_norm)
+          << "rank " << rank << " step " << step;
+      if (result.loss.has_value()) {
+        ++with_loss;
+        EXPECT_NEAR(*result.loss, *expected.loss, kTolerance * *expected.loss)
+            << "rank " << rank << " step " << step;
+      }
+    }
+  }
+  EXPECT_EQ(with_loss, kSteps * GetParam().sizes.tp * GetParam().sizes.dp);
+}
+
+// A fresh model knows nothing: log(256) per token. Steps on the same data have to lower the loss by
+// far more than the tolerance, else the comparison would say nothing about the optimizer.
+TEST(WorkloadMath, loss_starts_uninformed_and_falls) {
+  const WorkloadConfig config = Config({.name = "undistributed", .sizes = {}}, 0);
+  const ParallelGroups groups = MakeParallelGroups(config, nullptr);
+  Trainer trainer(config, groups);
+  const double before = *trainer.RunIteration(0).loss;
+  trainer.RunIteration(0);
+  const double after = *trainer.RunIteration(0).loss;
+  EXPECT_NEAR(before, std::log(256.0), 0.1);
+  EXPECT_LT(after, before * (1 - 10 * kTolerance));
+}
+
+INSTANTIATE_TEST_SUITE_P(layouts,
+                         WorkloadMath,
+                         testing::Values(Layout{.name = "tp2_pp2", .sizes = {.tp = 2, .pp = 2}},
+                                         Layout{.name = "tp2_dp2", .sizes = {.tp = 2, .dp = 2}},
+                                         Layout{.name = "pp2_dp2", .sizes = {.dp = 2, .pp = 2}},
+                                         Layout{.name = "tp2_pp2_zero0_without_sequence_parallel",
+                                                .sizes = {.tp = 2, .pp = 2},
+                                                .sequence_parallel = false,
+                                                .zero_stage = 0},
+                                         Layout{.name = "pp2_dp2_interleaved_full_recompute",
+                                                .sizes = {.dp = 2, .pp = 2, .vpp = 2},
+                                                .recompute = graph::Recompute::kFull},
+                                         Layout{.name = "pp4_selective_recompute",
+                                                .sizes = {.pp = 4},
+                                                .recompute = graph::Recompute::kSelective},
+                                         Layout{.name = "llama_tp2_pp2",
+                                                .sizes = {.tp = 2, .pp = 2},
+                                                .block = graph::BlockKind::kLlama}),
+                         [](const testing::TestParamInfo<Layout>& tested) {
+                           return tested.param.name;
+                         });
+
+}  // namespace
+}  // namespace prism::launch
