@@ -28,6 +28,26 @@ using ReportFunction = void(void*, int64_t, size_t, size_t, TorchDevice);
 
 constexpr const char* kReportName = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
 
+// Reserved bytes show at block events alone; a new peak of them is passed on as it appears. Events
+// of one device come under its allocator's lock, in order.
+void ReportReserved(size_t allocated, size_t reserved) {
+  static std::atomic<size_t> peak_allocated{0};
+  static std::atomic<size_t> peak_reserved{0};
+  if (allocated > peak_allocated.load(std::memory_order_relaxed)) {
+    peak_allocated.store(allocated, std::memory_order_relaxed);
+  }
+  if (reserved <= peak_reserved.load(std::memory_order_relaxed)) {
+    return;
+  }
+  peak_reserved.store(reserved, std::memory_order_relaxed);
+  const prism::channel::AllocatorStatsBody stats = {
+      .peak_allocated = static_cast<int64_t>(peak_allocated.load(std::memory_order_relaxed)),
+      .peak_reserved = static_cast<int64_t>(reserved),
+      .allocated = static_cast<int64_t>(allocated),
+      .reserved = static_cast<int64_t>(reserved)};
+  prism_shim_allocator_stats(&stats);
+}
+
 // libtorch's own, which feeds its profiler; it may lie in no global scope, so RTLD_NEXT need not
 // find it.
 ReportFunction* RealReport() {
@@ -56,6 +76,7 @@ void PrismReportMemoryUsage(
       prism::shim::SessionMode() == prism::channel::Mode::kRecord) {
     prism_shim_block_event(bytes > 0 ? 1 : 0, reinterpret_cast<uint64_t>(pointer),
                            bytes > 0 ? bytes : -bytes);
+    ReportReserved(allocated, reserved);
   }
   if (ReportFunction* const real = RealReport()) {
     real(pointer, bytes, allocated, reserved, device);

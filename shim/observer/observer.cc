@@ -6,7 +6,6 @@
 // The callbacks run for every framework op, so a context is encoded once and found again by a hash
 // over its name, types and shapes (64 bits over some thousands of contexts: no collision to fear).
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -282,5 +281,4 @@ extern "C" __attribute__((visibility("default"))) void prism_observer_start() {
   at::addGlobalCallback(
       at::RecordFunctionCallback(OnRangeStart, OnRangeEnd).scopes({at::RecordScope::USER_SCOPE}));
   prism_shim_set_group_provider(ProvideGroup);
-  std::atexit(ReportAllocatorStats);
 }

@@ -86,8 +86,7 @@ Status MemoryTracker::Push(const channel::Record& record, const Definitions& def
       HashLayout(3, record.segment.address, record.segment.bytes);
       return OkStatus();
     case RecordKind::kAllocatorStats:
-      has_stats_ = true;
-      stats_ = record.stats;
+      PushStats(record.stats);
       return OkStatus();
     default:
       return OkStatus();
@@ -210,6 +209,20 @@ std::vector<graph::MemoryClass> MemoryTracker::OutsideClasses() const {
   return classes;
 }
 
+// The framework's peak may lie below ours where the program has reset it, never above.
+void MemoryTracker::PushStats(const channel::AllocatorStatsBody& body) {
+  has_stats_ = true;
+  reserved_peak_ = std::max(reserved_peak_, body.peak_reserved);
+  if (body.allocated == allocated_ && body.peak_allocated <= peak_) {
+    return;
+  }
+  if (sum_differs_++ == 0) {
+    sum_differs_example_ = fmt::format(
+        "the framework counts {} allocated bytes with a peak of {}, its blocks sum to {} and {}",
+        body.allocated, body.peak_allocated, allocated_, peak_);
+  }
+}
+
 void MemoryTracker::PushSegment(int64_t bytes) {
   segments_ += bytes;
   segments_peak_ = std::max(segments_peak_, segments_);
@@ -277,7 +290,7 @@ graph::MemoryProfile MemoryTracker::Profile(const Definitions& definitions,
                                             int32_t steady_iteration) const {
   graph::MemoryProfile profile;
   profile.peak_allocated = peak_;
-  profile.peak_reserved = has_stats_ ? stats_.peak_reserved : segments_peak_;
+  profile.peak_reserved = has_stats_ ? reserved_peak_ : segments_peak_;
   profile.steady_allocated = AllocatedAtIteration(steady_iteration);
   profile.layout_hash = layout_hash_;
   profile.outside = OutsideClasses();
@@ -305,12 +318,9 @@ graph::MemoryProfile MemoryTracker::Profile(const Definitions& definitions,
 
 std::vector<graph::Warning> MemoryTracker::Warnings() const {
   std::vector<graph::Warning> warnings;
-  if (has_stats_ && stats_.peak_allocated != peak_) {
-    warnings.push_back({.code = "allocated_peak_differs",
-                        .count = 1,
-                        .example = fmt::format("the framework counts a peak of {} allocated bytes, "
-                                               "its blocks sum to {}",
-                                               stats_.peak_allocated, peak_)});
+  if (sum_differs_ > 0) {
+    warnings.push_back(
+        {.code = "allocated_bytes_differ", .count = sum_differs_, .example = sum_differs_example_});
   }
   if (orphans_ > 0) {
     warnings.push_back({.code = "unknown_blocks_freed",

@@ -41,7 +41,7 @@ class MemoryTracker {
   [[nodiscard]] graph::MemoryProfile Profile(const Definitions& definitions,
                                              int32_t steady_iteration) const;
 
-  // Things that do not add up, e.g. the allocator's own peak against the sum of blocks.
+  // Things that do not add up, e.g. the allocator's own count against the sum of blocks.
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;
 
  private:
@@ -61,6 +61,7 @@ class MemoryTracker {
   Status PushMarker(const channel::MarkerBody& body, const Definitions& definitions);
   Status PushCommInit(const channel::CommInitBody& body, const Definitions& definitions);
   Status PushOutside(const channel::OutsideBody& body, const Definitions& definitions);
+  void PushStats(const channel::AllocatorStatsBody& body);
   void PushSegment(int64_t bytes);
   void HashLayout(uint64_t kind, uint64_t address, int64_t bytes);
   void BeginMarker(const std::string& name);
@@ -81,7 +82,9 @@ class MemoryTracker {
   int64_t segments_ = 0;
   int64_t segments_peak_ = 0;
   bool has_stats_ = false;
-  channel::AllocatorStatsBody stats_ = {};
+  int64_t reserved_peak_ = 0;        // by the framework's own count
+  int64_t sum_differs_ = 0;          // how often its count was not ours
+  std::string sum_differs_example_;  // the first of them
   int64_t orphans_ = 0;  // frees of blocks that were allocated before the tracker listened
 
   std::vector<std::string> open_;  // markers, outermost first

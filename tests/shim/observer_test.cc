@@ -171,7 +171,7 @@ TEST(Observer, BlocksSumToTheAllocatorsOwnPeak) {
   const Result<graph::Fragment> fragment = RecordProgram();
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   for (const graph::Warning& warning : fragment->warnings) {
-    EXPECT_NE(warning.code, "allocated_peak_differs") << warning.example;
+    EXPECT_NE(warning.code, "allocated_bytes_differ") << warning.example;
     EXPECT_NE(warning.code, "unknown_blocks_freed") << warning.example;
     EXPECT_NE(warning.code, "observer_missing");
   }

@@ -96,7 +96,7 @@ TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
-TEST(MemoryTracker, FrameworkPeakThatDiffersIsAWarning) {
+TEST(MemoryTracker, FrameworkCountThatDiffersIsAWarning) {
   RecordScript script;
   script.Block(true, 0x1000, 512);
   channel::Record stats = {};
@@ -106,7 +106,7 @@ TEST(MemoryTracker, FrameworkPeakThatDiffersIsAWarning) {
   script.Add(stats);
   const Tracked tracked = Track(script);
   ASSERT_EQ(tracked.tracker.Warnings().size(), 1U);
-  EXPECT_EQ(tracked.tracker.Warnings()[0].code, "allocated_peak_differs");
+  EXPECT_EQ(tracked.tracker.Warnings()[0].code, "allocated_bytes_differ");
   EXPECT_EQ(tracked.tracker.Profile(tracked.definitions, 0).peak_reserved, 2 << 20);
 }
 
