@@ -1,9 +1,9 @@
 // Graph × costs × perturbations → virtual time of every rank.
 //
-//   Result<CostTable> costs = BuildCosts(graph);
-//   Engine engine(graph, *costs, options);
-//   engine.Run();
-//   ReplayResult result = engine.Summarise();
+//   Result<ReplayResult> result = Replay(graph, options);
+//
+// What depends on neither rank nor time (the cost of a kernel, of a collective) comes from
+// replayer/cost; what waits for what from replayer/engine.h.
 #pragma once
 
 #include <cstdint>
@@ -61,11 +61,12 @@ struct Timeline {
   std::vector<TimeNs> end;
 };
 
-// Time of one communicator's collectives in a steady iteration.
+// Traffic of one communicator in a steady iteration: collectives, and sends and receives, of its
+// busiest member. For collectives all members are alike but for wait_ns_max.
 struct CommunicatorTimes {
-  int64_t calls = 0;           // per iteration
-  int64_t bytes = 0;           // per rank and iteration, as CollectiveShape::bytes
-  DurationNs transfer_ns = 0;  // in transfer, one member
+  int64_t calls = 0;           // collectives, sends and receives
+  int64_t bytes = 0;           // as CollectiveShape::bytes; of sends and receives their own
+  DurationNs transfer_ns = 0;  // in transfer
   DurationNs wait_ns_max = 0;  // longest sum of waits for the last arrival over members
 };
 

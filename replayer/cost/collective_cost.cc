@@ -13,6 +13,19 @@ constexpr int kSimple = 2;
 
 constexpr const char* kProtocolNames[] = {"ll", "ll128", "simple"};
 
+// How far the tree falls short of its bandwidth by message size: entry i is for about 64 · 2^i
+// bytes (treeCorrectionFactor in NCCL 2.30.7, src/graph/tuning.cc).
+constexpr double kTreeCorrection[][24] = {
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+     .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+
+double TreeCorrection(int protocol, int64_t bytes) {
+  int entry = bytes < 64 ? 0 : static_cast<int>(std::log2(static_cast<double>(bytes) / 64));
+  return entry < 24 ? kTreeCorrection[protocol][entry] : 1;
+}
+
 bool IsReduceOrBroadcast(graph::CollectiveKind kind) {
   return kind == graph::CollectiveKind::kBroadcast || kind == graph::CollectiveKind::kReduce;
 }
@@ -126,6 +139,7 @@ double CollectiveCost::TreeSeconds(const graph::CollectiveShape& shape,
   } else if (protocol == kLl128) {
     bandwidth *= tree_ll128_factor_;
   }
+  bandwidth *= TreeCorrection(protocol, shape.bytes);
   double depth = std::log2(static_cast<double>(topology.nodes));
   double latency =
       tree_.base[protocol] +

@@ -1,0 +1,146 @@
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "replayer/cost/collective_cost.h"
+#include "replayer/cost/compute_cost.h"
+#include "replayer/cost/parameters.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::CollectiveKind;
+using graph::DataType;
+using prism::testing::SetParameter;
+
+constexpr DurationNs kGap = 700;  // gpu.kernel_gap_ns of TestCluster; so is the floor
+
+// A graph with one signature: framework op, kernel and inputs as given.
+graph::Graph OneKernel(const std::string& framework_op,
+                       const std::string& kernel,
+                       std::vector<graph::TensorShape> inputs) {
+  graph::Graph graph;
+  graph.cluster = prism::testing::TestCluster();
+  graph.strings = {"", framework_op, kernel};
+  graph.signatures.resize(1);
+  graph.signatures[0].framework_op = StringId(1);
+  graph.signatures[0].name = StringId(2);
+  graph.signatures[0].inputs = std::move(inputs);
+  return graph;
+}
+
+TEST(ComputeCost, matrix_product_takes_whole_waves) {
+  graph::Graph graph = OneKernel("aten::mm", "gemm", {});
+  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e13);
+  graph::MatmulShape& shape = graph.signatures[0].matmul;
+  shape = {1280, 1280, 128, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
+  // 10 x 10 tiles of 128 x 128: one wave of the 100 SMs. 2 · 1280² · 128 flop at 1e14 flop/s ·
+  // 0.5 efficiency · 128 / (128 + 128) = 16,777.216 ns.
+  EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 16'778 + kGap);
+  EXPECT_STREQ(CostSignatures(graph)[0].rule, "matmul");
+  // One column more: eleven columns of tiles, two waves.
+  shape.n = 1281;
+  EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 33'555 + kGap);
+}
+
+TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
+  graph::TensorShape qkv = {DataType::kBfloat16, {2, 8, 1024, 64}};
+  // 4 · 2 · 8 · 1024² · 64 / 2 flop at 1e14 · 0.5 = 42,949.67 ns.
+  graph::Graph forward =
+      OneKernel("aten::_scaled_dot_product_flash_attention", "flash_fwd_kernel", {qkv, qkv, qkv});
+  EXPECT_EQ(CostSignatures(forward)[0].duration_ns, 42'950 + kGap);
+  graph::Graph backward = OneKernel("aten::_scaled_dot_product_flash_attention_backward",
+                                    "flash_bwd_dq_dk_dv_loop_kernel", {qkv, qkv, qkv, qkv});
+  EXPECT_EQ(CostSignatures(backward)[0].duration_ns, 107'375 + kGap);
+  // The small kernels of the op move bytes only.
+  graph::Graph small = OneKernel("aten::_scaled_dot_product_flash_attention_backward",
+                                 "flash_bwd_dot_do_o_kernel", {qkv, qkv, qkv, qkv});
+  EXPECT_STRNE(CostSignatures(small)[0].rule, "attention");
+}
+
+TEST(ComputeCost, memory_bound_kernels_cost_their_bytes) {
+  graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};  // 4 MB; 50 GB/s achieved
+  // Two inputs read and one output written.
+  EXPECT_EQ(CostSignatures(OneKernel("aten::add", "k", {x, x}))[0].duration_ns, 240'000 + kGap);
+  // In place: the same traffic.
+  EXPECT_EQ(CostSignatures(OneKernel("aten::add_", "k", {x, x}))[0].duration_ns, 240'000 + kGap);
+  EXPECT_EQ(CostSignatures(OneKernel("aten::copy_", "k", {x, x}))[0].duration_ns, 160'000 + kGap);
+  EXPECT_EQ(CostSignatures(OneKernel("aten::zero_", "k", {x}))[0].duration_ns, 80'000 + kGap);
+  EXPECT_EQ(CostSignatures(OneKernel("aten::sum", "k", {x}))[0].duration_ns, 80'000 + kGap);
+  graph::TensorShape indices = {DataType::kInt64, {100}};
+  // 100 rows of 4,000 bytes read and written, and 800 bytes of indices.
+  EXPECT_EQ(CostSignatures(OneKernel("aten::embedding", "k", {x, indices}))[0].duration_ns,
+            16'016 + kGap);
+}
+
+TEST(ComputeCost, unknown_kernels_are_counted_as_such) {
+  graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
+  graph::Graph graph = OneKernel("custom::op", "mystery", {x});
+  graph.roles.resize(1);
+  graph::Program& program = graph.roles[0].program;
+  program.kind = {graph::OpKind::kKernel, graph::OpKind::kKernel};
+  program.flags = {0, graph::kDurationFixed};
+  program.signature = {0, 0};
+  program.value = {0, 5};
+  graph.ranks.role = {0, 0, 0};
+  CostReport report = ReportCosts(graph);
+  ASSERT_EQ(report.size(), 2U);
+  EXPECT_EQ(report[0].rule, "default");
+  EXPECT_EQ(report[0].ops, 3);
+  EXPECT_EQ(report[0].example, "custom::op: mystery");
+  EXPECT_EQ(report[1].rule, "fixed");
+  EXPECT_DOUBLE_EQ(report[1].seconds, 15e-9);
+}
+
+TEST(CollectiveCost, ring_is_latency_steps_and_bytes) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  SetParameter(&cluster, "nccl.nvls_busbw_bytes_per_s", 0);
+  CollectiveCost cost(cluster);
+  graph::CollectiveShape shape;
+  shape.kind = CollectiveKind::kReduceScatter;
+  shape.bytes = 100'000'000;
+  // Two ranks of a node, Simple: 700 base + 1 step of 700 + 50 MB at 100 GB/s.
+  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 500'000 + 1'400);
+  // An all_reduce moves twice that in two steps.
+  shape.kind = CollectiveKind::kAllReduce;
+  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 1'000'000 + 2'100);
+}
+
+TEST(CollectiveCost, more_nodes_bytes_and_slow_links_never_help) {
+  CollectiveCost cost(prism::testing::TestCluster());
+  for (CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                              CollectiveKind::kBroadcast, CollectiveKind::kAllToAll}) {
+    for (int64_t bytes = 1; bytes < int64_t{1} << 30U; bytes *= 8) {
+      graph::CollectiveShape shape;
+      shape.kind = kind;
+      shape.bytes = bytes;
+      DurationNs one_node = cost.Collective(shape, {2, 1, 2, 1});
+      DurationNs two_nodes = cost.Collective(shape, {4, 2, 2, 1});
+      EXPECT_LE(one_node, two_nodes) << static_cast<int>(kind) << " " << bytes;
+      EXPECT_LT(two_nodes, cost.Collective(shape, {4, 2, 2, 2}));
+      shape.bytes *= 8;
+      EXPECT_LE(two_nodes, cost.Collective(shape, {4, 2, 2, 1}));
+    }
+  }
+}
+
+TEST(CollectiveCost, topology_counts_nodes_and_the_fullest_one) {
+  std::vector<uint32_t> members = {0, 1, 2, 9, 17};
+  EXPECT_EQ(TopologyOf(members, 8), (CommTopology{5, 3, 3, 1}));
+}
+
+TEST(Parameters, missing_and_unknown_keys_are_named) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  EXPECT_TRUE(CheckParameters(cluster.parameters).empty());
+  std::vector<graph::Parameter> parameters = cluster.parameters.all();
+  std::string lost = parameters.front().key;
+  parameters.front().key = "gpu.nonsense";
+  std::vector<std::string> faults = CheckParameters(graph::ParameterTable(parameters));
+  ASSERT_EQ(faults.size(), 2U);
+  EXPECT_NE(faults[0].find(lost), std::string::npos);
+  EXPECT_EQ(faults[1], "parameter gpu.nonsense is unknown");
+}
+
+}  // namespace
+}  // namespace prism::replayer
