@@ -6,8 +6,11 @@
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
 // variables (VIRTUAL_DEVICE.md section 8 of the design).
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,6 +105,11 @@ clockid_t ClockOfDeadline(const timespec* deadline) {
 using RwlockTimed = int(pthread_rwlock_t*, const timespec*);
 using RwlockClock = int(pthread_rwlock_t*, clockid_t, const timespec*);
 
+// Whether a futex call carries an absolute deadline; FUTEX_WAIT's is relative.
+bool WaitsUntil(long operation) {
+  return (operation & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+}
+
 RealFunction<int(clockid_t, timespec*)> real_clock_gettime("clock_gettime");
 RealFunction<int(timeval*, void*)> real_gettimeofday("gettimeofday");
 RealFunction<time_t(time_t*)> real_time("time");
@@ -119,6 +127,7 @@ RealFunction<int(pthread_mutex_t*, const timespec*)> real_mutex_timedlock(
     "pthread_mutex_timedlock");
 RealFunction<int(pthread_mutex_t*, clockid_t, const timespec*)> real_mutex_clocklock(
     "pthread_mutex_clocklock");
+RealFunction<long(long, ...)> real_syscall("syscall");
 RealFunction<RwlockTimed> real_timedrdlock("pthread_rwlock_timedrdlock");
 RealFunction<RwlockTimed> real_timedwrlock("pthread_rwlock_timedwrlock");
 RealFunction<RwlockClock> real_clockrdlock("pthread_rwlock_clockrdlock");
@@ -289,4 +298,34 @@ PRISM_INTERPOSED int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock,
   return WaitUntil(clock, deadline, [&](const timespec* real) {
     return prism::shim::real_clockwrlock.get()(lock, clock, real);
   });
+}
+
+// libstdc++'s futures and timed atomics wait on futexes themselves, by way of libc's syscall. Every
+// system call has at most six arguments; reading more than were passed gives values that nobody
+// looks at, as in libc's own.
+PRISM_INTERPOSED long syscall(long number, ...) noexcept {
+  va_list list;
+  va_start(list, number);
+  long arguments[6] = {};
+  for (long& argument : arguments) {
+    argument = va_arg(list, long);
+  }
+  va_end(list);
+  const auto call = [&](long fourth) {
+    return prism::shim::real_syscall.get()(number, arguments[0], arguments[1], arguments[2], fourth,
+                                           arguments[4], arguments[5]);
+  };
+  if (number != SYS_futex || !ClockIsVirtual() || !prism::shim::WaitsUntil(arguments[1])) {
+    return call(arguments[3]);
+  }
+  const clockid_t clock =
+      (arguments[1] & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+  long result = 0;
+  return WaitUntilWithErrno(clock, reinterpret_cast<const timespec*>(arguments[3]),
+                            [&](const timespec* real) {
+                              result = call(reinterpret_cast<long>(real));
+                              return result == -1 ? -1 : 0;
+                            }) == 0
+             ? result
+             : -1;
 }

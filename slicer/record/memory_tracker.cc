@@ -29,10 +29,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNamedCla
 constexpr std::array<std::string_view, 6> kClassOrder = {"parameters",  "gradients",   "optimizer",
                                                          "activations", "temporaries", "buffers"};
 
-// cuBLAS workspaces that libtorch allocates at the first matrix product of a (handle, stream) pair
-// and keeps for the process: 2 x 4096 KiB + 8 x 16 KiB before Hopper, 32 MiB from Hopper on
-// (MEMORY.md section 2 of the design; measured there in recordings).
-constexpr std::array<int64_t, 2> kCublasWorkspaceBytes = {8'519'680, 33'554'432};
+// Workspaces that libtorch allocates at the first matrix product of a (handle, stream) pair and
+// keeps for the process: cuBLAS 2 x 4096 KiB + 8 x 16 KiB before Hopper, 32 MiB from Hopper on;
+// cuBLASLt 1 MiB (MEMORY.md section 2 of the design; measured there in recordings).
+constexpr std::array<int64_t, 3> kWorkspaceBytes = {8'519'680, 33'554'432, 1'048'576};
 
 Phase PhaseOfPath(const std::vector<std::string>& path) {
   for (auto name = path.rbegin(); name != path.rend(); ++name) {

@@ -80,6 +80,8 @@ void ShowWaits() {
          condition.wait_until(lock, std::chrono::system_clock::now() + milliseconds(20),
                               [] { return false; });
        }));
+  std::promise<void> never;
+  Show("future_wait_for", Elapsed([&] { never.get_future().wait_for(milliseconds(20)); }));
   sem_t semaphore;
   sem_init(&semaphore, 0, 0);
   timespec deadline = {};

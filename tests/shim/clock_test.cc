@@ -119,6 +119,7 @@ TEST(Clock, ShowsVirtualTimeInEmulation) {
   EXPECT_EQ(outcome.shown["absolute_sleep"], 2'000);
   EXPECT_EQ(outcome.shown["wait_for"], 20);
   EXPECT_EQ(outcome.shown["system_wait"], 20);
+  EXPECT_EQ(outcome.shown["future_wait_for"], 20);
   EXPECT_EQ(outcome.shown["sem_timedwait_fails"], 1);
   EXPECT_EQ(outcome.shown["watcher_sleep"], 0);  // virtual time stood still meanwhile
   EXPECT_THAT(outcome.gaps_ms, ElementsAre(3'000, 250, 1'500, 2'000));
