@@ -1,44 +1,19 @@
-// Ranks as threads over one arena (and as processes once), against plain references.
+// Every collective, type and operation by ranks as threads, against plain references.
 #include "shim/nccl/exchange.h"
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <numeric>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "shim/nccl/exchange_arena.h"
 #include "shim/nccl/reduction.h"
+#include "tests/shim/exchange_ranks.h"
 
 namespace prism::shim {
 namespace {
-
-constexpr size_t kTestArenaBytes = 256UL << 20U;
-
-// Runs `body(rank)` for every present rank, each in a thread.
-void RunRanks(const std::vector<int32_t>& present, const std::function<void(int32_t)>& body) {
-  std::vector<std::thread> threads;
-  threads.reserve(present.size());
-  for (const int32_t rank : present) {
-    threads.emplace_back(body, rank);
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-}
-
-ExchangeCall Call(const std::vector<int32_t>& present, int32_t size, int32_t rank) {
-  ExchangeCall call;
-  call.group = {77, size, rank, present};
-  return call;
-}
 
 // Values that every element type holds exactly, sums and products of four of them included in
 // float32; different for every rank and place.
@@ -382,177 +357,6 @@ INSTANTIATE_TEST_SUITE_P(Groups,
                                            Case{{1, 3}, 4, 5},
                                            Case{{2}, 4, 7},
                                            Case{{0}, 3, kChunkBytes / 4 + 1}));
-
-// A send returns before its receive is posted, and messages keep their order.
-TEST(Exchange, SendsAreEager) {
-  const std::vector<int32_t> present = {0, 1};
-  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
-  Memory memory;
-  Exchange exchange(&arena, &memory);
-  for (int32_t number = 0; number < 3; ++number) {
-    ExchangeCall call = Call(present, 2, 0);
-    call.element = Element::kInt32;
-    call.count = 1;
-    call.root = 1;
-    ASSERT_TRUE(exchange.Send(call, &number).ok());
-  }
-  for (int32_t number = 0; number < 3; ++number) {
-    ExchangeCall call = Call(present, 2, 1);
-    call.element = Element::kInt32;
-    call.count = 1;
-    call.root = 0;
-    int32_t received = -1;
-    ASSERT_TRUE(exchange.Recv(call, &received).ok());
-    EXPECT_EQ(received, number);
-  }
-}
-
-TEST(Exchange, MismatchNamesBothSides) {
-  const std::vector<int32_t> present = {0, 1};
-  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
-  std::vector<ExchangeStatus> results(2);
-  RunRanks(present, [&](int32_t rank) {
-    Memory memory;
-    Exchange exchange(&arena, &memory);
-    ExchangeCall call = Call(present, 2, rank);
-    call.sequence = 5;
-    call.count = 8;
-    call.element = rank == 0 ? Element::kFloat32 : Element::kInt64;
-    std::vector<std::byte> buffer(64);
-    results[static_cast<size_t>(rank)] = exchange.AllReduce(call, buffer.data(), buffer.data());
-  });
-  for (size_t rank = 0; rank < 2; ++rank) {
-    const std::string message = results[rank].message;
-    EXPECT_FALSE(results[rank].ok());
-    EXPECT_NE(message.find("all_reduce of 32 bytes (float32"), std::string::npos) << message;
-    EXPECT_NE(message.find("all_reduce of 64 bytes (int64"), std::string::npos) << message;
-    EXPECT_NE(message.find("number 5"), std::string::npos) << message;
-  }
-}
-
-TEST(Exchange, MessageOfAnotherSizeIsAMismatch) {
-  const std::vector<int32_t> present = {0, 1};
-  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
-  Memory memory;
-  Exchange exchange(&arena, &memory);
-  ExchangeCall call = Call(present, 2, 0);
-  call.count = 4;
-  call.root = 1;
-  std::vector<std::byte> buffer(8);
-  ASSERT_TRUE(exchange.Send(call, buffer.data()).ok());
-  call = Call(present, 2, 1);
-  call.count = 8;
-  call.root = 0;
-  const ExchangeStatus status = exchange.Recv(call, buffer.data());
-  EXPECT_EQ(status.code, ExchangeCode::kMismatch);
-  EXPECT_NE(std::string(status.message).find("other side sends 4 bytes"), std::string::npos);
-}
-
-TEST(Exchange, StallNamesTheMissingRank) {
-  const std::vector<int32_t> present = {0, 1};
-  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
-  arena.set_stall_seconds(1);
-  Memory memory;
-  Exchange exchange(&arena, &memory);
-  ExchangeCall call = Call(present, 2, 0);
-  const ExchangeStatus status = exchange.Barrier(call);
-  EXPECT_EQ(status.code, ExchangeCode::kStalled);
-  EXPECT_NE(std::string(status.message).find("no sign of rank 1"), std::string::npos)
-      << status.message;
-}
-
-TEST(Exchange, AbortWakesEverybody) {
-  const std::vector<int32_t> present = {0, 1, 2};
-  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
-  RunRanks({0, 1, 9}, [&](int32_t rank) {
-    Memory memory;
-    Exchange exchange(&arena, &memory);
-    if (rank == 9) {
-      arena.Abort("rank 2 died");
-      return;
-    }
-    ExchangeCall call = Call(present, 3, rank);
-    call.count = 1;
-    call.root = 2;
-    std::byte buffer{};
-    const ExchangeStatus status = rank == 0 ? exchange.Barrier(call) : exchange.Recv(call, &buffer);
-    EXPECT_EQ(status.code, ExchangeCode::kAborted);
-    EXPECT_NE(std::string(status.message).find("rank 2 died"), std::string::npos);
-  });
-}
-
-// Memory of which nothing was ever written: any access but asking and invalidating is an error.
-class NeverWritten : public Memory {
- public:
-  bool Read(const void* /*source*/, size_t /*bytes*/, void* /*out*/) override {
-    ADD_FAILURE() << "read";
-    return false;
-  }
-  void Write(void* /*target*/, size_t /*bytes*/, const void* /*data*/) override {
-    ADD_FAILURE() << "written";
-  }
-  void Invalidate(void* /*target*/, size_t bytes) override { invalidated += bytes; }
-  bool AnyValid(const void* /*source*/, size_t /*bytes*/) override { return false; }
-
-  size_t invalidated = 0;
-};
-
-TEST(Exchange, NeverWrittenBuffersMoveNothing) {
-  const std::vector<int32_t> present = {0, 1};
-  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
-  std::vector<std::byte> nothing(1);
-  RunRanks(present, [&](int32_t rank) {
-    NeverWritten memory;
-    Exchange exchange(&arena, &memory);
-    ExchangeCall call = Call(present, 4, rank);
-    call.count = 1UL << 40U;
-    ASSERT_TRUE(exchange.AllReduce(call, nothing.data(), nothing.data()).ok());
-    EXPECT_EQ(memory.invalidated, 1UL << 40U);
-    ASSERT_TRUE(exchange.AllGather(call, nothing.data(), nothing.data()).ok());
-    EXPECT_EQ(memory.invalidated, 5UL << 40U);
-    call.root = 1 - rank;
-    ASSERT_TRUE(exchange.Send(call, nothing.data()).ok());
-    ASSERT_TRUE(exchange.Recv(call, nothing.data()).ok());
-    EXPECT_EQ(memory.invalidated, 6UL << 40U);
-  });
-}
-
-TEST(Exchange, ManyRoundsByProcesses) {
-  const std::vector<int32_t> present = {0, 1, 2};
-  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
-  const std::string path = "/proc/self/fd/" + std::to_string(arena.descriptor());
-  const auto run = [&](int32_t rank) {
-    ExchangeArena mapped = ExchangeArena::MapPath(path.c_str());
-    Memory memory;
-    Exchange exchange(&mapped, &memory);
-    for (uint64_t round = 0; round < 300; ++round) {
-      ExchangeCall call = Call(present, 3, rank);
-      call.sequence = round;
-      call.element = Element::kInt64;
-      call.count = 1;
-      int64_t value = static_cast<int64_t>(round) * (rank + 1);
-      if (!exchange.AllReduce(call, &value, &value).ok() ||
-          value != static_cast<int64_t>(round) * 6) {
-        return 1;
-      }
-    }
-    return 0;
-  };
-  std::vector<pid_t> children;
-  for (const int32_t rank : {1, 2}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      _exit(run(rank));
-    }
-    children.push_back(child);
-  }
-  EXPECT_EQ(run(0), 0);
-  for (const pid_t child : children) {
-    int state = 0;
-    waitpid(child, &state, 0);
-    EXPECT_EQ(state, 0);
-  }
-}
 
 }  // namespace
 }  // namespace prism::shim
