@@ -266,8 +266,9 @@ std::string MemoryTracker::ClassInIteration(const Block& block,
                                             const std::vector<std::string>& path) const {
   const Phase phase = PhaseOfPath(path);
   if (block.died > FirstAfter(iteration_ends_, block.born, kNever)) {
-    const bool is_workspace = std::find(kCublasWorkspaceBytes.begin(), kCublasWorkspaceBytes.end(),
-                                        block.bytes) != kCublasWorkspaceBytes.end();
+    const bool is_workspace =
+        block.died == kNever && std::find(kWorkspaceBytes.begin(), kWorkspaceBytes.end(),
+                                          block.bytes) != kWorkspaceBytes.end();
     if (phase == Phase::kOptimizer) {
       return "optimizer";
     }
