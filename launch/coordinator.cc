@@ -173,8 +173,15 @@ bool Coordinator::TryAnswer(Member& member,
   }
   if (!end || *end > *now) {
     answer->status = kNotReady;
-    answer->host_time_ns = *now + ask.value;
-    engine_.InsertHostGap(ask.rank, ask.value);
+    // The same question twice in a row is a loop that waits, which host time has to pass for. A
+    // single look (the allocator's, at every allocation) costs nothing, as in the recording.
+    const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.position,
+                                                                        ask.position};
+    if (member.last_poll == poll) {
+      answer->host_time_ns = *now + ask.value;
+      engine_.InsertHostGap(ask.rank, ask.value);
+    }
+    member.last_poll = poll;
   }
   return true;
 }

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -58,6 +59,8 @@ class Coordinator {
     Rank rank;
     replayer::OpPosition position = 0;
     std::vector<RankEvent> waiting;  // unanswered
+    // Position and event of the last poll that was answered "not ready".
+    std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
     bool departed = false;
     bool left = false;
   };

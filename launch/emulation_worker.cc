@@ -38,7 +38,11 @@ struct EmulationWorker::Member {
 };
 
 EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks)
-    : context_(context), graph_(graph), hooks_(std::move(hooks)), index_(graph) {
+    : context_(context),
+      graph_(graph),
+      hooks_(std::move(hooks)),
+      index_(graph),
+      poll_cost_ns_(std::llround(context.cluster.parameters.Value("host.poll_ns"))) {
 }
 
 EmulationWorker::~EmulationWorker() = default;

@@ -79,7 +79,8 @@ Status ValidateGraph(const graph::Graph& graph) {
 }  // namespace
 
 Master::Master(const RunContext& context, MpiSession& session, Progress& progress)
-    : context_(context), session_(session), progress_(progress), worker_(context, session) {}
+    : context_(context), session_(session), progress_(progress), worker_(context, session) {
+}
 
 Master::~Master() = default;
 
@@ -150,8 +151,7 @@ void Master::SendAnswers(const std::vector<RankAnswer>& answers) {
     PutAnswer(answer, &by_worker[WorkerOf(answer.rank)]);
   }
   for (auto& [worker, writer] : by_worker) {
-    session_.Send(worker,
-                  WireWriter().Put(MessageKind::kAnswers).PutText(writer.Take()).Take());
+    session_.Send(worker, WireWriter().Put(MessageKind::kAnswers).PutText(writer.Take()).Take());
   }
 }
 
@@ -177,8 +177,8 @@ Status Master::Build(RunOutcome* outcome) {
     outcome->graph.cluster = context_.cluster;
     outcome->graph.sandbox_ranks = context_.sandbox_ranks;
   } else {
-    progress_.BeginStage("build", fmt::format("graph of {} ranks",
-                                              context_.job.parallel.world_size()));
+    progress_.BeginStage("build",
+                         fmt::format("graph of {} ranks", context_.job.parallel.world_size()));
     for (const graph::Fragment& fragment : fragments_) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
     }
@@ -246,9 +246,9 @@ Status Master::EmulateUntilDone(Coordinator& coordinator) {
 }
 
 Status Master::Emulate(RunOutcome* outcome) {
-  progress_.BeginStage("emulate", fmt::format("{} sandbox ranks, {} iterations",
-                                              context_.sandbox_ranks.size(),
-                                              context_.options.iterations));
+  progress_.BeginStage("emulate",
+                       fmt::format("{} sandbox ranks, {} iterations", context_.sandbox_ranks.size(),
+                                   context_.options.iterations));
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions options,
                          MakeReplayOptions(context_.options, context_.job));
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
@@ -297,10 +297,9 @@ Status Master::RunStages(RunOutcome* outcome) {
 
 void Master::StopWorkers(const Status& status) {
   for (int worker = 1; worker < session_.size(); ++worker) {
-    session_.Send(worker, WireWriter()
-                              .Put(MessageKind::kStop)
-                              .Put(static_cast<int32_t>(status.code()))
-                              .Take());
+    session_.Send(
+        worker,
+        WireWriter().Put(MessageKind::kStop).Put(static_cast<int32_t>(status.code())).Take());
   }
 }
 

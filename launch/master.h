@@ -33,13 +33,13 @@ struct WallTimes {
 // What a run came to.
 struct RunOutcome {
   graph::Graph graph;
-  std::string graph_bytes;          // as in graph.prism
-  replayer::ReplayResult result;    // of the emulation: what the cluster would have shown
-  DurationNs low_ns = 0;            // steady iteration, compute and transfers at the fast end
+  std::string graph_bytes;        // as in graph.prism
+  replayer::ReplayResult result;  // of the emulation: what the cluster would have shown
+  DurationNs low_ns = 0;          // steady iteration, compute and transfers at the fast end
   DurationNs high_ns = 0;
   std::vector<graph::Warning> warnings;
-  std::map<Rank, std::string> logs;        // of sandbox ranks in the emulation
-  std::vector<double> startup_seconds;     // of recorded programs
+  std::map<Rank, std::string> logs;     // of sandbox ranks in the emulation
+  std::vector<double> startup_seconds;  // of recorded programs
   WallTimes wall;
 };
 

@@ -77,8 +77,8 @@ Status OutputFolder::Check(const OutputChoice& choice) {
   std::error_code error;
   const fs::path path(choice.path);
   if (HoldsWorkingFolder(path)) {
-    return InvalidArgument(fmt::format("--out {} holds the working folder; give another folder",
-                                       choice.path));
+    return InvalidArgument(
+        fmt::format("--out {} holds the working folder; give another folder", choice.path));
   }
   if (fs::exists(path, error) && !choice.force) {
     if (!choice.by_default && !HoldsOnlyFailure(path)) {

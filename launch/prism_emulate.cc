@@ -1,6 +1,6 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
-#include <cstdio>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -50,8 +50,8 @@ int Fail(const Status& status) {
 // Options that describe the job: with --graph the graph says all that.
 Status RefuseJobOptions(const Options& options) {
   for (const OptionSpec& spec : OptionTable()) {
-    const bool allowed = std::string_view(spec.flag) == "iterations" ||
-                         std::string_view(spec.flag) == "seed";
+    const bool allowed =
+        std::string_view(spec.flag) == "iterations" || std::string_view(spec.flag) == "seed";
     if (spec.group == OptionGroup::kJob && !allowed && options.given.count(ConfigKey(spec)) != 0) {
       return InvalidArgument(fmt::format(
           "--{} together with --graph: the job is that of the graph; leave one out", spec.flag));
@@ -96,15 +96,15 @@ Result<RunContext> MakeContext(Options options) {
   slicer::PlanOptions plan_options;
   plan_options.max_roles = context.options.max_roles;
   PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, plan_options));
-  PRISM_ASSIGN_OR_RETURN(context.sandbox_ranks,
-                         ResolveRankList("--sandbox-ranks", context.options.sandbox_ranks,
-                                         context.job, context.plan));
+  PRISM_ASSIGN_OR_RETURN(
+      context.sandbox_ranks,
+      ResolveRankList("--sandbox-ranks", context.options.sandbox_ranks, context.job, context.plan));
   if (context.options.log_ranks == "all") {
     context.log_ranks = context.sandbox_ranks;
   } else if (!context.options.log_ranks.empty()) {
-    PRISM_ASSIGN_OR_RETURN(context.log_ranks,
-                           ResolveRankList("--log-ranks", context.options.log_ranks, context.job,
-                                           context.plan));
+    PRISM_ASSIGN_OR_RETURN(
+        context.log_ranks,
+        ResolveRankList("--log-ranks", context.options.log_ranks, context.job, context.plan));
   }
   return context;
 }

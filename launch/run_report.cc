@@ -89,9 +89,8 @@ std::string WallText(const WallTimes& wall) {
 std::string PlanText(const RunContext& context) {
   const graph::JobSpec& job = context.job;
   const graph::ParallelSizes& sizes = job.parallel;
-  std::string text = fmt::format("{} on {} × {} ({})\n", job.name,
-                                 FormatCount(sizes.world_size()), context.cluster.gpu.name,
-                                 context.cluster.name);
+  std::string text = fmt::format("{} on {} × {} ({})\n", job.name, FormatCount(sizes.world_size()),
+                                 context.cluster.gpu.name, context.cluster.name);
   text += fmt::format("  layout         tp {} × pp {} × dp {}, vpp {} ({})\n", sizes.tp, sizes.pp,
                       sizes.dp, sizes.vpp, context.layout_origin);
   text += fmt::format(

@@ -28,17 +28,14 @@ void Nap(int64_t nanoseconds) {
 std::string HelloMessage() {
   std::array<char, 256> host = {};
   gethostname(host.data(), host.size() - 1);
-  return WireWriter()
-      .Put(MessageKind::kHello)
-      .Put<int64_t>(getpid())
-      .PutText(host.data())
-      .Take();
+  return WireWriter().Put(MessageKind::kHello).Put<int64_t>(getpid()).PutText(host.data()).Take();
 }
 
 }  // namespace
 
 Worker::Worker(const RunContext& context, MpiSession& session)
-    : context_(context), session_(session) {}
+    : context_(context), session_(session) {
+}
 
 Worker::~Worker() = default;
 
@@ -57,8 +54,8 @@ Status Worker::BeginEmulation(const std::string& graph_bytes, const std::string&
     session_.Send(0, WireWriter().Put(MessageKind::kOps).PutText(events).Take());
   };
   hooks.rank_left = [this](Rank rank, const std::string& log) {
-    session_.Send(
-        0, WireWriter().Put(MessageKind::kRankLeft).Put(rank.value()).PutText(log).Take());
+    session_.Send(0,
+                  WireWriter().Put(MessageKind::kRankLeft).Put(rank.value()).PutText(log).Take());
   };
   emulation_ = std::make_unique<EmulationWorker>(context_, graph_, std::move(hooks));
   return emulation_->Start(ShareOf(context_.sandbox_ranks, session_.rank(), session_.size()),
