@@ -26,23 +26,40 @@ int64_t Count(const std::vector<int64_t>& shape) {
   return count;
 }
 
-}  // namespace
-
-// Moves a fresh gradient into the flat float32 buffer and frees it.
+// Moves a gradient that autograd has computed into the flat buffer and frees it.
 class AccumulateHook : public torch::autograd::PostAccumulateGradHook {
  public:
-  AccumulateHook(GradBuffer* buffer, at::Tensor main_grad, size_t bucket)
-      : buffer_(buffer), main_grad_(std::move(main_grad)), bucket_(bucket) {}
+  explicit AccumulateHook(GradAccumulator* accumulator) : accumulator_(accumulator) {}
 
   void operator()(const at::Tensor& parameter) override {
-    buffer_->Accumulate(parameter, main_grad_, bucket_);
+    accumulator_->Add(parameter.grad());
+    parameter.mutable_grad() = at::Tensor();
   }
 
  private:
-  GradBuffer* buffer_;
-  at::Tensor main_grad_;
-  size_t bucket_;
+  GradAccumulator* accumulator_;
 };
+
+}  // namespace
+
+GradAccumulator::GradAccumulator(GradBuffer* buffer, at::Tensor main_grad, size_t bucket)
+    : buffer_(buffer), main_grad_(std::move(main_grad)), bucket_(bucket) {
+}
+
+void GradAccumulator::Add(const at::Tensor& grad) {
+  main_grad_.add_(grad);
+  buffer_->CountReady(bucket_);
+}
+
+void GradAccumulator::AddProduct(const at::Tensor& output_grad, const at::Tensor& input) {
+  at::Tensor target = main_grad_.view({-1, input.size(-1)});
+  if (input.scalar_type() == at::kFloat) {
+    target.addmm_(output_grad.t(), input);
+  } else {
+    at::addmm_out(target, target, output_grad.t(), input, at::kFloat);
+  }
+  buffer_->CountReady(bucket_);
+}
 
 GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
                        const GradBufferOptions& options,
@@ -65,12 +82,12 @@ void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
   for (Parameter* parameter : parameters) {
     placements_.push_back({parameter, elements_, buckets_.size()});
     elements_ += Count(parameter->shape);
-    ++open.parameters;
+    open.expected += parameter->uses;
     if (elements_ - open.begin >= bucket_elements) {
       CloseBucket(&open, elements_);
     }
   }
-  if (open.parameters > 0) {
+  if (open.expected > 0) {
     CloseBucket(&open, elements_);
   }
 }
@@ -87,12 +104,13 @@ void GradBuffer::CloseBucket(Bucket* open, int64_t end) {
 void GradBuffer::AllocateGradients() {
   gradients_ = at::zeros({elements_}, at::TensorOptions(options_.device).dtype(at::kFloat));
   for (const Placement& placement : placements_) {
-    const Parameter& parameter = *placement.parameter;
-    at::Tensor main_grad =
+    Parameter& parameter = *placement.parameter;
+    const at::Tensor main_grad =
         gradients_.narrow(0, placement.begin, Count(parameter.shape)).view(parameter.shape);
+    accumulators_.push_back(std::make_unique<GradAccumulator>(this, main_grad, placement.bucket));
+    parameter.grad = accumulators_.back().get();
     torch::autograd::impl::set_post_acc_grad_hooks(
-        parameter.value,
-        std::make_unique<AccumulateHook>(this, std::move(main_grad), placement.bucket));
+        parameter.value, std::make_unique<AccumulateHook>(parameter.grad));
   }
 }
 
@@ -108,15 +126,9 @@ void GradBuffer::BeginLastMicrobatch() {
   last_microbatch_ = true;
 }
 
-void GradBuffer::Accumulate(const at::Tensor& parameter, at::Tensor main_grad, size_t bucket) {
-  main_grad.add_(parameter.grad());
-  parameter.mutable_grad() = at::Tensor();
-  if (!last_microbatch_) {
-    return;
-  }
-  Bucket& owner = buckets_[bucket];
-  if (++owner.ready == owner.parameters) {
-    StartReduction(&owner);
+void GradBuffer::CountReady(size_t bucket) {
+  if (last_microbatch_ && ++buckets_[bucket].ready == buckets_[bucket].expected) {
+    StartReduction(&buckets_[bucket]);
   }
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,24 @@
 namespace prism::launch {
 
 struct Parameter;
+class GradBuffer;
+
+// Where one parameter's gradients go: its part of the flat float32 buffer.
+class GradAccumulator {
+ public:
+  GradAccumulator(GradBuffer* buffer, at::Tensor main_grad, size_t bucket);
+
+  void Add(const at::Tensor& grad);
+
+  // Adds outputᵀ · input, the gradient of a linear layer's weight, within the matrix product
+  // (Megatron's gradient accumulation fusion). Both are matrices with one row a token.
+  void AddProduct(const at::Tensor& output_grad, const at::Tensor& input);
+
+ private:
+  GradBuffer* buffer_;
+  at::Tensor main_grad_;
+  size_t bucket_;
+};
 
 struct GradBufferOptions {
   bool decay = true;
@@ -41,7 +60,8 @@ class GradBuffer {
   GradBuffer& operator=(const GradBuffer&) = delete;
   ~GradBuffer() = default;
 
-  // Allocates the gradients and hooks their accumulation into backward.
+  // Allocates the gradients, gives every parameter its accumulator, and hooks it into backward for
+  // the gradients that autograd computes.
   void AllocateGradients();
 
   void ZeroGradients();
@@ -66,13 +86,13 @@ class GradBuffer {
   [[nodiscard]] const GradBufferOptions& options() const { return options_; }
 
  private:
-  friend class AccumulateHook;
+  friend class GradAccumulator;
 
   struct Bucket {
     int64_t begin = 0;  // elements in the buffer
     int64_t end = 0;    // padded: a multiple of dp * kShardAlignment
-    int parameters = 0;
-    int ready = 0;
+    int expected = 0;   // contributions of one micro-batch
+    int ready = 0;      // of the last micro-batch, so far
     Handle reduction;
     Handle gather;
   };
@@ -85,7 +105,7 @@ class GradBuffer {
 
   void LayOut(const std::vector<Parameter*>& parameters);
   void CloseBucket(Bucket* open, int64_t end);
-  void Accumulate(const at::Tensor& parameter, at::Tensor main_grad, size_t bucket);
+  void CountReady(size_t bucket);
   void StartReduction(Bucket* bucket);
   [[nodiscard]] at::Tensor Shard(const at::Tensor& buffer, const Bucket& bucket) const;
 
@@ -93,6 +113,7 @@ class GradBuffer {
   const ParallelGroups& groups_;
   std::vector<Bucket> buckets_;
   std::vector<Placement> placements_;
+  std::vector<std::unique_ptr<GradAccumulator>> accumulators_;
   int64_t elements_ = 0;
   at::Tensor values_;
   at::Tensor gradients_;

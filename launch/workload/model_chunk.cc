@@ -47,6 +47,7 @@ void ModelChunk::DeclareHead() {
   final_norm_ = DeclareNorm(&parameters_, config_, "final_norm");
   if (model.tied_embeddings && embedding_ != nullptr) {
     output_ = embedding_;
+    output_->uses = 2;
     return;
   }
   ParameterSpec words;
@@ -79,7 +80,7 @@ at::Tensor ModelChunk::Forward(const at::Tensor& input, const MicrobatchTokens& 
 // without positions (Llama) the sum goes straight into the sequence shards.
 at::Tensor ModelChunk::Embed(const at::Tensor& ids) const {
   const Marker marker("embedding");
-  const at::Tensor partial = VocabParallelEmbedding(ids, embedding_->value, context_.tp);
+  const at::Tensor partial = VocabParallelEmbedding(ids, *embedding_, context_.tp);
   if (positions_ == nullptr) {
     return ReduceToParallelRegion(partial.transpose(0, 1).contiguous(), context_.tp);
   }
@@ -91,7 +92,7 @@ at::Tensor ModelChunk::Embed(const at::Tensor& ids) const {
 at::Tensor ModelChunk::Loss(const at::Tensor& hidden, const at::Tensor& targets) const {
   const Marker marker("loss");
   const at::Tensor normed = ApplyNorm(final_norm_, hidden);
-  const at::Tensor logits = ColumnParallelLinear(normed, output_->value, std::nullopt, context_.tp);
+  const at::Tensor logits = ColumnParallelLinear(normed, *output_, nullptr, context_.tp);
   const at::Tensor by_sequence = targets.transpose(0, 1).contiguous();
   return VocabParallelCrossEntropy(logits, by_sequence, context_.tp).mean();
 }

@@ -33,8 +33,10 @@ struct ParameterSpec {
 
 struct Parameter {
   ParameterSpec spec;
-  std::vector<int64_t> shape;  // of this rank's part
-  at::Tensor value;            // view into a flat buffer; defined after Allocate()
+  std::vector<int64_t> shape;       // of this rank's part
+  int uses = 1;                     // gradient contributions in one backward pass
+  at::Tensor value;                 // view into a flat buffer; defined after Allocate()
+  GradAccumulator* grad = nullptr;  // set when the gradients are allocated
 };
 
 class ParameterSet {

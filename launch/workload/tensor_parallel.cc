@@ -9,16 +9,32 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// A context keeps IValues; the TensorParallel outlives it, so its address will do.
+// A context keeps IValues; what these refer to outlives it, so addresses will do.
 constexpr const char* kTp = "tp";
 
+constexpr const char* kWeight = "weight";
+
+template <typename T>
+void Remember(AutogradContext* context, const char* key, const T* object) {
+  context->saved_data[key] = static_cast<int64_t>(reinterpret_cast<intptr_t>(object));
+}
+
+template <typename T>
+const T& Recall(AutogradContext* context, const char* key) {
+  return *reinterpret_cast<const T*>(static_cast<intptr_t>(context->saved_data[key].toInt()));
+}
+
 void Remember(AutogradContext* context, const TensorParallel* tp) {
-  context->saved_data[kTp] = static_cast<int64_t>(reinterpret_cast<intptr_t>(tp));
+  Remember(context, kTp, tp);
 }
 
 const TensorParallel& Recall(AutogradContext* context) {
-  return *reinterpret_cast<const TensorParallel*>(
-      static_cast<intptr_t>(context->saved_data[kTp].toInt()));
+  return Recall<TensorParallel>(context, kTp);
+}
+
+// As the matrix [outputs, inputs]; SwiGLU's weight has its two branches as a third dimension.
+at::Tensor Matrix(const Parameter& weight) {
+  return weight.value.view({-1, weight.shape.back()});
 }
 
 std::vector<int64_t> WithFirstSize(const at::Tensor& tensor, int64_t first) {
@@ -47,23 +63,23 @@ at::Tensor Flatten(const at::Tensor& tensor) {
 struct ColumnLinear : Function<ColumnLinear> {
   static at::Tensor forward(AutogradContext* context,
                             const at::Tensor& input,
-                            const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias,
+                            const Parameter* weight,
                             const TensorParallel* tp) {
     Remember(context, tp);
-    context->save_for_backward({input, weight});
+    Remember(context, kWeight, weight);
+    context->save_for_backward({input});
     context->saved_data["bias"] = bias.has_value();
     const at::Tensor total = tp->sequence_parallel ? GatherSequence(input, *tp) : input;
-    return at::linear(total, weight, bias);
+    return at::linear(total, Matrix(*weight), bias);
   }
 
   // The gather of the input overlaps the product for the input's gradient, and that gradient's
   // reduction the product for the weight's, as in Megatron.
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const TensorParallel& tp = Recall(context);
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor& input = saved[0];
-    const at::Tensor& weight = saved[1];
+    const auto& weight = Recall<Parameter>(context, kWeight);
+    const at::Tensor input = context->get_saved_variables()[0];
     const at::Tensor grad = grads[0].contiguous();
 
     at::Tensor total = input;
@@ -72,7 +88,7 @@ struct ColumnLinear : Function<ColumnLinear> {
       total = at::empty(WithFirstSize(input, input.size(0) * tp.size()), input.options());
       gather = StartAllGather(*tp.group, total, input);
     }
-    at::Tensor grad_input = at::matmul(grad, weight);
+    at::Tensor grad_input = at::matmul(grad, Matrix(weight));
     Wait(gather);
     at::Tensor result = grad_input;
     Handle reduction;
@@ -83,13 +99,32 @@ struct ColumnLinear : Function<ColumnLinear> {
       reduction = StartAllReduce(*tp.group, grad_input);
     }
     const at::Tensor flat_grad = Flatten(grad);
-    const at::Tensor grad_weight = at::mm(flat_grad.t(), Flatten(total));
+    weight.grad->AddProduct(flat_grad, Flatten(total));
     at::Tensor grad_bias;
     if (context->saved_data["bias"].toBool()) {
       grad_bias = flat_grad.sum(0);
     }
     Wait(reduction);
-    return {result, grad_weight, grad_bias, at::Tensor()};
+    return {result, grad_bias, at::Tensor(), at::Tensor()};
+  }
+};
+
+struct LocalLinear : Function<LocalLinear> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& input,
+                            const Parameter* weight) {
+    Remember(context, kWeight, weight);
+    context->save_for_backward({input});
+    return at::linear(input, Matrix(*weight));
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const auto& weight = Recall<Parameter>(context, kWeight);
+    const at::Tensor input = context->get_saved_variables()[0];
+    const at::Tensor grad = grads[0].contiguous();
+    at::Tensor grad_input = at::matmul(grad, Matrix(weight));
+    weight.grad->AddProduct(Flatten(grad), Flatten(input));
+    return {grad_input, at::Tensor()};
   }
 };
 
@@ -175,16 +210,17 @@ struct CrossEntropy : Function<CrossEntropy> {
 }  // namespace
 
 at::Tensor ColumnParallelLinear(const at::Tensor& input,
-                                const at::Tensor& weight,
-                                const std::optional<at::Tensor>& bias,
+                                const Parameter& weight,
+                                const Parameter* bias,
                                 const TensorParallel& tp) {
-  return ColumnLinear::apply(input, weight, bias, &tp);
+  const auto bias_value = bias == nullptr ? std::nullopt : std::make_optional(bias->value);
+  return ColumnLinear::apply(input, bias_value, &weight, &tp);
 }
 
 at::Tensor RowParallelLinear(const at::Tensor& input,
-                             const at::Tensor& weight,
+                             const Parameter& weight,
                              const TensorParallel& tp) {
-  return ReduceToParallelRegion(at::linear(input, weight), tp);
+  return ReduceToParallelRegion(LocalLinear::apply(input, &weight), tp);
 }
 
 at::Tensor ReduceToParallelRegion(const at::Tensor& partial, const TensorParallel& tp) {
@@ -201,15 +237,16 @@ at::Tensor ScatterSequence(const at::Tensor& whole, const TensorParallel& tp) {
 }
 
 at::Tensor VocabParallelEmbedding(const at::Tensor& ids,
-                                  const at::Tensor& weight,
+                                  const Parameter& weight,
                                   const TensorParallel& tp) {
   if (tp.group->alone()) {
-    return at::embedding(weight, ids);
+    return at::embedding(weight.value, ids);
   }
-  const int64_t start = weight.size(0) * tp.index();
-  const at::Tensor elsewhere = (ids < start).logical_or_(ids >= start + weight.size(0));
+  const int64_t part = weight.shape[0];
+  const int64_t start = part * tp.index();
+  const at::Tensor elsewhere = (ids < start).logical_or_(ids >= start + part);
   const at::Tensor local = (ids - start).masked_fill_(elsewhere, 0);
-  return at::embedding(weight, local).masked_fill(elsewhere.unsqueeze(-1), 0.0);
+  return at::embedding(weight.value, local).masked_fill(elsewhere.unsqueeze(-1), 0.0);
 }
 
 at::Tensor VocabParallelCrossEntropy(const at::Tensor& logits,

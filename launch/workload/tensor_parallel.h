@@ -3,11 +3,10 @@
 // parallel linear layers.
 #pragma once
 
-#include <optional>
-
 #include <ATen/ATen.h>
 
 #include "launch/workload/parallel_groups.h"
+#include "launch/workload/parameters.h"
 
 namespace prism::launch {
 
@@ -21,16 +20,17 @@ struct TensorParallel {
 };
 
 // input · weightᵀ + bias, weight split by rows over the group. Gathers a sequence-sharded input in
-// forward and again in backward (only the shard is kept in between).
+// forward and again in backward (only the shard is kept in between). The weight's gradient goes
+// straight to its accumulator, past autograd. A null bias is none.
 at::Tensor ColumnParallelLinear(const at::Tensor& input,
-                                const at::Tensor& weight,
-                                const std::optional<at::Tensor>& bias,
+                                const Parameter& weight,
+                                const Parameter* bias,
                                 const TensorParallel& tp);
 
 // input · weightᵀ, weight split by columns: the partial products are summed over the group, and
 // scattered over the sequence under sequence parallelism. The bias is the caller's to add.
 at::Tensor RowParallelLinear(const at::Tensor& input,
-                             const at::Tensor& weight,
+                             const Parameter& weight,
                              const TensorParallel& tp);
 
 // Sum over the group and, under sequence parallelism, scatter along the sequence.
@@ -46,7 +46,7 @@ at::Tensor ScatterSequence(const at::Tensor& whole, const TensorParallel& tp);
 // Rows of an embedding table that is split over the group by vocabulary: a partial result that is
 // zero where another rank has the row. ids [batch, sequence] → [batch, sequence, width].
 at::Tensor VocabParallelEmbedding(const at::Tensor& ids,
-                                  const at::Tensor& weight,
+                                  const Parameter& weight,
                                   const TensorParallel& tp);
 
 // Per-token loss in float32 of logits [sequence, batch, vocabulary / tp] against targets
