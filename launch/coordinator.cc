@@ -171,10 +171,11 @@ bool Coordinator::TryAnswer(Member& member,
   if (!end && !nothing_moves) {
     return false;
   }
-  if (!end || *end > *now) {
-    answer->status = kNotReady;
-    // The same question twice in a row is a loop that waits, which host time has to pass for. A
-    // single look (the allocator's, at every allocation) costs nothing, as in the recording.
+  answer->event_end_ns = end.value_or(-1);
+  answer->status = end && *end <= *now ? kReady : kNotReady;
+  if (!end) {
+    // Nothing else can move: the program polls for what only its own further work, or that of
+    // another that polls too, can bring about. Polling again has to pass time.
     const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.position,
                                                                         ask.position};
     if (member.last_poll == poll) {

@@ -38,6 +38,7 @@ struct RankAnswer {
   int32_t status = 0;  // channel::Answer::status
   TimeNs host_time_ns = 0;
   int64_t value_ns = 0;
+  TimeNs event_end_ns = -1;  // kAskEvent: when the event's op ends; -1 not known
 };
 
 inline void PutEvent(const RankEvent& event, WireWriter* out) {
@@ -64,7 +65,7 @@ inline RankEvent GetEvent(WireReader* in) {
 
 inline void PutAnswer(const RankAnswer& answer, WireWriter* out) {
   out->Put(answer.rank.value()).Put(answer.request).Put(answer.status);
-  out->Put(answer.host_time_ns).Put(answer.value_ns);
+  out->Put(answer.host_time_ns).Put(answer.value_ns).Put(answer.event_end_ns);
 }
 
 inline RankAnswer GetAnswer(WireReader* in) {
@@ -74,6 +75,7 @@ inline RankAnswer GetAnswer(WireReader* in) {
   answer.status = in->Get<int32_t>();
   answer.host_time_ns = in->Get<TimeNs>();
   answer.value_ns = in->Get<int64_t>();
+  answer.event_end_ns = in->Get<TimeNs>();
   return answer;
 }
 

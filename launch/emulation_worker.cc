@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "launch/host_clock.h"
 #include "launch/out_of_memory.h"
 #include "slicer/record/op_stream.h"
 
@@ -32,6 +34,11 @@ struct EmulationWorker::Member {
   slicer::OpStream stream;
   Verifier verifier;
   OutOfMemoryWatch memory_watch;
+  HostClock clock;
+  // Asked and not answered yet, by request: where the host stood, which op the question is about.
+  std::map<uint32_t, std::pair<replayer::OpPosition, replayer::OpPosition>> asked = {};
+  // Where the host stood and which event it asked for when last told "not ready".
+  std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
   replayer::OpPosition told = 0;  // position that process 0 knows
   bool departed = false;          // nothing more is compared or told
   bool left = false;
@@ -64,9 +71,10 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const std::string&
       };
     }
     PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(spec));
-    members_.push_back(std::make_unique<Member>(Member{
-        rank, std::move(process), slicer::OpStream(rank),
-        Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank)}));
+    members_.push_back(
+        std::make_unique<Member>(Member{rank, std::move(process), slicer::OpStream(rank),
+                                        Verifier(graph_, index_, rank, context_.options.iterations),
+                                        OutOfMemoryWatch(rank), HostClock(graph_, rank)}));
   }
   return OkStatus();
 }
@@ -100,37 +108,71 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
   }
   if (verdict.gap_ns > 0) {
     FlushIssued(member);
+    member.clock.Pass(verdict.gap_ns);
     Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = verdict.gap_ns});
   }
 }
 
+replayer::OpPosition EmulationWorker::EventPosition(const Member& member, uint32_t event) {
+  const std::optional<slicer::OpPlace> place = member.stream.EventPlace(event);
+  return place ? member.verifier.PositionOf(*place).value_or(-1) : -1;
+}
+
+// Answers a poll from what this worker knows. False: process 0 has to be asked.
+bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event) {
+  const replayer::OpPosition position = member.verifier.position();
+  std::optional<TimeNs> now = member.clock.At(position);
+  const std::optional<TimeNs> end = event < 0 ? TimeNs{0} : member.clock.EndOf(event);
+  if (!now || !end || member.departed) {
+    return false;
+  }
+  const bool ready = *end <= *now;
+  if (!ready && member.last_poll == std::pair(position, event)) {
+    // The same question twice in a row is a loop that waits, which host time has to pass for. A
+    // single look (the allocator's, at every allocation) costs nothing, as in the recording.
+    FlushIssued(member);
+    member.clock.Pass(poll_cost_ns_);
+    *now += poll_cost_ns_;
+    Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = poll_cost_ns_});
+  }
+  if (!ready) {
+    member.last_poll = {position, event};
+  }
+  member.process->channel().Reply(request, {ready ? 0 : 1, *now, 0});
+  return true;
+}
+
 void EmulationWorker::TakeRequest(Member& member, const Record& record) {
-  const auto position_of = [&member](uint32_t event) -> replayer::OpPosition {
-    const std::optional<slicer::OpPlace> place = member.stream.EventPlace(event);
-    return place ? member.verifier.PositionOf(*place).value_or(-1) : -1;
-  };
-  RankEvent ask = {.rank = member.rank};
+  RankEvent ask;
+  ask.rank = member.rank;
   switch (record.kind) {
     case RecordKind::kSync:
       ask.kind = RankEventKind::kAskHostTime;
       ask.request = record.sync.request;
+      member.clock.Stop();
       break;
     case RecordKind::kQueryEvent:
       ask.kind = RankEventKind::kAskEvent;
       ask.request = record.event.request;
-      ask.position = position_of(record.event.event);
+      ask.position = EventPosition(member, record.event.event);
       ask.value = record.thread == kWatchingThread ? 0 : poll_cost_ns_;
+      if (ask.value > 0 && AnswerPoll(member, ask.request, ask.position)) {
+        return;
+      }
       break;
     case RecordKind::kElapsed:
       ask.kind = RankEventKind::kAskElapsed;
       ask.request = record.elapsed.request;
-      ask.position = position_of(record.elapsed.start_event);
-      ask.value = position_of(record.elapsed.end_event);
+      ask.position = EventPosition(member, record.elapsed.start_event);
+      ask.value = EventPosition(member, record.elapsed.end_event);
       break;
     default:
       return;
   }
   FlushIssued(member);
+  if (ask.kind != RankEventKind::kAskEvent || ask.value > 0) {
+    member.asked[ask.request] = {member.told, ask.position};
+  }
   Tell(ask);
 }
 
@@ -195,12 +237,25 @@ Result<bool> EmulationWorker::Step() {
 void EmulationWorker::Deliver(WireReader* answers) {
   while (!answers->empty()) {
     const RankAnswer answer = GetAnswer(answers);
-    const auto member = std::find_if(members_.begin(), members_.end(),
-                                     [&](const auto& entry) { return entry->rank == answer.rank; });
-    if (member != members_.end()) {
-      (*member)->process->channel().Reply(answer.request,
-                                          {answer.status, answer.host_time_ns, answer.value_ns});
+    const auto found = std::find_if(members_.begin(), members_.end(),
+                                    [&](const auto& entry) { return entry->rank == answer.rank; });
+    if (found == members_.end()) {
+      continue;
     }
+    Member& member = **found;
+    if (const auto asked = member.asked.find(answer.request); asked != member.asked.end()) {
+      const auto [position, event] = asked->second;
+      member.clock.Set(position, answer.host_time_ns);
+      if (answer.event_end_ns >= 0) {
+        member.clock.SetEnd(event, answer.event_end_ns);
+      }
+      if (answer.status == 1) {
+        member.last_poll = {position, event};
+      }
+      member.asked.erase(asked);
+    }
+    member.process->channel().Reply(answer.request,
+                                    {answer.status, answer.host_time_ns, answer.value_ns});
   }
 }
 
