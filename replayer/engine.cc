@@ -18,6 +18,8 @@ uint32_t CountStreams(const Partition& partition) {
   return count;
 }
 
+}  // namespace
+
 std::vector<DurationNs> HostCosts(const graph::ParameterTable& table) {
   std::vector<DurationNs> costs(graph::kOpKindCount, 0);
   auto set = [&](graph::OpKind kind, const char* key) {
@@ -37,8 +39,6 @@ std::vector<DurationNs> HostCosts(const graph::ParameterTable& table) {
   set(graph::OpKind::kSegmentFree, "host.segment_free_ns");
   return costs;
 }
-
-}  // namespace
 
 Engine::Impl::Impl(const graph::Graph& graph, const ReplayOptions& options, Partition partition)
     : graph_(graph),

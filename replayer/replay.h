@@ -81,6 +81,9 @@ struct ReplayResult {
   [[nodiscard]] DurationNs steady_iteration_ns() const { return iteration_ns.back(); }
 };
 
+// What issuing an op costs the host thread, by graph::OpKind; host gaps and markers cost nothing.
+std::vector<DurationNs> HostCosts(const graph::ParameterTable& table);
+
 // Replays. Fails, naming ranks and ops, when the graph stalls or a killed rank makes it stall.
 Result<ReplayResult> Replay(const graph::Graph& graph, const ReplayOptions& options);
 
