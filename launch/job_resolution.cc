@@ -9,14 +9,23 @@
 namespace prism::launch {
 namespace {
 
-// Share of device memory that parameters, gradients and optimizer may take in a layout that we
-// choose; the rest is for activations, NCCL and the context.
-constexpr double kStateShare = 0.6;
+// Share of device memory that model states, activations and logits may take in a layout that we
+// choose; the rest is for NCCL, the context and fragmentation.
+constexpr double kMemoryShare = 0.75;
 
 // Bytes a parameter: bf16 weight and fp32 gradient on every rank; fp32 master weight and two
 // moments, which ZeRO 1 spreads over dp.
 constexpr double kReplicatedBytes = 2 + 4;
 constexpr double kOptimizerBytes = 4 + 4 + 4;
+
+// Bytes of activations that a token leaves in a layer for the backward pass, bf16, flash attention,
+// no dropout (Korthikanti et al. 2022, section 4, without masks and attention matrix): 16 for every
+// hidden unit, and 2 for each of the feed-forward tensors kept (two in a GPT block, four with
+// SwiGLU). With full recompute only the layer's input stays.
+constexpr double kHiddenBytes = 16;
+constexpr double kFfnTensorsGpt = 2;
+constexpr double kFfnTensorsLlama = 4;
+constexpr double kLogitBytes = 2 + 4 + 4;  // bf16 logits, fp32 copy and gradient
 
 struct Layout {
   int32_t tp = 1;
@@ -91,6 +100,23 @@ double StateBytes(const graph::ModelSpec& model, const Layout& layout, int32_t d
   return parameters * (kReplicatedBytes + kOptimizerBytes / (zero > 0 ? dp : 1));
 }
 
+// Activations of the first stage with its pp micro-batches in flight, or of the last with its
+// logits, whichever is more.
+double ActivationBytes(const graph::JobSpec& job, const Layout& layout) {
+  const graph::ModelSpec& model = job.model;
+  const double tokens = static_cast<double>(job.seq_len * job.micro_batch_size);
+  const double hidden = static_cast<double>(model.hidden);
+  const double ffn_tensors =
+      model.block == graph::BlockKind::kLlama ? kFfnTensorsLlama : kFfnTensorsGpt;
+  const double layer =
+      job.recompute == graph::Recompute::kFull
+          ? 2 * hidden
+          : kHiddenBytes * hidden + 2 * ffn_tensors * static_cast<double>(model.ffn);
+  const double stage = tokens * layer * static_cast<double>(model.layers) / layout.pp / layout.tp;
+  const double logits = tokens * static_cast<double>(model.vocab) * kLogitBytes / layout.tp;
+  return std::max(stage * layout.pp, stage + logits) + (layout.pp == 1 ? logits : 0);
+}
+
 struct Choice {
   Layout layout;
   std::string origin;
@@ -158,16 +184,15 @@ class LayoutChooser {
   }
 
   [[nodiscard]] Result<Choice> ChooseSmallest() const {
-    const double room = kStateShare * static_cast<double>(cluster_.gpu.memory_bytes);
+    const double room = kMemoryShare * static_cast<double>(cluster_.gpu.memory_bytes);
     const std::vector<Layout> candidates = Candidates();
     for (const Layout& layout : candidates) {
-      const int32_t dp = options_.target_gpus / (layout.tp * layout.pp);
-      const double bytes = StateBytes(preset_.model, layout, dp, zero());
+      const double bytes = EstimatedBytes(layout);
       if (bytes <= room) {
-        return Choice{layout,
-                      fmt::format("chosen: model states take {:.0f} % of {}'s memory",
-                                  100 * bytes / static_cast<double>(cluster_.gpu.memory_bytes),
-                                  cluster_.gpu.name)};
+        return Choice{
+            layout, fmt::format("chosen: states and activations take about {:.0f} % of {}'s memory",
+                                100 * bytes / static_cast<double>(cluster_.gpu.memory_bytes),
+                                cluster_.gpu.name)};
       }
     }
     if (candidates.empty()) {
@@ -177,9 +202,20 @@ class LayoutChooser {
           options_.dp ? fmt::format(" with --dp {}", *options_.dp) : std::string()));
     }
     return InvalidArgument(fmt::format(
-        "no layout of {} GPUs holds the model states of {} in {:.0f} % of {}'s memory; use more "
-        "GPUs, or give --tp and --pp to try all the same",
-        options_.target_gpus, preset_.model.name, 100 * kStateShare, cluster_.gpu.name));
+        "no layout of {} GPUs holds {} in {:.0f} % of {}'s memory; use more GPUs, or give --tp and "
+        "--pp to try all the same",
+        options_.target_gpus, preset_.model.name, 100 * kMemoryShare, cluster_.gpu.name));
+  }
+
+  // Of the fullest rank, for choosing a layout only; the run measures.
+  [[nodiscard]] double EstimatedBytes(const Layout& layout) const {
+    graph::JobSpec job;
+    job.model = preset_.model;
+    job.seq_len = options_.seq_len.value_or(preset_.model.seq_len);
+    job.micro_batch_size = options_.micro_batch_size.value_or(preset_.layout.micro_batch_size);
+    job.recompute = options_.recompute.value_or(preset_.layout.recompute);
+    const int32_t dp = options_.target_gpus / (layout.tp * layout.pp);
+    return StateBytes(preset_.model, layout, dp, zero()) + ActivationBytes(job, layout);
   }
 
   const Options& options_;
