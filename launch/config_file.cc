@@ -112,6 +112,59 @@ std::string Quoted(const std::string& text) {
   return result + "\"";
 }
 
+std::string JobText(const Options& options, const graph::JobSpec& job) {
+  std::string text = "[job]\n";
+  if (options.graph.empty()) {
+    const graph::ParallelSizes& sizes = job.parallel;
+    text +=
+        fmt::format("target_gpus = {}\nmodel = {}\n", sizes.world_size(), Quoted(options.model));
+    text += fmt::format("tp = {}\npp = {}\ndp = {}\nvpp = {}\n", sizes.tp, sizes.pp, sizes.dp,
+                        sizes.vpp);
+    text += fmt::format("sequence_parallel = \"{}\"\n", job.sequence_parallel ? "on" : "off");
+    text += fmt::format("micro_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n",
+                        job.micro_batch_size, job.global_batch_size, job.seq_len);
+    text += fmt::format("recompute = \"{}\"\nzero = {}\n", RecomputeName(job.recompute),
+                        job.zero_stage);
+  }
+  return text + fmt::format("iterations = {}\nseed = {}\n", options.iterations, options.seed);
+}
+
+std::string ClusterText(const Options& options) {
+  std::string text = "\n[cluster]\n";
+  // A graph brings its cluster along.
+  if (options.graph.empty() || options.given.count("cluster") != 0) {
+    text += fmt::format("cluster = {}\n", Quoted(options.cluster));
+  }
+  std::vector<std::string> perturbations;
+  for (const std::string& spec : options.perturb) {
+    perturbations.push_back(Quoted(spec));
+  }
+  text += "network = \"analytic\"\ndevice = \"virtual\"\nhost_time = \"fixed\"\n";
+  return text + fmt::format("perturb = [{}]\n", fmt::join(perturbations, ", "));
+}
+
+std::string RanksText(const Options& options) {
+  std::string text =
+      fmt::format("\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\n",
+                  Quoted(options.sandbox_ranks),
+                  options.on_mismatch == OnMismatch::kAbort ? "abort" : "hang", options.max_roles);
+  if (!options.log_ranks.empty()) {
+    text += fmt::format("log_ranks = {}\n", Quoted(options.log_ranks));
+  }
+  return text;
+}
+
+std::string OutputText(const Options& options) {
+  std::string text = "\n[output]\n";
+  if (!options.graph.empty()) {
+    text += fmt::format("graph = {}\n", Quoted(options.graph));
+  }
+  if (!options.trace_ranks.empty()) {
+    text += fmt::format("trace_ranks = {}\n", Quoted(options.trace_ranks));
+  }
+  return text + fmt::format("perfetto = {}\nstrict = {}\n", options.perfetto, options.strict);
+}
+
 }  // namespace
 
 Result<ConfigValues> ReadConfigFile(const std::string& path) {
@@ -127,37 +180,8 @@ Result<ConfigValues> ReadConfigFile(const std::string& path) {
 }
 
 std::string ConfigText(const Options& options, const graph::JobSpec& job) {
-  const graph::ParallelSizes& sizes = job.parallel;
-  std::string text = "# prism-emulate --config FILE gives this run again.\n[job]\n";
-  text += fmt::format("target_gpus = {}\nmodel = {}\n", sizes.world_size(), Quoted(options.model));
-  text +=
-      fmt::format("tp = {}\npp = {}\ndp = {}\nvpp = {}\n", sizes.tp, sizes.pp, sizes.dp, sizes.vpp);
-  text += fmt::format("sequence_parallel = \"{}\"\n", job.sequence_parallel ? "on" : "off");
-  text += fmt::format("micro_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n",
-                      job.micro_batch_size, job.global_batch_size, job.seq_len);
-  text += fmt::format("recompute = \"{}\"\nzero = {}\niterations = {}\nseed = {}\n",
-                      RecomputeName(job.recompute), job.zero_stage, options.iterations, job.seed);
-  text +=
-      fmt::format("\n[cluster]\ncluster = {}\nnetwork = \"analytic\"\n", Quoted(options.cluster));
-  text += "device = \"virtual\"\nhost_time = \"fixed\"\n";
-  std::vector<std::string> perturbations;
-  for (const std::string& spec : options.perturb) {
-    perturbations.push_back(Quoted(spec));
-  }
-  text += fmt::format("perturb = [{}]\n", fmt::join(perturbations, ", "));
-  text +=
-      fmt::format("\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\n",
-                  Quoted(options.sandbox_ranks),
-                  options.on_mismatch == OnMismatch::kAbort ? "abort" : "hang", options.max_roles);
-  if (!options.log_ranks.empty()) {
-    text += fmt::format("log_ranks = {}\n", Quoted(options.log_ranks));
-  }
-  text += "\n[output]\n";
-  if (!options.graph.empty()) {
-    text += fmt::format("graph = {}\n", Quoted(options.graph));
-  }
-  text += fmt::format("strict = {}\n", options.strict);
-  return text;
+  return "# prism-emulate --config FILE gives this run again.\n" + JobText(options, job) +
+         ClusterText(options) + RanksText(options) + OutputText(options);
 }
 
 }  // namespace prism::launch

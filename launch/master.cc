@@ -14,8 +14,8 @@
 
 #include "graph/base/parallel.h"
 #include "graph/file.h"
-#include "graph/validate.h"
 #include "launch/interrupt.h"
+#include "launch/interval.h"
 #include "launch/messages.h"
 #include "launch/perturbation.h"
 #include "launch/wire.h"
@@ -26,7 +26,6 @@ namespace {
 
 // Address space of the memory through which present ranks exchange data; touched pages count.
 constexpr off_t kExchangeBytes = off_t{1} << 32;
-constexpr size_t kShownFaults = 3;
 
 class StopWatch {
  public:
@@ -63,18 +62,6 @@ class SharedMemory {
  private:
   int descriptor_;
 };
-
-Status ValidateGraph(const graph::Graph& graph) {
-  const graph::Validation validation = graph::Validate(graph);
-  if (validation.ok()) {
-    return OkStatus();
-  }
-  std::string text = fmt::format("the graph is not valid, {} faults:", validation.fault_count);
-  for (size_t i = 0; i < std::min(kShownFaults, validation.faults.size()); ++i) {
-    text += fmt::format("\n  {}: {}", validation.faults[i].rule, validation.faults[i].message);
-  }
-  return RunFailed(text);
-}
 
 }  // namespace
 
@@ -190,7 +177,7 @@ Status Master::Build(RunOutcome* outcome) {
     input.sandbox_ranks = context_.sandbox_ranks;
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
   }
-  PRISM_RETURN_IF_ERROR(ValidateGraph(outcome->graph));
+  PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
   return InterruptStatus();
 }
@@ -200,17 +187,9 @@ Status Master::ReplayAll(RunOutcome* outcome) {
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions options,
                          MakeReplayOptions(context_.options, context_.job));
   PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
-  const double compute = context_.cluster.parameters.Value("spread.compute");
-  const double comm = context_.cluster.parameters.Value("spread.comm");
-  for (const double side : {-1.0, 1.0}) {
-    PRISM_RETURN_IF_ERROR(InterruptStatus());
-    replayer::ReplayOptions scaled = options;
-    scaled.compute_scale = 1 + side * compute;
-    scaled.comm_scale = 1 + side * comm;
-    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
-                           replayer::Replay(outcome->graph, scaled));
-    (side < 0 ? outcome->low_ns : outcome->high_ns) = result.steady_iteration_ns();
-  }
+  PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(outcome->graph, options));
+  outcome->low_ns = interval.low_ns;
+  outcome->high_ns = interval.high_ns;
   return OkStatus();
 }
 
@@ -249,8 +228,9 @@ Status Master::Emulate(RunOutcome* outcome) {
   progress_.BeginStage("emulate",
                        fmt::format("{} sandbox ranks, {} iterations", context_.sandbox_ranks.size(),
                                    context_.options.iterations));
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions options,
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
                          MakeReplayOptions(context_.options, context_.job));
+  options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
                          Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
   const SharedMemory exchange(kExchangeBytes);

@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 
@@ -30,19 +33,49 @@ int64_t ProportionalBytes(pid_t process) {
   return 0;
 }
 
-void AddDescendants(pid_t process, std::set<pid_t>* found) {
-  std::vector<pid_t> pending = {process};
-  while (!pending.empty()) {
-    const pid_t next = pending.back();
-    pending.pop_back();
-    if (!found->insert(next).second) {
+// Parents of all processes that can be seen. /proc/<pid>/task/<tid>/children would be cheaper, but
+// not every kernel has it.
+std::map<pid_t, pid_t> ReadParents() {
+  std::map<pid_t, pid_t> parents;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) {
       continue;
     }
-    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", next));
-    for (pid_t child = 0; children >> child;) {
-      pending.push_back(child);
+    // "pid (command) state parent ...": the command may hold blanks and brackets.
+    std::ifstream file(entry.path() / "stat");
+    std::string line;
+    std::getline(file, line);
+    const size_t bracket = line.rfind(')');
+    if (bracket == std::string::npos || bracket + 4 >= line.size()) {
+      continue;
+    }
+    parents[std::stoi(name)] = std::atoi(line.c_str() + bracket + 4);
+  }
+  return parents;
+}
+
+// The roots and everything they have started, directly or not.
+std::set<pid_t> WithDescendants(const std::vector<pid_t>& roots) {
+  const std::map<pid_t, pid_t> parents = ReadParents();
+  const std::set<pid_t> known(roots.begin(), roots.end());
+  std::set<pid_t> found = known;
+  for (const auto& [process, parent] : parents) {
+    // Follows the line of ancestors up; it ends at 0, and is never longer than the table.
+    pid_t ancestor = process;
+    for (size_t steps = 0; steps < parents.size() && known.count(ancestor) == 0; ++steps) {
+      const auto next = parents.find(ancestor);
+      if (next == parents.end()) {
+        break;
+      }
+      ancestor = next->second;
+    }
+    if (known.count(ancestor) != 0) {
+      found.insert(process);
     }
   }
+  return found;
 }
 
 }  // namespace
@@ -67,15 +100,13 @@ void MemorySampler::Watch(pid_t process) {
 }
 
 void MemorySampler::Sample() {
-  std::set<pid_t> processes;
+  std::vector<pid_t> roots;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const pid_t root : roots_) {
-      AddDescendants(root, &processes);
-    }
+    roots = roots_;
   }
   int64_t sum = 0;
-  for (const pid_t process : processes) {
+  for (const pid_t process : WithDescendants(roots)) {
     sum += ProportionalBytes(process);
   }
   if (sum > max_bytes_.load()) {

@@ -263,6 +263,8 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   if (const auto index = reader.ReadChoice("format", {"text", "json"})) {
     options->format = static_cast<OutputFormat>(*index);
   }
+  reader.ReadSwitch("perfetto", &options->perfetto);
+  reader.ReadText("trace_ranks", &options->trace_ranks);
   reader.ReadSwitch("print_config", &options->print_config);
   reader.ReadSwitch("dry_run", &options->dry_run);
   if (const auto index = reader.ReadChoice("log_level", {"error", "warning", "info", "debug"})) {

@@ -70,6 +70,8 @@ struct Options {
   bool force = false;
   std::string graph;
   OutputFormat format = OutputFormat::kText;
+  bool perfetto = false;
+  std::string trace_ranks;
   bool print_config = false;
   bool dry_run = false;
   LogLevel log_level = LogLevel::kInfo;

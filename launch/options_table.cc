@@ -109,6 +109,8 @@ const std::vector<OptionSpec>& OptionTable() {
       {"force", kOutput, "", "", "replace an existing --out folder"},
       {"graph", kOutput, "FILE", "", "reuse this graph instead of recording one"},
       {"format", kOutput, "text|json", "text", "final report on stdout"},
+      {"perfetto", kOutput, "", "", "write trace.pftrace: sandbox ranks and --trace-ranks"},
+      {"trace-ranks", kOutput, "LIST", "none", "further ranks in trace.pftrace"},
       {"config", kOutput, "FILE", "", "read options from a TOML file"},
       {"print-config", kOutput, "", "", "print the resolved config file and leave"},
       {"dry-run", kOutput, "", "", "print the plan and leave"},

@@ -1,7 +1,7 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +83,33 @@ Status ResolveFromPresets(RunContext* context) {
   return OkStatus();
 }
 
+// Ranks whose output is shown live, and those of the trace.
+Status ResolveShownRanks(RunContext* context) {
+  const Options& options = context->options;
+  if (options.log_ranks == "all") {
+    context->log_ranks = context->sandbox_ranks;
+  } else if (!options.log_ranks.empty()) {
+    PRISM_ASSIGN_OR_RETURN(context->log_ranks, ResolveRankList("--log-ranks", options.log_ranks,
+                                                               context->job, context->plan));
+  }
+  if (options.perfetto) {
+    context->traced_ranks = context->sandbox_ranks;
+  }
+  if (!options.trace_ranks.empty()) {
+    PRISM_ASSIGN_OR_RETURN(
+        const std::vector<Rank> further,
+        ResolveRankList("--trace-ranks", options.trace_ranks, context->job, context->plan));
+    std::vector<Rank> all;
+    std::set_union(context->traced_ranks.begin(), context->traced_ranks.end(), further.begin(),
+                   further.end(), std::back_inserter(all));
+    context->traced_ranks = std::move(all);
+    if (!options.perfetto) {
+      return InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto");
+    }
+  }
+  return OkStatus();
+}
+
 // Everything that can be known without MPI. The same in all processes.
 Result<RunContext> MakeContext(Options options) {
   RunContext context;
@@ -99,13 +126,7 @@ Result<RunContext> MakeContext(Options options) {
   PRISM_ASSIGN_OR_RETURN(
       context.sandbox_ranks,
       ResolveRankList("--sandbox-ranks", context.options.sandbox_ranks, context.job, context.plan));
-  if (context.options.log_ranks == "all") {
-    context.log_ranks = context.sandbox_ranks;
-  } else if (!context.options.log_ranks.empty()) {
-    PRISM_ASSIGN_OR_RETURN(
-        context.log_ranks,
-        ResolveRankList("--log-ranks", context.options.log_ranks, context.job, context.plan));
-  }
+  PRISM_RETURN_IF_ERROR(ResolveShownRanks(&context));
   return context;
 }
 

@@ -23,6 +23,7 @@ struct RunContext {
   slicer::SlicePlan plan;
   std::vector<Rank> sandbox_ranks;  // ascending
   std::vector<Rank> log_ranks;      // output shown live
+  std::vector<Rank> traced_ranks;   // ascending; whose timelines go into trace.pftrace
   InstallPaths paths;
   Logger logger;
 };

@@ -11,6 +11,7 @@
 #include "launch/version.h"
 #include "replayer/report/csv.h"
 #include "replayer/report/json.h"
+#include "replayer/report/perfetto.h"
 
 namespace prism::launch {
 namespace {
@@ -36,6 +37,10 @@ Status WriteResultFiles(const RunContext& context,
                                       replayer::CommunicatorsCsv(outcome.graph, outcome.result)));
   PRISM_RETURN_IF_ERROR(folder->Write("graph.prism", outcome.graph_bytes));
   PRISM_RETURN_IF_ERROR(folder->Write("config.toml", ConfigText(context.options, context.job)));
+  if (!outcome.result.timelines.empty()) {
+    PRISM_RETURN_IF_ERROR(replayer::WritePerfetto(outcome.graph, outcome.result.timelines,
+                                                  folder->TemporaryPath("trace.pftrace")));
+  }
   for (const auto& [rank, log] : outcome.logs) {
     PRISM_RETURN_IF_ERROR(folder->Write(fmt::format("logs/rank{}.log", rank.value()), log));
   }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "replayer/memory/worst_rank.h"
 
 namespace prism::replayer {
 namespace {
@@ -37,27 +38,13 @@ Breakdown MeanBreakdown(const ReplayResult& result) {
           Ratio(static_cast<double>(sum.idle_ns), whole)};
 }
 
-const graph::MemoryProfile& MemoryOf(const graph::Graph& graph, uint32_t rank) {
-  return graph.roles[graph.ranks.role[rank]].memory;
-}
-
-uint32_t WorstRank(const graph::Graph& graph) {
-  uint32_t worst = 0;
-  for (uint32_t rank = 1; rank < graph.ranks.size(); ++rank) {
-    if (MemoryOf(graph, rank).device_bytes() > MemoryOf(graph, worst).device_bytes()) {
-      worst = rank;
-    }
-  }
-  return worst;
-}
-
 void FillMemory(const graph::Graph& graph, Summary* summary) {
   if (graph.ranks.size() == 0) {
     return;
   }
-  const uint32_t worst = WorstRank(graph);
-  const graph::MemoryProfile& memory = MemoryOf(graph, worst);
-  summary->peak_memory = {Rank(worst), memory.peak_allocated, memory.peak_reserved,
+  const Rank worst = WorstRank(graph);
+  const graph::MemoryProfile& memory = graph.role_of(worst).memory;
+  summary->peak_memory = {worst, memory.peak_allocated, memory.peak_reserved,
                           memory.device_bytes()};
   std::vector<graph::MemoryClass>& classes = summary->peak_classes;
   classes = memory.at_peak;

@@ -1,0 +1,24 @@
+// What master.cc and the verbs share about replaying: the proof before it and the interval after.
+#pragma once
+
+#include "graph/base/status.h"
+#include "graph/base/time.h"
+#include "graph/graph.h"
+#include "replayer/replay.h"
+
+namespace prism::launch {
+
+// kRunFailed with the first faults when the graph cannot run.
+Status RefuseInvalid(const graph::Graph& graph);
+
+// Steady iteration with compute and transfers at the fast and at the slow end of what the cluster's
+// preset says about its own spread (spread.compute, spread.comm).
+struct IterationInterval {
+  DurationNs low_ns = 0;
+  DurationNs high_ns = 0;
+};
+
+Result<IterationInterval> ReplayInterval(const graph::Graph& graph,
+                                         const replayer::ReplayOptions& options);
+
+}  // namespace prism::launch
