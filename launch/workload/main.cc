@@ -1,95 +1,14 @@
-// prism-workload: one rank of a Megatron-style training job on libtorch. Knows nothing of Prism; it
-// is the program under test, and would train on real GPUs with a real store.
-//
-// One line an iteration on stdout, like Megatron's log. Exit codes: 0 ok, 1 the run failed (out of
-// memory, a loss or norm that is no number), 2 command line.
+// prism-workload: one rank of a Megatron-style training job on libtorch (program.h).
 #include <unistd.h>
 
-#include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <exception>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAFunctions.h>
-
-#include "launch/workload/args.h"
-#include "launch/workload/iteration_log.h"
-#include "launch/workload/markers.h"
-#include "launch/workload/nccl_groups.h"
-#include "launch/workload/trainer.h"
-
-namespace prism::launch {
-namespace {
-
-void PrintIteration(const WorkloadConfig& config,
-                    int32_t iteration,
-                    double milliseconds,
-                    const IterationResult& result) {
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(0);
-  const std::string line = IterationLine({.iteration = iteration + 1,
-                                          .iterations = config.iterations,
-                                          .milliseconds = milliseconds,
-                                          .loss = result.loss,
-                                          .grad_norm = result.grad_norm,
-                                          .max_allocated_bytes = stats.allocated_bytes[0].peak});
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
-
-// False when the training has run into a value that is no number.
-bool Train(const WorkloadConfig& config, Trainer* trainer) {
-  c10::cuda::device_synchronize();
-  auto start = std::chrono::steady_clock::now();
-  for (int32_t iteration = 0; iteration < config.iterations; ++iteration) {
-    const Marker marker("iteration");
-    const IterationResult result = trainer->RunIteration(iteration);
-    c10::cuda::device_synchronize();
-    const auto end = std::chrono::steady_clock::now();
-    const std::chrono::duration<double, std::milli> elapsed = end - start;
-    start = end;
-    PrintIteration(config, iteration, elapsed.count(), result);
-    if (!std::isfinite(result.grad_norm) || !std::isfinite(result.loss.value_or(0.0))) {
-      std::fprintf(stderr, "prism-workload: loss or gradient norm is not a number\n");
-      return false;
-    }
-  }
-  return true;
-}
-
-int Run(const std::vector<std::string>& args) {
-  Result<WorkloadConfig> config = ParseWorkloadArgs(args);
-  Status status = config.ok() ? ReadRankFromEnvironment(&*config) : config.status();
-  if (status.ok() && config->device != DeviceKind::kCuda) {
-    status = InvalidArgument("--device cpu is for tests, which bring their own process groups");
-  }
-  if (!status.ok()) {
-    std::fprintf(stderr, "prism-workload: %s\n", status.message().c_str());
-    return 2;
-  }
-  at::set_num_threads(1);
-  c10::cuda::set_device(0);
-  const ParallelGroups groups = MakeParallelGroups(*config, NcclBackends());
-  Trainer trainer(*config, groups);
-  const bool trained = Train(*config, &trainer);
-  ShutDown(groups);
-  return trained ? 0 : 1;
-}
-
-}  // namespace
-}  // namespace prism::launch
+#include "launch/workload/program.h"
 
 int main(int argc, char** argv) {
-  int code = 1;
-  try {
-    code = prism::launch::Run(std::vector<std::string>(argv + 1, argv + argc));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "prism-workload: %s\n", error.what());
-  }
+  const int code = prism::launch::RunWorkload(std::vector<std::string>(argv + 1, argv + argc), {});
   // Past libtorch's static destructors, which take 0.1 s and would free what the system frees.
   std::fflush(nullptr);
   _exit(code);

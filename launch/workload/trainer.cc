@@ -38,6 +38,7 @@ Trainer::Trainer(const WorkloadConfig& config, const ParallelGroups& groups)
 }
 
 IterationResult Trainer::RunIteration(int32_t iteration) {
+  iteration_ = iteration;
   batch_.Draw(iteration);
   for (GradBuffer* buffer : buffers_) {
     buffer->ZeroGradients();
@@ -70,6 +71,9 @@ std::string Trainer::PassName(const char* direction, Pass pass) const {
 }
 
 at::Tensor Trainer::Forward(Pass pass, const at::Tensor& input) {
+  if (before_forward_) {
+    before_forward_(iteration_, pass);
+  }
   const Marker microbatch("micro-batch " + std::to_string(pass.microbatch));
   const Marker marker(PassName("forward", pass));
   ModelChunk& chunk = *chunks_[static_cast<size_t>(pass.chunk)];

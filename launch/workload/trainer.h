@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/autograd/edge.h>
@@ -34,6 +36,11 @@ class Trainer : private ScheduleBody {
   // Iterations count from 0.
   IterationResult RunIteration(int32_t iteration);
 
+  // Called with the iteration and the pass before every forward.
+  void SetBeforeForward(std::function<void(int32_t, Pass)> callback) {
+    before_forward_ = std::move(callback);
+  }
+
  private:
   // What links a forward to its backward: the graph's end, and the activation it began with. The
   // output itself is dropped (Megatron's deallocate_pipeline_outputs).
@@ -58,6 +65,8 @@ class Trainer : private ScheduleBody {
   Batch batch_;
   std::vector<std::deque<Pending>> pending_;  // by chunk, oldest first
   at::Tensor loss_sum_;
+  int32_t iteration_ = 0;
+  std::function<void(int32_t, Pass)> before_forward_;
 };
 
 }  // namespace prism::launch
