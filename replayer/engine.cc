@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "replayer/cost/parameters.h"
 #include "replayer/engine_impl.h"
 
 namespace prism::replayer {
@@ -16,6 +17,19 @@ uint32_t CountStreams(const Partition& partition) {
     count += static_cast<uint32_t>(partition.plans[rank_class.plan].streams.size());
   }
   return count;
+}
+
+// A graph file may come from anywhere; cost models rely on what presets are checked for.
+Status CheckCluster(const graph::ClusterSpec& cluster) {
+  std::vector<std::string> faults = CheckParameters(cluster.parameters);
+  if (cluster.gpus_per_node < 1) {
+    faults.push_back(fmt::format("{} GPUs per node", cluster.gpus_per_node));
+  }
+  if (faults.empty()) {
+    return OkStatus();
+  }
+  return BadFile(fmt::format("the graph's cluster '{}' cannot be used: {}; {} such faults in all",
+                             cluster.name, faults.front(), faults.size()));
 }
 
 }  // namespace
@@ -175,6 +189,7 @@ Result<Engine> Engine::Create(const graph::Graph& graph,
       }
     }
   }
+  PRISM_RETURN_IF_ERROR(CheckCluster(graph.cluster));
   ComputeCost compute(graph.cluster);
   OpCosts costs;
   for (const KernelCost& cost : CostSignatures(graph)) {

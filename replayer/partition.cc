@@ -36,6 +36,27 @@ uint64_t Pair(uint32_t high, uint32_t low) {
   return (uint64_t{high} << 32U) | low;
 }
 
+// What slows one rank's compute in all, at most: keeps every duration within int64 nanoseconds.
+constexpr double kMaxComputeFactor = 1e6;
+
+Status CheckComputeFactors(uint32_t ranks, const ReplayOptions& options) {
+  std::vector<double> factors(ranks, 1);
+  for (const Perturbation& perturbation : options.perturbations) {
+    if (perturbation.kind != PerturbationKind::kStraggler) {
+      continue;
+    }
+    for (Rank rank : perturbation.ranks) {
+      double& factor = factors[rank.value()];
+      factor *= perturbation.factor;
+      if (!(factor <= kMaxComputeFactor)) {
+        return InvalidArgument(fmt::format("rank {} is slowed {} times in all; at most {} times",
+                                           rank.value(), factor, kMaxComputeFactor));
+      }
+    }
+  }
+  return OkStatus();
+}
+
 // Fails on perturbations that the job cannot have.
 Status CheckPerturbations(const graph::Graph& graph, const ReplayOptions& options) {
   uint32_t nodes = (graph.ranks.size() + static_cast<uint32_t>(graph.cluster.gpus_per_node) - 1) /
@@ -60,7 +81,7 @@ Status CheckPerturbations(const graph::Graph& graph, const ReplayOptions& option
       }
     }
   }
-  return OkStatus();
+  return CheckComputeFactors(graph.ranks.size(), options);
 }
 
 class Partitioner {
@@ -199,7 +220,8 @@ class Partitioner {
     uint32_t world = graph_.ranks.size();
     std::vector<uint32_t> own(world, 0);  // non-zero: a class of its own
     for (uint32_t rank = 0; rank < world; ++rank) {
-      own[rank] = result_.jitter > 0 || effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
+      const bool alone = !options_.classes || result_.jitter > 0;
+      own[rank] = alone || effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
     }
     for (Rank rank : gated) {
       own[rank.value()] = rank.value() + 1;

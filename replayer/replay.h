@@ -17,7 +17,7 @@
 
 namespace prism::replayer {
 
-// One --perturb option, parsed (replayer/perturbation.h).
+// One --perturb option, parsed (launch/perturbation.h).
 enum class PerturbationKind : uint8_t { kStraggler, kLink, kKill, kLate, kJitter };
 
 struct Perturbation {
@@ -39,6 +39,7 @@ struct ReplayOptions {
   double compute_scale = 1;  // multiplies every compute duration (intervals)
   double comm_scale = 1;     // multiplies every transfer duration (intervals)
   int32_t threads = 1;       // never changes a result
+  bool classes = true;       // false: every rank is evaluated by itself, which changes no result
 };
 
 // How one rank spends a steady iteration, first match wins (DESIGN.md section 3). Sums to

@@ -1,8 +1,13 @@
 #include "replayer/cost/parameters.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "graph/base/check.h"
 
 namespace prism::replayer {
 namespace {
@@ -85,6 +90,58 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"spread.compute", "ratio", "half width of the interval of compute times"},
 });
 
+struct Range {
+  std::string_view unit;
+  double lowest;
+  double highest;
+};
+
+// Wide enough for any hardware, narrow enough that no product of them leaves int64 nanoseconds or
+// bytes.
+constexpr auto kRanges = std::to_array<Range>({
+    {"1", 1, 65536},
+    {"byte", 1, 0x1p46},
+    {"byte/s", 1e6, 1e18},
+    {"element", 1, 65536},
+    {"flop/s", 1e9, 1e21},
+    {"ns", 0, 1e12},
+    {"ratio", 1e-6, 1e3},
+});
+
+// Keys whose 0 has a meaning: a feature that is not there, no loss, no spread.
+constexpr auto kMayBeZero = std::to_array<std::string_view>({
+    "gpu.context_bytes",
+    "gpu.peak_fp8_flops",
+    "nccl.channels.nvls",
+    "nccl.nvls_busbw_bytes_per_s",
+    "net.bandwidth_loss_per_doubling",
+    "p2p.eager_bytes",
+    "spread.comm",
+    "spread.compute",
+});
+
+Range RangeOf(const ParameterKey& known) {
+  const auto found = std::find_if(kRanges.begin(), kRanges.end(),
+                                  [&](const Range& range) { return range.unit == known.unit; });
+  PRISM_CHECK_MSG(found != kRanges.end(), known.unit);
+  return *found;
+}
+
+std::string FaultOf(const ParameterKey& known, const graph::Parameter& given) {
+  if (given.unit != known.unit) {
+    return fmt::format("parameter {} is in '{}' instead of '{}'", given.key, given.unit,
+                       known.unit);
+  }
+  const bool zero = given.value == 0 &&
+                    std::find(kMayBeZero.begin(), kMayBeZero.end(), known.key) != kMayBeZero.end();
+  const Range range = RangeOf(known);
+  if (zero || (given.value >= range.lowest && given.value <= range.highest)) {
+    return {};
+  }
+  return fmt::format("parameter {} is {}; from {} to {} {} is possible", given.key, given.value,
+                     range.lowest, range.highest, known.unit);
+}
+
 }  // namespace
 
 std::span<const ParameterKey> ParameterKeys() {
@@ -100,12 +157,12 @@ std::vector<std::string> CheckParameters(const graph::ParameterTable& table) {
     }
   }
   for (const graph::Parameter& given : table.all()) {
-    bool found = false;
-    for (const ParameterKey& known : kKeys) {
-      found = found || known.key == given.key;
-    }
-    if (!found) {
-      faults.push_back(fmt::format("parameter {} is unknown", given.key));
+    const auto known = std::find_if(kKeys.begin(), kKeys.end(),
+                                    [&](const ParameterKey& key) { return key.key == given.key; });
+    std::string fault = known == kKeys.end() ? fmt::format("parameter {} is unknown", given.key)
+                                             : FaultOf(*known, given);
+    if (!fault.empty()) {
+      faults.push_back(std::move(fault));
     }
   }
   return faults;

@@ -21,7 +21,9 @@ struct ParameterKey {
 // Every key, ordered.
 std::span<const ParameterKey> ParameterKeys();
 
-// Keys that `table` lacks and keys of `table` that no model reads, one line each.
+// What keeps `table` from being used, one line each: keys that it lacks, keys that no model reads,
+// units other than ours, values outside of what their unit allows. Models divide by rates and
+// convert times to integers, so no cost can be computed from a table with a fault.
 std::vector<std::string> CheckParameters(const graph::ParameterTable& table);
 
 }  // namespace prism::replayer

@@ -1,4 +1,7 @@
+#include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -140,6 +143,30 @@ TEST(Parameters, missing_and_unknown_keys_are_named) {
   ASSERT_EQ(faults.size(), 2U);
   EXPECT_NE(faults[0].find(lost), std::string::npos);
   EXPECT_EQ(faults[1], "parameter gpu.nonsense is unknown");
+}
+
+TEST(Parameters, values_that_no_model_can_use_are_named) {
+  const std::pair<const char*, double> kBad[] = {
+      {"net.nics_per_node", 0},     {"gpu.hbm_bytes_per_s", -1},     {"host.kernel_ns", 1e300},
+      {"gpu.matmul_efficiency", 0}, {"overlap.compute_slowdown", 0}, {"p2p.base_ns", NAN}};
+  for (const auto& [key, value] : kBad) {
+    graph::ClusterSpec cluster = prism::testing::TestCluster();
+    SetParameter(&cluster, key, value);
+    const std::vector<std::string> faults = CheckParameters(cluster.parameters);
+    ASSERT_EQ(faults.size(), 1U) << key;
+    EXPECT_NE(faults[0].find(key), std::string::npos) << faults[0];
+  }
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  SetParameter(&cluster, "nccl.nvls_busbw_bytes_per_s", 0);  // no NVLS on this GPU
+  EXPECT_TRUE(CheckParameters(cluster.parameters).empty());
+}
+
+TEST(Parameters, other_units_are_named) {
+  std::vector<graph::Parameter> parameters = prism::testing::TestCluster().parameters.all();
+  parameters.front().unit = "percent";
+  const std::vector<std::string> faults = CheckParameters(graph::ParameterTable(parameters));
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_NE(faults[0].find("'percent'"), std::string::npos);
 }
 
 }  // namespace

@@ -186,6 +186,30 @@ TEST(Engine, gate_stops_a_rank_and_a_gap_delays_the_other) {
   }
 }
 
+TEST(Engine, refuses_a_cluster_that_no_model_can_use) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 1)}});
+  SetParameter(&graph.cluster, "net.nic_bytes_per_s", 0);
+  Status status = Replay(graph, Options(1)).status();
+  EXPECT_EQ(status.code(), StatusCode::kBadFile);
+  EXPECT_THAT(status.message(), HasSubstr("net.nic_bytes_per_s"));
+
+  graph = TinyGraph({{Kernel(0, 1)}});
+  graph.cluster.gpus_per_node = 0;
+  EXPECT_EQ(Replay(graph, Options(1)).status().code(), StatusCode::kBadFile);
+}
+
+TEST(Engine, refuses_stragglers_beyond_what_time_can_hold) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 1)}});
+  ReplayOptions options = Options(1);
+  Perturbation straggler;
+  straggler.ranks = {Rank(0)};
+  straggler.factor = 1e5;
+  options.perturbations = {straggler};
+  EXPECT_TRUE(Replay(graph, options).ok());
+  options.perturbations = {straggler, straggler};
+  EXPECT_EQ(Replay(graph, options).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(Engine, refuses_ranks_and_nodes_that_the_job_lacks) {
   graph::Graph graph = TinyGraph({{Kernel(0, 1)}});
   EXPECT_EQ(Replay(graph, Options(0)).status().code(), StatusCode::kInvalidArgument);
