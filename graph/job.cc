@@ -1,5 +1,9 @@
 #include "graph/job.h"
 
+#include <algorithm>
+
+#include "graph/base/check.h"
+
 namespace prism::graph {
 namespace {
 
@@ -53,6 +57,21 @@ double LogitFlops(const ModelSpec& model) {
 }
 
 }  // namespace
+
+bool LayersDivide(int64_t layers, int64_t chunks) {
+  const bool balanced = chunks > 2 && (layers + 2) % chunks == 0 && layers > chunks;
+  return layers % chunks == 0 || balanced;
+}
+
+LayerRange LayersOfChunk(int64_t layers, int64_t chunks, int64_t chunk) {
+  PRISM_CHECK(LayersDivide(layers, chunks));
+  if (layers % chunks == 0) {
+    const int64_t count = layers / chunks;
+    return {chunk * count, (chunk + 1) * count};
+  }
+  const int64_t count = (layers + 2) / chunks;
+  return {std::max<int64_t>(chunk * count - 1, 0), std::min((chunk + 1) * count - 1, layers)};
+}
 
 int64_t ModelParameters(const ModelSpec& model) {
   const int64_t layer = LayerMatrixWeights(model) + LayerBiases(model) + 2 * NormParameters(model);

@@ -67,6 +67,19 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
+// Transformer layers of one model chunk, the first and one past the last.
+struct LayerRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// How `layers` fall to `chunks` = pp * vpp model chunks in forward order: evenly; or, where only
+// layers + 2 is a multiple, with one layer fewer in the first and in the last chunk, which also
+// hold embedding and head (Llama 3: arXiv 2407.21783, section 3.3.2). LayersDivide says whether
+// either is possible; LayersOfChunk wants that it is.
+bool LayersDivide(int64_t layers, int64_t chunks);
+LayerRange LayersOfChunk(int64_t layers, int64_t chunks, int64_t chunk);
+
 // Parameters of the whole model, embeddings included (tied ones once), padding excluded.
 int64_t ModelParameters(const ModelSpec& model);
 

@@ -61,12 +61,13 @@ Status CheckTp(const graph::ModelSpec& model, int32_t tp, int32_t gpus_per_node)
 }
 
 Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
-  if (model.layers % (int64_t{pp} * vpp) == 0) {
+  if (graph::LayersDivide(model.layers, int64_t{pp} * vpp)) {
     return OkStatus();
   }
-  return InvalidArgument(fmt::format(
-      "--pp {} × --vpp {} does not divide the {} layers of {}; choose a product among {}", pp, vpp,
-      model.layers, model.name, DivisorsText(model.layers, model.layers)));
+  return InvalidArgument(
+      fmt::format("--pp {} × --vpp {} does not divide the {} layers of {}, nor these and two; "
+                  "choose a product among {}",
+                  pp, vpp, model.layers, model.name, DivisorsText(model.layers, model.layers)));
 }
 
 Status CheckGpus(const Options& options, const graph::ClusterSpec& cluster) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -90,14 +91,22 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   _exit(ignored > 0 ? 127 : 126);
 }
 
-std::string LastLines(const std::string& text, size_t count) {
-  size_t begin = text.size();
-  for (size_t lines = 0; begin > 0; --begin) {
-    if (text[begin - 1] == '\n' && begin != text.size() && ++lines == count) {
-      break;
+// The last lines that say something: libtorch puts its message in front of its stack, whose frames
+// would push it out of sight. The whole text is in the rank's log.
+std::string LastLines(std::string_view text, size_t count) {
+  std::deque<std::string_view> kept;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && !line.starts_with("frame #")) {
+      kept.push_back(line);
+      if (kept.size() > count) {
+        kept.pop_front();
+      }
     }
   }
-  return text.substr(begin);
+  return fmt::format("{}", fmt::join(kept, "\n"));
 }
 
 std::string DescribeExit(int wait_status) {

@@ -134,7 +134,9 @@ Status CheckLayout(const graph::JobSpec& job) {
 Status CheckShapes(const graph::JobSpec& job) {
   const graph::ModelSpec& model = job.model;
   const graph::ParallelSizes& sizes = job.parallel;
-  PRISM_RETURN_IF_ERROR(Divides("layers", model.layers, "pp * vpp", int64_t{sizes.pp} * sizes.vpp));
+  if (!graph::LayersDivide(model.layers, int64_t{sizes.pp} * sizes.vpp)) {
+    return Divides("layers", model.layers, "pp * vpp", int64_t{sizes.pp} * sizes.vpp);
+  }
   PRISM_RETURN_IF_ERROR(Divides("hidden", model.hidden, "heads", model.heads));
   PRISM_RETURN_IF_ERROR(Divides("heads", model.heads, "kv-heads", model.kv_heads));
   PRISM_RETURN_IF_ERROR(Divides("kv-heads", model.kv_heads, "tp", sizes.tp));
@@ -171,10 +173,6 @@ bool WorkloadConfig::sequence_parallel() const {
 int64_t WorkloadConfig::padded_vocab() const {
   const int64_t multiple = int64_t{128} * job.parallel.tp;
   return (job.model.vocab + multiple - 1) / multiple * multiple;
-}
-
-int64_t WorkloadConfig::layers_per_chunk() const {
-  return job.model.layers / (int64_t{job.parallel.pp} * job.parallel.vpp);
 }
 
 std::vector<std::string> WorkloadArgs(const graph::JobSpec& job, int iterations) {

@@ -14,9 +14,11 @@ ModelChunk::ModelChunk(const WorkloadConfig& config, const ParallelGroups& group
   if (first_) {
     DeclareEmbedding();
   }
-  const int64_t count = config.layers_per_chunk();
-  const int64_t begin = (int64_t{chunk} * config.job.parallel.pp + config.pp_rank()) * count;
-  for (int64_t number = begin; number < begin + count; ++number) {
+  const graph::ParallelSizes& sizes = config.job.parallel;
+  const graph::LayerRange layers =
+      graph::LayersOfChunk(config.job.model.layers, int64_t{sizes.pp} * sizes.vpp,
+                           int64_t{chunk} * sizes.pp + config.pp_rank());
+  for (int64_t number = layers.begin; number < layers.end; ++number) {
     layers_.push_back(std::make_unique<TransformerLayer>(number, context_, &parameters_));
   }
   if (last_) {

@@ -86,6 +86,18 @@ TEST(Job, Flops_of_a_hand_counted_llama) {
   EXPECT_DOUBLE_EQ(ModelFlops(job), 3 * (2 * (32 + 16 + 96) + 8 + 2 * 64));
 }
 
+TEST(Job, Layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
+  EXPECT_EQ(LayersOfChunk(96, 16, 15).begin, 90);
+  EXPECT_EQ(LayersOfChunk(96, 16, 15).end, 96);
+  // 126 layers over 16 stages: 7, 14 times 8, 7.
+  EXPECT_EQ(LayersOfChunk(126, 16, 0).end, 7);
+  EXPECT_EQ(LayersOfChunk(126, 16, 1).begin, 7);
+  EXPECT_EQ(LayersOfChunk(126, 16, 14).end, 119);
+  EXPECT_EQ(LayersOfChunk(126, 16, 15).end, 126);
+  EXPECT_FALSE(LayersDivide(96, 9));
+  EXPECT_FALSE(LayersDivide(2, 4));
+}
+
 TEST(ParameterTable, Finds_by_key_whatever_the_order_given) {
   const ParameterTable table({{"b", 2, "s", "", Mark::kFitted}, {"a", 1, "s", "", Mark::kAssumed}});
   EXPECT_EQ(table.Value("a"), 1);
