@@ -1,5 +1,6 @@
 #include "launch/perturbation.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -83,6 +84,9 @@ class PerturbationParser {
       for (int64_t rank = low; rank <= high; ++rank) {
         result.ranks.emplace_back(static_cast<uint32_t>(rank));
       }
+      // A rank named twice is meant once; done a part at a time so that the list stays bounded.
+      std::sort(result.ranks.begin(), result.ranks.end());
+      result.ranks.erase(std::unique(result.ranks.begin(), result.ranks.end()), result.ranks.end());
     }
     return {};
   }

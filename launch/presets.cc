@@ -125,6 +125,7 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
   TomlReader reader = document.root();
   constexpr int64_t kMaxLength = int64_t{1} << 30;
+  constexpr int64_t kMaxWidth = int64_t{1} << 21;  // parameter counts then stay within int64
   ModelPreset preset;
   graph::ModelSpec& model = preset.model;
   model.name = reader.Text("name");
@@ -132,10 +133,10 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
   preset.description = reader.Text("description");
   model.block = static_cast<graph::BlockKind>(reader.Choice("block", {"gpt", "llama"}));
   model.layers = reader.Integer("layers", 1, 100'000);
-  model.hidden = reader.Integer("hidden", 1, kMaxLength);
-  model.heads = reader.Integer("heads", 1, kMaxLength);
-  model.kv_heads = reader.IntegerOr("kv_heads", 1, kMaxLength, model.heads);
-  model.ffn = reader.Integer("ffn", 1, kMaxLength);
+  model.hidden = reader.Integer("hidden", 1, kMaxWidth);
+  model.heads = reader.Integer("heads", 1, kMaxWidth);
+  model.kv_heads = reader.IntegerOr("kv_heads", 1, kMaxWidth, model.heads);
+  model.ffn = reader.Integer("ffn", 1, kMaxWidth);
   model.vocab = reader.Integer("vocab", 1, kMaxLength);
   model.seq_len = reader.Integer("seq_len", 1, kMaxLength);
   model.tied_embeddings = reader.BoolOr("tied_embeddings", true);

@@ -1,7 +1,5 @@
 // Replays the corpus of the graph file's fuzz target: every input found so far, and files of format
 // version 1 that every later program must still read.
-#include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,22 +7,14 @@
 
 #include "graph/base/file.h"
 #include "graph/file.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/graph_file_input.h"
 
 namespace prism::testing {
 namespace {
 
-std::vector<std::string> Corpus() {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(PRISM_GRAPH_CORPUS)) {
-    paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 TEST(GraphFuzzCorpusTest, EveryInputIsHandled) {
-  const std::vector<std::string> paths = Corpus();
+  const std::vector<std::string> paths = CorpusFiles(PRISM_GRAPH_CORPUS);
   ASSERT_GE(paths.size(), 5U);
   for (const std::string& path : paths) {
     SCOPED_TRACE(path);
@@ -34,7 +24,7 @@ TEST(GraphFuzzCorpusTest, EveryInputIsHandled) {
 
 TEST(GraphFuzzCorpusTest, WholeFilesAreStillRead) {
   int files = 0;
-  for (const std::string& path : Corpus()) {
+  for (const std::string& path : CorpusFiles(PRISM_GRAPH_CORPUS)) {
     if (path.ends_with(".prism")) {
       const Result<graph::Graph> graph = graph::ReadGraph(path);
       ASSERT_TRUE(graph.ok()) << graph.status().message();

@@ -1,0 +1,53 @@
+// Replays the corpus of the fuzz target of the launcher's readers: every input found so far.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "graph/base/file.h"
+#include "launch/perturbation.h"
+#include "launch/presets.h"
+#include "tests/fuzz/config_input.h"
+#include "tests/fuzz/corpus.h"
+
+namespace prism::testing {
+namespace {
+
+TEST(ConfigFuzzCorpusTest, EveryInputIsHandled) {
+  const std::vector<std::string> paths = CorpusFiles(PRISM_CONFIG_CORPUS);
+  ASSERT_GE(paths.size(), 20U);
+  for (const std::string& path : paths) {
+    SCOPED_TRACE(path);
+    const Result<std::string> input = ReadFile(path);
+    ASSERT_TRUE(input.ok()) << input.status().message();
+    TryConfig(*input);
+  }
+}
+
+TEST(ConfigFuzzCorpusTest, EveryPresetIsRead) {
+  for (const launch::EmbeddedPreset& preset : launch::EmbeddedPresets()) {
+    SCOPED_TRACE(preset.name);
+    const Status status = preset.kind == launch::PresetKind::kModel
+                              ? launch::ParseModel(preset.text, "preset").status()
+                              : launch::ParseCluster(preset.text, "preset").status();
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
+TEST(ConfigFuzzCorpusTest, ModelTooWideForCountsIsRefused) {
+  const Result<std::string> input = ReadFile(std::string(PRISM_CONFIG_CORPUS) + "/model_too_wide");
+  ASSERT_TRUE(input.ok());
+  const std::string text = input->substr(input->find('\n') + 1);
+  EXPECT_EQ(launch::ParseModel(text, "wide").status().code(), StatusCode::kBadFile);
+}
+
+TEST(ConfigFuzzCorpusTest, RankNamedTwiceIsPerturbedOnce) {
+  graph::JobSpec job;
+  job.parallel.dp = 8;
+  const auto perturbation = launch::ParsePerturbation("straggler:0-3+2+1:2", job);
+  ASSERT_TRUE(perturbation.ok()) << perturbation.status().message();
+  EXPECT_EQ(perturbation->ranks, (std::vector<Rank>{Rank(0), Rank(1), Rank(2), Rank(3)}));
+}
+
+}  // namespace
+}  // namespace prism::testing
