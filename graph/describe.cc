@@ -1,5 +1,6 @@
 #include "graph/describe.h"
 
+#include <array>
 #include <functional>
 
 #include <fmt/format.h>
@@ -121,7 +122,28 @@ std::string Describe(const Program& program,
   return fmt::format("op of unknown kind {}", static_cast<int>(program.kind[op]));
 }
 
+constexpr std::array<const char*, kOpKindCount> kOpKindNames = {
+    "kernel",     "memcpy",        "memset",       "host_gap",    "event_record",
+    "event_wait", "event_sync",    "stream_sync",  "device_sync", "collective",
+    "peer_group", "segment_alloc", "segment_free", "marker"};
+
 }  // namespace
+
+const char* OpKindName(OpKind kind) {
+  return kOpKindNames.at(static_cast<size_t>(kind));
+}
+
+const char* RankSourceName(RankSource source) {
+  switch (source) {
+    case RankSource::kRole:
+      return "role";
+    case RankSource::kRecorded:
+      return "recorded";
+    case RankSource::kSandbox:
+      return "sandbox";
+  }
+  return "";
+}
 
 std::string DescribeOp(const Program& program,
                        uint32_t op,

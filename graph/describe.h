@@ -10,6 +10,9 @@
 
 namespace prism::graph {
 
+const char* OpKindName(OpKind kind);            // "kernel", "memcpy", ..., snake_case
+const char* RankSourceName(RankSource source);  // "sandbox", "recorded", "role"
+
 // Op of a program by itself: communicators and peers appear as slots. The program need not be
 // valid: what is out of range is shown as a number.
 std::string DescribeOp(const Program& program,

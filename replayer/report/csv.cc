@@ -5,22 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "graph/describe.h"
 #include "graph/parallel_layout.h"
 
 namespace prism::replayer {
 namespace {
-
-const char* SourceName(graph::RankSource source) {
-  switch (source) {
-    case graph::RankSource::kRole:
-      return "role";
-    case graph::RankSource::kRecorded:
-      return "recorded";
-    case graph::RankSource::kSandbox:
-      return "sandbox";
-  }
-  return "";
-}
 
 // A field that holds a comma, a quote or a line break is quoted; quotes inside are doubled.
 std::string Quoted(const std::string& text) {
@@ -55,7 +44,7 @@ std::string RanksCsv(const graph::Graph& graph, const ReplayResult& result) {
                    at[static_cast<size_t>(graph::Axis::kCp)], layout.EpRankOf(rank),
                    times.iteration_ns, times.compute_ns, times.exposed_comm_ns, times.bubble_ns,
                    times.idle_ns, role.memory.peak_allocated, role.memory.peak_reserved,
-                   role.memory.device_bytes(), SourceName(graph.ranks.source[i]));
+                   role.memory.device_bytes(), graph::RankSourceName(graph.ranks.source[i]));
   }
   return text;
 }

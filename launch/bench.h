@@ -1,0 +1,56 @@
+// The measurements behind `prism bench`. Each returns its numbers; verb_bench.cc prints them. Times
+// are seconds of the machine's clock.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+struct BenchMetric {
+  std::string name;
+  double value = 0;
+  std::string unit;
+};
+
+// One line of output.
+struct BenchCase {
+  std::string bench;  // "replay"
+  std::string name;   // "gpt3-layer 8192 ranks"
+  std::vector<BenchMetric> metrics;
+};
+
+using BenchResult = Result<std::vector<BenchCase>>;
+
+// A synthetic job (slicer/synthesize/workloads.h).
+struct BenchWorkload {
+  std::string name = "gpt3-layer";
+  int32_t ranks = 8192;
+};
+
+struct BenchReplayOptions {
+  BenchWorkload workload;
+  int32_t iterations = 1;
+  int32_t threads = 1;
+  bool classes = true;  // false: every rank is evaluated by itself
+};
+
+// What the shim adds to a kernel launch.
+BenchResult BenchDevice();
+
+// Records through the channel, through the recorder, and through both.
+BenchResult BenchRecord();
+
+// Encode, decode, validate and refine one graph.
+BenchResult BenchGraph(const BenchWorkload& workload);
+
+// One replay.
+BenchResult BenchReplay(const BenchReplayOptions& options);
+
+// Highest resident size of this process so far, bytes.
+int64_t MaxResidentBytes();
+
+}  // namespace prism::launch

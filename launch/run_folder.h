@@ -1,0 +1,22 @@
+// Reads the output folder of an earlier run. The only place besides tests that parses JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+// One number, text or null of a JSON document, in the document's order.
+struct JsonLeaf {
+  std::string path;  // "job.tp", "warnings[0].code"
+  std::string text;  // as JSON writes it: 8, "tp", null
+  bool is_number = false;
+  double number = 0;
+};
+
+// Every leaf of a document; kBadFile when it is no JSON. `where` is the file's name for messages.
+Result<std::vector<JsonLeaf>> FlattenJson(const std::string& text, const std::string& where);
+
+}  // namespace prism::launch
