@@ -95,13 +95,12 @@ void Coordinator::TakeOne(const RankEvent& event) {
       return;
     case RankEventKind::kHostGap:
       engine_.InsertHostGap(event.rank, event.value);
-      extra_host_ns_ += event.value;
-      if (extra_host_example_.empty()) {
-        extra_host_example_ =
-            fmt::format("rank {} spends {} before op {} of iteration {}", event.rank.value(),
-                        FormatDuration(event.value),
-                        member.position % graph_->role_of(event.rank).program.size(),
-                        member.position / graph_->role_of(event.rank).program.size());
+      member.extra_host_ns += event.value;
+      if (member.extra_host_example.empty()) {
+        const uint32_t size = graph_->role_of(event.rank).program.size();
+        member.extra_host_example = fmt::format("rank {} spends {} before op {} of iteration {}",
+                                                event.rank.value(), FormatDuration(event.value),
+                                                member.position % size, member.position / size);
       }
       return;
     case RankEventKind::kDeparted:
@@ -255,6 +254,23 @@ std::vector<std::string> Coordinator::Deadlock() const {
     }
   }
   return engine_done_ ? std::vector<std::string>() : engine_.DescribeStall();
+}
+
+DurationNs Coordinator::extra_host_ns() const {
+  DurationNs sum = 0;
+  for (const auto& [rank, member] : members_) {
+    sum += member.extra_host_ns;
+  }
+  return sum;
+}
+
+std::string Coordinator::extra_host_example() const {
+  for (const auto& [rank, member] : members_) {
+    if (member.extra_host_ns > 0) {
+      return member.extra_host_example;
+    }
+  }
+  return {};
 }
 
 double Coordinator::progress() const {

@@ -47,9 +47,9 @@ class Coordinator {
   // Results, once finished.
   [[nodiscard]] replayer::ReplayResult Summarise() const { return engine_.Summarise(); }
 
-  // Host time that sandbox ranks spent beyond the graph, and by whom first.
-  [[nodiscard]] DurationNs extra_host_ns() const { return extra_host_ns_; }
-  [[nodiscard]] const std::string& extra_host_example() const { return extra_host_example_; }
+  // Host time that sandbox ranks spent beyond the graph, and where the lowest of them first did.
+  [[nodiscard]] DurationNs extra_host_ns() const;
+  [[nodiscard]] std::string extra_host_example() const;
 
   // Position of the rank that is furthest behind, as a share of the whole run, for progress.
   [[nodiscard]] double progress() const;
@@ -61,6 +61,8 @@ class Coordinator {
     std::vector<RankEvent> waiting;  // unanswered
     // Position and event of the last poll that was answered "not ready".
     std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
+    DurationNs extra_host_ns = 0;  // beyond the graph
+    std::string extra_host_example;
     bool departed = false;
     bool left = false;
   };
@@ -81,8 +83,6 @@ class Coordinator {
   std::map<Rank, Member> members_;
   bool engine_done_ = false;
   std::string departure_;
-  DurationNs extra_host_ns_ = 0;
-  std::string extra_host_example_;
 };
 
 }  // namespace prism::launch

@@ -20,7 +20,11 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
-constexpr int kBatch = 4096;          // records taken from one process in a turn
+constexpr int kBatch = 4096;  // records taken from one process in a turn
+// The same poll so often in a row, and nothing between, is a loop that waits. The allocator, which
+// looks at every allocation, asks twice at most.
+constexpr int kPollsOfLoop = 16;
+
 constexpr int64_t kWaitNs = 300'000;  // an answer is usually there within some microseconds
 
 // The shim gives this ordinal to threads that only watch others (c10d's watchdog).
@@ -39,6 +43,7 @@ struct EmulationWorker::Member {
   std::map<uint32_t, std::pair<replayer::OpPosition, replayer::OpPosition>> asked = {};
   // Where the host stood and which event it asked for when last told "not ready".
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
+  int poll_count = 0;             // in a row
   replayer::OpPosition told = 0;  // position that process 0 knows
   bool departed = false;          // nothing more is compared or told
   bool left = false;
@@ -118,6 +123,23 @@ replayer::OpPosition EmulationWorker::EventPosition(const Member& member, uint32
   return place ? member.verifier.PositionOf(*place).value_or(-1) : -1;
 }
 
+// Counts a poll that is answered "not ready" and returns the host time that it takes. A single look
+// costs nothing, as in the recording; in a loop that waits every poll has its cost.
+DurationNs EmulationWorker::CountPoll(Member& member, replayer::OpPosition event) {
+  const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.verifier.position(),
+                                                                      event};
+  member.poll_count = member.last_poll == poll ? member.poll_count + 1 : 1;
+  member.last_poll = poll;
+  if (member.poll_count < kPollsOfLoop) {
+    return 0;
+  }
+  const DurationNs passed =
+      member.poll_count == kPollsOfLoop ? kPollsOfLoop * poll_cost_ns_ : poll_cost_ns_;
+  FlushIssued(member);
+  Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = passed});
+  return passed;
+}
+
 // Answers a poll from what this worker knows. False: process 0 has to be asked.
 bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event) {
   const replayer::OpPosition position = member.verifier.position();
@@ -127,16 +149,10 @@ bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpP
     return false;
   }
   const bool ready = *end <= *now;
-  if (!ready && member.last_poll == std::pair(position, event)) {
-    // The same question twice in a row is a loop that waits, which host time has to pass for. A
-    // single look (the allocator's, at every allocation) costs nothing, as in the recording.
-    FlushIssued(member);
-    member.clock.Pass(poll_cost_ns_);
-    *now += poll_cost_ns_;
-    Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = poll_cost_ns_});
-  }
   if (!ready) {
-    member.last_poll = {position, event};
+    const DurationNs passed = CountPoll(member, event);
+    member.clock.Pass(passed);
+    *now += passed;
   }
   member.process->channel().Reply(request, {ready ? 0 : 1, *now, 0});
   return true;
@@ -186,6 +202,9 @@ Status EmulationWorker::Take(Member& member,
   }
   for (const slicer::PlacedOp& op : *ops) {
     TakeOp(member, op);
+  }
+  if (record.kind != RecordKind::kQueryEvent) {
+    member.last_poll = {-1, -1};  // it did something in between: no loop of polls
   }
   TakeRequest(member, record);
   return OkStatus();
@@ -248,9 +267,6 @@ void EmulationWorker::Deliver(WireReader* answers) {
       member.clock.Set(position, answer.host_time_ns);
       if (answer.event_end_ns >= 0) {
         member.clock.SetEnd(event, answer.event_end_ns);
-      }
-      if (answer.status == 1) {
-        member.last_poll = {position, event};
       }
       member.asked.erase(asked);
     }

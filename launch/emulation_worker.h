@@ -47,6 +47,7 @@ class EmulationWorker {
   Result<bool> StepMember(Member& member);
   Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
   void TakeOp(Member& member, const slicer::PlacedOp& placed);
+  DurationNs CountPoll(Member& member, replayer::OpPosition event);
   bool AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event);
   static replayer::OpPosition EventPosition(const Member& member, uint32_t event);
   void TakeRequest(Member& member, const channel::Record& record);
