@@ -1,0 +1,114 @@
+// Sixteen ranks, all of them real: what one recorded rank a role says of the others has to be what
+// they do. DESIGN.md section 5 stands or falls with it.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/diff.h"
+#include "graph/validate.h"
+#include "slicer/stitch/stitch.h"
+#include "tests/sim/recorded_ranks.h"
+
+namespace prism::launch {
+namespace {
+
+using testing::Contains;
+using testing::Field;
+using testing::HasSubstr;
+
+std::vector<Rank> AllRanks(const graph::JobSpec& job) {
+  std::vector<Rank> ranks;
+  for (uint32_t rank = 0; rank < static_cast<uint32_t>(job.parallel.world_size()); ++rank) {
+    ranks.emplace_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<Rank> Representatives(const slicer::SlicePlan& plan) {
+  std::vector<Rank> ranks;
+  for (const slicer::PlannedRole& role : plan.roles) {
+    ranks.push_back(role.representative);
+  }
+  return ranks;
+}
+
+// Fragments beyond the representatives are compared with their role.
+Result<graph::Graph> StitchAll(const RunContext& context, std::vector<graph::Fragment> fragments) {
+  slicer::StitchInput input;
+  input.job = context.job;
+  input.cluster = context.cluster;
+  input.plan = context.plan;
+  input.fragments = std::move(fragments);
+  return slicer::Stitch(std::move(input));
+}
+
+std::string Text(const std::vector<graph::Difference>& differences) {
+  std::string text;
+  for (const graph::Difference& difference : differences) {
+    text += std::string(graph::DifferenceKindName(difference.kind)) + " " + difference.where +
+            ": " + difference.left + " | " + difference.right + "\n";
+  }
+  return text;
+}
+
+void ExpectTruth(const graph::JobSpec& job) {
+  const Recording recording = {.job = job};
+  const Result<RunContext> context = MakeTestContext(recording);
+  ASSERT_TRUE(context.ok()) << context.status().message();
+  auto real = RecordTogether(recording, AllRanks(job));
+  ASSERT_TRUE(real.ok()) << real.status().message();
+  auto representatives = RecordAlone(recording, Representatives(context->plan));
+  ASSERT_TRUE(representatives.ok()) << representatives.status().message();
+
+  for (const graph::Fragment& fragment : *real) {
+    const graph::MemoryProfile& role =
+        (*representatives)[context->plan.role_of[fragment.rank.value()]].memory;
+    EXPECT_EQ(fragment.memory.peak_allocated, role.peak_allocated) << fragment.rank.value();
+    EXPECT_EQ(fragment.memory.peak_reserved, role.peak_reserved) << fragment.rank.value();
+  }
+  const Result<graph::Graph> from_all = StitchAll(*context, *real);
+  ASSERT_TRUE(from_all.ok()) << from_all.status().message();
+  const Result<graph::Graph> from_roles = StitchAll(*context, *representatives);
+  ASSERT_TRUE(from_roles.ok()) << from_roles.status().message();
+  EXPECT_LE(from_all->roles.size(), 8U);
+  EXPECT_EQ(Text(graph::DiffGraphs(*from_all, *from_roles)), "");
+  EXPECT_TRUE(graph::Validate(*from_roles).ok());
+}
+
+TEST(Truth, plain_job_equals_what_one_rank_a_role_says) {
+  ExpectTruth(TinyJob());
+}
+
+TEST(Truth, interleaved_sharded_recomputed_job_equals_what_one_rank_a_role_says) {
+  graph::JobSpec job = TinyJob();
+  job.parallel.vpp = 2;
+  job.zero_stage = 1;
+  job.recompute = graph::Recompute::kFull;
+  ExpectTruth(job);
+}
+
+TEST(Truth, extra_op_on_one_rank_splits_its_role_visibly) {
+  const Recording recording = {
+      .job = TinyJob(), .program = PRISM_PLANTED_WORKLOAD, .plants = {"--plant", "extra-op:5"}};
+  const Result<RunContext> context = MakeTestContext(recording);
+  ASSERT_TRUE(context.ok()) << context.status().message();
+  std::vector<Rank> ranks = Representatives(context->plan);
+  ranks.emplace_back(5);  // stage 1, where rank 4 stands for all
+  auto fragments = RecordAlone(recording, ranks);
+  ASSERT_TRUE(fragments.ok()) << fragments.status().message();
+  const Result<graph::Graph> graph = StitchAll(*context, *fragments);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->roles.size(), 5U);
+  EXPECT_EQ(graph->ranks.role[5], 4U);
+  EXPECT_EQ(graph->ranks.role[4], 1U);
+  ASSERT_EQ(graph->warnings.empty(), false);
+  EXPECT_THAT(graph->warnings,
+              Contains(testing::AllOf(Field(&graph::Warning::code, "role_split"),
+                                      Field(&graph::Warning::example,
+                                            HasSubstr("rank 5 departs from stage 1 (rank 4)")))));
+}
+
+}  // namespace
+}  // namespace prism::launch
