@@ -170,7 +170,6 @@ bool Coordinator::TryAnswer(Member& member,
   if (!end && !nothing_moves) {
     return false;
   }
-  answer->event_end_ns = end.value_or(-1);
   answer->status = end && *end <= *now ? kReady : kNotReady;
   if (!end) {
     // Nothing else can move: the program polls for what only its own further work, or that of
@@ -186,8 +185,26 @@ bool Coordinator::TryAnswer(Member& member,
   return true;
 }
 
-std::vector<RankAnswer> Coordinator::Advance() {
-  std::vector<RankAnswer> answers;
+// Ends of the rank's events that have become known.
+void Coordinator::CollectEnds(Member& member, std::vector<EventEnd>* ends) {
+  const graph::Program& program = graph_->role_of(member.rank).program;
+  for (; member.looked_until < member.position; ++member.looked_until) {
+    const auto op = static_cast<size_t>(member.looked_until % program.size());
+    if (program.kind[op] == graph::OpKind::kEventRecord) {
+      member.untold_events.push_back(member.looked_until);
+    }
+  }
+  std::erase_if(member.untold_events, [&](replayer::OpPosition position) {
+    const std::optional<TimeNs> end = engine_.EndTime(member.rank, position);
+    if (end) {
+      ends->push_back({member.rank, position, *end});
+    }
+    return end.has_value();
+  });
+}
+
+AnswerBatch Coordinator::Advance() {
+  AnswerBatch batch;
   engine_done_ = engine_.Run();
   for (const bool nothing_moves : {false, true}) {
     for (auto& [rank, member] : members_) {
@@ -195,7 +212,7 @@ std::vector<RankAnswer> Coordinator::Advance() {
         RankAnswer answer;
         const bool known = TryAnswer(member, ask, nothing_moves, &answer);
         if (known) {
-          answers.push_back(answer);
+          batch.answers.push_back(answer);
         }
         return known;
       });
@@ -203,11 +220,14 @@ std::vector<RankAnswer> Coordinator::Advance() {
     const bool all_wait = std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
       return entry.second.left || !entry.second.waiting.empty();
     });
-    if (!answers.empty() || !all_wait) {
+    if (!batch.answers.empty() || !all_wait) {
       break;
     }
   }
-  return answers;
+  for (const RankAnswer& answer : batch.answers) {
+    CollectEnds(MemberOf(answer.rank), &batch.ends);
+  }
+  return batch;
 }
 
 // True when nothing but segment ops is left from `position` on: those end nobody's wait.

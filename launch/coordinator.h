@@ -30,8 +30,8 @@ class Coordinator {
   // What a worker's ranks did.
   void Take(WireReader* events);
 
-  // Moves the engine on and returns the answers that are known now.
-  std::vector<RankAnswer> Advance();
+  // Moves the engine on and returns what is known now and was not told yet.
+  AnswerBatch Advance();
 
   void RankLeft(Rank rank);
 
@@ -59,6 +59,9 @@ class Coordinator {
     Rank rank;
     replayer::OpPosition position = 0;
     std::vector<RankEvent> waiting;  // unanswered
+    // Ops that record events: those before `looked_until` are told or in `untold_events`.
+    replayer::OpPosition looked_until = 0;
+    std::vector<replayer::OpPosition> untold_events;
     // Position and event of the last poll that was answered "not ready".
     std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
     DurationNs extra_host_ns = 0;  // beyond the graph
@@ -72,6 +75,7 @@ class Coordinator {
 
   Member& MemberOf(Rank rank);
   void TakeOne(const RankEvent& event);
+  void CollectEnds(Member& member, std::vector<EventEnd>* ends);
   void Depart(Member& member, const RankEvent& event);
   bool TryAnswer(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);
   [[nodiscard]] replayer::OpPosition EndOf(Rank rank) const;

@@ -38,7 +38,19 @@ struct RankAnswer {
   int32_t status = 0;  // channel::Answer::status
   TimeNs host_time_ns = 0;
   int64_t value_ns = 0;
-  TimeNs event_end_ns = -1;  // kAskEvent: when the event's op ends; -1 not known
+};
+
+// When an op of a rank that records an event ends: told ahead, because programs poll events often.
+struct EventEnd {
+  Rank rank;
+  replayer::OpPosition position = 0;
+  TimeNs end_ns = 0;
+};
+
+// What process 0 has to say to one worker.
+struct AnswerBatch {
+  std::vector<EventEnd> ends;
+  std::vector<RankAnswer> answers;
 };
 
 inline void PutEvent(const RankEvent& event, WireWriter* out) {
@@ -63,20 +75,34 @@ inline RankEvent GetEvent(WireReader* in) {
   return event;
 }
 
-inline void PutAnswer(const RankAnswer& answer, WireWriter* out) {
-  out->Put(answer.rank.value()).Put(answer.request).Put(answer.status);
-  out->Put(answer.host_time_ns).Put(answer.value_ns).Put(answer.event_end_ns);
+inline void PutBatch(const AnswerBatch& batch, WireWriter* out) {
+  out->Put<uint64_t>(batch.ends.size()).Put<uint64_t>(batch.answers.size());
+  for (const EventEnd& end : batch.ends) {
+    out->Put(end.rank.value()).Put(end.position).Put(end.end_ns);
+  }
+  for (const RankAnswer& answer : batch.answers) {
+    out->Put(answer.rank.value()).Put(answer.request).Put(answer.status);
+    out->Put(answer.host_time_ns).Put(answer.value_ns);
+  }
 }
 
-inline RankAnswer GetAnswer(WireReader* in) {
-  RankAnswer answer;
-  answer.rank = Rank(in->Get<uint32_t>());
-  answer.request = in->Get<uint32_t>();
-  answer.status = in->Get<int32_t>();
-  answer.host_time_ns = in->Get<TimeNs>();
-  answer.value_ns = in->Get<int64_t>();
-  answer.event_end_ns = in->Get<TimeNs>();
-  return answer;
+inline AnswerBatch GetBatch(WireReader* in) {
+  AnswerBatch batch;
+  batch.ends.resize(in->Get<uint64_t>());
+  batch.answers.resize(in->Get<uint64_t>());
+  for (EventEnd& end : batch.ends) {
+    end.rank = Rank(in->Get<uint32_t>());
+    end.position = in->Get<replayer::OpPosition>();
+    end.end_ns = in->Get<TimeNs>();
+  }
+  for (RankAnswer& answer : batch.answers) {
+    answer.rank = Rank(in->Get<uint32_t>());
+    answer.request = in->Get<uint32_t>();
+    answer.status = in->Get<int32_t>();
+    answer.host_time_ns = in->Get<TimeNs>();
+    answer.value_ns = in->Get<int64_t>();
+  }
+  return batch;
 }
 
 }  // namespace prism::launch

@@ -1,5 +1,7 @@
 #include "launch/emulation_worker.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,7 +27,10 @@ constexpr int kBatch = 4096;  // records taken from one process in a turn
 // looks at every allocation, asks twice at most.
 constexpr int kPollsOfLoop = 16;
 
-constexpr int64_t kWaitNs = 300'000;  // an answer is usually there within some microseconds
+// Naps while others have to speak first: on process 0 and with all members waiting, messages are
+// what is waited for, and an answer is usually there within some microseconds.
+constexpr int64_t kNapNs = 50'000;
+constexpr int64_t kWaitNs = 300'000;
 
 // The shim gives this ordinal to threads that only watch others (c10d's watchdog).
 constexpr uint16_t kWatchingThread = 0xFFFF;
@@ -39,8 +44,8 @@ struct EmulationWorker::Member {
   Verifier verifier;
   OutOfMemoryWatch memory_watch;
   HostClock clock;
-  // Asked and not answered yet, by request: where the host stood, which op the question is about.
-  std::map<uint32_t, std::pair<replayer::OpPosition, replayer::OpPosition>> asked = {};
+  // Asked and not answered yet, by request: where the host stood.
+  std::map<uint32_t, replayer::OpPosition> asked = {};
   // Where the host stood and which event it asked for when last told "not ready".
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
   int poll_count = 0;             // in a row
@@ -60,6 +65,8 @@ EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& 
 EmulationWorker::~EmulationWorker() = default;
 
 Status EmulationWorker::Start(const std::vector<Rank>& ranks, const std::string& exchange) {
+  // Whoever has no other ranks to listen for can sleep until its own ones speak.
+  wait_ns_ = ranks.size() == context_.sandbox_ranks.size() ? kWaitNs : kNapNs;
   for (const Rank rank : ranks) {
     SandboxRequest request;
     request.rank = rank;
@@ -96,8 +103,13 @@ void EmulationWorker::FlushIssued(Member& member) {
   }
 }
 
+// A program of the user's that trains on after the last iteration of the emulation.
+bool EmulationWorker::HasRunAll(const Member& member) const {
+  return member.stream.iteration() >= context_.options.iterations;
+}
+
 void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
-  if (member.departed) {
+  if (member.departed || HasRunAll(member)) {
     return;
   }
   Verdict verdict = member.verifier.Check(placed, member.stream);
@@ -187,7 +199,7 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
   }
   FlushIssued(member);
   if (ask.kind != RankEventKind::kAskEvent || ask.value > 0) {
-    member.asked[ask.request] = {member.told, ask.position};
+    member.asked[ask.request] = member.told;
   }
   Tell(ask);
 }
@@ -216,21 +228,25 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
   Record record;
   std::span<const std::byte> payload;
   int count = 0;
-  while ((exited || count < kBatch) && member.process->channel().TryPop(&record, &payload)) {
+  while ((exited || count < kBatch) && !HasRunAll(member) &&
+         member.process->channel().TryPop(&record, &payload)) {
     ++count;
     PRISM_RETURN_IF_ERROR(Take(member, record, payload));
   }
   FlushIssued(member);
   member.process->PumpOutput();
-  if (exited) {
-    member.left = true;
+  member.left = exited || HasRunAll(member);
+  if (!member.left) {
+    return count > 0;
+  }
+  if (!HasRunAll(member)) {
     const Status exit = member.process->ExitStatus();
     if (!exit.ok()) {
       return member.memory_watch.Explain(exit);
     }
-    hooks_.rank_left(member.rank, member.process->log());
   }
-  return count > 0 || exited;
+  hooks_.rank_left(member.rank, member.process->log());
+  return true;
 }
 
 Result<bool> EmulationWorker::Step() {
@@ -249,35 +265,51 @@ Result<bool> EmulationWorker::Step() {
     hooks_.send_events(std::exchange(events_, WireWriter()).Take());
   }
   PRISM_RETURN_IF_ERROR(failure);
-  std::erase_if(members_, [](const auto& member) { return member->left; });
+  for (auto& member : members_) {
+    if (member->left && HasRunAll(*member)) {
+      parked_.push_back(std::move(member));
+    }
+  }
+  std::erase_if(members_, [](const auto& member) { return member == nullptr || member->left; });
   return busy;
 }
 
-void EmulationWorker::Deliver(WireReader* answers) {
-  while (!answers->empty()) {
-    const RankAnswer answer = GetAnswer(answers);
-    const auto found = std::find_if(members_.begin(), members_.end(),
-                                    [&](const auto& entry) { return entry->rank == answer.rank; });
-    if (found == members_.end()) {
+EmulationWorker::Member* EmulationWorker::FindMember(Rank rank) {
+  const auto found = std::find_if(members_.begin(), members_.end(),
+                                  [&](const auto& entry) { return entry->rank == rank; });
+  return found == members_.end() ? nullptr : found->get();
+}
+
+void EmulationWorker::Deliver(WireReader* message) {
+  const AnswerBatch batch = GetBatch(message);
+  for (const EventEnd& end : batch.ends) {
+    if (Member* member = FindMember(end.rank); member != nullptr) {
+      member->clock.SetEnd(end.position, end.end_ns);
+    }
+  }
+  for (const RankAnswer& answer : batch.answers) {
+    Member* member = FindMember(answer.rank);
+    if (member == nullptr) {
       continue;
     }
-    Member& member = **found;
-    if (const auto asked = member.asked.find(answer.request); asked != member.asked.end()) {
-      const auto [position, event] = asked->second;
-      member.clock.Set(position, answer.host_time_ns);
-      if (answer.event_end_ns >= 0) {
-        member.clock.SetEnd(event, answer.event_end_ns);
-      }
-      member.asked.erase(asked);
+    if (const auto asked = member->asked.find(answer.request); asked != member->asked.end()) {
+      member->clock.Set(asked->second, answer.host_time_ns);
+      member->asked.erase(asked);
     }
-    member.process->channel().Reply(answer.request,
-                                    {answer.status, answer.host_time_ns, answer.value_ns});
+    member->process->channel().Reply(answer.request,
+                                     {answer.status, answer.host_time_ns, answer.value_ns});
   }
 }
 
 void EmulationWorker::Wait() {
-  if (!members_.empty()) {
-    members_[waits_++ % members_.size()]->process->channel().WaitForRecord(kWaitNs);
+  const bool all_ask = std::all_of(members_.begin(), members_.end(),
+                                   [](const auto& member) { return !member->asked.empty(); });
+  if (all_ask) {
+    // Only a message can change anything, and messages wake nobody.
+    const timespec nap = {.tv_sec = 0, .tv_nsec = kNapNs};
+    nanosleep(&nap, nullptr);
+  } else {
+    members_[waits_++ % members_.size()]->process->channel().WaitForRecord(wait_ns_);
   }
 }
 

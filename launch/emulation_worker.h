@@ -34,16 +34,19 @@ class EmulationWorker {
   Result<bool> Step();
 
   // Passes answers of process 0 on.
-  void Deliver(WireReader* answers);
+  void Deliver(WireReader* message);
 
   // Sleeps shortly, until there may be something to do.
   void Wait();
 
-  [[nodiscard]] bool done() const { return members_.empty(); }
+  // Nothing is left to do and no process to keep.
+  [[nodiscard]] bool done() const { return members_.empty() && parked_.empty(); }
 
  private:
   struct Member;
 
+  Member* FindMember(Rank rank);
+  [[nodiscard]] bool HasRunAll(const Member& member) const;
   Result<bool> StepMember(Member& member);
   Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
   void TakeOp(Member& member, const slicer::PlacedOp& placed);
@@ -60,7 +63,11 @@ class EmulationWorker {
   SignatureIndex index_;
   int64_t poll_cost_ns_;
   std::vector<std::unique_ptr<Member>> members_;
+  // Have run all iterations of the emulation and would go on: stand still at a full ring or an
+  // unanswered wait until the worker goes, because others may still exchange data with them.
+  std::vector<std::unique_ptr<Member>> parked_;
   WireWriter events_;
+  int64_t wait_ns_ = 0;  // longest wait for a record
   size_t waits_ = 0;
 };
 

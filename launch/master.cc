@@ -132,13 +132,18 @@ Status Master::Pump(Coordinator* coordinator) {
   return OkStatus();
 }
 
-void Master::SendAnswers(const std::vector<RankAnswer>& answers) {
-  std::map<int, WireWriter> by_worker;
-  for (const RankAnswer& answer : answers) {
-    PutAnswer(answer, &by_worker[WorkerOf(answer.rank)]);
+void Master::SendAnswers(const AnswerBatch& batch) {
+  std::map<int, AnswerBatch> by_worker;
+  for (const EventEnd& end : batch.ends) {
+    by_worker[WorkerOf(end.rank)].ends.push_back(end);
   }
-  for (auto& [worker, writer] : by_worker) {
-    session_.Send(worker, WireWriter().Put(MessageKind::kAnswers).PutText(writer.Take()).Take());
+  for (const RankAnswer& answer : batch.answers) {
+    by_worker[WorkerOf(answer.rank)].answers.push_back(answer);
+  }
+  for (const auto& [worker, part] : by_worker) {
+    WireWriter body;
+    PutBatch(part, &body);
+    session_.Send(worker, WireWriter().Put(MessageKind::kAnswers).PutText(body.Take()).Take());
   }
 }
 

@@ -70,7 +70,7 @@ class Master {
   // Messages, own worker, interrupts; sleeps when there was nothing. `coordinator` may be null.
   Status Pump(Coordinator* coordinator);
   Status HandleMessage(const PeerMessage& message, Coordinator* coordinator);
-  void SendAnswers(const std::vector<RankAnswer>& answers);
+  void SendAnswers(const AnswerBatch& batch);
   void StopWorkers(const Status& status);
   [[nodiscard]] int WorkerOf(Rank rank) const;
 
