@@ -113,7 +113,7 @@ struct PeerGroup {
 };
 
 // The ops that a rank issues in one iteration, in host issue order. All columns have one entry an
-// op. Immutable after building (builder.h). `dep` points backwards inside the iteration; an event
+// op. Immutable after building. `dep` points backwards inside the iteration; an event
 // recorded in an earlier iteration counts as already over (kNoDep).
 struct Program {
   std::vector<OpKind> kind;

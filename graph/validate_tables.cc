@@ -47,6 +47,7 @@ class ProgramCheck {
       return;
     }
     CheckPeerGroups();
+    CheckCollectiveShapes();
     for (uint32_t op = 0; op < size; ++op) {
       CheckOp(op);
     }
@@ -70,6 +71,16 @@ class ProgramCheck {
                                   role_.name, group, transfer.comm_slot, transfer.peer_slot,
                                   transfer.bytes));
         }
+      }
+    }
+  }
+
+  void CheckCollectiveShapes() {
+    for (size_t shape = 0; shape < program_.collectives.size(); ++shape) {
+      const CollectiveShape& collective = program_.collectives[shape];
+      if (collective.bytes < 0 || collective.root < -1) {
+        faults_.Add("id_range", fmt::format("role {}: collective shape {} has {} bytes and root {}",
+                                            role_.name, shape, collective.bytes, collective.root));
       }
     }
   }

@@ -164,6 +164,10 @@ Status OpStream::PushCommInit(const channel::CommInitBody& body,
       comm.members.emplace_back(static_cast<uint32_t>(member));
     }
   } else if (body.global_start >= 0 && (body.global_stride > 0 || body.size == 1)) {
+    const int64_t last = body.global_start + int64_t{body.size - 1} * body.global_stride;
+    if (last > INT32_MAX) {
+      return Damaged(fmt::format("communicator of {} ranks reaches rank {}", body.size, last));
+    }
     for (int32_t i = 0; i < body.size; ++i) {
       comm.members.emplace_back(static_cast<uint32_t>(body.global_start + i * body.global_stride));
     }

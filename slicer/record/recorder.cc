@@ -53,8 +53,6 @@ void DropSegmentOps(Iteration* iteration) {
   iteration->closed = closed;
 }
 
-// Two ops of different iterations are the same when everything they name is; ids alone say that
-// only as long as all before them were the same.
 std::string DescribeAt(const Iteration& iteration, size_t index) {
   return index < iteration.ops.size() ? DescribeOp(iteration.ops[index], iteration.tables)
                                       : "nothing (the iteration is over)";
@@ -116,6 +114,10 @@ class Recorder::Impl {
 
   Status Consume(const Record& record, std::span<const std::byte> payload);
   Result<graph::Fragment> Finish();
+
+  [[nodiscard]] bool complete() const {
+    return stream_.iteration() >= options_.warmup_iterations + options_.recorded_iterations;
+  }
 
  private:
   Status ConsumeCounter(const channel::CounterBody& body);
@@ -201,6 +203,9 @@ Status Recorder::Impl::CheckCount() const {
       fmt::format("rank {} ran {} complete iterations, {} to warm up and {} to record are needed",
                   options_.rank.value(), stream_.iteration() + (stream_.inside_iteration() ? 0 : 1),
                   options_.warmup_iterations, options_.recorded_iterations);
+  if (stream_.iteration() < 0) {
+    message += fmt::format("; it marked none by a range named \"{}\"", kIterationMarker);
+  }
   if (!out_of_memory_.empty()) {
     message += "; the device refused " + out_of_memory_;
   }
@@ -294,6 +299,10 @@ Recorder& Recorder::operator=(Recorder&&) noexcept = default;
 
 Status Recorder::Consume(const Record& record, std::span<const std::byte> payload) {
   return impl_->Consume(record, payload);
+}
+
+bool Recorder::complete() const {
+  return impl_->complete();
 }
 
 Result<graph::Fragment> Recorder::Finish() {

@@ -192,6 +192,11 @@ TEST(Validate, What_is_out_of_range_is_named_and_stops_the_rest) {
   graph = Sound().Build();
   graph.roles[1].program.peer_slot_count = 2;
   EXPECT_EQ(Rule(Validate(graph)), "slot_count");
+  graph = Sound().Build();
+  for (Role& role : graph.roles) {
+    role.program.collectives[1].bytes = -1;  // the members agree all the same
+  }
+  EXPECT_EQ(Rule(Validate(graph)), "id_range");
 }
 
 TEST(Validate, All_faults_are_counted_and_some_listed) {

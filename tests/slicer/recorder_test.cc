@@ -189,6 +189,18 @@ TEST(Recorder, SegmentsOfOneIterationAloneAreAWarning) {
   EXPECT_EQ(fragment->warnings[0].code, "segments_not_steady");
 }
 
+TEST(Recorder, RefusesAGroupBeyondAnyRank) {
+  Recorder recorder({.rank = Rank(0)});
+  channel::Record record = {};
+  record.kind = RecordKind::kCommInit;
+  record.comm_init.comm = 1;
+  record.comm_init.size = 1 << 20;
+  record.comm_init.global_stride = 1 << 20;
+  const Status status = recorder.Consume(record, {});
+  EXPECT_EQ(status.code(), StatusCode::kRunFailed);
+  EXPECT_THAT(status.message(), HasSubstr("1048576 ranks reaches rank 1099510579200"));
+}
+
 TEST(Recorder, RefusesANameThatWasNeverDefined) {
   Recorder recorder({.rank = Rank(0)});
   channel::Record record = {};
