@@ -16,7 +16,13 @@ const std::vector<std::string>& Sections() {
   return sections;
 }
 
+// What follows "--" on a command line is a list of texts here.
+constexpr OptionSpec kProgram = {"program", OptionGroup::kJob, "", "", "", /*repeatable=*/true};
+
 const OptionSpec* FindKey(const std::string& key) {
+  if (key == kProgram.flag) {
+    return &kProgram;
+  }
   for (const OptionSpec& spec : OptionTable()) {
     if (ConfigKey(spec) == key && key != "config") {
       return &spec;
@@ -116,17 +122,28 @@ std::string JobText(const Options& options, const graph::JobSpec& job) {
   std::string text = "[job]\n";
   if (options.graph.empty()) {
     const graph::ParallelSizes& sizes = job.parallel;
-    text +=
-        fmt::format("target_gpus = {}\nmodel = {}\n", sizes.world_size(), Quoted(options.model));
+    text += fmt::format("target_gpus = {}\n", sizes.world_size());
+    if (!job.user_program) {
+      text += fmt::format("model = {}\n", Quoted(options.model));
+    }
     text += fmt::format("tp = {}\npp = {}\ndp = {}\nvpp = {}\n", sizes.tp, sizes.pp, sizes.dp,
                         sizes.vpp);
     text += fmt::format("sequence_parallel = \"{}\"\n", job.sequence_parallel ? "on" : "off");
-    text += fmt::format("micro_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n",
-                        job.micro_batch_size, job.global_batch_size, job.seq_len);
+    text += fmt::format("micro_batch_size = {}\nglobal_batch_size = {}\n", job.micro_batch_size,
+                        job.global_batch_size);
+    text += job.seq_len > 0 ? fmt::format("seq_len = {}\n", job.seq_len) : std::string();
     text += fmt::format("recompute = \"{}\"\nzero = {}\n", RecomputeName(job.recompute),
                         job.zero_stage);
   }
-  return text + fmt::format("iterations = {}\nseed = {}\n", options.iterations, options.seed);
+  text += fmt::format("iterations = {}\nseed = {}\n", options.iterations, options.seed);
+  if (options.program.empty()) {
+    return text;
+  }
+  std::vector<std::string> words;
+  for (const std::string& word : options.program) {
+    words.push_back(Quoted(word));
+  }
+  return text + fmt::format("program = [{}]\n", fmt::join(words, ", "));
 }
 
 std::string ClusterText(const Options& options) {

@@ -95,6 +95,12 @@ void EmulationWorker::Tell(const RankEvent& event) {
   PutEvent(event, &events_);
 }
 
+void EmulationWorker::SendEvents() {
+  if (!events_.empty()) {
+    hooks_.send_events(std::exchange(events_, WireWriter()).Take());
+  }
+}
+
 void EmulationWorker::FlushIssued(Member& member) {
   const replayer::OpPosition position = member.verifier.position();
   if (position != member.told) {
@@ -109,7 +115,7 @@ bool EmulationWorker::HasRunAll(const Member& member) const {
 }
 
 void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
-  if (member.departed || HasRunAll(member)) {
+  if (member.departed || placed.place.iteration >= context_.options.iterations) {
     return;
   }
   Verdict verdict = member.verifier.Check(placed, member.stream);
@@ -245,6 +251,7 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
       return member.memory_watch.Explain(exit);
     }
   }
+  SendEvents();  // what it did before it left
   hooks_.rank_left(member.rank, member.process->log());
   return true;
 }
@@ -261,9 +268,7 @@ Result<bool> EmulationWorker::Step() {
     busy = busy || *did_something;
   }
   // What is known has to arrive before the failure: a departure explains it.
-  if (!events_.empty()) {
-    hooks_.send_events(std::exchange(events_, WireWriter()).Take());
-  }
+  SendEvents();
   PRISM_RETURN_IF_ERROR(failure);
   for (auto& member : members_) {
     if (member->left && HasRunAll(*member)) {

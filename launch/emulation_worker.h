@@ -54,6 +54,7 @@ class EmulationWorker {
   bool AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event);
   static replayer::OpPosition EventPosition(const Member& member, uint32_t event);
   void TakeRequest(Member& member, const channel::Record& record);
+  void SendEvents();
   void FlushIssued(Member& member);
   void Tell(const RankEvent& event);
 

@@ -1,6 +1,7 @@
 #include "launch/job_resolution.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,17 @@ Status CheckProduct(int32_t gpus, const Layout& layout) {
       "--target-gpus {} is no multiple of tp {} × pp {} = {}; use {}{} or another layout", gpus,
       layout.tp, layout.pp, product, below > 0 ? fmt::format("{}, ", below) : std::string(),
       below + product));
+}
+
+// `sizes` follow from --target-gpus; a --dp has to agree.
+Status CheckDp(const Options& options, const graph::ParallelSizes& sizes) {
+  if (!options.dp || *options.dp == sizes.dp) {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      fmt::format("--dp {} × tp {} × pp {} is not --target-gpus {}; leave --dp "
+                  "out or change one of them",
+                  *options.dp, sizes.tp, sizes.pp, options.target_gpus));
 }
 
 double StateBytes(const graph::ModelSpec& model, const Layout& layout, int32_t dp, int32_t zero) {
@@ -296,14 +308,40 @@ Result<ResolvedJob> ResolveJob(const Options& options,
   job.parallel.vpp = chooser.vpp();
   job.parallel.dp = options.target_gpus / (choice.layout.tp * choice.layout.pp);
   job.zero_stage = chooser.zero();
-  if (options.dp && *options.dp != job.parallel.dp) {
-    return InvalidArgument(
-        fmt::format("--dp {} × tp {} × pp {} is not --target-gpus {}; leave --dp "
-                    "out or change one of them",
-                    *options.dp, job.parallel.tp, job.parallel.pp, options.target_gpus));
-  }
+  PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
   PRISM_RETURN_IF_ERROR(FillRest(options, preset, &job));
   PRISM_RETURN_IF_ERROR(FillBatch(options, preset, &job));
+  return resolved;
+}
+
+Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::ClusterSpec& cluster) {
+  if (options.given.count("model") != 0) {
+    return InvalidArgument(
+        "--model together with -- PROGRAM: the program brings its own; leave "
+        "one out");
+  }
+  PRISM_RETURN_IF_ERROR(CheckGpus(options, cluster));
+  const Layout layout = {options.tp.value_or(1), options.pp.value_or(1)};
+  PRISM_RETURN_IF_ERROR(CheckProduct(options.target_gpus, layout));
+  ResolvedJob resolved;
+  resolved.layout_origin = "given";
+  graph::JobSpec& job = resolved.job;
+  job.user_program = true;
+  job.parallel.tp = layout.tp;
+  job.parallel.pp = layout.pp;
+  job.parallel.vpp = options.vpp.value_or(1);
+  job.parallel.dp = options.target_gpus / (layout.tp * layout.pp);
+  PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
+  job.name = std::filesystem::path(options.program.front()).filename().string();
+  job.sequence_parallel = options.sequence_parallel.value_or(false);
+  job.recompute = options.recompute.value_or(graph::Recompute::kNone);
+  job.zero_stage = options.zero.value_or(0);
+  job.seq_len = options.seq_len.value_or(0);
+  job.seed = options.seed;
+  ModelPreset unknown;
+  unknown.layout.micro_batch_size = 1;
+  unknown.layout.global_batch_size = job.parallel.dp;
+  PRISM_RETURN_IF_ERROR(FillBatch(options, unknown, &job));
   return resolved;
 }
 

@@ -28,4 +28,8 @@ Result<ResolvedJob> ResolveJob(const Options& options,
                                const ModelPreset& preset,
                                const graph::ClusterSpec& cluster);
 
+// The same for a program of the user's: degrees that are not given are 1, dp is the rest, and what
+// the program trains is not known.
+Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::ClusterSpec& cluster);
+
 }  // namespace prism::launch

@@ -58,6 +58,7 @@ Status UnknownArgument(const std::string& argument) {
 // Everything that CLI11 holds while it parses.
 struct Parsed {
   std::map<std::string, std::vector<std::string>> texts;  // by config key
+  std::vector<std::string> program;                       // what follows "--"
   bool help = false;
   bool version = false;
 };
@@ -80,13 +81,16 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
   }
-  std::vector<std::string> reversed;
-  for (const std::string& argument : arguments) {
-    if (argument == "--") {
-      return InvalidArgument(
-          "-- PROGRAM is not available in this version; it runs the built-in workload");
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes != arguments.end()) {
+    parsed.program.assign(dashes + 1, arguments.end());
+    if (parsed.program.empty()) {
+      return InvalidArgument("-- without a program; give one, or leave -- out");
     }
-    reversed.push_back(NormalisedName(argument));
+  }
+  std::vector<std::string> reversed;
+  for (auto argument = arguments.begin(); argument != dashes; ++argument) {
+    reversed.push_back(NormalisedName(*argument));
   }
   std::reverse(reversed.begin(), reversed.end());  // as CLI11 wants them
   try {
@@ -118,6 +122,9 @@ Result<RawValues> CollectValues(const Parsed& parsed) {
     } else if (const char* text = std::getenv(environment.c_str()); text != nullptr) {
       values[key] = {{text}, environment};
     }
+  }
+  if (!parsed.program.empty()) {
+    values["program"] = {parsed.program, "-- PROGRAM"};
   }
   const auto config = values.find("config");
   if (config == values.end()) {
@@ -243,6 +250,7 @@ void ReadJobOptions(TypedReader& reader, Options* options) {
   }
   reader.ReadInt("iterations", 1, 1000, &options->iterations);
   reader.ReadInt("seed", 0, INT64_MAX, &options->seed);
+  reader.ReadTexts("program", &options->program);
 }
 
 void ReadOtherOptions(TypedReader& reader, Options* options) {

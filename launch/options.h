@@ -57,6 +57,9 @@ struct Options {
   std::optional<int32_t> zero;
   int32_t iterations = 3;
   uint64_t seed = 0;
+  // What runs in place of the built-in workload, with its arguments: all that follows "--", or
+  // `program` in a config file.
+  std::vector<std::string> program;
 
   std::string cluster = "h100-8x";
   std::vector<std::string> perturb;

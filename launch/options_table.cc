@@ -47,7 +47,7 @@ constexpr const char* kHelpHead =
     "prism-emulate: run the ranks you care about of a training job with thousands of GPUs on one\n"
     "machine; every other rank is virtual. Prints iteration time, memory and what limits the job.\n"
     "\n"
-    "Usage: prism-emulate [options]\n"
+    "Usage: prism-emulate [options] [-- PROGRAM ARGS...]\n"
     "       mpirun -n 4 prism-emulate [options]     (the same result, sandbox ranks in parallel)\n";
 
 constexpr const char* kHelpExamples =
@@ -59,7 +59,9 @@ constexpr const char* kHelpExamples =
     "  prism-emulate --target-gpus 8192 --sandbox-ranks stage:3 --log-ranks all\n"
     "      one rank of pipeline stage 3 with its own output, live\n"
     "  prism-emulate --target-gpus 8192 --perturb straggler:4096:1.5\n"
-    "      rank 4096 computes half as slow again\n";
+    "      rank 4096 computes half as slow again\n"
+    "  prism-emulate --target-gpus 64 --tp 2 --pp 4 -- ./train --lr 0.1\n"
+    "      a program of yours on libtorch, which marks its iterations by a range \"iteration\"\n";
 
 constexpr const char* kHelpTail =
     "\nEvery option can also be set by PRISM_<NAME> in the environment (PRISM_TARGET_GPUS) or by\n"

@@ -1,7 +1,12 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +69,12 @@ Status ResolveFromGraph(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
+  if (graph.job.user_program && options.program.empty() && options.sandbox_ranks != "none") {
+    return InvalidArgument(
+        fmt::format("{} is the graph of a program ({}); give the program after --, or "
+                    "--sandbox-ranks none",
+                    options.graph, graph.job.name));
+  }
   context->job = graph.job;
   context->layout_origin = "graph";
   context->cluster = graph.cluster;
@@ -75,9 +86,14 @@ Status ResolveFromGraph(RunContext* context) {
 
 Status ResolveFromPresets(RunContext* context) {
   const Options& options = context->options;
-  PRISM_ASSIGN_OR_RETURN(const ModelPreset model, LoadModel(options.model));
   PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster));
-  PRISM_ASSIGN_OR_RETURN(ResolvedJob resolved, ResolveJob(options, model, context->cluster));
+  ResolvedJob resolved;
+  if (options.program.empty()) {
+    PRISM_ASSIGN_OR_RETURN(const ModelPreset model, LoadModel(options.model));
+    PRISM_ASSIGN_OR_RETURN(resolved, ResolveJob(options, model, context->cluster));
+  } else {
+    PRISM_ASSIGN_OR_RETURN(resolved, ResolveProgramJob(options, context->cluster));
+  }
   context->job = std::move(resolved.job);
   context->layout_origin = std::move(resolved.layout_origin);
   return OkStatus();
@@ -110,11 +126,41 @@ Status ResolveShownRanks(RunContext* context) {
   return OkStatus();
 }
 
+// The program of the user's as a path: one without a slash is looked up in PATH, as a shell does.
+Status FindProgram(std::vector<std::string>* program) {
+  namespace fs = std::filesystem;
+  if (program->empty()) {
+    return OkStatus();
+  }
+  std::string& name = program->front();
+  std::vector<fs::path> candidates = {name};
+  if (name.find('/') == std::string::npos) {
+    candidates.clear();
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      candidates.push_back(fs::path(folder) / name);
+    }
+  }
+  for (const fs::path& candidate : candidates) {
+    std::error_code ignored;
+    if (fs::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) {
+      name = fs::absolute(candidate, ignored).string();
+      return OkStatus();
+    }
+  }
+  return BadFile(
+      fmt::format("{}: no such program, or one that cannot be executed; give its path "
+                  "after --",
+                  name));
+}
+
 // Everything that can be known without MPI. The same in all processes.
 Result<RunContext> MakeContext(Options options) {
   RunContext context;
   context.logger = Logger(options.quiet ? LogLevel::kError : options.log_level);
   context.options = std::move(options);
+  PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
   PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)
                                                       : ResolveFromGraph(&context));
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions unused,

@@ -59,7 +59,8 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   channel::Record record;
   std::span<const std::byte> payload;
   int count = 0;
-  while ((exited || count < kBatch) && slot.process->channel().TryPop(&record, &payload)) {
+  while ((exited || count < kBatch) && !slot.recorder.complete() &&
+         slot.process->channel().TryPop(&record, &payload)) {
     ++count;
     slot.memory_watch.See(record, payload);
     PRISM_RETURN_IF_ERROR(
@@ -67,7 +68,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
             .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
   }
   slot.process->PumpOutput();
-  if (exited) {
+  if (exited || slot.recorder.complete()) {
     slot.finished = true;
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
   }
@@ -75,8 +76,9 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
 }
 
 Status RecordPass::FinishSlot(Slot& slot) {
-  const Status exit = slot.process->ExitStatus();
-  if (!exit.ok()) {
+  if (slot.recorder.complete()) {
+    slot.process->Kill();  // a program of the user's, which would train on
+  } else if (const Status exit = slot.process->ExitStatus(); !exit.ok()) {
     return slot.memory_watch.Explain(exit);
   }
   const std::string context = fmt::format("recording rank {}", slot.process->rank().value());

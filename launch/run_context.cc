@@ -14,9 +14,12 @@ namespace prism::launch {
 SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request) {
   SandboxSpec spec;
   spec.rank = request.rank;
-  spec.command = {context.paths.workload};
-  for (std::string& argument : WorkloadArgs(context.job, request.iterations)) {
-    spec.command.push_back(std::move(argument));
+  spec.command = context.options.program;
+  if (spec.command.empty()) {
+    spec.command.push_back(context.paths.workload);
+    for (std::string& argument : WorkloadArgs(context.job, request.iterations)) {
+      spec.command.push_back(std::move(argument));
+    }
   }
   spec.config = MakeDeviceConfig(context.cluster, context.job, request.rank, request.present);
   spec.config.mode = request.mode;

@@ -42,7 +42,7 @@ void WriteTimes(const Summary& summary, JsonWriter* json) {
   json->Field("iteration_time_s", summary.iteration_time_s);
   json->Field("iteration_time_low_s", summary.iteration_time_low_s);
   json->Field("iteration_time_high_s", summary.iteration_time_high_s);
-  json->Field("tokens_per_s", summary.tokens_per_s);
+  OptionalField(json, "tokens_per_s", summary.tokens_per_s);
   OptionalField(json, "model_tflops_per_gpu", summary.model_tflops_per_gpu);
   OptionalField(json, "mfu", summary.mfu);
   OptionalField(json, "hfu", summary.hfu);

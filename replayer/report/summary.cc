@@ -155,7 +155,9 @@ void FillAssumptions(const graph::Graph& graph, Summary* summary) {
 void FillRates(const graph::Graph& graph, Summary* summary) {
   const graph::JobSpec& job = graph.job;
   const double time = summary->iteration_time_s;
-  summary->tokens_per_s = Ratio(static_cast<double>(job.tokens_per_iteration()), time);
+  if (job.seq_len > 0) {
+    summary->tokens_per_s = Ratio(static_cast<double>(job.tokens_per_iteration()), time);
+  }
   if (job.user_program) {
     return;
   }

@@ -52,7 +52,7 @@ struct Summary {
   double iteration_time_s = 0;
   double iteration_time_low_s = 0;
   double iteration_time_high_s = 0;
-  double tokens_per_s = 0;
+  std::optional<double> tokens_per_s;          // nothing where the sequence length is not known
   std::optional<double> model_params;          // nothing for a user's program
   std::optional<double> model_tflops_per_gpu;  // likewise
   std::optional<double> mfu;

@@ -38,7 +38,7 @@ std::string LayoutLine(const Summary& summary) {
       "  layout            tp {} × pp {} × dp {}, vpp {}; batch {} × {} tokens, {} micro-batches a "
       "rank\n",
       job.parallel.tp, job.parallel.pp, job.parallel.dp, job.parallel.vpp,
-      FormatCount(job.global_batch_size), FormatCount(job.seq_len),
+      FormatCount(job.global_batch_size), job.seq_len > 0 ? FormatCount(job.seq_len) : "?",
       FormatCount(job.microbatches()));
 }
 
@@ -46,8 +46,10 @@ std::string RateLines(const Summary& summary) {
   std::string text =
       fmt::format("  iteration time    {:.4f} s  ({:.4f} to {:.4f} s)\n", summary.iteration_time_s,
                   summary.iteration_time_low_s, summary.iteration_time_high_s);
-  text += fmt::format("  throughput        {} tokens/s",
-                      FormatCount(static_cast<int64_t>(summary.tokens_per_s)));
+  text += summary.tokens_per_s
+              ? fmt::format("  throughput        {} tokens/s",
+                            FormatCount(static_cast<int64_t>(*summary.tokens_per_s)))
+              : std::string("  throughput        unknown");
   if (summary.mfu) {
     text += fmt::format(", {:.1f} TFLOP/s/GPU, MFU {:.1f} %, HFU {:.1f} %",
                         *summary.model_tflops_per_gpu, 100 * *summary.mfu, 100 * *summary.hfu);

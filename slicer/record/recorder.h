@@ -33,7 +33,11 @@ class Recorder {
   // One record with its payload (empty for most kinds). Fails on a stream that breaks the protocol.
   Status Consume(const channel::Record& record, std::span<const std::byte> payload);
 
-  // After the process has left. Fails when there were too few iterations, when they differ (naming
+  // True once all iterations to record are complete and a further one has begun; nothing more needs
+  // to be consumed.
+  [[nodiscard]] bool complete() const;
+
+  // After the process has left, or once complete. Fails when there were too few iterations, when they differ (naming
   // the first op that does), or when a communicator's members are unknown.
   Result<graph::Fragment> Finish();
 
