@@ -28,6 +28,7 @@ constexpr uint64_t kWakeBacklogSlots = 1024;
 // A sleeping producer is woken once this much of the ring is free.
 constexpr uint64_t kWakeRoomSlots = kRingSlots / 4;
 constexpr uint8_t kManySlots = 255;
+constexpr int32_t kAborted = 2;  // Answer::status
 
 // The first slot starts on a page of its own behind the header.
 constexpr size_t kHeaderBytes = (sizeof(Header) + 4095) / 4096 * 4096;
@@ -67,8 +68,14 @@ void FutexWake(std::atomic<uint32_t>* word) {
 // own clock, not the program's, times these sleeps: a raw system call passes the virtual clock by.
 pid_t worker_process = 0;
 
-bool WorkerGone(const Header* header) {
-  return header->answer.status == 2 || (worker_process != 0 && getppid() != worker_process);
+// The status is read outside of answers as well, while the worker may write it.
+std::atomic_ref<int32_t> StatusOf(Header* header) {
+  return std::atomic_ref<int32_t>(header->answer.status);
+}
+
+bool WorkerGone(Header* header) {
+  return StatusOf(header).load(std::memory_order_relaxed) == kAborted ||
+         (worker_process != 0 && getppid() != worker_process);
 }
 
 bool WaitForRoom(Header* header, uint64_t head, uint64_t needed) {
@@ -173,10 +180,11 @@ AnswerValue WaitAnswer(Header* header, uint32_t request) {
   for (;;) {
     const uint32_t sequence = answer.sequence.load(std::memory_order_acquire);
     if (sequence == request) {
-      return {answer.status, answer.host_time_ns, answer.value_ns};
+      return {StatusOf(header).load(std::memory_order_relaxed), answer.host_time_ns,
+              answer.value_ns};
     }
     if (WorkerGone(header)) {
-      return {2, 0, 0};
+      return {kAborted, 0, 0};
     }
     FutexWait(&answer.sequence, sequence, kPartnerCheckNs);
   }
@@ -259,7 +267,9 @@ bool Consumer::WaitForRecord(int64_t timeout_ns) {
 
 void Consumer::Reply(uint32_t request, const AnswerValue& answer) {
   Answer& slot = header_->answer;
-  slot.status = answer.status;
+  if (StatusOf(header_).load(std::memory_order_relaxed) != kAborted) {  // an abort is final
+    StatusOf(header_).store(answer.status, std::memory_order_relaxed);
+  }
   slot.host_time_ns = answer.host_time_ns;
   slot.value_ns = answer.value_ns;
   slot.sequence.store(request, std::memory_order_release);
@@ -267,7 +277,7 @@ void Consumer::Reply(uint32_t request, const AnswerValue& answer) {
 }
 
 void Consumer::Abort() {
-  header_->answer.status = 2;
+  StatusOf(header_).store(kAborted, std::memory_order_relaxed);
   FutexWake(&header_->ring.tail_futex);
   syscall(SYS_futex, &header_->answer.sequence, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }

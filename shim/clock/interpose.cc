@@ -302,8 +302,9 @@ PRISM_INTERPOSED int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock,
 
 // libstdc++'s futures and timed atomics wait on futexes themselves, by way of libc's syscall. Every
 // system call has at most six arguments; reading more than were passed gives values that nobody
-// looks at, as in libc's own.
-PRISM_INTERPOSED long syscall(long number, ...) noexcept {
+// looks at, as in libc's own; the sanitizer would take the sixth, on the caller's stack, for a
+// fault.
+PRISM_INTERPOSED __attribute__((no_sanitize("address"))) long syscall(long number, ...) noexcept {
   va_list list;
   va_start(list, number);
   long arguments[6] = {};

@@ -72,7 +72,7 @@ struct Lane {
 
 struct MemberArea {
   Post post;
-  uint32_t round;  // touched by its member only
+  std::atomic<uint32_t> round;  // written by its member; others read it to say who is missing
   alignas(64) std::byte chunk[kChunkBytes];
 };
 

@@ -138,6 +138,13 @@ TEST_F(ChannelTest, an_abort_frees_a_process_that_waits_for_room_or_for_an_answe
   process.join();
 }
 
+TEST_F(ChannelTest, an_abort_is_final) {
+  consumer_.Abort();
+  consumer_.Reply(1, {0, 5, 6});
+  EXPECT_EQ(WaitAnswer(producer_, 1).status, 2);
+  EXPECT_EQ(WaitAnswer(producer_, 2).status, 2);
+}
+
 TEST_F(ChannelTest, an_answer_reaches_the_request_that_it_belongs_to) {
   std::thread worker([this] {
     Record record = {};

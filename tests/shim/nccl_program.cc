@@ -125,6 +125,9 @@ int Products() {
   REQUIRE(cublasLtMatmul(reinterpret_cast<cublasLtHandle_t>(handle), description, &one, nullptr, a,
                          nullptr, a, &one, nullptr, d, nullptr, d, &found[0].algo, nullptr, 0,
                          nullptr) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatrixLayoutDestroy(a) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatrixLayoutDestroy(d) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatmulDescDestroy(description) == CUBLAS_STATUS_SUCCESS);
   REQUIRE(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS);
   return 0;
 }
