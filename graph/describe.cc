@@ -77,6 +77,9 @@ std::string DescribeKernel(const Program& program,
   if (matmul.m > 0) {
     text += fmt::format(" {}x{}x{} batch {}", matmul.m, matmul.n, matmul.k, matmul.batch);
   }
+  if ((program.flags[op] & kDurationFixed) != 0) {
+    text += fmt::format(" of {} ns", program.value[op]);
+  }
   const std::string framework_op = Name(strings, signature.framework_op.value());
   return framework_op.empty() ? text : fmt::format("{} ({})", text, framework_op);
 }

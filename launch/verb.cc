@@ -25,15 +25,16 @@ std::string WithDashes(const std::string& argument) {
 }
 
 Status UnknownOption(const VerbSpec& spec, const std::string& argument) {
-  std::vector<std::string> known = {"--help", "--format"};
+  std::vector<std::string> known = {"help", "format"};
   for (const VerbOption& option : spec.options) {
-    known.push_back(fmt::format("--{}", option.flag));
+    known.emplace_back(option.flag);
   }
   const std::string name = argument.substr(0, argument.find('='));
-  const std::string near = NearestName(name, known);
+  const std::string near =
+      NearestName(name.substr(std::min(name.find_first_not_of('-'), name.size())), known);
   return InvalidArgument(fmt::format("unknown option {}; {}", name,
                                      near.empty() ? fmt::format("see prism {} --help", spec.name)
-                                                  : fmt::format("did you mean {}?", near)));
+                                                  : fmt::format("did you mean --{}?", near)));
 }
 
 Status WrongOperands(const VerbSpec& spec, size_t count) {
@@ -79,6 +80,10 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
   }
   try {
     app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string what = error.what();  // "--rank: 1 required TEXT missing"
+    return InvalidArgument(fmt::format("{} needs a value; see prism {} --help",
+                                       what.substr(0, what.find(':')), spec.name));
   } catch (const CLI::ParseError& error) {
     return InvalidArgument(fmt::format("{}; see prism {} --help", error.what(), spec.name));
   }

@@ -123,13 +123,14 @@ Verb BenchVerb() {
   Verb verb;
   verb.spec = {
       "bench",
-      "device|record|graph|replay",
-      "measure this installation",
-      "--format json prints one object a line: bench, case, metrics, units.\n"
-      "device: what the virtual device adds to a kernel launch. record: records through\n"
-      "the channel and the recorder. graph: encode, decode, validate, refine. replay: one\n"
-      "replay of a synthetic job; a stored op is an op of a role, a rank-op one whose\n"
-      "start and end were computed.\n",
+      "NAME",
+      "measure this installation: device, record, graph or replay",
+      "  device  what the virtual device adds to a kernel launch\n"
+      "  record  records through the channel and through the recorder\n"
+      "  graph   encode, decode, validate and refine a synthetic job\n"
+      "  replay  replay a synthetic job\n"
+      "--format json prints one object a line: bench, case, metrics, units. A stored op is\n"
+      "an op of a role, a rank-op one of a rank whose start and end were computed.\n",
       1,
       1,
       {{"workload", "NAME", "gpt3-layer",

@@ -77,19 +77,28 @@ std::vector<NumberDifference> CompareSummaries(const std::vector<JsonLeaf>& left
   return differences;
 }
 
+// How many differ; of a program the place says it.
+std::string CountText(const graph::Difference& difference) {
+  if (difference.kind == graph::DifferenceKind::kProgram || difference.count == 1) {
+    return {};
+  }
+  return fmt::format(", {} in all", FormatCount(difference.count));
+}
+
 std::string DiffText(const Differences& differences) {
   if (differences.empty()) {
     return "equal\n";
   }
   std::string text;
   for (const NumberDifference& difference : differences.numbers) {
-    fmt::format_to(std::back_inserter(text), "{:<34}{:>22} -> {:<22}{}\n", difference.path,
-                   difference.left, difference.right, difference.change);
+    fmt::format_to(std::back_inserter(text), "{:<34}{:>22} -> {}{}{}\n", difference.path,
+                   difference.left, difference.right, difference.change.empty() ? "" : "  ",
+                   difference.change);
   }
   for (const graph::Difference& difference : differences.graphs) {
-    fmt::format_to(std::back_inserter(text), "{} {}: {} differ\n  left   {}\n  right  {}\n",
+    fmt::format_to(std::back_inserter(text), "{} {}{}\n  left   {}\n  right  {}\n",
                    graph::DifferenceKindName(difference.kind), difference.where,
-                   FormatCount(difference.count), difference.left.empty() ? "-" : difference.left,
+                   CountText(difference), difference.left.empty() ? "-" : difference.left,
                    difference.right.empty() ? "-" : difference.right);
   }
   return text;

@@ -58,8 +58,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   output.text = arguments.format() == OutputFormat::kJson ? FaultsJson(graph, validation)
                                                           : FaultsText(path, graph, validation);
   if (!validation.ok()) {
-    output.gate = GateNotMet(
-        fmt::format("{}: {} faults; record the job again", path, validation.fault_count));
+    output.gate =
+        GateNotMet(fmt::format("{}: {} fault{}; record the job again", path, validation.fault_count,
+                               validation.fault_count == 1 ? "" : "s"));
   }
   return output;
 }
