@@ -1,0 +1,79 @@
+#include "launch/job_resolution.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace prism::launch {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<ResolvedJob> Resolve(const std::vector<std::string>& arguments) {
+  PRISM_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
+  PRISM_ASSIGN_OR_RETURN(const ModelPreset model, LoadModel(line.options.model));
+  PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster, LoadCluster(line.options.cluster));
+  return ResolveJob(line.options, model, cluster);
+}
+
+std::string Refusal(const std::vector<std::string>& arguments) {
+  const Result<ResolvedJob> job = Resolve(arguments);
+  if (job.ok()) {
+    return "accepted";
+  }
+  EXPECT_EQ(job.status().code(), StatusCode::kInvalidArgument);
+  return job.status().message();
+}
+
+TEST(JobResolution, Default_job_is_that_of_the_contract) {
+  const Result<ResolvedJob> resolved = Resolve({});
+  ASSERT_TRUE(resolved.ok()) << resolved.status().message();
+  const graph::JobSpec& job = resolved->job;
+  EXPECT_EQ(job.name, "gpt3-175b");
+  const graph::ParallelSizes sizes = {.tp = 8, .cp = 1, .dp = 64, .pp = 16, .ep = 1, .vpp = 1};
+  EXPECT_EQ(job.parallel, sizes);
+  EXPECT_EQ(job.micro_batch_size, 1);
+  EXPECT_EQ(job.global_batch_size, 1536);
+  EXPECT_EQ(job.microbatches(), 24);
+  EXPECT_EQ(job.seq_len, 2048);
+  EXPECT_TRUE(job.sequence_parallel);
+  EXPECT_EQ(job.zero_stage, 1);
+  EXPECT_EQ(job.recompute, graph::Recompute::kNone);
+}
+
+TEST(JobResolution, Every_model_gets_a_layout_that_fills_the_gpus) {
+  for (const std::string model :
+       {"gpt3-1.3b", "gpt3-13b", "gpt3-175b", "megatron-1t", "llama3-8b", "llama3-70b"}) {
+    const Result<ResolvedJob> resolved = Resolve({"--model", model, "--target-gpus", "1024"});
+    ASSERT_TRUE(resolved.ok()) << model << ": " << resolved.status().message();
+    EXPECT_EQ(resolved->job.parallel.world_size(), 1024) << model;
+    EXPECT_LE(resolved->job.parallel.tp, 8) << model;
+    EXPECT_GE(resolved->job.microbatches(), 1) << model;
+  }
+}
+
+TEST(JobResolution, What_does_not_divide_says_what_and_what_instead) {
+  EXPECT_THAT(Refusal({"--tp", "7"}), HasSubstr("--tp 7 does not divide the 96 attention heads"));
+  EXPECT_THAT(Refusal({"--target-gpus", "8191"}), HasSubstr("use 8184 or 8192"));
+  EXPECT_THAT(Refusal({"--tp", "8", "--pp", "5"}), HasSubstr("96 layers"));
+  EXPECT_THAT(Refusal({"--tp", "8", "--pp", "16", "--target-gpus", "192"}),
+              HasSubstr("no multiple of tp 8 × pp 16"));
+  EXPECT_THAT(Refusal({"--dp", "3"}), HasSubstr("--dp 3"));
+  EXPECT_THAT(Refusal({"--global-batch-size", "100"}), HasSubstr("use 64 or 128"));
+}
+
+TEST(JobResolution, Given_sizes_are_kept) {
+  const Result<ResolvedJob> resolved =
+      Resolve({"--model", "gpt3-1.3b", "--target-gpus", "16", "--tp", "2", "--pp", "4",
+               "--global-batch-size", "16", "--zero", "0", "--recompute", "full"});
+  ASSERT_TRUE(resolved.ok()) << resolved.status().message();
+  EXPECT_EQ(resolved->job.parallel.dp, 2);
+  EXPECT_EQ(resolved->job.microbatches(), 8);
+  EXPECT_EQ(resolved->job.zero_stage, 0);
+  EXPECT_EQ(resolved->job.recompute, graph::Recompute::kFull);
+}
+
+}  // namespace
+}  // namespace prism::launch

@@ -1,0 +1,127 @@
+#include "launch/options.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace prism::launch {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Sets a variable for one test.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~ScopedVariable() { unsetenv(name_); }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+std::string WriteConfig(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "prism_options_test.toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+Status Refusal(const std::vector<std::string>& arguments) {
+  const Result<CommandLine> line = ParseCommandLine(arguments);
+  return line.ok() ? OkStatus() : line.status();
+}
+
+TEST(Options, Flag_beats_environment_beats_config_beats_default) {
+  const std::string config = WriteConfig("[job]\ntp = 2\npp = 2\nseq_len = 128\n");
+  const ScopedVariable pp("PRISM_PP", "4");
+  const ScopedVariable tp("PRISM_TP", "4");
+  const Result<CommandLine> line = ParseCommandLine({"--tp", "8", "--config", config});
+  ASSERT_TRUE(line.ok()) << line.status().message();
+  EXPECT_EQ(line->options.tp, 8);
+  EXPECT_EQ(line->options.pp, 4);
+  EXPECT_EQ(line->options.seq_len, 128);
+  EXPECT_EQ(line->options.target_gpus, 8192);
+}
+
+TEST(Options, Underscores_count_as_dashes_in_names_only) {
+  const Result<CommandLine> line =
+      ParseCommandLine({"--micro_batch_size=4", "--sandbox_ranks", "role:a_b"});
+  ASSERT_TRUE(line.ok()) << line.status().message();
+  EXPECT_EQ(line->options.micro_batch_size, 4);
+  EXPECT_EQ(line->options.sandbox_ranks, "role:a_b");
+}
+
+TEST(Options, Repeatable_options_keep_every_value) {
+  const Result<CommandLine> line =
+      ParseCommandLine({"--perturb", "straggler:1:2", "--perturb", "jitter:0.1"});
+  ASSERT_TRUE(line.ok());
+  EXPECT_THAT(line->options.perturb, ::testing::ElementsAre("straggler:1:2", "jitter:0.1"));
+}
+
+TEST(Options, Unknown_option_names_the_nearest_one) {
+  const Status status = Refusal({"--target-gpu", "16"});
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("--target-gpus"));
+}
+
+TEST(Options, Values_that_have_not_landed_are_refused) {
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--network", "flow"},
+                                                        {"--zero", "2"},
+                                                        {"--on-mismatch", "adopt"},
+                                                        {"--device", "cuda"},
+                                                        {"--host-time", "measured:2"}}) {
+    EXPECT_EQ(Refusal({option, value}).code(), StatusCode::kInvalidArgument) << option;
+  }
+  EXPECT_EQ(Refusal({"--interactive"}).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Options, Numbers_have_to_be_numbers_in_range) {
+  EXPECT_EQ(Refusal({"--tp", "0"}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refusal({"--tp", "8x"}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refusal({"--tp"}).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Options, What_a_config_file_gets_wrong_is_a_bad_file_with_its_line) {
+  const Status unknown = Refusal({"--config", WriteConfig("\n[job]\ntpp = 2\n")});
+  EXPECT_EQ(unknown.code(), StatusCode::kBadFile);
+  EXPECT_THAT(unknown.message(), HasSubstr(":3: unknown key 'tpp'; did you mean 'tp'?"));
+  EXPECT_EQ(Refusal({"--config", WriteConfig("tp = \"many\"\n")}).code(), StatusCode::kBadFile);
+  EXPECT_EQ(Refusal({"--config", WriteConfig("tp = \n")}).code(), StatusCode::kBadFile);
+  EXPECT_EQ(Refusal({"--config", "absent.toml"}).code(), StatusCode::kBadFile);
+}
+
+TEST(Options, Every_option_is_in_the_help_once) {
+  const std::string help = HelpText();
+  std::set<std::string> names;
+  for (const OptionSpec& spec : OptionTable()) {
+    EXPECT_TRUE(names.insert(spec.flag).second) << spec.flag;
+    EXPECT_THAT(help, HasSubstr(std::string("  --") + spec.flag + " "));
+  }
+}
+
+TEST(Options, Printed_config_gives_the_same_options_again) {
+  const Result<CommandLine> line = ParseCommandLine(
+      {"--target-gpus", "32", "--perturb", "jitter:0.1", "--on-mismatch", "hang", "--strict"});
+  ASSERT_TRUE(line.ok());
+  graph::JobSpec job;
+  job.parallel.tp = 4;
+  job.parallel.dp = 8;
+  job.seq_len = 2048;
+  const std::string text = ConfigText(line->options, job);
+  const Result<CommandLine> again = ParseCommandLine({"--config", WriteConfig(text)});
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->options.target_gpus, 32);
+  EXPECT_EQ(again->options.tp, 4);
+  EXPECT_EQ(again->options.on_mismatch, OnMismatch::kHang);
+  EXPECT_TRUE(again->options.strict);
+  EXPECT_EQ(ConfigText(again->options, job), text);
+}
+
+}  // namespace
+}  // namespace prism::launch

@@ -1,0 +1,70 @@
+#include "launch/output_folder.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace prism::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OutputFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  [[nodiscard]] std::string Path(const std::string& name) const { return (root_ / name).string(); }
+
+  fs::path root_;
+};
+
+TEST_F(OutputFolderTest, Appears_only_when_committed) {
+  Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
+  ASSERT_TRUE(folder.ok()) << folder.status().message();
+  ASSERT_TRUE(folder->Write("logs/rank0.log", "line\n").ok());
+  EXPECT_FALSE(fs::exists(Path("out")));
+  ASSERT_TRUE(folder->Commit().ok());
+  EXPECT_TRUE(fs::exists(Path("out/logs/rank0.log")));
+  EXPECT_FALSE(fs::exists(Path("out.partial")));
+}
+
+TEST_F(OutputFolderTest, Named_folder_that_exists_needs_force) {
+  fs::create_directories(Path("out"));
+  EXPECT_EQ(OutputFolder::Check({Path("out"), false, false}).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(OutputFolder::Check({Path("out"), false, true}).ok());
+}
+
+TEST_F(OutputFolderTest, Default_folder_is_replaced_only_when_it_is_ours) {
+  fs::create_directories(Path("out"));
+  std::ofstream(Path("out/thesis.txt")) << "precious";
+  EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
+  std::ofstream(Path("out/run.json")) << "{}";
+  EXPECT_TRUE(OutputFolder::Check({Path("out"), true, false}).ok());
+}
+
+TEST_F(OutputFolderTest, Failure_leaves_nothing_but_its_note) {
+  Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
+  ASSERT_TRUE(folder.ok());
+  ASSERT_TRUE(folder->Write("summary.json", "{}").ok());
+  folder->CommitFailure("rank 3 was killed");
+  EXPECT_TRUE(fs::exists(Path("out/FAILED")));
+  EXPECT_FALSE(fs::exists(Path("out/summary.json")));
+  // Trying again needs no --force.
+  EXPECT_TRUE(OutputFolder::Check({Path("out"), false, false}).ok());
+}
+
+TEST_F(OutputFolderTest, Place_below_a_file_cannot_be_written) {
+  std::ofstream(Path("file")) << "";
+  EXPECT_EQ(OutputFolder::Check({Path("file/out"), false, false}).code(), StatusCode::kEnvironment);
+}
+
+}  // namespace
+}  // namespace prism::launch

@@ -1,0 +1,86 @@
+#include "launch/presets.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace prism::launch {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string TextOf(std::string_view name) {
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    if (preset.name == name) {
+      return std::string(preset.text);
+    }
+  }
+  return {};
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
+  EXPECT_EQ(EmbeddedPresets().size(), 13U);
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    const std::string name(preset.name);
+    if (preset.kind == PresetKind::kModel) {
+      const Result<ModelPreset> model = LoadModel(name);
+      ASSERT_TRUE(model.ok()) << model.status().message();
+      EXPECT_EQ(model->model.name, name);
+      EXPECT_FALSE(model->model.source.empty());
+    } else {
+      const Result<graph::ClusterSpec> cluster = LoadCluster(name);
+      ASSERT_TRUE(cluster.ok()) << cluster.status().message();
+      EXPECT_EQ(cluster->name, name);
+    }
+  }
+}
+
+TEST(Presets, Models_have_about_the_parameters_of_their_name) {
+  const auto billions = [](const char* name) {
+    return static_cast<double>(graph::ModelParameters(LoadModel(name)->model)) * 1e-9;
+  };
+  EXPECT_NEAR(billions("gpt3-1.3b"), 1.3, 0.05);
+  EXPECT_NEAR(billions("gpt3-13b"), 13, 0.3);
+  EXPECT_NEAR(billions("gpt3-175b"), 175, 1);
+  EXPECT_NEAR(billions("mt-nlg-530b"), 530, 2);
+  EXPECT_NEAR(billions("megatron-1t"), 1008, 2);  // the table of its source says 1008
+  EXPECT_NEAR(billions("llama3-8b"), 8.03, 0.02);
+  EXPECT_NEAR(billions("llama3-70b"), 70.6, 0.2);
+  EXPECT_NEAR(billions("llama3-405b"), 405.9, 1);
+}
+
+TEST(Presets, Unknown_name_is_a_usage_error_with_the_nearest_name) {
+  const Result<graph::ClusterSpec> cluster = LoadCluster("h100-8");
+  ASSERT_FALSE(cluster.ok());
+  EXPECT_EQ(cluster.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(cluster.status().message(), HasSubstr("did you mean h100-8x?"));
+  EXPECT_EQ(LoadModel("absent.toml").status().code(), StatusCode::kBadFile);
+}
+
+TEST(Presets, Damage_is_refused_with_its_line_and_key) {
+  const std::string model = TextOf("gpt3-13b");
+  const std::string negative = Replaced(model, "layers = 40", "layers = -1");
+  EXPECT_THAT(ParseModel(negative, "m.toml").status().message(), HasSubstr("layers: a whole"));
+  const std::string misspelt = Replaced(model, "vocab =", "vocabulary =");
+  EXPECT_THAT(ParseModel(misspelt, "m.toml").status().message(), HasSubstr("vocab"));
+  EXPECT_EQ(ParseModel("name = ", "m.toml").status().code(), StatusCode::kBadFile);
+
+  const std::string cluster = TextOf("h100-8x");
+  const std::string missing = Replaced(cluster, "gpu.hbm_efficiency", "gpu.hbm_efficient");
+  const Result<graph::ClusterSpec> refused = ParseCluster(missing, "c.toml");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kBadFile);
+  EXPECT_THAT(refused.status().message(), HasSubstr("gpu.hbm_efficiency is missing"));
+  const std::string unmarked = Replaced(cluster, "mark = \"fitted\"", "mark = \"guessed\"");
+  EXPECT_THAT(ParseCluster(unmarked, "c.toml").status().message(), HasSubstr("mark"));
+}
+
+}  // namespace
+}  // namespace prism::launch
