@@ -37,8 +37,8 @@ class Recorder {
   // to be consumed.
   [[nodiscard]] bool complete() const;
 
-  // After the process has left, or once complete. Fails when there were too few iterations, when they differ (naming
-  // the first op that does), or when a communicator's members are unknown.
+  // After the process has left, or once complete. Fails when there were too few iterations, when
+  // they differ (naming the first op that does), or when a communicator's members are unknown.
   Result<graph::Fragment> Finish();
 
  private:
