@@ -1,0 +1,116 @@
+// The verbs of prism on the output folder of a real run: they give the run's own numbers.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/golden/command_runner.h"
+
+namespace prism::testing {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kRun =
+    "prism-emulate --target-gpus 16 --model gpt3-1.3b --pp 2 --global-batch-size 64 --seed 3 "
+    "--quiet --out run";
+
+std::vector<std::string> KeysOf(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) {
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+class VerbsOnRun : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new CommandFolder(PRISM_GOLDEN_PATH);
+    output_ = new CommandOutput(folder_->Run(kRun));
+  }
+
+  static void TearDownTestSuite() {
+    delete folder_;
+    delete output_;
+  }
+
+  void SetUp() override { ASSERT_EQ(output_->exit_code, 0) << output_->standard_error; }
+
+  static CommandOutput Run(const std::string& command) { return folder_->Run(command); }
+
+  static Json Summary() { return Json::parse(Run("cat run/summary.json").standard_output); }
+
+  static CommandFolder* folder_;
+  static CommandOutput* output_;
+};
+
+CommandFolder* VerbsOnRun::folder_ = nullptr;
+CommandOutput* VerbsOnRun::output_ = nullptr;
+
+TEST_F(VerbsOnRun, replay_gives_the_bytes_of_summary_json) {
+  const CommandOutput replay = Run("prism replay run/graph.prism --format json");
+  EXPECT_EQ(replay.exit_code, 0) << replay.standard_error;
+  EXPECT_EQ(replay.standard_output, Run("cat run/summary.json").standard_output);
+}
+
+TEST_F(VerbsOnRun, the_final_block_is_short_and_names_the_next_command) {
+  const std::string& text = output_->standard_output;
+  EXPECT_LE(std::ranges::count(text, '\n'), 25) << text;
+  const size_t next = text.find("prism mem ");
+  ASSERT_NE(next, text.npos) << text;
+  const CommandOutput mem = Run(text.substr(next, text.find('\n', next) - next));
+  EXPECT_EQ(mem.exit_code, 0) << mem.standard_error;
+}
+
+TEST_F(VerbsOnRun, summary_has_every_key_of_the_contract) {
+  const Json summary = Summary();
+  EXPECT_THAT(
+      KeysOf(summary),
+      ElementsAre("job", "cluster", "device", "iteration_time_s", "iteration_time_low_s",
+                  "iteration_time_high_s", "tokens_per_s", "model_tflops_per_gpu", "mfu", "hfu",
+                  "breakdown", "peak_memory", "graph", "sandbox_ranks", "warnings", "assumptions"));
+  EXPECT_THAT(
+      KeysOf(summary["job"]),
+      ElementsAre("name", "target_gpus", "tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch_size",
+                  "global_batch_size", "seq_len", "microbatches", "model_params"));
+  EXPECT_THAT(KeysOf(summary["peak_memory"]),
+              ElementsAre("rank", "allocated_bytes", "reserved_bytes", "device_bytes"));
+  double parts = 0;
+  for (const auto& [key, part] : summary["breakdown"].items()) {
+    parts += part.get<double>();
+  }
+  EXPECT_NEAR(parts, 1, 1e-9);
+}
+
+TEST_F(VerbsOnRun, mem_explains_the_worst_rank_to_the_byte) {
+  const CommandOutput output = Run("prism mem run/graph.prism --format json");
+  const Json mem = Json::parse(output.standard_output);
+  const Json peak = Summary()["peak_memory"];
+  EXPECT_EQ(mem["rank"], peak["rank"]);
+  EXPECT_EQ(mem["device_bytes"], peak["device_bytes"]);
+  int64_t inside = 0;
+  for (const Json& part : mem["at_peak"]) {
+    inside += part["bytes"].get<int64_t>();
+  }
+  EXPECT_EQ(inside, peak["allocated_bytes"].get<int64_t>());
+  int64_t outside = 0;
+  for (const Json& part : mem["outside"]) {
+    outside += part["bytes"].get<int64_t>();
+  }
+  EXPECT_EQ(peak["reserved_bytes"].get<int64_t>() + outside, peak["device_bytes"].get<int64_t>());
+  EXPECT_THAT(mem["peak_op"].get<std::string>(), HasSubstr("::"));
+}
+
+TEST_F(VerbsOnRun, the_graph_is_valid_and_equal_to_itself) {
+  EXPECT_EQ(Run("prism graph validate run/graph.prism").exit_code, 0);
+  EXPECT_EQ(Run("prism diff run run --strict").standard_output, "equal\n");
+}
+
+}  // namespace
+}  // namespace prism::testing
