@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "launch/command_line.h"
 #include "launch/config_file.h"
 
 namespace prism::launch {
@@ -25,37 +25,7 @@ struct RawValue {
 
 using RawValues = std::map<std::string, RawValue>;  // by config key
 
-std::vector<std::string> KnownFlags() {
-  std::vector<std::string> names = {"--help", "--version"};
-  for (const OptionSpec& spec : OptionTable()) {
-    names.push_back(fmt::format("--{}", spec.flag));
-  }
-  return names;
-}
-
-// Underscores count as dashes in the name of an option, not in its value.
-std::string NormalisedName(const std::string& argument) {
-  if (argument.rfind("--", 0) != 0) {
-    return argument;
-  }
-  std::string result = argument;
-  const size_t end = std::min(result.find('='), result.size());
-  std::replace(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
-  return result;
-}
-
-Status UnknownArgument(const std::string& argument) {
-  if (argument.rfind('-', 0) != 0) {
-    return InvalidArgument(fmt::format("unexpected argument '{}'; see --help", argument));
-  }
-  const std::string name = argument.substr(0, argument.find('='));
-  const std::string near = NearestName(name, KnownFlags());
-  return InvalidArgument(fmt::format(
-      "unknown option {}{}", name,
-      near.empty() ? std::string("; see --help") : fmt::format("; did you mean {}?", near)));
-}
-
-// Everything that CLI11 holds while it parses.
+// The command line before its values are typed.
 struct Parsed {
   std::map<std::string, std::vector<std::string>> texts;  // by config key
   std::vector<std::string> program;                       // what follows "--"
@@ -65,22 +35,6 @@ struct Parsed {
 
 Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   Parsed parsed;
-  CLI::App app;
-  app.set_help_flag("");
-  app.allow_extras(true);
-  app.add_flag("--help,-h", parsed.help);
-  app.add_flag("--version", parsed.version);
-  std::map<std::string, bool> switches;
-  for (const OptionSpec& spec : OptionTable()) {
-    const std::string flag = fmt::format("--{}", spec.flag);
-    if (spec.value_name[0] == '\0') {
-      app.add_flag(flag, switches[ConfigKey(spec)]);
-    } else {
-      app.add_option(flag, parsed.texts[ConfigKey(spec)])
-          ->expected(1)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    }
-  }
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   if (dashes != arguments.end()) {
     parsed.program.assign(dashes + 1, arguments.end());
@@ -88,25 +42,23 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
       return InvalidArgument("-- without a program; give one, or leave -- out");
     }
   }
-  std::vector<std::string> reversed;
-  for (auto argument = arguments.begin(); argument != dashes; ++argument) {
-    reversed.push_back(NormalisedName(*argument));
+  std::vector<FlagSpec> flags = {{"help", true}, {"version", true}};
+  for (const OptionSpec& spec : OptionTable()) {
+    flags.push_back({spec.flag, spec.value_name[0] == '\0'});
   }
-  std::reverse(reversed.begin(), reversed.end());  // as CLI11 wants them
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return InvalidArgument(fmt::format("{}; see --help", error.what()));
+  PRISM_ASSIGN_OR_RETURN(const SplitCommandLine split,
+                         SplitArguments(flags, {arguments.begin(), dashes}, "--help"));
+  if (!split.operands.empty()) {
+    return InvalidArgument(
+        fmt::format("unexpected argument '{}'; see --help", split.operands.front()));
   }
-  if (!app.remaining().empty()) {
-    return UnknownArgument(app.remaining().front());
-  }
-  for (const auto& [key, on] : switches) {
-    if (on) {
-      parsed.texts[key] = {"on"};
+  parsed.help = split.texts.contains("help");
+  parsed.version = split.texts.contains("version");
+  for (const OptionSpec& spec : OptionTable()) {
+    if (const auto found = split.texts.find(spec.flag); found != split.texts.end()) {
+      parsed.texts[ConfigKey(spec)] = found->second;
     }
   }
-  std::erase_if(parsed.texts, [](const auto& entry) { return entry.second.empty(); });
   return parsed;
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/command_line.h"
 #include "launch/exit_codes.h"
 #include "launch/options.h"
 
@@ -147,12 +148,8 @@ std::string HelpText() {
       if (spec.group != group) {
         continue;
       }
-      std::string left = fmt::format("  --{} {}", spec.flag, spec.value_name);
-      const std::string_view fallback = spec.default_text;
-      const std::string right =
-          fallback.empty() ? spec.help : fmt::format("{} [{}]", spec.help, fallback);
-      text += left.size() < 34 ? fmt::format("{:<34}{}\n", left, right)
-                               : fmt::format("{}\n{:<34}{}\n", left, "", right);
+      text += OptionHelp(fmt::format("{} {}", spec.flag, spec.value_name), spec.help,
+                         spec.default_text);
     }
   }
   text += "  --help, --version\n";

@@ -5,37 +5,15 @@
 #include <filesystem>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "launch/command_line.h"
 
 namespace prism::launch {
 namespace {
 
 constexpr VerbOption kFormatOption = {"format", "text|json", "text", "what is printed on stdout"};
-
-std::string WithDashes(const std::string& argument) {
-  if (!argument.starts_with("--")) {
-    return argument;
-  }
-  std::string result = argument;
-  const size_t end = std::min(result.find('='), result.size());
-  std::replace(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
-  return result;
-}
-
-Status UnknownOption(const VerbSpec& spec, const std::string& argument) {
-  std::vector<std::string> known = {"help", "format"};
-  for (const VerbOption& option : spec.options) {
-    known.emplace_back(option.flag);
-  }
-  const std::string name = argument.substr(0, argument.find('='));
-  const std::string near =
-      NearestName(name.substr(std::min(name.find_first_not_of('-'), name.size())), known);
-  return InvalidArgument(fmt::format("unknown option {}; {}", name,
-                                     near.empty() ? fmt::format("see prism {} --help", spec.name)
-                                                  : fmt::format("did you mean --{}?", near)));
-}
 
 Status WrongOperands(const VerbSpec& spec, size_t count) {
   return InvalidArgument(fmt::format("expected {}, got {} arguments; see prism {} --help",
@@ -44,62 +22,25 @@ Status WrongOperands(const VerbSpec& spec, size_t count) {
 }
 
 std::string OptionLine(const VerbOption& option) {
-  const std::string left = fmt::format("  --{} {}", option.flag, option.value_name);
-  const std::string right = option.default_text[0] == '\0'
-                                ? option.help
-                                : fmt::format("{} [{}]", option.help, option.default_text);
-  return left.size() < 34 ? fmt::format("{:<34}{}\n", left, right)
-                          : fmt::format("{}\n{:<34}{}\n", left, "", right);
+  return OptionHelp(fmt::format("{} {}", option.flag, option.value_name), option.help,
+                    option.default_text);
 }
 
 }  // namespace
 
 Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
                                            const std::vector<std::string>& arguments) {
+  std::vector<FlagSpec> flags = {{"help", true}, {kFormatOption.flag}};
+  for (const VerbOption& option : spec.options) {
+    flags.push_back({option.flag, option.value_name[0] == '\0'});
+  }
+  PRISM_ASSIGN_OR_RETURN(
+      SplitCommandLine split,
+      SplitArguments(flags, arguments, fmt::format("prism {} --help", spec.name)));
   VerbArguments parsed;
-  CLI::App app;
-  app.set_help_flag("");
-  app.allow_extras(true);
-  app.add_flag("--help,-h", parsed.help_);
-  std::vector<VerbOption> options = spec.options;
-  options.push_back(kFormatOption);
-  std::map<std::string, bool> switches;
-  for (const VerbOption& option : options) {
-    const std::string flag = fmt::format("--{}", option.flag);
-    if (option.value_name[0] == '\0') {
-      app.add_flag(flag, switches[option.flag]);
-    } else {
-      app.add_option(flag, parsed.texts_[option.flag])
-          ->expected(1)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    }
-  }
-  std::vector<std::string> reversed;  // as CLI11 wants them
-  for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
-    reversed.push_back(WithDashes(*argument));
-  }
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string what = error.what();  // "--rank: 1 required TEXT missing"
-    return InvalidArgument(fmt::format("{} needs a value; see prism {} --help",
-                                       what.substr(0, what.find(':')), spec.name));
-  } catch (const CLI::ParseError& error) {
-    return InvalidArgument(fmt::format("{}; see prism {} --help", error.what(), spec.name));
-  }
-  for (const std::string& rest : app.remaining()) {
-    if (rest.size() > 1 && rest.front() == '-') {
-      return UnknownOption(spec, rest);
-    }
-    parsed.operands_.push_back(rest);
-  }
-  for (const auto& [flag, on] : switches) {
-    if (on) {
-      parsed.texts_[flag] = {"on"};
-    }
-  }
-  std::erase_if(parsed.texts_, [](const auto& entry) { return entry.second.empty(); });
-  if (parsed.help_) {
+  parsed.texts_ = std::move(split.texts);
+  parsed.operands_ = std::move(split.operands);
+  if (parsed.help()) {
     return parsed;
   }
   const size_t count = parsed.operands_.size();

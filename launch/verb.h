@@ -1,9 +1,8 @@
 // The verbs of `prism`: what a verb is, and how it reads its part of the command line. Each verb
 // lives in a verb_*.cc file of its own and returns its output as text; only prism.cc prints.
 //
-// Conventions are those of prism-emulate (options.h): underscores in the name of an option count as
-// dashes, an unknown option is refused with the nearest known one, whatever is wrong with the
-// command line is kInvalidArgument.
+// Conventions are those of prism-emulate (command_line.h); whatever is wrong with the command line
+// is kInvalidArgument.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +42,7 @@ class VerbArguments {
   static Result<VerbArguments> Parse(const VerbSpec& spec,
                                      const std::vector<std::string>& arguments);
 
-  [[nodiscard]] bool help() const { return help_; }
+  [[nodiscard]] bool help() const { return Has("help"); }
   [[nodiscard]] OutputFormat format() const { return format_; }
   [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
 
@@ -55,7 +54,6 @@ class VerbArguments {
                     std::string* target) const;
 
  private:
-  bool help_ = false;
   OutputFormat format_ = OutputFormat::kText;
   std::vector<std::string> operands_;
   std::map<std::string, std::vector<std::string>, std::less<>> texts_;  // by flag

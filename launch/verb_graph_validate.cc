@@ -48,9 +48,9 @@ std::string FaultsJson(const graph::Graph& graph, const graph::Validation& valid
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   const std::string& path = arguments.operands().front();
-  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(path));
   int64_t max_faults = 100;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("max-faults", 1, 1'000'000, &max_faults));
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(path));
   graph::ValidateOptions options;
   options.max_faults = static_cast<size_t>(max_faults);
   const graph::Validation validation = graph::Validate(graph, options);

@@ -13,14 +13,14 @@ namespace prism::launch {
 namespace {
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
-  const graph::JobSpec& job = loaded.graph.job;
   Options options;
-  options.seed = job.seed;
   options.perturb = arguments.Texts("perturb");
   int64_t iterations = options.iterations;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
   options.iterations = static_cast<int32_t>(iterations);
+  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
+  const graph::JobSpec& job = loaded.graph.job;
+  options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay, MakeReplayOptions(options, job));
   PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, replay));
   VerbOutput output;
@@ -41,9 +41,8 @@ Verb ReplayVerb() {
                1,
                1,
                {{"perturb", "SPEC", "none",
-                 "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION,\n"
-                 "                                  late:RANK:SECONDS or jitter:FRACTION; "
-                 "repeatable"},
+                 "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, "
+                 "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
                 {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
   verb.run = Run;
   return verb;

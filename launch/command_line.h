@@ -1,0 +1,39 @@
+// Splits a command line into options and operands; shared by prism-emulate and the verbs of prism.
+// What the texts mean is for the caller to say. The only place that knows CLI11.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+// An option that a command has. "--help" and "--version" are ordinary switches.
+struct FlagSpec {
+  std::string name;  // without dashes: "micro-batch-size"
+  bool is_switch = false;
+};
+
+struct SplitCommandLine {
+  // Values by name, in the order given; {"on"} for a switch. Only what was given.
+  std::map<std::string, std::vector<std::string>, std::less<>> texts;
+  std::vector<std::string> operands;
+};
+
+// Options may stand anywhere, as --name value or --name=value; underscores in a name count as
+// dashes; -h is --help. kInvalidArgument, with the nearest known name, for an unknown option and
+// for one without its value. `help` is the command that messages point to: "prism replay --help".
+Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
+                                        const std::vector<std::string>& arguments,
+                                        const std::string& help);
+
+// One option of a --help text: "  --name VALUE", then what it does with its default in brackets,
+// wrapped at 100 columns.
+std::string OptionHelp(const std::string& flag_and_value,
+                       const std::string& help,
+                       const std::string& default_text);
+
+}  // namespace prism::launch
