@@ -202,6 +202,14 @@ Status SandboxProcess::ExitStatus() const {
   if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0) {
     return OkStatus();
   }
+  // What the dynamic loader says, and the code it leaves with.
+  if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 127 &&
+      log_.find("error while loading shared libraries") != std::string::npos) {
+    return EnvironmentLacks(
+        fmt::format("the program of rank {} lacks a library: {}; run ./run.sh, "
+                    "which installs what is missing",
+                    rank_.value(), LastLines(log_, 1)));
+  }
   return RunFailed(fmt::format("the program of rank {} {}; its last lines:\n{}", rank_.value(),
                                DescribeExit(*wait_status_), LastLines(log_, kTailLines)));
 }
@@ -247,7 +255,13 @@ Result<InstallPaths> FindInstallPaths() {
     if (!paths.preload.empty()) {
       paths.preload += ':';
     }
-    paths.preload += (root / "lib" / name).string();
+    const std::string library = (root / "lib" / name).string();
+    if (!fs::exists(library, error)) {
+      // The loader would only warn, and the program run on a real GPU, or on none.
+      return EnvironmentLacks(fmt::format(
+          "{} is missing: the shim is not built; run ./run.sh, which builds it", library));
+    }
+    paths.preload += library;
   }
   return paths;
 }

@@ -105,7 +105,7 @@ std::string RunningCommand::Output() const {
 bool RunningCommand::WaitForOutput(const std::string& text, double seconds) const {
   const Deadline deadline(seconds);
   while (Output().find(text) == std::string::npos) {
-    if (deadline.over()) {
+    if (deadline.over() || LiveParent(pid_) == 0) {
       return false;
     }
     Nap();

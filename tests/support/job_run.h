@@ -42,7 +42,8 @@ class RunningCommand {
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] std::string Output() const;
 
-  // Waits at most so long for the text in the output; false when it does not come.
+  // Waits at most so long for the text in the output; false when it does not come, or
+  // the command ends before.
   [[nodiscard]] bool WaitForOutput(const std::string& text, double seconds) const;
 
   // Waits for the end. Code -1: not within the time.

@@ -1,0 +1,231 @@
+// Every way in which a run can fail ends it with the right code, a note of what happened, and
+// nothing left behind: no process, no half result.
+#include <signal.h>
+#include <sys/mount.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/job_run.h"
+
+namespace prism {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr double kLongSeconds = 60;  // for what takes a few
+
+void SleepSeconds(double seconds) {
+  const auto nanoseconds = static_cast<long>(seconds * 1e9);
+  const timespec duration = {.tv_sec = nanoseconds / 1'000'000'000,
+                             .tv_nsec = nanoseconds % 1'000'000'000};
+  nanosleep(&duration, nullptr);
+}
+
+// The first descendant with this name, waited for; -1 when none comes.
+pid_t FindDescendant(const std::string& name, size_t index = 0) {
+  for (int turn = 0; turn < 5000; ++turn) {
+    std::vector<pid_t> found;
+    for (const pid_t process : Descendants()) {
+      if (ProcessName(process) == name) {
+        found.push_back(process);
+      }
+    }
+    if (found.size() > index) {
+      return found[index];
+    }
+    SleepSeconds(0.002);
+  }
+  return -1;
+}
+
+bool AllGoneWithin(double seconds) {
+  for (int turn = 0; turn < static_cast<int>(seconds * 100); ++turn) {
+    if (Descendants().empty()) {
+      return true;
+    }
+    SleepSeconds(0.01);
+  }
+  return false;
+}
+
+class Failure : public testing::Test {
+ protected:
+  [[nodiscard]] std::vector<std::string> Job(const std::string& name,
+                                             const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> command = {
+        PRISM_EMULATE, "--target-gpus",       "8", "--model", "gpt3-1.3b",   "--tp", "2", "--pp",
+        "2",           "--global-batch-size", "4", "--out",   folder_ / name};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  void ExpectOnlyFailure(const std::string& name, const std::string& text) const {
+    EXPECT_TRUE(AllGoneWithin(1));
+    EXPECT_FALSE(Exists(folder_ / (name + ".partial")));
+    ASSERT_TRUE(Exists(folder_ / name));
+    EXPECT_THAT(Entries(folder_ / name), ElementsAre("FAILED"));
+    EXPECT_THAT(ReadText(folder_ / (name + "/FAILED")), HasSubstr(text));
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(Failure, killed_program_is_named_while_recording) {
+  RunningCommand running(Job("out"), folder_ / "log");
+  const pid_t program = FindDescendant("prism-workload");
+  ASSERT_GT(program, 0);
+  kill(program, SIGKILL);
+  const Finished run = running.Wait(kLongSeconds);
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_THAT(run.output, AllOf(HasSubstr("the program of rank "),
+                                HasSubstr("was ended by signal 9 (SIGKILL)")));
+  ExpectOnlyFailure("out", "SIGKILL");
+}
+
+TEST_F(Failure, killed_program_is_named_while_emulating) {
+  RunningCommand running(Job("out", {"--iterations", "50"}), folder_ / "log");
+  ASSERT_TRUE(running.WaitForOutput(": emulate ", kLongSeconds)) << running.Output();
+  const pid_t program = FindDescendant("prism-workload");
+  ASSERT_GT(program, 0);
+  kill(program, SIGKILL);
+  const Finished run = running.Wait(kLongSeconds);
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("was ended by signal 9 (SIGKILL)"));
+  ExpectOnlyFailure("out", "SIGKILL");
+}
+
+// mpirun itself gives the exit code of the process that died: 128 + 9.
+TEST_F(Failure, killed_worker_process_ends_the_run) {
+  if (std::string(PRISM_MPIRUN).empty()) {
+    GTEST_SKIP() << "no mpirun";
+  }
+  std::vector<std::string> command = Job("out");
+  command.insert(command.begin(), {PRISM_MPIRUN, "-n", "2"});
+  RunningCommand running(command, folder_ / "log");
+  ASSERT_TRUE(running.WaitForOutput(": slice ", kLongSeconds)) << running.Output();
+  const pid_t worker = FindDescendant("prism-emulate", 1);
+  ASSERT_GT(worker, 0);
+  kill(worker, SIGKILL);
+  const Finished run = running.Wait(kLongSeconds);
+  EXPECT_EQ(run.code, 128 + SIGKILL) << run.output;
+  EXPECT_TRUE(AllGoneWithin(2));
+  EXPECT_FALSE(Exists(folder_ / "out.partial"));
+}
+
+class FailureBySignal : public Failure, public testing::WithParamInterface<int> {};
+
+TEST_P(FailureBySignal, ends_the_run_in_order_at_any_time) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Finished whole = RunCommand(Job("whole"));
+  ASSERT_EQ(whole.code, 0) << whole.output;
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  int ended = 0;
+  for (int point = 0; point < 10; ++point) {
+    const std::string name = "out" + std::to_string(point);
+    RunningCommand running(Job(name), folder_ / "log");
+    SleepSeconds(0.05 + seconds * point / 11);
+    kill(running.pid(), GetParam());
+    const Finished run = running.Wait(kLongSeconds);
+    EXPECT_TRUE(AllGoneWithin(1)) << point;
+    EXPECT_FALSE(Exists(folder_ / (name + ".partial"))) << point;
+    if (run.code == 0) {  // it had been faster than the first one
+      EXPECT_TRUE(Exists(folder_ / (name + "/run.json"))) << point;
+      continue;
+    }
+    EXPECT_EQ(run.code, 128 + GetParam()) << run.output;
+    ExpectOnlyFailure(name, GetParam() == SIGINT ? "interrupted" : "terminated");
+    ++ended;
+  }
+  EXPECT_GE(ended, 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals,
+                         FailureBySignal,
+                         testing::Values(SIGINT, SIGTERM),
+                         [](const auto& parameter) {
+                           return parameter.param == SIGINT ? "SIGINT" : "SIGTERM";
+                         });
+
+TEST_F(Failure, full_disk_ends_the_run_and_leaves_the_note) {
+  const std::string disk = folder_ / "disk";
+  std::filesystem::create_directory(disk);
+  if (mount("prism-test", disk.c_str(), "tmpfs", 0, "size=16k") != 0) {
+    GTEST_SKIP() << "a small file system cannot be mounted here: not root";
+  }
+  const Finished run = RunCommand(Job("disk/out"));
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("No space left on device"));
+  ExpectOnlyFailure("disk/out", "No space left on device");
+  EXPECT_EQ(umount(disk.c_str()), 0);
+}
+
+// A copy of the program in a folder that lacks what belongs beside it.
+class FailureWithoutParts : public Failure {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"bin", "lib", "lib/prism"}) {
+      std::filesystem::create_directory(folder_ / name);
+    }
+    std::filesystem::copy_file(PRISM_EMULATE, folder_ / "bin/prism-emulate");
+  }
+
+  [[nodiscard]] Finished Run() const {
+    std::vector<std::string> command = Job("out");
+    command[0] = folder_ / "bin/prism-emulate";
+    return RunCommand(command);
+  }
+};
+
+TEST_F(FailureWithoutParts, missing_workload_is_said_before_the_run) {
+  const Finished run = Run();
+  EXPECT_EQ(run.code, 5) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("prism-workload is missing: it needs the libtorch"));
+  EXPECT_FALSE(Exists(folder_ / "out"));
+}
+
+TEST_F(FailureWithoutParts, missing_shim_is_said_before_the_run) {
+  WriteText(folder_ / "bin/prism-workload", "");
+  EXPECT_EQ(Run().code, 5);
+  WriteText(folder_ / "lib/prism/preload.txt", "libprism_shim.so");
+  const Finished run = Run();
+  EXPECT_EQ(run.code, 5) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("libprism_shim.so is missing"));
+  EXPECT_FALSE(Exists(folder_ / "out"));
+}
+
+// The loader without the path to the wheel: as if the wheel had been removed after the build.
+TEST_F(Failure, missing_libtorch_is_an_environment_error) {
+  const Finished without =
+      RunCommand({PRISM_EMULATE, "--target-gpus", "16", "--out", folder_ / "without", "--",
+                  "/lib64/ld-linux-x86-64.so.2", "--inhibit-rpath", "", PRISM_WORKLOAD});
+  EXPECT_EQ(without.code, 5) << without.output;
+  EXPECT_THAT(without.output, HasSubstr("libtorch"));
+  ExpectOnlyFailure("without", "libtorch");
+}
+
+TEST_F(Failure, out_of_device_memory_names_rank_op_and_bytes) {
+  const Finished run =
+      RunCommand({PRISM_EMULATE, "--cluster", "a100-40-8x", "--model", "gpt3-13b", "--target-gpus",
+                  "16", "--tp", "1", "--pp", "2", "--out", folder_ / "out"});
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr(" is out of device memory in aten::"), HasSubstr(" bytes) asked for"),
+                    HasSubstr("CUDA out of memory. Tried to allocate")));
+  ExpectOnlyFailure("out", "CUDA out of memory");
+}
+
+}  // namespace
+}  // namespace prism
