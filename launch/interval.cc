@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/units.h"
 #include "graph/validate.h"
 #include "launch/interrupt.h"
 
@@ -20,7 +21,8 @@ Status RefuseInvalid(const graph::Graph& graph) {
   if (validation.ok()) {
     return OkStatus();
   }
-  std::string text = fmt::format("the graph is not valid, {} faults:", validation.fault_count);
+  std::string text =
+      fmt::format("the graph is not valid, {}:", FormatCounted(validation.fault_count, "fault"));
   for (size_t i = 0; i < std::min(kShownFaults, validation.faults.size()); ++i) {
     text += fmt::format("\n  {}: {}", validation.faults[i].rule, validation.faults[i].message);
   }

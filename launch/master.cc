@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parallel.h"
+#include "graph/base/units.h"
 #include "graph/file.h"
 #include "launch/interrupt.h"
 #include "launch/interval.h"
@@ -150,8 +151,11 @@ void Master::SendAnswers(const AnswerBatch& batch) {
 Status Master::Slice() {
   const std::vector<Rank> ranks =
       context_.options.graph.empty() ? context_.plan.RecordedRanks() : std::vector<Rank>();
-  progress_.BeginStage("slice", fmt::format("{} of {} ranks in {} processes", ranks.size(),
-                                            context_.job.parallel.world_size(), session_.size()));
+  progress_.BeginStage(
+      "slice",
+      fmt::format(
+          "{} of {} in {}", ranks.size(), FormatCounted(context_.job.parallel.world_size(), "rank"),
+          session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
   worker_.BeginRecording(ranks);
   while (fragments_.size() < ranks.size()) {
     PRISM_RETURN_IF_ERROR(Pump(nullptr));
@@ -230,9 +234,11 @@ Status Master::EmulateUntilDone(Coordinator& coordinator) {
 }
 
 Status Master::Emulate(RunOutcome* outcome) {
-  progress_.BeginStage("emulate",
-                       fmt::format("{} sandbox ranks, {} iterations", context_.sandbox_ranks.size(),
-                                   context_.options.iterations));
+  progress_.BeginStage(
+      "emulate", fmt::format("{}, {}",
+                             FormatCounted(static_cast<int64_t>(context_.sandbox_ranks.size()),
+                                           "sandbox rank"),
+                             FormatCounted(context_.options.iterations, "iteration")));
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
                          MakeReplayOptions(context_.options, context_.job));
   options.traced = context_.traced_ranks;

@@ -1,5 +1,6 @@
 #include "launch/record_pass.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,17 @@ struct RecordPass::Slot {
   std::unique_ptr<SandboxProcess> process;
   slicer::Recorder recorder;
   OutOfMemoryWatch memory_watch;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  double startup_seconds = 0;  // until the program's first kernel; 0 before it
   bool finished = false;
+
+  void See(const channel::Record& record, std::span<const std::byte> payload) {
+    memory_watch.See(record, payload);
+    if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
+      startup_seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+  }
 };
 
 RecordPass::RecordPass(const RunContext& context, std::vector<Rank> ranks, size_t slots)
@@ -49,7 +60,7 @@ Status RecordPass::StartNext() {
   options.warmup_iterations = kWarmupIterations;
   options.recorded_iterations = kRecordedIterations;
   slots_.push_back(std::make_unique<Slot>(
-      Slot{std::move(process), slicer::Recorder(options), OutOfMemoryWatch(rank), false}));
+      Slot{std::move(process), slicer::Recorder(options), OutOfMemoryWatch(rank)}));
   return OkStatus();
 }
 
@@ -62,7 +73,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   while ((exited || count < kBatch) && !slot.recorder.complete() &&
          slot.process->channel().TryPop(&record, &payload)) {
     ++count;
-    slot.memory_watch.See(record, payload);
+    slot.See(record, payload);
     PRISM_RETURN_IF_ERROR(
         slot.recorder.Consume(record, payload)
             .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
@@ -86,6 +97,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
   if (!fragment.ok()) {
     return fragment.status().WithContext(context);
   }
+  fragment->startup_seconds = slot.startup_seconds;
   fragments_.push_back(*std::move(fragment));
   return OkStatus();
 }

@@ -98,13 +98,16 @@ std::string PlanText(const RunContext& context) {
                                  context.cluster.gpu.name, context.cluster.name);
   text += fmt::format("  layout         tp {} × pp {} × dp {}, vpp {} ({})\n", sizes.tp, sizes.pp,
                       sizes.dp, sizes.vpp, context.layout_origin);
-  text += fmt::format(
-      "  batch          {} sequences of {} tokens, micro-batch {}, {} micro-batches a rank\n",
-      FormatCount(job.global_batch_size), FormatCount(job.seq_len), job.micro_batch_size,
-      FormatCount(job.microbatches()));
+  if (job.seq_len > 0) {  // else nothing is known of the user's program
+    text += fmt::format("  batch          {} of {} tokens, micro-batch {}, {} a rank\n",
+                        FormatCounted(job.global_batch_size, "sequence"), FormatCount(job.seq_len),
+                        job.micro_batch_size, FormatCounted(job.microbatches(), "micro-batch"));
+  }
   text += fmt::format("  roles          {}\n", context.plan.roles.size());
   const std::vector<Rank> recorded = context.plan.RecordedRanks();
-  text += fmt::format("  record         {} ranks: {}\n", recorded.size(), RankTexts(recorded));
+  text += fmt::format("  record         {}: {}\n",
+                      FormatCounted(static_cast<int64_t>(recorded.size()), "rank"),
+                      RankTexts(recorded));
   text += fmt::format("  sandbox ranks  {}\n", RankTexts(context.sandbox_ranks));
   return text;
 }

@@ -73,8 +73,9 @@ std::string HeadText(const graph::Graph& graph) {
                                  graph.cluster.gpu.name, graph.cluster.name);
   text += fmt::format("  layout            tp {} × cp {} × dp {} × pp {}, vpp {}, ep {}\n",
                       sizes.tp, sizes.cp, sizes.dp, sizes.pp, sizes.vpp, sizes.ep);
-  text += fmt::format("  ranks             {} in {} roles; sandbox ranks {}\n",
-                      FormatCount(graph.ranks.size()), graph.roles.size(),
+  text += fmt::format("  ranks             {} in {}; sandbox ranks {}\n",
+                      FormatCount(graph.ranks.size()),
+                      FormatCounted(static_cast<int64_t>(graph.roles.size()), "role"),
                       graph.sandbox_ranks.empty()
                           ? std::string("none")
                           : fmt::format("{}", fmt::join(Numbers(graph.sandbox_ranks), ", ")));
@@ -90,8 +91,9 @@ std::string HeadText(const graph::Graph& graph) {
   }
   text += fmt::format("  communicators     {}\n",
                       families.empty() ? "none" : fmt::format("{}", fmt::join(families, ", ")));
-  text += fmt::format("  warnings          {} kinds; {} assumptions while building\n",
-                      graph.warnings.size(), graph.assumptions.size());
+  text += fmt::format("  warnings          {}; {} while building\n",
+                      FormatCounted(static_cast<int64_t>(graph.warnings.size()), "kind"),
+                      FormatCounted(static_cast<int64_t>(graph.assumptions.size()), "assumption"));
   return text;
 }
 
@@ -135,8 +137,9 @@ std::string RankText(const graph::Graph& graph, Rank rank) {
   size_t slot = 0;
   for (const uint32_t comm : graph.ranks.comms(rank)) {
     const auto members = graph.communicators.members_of(CommId(comm));
-    text += fmt::format("  communicator slot {:<3} {} (number {}), {} ranks: {}\n", slot++,
-                        graph.strings[graph.communicators.name[comm]], comm, members.size(),
+    text += fmt::format("  communicator slot {:<3} {} (number {}), {}: {}\n", slot++,
+                        graph.strings[graph.communicators.name[comm]], comm,
+                        FormatCounted(static_cast<int64_t>(members.size()), "rank"),
                         MembersText(members));
   }
   slot = 0;

@@ -17,9 +17,10 @@ std::string FaultsText(const std::string& path,
                        const graph::Graph& graph,
                        const graph::Validation& validation) {
   if (validation.ok()) {
-    return fmt::format("{}: valid, {} ops of {} ranks in {} roles\n", path,
-                       FormatCount(graph.OpsPerIteration()), FormatCount(graph.ranks.size()),
-                       graph.roles.size());
+    return fmt::format("{}: valid, {} of {} in {}\n", path,
+                       FormatCounted(graph.OpsPerIteration(), "op"),
+                       FormatCounted(graph.ranks.size(), "rank"),
+                       FormatCounted(static_cast<int64_t>(graph.roles.size()), "role"));
   }
   std::string text;
   for (const graph::Fault& fault : validation.faults) {
@@ -58,9 +59,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   output.text = arguments.format() == OutputFormat::kJson ? FaultsJson(graph, validation)
                                                           : FaultsText(path, graph, validation);
   if (!validation.ok()) {
-    output.gate =
-        GateNotMet(fmt::format("{}: {} fault{}; record the job again", path, validation.fault_count,
-                               validation.fault_count == 1 ? "" : "s"));
+    output.gate = GateNotMet(fmt::format("{}: {}; record the job again", path,
+                                         FormatCounted(validation.fault_count, "fault")));
   }
   return output;
 }

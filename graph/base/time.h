@@ -21,8 +21,10 @@ inline DurationNs NsFromSeconds(double seconds) {
   return static_cast<DurationNs>(std::ceil(seconds * 1e9 - 1e-6));
 }
 
+// The double nearest to the exact value (a product with 1e-9 is not), so that it prints in few
+// digits.
 inline double SecondsFromNs(DurationNs ns) {
-  return static_cast<double>(ns) * 1e-9;
+  return static_cast<double>(ns) / 1e9;
 }
 
 }  // namespace prism

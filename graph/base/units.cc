@@ -110,6 +110,11 @@ std::string FormatCount(int64_t count) {
   return digits;
 }
 
+std::string FormatCounted(int64_t count, std::string_view noun) {
+  const char* const ending = count == 1 ? "" : (noun.ends_with("ch") ? "es" : "s");
+  return fmt::format("{} {}{}", FormatCount(count), noun, ending);
+}
+
 std::string FormatApproximate(double count) {
   constexpr std::array<std::string_view, 6> kSuffixes = {"", " k", " M", " G", " T", " P"};
   size_t suffix = 0;

@@ -29,6 +29,9 @@ std::string FormatDuration(DurationNs duration);
 // Digits in groups of three: "8,192".
 std::string FormatCount(int64_t count);
 
+// "1 role", "8,192 ranks", "2 batches": a count with its noun, which takes an s unless it is one.
+std::string FormatCounted(int64_t count, std::string_view noun);
+
 // Four significant digits with k, M, G, T, P: "329 M", "14.6 k", "128".
 std::string FormatApproximate(double count);
 

@@ -28,7 +28,11 @@ void WriteJob(const Summary& summary, JsonWriter* json) {
   json->Field("vpp", job.parallel.vpp);
   json->Field("micro_batch_size", job.micro_batch_size);
   json->Field("global_batch_size", job.global_batch_size);
-  json->Field("seq_len", job.seq_len);
+  if (job.seq_len > 0) {
+    json->Field("seq_len", job.seq_len);
+  } else {
+    json->NullField("seq_len");
+  }
   json->Field("microbatches", job.microbatches());
   if (summary.model_params) {
     json->Field("model_params", static_cast<int64_t>(*summary.model_params));

@@ -13,6 +13,9 @@
 namespace prism::replayer {
 namespace {
 
+// Of the iteration; less prints as 0.0 %.
+constexpr double kShownShare = 0.0005;
+
 double Ratio(double part, double whole) {
   return whole > 0 ? part / whole : 0;
 }
@@ -100,19 +103,19 @@ std::vector<Bottleneck> FindBottlenecks(const graph::Graph& graph,
                                         const ReplayResult& result,
                                         const Breakdown& breakdown) {
   std::vector<Bottleneck> found;
-  if (breakdown.exposed_comm > 0) {
+  if (breakdown.exposed_comm >= kShownShare) {
     const auto [name, duration] = LongestTransfers(graph, result);
     found.push_back(
         {breakdown.exposed_comm,
          fmt::format("exposed communication; most transfer time in {} ({} an iteration)", name,
                      FormatDuration(duration))});
   }
-  if (breakdown.bubble > 0) {
+  if (breakdown.bubble >= kShownShare) {
     const auto [role, share] = WorstRole(graph, result, &RankTimes::bubble_ns);
     found.push_back({breakdown.bubble,
                      fmt::format("pipeline bubble; most on {} ({:.1f} %)", role, 100 * share)});
   }
-  if (breakdown.idle > 0) {
+  if (breakdown.idle >= kShownShare) {
     const auto [role, share] = WorstRole(graph, result, &RankTimes::idle_ns);
     found.push_back(
         {breakdown.idle,

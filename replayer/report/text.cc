@@ -16,6 +16,7 @@ namespace {
 constexpr double kGiBDouble = 1024.0 * 1024.0 * 1024.0;
 constexpr size_t kShownClasses = 6;
 constexpr size_t kShownBottlenecks = 3;
+constexpr size_t kShownWarnings = 3;
 
 double GiB(int64_t bytes) {
   return static_cast<double>(bytes) / kGiBDouble;
@@ -32,20 +33,23 @@ std::string JobLine(const Summary& summary) {
                      summary.cluster);
 }
 
+// A user's program says nothing about its batch.
 std::string LayoutLine(const Summary& summary) {
   const graph::JobSpec& job = summary.job;
-  return fmt::format(
-      "  layout            tp {} × pp {} × dp {}, vpp {}; batch {} × {} tokens, {} micro-batches a "
-      "rank\n",
-      job.parallel.tp, job.parallel.pp, job.parallel.dp, job.parallel.vpp,
-      FormatCount(job.global_batch_size), job.seq_len > 0 ? FormatCount(job.seq_len) : "?",
-      FormatCount(job.microbatches()));
+  std::string text =
+      fmt::format("  layout            tp {} × pp {} × dp {}, vpp {}", job.parallel.tp,
+                  job.parallel.pp, job.parallel.dp, job.parallel.vpp);
+  if (job.seq_len > 0) {
+    text += fmt::format("; batch {} × {} tokens, {} a rank", FormatCount(job.global_batch_size),
+                        FormatCount(job.seq_len), FormatCounted(job.microbatches(), "micro-batch"));
+  }
+  return text + "\n";
 }
 
 std::string RateLines(const Summary& summary) {
-  std::string text =
-      fmt::format("  iteration time    {:.4f} s  ({:.4f} to {:.4f} s)\n", summary.iteration_time_s,
-                  summary.iteration_time_low_s, summary.iteration_time_high_s);
+  std::string text = fmt::format(
+      "  iteration time    {:.4f} s  ({:.4f} to {:.4f} s by the model's spread)\n",
+      summary.iteration_time_s, summary.iteration_time_low_s, summary.iteration_time_high_s);
   text += summary.tokens_per_s
               ? fmt::format("  throughput        {} tokens/s",
                             FormatCount(static_cast<int64_t>(*summary.tokens_per_s)))
@@ -75,9 +79,26 @@ std::string MemoryLines(const Summary& summary) {
         fmt::format("{} {:.2f}", summary.peak_classes[i].name, GiB(summary.peak_classes[i].bytes)));
   }
   if (!parts.empty()) {
-    text += fmt::format("                    {}\n", fmt::join(parts, ", "));
+    text += fmt::format("                    {} GiB\n", fmt::join(parts, ", "));
   }
   return text;
+}
+
+// What was counted most comes first.
+std::string WarningsText(std::vector<graph::Warning> warnings) {
+  if (warnings.empty()) {
+    return "none";
+  }
+  std::stable_sort(warnings.begin(), warnings.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < std::min(kShownWarnings, warnings.size()); ++i) {
+    parts.push_back(fmt::format("{} × {}", FormatCount(warnings[i].count), warnings[i].code));
+  }
+  if (warnings.size() > kShownWarnings) {
+    parts.push_back(fmt::format("{} more kinds", warnings.size() - kShownWarnings));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string TailLines(const Summary& summary, const TextOptions& options) {
@@ -87,15 +108,13 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
     text += fmt::format("  {:<18}{:.1f} % {}\n", i == 0 ? "bottlenecks" : "",
                         100 * bottleneck.share, bottleneck.text);
   }
-  text += fmt::format("  graph             {} ops, {} roles, {} communicators, {}\n",
-                      FormatCount(summary.graph.ops), summary.graph.roles,
-                      FormatCount(summary.graph.communicators), FormatBytes(summary.graph.bytes));
-  int64_t warnings = 0;
-  for (const graph::Warning& warning : summary.warnings) {
-    warnings += warning.count;
-  }
-  text += fmt::format("  warnings          {} ({} kinds); {} numbers assumed, see summary.json\n",
-                      FormatCount(warnings), summary.warnings.size(), summary.assumptions.size());
+  const GraphNumbers& graph = summary.graph;
+  text += fmt::format("  graph             {}, {}, {}, {}\n", FormatCounted(graph.ops, "op"),
+                      FormatCounted(graph.roles, "role"),
+                      FormatCounted(graph.communicators, "communicator"), FormatBytes(graph.bytes));
+  text += fmt::format("  warnings          {}\n", WarningsText(summary.warnings));
+  text += fmt::format("  assumptions       {}, listed in summary.json\n",
+                      FormatCounted(static_cast<int64_t>(summary.assumptions.size()), "number"));
   if (!options.wall.empty()) {
     text += fmt::format("  wall time         {}\n", options.wall);
   }

@@ -54,6 +54,9 @@ TEST(UnitsTest, PrintsForPeople) {
   EXPECT_EQ(FormatCount(8192), "8,192");
   EXPECT_EQ(FormatCount(-1'234'567), "-1,234,567");
   EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCounted(1, "role"), "1 role");
+  EXPECT_EQ(FormatCounted(0, "rank"), "0 ranks");
+  EXPECT_EQ(FormatCounted(8192, "micro-batch"), "8,192 micro-batches");
   EXPECT_EQ(FormatApproximate(329.4e6), "329.4 M");
   EXPECT_EQ(FormatApproximate(128), "128");
 }
