@@ -23,8 +23,8 @@ using channel::Record;
 using channel::RecordKind;
 
 constexpr int kBatch = 4096;  // records taken from one process in a turn
-// The same poll so often in a row, and nothing between, is a loop that waits. The allocator looks at
-// every allocation, and an optimizer that makes its state makes dozens in a row.
+// The same poll so often in a row, and nothing between, is a loop that waits. The allocator looks
+// at every allocation, and an optimizer that makes its state makes dozens in a row.
 constexpr int kPollsOfLoop = 256;
 
 // Naps while others have to speak first: on process 0 and with all members waiting, messages are
