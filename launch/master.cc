@@ -193,8 +193,9 @@ Status Master::Build(RunOutcome* outcome) {
 
 Status Master::ReplayAll(RunOutcome* outcome) {
   progress_.BeginStage("replay", "all ranks in virtual time");
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions options,
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
                          MakeReplayOptions(context_.options, context_.job));
+  options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
   PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(outcome->graph, options));
   outcome->low_ns = interval.low_ns;
@@ -234,6 +235,9 @@ Status Master::EmulateUntilDone(Coordinator& coordinator) {
 }
 
 Status Master::Emulate(RunOutcome* outcome) {
+  if (context_.sandbox_ranks.empty()) {
+    return OkStatus();  // the replay is the result
+  }
   progress_.BeginStage(
       "emulate", fmt::format("{}, {}",
                              FormatCounted(static_cast<int64_t>(context_.sandbox_ranks.size()),

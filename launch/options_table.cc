@@ -160,7 +160,8 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& k
   std::string best;
   size_t best_distance = name.size() / 3 + 2;  // further away it is another word
   for (const std::string& candidate : known) {
-    const size_t distance = EditDistance(name, candidate);
+    const bool begins = name.size() > 2 && candidate.starts_with(name);
+    const size_t distance = begins ? 1 : EditDistance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

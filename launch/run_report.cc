@@ -17,6 +17,9 @@ namespace prism::launch {
 namespace {
 
 std::string RankTexts(const std::vector<Rank>& ranks) {
+  if (ranks.empty()) {
+    return "none";
+  }
   std::vector<uint32_t> numbers;
   for (const Rank rank : ranks) {
     numbers.push_back(rank.value());
@@ -104,10 +107,14 @@ std::string PlanText(const RunContext& context) {
                         job.micro_batch_size, FormatCounted(job.microbatches(), "micro-batch"));
   }
   text += fmt::format("  roles          {}\n", context.plan.roles.size());
-  const std::vector<Rank> recorded = context.plan.RecordedRanks();
-  text += fmt::format("  record         {}: {}\n",
-                      FormatCounted(static_cast<int64_t>(recorded.size()), "rank"),
-                      RankTexts(recorded));
+  if (!context.options.graph.empty()) {
+    text += fmt::format("  record         nothing: {} is reused\n", context.options.graph);
+  } else {
+    const std::vector<Rank> recorded = context.plan.RecordedRanks();
+    text += fmt::format("  record         {}: {}\n",
+                        FormatCounted(static_cast<int64_t>(recorded.size()), "rank"),
+                        RankTexts(recorded));
+  }
   text += fmt::format("  sandbox ranks  {}\n", RankTexts(context.sandbox_ranks));
   return text;
 }

@@ -117,6 +117,9 @@ Result<std::vector<Rank>> ResolveRankList(const std::string& option,
                                           const std::string& list,
                                           const graph::JobSpec& job,
                                           const slicer::SlicePlan& plan) {
+  if (list == "none") {
+    return std::vector<Rank>();
+  }
   ListParser parser(option, job, plan);
   std::string_view rest = list;
   while (true) {

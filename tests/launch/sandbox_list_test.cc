@@ -45,11 +45,12 @@ TEST(SandboxList, Words_numbers_and_ranges_come_out_ascending_and_once) {
   EXPECT_THAT(Numbers("last,first,3-5,4"), ElementsAre(0, 3, 4, 5, 15));
   EXPECT_THAT(Numbers("stage:3,stage:1"), ElementsAre(4, 12));
   EXPECT_THAT(Numbers("role:stage-2"), ElementsAre(8));
+  EXPECT_THAT(Numbers("none"), ElementsAre());
 }
 
 TEST(SandboxList, What_is_no_rank_is_refused_with_the_part) {
   for (const std::string list :
-       {"16", "5-3", "", "0,", "stage:4", "role:none", "first-last", "-1"}) {
+       {"16", "5-3", "", "0,", "stage:4", "role:none", "none,0", "first-last", "-1"}) {
     const Result<std::vector<Rank>> ranks = Resolve(list);
     ASSERT_FALSE(ranks.ok()) << list;
     EXPECT_EQ(ranks.status().code(), StatusCode::kInvalidArgument) << list;

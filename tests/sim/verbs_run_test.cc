@@ -107,6 +107,19 @@ TEST_F(VerbsOnRun, mem_explains_the_worst_rank_to_the_byte) {
   EXPECT_THAT(mem["peak_op"].get<std::string>(), HasSubstr("::"));
 }
 
+// A graph is a whole run: replayed without any program it gives the same numbers.
+TEST_F(VerbsOnRun, a_run_from_the_graph_alone_differs_in_its_sandbox_ranks_only) {
+  const CommandOutput again =
+      Run("prism-emulate --graph run/graph.prism --sandbox-ranks none --quiet --out again");
+  ASSERT_EQ(again.exit_code, 0) << again.standard_error;
+  const Json diff = Json::parse(Run("prism diff run again --format json").standard_output);
+  EXPECT_TRUE(diff["graphs"].empty()) << diff;
+  for (const Json& number : diff["numbers"]) {
+    const std::string path = number["path"];
+    EXPECT_TRUE(path.starts_with("sandbox_ranks") || path == "graph.bytes") << path;
+  }
+}
+
 TEST_F(VerbsOnRun, the_graph_is_valid_and_equal_to_itself) {
   EXPECT_EQ(Run("prism graph validate run/graph.prism").exit_code, 0);
   EXPECT_EQ(Run("prism diff run run --strict").standard_output, "equal\n");
