@@ -194,8 +194,11 @@ TEST_F(Emulation, extra_collective_ends_the_run_with_both_sides) {
   const Finished run =
       Run("extra", {"--sandbox-ranks", "0,4"}, {"--plant", "extra-collective:4:3"});
   EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.output, AllOf(HasSubstr("rank 4 departs from the graph in iteration 3"),
-                                HasSubstr("it does:  "), HasSubstr("graph:    rank 4 op")));
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("rank 4 departs from the graph in iteration 3"),
+                    HasSubstr("it does:  all_reduce of 64 bytes float32"),
+                    HasSubstr("(group tp of 2 ranks)"), HasSubstr("graph:    rank 4 op"),
+                    HasSubstr("the other members expect the same there: ranks 4, 5")));
   EXPECT_THAT(run.output, HasSubstr("then rank "));
   EXPECT_TRUE(Descendants().empty());
   EXPECT_EQ(Entries(*folder_ / "extra"), std::vector<std::string>{"FAILED"});

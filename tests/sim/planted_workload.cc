@@ -73,7 +73,7 @@ void Act(const Plant& plant, const TrainingMoment& moment) {
   if (plant.kind == "extra-op") {
     at::ones({16}, options).mul_(2);
   } else if (is(1, moment.iteration)) {
-    AllReduce(moment.groups.tp, at::ones({16}, options));
+    AllReduce(moment.groups.tp, at::empty({16}, options));  // no kernel before it
   }
 }
 
