@@ -25,8 +25,8 @@ struct Parameter {
 };
 
 // All parameters of a cluster preset, ordered by key. Cost models read by key through Value(); a
-// missing key is a damaged preset and is refused when the preset is read (launch/presets.h), so
-// Value() checks.
+// missing key is a damaged preset and is refused when the preset is read
+// (launch/options/presets.h), so Value() checks.
 class ParameterTable {
  public:
   ParameterTable() = default;

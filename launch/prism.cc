@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "launch/exit_codes.h"
-#include "launch/verb.h"
+#include "launch/verbs/verb.h"
 #include "launch/version.h"
 
 namespace prism::launch {

@@ -17,7 +17,7 @@
 
 namespace prism::replayer {
 
-// One --perturb option, parsed (launch/perturbation.h).
+// One --perturb option, parsed (launch/options/perturbation.h).
 enum class PerturbationKind : uint8_t { kStraggler, kLink, kKill, kLate, kJitter };
 
 struct Perturbation {

@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
-#include "launch/config_file.h"
-#include "launch/perturbation.h"
-#include "launch/presets.h"
-#include "launch/sandbox_list.h"
+#include "launch/options/config_file.h"
+#include "launch/options/perturbation.h"
+#include "launch/options/presets.h"
+#include "launch/options/sandbox_list.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
 

@@ -1,5 +1,5 @@
 // Sandbox ranks in virtual time, without processes: what workers would say goes in by hand.
-#include "launch/coordinator.h"
+#include "launch/emulation/coordinator.h"
 
 #include <string>
 #include <utility>

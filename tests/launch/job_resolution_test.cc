@@ -1,4 +1,4 @@
-#include "launch/job_resolution.h"
+#include "launch/options/job_resolution.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "launch/options.h"
+#include "launch/options/options.h"
 
 #include <cstdlib>
 #include <fstream>

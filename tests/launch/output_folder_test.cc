@@ -1,4 +1,4 @@
-#include "launch/output_folder.h"
+#include "launch/run/output_folder.h"
 
 #include <filesystem>
 #include <fstream>

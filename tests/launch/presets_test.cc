@@ -1,4 +1,4 @@
-#include "launch/presets.h"
+#include "launch/options/presets.h"
 
 #include <string>
 

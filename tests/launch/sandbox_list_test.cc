@@ -1,4 +1,4 @@
-#include "launch/sandbox_list.h"
+#include "launch/options/sandbox_list.h"
 
 #include <string>
 #include <vector>

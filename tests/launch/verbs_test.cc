@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/bench.h"
-#include "launch/run_folder.h"
-#include "launch/verb.h"
+#include "launch/verbs/bench.h"
+#include "launch/verbs/run_folder.h"
+#include "launch/verbs/verb.h"
 
 namespace prism::launch {
 namespace {

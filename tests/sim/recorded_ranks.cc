@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/presets.h"
+#include "launch/options/presets.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {

@@ -40,13 +40,13 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 
 // Third-party headers by owner: the only places that may include them.
 const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
-    {"mpi.h", {"launch/mpi_session.cc"}},
+    {"mpi.h", {"launch/process/mpi_session.cc"}},
     {"torch/", {"launch/workload/", "shim/observer/"}},
     {"ATen/", {"launch/workload/", "shim/observer/"}},
     {"c10/", {"launch/workload/", "shim/observer/"}},
     {"google/protobuf", {"graph/", "replayer/report/perfetto"}},
-    {"CLI/", {"launch/command_line.cc"}},
-    {"nlohmann/", {"launch/run_folder.cc"}},
+    {"CLI/", {"launch/options/command_line.cc"}},
+    {"nlohmann/", {"launch/verbs/run_folder.cc"}},
     {"toml++/", {"launch/"}},
     {"zstd.h", {"graph/base/"}},
     {"fmt/", {"graph/", "slicer/", "replayer/", "launch/"}},

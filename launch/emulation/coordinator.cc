@@ -1,0 +1,305 @@
+#include "launch/emulation/coordinator.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+#include "graph/describe.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int32_t kReady = 0;
+constexpr int32_t kNotReady = 1;
+constexpr size_t kShownWaits = 8;    // lines of a stall in a report
+constexpr size_t kShownMembers = 8;  // of a communicator in a report
+
+// The other side of an op: who takes part in it besides `rank`.
+std::string OtherSide(const graph::Graph& graph, Rank rank, uint32_t op) {
+  const graph::Program& program = graph.role_of(rank).program;
+  if (program.kind[op] == graph::OpKind::kCollective) {
+    const CommId comm(graph.ranks.comms(rank)[program.comm_slot[op]]);
+    const auto members = graph.communicators.members_of(comm);
+    const size_t shown = std::min(kShownMembers, members.size());
+    return fmt::format(
+        "the other members expect the same there: ranks {}{}",
+        fmt::join(members.begin(), members.begin() + static_cast<long>(shown), ", "),
+        shown < members.size() ? fmt::format(", ... ({} in all)", members.size()) : std::string());
+  }
+  if (program.kind[op] == graph::OpKind::kPeerGroup) {
+    std::vector<std::string> parts;
+    for (const graph::PeerTransfer& transfer :
+         program.peer_groups[program.signature[op]].transfers) {
+      parts.push_back(fmt::format("rank {} {} {} bytes",
+                                  graph.ranks.peers(rank)[transfer.peer_slot],
+                                  transfer.is_send ? "receives" : "sends", transfer.bytes));
+    }
+    return fmt::format("its peers there: {}", fmt::join(parts, ", "));
+  }
+  return {};
+}
+
+// The next op of the rank from `op` on that others take part in: what its peers wait for.
+std::string NextShared(const graph::Graph& graph, Rank rank, uint32_t op) {
+  const graph::Program& program = graph.role_of(rank).program;
+  for (uint32_t i = op; i < program.size(); ++i) {
+    const std::string other = OtherSide(graph, rank, i);
+    if (!other.empty()) {
+      return fmt::format("next op that others take part in: {}; {}",
+                         graph::DescribeRankOp(graph, rank, i), other);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Coordinator> Coordinator::Create(const graph::Graph& graph,
+                                        const replayer::ReplayOptions& options,
+                                        const std::vector<Rank>& sandbox_ranks) {
+  PRISM_ASSIGN_OR_RETURN(replayer::Engine engine,
+                         replayer::Engine::Create(graph, options, sandbox_ranks));
+  Coordinator coordinator(graph, options.iterations, std::move(engine));
+  for (const Rank rank : sandbox_ranks) {
+    coordinator.members_[rank].rank = rank;
+  }
+  return coordinator;
+}
+
+Coordinator::Member& Coordinator::MemberOf(Rank rank) {
+  const auto found = members_.find(rank);
+  PRISM_CHECK(found != members_.end());
+  return found->second;
+}
+
+replayer::OpPosition Coordinator::EndOf(Rank rank) const {
+  return int64_t{iterations_} * graph_->role_of(rank).program.size();
+}
+
+void Coordinator::Take(WireReader* events) {
+  while (!events->empty()) {
+    TakeOne(GetEvent(events));
+  }
+}
+
+void Coordinator::TakeOne(const RankEvent& event) {
+  Member& member = MemberOf(event.rank);
+  switch (event.kind) {
+    case RankEventKind::kIssued:
+      member.position = event.position;
+      engine_.Issue(event.rank, event.position);
+      return;
+    case RankEventKind::kHostGap:
+      engine_.InsertHostGap(event.rank, event.value);
+      member.extra_host_ns += event.value;
+      if (member.extra_host_example.empty()) {
+        const uint32_t size = graph_->role_of(event.rank).program.size();
+        member.extra_host_example = fmt::format("rank {} spends {} before op {} of iteration {}",
+                                                event.rank.value(), FormatDuration(event.value),
+                                                member.position % size, member.position / size);
+      }
+      return;
+    case RankEventKind::kDeparted:
+      Depart(member, event);
+      return;
+    default:
+      member.waiting.push_back(event);
+  }
+}
+
+void Coordinator::Depart(Member& member, const RankEvent& event) {
+  member.departed = true;
+  if (!departure_.empty()) {
+    return;
+  }
+  const uint32_t size = graph_->role_of(member.rank).program.size();
+  const auto op = static_cast<uint32_t>(event.position % size);
+  departure_ =
+      fmt::format("rank {} departs from the graph in iteration {}\n  it does:  {}\n  graph:    {}",
+                  member.rank.value(), event.position / size, event.did,
+                  event.expected.empty() ? "the end of the iteration" : event.expected);
+  const std::string shared = NextShared(*graph_, member.rank, op);
+  if (!shared.empty()) {
+    departure_ += "\n  " + shared;
+  }
+  engine_.Run();
+  const std::vector<std::string> stall = engine_.DescribeStall();
+  for (size_t i = 0; i < std::min(kShownWaits, stall.size()); ++i) {
+    departure_ += "\n  then " + stall[i];
+  }
+  if (stall.size() > kShownWaits) {
+    departure_ += fmt::format("\n  and {} more wait", stall.size() - kShownWaits);
+  }
+}
+
+bool Coordinator::TryAnswer(Member& member,
+                            const RankEvent& ask,
+                            bool nothing_moves,
+                            RankAnswer* answer) {
+  answer->rank = ask.rank;
+  answer->request = ask.request;
+  const auto end_of = [&](replayer::OpPosition position) -> std::optional<TimeNs> {
+    return position < 0 ? TimeNs{0} : engine_.EndTime(ask.rank, position);
+  };
+  if (ask.kind == RankEventKind::kAskEvent && ask.value == 0) {
+    // A watching thread: told what is known, without an effect on time.
+    answer->status = end_of(ask.position) ? kReady : kNotReady;
+    return true;
+  }
+  const std::optional<TimeNs> now = engine_.HostTime(ask.rank);
+  if (!now || member.departed) {
+    return false;
+  }
+  answer->host_time_ns = *now;
+  if (ask.kind == RankEventKind::kAskHostTime) {
+    return true;
+  }
+  const std::optional<TimeNs> end = end_of(ask.position);
+  if (ask.kind == RankEventKind::kAskElapsed) {
+    const std::optional<TimeNs> last = end_of(ask.value);
+    if (!end || !last) {
+      return false;
+    }
+    answer->value_ns = *last - *end;
+    return true;
+  }
+  if (!end && !nothing_moves) {
+    return false;
+  }
+  answer->status = end && *end <= *now ? kReady : kNotReady;
+  if (!end) {
+    // Nothing else can move: the program polls for what only its own further work, or that of
+    // another that polls too, can bring about. Polling again has to pass time.
+    const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.position,
+                                                                        ask.position};
+    if (member.last_poll == poll) {
+      answer->host_time_ns = *now + ask.value;
+      engine_.InsertHostGap(ask.rank, ask.value);
+    }
+    member.last_poll = poll;
+  }
+  return true;
+}
+
+// Ends of the rank's events that have become known.
+void Coordinator::CollectEnds(Member& member, std::vector<EventEnd>* ends) {
+  const graph::Program& program = graph_->role_of(member.rank).program;
+  for (; member.looked_until < member.position; ++member.looked_until) {
+    const auto op = static_cast<size_t>(member.looked_until % program.size());
+    if (program.kind[op] == graph::OpKind::kEventRecord) {
+      member.untold_events.push_back(member.looked_until);
+    }
+  }
+  std::erase_if(member.untold_events, [&](replayer::OpPosition position) {
+    const std::optional<TimeNs> end = engine_.EndTime(member.rank, position);
+    if (end) {
+      ends->push_back({member.rank, position, *end});
+    }
+    return end.has_value();
+  });
+}
+
+AnswerBatch Coordinator::Advance() {
+  AnswerBatch batch;
+  engine_done_ = engine_.Run();
+  for (const bool nothing_moves : {false, true}) {
+    for (auto& [rank, member] : members_) {
+      std::erase_if(member.waiting, [&](const RankEvent& ask) {
+        RankAnswer answer;
+        const bool known = TryAnswer(member, ask, nothing_moves, &answer);
+        if (known) {
+          batch.answers.push_back(answer);
+        }
+        return known;
+      });
+    }
+    const bool all_wait = std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
+      return entry.second.left || !entry.second.waiting.empty();
+    });
+    if (!batch.answers.empty() || !all_wait) {
+      break;
+    }
+  }
+  for (const RankAnswer& answer : batch.answers) {
+    CollectEnds(MemberOf(answer.rank), &batch.ends);
+  }
+  return batch;
+}
+
+// True when nothing but segment ops is left from `position` on: those end nobody's wait.
+bool Coordinator::OnlySegmentsLeft(Rank rank, replayer::OpPosition position) const {
+  const graph::Program& program = graph_->role_of(rank).program;
+  for (replayer::OpPosition at = position; at < EndOf(rank); ++at) {
+    const graph::OpKind kind = program.kind[static_cast<size_t>(at % program.size())];
+    if (kind != graph::OpKind::kSegmentAlloc && kind != graph::OpKind::kSegmentFree) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Coordinator::RankLeft(Rank rank) {
+  Member& member = MemberOf(rank);
+  member.left = true;
+  if (member.departed) {
+    return;
+  }
+  if (!OnlySegmentsLeft(rank, member.position)) {
+    const graph::Program& program = graph_->role_of(rank).program;
+    const auto op = static_cast<uint32_t>(member.position % program.size());
+    Depart(member, {.kind = RankEventKind::kDeparted,
+                    .rank = rank,
+                    .position = member.position,
+                    .did = "the end of its program",
+                    .expected = graph::DescribeRankOp(*graph_, rank, op)});
+    return;
+  }
+  member.position = EndOf(rank);
+  engine_.Issue(rank, member.position);
+}
+
+bool Coordinator::finished() const {
+  return engine_done_ && std::all_of(members_.begin(), members_.end(),
+                                     [](const auto& entry) { return entry.second.left; });
+}
+
+std::vector<std::string> Coordinator::Deadlock() const {
+  for (const auto& [rank, member] : members_) {
+    if (!member.left && member.waiting.empty()) {
+      return {};
+    }
+  }
+  return engine_done_ ? std::vector<std::string>() : engine_.DescribeStall();
+}
+
+DurationNs Coordinator::extra_host_ns() const {
+  DurationNs sum = 0;
+  for (const auto& [rank, member] : members_) {
+    sum += member.extra_host_ns;
+  }
+  return sum;
+}
+
+std::string Coordinator::extra_host_example() const {
+  for (const auto& [rank, member] : members_) {
+    if (member.extra_host_ns > 0) {
+      return member.extra_host_example;
+    }
+  }
+  return {};
+}
+
+double Coordinator::progress() const {
+  double lowest = 1;
+  for (const auto& [rank, member] : members_) {
+    const double end = static_cast<double>(std::max<replayer::OpPosition>(EndOf(rank), 1));
+    lowest = std::min(lowest, static_cast<double>(member.position) / end);
+  }
+  return lowest;
+}
+
+}  // namespace prism::launch

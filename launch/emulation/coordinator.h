@@ -1,0 +1,92 @@
+// Process 0's side of the emulation: the gated engine, fed by what the sandbox ranks do, and the
+// answers to their waits.
+//
+// Every answer is a function of the graph and of what sandbox ranks have issued, never of the order
+// in which messages arrive: a wait is answered once the engine knows its end, and the engine's
+// times are unique. A poll of an event is answered "not ready" only when the event's end is known
+// to lie later, or when nothing else can move.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "launch/emulation/emulation_messages.h"
+#include "launch/options/options.h"
+#include "replayer/engine.h"
+
+namespace prism::launch {
+
+class Coordinator {
+ public:
+  static Result<Coordinator> Create(const graph::Graph& graph,
+                                    const replayer::ReplayOptions& options,
+                                    const std::vector<Rank>& sandbox_ranks);
+
+  // What a worker's ranks did.
+  void Take(WireReader* events);
+
+  // Moves the engine on and returns what is known now and was not told yet.
+  AnswerBatch Advance();
+
+  void RankLeft(Rank rank);
+
+  // True once every rank has left and the engine has come to its end.
+  [[nodiscard]] bool finished() const;
+
+  // The first departure from the graph, with both sides and who waits for whom; "" if none.
+  [[nodiscard]] const std::string& departure() const { return departure_; }
+
+  // Not empty when all sandbox ranks wait and nothing can end their wait: who waits for whom.
+  [[nodiscard]] std::vector<std::string> Deadlock() const;
+
+  // Results, once finished.
+  [[nodiscard]] replayer::ReplayResult Summarise() const { return engine_.Summarise(); }
+
+  // Host time that sandbox ranks spent beyond the graph, and where the lowest of them first did.
+  [[nodiscard]] DurationNs extra_host_ns() const;
+  [[nodiscard]] std::string extra_host_example() const;
+
+  // Position of the rank that is furthest behind, as a share of the whole run, for progress.
+  [[nodiscard]] double progress() const;
+
+ private:
+  struct Member {
+    Rank rank;
+    replayer::OpPosition position = 0;
+    std::vector<RankEvent> waiting;  // unanswered
+    // Ops that record events: those before `looked_until` are told or in `untold_events`.
+    replayer::OpPosition looked_until = 0;
+    std::vector<replayer::OpPosition> untold_events;
+    // Position and event of the last poll that was answered "not ready".
+    std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
+    DurationNs extra_host_ns = 0;  // beyond the graph
+    std::string extra_host_example;
+    bool departed = false;
+    bool left = false;
+  };
+
+  Coordinator(const graph::Graph& graph, int iterations, replayer::Engine engine)
+      : graph_(&graph), iterations_(iterations), engine_(std::move(engine)) {}
+
+  Member& MemberOf(Rank rank);
+  void TakeOne(const RankEvent& event);
+  void CollectEnds(Member& member, std::vector<EventEnd>* ends);
+  void Depart(Member& member, const RankEvent& event);
+  bool TryAnswer(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);
+  [[nodiscard]] replayer::OpPosition EndOf(Rank rank) const;
+  [[nodiscard]] bool OnlySegmentsLeft(Rank rank, replayer::OpPosition position) const;
+
+  const graph::Graph* graph_;
+  int iterations_;
+  replayer::Engine engine_;
+  std::map<Rank, Member> members_;
+  bool engine_done_ = false;
+  std::string departure_;
+};
+
+}  // namespace prism::launch

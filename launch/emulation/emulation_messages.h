@@ -1,0 +1,108 @@
+// What workers and process 0 say to each other while sandbox ranks run in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/time.h"
+#include "launch/process/wire.h"
+#include "replayer/engine.h"
+
+namespace prism::launch {
+
+enum class RankEventKind : uint8_t {
+  kIssued,       // position: everything before it has been issued
+  kHostGap,      // value: host time that the graph does not foresee, ns
+  kAskHostTime,  // request: a synchronisation call waits
+  kAskEvent,     // request; position: the op that recorded the event, -1 long over;
+                 // value: host time of a poll that is answered "not ready"; 0: a watching thread
+  kAskElapsed,   // request; position and value: ops that recorded start and end
+  kDeparted,     // did, expected: the rank's op and the graph's
+};
+
+struct RankEvent {
+  RankEventKind kind = RankEventKind::kIssued;
+  Rank rank;
+  uint32_t request = 0;
+  replayer::OpPosition position = -1;
+  int64_t value = 0;
+  std::string did = {};
+  std::string expected = {};
+};
+
+struct RankAnswer {
+  Rank rank;
+  uint32_t request = 0;
+  int32_t status = 0;  // channel::Answer::status
+  TimeNs host_time_ns = 0;
+  int64_t value_ns = 0;
+};
+
+// When an op of a rank that records an event ends: told ahead, because programs poll events often.
+struct EventEnd {
+  Rank rank;
+  replayer::OpPosition position = 0;
+  TimeNs end_ns = 0;
+};
+
+// What process 0 has to say to one worker.
+struct AnswerBatch {
+  std::vector<EventEnd> ends;
+  std::vector<RankAnswer> answers;
+};
+
+inline void PutEvent(const RankEvent& event, WireWriter* out) {
+  out->Put(event.kind).Put(event.rank.value()).Put(event.request).Put(event.position);
+  out->Put(event.value);
+  if (event.kind == RankEventKind::kDeparted) {
+    out->PutText(event.did).PutText(event.expected);
+  }
+}
+
+inline RankEvent GetEvent(WireReader* in) {
+  RankEvent event;
+  event.kind = in->Get<RankEventKind>();
+  event.rank = Rank(in->Get<uint32_t>());
+  event.request = in->Get<uint32_t>();
+  event.position = in->Get<replayer::OpPosition>();
+  event.value = in->Get<int64_t>();
+  if (event.kind == RankEventKind::kDeparted) {
+    event.did = in->GetText();
+    event.expected = in->GetText();
+  }
+  return event;
+}
+
+inline void PutBatch(const AnswerBatch& batch, WireWriter* out) {
+  out->Put<uint64_t>(batch.ends.size()).Put<uint64_t>(batch.answers.size());
+  for (const EventEnd& end : batch.ends) {
+    out->Put(end.rank.value()).Put(end.position).Put(end.end_ns);
+  }
+  for (const RankAnswer& answer : batch.answers) {
+    out->Put(answer.rank.value()).Put(answer.request).Put(answer.status);
+    out->Put(answer.host_time_ns).Put(answer.value_ns);
+  }
+}
+
+inline AnswerBatch GetBatch(WireReader* in) {
+  AnswerBatch batch;
+  batch.ends.resize(in->Get<uint64_t>());
+  batch.answers.resize(in->Get<uint64_t>());
+  for (EventEnd& end : batch.ends) {
+    end.rank = Rank(in->Get<uint32_t>());
+    end.position = in->Get<replayer::OpPosition>();
+    end.end_ns = in->Get<TimeNs>();
+  }
+  for (RankAnswer& answer : batch.answers) {
+    answer.rank = Rank(in->Get<uint32_t>());
+    answer.request = in->Get<uint32_t>();
+    answer.status = in->Get<int32_t>();
+    answer.host_time_ns = in->Get<TimeNs>();
+    answer.value_ns = in->Get<int64_t>();
+  }
+  return batch;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,321 @@
+#include "launch/emulation/emulation_worker.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launch/emulation/host_clock.h"
+#include "launch/process/out_of_memory.h"
+#include "slicer/record/op_stream.h"
+
+namespace prism::launch {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+
+constexpr int kBatch = 4096;  // records taken from one process in a turn
+// The same poll so often in a row, and nothing between, is a loop that waits. The allocator looks
+// at every allocation, and an optimizer that makes its state makes dozens in a row.
+constexpr int kPollsOfLoop = 256;
+
+// Naps while others have to speak first: on process 0 and with all members waiting, messages are
+// what is waited for, and an answer is usually there within some microseconds.
+constexpr int64_t kNapNs = 50'000;
+constexpr int64_t kWaitNs = 300'000;
+
+// The shim gives this ordinal to threads that only watch others (c10d's watchdog).
+constexpr uint16_t kWatchingThread = 0xFFFF;
+
+}  // namespace
+
+struct EmulationWorker::Member {
+  Rank rank;
+  std::unique_ptr<SandboxProcess> process;
+  slicer::OpStream stream;
+  Verifier verifier;
+  OutOfMemoryWatch memory_watch;
+  HostClock clock;
+  // Asked and not answered yet, by request: where the host stood.
+  std::map<uint32_t, replayer::OpPosition> asked = {};
+  // Where the host stood and which event it asked for when last told "not ready".
+  std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
+  int poll_count = 0;             // in a row
+  replayer::OpPosition told = 0;  // position that process 0 knows
+  bool departed = false;          // nothing more is compared or told
+  bool left = false;
+};
+
+EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks)
+    : context_(context),
+      graph_(graph),
+      hooks_(std::move(hooks)),
+      index_(graph),
+      poll_cost_ns_(std::llround(context.cluster.parameters.Value("host.poll_ns"))) {
+}
+
+EmulationWorker::~EmulationWorker() = default;
+
+Status EmulationWorker::Start(const std::vector<Rank>& ranks, const std::string& exchange) {
+  // Whoever has no other ranks to listen for can sleep until its own ones speak.
+  wait_ns_ = ranks.size() == context_.sandbox_ranks.size() ? kWaitNs : kNapNs;
+  for (const Rank rank : ranks) {
+    SandboxRequest request;
+    request.rank = rank;
+    request.mode = channel::Mode::kEmulate;
+    request.present = context_.sandbox_ranks;
+    request.iterations = context_.options.iterations;
+    request.exchange = exchange;
+    SandboxSpec spec = MakeSandboxSpec(context_, request);
+    if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
+      spec.on_line = [rank](const std::string& line) {
+        const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        std::fflush(stdout);
+      };
+    }
+    PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(spec));
+    members_.push_back(
+        std::make_unique<Member>(Member{rank, std::move(process), slicer::OpStream(rank),
+                                        Verifier(graph_, index_, rank, context_.options.iterations),
+                                        OutOfMemoryWatch(rank), HostClock(graph_, rank)}));
+  }
+  return OkStatus();
+}
+
+void EmulationWorker::Tell(const RankEvent& event) {
+  PutEvent(event, &events_);
+}
+
+void EmulationWorker::SendEvents() {
+  if (!events_.empty()) {
+    hooks_.send_events(std::exchange(events_, WireWriter()).Take());
+  }
+}
+
+void EmulationWorker::FlushIssued(Member& member) {
+  const replayer::OpPosition position = member.verifier.position();
+  if (position != member.told) {
+    member.told = position;
+    Tell({.kind = RankEventKind::kIssued, .rank = member.rank, .position = position});
+  }
+}
+
+// A program of the user's that trains on after the last iteration of the emulation.
+bool EmulationWorker::HasRunAll(const Member& member) const {
+  return member.stream.iteration() >= context_.options.iterations;
+}
+
+void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
+  if (member.departed || placed.place.iteration >= context_.options.iterations) {
+    return;
+  }
+  Verdict verdict = member.verifier.Check(placed, member.stream);
+  if (verdict.kind == VerdictKind::kMismatch) {
+    FlushIssued(member);
+    member.departed = true;
+    Tell({.kind = RankEventKind::kDeparted,
+          .rank = member.rank,
+          .position = member.told,
+          .did = std::move(verdict.did),
+          .expected = std::move(verdict.expected)});
+    return;
+  }
+  if (verdict.gap_ns > 0) {
+    FlushIssued(member);
+    member.clock.Pass(verdict.gap_ns);
+    Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = verdict.gap_ns});
+  }
+}
+
+replayer::OpPosition EmulationWorker::EventPosition(const Member& member, uint32_t event) {
+  const std::optional<slicer::OpPlace> place = member.stream.EventPlace(event);
+  return place ? member.verifier.PositionOf(*place).value_or(-1) : -1;
+}
+
+// Counts a poll that is answered "not ready" and returns the host time that it takes. A single look
+// costs nothing, as in the recording; in a loop that waits every poll has its cost.
+DurationNs EmulationWorker::CountPoll(Member& member, replayer::OpPosition event) {
+  const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.verifier.position(),
+                                                                      event};
+  member.poll_count = member.last_poll == poll ? member.poll_count + 1 : 1;
+  member.last_poll = poll;
+  if (member.poll_count < kPollsOfLoop) {
+    return 0;
+  }
+  const DurationNs passed =
+      member.poll_count == kPollsOfLoop ? kPollsOfLoop * poll_cost_ns_ : poll_cost_ns_;
+  FlushIssued(member);
+  Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = passed});
+  return passed;
+}
+
+// Answers a poll from what this worker knows. False: process 0 has to be asked.
+bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event) {
+  const replayer::OpPosition position = member.verifier.position();
+  std::optional<TimeNs> now = member.clock.At(position);
+  const std::optional<TimeNs> end = event < 0 ? TimeNs{0} : member.clock.EndOf(event);
+  if (!now || !end || member.departed) {
+    return false;
+  }
+  const bool ready = *end <= *now;
+  if (!ready) {
+    const DurationNs passed = CountPoll(member, event);
+    member.clock.Pass(passed);
+    *now += passed;
+  }
+  member.process->channel().Reply(request, {ready ? 0 : 1, *now, 0});
+  return true;
+}
+
+void EmulationWorker::TakeRequest(Member& member, const Record& record) {
+  RankEvent ask;
+  ask.rank = member.rank;
+  switch (record.kind) {
+    case RecordKind::kSync:
+      ask.kind = RankEventKind::kAskHostTime;
+      ask.request = record.sync.request;
+      member.clock.Stop();
+      break;
+    case RecordKind::kQueryEvent:
+      ask.kind = RankEventKind::kAskEvent;
+      ask.request = record.event.request;
+      ask.position = EventPosition(member, record.event.event);
+      ask.value = record.thread == kWatchingThread ? 0 : poll_cost_ns_;
+      if (ask.value > 0 && AnswerPoll(member, ask.request, ask.position)) {
+        return;
+      }
+      break;
+    case RecordKind::kElapsed:
+      ask.kind = RankEventKind::kAskElapsed;
+      ask.request = record.elapsed.request;
+      ask.position = EventPosition(member, record.elapsed.start_event);
+      ask.value = EventPosition(member, record.elapsed.end_event);
+      break;
+    default:
+      return;
+  }
+  FlushIssued(member);
+  if (ask.kind != RankEventKind::kAskEvent || ask.value > 0) {
+    member.asked[ask.request] = member.told;
+  }
+  Tell(ask);
+}
+
+Status EmulationWorker::Take(Member& member,
+                             const Record& record,
+                             std::span<const std::byte> payload) {
+  member.memory_watch.See(record, payload);
+  const auto ops = member.stream.Push(record, payload);
+  if (!ops.ok()) {
+    return ops.status().WithContext(fmt::format("emulating rank {}", member.rank.value()));
+  }
+  for (const slicer::PlacedOp& op : *ops) {
+    TakeOp(member, op);
+  }
+  if (record.kind != RecordKind::kQueryEvent) {
+    member.last_poll = {-1, -1};  // it did something in between: no loop of polls
+  }
+  TakeRequest(member, record);
+  return OkStatus();
+}
+
+Result<bool> EmulationWorker::StepMember(Member& member) {
+  // Looked at first: what the process wrote before it left is then in the ring.
+  const bool exited = member.process->Exited();
+  Record record;
+  std::span<const std::byte> payload;
+  int count = 0;
+  while ((exited || count < kBatch) && !HasRunAll(member) &&
+         member.process->channel().TryPop(&record, &payload)) {
+    ++count;
+    PRISM_RETURN_IF_ERROR(Take(member, record, payload));
+  }
+  FlushIssued(member);
+  member.process->PumpOutput();
+  member.left = exited || HasRunAll(member);
+  if (!member.left) {
+    return count > 0;
+  }
+  if (!HasRunAll(member)) {
+    const Status exit = member.process->ExitStatus();
+    if (!exit.ok()) {
+      return member.memory_watch.Explain(exit);
+    }
+  }
+  SendEvents();  // what it did before it left
+  hooks_.rank_left(member.rank, member.process->log());
+  return true;
+}
+
+Result<bool> EmulationWorker::Step() {
+  bool busy = false;
+  Status failure;
+  for (const auto& member : members_) {
+    const Result<bool> did_something = StepMember(*member);
+    if (!did_something.ok()) {
+      failure = did_something.status();
+      break;
+    }
+    busy = busy || *did_something;
+  }
+  // What is known has to arrive before the failure: a departure explains it.
+  SendEvents();
+  PRISM_RETURN_IF_ERROR(failure);
+  for (auto& member : members_) {
+    if (member->left && HasRunAll(*member)) {
+      parked_.push_back(std::move(member));
+    }
+  }
+  std::erase_if(members_, [](const auto& member) { return member == nullptr || member->left; });
+  return busy;
+}
+
+EmulationWorker::Member* EmulationWorker::FindMember(Rank rank) {
+  const auto found = std::find_if(members_.begin(), members_.end(),
+                                  [&](const auto& entry) { return entry->rank == rank; });
+  return found == members_.end() ? nullptr : found->get();
+}
+
+void EmulationWorker::Deliver(WireReader* message) {
+  const AnswerBatch batch = GetBatch(message);
+  for (const EventEnd& end : batch.ends) {
+    if (Member* member = FindMember(end.rank); member != nullptr) {
+      member->clock.SetEnd(end.position, end.end_ns);
+    }
+  }
+  for (const RankAnswer& answer : batch.answers) {
+    Member* member = FindMember(answer.rank);
+    if (member == nullptr) {
+      continue;
+    }
+    if (const auto asked = member->asked.find(answer.request); asked != member->asked.end()) {
+      member->clock.Set(asked->second, answer.host_time_ns);
+      member->asked.erase(asked);
+    }
+    member->process->channel().Reply(answer.request,
+                                     {answer.status, answer.host_time_ns, answer.value_ns});
+  }
+}
+
+void EmulationWorker::Wait() {
+  const bool all_ask = std::all_of(members_.begin(), members_.end(),
+                                   [](const auto& member) { return !member->asked.empty(); });
+  if (all_ask) {
+    // Only a message can change anything, and messages wake nobody.
+    const timespec nap = {.tv_sec = 0, .tv_nsec = kNapNs};
+    nanosleep(&nap, nullptr);
+  } else {
+    members_[waits_++ % members_.size()]->process->channel().WaitForRecord(wait_ns_);
+  }
+}
+
+}  // namespace prism::launch

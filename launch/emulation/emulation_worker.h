@@ -1,0 +1,75 @@
+// The worker's side of the emulation: runs its sandbox ranks, compares their ops with the graph,
+// tells process 0 how far they are and passes its answers back to them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "launch/emulation/emulation_messages.h"
+#include "launch/emulation/verifier.h"
+#include "launch/run/run_context.h"
+
+namespace prism::launch {
+
+class EmulationWorker {
+ public:
+  struct Hooks {
+    std::function<void(std::string events)> send_events;  // RankEvents, to process 0
+    std::function<void(Rank, const std::string& log)> rank_left;
+  };
+
+  // `graph` must outlive the worker; `ranks` is this worker's share of context.sandbox_ranks.
+  EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks);
+  ~EmulationWorker();
+
+  // Starts the processes of the ranks. `exchange`: path of the memory through which present ranks
+  // exchange data, "" when there is one rank only.
+  Status Start(const std::vector<Rank>& ranks, const std::string& exchange);
+
+  // Takes what the processes did. True when something happened. kRunFailed when a program fails.
+  Result<bool> Step();
+
+  // Passes answers of process 0 on.
+  void Deliver(WireReader* message);
+
+  // Sleeps shortly, until there may be something to do.
+  void Wait();
+
+  // Nothing is left to do and no process to keep.
+  [[nodiscard]] bool done() const { return members_.empty() && parked_.empty(); }
+
+ private:
+  struct Member;
+
+  Member* FindMember(Rank rank);
+  [[nodiscard]] bool HasRunAll(const Member& member) const;
+  Result<bool> StepMember(Member& member);
+  Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
+  void TakeOp(Member& member, const slicer::PlacedOp& placed);
+  DurationNs CountPoll(Member& member, replayer::OpPosition event);
+  bool AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event);
+  static replayer::OpPosition EventPosition(const Member& member, uint32_t event);
+  void TakeRequest(Member& member, const channel::Record& record);
+  void SendEvents();
+  void FlushIssued(Member& member);
+  void Tell(const RankEvent& event);
+
+  const RunContext& context_;
+  const graph::Graph& graph_;
+  Hooks hooks_;
+  SignatureIndex index_;
+  int64_t poll_cost_ns_;
+  std::vector<std::unique_ptr<Member>> members_;
+  // Have run all iterations of the emulation and would go on: stand still at a full ring or an
+  // unanswered wait until the worker goes, because others may still exchange data with them.
+  std::vector<std::unique_ptr<Member>> parked_;
+  WireWriter events_;
+  int64_t wait_ns_ = 0;  // longest wait for a record
+  size_t waits_ = 0;
+};
+
+}  // namespace prism::launch

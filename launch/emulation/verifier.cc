@@ -1,0 +1,194 @@
+#include "launch/emulation/verifier.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/describe.h"
+
+namespace prism::launch {
+namespace {
+
+using graph::OpKind;
+using slicer::CanonicalOp;
+using slicer::OpTables;
+
+bool IsSegmentOp(OpKind kind) {
+  return kind == OpKind::kSegmentAlloc || kind == OpKind::kSegmentFree;
+}
+
+}  // namespace
+
+SignatureIndex::SignatureIndex(const graph::Graph& graph) {
+  for (uint32_t id = 0; id < graph.signatures.size(); ++id) {
+    ids_.emplace(graph::SignatureKey(graph.signatures[id], graph.strings), id);
+  }
+}
+
+std::optional<uint32_t> SignatureIndex::Find(const std::string& key) const {
+  const auto found = ids_.find(key);
+  return found == ids_.end() ? std::nullopt : std::optional<uint32_t>(found->second);
+}
+
+Verifier::Verifier(const graph::Graph& graph,
+                   const SignatureIndex& index,
+                   Rank rank,
+                   int iterations)
+    : graph_(graph),
+      index_(index),
+      rank_(rank),
+      program_(graph.role_of(rank).program),
+      iterations_(iterations) {
+}
+
+replayer::OpPosition Verifier::position() const {
+  if (current_.iteration < 0) {
+    return 0;
+  }
+  return int64_t{current_.iteration} * program_.size() + cursor_;
+}
+
+std::optional<replayer::OpPosition> Verifier::PositionOf(const slicer::OpPlace& place) const {
+  for (const IterationMap* map : {&current_, &previous_}) {
+    if (map->iteration == place.iteration && place.index < map->graph_index.size()) {
+      const uint32_t index = map->graph_index[place.index];
+      if (index == graph::kNoDep) {
+        return std::nullopt;
+      }
+      return int64_t{place.iteration} * program_.size() + index;
+    }
+  }
+  return std::nullopt;
+}
+
+void Verifier::SkipSegments() {
+  while (cursor_ < program_.size() && IsSegmentOp(program_.kind[cursor_])) {
+    ++cursor_;
+  }
+}
+
+// False when the iteration before has not come to its end.
+bool Verifier::StartIteration(int32_t iteration) {
+  SkipSegments();
+  const bool complete = current_.iteration < 0 || cursor_ == program_.size();
+  previous_ = std::exchange(current_, IterationMap());
+  current_.iteration = iteration;
+  signature_ids_.clear();
+  signature_known_.clear();
+  if (complete) {
+    cursor_ = 0;
+  }
+  return complete;
+}
+
+Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& stream) {
+  const CanonicalOp& op = placed.op;
+  const OpTables& tables = stream.tables();
+  if (placed.place.iteration != current_.iteration && !StartIteration(placed.place.iteration)) {
+    return Mismatch(op, tables);
+  }
+  current_.graph_index.push_back(graph::kNoDep);
+  if (IsSegmentOp(op.kind)) {
+    return {};
+  }
+  SkipSegments();
+  const bool past_end = cursor_ == program_.size();
+  if (past_end && placed.place.iteration + 1 >= iterations_) {
+    return {};  // the program takes itself down
+  }
+  Verdict verdict;
+  verdict.kind = VerdictKind::kMatch;
+  if (op.kind == OpKind::kHostGap) {
+    const bool foreseen = !past_end && program_.kind[cursor_] == OpKind::kHostGap;
+    const DurationNs planned = foreseen ? program_.value[cursor_] : 0;
+    verdict.gap_ns = std::max<DurationNs>(op.value - planned, 0);
+    if (!foreseen) {
+      verdict.kind = VerdictKind::kHostGap;
+      return verdict;
+    }
+  } else if (past_end || !Matches(op, tables)) {
+    return Mismatch(op, tables);
+  }
+  current_.graph_index.back() = cursor_;
+  ++cursor_;
+  return verdict;
+}
+
+bool Verifier::Matches(const CanonicalOp& op, const OpTables& tables) {
+  if (op.kind != program_.kind[cursor_] || op.flags != program_.flags[cursor_] ||
+      op.stream != program_.stream[cursor_] || op.comm_slot != program_.comm_slot[cursor_]) {
+    return false;
+  }
+  const uint32_t dep = op.dep == graph::kNoDep ? graph::kNoDep : current_.graph_index[op.dep];
+  if (dep != program_.dep[cursor_]) {
+    return false;
+  }
+  const uint32_t expected = program_.signature[cursor_];
+  switch (op.kind) {
+    case OpKind::kKernel:
+      return SignatureMatches(op.signature, expected, tables);
+    case OpKind::kMarker:
+      return tables.strings[op.signature] == graph_.strings[expected];
+    case OpKind::kCollective:
+      return tables.collectives[op.signature] == program_.collectives[expected] &&
+             CommunicatorMatches(op.comm_slot, tables);
+    case OpKind::kPeerGroup:
+      return tables.peer_groups[op.signature] == program_.peer_groups[expected] &&
+             PeersMatch(tables.peer_groups[op.signature], tables);
+    case OpKind::kMemcpy:
+    case OpKind::kMemset:
+      return op.value == program_.value[cursor_];
+    default:
+      return true;
+  }
+}
+
+bool Verifier::SignatureMatches(uint32_t live, uint32_t expected, const OpTables& tables) {
+  if (live >= signature_ids_.size()) {
+    signature_ids_.resize(live + 1);
+    signature_known_.resize(live + 1, false);
+  }
+  if (!signature_known_[live]) {
+    signature_known_[live] = true;
+    signature_ids_[live] =
+        index_.Find(graph::SignatureKey(tables.signatures[live], tables.strings));
+  }
+  return signature_ids_[live] == expected;
+}
+
+bool Verifier::CommunicatorMatches(uint16_t slot, const OpTables& tables) {
+  const slicer::RecordedCommunicator& live = tables.comm_slots[slot];
+  const auto members = graph_.communicators.members_of(CommId(graph_.ranks.comms(rank_)[slot]));
+  if (!live.members_known) {
+    return static_cast<size_t>(live.size) == members.size();
+  }
+  // Groups name their members in ascending order; where one does not, sizes have to do.
+  return std::equal(live.members.begin(), live.members.end(), members.begin(), members.end(),
+                    [](Rank a, uint32_t b) { return a.value() == b; }) ||
+         (!std::is_sorted(live.members.begin(), live.members.end()) &&
+          live.members.size() == members.size());
+}
+
+bool Verifier::PeersMatch(const graph::PeerGroup& group, const OpTables& tables) {
+  const auto peers = graph_.ranks.peers(rank_);
+  return std::all_of(group.transfers.begin(), group.transfers.end(), [&](const auto& transfer) {
+    return tables.peer_slots[transfer.peer_slot].value() == peers[transfer.peer_slot];
+  });
+}
+
+Verdict Verifier::Mismatch(const CanonicalOp& op, const OpTables& tables) const {
+  Verdict verdict;
+  verdict.kind = VerdictKind::kMismatch;
+  verdict.did = slicer::DescribeOp(op, tables);
+  if (op.comm_slot != graph::kNoSlot) {
+    const slicer::RecordedCommunicator& comm = tables.comm_slots[op.comm_slot];
+    verdict.did += fmt::format(" (group {} of {} ranks)", comm.name, comm.size);
+  }
+  if (cursor_ < program_.size()) {
+    verdict.expected = graph::DescribeRankOp(graph_, rank_, cursor_);
+  }
+  return verdict;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,121 @@
+#include "launch/options/command_line.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "launch/options/options.h"
+
+namespace prism::launch {
+namespace {
+
+// Underscores count as dashes in the name of an option, not in its value.
+std::string WithDashes(const std::string& argument) {
+  if (!argument.starts_with("--")) {
+    return argument;
+  }
+  std::string result = argument;
+  const size_t end = std::min(result.find('='), result.size());
+  std::replace(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+  return result;
+}
+
+Status UnknownOption(const std::vector<FlagSpec>& flags,
+                     const std::string& argument,
+                     const std::string& help) {
+  std::vector<std::string> known;
+  for (const FlagSpec& flag : flags) {
+    known.push_back(flag.name);
+  }
+  const std::string name = argument.substr(0, argument.find('='));
+  const size_t dashes = std::min(name.find_first_not_of('-'), name.size());
+  const std::string near = NearestName(name.substr(dashes), known);
+  return InvalidArgument(fmt::format(
+      "unknown option {}; {}", name,
+      near.empty() ? fmt::format("see {}", help) : fmt::format("did you mean --{}?", near)));
+}
+
+constexpr size_t kHelpIndent = 34;
+constexpr size_t kHelpWidth = 100;
+
+}  // namespace
+
+std::string OptionHelp(const std::string& flag_and_value,
+                       const std::string& help,
+                       const std::string& default_text) {
+  std::string line = fmt::format("  --{}", flag_and_value);
+  if (line.size() >= kHelpIndent) {
+    line += "\n";
+    line.append(kHelpIndent, ' ');
+  } else {
+    line.resize(kHelpIndent, ' ');
+  }
+  std::string text;
+  size_t column = kHelpIndent;
+  std::istringstream words(default_text.empty() ? help
+                                                : fmt::format("{} [{}]", help, default_text));
+  for (std::string word; words >> word;) {
+    if (column + 1 + word.size() > kHelpWidth) {
+      text += "\n" + std::string(kHelpIndent, ' ');
+      column = kHelpIndent;
+    } else if (!text.empty()) {
+      text += ' ';
+      ++column;
+    }
+    text += word;
+    column += word.size();
+  }
+  return line + text + "\n";
+}
+
+Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
+                                        const std::vector<std::string>& arguments,
+                                        const std::string& help) {
+  SplitCommandLine split;
+  CLI::App app;
+  app.set_help_flag("");
+  app.allow_extras(true);
+  std::map<std::string, bool> switches;
+  for (const FlagSpec& flag : flags) {
+    const std::string name = fmt::format("--{}{}", flag.name, flag.name == "help" ? ",-h" : "");
+    if (flag.is_switch) {
+      app.add_flag(name, switches[flag.name]);
+    } else {
+      app.add_option(name, split.texts[flag.name])
+          ->expected(1)
+          ->allow_extra_args(false)  // else what follows the value would count as another one
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    }
+  }
+  std::vector<std::string> reversed;  // as CLI11 wants them
+  for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
+    reversed.push_back(WithDashes(*argument));
+  }
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string what = error.what();  // "--rank: 1 required TEXT missing"
+    return InvalidArgument(
+        fmt::format("{} needs a value; see {}", what.substr(0, what.find(':')), help));
+  } catch (const CLI::ParseError& error) {
+    return InvalidArgument(fmt::format("{}; see {}", error.what(), help));
+  }
+  for (const std::string& rest : app.remaining()) {
+    if (rest.size() > 1 && rest.front() == '-') {
+      return UnknownOption(flags, rest, help);
+    }
+    split.operands.push_back(rest);
+  }
+  for (const auto& [name, on] : switches) {
+    if (on) {
+      split.texts[name] = {"on"};
+    }
+  }
+  std::erase_if(split.texts, [](const auto& entry) { return entry.second.empty(); });
+  return split;
+}
+
+}  // namespace prism::launch

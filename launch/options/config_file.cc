@@ -1,0 +1,204 @@
+#include "launch/options/config_file.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include "launch/options/options.h"
+
+namespace prism::launch {
+namespace {
+
+const std::vector<std::string>& Sections() {
+  static const std::vector<std::string> sections = {"job", "cluster", "ranks", "output"};
+  return sections;
+}
+
+// What follows "--" on a command line is a list of texts here.
+constexpr OptionSpec kProgram = {"program", OptionGroup::kJob, "", "", "", /*repeatable=*/true};
+
+const OptionSpec* FindKey(const std::string& key) {
+  if (key == kProgram.flag) {
+    return &kProgram;
+  }
+  for (const OptionSpec& spec : OptionTable()) {
+    if (ConfigKey(spec) == key && key != "config") {
+      return &spec;
+    }
+  }
+  return nullptr;
+}
+
+std::string Where(const std::string& path, const toml::node& node) {
+  return fmt::format("{}:{}", path, node.source().begin.line);
+}
+
+Result<std::string> ScalarText(const std::string& where, const toml::node& node) {
+  if (const auto* text = node.as_string()) {
+    return text->get();
+  }
+  if (const auto* number = node.as_integer()) {
+    return fmt::format("{}", number->get());
+  }
+  if (const auto* flag = node.as_boolean()) {
+    return std::string(flag->get() ? "on" : "off");
+  }
+  return BadFile(fmt::format("{}: expected a text, a whole number or true/false", where));
+}
+
+Status ReadTable(const std::string& path, const toml::table& table, ConfigValues* values);
+
+Status ReadEntry(const std::string& path,
+                 const std::string& key,
+                 const toml::node& node,
+                 ConfigValues* values) {
+  const OptionSpec* spec = FindKey(key);
+  if (spec == nullptr) {
+    std::vector<std::string> known;
+    for (const OptionSpec& entry : OptionTable()) {
+      known.push_back(ConfigKey(entry));
+    }
+    const std::string near = NearestName(key, known);
+    return BadFile(fmt::format("{}: unknown key '{}'{}", Where(path, node), key,
+                               near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  }
+  if (const toml::array* list = node.as_array()) {
+    if (!spec->repeatable) {
+      return BadFile(fmt::format("{}: '{}' takes one value", Where(path, node), key));
+    }
+    for (const toml::node& item : *list) {
+      PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, item), item));
+      (*values)[key].push_back(std::move(text));
+    }
+    return OkStatus();
+  }
+  PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, node), node));
+  (*values)[key] = {std::move(text)};
+  return OkStatus();
+}
+
+Status ReadTable(const std::string& path, const toml::table& table, ConfigValues* values) {
+  for (const auto& [name, node] : table) {
+    const std::string key(name.str());
+    const bool is_section =
+        node.is_table() && std::find(Sections().begin(), Sections().end(), key) != Sections().end();
+    if (!is_section) {
+      PRISM_RETURN_IF_ERROR(ReadEntry(path, key, node, values));
+      continue;
+    }
+    for (const auto& [inner_name, inner] : *node.as_table()) {
+      PRISM_RETURN_IF_ERROR(ReadEntry(path, std::string(inner_name.str()), inner, values));
+    }
+  }
+  return OkStatus();
+}
+
+const char* RecomputeName(graph::Recompute recompute) {
+  switch (recompute) {
+    case graph::Recompute::kNone:
+      return "none";
+    case graph::Recompute::kSelective:
+      return "selective";
+    case graph::Recompute::kFull:
+      return "full";
+  }
+  return "none";
+}
+
+std::string Quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+    }
+    result += c;
+  }
+  return result + "\"";
+}
+
+std::string JobText(const Options& options, const graph::JobSpec& job) {
+  std::string text = "[job]\n";
+  if (options.graph.empty()) {
+    const graph::ParallelSizes& sizes = job.parallel;
+    text += fmt::format("target_gpus = {}\n", sizes.world_size());
+    if (!job.user_program) {
+      text += fmt::format("model = {}\n", Quoted(options.model));
+    }
+    text += fmt::format("tp = {}\npp = {}\ndp = {}\nvpp = {}\n", sizes.tp, sizes.pp, sizes.dp,
+                        sizes.vpp);
+    text += fmt::format("sequence_parallel = \"{}\"\n", job.sequence_parallel ? "on" : "off");
+    text += fmt::format("micro_batch_size = {}\nglobal_batch_size = {}\n", job.micro_batch_size,
+                        job.global_batch_size);
+    text += job.seq_len > 0 ? fmt::format("seq_len = {}\n", job.seq_len) : std::string();
+    text += fmt::format("recompute = \"{}\"\nzero = {}\n", RecomputeName(job.recompute),
+                        job.zero_stage);
+  }
+  text += fmt::format("iterations = {}\nseed = {}\n", options.iterations, options.seed);
+  if (options.program.empty()) {
+    return text;
+  }
+  std::vector<std::string> words;
+  for (const std::string& word : options.program) {
+    words.push_back(Quoted(word));
+  }
+  return text + fmt::format("program = [{}]\n", fmt::join(words, ", "));
+}
+
+std::string ClusterText(const Options& options) {
+  std::string text = "\n[cluster]\n";
+  // A graph brings its cluster along.
+  if (options.graph.empty() || options.given.count("cluster") != 0) {
+    text += fmt::format("cluster = {}\n", Quoted(options.cluster));
+  }
+  std::vector<std::string> perturbations;
+  for (const std::string& spec : options.perturb) {
+    perturbations.push_back(Quoted(spec));
+  }
+  text += "network = \"analytic\"\ndevice = \"virtual\"\nhost_time = \"fixed\"\n";
+  return text + fmt::format("perturb = [{}]\n", fmt::join(perturbations, ", "));
+}
+
+std::string RanksText(const Options& options) {
+  std::string text =
+      fmt::format("\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\n",
+                  Quoted(options.sandbox_ranks),
+                  options.on_mismatch == OnMismatch::kAbort ? "abort" : "hang", options.max_roles);
+  if (!options.log_ranks.empty()) {
+    text += fmt::format("log_ranks = {}\n", Quoted(options.log_ranks));
+  }
+  return text;
+}
+
+std::string OutputText(const Options& options) {
+  std::string text = "\n[output]\n";
+  if (!options.graph.empty()) {
+    text += fmt::format("graph = {}\n", Quoted(options.graph));
+  }
+  if (!options.trace_ranks.empty()) {
+    text += fmt::format("trace_ranks = {}\n", Quoted(options.trace_ranks));
+  }
+  return text + fmt::format("perfetto = {}\nstrict = {}\n", options.perfetto, options.strict);
+}
+
+}  // namespace
+
+Result<ConfigValues> ReadConfigFile(const std::string& path) {
+  toml::table table;
+  try {
+    table = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    return BadFile(fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
+  }
+  ConfigValues values;
+  PRISM_RETURN_IF_ERROR(ReadTable(path, table, &values));
+  return values;
+}
+
+std::string ConfigText(const Options& options, const graph::JobSpec& job) {
+  return "# prism-emulate --config FILE gives this run again.\n" + JobText(options, job) +
+         ClusterText(options) + RanksText(options) + OutputText(options);
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,35 @@
+// Options, presets and layout rules → graph::JobSpec. Depends on nothing else, so every process
+// comes to the same job.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+#include "graph/job.h"
+#include "launch/options/options.h"
+#include "launch/options/presets.h"
+
+namespace prism::launch {
+
+struct ResolvedJob {
+  graph::JobSpec job;
+  std::string layout_origin;  // "given", "preset" or "chosen: ...", for the plan that is printed
+};
+
+// Fills what the user left open. tp and pp: the preset's where they divide the GPUs, else the
+// smallest product (tp inside a node, larger tp first) whose model states fit in 60 % of device
+// memory; dp: the rest; global batch: the preset's, brought into the range that gives a rank at
+// least pp and at most max(8 pp, 32) micro-batches.
+//
+// kInvalidArgument, saying what, where and what to do, when something does not divide.
+Result<ResolvedJob> ResolveJob(const Options& options,
+                               const ModelPreset& preset,
+                               const graph::ClusterSpec& cluster);
+
+// The same for a program of the user's: degrees that are not given are 1, dp is the rest, and what
+// the program trains is not known.
+Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::ClusterSpec& cluster);
+
+}  // namespace prism::launch

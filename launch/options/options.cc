@@ -1,0 +1,261 @@
+#include "launch/options/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launch/options/command_line.h"
+#include "launch/options/config_file.h"
+
+namespace prism::launch {
+namespace {
+
+// Where a raw value came from, for messages: "--tp", "PRISM_TP", "job.toml: tp".
+struct RawValue {
+  std::vector<std::string> texts;
+  std::string origin;
+  bool from_file = false;
+};
+
+using RawValues = std::map<std::string, RawValue>;  // by config key
+
+// The command line before its values are typed.
+struct Parsed {
+  std::map<std::string, std::vector<std::string>> texts;  // by config key
+  std::vector<std::string> program;                       // what follows "--"
+  bool help = false;
+  bool version = false;
+};
+
+Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
+  Parsed parsed;
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes != arguments.end()) {
+    parsed.program.assign(dashes + 1, arguments.end());
+    if (parsed.program.empty()) {
+      return InvalidArgument("-- without a program; give one, or leave -- out");
+    }
+  }
+  std::vector<FlagSpec> flags = {{"help", true}, {"version", true}};
+  for (const OptionSpec& spec : OptionTable()) {
+    flags.push_back({spec.flag, spec.value_name[0] == '\0'});
+  }
+  PRISM_ASSIGN_OR_RETURN(const SplitCommandLine split,
+                         SplitArguments(flags, {arguments.begin(), dashes}, "--help"));
+  if (!split.operands.empty()) {
+    return InvalidArgument(
+        fmt::format("unexpected argument '{}'; see --help", split.operands.front()));
+  }
+  parsed.help = split.texts.contains("help");
+  parsed.version = split.texts.contains("version");
+  for (const OptionSpec& spec : OptionTable()) {
+    if (const auto found = split.texts.find(spec.flag); found != split.texts.end()) {
+      parsed.texts[ConfigKey(spec)] = found->second;
+    }
+  }
+  return parsed;
+}
+
+// Layers the three sources, strongest first.
+Result<RawValues> CollectValues(const Parsed& parsed) {
+  RawValues values;
+  for (const OptionSpec& spec : OptionTable()) {
+    const std::string key = ConfigKey(spec);
+    const auto found = parsed.texts.find(key);
+    const std::string environment = EnvironmentName(spec);
+    if (found != parsed.texts.end()) {
+      values[key] = {found->second, fmt::format("--{}", spec.flag)};
+    } else if (const char* text = std::getenv(environment.c_str()); text != nullptr) {
+      values[key] = {{text}, environment};
+    }
+  }
+  if (!parsed.program.empty()) {
+    values["program"] = {parsed.program, "-- PROGRAM"};
+  }
+  const auto config = values.find("config");
+  if (config == values.end()) {
+    return values;
+  }
+  const std::string path = config->second.texts.back();
+  PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path));
+  for (const auto& [key, texts] : from_file) {
+    values.try_emplace(key, RawValue{texts, fmt::format("{}: {}", path, key), true});
+  }
+  return values;
+}
+
+// Turns raw texts into typed values; keeps the first failure, so that the reading code below is a
+// plain list.
+class TypedReader {
+ public:
+  explicit TypedReader(const RawValues& values) : values_(values) {}
+
+  [[nodiscard]] const Status& status() const { return status_; }
+
+  template <typename Int>
+  void ReadInt(const std::string& key, int64_t lowest, int64_t highest, Int* target) {
+    const RawValue* raw = Find(key);
+    if (raw == nullptr) {
+      return;
+    }
+    const std::string& text = raw->texts.back();
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < lowest ||
+        value > highest) {
+      Fail(*raw, fmt::format("'{}' is no whole number from {} to {}", text, lowest, highest));
+      return;
+    }
+    *target = static_cast<typename ValueOf<Int>::type>(value);
+  }
+
+  // The index of the text in `choices`, if the option was given.
+  std::optional<size_t> ReadChoice(const std::string& key,
+                                   const std::vector<std::string>& choices) {
+    const RawValue* raw = Find(key);
+    if (raw == nullptr) {
+      return std::nullopt;
+    }
+    const std::string& text = raw->texts.back();
+    const auto found = std::find(choices.begin(), choices.end(), text);
+    if (found == choices.end()) {
+      Fail(*raw, fmt::format("'{}' is not available; choose {}", text, fmt::join(choices, ", ")));
+      return std::nullopt;
+    }
+    return static_cast<size_t>(found - choices.begin());
+  }
+
+  void ReadSwitch(const std::string& key, bool* target) {
+    if (const auto index = ReadChoice(key, {"off", "on", "0", "1", "false", "true"})) {
+      *target = *index % 2 == 1;
+    }
+  }
+
+  void ReadText(const std::string& key, std::string* target) {
+    if (const RawValue* raw = Find(key); raw != nullptr) {
+      *target = raw->texts.back();
+      if (target->empty()) {
+        Fail(*raw, "is empty");
+      }
+    }
+  }
+
+  void ReadTexts(const std::string& key, std::vector<std::string>* target) {
+    if (const RawValue* raw = Find(key); raw != nullptr) {
+      *target = raw->texts;
+    }
+  }
+
+ private:
+  template <typename T>
+  struct ValueOf {
+    using type = T;
+  };
+  template <typename T>
+  struct ValueOf<std::optional<T>> {
+    using type = T;
+  };
+
+  const RawValue* Find(const std::string& key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? nullptr : &found->second;
+  }
+
+  void Fail(const RawValue& raw, const std::string& what) {
+    if (status_.ok()) {
+      const std::string message = fmt::format("{}: {}", raw.origin, what);
+      status_ = raw.from_file ? BadFile(message) : InvalidArgument(message);
+    }
+  }
+
+  const RawValues& values_;
+  Status status_;
+};
+
+constexpr int64_t kMaxGpus = 1 << 20;      // what a graph's rank table is made for
+constexpr int64_t kMaxLength = 1LL << 30;  // sequences, tokens: far above any job
+
+void ReadJobOptions(TypedReader& reader, Options* options) {
+  reader.ReadInt("target_gpus", 1, kMaxGpus, &options->target_gpus);
+  reader.ReadText("model", &options->model);
+  reader.ReadInt("tp", 1, kMaxGpus, &options->tp);
+  reader.ReadInt("pp", 1, kMaxGpus, &options->pp);
+  reader.ReadInt("dp", 1, kMaxGpus, &options->dp);
+  reader.ReadInt("vpp", 1, 1024, &options->vpp);
+  if (const auto on = reader.ReadChoice("sequence_parallel", {"off", "on"})) {
+    options->sequence_parallel = *on == 1;
+  }
+  reader.ReadInt("micro_batch_size", 1, kMaxLength, &options->micro_batch_size);
+  reader.ReadInt("global_batch_size", 1, kMaxLength, &options->global_batch_size);
+  reader.ReadInt("seq_len", 1, kMaxLength, &options->seq_len);
+  if (const auto kind = reader.ReadChoice("recompute", {"none", "selective", "full"})) {
+    options->recompute = static_cast<graph::Recompute>(*kind);
+  }
+  if (const auto stage = reader.ReadChoice("zero", {"0", "1"})) {
+    options->zero = static_cast<int32_t>(*stage);
+  }
+  reader.ReadInt("iterations", 1, 1000, &options->iterations);
+  reader.ReadInt("seed", 0, INT64_MAX, &options->seed);
+  reader.ReadTexts("program", &options->program);
+}
+
+void ReadOtherOptions(TypedReader& reader, Options* options) {
+  reader.ReadText("cluster", &options->cluster);
+  reader.ReadChoice("network", {"analytic"});
+  reader.ReadTexts("perturb", &options->perturb);
+  reader.ReadChoice("device", {"virtual", "auto"});
+  reader.ReadChoice("host_time", {"fixed"});
+  reader.ReadText("sandbox_ranks", &options->sandbox_ranks);
+  if (const auto index = reader.ReadChoice("on_mismatch", {"abort", "hang"})) {
+    options->on_mismatch = static_cast<OnMismatch>(*index);
+  }
+  reader.ReadText("log_ranks", &options->log_ranks);
+  reader.ReadInt("max_roles", 1, 1 << 20, &options->max_roles);
+  reader.ReadText("out", &options->out);
+  reader.ReadSwitch("force", &options->force);
+  reader.ReadText("graph", &options->graph);
+  if (const auto index = reader.ReadChoice("format", {"text", "json"})) {
+    options->format = static_cast<OutputFormat>(*index);
+  }
+  reader.ReadSwitch("perfetto", &options->perfetto);
+  reader.ReadText("trace_ranks", &options->trace_ranks);
+  reader.ReadSwitch("print_config", &options->print_config);
+  reader.ReadSwitch("dry_run", &options->dry_run);
+  if (const auto index = reader.ReadChoice("log_level", {"error", "warning", "info", "debug"})) {
+    options->log_level = static_cast<LogLevel>(*index);
+  }
+  reader.ReadSwitch("quiet", &options->quiet);
+  if (reader.ReadChoice("color", {"auto", "on", "off"})) {
+    reader.ReadText("color", &options->color);
+  }
+  reader.ReadSwitch("strict", &options->strict);
+}
+
+}  // namespace
+
+Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
+  PRISM_ASSIGN_OR_RETURN(const Parsed parsed, ParseArguments(arguments));
+  CommandLine line;
+  line.show_help = parsed.help;
+  line.show_version = parsed.version;
+  if (line.show_help || line.show_version) {
+    return line;
+  }
+  PRISM_ASSIGN_OR_RETURN(const RawValues values, CollectValues(parsed));
+  TypedReader reader(values);
+  ReadJobOptions(reader, &line.options);
+  ReadOtherOptions(reader, &line.options);
+  PRISM_RETURN_IF_ERROR(reader.status());
+  for (const auto& [key, raw] : values) {
+    line.options.given[key] = raw.texts;
+  }
+  return line;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,173 @@
+// The one table of options, and the help text made from it.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launch/exit_codes.h"
+#include "launch/options/command_line.h"
+#include "launch/options/options.h"
+
+namespace prism::launch {
+namespace {
+
+const char* GroupTitle(OptionGroup group) {
+  switch (group) {
+    case OptionGroup::kJob:
+      return "Job";
+    case OptionGroup::kCluster:
+      return "Cluster";
+    case OptionGroup::kRanks:
+      return "Ranks";
+    case OptionGroup::kOutput:
+      return "Output";
+  }
+  return "";
+}
+
+// Levenshtein distance; names are short, so the quadratic table is one row.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
+    }
+  }
+  return row[b.size()];
+}
+
+constexpr const char* kHelpHead =
+    "prism-emulate: run the ranks you care about of a training job with thousands of GPUs on one\n"
+    "machine; every other rank is virtual. Prints iteration time, memory and what limits the job.\n"
+    "\n"
+    "Usage: prism-emulate [options] [-- PROGRAM ARGS...]\n"
+    "       mpirun -n 4 prism-emulate [options]     (the same result, sandbox ranks in parallel)\n";
+
+constexpr const char* kHelpExamples =
+    "\nExamples:\n"
+    "  mpirun -n 4 prism-emulate --target-gpus 8192\n"
+    "      GPT-3 175B on 1,024 nodes of eight H100\n"
+    "  prism-emulate --model llama3-70b --target-gpus 512 --cluster h200-8x --dry-run\n"
+    "      the plan only: layout, roles, ranks to record\n"
+    "  prism-emulate --target-gpus 8192 --sandbox-ranks stage:3 --log-ranks all\n"
+    "      one rank of pipeline stage 3 with its own output, live\n"
+    "  prism-emulate --target-gpus 8192 --perturb straggler:4096:1.5\n"
+    "      rank 4096 computes half as slow again\n"
+    "  prism-emulate --target-gpus 64 --tp 2 --pp 4 -- ./train --lr 0.1\n"
+    "      a program of yours on libtorch, which marks its iterations by a range \"iteration\"\n";
+
+constexpr const char* kHelpTail =
+    "\nEvery option can also be set by PRISM_<NAME> in the environment (PRISM_TARGET_GPUS) or by\n"
+    "<name> in a --config file (target_gpus). Precedence: flag, environment, config file, preset,\n"
+    "default.\n"
+    "\nExit codes: 0 ok, 1 the run failed, 2 command line, 3 a named file is unusable, 4 a gate "
+    "is\n"
+    "not met, 5 the environment lacks something, 130 SIGINT, 143 SIGTERM.\n";
+
+}  // namespace
+
+const std::vector<OptionSpec>& OptionTable() {
+  using enum OptionGroup;
+  static const std::vector<OptionSpec> table = {
+      {"target-gpus", kJob, "N", "8192", "GPUs of the job to emulate"},
+      {"model", kJob, "PRESET|FILE", "gpt3-175b", "model preset (prism presets) or TOML file"},
+      {"tp", kJob, "N", "by preset", "tensor-parallel size"},
+      {"pp", kJob, "N", "by preset", "pipeline-parallel size"},
+      {"dp", kJob, "N", "the rest", "data-parallel size"},
+      {"vpp", kJob, "N", "by preset", "interleaved model chunks a stage"},
+      {"sequence-parallel", kJob, "on|off", "on", "sequence parallelism beside tensor parallelism"},
+      {"micro-batch-size", kJob, "N", "by preset", "sequences in a micro-batch"},
+      {"global-batch-size", kJob, "N", "by preset", "sequences in an iteration of the whole job"},
+      {"seq-len", kJob, "N", "by preset", "tokens in a sequence"},
+      {"recompute", kJob, "none|selective|full", "by preset", "activation recomputation"},
+      {"zero", kJob, "0|1", "1", "ZeRO stage of the optimizer"},
+      {"iterations", kJob, "N", "3", "iterations replayed and emulated"},
+      {"seed", kJob, "N", "0", "seed of spot checks, jitter and values"},
+
+      {"cluster", kCluster, "PRESET|FILE", "h100-8x", "cluster preset or TOML file"},
+      {"network", kCluster, "analytic", "analytic", "network model"},
+      {"perturb", kCluster, "SPEC", "none",
+       "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS or "
+       "jitter:FRACTION; repeatable",
+       true},
+      {"device", kCluster, "virtual|auto", "auto", "what sandbox ranks run on"},
+      {"host-time", kCluster, "fixed", "fixed", "cost of the host thread's work"},
+
+      {"sandbox-ranks", kRanks, "LIST", "auto",
+       "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
+       "role:NAME, none, auto"},
+      {"on-mismatch", kRanks, "abort|hang", "abort", "when a sandbox rank departs from the graph"},
+      {"log-ranks", kRanks, "LIST", "none", "sandbox ranks whose output is shown live, or all"},
+      {"max-roles", kRanks, "N", "256", "roles at most"},
+
+      {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},
+      {"force", kOutput, "", "", "replace an existing --out folder"},
+      {"graph", kOutput, "FILE", "", "reuse this graph instead of recording one"},
+      {"format", kOutput, "text|json", "text", "final report on stdout"},
+      {"perfetto", kOutput, "", "", "write trace.pftrace: sandbox ranks and --trace-ranks"},
+      {"trace-ranks", kOutput, "LIST", "none", "further ranks in trace.pftrace"},
+      {"config", kOutput, "FILE", "", "read options from a TOML file"},
+      {"print-config", kOutput, "", "", "print the resolved config file and leave"},
+      {"dry-run", kOutput, "", "", "print the plan and leave"},
+      {"log-level", kOutput, "error|warning|info|debug", "info", "what is told on stderr"},
+      {"quiet", kOutput, "", "", "only errors on stderr, no progress"},
+      {"color", kOutput, "auto|on|off", "auto", "colours (NO_COLOR is honoured)"},
+      {"strict", kOutput, "", "", "warnings make the exit code 4"},
+  };
+  return table;
+}
+
+std::string EnvironmentName(const OptionSpec& spec) {
+  std::string name = "PRISM_" + ConfigKey(spec);
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return name;
+}
+
+std::string ConfigKey(const OptionSpec& spec) {
+  std::string key = spec.flag;
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+std::string HelpText() {
+  std::string text = kHelpHead;
+  for (const OptionGroup group :
+       {OptionGroup::kJob, OptionGroup::kCluster, OptionGroup::kRanks, OptionGroup::kOutput}) {
+    text += fmt::format("\n{}:\n", GroupTitle(group));
+    for (const OptionSpec& spec : OptionTable()) {
+      if (spec.group != group) {
+        continue;
+      }
+      text += OptionHelp(fmt::format("{} {}", spec.flag, spec.value_name), spec.help,
+                         spec.default_text);
+    }
+  }
+  text += "  --help, --version\n";
+  return text + kHelpExamples + kHelpTail;
+}
+
+std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
+  std::string best;
+  size_t best_distance = name.size() / 3 + 2;  // further away it is another word
+  for (const std::string& candidate : known) {
+    const bool begins = name.size() > 2 && candidate.starts_with(name);
+    const size_t distance = begins ? 1 : EditDistance(name, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace prism::launch

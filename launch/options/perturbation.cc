@@ -1,0 +1,162 @@
+#include "launch/options/perturbation.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/parallel.h"
+#include "graph/base/time.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr std::string_view kForms =
+    "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS, "
+    "jitter:FRACTION";
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == text.npos) {
+      return parts;
+    }
+    text.remove_prefix(at + 1);
+  }
+}
+
+template <typename Number>
+bool ParseNumber(std::string_view text, Number* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Reads one option; every Read function returns what is wrong, or "".
+class PerturbationParser {
+ public:
+  explicit PerturbationParser(const graph::JobSpec& job) : world_(job.parallel.world_size()) {}
+
+  std::string Read(std::string_view text) {
+    const std::vector<std::string_view> parts = Split(text, ':');
+    const std::string_view kind = parts[0];
+    using enum replayer::PerturbationKind;
+    if (kind == "straggler" && parts.size() == 3) {
+      result.kind = kStraggler;
+      return ReadRanks(parts[1]) + ReadFactor(parts[2]);
+    }
+    if (kind == "link" && parts.size() == 3) {
+      result.kind = kLink;
+      return ReadNodes(parts[1]) + ReadFactor(parts[2]);
+    }
+    if (kind == "kill" && parts.size() == 2) {
+      result.kind = kKill;
+      return ReadKill(parts[1]);
+    }
+    if (kind == "late" && parts.size() == 3) {
+      result.kind = kLate;
+      return ReadRanks(parts[1]) + ReadDelay(parts[2]);
+    }
+    if (kind == "jitter" && parts.size() == 2) {
+      result.kind = kJitter;
+      return ReadJitter(parts[1]);
+    }
+    return fmt::format("is none of {}", kForms);
+  }
+
+  replayer::Perturbation result;
+
+ private:
+  std::string ReadRanks(std::string_view text) {
+    for (const std::string_view part : Split(text, '+')) {
+      const size_t dash = part.find('-');
+      int64_t low = -1;
+      int64_t high = -1;
+      const bool numbers = ParseNumber(part.substr(0, dash), &low) &&
+                           ParseNumber(dash == part.npos ? part : part.substr(dash + 1), &high);
+      if (!numbers || low < 0 || low > high || high >= world_) {
+        return fmt::format("names ranks '{}'; the job has ranks 0 to {}", part, world_ - 1);
+      }
+      for (int64_t rank = low; rank <= high; ++rank) {
+        result.ranks.emplace_back(static_cast<uint32_t>(rank));
+      }
+      // A rank named twice is meant once; done a part at a time so that the list stays bounded.
+      std::sort(result.ranks.begin(), result.ranks.end());
+      result.ranks.erase(std::unique(result.ranks.begin(), result.ranks.end()), result.ranks.end());
+    }
+    return {};
+  }
+
+  std::string ReadFactor(std::string_view text) {
+    if (!ParseNumber(text, &result.factor) || !(result.factor > 0) || result.factor > 1e6) {
+      return fmt::format("has the factor '{}'; it must be a number above 0", text);
+    }
+    return {};
+  }
+
+  std::string ReadNodes(std::string_view text) {
+    const std::vector<std::string_view> nodes = Split(text, '-');
+    if (nodes.size() != 2 || !ParseNumber(nodes[0], &result.node_a) ||
+        !ParseNumber(nodes[1], &result.node_b) || result.node_a < 0 || result.node_b < 0) {
+      return fmt::format("names the link '{}'; it must be two node numbers, as in 3-7", text);
+    }
+    return {};
+  }
+
+  std::string ReadKill(std::string_view text) {
+    const std::vector<std::string_view> parts = Split(text, '@');
+    if (parts.size() != 2 || !ParseNumber(parts[1], &result.iteration) || result.iteration < 0) {
+      return fmt::format("says '{}'; it must be RANK@ITERATION", text);
+    }
+    return ReadRanks(parts[0]);
+  }
+
+  std::string ReadDelay(std::string_view text) {
+    double seconds = 0;
+    if (!ParseNumber(text, &seconds) || !(seconds >= 0) || seconds > 1e6) {
+      return fmt::format("has the delay '{}'; it must be a number of seconds", text);
+    }
+    result.delay_ns = NsFromSeconds(seconds);
+    return {};
+  }
+
+  std::string ReadJitter(std::string_view text) {
+    if (!ParseNumber(text, &result.factor) || !(result.factor >= 0) || result.factor >= 1) {
+      return fmt::format("has the fraction '{}'; it must lie from 0 to below 1", text);
+    }
+    return {};
+  }
+
+  int64_t world_;
+};
+
+}  // namespace
+
+Result<replayer::Perturbation> ParsePerturbation(const std::string& text,
+                                                 const graph::JobSpec& job) {
+  PerturbationParser parser(job);
+  const std::string wrong = parser.Read(text);
+  if (!wrong.empty()) {
+    return InvalidArgument(fmt::format("--perturb {} {}", text, wrong));
+  }
+  return parser.result;
+}
+
+Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
+                                                  const graph::JobSpec& job) {
+  replayer::ReplayOptions replay;
+  replay.iterations = options.iterations;
+  replay.seed = options.seed;
+  replay.threads = AvailableThreads();
+  for (const std::string& text : options.perturb) {
+    PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation, ParsePerturbation(text, job));
+    replay.perturbations.push_back(std::move(perturbation));
+  }
+  return replay;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,182 @@
+#include "launch/options/presets.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launch/options/options.h"
+#include "launch/options/toml_reader.h"
+#include "replayer/cost/parameters.h"
+
+namespace prism::launch {
+namespace {
+
+const char* KindName(PresetKind kind) {
+  return kind == PresetKind::kModel ? "model" : "cluster";
+}
+
+struct PresetText {
+  std::string text;
+  std::string where;
+};
+
+Result<PresetText> FindText(PresetKind kind, const std::string& name_or_file) {
+  std::vector<std::string> names;
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    if (preset.kind != kind) {
+      continue;
+    }
+    if (preset.name == name_or_file) {
+      return PresetText{std::string(preset.text), fmt::format("preset {}", preset.name)};
+    }
+    names.emplace_back(preset.name);
+  }
+  const bool looks_like_file = name_or_file.find('/') != std::string::npos ||
+                               std::filesystem::path(name_or_file).extension() == ".toml";
+  std::error_code ignored;
+  if (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored)) {
+    const std::string near = NearestName(name_or_file, names);
+    return InvalidArgument(fmt::format(
+        "unknown {} '{}'; {}presets: {}", KindName(kind), name_or_file,
+        near.empty() ? "" : fmt::format("did you mean {}? ", near), fmt::join(names, ", ")));
+  }
+  std::ifstream file(name_or_file, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    return BadFile(fmt::format("{}: cannot be read as a {} file", name_or_file, KindName(kind)));
+  }
+  return PresetText{text.str(), name_or_file};
+}
+
+void ReadGpu(TomlReader reader, graph::GpuSpec* gpu) {
+  gpu->name = reader.Text("name");
+  gpu->compute_major = static_cast<int32_t>(reader.Integer("compute_major", 7, 99));
+  gpu->compute_minor = static_cast<int32_t>(reader.Integer("compute_minor", 0, 99));
+  gpu->sm_count = static_cast<int32_t>(reader.Integer("sm_count", 1, 4096));
+  constexpr int64_t kMaxBytes = int64_t{1} << 46;
+  gpu->memory_bytes = reader.Integer("memory_bytes", 1 << 20, kMaxBytes);
+  gpu->l2_bytes = reader.Integer("l2_bytes", 1, kMaxBytes);
+  gpu->shared_memory_per_sm = reader.Integer("shared_memory_per_sm", 1, kMaxBytes);
+  gpu->shared_memory_per_block_optin =
+      reader.Integer("shared_memory_per_block_optin", 1, kMaxBytes);
+  gpu->segments_ascending = reader.BoolOr("segments_ascending", true);
+  reader.RefuseOthers();
+}
+
+// A parameter is a table with value, unit, source and mark; its key is its path below [parameters].
+void ReadParameters(TomlReader reader,
+                    const std::string& prefix,
+                    std::vector<graph::Parameter>* parameters) {
+  for (const std::string& name : reader.Keys()) {
+    const std::string key = prefix.empty() ? name : prefix + "." + name;
+    TomlReader child = reader.Table(name);
+    if (!child.Has("value")) {
+      ReadParameters(child, key, parameters);
+      continue;
+    }
+    graph::Parameter parameter;
+    parameter.key = key;
+    parameter.value = child.Number("value");
+    parameter.unit = child.Text("unit");
+    parameter.source = child.Text("source");
+    const size_t mark = child.Choice("mark", {"measured", "fitted", "assumed"});
+    parameter.mark = static_cast<graph::Mark>(mark);
+    child.RefuseOthers();
+    parameters->push_back(std::move(parameter));
+  }
+}
+
+Status RefuseFaulty(const graph::ParameterTable& table, const std::string& where) {
+  const std::vector<std::string> faults = replayer::CheckParameters(table);
+  if (faults.empty()) {
+    return OkStatus();
+  }
+  return BadFile(fmt::format("{}: {}; {} such faults in all, compare with a preset's [parameters]",
+                             where, faults.front(), faults.size()));
+}
+
+void ReadLayout(TomlReader reader, LayoutPreset* layout) {
+  constexpr int64_t kMaxSize = 1 << 20;
+  if (reader.Has("tp")) {
+    layout->tp = static_cast<int32_t>(reader.Integer("tp", 1, kMaxSize));
+  }
+  if (reader.Has("pp")) {
+    layout->pp = static_cast<int32_t>(reader.Integer("pp", 1, kMaxSize));
+  }
+  layout->vpp = static_cast<int32_t>(reader.IntegerOr("vpp", 1, 1024, 1));
+  layout->micro_batch_size = reader.IntegerOr("micro_batch_size", 1, kMaxSize, 1);
+  layout->global_batch_size = reader.Integer("global_batch_size", 1, int64_t{1} << 30);
+  if (reader.Has("recompute")) {
+    layout->recompute =
+        static_cast<graph::Recompute>(reader.Choice("recompute", {"none", "selective", "full"}));
+  }
+  layout->zero = static_cast<int32_t>(reader.IntegerOr("zero", 0, 1, 1));
+  reader.RefuseOthers();
+}
+
+}  // namespace
+
+Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) {
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
+  TomlReader reader = document.root();
+  constexpr int64_t kMaxLength = int64_t{1} << 30;
+  constexpr int64_t kMaxWidth = int64_t{1} << 21;  // parameter counts then stay within int64
+  ModelPreset preset;
+  graph::ModelSpec& model = preset.model;
+  model.name = reader.Text("name");
+  model.source = reader.Text("source");
+  preset.description = reader.Text("description");
+  model.block = static_cast<graph::BlockKind>(reader.Choice("block", {"gpt", "llama"}));
+  model.layers = reader.Integer("layers", 1, 100'000);
+  model.hidden = reader.Integer("hidden", 1, kMaxWidth);
+  model.heads = reader.Integer("heads", 1, kMaxWidth);
+  model.kv_heads = reader.IntegerOr("kv_heads", 1, kMaxWidth, model.heads);
+  model.ffn = reader.Integer("ffn", 1, kMaxWidth);
+  model.vocab = reader.Integer("vocab", 1, kMaxLength);
+  model.seq_len = reader.Integer("seq_len", 1, kMaxLength);
+  model.tied_embeddings = reader.BoolOr("tied_embeddings", true);
+  if (reader.Has("layout")) {
+    ReadLayout(reader.Table("layout"), &preset.layout);
+  }
+  reader.RefuseOthers();
+  PRISM_RETURN_IF_ERROR(document.status());
+  if (model.hidden % model.heads != 0 || model.heads % model.kv_heads != 0) {
+    return BadFile(fmt::format("{}: heads ({}) must divide hidden ({}), kv_heads ({}) heads", where,
+                               model.heads, model.hidden, model.kv_heads));
+  }
+  return preset;
+}
+
+Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where) {
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
+  TomlReader reader = document.root();
+  graph::ClusterSpec cluster;
+  cluster.name = reader.Text("name");
+  cluster.source = reader.Text("source");
+  cluster.gpus_per_node = static_cast<int32_t>(reader.Integer("gpus_per_node", 1, 1024));
+  ReadGpu(reader.Table("gpu"), &cluster.gpu);
+  std::vector<graph::Parameter> parameters;
+  ReadParameters(reader.Table("parameters"), "", &parameters);
+  reader.RefuseOthers();
+  PRISM_RETURN_IF_ERROR(document.status());
+  cluster.parameters = graph::ParameterTable(std::move(parameters));
+  PRISM_RETURN_IF_ERROR(RefuseFaulty(cluster.parameters, where));
+  return cluster;
+}
+
+Result<ModelPreset> LoadModel(const std::string& name_or_file) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kModel, name_or_file));
+  return ParseModel(text.text, text.where);
+}
+
+Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
+  return ParseCluster(text.text, text.where);
+}
+
+}  // namespace prism::launch

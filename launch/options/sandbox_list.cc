@@ -1,0 +1,141 @@
+#include "launch/options/sandbox_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "graph/parallel_layout.h"
+#include "shim/channel/messages.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr size_t kMaxRanks = static_cast<size_t>(channel::kMaxSandboxRanks);
+
+class ListParser {
+ public:
+  ListParser(const std::string& option, const graph::JobSpec& job, const slicer::SlicePlan& plan)
+      : option_(option), job_(job), layout_(job.parallel), plan_(plan) {}
+
+  Status Add(std::string_view part) {
+    if (part == "auto") {
+      const int32_t pp = job_.parallel.pp;
+      for (const int32_t stage : {0, pp / 2, pp - 1}) {
+        ranks_.insert(LowestOfStage(stage));
+      }
+      return OkStatus();
+    }
+    if (part == "first" || part == "last") {
+      const int32_t last = layout_.world_size() - 1;
+      ranks_.insert(Rank(static_cast<uint32_t>(part == "first" ? 0 : last)));
+      return OkStatus();
+    }
+    if (part.rfind("stage:", 0) == 0) {
+      return AddStage(part.substr(6), part);
+    }
+    if (part.rfind("role:", 0) == 0) {
+      return AddRole(part.substr(5), part);
+    }
+    return AddNumbers(part);
+  }
+
+  [[nodiscard]] std::vector<Rank> ranks() const { return {ranks_.begin(), ranks_.end()}; }
+
+ private:
+  [[nodiscard]] Rank LowestOfStage(int32_t stage) const { return layout_.RankAt({0, 0, 0, stage}); }
+
+  [[nodiscard]] Status Refuse(std::string_view part, const std::string& what) const {
+    return InvalidArgument(fmt::format("{}: '{}' {}", option_, part, what));
+  }
+
+  static bool ParseNumber(std::string_view text, int64_t* value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+    return error == std::errc() && end == text.data() + text.size();
+  }
+
+  Status AddStage(std::string_view text, std::string_view part) {
+    int64_t stage = -1;
+    if (!ParseNumber(text, &stage) || stage < 0 || stage >= job_.parallel.pp) {
+      return Refuse(part, fmt::format("names no pipeline stage; the job has stages 0 to {}",
+                                      job_.parallel.pp - 1));
+    }
+    ranks_.insert(LowestOfStage(static_cast<int32_t>(stage)));
+    return OkStatus();
+  }
+
+  Status AddRole(std::string_view name, std::string_view part) {
+    std::string wanted(name);
+    std::replace(wanted.begin(), wanted.end(), '-', ' ');
+    std::vector<std::string> names;
+    for (const slicer::PlannedRole& role : plan_.roles) {
+      if (role.name == name || role.name == wanted) {
+        ranks_.insert(role.representative);
+        return OkStatus();
+      }
+      names.push_back(role.name);
+    }
+    return Refuse(part, fmt::format("names no role; roles: {}", fmt::join(names, ", ")));
+  }
+
+  Status AddNumbers(std::string_view part) {
+    const size_t dash = part.find('-');
+    const std::string_view low_text = part.substr(0, dash);
+    const std::string_view high_text = dash == part.npos ? low_text : part.substr(dash + 1);
+    int64_t low = 0;
+    int64_t high = 0;
+    if (!ParseNumber(low_text, &low) || !ParseNumber(high_text, &high) || low < 0 || low > high) {
+      return Refuse(part,
+                    "is no rank; use numbers, ranges (3-5), first, last, stage:K, role:NAME, auto");
+    }
+    if (high >= layout_.world_size()) {
+      return Refuse(part, fmt::format("is outside of the job; its last rank is {}",
+                                      layout_.world_size() - 1));
+    }
+    if (high - low >= static_cast<int64_t>(kMaxRanks)) {
+      return Refuse(part, fmt::format("names more than {} ranks", kMaxRanks));
+    }
+    for (int64_t rank = low; rank <= high; ++rank) {
+      ranks_.insert(Rank(static_cast<uint32_t>(rank)));
+    }
+    return OkStatus();
+  }
+
+  const std::string& option_;
+  const graph::JobSpec& job_;
+  graph::ParallelLayout layout_;
+  const slicer::SlicePlan& plan_;
+  std::set<Rank> ranks_;
+};
+
+}  // namespace
+
+Result<std::vector<Rank>> ResolveRankList(const std::string& option,
+                                          const std::string& list,
+                                          const graph::JobSpec& job,
+                                          const slicer::SlicePlan& plan) {
+  if (list == "none") {
+    return std::vector<Rank>();
+  }
+  ListParser parser(option, job, plan);
+  std::string_view rest = list;
+  while (true) {
+    const size_t comma = rest.find(',');
+    PRISM_RETURN_IF_ERROR(parser.Add(rest.substr(0, comma)));
+    if (comma == rest.npos) {
+      break;
+    }
+    rest.remove_prefix(comma + 1);
+  }
+  std::vector<Rank> ranks = parser.ranks();
+  if (ranks.size() > kMaxRanks) {
+    return InvalidArgument(
+        fmt::format("{}: {} ranks, at most {} can run at once", option, ranks.size(), kMaxRanks));
+  }
+  return ranks;
+}
+
+}  // namespace prism::launch

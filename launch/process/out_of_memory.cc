@@ -1,0 +1,46 @@
+#include "launch/process/out_of_memory.h"
+
+#include <cstring>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+
+namespace prism::launch {
+
+void OutOfMemoryWatch::See(const channel::Record& record, std::span<const std::byte> payload) {
+  using channel::RecordKind;
+  if (record.kind == RecordKind::kDefine && record.define.table == channel::Table::kContext) {
+    channel::ContextHeader header = {};
+    if (payload.size() < sizeof(header)) {
+      return;  // the recorder refuses it
+    }
+    std::memcpy(&header, payload.data(), sizeof(header));
+    const size_t length = std::min<size_t>(header.name_bytes, payload.size() - sizeof(header));
+    std::string name(length, '\0');
+    std::memcpy(name.data(), payload.data() + sizeof(header), length);
+    framework_ops_[record.define.id] = std::move(name);
+  } else if (record.kind == RecordKind::kOutOfMemory) {
+    full_ = true;
+    context_ = record.context;
+    requested_bytes_ = record.segment.bytes;
+    used_bytes_ = record.segment.device_used_bytes;
+  } else if (record.kind == RecordKind::kSegmentAlloc || record.kind == RecordKind::kKernel) {
+    full_ = false;  // the allocator gave back cached segments and went on
+  }
+}
+
+Status OutOfMemoryWatch::Explain(const Status& failure) const {
+  if (!full_) {
+    return failure;
+  }
+  const auto found = framework_ops_.find(context_);
+  const std::string op = found == framework_ops_.end() ? "outside of any framework op"
+                                                       : fmt::format("in {}", found->second);
+  return failure.WithContext(fmt::format(
+      "rank {} is out of device memory {}: {} ({} bytes) asked for, {} in use", rank_.value(), op,
+      FormatBytes(requested_bytes_), requested_bytes_, FormatBytes(used_bytes_)));
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,276 @@
+#include "launch/process/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+
+extern char** environ;
+
+namespace prism::launch {
+namespace {
+
+constexpr size_t kMaxLogBytes = size_t{16} << 20U;
+constexpr size_t kTailLines = 12;  // of a failed process, repeated in the message
+
+// Variables of our own launcher: a program that saw them would take itself for one of its ranks.
+bool BelongsToLauncher(std::string_view name) {
+  for (const std::string_view prefix : {"OMPI_", "PMIX_", "PMI_", "ORTE_", "HYDRA_"}) {
+    if (name.substr(0, prefix.size()) == prefix) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// "NAME=value" lines of the child, ordered.
+std::vector<std::string> ChildEnvironment(const SandboxSpec& spec, int channel_descriptor) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != text.npos && !BelongsToLauncher(text.substr(0, equals))) {
+      variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+    }
+  }
+  for (const auto& [name, value] : spec.environment) {
+    variables[name] = value;
+  }
+  variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : variables) {
+    lines.push_back(name + "=" + value);
+  }
+  return lines;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// In the forked child: only calls that are safe there.
+[[noreturn]] void RunChild(
+    int output, int channel_descriptor, pid_t parent, char** arguments, char** environment) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) {
+    _exit(127);  // the worker died before the line above
+  }
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  fcntl(channel_descriptor, F_SETFD, 0);
+  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) {
+    signal(number, SIG_DFL);
+  }
+  execve(arguments[0], arguments, environment);
+  const char* reason = strerror(errno);
+  const ssize_t ignored = write(STDERR_FILENO, reason, strlen(reason));
+  _exit(ignored > 0 ? 127 : 126);
+}
+
+// The last lines that say something: libtorch puts its message in front of its stack, whose frames
+// would push it out of sight. The whole text is in the rank's log.
+std::string LastLines(std::string_view text, size_t count) {
+  std::deque<std::string_view> kept;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && !line.starts_with("frame #")) {
+      kept.push_back(line);
+      if (kept.size() > count) {
+        kept.pop_front();
+      }
+    }
+  }
+  return fmt::format("{}", fmt::join(kept, "\n"));
+}
+
+std::string DescribeExit(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int number = WTERMSIG(wait_status);
+    const char* name = sigabbrev_np(number);
+    return fmt::format("was ended by signal {} (SIG{})", number, name == nullptr ? "?" : name);
+  }
+  return fmt::format("left with exit code {}", WEXITSTATUS(wait_status));
+}
+
+// Of a library that is preloaded the loader would only say that it is missing, and the program run
+// on a real GPU, or on none; without the observer groups have no members.
+Status CheckBuilt(const std::filesystem::path& library) {
+  std::error_code ignored;
+  if (std::filesystem::exists(library, ignored)) {
+    return OkStatus();
+  }
+  return EnvironmentLacks(fmt::format(
+      "{} is missing: the shim is not built; run ./run.sh, which builds it", library.string()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec& spec) {
+  auto consumer = std::make_unique<channel::Consumer>(spec.config);
+  std::array<int, 2> pipe_ends = {-1, -1};
+  if (!consumer->valid() || pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
+    return EnvironmentLacks(
+        fmt::format("rank {}: no channel to its process: {}", spec.rank.value(), strerror(errno)));
+  }
+  // Processes started later must not inherit this channel.
+  fcntl(consumer->descriptor(), F_SETFD, FD_CLOEXEC);
+  fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
+  std::vector<std::string> arguments = spec.command;
+  std::vector<std::string> environment = ChildEnvironment(spec, consumer->descriptor());
+  const std::vector<char*> argument_pointers = Pointers(arguments);
+  const std::vector<char*> environment_pointers = Pointers(environment);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    RunChild(pipe_ends[1], consumer->descriptor(), parent,
+             const_cast<char**>(argument_pointers.data()),
+             const_cast<char**>(environment_pointers.data()));
+  }
+  close(pipe_ends[1]);
+  if (pid < 0) {
+    close(pipe_ends[0]);
+    return EnvironmentLacks(
+        fmt::format("rank {}: no process: {}", spec.rank.value(), strerror(errno)));
+  }
+  setpgid(pid, pid);  // here too: the child may not have come to it when we kill the group
+  std::unique_ptr<SandboxProcess> process(new SandboxProcess(spec.rank, std::move(consumer)));
+  process->pid_ = pid;
+  process->output_ = pipe_ends[0];
+  process->on_line_ = spec.on_line;
+  return process;
+}
+
+SandboxProcess::~SandboxProcess() {
+  Kill();
+  close(output_);
+}
+
+void SandboxProcess::AddOutput(const char* data, size_t bytes) {
+  if (log_.size() < kMaxLogBytes) {
+    log_.append(data, std::min(bytes, kMaxLogBytes - log_.size()));
+  }
+  if (!on_line_) {
+    return;
+  }
+  partial_line_.append(data, bytes);
+  size_t begin = 0;
+  for (size_t end = 0; (end = partial_line_.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    on_line_(partial_line_.substr(begin, end - begin));
+  }
+  partial_line_.erase(0, begin);
+}
+
+void SandboxProcess::PumpOutput() {
+  std::array<char, 16384> buffer;
+  ssize_t count = 0;
+  while ((count = read(output_, buffer.data(), buffer.size())) > 0) {
+    AddOutput(buffer.data(), static_cast<size_t>(count));
+  }
+}
+
+bool SandboxProcess::Exited() {
+  if (wait_status_) {
+    return true;
+  }
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) != pid_) {
+    return false;
+  }
+  wait_status_ = status;
+  PumpOutput();
+  return true;
+}
+
+Status SandboxProcess::ExitStatus() const {
+  PRISM_CHECK(wait_status_.has_value());
+  if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0) {
+    return OkStatus();
+  }
+  // What the dynamic loader says, and the code it leaves with.
+  if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 127 &&
+      log_.find("error while loading shared libraries") != std::string::npos) {
+    return EnvironmentLacks(
+        fmt::format("the program of rank {} lacks a library: {}; run ./run.sh, "
+                    "which installs what is missing",
+                    rank_.value(), LastLines(log_, 1)));
+  }
+  return RunFailed(fmt::format("the program of rank {} {}; its last lines:\n{}", rank_.value(),
+                               DescribeExit(*wait_status_), LastLines(log_, kTailLines)));
+}
+
+void SandboxProcess::Kill() {
+  if (wait_status_ || pid_ <= 0) {
+    return;
+  }
+  kill(-pid_, SIGKILL);
+  kill(pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  wait_status_ = status;
+  PumpOutput();
+}
+
+Result<InstallPaths> FindInstallPaths() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path root = program.parent_path().parent_path();
+  InstallPaths paths;
+  paths.workload = (root / "bin" / "prism-workload").string();
+  paths.library_path = (root / "lib" / "prism").string();
+  if (error || !fs::exists(paths.workload, error)) {
+    return EnvironmentLacks(
+        fmt::format("{} is missing: it needs the libtorch of the torch wheel; "
+                    "run ./run.sh, which installs and builds it",
+                    paths.workload));
+  }
+  const Result<std::string> list = ReadFile(paths.library_path + "/preload.txt");
+  if (!list.ok()) {
+    return EnvironmentLacks(
+        fmt::format("{}/preload.txt is missing: the shim is not built; run "
+                    "./run.sh, which builds it",
+                    paths.library_path));
+  }
+  std::string names = *list;
+  std::replace(names.begin(), names.end(), ':', ' ');
+  std::istringstream stream(names);
+  for (std::string name; stream >> name;) {
+    if (!paths.preload.empty()) {
+      paths.preload += ':';
+    }
+    paths.preload += (root / "lib" / name).string();
+    PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / name));
+  }
+  PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / "libprism_observer.so"));
+  return paths;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,314 @@
+#include "launch/run/master.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/parallel.h"
+#include "graph/base/units.h"
+#include "graph/file.h"
+#include "launch/options/perturbation.h"
+#include "launch/process/interrupt.h"
+#include "launch/process/wire.h"
+#include "launch/run/interval.h"
+#include "launch/run/messages.h"
+#include "slicer/stitch/stitch.h"
+
+namespace prism::launch {
+namespace {
+
+// Address space of the memory through which present ranks exchange data; touched pages count.
+constexpr off_t kExchangeBytes = off_t{1} << 32;
+
+class StopWatch {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// Owns a descriptor of anonymous shared memory.
+class SharedMemory {
+ public:
+  explicit SharedMemory(off_t bytes) : descriptor_(memfd_create("prism-exchange", MFD_CLOEXEC)) {
+    if (descriptor_ >= 0 && ftruncate(descriptor_, bytes) != 0) {
+      close(descriptor_);
+      descriptor_ = -1;
+    }
+  }
+  ~SharedMemory() {
+    if (descriptor_ >= 0) {
+      close(descriptor_);
+    }
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  [[nodiscard]] bool valid() const { return descriptor_ >= 0; }
+  [[nodiscard]] std::string Path() const {
+    return fmt::format("/proc/{}/fd/{}", getpid(), descriptor_);
+  }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace
+
+Master::Master(const RunContext& context, MpiSession& session, Progress& progress)
+    : context_(context), session_(session), progress_(progress), worker_(context, session) {
+}
+
+Master::~Master() = default;
+
+int Master::WorkerOf(Rank rank) const {
+  const auto& ranks = context_.sandbox_ranks;
+  const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
+  return static_cast<int>(at % session_.size());
+}
+
+Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinator) {
+  WireReader in(message.bytes);
+  switch (in.Get<MessageKind>()) {
+    case MessageKind::kHello: {
+      const auto process = static_cast<pid_t>(in.Get<int64_t>());
+      std::array<char, 256> host = {};
+      gethostname(host.data(), host.size() - 1);
+      if (in.GetText() == host.data() && process != getpid()) {
+        memory_.Watch(process);
+      }
+      return OkStatus();
+    }
+    case MessageKind::kFragment: {
+      PRISM_ASSIGN_OR_RETURN(graph::Fragment fragment, graph::ParseFragment(in.GetText()));
+      fragments_.push_back(std::move(fragment));
+      return OkStatus();
+    }
+    case MessageKind::kFailed: {
+      const auto code = static_cast<StatusCode>(in.Get<int32_t>());
+      return {code, std::string(in.GetText())};
+    }
+    case MessageKind::kOps: {
+      WireReader events(in.GetText());
+      coordinator->Take(&events);
+      return OkStatus();
+    }
+    case MessageKind::kRankLeft: {
+      const Rank rank(in.Get<uint32_t>());
+      logs_[rank] = in.GetText();
+      coordinator->RankLeft(rank);
+      return OkStatus();
+    }
+    default:
+      worker_.Handle(message.bytes);
+      return OkStatus();
+  }
+}
+
+Status Master::Pump(Coordinator* coordinator) {
+  PRISM_RETURN_IF_ERROR(InterruptStatus());
+  bool busy = false;
+  while (const std::optional<PeerMessage> message = session_.TryReceive()) {
+    PRISM_RETURN_IF_ERROR(HandleMessage(*message, coordinator));
+    busy = true;
+  }
+  if (coordinator != nullptr && busy) {
+    SendAnswers(coordinator->Advance());
+  }
+  busy = worker_.Step() || busy;
+  if (!busy) {
+    worker_.Wait();
+  }
+  return OkStatus();
+}
+
+void Master::SendAnswers(const AnswerBatch& batch) {
+  std::map<int, AnswerBatch> by_worker;
+  for (const EventEnd& end : batch.ends) {
+    by_worker[WorkerOf(end.rank)].ends.push_back(end);
+  }
+  for (const RankAnswer& answer : batch.answers) {
+    by_worker[WorkerOf(answer.rank)].answers.push_back(answer);
+  }
+  for (const auto& [worker, part] : by_worker) {
+    WireWriter body;
+    PutBatch(part, &body);
+    session_.Send(worker, WireWriter().Put(MessageKind::kAnswers).PutText(body.Take()).Take());
+  }
+}
+
+Status Master::Slice() {
+  const std::vector<Rank> ranks =
+      context_.options.graph.empty() ? context_.plan.RecordedRanks() : std::vector<Rank>();
+  progress_.BeginStage(
+      "slice",
+      fmt::format(
+          "{} of {} in {}", ranks.size(), FormatCounted(context_.job.parallel.world_size(), "rank"),
+          session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
+  worker_.BeginRecording(ranks);
+  while (fragments_.size() < ranks.size()) {
+    PRISM_RETURN_IF_ERROR(Pump(nullptr));
+    progress_.Update(static_cast<double>(fragments_.size()) / static_cast<double>(ranks.size()));
+  }
+  std::sort(fragments_.begin(), fragments_.end(),
+            [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return OkStatus();
+}
+
+Status Master::Build(RunOutcome* outcome) {
+  if (!context_.options.graph.empty()) {
+    progress_.BeginStage("build", fmt::format("from {}", context_.options.graph));
+    PRISM_ASSIGN_OR_RETURN(outcome->graph, graph::ReadGraph(context_.options.graph));
+    outcome->graph.cluster = context_.cluster;
+    outcome->graph.sandbox_ranks = context_.sandbox_ranks;
+  } else {
+    progress_.BeginStage("build",
+                         fmt::format("graph of {} ranks", context_.job.parallel.world_size()));
+    for (const graph::Fragment& fragment : fragments_) {
+      outcome->startup_seconds.push_back(fragment.startup_seconds);
+    }
+    slicer::StitchInput input;
+    input.job = context_.job;
+    input.cluster = context_.cluster;
+    input.plan = context_.plan;
+    input.fragments = std::move(fragments_);
+    input.sandbox_ranks = context_.sandbox_ranks;
+    PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
+  }
+  PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph));
+  outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
+  return InterruptStatus();
+}
+
+Status Master::ReplayAll(RunOutcome* outcome) {
+  progress_.BeginStage("replay", "all ranks in virtual time");
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
+                         MakeReplayOptions(context_.options, context_.job));
+  options.traced = context_.traced_ranks;
+  PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
+  PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(outcome->graph, options));
+  outcome->low_ns = interval.low_ns;
+  outcome->high_ns = interval.high_ns;
+  return OkStatus();
+}
+
+Status Master::EmulateUntilDone(Coordinator& coordinator) {
+  bool reported = false;
+  while (!coordinator.finished()) {
+    const Status pumped = Pump(&coordinator);
+    if (!pumped.ok()) {
+      // A departure that came first explains why the program failed.
+      return coordinator.departure().empty() ? pumped : pumped.WithContext(coordinator.departure());
+    }
+    progress_.Update(coordinator.progress());
+    std::string trouble = coordinator.departure();
+    if (trouble.empty()) {
+      const std::vector<std::string> stall = coordinator.Deadlock();
+      if (!stall.empty()) {
+        trouble = fmt::format("the sandbox ranks wait for what never comes:\n  {}",
+                              fmt::join(stall, "\n  "));
+      }
+    }
+    if (trouble.empty() || reported) {
+      continue;
+    }
+    if (context_.options.on_mismatch == OnMismatch::kAbort) {
+      return RunFailed(trouble);
+    }
+    progress_.Clear();
+    context_.logger.Warning("{}", trouble);
+    context_.logger.Warning("--on-mismatch hang: the ranks stay as they are; interrupt to end");
+    reported = true;
+  }
+  return OkStatus();
+}
+
+Status Master::Emulate(RunOutcome* outcome) {
+  if (context_.sandbox_ranks.empty()) {
+    return OkStatus();  // the replay is the result
+  }
+  progress_.BeginStage(
+      "emulate", fmt::format("{}, {}",
+                             FormatCounted(static_cast<int64_t>(context_.sandbox_ranks.size()),
+                                           "sandbox rank"),
+                             FormatCounted(context_.options.iterations, "iteration")));
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
+                         MakeReplayOptions(context_.options, context_.job));
+  options.traced = context_.traced_ranks;
+  PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
+                         Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
+  const SharedMemory exchange(kExchangeBytes);
+  if (!exchange.valid()) {
+    return EnvironmentLacks("no shared memory for the exchange of data between sandbox ranks");
+  }
+  const bool several = context_.sandbox_ranks.size() > 1;
+  for (int worker = 0; worker < session_.size(); ++worker) {
+    session_.Send(worker, WireWriter()
+                              .Put(MessageKind::kEmulate)
+                              .PutText(outcome->graph_bytes)
+                              .PutText(several ? exchange.Path() : std::string())
+                              .Take());
+  }
+  PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator));
+  const DurationNs predicted = outcome->result.steady_iteration_ns();
+  outcome->result = coordinator.Summarise();
+  const DurationNs emulated = outcome->result.steady_iteration_ns();
+  if (coordinator.extra_host_ns() > 0) {
+    outcome->warnings.push_back({"host_time_beyond_graph", 1, coordinator.extra_host_example()});
+  }
+  if (coordinator.extra_host_ns() == 0 && predicted != emulated) {
+    return RunFailed(fmt::format(
+        "the emulation took {} ns an iteration, the replay {} ns, though no rank departed from the "
+        "graph: a bug of ours",
+        emulated, predicted));
+  }
+  return OkStatus();
+}
+
+Status Master::RunStages(RunOutcome* outcome) {
+  const auto timed = [](double* seconds, auto&& stage) {
+    const StopWatch watch;
+    Status status = stage();
+    *seconds = watch.Seconds();
+    return status;
+  };
+  WallTimes& wall = outcome->wall;
+  PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(); }));
+  PRISM_RETURN_IF_ERROR(timed(&wall.build_s, [&] { return Build(outcome); }));
+  PRISM_RETURN_IF_ERROR(timed(&wall.replay_s, [&] { return ReplayAll(outcome); }));
+  return timed(&wall.emulate_s, [&] { return Emulate(outcome); });
+}
+
+void Master::StopWorkers(const Status& status) {
+  for (int worker = 1; worker < session_.size(); ++worker) {
+    session_.Send(
+        worker,
+        WireWriter().Put(MessageKind::kStop).Put(static_cast<int32_t>(status.code())).Take());
+  }
+}
+
+Result<RunOutcome> Master::Run() {
+  RunOutcome outcome;
+  const Status status = RunStages(&outcome);
+  worker_.KillProcesses();
+  StopWorkers(status);
+  progress_.Clear();
+  if (!status.ok()) {
+    return status;
+  }
+  outcome.logs = logs_;
+  return outcome;
+}
+
+}  // namespace prism::launch

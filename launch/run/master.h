@@ -1,0 +1,86 @@
+// Process 0 of a run: slice, build, replay, emulate, with the help of the workers (itself one).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/fragment.h"
+#include "graph/graph.h"
+#include "launch/emulation/coordinator.h"
+#include "launch/process/memory_sampler.h"
+#include "launch/process/mpi_session.h"
+#include "launch/run/progress.h"
+#include "launch/run/run_context.h"
+#include "launch/run/worker.h"
+#include "replayer/replay.h"
+
+namespace prism::launch {
+
+// Real seconds of each stage, for run.json.
+struct WallTimes {
+  double plan_s = 0;
+  double slice_s = 0;
+  double build_s = 0;
+  double replay_s = 0;
+  double emulate_s = 0;
+  double report_s = 0;
+  double total_s = 0;
+};
+
+// What a run came to.
+struct RunOutcome {
+  graph::Graph graph;
+  std::string graph_bytes;        // as in graph.prism
+  replayer::ReplayResult result;  // of the emulation: what the cluster would have shown
+  DurationNs low_ns = 0;          // steady iteration, compute and transfers at the fast end
+  DurationNs high_ns = 0;
+  std::vector<graph::Warning> warnings;
+  std::map<Rank, std::string> logs;     // of sandbox ranks in the emulation
+  std::vector<double> startup_seconds;  // of recorded programs
+  WallTimes wall;
+};
+
+class Master {
+ public:
+  Master(const RunContext& context, MpiSession& session, Progress& progress);
+  ~Master();
+
+  // Runs all stages. Whatever comes out, the workers have been told to stop with the exit code.
+  Result<RunOutcome> Run();
+
+  // Instead of Run(): sends the workers home.
+  void Stop(const Status& status) { StopWorkers(status); }
+
+  [[nodiscard]] int64_t max_rss_bytes() const { return memory_.max_bytes(); }
+
+  // Logs so far, also after a failure.
+  [[nodiscard]] const std::map<Rank, std::string>& logs() const { return logs_; }
+
+ private:
+  Status RunStages(RunOutcome* outcome);
+  Status Slice();
+  Status Build(RunOutcome* outcome);
+  Status ReplayAll(RunOutcome* outcome);
+  Status Emulate(RunOutcome* outcome);
+  Status EmulateUntilDone(Coordinator& coordinator);
+
+  // Messages, own worker, interrupts; sleeps when there was nothing. `coordinator` may be null.
+  Status Pump(Coordinator* coordinator);
+  Status HandleMessage(const PeerMessage& message, Coordinator* coordinator);
+  void SendAnswers(const AnswerBatch& batch);
+  void StopWorkers(const Status& status);
+  [[nodiscard]] int WorkerOf(Rank rank) const;
+
+  const RunContext& context_;
+  MpiSession& session_;
+  Progress& progress_;
+  MemorySampler memory_;
+  Worker worker_;
+  std::vector<graph::Fragment> fragments_;
+  std::map<Rank, std::string> logs_;
+};
+
+}  // namespace prism::launch

@@ -1,0 +1,154 @@
+#include "launch/run/output_folder.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+
+namespace prism::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that an earlier run of ours has made.
+bool IsOurs(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / "run.json", ignored) || fs::exists(path / "FAILED", ignored) ||
+         fs::is_empty(path, ignored);
+}
+
+// Nothing but the note of a failed run.
+bool HoldsOnlyFailure(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored) || !fs::exists(path / "FAILED", ignored)) {
+    return false;
+  }
+  const fs::directory_iterator entries(path, ignored);
+  return std::distance(begin(entries), end(entries)) == 1;
+}
+
+// Replacing this folder would take the ground from under the user's feet.
+bool HoldsWorkingFolder(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(path, ignored);
+  for (fs::path at = fs::current_path(ignored); at != at.parent_path(); at = at.parent_path()) {
+    if (at == target) {
+      return true;
+    }
+  }
+  return target == target.root_path();
+}
+
+// The nearest folder above `path` that exists.
+fs::path ExistingAncestor(const fs::path& path) {
+  std::error_code ignored;
+  fs::path ancestor = fs::absolute(path, ignored).parent_path();
+  while (!ancestor.empty() && ancestor != ancestor.parent_path() &&
+         !fs::exists(ancestor, ignored)) {
+    ancestor = ancestor.parent_path();
+  }
+  return ancestor;
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(OutputChoice choice)
+    : choice_(std::move(choice)), temporary_(choice_.path + ".partial") {
+}
+
+OutputFolder::OutputFolder(OutputFolder&& other) noexcept
+    : choice_(std::move(other.choice_)), temporary_(std::exchange(other.temporary_, {})) {
+}
+
+OutputFolder::~OutputFolder() {
+  if (!temporary_.empty()) {
+    std::error_code ignored;
+    fs::remove_all(temporary_, ignored);
+  }
+}
+
+Status OutputFolder::Check(const OutputChoice& choice) {
+  std::error_code error;
+  const fs::path path(choice.path);
+  if (HoldsWorkingFolder(path)) {
+    return InvalidArgument(
+        fmt::format("--out {} holds the working folder; give another folder", choice.path));
+  }
+  if (fs::exists(path, error) && !choice.force) {
+    if (!choice.by_default && !HoldsOnlyFailure(path)) {
+      return InvalidArgument(fmt::format(
+          "--out {} exists; give --force to replace it, or another folder", choice.path));
+    }
+    if (choice.by_default && (!fs::is_directory(path, error) || !IsOurs(path))) {
+      return InvalidArgument(fmt::format(
+          "the default output folder {} exists and holds no run.json of an earlier run; move it "
+          "away, or give --out",
+          choice.path));
+    }
+  }
+  const fs::path ancestor = ExistingAncestor(path);
+  if (access(ancestor.c_str(), W_OK | X_OK) != 0 || !fs::is_directory(ancestor, error)) {
+    return EnvironmentLacks(fmt::format("{}: nothing can be written in {}; give another --out",
+                                        choice.path, ancestor.string()));
+  }
+  return OkStatus();
+}
+
+Result<OutputFolder> OutputFolder::Create(const OutputChoice& choice) {
+  PRISM_RETURN_IF_ERROR(Check(choice));
+  OutputFolder folder(choice);
+  std::error_code error;
+  fs::remove_all(folder.temporary_, error);
+  fs::create_directories(folder.temporary_, error);
+  if (error) {
+    return EnvironmentLacks(
+        fmt::format("{}: {}; give another --out", folder.temporary_, error.message()));
+  }
+  return folder;
+}
+
+std::string OutputFolder::TemporaryPath(std::string_view name) const {
+  return (fs::path(temporary_) / name).string();
+}
+
+Status OutputFolder::Write(std::string_view name, std::string_view content) {
+  const fs::path path = TemporaryPath(name);
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) {
+    return RunFailed(fmt::format("{}: {}", path.string(), error.message()));
+  }
+  return WriteFileAtomically(path.string(), content);
+}
+
+Status OutputFolder::Commit() {
+  std::error_code error;
+  fs::remove_all(choice_.path, error);
+  if (!error) {
+    fs::rename(temporary_, choice_.path, error);
+  }
+  if (error) {
+    return RunFailed(fmt::format("{}: {}", choice_.path, error.message()));
+  }
+  temporary_.clear();
+  return OkStatus();
+}
+
+void OutputFolder::CommitFailure(std::string_view text) {
+  std::error_code ignored;
+  fs::remove_all(temporary_, ignored);
+  fs::create_directories(temporary_, ignored);
+  std::ofstream file(TemporaryPath("FAILED"), std::ios::binary);
+  file << text << '\n';
+  file.close();
+  const Status unused = Commit();
+  static_cast<void>(unused);
+}
+
+}  // namespace prism::launch

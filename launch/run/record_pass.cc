@@ -1,0 +1,134 @@
+#include "launch/run/record_pass.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launch/process/out_of_memory.h"
+#include "slicer/record/recorder.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int kBatch = 8192;            // records taken from one process in a turn
+constexpr int64_t kWaitNs = 2'000'000;  // for records of one process; others wait meanwhile
+constexpr int kWarmupIterations = 1;
+constexpr int kRecordedIterations = 2;
+
+}  // namespace
+
+struct RecordPass::Slot {
+  std::unique_ptr<SandboxProcess> process;
+  slicer::Recorder recorder;
+  OutOfMemoryWatch memory_watch;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  double startup_seconds = 0;  // until the program's first kernel; 0 before it
+  bool finished = false;
+
+  void See(const channel::Record& record, std::span<const std::byte> payload) {
+    memory_watch.See(record, payload);
+    if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
+      startup_seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+  }
+};
+
+RecordPass::RecordPass(const RunContext& context, std::vector<Rank> ranks, size_t slots)
+    : context_(context), ranks_(std::move(ranks)), slot_count_(slots) {
+}
+
+RecordPass::~RecordPass() = default;
+
+bool RecordPass::done() const {
+  return next_ == ranks_.size() && slots_.empty();
+}
+
+Status RecordPass::StartNext() {
+  const Rank rank = ranks_[next_++];
+  SandboxRequest request;
+  request.rank = rank;
+  request.mode = channel::Mode::kRecord;
+  request.present = {rank};
+  request.iterations = kWarmupIterations + kRecordedIterations;
+  PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
+  slicer::RecorderOptions options;
+  options.rank = rank;
+  options.warmup_iterations = kWarmupIterations;
+  options.recorded_iterations = kRecordedIterations;
+  slots_.push_back(std::make_unique<Slot>(
+      Slot{std::move(process), slicer::Recorder(options), OutOfMemoryWatch(rank)}));
+  return OkStatus();
+}
+
+Result<bool> RecordPass::StepSlot(Slot& slot) {
+  // Looked at first: what the process wrote before it left is then in the ring.
+  const bool exited = slot.process->Exited();
+  channel::Record record;
+  std::span<const std::byte> payload;
+  int count = 0;
+  while ((exited || count < kBatch) && !slot.recorder.complete() &&
+         slot.process->channel().TryPop(&record, &payload)) {
+    ++count;
+    slot.See(record, payload);
+    PRISM_RETURN_IF_ERROR(
+        slot.recorder.Consume(record, payload)
+            .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
+  }
+  slot.process->PumpOutput();
+  if (exited || slot.recorder.complete()) {
+    slot.finished = true;
+    PRISM_RETURN_IF_ERROR(FinishSlot(slot));
+  }
+  return count > 0 || exited;
+}
+
+Status RecordPass::FinishSlot(Slot& slot) {
+  if (slot.recorder.complete()) {
+    slot.process->Kill();  // a program of the user's, which would train on
+  } else if (const Status exit = slot.process->ExitStatus(); !exit.ok()) {
+    return slot.memory_watch.Explain(exit);
+  }
+  const std::string context = fmt::format("recording rank {}", slot.process->rank().value());
+  Result<graph::Fragment> fragment = slot.recorder.Finish();
+  if (!fragment.ok()) {
+    return fragment.status().WithContext(context);
+  }
+  fragment->startup_seconds = slot.startup_seconds;
+  fragments_.push_back(*std::move(fragment));
+  return OkStatus();
+}
+
+Result<bool> RecordPass::Step() {
+  bool busy = false;
+  while (next_ < ranks_.size() && slots_.size() < slot_count_) {
+    PRISM_RETURN_IF_ERROR(StartNext());
+    busy = true;
+  }
+  for (const auto& slot : slots_) {
+    PRISM_ASSIGN_OR_RETURN(const bool did_something, StepSlot(*slot));
+    busy = busy || did_something;
+  }
+  std::erase_if(slots_, [](const auto& slot) { return slot->finished; });
+  return busy;
+}
+
+void RecordPass::Wait() {
+  if (!slots_.empty()) {
+    slots_[waits_++ % slots_.size()]->process->channel().WaitForRecord(kWaitNs);
+  }
+}
+
+std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, int worker, int workers) {
+  std::vector<Rank> share;
+  for (size_t i = static_cast<size_t>(worker); i < ranks.size();
+       i += static_cast<size_t>(workers)) {
+    share.push_back(ranks[i]);
+  }
+  return share;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,54 @@
+#include "launch/run/run_context.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "launch/process/device_config.h"
+#include "launch/workload/args.h"
+
+namespace prism::launch {
+
+SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request) {
+  SandboxSpec spec;
+  spec.rank = request.rank;
+  spec.command = context.options.program;
+  if (spec.command.empty()) {
+    spec.command.push_back(context.paths.workload);
+    for (std::string& argument : WorkloadArgs(context.job, request.iterations)) {
+      spec.command.push_back(std::move(argument));
+    }
+  }
+  spec.config = MakeDeviceConfig(context.cluster, context.job, request.rank, request.present);
+  spec.config.mode = request.mode;
+
+  const auto rank = static_cast<int64_t>(request.rank.value());
+  const int64_t world = context.job.parallel.world_size();
+  const int64_t local_world = std::min<int64_t>(context.cluster.gpus_per_node, world);
+  const auto add = [&spec](const char* name, std::string value) {
+    spec.environment.emplace_back(name, std::move(value));
+  };
+  add("RANK", fmt::format("{}", rank));
+  add("WORLD_SIZE", fmt::format("{}", world));
+  add("LOCAL_RANK", fmt::format("{}", rank % local_world));
+  add("LOCAL_WORLD_SIZE", fmt::format("{}", local_world));
+  add("GROUP_RANK", fmt::format("{}", rank / local_world));
+  add("GROUP_WORLD_SIZE", fmt::format("{}", world / local_world));
+  add("MASTER_ADDR", "127.0.0.1");
+  add("MASTER_PORT", "29500");
+  add("LD_PRELOAD", context.paths.preload);
+  const char* inherited = std::getenv("LD_LIBRARY_PATH");
+  const bool has_inherited = inherited != nullptr && inherited[0] != '\0';
+  add("LD_LIBRARY_PATH",
+      context.paths.library_path + (has_inherited ? fmt::format(":{}", inherited) : std::string()));
+  // One thread: the kernels do nothing, and the host's work must not depend on the machine.
+  add("OMP_NUM_THREADS", "1");
+  if (!request.exchange.empty()) {
+    add("PRISM_EXCHANGE", request.exchange);
+  }
+  return spec;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,122 @@
+#include "launch/run/run_report.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "launch/options/options.h"
+#include "launch/version.h"
+#include "replayer/report/csv.h"
+#include "replayer/report/json.h"
+#include "replayer/report/perfetto.h"
+
+namespace prism::launch {
+namespace {
+
+std::string RankTexts(const std::vector<Rank>& ranks) {
+  if (ranks.empty()) {
+    return "none";
+  }
+  std::vector<uint32_t> numbers;
+  for (const Rank rank : ranks) {
+    numbers.push_back(rank.value());
+  }
+  return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
+}  // namespace
+
+Status WriteResultFiles(const RunContext& context,
+                        const RunOutcome& outcome,
+                        const replayer::Summary& summary,
+                        OutputFolder* folder) {
+  PRISM_RETURN_IF_ERROR(folder->Write("summary.json", replayer::SummaryJson(summary)));
+  PRISM_RETURN_IF_ERROR(
+      folder->Write("ranks.csv", replayer::RanksCsv(outcome.graph, outcome.result)));
+  PRISM_RETURN_IF_ERROR(folder->Write("communicators.csv",
+                                      replayer::CommunicatorsCsv(outcome.graph, outcome.result)));
+  PRISM_RETURN_IF_ERROR(folder->Write("graph.prism", outcome.graph_bytes));
+  PRISM_RETURN_IF_ERROR(folder->Write("config.toml", ConfigText(context.options, context.job)));
+  if (!outcome.result.timelines.empty()) {
+    PRISM_RETURN_IF_ERROR(replayer::WritePerfetto(outcome.graph, outcome.result.timelines,
+                                                  folder->TemporaryPath("trace.pftrace")));
+  }
+  for (const auto& [rank, log] : outcome.logs) {
+    PRISM_RETURN_IF_ERROR(folder->Write(fmt::format("logs/rank{}.log", rank.value()), log));
+  }
+  return OkStatus();
+}
+
+std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Key("command").BeginArray();
+  for (const std::string& argument : record.command) {
+    json.Value(argument);
+  }
+  json.EndArray();
+  json.Key("versions").BeginObject();
+  json.Field("prism", kVersion);
+  json.EndObject();
+  json.Key("input_hashes").BeginObject();
+  json.Field("graph", record.graph_hash);
+  json.EndObject();
+  json.Field("processes", record.processes);
+  const WallTimes& wall = outcome.wall;
+  json.Key("wall").BeginObject();
+  json.Field("plan_s", wall.plan_s);
+  json.Field("slice_s", wall.slice_s);
+  json.Field("build_s", wall.build_s);
+  json.Field("replay_s", wall.replay_s);
+  json.Field("emulate_s", wall.emulate_s);
+  json.Field("report_s", wall.report_s);
+  json.Field("total_s", wall.total_s);
+  json.EndObject();
+  json.Field("max_rss_bytes", record.max_rss_bytes);
+  json.Key("startup_s").BeginArray();
+  for (const double seconds : outcome.startup_seconds) {
+    json.Value(seconds);
+  }
+  json.EndArray();
+  json.EndObject();
+  return text + "\n";
+}
+
+std::string WallText(const WallTimes& wall) {
+  return fmt::format(
+      "{:.1f} s: plan {:.1f}, slice {:.1f}, build {:.1f}, replay {:.1f}, emulate {:.1f}, report "
+      "{:.1f}",
+      wall.total_s, wall.plan_s, wall.slice_s, wall.build_s, wall.replay_s, wall.emulate_s,
+      wall.report_s);
+}
+
+std::string PlanText(const RunContext& context) {
+  const graph::JobSpec& job = context.job;
+  const graph::ParallelSizes& sizes = job.parallel;
+  std::string text = fmt::format("{} on {} × {} ({})\n", job.name, FormatCount(sizes.world_size()),
+                                 context.cluster.gpu.name, context.cluster.name);
+  text += fmt::format("  layout         tp {} × pp {} × dp {}, vpp {} ({})\n", sizes.tp, sizes.pp,
+                      sizes.dp, sizes.vpp, context.layout_origin);
+  if (job.seq_len > 0) {  // else nothing is known of the user's program
+    text += fmt::format("  batch          {} of {} tokens, micro-batch {}, {} a rank\n",
+                        FormatCounted(job.global_batch_size, "sequence"), FormatCount(job.seq_len),
+                        job.micro_batch_size, FormatCounted(job.microbatches(), "micro-batch"));
+  }
+  text += fmt::format("  roles          {}\n", context.plan.roles.size());
+  if (!context.options.graph.empty()) {
+    text += fmt::format("  record         nothing: {} is reused\n", context.options.graph);
+  } else {
+    const std::vector<Rank> recorded = context.plan.RecordedRanks();
+    text += fmt::format("  record         {}: {}\n",
+                        FormatCounted(static_cast<int64_t>(recorded.size()), "rank"),
+                        RankTexts(recorded));
+  }
+  text += fmt::format("  sandbox ranks  {}\n", RankTexts(context.sandbox_ranks));
+  return text;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,63 @@
+// One worker process of a run, process 0 included: records its share of the ranks, then runs its
+// share of the sandbox ranks. Speaks to process 0 only, by messages (messages.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "launch/emulation/emulation_worker.h"
+#include "launch/process/mpi_session.h"
+#include "launch/run/record_pass.h"
+#include "launch/run/run_context.h"
+
+namespace prism::launch {
+
+class Worker {
+ public:
+  // Both must outlive the worker.
+  Worker(const RunContext& context, MpiSession& session);
+  ~Worker();
+
+  // Says hello to process 0 and takes up its share of the ranks to record.
+  void BeginRecording(const std::vector<Rank>& ranks);
+
+  // A message of process 0.
+  void Handle(const std::string& message);
+
+  // Does what can be done now. True when something happened. A failure goes to process 0 and ends
+  // this worker's processes.
+  bool Step();
+
+  // Sleeps shortly, until there may be something to do.
+  void Wait();
+
+  // After kStop; the exit code that came with it.
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  [[nodiscard]] int stop_code() const { return stop_code_; }
+
+  // Ends this worker's sandbox processes.
+  void KillProcesses();
+
+  // Tells process 0 that this worker cannot go on.
+  void Fail(const Status& status);
+
+ private:
+  Result<bool> StepRecording();
+  Status BeginEmulation(const std::string& graph_bytes, const std::string& exchange);
+
+  const RunContext& context_;
+  MpiSession& session_;
+  std::unique_ptr<RecordPass> recording_;
+  graph::Graph graph_;
+  std::unique_ptr<EmulationWorker> emulation_;
+  bool stopped_ = false;
+  int stop_code_ = 0;
+};
+
+// The whole life of a worker process other than 0: until it is told to stop. Returns the exit code.
+int ServeAsWorker(const RunContext& context, MpiSession& session);
+
+}  // namespace prism::launch

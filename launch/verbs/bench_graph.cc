@@ -1,0 +1,158 @@
+// `prism bench graph` and `prism bench replay`.
+#include <sys/resource.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include "graph/file.h"
+#include "graph/rank_classes.h"
+#include "graph/validate.h"
+#include "launch/options/presets.h"
+#include "launch/verbs/bench.h"
+#include "replayer/engine.h"
+#include "slicer/synthesize/workloads.h"
+
+namespace prism::launch {
+namespace {
+
+class StopWatch {
+ public:
+  [[nodiscard]] double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// Bytes of the heap that are in use.
+int64_t HeapBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+int64_t StoredOps(const graph::Graph& graph) {
+  int64_t ops = 0;
+  for (const graph::Role& role : graph.roles) {
+    ops += role.program.size();
+  }
+  return ops;
+}
+
+double Per(double amount, double of) {
+  return of > 0 ? amount / of : 0;
+}
+
+std::string CaseName(const BenchWorkload& workload) {
+  return fmt::format("{} {} ranks", workload.name, workload.ranks);
+}
+
+Result<graph::Graph> MakeGraph(const BenchWorkload& workload) {
+  PRISM_ASSIGN_OR_RETURN(graph::Graph graph, slicer::MakeWorkload(workload.name, workload.ranks));
+  PRISM_ASSIGN_OR_RETURN(graph.cluster, LoadCluster("h100-8x"));
+  return graph;
+}
+
+}  // namespace
+
+int64_t MaxResidentBytes() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+BenchResult BenchGraph(const BenchWorkload& workload) {
+  const int64_t heap = HeapBytes();
+  const StopWatch build;
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeGraph(workload));
+  const double build_s = build.Seconds();
+  const auto held = static_cast<double>(HeapBytes() - heap);
+  const auto ops = static_cast<double>(StoredOps(graph));
+
+  const StopWatch encode;
+  const std::string bytes = graph::EncodeGraph(graph);
+  const double encode_s = encode.Seconds();
+
+  const StopWatch decode;
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph decoded, graph::DecodeGraph(bytes, "bench"));
+  const double decode_s = decode.Seconds();
+  if (decoded != graph) {
+    return RunFailed("the decoded graph is not the encoded one: a bug of ours");
+  }
+
+  const StopWatch validate;
+  const graph::Validation validation = graph::Validate(graph);
+  const double validate_s = validate.Seconds();
+  if (!validation.ok()) {
+    return RunFailed(
+        fmt::format("the synthetic graph is not valid: {}", validation.faults.front().message));
+  }
+
+  const StopWatch refine;
+  const graph::RankClasses classes =
+      graph::RefineRanks(graph, std::vector<uint32_t>(graph.ranks.size(), 0),
+                         std::vector<uint32_t>(graph.communicators.size(), 0));
+  const double refine_s = refine.Seconds();
+
+  BenchCase result = {"graph", CaseName(workload), {}};
+  result.metrics = {
+      {"stored_ops", ops, "ops of all roles"},
+      {"ops", static_cast<double>(graph.OpsPerIteration()), "ops of all ranks"},
+      {"bytes_per_op_memory", Per(held, ops), "B/stored op"},
+      {"bytes_per_op_file", Per(static_cast<double>(bytes.size()), ops), "B/stored op"},
+      {"build_seconds", build_s, "s"},
+      {"encode_ops_per_s", Per(ops, encode_s), "stored ops/s"},
+      {"decode_ops_per_s", Per(ops, decode_s), "stored ops/s"},
+      {"validate_ops_per_s", Per(ops, validate_s), "stored ops/s"},
+      {"refine_ranks_per_s", Per(workload.ranks, refine_s), "ranks/s"},
+      {"classes", static_cast<double>(classes.representative.size()), "classes"},
+      {"max_rss_bytes", static_cast<double>(MaxResidentBytes()), "B"},
+  };
+  return std::vector<BenchCase>{std::move(result)};
+}
+
+BenchResult BenchReplay(const BenchReplayOptions& options) {
+  const int64_t heap = HeapBytes();
+  const StopWatch build;
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeGraph(options.workload));
+  replayer::ReplayOptions replay;
+  replay.iterations = options.iterations;
+  replay.threads = options.threads;
+  replay.classes = options.classes;
+  PRISM_ASSIGN_OR_RETURN(replayer::Engine engine, replayer::Engine::Create(graph, replay, {}));
+  const double build_s = build.Seconds();
+
+  const StopWatch run;
+  if (!engine.Run()) {
+    return RunFailed(fmt::format("the synthetic graph stalls: {}", engine.DescribeStall().front()));
+  }
+  const double run_s = run.Seconds();
+  const auto held = static_cast<double>(HeapBytes() - heap);
+  const replayer::ReplayResult result = engine.Summarise();
+  const auto ops = static_cast<double>(result.rank_ops);
+  const auto stored = static_cast<double>(StoredOps(graph));
+  const auto file = static_cast<double>(graph::EncodeGraph(graph).size());
+
+  BenchCase line = {"replay", CaseName(options.workload), {}};
+  line.metrics = {
+      {"ops", ops, "rank-ops"},
+      {"seconds", run_s, "s"},
+      {"build_seconds", build_s, "s"},
+      {"ops_per_s_per_core", Per(Per(ops, options.threads), run_s), "rank-ops/s/core"},
+      {"bytes_per_op_memory", Per(held, Per(ops, options.iterations)), "B/rank-op of an iteration"},
+      {"bytes_per_op_file", Per(file, stored), "B/stored op"},
+      {"max_rss_bytes", static_cast<double>(MaxResidentBytes()), "B"},
+      {"stored_ops", stored, "ops of all roles"},
+      {"job_ops", static_cast<double>(graph.OpsPerIteration()), "ops of all ranks"},
+      {"classes", static_cast<double>(result.classes), "classes"},
+      {"threads", static_cast<double>(options.threads), "threads"},
+      {"iteration_seconds", SecondsFromNs(result.steady_iteration_ns()), "virtual s"},
+  };
+  return std::vector<BenchCase>{std::move(line)};
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,117 @@
+#include "launch/verbs/verb.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "launch/options/command_line.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr VerbOption kFormatOption = {"format", "text|json", "text", "what is printed on stdout"};
+
+Status WrongOperands(const VerbSpec& spec, size_t count) {
+  return InvalidArgument(fmt::format("expected {}, got {} arguments; see prism {} --help",
+                                     spec.operands[0] == '\0' ? "no arguments" : spec.operands,
+                                     count, spec.name));
+}
+
+std::string OptionLine(const VerbOption& option) {
+  return OptionHelp(fmt::format("{} {}", option.flag, option.value_name), option.help,
+                    option.default_text);
+}
+
+}  // namespace
+
+Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
+                                           const std::vector<std::string>& arguments) {
+  std::vector<FlagSpec> flags = {{"help", true}, {kFormatOption.flag}};
+  for (const VerbOption& option : spec.options) {
+    flags.push_back({option.flag, option.value_name[0] == '\0'});
+  }
+  PRISM_ASSIGN_OR_RETURN(
+      SplitCommandLine split,
+      SplitArguments(flags, arguments, fmt::format("prism {} --help", spec.name)));
+  VerbArguments parsed;
+  parsed.texts_ = std::move(split.texts);
+  parsed.operands_ = std::move(split.operands);
+  if (parsed.help()) {
+    return parsed;
+  }
+  const size_t count = parsed.operands_.size();
+  if (count < spec.min_operands || count > spec.max_operands) {
+    return WrongOperands(spec, count);
+  }
+  std::string format = "text";
+  PRISM_RETURN_IF_ERROR(parsed.ReadChoice("format", {"text", "json"}, &format));
+  parsed.format_ = format == "json" ? OutputFormat::kJson : OutputFormat::kText;
+  return parsed;
+}
+
+bool VerbArguments::Has(std::string_view flag) const {
+  return texts_.find(flag) != texts_.end();
+}
+
+std::vector<std::string> VerbArguments::Texts(std::string_view flag) const {
+  const auto found = texts_.find(flag);
+  return found == texts_.end() ? std::vector<std::string>() : found->second;
+}
+
+Status VerbArguments::ReadInt(std::string_view flag,
+                              int64_t lowest,
+                              int64_t highest,
+                              int64_t* target) const {
+  if (!Has(flag)) {
+    return OkStatus();
+  }
+  const std::string text = Texts(flag).back();
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < lowest ||
+      value > highest) {
+    return InvalidArgument(
+        fmt::format("--{}: '{}' is no whole number from {} to {}", flag, text, lowest, highest));
+  }
+  *target = value;
+  return OkStatus();
+}
+
+Status VerbArguments::ReadChoice(std::string_view flag,
+                                 const std::vector<std::string>& choices,
+                                 std::string* target) const {
+  if (!Has(flag)) {
+    return OkStatus();
+  }
+  const std::string text = Texts(flag).back();
+  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    return InvalidArgument(fmt::format("--{}: '{}' is not available; choose {}", flag, text,
+                                       fmt::join(choices, ", ")));
+  }
+  *target = text;
+  return OkStatus();
+}
+
+std::string LibraryFolder() {
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return (program.parent_path().parent_path() / "lib").string();
+}
+
+std::string VerbHelp(const VerbSpec& spec) {
+  std::string text =
+      fmt::format("prism {}: {}\n\nUsage: prism {} {}{}[options]\n\nOptions:\n", spec.name,
+                  spec.summary, spec.name, spec.operands, spec.operands[0] == '\0' ? "" : " ");
+  for (const VerbOption& option : spec.options) {
+    text += OptionLine(option);
+  }
+  text += OptionLine(kFormatOption);
+  text += "  --help\n";
+  return spec.notes[0] == '\0' ? text : fmt::format("{}\n{}", text, spec.notes);
+}
+
+}  // namespace prism::launch

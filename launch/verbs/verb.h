@@ -1,0 +1,87 @@
+// The verbs of `prism`: what a verb is, and how it reads its part of the command line. Each verb
+// lives in a verb_*.cc file of its own and returns its output as text; only prism.cc prints.
+//
+// Conventions are those of prism-emulate (command_line.h); whatever is wrong with the command line
+// is kInvalidArgument.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/options/options.h"
+
+namespace prism::launch {
+
+struct VerbOption {
+  const char* flag;        // without dashes
+  const char* value_name;  // as --help shows it; "" for a switch
+  const char* default_text;
+  const char* help;
+};
+
+// What --help says of a verb, and what its command line may hold.
+struct VerbSpec {
+  const char* name;      // "graph show": one word or two
+  const char* operands;  // "GRAPH"
+  const char* summary;   // one line
+  const char* notes;     // further lines of its --help, exit codes for instance; "" none
+  size_t min_operands = 0;
+  size_t max_operands = 0;
+  std::vector<VerbOption> options;  // beside --format and --help, which every verb has
+};
+
+// A verb's command line. The Read functions take an option's last value; what is absent leaves
+// `target` as it is.
+class VerbArguments {
+ public:
+  static Result<VerbArguments> Parse(const VerbSpec& spec,
+                                     const std::vector<std::string>& arguments);
+
+  [[nodiscard]] bool help() const { return Has("help"); }
+  [[nodiscard]] OutputFormat format() const { return format_; }
+  [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
+
+  [[nodiscard]] bool Has(std::string_view flag) const;
+  [[nodiscard]] std::vector<std::string> Texts(std::string_view flag) const;
+  Status ReadInt(std::string_view flag, int64_t lowest, int64_t highest, int64_t* target) const;
+  Status ReadChoice(std::string_view flag,
+                    const std::vector<std::string>& choices,
+                    std::string* target) const;
+
+ private:
+  OutputFormat format_ = OutputFormat::kText;
+  std::vector<std::string> operands_;
+  std::map<std::string, std::vector<std::string>, std::less<>> texts_;  // by flag
+};
+
+// What a verb that did its work prints, and the gate that it found not met, if any.
+struct VerbOutput {
+  std::string text;  // for stdout
+  Status gate;       // kGateNotMet decides the exit code; the text is printed all the same
+};
+
+struct Verb {
+  VerbSpec spec;
+  Result<VerbOutput> (*run)(const VerbArguments& arguments);
+};
+
+Verb BenchVerb();
+Verb DiffVerb();
+Verb GraphShowVerb();
+Verb GraphValidateVerb();
+Verb MemVerb();
+Verb PresetsVerb();
+Verb ReplayVerb();
+
+// Where the shared libraries lie: ../lib, seen from the running program's folder.
+std::string LibraryFolder();
+
+// The text of `prism VERB --help`.
+std::string VerbHelp(const VerbSpec& spec);
+
+}  // namespace prism::launch

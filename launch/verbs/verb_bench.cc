@@ -1,0 +1,146 @@
+// prism bench: one JSON object (or block of text) a case.
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "launch/verbs/bench.h"
+#include "launch/verbs/verb.h"
+#include "slicer/synthesize/workloads.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int64_t kMaxRanks = 1 << 20;
+
+// JSON numbers without a fraction are written without one.
+void WriteNumber(double value, JsonWriter* json) {
+  if (value == std::floor(value) && std::abs(value) < 9e15) {
+    json->Value(static_cast<int64_t>(value));
+  } else {
+    json->Value(value);
+  }
+}
+
+std::string CaseJson(const BenchCase& line) {
+  std::string text;
+  JsonWriter json(&text, JsonWriter::Style::kOneLine);
+  json.BeginObject();
+  json.Field("bench", line.bench).Field("case", line.name);
+  json.Key("metrics").BeginObject();
+  for (const BenchMetric& metric : line.metrics) {
+    json.Key(metric.name);
+    WriteNumber(metric.value, &json);
+  }
+  json.EndObject();
+  json.Key("units").BeginObject();
+  for (const BenchMetric& metric : line.metrics) {
+    json.Field(metric.name, metric.unit);
+  }
+  json.EndObject().EndObject();
+  return text + "\n";
+}
+
+std::string CaseText(const BenchCase& line) {
+  std::string text = fmt::format("{}: {}\n", line.bench, line.name);
+  for (const BenchMetric& metric : line.metrics) {
+    const std::string value = metric.value == std::floor(metric.value)
+                                  ? FormatCount(static_cast<int64_t>(metric.value))
+                                  : fmt::format("{:.6g}", metric.value);
+    text += fmt::format("  {:<24}{:>18}  {}\n", metric.name, value, metric.unit);
+  }
+  return text;
+}
+
+// Options that a bench has not been given a meaning for would be ignored in silence.
+Status RefuseOptions(const VerbArguments& arguments, const std::vector<std::string>& flags) {
+  for (const std::string& flag : flags) {
+    if (arguments.Has(flag)) {
+      return InvalidArgument(fmt::format("--{} has no meaning for bench {}; leave it out", flag,
+                                         arguments.operands().front()));
+    }
+  }
+  return OkStatus();
+}
+
+Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("workload", slicer::WorkloadNames(), &workload->name));
+  int64_t ranks = workload->ranks;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 1, kMaxRanks, &ranks));
+  workload->ranks = static_cast<int32_t>(ranks);
+  return OkStatus();
+}
+
+BenchResult RunBench(const VerbArguments& arguments) {
+  const std::string& name = arguments.operands().front();
+  if (name == "device" || name == "record") {
+    PRISM_RETURN_IF_ERROR(
+        RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations", "classes"}));
+    return name == "device" ? BenchDevice() : BenchRecord();
+  }
+  BenchReplayOptions options;
+  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
+  if (name == "graph") {
+    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"threads", "iterations", "classes"}));
+    return BenchGraph(options.workload);
+  }
+  if (name != "replay") {
+    const std::vector<std::string> known = {"device", "record", "graph", "replay"};
+    const std::string near = NearestName(name, known);
+    return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
+                                       near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                                       fmt::join(known, ", ")));
+  }
+  int64_t threads = options.threads;
+  int64_t iterations = options.iterations;
+  std::string classes = "on";
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("classes", {"on", "off"}, &classes));
+  options.threads = static_cast<int32_t>(threads);
+  options.iterations = static_cast<int32_t>(iterations);
+  options.classes = classes == "on";
+  return BenchReplay(options);
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  PRISM_ASSIGN_OR_RETURN(const std::vector<BenchCase> cases, RunBench(arguments));
+  VerbOutput output;
+  for (const BenchCase& line : cases) {
+    output.text += arguments.format() == OutputFormat::kJson ? CaseJson(line) : CaseText(line);
+  }
+  return output;
+}
+
+}  // namespace
+
+Verb BenchVerb() {
+  Verb verb;
+  verb.spec = {
+      "bench",
+      "NAME",
+      "measure this installation: device, record, graph or replay",
+      "  device  what the virtual device adds to a kernel launch\n"
+      "  record  records through the channel and through the recorder\n"
+      "  graph   encode, decode, validate and refine a synthetic job\n"
+      "  replay  replay a synthetic job\n"
+      "--format json prints one object a line: bench, case, metrics, units. A stored op is\n"
+      "an op of a role, a rank-op one of a rank whose start and end were computed.\n",
+      1,
+      1,
+      {{"workload", "NAME", "gpt3-layer",
+        "ring, stencil, llm, gpt3-layer, gpt3-kernel or dlrm (graph, replay)"},
+       {"ranks", "N", "8192", "ranks of the synthetic job (graph, replay)"},
+       {"threads", "N", "1", "threads of the replay"},
+       {"iterations", "N", "1", "iterations replayed"},
+       {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"}}};
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch

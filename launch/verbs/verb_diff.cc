@@ -1,0 +1,177 @@
+// prism diff: how two graphs, or the results of two runs, differ.
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "graph/diff.h"
+#include "launch/verbs/replay_summary.h"
+#include "launch/verbs/run_folder.h"
+#include "launch/verbs/verb.h"
+
+namespace prism::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A value of summary.json that is not the same on both sides.
+struct NumberDifference {
+  std::string path;
+  std::string left;
+  std::string right;
+  std::string change;  // "+3.1 %"; "" where there is none
+};
+
+struct Differences {
+  std::vector<NumberDifference> numbers;
+  std::vector<graph::Difference> graphs;
+
+  [[nodiscard]] bool empty() const { return numbers.empty() && graphs.empty(); }
+};
+
+Result<std::vector<JsonLeaf>> ReadSummary(const std::string& folder) {
+  const std::string path = (fs::path(folder) / "summary.json").string();
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return FlattenJson(text, path);
+}
+
+NumberDifference Compare(const JsonLeaf& left, const JsonLeaf& right) {
+  NumberDifference difference = {left.path, left.text, right.text, ""};
+  if (left.is_number && right.is_number && left.number != 0) {
+    difference.change = fmt::format("{:+.2f} %", 100 * (right.number / left.number - 1));
+  }
+  return difference;
+}
+
+// In the order of the left side, then what only the right side has.
+std::vector<NumberDifference> CompareSummaries(const std::vector<JsonLeaf>& left,
+                                               const std::vector<JsonLeaf>& right) {
+  std::map<std::string, const JsonLeaf*> right_by_path;
+  for (const JsonLeaf& leaf : right) {
+    right_by_path[leaf.path] = &leaf;
+  }
+  std::vector<NumberDifference> differences;
+  for (const JsonLeaf& leaf : left) {
+    const auto other = right_by_path.find(leaf.path);
+    if (other == right_by_path.end()) {
+      differences.push_back({leaf.path, leaf.text, "absent", ""});
+      continue;
+    }
+    if (leaf.text != other->second->text) {
+      differences.push_back(Compare(leaf, *other->second));
+    }
+    right_by_path.erase(other);
+  }
+  for (const JsonLeaf& leaf : right) {
+    if (right_by_path.contains(leaf.path)) {
+      differences.push_back({leaf.path, "absent", leaf.text, ""});
+    }
+  }
+  return differences;
+}
+
+// How many differ; of a program the place says it.
+std::string CountText(const graph::Difference& difference) {
+  if (difference.kind == graph::DifferenceKind::kProgram || difference.count == 1) {
+    return {};
+  }
+  return fmt::format(", {} in all", FormatCount(difference.count));
+}
+
+std::string DiffText(const Differences& differences) {
+  if (differences.empty()) {
+    return "equal\n";
+  }
+  std::string text;
+  for (const NumberDifference& difference : differences.numbers) {
+    fmt::format_to(std::back_inserter(text), "{:<34}{:>22} -> {}{}{}\n", difference.path,
+                   difference.left, difference.right, difference.change.empty() ? "" : "  ",
+                   difference.change);
+  }
+  for (const graph::Difference& difference : differences.graphs) {
+    fmt::format_to(std::back_inserter(text), "{} {}{}\n  left   {}\n  right  {}\n",
+                   graph::DifferenceKindName(difference.kind), difference.where,
+                   CountText(difference), difference.left.empty() ? "-" : difference.left,
+                   difference.right.empty() ? "-" : difference.right);
+  }
+  return text;
+}
+
+std::string DiffJson(const Differences& differences) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("equal", differences.empty());
+  json.Key("numbers").BeginArray();
+  for (const NumberDifference& difference : differences.numbers) {
+    json.BeginObject();
+    json.Field("path", difference.path).Field("left", difference.left);
+    json.Field("right", difference.right).Field("change", difference.change).EndObject();
+  }
+  json.EndArray();
+  json.Key("graphs").BeginArray();
+  for (const graph::Difference& difference : differences.graphs) {
+    json.BeginObject();
+    json.Field("kind", graph::DifferenceKindName(difference.kind));
+    json.Field("where", difference.where).Field("count", difference.count);
+    json.Field("left", difference.left).Field("right", difference.right).EndObject();
+  }
+  json.EndArray().EndObject();
+  return text + "\n";
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  std::string left = arguments.operands()[0];
+  std::string right = arguments.operands()[1];
+  std::error_code ignored;
+  const bool runs = fs::is_directory(left, ignored);
+  if (runs != fs::is_directory(right, ignored)) {
+    return InvalidArgument(fmt::format(
+        "{} and {}: one is a folder, the other is not; give two graphs or two run folders", left,
+        right));
+  }
+  Differences differences;
+  if (runs) {
+    PRISM_ASSIGN_OR_RETURN(const std::vector<JsonLeaf> left_numbers, ReadSummary(left));
+    PRISM_ASSIGN_OR_RETURN(const std::vector<JsonLeaf> right_numbers, ReadSummary(right));
+    differences.numbers = CompareSummaries(left_numbers, right_numbers);
+    left = (fs::path(left) / "graph.prism").string();
+    right = (fs::path(right) / "graph.prism").string();
+  }
+  PRISM_ASSIGN_OR_RETURN(const LoadedGraph left_graph, LoadValidGraph(left));
+  PRISM_ASSIGN_OR_RETURN(const LoadedGraph right_graph, LoadValidGraph(right));
+  differences.graphs = graph::DiffGraphs(left_graph.graph, right_graph.graph);
+  VerbOutput output;
+  output.text =
+      arguments.format() == OutputFormat::kJson ? DiffJson(differences) : DiffText(differences);
+  if (arguments.Has("strict") && !differences.empty()) {
+    output.gate = GateNotMet(fmt::format("--strict: {} differences",
+                                         differences.numbers.size() + differences.graphs.size()));
+  }
+  return output;
+}
+
+}  // namespace
+
+Verb DiffVerb() {
+  Verb verb;
+  verb.spec = {"diff",
+               "A B",
+               "compare two graphs or two run folders",
+               "Run folders are compared by the numbers of summary.json and by their graphs.\n"
+               "Differences alone do not change the exit code.\n",
+               2,
+               2,
+               {{"strict", "", "", "any difference makes the exit code 4"}}};
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,152 @@
+// prism mem: what fills the device of one rank at its peak.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "graph/describe.h"
+#include "launch/verbs/replay_summary.h"
+#include "launch/verbs/verb.h"
+#include "replayer/memory/worst_rank.h"
+
+namespace prism::launch {
+namespace {
+
+const char* MarkName(graph::Mark mark) {
+  switch (mark) {
+    case graph::Mark::kMeasured:
+      return "measured";
+    case graph::Mark::kFitted:
+      return "fitted";
+    case graph::Mark::kAssumed:
+      return "assumed";
+  }
+  return "";
+}
+
+std::vector<graph::MemoryClass> LargestFirst(std::vector<graph::MemoryClass> classes) {
+  std::stable_sort(classes.begin(), classes.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return classes;
+}
+
+// What of a rank's device memory is shown.
+struct View {
+  const graph::Graph& graph;
+  Rank rank;
+  Rank worst;
+
+  [[nodiscard]] const graph::Role& role() const { return graph.role_of(rank); }
+  [[nodiscard]] const graph::MemoryProfile& memory() const { return role().memory; }
+  [[nodiscard]] graph::RankSource source() const { return graph.ranks.source[rank.value()]; }
+};
+
+std::string Line(const std::string& name, int64_t bytes, const std::string& remark = {}) {
+  const std::string text =
+      fmt::format("  {:<24}{:>12}  {:>20}", name, FormatBytes(bytes), FormatCount(bytes));
+  return remark.empty() ? text + "\n" : fmt::format("{}  {}\n", text, remark);
+}
+
+std::string ClassLines(const std::vector<graph::MemoryClass>& classes) {
+  std::string text;
+  for (const graph::MemoryClass& part : LargestFirst(classes)) {
+    text += Line("  " + part.name, part.bytes, MarkName(part.mark));
+  }
+  return text;
+}
+
+std::string MemText(const View& view) {
+  const graph::MemoryProfile& memory = view.memory();
+  std::string source = fmt::format("source {}", graph::RankSourceName(view.source()));
+  if (view.source() == graph::RankSource::kRole) {
+    source += fmt::format(", recorded on rank {}", view.role().representative.value());
+  }
+  std::string text = fmt::format("rank {} ({}; {})\n", view.rank.value(), view.role().name, source);
+  text += Line("device memory", memory.device_bytes(),
+               fmt::format("of {}", FormatBytes(view.graph.cluster.gpu.memory_bytes)));
+  text += Line("allocated at the peak", memory.peak_allocated);
+  text += ClassLines(memory.at_peak);
+  text += Line("reserved, not allocated", memory.peak_reserved - memory.peak_allocated);
+  text += Line("outside the allocator", memory.outside_bytes());
+  text += ClassLines(memory.outside);
+  text += fmt::format("  {:<24}{} in {}\n", "op at the peak",
+                      memory.peak_op.empty() ? "none" : memory.peak_op,
+                      memory.peak_phase.empty() ? "no phase" : memory.peak_phase);
+  text += Line("between iterations", memory.steady_allocated, "allocated");
+  const graph::MemoryProfile& worst = view.graph.role_of(view.worst).memory;
+  text +=
+      Line("worst rank of the job", worst.device_bytes(),
+           fmt::format("rank {} ({})", view.worst.value(), view.graph.role_of(view.worst).name));
+  return text;
+}
+
+void WriteClasses(const std::vector<graph::MemoryClass>& classes, JsonWriter* json) {
+  json->BeginArray();
+  for (const graph::MemoryClass& part : LargestFirst(classes)) {
+    json->BeginObject();
+    json->Field("name", part.name).Field("bytes", part.bytes).Field("mark", MarkName(part.mark));
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+std::string MemJson(const View& view) {
+  const graph::MemoryProfile& memory = view.memory();
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("rank", view.rank.value()).Field("role", view.role().name);
+  json.Field("source", graph::RankSourceName(view.source()));
+  json.Field("recorded_rank", view.role().representative.value());
+  json.Field("device_bytes", memory.device_bytes());
+  json.Field("device_capacity_bytes", view.graph.cluster.gpu.memory_bytes);
+  json.Field("peak_allocated_bytes", memory.peak_allocated);
+  json.Field("peak_reserved_bytes", memory.peak_reserved);
+  json.Field("steady_allocated_bytes", memory.steady_allocated);
+  json.Key("at_peak");
+  WriteClasses(memory.at_peak, &json);
+  json.Key("outside");
+  WriteClasses(memory.outside, &json);
+  json.Field("peak_op", memory.peak_op).Field("peak_phase", memory.peak_phase);
+  json.Key("worst_rank").BeginObject();
+  json.Field("rank", view.worst.value());
+  json.Field("device_bytes", view.graph.role_of(view.worst).memory.device_bytes());
+  json.EndObject();
+  json.EndObject();
+  return text + "\n";
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
+  const Rank worst = replayer::WorstRank(loaded.graph);
+  int64_t rank = worst.value();
+  PRISM_RETURN_IF_ERROR(
+      arguments.ReadInt("rank", 0, int64_t{loaded.graph.ranks.size()} - 1, &rank));
+  const View view = {loaded.graph, Rank(static_cast<uint32_t>(rank)), worst};
+  VerbOutput output;
+  output.text = arguments.format() == OutputFormat::kJson ? MemJson(view) : MemText(view);
+  return output;
+}
+
+}  // namespace
+
+Verb MemVerb() {
+  Verb verb;
+  verb.spec = {
+      "mem",
+      "GRAPH",
+      "what fills the device of one rank at its peak",
+      "source: recorded (this rank ran while recording), sandbox (it ran in the emulation) or\n"
+      "role (as the recorded rank of its role).\n",
+      1,
+      1,
+      {{"rank", "R", "the worst", "global rank"}}};
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch

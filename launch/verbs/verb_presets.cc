@@ -1,0 +1,162 @@
+// prism presets: the models and clusters that ship with the programs, and what the virtual device
+// implements.
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/base/file.h"
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "launch/options/presets.h"
+#include "launch/verbs/verb.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr const char* kDeviceSurface = "device-surface";
+
+const char* KindName(PresetKind kind) {
+  return kind == PresetKind::kModel ? "model" : "cluster";
+}
+
+// One line about a preset: what it is.
+Result<std::string> Headline(const EmbeddedPreset& preset) {
+  const std::string where(preset.name);
+  if (preset.kind == PresetKind::kModel) {
+    PRISM_ASSIGN_OR_RETURN(const ModelPreset model, ParseModel(preset.text, where));
+    return fmt::format("{}, {} parameters", model.description,
+                       FormatApproximate(static_cast<double>(graph::ModelParameters(model.model))));
+  }
+  PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster, ParseCluster(preset.text, where));
+  return fmt::format("{} GPUs a node, {}", cluster.gpus_per_node, cluster.gpu.name);
+}
+
+Result<std::string> ListPresets(OutputFormat format) {
+  std::string text;
+  std::string json_text;
+  JsonWriter json(&json_text);
+  json.BeginArray();
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    PRISM_ASSIGN_OR_RETURN(const std::string headline, Headline(preset));
+    text += fmt::format("{:<9}{:<15}{}\n", KindName(preset.kind), preset.name, headline);
+    json.BeginObject();
+    json.Field("kind", KindName(preset.kind));
+    json.Field("name", preset.name);
+    json.Field("headline", headline);
+    json.EndObject();
+  }
+  json.EndArray();
+  text +=
+      "\nprism presets NAME prints one with the source of every number; prism presets "
+      "device-surface\nwhat the virtual device implements.\n";
+  return format == OutputFormat::kJson ? json_text + "\n" : text;
+}
+
+// One exported name of a replaced library.
+struct SurfaceName {
+  std::string library;
+  std::string name;
+  std::string state;  // "implemented" or "refused"
+};
+
+Result<std::vector<SurfaceName>> ReadSurface() {
+  const std::string path = LibraryFolder() + "/device-surface.txt";
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok()) {
+    return EnvironmentLacks(
+        fmt::format("{} is missing: the shim is not built; run ./run.sh, which builds it", path));
+  }
+  std::vector<SurfaceName> names;
+  std::istringstream lines(*text);
+  SurfaceName name;
+  while (lines >> name.library >> name.name >> name.state) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+Result<std::string> DeviceSurface(OutputFormat format) {
+  PRISM_ASSIGN_OR_RETURN(const std::vector<SurfaceName> names, ReadSurface());
+  std::string text;
+  JsonWriter json(&text, JsonWriter::Style::kOneLine);
+  if (format == OutputFormat::kJson) {
+    json.BeginArray();
+  }
+  size_t implemented = 0;
+  for (const SurfaceName& name : names) {
+    implemented += name.state == "implemented" ? 1 : 0;
+    if (format == OutputFormat::kJson) {
+      json.BeginObject();
+      json.Field("library", name.library).Field("name", name.name).Field("state", name.state);
+      json.EndObject();
+    } else {
+      text += fmt::format("{:<18}{:<13}{}\n", name.library, name.state, name.name);
+    }
+  }
+  if (format == OutputFormat::kJson) {
+    json.EndArray();
+    return text + "\n";
+  }
+  return text + fmt::format("{} names implemented, {} refuse by their name\n",
+                            FormatCount(static_cast<int64_t>(implemented)),
+                            FormatCount(static_cast<int64_t>(names.size() - implemented)));
+}
+
+Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
+  std::vector<std::string> known = {kDeviceSurface};
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    known.emplace_back(preset.name);
+    if (preset.name != name) {
+      continue;
+    }
+    if (format == OutputFormat::kText) {
+      return std::string(preset.text);
+    }
+    std::string text;
+    JsonWriter json(&text);
+    json.BeginObject();
+    json.Field("kind", KindName(preset.kind)).Field("name", preset.name);
+    json.Field("toml", preset.text).EndObject();
+    return text + "\n";
+  }
+  const std::string near = NearestName(name, known);
+  return InvalidArgument(fmt::format("unknown preset '{}'; {}presets: {}", name,
+                                     near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                                     fmt::join(known, ", ")));
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  VerbOutput output;
+  if (arguments.operands().empty()) {
+    PRISM_ASSIGN_OR_RETURN(output.text, ListPresets(arguments.format()));
+  } else if (arguments.operands().front() == kDeviceSurface) {
+    PRISM_ASSIGN_OR_RETURN(output.text, DeviceSurface(arguments.format()));
+  } else {
+    PRISM_ASSIGN_OR_RETURN(output.text,
+                           ShowPreset(arguments.operands().front(), arguments.format()));
+  }
+  return output;
+}
+
+}  // namespace
+
+Verb PresetsVerb() {
+  Verb verb;
+  verb.spec = {
+      "presets",
+      "[NAME]",
+      "models and clusters that ship with Prism",
+      "NAME is a model, a cluster, or device-surface: every exported name of the CUDA and\n"
+      "NCCL libraries, and whether the virtual device implements or refuses it.\n",
+      0,
+      1,
+      {}};
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch
