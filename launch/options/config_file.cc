@@ -110,6 +110,10 @@ const char* RecomputeName(graph::Recompute recompute) {
 std::string Quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      result += fmt::format("\\u{:04X}", static_cast<int>(c));
+      continue;
+    }
     if (c == '"' || c == '\\') {
       result += '\\';
     }

@@ -132,6 +132,16 @@ TEST_F(StitchTest, The_graph_of_all_ranks_equals_that_of_representatives) {
   EXPECT_EQ(slice->ranks.source[5], graph::RankSource::kRole);
 }
 
+TEST_F(StitchTest, Values_by_policy_are_assumptions_not_warnings) {
+  StitchInput input = Input({0, 4, 8, 12});
+  input.fragments[0].warnings.push_back({"virtual_recv", 3, "rank 0"});
+  input.fragments[1].warnings.push_back({"virtual_recv", 4, "rank 4"});
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok());
+  EXPECT_TRUE(graph->warnings.empty());
+  EXPECT_THAT(graph->assumptions.back(), HasSubstr("7 receives from virtual ranks gave zeros"));
+}
+
 TEST_F(StitchTest, An_extra_op_splits_the_role_and_says_where) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(5, 1));
