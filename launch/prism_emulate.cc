@@ -99,10 +99,14 @@ Status ResolveFromPresets(RunContext* context) {
   return OkStatus();
 }
 
-// Ranks whose output is shown live, and those of the trace.
+// Ranks whose output is shown live, and those of the trace. Who names sandbox ranks wants to see
+// them; the default ones keep to their logs.
 Status ResolveShownRanks(RunContext* context) {
   const Options& options = context->options;
-  if (options.log_ranks == "all") {
+  const bool named = options.sandbox_ranks != Options().sandbox_ranks;
+  const bool shown =
+      named && options.log_ranks.empty() && options.format == Options().format && !options.quiet;
+  if (options.log_ranks == "all" || shown) {
     context->log_ranks = context->sandbox_ranks;
   } else if (!options.log_ranks.empty()) {
     PRISM_ASSIGN_OR_RETURN(context->log_ranks, ResolveRankList("--log-ranks", options.log_ranks,

@@ -57,7 +57,7 @@ constexpr const char* kHelpExamples =
     "      GPT-3 175B on 1,024 nodes of eight H100\n"
     "  prism-emulate --model llama3-70b --target-gpus 512 --cluster h200-8x --dry-run\n"
     "      the plan only: layout, roles, ranks to record\n"
-    "  prism-emulate --target-gpus 8192 --sandbox-ranks stage:3 --log-ranks all\n"
+    "  prism-emulate --target-gpus 8192 --sandbox-ranks stage:3\n"
     "      one rank of pipeline stage 3 with its own output, live\n"
     "  prism-emulate --target-gpus 8192 --perturb straggler:4096:1.5\n"
     "      rank 4096 computes half as slow again\n"
@@ -105,7 +105,8 @@ const std::vector<OptionSpec>& OptionTable() {
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
       {"on-mismatch", kRanks, "abort|hang", "abort", "when a sandbox rank departs from the graph"},
-      {"log-ranks", kRanks, "LIST", "none", "sandbox ranks whose output is shown live, or all"},
+      {"log-ranks", kRanks, "LIST", "those named by --sandbox-ranks",
+       "sandbox ranks whose output is shown live; all, none"},
       {"max-roles", kRanks, "N", "256", "roles at most"},
 
       {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},

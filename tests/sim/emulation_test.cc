@@ -183,6 +183,8 @@ TEST_F(Emulation, sleep_in_the_middle_delays_another_stage_as_the_graph_says) {
 
 TEST_F(Emulation, straggler_among_virtual_ranks_shows_in_the_log_of_a_sandbox_rank) {
   const Finished run = Run("straggler", {"--sandbox-ranks", "0", "--perturb", "straggler:15:2"});
+  // Who names sandbox ranks sees them live, prefixed.
+  EXPECT_THAT(run.output, testing::HasSubstr("[rank 0]  iteration"));
   ASSERT_EQ(run.code, 0) << run.output;
   const std::vector<double> printed = Printed("straggler", 0);
   ASSERT_EQ(printed.size(), 4U);
