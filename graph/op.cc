@@ -39,6 +39,39 @@ const char* DataTypeName(DataType type) {
   return kDataTypes.at(static_cast<size_t>(type)).name;
 }
 
+bool HasStream(OpKind kind) {
+  switch (kind) {
+    case OpKind::kKernel:
+    case OpKind::kMemcpy:
+    case OpKind::kMemset:
+    case OpKind::kEventRecord:
+    case OpKind::kEventWait:
+    case OpKind::kStreamSync:
+    case OpKind::kCollective:
+    case OpKind::kPeerGroup:
+      return true;
+    case OpKind::kHostGap:
+    case OpKind::kEventSync:
+    case OpKind::kDeviceSync:
+    case OpKind::kSegmentAlloc:
+    case OpKind::kSegmentFree:
+    case OpKind::kMarker:
+      return false;
+  }
+  return false;
+}
+
+uint32_t Program::Append(const OpRow& row) {
+  kind.push_back(row.kind);
+  flags.push_back(row.flags);
+  stream.push_back(row.stream);
+  comm_slot.push_back(row.comm_slot);
+  signature.push_back(row.signature);
+  dep.push_back(row.dep);
+  value.push_back(row.value);
+  return size() - 1;
+}
+
 const char* CollectiveKindName(CollectiveKind kind) {
   return kCollectiveNames.at(static_cast<size_t>(kind));
 }

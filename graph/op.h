@@ -82,6 +82,9 @@ const char* CollectiveKindName(CollectiveKind kind);
 
 enum class ReduceOp : uint8_t { kNone, kSum, kProd, kMax, kMin, kAvg };
 
+// True for kinds that name a stream: those that run on one, and kStreamSync, which waits for one.
+bool HasStream(OpKind kind);
+
 // What one collective call moves. `bytes` is the size of the larger of its two buffers on one rank,
 // as nccl-tests counts it: the whole vector of an all_reduce or broadcast, the gathered side of
 // all_gather, the scattered side of reduce_scatter, the send buffer of all_to_all.
@@ -112,6 +115,19 @@ struct PeerGroup {
   bool operator==(const PeerGroup&) const = default;
 };
 
+// One row of the columns of Program; what is not given stays at the column's "none".
+struct OpRow {
+  OpKind kind = OpKind::kKernel;
+  uint8_t flags = 0;
+  uint16_t stream = 0;
+  uint16_t comm_slot = kNoSlot;
+  uint32_t signature = 0;
+  uint32_t dep = kNoDep;
+  int64_t value = 0;
+
+  bool operator==(const OpRow&) const = default;
+};
+
 // The ops that a rank issues in one iteration, in host issue order. All columns have one entry an
 // op. Immutable after building. `dep` points backwards inside the iteration; an event
 // recorded in an earlier iteration counts as already over (kNoDep).
@@ -130,6 +146,9 @@ struct Program {
   uint16_t peer_slot_count = 0;
 
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(kind.size()); }
+
+  // Adds an op while the program is built; returns its index.
+  uint32_t Append(const OpRow& row);
 
   bool operator==(const Program&) const = default;
 };

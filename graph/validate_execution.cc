@@ -39,18 +39,7 @@ struct Prepared {
 };
 
 bool IsStreamOp(OpKind kind) {
-  switch (kind) {
-    case OpKind::kKernel:
-    case OpKind::kMemcpy:
-    case OpKind::kMemset:
-    case OpKind::kEventRecord:
-    case OpKind::kEventWait:
-    case OpKind::kCollective:
-    case OpKind::kPeerGroup:
-      return true;
-    default:
-      return false;
-  }
+  return HasStream(kind) && kind != OpKind::kStreamSync;
 }
 
 void PrepareTransfers(const Program& program,

@@ -8,28 +8,6 @@
 namespace prism::graph::internal {
 namespace {
 
-bool HasStream(OpKind kind) {
-  switch (kind) {
-    case OpKind::kKernel:
-    case OpKind::kMemcpy:
-    case OpKind::kMemset:
-    case OpKind::kEventRecord:
-    case OpKind::kEventWait:
-    case OpKind::kStreamSync:
-    case OpKind::kCollective:
-    case OpKind::kPeerGroup:
-      return true;
-    case OpKind::kHostGap:
-    case OpKind::kEventSync:
-    case OpKind::kDeviceSync:
-    case OpKind::kSegmentAlloc:
-    case OpKind::kSegmentFree:
-    case OpKind::kMarker:
-      return false;
-  }
-  return false;
-}
-
 // One role's program.
 class ProgramCheck {
  public:

@@ -91,25 +91,11 @@ std::string DescribeBody(const CanonicalOp& op, const OpTables& tables) {
   return "unknown op";
 }
 
-bool HasStream(OpKind kind) {
-  switch (kind) {
-    case OpKind::kHostGap:
-    case OpKind::kEventSync:
-    case OpKind::kDeviceSync:
-    case OpKind::kSegmentAlloc:
-    case OpKind::kSegmentFree:
-    case OpKind::kMarker:
-      return false;
-    default:
-      return true;
-  }
-}
-
 }  // namespace
 
 std::string DescribeOp(const CanonicalOp& op, const OpTables& tables) {
   const std::string body = DescribeBody(op, tables);
-  return HasStream(op.kind) ? fmt::format("{} on stream {}", body, op.stream) : body;
+  return graph::HasStream(op.kind) ? fmt::format("{} on stream {}", body, op.stream) : body;
 }
 
 }  // namespace prism::slicer

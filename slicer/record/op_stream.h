@@ -36,17 +36,7 @@ inline constexpr const char* kIterationMarker = "iteration";
 
 // One row of the columns of graph::Program; see there for the meaning of the fields by kind. Ids
 // point into OpStream::tables().
-struct CanonicalOp {
-  graph::OpKind kind = graph::OpKind::kKernel;
-  uint8_t flags = 0;
-  uint16_t stream = 0;
-  uint16_t comm_slot = graph::kNoSlot;
-  uint32_t signature = 0;
-  uint32_t dep = graph::kNoDep;
-  int64_t value = 0;
-
-  bool operator==(const CanonicalOp&) const = default;
-};
+using CanonicalOp = graph::OpRow;
 
 // Where an op stands: iterations count from 0, ops from 0 within their iteration.
 struct OpPlace {

@@ -74,13 +74,7 @@ std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, si
 graph::Program MakeProgram(const Iteration& iteration) {
   graph::Program program;
   for (const CanonicalOp& op : iteration.ops) {
-    program.kind.push_back(op.kind);
-    program.flags.push_back(op.flags);
-    program.stream.push_back(op.stream);
-    program.comm_slot.push_back(op.comm_slot);
-    program.signature.push_back(op.signature);
-    program.dep.push_back(op.dep);
-    program.value.push_back(op.value);
+    program.Append(op);
   }
   program.collectives = iteration.tables.collectives;
   program.peer_groups = iteration.tables.peer_groups;

@@ -112,15 +112,7 @@ graph::Fragment ProgramBuilder::Finish() {
 }
 
 uint32_t ProgramBuilder::Append(OpKind kind, uint16_t stream) {
-  graph::Program& program = fragment_.program;
-  program.kind.push_back(kind);
-  program.flags.push_back(0);
-  program.stream.push_back(stream);
-  program.comm_slot.push_back(graph::kNoSlot);
-  program.signature.push_back(0);
-  program.dep.push_back(graph::kNoDep);
-  program.value.push_back(0);
-  return program.size() - 1;
+  return fragment_.program.Append({.kind = kind, .stream = stream});
 }
 
 uint32_t ProgramBuilder::InternString(const std::string& text) {

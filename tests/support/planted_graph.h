@@ -123,13 +123,7 @@ class PlantedGraph {
  private:
   graph::Program& Append(uint32_t role, graph::OpKind kind, uint16_t stream) {
     graph::Program& program = graph_.roles[role].program;
-    program.kind.push_back(kind);
-    program.flags.push_back(0);
-    program.stream.push_back(stream);
-    program.comm_slot.push_back(graph::kNoSlot);
-    program.signature.push_back(0);
-    program.dep.push_back(graph::kNoDep);
-    program.value.push_back(0);
+    program.Append({.kind = kind, .stream = stream});
     return program;
   }
 

@@ -25,17 +25,6 @@ struct Family {
   bool across = false;
 };
 
-// One op; what is not given stays at the column's "none".
-struct Op {
-  OpKind kind = OpKind::kKernel;
-  uint8_t flags = 0;
-  uint16_t stream = 0;
-  uint16_t comm_slot = graph::kNoSlot;
-  uint32_t signature = 0;
-  uint32_t dep = graph::kNoDep;
-  int64_t value = 0;
-};
-
 template <typename T>
 uint32_t Intern(const T& value, std::vector<T>* table) {
   const auto found = std::find(table->begin(), table->end(), value);
@@ -59,15 +48,7 @@ struct BaseRank {
 
   uint16_t PeerSlot(int32_t peer) { return static_cast<uint16_t>(Intern(peer, &peers)); }
 
-  void Append(const Op& op) {
-    program.kind.push_back(op.kind);
-    program.flags.push_back(op.flags);
-    program.stream.push_back(op.stream);
-    program.comm_slot.push_back(op.comm_slot);
-    program.signature.push_back(op.signature);
-    program.dep.push_back(op.dep);
-    program.value.push_back(op.value);
-  }
+  void Append(const graph::OpRow& op) { program.Append(op); }
 };
 
 class Schedule {
@@ -201,10 +182,10 @@ class Schedule {
   }
 
   void DrawKernel(BaseRank* rank) {
-    Op op{.kind = OpKind::kKernel,
-          .stream = AnyStream(),
-          .signature = static_cast<uint32_t>(
-              Uniform(0, static_cast<int64_t>(graph_.signatures.size()) - 1))};
+    graph::OpRow op{.kind = OpKind::kKernel,
+                    .stream = AnyStream(),
+                    .signature = static_cast<uint32_t>(
+                        Uniform(0, static_cast<int64_t>(graph_.signatures.size()) - 1))};
     if (!options_.modelled_kernels || rng_.Chance(0.3)) {
       op.flags = graph::kDurationFixed;
       op.value = Uniform(0, 100'000);

@@ -16,7 +16,7 @@ using graph::OpKind;
 using graph::Program;
 using replayer::Timeline;
 
-bool HasStream(OpKind kind) {
+bool RunsOnStream(OpKind kind) {
   return kind == OpKind::kKernel || kind == OpKind::kMemcpy || kind == OpKind::kMemset ||
          kind == OpKind::kEventRecord || kind == OpKind::kEventWait ||
          kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
@@ -135,7 +135,7 @@ class SimpleRank {
       host_ += HostCost(op);
       auto index = static_cast<size_t>(next_);
       timeline_.issue[index] = host_;
-      if (HasStream(program_.kind[op])) {
+      if (RunsOnStream(program_.kind[op])) {
         queue_[program_.stream[op]].push_back(next_);
       } else {
         timeline_.start[index] =
@@ -235,7 +235,7 @@ class SimpleRank {
       // The next op of the program on this stream belongs to the group if it is a collective.
       uint32_t op = OpAt(group.back()) + 1;
       while (op < program_.size() &&
-             (!HasStream(program_.kind[op]) || program_.stream[op] != stream)) {
+             (!RunsOnStream(program_.kind[op]) || program_.stream[op] != stream)) {
         ++op;
       }
       if (op == program_.size() || program_.kind[op] != OpKind::kCollective) {
