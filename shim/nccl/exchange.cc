@@ -100,10 +100,12 @@ void Exchange::FillFromAbsent(void* target, size_t bytes) {
   memory_->Write(target, bytes, zeros.get());
 }
 
-void Exchange::FillFromAbsentRoot(void* target, size_t bytes) {
-  if (!memory_->AnyValid(target, bytes)) {
+ExchangeStatus Exchange::MeetWithoutRoot(Rounds* rounds, void* target, size_t bytes) {
+  ExchangeStatus status = Meet(rounds);
+  if (status.ok() && !memory_->AnyValid(target, bytes)) {
     FillFromAbsent(target, bytes);
   }
+  return status;
 }
 
 void Exchange::Copy(void* target, const void* source, size_t bytes) {
@@ -232,11 +234,7 @@ ExchangeStatus Exchange::Broadcast(const ExchangeCall& call, const void* send, v
   Rounds rounds(arena_, memory_, call);
   rounds.Describe(ExchangeOperation::kBroadcast, bytes, is_root && memory_->AnyValid(send, bytes));
   if (!IsPresent(call.group, call.root)) {
-    ExchangeStatus status = Meet(&rounds);
-    if (status.ok()) {
-      FillFromAbsentRoot(recv, bytes);
-    }
-    return status;
+    return MeetWithoutRoot(&rounds, recv, bytes);
   }
   const auto root = static_cast<size_t>(rounds.IndexOf(call.root));
   ExchangeStatus status;
@@ -327,11 +325,7 @@ ExchangeStatus Exchange::Scatter(const ExchangeCall& call, const void* send, voi
   Rounds rounds(arena_, memory_, call);
   rounds.Describe(ExchangeOperation::kScatter, bytes, is_root && memory_->AnyValid(send, all));
   if (!IsPresent(call.group, call.root)) {
-    ExchangeStatus status = Meet(&rounds);
-    if (status.ok()) {
-      FillFromAbsentRoot(recv, bytes);
-    }
-    return status;
+    return MeetWithoutRoot(&rounds, recv, bytes);
   }
   const auto root = static_cast<size_t>(rounds.IndexOf(call.root));
   for (const int32_t owner : call.group.present) {

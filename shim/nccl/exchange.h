@@ -23,6 +23,10 @@
 
 namespace prism::shim {
 
+namespace internal {
+class Rounds;
+}
+
 enum class ExchangeOperation : uint8_t {
   kBarrier,
   kAllReduce,
@@ -105,7 +109,9 @@ class Exchange {
  private:
   // In exchange.cc: what absent members provide.
   void FillFromAbsent(void* target, size_t bytes);
-  void FillFromAbsentRoot(void* target, size_t bytes);
+  // A broadcast or scatter whose root is absent: what the target holds stays, where it holds
+  // anything.
+  ExchangeStatus MeetWithoutRoot(internal::Rounds* rounds, void* target, size_t bytes);
   void FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes);
   void Copy(void* target, const void* source, size_t bytes);
 

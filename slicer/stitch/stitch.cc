@@ -190,20 +190,18 @@ class Stitcher {
         AddWarning(warning);
       }
     }
+    const auto virtual_receives = warnings_.extract(kVirtualReceive);
     for (const auto& [code, warning] : warnings_) {
-      if (code == kVirtualReceive) {
-        continue;
-      }
       graph_.warnings.push_back(warning);
     }
     graph_.assumptions.push_back(
         fmt::format("{} of {} ranks were recorded, {} of them as spot checks; every other rank is "
                     "taken to do what the recorded rank of its role did",
                     fragments_.size(), layout_.world_size(), spot_checks_));
-    if (const auto found = warnings_.find(kVirtualReceive); found != warnings_.end()) {
+    if (virtual_receives) {
       graph_.assumptions.push_back(
           fmt::format("{} receives from virtual ranks gave zeros while recording (first on {})",
-                      found->second.count, found->second.example));
+                      virtual_receives.mapped().count, virtual_receives.mapped().example));
     }
     return OkStatus();
   }
