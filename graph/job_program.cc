@@ -1,0 +1,29 @@
+#include "graph/job_program.h"
+
+#include <array>
+
+#include "graph/base/check.h"
+
+namespace prism::graph {
+
+const char* GroupAxisName(GroupAxis axis) {
+  constexpr std::array<const char*, kGroupAxisCount> kNames = {
+      "tp",         "cp",          "dp",        "dp-cp",        "ep",
+      "expert-dp",  "tp-ep",       "dp-shard",  "dp-replicate", "pp",
+      "pp forward", "pp backward", "embedding", "tp-pp",        "world"};
+  const auto index = static_cast<size_t>(axis);
+  PRISM_CHECK(index < kNames.size());
+  return kNames[index];
+}
+
+int64_t JobProgram::OpsPerIteration() const {
+  int64_t ops = 0;
+  for (const StageProgram& stage : stages) {
+    for (const uint32_t call : stage.calls) {
+      ops += blocks[call].size();
+    }
+  }
+  return stages.empty() ? 0 : ops * (job.parallel.world_size() / job.parallel.pp);
+}
+
+}  // namespace prism::graph

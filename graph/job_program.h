@@ -1,0 +1,94 @@
+// A training iteration in blocks: what every pipeline stage of a job does, free of ranks and of any
+// cluster. A job of 8,192 ranks with 40,000 ops a rank is a few dozens of blocks and, for every
+// stage, the order in which it calls them.
+//
+// A block is an ordinary Program (op.h), read with two changes:
+//   - a communicator slot is a GroupAxis and a peer slot a PeerSlot, not a slot of a rank;
+//   - `value` of an event record, wait or sync is 0 where the event lives inside the block (`dep`
+//     as always), else 1 + k for event slot k of the stage: a record sets the slot, a wait means
+//     the last record of the slot in the stage's program order (none yet in this iteration: over).
+// Streams are those of a stage (StageStream); a stage that calls a block again goes on where its
+// streams and its host thread stand.
+//
+// slicer/synthesize/synthesize.h makes a JobProgram from a JobSpec; replayer/stages/ evaluates it;
+// slicer/synthesize/expand.h makes the Graph of all ranks from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/job.h"
+#include "graph/op.h"
+#include "graph/signature.h"
+#include "graph/training_style.h"
+
+namespace prism::graph {
+
+// The communicator of a rank along these dimensions of the layout. Two axes may have the same
+// members and still be two communicators.
+enum class GroupAxis : uint16_t {
+  kTensor,            // tp
+  kContext,           // cp
+  kData,              // dp, cp not included
+  kDataContext,       // dp and cp: gradients and shards of dense parameters
+  kExpert,            // ep, inside dp
+  kExpertData,        // dp without ep: gradients and shards of expert parameters
+  kTensorExpert,      // tp and ep: tokens of experts where tp splits the sequence
+  kShard,             // HSDP: the part of dp (and cp) that parameters are sharded over
+  kReplicate,         // HSDP: the part that they are replicated over
+  kPipeline,          // pp
+  kPipelineForward,   // pp again, for activations, where a framework keeps them apart
+  kPipelineBackward,  // pp again, for their gradients
+  kEmbedding,         // first and last stage
+  kModel,             // tp and pp
+  kWorld,
+};
+
+inline constexpr uint16_t kGroupAxisCount = 15;
+
+// Name of the process group as frameworks call it: "tp", "cp", "dp", ...
+const char* GroupAxisName(GroupAxis axis);
+
+// Neighbours in the ring of pipeline stages; with two stages both are the same rank.
+enum class PeerSlot : uint16_t { kPrevious, kNext };
+
+// Streams of a stage: compute, one for copies from the host, one for each communicator.
+inline constexpr uint16_t kStageComputeStream = 0;
+inline constexpr uint16_t kStageCopyStream = 1;
+inline constexpr uint16_t kStageStreamCount = 2 + kGroupAxisCount;
+
+constexpr uint16_t StageStream(GroupAxis axis) {
+  return static_cast<uint16_t>(2 + static_cast<uint16_t>(axis));
+}
+
+constexpr uint16_t SlotOf(GroupAxis axis) {
+  return static_cast<uint16_t>(axis);
+}
+
+constexpr uint16_t SlotOf(PeerSlot peer) {
+  return static_cast<uint16_t>(peer);
+}
+
+// Blocks that one pipeline stage calls in an iteration, in host issue order.
+struct StageProgram {
+  std::vector<uint32_t> calls;    // indices into JobProgram::blocks
+  uint16_t event_slot_count = 0;  // events that outlive their block
+
+  bool operator==(const StageProgram&) const = default;
+};
+
+struct JobProgram {
+  JobSpec job;
+  TrainingStyle style;
+  std::vector<std::string> strings;         // strings[0] is ""
+  std::vector<KernelSignature> signatures;  // distinct
+  std::vector<Program> blocks;              // distinct; slot counts 0, stream_count the stage's
+  std::vector<StageProgram> stages;         // by pipeline stage
+  std::vector<std::string> assumptions;     // what was assumed while building, one line each
+
+  // Ops of all ranks in an iteration; markers included.
+  [[nodiscard]] int64_t OpsPerIteration() const;
+};
+
+}  // namespace prism::graph

@@ -1,0 +1,75 @@
+// How a framework runs a job: everything about an iteration that JobSpec leaves open. The defaults
+// are those of the built-in workload (launch/workload/), so TrainingStyle{} describes what
+// prism-emulate records.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/base/time.h"
+#include "graph/op.h"
+
+namespace prism::graph {
+
+enum class AttentionKind : uint8_t { kFlash, kCudnn, kUnfused };
+
+// Order of forward and backward passes of a stage. With vpp > 1 kOneForwardOneBackward is
+// Megatron's interleaved schedule.
+enum class Schedule : uint8_t {
+  kOneForwardOneBackward,
+  kGpipe,
+  kZeroBubble,         // ZB-H1 (Qi et al. 2024): weight gradients apart, memory as 1F1B
+  kLoopedBreadthFirst  // Lamy-Poirier 2023: all micro-batches of a chunk, then the next chunk
+};
+
+// How data parallelism keeps and reduces what it replicates.
+enum class DataParallelKind : uint8_t {
+  kMegatron,  // flat buckets: all_reduce (ZeRO 0), or reduce_scatter and all_gather (ZeRO 1)
+  kZero2,     // DeepSpeed: gradients reduced to their owner in every micro-batch
+  kFsdp       // ZeRO 3: parameters gathered layer by layer, gradients scattered
+};
+
+enum class Precision : uint8_t { kBfloat16, kFloat16, kFloat8, kFloat32 };
+
+// Class of host cost an op: eager Python issues slower than compiled code or a captured graph.
+enum class HostCost : uint8_t { kEager, kCompiled, kGraph };
+
+struct TrainingStyle {
+  std::string framework = "prism-workload";
+
+  // Kernels of a layer.
+  AttentionKind attention = AttentionKind::kFlash;
+  bool dropout = false;                // attention and hidden
+  bool fused_bias_activation = false;  // bias and GeLU (or SwiGLU) in one kernel
+  bool fused_bias_dropout_add = false;
+  bool fused_norm = false;  // one kernel forward (Apex, Transformer Engine)
+  bool fused_rope = false;
+  bool fused_cross_entropy = false;
+  bool gradient_accumulation_fusion = true;  // weight gradients are added within the matmul
+  Precision precision = Precision::kBfloat16;
+  bool compiled = false;  // torch.compile: elementwise chains become one kernel
+  HostCost host_cost = HostCost::kEager;
+
+  // Pipeline.
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  bool overlap_p2p = false;  // sends and receives beside compute, each with its own wait
+
+  // Data parallelism.
+  DataParallelKind data_parallel = DataParallelKind::kMegatron;
+  DataType gradient_type = DataType::kFloat32;   // of reduction
+  bool overlap_grad_reduce = true;               // beside the backward pass of the last micro-batch
+  bool overlap_param_gather = false;             // beside the forward pass of the first micro-batch
+  int64_t bucket_elements = 40'000'000;          // Megatron: at least this many,
+  int64_t bucket_elements_per_rank = 1'000'000;  // or this many times dp
+  int32_t shard_size = 0;             // FSDP: ranks that parameters are sharded over; 0: all (HSDP)
+  bool reshard_after_forward = true;  // FSDP: gather again for backward
+  int32_t prefetch = 1;               // FSDP: layers gathered ahead
+
+  // Once an iteration.
+  bool gradient_norm = true;
+  DurationNs iteration_gap_ns = 0;  // host time outside of any op (data loader, logging)
+
+  bool operator==(const TrainingStyle&) const = default;
+};
+
+}  // namespace prism::graph

@@ -1,0 +1,63 @@
+// What the writers of kernel content (slicer/synthesize/blocks/) hand to the writers of schedules
+// and data parallelism (slicer/synthesize/): programs with the places where gradients become
+// complete, and the tables they share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/job_program.h"
+
+namespace prism::slicer {
+
+// A parameter of a block in the order of its declaration, as this rank holds it.
+struct BlockParameter {
+  std::vector<int64_t> shape;      // of this rank's part
+  bool split = false;              // divided over tp; else every tp rank has all of it
+  bool sequence_parallel = false;  // its gradient is a partial sum over tp
+  bool decay = true;               // weight decay applies
+  bool tied = false;               // the embedding that first and last stage share
+  bool expert = false;             // reduced over kExpertData
+  int32_t uses = 1;                // gradient contributions in one backward pass
+
+  [[nodiscard]] int64_t ElementCount() const;
+
+  bool operator==(const BlockParameter&) const = default;
+};
+
+// Before op `op` of a backward block (which may be its size) one more contribution to the gradient
+// of parameter `parameter` (index into the block's parameters) has been issued: where data
+// parallelism may reduce.
+struct GradientReady {
+  uint32_t op = 0;
+  uint32_t parameter = 0;
+};
+
+struct Block {
+  graph::Program program;            // as graph/job_program.h reads it
+  std::vector<GradientReady> ready;  // by op, ascending; backward blocks only
+};
+
+// Strings and kernel signatures of a JobProgram while it is built. Writers of blocks intern here.
+class BlockTables {
+ public:
+  BlockTables();
+
+  uint32_t InternString(const std::string& text);
+  uint32_t InternSignature(const graph::KernelSignature& signature);  // ids of InternString
+
+  [[nodiscard]] const std::vector<std::string>& strings() const { return strings_; }
+  [[nodiscard]] const std::vector<graph::KernelSignature>& signatures() const {
+    return signatures_;
+  }
+
+ private:
+  std::vector<std::string> strings_;
+  std::map<std::string, uint32_t> string_ids_;
+  std::vector<graph::KernelSignature> signatures_;
+  std::map<std::string, uint32_t> signature_ids_;  // by SignatureKey
+};
+
+}  // namespace prism::slicer
