@@ -29,7 +29,29 @@ enum class DataParallelKind : uint8_t {
   kFsdp       // ZeRO 3: parameters gathered layer by layer, gradients scattered
 };
 
-enum class Precision : uint8_t { kBfloat16, kFloat16, kFloat8, kFloat32 };
+// Format of matrix products; the rest runs in 16 bit, or in 32 where the products do.
+enum class Precision : uint8_t {
+  kBfloat16,
+  kFloat16,
+  kFloat8,  // one scale a tensor
+  kFloat32,
+  kFloat8Block,  // one scale a block of 128 x 128 or 1 x 128 elements
+  kMxFloat8,     // one scale 32 elements
+  kNvFloat4,
+};
+
+// What is computed again in the backward pass where JobSpec::recompute is kSelective; may be
+// combined.
+enum RecomputePart : uint32_t {
+  kRecomputeCoreAttention = 1U << 0U,  // Korthikanti et al. 2022
+  kRecomputeNorm = 1U << 1U,
+  kRecomputeActivation = 1U << 2U,         // GeLU, SwiGLU, the experts' activation
+  kRecomputeMlp = 1U << 3U,                // the dense feed-forward
+  kRecomputeMoe = 1U << 4U,                // router, dispatch and experts
+  kRecomputeUpProjection = 1U << 5U,       // of multi-head latent attention
+  kRecomputeEverySecondMatmul = 1U << 6U,  // torchtitan's selection per op
+  kRecomputeEverySecondLayer = 1U << 7U,   // torchtitan's selection per layer, llama 2 era
+};
 
 // Class of host cost an op: eager Python issues slower than compiled code or a captured graph.
 enum class HostCost : uint8_t { kEager, kCompiled, kGraph };
@@ -49,10 +71,20 @@ struct TrainingStyle {
   Precision precision = Precision::kBfloat16;
   bool compiled = false;  // torch.compile: elementwise chains become one kernel
   HostCost host_cost = HostCost::kEager;
+  uint32_t recompute_parts = kRecomputeCoreAttention;
+
+  // Tensor, context and expert parallelism.
+  bool tp_comm_overlap = false;      // tensor-parallel transfers beside the matrix products
+  bool async_tp_all_reduce = false;  // input gradients all-reduced beside the weight gradients
+  bool parallel_block = false;       // attention and feed-forward side by side (MegaScale)
+  bool cp_all_to_all = false;        // context parallel by all-to-all over heads; else a ring
+  bool moe_fused_dispatch = false;   // DeepEP, HybridEP; else permute kernels and all-to-all
+  bool moe_overlap = false;  // dispatch and combine beside the compute of another micro-batch
 
   // Pipeline.
   Schedule schedule = Schedule::kOneForwardOneBackward;
-  bool overlap_p2p = false;  // sends and receives beside compute, each with its own wait
+  bool overlap_p2p = false;         // sends and receives beside compute, each with its own wait
+  bool scatter_gather_p2p = false;  // a boundary sends 1/tp and gathers (SC21, section 4.1)
 
   // Data parallelism.
   DataParallelKind data_parallel = DataParallelKind::kMegatron;
@@ -64,9 +96,11 @@ struct TrainingStyle {
   int32_t shard_size = 0;             // FSDP: ranks that parameters are sharded over; 0: all (HSDP)
   bool reshard_after_forward = true;  // FSDP: gather again for backward
   int32_t prefetch = 1;               // FSDP: layers gathered ahead
+  bool fp8_param_gather = false;      // parameters travel in 8 bit
 
   // Once an iteration.
   bool gradient_norm = true;
+  bool loss_scaling = false;        // a check for overflow before the step (fp16)
   DurationNs iteration_gap_ns = 0;  // host time outside of any op (data loader, logging)
 
   bool operator==(const TrainingStyle&) const = default;
