@@ -140,12 +140,18 @@ void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Differen
   field("job.kv_heads", left.model.kv_heads, right.model.kv_heads);
   field("job.ffn", left.model.ffn, right.model.ffn);
   field("job.vocab", left.model.vocab, right.model.vocab);
+  field("job.head_dim", left.model.HeadDim(), right.model.HeadDim());
+  field("job.sliding_window", left.model.sliding_window, right.model.sliding_window);
+  field("job.experts", left.model.moe.experts, right.model.moe.experts);
+  field("job.moe_topk", left.model.moe.topk, right.model.moe.topk);
+  field("job.expert_ffn", left.model.moe.expert_ffn, right.model.moe.expert_ffn);
   field("job.tp", left.parallel.tp, right.parallel.tp);
   field("job.cp", left.parallel.cp, right.parallel.cp);
   field("job.dp", left.parallel.dp, right.parallel.dp);
   field("job.pp", left.parallel.pp, right.parallel.pp);
   field("job.ep", left.parallel.ep, right.parallel.ep);
   field("job.vpp", left.parallel.vpp, right.parallel.vpp);
+  field("job.etp", left.parallel.etp, right.parallel.etp);
   field("job.sequence_parallel", left.sequence_parallel, right.sequence_parallel);
   field("job.micro_batch_size", left.micro_batch_size, right.micro_batch_size);
   field("job.global_batch_size", left.global_batch_size, right.global_batch_size);

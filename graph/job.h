@@ -10,7 +10,31 @@
 namespace prism::graph {
 
 enum class Recompute : uint8_t { kNone, kSelective, kFull };
-enum class BlockKind : uint8_t { kGpt, kLlama };
+
+// kGpt: LayerNorm, biases, learned positions, GeLU. kLlama: RMSNorm, no biases, rotary positions,
+// SwiGLU. kNemotron: LayerNorm, no biases, rotary positions, squared ReLU.
+enum class BlockKind : uint8_t { kGpt, kLlama, kNemotron };
+
+// The feed-forward part of a mixture of experts; experts 0: dense layers only.
+struct MoeShape {
+  int64_t experts = 0;            // routed ones of one layer
+  int64_t topk = 0;               // routed experts of a token
+  int64_t expert_ffn = 0;         // width of one routed expert
+  int64_t shared_expert_ffn = 0;  // width of the expert that every token passes; 0: none
+  int64_t dense_layers = 0;       // first layers, with a dense feed-forward of ModelSpec::ffn
+
+  bool operator==(const MoeShape&) const = default;
+};
+
+// Multi-head latent attention (DeepSeek-V2: arXiv 2405.04434, section 2.1); kv_rank 0: none.
+struct LatentAttention {
+  int64_t q_rank = 0;     // width of the compressed query; 0: queries are not compressed
+  int64_t kv_rank = 0;    // width of the compressed keys and values
+  int64_t rope_dim = 0;   // of a head, carries positions, in addition to head_dim
+  int64_t value_dim = 0;  // of a head
+
+  bool operator==(const LatentAttention&) const = default;
+};
 
 // Transformer shape. Lengths in elements.
 struct ModelSpec {
@@ -25,8 +49,21 @@ struct ModelSpec {
   int64_t vocab = 0;     // before padding
   int64_t seq_len = 0;   // default of the preset; JobSpec::seq_len is what runs
   bool tied_embeddings = true;
+  int64_t head_dim = 0;        // 0: hidden / heads
+  int64_t sliding_window = 0;  // tokens that every second layer attends to; 0: all
+  MoeShape moe;
+  LatentAttention latent;
 
   bool operator==(const ModelSpec&) const = default;
+
+  [[nodiscard]] int64_t HeadDim() const {
+    return head_dim != 0 || heads == 0 ? head_dim : hidden / heads;
+  }
+  [[nodiscard]] bool IsMoeLayer(int64_t layer) const {
+    return moe.experts > 0 && layer >= moe.dense_layers;
+  }
+  // Matrices of a feed-forward layer or expert: SwiGLU has two branches.
+  [[nodiscard]] int64_t FfnMatrices() const { return block == BlockKind::kLlama ? 3 : 2; }
 };
 
 // Degrees of parallelism. Rank order: tp fastest, then cp, dp, pp; ep inside dp.
@@ -37,6 +74,7 @@ struct ParallelSizes {
   int32_t pp = 1;
   int32_t ep = 1;
   int32_t vpp = 1;
+  int32_t etp = 1;  // tensor parallel degree inside an expert
 
   [[nodiscard]] int64_t world_size() const { return int64_t{tp} * cp * dp * pp; }
 
@@ -76,7 +114,8 @@ struct LayerRange {
 // How `layers` fall to `chunks` = pp * vpp model chunks in forward order: evenly; or, where only
 // layers + 2 is a multiple, with one layer fewer in the first and in the last chunk, which also
 // hold embedding and head (Llama 3: arXiv 2407.21783, section 3.3.2). LayersDivide says whether
-// either is possible; LayersOfChunk wants that it is.
+// either is possible. Where neither is, chunks differ by one layer at most, the last and then the
+// first ones having the fewer.
 bool LayersDivide(int64_t layers, int64_t chunks);
 LayerRange LayersOfChunk(int64_t layers, int64_t chunks, int64_t chunk);
 

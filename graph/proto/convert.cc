@@ -1,5 +1,7 @@
 #include "graph/proto/convert.h"
 
+#include <algorithm>
+
 namespace prism::graph {
 namespace {
 
@@ -15,12 +17,23 @@ void ToMessage(const ModelSpec& model, proto::Model* message) {
   message->set_vocab(model.vocab);
   message->set_seq_len(model.seq_len);
   message->set_tied_embeddings(model.tied_embeddings);
+  message->set_head_dim(model.head_dim);
+  message->set_sliding_window(model.sliding_window);
+  message->set_experts(model.moe.experts);
+  message->set_moe_topk(model.moe.topk);
+  message->set_expert_ffn(model.moe.expert_ffn);
+  message->set_shared_expert_ffn(model.moe.shared_expert_ffn);
+  message->set_dense_layers(model.moe.dense_layers);
+  message->set_latent_q_rank(model.latent.q_rank);
+  message->set_latent_kv_rank(model.latent.kv_rank);
+  message->set_latent_rope_dim(model.latent.rope_dim);
+  message->set_latent_value_dim(model.latent.value_dim);
 }
 
 Status FromMessage(const proto::Model& message, ModelSpec* model) {
   model->name = message.name();
   model->source = message.source();
-  PRISM_RETURN_IF_ERROR(ReadEnum(message.block(), BlockKind::kLlama, &model->block));
+  PRISM_RETURN_IF_ERROR(ReadEnum(message.block(), BlockKind::kNemotron, &model->block));
   model->layers = message.layers();
   model->hidden = message.hidden();
   model->heads = message.heads();
@@ -29,6 +42,17 @@ Status FromMessage(const proto::Model& message, ModelSpec* model) {
   model->vocab = message.vocab();
   model->seq_len = message.seq_len();
   model->tied_embeddings = message.tied_embeddings();
+  model->head_dim = message.head_dim();
+  model->sliding_window = message.sliding_window();
+  model->moe = {.experts = message.experts(),
+                .topk = message.moe_topk(),
+                .expert_ffn = message.expert_ffn(),
+                .shared_expert_ffn = message.shared_expert_ffn(),
+                .dense_layers = message.dense_layers()};
+  model->latent = {.q_rank = message.latent_q_rank(),
+                   .kv_rank = message.latent_kv_rank(),
+                   .rope_dim = message.latent_rope_dim(),
+                   .value_dim = message.latent_value_dim()};
   return OkStatus();
 }
 
@@ -113,6 +137,7 @@ void ToMessage(const JobSpec& job, proto::Job* message) {
   message->set_pp(job.parallel.pp);
   message->set_ep(job.parallel.ep);
   message->set_vpp(job.parallel.vpp);
+  message->set_etp(job.parallel.etp);
   message->set_sequence_parallel(job.sequence_parallel);
   message->set_micro_batch_size(job.micro_batch_size);
   message->set_global_batch_size(job.global_batch_size);
@@ -132,7 +157,8 @@ Status FromMessage(const proto::Job& message, JobSpec* job) {
                    .dp = message.dp(),
                    .pp = message.pp(),
                    .ep = message.ep(),
-                   .vpp = message.vpp()};
+                   .vpp = message.vpp(),
+                   .etp = std::max(message.etp(), 1)};
   job->sequence_parallel = message.sequence_parallel();
   job->micro_batch_size = message.micro_batch_size();
   job->global_batch_size = message.global_batch_size();

@@ -86,6 +86,58 @@ TEST(Job, Flops_of_a_hand_counted_llama) {
   EXPECT_DOUBLE_EQ(ModelFlops(job), 3 * (2 * (32 + 16 + 96) + 8 + 2 * 64));
 }
 
+// Mixtral 8x7B: 46.7 billion parameters, of which a token passes 12.9 (arXiv 2401.04088, table 1).
+TEST(Job, Counts_all_experts_as_parameters_and_the_chosen_ones_as_work) {
+  JobSpec job;
+  job.model.block = BlockKind::kLlama;
+  job.model.layers = 32;
+  job.model.hidden = 4096;
+  job.model.heads = 32;
+  job.model.kv_heads = 8;
+  job.model.vocab = 32000;
+  job.model.tied_embeddings = false;
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 14336};
+  job.global_batch_size = 1;
+  job.seq_len = 1;
+  EXPECT_NEAR(static_cast<double>(ModelParameters(job.model)) / 46.7e9, 1.0, 2e-3);
+  // Six FLOPs a weight that a token passes; the embedding is looked up, not multiplied.
+  const double embedding = 32000.0 * 4096.0;
+  EXPECT_NEAR((ModelFlops(job) / 6 + embedding) / 12.9e9, 1.0, 2e-3);
+}
+
+// DeepSeek-V3: 671 billion parameters (arXiv 2412.19437, section 2), multi-token head excluded.
+TEST(Job, Counts_the_projections_of_latent_attention) {
+  ModelSpec model;
+  model.block = BlockKind::kLlama;
+  model.layers = 61;
+  model.hidden = 7168;
+  model.heads = 128;
+  model.kv_heads = 128;
+  model.ffn = 18432;
+  model.vocab = 129280;
+  model.tied_embeddings = false;
+  model.head_dim = 128;
+  model.moe = {
+      .experts = 256, .topk = 8, .expert_ffn = 2048, .shared_expert_ffn = 2048, .dense_layers = 3};
+  model.latent = {.q_rank = 1536, .kv_rank = 512, .rope_dim = 64, .value_dim = 128};
+  EXPECT_NEAR(static_cast<double>(ModelParameters(model)) / 671e9, 1.0, 1e-3);
+}
+
+TEST(Job, A_window_leaves_every_second_layer_fewer_keys) {
+  JobSpec job;
+  job.model.layers = 2;
+  job.model.hidden = job.model.heads = job.model.kv_heads = 1;
+  job.model.ffn = job.model.vocab = 1;
+  job.seq_len = 1024;
+  const double full = ModelFlops(job);
+  job.model.sliding_window = 1024;
+  EXPECT_EQ(ModelFlops(job), full);
+  // A window of 2 tokens: 1 key for the first query, 2 for the others, 2 - 2/1024 on average as
+  // halves are counted, against 512; 4 FLOPs a key forward, three times that in all.
+  job.model.sliding_window = 2;
+  EXPECT_NEAR(full - ModelFlops(job), 3 * 1024 * 4 * (512 - (2 - 2.0 / 1024)), 1e-3);
+}
+
 TEST(Job, Layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
   EXPECT_EQ(LayersOfChunk(96, 16, 15).begin, 90);
   EXPECT_EQ(LayersOfChunk(96, 16, 15).end, 96);
@@ -96,6 +148,11 @@ TEST(Job, Layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
   EXPECT_EQ(LayersOfChunk(126, 16, 15).end, 126);
   EXPECT_FALSE(LayersDivide(96, 9));
   EXPECT_FALSE(LayersDivide(2, 4));
+  // 70 layers over 9 chunks: seven of 8, the first and the last of 7.
+  EXPECT_EQ(LayersOfChunk(70, 9, 0).end, 7);
+  EXPECT_EQ(LayersOfChunk(70, 9, 1).end, 15);
+  EXPECT_EQ(LayersOfChunk(70, 9, 8).begin, 63);
+  EXPECT_EQ(LayersOfChunk(70, 9, 8).end, 70);
 }
 
 TEST(ParameterTable, Finds_by_key_whatever_the_order_given) {
