@@ -40,6 +40,24 @@ struct Block {
   std::vector<GradientReady> ready;  // by op, ascending; backward blocks only
 };
 
+// The three kinds of parts that a model chunk is made of, each with the parameters that it
+// declares.
+enum class UnitKind : uint8_t { kEmbedding, kLayer, kHead };
+
+// One unit in both directions, without the markers and messages around it, on the streams and group
+// axes of job_program.h. What it leaves on kStageComputeStream is ordered; other streams are waited
+// for inside. Head: final norm, logits, loss up to the mean over the micro-batch's tokens; its
+// backward begins with the gradient of the loss. Where first and last chunk are one and embeddings
+// are tied, the head's tied parameter is the embedding's (not declared again).
+struct UnitBlocks {
+  std::vector<BlockParameter> parameters;
+  Block forward;
+  Block backward;  // recomputation included
+  // Zero-bubble schedules only: backward in two halves, input gradients and weight gradients.
+  Block backward_input;
+  Block backward_weight;
+};
+
 // Strings and kernel signatures of a JobProgram while it is built. Writers of blocks intern here.
 class BlockTables {
  public:
