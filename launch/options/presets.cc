@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/check.h"
 #include "launch/options/options.h"
 #include "launch/options/toml_reader.h"
 #include "replayer/cost/parameters.h"
@@ -16,7 +17,15 @@ namespace prism::launch {
 namespace {
 
 const char* KindName(PresetKind kind) {
-  return kind == PresetKind::kModel ? "model" : "cluster";
+  switch (kind) {
+    case PresetKind::kModel:
+      return "model";
+    case PresetKind::kCluster:
+      return "cluster";
+    case PresetKind::kProfile:
+      return "profile";
+  }
+  PRISM_CHECK(false);
 }
 
 struct PresetText {
@@ -38,7 +47,8 @@ Result<PresetText> FindText(PresetKind kind, const std::string& name_or_file) {
   const bool looks_like_file = name_or_file.find('/') != std::string::npos ||
                                std::filesystem::path(name_or_file).extension() == ".toml";
   std::error_code ignored;
-  if (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored)) {
+  if (kind == PresetKind::kProfile ||
+      (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored))) {
     const std::string near = NearestName(name_or_file, names);
     return InvalidArgument(fmt::format(
         "unknown {} '{}'; {}presets: {}", KindName(kind), name_or_file,
@@ -71,7 +81,7 @@ void ReadGpu(TomlReader reader, graph::GpuSpec* gpu) {
 // A parameter is a table with value, unit, source and mark; its key is its path below [parameters].
 void ReadParameters(TomlReader reader,
                     const std::string& prefix,
-                    std::vector<graph::Parameter>* parameters) {
+                    std::map<std::string, graph::Parameter>* parameters) {
   for (const std::string& name : reader.Keys()) {
     const std::string key = prefix.empty() ? name : prefix + "." + name;
     TomlReader child = reader.Table(name);
@@ -87,8 +97,34 @@ void ReadParameters(TomlReader reader,
     const size_t mark = child.Choice("mark", {"measured", "fitted", "assumed"});
     parameter.mark = static_cast<graph::Mark>(mark);
     child.RefuseOthers();
-    parameters->push_back(std::move(parameter));
+    (*parameters)[key] = std::move(parameter);
   }
+}
+
+// What a cluster and a profile have in common: profiles below, a GPU, parameters. `depth` counts
+// profiles that build on one another.
+Status ReadProfile(TomlReader reader, int depth, Profile* profile) {
+  constexpr int kMaxDepth = 4;
+  if (depth > kMaxDepth) {
+    return BadFile("profiles build on one another in a circle");
+  }
+  for (const std::string& name : reader.TextsOr("profiles")) {
+    PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kProfile, name));
+    PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text.text, text.where));
+    TomlReader below = document.root();
+    below.Text("name");
+    profile->source = below.Text("source");
+    PRISM_RETURN_IF_ERROR(ReadProfile(below, depth + 1, profile));
+    PRISM_RETURN_IF_ERROR(document.status());
+  }
+  if (reader.Has("gpu")) {
+    ReadGpu(reader.Table("gpu"), &profile->gpu.emplace());
+  }
+  if (reader.Has("parameters")) {
+    ReadParameters(reader.Table("parameters"), "", &profile->parameters);
+  }
+  reader.RefuseOthers();
+  return OkStatus();
 }
 
 Status RefuseFaulty(const graph::ParameterTable& table, const std::string& where) {
@@ -159,14 +195,27 @@ Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string
   cluster.name = reader.Text("name");
   cluster.source = reader.Text("source");
   cluster.gpus_per_node = static_cast<int32_t>(reader.Integer("gpus_per_node", 1, 1024));
-  ReadGpu(reader.Table("gpu"), &cluster.gpu);
-  std::vector<graph::Parameter> parameters;
-  ReadParameters(reader.Table("parameters"), "", &parameters);
-  reader.RefuseOthers();
+  Profile profile;
+  PRISM_RETURN_IF_ERROR(ReadProfile(reader, 0, &profile).WithContext(where));
   PRISM_RETURN_IF_ERROR(document.status());
+  if (!profile.gpu.has_value()) {
+    return BadFile(fmt::format("{}: no GPU: a [gpu] table or a profile of gpus/ is needed", where));
+  }
+  cluster.gpu = *profile.gpu;
+  std::vector<graph::Parameter> parameters;
+  for (const auto& [key, parameter] : profile.parameters) {
+    parameters.push_back(parameter);
+  }
   cluster.parameters = graph::ParameterTable(std::move(parameters));
   PRISM_RETURN_IF_ERROR(RefuseFaulty(cluster.parameters, where));
   return cluster;
+}
+
+Status AddProfile(const std::string& name, Profile* profile) {
+  const std::string text = fmt::format("profiles = [\"{}\"]\n", name);
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, name));
+  PRISM_RETURN_IF_ERROR(ReadProfile(document.root(), 0, profile));
+  return document.status();
 }
 
 Result<ModelPreset> LoadModel(const std::string& name_or_file) {

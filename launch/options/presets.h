@@ -1,9 +1,12 @@
 // Model and cluster presets: TOML files in launch/presets/, embedded into the programs when they
 // are built, so that nothing depends on a path. `--model FILE` and `--cluster FILE` read a file of
-// the same form.
+// the same form. What clusters share lies in profiles, one a GPU type (gpus/), version of NCCL
+// (nccl/) and way of issuing work (frameworks/): a cluster, and a profile as well, names the
+// profiles that it builds on, and of a parameter given twice the one nearer to the cluster counts.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +19,7 @@
 
 namespace prism::launch {
 
-enum class PresetKind : uint8_t { kModel, kCluster };
+enum class PresetKind : uint8_t { kModel, kCluster, kProfile };
 
 struct EmbeddedPreset {
   PresetKind kind;
@@ -24,7 +27,7 @@ struct EmbeddedPreset {
   std::string_view text;
 };
 
-// All presets of the build, models first, each kind in alphabetical order. Defined in a file that
+// All presets of the build: models, clusters, profiles. Defined in a file that
 // CMake writes.
 std::span<const EmbeddedPreset> EmbeddedPresets();
 
@@ -44,6 +47,16 @@ struct ModelPreset {
   LayoutPreset layout;
   std::string description;
 };
+
+// What profiles say together.
+struct Profile {
+  std::string source;                                  // of the last one
+  std::optional<graph::GpuSpec> gpu;                   // of the last one that has one
+  std::map<std::string, graph::Parameter> parameters;  // by key
+};
+
+// Adds the profile of that name ("gpus/a100-80") and those it builds on, over what is there.
+Status AddProfile(const std::string& name, Profile* profile);
 
 // The preset of that name, else the file of that name. kInvalidArgument with a near name when there
 // is neither; kBadFile, naming the line, when the file cannot be used.

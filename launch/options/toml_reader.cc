@@ -86,6 +86,23 @@ std::string TomlReader::Text(const std::string& key) {
   return node->as_string()->get();
 }
 
+std::vector<std::string> TomlReader::TextsOr(const std::string& key) {
+  used_.insert(key);
+  const toml::node* node = FindNode(table_, key);
+  std::vector<std::string> texts;
+  if (node == nullptr) {
+    return texts;
+  }
+  if (!node->is_array() || !node->as_array()->is_homogeneous<std::string>()) {
+    Fail(key, "a list of texts is needed here");
+    return texts;
+  }
+  for (const toml::node& entry : *node->as_array()) {
+    texts.push_back(entry.as_string()->get());
+  }
+  return texts;
+}
+
 int64_t TomlReader::Integer(const std::string& key, int64_t lowest, int64_t highest) {
   used_.insert(key);
   const toml::node* node = FindNode(table_, key);

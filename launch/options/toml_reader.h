@@ -38,6 +38,7 @@ class TomlDocument {
 class TomlReader {
  public:
   std::string Text(const std::string& key);
+  std::vector<std::string> TextsOr(const std::string& key);  // absent: none
   int64_t Integer(const std::string& key, int64_t lowest, int64_t highest);
   int64_t IntegerOr(const std::string& key, int64_t lowest, int64_t highest, int64_t fallback);
   double Number(const std::string& key);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/check.h"
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
@@ -20,7 +21,15 @@ namespace {
 constexpr const char* kDeviceSurface = "device-surface";
 
 const char* KindName(PresetKind kind) {
-  return kind == PresetKind::kModel ? "model" : "cluster";
+  switch (kind) {
+    case PresetKind::kModel:
+      return "model";
+    case PresetKind::kCluster:
+      return "cluster";
+    case PresetKind::kProfile:
+      return "profile";
+  }
+  PRISM_CHECK(false);
 }
 
 // One line about a preset: what it is.
@@ -30,6 +39,11 @@ Result<std::string> Headline(const EmbeddedPreset& preset) {
     PRISM_ASSIGN_OR_RETURN(const ModelPreset model, ParseModel(preset.text, where));
     return fmt::format("{}, {} parameters", model.description,
                        FormatApproximate(static_cast<double>(graph::ModelParameters(model.model))));
+  }
+  if (preset.kind == PresetKind::kProfile) {
+    Profile profile;
+    PRISM_RETURN_IF_ERROR(AddProfile(where, &profile));
+    return profile.source;
   }
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster, ParseCluster(preset.text, where));
   return fmt::format("{} GPUs a node, {}", cluster.gpus_per_node, cluster.gpu.name);
@@ -42,7 +56,7 @@ Result<std::string> ListPresets(OutputFormat format) {
   json.BeginArray();
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     PRISM_ASSIGN_OR_RETURN(const std::string headline, Headline(preset));
-    text += fmt::format("{:<9}{:<15}{}\n", KindName(preset.kind), preset.name, headline);
+    text += fmt::format("{:<9}{:<18}{}\n", KindName(preset.kind), preset.name, headline);
     json.BeginObject();
     json.Field("kind", KindName(preset.kind));
     json.Field("name", preset.name);
@@ -146,15 +160,15 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 Verb PresetsVerb() {
   Verb verb;
-  verb.spec = {
-      "presets",
-      "[NAME]",
-      "models and clusters that ship with Prism",
-      "NAME is a model, a cluster, or device-surface: every exported name of the CUDA and\n"
-      "NCCL libraries, and whether the virtual device implements or refuses it.\n",
-      0,
-      1,
-      {}};
+  verb.spec = {"presets",
+               "[NAME]",
+               "models and clusters that ship with Prism",
+               "NAME is a model, a cluster, a profile, or device-surface: every exported name of "
+               "the CUDA and\n"
+               "NCCL libraries, and whether the virtual device implements or refuses it.\n",
+               0,
+               1,
+               {}};
   verb.run = Run;
   return verb;
 }

@@ -26,7 +26,7 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
-  EXPECT_EQ(EmbeddedPresets().size(), 13U);
+  EXPECT_EQ(EmbeddedPresets().size(), 20U);
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     const std::string name(preset.name);
     if (preset.kind == PresetKind::kModel) {
@@ -34,6 +34,12 @@ TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
       ASSERT_TRUE(model.ok()) << model.status().message();
       EXPECT_EQ(model->model.name, name);
       EXPECT_FALSE(model->model.source.empty());
+    } else if (preset.kind == PresetKind::kProfile) {
+      Profile profile;
+      const Status added = AddProfile(name, &profile);
+      ASSERT_TRUE(added.ok()) << added.message();
+      EXPECT_FALSE(profile.source.empty());
+      EXPECT_FALSE(profile.parameters.empty());
     } else {
       const Result<graph::ClusterSpec> cluster = LoadCluster(name);
       ASSERT_TRUE(cluster.ok()) << cluster.status().message();
@@ -64,6 +70,27 @@ TEST(Presets, Unknown_name_is_a_usage_error_with_the_nearest_name) {
   EXPECT_EQ(LoadModel("absent.toml").status().code(), StatusCode::kBadFile);
 }
 
+TEST(Presets, The_profile_nearer_to_the_cluster_counts) {
+  const Result<graph::ClusterSpec> a100 = LoadCluster("a100-80-8x");
+  const Result<graph::ClusterSpec> small = LoadCluster("a100-40-8x");
+  EXPECT_EQ(a100->parameters.Value("gpu.hbm_bytes_per_s"), 2.0e12);
+  EXPECT_EQ(small->parameters.Value("gpu.hbm_bytes_per_s"), 1.555e12);
+  EXPECT_EQ(small->gpu.memory_bytes, 42298834944);
+  const std::string text = Replaced(TextOf("a100-40-8x"), "net.nics_per_node",
+                                    "gpu.hbm_bytes_per_s = { value = 1e12, unit = \"byte/s\", "
+                                    "source = \"test\", mark = \"assumed\" }\n"
+                                    "net.nics_per_node");
+  const Result<graph::ClusterSpec> slow = ParseCluster(text, "c.toml");
+  ASSERT_TRUE(slow.ok()) << slow.status().message();
+  EXPECT_EQ(slow->parameters.Value("gpu.hbm_bytes_per_s"), 1e12);
+}
+
+TEST(Presets, A_profile_that_is_not_there_is_refused_by_name) {
+  const std::string text = Replaced(TextOf("h100-8x"), "gpus/h100-80", "gpus/h100-8");
+  const Status status = ParseCluster(text, "c.toml").status();
+  EXPECT_THAT(status.message(), HasSubstr("did you mean gpus/h100-80?"));
+}
+
 TEST(Presets, Damage_is_refused_with_its_line_and_key) {
   const std::string model = TextOf("gpt3-13b");
   const std::string negative = Replaced(model, "layers = 40", "layers = -1");
@@ -73,11 +100,11 @@ TEST(Presets, Damage_is_refused_with_its_line_and_key) {
   EXPECT_EQ(ParseModel("name = ", "m.toml").status().code(), StatusCode::kBadFile);
 
   const std::string cluster = TextOf("h100-8x");
-  const std::string missing = Replaced(cluster, "gpu.hbm_efficiency", "gpu.hbm_efficient");
+  const std::string missing = Replaced(cluster, "net.nic_efficiency", "net.nic_efficient");
   const Result<graph::ClusterSpec> refused = ParseCluster(missing, "c.toml");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kBadFile);
-  EXPECT_THAT(refused.status().message(), HasSubstr("gpu.hbm_efficiency is missing"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("net.nic_efficiency is missing"));
   const std::string unmarked = Replaced(cluster, "mark = \"fitted\"", "mark = \"guessed\"");
   EXPECT_THAT(ParseCluster(unmarked, "c.toml").status().message(), HasSubstr("mark"));
 }
