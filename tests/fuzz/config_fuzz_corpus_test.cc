@@ -27,6 +27,9 @@ TEST(ConfigFuzzCorpusTest, EveryInputIsHandled) {
 TEST(ConfigFuzzCorpusTest, EveryPresetIsRead) {
   for (const launch::EmbeddedPreset& preset : launch::EmbeddedPresets()) {
     SCOPED_TRACE(preset.name);
+    if (preset.kind == launch::PresetKind::kProfile) {
+      continue;  // no cluster by itself; read with those that build on it
+    }
     const Status status = preset.kind == launch::PresetKind::kModel
                               ? launch::ParseModel(preset.text, "preset").status()
                               : launch::ParseCluster(preset.text, "preset").status();
