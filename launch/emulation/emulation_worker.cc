@@ -64,7 +64,7 @@ EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& 
 
 EmulationWorker::~EmulationWorker() = default;
 
-Status EmulationWorker::Start(const std::vector<Rank>& ranks, const std::string& exchange) {
+Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint& meeting) {
   // Whoever has no other ranks to listen for can sleep until its own ones speak.
   wait_ns_ = ranks.size() == context_.sandbox_ranks.size() ? kWaitNs : kNapNs;
   for (const Rank rank : ranks) {
@@ -73,7 +73,7 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const std::string&
     request.mode = channel::Mode::kEmulate;
     request.present = context_.sandbox_ranks;
     request.iterations = context_.options.iterations;
-    request.exchange = exchange;
+    request.meeting = meeting;
     SandboxSpec spec = MakeSandboxSpec(context_, request);
     if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
       spec.on_line = [rank](const std::string& line) {

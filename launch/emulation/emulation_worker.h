@@ -26,9 +26,8 @@ class EmulationWorker {
   EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks);
   ~EmulationWorker();
 
-  // Starts the processes of the ranks. `exchange`: path of the memory through which present ranks
-  // exchange data, "" when there is one rank only.
-  Status Start(const std::vector<Rank>& ranks, const std::string& exchange);
+  // Starts the processes of the ranks.
+  Status Start(const std::vector<Rank>& ranks, const MeetingPoint& meeting);
 
   // Takes what the processes did. True when something happened. kRunFailed when a program fails.
   Result<bool> Step();

@@ -270,6 +270,7 @@ Result<InstallPaths> FindInstallPaths() {
     PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / name));
   }
   PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / "libprism_observer.so"));
+  PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / "libprism_rendezvous.so"));
   return paths;
 }
 

@@ -203,10 +203,13 @@ Status Master::ReplayAll(RunOutcome* outcome) {
   return OkStatus();
 }
 
-Status Master::EmulateUntilDone(Coordinator& coordinator) {
+Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
   bool reported = false;
   while (!coordinator.finished()) {
-    const Status pumped = Pump(&coordinator);
+    Status pumped = Pump(&coordinator);
+    if (pumped.ok()) {
+      pumped = CheckStore(context_, store);
+    }
     if (!pumped.ok()) {
       // A departure that came first explains why the program failed.
       return coordinator.departure().empty() ? pumped : pumped.WithContext(coordinator.departure());
@@ -252,15 +255,17 @@ Status Master::Emulate(RunOutcome* outcome) {
   if (!exchange.valid()) {
     return EnvironmentLacks("no shared memory for the exchange of data between sandbox ranks");
   }
+  PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context_, context_.sandbox_ranks.size()));
   const bool several = context_.sandbox_ranks.size() > 1;
   for (int worker = 0; worker < session_.size(); ++worker) {
     session_.Send(worker, WireWriter()
                               .Put(MessageKind::kEmulate)
                               .PutText(outcome->graph_bytes)
                               .PutText(several ? exchange.Path() : std::string())
+                              .Put(store == nullptr ? uint16_t{0} : store->port())
                               .Take());
   }
-  PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator));
+  PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator, store.get()));
   const DurationNs predicted = outcome->result.steady_iteration_ns();
   outcome->result = coordinator.Summarise();
   const DurationNs emulated = outcome->result.steady_iteration_ns();

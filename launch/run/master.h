@@ -65,7 +65,7 @@ class Master {
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
-  Status EmulateUntilDone(Coordinator& coordinator);
+  Status EmulateUntilDone(Coordinator& coordinator, StoreServer* store);
 
   // Messages, own worker, interrupts; sleeps when there was nothing. `coordinator` may be null.
   Status Pump(Coordinator* coordinator);

@@ -21,6 +21,7 @@ constexpr int kRecordedIterations = 2;
 }  // namespace
 
 struct RecordPass::Slot {
+  std::unique_ptr<StoreServer> store;
   std::unique_ptr<SandboxProcess> process;
   slicer::Recorder recorder;
   OutOfMemoryWatch memory_watch;
@@ -54,13 +55,15 @@ Status RecordPass::StartNext() {
   request.mode = channel::Mode::kRecord;
   request.present = {rank};
   request.iterations = kWarmupIterations + kRecordedIterations;
+  PRISM_ASSIGN_OR_RETURN(auto store, StartStore(context_, 1));
+  request.meeting.store_port = store == nullptr ? 0 : store->port();
   PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
   slicer::RecorderOptions options;
   options.rank = rank;
   options.warmup_iterations = kWarmupIterations;
   options.recorded_iterations = kRecordedIterations;
-  slots_.push_back(std::make_unique<Slot>(
-      Slot{std::move(process), slicer::Recorder(options), OutOfMemoryWatch(rank)}));
+  slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process),
+                                               slicer::Recorder(options), OutOfMemoryWatch(rank)}));
   return OkStatus();
 }
 
@@ -79,6 +82,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
             .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
   }
   slot.process->PumpOutput();
+  PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
   if (exited || slot.recorder.complete()) {
     slot.finished = true;
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));

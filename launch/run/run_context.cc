@@ -36,8 +36,16 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   add("LOCAL_WORLD_SIZE", fmt::format("{}", local_world));
   add("GROUP_RANK", fmt::format("{}", rank / local_world));
   add("GROUP_WORLD_SIZE", fmt::format("{}", world / local_world));
+  add("ROLE_NAME", "default");
+  add("ROLE_RANK", fmt::format("{}", rank));
+  add("ROLE_WORLD_SIZE", fmt::format("{}", world));
   add("MASTER_ADDR", "127.0.0.1");
   add("MASTER_PORT", "29500");
+  add("TORCHELASTIC_RESTART_COUNT", "0");
+  add("TORCHELASTIC_MAX_RESTARTS", "0");
+  add("TORCHELASTIC_RUN_ID", "none");
+  add("TORCHELASTIC_USE_AGENT_STORE", "True");
+  add("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   add("LD_PRELOAD", context.paths.preload);
   const char* inherited = std::getenv("LD_LIBRARY_PATH");
   const bool has_inherited = inherited != nullptr && inherited[0] != '\0';
@@ -45,10 +53,35 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
       context.paths.library_path + (has_inherited ? fmt::format(":{}", inherited) : std::string()));
   // One thread: the kernels do nothing, and the host's work must not depend on the machine.
   add("OMP_NUM_THREADS", "1");
-  if (!request.exchange.empty()) {
-    add("PRISM_EXCHANGE", request.exchange);
+  if (!request.meeting.exchange.empty()) {
+    add("PRISM_EXCHANGE", request.meeting.exchange);
+  }
+  if (request.meeting.store_port != 0) {
+    add("PRISM_STORE", fmt::format("{}", request.meeting.store_port));
   }
   return spec;
+}
+
+Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present) {
+  if (context.options.program.empty()) {
+    return std::unique_ptr<StoreServer>();
+  }
+  StoreServerOptions options;
+  options.ranks.world_size = static_cast<int32_t>(context.job.parallel.world_size());
+  options.ranks.ranks_per_node =
+      std::min(static_cast<int32_t>(context.cluster.gpus_per_node), options.ranks.world_size);
+  options.ranks.present = static_cast<int32_t>(present);
+  return StoreServer::Start(options);
+}
+
+Status CheckStore(const RunContext& context, StoreServer* store) {
+  if (store == nullptr) {
+    return OkStatus();
+  }
+  for (const std::string& report : store->TakeReports()) {
+    context.logger.Warning("{}", report);
+  }
+  return store->status();
 }
 
 }  // namespace prism::launch

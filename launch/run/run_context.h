@@ -11,6 +11,7 @@
 #include "graph/job.h"
 #include "launch/options/options.h"
 #include "launch/process/sandbox.h"
+#include "launch/rendezvous/store_server.h"
 #include "slicer/plan.h"
 
 namespace prism::launch {
@@ -28,17 +29,30 @@ struct RunContext {
   Logger logger;
 };
 
+// Where the ranks that run together find each other.
+struct MeetingPoint {
+  std::string exchange;     // path of the memory that they share; "" with one rank
+  uint16_t store_port = 0;  // of their StoreServer; 0: the program makes no store
+};
+
 // How one rank is to be run in a pass.
 struct SandboxRequest {
   Rank rank;
   channel::Mode mode = channel::Mode::kRecord;
   std::vector<Rank> present;  // ranks that run together, this one included
   int iterations = 1;
-  std::string exchange;  // shared memory of several present ranks; "" with one
+  MeetingPoint meeting;
 };
 
 // Program, arguments, environment and channel of a rank. The environment is the one that torchrun
 // would give it at the target's size.
 SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request);
+
+// The store for so many ranks that run together. None for the built-in workload, which brings its
+// own.
+Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present);
+
+// Passes on what the store has to say. Its failure, if any; OK without a store.
+Status CheckStore(const RunContext& context, StoreServer* store);
 
 }  // namespace prism::launch

@@ -47,7 +47,7 @@ void Worker::BeginRecording(const std::vector<Rank>& ranks) {
       context_, ShareOf(ranks, session_.rank(), session_.size()), slots);
 }
 
-Status Worker::BeginEmulation(const std::string& graph_bytes, const std::string& exchange) {
+Status Worker::BeginEmulation(const std::string& graph_bytes, const MeetingPoint& meeting) {
   PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(graph_bytes, "the graph of this run"));
   EmulationWorker::Hooks hooks;
   hooks.send_events = [this](const std::string& events) {
@@ -59,7 +59,7 @@ Status Worker::BeginEmulation(const std::string& graph_bytes, const std::string&
   };
   emulation_ = std::make_unique<EmulationWorker>(context_, graph_, std::move(hooks));
   return emulation_->Start(ShareOf(context_.sandbox_ranks, session_.rank(), session_.size()),
-                           exchange);
+                           meeting);
 }
 
 void Worker::Handle(const std::string& message) {
@@ -67,7 +67,10 @@ void Worker::Handle(const std::string& message) {
   switch (in.Get<MessageKind>()) {
     case MessageKind::kEmulate: {
       const std::string graph_bytes(in.GetText());
-      const Status status = BeginEmulation(graph_bytes, std::string(in.GetText()));
+      MeetingPoint meeting;
+      meeting.exchange = in.GetText();
+      meeting.store_port = in.Get<uint16_t>();
+      const Status status = BeginEmulation(graph_bytes, meeting);
       if (!status.ok()) {
         Fail(status);
       }

@@ -46,7 +46,7 @@ class Worker {
 
  private:
   Result<bool> StepRecording();
-  Status BeginEmulation(const std::string& graph_bytes, const std::string& exchange);
+  Status BeginEmulation(const std::string& graph_bytes, const MeetingPoint& meeting);
 
   const RunContext& context_;
   MpiSession& session_;

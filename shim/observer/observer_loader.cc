@@ -1,7 +1,6 @@
 #include "shim/observer/observer_loader.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <atomic>
 
 #include "shim/session.h"
+#include "shim/sibling_library.h"
 
 namespace prism::shim {
 
@@ -23,23 +23,8 @@ int IsLibtorch(dl_phdr_info* info, size_t /*size*/, void* /*data*/) {
                                                                                               : 0;
 }
 
-// The observer lies beside the library that this code is in.
-bool ObserverPath(char* path, size_t size) {
-  Dl_info self = {};
-  if (dladdr(reinterpret_cast<const void*>(&LoadObserver), &self) == 0 ||
-      self.dli_fname == nullptr) {
-    return false;
-  }
-  const char* const slash = strrchr(self.dli_fname, '/');
-  const int folder = slash == nullptr ? 0 : static_cast<int>(slash - self.dli_fname + 1);
-  const int written = snprintf(path, size, "%.*slibprism_observer.so", folder, self.dli_fname);
-  return written > 0 && static_cast<size_t>(written) < size;
-}
-
 void Load() {
-  char path[PATH_MAX] = {};
-  void* const library =
-      ObserverPath(path, sizeof(path)) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  void* const library = OpenSibling("libprism_observer.so");
   using Start = void();
   auto* const start = library == nullptr
                           ? nullptr
@@ -47,7 +32,7 @@ void Load() {
   if (start == nullptr) {
     const char* const reason = dlerror();
     fprintf(stderr, "prism shim: no framework op names will be recorded: %s\n",
-            reason == nullptr ? path : reason);
+            reason == nullptr ? "libprism_observer.so" : reason);
     Count("observer_missing");
     return;
   }

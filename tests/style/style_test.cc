@@ -41,9 +41,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 // Third-party headers by owner: the only places that may include them.
 const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"mpi.h", {"launch/process/mpi_session.cc"}},
-    {"torch/", {"launch/workload/", "shim/observer/"}},
-    {"ATen/", {"launch/workload/", "shim/observer/"}},
-    {"c10/", {"launch/workload/", "shim/observer/"}},
+    {"torch/", {"launch/workload/", "shim/observer/", "shim/rendezvous/"}},
+    {"ATen/", {"launch/workload/", "shim/observer/", "shim/rendezvous/"}},
+    {"c10/", {"launch/workload/", "shim/observer/", "shim/rendezvous/"}},
     {"google/protobuf", {"graph/", "replayer/report/perfetto"}},
     {"CLI/", {"launch/options/command_line.cc"}},
     {"nlohmann/", {"launch/verbs/run_folder.cc"}},

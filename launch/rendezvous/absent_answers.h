@@ -1,0 +1,44 @@
+// What a rank that does not exist would have written into the store, by the pattern of the key.
+//
+// Patterns are those of torch 2.11, in one table (absent_answers.cc); a key that matches none gets
+// no answer and blocks whoever waits for it, as it would when the writer is late.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace prism::launch {
+
+// The job as the store's answers depend on it.
+struct AbsentRanks {
+  int32_t world_size = 1;
+  int32_t ranks_per_node = 1;
+  int32_t present = 1;  // ranks that run here
+};
+
+class AbsentAnswers {
+ public:
+  using Values = std::map<std::string, std::string, std::less<>>;
+
+  explicit AbsentAnswers(const AbsentRanks& ranks) : ranks_(ranks) {}
+
+  // The value that an absent rank gives the key; none: no absent rank is known to write it.
+  // `values`: what the store holds, for keys where absent ranks say what present ones said.
+  [[nodiscard]] std::optional<std::string> Answer(const std::string& key,
+                                                  const Values& values) const;
+
+  // What a compare_set leaves in the key when it succeeds: `desired`, with what absent ranks would
+  // have added to it.
+  [[nodiscard]] std::string Adapt(const std::string& key, const std::string& desired) const;
+
+  // The key with its numbers and hashes replaced by <n> and <hash>, for messages.
+  static std::string PatternOf(std::string_view key);
+
+ private:
+  AbsentRanks ranks_;
+};
+
+}  // namespace prism::launch

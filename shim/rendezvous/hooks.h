@@ -1,0 +1,19 @@
+// What libprism_shim.so asks of libprism_rendezvous.so: to stand in for constructors of libtorch
+// that the shim interposes. Arguments are those of the constructor, by address as the C++ ABI
+// passes them. Foreign exceptions pass through.
+#pragma once
+
+namespace prism::shim {
+
+// c10d::TCPStore(std::string host, const TCPStoreOptions& options)
+using TcpStoreConstructor = void(void* self, void* host, const void* options);
+
+// Names by which the library exports what stands in for the constructors of TCPStore and FileStore;
+// both take the real constructor of TCPStore as a further argument.
+inline constexpr const char* kMakeTcpStore = "prism_rendezvous_make_tcp_store";
+inline constexpr const char* kMakeFileStore = "prism_rendezvous_make_file_store";
+
+// Port of the server (launch/rendezvous/store_server.h), as a decimal number.
+inline constexpr const char* kStoreVariable = "PRISM_STORE";
+
+}  // namespace prism::shim

@@ -1,0 +1,99 @@
+// Stands in for the constructors by which a program makes its stores, so that whatever host, port
+// or file it names, it comes to the server that answers for absent ranks. libtorch_python imports
+// these constructors from libtorch_cpu; a preloaded definition is called instead. Only the complete
+// object constructors (C1) are replaced: libprism_rendezvous.so derives from the classes and uses
+// the others.
+//
+// Without PRISM_STORE, or without the library, the program gets libtorch's own.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shim/rendezvous/hooks.h"
+#include "shim/session.h"
+#include "shim/sibling_library.h"
+
+namespace prism::shim {
+namespace {
+
+constexpr const char* kTcpStoreName =
+    "_ZN4c10d8TCPStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    "RKNS_15TCPStoreOptionsE";
+constexpr const char* kFileStoreName =
+    "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi";
+
+// libtorch_cpu's own definition.
+void* RealSymbol(const char* name) {
+  void* const library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  void* const symbol = library == nullptr ? nullptr : dlsym(library, name);
+  if (symbol == nullptr) {
+    fprintf(stderr, "prism shim: %s is not in this libtorch\n", name);
+    abort();
+  }
+  return symbol;
+}
+
+TcpStoreConstructor* RealTcpStore() {
+  static auto* const real = reinterpret_cast<TcpStoreConstructor*>(RealSymbol(kTcpStoreName));
+  return real;
+}
+
+// libprism_rendezvous.so; nullptr where the process has no server to turn to.
+void* Library() {
+  static void* const library = []() -> void* {
+    if (getenv(kStoreVariable) == nullptr) {
+      return nullptr;
+    }
+    void* const opened = OpenSibling("libprism_rendezvous.so");
+    if (opened == nullptr) {
+      const char* const reason = dlerror();
+      fprintf(stderr, "prism shim: no answers for absent ranks: %s\n",
+              reason == nullptr ? "libprism_rendezvous.so" : reason);
+      Count("rendezvous_missing");
+    }
+    return opened;
+  }();
+  return library;
+}
+
+void* Replacement(const char* name) {
+  return Library() == nullptr ? nullptr : dlsym(Library(), name);
+}
+
+}  // namespace
+}  // namespace prism::shim
+
+extern "C" {
+
+void PrismTcpStore(void* self, void* host, const void* options) __asm__(
+    "_ZN4c10d8TCPStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    "RKNS_15TCPStoreOptionsE") __attribute__((visibility("default")));
+void PrismFileStore(void* self, void* path, int workers) __asm__(
+    "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi")
+    __attribute__((visibility("default")));
+
+void PrismTcpStore(void* self, void* host, const void* options) {
+  using prism::shim::TcpStoreConstructor;
+  TcpStoreConstructor* const real = prism::shim::RealTcpStore();
+  using Make = void(void*, void*, const void*, TcpStoreConstructor*);
+  auto* const make = reinterpret_cast<Make*>(prism::shim::Replacement(prism::shim::kMakeTcpStore));
+  if (make == nullptr) {
+    real(self, host, options);
+  } else {
+    make(self, host, options, real);
+  }
+}
+
+void PrismFileStore(void* self, void* path, int workers) {
+  using prism::shim::TcpStoreConstructor;
+  using Make = void(void*, void*, int, TcpStoreConstructor*);
+  auto* const make = reinterpret_cast<Make*>(prism::shim::Replacement(prism::shim::kMakeFileStore));
+  if (make == nullptr) {
+    using FileStoreConstructor = void(void*, void*, int);
+    reinterpret_cast<FileStoreConstructor*>(prism::shim::RealSymbol(prism::shim::kFileStoreName))(
+        self, path, workers);
+  } else {
+    make(self, path, workers, prism::shim::RealTcpStore());
+  }
+}
+}
