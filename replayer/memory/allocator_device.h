@@ -1,0 +1,71 @@
+// What the caching allocator asks of the driver: memory, address space and events. Addresses are
+// numbers; nothing is mapped anywhere.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace prism::replayer {
+
+// Time passes only through HasFinished: the allocator itself knows no clock.
+class AllocatorDevice {
+ public:
+  virtual ~AllocatorDevice() = default;
+
+  [[nodiscard]] virtual int64_t total_bytes() const = 0;
+
+  // Bytes that a request could still get, as cudaMemGetInfo shows them.
+  [[nodiscard]] virtual int64_t free_bytes() const = 0;
+
+  // cudaMalloc; nullopt when it does not fit.
+  virtual std::optional<uint64_t> Allocate(int64_t bytes) = 0;
+  virtual void Free(uint64_t address, int64_t bytes) = 0;
+
+  // Expandable segments: address space of `bytes`, then pages in it. Map is false when it does not
+  // fit, and then maps nothing.
+  virtual uint64_t Reserve(int64_t bytes) = 0;
+  virtual bool Map(uint64_t address, int64_t bytes) = 0;
+  virtual void Unmap(uint64_t address, int64_t bytes) = 0;
+
+  // An event behind what has been issued to the stream; has the device passed it?
+  virtual int64_t RecordEvent(int64_t stream) = 0;
+  [[nodiscard]] virtual bool HasFinished(int64_t event) const = 0;
+};
+
+// A device with a capacity whose addresses grow from kBase and are not reused, and whose streams
+// end when its user says so.
+class SimulatedDevice final : public AllocatorDevice {
+ public:
+  static constexpr uint64_t kBase = 0x7F0000000000;
+
+  explicit SimulatedDevice(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+
+  // The time now and the time at which what was issued to a stream so far will have ended, in
+  // nanoseconds of virtual time. Neither goes back.
+  void SetNow(int64_t now_ns) { now_ns_ = now_ns; }
+
+  void SetStreamEnd(int64_t stream, int64_t end_ns) { stream_ends_ns_[stream] = end_ns; }
+
+  [[nodiscard]] int64_t total_bytes() const override { return capacity_bytes_; }
+
+  [[nodiscard]] int64_t free_bytes() const override { return capacity_bytes_ - used_bytes_; }
+
+  std::optional<uint64_t> Allocate(int64_t bytes) override;
+  void Free(uint64_t address, int64_t bytes) override;
+  uint64_t Reserve(int64_t bytes) override;
+  bool Map(uint64_t address, int64_t bytes) override;
+  void Unmap(uint64_t address, int64_t bytes) override;
+  int64_t RecordEvent(int64_t stream) override;
+
+  [[nodiscard]] bool HasFinished(int64_t event) const override { return event <= now_ns_; }
+
+ private:
+  int64_t capacity_bytes_;
+  int64_t used_bytes_ = 0;
+  uint64_t next_address_ = kBase;
+  int64_t now_ns_ = 0;
+  std::map<int64_t, int64_t> stream_ends_ns_;
+};
+
+}  // namespace prism::replayer

@@ -1,0 +1,56 @@
+// Free blocks ordered by size, then address: what the caching allocator searches for the best fit.
+//
+// A sorted sequence cut into chunks of bounded length. Allocators keep some tens to some thousands
+// of free blocks; moving a few hundred bytes inside a chunk is cheaper than the nodes of a tree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace prism::replayer {
+
+class BlockSet {
+ public:
+  struct Entry {
+    int64_t size = 0;
+    uint64_t address = 0;
+    uint32_t block = 0;
+
+    // By size, then address; which block it is does not matter.
+    friend bool operator<(const Entry& left, const Entry& right) {
+      return left.size != right.size ? left.size < right.size : left.address < right.address;
+    }
+  };
+
+  // A place in the sequence; valid until the set changes.
+  struct Position {
+    size_t chunk = 0;
+    size_t index = 0;
+  };
+
+  void Insert(const Entry& entry);
+  void Erase(const Entry& entry);  // which must be there
+  void EraseAt(Position position);
+
+  // The first entry not below `entry`.
+  [[nodiscard]] Position LowerBound(const Entry& entry) const;
+
+  [[nodiscard]] bool AtEnd(Position position) const { return position.chunk == chunks_.size(); }
+
+  [[nodiscard]] const Entry& At(Position position) const {
+    return chunks_[position.chunk][position.index];
+  }
+
+  [[nodiscard]] Position Next(Position position) const;
+
+  // All entries in order.
+  [[nodiscard]] std::vector<Entry> Entries() const;
+
+ private:
+  static constexpr size_t kChunkEntries = 128;
+
+  std::vector<std::vector<Entry>> chunks_;  // none is empty
+};
+
+}  // namespace prism::replayer

@@ -1,0 +1,314 @@
+#include "replayer/memory/caching_allocator.h"
+
+#include <algorithm>
+
+#include "graph/base/check.h"
+
+namespace prism::replayer {
+
+CachingAllocator::CachingAllocator(const AllocatorConfig& config, AllocatorDevice* device)
+    : config_(config), device_(device) {
+  if (config_.memory_fraction < 1) {
+    limit_bytes_ =
+        static_cast<int64_t>(config_.memory_fraction * static_cast<double>(device_->total_bytes()));
+  }
+}
+
+std::optional<CachingAllocator::BlockId> CachingAllocator::Allocate(int64_t bytes, int64_t stream) {
+  PRISM_CHECK_LT(0, bytes);
+  ProcessEvents();
+  const int64_t rounded = config_.RoundSize(bytes);
+  const Request request = {.bytes = rounded,
+                           .segment = config_.SegmentSize(rounded),
+                           .pool = rounded <= kSmallBytes ? PoolKind::kSmall : PoolKind::kLarge,
+                           .stream = StreamIndex(stream)};
+  BlockId block = FindFree(request);
+  if (block == kNone) {
+    if (limit_bytes_ != kUnlimitedBytes && config_.garbage_collection_threshold > 0) {
+      CollectGarbage();
+    }
+    block = NewSegment(request);
+  }
+  if (block == kNone && ReleaseAvailable(request)) {
+    block = NewSegment(request);
+  }
+  if (block == kNone) {
+    ReleaseCached();
+    ++statistics_.alloc_retries;
+    block = NewSegment(request);
+  }
+  if (block == kNone) {
+    ++statistics_.out_of_memory;
+    Trace(AllocatorAction::kOutOfMemory, static_cast<uint64_t>(device_->free_bytes()), rounded,
+          request.stream);
+    return std::nullopt;
+  }
+  return HandOut(block, request, bytes);
+}
+
+// Best fit: the smallest free block of the stream that is large enough, ties to the lowest address.
+CachingAllocator::BlockId CachingAllocator::FindFree(const Request& request) {
+  if (limit_bytes_ != kUnlimitedBytes && config_.garbage_collection_threshold > 0) {
+    ++searches_[static_cast<size_t>(request.pool)];
+  }
+  BlockSet& free = streams_[request.stream].pools[static_cast<size_t>(request.pool)].mapped;
+  BlockSet::Position found = free.LowerBound({.size = request.bytes});
+  if (free.AtEnd(found)) {
+    return kNone;
+  }
+  // The open end of an expandable segment counts as what it could grow to, and so is kept for last.
+  const auto grown = [&](const BlockSet::Entry& entry) {
+    const BlockId next = blocks_[entry.block].next;
+    return entry.size + (next != kNone && !blocks_[next].mapped ? blocks_[next].size : 0);
+  };
+  for (BlockSet::Position next = free.Next(found);
+       blocks_[free.At(found).block].expandable && !free.AtEnd(next) &&
+       grown(free.At(next)) < grown(free.At(found));
+       next = free.Next(next)) {
+    found = next;
+  }
+  const int64_t size = free.At(found).size;
+  const bool is_oversize = request.bytes >= config_.max_split_bytes;
+  if (!is_oversize && size >= config_.max_split_bytes) {
+    return kNone;
+  }
+  if (is_oversize && size >= request.bytes + config_.max_non_split_rounding_bytes) {
+    return kNone;
+  }
+  const BlockId block = free.At(found).block;
+  free.EraseAt(found);
+  return block;
+}
+
+bool CachingAllocator::ShouldSplit(const Block& block, int64_t bytes) const {
+  const int64_t remaining = block.size - bytes;
+  if (block.pool == PoolKind::kSmall || config_.expandable_segments) {
+    return remaining >= kMinBlockBytes;
+  }
+  return bytes < config_.max_split_bytes && remaining > kSmallBytes;
+}
+
+// The request takes the low part of `block`, which keeps its id; the rest becomes a free block.
+void CachingAllocator::SplitOff(BlockId block, int64_t bytes) {
+  Block rest = blocks_[block];
+  rest.address += static_cast<uint64_t>(bytes);
+  rest.size -= bytes;
+  rest.previous = block;
+  const BlockId rest_id = NewBlock(rest);
+  if (rest.next != kNone) {
+    blocks_[rest.next].previous = rest_id;
+  }
+  blocks_[block].next = rest_id;
+  blocks_[block].size = bytes;
+  InsertFree(rest_id);
+}
+
+CachingAllocator::BlockId CachingAllocator::HandOut(BlockId block,
+                                                    const Request& request,
+                                                    int64_t requested) {
+  const bool was_split = blocks_[block].is_split();
+  const bool splits = ShouldSplit(blocks_[block], request.bytes);
+  if (splits) {
+    SplitOff(block, request.bytes);
+  }
+  Block& handed = blocks_[block];
+  handed.allocated = true;
+  handed.requested = requested;
+  const int64_t rest = splits ? blocks_[handed.next].size : 0;
+  Count(handed.pool, [&](PoolStatistics* pool) {
+    if (!handed.expandable && was_split) {
+      pool->inactive_split_bytes.Decrease(handed.size);
+      if (!splits) {
+        pool->inactive_split.Decrease(1);
+      }
+    } else if (!handed.expandable && splits) {
+      pool->inactive_split_bytes.Increase(rest);
+      pool->inactive_split.Increase(1);
+    }
+    pool->allocation.Increase(1);
+    pool->allocated_bytes.Increase(handed.size);
+    pool->active.Increase(1);
+    pool->active_bytes.Increase(handed.size);
+    pool->requested_bytes.Increase(requested);
+  });
+  Trace(AllocatorAction::kAlloc, handed.address, requested, handed.stream);
+  return block;
+}
+
+void CachingAllocator::Free(BlockId id) {
+  Block& block = blocks_[id];
+  PRISM_CHECK(block.live && block.allocated);
+  block.allocated = false;
+  Count(block.pool, [&](PoolStatistics* pool) {
+    pool->allocation.Decrease(1);
+    pool->allocated_bytes.Decrease(block.size);
+  });
+  Trace(AllocatorAction::kFreeRequested, block.address, block.requested, block.stream);
+  if (!block.used_elsewhere) {
+    CompleteFree(id);
+    return;
+  }
+  const auto uses = stream_uses_.find(id);
+  for (const uint16_t stream : uses->second) {
+    streams_[stream].events.emplace_back(device_->RecordEvent(streams_[stream].id), id);
+    ++block.pending_events;
+    ++pending_events_;
+  }
+  stream_uses_.erase(uses);
+  block.used_elsewhere = false;
+}
+
+void CachingAllocator::RecordStream(BlockId block, int64_t stream) {
+  PRISM_CHECK(blocks_[block].live && blocks_[block].allocated);
+  const uint16_t index = StreamIndex(stream);
+  if (index == blocks_[block].stream) {
+    return;
+  }
+  std::vector<uint16_t>& uses = stream_uses_[block];
+  if (std::ranges::find(uses, index) == uses.end()) {
+    uses.push_back(index);
+  }
+  blocks_[block].used_elsewhere = true;
+}
+
+void CachingAllocator::ProcessEvents() {
+  if (pending_events_ == 0) {
+    return;
+  }
+  for (Stream& stream : streams_) {
+    while (!stream.events.empty() && device_->HasFinished(stream.events.front().first)) {
+      PopEvent(&stream);
+    }
+  }
+}
+
+void CachingAllocator::PopEvent(Stream* stream) {
+  const BlockId block = stream->events.front().second;
+  stream->events.pop_front();
+  --pending_events_;
+  if (--blocks_[block].pending_events == 0) {
+    CompleteFree(block);
+  }
+}
+
+bool CachingAllocator::IsIdle(BlockId id) const {
+  const Block& block = blocks_[id];
+  return !block.allocated && block.pending_events == 0 && !block.used_elsewhere;
+}
+
+// Joins an idle neighbour to `id`; returns its bytes, 0 if it cannot be joined.
+int64_t CachingAllocator::Merge(BlockId id, BlockId neighbour) {
+  if (neighbour == kNone || !IsIdle(neighbour) || blocks_[neighbour].mapped != blocks_[id].mapped) {
+    return 0;
+  }
+  EraseFree(neighbour);
+  Block& block = blocks_[id];
+  const Block& joined = blocks_[neighbour];
+  if (block.previous == neighbour) {
+    block.address = joined.address;
+    block.previous = joined.previous;
+    if (block.previous != kNone) {
+      blocks_[block.previous].next = id;
+    }
+  } else {
+    block.next = joined.next;
+    if (block.next != kNone) {
+      blocks_[block.next].previous = id;
+    }
+  }
+  block.size += joined.size;
+  const int64_t bytes = joined.size;
+  DeleteBlock(neighbour);
+  return bytes;
+}
+
+void CachingAllocator::CompleteFree(BlockId id) {
+  Block& block = blocks_[id];
+  Trace(AllocatorAction::kFreeCompleted, block.address, block.requested, block.stream);
+  const int64_t own_bytes = block.size;
+  int64_t split_change = 0;
+  int64_t split_bytes_change = 0;
+  for (const BlockId neighbour : {block.previous, block.next}) {
+    if (const int64_t bytes = Merge(id, neighbour); bytes > 0) {
+      split_change -= 1;
+      split_bytes_change -= bytes;
+    }
+  }
+  InsertFree(id);
+  if (block.is_split()) {
+    split_change += 1;
+    split_bytes_change += block.size;
+  }
+  Count(block.pool, [&](PoolStatistics* pool) {
+    if (!block.expandable) {
+      pool->inactive_split.Change(split_change);
+      pool->inactive_split_bytes.Change(split_bytes_change);
+    }
+    pool->active.Decrease(1);
+    pool->active_bytes.Decrease(own_bytes);
+    pool->requested_bytes.Decrease(block.requested);
+  });
+  block.requested = 0;
+}
+
+CachingAllocator::BlockId CachingAllocator::NewBlock(const Block& block) {
+  BlockId id = static_cast<BlockId>(blocks_.size());
+  if (unused_.empty()) {
+    blocks_.push_back(block);
+  } else {
+    id = unused_.back();
+    unused_.pop_back();
+    blocks_[id] = block;
+  }
+  blocks_[id].live = true;
+  return id;
+}
+
+void CachingAllocator::DeleteBlock(BlockId block) {
+  blocks_[block].live = false;
+  unused_.push_back(block);
+}
+
+CachingAllocator::FreeBlocks& CachingAllocator::FreeOf(const Block& block) {
+  return streams_[block.stream].pools[static_cast<size_t>(block.pool)];
+}
+
+void CachingAllocator::InsertFree(BlockId id) {
+  Block& block = blocks_[id];
+  if (!block.mapped) {
+    FreeOf(block).unmapped.Insert({.size = 0, .address = block.address, .block = id});
+    return;
+  }
+  block.searches_at_free = searches_[static_cast<size_t>(block.pool)];
+  FreeOf(block).mapped.Insert({.size = block.size, .address = block.address, .block = id});
+}
+
+void CachingAllocator::EraseFree(BlockId id) {
+  const Block& block = blocks_[id];
+  if (block.mapped) {
+    FreeOf(block).mapped.Erase({.size = block.size, .address = block.address, .block = id});
+  } else {
+    FreeOf(block).unmapped.Erase({.size = 0, .address = block.address, .block = id});
+  }
+}
+
+uint16_t CachingAllocator::StreamIndex(int64_t stream) {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].id == stream) {
+      return static_cast<uint16_t>(i);
+    }
+  }
+  streams_.emplace_back().id = stream;
+  return static_cast<uint16_t>(streams_.size() - 1);
+}
+
+void CachingAllocator::Trace(AllocatorAction action,
+                             uint64_t address,
+                             int64_t bytes,
+                             uint16_t stream) {
+  if (trace_ != nullptr) {
+    trace_->push_back({action, address, bytes, streams_[stream].id});
+  }
+}
+
+}  // namespace prism::replayer
