@@ -72,6 +72,7 @@ struct TrainingStyle {
   bool compiled = false;  // torch.compile: elementwise chains become one kernel
   HostCost host_cost = HostCost::kEager;
   uint32_t recompute_parts = kRecomputeCoreAttention;
+  bool frozen_weights = false;  // low-rank adapters: no gradients of the model's own weights
 
   // Tensor, context and expert parallelism.
   bool tp_comm_overlap = false;      // tensor-parallel transfers beside the matrix products
