@@ -64,7 +64,8 @@ struct TrainingStyle {
   bool dropout = false;                // attention and hidden
   bool fused_bias_activation = false;  // bias and GeLU (or SwiGLU) in one kernel
   bool fused_bias_dropout_add = false;
-  bool fused_norm = false;  // one kernel forward (Apex, Transformer Engine)
+  bool fused_norm = false;    // one kernel forward (Apex, Transformer Engine)
+  bool fused_softmax = true;  // unfused attention: scale, mask and softmax in one kernel
   bool fused_rope = false;
   bool fused_cross_entropy = false;
   bool gradient_accumulation_fusion = true;  // weight gradients are added within the matmul
@@ -77,6 +78,7 @@ struct TrainingStyle {
   // Tensor, context and expert parallelism.
   bool tp_comm_overlap = false;      // tensor-parallel transfers beside the matrix products
   bool async_tp_all_reduce = false;  // input gradients all-reduced beside the weight gradients
+  bool cp_all_gather = false;        // context parallel gathers keys and values (Llama 3)
   bool parallel_block = false;       // attention and feed-forward side by side (MegaScale)
   bool cp_all_to_all = false;        // context parallel by all-to-all over heads; else a ring
   bool moe_fused_dispatch = false;   // DeepEP, HybridEP; else permute kernels and all-to-all
@@ -101,6 +103,7 @@ struct TrainingStyle {
 
   // Once an iteration.
   bool gradient_norm = true;
+  bool fused_optimizer = true;      // multi-tensor kernels; else a few kernels a parameter
   bool loss_scaling = false;        // a check for overflow before the step (fp16)
   DurationNs iteration_gap_ns = 0;  // host time outside of any op (data loader, logging)
 

@@ -1,0 +1,318 @@
+#include "slicer/synthesize/blocks/attention.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::AttentionKind;
+using graph::DataType;
+using graph::GroupAxis;
+
+graph::TensorShape HeadsOf(const RankShape& rank, int64_t heads, int64_t size) {
+  return Tensor(rank.dtype, {rank.sequence, rank.batch, heads, size});
+}
+
+// As fused attention takes them.
+graph::TensorShape BatchFirst(const RankShape& rank, int64_t tokens, int64_t heads) {
+  return Tensor(rank.dtype, {rank.batch, tokens, heads, rank.head_size});
+}
+
+// x · cos + rotate_half(x) · sin, as launch/workload/attention.cc has it and Hugging Face's layers.
+void EagerRotary(const RankShape& rank, int64_t heads, bool backward, BlockWriter* writer) {
+  const graph::TensorShape whole = HeadsOf(rank, heads, rank.head_size);
+  const graph::TensorShape half = HeadsOf(rank, heads, rank.head_size / 2);
+  const graph::TensorShape table = Tensor(rank.dtype, {rank.sequence, 1, 1, rank.head_size});
+  if (backward) {
+    writer->Pointwise("aten::mul", {whole, table});
+    writer->Pointwise("aten::mul", {whole, table});
+    writer->Pointwise("aten::neg", {half});
+    writer->Kernel("aten::cat", "CatArrayBatchedCopy", {half, half});
+    writer->Pointwise("aten::add_", {whole, whole});
+    return;
+  }
+  writer->Pointwise("aten::neg", {half});
+  writer->Kernel("aten::cat", "CatArrayBatchedCopy", {half, half});
+  writer->Pointwise("aten::mul", {whole, table});
+  writer->Pointwise("aten::mul", {whole, table});
+  writer->Pointwise("aten::add", {whole, whole});
+}
+
+void FusedRotary(const RankShape& rank, int64_t heads, bool backward, BlockWriter* writer) {
+  const graph::TensorShape table =
+      Tensor(DataType::kFloat32, {rank.sequence, 1, 1, rank.head_size});
+  writer->Kernel(backward ? "fused_rope_backward" : "fused_rope", "fused_rope_kernel",
+                 {HeadsOf(rank, heads, rank.head_size), table});
+}
+
+void Rotary(const RankShape& rank, bool backward, BlockWriter* writer) {
+  if (!rank.rotary) {
+    return;
+  }
+  if (rank.style.compiled) {
+    writer->Kernel("triton::fused_rope", "triton_poi_fused_rope",
+                   {HeadsOf(rank, rank.heads + rank.kv_heads, rank.head_size)});
+    return;
+  }
+  const bool fused = rank.style.fused_rope && !rank.built_in;
+  const auto apply = [&](int64_t heads) {
+    fused ? FusedRotary(rank, heads, backward, writer) : EagerRotary(rank, heads, backward, writer);
+  };
+  // Autograd goes through them in reverse order.
+  apply(backward ? rank.kv_heads : rank.heads);
+  apply(backward ? rank.heads : rank.kv_heads);
+}
+
+// Unfused attention works on [batch · heads] matrices.
+struct Scores {
+  explicit Scores(const RankShape& rank)
+      : dtype(rank.dtype),
+        batch(rank.batch * rank.heads),
+        scores(Tensor(rank.dtype, {batch, rank.sequence, rank.keys})),
+        mask(Tensor(DataType::kBool, {batch, rank.sequence, rank.keys})),
+        queries(Tensor(rank.dtype, {batch, rank.sequence, rank.head_size})),
+        keys(Tensor(rank.dtype, {batch, rank.keys, rank.head_size})) {}
+
+  [[nodiscard]] Product Of(int64_t rows, int64_t columns, int64_t depth) const {
+    return {.rows = rows,
+            .columns = columns,
+            .depth = depth,
+            .batch = batch,
+            .input = dtype,
+            .output = dtype};
+  }
+
+  DataType dtype;
+  int64_t batch;
+  graph::TensorShape scores;
+  graph::TensorShape mask;
+  graph::TensorShape queries;
+  graph::TensorShape keys;  // or values
+};
+
+constexpr const char* kBatchedGemm = "cublasGemmStridedBatchedEx";
+
+void UnfusedForward(const RankShape& rank, BlockWriter* writer) {
+  const Scores of(rank);
+  Product product = of.Of(rank.sequence, rank.keys, rank.head_size);
+  product.transposed_right = true;
+  writer->Matmul("aten::baddbmm", kBatchedGemm, product, {of.scores, of.queries, of.keys});
+  if (rank.style.fused_softmax) {
+    writer->Kernel("scaled_masked_softmax", "scaled_masked_softmax_warp_forward", {of.scores});
+  } else {
+    writer->Pointwise("aten::mul", {of.scores});
+    writer->Pointwise("aten::masked_fill", {of.scores});
+    writer->Kernel("aten::_softmax", "softmax_warp_forward", {of.scores});
+  }
+  if (rank.style.dropout) {
+    writer->Pointwise("aten::native_dropout", {of.scores});
+  }
+  writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.head_size, rank.keys),
+                 {of.scores, of.keys});
+  const graph::TensorShape context = HeadsOf(rank, rank.heads, rank.head_size);
+  writer->Pointwise("aten::copy_", {context, context});
+}
+
+void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
+  const Scores of(rank);
+  Product scores = of.Of(rank.sequence, rank.keys, rank.head_size);
+  scores.transposed_right = true;
+  Product keys = of.Of(rank.keys, rank.head_size, rank.sequence);
+  keys.transposed_left = true;
+  writer->Matmul("aten::bmm", kBatchedGemm, scores, {of.queries, of.keys});
+  writer->Matmul("aten::bmm", kBatchedGemm, keys, {of.scores, of.queries});
+  if (rank.style.dropout) {
+    writer->Pointwise("aten::native_dropout_backward", {of.scores, of.mask});
+  }
+  if (rank.style.fused_softmax) {
+    writer->Kernel("scaled_masked_softmax_backward", "scaled_masked_softmax_warp_backward",
+                   {of.scores, of.scores});
+  } else {
+    writer->Kernel("aten::_softmax_backward_data", "softmax_warp_backward", {of.scores, of.scores});
+    writer->Pointwise("aten::masked_fill", {of.scores});
+    writer->Pointwise("aten::mul", {of.scores});
+  }
+  writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.head_size, rank.keys),
+                 {of.scores, of.keys});
+  writer->Matmul("aten::bmm", kBatchedGemm, keys, {of.scores, of.queries});
+}
+
+// One call of fused attention over `keys` keys a sequence.
+void FusedForward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
+  const bool cudnn = rank.style.attention == AttentionKind::kCudnn;
+  const graph::TensorShape key_value = BatchFirst(rank, keys, rank.kv_heads);
+  writer->Kernel(
+      cudnn ? "transformer_engine::cudnn_attention_forward" : "aten::_flash_attention_forward",
+      cudnn ? "cudnn_flash_fprop" : "flash_fwd_kernel",
+      {BatchFirst(rank, rank.sequence, rank.heads), key_value, key_value});
+}
+
+void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
+  const graph::TensorShape query = BatchFirst(rank, rank.sequence, rank.heads);
+  const graph::TensorShape key_value = BatchFirst(rank, keys, rank.kv_heads);
+  const bool copies = rank.built_in && rank.batch > 1;
+  if (copies) {
+    // Output and its gradient, to batch-first order.
+    writer->Pointwise("aten::copy_", {query, query});
+    writer->Pointwise("aten::copy_", {query, query});
+  }
+  const Tensors inputs = {query,
+                          query,
+                          key_value,
+                          key_value,
+                          query,
+                          Tensor(DataType::kFloat32, {rank.batch, rank.heads, rank.sequence}),
+                          Tensor(DataType::kUnknown, {2}),
+                          Tensor(DataType::kUnknown, {})};
+  const bool cudnn = rank.style.attention == AttentionKind::kCudnn;
+  const char* op =
+      cudnn ? "transformer_engine::cudnn_attention_backward" : "aten::_flash_attention_backward";
+  writer->Kernel(op, "flash_bwd_dot_do_o_kernel", inputs);
+  writer->Kernel(op, cudnn ? "cudnn_flash_bprop" : "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel",
+                 inputs);
+  writer->Kernel(op, "flash_bwd_convert_dq_kernel", inputs);
+  if (rank.heads != rank.kv_heads && !cudnn) {
+    const graph::TensorShape grouped = Tensor(
+        rank.dtype,
+        {rank.batch, rank.sequence, rank.kv_heads, rank.heads / rank.kv_heads, rank.head_size});
+    writer->Reduction("aten::sum", {grouped, key_value});
+    writer->Reduction("aten::sum", {grouped, key_value});
+  }
+}
+
+// A call of the core on this rank's queries and `keys` keys, whatever its kernels.
+void LocalForward(const RankShape& rank, BlockWriter* writer) {
+  rank.style.attention == AttentionKind::kUnfused ? UnfusedForward(rank, writer)
+                                                  : FusedForward(rank, rank.keys, writer);
+}
+
+void LocalBackward(const RankShape& rank, BlockWriter* writer) {
+  rank.style.attention == AttentionKind::kUnfused ? UnfusedBackward(rank, writer)
+                                                  : FusedBackward(rank, rank.keys, writer);
+}
+
+// The whole sequence on a part of the heads.
+RankShape AfterAllToAll(const RankShape& rank) {
+  RankShape whole = rank;
+  const int64_t cp = rank.job.parallel.cp;
+  whole.sequence = rank.sequence * cp;
+  whole.heads = rank.heads / cp;
+  whole.kv_heads = rank.kv_heads < cp ? 1 : rank.kv_heads / cp;
+  return whole;
+}
+
+void Exchange(const RankShape& rank, int64_t width, BlockWriter* writer) {
+  writer->Collective(GroupAxis::kContext, AllToAllOf(rank.dtype, rank.tokens() * width));
+}
+
+void UlyssesForward(const RankShape& rank, BlockWriter* writer) {
+  Exchange(rank, rank.qkv_width(), writer);
+  LocalForward(AfterAllToAll(rank), writer);
+  Exchange(rank, rank.query_width(), writer);
+}
+
+void UlyssesBackward(const RankShape& rank, BlockWriter* writer) {
+  Exchange(rank, rank.query_width(), writer);
+  LocalBackward(AfterAllToAll(rank), writer);
+  Exchange(rank, rank.qkv_width(), writer);
+}
+
+// One step of the ring: every rank passes a part of the keys and values (backward also their
+// gradients) on. A ring all-gather over all ranks moves cp - 1 parts a rank, so that this many
+// bytes of one take as long as one step.
+PendingCollective PassOn(const RankShape& rank, int64_t tensors, BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  const int64_t part = tensors * rank.tokens() * rank.kv_heads * rank.head_size;
+  return writer->Start(GroupAxis::kContext, AllGatherOf(rank.dtype, part * cp / (cp - 1)));
+}
+
+// Sequences are cut in 2 · cp pieces and every rank has one from each end, so that every step has
+// the same work: half of queries × keys (Transformer Engine's AttnFuncWithCPAndKVP2P). The parts of
+// the output are joined by their softmax statistics.
+void RingForward(const RankShape& rank, BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  const graph::TensorShape output = BatchFirst(rank, rank.sequence, rank.heads);
+  for (int64_t step = 0; step < cp; ++step) {
+    const bool more = step + 1 < cp;
+    const PendingCollective next = more ? PassOn(rank, 2, writer) : PendingCollective{};
+    FusedForward(rank, rank.sequence, writer);
+    if (step > 0) {
+      writer->Pointwise("aten::mul", {output});
+      writer->Pointwise("aten::add_", {output, output});
+    }
+    writer->Wait(next);
+  }
+}
+
+void RingBackward(const RankShape& rank, BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  const graph::TensorShape query = BatchFirst(rank, rank.sequence, rank.heads);
+  for (int64_t step = 0; step < cp; ++step) {
+    // Keys, values and the gradients that they have collected so far.
+    const PendingCollective next = PassOn(rank, step + 1 < cp ? 4 : 2, writer);
+    FusedBackward(rank, rank.sequence, writer);
+    if (step > 0) {
+      writer->Pointwise("aten::add_", {query, query});
+    }
+    writer->Wait(next);
+  }
+}
+
+// Keys and values of the whole sequence, gathered before (Llama 3: arXiv 2407.21783, section
+// 3.3.2); their gradients are scattered back.
+void GatherKeys(const RankShape& rank, BlockWriter* writer) {
+  const int64_t count = 2 * rank.batch * rank.keys * rank.kv_heads * rank.head_size;
+  writer->Collective(GroupAxis::kContext, AllGatherOf(rank.dtype, count));
+}
+
+void ScatterKeyGradients(const RankShape& rank, BlockWriter* writer) {
+  const int64_t count = 2 * rank.batch * rank.keys * rank.kv_heads * rank.head_size;
+  writer->Collective(GroupAxis::kContext, ReduceScatterOf(rank.dtype, count));
+}
+
+}  // namespace
+
+void SplitForward(const RankShape& rank, BlockWriter* writer) {
+  const int64_t queries = rank.heads / rank.kv_heads;
+  const bool gathers_heads = queries > 1 && rank.kv_heads > 1 && !rank.style.compiled;
+  if (gathers_heads) {
+    const graph::TensorShape grouped = HeadsOf(rank, rank.kv_heads, queries * rank.head_size);
+    writer->Pointwise("aten::copy_", {grouped, grouped});
+  }
+  Rotary(rank, false, writer);
+}
+
+void SplitBackward(const RankShape& rank, BlockWriter* writer) {
+  Rotary(rank, true, writer);
+  const int64_t queries = rank.heads / rank.kv_heads;
+  const graph::TensorShape key_value = HeadsOf(rank, rank.kv_heads, rank.head_size);
+  writer->Kernel("aten::cat", "CatArrayBatchedCopy",
+                 {HeadsOf(rank, rank.kv_heads, queries * rank.head_size), key_value, key_value});
+}
+
+void CoreForward(const RankShape& rank, BlockWriter* writer) {
+  if (rank.job.parallel.cp == 1) {
+    LocalForward(rank, writer);
+  } else if (rank.style.cp_all_to_all) {
+    UlyssesForward(rank, writer);
+  } else if (rank.style.cp_all_gather) {
+    GatherKeys(rank, writer);
+    LocalForward(rank, writer);
+  } else {
+    RingForward(rank, writer);
+  }
+}
+
+void CoreBackward(const RankShape& rank, BlockWriter* writer) {
+  if (rank.job.parallel.cp == 1) {
+    LocalBackward(rank, writer);
+  } else if (rank.style.cp_all_to_all) {
+    UlyssesBackward(rank, writer);
+  } else if (rank.style.cp_all_gather) {
+    GatherKeys(rank, writer);
+    LocalBackward(rank, writer);
+    ScatterKeyGradients(rank, writer);
+  } else {
+    RingBackward(rank, writer);
+  }
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,158 @@
+#include "slicer/synthesize/blocks/block_writer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveKind;
+using graph::CollectiveShape;
+using graph::DataType;
+using graph::OpKind;
+using graph::ReduceOp;
+
+constexpr uint16_t kCompute = graph::kStageComputeStream;
+
+}  // namespace
+
+graph::TensorShape Tensor(DataType dtype, std::vector<int64_t> dims) {
+  return {dtype, std::move(dims)};
+}
+
+void BlockWriter::Kernel(std::string_view op,
+                         std::string_view kernel,
+                         const Tensors& inputs,
+                         uint32_t blocks) {
+  graph::KernelSignature signature;
+  signature.name = StringId(tables_->InternString(std::string(kernel)));
+  signature.framework_op = StringId(tables_->InternString(std::string(op)));
+  signature.inputs = inputs;
+  if (blocks > 0) {
+    signature.grid = {blocks, 1, 1};
+  }
+  AppendKernel(signature);
+}
+
+// cuBLAS stores matrices by column: it computes Dᵀ = op(B)ᵀ · op(A)ᵀ, so that the columns of D
+// become m and the right factor comes first. A row-major factor is its transpose already.
+void BlockWriter::Matmul(std::string_view op,
+                         std::string_view library,
+                         const Product& product,
+                         const Tensors& inputs) {
+  graph::KernelSignature signature;
+  signature.name = StringId(tables_->InternString(std::string(library)));
+  signature.framework_op = StringId(tables_->InternString(std::string(op)));
+  signature.inputs = inputs;
+  signature.matmul = {product.columns,
+                      product.rows,
+                      product.depth,
+                      product.batch,
+                      product.input,
+                      product.output,
+                      product.transposed_right,
+                      product.transposed_left};
+  AppendKernel(signature);
+}
+
+void BlockWriter::Copy(int64_t bytes, uint8_t flags) {
+  graph::OpRow row;
+  row.kind = OpKind::kMemcpy;
+  row.flags = flags;
+  row.stream = kCompute;
+  row.value = bytes;
+  block_.program.Append(row);
+}
+
+void BlockWriter::StreamSync() {
+  graph::OpRow row;
+  row.kind = OpKind::kStreamSync;
+  row.stream = kCompute;
+  block_.program.Append(row);
+}
+
+void BlockWriter::Collective(graph::GroupAxis axis, const CollectiveShape& shape) {
+  AppendCollective(axis, kCompute, shape);
+  AppendEvent(OpKind::kEventRecord, kCompute);
+  AppendEvent(OpKind::kEventRecord, kCompute);
+}
+
+PendingCollective BlockWriter::Start(graph::GroupAxis axis, const CollectiveShape& shape) {
+  const uint16_t stream = graph::StageStream(axis);
+  const uint32_t before = AppendEvent(OpKind::kEventRecord, kCompute);
+  AppendEvent(OpKind::kEventWait, stream, before);
+  AppendCollective(axis, stream, shape);
+  const PendingCollective pending = {AppendEvent(OpKind::kEventRecord, stream)};
+  AppendEvent(OpKind::kEventRecord, stream);
+  return pending;
+}
+
+void BlockWriter::Wait(PendingCollective pending) {
+  if (pending.event != graph::kNoDep) {
+    AppendEvent(OpKind::kEventWait, kCompute, pending.event);
+  }
+}
+
+void BlockWriter::Ready(uint32_t parameter) {
+  block_.ready.push_back({block_.program.size(), parameter});
+}
+
+Block BlockWriter::Finish() {
+  block_.program.stream_count = graph::kStageStreamCount;
+  return std::exchange(block_, {});
+}
+
+void BlockWriter::AppendKernel(const graph::KernelSignature& signature) {
+  graph::OpRow row;
+  row.kind = OpKind::kKernel;
+  row.stream = kCompute;
+  row.signature = tables_->InternSignature(signature);
+  block_.program.Append(row);
+}
+
+void BlockWriter::AppendCollective(graph::GroupAxis axis,
+                                   uint16_t stream,
+                                   const CollectiveShape& shape) {
+  std::vector<CollectiveShape>& shapes = block_.program.collectives;
+  const auto found = std::find(shapes.begin(), shapes.end(), shape);
+  graph::OpRow row;
+  row.kind = OpKind::kCollective;
+  row.stream = stream;
+  row.comm_slot = graph::SlotOf(axis);
+  row.signature = static_cast<uint32_t>(found - shapes.begin());
+  if (found == shapes.end()) {
+    shapes.push_back(shape);
+  }
+  block_.program.Append(row);
+}
+
+uint32_t BlockWriter::AppendEvent(OpKind kind, uint16_t stream, uint32_t dep) {
+  graph::OpRow row;
+  row.kind = kind;
+  row.stream = stream;
+  row.dep = dep;
+  return block_.program.Append(row);
+}
+
+CollectiveShape AllReduceOf(DataType dtype, int64_t count) {
+  return {CollectiveKind::kAllReduce, dtype, ReduceOp::kSum, -1,
+          count * graph::DataTypeBytes(dtype)};
+}
+
+CollectiveShape AllGatherOf(DataType dtype, int64_t gathered_count) {
+  return {CollectiveKind::kAllGather, dtype, ReduceOp::kNone, -1,
+          gathered_count * graph::DataTypeBytes(dtype)};
+}
+
+CollectiveShape ReduceScatterOf(DataType dtype, int64_t whole_count) {
+  return {CollectiveKind::kReduceScatter, dtype, ReduceOp::kSum, -1,
+          whole_count * graph::DataTypeBytes(dtype)};
+}
+
+CollectiveShape AllToAllOf(DataType dtype, int64_t sent_count) {
+  return {CollectiveKind::kAllToAll, dtype, ReduceOp::kNone, -1,
+          sent_count * graph::DataTypeBytes(dtype)};
+}
+
+}  // namespace prism::slicer

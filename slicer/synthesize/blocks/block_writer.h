@@ -1,0 +1,108 @@
+// Writes the program of one block op by op, in the words of the framework that issues it.
+//
+// Kernels run on the compute stream. A collective either runs there too (the caller has nothing to
+// do beside it) or is started on the stream of its communicator and waited for later. The event
+// records and waits around it are those of torch.distributed: one record that others wait for and
+// one that the process group's watchdog polls.
+//
+// Kernel names are the bare names of the functions that libtorch 2.11, Apex and Transformer Engine
+// launch, without template arguments.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/job_program.h"
+#include "graph/signature.h"
+#include "slicer/synthesize/block.h"
+
+namespace prism::slicer {
+
+using Tensors = std::vector<graph::TensorShape>;
+
+graph::TensorShape Tensor(graph::DataType dtype, std::vector<int64_t> dims);
+
+// D[rows, columns] = op(A) · op(B), `batch` times, in row-major words: a matrix product as
+// frameworks call it. cuBLAS sees it transposed.
+struct Product {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t depth = 0;
+  int64_t batch = 1;
+  bool transposed_left = false;   // A is stored [depth, rows]
+  bool transposed_right = false;  // B is stored [columns, depth]
+  graph::DataType input = graph::DataType::kBfloat16;
+  graph::DataType output = graph::DataType::kBfloat16;
+};
+
+// A collective that runs beside the compute stream.
+struct PendingCollective {
+  uint32_t event = graph::kNoDep;  // op that records its end
+};
+
+class BlockWriter {
+ public:
+  // `tables` outlives the writer.
+  explicit BlockWriter(BlockTables* tables) : tables_(tables) {}
+
+  // One kernel of framework op `op`. `blocks`: grid size, given where the cost follows from it.
+  void Kernel(std::string_view op,
+              std::string_view kernel,
+              const Tensors& inputs,
+              uint32_t blocks = 0);
+
+  // An elementwise kernel of libtorch.
+  void Pointwise(std::string_view op, const Tensors& inputs) {
+    Kernel(op, "elementwise_kernel", inputs);
+  }
+
+  // A reduction of libtorch.
+  void Reduction(std::string_view op, const Tensors& inputs) {
+    Kernel(op, "reduce_kernel", inputs);
+  }
+
+  // A matrix product. `library` is the cuBLAS call.
+  void Matmul(std::string_view op,
+              std::string_view library,
+              const Product& product,
+              const Tensors& inputs);
+
+  // A copy by the copy engine; `flags` as in graph::OpFlag.
+  void Copy(int64_t bytes, uint8_t flags);
+  void StreamSync();
+
+  // On the compute stream.
+  void Collective(graph::GroupAxis axis, const graph::CollectiveShape& shape);
+
+  // On the stream of the communicator, after what the compute stream holds now.
+  PendingCollective Start(graph::GroupAxis axis, const graph::CollectiveShape& shape);
+
+  // The compute stream goes on after the collective. Nothing for a default-constructed one.
+  void Wait(PendingCollective pending);
+
+  // A contribution to the gradient of a parameter of the block is complete.
+  void Ready(uint32_t parameter);
+
+  // The writer is empty afterwards.
+  Block Finish();
+
+ private:
+  void AppendKernel(const graph::KernelSignature& signature);
+  void AppendCollective(graph::GroupAxis axis,
+                        uint16_t stream,
+                        const graph::CollectiveShape& shape);
+  uint32_t AppendEvent(graph::OpKind kind, uint16_t stream, uint32_t dep = graph::kNoDep);
+
+  BlockTables* tables_;
+  Block block_;
+};
+
+// Shapes of collectives over `count` elements, as graph::CollectiveShape counts them.
+graph::CollectiveShape AllReduceOf(graph::DataType dtype, int64_t count);
+graph::CollectiveShape AllGatherOf(graph::DataType dtype, int64_t gathered_count);
+graph::CollectiveShape ReduceScatterOf(graph::DataType dtype, int64_t whole_count);
+graph::CollectiveShape AllToAllOf(graph::DataType dtype, int64_t sent_count);
+
+}  // namespace prism::slicer

@@ -1,0 +1,182 @@
+// Final norm, logits and the loss over a vocabulary divided over tensor-parallel ranks (Megatron's
+// vocab_parallel_cross_entropy).
+#include "slicer/synthesize/blocks/blocks.h"
+#include "slicer/synthesize/blocks/linear.h"
+#include "slicer/synthesize/blocks/norm.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::DataType;
+using graph::GroupAxis;
+using graph::ReduceOp;
+
+class HeadWriter {
+ public:
+  HeadWriter(const RankShape& rank, const UnitPlace& place, BlockTables* tables)
+      : rank_(rank), writer_(tables) {
+    const BlockParameter norm = {
+        .shape = {rank.hidden}, .sequence_parallel = rank.sequence_parallel, .decay = false};
+    parameters_.push_back(norm);
+    if (rank.layer_norm) {
+      parameters_.push_back(norm);
+    }
+    logits_.inputs = rank.hidden;
+    logits_.outputs = rank.vocab;
+    logits_.full_precision = true;
+    logits_.weight = kSharedEmbedding;
+    if (!place.shares_embedding) {
+      logits_.weight = static_cast<uint32_t>(parameters_.size());
+      parameters_.push_back({.shape = {rank.vocab, rank.hidden},
+                             .split = true,
+                             .tied = rank.job.model.tied_embeddings});
+    }
+  }
+
+  [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_; }
+
+  Block Forward() {
+    NormForward(rank_, /*after_add=*/false, &writer_);
+    ColumnForward(rank_, logits_, &writer_);
+    writer_.Pointwise("aten::copy_", {Ids(DataType::kInt64), Ids(DataType::kInt64)});
+    Fused() ? FusedLoss() : EagerLoss();
+    writer_.Reduction("aten::mean", {Ids(DataType::kFloat32)});
+    return writer_.Finish();
+  }
+
+  Block Backward(BackwardPart part) {
+    if (part == BackwardPart::kWeight) {
+      ColumnBackward(rank_, logits_, part, &writer_);
+      return writer_.Finish();
+    }
+    const graph::TensorShape scalar = Tensor(DataType::kFloat32, {});
+    writer_.Pointwise("aten::fill_", {scalar});
+    writer_.Pointwise("aten::div", {scalar, Tensor(DataType::kFloat64, {})});
+    writer_.Pointwise("aten::div", {Ids(DataType::kFloat32), Tensor(DataType::kInt64, {})});
+    Fused() ? FusedLossBackward() : EagerLossBackward();
+    ColumnBackward(rank_, logits_, part, &writer_);
+    NormBackward(rank_, 0, ResidualSum::kNone, &writer_);
+    return writer_.Finish();
+  }
+
+ private:
+  [[nodiscard]] bool Fused() const {
+    return !rank_.built_in && (rank_.style.fused_cross_entropy || rank_.style.compiled);
+  }
+
+  [[nodiscard]] graph::TensorShape Ids(DataType type) const {
+    return Tensor(type, {rank_.sequence, rank_.batch});
+  }
+
+  [[nodiscard]] graph::TensorShape Column(DataType type) const {
+    return Tensor(type, {rank_.sequence, rank_.batch, 1});
+  }
+
+  [[nodiscard]] graph::TensorShape Logits(DataType type) const {
+    return Tensor(type, {rank_.sequence, rank_.batch, rank_.vocab});
+  }
+
+  void Reduce(ReduceOp op) {
+    if (!rank_.tensor_parallel) {
+      return;
+    }
+    graph::CollectiveShape shape = AllReduceOf(DataType::kFloat32, rank_.tokens());
+    shape.reduce = op;
+    writer_.Collective(GroupAxis::kTensor, shape);
+  }
+
+  void EagerLoss() {
+    const graph::TensorShape logits = Logits(DataType::kFloat32);
+    const graph::TensorShape ids = Ids(DataType::kInt64);
+    const graph::TensorShape flags = Ids(DataType::kBool);
+    const graph::TensorShape values = Ids(DataType::kFloat32);
+    writer_.Pointwise("aten::copy_", {logits, Logits(rank_.dtype)});
+    writer_.Reduction("aten::max", {logits});
+    Reduce(ReduceOp::kMax);
+    writer_.Pointwise("aten::sub_", {logits, Column(DataType::kFloat32)});
+    writer_.Pointwise("aten::lt", {ids});
+    writer_.Pointwise("aten::ge", {ids});
+    writer_.Pointwise("aten::logical_or", {flags, flags, flags});
+    writer_.Pointwise("aten::sub", {ids, Tensor(DataType::kInt64, {})});
+    writer_.Pointwise("aten::masked_fill_", {ids, flags});
+    writer_.Kernel("aten::gather", "_scatter_gather_elementwise_kernel",
+                   {logits, Column(DataType::kInt64)});
+    writer_.Pointwise("aten::masked_fill_", {values, flags});
+    Reduce(ReduceOp::kSum);
+    writer_.Pointwise("aten::exp_", {logits});
+    writer_.Reduction("aten::sum", {logits});
+    Reduce(ReduceOp::kSum);
+    writer_.Pointwise("aten::log", {values});
+    writer_.Pointwise("aten::sub", {values, values});
+    writer_.Pointwise("aten::div_", {logits, Column(DataType::kFloat32)});
+  }
+
+  void EagerLossBackward() {
+    const graph::TensorShape logits = Logits(DataType::kFloat32);
+    const graph::TensorShape values = Ids(DataType::kFloat32);
+    const graph::TensorShape flags = Ids(DataType::kBool);
+    writer_.Pointwise("aten::logical_not", {flags, Tensor(DataType::kBool, {0})});
+    writer_.Pointwise("aten::copy_", {values, flags});
+    writer_.Pointwise("aten::neg", {values});
+    writer_.Kernel("aten::scatter_add_", "_scatter_gather_elementwise_kernel",
+                   {logits, Column(DataType::kInt64), Column(DataType::kFloat32)});
+    writer_.Pointwise("aten::mul_", {logits, Column(DataType::kFloat32)});
+    writer_.Pointwise("aten::copy_", {Logits(rank_.dtype), logits});
+  }
+
+  // Two passes over the logits: their maximum and sum, then, once these are known of all ranks, the
+  // softmax that backward keeps.
+  void FusedLoss() {
+    writer_.Kernel("fused_cross_entropy", "fused_kernel", {Logits(rank_.dtype)});
+    Reduce(ReduceOp::kMax);
+    Reduce(ReduceOp::kSum);
+    writer_.Kernel("fused_cross_entropy", "fused_kernel", {Logits(rank_.dtype)});
+  }
+
+  void FusedLossBackward() {
+    writer_.Kernel("fused_cross_entropy_backward", "fused_kernel", {Logits(rank_.dtype)});
+  }
+
+  const RankShape& rank_;
+  BlockWriter writer_;
+  std::vector<BlockParameter> parameters_;
+  Linear logits_;
+};
+
+}  // namespace
+
+UnitBlocks HeadUnit(const RankShape& rank, const UnitPlace& place, BlockTables* tables) {
+  HeadWriter writer(rank, place, tables);
+  UnitBlocks unit;
+  unit.parameters = writer.parameters();
+  unit.forward = writer.Forward();
+  unit.backward = writer.Backward(BackwardPart::kAll);
+  if (rank.style.schedule == graph::Schedule::kZeroBubble) {
+    unit.backward_input = writer.Backward(BackwardPart::kInput);
+    unit.backward_weight = writer.Backward(BackwardPart::kWeight);
+  }
+  return unit;
+}
+
+Block LossScale(bool first_microbatch, BlockTables* tables) {
+  BlockWriter writer(tables);
+  const graph::TensorShape scalar = Tensor(DataType::kFloat32, {});
+  writer.Pointwise("aten::div", {scalar, Tensor(DataType::kFloat64, {})});
+  if (!first_microbatch) {
+    writer.Pointwise("aten::add", {scalar, scalar});
+  }
+  return writer.Finish();
+}
+
+Block LossReport(const RankShape& rank, BlockTables* tables) {
+  BlockWriter writer(tables);
+  if (rank.job.parallel.dp * rank.job.parallel.cp > 1) {
+    writer.Collective(rank.job.parallel.cp > 1 ? GroupAxis::kDataContext : GroupAxis::kData,
+                      AllReduceOf(DataType::kFloat32, 1));
+  }
+  writer.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
+  writer.StreamSync();
+  return writer.Finish();
+}
+
+}  // namespace prism::slicer

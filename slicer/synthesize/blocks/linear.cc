@@ -1,0 +1,294 @@
+#include "slicer/synthesize/blocks/linear.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::DataType;
+using graph::GroupAxis;
+
+constexpr const char* kGemm = "cublasGemmEx";
+constexpr const char* kGemmWithEpilogue = "cublasLtMatmul";
+
+// Pieces that a transfer beside a matrix product is cut into, so that the product of one piece runs
+// beside the transfer of the next. Transformer Engine cuts into tp pieces; four come close enough
+// at a fraction of the ops.
+constexpr int64_t kOverlapPieces = 4;
+
+DataType MatmulType(const RankShape& rank, const Linear& linear) {
+  return linear.full_precision ? rank.dtype : rank.matmul;
+}
+
+bool IsFloat8(const RankShape& rank, const Linear& linear) {
+  return MatmulType(rank, linear) == DataType::kFloat8;
+}
+
+const char* Library(DataType type) {
+  return type == DataType::kFloat8 ? kGemmWithEpilogue : kGemm;
+}
+
+bool OverlapsInPieces(const RankShape& rank) {
+  return rank.style.tp_comm_overlap && rank.sequence_parallel &&
+         rank.tokens() % kOverlapPieces == 0;
+}
+
+// The element type in which activations of a linear layer travel: Transformer Engine gathers what
+// it has already cast.
+DataType GatheredType(const RankShape& rank, const Linear& linear) {
+  return IsFloat8(rank, linear) ? DataType::kFloat8 : rank.dtype;
+}
+
+// The product of `tokens` rows with the weight; `bias` in the epilogue.
+void ForwardProduct(const RankShape& rank,
+                    const Linear& linear,
+                    int64_t tokens,
+                    BlockWriter* writer) {
+  const DataType type = MatmulType(rank, linear);
+  const Product product = {.rows = tokens,
+                           .columns = linear.outputs,
+                           .depth = linear.inputs,
+                           .transposed_right = true,
+                           .input = type,
+                           .output = rank.dtype};
+  const graph::TensorShape left = Tensor(type, {tokens, linear.inputs});
+  const graph::TensorShape right = Tensor(type, {linear.inputs, linear.outputs});
+  if (linear.bias && linear.bias_in_epilogue) {
+    writer->Matmul("aten::addmm", kGemmWithEpilogue, product,
+                   {Tensor(rank.dtype, {linear.outputs}), left, right});
+    return;
+  }
+  writer->Matmul("aten::mm", Library(type), product, {left, right});
+}
+
+void InputGradientProduct(const RankShape& rank,
+                          const Linear& linear,
+                          int64_t tokens,
+                          BlockWriter* writer) {
+  const DataType type = MatmulType(rank, linear);
+  const Product product = {.rows = tokens,
+                           .columns = linear.inputs,
+                           .depth = linear.outputs,
+                           .input = type,
+                           .output = rank.dtype};
+  writer->Matmul(
+      "aten::mm", Library(type), product,
+      {Tensor(type, {tokens, linear.outputs}), Tensor(type, {linear.outputs, linear.inputs})});
+}
+
+void WeightGradientProduct(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  const DataType type = MatmulType(rank, linear);
+  const bool fused = rank.style.gradient_accumulation_fusion;
+  const Product product = {.rows = linear.outputs,
+                           .columns = linear.inputs,
+                           .depth = rank.tokens(),
+                           .transposed_left = true,
+                           .input = type,
+                           .output = fused ? rank.gradient : rank.dtype};
+  const graph::TensorShape left = Tensor(type, {linear.outputs, rank.tokens()});
+  const graph::TensorShape right = Tensor(type, {rank.tokens(), linear.inputs});
+  if (fused) {
+    const graph::TensorShape sum = Tensor(rank.gradient, {linear.outputs, linear.inputs});
+    writer->Matmul("aten::addmm", Library(type), product, {sum, left, right, sum});
+    writer->Ready(linear.weight);
+    return;
+  }
+  writer->Matmul("aten::mm", Library(type), product, {left, right});
+  AccumulateGradient(rank, {linear.outputs, linear.inputs}, linear.weight, writer);
+}
+
+// Eight-bit recipes with a scale a tensor cast within the kernel that makes the tensor where that
+// is a norm or an activation; the others have a kernel of their own for every operand. Written
+// twice, once transposed, because 8-bit products want both factors with the summed dimension last.
+void CastInput(const RankShape& rank, const Linear& linear, bool made_here, BlockWriter* writer) {
+  const bool within = made_here && rank.style.precision == graph::Precision::kFloat8;
+  if (IsFloat8(rank, linear) && !within) {
+    writer->Kernel("transformer_engine::cast_transpose", "cast_transpose_kernel",
+                   {rank.Outside(linear.inputs)});
+  }
+}
+
+// The bias gradient comes out of the same kernel.
+void CastOutputGradient(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  if (IsFloat8(rank, linear)) {
+    writer->Kernel("transformer_engine::cast_transpose_dbias", "cast_transpose_kernel",
+                   {Tensor(rank.dtype, {rank.tokens(), linear.outputs})});
+  }
+}
+
+// What was gathered in 8 bit has to be turned for the weight's gradient.
+void TransposeGathered(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  if (IsFloat8(rank, linear) && rank.sequence_parallel) {
+    writer->Kernel("transformer_engine::transpose", "transpose_kernel",
+                   {Tensor(DataType::kFloat8, {rank.tokens(), linear.inputs})});
+  }
+}
+
+void BiasGradient(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  if (linear.bias && !IsFloat8(rank, linear)) {
+    writer->Reduction("aten::sum", {Tensor(rank.dtype, {rank.tokens(), linear.outputs})});
+  }
+}
+
+void AccumulateBias(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  if (linear.bias) {
+    AccumulateGradient(rank, {linear.outputs}, linear.weight + 1, writer);
+  }
+}
+
+// The transfer of a column-parallel input gradient: nothing, or started beside what follows.
+PendingCollective StartInputReduction(const RankShape& rank,
+                                      const Linear& linear,
+                                      BlockWriter* writer) {
+  const int64_t count = rank.tokens() * linear.inputs;
+  if (rank.sequence_parallel) {
+    return writer->Start(GroupAxis::kTensor, ReduceScatterOf(rank.dtype, count));
+  }
+  const bool beside = rank.built_in || rank.style.async_tp_all_reduce;
+  if (rank.tensor_parallel && beside) {
+    return writer->Start(GroupAxis::kTensor, AllReduceOf(rank.dtype, count));
+  }
+  return {};
+}
+
+}  // namespace
+
+void ColumnForward(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  CastInput(rank, linear, /*made_here=*/true, writer);
+  const graph::CollectiveShape gather =
+      AllGatherOf(GatheredType(rank, linear), rank.tokens() * linear.inputs);
+  if (!OverlapsInPieces(rank)) {
+    if (rank.sequence_parallel) {
+      writer->Collective(GroupAxis::kTensor, gather);
+    }
+    ForwardProduct(rank, linear, rank.tokens(), writer);
+    return;
+  }
+  std::vector<PendingCollective> pieces;
+  graph::CollectiveShape piece = gather;
+  piece.bytes /= kOverlapPieces;
+  for (int64_t i = 0; i < kOverlapPieces; ++i) {
+    pieces.push_back(writer->Start(GroupAxis::kTensor, piece));
+  }
+  for (const PendingCollective& pending : pieces) {
+    writer->Wait(pending);
+    ForwardProduct(rank, linear, rank.tokens() / kOverlapPieces, writer);
+  }
+}
+
+void RowForward(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  CastInput(rank, linear, /*made_here=*/false, writer);
+  Linear unbiased = linear;
+  unbiased.bias = false;  // added after the sum
+  if (!OverlapsInPieces(rank)) {
+    ForwardProduct(rank, unbiased, rank.tokens(), writer);
+    ReduceForward(rank, linear.outputs, writer);
+    return;
+  }
+  PendingCollective last;
+  for (int64_t i = 0; i < kOverlapPieces; ++i) {
+    ForwardProduct(rank, unbiased, rank.tokens() / kOverlapPieces, writer);
+    last =
+        writer->Start(GroupAxis::kTensor,
+                      ReduceScatterOf(rank.dtype, rank.tokens() / kOverlapPieces * linear.outputs));
+  }
+  writer->Wait(last);
+}
+
+void ColumnBackward(const RankShape& rank,
+                    const Linear& linear,
+                    BackwardPart part,
+                    BlockWriter* writer) {
+  if (part == BackwardPart::kWeight) {
+    WeightGradientProduct(rank, linear, writer);
+    BiasGradient(rank, linear, writer);
+    AccumulateBias(rank, linear, writer);
+    return;
+  }
+  CastOutputGradient(rank, linear, writer);
+  PendingCollective gather;
+  if (rank.sequence_parallel) {
+    gather = writer->Start(GroupAxis::kTensor,
+                           AllGatherOf(GatheredType(rank, linear), rank.tokens() * linear.inputs));
+  }
+  InputGradientProduct(rank, linear, rank.tokens(), writer);
+  writer->Wait(gather);
+  const PendingCollective reduction = StartInputReduction(rank, linear, writer);
+  if (part == BackwardPart::kAll) {
+    TransposeGathered(rank, linear, writer);
+    WeightGradientProduct(rank, linear, writer);
+    BiasGradient(rank, linear, writer);
+  }
+  writer->Wait(reduction);
+  if (rank.tensor_parallel && reduction.event == graph::kNoDep) {
+    writer->Collective(GroupAxis::kTensor, AllReduceOf(rank.dtype, rank.tokens() * linear.inputs));
+  }
+  if (part == BackwardPart::kAll) {
+    AccumulateBias(rank, linear, writer);
+  }
+}
+
+void RowBackward(const RankShape& rank,
+                 const Linear& linear,
+                 BackwardPart part,
+                 BlockWriter* writer) {
+  if (part == BackwardPart::kWeight) {
+    WeightGradientProduct(rank, linear, writer);
+    return;
+  }
+  CastOutputGradient(rank, linear, writer);
+  if (OverlapsInPieces(rank)) {
+    std::vector<PendingCollective> pieces;
+    graph::CollectiveShape piece =
+        AllGatherOf(GatheredType(rank, linear), rank.tokens() * linear.outputs / kOverlapPieces);
+    for (int64_t i = 0; i < kOverlapPieces; ++i) {
+      pieces.push_back(writer->Start(GroupAxis::kTensor, piece));
+    }
+    for (const PendingCollective& pending : pieces) {
+      writer->Wait(pending);
+      InputGradientProduct(rank, linear, rank.tokens() / kOverlapPieces, writer);
+    }
+  } else {
+    if (rank.sequence_parallel) {
+      writer->Collective(GroupAxis::kTensor,
+                         AllGatherOf(GatheredType(rank, linear), rank.tokens() * linear.outputs));
+    }
+    InputGradientProduct(rank, linear, rank.tokens(), writer);
+  }
+  if (part == BackwardPart::kAll) {
+    WeightGradientProduct(rank, linear, writer);
+  }
+}
+
+void AccumulateGradient(const RankShape& rank,
+                        const std::vector<int64_t>& shape,
+                        uint32_t parameter,
+                        BlockWriter* writer) {
+  switch (rank.style.data_parallel) {
+    case graph::DataParallelKind::kMegatron:
+      writer->Pointwise("aten::add_", {Tensor(rank.gradient, shape), Tensor(rank.dtype, shape)});
+      break;
+    case graph::DataParallelKind::kZero2:
+      // DeepSpeed copies a gradient into the bucket that it reduces.
+      writer->Pointwise("aten::copy_", {Tensor(rank.dtype, shape), Tensor(rank.dtype, shape)});
+      break;
+    case graph::DataParallelKind::kFsdp:
+      break;  // stays where autograd has put it until it is reduced
+  }
+  writer->Ready(parameter);
+}
+
+void ReduceForward(const RankShape& rank, int64_t width, BlockWriter* writer) {
+  const int64_t count = rank.tokens() * width;
+  if (rank.sequence_parallel) {
+    writer->Collective(GroupAxis::kTensor, ReduceScatterOf(rank.dtype, count));
+  } else if (rank.tensor_parallel) {
+    writer->Collective(GroupAxis::kTensor, AllReduceOf(rank.dtype, count));
+  }
+}
+
+void GatherSequence(const RankShape& rank, int64_t width, BlockWriter* writer) {
+  if (rank.sequence_parallel) {
+    writer->Collective(GroupAxis::kTensor, AllGatherOf(rank.dtype, rank.tokens() * width));
+  }
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,56 @@
+// Linear layers divided over the tensor-parallel group, and their communication (Shoeybi et al.
+// 2019; with sequence parallelism Korthikanti et al. 2022).
+//
+// Column parallel: the output is divided; forward gathers the sequence, backward scatters the
+// input's gradient back. Row parallel: the input is divided; forward scatters the sum, backward
+// gathers the output's gradient. Without sequence parallelism both directions all-reduce instead.
+// The transfers of a column-parallel backward run beside the products that do not need them, as in
+// Megatron's LinearWithGradAccumulationAndAsyncCommunication.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slicer/synthesize/blocks/block_writer.h"
+#include "slicer/synthesize/blocks/rank_shape.h"
+
+namespace prism::slicer {
+
+// y = x · Wᵀ + b on one rank.
+struct Linear {
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  bool bias = false;
+  bool bias_in_epilogue = true;  // else what follows the product adds it
+  uint32_t weight = 0;           // parameter of the block; its bias is the next one
+  bool full_precision = false;   // in the type of activations even where others are 8 bit
+};
+
+void ColumnForward(const RankShape& rank, const Linear& linear, BlockWriter* writer);
+void RowForward(const RankShape& rank, const Linear& linear, BlockWriter* writer);
+
+// Which products of a backward pass are written: zero-bubble schedules issue those of the weights
+// later.
+enum class BackwardPart : uint8_t { kAll, kInput, kWeight };
+
+void ColumnBackward(const RankShape& rank,
+                    const Linear& linear,
+                    BackwardPart part,
+                    BlockWriter* writer);
+void RowBackward(const RankShape& rank,
+                 const Linear& linear,
+                 BackwardPart part,
+                 BlockWriter* writer);
+
+// The gradient of a parameter that autograd has computed is added to the gradient buffer.
+void AccumulateGradient(const RankShape& rank,
+                        const std::vector<int64_t>& shape,
+                        uint32_t parameter,
+                        BlockWriter* writer);
+
+// Forward: sum over the tensor-parallel group, scattered along the sequence where that is
+// parallel. Backward: its mirror.
+void ReduceForward(const RankShape& rank, int64_t width, BlockWriter* writer);
+void GatherSequence(const RankShape& rank, int64_t width, BlockWriter* writer);
+
+}  // namespace prism::slicer

@@ -1,0 +1,149 @@
+#include "slicer/synthesize/blocks/norm.h"
+
+#include "slicer/synthesize/blocks/linear.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::DataType;
+
+bool EagerRmsNorm(const RankShape& rank) {
+  return !rank.layer_norm && !rank.built_in && !rank.style.fused_norm;
+}
+
+graph::TensorShape Statistics(const RankShape& rank) {
+  return Tensor(DataType::kFloat32, {rank.shard, rank.batch, 1});
+}
+
+// x · rsqrt(mean(x²) + ε) · w in fp32, op by op.
+void EagerRmsNormForward(const RankShape& rank, BlockWriter* writer) {
+  const graph::TensorShape narrow = rank.Outside(rank.hidden);
+  graph::TensorShape wide = narrow;
+  wide.dtype = DataType::kFloat32;
+  const graph::TensorShape statistics = Statistics(rank);
+  writer->Pointwise("aten::copy_", {wide, narrow});
+  writer->Pointwise("aten::pow", {wide});
+  writer->Reduction("aten::mean", {wide});
+  writer->Pointwise("aten::add", {statistics});
+  writer->Pointwise("aten::rsqrt", {statistics});
+  writer->Pointwise("aten::mul", {wide, statistics});
+  writer->Pointwise("aten::copy_", {narrow, wide});
+  writer->Pointwise("aten::mul", {Tensor(rank.dtype, {rank.hidden}), narrow});
+}
+
+void EagerRmsNormBackward(const RankShape& rank, BlockWriter* writer) {
+  const graph::TensorShape narrow = rank.Outside(rank.hidden);
+  graph::TensorShape wide = narrow;
+  wide.dtype = DataType::kFloat32;
+  const graph::TensorShape statistics = Statistics(rank);
+  writer->Pointwise("aten::mul", {narrow, narrow});
+  writer->Reduction("aten::sum", {narrow});
+  writer->Pointwise("aten::mul", {narrow, Tensor(rank.dtype, {rank.hidden})});
+  writer->Pointwise("aten::copy_", {wide, narrow});
+  writer->Pointwise("aten::mul", {wide, statistics});
+  writer->Pointwise("aten::mul", {wide, wide});
+  writer->Reduction("aten::sum", {wide});
+  writer->Pointwise("aten::mul", {wide, statistics});
+  writer->Pointwise("aten::add", {wide, wide});
+  writer->Pointwise("aten::copy_", {narrow, wide});
+}
+
+Tensors BackwardInputs(const RankShape& rank) {
+  Tensors inputs = {rank.Outside(rank.hidden), rank.Outside(rank.hidden), Statistics(rank)};
+  const graph::TensorShape weight = Tensor(rank.dtype, {rank.hidden});
+  if (rank.layer_norm) {
+    inputs.push_back(Statistics(rank));
+    inputs.push_back(weight);
+  }
+  inputs.push_back(weight);
+  return inputs;
+}
+
+}  // namespace
+
+void NormForward(const RankShape& rank, bool after_add, BlockWriter* writer) {
+  const graph::TensorShape input = rank.Outside(rank.hidden);
+  const graph::TensorShape weight = Tensor(rank.dtype, {rank.hidden});
+  if (rank.style.compiled) {
+    writer->Kernel("triton::fused_norm", "triton_red_fused_norm",
+                   after_add ? Tensors{input, input, weight} : Tensors{input, weight});
+    return;
+  }
+  if (EagerRmsNorm(rank)) {
+    EagerRmsNormForward(rank, writer);
+    return;
+  }
+  Tensors inputs = {input, weight};
+  if (rank.layer_norm) {
+    inputs.push_back(weight);
+  }
+  writer->Kernel(rank.layer_norm ? "aten::native_layer_norm" : "aten::_fused_rms_norm",
+                 "vectorized_layer_norm_kernel", inputs);
+}
+
+void NormBackward(const RankShape& rank, uint32_t weight, ResidualSum sum, BlockWriter* writer) {
+  const graph::TensorShape gradient = rank.Outside(rank.hidden);
+  const Tensors inputs = BackwardInputs(rank);
+  if (rank.style.compiled) {
+    writer->Kernel("triton::fused_norm_backward", "triton_red_fused_norm_backward",
+                   {gradient, gradient, gradient, Tensor(rank.dtype, {rank.hidden})});
+    writer->Kernel("triton::fused_norm_weight_backward", "triton_red_fused_sum",
+                   {gradient, gradient});
+  } else if (EagerRmsNorm(rank)) {
+    EagerRmsNormBackward(rank, writer);
+  } else {
+    const char* op =
+        rank.layer_norm ? "aten::native_layer_norm_backward" : "aten::_fused_rms_norm_backward";
+    writer->Kernel(op, "layer_norm_grad_input_kernel", inputs);
+    writer->Kernel(op, "GammaBetaBackwardCUDAKernel", inputs);
+  }
+  if (sum != ResidualSum::kNone && !rank.style.compiled) {
+    writer->Pointwise(sum == ResidualSum::kNew ? "aten::add" : "aten::add_", {gradient, gradient});
+  }
+  AccumulateGradient(rank, {rank.hidden}, weight, writer);
+  if (rank.layer_norm) {
+    AccumulateGradient(rank, {rank.hidden}, weight + 1, writer);
+  }
+}
+
+void ResidualForward(const RankShape& rank, bool bias, bool before_norm, BlockWriter* writer) {
+  const graph::TensorShape stream = rank.Outside(rank.hidden);
+  const graph::TensorShape vector = Tensor(rank.dtype, {rank.hidden});
+  if (rank.style.compiled) {
+    if (!before_norm) {
+      writer->Kernel("triton::fused_add", "triton_poi_fused_add", {stream, stream});
+    }
+    return;
+  }
+  if (rank.style.fused_bias_dropout_add && (bias || rank.style.dropout)) {
+    writer->Kernel(rank.style.dropout ? "bias_dropout_add" : "bias_add_add", "fused_kernel",
+                   bias ? Tensors{stream, vector, stream} : Tensors{stream, stream});
+    return;
+  }
+  if (bias) {
+    writer->Pointwise("aten::add", {stream, vector});
+  }
+  if (rank.style.dropout) {
+    writer->Pointwise("aten::native_dropout", {stream});
+  }
+  writer->Pointwise("aten::add", {stream, stream});
+}
+
+void ResidualBackward(const RankShape& rank,
+                      bool bias,
+                      uint32_t bias_parameter,
+                      BlockWriter* writer) {
+  const graph::TensorShape stream = rank.Outside(rank.hidden);
+  if (rank.style.dropout) {
+    // Gradient and one byte of mask an element.
+    graph::TensorShape mask = stream;
+    mask.dtype = DataType::kBool;
+    writer->Pointwise("aten::native_dropout_backward", {stream, mask});
+  }
+  if (bias) {
+    writer->Reduction("aten::sum", {stream});
+    AccumulateGradient(rank, {rank.hidden}, bias_parameter, writer);
+  }
+}
+
+}  // namespace prism::slicer

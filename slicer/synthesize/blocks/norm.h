@@ -1,0 +1,35 @@
+// Normalisation and the residual stream around it.
+#pragma once
+
+#include <cstdint>
+
+#include "slicer/synthesize/blocks/block_writer.h"
+#include "slicer/synthesize/blocks/rank_shape.h"
+
+namespace prism::slicer {
+
+// LayerNorm or RMSNorm of the residual stream. `after_add`: compiled code adds the residual within.
+void NormForward(const RankShape& rank, bool after_add, BlockWriter* writer);
+
+// The gradients of input, weight (parameter `weight`) and bias. What autograd accumulates into
+// fp32 buffers comes after `residual` is added: the two branches of a residual connection meet
+// between.
+enum class ResidualSum : uint8_t {
+  kNone,     // no second branch
+  kInPlace,  // into a gradient that autograd owns
+  kNew,      // the gradient came from outside: the sum is a new tensor
+};
+
+void NormBackward(const RankShape& rank, uint32_t weight, ResidualSum sum, BlockWriter* writer);
+
+// residual + dropout(x + bias), the end of attention and feed-forward. `before_norm`: a norm
+// follows, with which compiled code joins it.
+void ResidualForward(const RankShape& rank, bool bias, bool before_norm, BlockWriter* writer);
+
+// The gradient of x and of the bias (parameter `bias_parameter`, if it has one).
+void ResidualBackward(const RankShape& rank,
+                      bool bias,
+                      uint32_t bias_parameter,
+                      BlockWriter* writer);
+
+}  // namespace prism::slicer

@@ -1,0 +1,219 @@
+// The step of Adam over this rank's flat pieces of parameters, and what comes before and after.
+#include <algorithm>
+
+#include "slicer/synthesize/blocks/blocks.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::DataType;
+using graph::GroupAxis;
+
+// Limits of one launch over lists of tensors, of ATen/native/cuda/MultiTensorApply.cuh: elements of
+// a chunk, chunks of a launch, tensors of a launch by the number of lists.
+constexpr int64_t kChunkElements = 65536;
+constexpr uint32_t kLaunchChunks = 320;
+constexpr uint32_t kLaunchTensors[] = {0, 110, 64, 48, 36, 30};
+
+// Chunks of every launch of one call over `lists` lists of tensors of these sizes.
+std::vector<uint32_t> Launches(const std::vector<int64_t>& sizes, size_t lists) {
+  std::vector<uint32_t> launches;
+  uint32_t chunks = 0;
+  uint32_t tensors = 0;
+  for (const int64_t size : sizes) {
+    ++tensors;
+    const int64_t of_tensor = (size + kChunkElements - 1) / kChunkElements;
+    for (int64_t chunk = 0; chunk < of_tensor; ++chunk) {
+      ++chunks;
+      const bool ends = chunk + 1 == of_tensor;
+      if (chunks == kLaunchChunks || (ends && tensors == kLaunchTensors[lists])) {
+        launches.push_back(chunks);
+        chunks = 0;
+        tensors = ends ? 0 : 1;
+      }
+    }
+  }
+  if (chunks > 0) {
+    launches.push_back(chunks);
+  }
+  return launches;
+}
+
+Tensors Flat(DataType dtype, const std::vector<int64_t>& sizes) {
+  Tensors tensors;
+  for (const int64_t size : sizes) {
+    tensors.push_back(Tensor(dtype, {size}));
+  }
+  return tensors;
+}
+
+Tensors Repeat(const Tensors& tensors, size_t times) {
+  Tensors all;
+  for (size_t i = 0; i < times; ++i) {
+    all.insert(all.end(), tensors.begin(), tensors.end());
+  }
+  return all;
+}
+
+class OptimizerWriter {
+ public:
+  OptimizerWriter(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables)
+      : rank_(rank), pieces_(pieces), writer_(tables), all_(pieces.decay) {
+    all_.insert(all_.end(), pieces.no_decay.begin(), pieces.no_decay.end());
+  }
+
+  Block Step() {
+    if (rank_.style.loss_scaling) {
+      Unscale();
+    }
+    if (rank_.style.gradient_norm) {
+      Norm();
+      MultiTensor("aten::_foreach_mul_", "multi_tensor_apply_kernel<BinaryOpScalarFunctor>",
+                  Flat(rank_.gradient, all_), Launches(all_, 1));
+    }
+    writer_.Pointwise("aten::add_", {Tensor(DataType::kFloat32, {}), Tensor(DataType::kInt64, {})});
+    for (const std::vector<int64_t>* group : {&pieces_.decay, &pieces_.no_decay}) {
+      if (!group->empty()) {
+        Update(*group);
+      }
+    }
+    if (rank_.matmul == DataType::kFloat8) {
+      Float8Weights();
+    }
+    return writer_.Finish();
+  }
+
+ private:
+  void MultiTensor(const char* op,
+                   const char* kernel,
+                   const Tensors& inputs,
+                   const std::vector<uint32_t>& launches) {
+    for (const uint32_t chunks : launches) {
+      writer_.Kernel(op, kernel, inputs, chunks);
+    }
+  }
+
+  // fp16: one pass over the gradients and a flag that all ranks must agree on.
+  void Unscale() {
+    MultiTensor("aten::_amp_foreach_non_finite_check_and_unscale_",
+                "multi_tensor_apply_kernel<UnaryOpFunctor>", Flat(rank_.gradient, all_),
+                Launches(all_, 1));
+    Reduce(graph::ReduceOp::kMax);
+    writer_.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
+    writer_.StreamSync();
+  }
+
+  // The norm of every piece, their sum of squares over all ranks, and its root on the host.
+  void Norm() {
+    const auto count = static_cast<int64_t>(all_.size());
+    const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
+    const int64_t longest = *std::max_element(all_.begin(), all_.end());
+    const int64_t chunks = (longest + kChunkElements - 1) / kChunkElements;
+    const Tensors gradients = Flat(rank_.gradient, all_);
+    writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
+    MultiTensor("aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", gradients,
+                Launches(all_, 1));
+    writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", gradients,
+                   static_cast<uint32_t>(count));
+    writer_.Kernel("aten::cat", "CatArrayBatchedCopy",
+                   Flat(DataType::kFloat32, std::vector<int64_t>(all_.size(), 1)));
+    writer_.Pointwise("aten::pow", {norms});
+    writer_.Kernel("aten::dot", "cublasSdot", {norms, norms});
+    Reduce(graph::ReduceOp::kSum);
+    writer_.Pointwise("aten::sqrt", {Tensor(DataType::kFloat32, {})});
+    writer_.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
+    writer_.StreamSync();
+  }
+
+  // One number over every rank that holds other parameters.
+  void Reduce(graph::ReduceOp op) {
+    graph::CollectiveShape shape = AllReduceOf(DataType::kFloat32, 1);
+    shape.reduce = op;
+    const graph::ParallelSizes& sizes = rank_.job.parallel;
+    const bool sharded =
+        rank_.job.zero_stage > 0 || rank_.style.data_parallel != graph::DataParallelKind::kMegatron;
+    if (sharded && sizes.world_size() > 1) {
+      writer_.Collective(GroupAxis::kWorld, shape);
+      return;
+    }
+    if (sizes.tp > 1) {
+      writer_.Collective(GroupAxis::kTensor, shape);
+    }
+    if (sizes.pp > 1) {
+      writer_.Collective(GroupAxis::kPipeline, shape);
+    }
+  }
+
+  // Parameters under FSDP are fp32 themselves; elsewhere the step works on fp32 copies.
+  void Update(const std::vector<int64_t>& sizes) {
+    const Tensors master = Flat(DataType::kFloat32, sizes);
+    if (rank_.style.fused_optimizer) {
+      Tensors inputs = Repeat(master, 4);
+      const Tensors steps = Repeat({Tensor(DataType::kFloat32, {})}, sizes.size());
+      inputs.insert(inputs.end(), steps.begin(), steps.end());
+      MultiTensor("aten::_fused_adamw_", "multi_tensor_apply_kernel<FusedAdamMathFunctor>", inputs,
+                  Launches(sizes, 4));
+    } else {
+      ForeachUpdate(sizes, master);
+    }
+    if (rank_.style.data_parallel == graph::DataParallelKind::kFsdp) {
+      return;
+    }
+    Tensors copies = Flat(rank_.dtype, sizes);
+    copies.insert(copies.end(), master.begin(), master.end());
+    MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>", copies,
+                Launches(sizes, 2));
+  }
+
+  // torch.optim.AdamW with foreach=True.
+  void ForeachUpdate(const std::vector<int64_t>& sizes, const Tensors& master) {
+    struct Call {
+      const char* op;
+      size_t lists;
+    };
+    constexpr Call kCalls[] = {{"aten::_foreach_mul_", 1}, {"aten::_foreach_lerp_", 2},
+                               {"aten::_foreach_mul_", 1}, {"aten::_foreach_addcmul_", 3},
+                               {"aten::_foreach_sqrt", 2}, {"aten::_foreach_div_", 1},
+                               {"aten::_foreach_add_", 1}, {"aten::_foreach_addcdiv_", 3}};
+    for (const Call& call : kCalls) {
+      MultiTensor(call.op, "multi_tensor_apply_kernel<ForeachFunctor>", Repeat(master, call.lists),
+                  Launches(sizes, call.lists));
+    }
+  }
+
+  // Weights are cast once an iteration; the scales of delayed scaling follow from the largest
+  // values of all ranks that share a tensor.
+  void Float8Weights() {
+    writer_.Kernel("transformer_engine::cast_transpose", "cast_transpose_kernel",
+                   {Tensor(rank_.dtype, {pieces_.weights})});
+    const graph::ParallelSizes& sizes = rank_.job.parallel;
+    if (rank_.style.precision == graph::Precision::kFloat8 && sizes.tp > 1) {
+      graph::CollectiveShape shape = AllReduceOf(DataType::kFloat32, 1024);
+      shape.reduce = graph::ReduceOp::kMax;
+      writer_.Collective(GroupAxis::kTensor, shape);
+    }
+  }
+
+  const RankShape& rank_;
+  const OptimizerPieces& pieces_;
+  BlockWriter writer_;
+  std::vector<int64_t> all_;  // pieces with and without decay
+};
+
+}  // namespace
+
+Block ZeroGradients(const RankShape& rank,
+                    const std::vector<int64_t>& elements,
+                    BlockTables* tables) {
+  BlockWriter writer(tables);
+  for (const int64_t count : elements) {
+    writer.Pointwise("aten::fill_", {Tensor(rank.gradient, {count})});
+  }
+  return writer.Finish();
+}
+
+Block OptimizerStep(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables) {
+  return OptimizerWriter(rank, pieces, tables).Step();
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,69 @@
+#include "slicer/synthesize/blocks/rank_shape.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::DataType;
+using graph::Precision;
+
+DataType ActivationType(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat16:
+      return DataType::kFloat16;
+    case Precision::kFloat32:
+      return DataType::kFloat32;
+    default:
+      return DataType::kBfloat16;
+  }
+}
+
+// Four bits have no element type of their own: their products run as 8-bit ones.
+DataType MatmulType(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat8:
+    case Precision::kFloat8Block:
+    case Precision::kMxFloat8:
+    case Precision::kNvFloat4:
+      return DataType::kFloat8;
+    default:
+      return ActivationType(precision);
+  }
+}
+
+}  // namespace
+
+RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle& training_style)
+    : job(job_spec), style(training_style) {
+  const graph::ModelSpec& model = job.model;
+  const int64_t tp = job.parallel.tp;
+  built_in = style.framework == graph::TrainingStyle{}.framework;
+  llama = model.block == graph::BlockKind::kLlama;
+  rotary = model.block != graph::BlockKind::kGpt;
+  layer_norm = !llama;
+  has_bias = model.block == graph::BlockKind::kGpt;
+  tensor_parallel = tp > 1;
+  sequence_parallel = tensor_parallel && job.sequence_parallel;
+
+  dtype = built_in ? job.compute_dtype : ActivationType(style.precision);
+  matmul = built_in ? job.compute_dtype : MatmulType(style.precision);
+  gradient = style.gradient_type;
+
+  batch = job.micro_batch_size;
+  sequence = job.seq_len / job.parallel.cp;
+  shard = sequence_parallel ? sequence / tp : sequence;
+  keys = job.seq_len;
+  hidden = model.hidden;
+  heads = model.heads / tp;
+  kv_heads = model.kv_heads < tp ? 1 : model.kv_heads / tp;
+  head_size = model.HeadDim();
+  ffn = model.ffn / tp;
+  ffn_matrices = model.FfnMatrices();
+  vocab = PaddedVocab(job) / tp;
+}
+
+int64_t PaddedVocab(const graph::JobSpec& job) {
+  const int64_t multiple = int64_t{128} * job.parallel.tp;
+  return (job.model.vocab + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace prism::slicer

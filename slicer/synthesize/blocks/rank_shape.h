@@ -1,0 +1,61 @@
+// What one rank holds of a transformer layer: lengths after tensor, sequence and context
+// parallelism. Everything that the writers of kernels need to know of a job.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "slicer/synthesize/blocks/block_writer.h"
+
+namespace prism::slicer {
+
+struct RankShape {
+  RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle& training_style);
+
+  graph::JobSpec job;
+  graph::TrainingStyle style;
+  bool built_in = false;  // the workload of launch/workload/, with its own kernels throughout
+  bool llama = false;     // RMSNorm, no biases, SwiGLU
+  bool rotary = false;
+  bool layer_norm = false;  // LayerNorm, not RMSNorm
+  bool has_bias = false;    // of linear layers
+  bool sequence_parallel = false;
+  bool tensor_parallel = false;
+
+  graph::DataType dtype = graph::DataType::kBfloat16;    // activations, parameters
+  graph::DataType matmul = graph::DataType::kBfloat16;   // factors of linear layers
+  graph::DataType gradient = graph::DataType::kFloat32;  // accumulated
+
+  int64_t batch = 0;     // sequences of a micro-batch
+  int64_t sequence = 0;  // tokens of a sequence on this rank (of its context-parallel part)
+  int64_t shard = 0;     // of them, those outside of tensor-parallel regions
+  int64_t keys = 0;      // tokens of a sequence that its queries attend to
+  int64_t hidden = 0;
+  int64_t heads = 0;  // this rank's
+  int64_t kv_heads = 0;
+  int64_t head_size = 0;
+  int64_t ffn = 0;           // this rank's part of the width; of one branch in SwiGLU
+  int64_t ffn_matrices = 0;  // 2, with SwiGLU 3
+  int64_t vocab = 0;         // this rank's rows, padded
+
+  [[nodiscard]] int64_t tokens() const { return sequence * batch; }
+  [[nodiscard]] int64_t query_width() const { return heads * head_size; }
+  [[nodiscard]] int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
+  [[nodiscard]] int64_t mlp_in_width() const { return (ffn_matrices - 1) * ffn; }
+
+  // Activations [sequence, batch, width] as the layer holds them: outside of tensor-parallel
+  // regions, and inside.
+  [[nodiscard]] graph::TensorShape Outside(int64_t width) const {
+    return Tensor(dtype, {shard, batch, width});
+  }
+  [[nodiscard]] graph::TensorShape Inside(int64_t width) const {
+    return Tensor(dtype, {sequence, batch, width});
+  }
+};
+
+// Rows of the word embedding: a multiple of 128 on every rank, as Megatron pads.
+int64_t PaddedVocab(const graph::JobSpec& job);
+
+}  // namespace prism::slicer
