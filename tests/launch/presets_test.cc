@@ -26,7 +26,7 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
-  EXPECT_EQ(EmbeddedPresets().size(), 20U);
+  EXPECT_EQ(EmbeddedPresets().size(), 57U);
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     const std::string name(preset.name);
     if (preset.kind == PresetKind::kModel) {
@@ -76,10 +76,9 @@ TEST(Presets, The_profile_nearer_to_the_cluster_counts) {
   EXPECT_EQ(a100->parameters.Value("gpu.hbm_bytes_per_s"), 2.0e12);
   EXPECT_EQ(small->parameters.Value("gpu.hbm_bytes_per_s"), 1.555e12);
   EXPECT_EQ(small->gpu.memory_bytes, 42298834944);
-  const std::string text = Replaced(TextOf("a100-40-8x"), "net.nics_per_node",
-                                    "gpu.hbm_bytes_per_s = { value = 1e12, unit = \"byte/s\", "
-                                    "source = \"test\", mark = \"assumed\" }\n"
-                                    "net.nics_per_node");
+  const std::string text = TextOf("a100-40-8x") +
+                           "[parameters]\ngpu.hbm_bytes_per_s = { value = 1e12, unit = \"byte/s\", "
+                           "source = \"test\", mark = \"assumed\" }\n";
   const Result<graph::ClusterSpec> slow = ParseCluster(text, "c.toml");
   ASSERT_TRUE(slow.ok()) << slow.status().message();
   EXPECT_EQ(slow->parameters.Value("gpu.hbm_bytes_per_s"), 1e12);
@@ -100,12 +99,15 @@ TEST(Presets, Damage_is_refused_with_its_line_and_key) {
   EXPECT_EQ(ParseModel("name = ", "m.toml").status().code(), StatusCode::kBadFile);
 
   const std::string cluster = TextOf("h100-8x");
-  const std::string missing = Replaced(cluster, "net.nic_efficiency", "net.nic_efficient");
+  const std::string missing = Replaced(cluster, "\"networks/dgx-h100\", ", "");
   const Result<graph::ClusterSpec> refused = ParseCluster(missing, "c.toml");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kBadFile);
-  EXPECT_THAT(refused.status().message(), HasSubstr("net.nic_efficiency is missing"));
-  const std::string unmarked = Replaced(cluster, "mark = \"fitted\"", "mark = \"guessed\"");
+  EXPECT_THAT(refused.status().message(), HasSubstr("net.bandwidth_loss_per_doubling is missing"));
+  const std::string unmarked =
+      cluster +
+      "[parameters]\np2p.base_ns = { value = 1, unit = \"ns\", source = \"test\", "
+      "mark = \"guessed\" }\n";
   EXPECT_THAT(ParseCluster(unmarked, "c.toml").status().message(), HasSubstr("mark"));
 }
 
