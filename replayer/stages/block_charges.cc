@@ -1,0 +1,76 @@
+#include "replayer/stages/block_charges.h"
+
+#include <algorithm>
+
+#include "replayer/stages/charge_tracker.h"
+
+namespace prism::replayer {
+namespace {
+
+bool IsKernel(const StageOp& op, const LoweredTables& tables) {
+  return op.kind == StageOpKind::kWork && tables.works[op.index].kind == graph::OpKind::kKernel;
+}
+
+struct RecordedEvent {
+  uint16_t stream = 0;
+  size_t position = 0;
+};
+
+}  // namespace
+
+std::vector<uint16_t> KernelStreams(const std::vector<LoweredBlock>& blocks,
+                                    const LoweredTables& tables) {
+  std::vector<bool> computes(graph::kStageStreamCount);
+  for (const LoweredBlock& block : blocks) {
+    for (const StageOp& op : block.ops) {
+      if (IsKernel(op, tables)) {
+        computes[op.stream] = true;
+      }
+    }
+  }
+  std::vector<uint16_t> streams;
+  for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+    if (computes[stream]) {
+      streams.push_back(stream);
+    }
+  }
+  return streams;
+}
+
+BlockCharges ChargesOf(const LoweredBlock& block,
+                       const LoweredTables& tables,
+                       const std::vector<uint16_t>& kernel_streams) {
+  BlockCharges charges;
+  ChargeTracker tracker(kernel_streams);
+  std::vector<RecordedEvent> events(block.event_count);
+  std::vector<bool> computes(graph::kStageStreamCount);
+  for (uint32_t i = 0; i < block.ops.size(); ++i) {
+    const StageOp& op = block.ops[i];
+    if (IsKernel(op, tables)) {
+      computes[op.stream] = true;
+    } else if (op.kind == StageOpKind::kCollective) {
+      for (const uint32_t transfer : tables.collectives[op.index].transfers) {
+        tracker.Issue(op.stream, {transfer, i});
+      }
+    } else if (op.kind == StageOpKind::kRecord && op.event != kNone) {
+      events[op.event] = {op.stream, tracker.Position(op.stream)};
+    } else if (op.kind == StageOpKind::kWait && op.event != kNone &&
+               events[op.event].stream != op.stream) {
+      const RecordedEvent& event = events[op.event];
+      charges.contexts.push_back({event.stream, op.stream, computes[op.stream]});
+      tracker.Settle(event.stream, event.position, [&](const ChargeTracker::Collective& paid) {
+        charges.sources.push_back({i, paid.mark, paid.transfer});
+      });
+    }
+  }
+  for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+    tracker.Settle(stream, tracker.Position(stream), [&](const ChargeTracker::Collective& left) {
+      charges.exports.push_back({left.mark, stream, left.transfer});
+    });
+  }
+  std::stable_sort(charges.exports.begin(), charges.exports.end(),
+                   [](const BlockExport& a, const BlockExport& b) { return a.op < b.op; });
+  return charges;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,66 @@
+// Which wait pays for which collective (replayer/role_plan.h says why): a wait settles the
+// collectives that its event's stream held when the event was recorded and that no wait has
+// settled yet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/job_program.h"
+#include "replayer/role_plan.h"
+
+namespace prism::replayer {
+
+class ChargeTracker {
+ public:
+  struct Collective {
+    uint32_t transfer = 0;
+    uint32_t mark = 0;  // of the caller: where it was issued
+  };
+
+  // `kernel_streams`: streams that may ever hold kernels. A collective that has no other such
+  // stream beside it costs no wait anything and is not followed.
+  explicit ChargeTracker(const std::vector<uint16_t>& kernel_streams) {
+    for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+      const bool alone = kernel_streams.empty() ||
+                         (kernel_streams.size() == 1 && kernel_streams.front() == stream);
+      followed_.push_back(!alone);
+    }
+  }
+
+  [[nodiscard]] bool Follows(uint16_t stream) const { return followed_[stream]; }
+
+  void Issue(uint16_t stream, const Collective& collective) {
+    if (Follows(stream)) {
+      streams_[stream].all.push_back(collective);
+    }
+  }
+
+  // What a record on that stream covers; for Settle.
+  [[nodiscard]] size_t Position(uint16_t stream) const { return streams_[stream].all.size(); }
+
+  [[nodiscard]] bool Owes(uint16_t stream) const {
+    return streams_[stream].settled < streams_[stream].all.size();
+  }
+
+  // Calls pay(collective) for each collective on `stream` before `position` that is not settled.
+  template <typename Pay>
+  void Settle(uint16_t stream, size_t position, Pay pay) {
+    Queue& queue = streams_[stream];
+    for (; queue.settled < position; ++queue.settled) {
+      pay(queue.all[queue.settled]);
+    }
+  }
+
+ private:
+  struct Queue {
+    std::vector<Collective> all;
+    size_t settled = 0;
+  };
+
+  std::vector<Queue> streams_ = std::vector<Queue>(graph::kStageStreamCount);
+  std::vector<bool> followed_;
+};
+
+}  // namespace prism::replayer

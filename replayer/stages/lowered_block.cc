@@ -1,0 +1,214 @@
+#include "replayer/stages/lowered_block.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace prism::replayer {
+
+using graph::GroupAxis;
+using graph::OpKind;
+
+namespace {
+
+// Index of `value` in a table of distinct values, appended if new. Tables are short.
+template <typename T>
+uint32_t InternValue(std::vector<T>& table, const T& value) {
+  const auto found = std::find(table.begin(), table.end(), value);
+  if (found != table.end()) {
+    return static_cast<uint32_t>(found - table.begin());
+  }
+  table.push_back(value);
+  return static_cast<uint32_t>(table.size() - 1);
+}
+
+}  // namespace
+
+bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
+  switch (axis) {
+    case GroupAxis::kPipeline:
+    case GroupAxis::kPipelineForward:
+    case GroupAxis::kPipelineBackward:
+    case GroupAxis::kEmbedding:
+    case GroupAxis::kModel:
+    case GroupAxis::kWorld:
+      return sizes.pp > 1;
+    default:
+      return false;
+  }
+}
+
+BlockLowering::BlockLowering(const graph::JobProgram& job) : job_(job) {
+}
+
+Result<std::vector<LoweredBlock>> BlockLowering::Lower() {
+  std::vector<LoweredBlock> blocks;
+  blocks.reserve(job_.blocks.size());
+  for (const graph::Program& program : job_.blocks) {
+    PRISM_ASSIGN_OR_RETURN(LoweredBlock block, LowerBlock(program));
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+Result<LoweredBlock> BlockLowering::LowerBlock(const graph::Program& program) {
+  LoweredBlock block;
+  block.program = &program;
+  program_ = &program;
+  span_ = {};
+  event_of_.assign(program.size(), kNone);
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    const uint32_t dep = program.dep[op];
+    if (dep != graph::kNoDep && event_of_[dep] == kNone) {
+      event_of_[dep] = block.event_count++;
+    }
+  }
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    PRISM_RETURN_IF_ERROR(AddOp(op, &block));
+  }
+  block.rest_span = InternSpan();
+  std::sort(block.streams.begin(), block.streams.end());
+  block.streams.erase(std::unique(block.streams.begin(), block.streams.end()), block.streams.end());
+  return block;
+}
+
+Status BlockLowering::AddOp(uint32_t op, LoweredBlock* block) {
+  const graph::Program& program = *program_;
+  const OpKind kind = program.kind[op];
+  if (kind == OpKind::kHostGap) {
+    span_.gap_ns += program.value[op];
+  } else if (kind != OpKind::kMarker) {
+    ++span_.ops[static_cast<size_t>(kind)];
+  }
+  switch (kind) {
+    case OpKind::kKernel:
+    case OpKind::kMemcpy:
+    case OpKind::kMemset: {
+      WorkItem item;
+      item.kind = kind;
+      const bool fixed = (program.flags[op] & graph::kDurationFixed) != 0;
+      item.direction = program.flags[op] & (graph::kHostToDevice | graph::kDeviceToHost);
+      item.signature = kind == OpKind::kKernel && !fixed ? program.signature[op] : 0;
+      item.bytes = kind == OpKind::kKernel || fixed ? 0 : program.value[op];
+      item.fixed_ns = fixed ? program.value[op] : -1;
+      Push(op, StageOpKind::kWork, block).index = InternWork(item);
+      return OkStatus();
+    }
+    case OpKind::kEventRecord:
+      return AddEvent(op, &Push(op, StageOpKind::kRecord, block), block);
+    case OpKind::kEventWait:
+      return AddEvent(op, &Push(op, StageOpKind::kWait, block), block);
+    case OpKind::kCollective:
+      AddCollective(op, block);
+      return OkStatus();
+    case OpKind::kPeerGroup:
+      if ((program.flags[op] & graph::kDurationFixed) != 0) {
+        return InvalidArgument("messages of fixed duration in a block");
+      }
+      Push(op, StageOpKind::kPeerGroup, block).index = program.signature[op];
+      block->closed = false;
+      return OkStatus();
+    case OpKind::kEventSync:
+    case OpKind::kStreamSync:
+    case OpKind::kDeviceSync: {
+      StageOp& sync = Push(op, StageOpKind::kHostSync, block);
+      sync.sync = kind;
+      block->closed = false;
+      return kind == OpKind::kEventSync ? AddEvent(op, &sync, block) : OkStatus();
+    }
+    case OpKind::kHostGap:
+    case OpKind::kSegmentAlloc:
+    case OpKind::kSegmentFree:
+    case OpKind::kMarker:
+      return OkStatus();
+  }
+  return OkStatus();
+}
+
+StageOp& BlockLowering::Push(uint32_t op, StageOpKind kind, LoweredBlock* block) {
+  StageOp stage_op;
+  stage_op.kind = kind;
+  stage_op.stream = program_->stream[op];
+  stage_op.span = InternSpan();
+  block->ops.push_back(stage_op);
+  if (kind != StageOpKind::kHostSync) {
+    block->streams.push_back(stage_op.stream);
+  }
+  return block->ops.back();
+}
+
+Status BlockLowering::AddEvent(uint32_t op, StageOp* stage_op, LoweredBlock* block) {
+  const int64_t value = program_->value[op];
+  if (value < 0 || value > UINT16_MAX) {
+    return InvalidArgument(fmt::format("a block names event slot {}", value - 1));
+  }
+  if (value > 0) {
+    stage_op->slot = static_cast<uint32_t>(value - 1);
+    block->closed = false;
+  }
+  const uint32_t dep = program_->dep[op];
+  if (stage_op->kind == StageOpKind::kRecord) {
+    stage_op->event = event_of_[op];
+  } else if (dep != graph::kNoDep) {
+    stage_op->event = event_of_[dep];
+  }
+  return OkStatus();
+}
+
+// A call joins the one before it on its stream where both were issued as one NCCL group; the group
+// is then issued with its last call.
+void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
+  const graph::Program& program = *program_;
+  TransferItem item;
+  item.axis = program.comm_slot[op];
+  item.shape = program.collectives[program.signature[op]];
+  item.fixed_ns = (program.flags[op] & graph::kDurationFixed) != 0 ? program.value[op] : -1;
+  const uint32_t transfer = InternTransfer(item);
+  const bool joins = op > 0 && program.kind[op - 1] == OpKind::kCollective &&
+                     program.stream[op - 1] == program.stream[op] &&
+                     (program.flags[op - 1] & graph::kGroupedWithNext) != 0;
+  CollectiveCalls calls;
+  if (joins) {
+    calls = tables_.collectives[block->ops.back().index];
+    // The group's host cost ends with this call.
+    HostSpan joint = tables_.spans[block->ops.back().span];
+    ++joint.ops[static_cast<size_t>(OpKind::kCollective)];
+    block->ops.pop_back();
+    block->streams.pop_back();
+    span_ = joint;
+  }
+  calls.transfers.push_back(transfer);
+  Push(op, StageOpKind::kCollective, block).index = InternCalls(calls);
+  if (SpansStages(static_cast<GroupAxis>(item.axis), job_.job.parallel)) {
+    block->closed = false;
+  }
+}
+
+uint32_t BlockLowering::InternSpan() {
+  const auto [found, inserted] =
+      span_ids_.try_emplace(span_, static_cast<uint32_t>(tables_.spans.size()));
+  if (inserted) {
+    tables_.spans.push_back(span_);
+  }
+  span_ = {};
+  return found->second;
+}
+
+uint32_t BlockLowering::InternWork(const WorkItem& item) {
+  const auto [found, inserted] =
+      work_ids_.try_emplace(item, static_cast<uint32_t>(tables_.works.size()));
+  if (inserted) {
+    tables_.works.push_back(item);
+  }
+  return found->second;
+}
+
+uint32_t BlockLowering::InternTransfer(const TransferItem& item) {
+  return InternValue(tables_.transfers, item);
+}
+
+uint32_t BlockLowering::InternCalls(const CollectiveCalls& calls) {
+  return InternValue(tables_.collectives, calls);
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,119 @@
+// A block of a JobProgram, prepared for evaluation: its ops as the streams see them, with the host
+// cost in between, and what it asks of the cost models in tables of distinct entries. Nothing here
+// depends on a parameter, so one lowering serves any number of clusters and fits.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/base/time.h"
+#include "graph/job_program.h"
+#include "replayer/role_plan.h"
+
+namespace prism::replayer {
+
+// Host work between two steps: ops by kind and time of their own.
+struct HostSpan {
+  std::array<uint32_t, graph::kOpKindCount> ops = {};
+  DurationNs gap_ns = 0;
+
+  auto operator<=>(const HostSpan&) const = default;
+};
+
+// A distinct kernel, copy or memset.
+struct WorkItem {
+  graph::OpKind kind = graph::OpKind::kKernel;
+  uint8_t direction = 0;     // of a copy, as graph::OpFlag
+  uint32_t signature = 0;    // kKernel
+  int64_t bytes = 0;         // copies and memsets
+  DurationNs fixed_ns = -1;  // from the program; -1: ask the cost model
+
+  auto operator<=>(const WorkItem&) const = default;
+
+  [[nodiscard]] bool is_compute() const { return kind != graph::OpKind::kMemcpy || direction == 0; }
+};
+
+// A distinct collective on a group axis.
+struct TransferItem {
+  uint16_t axis = 0;
+  graph::CollectiveShape shape;
+  DurationNs fixed_ns = -1;
+
+  bool operator==(const TransferItem&) const = default;
+};
+
+enum class StageOpKind : uint8_t { kWork, kRecord, kWait, kCollective, kPeerGroup, kHostSync };
+
+// One op of a block; ops without a stream are in the spans.
+struct StageOp {
+  StageOpKind kind = StageOpKind::kWork;
+  graph::OpKind sync = graph::OpKind::kDeviceSync;  // kHostSync
+  uint16_t stream = 0;
+  uint32_t index = kNone;  // kWork: work; kCollective: index into collectives; kPeerGroup: into
+                           // peer_groups of the block's program
+  uint32_t event = kNone;  // kRecord, kWait, kHostSync: event inside the block
+  uint32_t slot = kNone;   // likewise: event slot of the stage
+  uint32_t span = 0;       // host cost since the op before, its own included
+};
+
+// Calls of one NCCL group, in order; mostly one.
+struct CollectiveCalls {
+  std::vector<uint32_t> transfers;  // TransferItem
+
+  bool operator==(const CollectiveCalls&) const = default;
+};
+
+struct LoweredBlock {
+  const graph::Program* program = nullptr;
+  std::vector<StageOp> ops;
+  uint32_t rest_span = 0;         // host cost behind the last of them
+  uint32_t event_count = 0;       // inside the block
+  bool closed = true;             // only works, inner events and collectives of one stage
+  std::vector<uint16_t> streams;  // that its ops are on, ascending
+};
+
+// Everything that blocks refer to, distinct.
+struct LoweredTables {
+  std::vector<HostSpan> spans;
+  std::vector<WorkItem> works;
+  std::vector<TransferItem> transfers;
+  std::vector<CollectiveCalls> collectives;
+};
+
+// True where the members of a communicator along that axis sit in several pipeline stages.
+bool SpansStages(graph::GroupAxis axis, const graph::ParallelSizes& sizes);
+
+class BlockLowering {
+ public:
+  explicit BlockLowering(const graph::JobProgram& job);
+
+  // Blocks in the order of JobProgram::blocks. Fails on an op that a block may not hold.
+  Result<std::vector<LoweredBlock>> Lower();
+
+  [[nodiscard]] LoweredTables& tables() { return tables_; }
+
+ private:
+  Result<LoweredBlock> LowerBlock(const graph::Program& program);
+  Status AddOp(uint32_t op, LoweredBlock* block);
+  StageOp& Push(uint32_t op, StageOpKind kind, LoweredBlock* block);
+  void AddCollective(uint32_t op, LoweredBlock* block);
+  Status AddEvent(uint32_t op, StageOp* stage_op, LoweredBlock* block);
+  uint32_t InternSpan();
+  uint32_t InternWork(const WorkItem& item);
+  uint32_t InternTransfer(const TransferItem& item);
+  uint32_t InternCalls(const CollectiveCalls& calls);
+
+  const graph::JobProgram& job_;
+  const graph::Program* program_ = nullptr;  // being lowered
+  HostSpan span_;                            // since the last step
+  std::vector<uint32_t> event_of_;           // by op of the block
+  LoweredTables tables_;
+  std::map<HostSpan, uint32_t> span_ids_;
+  std::map<WorkItem, uint32_t> work_ids_;
+};
+
+}  // namespace prism::replayer

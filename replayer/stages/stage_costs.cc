@@ -1,0 +1,287 @@
+#include "replayer/stages/stage_costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "replayer/cost/compute_cost.h"
+#include "replayer/cost/parameters.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::GroupAxis;
+
+DurationNs Scaled(DurationNs duration, double scale) {
+  return scale == 1 ? duration : std::llround(static_cast<double>(duration) * scale);
+}
+
+std::vector<uint32_t> Numbers(const std::vector<Rank>& ranks) {
+  std::vector<uint32_t> numbers;
+  numbers.reserve(ranks.size());
+  for (const Rank rank : ranks) {
+    numbers.push_back(rank.value());
+  }
+  return numbers;
+}
+
+// Which of two layouts on nodes is slower: more nodes, then fewer ranks on each.
+bool Slower(const CommTopology& a, const CommTopology& b) {
+  return a.nodes != b.nodes ? a.nodes > b.nodes : a.ranks_per_node < b.ranks_per_node;
+}
+
+}  // namespace
+
+StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& plan)
+    : job_(job), plan_(plan), groups_(job.job.parallel, job.style.shard_size) {
+  tables_.strings = job.strings;
+  tables_.signatures = job.signatures;
+}
+
+Status StageCostModel::Bind(const graph::ClusterSpec& cluster, const StageScales& scales) {
+  const std::vector<std::string> faults = CheckParameters(cluster.parameters);
+  if (!faults.empty() || cluster.gpus_per_node < 1) {
+    return BadFile(fmt::format("the cluster '{}' cannot be used: {}", cluster.name,
+                               faults.empty() ? "no GPUs per node" : faults.front()));
+  }
+  if (gpus_per_node_ != cluster.gpus_per_node) {
+    FindTopologies(cluster.gpus_per_node);
+  }
+  const double overlap_slowdown = cluster.parameters.Value("overlap.compute_slowdown");
+  BindWorks(cluster, scales.compute);
+  BindTransfers(CollectiveCost(cluster), scales.comm);
+  BindSegments(overlap_slowdown);
+  costs_.host_ns.resize(plan_.stages.size());
+  costs_.charge_ns.resize(plan_.stages.size());
+  costs_.iteration_host_ns.resize(plan_.stages.size());
+  for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
+    BindStage(stage, overlap_slowdown);
+  }
+  return OkStatus();
+}
+
+void StageCostModel::FindTopologies(int32_t gpus_per_node) {
+  gpus_per_node_ = gpus_per_node;
+  kinds_.clear();
+  kind_of_stage_.clear();
+  uneven_.clear();
+  std::vector<bool> used(graph::kGroupAxisCount);
+  for (const TransferItem& item : plan_.tables.transfers) {
+    used[item.axis] = true;
+  }
+  for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
+    std::vector<CommTopology> by_axis(graph::kGroupAxisCount);
+    for (uint16_t axis = 0; axis < graph::kGroupAxisCount; ++axis) {
+      if (used[axis]) {
+        by_axis[axis] = TopologyOfAxis(static_cast<GroupAxis>(axis), static_cast<int32_t>(stage));
+      }
+    }
+    Topologies topologies;
+    for (const TransferItem& item : plan_.tables.transfers) {
+      topologies.push_back(by_axis[item.axis]);
+    }
+    const auto found = std::find(kinds_.begin(), kinds_.end(), topologies);
+    kind_of_stage_.push_back(static_cast<uint32_t>(found - kinds_.begin()));
+    if (found == kinds_.end()) {
+      kinds_.push_back(std::move(topologies));
+    }
+  }
+  FindMessageNodes();
+}
+
+CommTopology StageCostModel::TopologyOfAxis(GroupAxis axis, int32_t stage) {
+  const int32_t pp = job_.job.parallel.pp;
+  if (axis == GroupAxis::kEmbedding && stage != 0 && stage != pp - 1) {
+    return {};
+  }
+  CommTopology slowest;
+  bool uneven = false;
+  std::vector<bool> seen(static_cast<size_t>(job_.job.parallel.world_size()));
+  const int32_t begin = stage * groups_.ranks_per_stage();
+  for (int32_t r = begin; r < begin + groups_.ranks_per_stage(); ++r) {
+    const auto rank = Rank(static_cast<uint32_t>(r));
+    const uint32_t lowest = groups_.LowestMember(axis, rank).value();
+    if (seen[lowest]) {
+      continue;
+    }
+    seen[lowest] = true;
+    const CommTopology topology = TopologyOf(Numbers(groups_.Members(axis, rank)), gpus_per_node_);
+    uneven = uneven || (r != begin && topology != slowest);
+    if (r == begin || Slower(topology, slowest)) {
+      slowest = topology;
+    }
+  }
+  if (uneven) {
+    uneven_.push_back(fmt::format("{} of stage {}", graph::GroupAxisName(axis), stage));
+  }
+  return slowest;
+}
+
+void StageCostModel::FindMessageNodes() {
+  message_on_node_.clear();
+  const int32_t stage_ranks = groups_.ranks_per_stage();
+  for (const PeerMessage& message : plan_.messages) {
+    int32_t together = 0;
+    for (int32_t r = 0; r < stage_ranks; ++r) {
+      const int32_t from = message.from * stage_ranks + r;
+      const int32_t to = message.to * stage_ranks + r;
+      together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
+    }
+    message_on_node_.push_back(together == stage_ranks);
+    if (together != 0 && together != stage_ranks) {
+      uneven_.push_back(fmt::format("messages from stage {} to {}", message.from, message.to));
+    }
+  }
+  std::sort(uneven_.begin(), uneven_.end());
+  uneven_.erase(std::unique(uneven_.begin(), uneven_.end()), uneven_.end());
+}
+
+void StageCostModel::BindWorks(const graph::ClusterSpec& cluster, double scale) {
+  tables_.cluster = cluster;
+  const ComputeCost compute(cluster);
+  const std::vector<KernelCost> kernels = CostSignatures(tables_);
+  costs_.work_ns.clear();
+  for (const WorkItem& item : plan_.tables.works) {
+    DurationNs duration = item.fixed_ns;
+    if (duration < 0 && item.kind == graph::OpKind::kKernel) {
+      duration = kernels[item.signature].duration_ns;
+    } else if (duration < 0) {
+      duration = item.kind == graph::OpKind::kMemcpy ? compute.Copy(item.bytes, item.direction)
+                                                     : compute.Memset(item.bytes);
+    }
+    costs_.work_ns.push_back(Scaled(duration, scale));
+  }
+  const std::vector<DurationNs> host = HostCosts(cluster.parameters);
+  costs_.span_ns.clear();
+  for (const HostSpan& span : plan_.tables.spans) {
+    DurationNs sum = span.gap_ns;
+    for (size_t kind = 0; kind < span.ops.size(); ++kind) {
+      sum += span.ops[kind] * host[kind];
+    }
+    costs_.span_ns.push_back(sum);
+  }
+}
+
+void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
+  const std::vector<TransferItem>& transfers = plan_.tables.transfers;
+  costs_.transfer_ns.assign(kinds_.size(), {});
+  costs_.collective_ns.assign(kinds_.size(), {});
+  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+    for (size_t t = 0; t < transfers.size(); ++t) {
+      const DurationNs duration = transfers[t].fixed_ns >= 0
+                                      ? transfers[t].fixed_ns
+                                      : cost.Collective(transfers[t].shape, kinds_[kind][t]);
+      costs_.transfer_ns[kind].push_back(Scaled(duration, scale));
+    }
+    // Calls of one NCCL group run one after the other on a communicator, beside those of others.
+    for (const CollectiveCalls& calls : plan_.tables.collectives) {
+      std::array<DurationNs, graph::kGroupAxisCount> by_axis = {};
+      for (const uint32_t t : calls.transfers) {
+        by_axis[transfers[t].axis] += costs_.transfer_ns[kind][t];
+      }
+      costs_.collective_ns[kind].push_back(*std::max_element(by_axis.begin(), by_axis.end()));
+    }
+  }
+  costs_.meeting_ns.clear();
+  for (const StageMeeting& meeting : plan_.meetings) {
+    DurationNs longest = 0;
+    for (const auto& [stage, transfer] : meeting.transfers) {
+      const uint32_t kind = kind_of_stage_[static_cast<size_t>(stage)];
+      longest = std::max(longest, costs_.transfer_ns[kind][transfer]);
+    }
+    costs_.meeting_ns.push_back(longest);
+  }
+  costs_.message_ns.clear();
+  costs_.message_eager.clear();
+  for (size_t m = 0; m < plan_.messages.size(); ++m) {
+    const int64_t bytes = plan_.messages[m].bytes;
+    costs_.message_ns.push_back(Scaled(cost.PeerTransfer(bytes, message_on_node_[m]), scale));
+    costs_.message_eager.push_back(cost.IsEager(bytes));
+  }
+}
+
+void StageCostModel::BindSegments(double overlap_slowdown) {
+  std::vector<bool> used(plan_.blocks.size());
+  for (const Segment& segment : plan_.segments) {
+    for (const uint32_t block : segment.blocks) {
+      used[block] = true;
+    }
+  }
+  costs_.segments.assign(kinds_.size(), {});
+  std::vector<FoldedSegment> blocks(plan_.blocks.size());
+  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+    FoldDurations durations;
+    durations.work = &costs_.work_ns;
+    durations.span = &costs_.span_ns;
+    durations.transfer = &costs_.transfer_ns[kind];
+    durations.collective = &costs_.collective_ns[kind];
+    durations.overlap_slowdown = overlap_slowdown;
+    for (uint32_t block = 0; block < blocks.size(); ++block) {
+      if (used[block]) {
+        blocks[block] = FoldBlock(plan_, block, durations);
+      }
+    }
+    for (const Segment& segment : plan_.segments) {
+      costs_.segments[kind].push_back(FoldSegment(segment, blocks));
+    }
+  }
+}
+
+// Host time of every instruction, and what its waits pay, both in issue order.
+void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
+  const StageLanes& lanes = plan_.stages[stage];
+  const std::vector<FoldedSegment>& segments = costs_.segments[kind_of_stage_[stage]];
+  const std::vector<DurationNs>& transfer_ns = costs_.transfer_ns[kind_of_stage_[stage]];
+  const std::vector<uint16_t>& streams = plan_.kernel_streams;
+  const size_t width = streams.size();
+  std::vector<DurationNs>& host_ns = costs_.host_ns[stage];
+  std::vector<DurationNs>& charge_ns = costs_.charge_ns[stage];
+  host_ns.resize(lanes.instructions.size());
+  charge_ns.assign(lanes.charge_count, 0);
+  std::vector<DurationNs> computed(width, 0);
+  std::vector<DurationNs> at_mark(lanes.marks.size() * width);
+  DurationNs host = 0;
+  size_t next_source = 0;
+  for (uint32_t i = 0; i < lanes.instructions.size(); ++i) {
+    const Instruction& instruction = lanes.instructions[i];
+    host += costs_.span_ns[instruction.span];
+    host_ns[i] = host;
+    for (; next_source < lanes.charge_sources.size() &&
+           lanes.charge_sources[next_source].instruction == i;
+         ++next_source) {
+      const StageChargeSource& source = lanes.charge_sources[next_source];
+      DurationNs compute = 0;
+      for (size_t k = 0; k < width; ++k) {
+        if (streams[k] != source.collective_stream &&
+            (source.any_stream || streams[k] == source.waiting_stream)) {
+          compute += computed[k] - at_mark[source.mark * width + k];
+        }
+      }
+      const DurationNs beside = std::min(transfer_ns[source.transfer], compute);
+      charge_ns[instruction.charge] +=
+          std::llround((overlap_slowdown - 1) * static_cast<double>(beside));
+    }
+    if (instruction.kind == InstructionKind::kSegment) {
+      const FoldedSegment& segment = segments[instruction.index];
+      for (size_t e = 0; e < segment.export_ns.size(); ++e) {
+        at_mark[instruction.mark * width + e] = computed[e % width] + segment.export_ns[e];
+      }
+      for (size_t k = 0; k < width; ++k) {
+        computed[k] += segment.compute_ns[k];
+      }
+      host += segment.host_ns;
+    } else if (instruction.mark != kNone) {
+      std::copy(computed.begin(), computed.end(),
+                at_mark.begin() + static_cast<std::ptrdiff_t>(instruction.mark * width));
+    } else if (instruction.kind == InstructionKind::kWork &&
+               plan_.tables.works[instruction.index].kind == graph::OpKind::kKernel) {
+      const auto k = std::find(streams.begin(), streams.end(), instruction.stream);
+      computed[static_cast<size_t>(k - streams.begin())] += costs_.work_ns[instruction.index];
+    }
+  }
+  costs_.iteration_host_ns[stage] = host + costs_.span_ns[lanes.rest_span];
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,80 @@
+// The durations of a StagePlan on a cluster: everything that depends on parameters. Binding a plan
+// again to other parameters costs microseconds; what it takes from the layout (which communicator
+// spans how many nodes) is kept as long as the number of GPUs of a node stays.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+#include "graph/graph.h"
+#include "graph/job_groups.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/stages/block_fold.h"
+#include "replayer/stages/stage_plan.h"
+
+namespace prism::replayer {
+
+struct StageCosts {
+  std::vector<DurationNs> work_ns;                     // by WorkItem
+  std::vector<DurationNs> span_ns;                     // by HostSpan
+  std::vector<std::vector<DurationNs>> transfer_ns;    // by kind of stage and TransferItem
+  std::vector<std::vector<DurationNs>> collective_ns;  // by kind of stage and CollectiveCalls
+  std::vector<std::vector<FoldedSegment>> segments;    // by kind of stage and segment
+  std::vector<DurationNs> message_ns;                  // by message
+  std::vector<bool> message_eager;
+  std::vector<DurationNs> meeting_ns;              // by meeting
+  std::vector<std::vector<DurationNs>> host_ns;    // by stage and instruction: its issue
+  std::vector<std::vector<DurationNs>> charge_ns;  // by stage and charge
+  std::vector<DurationNs> iteration_host_ns;       // by stage
+};
+
+struct StageScales {
+  double compute = 1;  // multiplies every compute duration (intervals)
+  double comm = 1;     // multiplies every transfer duration
+};
+
+class StageCostModel {
+ public:
+  // Both outlive the model.
+  StageCostModel(const graph::JobProgram& job, const StagePlan& plan);
+
+  // Fails on parameters that no cost can be computed from.
+  Status Bind(const graph::ClusterSpec& cluster, const StageScales& scales);
+
+  [[nodiscard]] const StageCosts& costs() const { return costs_; }
+
+  // Stages that have the same topologies share a kind.
+  [[nodiscard]] uint32_t KindOf(size_t stage) const { return kind_of_stage_[stage]; }
+
+  // Families of communicators, "tp of stage 3", whose members do not all lie on nodes in the same
+  // way. Each is costed by its slowest member, which the engine would tell apart.
+  [[nodiscard]] const std::vector<std::string>& uneven() const { return uneven_; }
+
+ private:
+  // Of a transfer on one kind of stage.
+  using Topologies = std::vector<CommTopology>;  // by TransferItem
+
+  void FindTopologies(int32_t gpus_per_node);
+  CommTopology TopologyOfAxis(graph::GroupAxis axis, int32_t stage);
+  void FindMessageNodes();
+  void BindWorks(const graph::ClusterSpec& cluster, double scale);
+  void BindTransfers(const CollectiveCost& cost, double scale);
+  void BindSegments(double overlap_slowdown);
+  void BindStage(size_t stage, double overlap_slowdown);
+
+  const graph::JobProgram& job_;
+  const StagePlan& plan_;
+  graph::JobGroups groups_;
+  graph::Graph tables_;  // strings and signatures, as the cost models want them
+  int32_t gpus_per_node_ = 0;
+  std::vector<Topologies> kinds_;
+  std::vector<uint32_t> kind_of_stage_;
+  std::vector<bool> message_on_node_;
+  std::vector<std::string> uneven_;
+  StageCosts costs_;
+};
+
+}  // namespace prism::replayer
