@@ -18,6 +18,7 @@
 
 #include "shim/channel/channel.h"
 #include "shim/clock/virtual_clock.h"
+#include "shim/stack_writer.h"
 
 namespace prism::shim {
 namespace {
@@ -181,6 +182,7 @@ void OpenChannel(State& state) {
   if (state.config.mode != Mode::kStandalone) {
     state.voice.store(Voice::kUndecided);
   }
+  InstallStackWriter();
   pthread_atfork(LockForFork, UnlockAfterFork, LeaveChannelInChild);
   on_exit(OnExit, nullptr);
 }
@@ -208,7 +210,8 @@ int64_t HostCost(const State& state, RecordKind kind) {
 // Blocks are freed by whichever thread drops the last reference; that alone issues nothing.
 bool IsIssued(RecordKind kind) {
   return kind != RecordKind::kBlockAlloc && kind != RecordKind::kBlockFree &&
-         kind != RecordKind::kCounter && kind != RecordKind::kAllocatorStats;
+         kind != RecordKind::kCounter && kind != RecordKind::kAllocatorStats &&
+         kind != RecordKind::kFence;
 }
 
 void FillLocked(State& state, Record& record) {
@@ -303,6 +306,21 @@ Reply Request(Record record) {
     SetVirtualClock(answer.host_time_ns);
   }
   return {answer.status, answer.value_ns};
+}
+
+void Fence() {
+  State& state = Get();
+  if (state.config.fences == 0 || state.config.mode != Mode::kEmulate || !Speaks(state)) {
+    return;
+  }
+  const std::lock_guard<std::mutex> request_lock(state.request_mutex);
+  Record record = {};
+  record.kind = RecordKind::kFence;
+  record.sync.request = state.next_request++;
+  Emit(record);
+  if (channel::WaitAnswer(state.header, record.sync.request).status == 2) {
+    Die("the run was aborted or its worker process has gone");
+  }
 }
 
 uint32_t DefineOnce(Table table, std::string_view payload) {

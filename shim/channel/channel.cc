@@ -265,6 +265,10 @@ bool Consumer::WaitForRecord(int64_t timeout_ns) {
   return true;
 }
 
+int Consumer::producer_process() const {
+  return static_cast<int>(header_->ring.producer_process.load(std::memory_order_relaxed));
+}
+
 void Consumer::Reply(uint32_t request, const AnswerValue& answer) {
   Answer& slot = header_->answer;
   if (StatusOf(header_).load(std::memory_order_relaxed) != kAborted) {  // an abort is final

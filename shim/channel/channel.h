@@ -52,6 +52,9 @@ class Consumer {
   // Sleeps until a record may be there or the time is over. True: look again.
   bool WaitForRecord(int64_t timeout_ns);
 
+  // Process id of the one that speaks; 0 before the first record.
+  [[nodiscard]] int producer_process() const;
+
   void Reply(uint32_t request, const AnswerValue& answer);
   void Abort();  // every wait of the process returns status 2
 

@@ -4,23 +4,31 @@
 // The object is a memfd made by the worker and inherited by the process (environment variable
 // PRISM_CHANNEL_FD), so no name exists that could be left behind. It holds a Header, written by the
 // worker before the process starts, and a ring of 64-byte records from the process to the worker
-// (channel.h). A record that needs an answer (kSync, kQueryEvent, kElapsed) carries a request
-// number; the worker writes the answer into Header::answer.
+// (channel.h). A record that needs an answer (kSync, kQueryEvent, kElapsed, kFence) carries a
+// request number; the worker writes the answer into Header::answer.
 //
 // Names and other variable-length things travel once, as kDefine records whose payload occupies the
 // following `payload_slots` ring slots, and are then referred to by id. Ids are dense per table and
 // start at 1; 0 means none.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <cstdint>
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;
+
+// Asks a process for its stacks (stack_writer.h). A real-time signal that neither libc nor any
+// framework uses.
+inline int StackSignal() {
+  return SIGRTMAX - 3;
+}
 
 enum class Mode : uint32_t {
   kStandalone = 0,  // no channel: the device works, nothing is recorded, nothing is timed
@@ -67,7 +75,9 @@ struct Config {
   DeviceProfile device;
   NcclProfile nccl;
   int64_t host_cost_ns[kHostCostKinds];
-  int64_t poll_cost_ns;                     // of a query that answers "not ready"
+  int64_t poll_cost_ns;  // of a query that answers "not ready"
+  uint32_t fences;       // 1: kFence in each NCCL call (kEmulate only)
+  uint32_t reserved;
   int32_t sandbox_rank_count;               // how many ranks are present (this one included)
   int32_t sandbox_ranks[kMaxSandboxRanks];  // ascending
 };
@@ -127,6 +137,7 @@ enum class RecordKind : uint8_t {
   kExit = 23,
   kOutOfMemory = 24,
   kOutsideAlloc = 25,
+  kFence = 26,  // the process stands in an NCCL call until the worker lets it go on
 };
 
 // Tables that kDefine fills. Payload layouts are given beside each.

@@ -219,6 +219,7 @@ ncclResult_t CarryOut(const std::vector<NcclOp>& ops) {
     }
   }
   EmitTransfers(transfers);
+  Fence();
   for (size_t i = 0; i < collectives.size(); ++i) {
     const ncclResult_t result = MoveCollective(collectives[i], sequences[i]);
     if (result != ncclSuccess) {
