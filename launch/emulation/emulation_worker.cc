@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -12,8 +13,10 @@
 
 #include <fmt/format.h>
 
+#include "graph/describe.h"
 #include "launch/emulation/host_clock.h"
 #include "launch/process/out_of_memory.h"
+#include "launch/process/stack_text.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::launch {
@@ -32,6 +35,11 @@ constexpr int kPollsOfLoop = 256;
 constexpr int64_t kNapNs = 50'000;
 constexpr int64_t kWaitNs = 300'000;
 
+// A rank that departed works on until its next NCCL call or wait, where it is held and shows its
+// stack; one that never comes there is asked after this time.
+constexpr std::chrono::seconds kRunOn{2};
+constexpr size_t kShownFrames = 8;
+
 // The shim gives this ordinal to threads that only watch others (c10d's watchdog).
 constexpr uint16_t kWatchingThread = 0xFFFF;
 
@@ -48,9 +56,12 @@ struct EmulationWorker::Member {
   std::map<uint32_t, replayer::OpPosition> asked = {};
   // Where the host stood and which event it asked for when last told "not ready".
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
-  int poll_count = 0;             // in a row
-  replayer::OpPosition told = 0;  // position that process 0 knows
-  bool departed = false;          // nothing more is compared or told
+  int poll_count = 0;                       // in a row
+  replayer::OpPosition told = 0;            // position that process 0 knows
+  bool departed = false;                    // nothing more is compared or told
+  bool held = false;                        // departed, and waits for an answer that does not come
+  std::optional<RankEvent> departure = {};  // found, not told yet
+  std::chrono::steady_clock::time_point departed_at = {};
   bool left = false;
 };
 
@@ -122,17 +133,42 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
   if (verdict.kind == VerdictKind::kMismatch) {
     FlushIssued(member);
     member.departed = true;
-    Tell({.kind = RankEventKind::kDeparted,
-          .rank = member.rank,
-          .position = member.told,
-          .did = std::move(verdict.did),
-          .expected = std::move(verdict.expected)});
+    member.departed_at = std::chrono::steady_clock::now();
+    member.departure = {.kind = RankEventKind::kDeparted,
+                        .rank = member.rank,
+                        .position = member.told,
+                        .did = std::move(verdict.did),
+                        .expected = std::move(verdict.expected)};
     return;
   }
   if (verdict.gap_ns > 0) {
     FlushIssued(member);
     member.clock.Pass(verdict.gap_ns);
     Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = verdict.gap_ns});
+  }
+}
+
+// Tells a departure with the source lines it comes from, once the rank stands still.
+void EmulationWorker::TellDeparture(Member& member, bool exited) {
+  const bool waits = !member.held && std::chrono::steady_clock::now() - member.departed_at < kRunOn;
+  if (!member.departure || (waits && !exited)) {
+    return;
+  }
+  for (const std::string& frame : InnermostFrames(member.process->Stacks(), kShownFrames)) {
+    member.departure->did += "\n    at " + frame;
+  }
+  Tell(*member.departure);
+  member.departure.reset();
+}
+
+void EmulationWorker::ReportStacks() {
+  for (const auto& member : members_) {
+    const replayer::OpPosition position = member->verifier.position();
+    const uint32_t size = graph_.role_of(member->rank).program.size();
+    const auto op = static_cast<uint32_t>(position % size);
+    fmt::print(stderr, "rank {} has issued {} ops of iteration {}; next in the graph: {}\n{}",
+               member->rank.value(), op, position / size,
+               graph::DescribeRankOp(graph_, member->rank, op), member->process->Stacks());
   }
 }
 
@@ -200,11 +236,22 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
       ask.position = EventPosition(member, record.elapsed.start_event);
       ask.value = EventPosition(member, record.elapsed.end_event);
       break;
+    case RecordKind::kFence:
+      member.held = member.departed;
+      if (!member.held) {
+        member.process->channel().Reply(record.sync.request, {0, 0, 0});
+      }
+      return;
     default:
       return;
   }
+  const bool watching = ask.kind == RankEventKind::kAskEvent && ask.value == 0;
+  if (member.departed && !watching) {
+    member.held = true;
+    return;
+  }
   FlushIssued(member);
-  if (ask.kind != RankEventKind::kAskEvent || ask.value > 0) {
+  if (!watching) {
     member.asked[ask.request] = member.told;
   }
   Tell(ask);
@@ -240,6 +287,7 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
     PRISM_RETURN_IF_ERROR(Take(member, record, payload));
   }
   FlushIssued(member);
+  TellDeparture(member, exited);
   member.process->PumpOutput();
   member.left = exited || HasRunAll(member);
   if (!member.left) {

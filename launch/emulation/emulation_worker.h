@@ -35,6 +35,9 @@ class EmulationWorker {
   // Passes answers of process 0 on.
   void Deliver(WireReader* message);
 
+  // Says on stderr where each rank stands: its next op in the graph and its stacks.
+  void ReportStacks();
+
   // Sleeps shortly, until there may be something to do.
   void Wait();
 
@@ -49,6 +52,7 @@ class EmulationWorker {
   Result<bool> StepMember(Member& member);
   Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
   void TakeOp(Member& member, const slicer::PlacedOp& placed);
+  void TellDeparture(Member& member, bool exited);
   DurationNs CountPoll(Member& member, replayer::OpPosition event);
   bool AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event);
   static replayer::OpPosition EventPosition(const Member& member, uint32_t event);

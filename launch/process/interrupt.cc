@@ -7,9 +7,14 @@ namespace {
 
 // A signal handler can only reach what is global.
 volatile sig_atomic_t received_signal = 0;
+volatile sig_atomic_t report_requested = 0;
 
 void OnSignal(int number) {
   received_signal = number;
+}
+
+void OnReportSignal(int /*number*/) {
+  report_requested = 1;
 }
 
 }  // namespace
@@ -20,9 +25,18 @@ void InstallInterruptHandlers() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = OnReportSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
   // A reader of our output that has gone shows as a failed write, not as a signal.
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
+}
+
+bool TakeReportRequest() {
+  const bool requested = report_requested != 0;
+  report_requested = 0;
+  return requested;
 }
 
 Status InterruptStatus() {

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +30,8 @@ namespace {
 
 constexpr size_t kMaxLogBytes = size_t{16} << 20U;
 constexpr size_t kTailLines = 12;  // of a failed process, repeated in the message
+constexpr int kStackLooks = 500;   // for the stacks of a process, a nap apart
+constexpr int64_t kStackNapNs = 1'000'000;
 
 // Variables of our own launcher: a program that saw them would take itself for one of its ranks.
 bool BelongsToLauncher(std::string_view name) {
@@ -40,7 +44,9 @@ bool BelongsToLauncher(std::string_view name) {
 }
 
 // "NAME=value" lines of the child, ordered.
-std::vector<std::string> ChildEnvironment(const SandboxSpec& spec, int channel_descriptor) {
+std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
+                                          int channel_descriptor,
+                                          int stacks_descriptor) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -53,6 +59,7 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec, int channel_d
     variables[name] = value;
   }
   variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
+  variables["PRISM_STACK_FD"] = fmt::format("{}", stacks_descriptor);
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) {
     lines.push_back(name + "=" + value);
@@ -69,9 +76,17 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
+struct ChildDescriptors {
+  int output;
+  int channel;
+  int stacks;
+};
+
 // In the forked child: only calls that are safe there.
-[[noreturn]] void RunChild(
-    int output, int channel_descriptor, pid_t parent, char** arguments, char** environment) {
+[[noreturn]] void RunChild(const ChildDescriptors& descriptors,
+                           pid_t parent,
+                           char** arguments,
+                           char** environment) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) {
@@ -79,9 +94,10 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   }
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
-  fcntl(channel_descriptor, F_SETFD, 0);
+  dup2(descriptors.output, STDOUT_FILENO);
+  dup2(descriptors.output, STDERR_FILENO);
+  fcntl(descriptors.channel, F_SETFD, 0);
+  fcntl(descriptors.stacks, F_SETFD, 0);
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) {
     signal(number, SIG_DFL);
   }
@@ -134,7 +150,9 @@ Status CheckBuilt(const std::filesystem::path& library) {
 Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec& spec) {
   auto consumer = std::make_unique<channel::Consumer>(spec.config);
   std::array<int, 2> pipe_ends = {-1, -1};
-  if (!consumer->valid() || pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
+  const int stacks = memfd_create("prism-stacks", MFD_CLOEXEC);
+  if (!consumer->valid() || stacks < 0 || pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
+    close(stacks);
     return EnvironmentLacks(
         fmt::format("rank {}: no channel to its process: {}", spec.rank.value(), strerror(errno)));
   }
@@ -142,19 +160,20 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   fcntl(consumer->descriptor(), F_SETFD, FD_CLOEXEC);
   fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
   std::vector<std::string> arguments = spec.command;
-  std::vector<std::string> environment = ChildEnvironment(spec, consumer->descriptor());
+  std::vector<std::string> environment = ChildEnvironment(spec, consumer->descriptor(), stacks);
   const std::vector<char*> argument_pointers = Pointers(arguments);
   const std::vector<char*> environment_pointers = Pointers(environment);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    RunChild(pipe_ends[1], consumer->descriptor(), parent,
+    RunChild({.output = pipe_ends[1], .channel = consumer->descriptor(), .stacks = stacks}, parent,
              const_cast<char**>(argument_pointers.data()),
              const_cast<char**>(environment_pointers.data()));
   }
   close(pipe_ends[1]);
   if (pid < 0) {
     close(pipe_ends[0]);
+    close(stacks);
     return EnvironmentLacks(
         fmt::format("rank {}: no process: {}", spec.rank.value(), strerror(errno)));
   }
@@ -162,6 +181,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   std::unique_ptr<SandboxProcess> process(new SandboxProcess(spec.rank, std::move(consumer)));
   process->pid_ = pid;
   process->output_ = pipe_ends[0];
+  process->stacks_ = stacks;
   process->on_line_ = spec.on_line;
   return process;
 }
@@ -169,6 +189,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
 SandboxProcess::~SandboxProcess() {
   Kill();
   close(output_);
+  close(stacks_);
 }
 
 void SandboxProcess::AddOutput(const char* data, size_t bytes) {
@@ -223,6 +244,29 @@ Status SandboxProcess::ExitStatus() const {
   }
   return RunFailed(fmt::format("the program of rank {} {}; its last lines:\n{}", rank_.value(),
                                DescribeExit(*wait_status_), LastLines(log_, kTailLines)));
+}
+
+std::string SandboxProcess::Stacks() {
+  const int speaker = channel_->producer_process();
+  if (wait_status_ || speaker <= 0 || kill(speaker, channel::StackSignal()) != 0) {
+    return {};
+  }
+  std::string text;
+  for (int look = 0; look < kStackLooks; ++look) {
+    std::array<char, 4096> buffer;
+    ssize_t count = 0;
+    while ((count = pread(stacks_, buffer.data(), buffer.size(),
+                          stacks_taken_ + static_cast<off_t>(text.size()))) > 0) {
+      text.append(buffer.data(), static_cast<size_t>(count));
+    }
+    if (const size_t end = text.find('\0'); end != text.npos) {
+      stacks_taken_ += static_cast<off_t>(end + 1);
+      return text.substr(0, end);
+    }
+    const timespec nap = {.tv_sec = 0, .tv_nsec = kStackNapNs};
+    nanosleep(&nap, nullptr);
+  }
+  return {};
 }
 
 void SandboxProcess::Kill() {

@@ -54,6 +54,10 @@ class SandboxProcess {
   // Ends the process and everything it started, and reaps it.
   void Kill();
 
+  // The stacks of the process as shim/stack_writer.h writes them, a line a frame; "" when it does
+  // not answer within half a second.
+  std::string Stacks();
+
   // All output so far; of very long output the first part.
   [[nodiscard]] const std::string& log() const { return log_; }
 
@@ -68,6 +72,8 @@ class SandboxProcess {
   std::function<void(const std::string&)> on_line_;
   pid_t pid_ = -1;
   int output_ = -1;  // read end of the pipe
+  int stacks_ = -1;  // file that the process writes its stacks into
+  off_t stacks_taken_ = 0;
   std::optional<int> wait_status_;
   std::string log_;
   std::string partial_line_;

@@ -1,6 +1,7 @@
 #include "launch/run/record_pass.h"
 
 #include <chrono>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,13 @@ RecordPass::RecordPass(const RunContext& context, std::vector<Rank> ranks, size_
 }
 
 RecordPass::~RecordPass() = default;
+
+void RecordPass::ReportStacks() {
+  for (const auto& slot : slots_) {
+    fmt::print(stderr, "rank {} is being recorded\n{}", slot->process->rank().value(),
+               slot->process->Stacks());
+  }
+}
 
 bool RecordPass::done() const {
   return next_ == ranks_.size() && slots_.empty();

@@ -28,6 +28,9 @@ class RecordPass {
   // and the bytes.
   Result<bool> Step();
 
+  // Says on stderr which ranks are being recorded, with their stacks.
+  void ReportStacks();
+
   // Sleeps shortly, until there may be something to do.
   void Wait();
 

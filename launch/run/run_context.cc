@@ -23,6 +23,9 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   }
   spec.config = MakeDeviceConfig(context.cluster, context.job, request.rank, request.present);
   spec.config.mode = request.mode;
+  // A program that departs is held in its next NCCL call, to show where it stands. The built-in
+  // workload is spared the round trips.
+  spec.config.fences = context.options.program.empty() ? 0 : 1;
 
   const auto rank = static_cast<int64_t>(request.rank.value());
   const int64_t world = context.job.parallel.world_size();

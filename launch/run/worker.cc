@@ -104,8 +104,19 @@ Result<bool> Worker::StepRecording() {
   return busy;
 }
 
+void Worker::ReportStacks() {
+  if (recording_ != nullptr) {
+    recording_->ReportStacks();
+  } else if (emulation_ != nullptr) {
+    emulation_->ReportStacks();
+  }
+}
+
 bool Worker::Step() {
   Result<bool> busy = false;
+  if (TakeReportRequest()) {
+    ReportStacks();
+  }
   if (recording_ != nullptr) {
     busy = StepRecording();
     if (busy.ok() && recording_->done()) {

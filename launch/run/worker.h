@@ -45,6 +45,7 @@ class Worker {
   void Fail(const Status& status);
 
  private:
+  void ReportStacks();
   Result<bool> StepRecording();
   Status BeginEmulation(const std::string& graph_bytes, const MeetingPoint& meeting);
 

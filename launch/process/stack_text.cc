@@ -1,0 +1,87 @@
+#include "launch/process/stack_text.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include <cxxabi.h>
+
+namespace prism::launch {
+namespace {
+
+constexpr std::string_view kCurrentThread = "Current thread";
+constexpr std::string_view kPythonFrame = "  File ";
+// Where pip installs packages: a frame there is not the program's own.
+constexpr std::string_view kInstalledPackages = "/site-packages/";
+
+std::vector<std::string> Lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// "/lib/libx.so(_Z3foov+0x1f)[0x7f00]" → "libx.so: foo()".
+std::string ReadableFrame(const std::string& line) {
+  const size_t open = line.find('(');
+  const size_t plus = line.find('+', open);
+  if (open == line.npos || plus == line.npos) {
+    return line;
+  }
+  const size_t slash = line.rfind('/', open);
+  const std::string object = line.substr(slash + 1, open - slash - 1);
+  const std::string symbol = line.substr(open + 1, plus - open - 1);
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, nullptr), &std::free);
+  if (symbol.empty()) {
+    return object + line.substr(plus, line.find(')', plus) - plus);
+  }
+  return object + ": " + (demangled == nullptr ? symbol : demangled.get());
+}
+
+// What a thread is in when it waits for its worker.
+bool IsOfTheWait(const std::string& line) {
+  return line.find("libc.so") != line.npos || line.find("libprism_shim.so") != line.npos;
+}
+
+std::vector<std::string> MachineFrames(std::vector<std::string> lines) {
+  lines.erase(lines.begin(), std::find_if_not(lines.begin(), lines.end(), IsOfTheWait));
+  std::transform(lines.begin(), lines.end(), lines.begin(), ReadableFrame);
+  return lines;
+}
+
+// Frames of the thread that `stacks` begins with, the program's own ones first.
+std::vector<std::string> PythonFrames(const std::vector<std::string>& lines) {
+  std::vector<std::string> frames;
+  for (const std::string& line : lines) {
+    if (line.empty() && !frames.empty()) {
+      break;  // the next thread
+    }
+    if (line.starts_with(kPythonFrame)) {
+      frames.push_back(line.substr(kPythonFrame.size()));
+    }
+  }
+  const auto own = std::find_if(frames.begin(), frames.end(), [](const std::string& frame) {
+    return frame.find(kInstalledPackages) == frame.npos;
+  });
+  if (own != frames.end()) {
+    frames.erase(frames.begin(), own);
+  }
+  return frames;
+}
+
+}  // namespace
+
+std::vector<std::string> InnermostFrames(std::string_view stacks, size_t count) {
+  const size_t current = stacks.find(kCurrentThread);
+  const bool python = stacks.find(kPythonFrame) != stacks.npos;
+  std::vector<std::string> lines = Lines(stacks.substr(current == stacks.npos ? 0 : current));
+  std::vector<std::string> frames = python ? PythonFrames(lines) : MachineFrames(std::move(lines));
+  frames.resize(std::min(frames.size(), count));
+  return frames;
+}
+
+}  // namespace prism::launch
