@@ -1,5 +1,7 @@
 #include "slicer/synthesize/blocks/attention.h"
 
+#include "slicer/synthesize/blocks/launch_rules.h"
+
 namespace prism::slicer {
 namespace {
 
@@ -138,11 +140,21 @@ void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
 // One call of fused attention over `keys` keys a sequence.
 void FusedForward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
   const bool cudnn = rank.style.attention == AttentionKind::kCudnn;
+  const graph::TensorShape query = BatchFirst(rank, rank.sequence, rank.heads);
   const graph::TensorShape key_value = BatchFirst(rank, keys, rank.kv_heads);
+  const FlashShape shape = {.batch_heads = rank.batch * rank.heads,
+                            .queries = rank.sequence,
+                            .keys = keys,
+                            .head_size = rank.head_size};
+  if (!cudnn && FlashSplitsKeys(shape)) {
+    const char* op = "aten::_flash_attention_forward";
+    writer->Kernel(op, "flash_fwd_splitkv_kernel", {query, key_value, key_value});
+    writer->Kernel(op, "flash_fwd_splitkv_combine_kernel", {query, key_value, key_value});
+    return;
+  }
   writer->Kernel(
       cudnn ? "transformer_engine::cudnn_attention_forward" : "aten::_flash_attention_forward",
-      cudnn ? "cudnn_flash_fprop" : "flash_fwd_kernel",
-      {BatchFirst(rank, rank.sequence, rank.heads), key_value, key_value});
+      cudnn ? "cudnn_flash_fprop" : "flash_fwd_kernel", {query, key_value, key_value});
 }
 
 void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {

@@ -65,6 +65,14 @@ void BlockWriter::Copy(int64_t bytes, uint8_t flags) {
   block_.program.Append(row);
 }
 
+void BlockWriter::Memset(int64_t bytes) {
+  graph::OpRow row;
+  row.kind = OpKind::kMemset;
+  row.stream = kCompute;
+  row.value = bytes;
+  block_.program.Append(row);
+}
+
 void BlockWriter::StreamSync() {
   graph::OpRow row;
   row.kind = OpKind::kStreamSync;

@@ -71,6 +71,7 @@ class BlockWriter {
 
   // A copy by the copy engine; `flags` as in graph::OpFlag.
   void Copy(int64_t bytes, uint8_t flags);
+  void Memset(int64_t bytes);
   void StreamSync();
 
   // On the compute stream.

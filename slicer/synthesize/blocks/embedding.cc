@@ -1,5 +1,6 @@
 // Word and position embeddings, divided over the vocabulary as Megatron does.
 #include "slicer/synthesize/blocks/blocks.h"
+#include "slicer/synthesize/blocks/launch_rules.h"
 #include "slicer/synthesize/blocks/linear.h"
 
 namespace prism::slicer {
@@ -39,12 +40,12 @@ class EmbeddingWriter {
       Lookup(rank_, rank_.job.seq_len, rank_.sequence, &writer_);
       writer_.Pointwise("aten::add",
                         {BatchFirst(), Tensor(rank_.dtype, {1, rank_.sequence, rank_.hidden})});
-      writer_.Pointwise("aten::copy_", {SequenceFirst(), SequenceFirst()});
+      ToSequenceFirst();
       if (rank_.sequence_parallel) {
         writer_.Copy(rank_.Outside(rank_.hidden).Bytes(), 0);
       }
     } else {
-      writer_.Pointwise("aten::copy_", {SequenceFirst(), SequenceFirst()});
+      ToSequenceFirst();
       ReduceForward(rank_, rank_.hidden, &writer_);
     }
     if (rank_.style.dropout) {
@@ -59,10 +60,16 @@ class EmbeddingWriter {
     }
     GatherSequence(rank_, rank_.hidden, &writer_);
     if (Positions()) {
-      writer_.Reduction("aten::sum", {BatchFirst()});
+      if (rank_.batch > 1) {
+        ColumnSum(BatchFirst(), rank_.sequence * rank_.hidden, &writer_);
+      }
       TableGradient(rank_.job.seq_len, 1, 1);
     }
-    writer_.Pointwise("aten::copy_", {BatchFirst(), BatchFirst()});
+    if (rank_.batch > 1) {
+      writer_.Pointwise("aten::copy_", {BatchFirst(), BatchFirst()});
+    } else if (rank_.tensor_parallel) {
+      writer_.Copy(BatchFirst().Bytes(), 0);
+    }
     if (rank_.tensor_parallel) {
       writer_.Pointwise("aten::masked_fill_", {BatchFirst(), Mask()});
     }
@@ -105,6 +112,13 @@ class EmbeddingWriter {
     }
   }
 
+  // A transposition of tokens; with a batch of one sequence both orders are the same.
+  void ToSequenceFirst() {
+    if (rank_.batch > 1) {
+      writer_.Pointwise("aten::copy_", {SequenceFirst(), SequenceFirst()});
+    }
+  }
+
   void AllReduce() {
     if (rank_.tensor_parallel) {
       writer_.Collective(graph::GroupAxis::kTensor,
@@ -115,10 +129,8 @@ class EmbeddingWriter {
   // A dense gradient of the table: zeros, and the rows that were read.
   void TableGradient(int64_t rows, int64_t batch, uint32_t parameter) {
     const std::vector<int64_t> shape = {rows, rank_.hidden};
-    writer_.Pointwise("aten::fill_", {Tensor(rank_.dtype, shape)});
-    writer_.Kernel("aten::embedding_dense_backward", "embedding_backward_feature_kernel",
-                   {Tensor(rank_.dtype, {batch, rank_.sequence, rank_.hidden}),
-                    Tensor(DataType::kInt64, {batch, rank_.sequence})});
+    EmbeddingGradient(Tensor(rank_.dtype, shape),
+                      Tensor(rank_.dtype, {batch, rank_.sequence, rank_.hidden}), &writer_);
     AccumulateGradient(rank_, shape, parameter, &writer_);
   }
 

@@ -1,6 +1,7 @@
 // Final norm, logits and the loss over a vocabulary divided over tensor-parallel ranks (Megatron's
 // vocab_parallel_cross_entropy).
 #include "slicer/synthesize/blocks/blocks.h"
+#include "slicer/synthesize/blocks/launch_rules.h"
 #include "slicer/synthesize/blocks/linear.h"
 #include "slicer/synthesize/blocks/norm.h"
 
@@ -38,7 +39,9 @@ class HeadWriter {
   Block Forward() {
     NormForward(rank_, /*after_add=*/false, &writer_);
     ColumnForward(rank_, logits_, &writer_);
-    writer_.Pointwise("aten::copy_", {Ids(DataType::kInt64), Ids(DataType::kInt64)});
+    if (rank_.batch > 1) {
+      writer_.Pointwise("aten::copy_", {Ids(DataType::kInt64), Ids(DataType::kInt64)});
+    }
     Fused() ? FusedLoss() : EagerLoss();
     writer_.Reduction("aten::mean", {Ids(DataType::kFloat32)});
     return writer_.Finish();
@@ -91,7 +94,7 @@ class HeadWriter {
     const graph::TensorShape flags = Ids(DataType::kBool);
     const graph::TensorShape values = Ids(DataType::kFloat32);
     writer_.Pointwise("aten::copy_", {logits, Logits(rank_.dtype)});
-    writer_.Reduction("aten::max", {logits});
+    RowReduction("aten::max", logits, &writer_);
     Reduce(ReduceOp::kMax);
     writer_.Pointwise("aten::sub_", {logits, Column(DataType::kFloat32)});
     writer_.Pointwise("aten::lt", {ids});
@@ -104,7 +107,7 @@ class HeadWriter {
     writer_.Pointwise("aten::masked_fill_", {values, flags});
     Reduce(ReduceOp::kSum);
     writer_.Pointwise("aten::exp_", {logits});
-    writer_.Reduction("aten::sum", {logits});
+    RowReduction("aten::sum", logits, &writer_);
     Reduce(ReduceOp::kSum);
     writer_.Pointwise("aten::log", {values});
     writer_.Pointwise("aten::sub", {values, values});

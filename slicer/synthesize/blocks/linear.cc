@@ -1,5 +1,7 @@
 #include "slicer/synthesize/blocks/linear.h"
 
+#include "slicer/synthesize/blocks/launch_rules.h"
+
 namespace prism::slicer {
 namespace {
 
@@ -124,7 +126,7 @@ void TransposeGathered(const RankShape& rank, const Linear& linear, BlockWriter*
 
 void BiasGradient(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
   if (linear.bias && !IsFloat8(rank, linear)) {
-    writer->Reduction("aten::sum", {Tensor(rank.dtype, {rank.tokens(), linear.outputs})});
+    ColumnSum(Tensor(rank.dtype, {rank.tokens(), linear.outputs}), linear.outputs, writer);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "slicer/synthesize/blocks/norm.h"
 
+#include "slicer/synthesize/blocks/launch_rules.h"
 #include "slicer/synthesize/blocks/linear.h"
 
 namespace prism::slicer {
@@ -141,7 +142,7 @@ void ResidualBackward(const RankShape& rank,
     writer->Pointwise("aten::native_dropout_backward", {stream, mask});
   }
   if (bias) {
-    writer->Reduction("aten::sum", {stream});
+    ColumnSum(stream, rank.hidden, writer);
     AccumulateGradient(rank, {rank.hidden}, bias_parameter, writer);
   }
 }
