@@ -1,33 +1,36 @@
 #include "replayer/cost/collective_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <string>
 
 namespace prism::replayer {
 namespace {
 
-constexpr int kLl = 0;
-constexpr int kLl128 = 1;
-constexpr int kSimple = 2;
+using graph::CollectiveKind;
 
-constexpr const char* kProtocolNames[] = {"ll", "ll128", "simple"};
+// Bandwidth of a GPU's NVLinks as NCCL's topology search counts it, over nominal: 20, 20, 20.6 and
+// 40.1 GB/s a link of 25, 25, 25 and 50 (NCCL 2.30.7 src/graph/topo.h).
+constexpr std::array<double, 4> kSearchedNvlink = {0.8, 0.8, 0.824, 0.802};
+// Likewise a NIC: 12 GB/s for each 100 Gb/s.
+constexpr double kSearchedNic = 0.96;
 
-// How far the tree falls short of its bandwidth by message size: entry i is for about 64 · 2^i
-// bytes (treeCorrectionFactor in NCCL 2.30.7, src/graph/tuning.cc).
-constexpr double kTreeCorrection[][24] = {
-    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
-    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
-    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
-     .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+constexpr double kLinksOfV100 = 6;
+// Edge-disjoint NVLink rings through the first n GPUs of a hybrid cube mesh (DGX-1V): two
+// quads with 1, 1, 2 links between their members and two links to the twin in the other quad. The
+// fifth GPU has no second NVLink neighbour, so its two rings pass one hop through GPU 0 twice, at
+// 18 instead of 22 GB/s.
+constexpr std::array<double, 9> kCubeMeshRings = {1, 1, 1, 2, 4, 1.65, 2, 4, 6};
 
-double TreeCorrection(int protocol, int64_t bytes) {
-  int entry = bytes < 64 ? 0 : static_cast<int>(std::log2(static_cast<double>(bytes) / 64));
-  return entry < 24 ? kTreeCorrection[protocol][entry] : 1;
+constexpr double kRampUnit = 1 << 20U;  // bytes
+
+bool MadeOfPeers(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kGather ||
+         kind == CollectiveKind::kScatter;
 }
 
-bool IsReduceOrBroadcast(graph::CollectiveKind kind) {
-  return kind == graph::CollectiveKind::kBroadcast || kind == graph::CollectiveKind::kReduce;
+bool IsChain(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
 }
 
 }  // namespace
@@ -50,35 +53,25 @@ CommTopology TopologyOf(std::span<const uint32_t> members, int32_t gpus_per_node
   return topology;
 }
 
-CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster) {
+CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
+    : architecture_(ArchitectureOf(cluster.gpu.compute_major)),
+      gpus_per_node_(cluster.gpus_per_node) {
   const graph::ParameterTable& table = cluster.parameters;
-  auto load = [&table](Latencies& latencies, const std::string& algorithm) {
-    for (int p = 0; p < kProtocols; ++p) {
-      std::string suffix = "." + algorithm + "." + kProtocolNames[p] + "_ns";
-      latencies.base[p] = table.Value("nccl.base" + suffix) * 1e-9;
-      latencies.intra[p] = table.Value("nccl.intra" + suffix) * 1e-9;
-      latencies.inter[p] = table.Value("nccl.inter" + suffix) * 1e-9;
-    }
-  };
-  load(ring_, "ring");
-  load(tree_, "tree");
-  ring_busbw_ = table.Value("nccl.ring_busbw_bytes_per_s");
-  nvls_busbw_ = table.Value("nccl.nvls_busbw_bytes_per_s");
-  nvls_latency_ = table.Value("nccl.nvls_latency_ns") * 1e-9;
-  nic_bandwidth_ = table.Value("net.nic_bytes_per_s") * table.Value("net.nic_efficiency");
+  channels_ = table.Value("nccl.channels.collective");
+  launch_ = table.Value("nccl.launch_ns") * 1e-9;
+  ramp_ = table.Value("nccl.ramp");
+  ring_efficiency_ = table.Value("nccl.ring_efficiency");
+  nvls_efficiency_ = table.Value("nccl.nvls_efficiency");
+  nvlink_ = table.Value("net.nvlink_bytes_per_s");
+  pcie_ = table.Value("net.pcie_bytes_per_s");
+  peer_bandwidth_ = (nvlink_ > 0 ? nvlink_ : pcie_) * table.Value("net.nvlink_efficiency");
+  cube_mesh_ = table.Value("net.cube_mesh") != 0;
+  nic_ = table.Value("net.nic_bytes_per_s");
+  nic_efficiency_ = table.Value("net.nic_efficiency");
   nics_per_node_ = table.Value("net.nics_per_node");
-  gpus_per_node_ = cluster.gpus_per_node;
-  nvlink_bandwidth_ = table.Value("net.nvlink_bytes_per_s") * table.Value("net.nvlink_efficiency");
+  hop_ = table.Value("net.hop_ns") * 1e-9;
   loss_per_doubling_ = table.Value("net.bandwidth_loss_per_doubling");
-  ll_factor_ = table.Value("nccl.ll_bandwidth_factor");
-  ll128_factor_ = table.Value("nccl.ll128_bandwidth_factor");
-  tree_factor_ = table.Value("nccl.tree_bandwidth_factor");
-  tree_ll_factor_ = table.Value("nccl.tree_ll_bandwidth_factor");
-  tree_ll128_factor_ = table.Value("nccl.tree_ll128_bandwidth_factor");
-  ll_cap_[0] = table.Value("nccl.ll_bytes_per_s_1node");
-  ll_cap_[1] = table.Value("nccl.ll_bytes_per_s_2nodes");
-  ll_cap_[2] = table.Value("nccl.ll_bytes_per_s_nodes");
-  post_overhead_ = table.Value("nccl.post_overhead_ns") * 1e-9;
+  in_network_ = table.Value("net.in_network_reduction") != 0;
   p2p_base_ = table.Value("p2p.base_ns") * 1e-9;
   eager_bytes_ = static_cast<int64_t>(table.Value("p2p.eager_bytes"));
 }
@@ -88,71 +81,120 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster) {
 // the NICs in proportion to the GPUs it holds.
 double CollectiveCost::NetworkBandwidth(const CommTopology& topology) const {
   double nics = topology.ranks_per_node * nics_per_node_ / gpus_per_node_;
-  double scale = 1 + loss_per_doubling_ * std::log2(static_cast<double>(topology.nodes));
-  return nic_bandwidth_ * nics / scale;
+  double doublings = std::log2(static_cast<double>(topology.nodes));
+  return nic_ * nic_efficiency_ * nics * std::pow(1 + loss_per_doubling_, -doublings);
 }
 
-double CollectiveCost::BusBandwidth(const CommTopology& topology) const {
+double CollectiveCost::RingBandwidth(const CommTopology& topology) const {
+  double links = nvlink_ > 0 ? nvlink_ : pcie_;
+  if (cube_mesh_) {
+    int members = std::clamp(topology.ranks_per_node, 0, 8);
+    links = nvlink_ / kLinksOfV100 * kCubeMeshRings[static_cast<size_t>(members)];
+  }
+  double intra = links * ring_efficiency_;
   if (topology.nodes == 1) {
-    return ring_busbw_;
+    return intra;
   }
   double network = NetworkBandwidth(topology);
-  return topology.ranks_per_node == 1 ? network : std::min(ring_busbw_, network);
+  return topology.ranks_per_node == 1 ? network : std::min(intra, network);
 }
 
-double CollectiveCost::LowLatencyCap(const CommTopology& topology) const {
-  return ll_cap_[std::clamp(topology.nodes, 1, 3) - 1];
-}
-
-double CollectiveCost::RingSeconds(const graph::CollectiveShape& shape,
-                                   const CommTopology& topology,
-                                   int protocol) const {
-  bool all_reduce = shape.kind == graph::CollectiveKind::kAllReduce;
-  double n = topology.size;
-  // A pipelined chain (broadcast, reduce) moves every byte once over each link.
-  double steps = all_reduce ? 2 * (n - 1) : n - 1;
-  double inter_steps = topology.nodes == 1 ? 0 : (all_reduce ? 2.0 : 1.0) * topology.nodes;
-  inter_steps = std::min(inter_steps, steps);
-  double bandwidth = BusBandwidth(topology);
-  if (protocol == kLl) {
-    bandwidth = std::min(bandwidth * ll_factor_, LowLatencyCap(topology));
-  } else if (protocol == kLl128) {
-    bandwidth *= ll128_factor_;
+NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
+  NcclFabric fabric;
+  fabric.architecture = architecture_;
+  fabric.size = topology.size;
+  fabric.nodes = topology.nodes;
+  fabric.ranks_per_node = topology.ranks_per_node;
+  fabric.channels = channels_;
+  fabric.intra_bandwidth =
+      nvlink_ > 0 ? nvlink_ * kSearchedNvlink[static_cast<size_t>(architecture_)] : pcie_;
+  fabric.inter_bandwidth =
+      nic_ * kSearchedNic * topology.ranks_per_node * nics_per_node_ / gpus_per_node_;
+  if (topology.ranks_per_node == 1 && topology.nodes > 1) {
+    fabric.intra_bandwidth = fabric.inter_bandwidth;
   }
-  double intra_latency = ring_.intra[protocol];
+  fabric.hop_seconds = hop_;
+  fabric.nvlink = nvlink_ > 0;
+  fabric.nvls = nvls_efficiency_ > 0;
+  fabric.in_network = in_network_;
+  return fabric;
+}
+
+double CollectiveCost::RingTrafficSeconds(const graph::CollectiveShape& shape,
+                                          const CommTopology& topology,
+                                          NcclProtocol protocol) const {
+  double bandwidth = RingBandwidth(topology);
+  if (protocol == NcclProtocol::kLl) {
+    bandwidth = std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)));
+  } else if (protocol == NcclProtocol::kLl128) {
+    bandwidth *= kRingLl128Factor;
+  }
+  // A pipelined chain moves every byte once over each link.
+  double share = IsChain(shape.kind) ? 1 : RingSteps(shape.kind, topology.size) / topology.size;
+  return static_cast<double>(shape.bytes) * share / bandwidth;
+}
+
+// Up and down: each byte passes a GPU's links twice in one direction, and a node's NICs twice (two
+// complementary trees: a node is inner in one, leaf in the other), once where there are two nodes.
+double CollectiveCost::TreeTrafficSeconds(const graph::CollectiveShape& shape,
+                                          const CommTopology& topology,
+                                          NcclProtocol protocol) const {
+  double intra = nvlink_ > 0 ? nvlink_ : pcie_;
+  double bandwidth = intra * ring_efficiency_ / 2;
   if (topology.nodes > 1) {
-    // Every step of an inter-node ring posts work to the network thread (NCCL's netOverhead).
-    intra_latency = std::max(intra_latency, post_overhead_ * (protocol == kSimple ? 3 : 1));
+    double network = NetworkBandwidth(topology) / (topology.nodes == 2 ? 1 : 2);
+    bandwidth = topology.ranks_per_node == 1 ? network : std::min(bandwidth, network);
   }
-  double latency = ring_.base[protocol] + (steps - inter_steps) * intra_latency +
-                   inter_steps * ring_.inter[protocol];
-  double share = IsReduceOrBroadcast(shape.kind) ? 1 : steps / n;
-  return latency + static_cast<double>(shape.bytes) * share / bandwidth;
+  bandwidth *= kTreeFactor;
+  if (protocol == NcclProtocol::kLl) {
+    bandwidth = std::min(bandwidth * kTreeLlFactor, LlBandwidthCap(FabricOf(topology)) / 2);
+  } else if (protocol == NcclProtocol::kLl128) {
+    bandwidth *= kRingLl128Factor;
+  }
+  return static_cast<double>(shape.bytes) / (bandwidth * TreeCorrection(protocol, shape.bytes));
 }
 
-double CollectiveCost::TreeSeconds(const graph::CollectiveShape& shape,
-                                   const CommTopology& topology,
-                                   int protocol) const {
-  double bandwidth = BusBandwidth(topology) * tree_factor_;
-  if (protocol == kLl) {
-    bandwidth = std::min(bandwidth * tree_ll_factor_, LowLatencyCap(topology));
-  } else if (protocol == kLl128) {
-    bandwidth *= tree_ll128_factor_;
+double CollectiveCost::TrafficSeconds(const graph::CollectiveShape& shape,
+                                      const CommTopology& topology,
+                                      NcclChoice choice) const {
+  const auto bytes = static_cast<double>(shape.bytes);
+  const bool all_reduce = shape.kind == CollectiveKind::kAllReduce;
+  const double local = topology.ranks_per_node;
+  // The switch gathers a GPU's share from all and spreads its result to all: bytes for the others,
+  // one share for itself. All_gather and reduce_scatter do one of the two.
+  double switched = bytes * (all_reduce ? 1 + 1 / local : 1) / (nvlink_ * nvls_efficiency_);
+  switch (choice.algorithm) {
+    case NcclAlgorithm::kRing:
+      return RingTrafficSeconds(shape, topology, choice.protocol);
+    case NcclAlgorithm::kTree:
+      return TreeTrafficSeconds(shape, topology, choice.protocol);
+    case NcclAlgorithm::kNvls:
+      return switched;
+    case NcclAlgorithm::kNvlsTree:
+      return std::max(switched, bytes * (topology.nodes == 2 ? 1 : 2) / NetworkBandwidth(topology));
+    case NcclAlgorithm::kCollNet: {
+      double inside = nvls_efficiency_ > 0 ? switched : 2 * bytes / (nvlink_ * ring_efficiency_);
+      return std::max(inside, bytes / NetworkBandwidth(topology));
+    }
   }
-  bandwidth *= TreeCorrection(protocol, shape.bytes);
-  double depth = std::log2(static_cast<double>(topology.nodes));
-  double latency =
-      tree_.base[protocol] +
-      2 * ((topology.ranks_per_node - 1) * tree_.intra[protocol] + depth * tree_.inter[protocol]);
-  // Up and down: each byte passes a link twice.
-  return latency + 2 * static_cast<double>(shape.bytes) / bandwidth;
+  return 0;
 }
 
-double CollectiveCost::NvlsSeconds(const graph::CollectiveShape& shape,
-                                   const CommTopology& topology) const {
-  double n = topology.size;
-  double share = shape.kind == graph::CollectiveKind::kAllReduce ? 2 * (n - 1) / n : (n - 1) / n;
-  return nvls_latency_ + static_cast<double>(shape.bytes) * share / nvls_busbw_;
+double CollectiveCost::RampSeconds(double latency, int64_t bytes) const {
+  return latency * (1 + ramp_ * std::log2(1 + static_cast<double>(bytes) / kRampUnit));
+}
+
+double CollectiveCost::Seconds(const graph::CollectiveShape& shape,
+                               const CommTopology& topology,
+                               NcclChoice choice) const {
+  if (topology.size == 1) {
+    return launch_;  // a copy or nothing; NCCL still launches
+  }
+  double latency = NcclTuner(FabricOf(topology)).LatencySeconds(shape.kind, choice);
+  if (choice.protocol == NcclProtocol::kSimple) {
+    latency = RampSeconds(latency, shape.bytes);
+  }
+  return launch_ + latency + TrafficSeconds(shape, topology, choice);
 }
 
 double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
@@ -161,52 +203,33 @@ double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
   double per_peer = static_cast<double>(shape.bytes) / n;
   double intra_peers = topology.ranks_per_node - 1.0;
   double inter_peers = n - topology.ranks_per_node;
-  double intra = intra_peers * per_peer / nvlink_bandwidth_;
+  double intra = intra_peers * per_peer / peer_bandwidth_;
   // Every rank of the node sends at once and they share its NICs.
   double network = topology.nodes > 1 ? NetworkBandwidth(topology) / topology.ranks_per_node : 1;
   double inter = inter_peers * per_peer / network;
-  double latency = p2p_base_ + (topology.nodes > 1 ? ring_.inter[kSimple] : ring_.intra[kSimple]);
-  return latency + std::max(intra, inter);
+  return p2p_base_ + (topology.nodes > 1 ? hop_ : 0) + std::max(intra, inter);
+}
+
+std::optional<NcclChoice> CollectiveCost::Choose(const graph::CollectiveShape& shape,
+                                                 const CommTopology& topology) const {
+  if (MadeOfPeers(shape.kind) || topology.size == 1) {
+    return std::nullopt;
+  }
+  return NcclTuner(FabricOf(topology)).Choose(shape.kind, shape.bytes);
 }
 
 DurationNs CollectiveCost::Collective(const graph::CollectiveShape& shape,
                                       const CommTopology& topology) const {
-  double best = 0;
-  switch (shape.kind) {
-    case graph::CollectiveKind::kAllToAll:
-    case graph::CollectiveKind::kGather:
-    case graph::CollectiveKind::kScatter:
-      // NCCL makes them of sends and receives; the root's port bounds gather and scatter alike.
-      best = AllToAllSeconds(shape, topology);
-      break;
-    default:
-      best = RingSeconds(shape, topology, kLl);
-      best = std::min(best, RingSeconds(shape, topology, kLl128));
-      best = std::min(best, RingSeconds(shape, topology, kSimple));
-      break;
-  }
-  if (shape.kind == graph::CollectiveKind::kAllReduce && topology.size > 1) {
-    for (int protocol = 0; protocol < kProtocols; ++protocol) {
-      best = std::min(best, TreeSeconds(shape, topology, protocol));
-    }
-  }
-  bool nvls_kind = shape.kind == graph::CollectiveKind::kAllReduce ||
-                   shape.kind == graph::CollectiveKind::kAllGather ||
-                   shape.kind == graph::CollectiveKind::kReduceScatter;
-  // NCCL uses NVLS only where a communicator holds more than two GPUs of one node.
-  if (nvls_kind && nvls_busbw_ > 0 && topology.nodes == 1 && topology.size > 2) {
-    best = std::min(best, NvlsSeconds(shape, topology));
-  }
-  if (topology.size == 1) {
-    best = ring_.base[kLl];  // a copy or nothing; NCCL still launches
-  }
-  return NsFromSeconds(best * topology.slow_factor);
+  double seconds = MadeOfPeers(shape.kind)
+                       ? AllToAllSeconds(shape, topology)
+                       : Seconds(shape, topology, Choose(shape, topology).value_or(NcclChoice()));
+  return NsFromSeconds(seconds * topology.slow_factor);
 }
 
 DurationNs CollectiveCost::PeerTransfer(int64_t bytes, bool same_node) const {
-  double latency = p2p_base_ + (same_node ? ring_.intra[kSimple] : ring_.inter[kSimple]);
+  double latency = p2p_base_ + (same_node ? 0 : hop_);
   double bandwidth =
-      same_node ? nvlink_bandwidth_ : nic_bandwidth_ * nics_per_node_ / gpus_per_node_;
+      same_node ? peer_bandwidth_ : nic_ * nic_efficiency_ * nics_per_node_ / gpus_per_node_;
   return NsFromSeconds(latency + static_cast<double>(bytes) / bandwidth);
 }
 

@@ -1,15 +1,26 @@
-// How long a collective or a send takes once all its members are there: NCCL's algorithms (ring,
-// tree, NVLS) and protocols (LL, LL128, Simple) in the form of NCCL's own tuner, fixed latency plus
-// steps times latency per step plus bytes over bandwidth, the fastest of them by message size.
+// How long a collective or a send takes once all its members are there.
+//
+// NCCL's tuner chooses algorithm and protocol (replayer/cost/nccl_tuner.h); what that choice takes
+// is another question and is answered here with few physical parameters of the cluster
+// (replayer/cost/parameters.h):
+//
+//   launch + latency · (1 + ramp · log2(1 + bytes / 1 MiB)) + traffic / bandwidth
+//
+// latency: NCCL's constants for the hops of that algorithm plus the cluster's own network latency.
+// ramp: a hop of a larger message passes on larger chunks, so that filling the pipeline takes
+// longer. traffic / bandwidth: of the resource that is busy longest, a GPU's links or a node's
+// NICs, in the direction with more bytes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
 #include "graph/cluster.h"
 #include "graph/op.h"
+#include "replayer/cost/nccl_tuner.h"
 
 namespace prism::replayer {
 
@@ -39,48 +50,50 @@ class CollectiveCost {
   // Whether a send of that size returns without its receiver.
   [[nodiscard]] bool IsEager(int64_t bytes) const { return bytes < eager_bytes_; }
 
+  // What the tuner takes; nothing for kinds that NCCL makes of sends and receives.
+  [[nodiscard]] std::optional<NcclChoice> Choose(const graph::CollectiveShape& shape,
+                                                 const CommTopology& topology) const;
+
+  // Seconds of one choice, as if it had been forced. `slow_factor` is not applied.
+  [[nodiscard]] double Seconds(const graph::CollectiveShape& shape,
+                               const CommTopology& topology,
+                               NcclChoice choice) const;
+
  private:
-  static constexpr int kProtocols = 3;  // LL, LL128, Simple
-
-  // Latencies in seconds, by protocol.
-  struct Latencies {
-    double base[kProtocols];
-    double intra[kProtocols];
-    double inter[kProtocols];
-  };
-
-  [[nodiscard]] double RingSeconds(const graph::CollectiveShape& shape,
-                                   const CommTopology& topology,
-                                   int protocol) const;
-  [[nodiscard]] double TreeSeconds(const graph::CollectiveShape& shape,
-                                   const CommTopology& topology,
-                                   int protocol) const;
-  [[nodiscard]] double NvlsSeconds(const graph::CollectiveShape& shape,
-                                   const CommTopology& topology) const;
+  [[nodiscard]] NcclFabric FabricOf(const CommTopology& topology) const;
+  [[nodiscard]] double TrafficSeconds(const graph::CollectiveShape& shape,
+                                      const CommTopology& topology,
+                                      NcclChoice choice) const;
+  [[nodiscard]] double RingTrafficSeconds(const graph::CollectiveShape& shape,
+                                          const CommTopology& topology,
+                                          NcclProtocol protocol) const;
+  [[nodiscard]] double TreeTrafficSeconds(const graph::CollectiveShape& shape,
+                                          const CommTopology& topology,
+                                          NcclProtocol protocol) const;
   [[nodiscard]] double AllToAllSeconds(const graph::CollectiveShape& shape,
                                        const CommTopology& topology) const;
-  [[nodiscard]] double BusBandwidth(const CommTopology& topology) const;
+  [[nodiscard]] double RingBandwidth(const CommTopology& topology) const;
   [[nodiscard]] double NetworkBandwidth(const CommTopology& topology) const;
-  [[nodiscard]] double LowLatencyCap(const CommTopology& topology) const;
+  [[nodiscard]] double RampSeconds(double latency, int64_t bytes) const;
 
-  Latencies ring_ = {};
-  Latencies tree_ = {};
-  double ring_busbw_ = 0;
-  double nvls_busbw_ = 0;
-  double nvls_latency_ = 0;
-  double nic_bandwidth_ = 0;  // achieved, one NIC
+  NcclArchitecture architecture_ = NcclArchitecture::kHopper;
+  double channels_ = 1;
+  double launch_ = 0;  // seconds
+  double ramp_ = 0;    // ratio a doubling
+  double nvlink_ = 0;  // one GPU, one direction, nominal; 0: PCIe only
+  double pcie_ = 0;    // one GPU, one direction, nominal
+  double ring_efficiency_ = 0;
+  double nvls_efficiency_ = 0;
+  double peer_bandwidth_ = 0;  // achieved by send and receive inside a node
+  double nic_ = 0;             // nominal, one NIC
+  double nic_efficiency_ = 0;
   double nics_per_node_ = 1;
   double gpus_per_node_ = 1;
-  double nvlink_bandwidth_ = 0;  // achieved by send and receive
+  double hop_ = 0;  // seconds
   double loss_per_doubling_ = 0;
-  double ll_factor_ = 0;
-  double ll128_factor_ = 0;
-  double tree_factor_ = 0;
-  double tree_ll_factor_ = 0;
-  double tree_ll128_factor_ = 0;
-  double ll_cap_[3] = {};  // one, two, more nodes
-  double post_overhead_ = 0;
-  double p2p_base_ = 0;
+  double p2p_base_ = 0;  // seconds
+  bool cube_mesh_ = false;
+  bool in_network_ = false;
   int64_t eager_bytes_ = 0;
 };
 

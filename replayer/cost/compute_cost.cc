@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include <fmt/format.h>
@@ -17,59 +18,123 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) {
   peak_tf32_ = table.Value("gpu.peak_tf32_flops");
   peak_fp32_ = table.Value("gpu.peak_fp32_flops");
   matmul_efficiency_ = table.Value("gpu.matmul_efficiency");
+  matmul_fp8_efficiency_ = table.Value("gpu.matmul_fp8_efficiency");
+  matmul_misaligned_factor_ = table.Value("gpu.matmul_misaligned_factor");
   matmul_half_k_ = table.Value("gpu.matmul_half_k");
   tile_m_ = table.Value("gpu.matmul_tile_m");
   tile_n_ = table.Value("gpu.matmul_tile_n");
   sm_count_ = std::max(1, cluster.gpu.sm_count);
   attention_efficiency_ = table.Value("gpu.attention_efficiency");
   attention_backward_efficiency_ = table.Value("gpu.attention_backward_efficiency");
+  attention_cudnn_factor_ = table.Value("gpu.attention_cudnn_factor");
+  attention_half_head_dim_ = table.Value("gpu.attention_half_head_dim");
+  attention_half_seq_ = table.Value("gpu.attention_half_seq");
   bandwidth_ = table.Value("gpu.hbm_bytes_per_s") * table.Value("gpu.hbm_efficiency");
   copy_bandwidth_ = table.Value("gpu.copy_bytes_per_s");
   floor_ = table.Value("gpu.kernel_floor_ns") * 1e-9;
   gap_ns_ = static_cast<DurationNs>(table.Value("gpu.kernel_gap_ns"));
 }
 
-double ComputeCost::PeakFlops(graph::DataType type) const {
+// What the matrix units do in a second at large size. fp32 products run outside of them unless the
+// library was allowed tf32, which its kernel's name then says (torch's default is not to).
+double ComputeCost::MatmulFlops(graph::DataType type, std::string_view name) const {
   switch (type) {
     case graph::DataType::kFloat8:
-      return peak_fp8_ > 0 ? peak_fp8_ : peak_bf16_;
-    case graph::DataType::kFloat32:
-      return peak_tf32_;
+      return peak_fp8_ > 0 ? peak_fp8_ * matmul_fp8_efficiency_ : peak_bf16_ * matmul_efficiency_;
+    case graph::DataType::kFloat32: {
+      const bool tf32 = name.find("tf32") != std::string_view::npos && peak_tf32_ > 0;
+      return (tf32 ? peak_tf32_ : peak_fp32_) * matmul_efficiency_;
+    }
     case graph::DataType::kFloat64:
-      return peak_fp32_ / 2;
+      return peak_fp32_ / 2 * matmul_efficiency_;
     default:
-      return peak_bf16_;
+      return peak_bf16_ * matmul_efficiency_;
   }
 }
 
-// Tiles of tile_m × tile_n are dealt to the SMs in waves. A matrix product that fills only part of
-// its last wave, or whose edges fill only part of their tiles, still takes whole waves of whole
-// tiles. cuBLAS splits k where a single wave would be badly filled, so at most half is lost there.
-double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape) const {
-  auto m = static_cast<double>(shape.m);
-  auto n = static_cast<double>(shape.n);
-  auto k = static_cast<double>(shape.k);
-  double batch = std::max<double>(1, static_cast<double>(shape.batch));
-  // cuBLAS turns the tile round when the other way fits better.
-  double upright = std::ceil(m / tile_m_) * std::ceil(n / tile_n_);
-  double turned = std::ceil(m / tile_n_) * std::ceil(n / tile_m_);
-  double tiles = std::min(upright, turned) * batch;
-  double waves = std::ceil(tiles / sm_count_);
-  double work = std::max(m * n * batch, 0.5 * waves * sm_count_ * tile_m_ * tile_n_);
-  if (tiles > sm_count_) {
-    work = waves * sm_count_ * tile_m_ * tile_n_;
+// Matrix units load rows in units of 16 bytes. Where the contiguous dimension of an operand is not
+// a multiple of that, a batched product leaves them for slower kernels (about 11 times on A100 in
+// fp16: attention with a head dimension that is not a multiple of 8). A plain product has kernels
+// for it and loses less: kPlainShare of the same.
+double ComputeCost::MisalignedFactor(const graph::MatmulShape& shape) const {
+  constexpr double kPlainShare = 0.15;
+  const int64_t bytes = graph::DataTypeBytes(shape.input);
+  if (bytes == 0 || bytes > 2) {
+    return 1;
   }
-  double efficiency = matmul_efficiency_ * k / (k + matmul_half_k_);
-  double compute = 2 * work * k / (PeakFlops(shape.input) * efficiency);
-  double bytes = batch * (m * k + k * n) * static_cast<double>(graph::DataTypeBytes(shape.input)) +
-                 batch * m * n * static_cast<double>(graph::DataTypeBytes(shape.output));
-  return std::max(compute, BytesSeconds(bytes));
+  const int64_t unit = 16 / bytes;
+  const int64_t row_a = shape.transpose_a ? shape.k : shape.m;
+  const int64_t row_b = shape.transpose_b ? shape.n : shape.k;
+  if (row_a % unit == 0 && row_b % unit == 0 && shape.m % unit == 0) {
+    return 1;
+  }
+  return shape.batch > 1 ? matmul_misaligned_factor_
+                         : 1 + kPlainShare * (matmul_misaligned_factor_ - 1);
+}
+
+// Tiles are dealt to the SMs in waves. A product that fills only part of its last wave, or whose
+// edges fill only part of their tiles, still takes whole waves of whole tiles. Filling and draining
+// a tile takes as long as half_k steps of its inner loop. Splitting k makes more tiles and costs a
+// pass over partial sums in fp32.
+double ComputeCost::TiledSeconds(const graph::MatmulShape& shape,
+                                 const Tiling& tiling,
+                                 double flops_per_s) const {
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const double batch = std::max<double>(1, static_cast<double>(shape.batch));
+  const double k = static_cast<double>(shape.k) / tiling.splits;
+  const double tiles = std::ceil(m / tiling.m) * std::ceil(n / tiling.n) * batch * tiling.splits;
+  const double work = std::ceil(tiles / sm_count_) * sm_count_ * tiling.m * tiling.n;
+  const double seconds = 2 * work * (k + matmul_half_k_) / (flops_per_s * tiling.efficiency);
+  return tiling.splits > 1 ? seconds + BytesSeconds(8 * m * n * batch * tiling.splits) : seconds;
+}
+
+// The best of the ways that cuBLAS has: its largest tile, a half and a quarter of it, each either
+// way round, with k whole or split. Smaller tiles load more bytes for each flop.
+double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_view name) const {
+  struct Size {
+    double rows;
+    double columns;
+    double efficiency;
+  };
+  const Size sizes[] = {{tile_m_, tile_n_, 1},
+                        {tile_m_, std::max(1.0, tile_n_ / 2), 0.93},
+                        {std::max(1.0, tile_m_ / 2), std::max(1.0, tile_n_ / 2), 0.85},
+                        {std::max(1.0, tile_m_ / 2), std::max(1.0, tile_n_ / 4), 0.7}};
+  constexpr double kLeastSplitK = 1024;
+  constexpr double kMostSplits = 16;
+  const double flops_per_s = MatmulFlops(shape.input, name);
+  const auto k = static_cast<double>(shape.k);
+  double compute = std::numeric_limits<double>::infinity();
+  for (const Size& size : sizes) {
+    for (double splits = 1; splits <= kMostSplits; splits *= 2) {
+      if (splits > 1 && k / splits < kLeastSplitK) {
+        break;
+      }
+      compute = std::min(
+          {compute,
+           TiledSeconds(shape, {size.rows, size.columns, splits, size.efficiency}, flops_per_s),
+           TiledSeconds(shape, {size.columns, size.rows, splits, size.efficiency}, flops_per_s)});
+    }
+  }
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const double batch = std::max<double>(1, static_cast<double>(shape.batch));
+  const double bytes =
+      batch * (m * k + k * n) * static_cast<double>(graph::DataTypeBytes(shape.input)) +
+      batch * m * n * static_cast<double>(graph::DataTypeBytes(shape.output));
+  return std::max(compute * MisalignedFactor(shape), BytesSeconds(bytes));
 }
 
 // Inputs begin with q, k, v of [batch, heads, sequence, head dimension] (the backward op puts the
-// output's gradient first). Training attention is causal: half of the products.
-double ComputeCost::AttentionSeconds(const graph::KernelSignature& signature, bool backward) const {
-  size_t first = backward ? 1 : 0;
+// output's gradient first). Training attention is causal: half of the products. Short sequences and
+// narrow heads spend more of their time outside of the matrix units, and fewer blocks of 128
+// queries than SMs leave SMs idle.
+double ComputeCost::AttentionSeconds(const KernelView& view) const {
+  constexpr double kBlock = 128;
+  const graph::KernelSignature& signature = view.signature;
+  const bool backward = IsAttentionBackward(view);
+  const size_t first = backward ? 1 : 0;
   if (signature.inputs.size() < first + 2 || signature.inputs[first].dims.size() != 4) {
     return 0;
   }
@@ -80,15 +145,24 @@ double ComputeCost::AttentionSeconds(const graph::KernelSignature& signature, bo
   }
   // Fused kernels of some ops take [batch, sequence, heads, dimension]; the product is the same,
   // only which of the two middle lengths is the sequence differs: it is the longer one.
-  auto batch_heads = static_cast<double>(q[0] * std::min(q[1], q[2]));
-  auto queries = static_cast<double>(std::max(q[1], q[2]));
-  auto keys = static_cast<double>(std::max(k[1], k[2]));
-  double flops = 4 * batch_heads * queries * keys * static_cast<double>(q[3]) / 2;
-  double peak = PeakFlops(signature.inputs[first].dtype);
-  if (backward) {
-    return 2.5 * flops / (peak * attention_backward_efficiency_);
+  const auto batch_heads = static_cast<double>(q[0] * std::min(q[1], q[2]));
+  const auto queries = static_cast<double>(std::max(q[1], q[2]));
+  const auto keys = static_cast<double>(std::max(k[1], k[2]));
+  const auto width = static_cast<double>(q[3]);
+  const double flops = (backward ? 2.5 : 1) * 4 * batch_heads * queries * keys * width / 2;
+  double efficiency = backward ? attention_backward_efficiency_ : attention_efficiency_;
+  efficiency *= keys / (keys + attention_half_seq_) * width / (width + attention_half_head_dim_);
+  efficiency *= std::min(1.0, batch_heads * std::ceil(queries / kBlock) / sm_count_);
+  const AttentionGeneration generation = AttentionGenerationOf(view);
+  if (generation == AttentionGeneration::kHopper) {
+    efficiency *= attention_cudnn_factor_;
+  } else if (generation == AttentionGeneration::kFlash1) {
+    efficiency *= 0.5;  // flash v2's paper: twice as fast as v1
   }
-  return flops / (peak * attention_efficiency_);
+  const double peak = signature.inputs[first].dtype == graph::DataType::kFloat8 && peak_fp8_ > 0
+                          ? peak_fp8_
+                          : peak_bf16_;
+  return flops / (peak * efficiency);
 }
 
 DurationNs ComputeCost::AtLeastFloor(double seconds) const {
@@ -99,10 +173,10 @@ KernelCost ComputeCost::Kernel(const graph::Graph& graph,
                                const graph::KernelSignature& signature) const {
   KernelView view = {graph.string(signature.name), graph.string(signature.framework_op), signature};
   if (signature.matmul.m > 0) {
-    return {AtLeastFloor(MatmulSeconds(signature.matmul)), "matmul"};
+    return {AtLeastFloor(MatmulSeconds(signature.matmul, view.kernel)), "matmul"};
   }
   if (IsAttentionKernel(view)) {
-    double seconds = AttentionSeconds(signature, IsAttentionBackward(view));
+    double seconds = AttentionSeconds(view);
     if (seconds > 0) {
       return {AtLeastFloor(seconds), "attention"};
     }

@@ -1,17 +1,20 @@
 // How long kernels take on an idle GPU: per signature, never per op.
 //
-// Matrix products by a roofline with tiles and waves, attention by its FLOPs, everything else by
-// the bytes that its framework op must move, at least the launch floor. What no rule knows is
-// costed by the bytes of its inputs and counted, so that the report can say what share of the time
-// rests on which rule.
+// Matrix products by a roofline with tiles, waves and split-K, attention by its FLOPs, everything
+// else by the bytes that its framework op must move, at least the launch floor. What no rule knows
+// is costed by the bytes of its inputs and counted, so that the report can say what share of the
+// time rests on which rule. At most twelve parameters a GPU type are fitted; the rest is its data
+// sheet (replayer/cost/parameters.h).
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/time.h"
 #include "graph/graph.h"
+#include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {
 
@@ -45,24 +48,41 @@ class ComputeCost {
   [[nodiscard]] DurationNs Memset(int64_t bytes) const;
 
  private:
-  [[nodiscard]] double MatmulSeconds(const graph::MatmulShape& shape) const;
-  [[nodiscard]] double AttentionSeconds(const graph::KernelSignature& signature,
-                                        bool backward) const;
+  // One way for cuBLAS to cut a product: tiles of m × n, each over a 1/splits of k, and what such
+  // tiles reach of the efficiency of the largest.
+  struct Tiling {
+    double m = 1;
+    double n = 1;
+    double splits = 1;
+    double efficiency = 1;
+  };
+
+  [[nodiscard]] double MatmulSeconds(const graph::MatmulShape& shape, std::string_view name) const;
+  [[nodiscard]] double TiledSeconds(const graph::MatmulShape& shape,
+                                    const Tiling& tiling,
+                                    double flops_per_s) const;
+  [[nodiscard]] double MisalignedFactor(const graph::MatmulShape& shape) const;
+  [[nodiscard]] double MatmulFlops(graph::DataType type, std::string_view name) const;
+  [[nodiscard]] double AttentionSeconds(const KernelView& view) const;
   [[nodiscard]] double BytesSeconds(double bytes) const { return bytes / bandwidth_; }
   [[nodiscard]] DurationNs AtLeastFloor(double seconds) const;
-  [[nodiscard]] double PeakFlops(graph::DataType type) const;
 
   double peak_bf16_ = 0;
   double peak_fp8_ = 0;
   double peak_tf32_ = 0;
   double peak_fp32_ = 0;
   double matmul_efficiency_ = 0;
+  double matmul_fp8_efficiency_ = 0;
+  double matmul_misaligned_factor_ = 1;
   double matmul_half_k_ = 0;
   double tile_m_ = 1;
   double tile_n_ = 1;
   double sm_count_ = 1;
   double attention_efficiency_ = 0;
   double attention_backward_efficiency_ = 0;
+  double attention_cudnn_factor_ = 1;
+  double attention_half_head_dim_ = 0;
+  double attention_half_seq_ = 0;
   double bandwidth_ = 0;       // device memory, achieved
   double copy_bandwidth_ = 0;  // between host and device
   double floor_ = 0;           // seconds

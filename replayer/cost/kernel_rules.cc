@@ -34,6 +34,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"any", 1, 0},
     {"arange", 0, 1},
     {"argmax", 1, 0},
+    {"bincount", 1, 0},
     {"bitwise_and", 1, 1},
     {"bitwise_not", 1, 1},
     {"bitwise_or", 1, 1},
@@ -43,6 +44,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"clone", 1, 1},
     {"copy", 1, 0},
     {"cos", 1, 1},
+    {"cumsum", 1, 1},
     {"div", 1, 1},
     {"embedding_dense_backward", 1, 1},
     {"eq", 1, 0.5},
@@ -54,6 +56,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"gelu", 1, 1},
     {"gelu_backward", 1, 1},
     {"gt", 1, 0.5},
+    {"histc", 1, 0},
     {"index_add", 1, 0},
     {"index_fill", 0, 1},
     {"index_put", 1, 0},
@@ -77,6 +80,8 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"native_dropout_backward", 1, 1},
     {"ne", 1, 0.5},
     {"neg", 1, 1},
+    {"nll_loss_backward", 0, 1},
+    {"nll_loss_forward", 0.01, 0},
     {"norm", 1, 0},
     {"normal", 0, 1},
     {"ones_like", 0, 1},
@@ -91,11 +96,13 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"silu", 1, 1},
     {"silu_backward", 1, 1},
     {"sin", 1, 1},
+    {"sort", 1, 3},
     {"sqrt", 1, 1},
     {"sub", 1, 1},
     {"sum", 1, 0},
     {"tanh", 1, 1},
     {"threshold_backward", 1, 1},
+    {"topk", 1, 0.25},
     {"uniform", 0, 1},
     {"where", 1, 1},
     {"zero", 0, 1},
@@ -160,6 +167,8 @@ bool IsAttentionKernel(const KernelView& view) {
   bool attention = Contains(view.framework_op, "flash_attention") ||
                    Contains(view.framework_op, "efficient_attention") ||
                    Contains(view.framework_op, "cudnn_attention") ||
+                   Contains(view.framework_op, "flash_attn") ||
+                   Contains(view.framework_op, "fused_attn") ||
                    Contains(view.framework_op, "scaled_dot_product");
   if (!attention || view.signature.inputs.size() < 3) {
     return false;
@@ -175,6 +184,21 @@ bool IsAttentionKernel(const KernelView& view) {
 
 bool IsAttentionBackward(const KernelView& view) {
   return Contains(view.framework_op, "backward");
+}
+
+AttentionGeneration AttentionGenerationOf(const KernelView& view) {
+  const auto named = [&](std::string_view part) {
+    return Contains(view.framework_op, part) || Contains(view.kernel, part);
+  };
+  if (named("flash_v1")) {
+    return AttentionGeneration::kFlash1;
+  }
+  for (std::string_view part : {"cudnn", "fused_attn", "flash_v3", "hopper"}) {
+    if (named(part)) {
+      return AttentionGeneration::kHopper;
+    }
+  }
+  return AttentionGeneration::kFlash2;
 }
 
 std::optional<double> TensorListBytes(const KernelView& view) {
@@ -206,6 +230,9 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   std::string_view name = BareName(view.framework_op);
   if (view.signature.inputs.empty()) {
     return std::nullopt;
+  }
+  if (view.framework_op.starts_with("fused::")) {
+    return BytesOfInputs(view.signature).sum;
   }
   if (Contains(name, "layer_norm") || Contains(name, "rms_norm")) {
     return NormalisationBytes(view, Contains(name, "backward"));

@@ -42,9 +42,37 @@ TEST(ComputeCost, matrix_product_takes_whole_waves) {
   // 0.5 efficiency · 128 / (128 + 128) = 16,777.216 ns.
   EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 16'778 + kGap);
   EXPECT_STREQ(CostSignatures(graph)[0].rule, "matmul");
-  // One column more: eleven columns of tiles, two waves.
+  // One column more: two waves of such tiles would take 33,555 ns, five waves of tiles of a quarter
+  // at 0.85 of the rate take 2 · 5 · 100 · 64² · 256 / 4.25e13 s.
   shape.n = 1281;
-  EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 33'555 + kGap);
+  EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 24'673 + kGap);
+}
+
+TEST(ComputeCost, few_tiles_with_a_long_inner_loop_split_it) {
+  graph::Graph graph = OneKernel("aten::mm", "gemm", {});
+  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e15);
+  graph::MatmulShape& shape = graph.signatures[0].matmul;
+  shape = {128, 128, 65536, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
+  const DurationNs split = CostSignatures(graph)[0].duration_ns;
+  shape.k = 1024;
+  const DurationNs whole = CostSignatures(graph)[0].duration_ns;
+  EXPECT_LT(split, whole * 20);  // without splits: 57 times
+}
+
+TEST(ComputeCost, rows_off_16_bytes_leave_the_matrix_units) {
+  graph::Graph graph = OneKernel("aten::bmm", "gemm", {});
+  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e15);
+  SetParameter(&graph.cluster, "gpu.kernel_gap_ns", 0);
+  SetParameter(&graph.cluster, "gpu.matmul_misaligned_factor", 11);
+  graph::MatmulShape& shape = graph.signatures[0].matmul;
+  shape = {2048, 2048, 152, 64, DataType::kFloat16, DataType::kFloat16, true, false};
+  const auto aligned = static_cast<double>(CostSignatures(graph)[0].duration_ns);
+  shape.k = 150;
+  const auto misaligned = static_cast<double>(CostSignatures(graph)[0].duration_ns);
+  EXPECT_NEAR(misaligned / aligned, 11 * (150 + 128) / (152.0 + 128), 1e-3);
+  shape.input = DataType::kFloat32;
+  shape.k = 152;
+  EXPECT_DOUBLE_EQ(static_cast<double>(CostSignatures(graph)[0].duration_ns), aligned);
 }
 
 TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
@@ -52,9 +80,14 @@ TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
   // 4 · 2 · 8 · 1024² · 64 / 2 flop at 1e14 · 0.5 = 42,949.67 ns.
   graph::Graph forward =
       OneKernel("aten::_scaled_dot_product_flash_attention", "flash_fwd_kernel", {qkv, qkv, qkv});
+  graph::ClusterSpec saturated = forward.cluster;
+  SetParameter(&saturated, "gpu.attention_half_seq", 0);
+  SetParameter(&saturated, "gpu.attention_half_head_dim", 0);
+  forward.cluster = saturated;
   EXPECT_EQ(CostSignatures(forward)[0].duration_ns, 42'950 + kGap);
   graph::Graph backward = OneKernel("aten::_scaled_dot_product_flash_attention_backward",
                                     "flash_bwd_dq_dk_dv_loop_kernel", {qkv, qkv, qkv, qkv});
+  backward.cluster = saturated;
   EXPECT_EQ(CostSignatures(backward)[0].duration_ns, 107'375 + kGap);
   // The small kernels of the op move bytes only.
   graph::Graph small = OneKernel("aten::_scaled_dot_product_flash_attention_backward",
@@ -75,6 +108,12 @@ TEST(ComputeCost, memory_bound_kernels_cost_their_bytes) {
   // 100 rows of 4,000 bytes read and written, and 800 bytes of indices.
   EXPECT_EQ(CostSignatures(OneKernel("aten::embedding", "k", {x, indices}))[0].duration_ns,
             16'016 + kGap);
+}
+
+TEST(ComputeCost, fused_kernels_move_the_tensors_that_they_list) {
+  graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
+  EXPECT_EQ(CostSignatures(OneKernel("fused::bias_dropout_add", "k", {x, x, x}))[0].duration_ns,
+            240'000 + kGap);
 }
 
 TEST(ComputeCost, unknown_kernels_are_counted_as_such) {
@@ -98,16 +137,17 @@ TEST(ComputeCost, unknown_kernels_are_counted_as_such) {
 
 TEST(CollectiveCost, ring_is_latency_steps_and_bytes) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
-  SetParameter(&cluster, "nccl.nvls_busbw_bytes_per_s", 0);
+  SetParameter(&cluster, "nccl.nvls_efficiency", 0);
+  SetParameter(&cluster, "nccl.ramp", 0);
   CollectiveCost cost(cluster);
   graph::CollectiveShape shape;
   shape.kind = CollectiveKind::kReduceScatter;
   shape.bytes = 100'000'000;
-  // Two ranks of a node, Simple: 700 base + 1 step of 700 + 50 MB at 100 GB/s.
-  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 500'000 + 1'400);
+  // Two ranks of a node, Simple: 700 launch + 8,400 base + 1 step of 3,400 + 50 MB at 50 GB/s.
+  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 1'000'000 + 12'500);
   // An all_reduce moves twice that in two steps.
   shape.kind = CollectiveKind::kAllReduce;
-  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 1'000'000 + 2'100);
+  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 2'000'000 + 15'900);
 }
 
 TEST(CollectiveCost, more_nodes_bytes_and_slow_links_never_help) {
@@ -157,7 +197,7 @@ TEST(Parameters, values_that_no_model_can_use_are_named) {
     EXPECT_NE(faults[0].find(key), std::string::npos) << faults[0];
   }
   graph::ClusterSpec cluster = prism::testing::TestCluster();
-  SetParameter(&cluster, "nccl.nvls_busbw_bytes_per_s", 0);  // no NVLS on this GPU
+  SetParameter(&cluster, "nccl.nvls_efficiency", 0);  // no NVLS on this GPU
   EXPECT_TRUE(CheckParameters(cluster.parameters).empty());
 }
 

@@ -12,7 +12,7 @@ namespace {
 double DefaultFor(const replayer::ParameterKey& key) {
   static const std::map<std::string_view, double> kByUnit = {
       {"ratio", 0.5}, {"byte/s", 1e11}, {"flop/s", 1e14}, {"ns", 700},
-      {"byte", 4096}, {"element", 128}, {"1", 2}};
+      {"byte", 4096}, {"element", 128}, {"1", 2},         {"flag", 0}};
   if (key.key == "overlap.compute_slowdown") {
     return 1.25;
   }

@@ -1,0 +1,256 @@
+#include "replayer/cost/nccl_tuner.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace prism::replayer {
+namespace {
+
+using graph::CollectiveKind;
+
+constexpr double kMicro = 1e-6;
+constexpr double kGiga = 1e9;
+
+// Latencies in microseconds by protocol (LL, LL128, Simple): baseLat and hwLat of tuning.cc.
+using ByProtocol = std::array<double, 3>;
+constexpr ByProtocol kTreeBase = {6.8, 14, 8.4};
+constexpr ByProtocol kRingBase = {6.6, 14, 8.4};
+struct StepLatency {
+  ByProtocol nvlink;
+  ByProtocol pci;
+  ByProtocol network;
+};
+constexpr StepLatency kTreeStep = {{0.6, 1.25, 4}, {1, 1.9, 4}, {5, 8.5, 14}};
+constexpr StepLatency kRingStep = {{0.6, 1.9, 3.4}, {1, 2.5, 5.7}, {2.7, 4, 14}};
+constexpr double kNvlsStep = 25;
+constexpr double kNvlsNetwork = 18;
+constexpr double kNvlsTreeNetwork = 20.9;
+constexpr double kCollNetStep = 2.8;
+constexpr double kCollNetNetwork = 30;
+constexpr double kPost = 1;  // netOverhead of an Intel host, per step; three times for Simple
+
+// GB/s by architecture (Volta, Ampere, Hopper, Blackwell) and one, two, more nodes.
+using ByNodes = std::array<double, 3>;
+constexpr std::array<ByNodes, 4> kLlCap = {
+    {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}};
+constexpr std::array<ByNodes, 4> kRingLl128Channel = {
+    {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}}};
+constexpr std::array<ByNodes, 4> kTreeLl128Channel = {
+    {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}}};
+constexpr std::array<ByNodes, 4> kTreeChannel = {
+    {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}}};
+// NVLS against the ring's bandwidth; before Hopper there is none.
+constexpr std::array<double, 4> kNvlsEfficiency = {0, 0, 0.85, 0.74};
+// NCCL has NVLS on five GPUs as well, with a channel a GPU and a bounded speed a channel, so that
+// the ring wins below six: published ramps on H200 and B200 show the same.
+constexpr int32_t kNvlsLeastRanks = 6;
+
+// treeCorrectionFactor: entry i is for about 64 · 2^i bytes.
+constexpr double kTreeCorrection[][24] = {
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+     .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+
+size_t NodesIndex(const NcclFabric& fabric) {
+  return static_cast<size_t>(std::clamp(fabric.nodes, 1, 3) - 1);
+}
+
+double PerArchitecture(const std::array<ByNodes, 4>& table, const NcclFabric& fabric) {
+  return table[static_cast<size_t>(fabric.architecture)][NodesIndex(fabric)] * kGiga;
+}
+
+bool IsChain(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+}
+
+}  // namespace
+
+std::string_view NcclAlgorithmName(NcclAlgorithm algorithm) {
+  constexpr std::array<std::string_view, 5> kNames = {"Tree", "Ring", "NVLS", "NVLSTree",
+                                                      "CollNet"};
+  return kNames[static_cast<size_t>(algorithm)];
+}
+
+std::string_view NcclProtocolName(NcclProtocol protocol) {
+  constexpr std::array<std::string_view, 3> kNames = {"LL", "LL128", "Simple"};
+  return kNames[static_cast<size_t>(protocol)];
+}
+
+NcclArchitecture ArchitectureOf(int32_t compute_major) {
+  if (compute_major <= 7) {
+    return NcclArchitecture::kVolta;
+  }
+  if (compute_major == 8) {
+    return NcclArchitecture::kAmpere;
+  }
+  return compute_major == 9 ? NcclArchitecture::kHopper : NcclArchitecture::kBlackwell;
+}
+
+double RingSteps(CollectiveKind kind, int32_t size) {
+  return kind == CollectiveKind::kAllReduce ? 2.0 * (size - 1) : size - 1.0;
+}
+
+double LlBandwidthCap(const NcclFabric& fabric) {
+  return PerArchitecture(kLlCap, fabric);
+}
+
+double TreeCorrection(NcclProtocol protocol, int64_t bytes) {
+  const int entry = bytes < 64 ? 0 : static_cast<int>(std::log2(static_cast<double>(bytes) / 64));
+  return entry < 24 ? kTreeCorrection[static_cast<size_t>(protocol)][entry] : 1;
+}
+
+bool NcclTuner::Supports(CollectiveKind kind, NcclChoice choice) const {
+  const bool simple = choice.protocol == NcclProtocol::kSimple;
+  switch (choice.algorithm) {
+    case NcclAlgorithm::kRing:
+      return true;
+    case NcclAlgorithm::kTree:
+      return kind == CollectiveKind::kAllReduce;
+    case NcclAlgorithm::kNvls:
+      return simple && fabric_.nvls && fabric_.nodes == 1 && !IsChain(kind) &&
+             fabric_.ranks_per_node >= kNvlsLeastRanks;
+    case NcclAlgorithm::kNvlsTree:
+      return simple && fabric_.nvls && fabric_.nodes > 1 && kind == CollectiveKind::kAllReduce &&
+             fabric_.ranks_per_node >= kNvlsLeastRanks;
+    case NcclAlgorithm::kCollNet:
+      return simple && fabric_.in_network && fabric_.nodes > 1 &&
+             kind == CollectiveKind::kAllReduce;
+  }
+  return false;
+}
+
+double NcclTuner::RingLatency(CollectiveKind kind, int protocol) const {
+  const auto p = static_cast<size_t>(protocol);
+  const double steps = RingSteps(kind, fabric_.size);
+  double intra = fabric_.nvlink ? kRingStep.nvlink[p] : kRingStep.pci[p];
+  if (IsChain(kind)) {
+    return kRingBase[p] + intra;  // every channel runs the same way: one step is exposed
+  }
+  // With one rank a node the latency of a step is fully exposed: the tree's.
+  double inter = fabric_.ranks_per_node == 1 ? kTreeStep.network[p] : kRingStep.network[p];
+  inter += fabric_.hop_seconds / kMicro * (protocol == 2 ? 2 : 1);
+  double inter_steps = 0;
+  if (fabric_.nodes > 1) {
+    intra = std::max(intra, protocol == 2 ? 3 * kPost : kPost);
+    inter_steps = RingSteps(kind, fabric_.nodes);
+  }
+  return kRingBase[p] + (steps - inter_steps) * intra + inter_steps * inter;
+}
+
+double NcclTuner::LatencySeconds(CollectiveKind kind, NcclChoice choice) const {
+  const auto p = static_cast<size_t>(choice.protocol);
+  const double depth = std::floor(std::log2(static_cast<double>(fabric_.nodes)));
+  const double hop = fabric_.hop_seconds / kMicro * (p == 2 ? 2 : 1);
+  const double local = fabric_.ranks_per_node - 1.0;
+  double latency = 0;
+  switch (choice.algorithm) {
+    case NcclAlgorithm::kRing:
+      latency = RingLatency(kind, static_cast<int>(choice.protocol));
+      break;
+    case NcclAlgorithm::kTree: {
+      const double intra = fabric_.nvlink ? kTreeStep.nvlink[p] : kTreeStep.pci[p];
+      latency = kTreeBase[p] + 2 * (local * intra + depth * (kTreeStep.network[p] + hop));
+      break;
+    }
+    case NcclAlgorithm::kNvls:
+      latency = kNvlsStep + (fabric_.nodes > 1 ? kNvlsNetwork + hop : 0);
+      break;
+    case NcclAlgorithm::kNvlsTree:
+      latency = kNvlsStep + 2 * depth * (kNvlsTreeNetwork + hop);
+      break;
+    case NcclAlgorithm::kCollNet:
+      latency = 2 * local * kCollNetStep + kCollNetNetwork + hop;
+      break;
+  }
+  return latency * kMicro;
+}
+
+double NcclTuner::BusBandwidth(CollectiveKind kind, NcclChoice choice) const {
+  const double inter = fabric_.nodes > 1 ? fabric_.inter_bandwidth : fabric_.intra_bandwidth;
+  const auto channel = [&](const std::array<ByNodes, 4>& table) {
+    return fabric_.channels * PerArchitecture(table, fabric_);
+  };
+  double bus = fabric_.nodes <= 2 && fabric_.ranks_per_node > 1
+                   ? std::min(fabric_.intra_bandwidth, 2 * inter)
+                   : std::min(fabric_.intra_bandwidth, inter);
+  const double nvls =
+      fabric_.intra_bandwidth * kNvlsEfficiency[static_cast<size_t>(fabric_.architecture)];
+  switch (choice.algorithm) {
+    case NcclAlgorithm::kRing:
+      bus = std::min(fabric_.intra_bandwidth, inter);
+      if (choice.protocol == NcclProtocol::kLl) {
+        return std::min(bus * kRingLlFactor, LlBandwidthCap(fabric_));
+      }
+      return choice.protocol == NcclProtocol::kLl128
+                 ? std::min(bus * kRingLl128Factor, channel(kRingLl128Channel))
+                 : bus;
+    case NcclAlgorithm::kTree:
+      bus = std::min(bus * kTreeFactor, channel(kTreeChannel));
+      if (choice.protocol == NcclProtocol::kLl) {
+        return std::min(bus * kTreeLlFactor, LlBandwidthCap(fabric_));
+      }
+      return choice.protocol == NcclProtocol::kLl128
+                 ? std::min(bus * (fabric_.nodes == 1 ? 7.0 / 9 : 120.0 / 128),
+                            channel(kTreeLl128Channel))
+                 : bus;
+    case NcclAlgorithm::kNvls:
+      return kind == CollectiveKind::kAllReduce
+                 ? nvls
+                 : nvls * (fabric_.ranks_per_node - 1) / fabric_.ranks_per_node;
+    case NcclAlgorithm::kNvlsTree:
+      return std::min(nvls, fabric_.nodes <= 2 ? inter : inter / 2);
+    case NcclAlgorithm::kCollNet:
+      return std::min(fabric_.intra_bandwidth, inter) * 0.85;
+  }
+  return bus;
+}
+
+double NcclTuner::Bandwidth(CollectiveKind kind, NcclChoice choice, int64_t bytes) const {
+  double bandwidth = BusBandwidth(kind, choice);
+  switch (choice.algorithm) {
+    case NcclAlgorithm::kRing:
+      return IsChain(kind) ? bandwidth : bandwidth * fabric_.size / RingSteps(kind, fabric_.size);
+    case NcclAlgorithm::kNvls:
+      return kind == CollectiveKind::kAllReduce ? bandwidth * 5 / 6 : bandwidth;
+    case NcclAlgorithm::kNvlsTree:
+      return bandwidth * 5 / 6;
+    case NcclAlgorithm::kTree:
+      return bandwidth / 2 * TreeCorrection(choice.protocol, bytes);
+    case NcclAlgorithm::kCollNet:
+      return bandwidth / 2;
+  }
+  return bandwidth;
+}
+
+double NcclTuner::EstimateSeconds(CollectiveKind kind, NcclChoice choice, int64_t bytes) const {
+  double latency = LatencySeconds(kind, choice);
+  const double a_rank = static_cast<double>(bytes) / (fabric_.channels * fabric_.size);
+  if (choice.algorithm == NcclAlgorithm::kRing && choice.protocol == NcclProtocol::kSimple &&
+      fabric_.nodes > 1 && kind == CollectiveKind::kAllReduce && a_rank >= 64) {
+    latency *= fabric_.architecture == NcclArchitecture::kVolta ? 1.9 : 1.4;  // the ring's plateau
+  }
+  return latency + static_cast<double>(bytes) / Bandwidth(kind, choice, bytes);
+}
+
+NcclChoice NcclTuner::Choose(CollectiveKind kind, int64_t bytes) const {
+  NcclChoice best;
+  double least = EstimateSeconds(kind, best, bytes);
+  for (int a = 0; a < 5; ++a) {
+    for (int p = 0; p < 3; ++p) {
+      const NcclChoice choice = {static_cast<NcclAlgorithm>(a), static_cast<NcclProtocol>(p)};
+      if (!Supports(kind, choice)) {
+        continue;
+      }
+      const double seconds = EstimateSeconds(kind, choice, bytes);
+      if (seconds < least) {
+        least = seconds;
+        best = choice;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,89 @@
+// Which algorithm and protocol NCCL takes for a collective: its own estimate of time, latency plus
+// bytes over bandwidth, least wins.
+//
+// Form and constants are those of NCCL 2.30.7 (src/graph/tuning.cc and topo.h). Older versions
+// differ in what is known to matter here: NVLS exists since 2.17 and NVLSTree since 2.18; PAT since
+// 2.23; before 2.28 NVLS of all_gather and reduce_scatter asked for registered buffers and is
+// taken less often; the LL128 caps of Hopper and Blackwell came with those GPUs, earlier versions
+// use Ampere's. The estimate decides only; what the choice takes is
+// replayer/cost/collective_cost.h.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "graph/op.h"
+
+namespace prism::replayer {
+
+enum class NcclAlgorithm : uint8_t { kTree, kRing, kNvls, kNvlsTree, kCollNet };
+enum class NcclProtocol : uint8_t { kLl, kLl128, kSimple };
+
+std::string_view NcclAlgorithmName(NcclAlgorithm algorithm);
+std::string_view NcclProtocolName(NcclProtocol protocol);
+
+struct NcclChoice {
+  NcclAlgorithm algorithm = NcclAlgorithm::kRing;
+  NcclProtocol protocol = NcclProtocol::kSimple;
+
+  bool operator==(const NcclChoice&) const = default;
+};
+
+// GPU generation, as far as NCCL's tables tell them apart.
+enum class NcclArchitecture : uint8_t { kVolta, kAmpere, kHopper, kBlackwell };
+NcclArchitecture ArchitectureOf(int32_t compute_major);
+
+// What NCCL's graph search found for one communicator. Bandwidths in byte/s, over all channels.
+struct NcclFabric {
+  NcclArchitecture architecture = NcclArchitecture::kHopper;
+  int32_t size = 1;
+  int32_t nodes = 1;
+  int32_t ranks_per_node = 1;
+  double channels = 1;
+  double intra_bandwidth = 0;  // of a ring inside a node
+  double inter_bandwidth = 0;  // of a node's NICs; unused on one node
+  double hop_seconds = 0;      // what the network adds to NCCL's latency of a step
+  bool nvlink = true;          // else PCIe
+  bool nvls = false;           // the switch can reduce
+  bool in_network = false;     // the network can reduce (CollNet)
+};
+
+class NcclTuner {
+ public:
+  explicit NcclTuner(const NcclFabric& fabric) : fabric_(fabric) {}
+
+  [[nodiscard]] NcclChoice Choose(graph::CollectiveKind kind, int64_t bytes) const;
+
+  // Whether NCCL has that combination for that kind on this communicator.
+  [[nodiscard]] bool Supports(graph::CollectiveKind kind, NcclChoice choice) const;
+
+  // NCCL's latency term and bandwidth (bytes of the call a second), its plateau and tree
+  // corrections included.
+  [[nodiscard]] double LatencySeconds(graph::CollectiveKind kind, NcclChoice choice) const;
+  [[nodiscard]] double Bandwidth(graph::CollectiveKind kind,
+                                 NcclChoice choice,
+                                 int64_t bytes) const;
+
+ private:
+  [[nodiscard]] double RingLatency(graph::CollectiveKind kind, int protocol) const;
+  [[nodiscard]] double BusBandwidth(graph::CollectiveKind kind, NcclChoice choice) const;
+  [[nodiscard]] double EstimateSeconds(graph::CollectiveKind kind,
+                                       NcclChoice choice,
+                                       int64_t bytes) const;
+
+  NcclFabric fabric_;
+};
+
+// Steps of a ring: each moves 1/size of the bytes.
+double RingSteps(graph::CollectiveKind kind, int32_t size);
+
+// Factors of bandwidth against Simple, and the cap of LL, as the tuner has them; timing uses them
+// as well.
+double LlBandwidthCap(const NcclFabric& fabric);
+double TreeCorrection(NcclProtocol protocol, int64_t bytes);
+inline constexpr double kRingLlFactor = 0.5;
+inline constexpr double kRingLl128Factor = 0.92;
+inline constexpr double kTreeFactor = 0.92;
+inline constexpr double kTreeLlFactor = 1 / 3.8;
+
+}  // namespace prism::replayer
