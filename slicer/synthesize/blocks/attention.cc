@@ -14,8 +14,20 @@ graph::TensorShape HeadsOf(const RankShape& rank, int64_t heads, int64_t size) {
 }
 
 // As fused attention takes them.
-graph::TensorShape BatchFirst(const RankShape& rank, int64_t tokens, int64_t heads) {
-  return Tensor(rank.dtype, {rank.batch, tokens, heads, rank.head_size});
+graph::TensorShape Queries(const RankShape& rank) {
+  return Tensor(rank.dtype, {rank.batch, rank.sequence, rank.heads, rank.head_size});
+}
+
+graph::TensorShape Keys(const RankShape& rank, int64_t keys) {
+  return Tensor(rank.dtype, {rank.batch, keys, rank.kv_heads, rank.head_size});
+}
+
+graph::TensorShape Values(const RankShape& rank, int64_t keys) {
+  return Tensor(rank.dtype, {rank.batch, keys, rank.kv_heads, rank.value_size});
+}
+
+graph::TensorShape Output(const RankShape& rank) {
+  return Tensor(rank.dtype, {rank.batch, rank.sequence, rank.heads, rank.value_size});
 }
 
 // x · cos + rotate_half(x) · sin, as launch/workload/attention.cc has it and Hugging Face's layers.
@@ -71,7 +83,9 @@ struct Scores {
         scores(Tensor(rank.dtype, {batch, rank.sequence, rank.keys})),
         mask(Tensor(DataType::kBool, {batch, rank.sequence, rank.keys})),
         queries(Tensor(rank.dtype, {batch, rank.sequence, rank.head_size})),
-        keys(Tensor(rank.dtype, {batch, rank.keys, rank.head_size})) {}
+        keys(Tensor(rank.dtype, {batch, rank.keys, rank.head_size})),
+        values(Tensor(rank.dtype, {batch, rank.keys, rank.value_size})),
+        output(Tensor(rank.dtype, {batch, rank.sequence, rank.value_size})) {}
 
   [[nodiscard]] Product Of(int64_t rows, int64_t columns, int64_t depth) const {
     return {.rows = rows,
@@ -87,7 +101,9 @@ struct Scores {
   graph::TensorShape scores;
   graph::TensorShape mask;
   graph::TensorShape queries;
-  graph::TensorShape keys;  // or values
+  graph::TensorShape keys;
+  graph::TensorShape values;
+  graph::TensorShape output;
 };
 
 constexpr const char* kBatchedGemm = "cublasGemmStridedBatchedEx";
@@ -107,20 +123,22 @@ void UnfusedForward(const RankShape& rank, BlockWriter* writer) {
   if (rank.style.dropout) {
     writer->Pointwise("aten::native_dropout", {of.scores});
   }
-  writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.head_size, rank.keys),
-                 {of.scores, of.keys});
-  const graph::TensorShape context = HeadsOf(rank, rank.heads, rank.head_size);
+  writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.value_size, rank.keys),
+                 {of.scores, of.values});
+  const graph::TensorShape context = HeadsOf(rank, rank.heads, rank.value_size);
   writer->Pointwise("aten::copy_", {context, context});
 }
 
 void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
   const Scores of(rank);
-  Product scores = of.Of(rank.sequence, rank.keys, rank.head_size);
+  Product scores = of.Of(rank.sequence, rank.keys, rank.value_size);
   scores.transposed_right = true;
+  Product values = of.Of(rank.keys, rank.value_size, rank.sequence);
+  values.transposed_left = true;
   Product keys = of.Of(rank.keys, rank.head_size, rank.sequence);
   keys.transposed_left = true;
-  writer->Matmul("aten::bmm", kBatchedGemm, scores, {of.queries, of.keys});
-  writer->Matmul("aten::bmm", kBatchedGemm, keys, {of.scores, of.queries});
+  writer->Matmul("aten::bmm", kBatchedGemm, scores, {of.output, of.values});
+  writer->Matmul("aten::bmm", kBatchedGemm, values, {of.scores, of.output});
   if (rank.style.dropout) {
     writer->Pointwise("aten::native_dropout_backward", {of.scores, of.mask});
   }
@@ -140,37 +158,35 @@ void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
 // One call of fused attention over `keys` keys a sequence.
 void FusedForward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
   const bool cudnn = rank.style.attention == AttentionKind::kCudnn;
-  const graph::TensorShape query = BatchFirst(rank, rank.sequence, rank.heads);
-  const graph::TensorShape key_value = BatchFirst(rank, keys, rank.kv_heads);
+  const Tensors inputs = {Queries(rank), Keys(rank, keys), Values(rank, keys)};
   const FlashShape shape = {.batch_heads = rank.batch * rank.heads,
                             .queries = rank.sequence,
                             .keys = keys,
                             .head_size = rank.head_size};
   if (!cudnn && FlashSplitsKeys(shape)) {
     const char* op = "aten::_flash_attention_forward";
-    writer->Kernel(op, "flash_fwd_splitkv_kernel", {query, key_value, key_value});
-    writer->Kernel(op, "flash_fwd_splitkv_combine_kernel", {query, key_value, key_value});
+    writer->Kernel(op, "flash_fwd_splitkv_kernel", inputs);
+    writer->Kernel(op, "flash_fwd_splitkv_combine_kernel", inputs);
     return;
   }
   writer->Kernel(
       cudnn ? "transformer_engine::cudnn_attention_forward" : "aten::_flash_attention_forward",
-      cudnn ? "cudnn_flash_fprop" : "flash_fwd_kernel", {query, key_value, key_value});
+      cudnn ? "cudnn_flash_fprop" : "flash_fwd_kernel", inputs);
 }
 
 void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
-  const graph::TensorShape query = BatchFirst(rank, rank.sequence, rank.heads);
-  const graph::TensorShape key_value = BatchFirst(rank, keys, rank.kv_heads);
+  const graph::TensorShape output = Output(rank);
   const bool copies = rank.built_in && rank.batch > 1;
   if (copies) {
     // Output and its gradient, to batch-first order.
-    writer->Pointwise("aten::copy_", {query, query});
-    writer->Pointwise("aten::copy_", {query, query});
+    writer->Pointwise("aten::copy_", {output, output});
+    writer->Pointwise("aten::copy_", {output, output});
   }
-  const Tensors inputs = {query,
-                          query,
-                          key_value,
-                          key_value,
-                          query,
+  const Tensors inputs = {output,
+                          Queries(rank),
+                          Keys(rank, keys),
+                          Values(rank, keys),
+                          output,
                           Tensor(DataType::kFloat32, {rank.batch, rank.heads, rank.sequence}),
                           Tensor(DataType::kUnknown, {2}),
                           Tensor(DataType::kUnknown, {})};
@@ -185,8 +201,8 @@ void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
     const graph::TensorShape grouped = Tensor(
         rank.dtype,
         {rank.batch, rank.sequence, rank.kv_heads, rank.heads / rank.kv_heads, rank.head_size});
-    writer->Reduction("aten::sum", {grouped, key_value});
-    writer->Reduction("aten::sum", {grouped, key_value});
+    writer->Reduction("aten::sum", {grouped, Keys(rank, keys)});
+    writer->Reduction("aten::sum", {grouped, Values(rank, keys)});
   }
 }
 
@@ -241,7 +257,7 @@ PendingCollective PassOn(const RankShape& rank, int64_t tensors, BlockWriter* wr
 // the output are joined by their softmax statistics.
 void RingForward(const RankShape& rank, BlockWriter* writer) {
   const int64_t cp = rank.job.parallel.cp;
-  const graph::TensorShape output = BatchFirst(rank, rank.sequence, rank.heads);
+  const graph::TensorShape output = Output(rank);
   for (int64_t step = 0; step < cp; ++step) {
     const bool more = step + 1 < cp;
     const PendingCollective next = more ? PassOn(rank, 2, writer) : PendingCollective{};
@@ -256,7 +272,7 @@ void RingForward(const RankShape& rank, BlockWriter* writer) {
 
 void RingBackward(const RankShape& rank, BlockWriter* writer) {
   const int64_t cp = rank.job.parallel.cp;
-  const graph::TensorShape query = BatchFirst(rank, rank.sequence, rank.heads);
+  const graph::TensorShape query = Queries(rank);
   for (int64_t step = 0; step < cp; ++step) {
     // Keys, values and the gradients that they have collected so far.
     const PendingCollective next = PassOn(rank, step + 1 < cp ? 4 : 2, writer);

@@ -4,6 +4,7 @@
 #include "slicer/synthesize/blocks/launch_rules.h"
 #include "slicer/synthesize/blocks/linear.h"
 #include "slicer/synthesize/blocks/norm.h"
+#include "slicer/synthesize/blocks/parameter_list.h"
 
 namespace prism::slicer {
 namespace {
@@ -15,29 +16,25 @@ using graph::ReduceOp;
 class HeadWriter {
  public:
   HeadWriter(const RankShape& rank, const UnitPlace& place, BlockTables* tables)
-      : rank_(rank), writer_(tables) {
-    const BlockParameter norm = {
-        .shape = {rank.hidden}, .sequence_parallel = rank.sequence_parallel, .decay = false};
-    parameters_.push_back(norm);
-    if (rank.layer_norm) {
-      parameters_.push_back(norm);
-    }
+      : rank_(rank),
+        writer_(tables),
+        parameters_(rank),
+        norm_(parameters_.DeclareNorm(rank.hidden)) {
     logits_.inputs = rank.hidden;
     logits_.outputs = rank.vocab;
     logits_.full_precision = true;
     logits_.weight = kSharedEmbedding;
     if (!place.shares_embedding) {
-      logits_.weight = static_cast<uint32_t>(parameters_.size());
-      parameters_.push_back({.shape = {rank.vocab, rank.hidden},
-                             .split = true,
-                             .tied = rank.job.model.tied_embeddings});
+      logits_.weight = parameters_.Declare({.shape = {rank.vocab, rank.hidden},
+                                            .split = true,
+                                            .tied = rank.job.model.tied_embeddings});
     }
   }
 
-  [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_.all(); }
 
   Block Forward() {
-    NormForward(rank_, /*after_add=*/false, &writer_);
+    NormForward(rank_, norm_, /*after_add=*/false, &writer_);
     ColumnForward(rank_, logits_, &writer_);
     if (rank_.batch > 1) {
       writer_.Pointwise("aten::copy_", {Ids(DataType::kInt64), Ids(DataType::kInt64)});
@@ -58,7 +55,7 @@ class HeadWriter {
     writer_.Pointwise("aten::div", {Ids(DataType::kFloat32), Tensor(DataType::kInt64, {})});
     Fused() ? FusedLossBackward() : EagerLossBackward();
     ColumnBackward(rank_, logits_, part, &writer_);
-    NormBackward(rank_, 0, ResidualSum::kNone, &writer_);
+    NormBackward(rank_, norm_, ResidualSum::kNone, &writer_);
     return writer_.Finish();
   }
 
@@ -142,7 +139,8 @@ class HeadWriter {
 
   const RankShape& rank_;
   BlockWriter writer_;
-  std::vector<BlockParameter> parameters_;
+  ParameterList parameters_;
+  Norm norm_;
   Linear logits_;
 };
 

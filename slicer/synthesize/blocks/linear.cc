@@ -76,17 +76,20 @@ void InputGradientProduct(const RankShape& rank,
       {Tensor(type, {tokens, linear.outputs}), Tensor(type, {linear.outputs, linear.inputs})});
 }
 
-void WeightGradientProduct(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+void WeightGradientProduct(const RankShape& rank,
+                           const Linear& linear,
+                           int64_t tokens,
+                           BlockWriter* writer) {
   const DataType type = MatmulType(rank, linear);
   const bool fused = rank.style.gradient_accumulation_fusion;
   const Product product = {.rows = linear.outputs,
                            .columns = linear.inputs,
-                           .depth = rank.tokens(),
+                           .depth = tokens,
                            .transposed_left = true,
                            .input = type,
                            .output = fused ? rank.gradient : rank.dtype};
-  const graph::TensorShape left = Tensor(type, {linear.outputs, rank.tokens()});
-  const graph::TensorShape right = Tensor(type, {rank.tokens(), linear.inputs});
+  const graph::TensorShape left = Tensor(type, {linear.outputs, tokens});
+  const graph::TensorShape right = Tensor(type, {tokens, linear.inputs});
   if (fused) {
     const graph::TensorShape sum = Tensor(rank.gradient, {linear.outputs, linear.inputs});
     writer->Matmul("aten::addmm", Library(type), product, {sum, left, right, sum});
@@ -200,7 +203,7 @@ void ColumnBackward(const RankShape& rank,
                     BackwardPart part,
                     BlockWriter* writer) {
   if (part == BackwardPart::kWeight) {
-    WeightGradientProduct(rank, linear, writer);
+    WeightGradientProduct(rank, linear, rank.tokens(), writer);
     BiasGradient(rank, linear, writer);
     AccumulateBias(rank, linear, writer);
     return;
@@ -216,7 +219,7 @@ void ColumnBackward(const RankShape& rank,
   const PendingCollective reduction = StartInputReduction(rank, linear, writer);
   if (part == BackwardPart::kAll) {
     TransposeGathered(rank, linear, writer);
-    WeightGradientProduct(rank, linear, writer);
+    WeightGradientProduct(rank, linear, rank.tokens(), writer);
     BiasGradient(rank, linear, writer);
   }
   writer->Wait(reduction);
@@ -233,7 +236,7 @@ void RowBackward(const RankShape& rank,
                  BackwardPart part,
                  BlockWriter* writer) {
   if (part == BackwardPart::kWeight) {
-    WeightGradientProduct(rank, linear, writer);
+    WeightGradientProduct(rank, linear, rank.tokens(), writer);
     return;
   }
   CastOutputGradient(rank, linear, writer);
@@ -256,7 +259,26 @@ void RowBackward(const RankShape& rank,
     InputGradientProduct(rank, linear, rank.tokens(), writer);
   }
   if (part == BackwardPart::kAll) {
-    WeightGradientProduct(rank, linear, writer);
+    WeightGradientProduct(rank, linear, rank.tokens(), writer);
+  }
+}
+
+void ReplicatedForward(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  CastInput(rank, linear, /*made_here=*/false, writer);
+  ForwardProduct(rank, linear, rank.shard * rank.batch, writer);
+}
+
+void ReplicatedBackward(const RankShape& rank,
+                        const Linear& linear,
+                        BackwardPart part,
+                        BlockWriter* writer) {
+  const int64_t tokens = rank.shard * rank.batch;
+  if (part != BackwardPart::kWeight) {
+    CastOutputGradient(rank, linear, writer);
+    InputGradientProduct(rank, linear, tokens, writer);
+  }
+  if (part != BackwardPart::kInput) {
+    WeightGradientProduct(rank, linear, tokens, writer);
   }
 }
 

@@ -42,6 +42,13 @@ void RowBackward(const RankShape& rank,
                  BackwardPart part,
                  BlockWriter* writer);
 
+// Every rank has all of the weight and applies it to its own tokens.
+void ReplicatedForward(const RankShape& rank, const Linear& linear, BlockWriter* writer);
+void ReplicatedBackward(const RankShape& rank,
+                        const Linear& linear,
+                        BackwardPart part,
+                        BlockWriter* writer);
+
 // The gradient of a parameter that autograd has computed is added to the gradient buffer.
 void AccumulateGradient(const RankShape& rank,
                         const std::vector<int64_t>& shape,

@@ -17,8 +17,8 @@ graph::TensorShape Statistics(const RankShape& rank) {
 }
 
 // x · rsqrt(mean(x²) + ε) · w in fp32, op by op.
-void EagerRmsNormForward(const RankShape& rank, BlockWriter* writer) {
-  const graph::TensorShape narrow = rank.Outside(rank.hidden);
+void EagerRmsNormForward(const RankShape& rank, int64_t width, BlockWriter* writer) {
+  const graph::TensorShape narrow = rank.Outside(width);
   graph::TensorShape wide = narrow;
   wide.dtype = DataType::kFloat32;
   const graph::TensorShape statistics = Statistics(rank);
@@ -29,17 +29,17 @@ void EagerRmsNormForward(const RankShape& rank, BlockWriter* writer) {
   writer->Pointwise("aten::rsqrt", {statistics});
   writer->Pointwise("aten::mul", {wide, statistics});
   writer->Pointwise("aten::copy_", {narrow, wide});
-  writer->Pointwise("aten::mul", {Tensor(rank.dtype, {rank.hidden}), narrow});
+  writer->Pointwise("aten::mul", {Tensor(rank.dtype, {width}), narrow});
 }
 
-void EagerRmsNormBackward(const RankShape& rank, BlockWriter* writer) {
-  const graph::TensorShape narrow = rank.Outside(rank.hidden);
+void EagerRmsNormBackward(const RankShape& rank, int64_t width, BlockWriter* writer) {
+  const graph::TensorShape narrow = rank.Outside(width);
   graph::TensorShape wide = narrow;
   wide.dtype = DataType::kFloat32;
   const graph::TensorShape statistics = Statistics(rank);
   writer->Pointwise("aten::mul", {narrow, narrow});
   writer->Reduction("aten::sum", {narrow});
-  writer->Pointwise("aten::mul", {narrow, Tensor(rank.dtype, {rank.hidden})});
+  writer->Pointwise("aten::mul", {narrow, Tensor(rank.dtype, {width})});
   writer->Pointwise("aten::copy_", {wide, narrow});
   writer->Pointwise("aten::mul", {wide, statistics});
   writer->Pointwise("aten::mul", {wide, wide});
@@ -49,9 +49,9 @@ void EagerRmsNormBackward(const RankShape& rank, BlockWriter* writer) {
   writer->Pointwise("aten::copy_", {narrow, wide});
 }
 
-Tensors BackwardInputs(const RankShape& rank) {
-  Tensors inputs = {rank.Outside(rank.hidden), rank.Outside(rank.hidden), Statistics(rank)};
-  const graph::TensorShape weight = Tensor(rank.dtype, {rank.hidden});
+Tensors BackwardInputs(const RankShape& rank, int64_t width) {
+  Tensors inputs = {rank.Outside(width), rank.Outside(width), Statistics(rank)};
+  const graph::TensorShape weight = Tensor(rank.dtype, {width});
   if (rank.layer_norm) {
     inputs.push_back(Statistics(rank));
     inputs.push_back(weight);
@@ -62,16 +62,16 @@ Tensors BackwardInputs(const RankShape& rank) {
 
 }  // namespace
 
-void NormForward(const RankShape& rank, bool after_add, BlockWriter* writer) {
-  const graph::TensorShape input = rank.Outside(rank.hidden);
-  const graph::TensorShape weight = Tensor(rank.dtype, {rank.hidden});
+void NormForward(const RankShape& rank, const Norm& norm, bool after_add, BlockWriter* writer) {
+  const graph::TensorShape input = rank.Outside(norm.width);
+  const graph::TensorShape weight = Tensor(rank.dtype, {norm.width});
   if (rank.style.compiled) {
     writer->Kernel("triton::fused_norm", "triton_red_fused_norm",
                    after_add ? Tensors{input, input, weight} : Tensors{input, weight});
     return;
   }
   if (EagerRmsNorm(rank)) {
-    EagerRmsNormForward(rank, writer);
+    EagerRmsNormForward(rank, norm.width, writer);
     return;
   }
   Tensors inputs = {input, weight};
@@ -82,16 +82,16 @@ void NormForward(const RankShape& rank, bool after_add, BlockWriter* writer) {
                  "vectorized_layer_norm_kernel", inputs);
 }
 
-void NormBackward(const RankShape& rank, uint32_t weight, ResidualSum sum, BlockWriter* writer) {
-  const graph::TensorShape gradient = rank.Outside(rank.hidden);
-  const Tensors inputs = BackwardInputs(rank);
+void NormBackward(const RankShape& rank, const Norm& norm, ResidualSum sum, BlockWriter* writer) {
+  const graph::TensorShape gradient = rank.Outside(norm.width);
+  const Tensors inputs = BackwardInputs(rank, norm.width);
   if (rank.style.compiled) {
     writer->Kernel("triton::fused_norm_backward", "triton_red_fused_norm_backward",
-                   {gradient, gradient, gradient, Tensor(rank.dtype, {rank.hidden})});
+                   {gradient, gradient, gradient, Tensor(rank.dtype, {norm.width})});
     writer->Kernel("triton::fused_norm_weight_backward", "triton_red_fused_sum",
                    {gradient, gradient});
   } else if (EagerRmsNorm(rank)) {
-    EagerRmsNormBackward(rank, writer);
+    EagerRmsNormBackward(rank, norm.width, writer);
   } else {
     const char* op =
         rank.layer_norm ? "aten::native_layer_norm_backward" : "aten::_fused_rms_norm_backward";
@@ -101,9 +101,9 @@ void NormBackward(const RankShape& rank, uint32_t weight, ResidualSum sum, Block
   if (sum != ResidualSum::kNone && !rank.style.compiled) {
     writer->Pointwise(sum == ResidualSum::kNew ? "aten::add" : "aten::add_", {gradient, gradient});
   }
-  AccumulateGradient(rank, {rank.hidden}, weight, writer);
+  AccumulateGradient(rank, {norm.width}, norm.weight, writer);
   if (rank.layer_norm) {
-    AccumulateGradient(rank, {rank.hidden}, weight + 1, writer);
+    AccumulateGradient(rank, {norm.width}, norm.weight + 1, writer);
   }
 }
 

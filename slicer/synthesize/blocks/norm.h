@@ -8,10 +8,16 @@
 
 namespace prism::slicer {
 
-// LayerNorm or RMSNorm of the residual stream. `after_add`: compiled code adds the residual within.
-void NormForward(const RankShape& rank, bool after_add, BlockWriter* writer);
+// LayerNorm or RMSNorm over the last dimension.
+struct Norm {
+  int64_t width = 0;
+  uint32_t weight = 0;  // parameter of the block; the bias of a LayerNorm is the next one
+};
 
-// The gradients of input, weight (parameter `weight`) and bias. What autograd accumulates into
+// `after_add`: compiled code adds the residual within.
+void NormForward(const RankShape& rank, const Norm& norm, bool after_add, BlockWriter* writer);
+
+// The gradients of input, weight and bias. What autograd accumulates into
 // fp32 buffers comes after `residual` is added: the two branches of a residual connection meet
 // between.
 enum class ResidualSum : uint8_t {
@@ -20,7 +26,7 @@ enum class ResidualSum : uint8_t {
   kNew,      // the gradient came from outside: the sum is a new tensor
 };
 
-void NormBackward(const RankShape& rank, uint32_t weight, ResidualSum sum, BlockWriter* writer);
+void NormBackward(const RankShape& rank, const Norm& norm, ResidualSum sum, BlockWriter* writer);
 
 // residual + dropout(x + bias), the end of attention and feed-forward. `before_norm`: a norm
 // follows, with which compiled code joins it.

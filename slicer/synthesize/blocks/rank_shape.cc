@@ -56,6 +56,12 @@ RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle&
   heads = model.heads / tp;
   kv_heads = model.kv_heads < tp ? 1 : model.kv_heads / tp;
   head_size = model.HeadDim();
+  value_size = head_size;
+  if (model.latent.kv_rank > 0) {
+    head_size += model.latent.rope_dim;
+    value_size = model.latent.value_dim;
+    kv_heads = heads;  // expanded for every head
+  }
   ffn = model.ffn / tp;
   ffn_matrices = model.FfnMatrices();
   vocab = PaddedVocab(job) / tp;

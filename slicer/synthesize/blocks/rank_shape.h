@@ -35,12 +35,18 @@ struct RankShape {
   int64_t hidden = 0;
   int64_t heads = 0;  // this rank's
   int64_t kv_heads = 0;
-  int64_t head_size = 0;
+  int64_t head_size = 0;     // of queries and keys, positions included
+  int64_t value_size = 0;    // of values
   int64_t ffn = 0;           // this rank's part of the width; of one branch in SwiGLU
   int64_t ffn_matrices = 0;  // 2, with SwiGLU 3
   int64_t vocab = 0;         // this rank's rows, padded
 
   [[nodiscard]] int64_t tokens() const { return sequence * batch; }
+  // Whether the backward pass repeats this part of a layer (not where it repeats all of it).
+  [[nodiscard]] bool Recomputes(graph::RecomputePart part) const {
+    return job.recompute == graph::Recompute::kSelective && (style.recompute_parts & part) != 0;
+  }
+
   [[nodiscard]] int64_t query_width() const { return heads * head_size; }
   [[nodiscard]] int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
   [[nodiscard]] int64_t mlp_in_width() const { return (ffn_matrices - 1) * ffn; }

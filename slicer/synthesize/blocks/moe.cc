@@ -1,0 +1,255 @@
+#include "slicer/synthesize/blocks/moe.h"
+
+#include <algorithm>
+
+namespace prism::slicer {
+namespace {
+
+using graph::DataType;
+using graph::GroupAxis;
+
+constexpr const char* kGroupedGemm = "cublasGemmGroupedBatchedEx";
+
+}  // namespace
+
+MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* parameters) : rank_(rank) {
+  const graph::MoeShape& moe = rank.job.model.moe;
+  const graph::ParallelSizes& sizes = rank.job.parallel;
+  tokens_ = rank.shard * rank.batch;
+  routed_ = tokens_ * moe.topk;
+  local_experts_ = std::max<int64_t>(1, moe.experts / sizes.ep);
+  // Every rank of the expert-parallel group sends as many tokens as it receives; ranks that divide
+  // an expert all work on the tokens of each other.
+  expert_rows_ = std::max<int64_t>(1, routed_ * sizes.etp / local_experts_);
+  const int64_t width = moe.expert_ffn / sizes.etp;
+  const int64_t in_width = (rank.ffn_matrices - 1) * width;
+
+  router_ = parameters->Declare(
+      {.shape = {moe.experts, rank.hidden}, .sequence_parallel = rank.sequence_parallel});
+  in_ = {.columns = in_width, .depth = rank.hidden};
+  in_.weight = parameters->Declare(
+      {.shape = {local_experts_, in_width, rank.hidden}, .split = true, .expert = true});
+  out_ = {.columns = rank.hidden, .depth = width};
+  out_.weight = parameters->Declare(
+      {.shape = {local_experts_, rank.hidden, width}, .split = true, .expert = true});
+  activation_ = {.rows = {local_experts_ * expert_rows_}, .width = width};
+  if (moe.shared_expert_ffn > 0) {
+    shared_.emplace(rank, moe.shared_expert_ffn / sizes.tp, parameters);
+  }
+}
+
+void MixtureOfExperts::Forward(BlockWriter* writer) const {
+  RouterForward(writer);
+  Permute(writer);
+  AnnounceCounts(writer);
+  Dispatch(writer);
+  GroupedForward(in_, writer);
+  ForwardActivation(writer);
+  GroupedForward(out_, writer);
+  Combine(writer);
+  Unpermute(writer);
+  if (shared_) {
+    shared_->Forward(writer);
+    const graph::TensorShape output = rank_.Outside(rank_.hidden);
+    writer->Pointwise("aten::add", {output, output});
+  }
+}
+
+void MixtureOfExperts::ForwardActivation(BlockWriter* writer) const {
+  slicer::ActivationForward(rank_, activation_, writer);
+}
+
+void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
+  if (shared_) {
+    shared_->Backward(part, writer);
+  }
+  if (part == BackwardPart::kWeight) {
+    GroupedWeightGradient(out_, writer);
+    GroupedWeightGradient(in_, writer);
+    RouterBackward(part, writer);
+    return;
+  }
+  Permute(writer);
+  Dispatch(writer);
+  GroupedBackward(out_, part, writer);
+  ActivationBackward(rank_, activation_, writer);
+  GroupedBackward(in_, part, writer);
+  Combine(writer);
+  Unpermute(writer);
+  RouterBackward(part, writer);
+}
+
+// Logits, the largest of them, their weights, and the number of tokens of every expert.
+void MixtureOfExperts::RouterForward(BlockWriter* writer) const {
+  const int64_t experts = rank_.job.model.moe.experts;
+  const Product product = {.rows = tokens_,
+                           .columns = experts,
+                           .depth = rank_.hidden,
+                           .transposed_right = true,
+                           .input = rank_.dtype,
+                           .output = rank_.dtype};
+  writer->Matmul(
+      "aten::mm", "cublasGemmEx", product,
+      {Tensor(rank_.dtype, {tokens_, rank_.hidden}), Tensor(rank_.dtype, {rank_.hidden, experts})});
+  const graph::TensorShape scores = Tensor(DataType::kFloat32, {tokens_, experts});
+  writer->Pointwise("aten::copy_", {scores, Tensor(rank_.dtype, {tokens_, experts})});
+  writer->Kernel("aten::topk", "sbtopk_gatherTopK", {scores});
+  writer->Kernel("aten::_softmax", "softmax_warp_forward",
+                 {Tensor(DataType::kFloat32, {tokens_, rank_.job.model.moe.topk})});
+  writer->Pointwise("aten::scatter", {scores});
+  writer->Reduction("aten::sum", {scores});
+}
+
+void MixtureOfExperts::RouterBackward(BackwardPart part, BlockWriter* writer) const {
+  const int64_t experts = rank_.job.model.moe.experts;
+  const graph::TensorShape scores = Tensor(rank_.dtype, {tokens_, experts});
+  const graph::TensorShape weight = Tensor(rank_.dtype, {experts, rank_.hidden});
+  if (part != BackwardPart::kWeight) {
+    writer->Kernel("aten::_softmax_backward_data", "softmax_warp_backward", {scores, scores});
+    writer->Pointwise("aten::scatter", {scores});
+    const Product input = {.rows = tokens_,
+                           .columns = rank_.hidden,
+                           .depth = experts,
+                           .input = rank_.dtype,
+                           .output = rank_.dtype};
+    writer->Matmul("aten::mm", "cublasGemmEx", input, {scores, weight});
+    const graph::TensorShape gradient = rank_.Outside(rank_.hidden);
+    writer->Pointwise("aten::add_", {gradient, gradient});
+  }
+  if (part != BackwardPart::kInput) {
+    const Product product = {.rows = experts,
+                             .columns = rank_.hidden,
+                             .depth = tokens_,
+                             .transposed_left = true,
+                             .input = rank_.dtype,
+                             .output = rank_.dtype};
+    writer->Matmul(
+        "aten::mm", "cublasGemmEx", product,
+        {Tensor(rank_.dtype, {experts, tokens_}), Tensor(rank_.dtype, {tokens_, rank_.hidden})});
+    AccumulateGradient(rank_, {experts, rank_.hidden}, router_, writer);
+  }
+}
+
+// One copy of a token for each of its experts, in the order of experts. Dispatchers that gather
+// tokens while they send (DeepEP) have no such kernel.
+void MixtureOfExperts::Permute(BlockWriter* writer) const {
+  if (!rank_.style.moe_fused_dispatch) {
+    writer->Kernel("moe_permute", "permute_kernel",
+                   {Tensor(rank_.dtype, {tokens_, rank_.hidden}),
+                    Tensor(rank_.dtype, {routed_, rank_.hidden})});
+  }
+}
+
+// Its mirror: the weighted sum of the copies.
+void MixtureOfExperts::Unpermute(BlockWriter* writer) const {
+  if (!rank_.style.moe_fused_dispatch) {
+    writer->Kernel("moe_unpermute", "unpermute_kernel",
+                   {Tensor(rank_.dtype, {routed_, rank_.hidden}),
+                    Tensor(rank_.dtype, {tokens_, rank_.hidden})});
+  }
+}
+
+void MixtureOfExperts::AllToAll(BlockWriter* writer) const {
+  if (rank_.job.parallel.ep > 1) {
+    writer->Collective(GroupAxis::kExpert, AllToAllOf(rank_.dtype, routed_ * rank_.hidden));
+  }
+}
+
+// The host learns how many tokens come from every rank.
+void MixtureOfExperts::AnnounceCounts(BlockWriter* writer) const {
+  const int64_t ep = rank_.job.parallel.ep;
+  if (ep > 1) {
+    const int64_t experts = rank_.job.model.moe.experts;
+    writer->Collective(GroupAxis::kExpert, AllGatherOf(DataType::kInt64, ep * experts));
+    writer->Copy(experts * graph::DataTypeBytes(DataType::kInt64), graph::kDeviceToHost);
+    writer->StreamSync();
+  }
+}
+
+// To the experts, in the order of local experts.
+void MixtureOfExperts::Dispatch(BlockWriter* writer) const {
+  const graph::ParallelSizes& sizes = rank_.job.parallel;
+  AllToAll(writer);
+  const int64_t rows = local_experts_ * expert_rows_;
+  if (sizes.etp > 1) {
+    writer->Collective(GroupAxis::kTensor, AllGatherOf(rank_.dtype, rows * rank_.hidden));
+  }
+  if (local_experts_ > 1 && sizes.ep > 1) {
+    const graph::TensorShape all = Tensor(rank_.dtype, {rows, rank_.hidden});
+    writer->Kernel("moe_permute", "sort_chunks_by_map_kernel", {all, all});
+  }
+}
+
+void MixtureOfExperts::Combine(BlockWriter* writer) const {
+  const graph::ParallelSizes& sizes = rank_.job.parallel;
+  const int64_t rows = local_experts_ * expert_rows_;
+  if (local_experts_ > 1 && sizes.ep > 1) {
+    const graph::TensorShape all = Tensor(rank_.dtype, {rows, rank_.hidden});
+    writer->Kernel("moe_unpermute", "sort_chunks_by_map_kernel", {all, all});
+  }
+  if (sizes.etp > 1) {
+    writer->Collective(GroupAxis::kTensor, ReduceScatterOf(rank_.dtype, rows * rank_.hidden));
+  }
+  AllToAll(writer);
+}
+
+void MixtureOfExperts::Cast(int64_t width, BlockWriter* writer) const {
+  if (rank_.matmul == DataType::kFloat8) {
+    writer->Kernel("transformer_engine::cast_transpose", "cast_transpose_kernel",
+                   {Tensor(rank_.dtype, {local_experts_ * expert_rows_, width})});
+  }
+}
+
+void MixtureOfExperts::GroupedForward(const Grouped& grouped, BlockWriter* writer) const {
+  Cast(grouped.depth, writer);
+  const Product product = {.rows = expert_rows_,
+                           .columns = grouped.columns,
+                           .depth = grouped.depth,
+                           .batch = local_experts_,
+                           .transposed_right = true,
+                           .input = rank_.matmul,
+                           .output = rank_.dtype};
+  writer->Matmul("grouped_gemm", kGroupedGemm, product,
+                 {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.depth}),
+                  Tensor(rank_.matmul, {local_experts_, grouped.depth, grouped.columns})});
+}
+
+void MixtureOfExperts::GroupedBackward(const Grouped& grouped,
+                                       BackwardPart part,
+                                       BlockWriter* writer) const {
+  Cast(grouped.columns, writer);
+  const Product product = {.rows = expert_rows_,
+                           .columns = grouped.depth,
+                           .depth = grouped.columns,
+                           .batch = local_experts_,
+                           .input = rank_.matmul,
+                           .output = rank_.dtype};
+  writer->Matmul("grouped_gemm", kGroupedGemm, product,
+                 {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.columns}),
+                  Tensor(rank_.matmul, {local_experts_, grouped.columns, grouped.depth})});
+  if (part == BackwardPart::kAll) {
+    GroupedWeightGradient(grouped, writer);
+  }
+}
+
+void MixtureOfExperts::GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const {
+  const bool fused = rank_.style.gradient_accumulation_fusion;
+  const Product product = {.rows = grouped.columns,
+                           .columns = grouped.depth,
+                           .depth = expert_rows_,
+                           .batch = local_experts_,
+                           .transposed_left = true,
+                           .input = rank_.matmul,
+                           .output = fused ? rank_.gradient : rank_.dtype};
+  writer->Matmul("grouped_gemm", kGroupedGemm, product,
+                 {Tensor(rank_.matmul, {local_experts_, grouped.columns, expert_rows_}),
+                  Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.depth})});
+  if (fused) {
+    writer->Ready(grouped.weight);
+  } else {
+    AccumulateGradient(rank_, {local_experts_, grouped.columns, grouped.depth}, grouped.weight,
+                       writer);
+  }
+}
+
+}  // namespace prism::slicer

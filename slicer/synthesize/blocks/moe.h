@@ -1,0 +1,57 @@
+// A mixture of experts between norm and residual connection, as Megatron-Core's MoE layer with its
+// all-to-all dispatcher: router, permutation by expert, all-to-all to the ranks that hold the
+// experts, grouped products, and the way back; a shared expert beside. Tokens fall evenly to
+// experts.
+#pragma once
+
+#include <optional>
+
+#include "slicer/synthesize/blocks/feed_forward.h"
+
+namespace prism::slicer {
+
+class MixtureOfExperts : public FeedForward {
+ public:
+  MixtureOfExperts(const RankShape& rank, ParameterList* parameters);
+
+  void Forward(BlockWriter* writer) const override;
+  void Backward(BackwardPart part, BlockWriter* writer) const override;
+  void ForwardActivation(BlockWriter* writer) const override;
+
+  [[nodiscard]] bool has_bias() const override { return false; }
+  [[nodiscard]] uint32_t bias_parameter() const override { return 0; }
+
+ private:
+  // Products of all local experts, [routed tokens of an expert, columns] with sum over `depth`.
+  struct Grouped {
+    int64_t columns = 0;
+    int64_t depth = 0;
+    uint32_t weight = 0;
+  };
+
+  void RouterForward(BlockWriter* writer) const;
+  void RouterBackward(BackwardPart part, BlockWriter* writer) const;
+  void Permute(BlockWriter* writer) const;
+  void Unpermute(BlockWriter* writer) const;
+  void AnnounceCounts(BlockWriter* writer) const;
+  void Dispatch(BlockWriter* writer) const;
+  void Combine(BlockWriter* writer) const;
+  void AllToAll(BlockWriter* writer) const;
+  void GroupedForward(const Grouped& grouped, BlockWriter* writer) const;
+  void GroupedBackward(const Grouped& grouped, BackwardPart part, BlockWriter* writer) const;
+  void GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const;
+  void Cast(int64_t width, BlockWriter* writer) const;
+
+  const RankShape& rank_;
+  int64_t tokens_ = 0;         // of a micro-batch on this rank, before routing
+  int64_t routed_ = 0;         // copies of them, one an expert
+  int64_t local_experts_ = 0;  // held by this rank
+  int64_t expert_rows_ = 0;    // routed tokens that one local expert works on
+  uint32_t router_ = 0;
+  Grouped in_;
+  Grouped out_;
+  Activation activation_;
+  std::optional<DenseFeedForward> shared_;
+};
+
+}  // namespace prism::slicer
