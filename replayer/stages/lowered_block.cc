@@ -4,25 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/intern.h"
+
 namespace prism::replayer {
 
 using graph::GroupAxis;
 using graph::OpKind;
-
-namespace {
-
-// Index of `value` in a table of distinct values, appended if new. Tables are short.
-template <typename T>
-uint32_t InternValue(std::vector<T>& table, const T& value) {
-  const auto found = std::find(table.begin(), table.end(), value);
-  if (found != table.end()) {
-    return static_cast<uint32_t>(found - table.begin());
-  }
-  table.push_back(value);
-  return static_cast<uint32_t>(table.size() - 1);
-}
-
-}  // namespace
 
 bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
   switch (axis) {

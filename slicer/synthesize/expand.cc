@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/intern.h"
 #include "graph/job_groups.h"
 #include "slicer/stitch/table_merger.h"
 
@@ -16,17 +17,6 @@ namespace {
 using graph::GroupAxis;
 using graph::OpKind;
 using graph::Program;
-
-// Index of `value` in a table of distinct values, appended if new. Tables are short.
-template <typename T>
-uint32_t InternValue(std::vector<T>& table, const T& value) {
-  const auto found = std::find(table.begin(), table.end(), value);
-  if (found != table.end()) {
-    return static_cast<uint32_t>(found - table.begin());
-  }
-  table.push_back(value);
-  return static_cast<uint32_t>(table.size() - 1);
-}
 
 // The program of one stage's ranks and what its slots stand for.
 struct ExpandedStage {
@@ -81,8 +71,7 @@ class StageExpansion {
   }
 
   static bool IsEvent(OpKind kind) {
-    return kind == OpKind::kEventRecord || kind == OpKind::kEventWait ||
-           kind == OpKind::kEventSync;
+    return kind == OpKind::kEventRecord || kind == OpKind::kEventWait || kind == OpKind::kEventSync;
   }
 
   void ResolveSlot(graph::OpRow* row) {
@@ -154,7 +143,8 @@ void FillRanks(const graph::JobProgram& job,
     }
     table.comm_begin.push_back(static_cast<uint32_t>(table.comm_ids.size()));
     for (const int32_t peer_stage : expanded.peer_slots) {
-      const int32_t peer = static_cast<int32_t>(r) + (peer_stage - stage) * groups.ranks_per_stage();
+      const int32_t peer =
+          static_cast<int32_t>(r) + (peer_stage - stage) * groups.ranks_per_stage();
       table.peer_ids.push_back(static_cast<uint32_t>(peer));
     }
     table.peer_begin.push_back(static_cast<uint32_t>(table.peer_ids.size()));
@@ -166,8 +156,8 @@ void FillRanks(const graph::JobProgram& job,
 Result<graph::Graph> Expand(const graph::JobProgram& job, const graph::ClusterSpec& cluster) {
   PRISM_RETURN_IF_ERROR(graph::CheckGroups(job.job.parallel, job.style.shard_size));
   if (job.stages.size() != static_cast<size_t>(job.job.parallel.pp)) {
-    return InvalidArgument(fmt::format("{} stage programs for pp {}", job.stages.size(),
-                                       job.job.parallel.pp));
+    return InvalidArgument(
+        fmt::format("{} stage programs for pp {}", job.stages.size(), job.job.parallel.pp));
   }
   graph::Graph graph;
   graph.job = job.job;
@@ -184,8 +174,8 @@ Result<graph::Graph> Expand(const graph::JobProgram& job, const graph::ClusterSp
     graph::Role role;
     role.name = fmt::format("stage {}", stage);
     role.stage = stage;
-    role.representative = Rank(static_cast<uint32_t>(
-        stage * (job.job.parallel.world_size() / job.job.parallel.pp)));
+    role.representative =
+        Rank(static_cast<uint32_t>(stage * (job.job.parallel.world_size() / job.job.parallel.pp)));
     PRISM_ASSIGN_OR_RETURN(role.program, merger.Merge(fragment));
     graph.roles.push_back(std::move(role));
   }

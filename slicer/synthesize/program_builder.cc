@@ -1,26 +1,10 @@
 #include "slicer/synthesize/program_builder.h"
 
-#include <algorithm>
-
+#include "graph/base/intern.h"
 #include "graph/describe.h"
 
 namespace prism::slicer {
-namespace {
-
 using graph::OpKind;
-
-// Index of `value` in a table of distinct values, appended if new. Tables are short.
-template <typename T>
-uint32_t InternValue(std::vector<T>& table, const T& value) {
-  const auto found = std::find(table.begin(), table.end(), value);
-  if (found != table.end()) {
-    return static_cast<uint32_t>(found - table.begin());
-  }
-  table.push_back(value);
-  return static_cast<uint32_t>(table.size() - 1);
-}
-
-}  // namespace
 
 ProgramBuilder::ProgramBuilder(Rank rank, uint16_t stream_count) {
   fragment_.rank = rank;

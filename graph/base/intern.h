@@ -1,0 +1,21 @@
+// Short tables of distinct values.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace prism {
+
+// Index of `value` in a table of distinct values, appended if new. Linear: for tables of dozens.
+template <typename T>
+uint32_t InternValue(std::vector<T>& table, const T& value) {
+  const auto found = std::find(table.begin(), table.end(), value);
+  if (found != table.end()) {
+    return static_cast<uint32_t>(found - table.begin());
+  }
+  table.push_back(value);
+  return static_cast<uint32_t>(table.size() - 1);
+}
+
+}  // namespace prism

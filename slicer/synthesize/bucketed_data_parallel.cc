@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "slicer/synthesize/data_parallel.h"
+#include "slicer/synthesize/grad_buckets.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::GroupAxis;
+
+class BucketedDataParallel : public DataParallel {
+ public:
+  explicit BucketedDataParallel(const StageContext& context)
+      : context_(context),
+        rank_(*context.rank),
+        shards_(rank_.job.zero_stage >= 1),
+        every_microbatch_(rank_.style.data_parallel == graph::DataParallelKind::kZero2) {
+    for (const ModelChunk& chunk : *context.chunks) {
+      chunks_.push_back(rank_.style.frozen_weights ? ChunkGradients{}
+                                                   : LayOutGradients(rank_, chunk));
+      for (GradBuffer& buffer : chunks_.back().buffers) {
+        ready_.emplace_back(buffer.buckets.size());
+        for (GradBucket& bucket : buffer.buckets) {
+          bucket.reduction = context.writer->NewEventSlot();
+          bucket.gather = context.writer->NewEventSlot();
+        }
+      }
+    }
+  }
+
+  void BeginIteration() override {
+    std::vector<int64_t> elements;
+    for (const ChunkGradients& chunk : chunks_) {
+      for (const GradBuffer& buffer : chunk.buffers) {
+        elements.push_back(buffer.elements);
+      }
+    }
+    context_.writer->Emit(ZeroGradients(rank_, elements, &Tables()));
+    if (rank_.style.overlap_param_gather) {
+      StartGathers(/*backwards=*/true);
+    }
+  }
+
+  void CallUnit(const UnitCall& call) override {
+    const UnitContent& content = *Unit(call).content;
+    if (call.pass == StepKind::kForward) {
+      WaitForParameters(call);
+    } else if (Reduces(call)) {
+      CallAndReduce(call);
+      return;
+    }
+    context_.writer->Call(IndexOfCall(content, call.pass));
+  }
+
+  void FinishGradients() override {
+    for (ChunkGradients& chunk : chunks_) {
+      for (GradBuffer& buffer : chunk.buffers) {
+        if (buffer.group_size > 1) {
+          FinishReductions(&buffer);
+        }
+        ReduceCopies(buffer);
+      }
+    }
+    if (!rank_.built_in && rank_.sequence_parallel) {
+      ReduceSequenceParallel();
+    }
+  }
+
+  [[nodiscard]] OptimizerPieces Pieces() const override {
+    OptimizerPieces pieces;
+    for (const ChunkGradients& chunk : chunks_) {
+      for (const GradBuffer& buffer : chunk.buffers) {
+        for (const GradBucket& bucket : buffer.buckets) {
+          const int64_t elements = bucket.elements() / (Shards(buffer) ? buffer.group_size : 1);
+          (buffer.decay ? pieces.decay : pieces.no_decay).push_back(elements);
+          pieces.weights += bucket.elements();
+        }
+      }
+    }
+    return pieces;
+  }
+
+  void FinishIteration() override {
+    if (rank_.style.overlap_param_gather) {
+      return;
+    }
+    StartGathers(/*backwards=*/false);
+    for (const ChunkGradients& chunk : chunks_) {
+      for (const GradBuffer& buffer : chunk.buffers) {
+        for (const GradBucket& bucket : buffer.buckets) {
+          if (Shards(buffer)) {
+            OpList ops;
+            ops.WaitSlot(graph::kStageComputeStream, bucket.gather);
+            context_.writer->Emit(ops);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] BlockTables& Tables() const { return context_.writer->assembly().tables(); }
+
+  [[nodiscard]] const ChunkUnit& Unit(const UnitCall& call) const {
+    return (*context_.chunks)[static_cast<size_t>(call.chunk)].units[call.unit];
+  }
+
+  [[nodiscard]] bool Shards(const GradBuffer& buffer) const {
+    return shards_ && buffer.group_size > 1;
+  }
+
+  [[nodiscard]] bool Reduces(const UnitCall& call) const {
+    return rank_.style.overlap_grad_reduce && !rank_.style.frozen_weights &&
+           (every_microbatch_ || call.microbatch == rank_.job.microbatches() - 1);
+  }
+
+  // The block with a reduction wherever its last gradient is ready. A bucket starts over after
+  // that, so every micro-batch that reduces does it at the same places.
+  void CallAndReduce(const UnitCall& call) {
+    const auto key = std::make_tuple(call.pass, call.chunk, call.unit);
+    const auto known = spliced_.find(key);
+    if (known != spliced_.end()) {
+      context_.writer->Call(known->second);
+      return;
+    }
+    const UnitContent& content = *Unit(call).content;
+    const Block& block = BlockOfCall(content, call.pass);
+    ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
+    OpList ops;
+    bool reduced = false;
+    for (const GradientReady& ready : block.ready) {
+      const GradPlace place = ready.parameter == kSharedEmbedding
+                                  ? gradients.places.front().front()
+                                  : gradients.places[call.unit][ready.parameter];
+      const GradBuffer& buffer = gradients.buffers[place.buffer];
+      int32_t& count = ready_[FirstBuffer(call.chunk) + place.buffer][place.bucket];
+      if (++count == buffer.buckets[place.bucket].expected) {
+        count = 0;
+        if (buffer.group_size > 1) {
+          ops.Copy(block.program, ready.op);
+          Reduce(buffer, buffer.buckets[place.bucket], /*beside=*/true, &ops);
+          reduced = true;
+        }
+      }
+    }
+    uint32_t index = IndexOfCall(content, call.pass);
+    if (reduced) {
+      ops.Copy(block.program, block.program.size());
+      index = context_.writer->assembly().AddBlock(ops.program());
+    }
+    spliced_.emplace(key, index);
+    context_.writer->Call(index);
+  }
+
+  // Index into ready_ of the chunk's first buffer.
+  [[nodiscard]] size_t FirstBuffer(int32_t chunk) const {
+    size_t first = 0;
+    for (int32_t c = 0; c < chunk; ++c) {
+      first += chunks_[static_cast<size_t>(c)].buffers.size();
+    }
+    return first;
+  }
+
+  // The mean is taken before the sum, as Megatron does to keep float32 sums in range.
+  void Reduce(const GradBuffer& buffer, const GradBucket& bucket, bool beside, OpList* ops) const {
+    BlockWriter scale(&Tables());
+    scale.Pointwise("aten::mul_", {Tensor(rank_.gradient, {bucket.elements()}),
+                                   Tensor(graph::DataType::kFloat64, {})});
+    ops->Append(scale.Finish().program);
+    const graph::CollectiveShape shape = Shards(buffer)
+                                             ? ReduceScatterOf(rank_.gradient, bucket.elements())
+                                             : AllReduceOf(rank_.gradient, bucket.elements());
+    if (beside) {
+      ops->Start(buffer.axis, shape, bucket.reduction);
+    } else {
+      ops->Blocking(buffer.axis, shape);
+    }
+  }
+
+  void FinishReductions(GradBuffer* buffer) {
+    for (GradBucket& bucket : buffer->buckets) {
+      OpList ops;
+      if (rank_.style.overlap_grad_reduce) {
+        ops.WaitSlot(graph::kStageComputeStream, bucket.reduction);
+      } else {
+        Reduce(*buffer, bucket, /*beside=*/false, &ops);
+      }
+      context_.writer->Emit(ops);
+    }
+  }
+
+  // What other groups hold a part of: gradients of sequence-parallel parameters are partial sums
+  // over tp, those of tied embeddings over the first and last stage.
+  void ReduceCopies(const GradBuffer& buffer) {
+    if (buffer.sequence_parallel) {
+      for (const GradBucket& bucket : buffer.buckets) {
+        const int64_t elements = bucket.elements() / (Shards(buffer) ? buffer.group_size : 1);
+        EmitBlocking(GroupAxis::kTensor, AllReduceOf(rank_.gradient, elements));
+      }
+    }
+    if (buffer.tied && rank_.job.parallel.pp > 1) {
+      EmitBlocking(GroupAxis::kEmbedding, AllReduceOf(rank_.gradient, buffer.elements));
+    }
+  }
+
+  // Megatron-LM flattens them into one reduction.
+  void ReduceSequenceParallel() {
+    int64_t elements = 0;
+    for (const ModelChunk& chunk : *context_.chunks) {
+      for (const ChunkUnit& unit : chunk.units) {
+        for (const BlockParameter& parameter : unit.content->blocks.parameters) {
+          elements += parameter.sequence_parallel ? parameter.ElementCount() : 0;
+        }
+      }
+    }
+    if (elements > 0 && !rank_.style.frozen_weights) {
+      EmitBlocking(GroupAxis::kTensor, AllReduceOf(rank_.gradient, elements));
+    }
+  }
+
+  void EmitBlocking(GroupAxis axis, const graph::CollectiveShape& shape) {
+    OpList ops;
+    ops.Blocking(axis, shape);
+    context_.writer->Emit(ops);
+  }
+
+  // All buckets; backwards is the order in which the forward pass needs them.
+  void StartGathers(bool backwards) {
+    OpList ops;
+    const auto start = [&](const GradBuffer& buffer, const GradBucket& bucket) {
+      const graph::DataType type =
+          rank_.style.fp8_param_gather ? graph::DataType::kFloat8 : rank_.dtype;
+      ops.Start(buffer.axis, AllGatherOf(type, bucket.elements()), bucket.gather);
+    };
+    for (const ChunkGradients& chunk : chunks_) {
+      for (const GradBuffer& buffer : chunk.buffers) {
+        if (!Shards(buffer)) {
+          continue;
+        }
+        for (size_t i = 0; i < buffer.buckets.size(); ++i) {
+          start(buffer, buffer.buckets[backwards ? buffer.buckets.size() - 1 - i : i]);
+        }
+      }
+    }
+    context_.writer->Emit(ops);
+  }
+
+  // With overlapped gathers the first forward pass of a unit waits for its parameters.
+  void WaitForParameters(const UnitCall& call) {
+    if (!rank_.style.overlap_param_gather || call.microbatch != 0 || rank_.style.frozen_weights) {
+      return;
+    }
+    const ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
+    std::vector<uint32_t> slots;
+    for (const GradPlace& place : gradients.places[call.unit]) {
+      const GradBuffer& buffer = gradients.buffers[place.buffer];
+      const uint32_t slot = buffer.buckets[place.bucket].gather;
+      if (Shards(buffer) && std::find(slots.begin(), slots.end(), slot) == slots.end()) {
+        slots.push_back(slot);
+      }
+    }
+    OpList ops;
+    for (const uint32_t slot : slots) {
+      ops.WaitSlot(graph::kStageComputeStream, slot);
+    }
+    context_.writer->Emit(ops);
+  }
+
+  StageContext context_;
+  const RankShape& rank_;
+  bool shards_;
+  bool every_microbatch_;
+  std::vector<ChunkGradients> chunks_;
+  std::vector<std::vector<int32_t>> ready_;  // by buffer of all chunks, and bucket
+  std::map<std::tuple<StepKind, int32_t, size_t>, uint32_t> spliced_;
+};
+
+}  // namespace
+
+std::unique_ptr<DataParallel> MakeBucketedDataParallel(const StageContext& context) {
+  return std::make_unique<BucketedDataParallel>(context);
+}
+
+const Block& BlockOfCall(const UnitContent& content, StepKind pass) {
+  switch (pass) {
+    case StepKind::kForward:
+      return content.blocks.forward;
+    case StepKind::kInputGradient:
+      return content.blocks.backward_input;
+    case StepKind::kWeightGradient:
+      return content.blocks.backward_weight;
+    default:
+      return content.blocks.backward;
+  }
+}
+
+uint32_t IndexOfCall(const UnitContent& content, StepKind pass) {
+  switch (pass) {
+    case StepKind::kForward:
+      return content.forward;
+    case StepKind::kInputGradient:
+      return content.backward_input;
+    case StepKind::kWeightGradient:
+      return content.backward_weight;
+    default:
+      return content.backward;
+  }
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,65 @@
+// What data parallelism adds to a stage: around every unit, in front of and behind the passes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "slicer/synthesize/model_chunks.h"
+#include "slicer/synthesize/pass_schedule.h"
+
+namespace prism::slicer {
+
+// One unit in one pass.
+struct UnitCall {
+  StepKind pass = StepKind::kForward;
+  int32_t chunk = 0;
+  size_t unit = 0;  // index into ModelChunk::units
+  int64_t microbatch = 0;
+};
+
+// What the writer of a stage shares with its data parallelism.
+struct StageContext {
+  const RankShape* rank = nullptr;
+  const std::vector<ModelChunk>* chunks = nullptr;
+  int32_t stage = 0;
+  StageWriter* writer = nullptr;
+};
+
+class DataParallel {
+ public:
+  virtual ~DataParallel() = default;
+
+  // In front of the first pass.
+  virtual void BeginIteration() = 0;
+
+  // Emits the unit's block of that pass with everything around it.
+  virtual void CallUnit(const UnitCall& call) = 0;
+
+  // Behind the last pass: gradients are reduced.
+  virtual void FinishGradients() = 0;
+
+  // What this rank's optimizer steps.
+  [[nodiscard]] virtual OptimizerPieces Pieces() const = 0;
+
+  // Behind the optimizer's step.
+  virtual void FinishIteration() = 0;
+
+ protected:
+  DataParallel() = default;
+  DataParallel(const DataParallel&) = default;
+  DataParallel& operator=(const DataParallel&) = default;
+};
+
+// Flat buffers and buckets (Megatron-LM's DDP with and without its distributed optimizer,
+// DeepSpeed's ZeRO 2).
+std::unique_ptr<DataParallel> MakeBucketedDataParallel(const StageContext& context);
+
+// Parameters sharded by unit (FSDP, ZeRO 3).
+std::unique_ptr<DataParallel> MakeShardedDataParallel(const StageContext& context);
+
+// The block that a call stands for, and its index.
+const Block& BlockOfCall(const UnitContent& content, StepKind pass);
+uint32_t IndexOfCall(const UnitContent& content, StepKind pass);
+
+}  // namespace prism::slicer

@@ -1,0 +1,86 @@
+#include "slicer/synthesize/grad_buckets.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "graph/job_groups.h"
+
+namespace prism::slicer {
+namespace {
+
+// Padding of a shard that keeps it aligned, elements.
+constexpr int64_t kShardAlignment = 128;
+
+struct Member {
+  size_t unit = 0;
+  size_t parameter = 0;
+};
+
+// Kinds of parameter that share a buffer, in the order in which buffers are made and reduced.
+using Kind = std::tuple<bool, bool, bool, bool, bool>;
+
+Kind KindOf(const RankShape& rank, const BlockParameter& parameter) {
+  if (!rank.built_in) {
+    return {parameter.expert, false, false, false, parameter.tied};
+  }
+  return {parameter.expert, parameter.tied, parameter.split, parameter.sequence_parallel,
+          parameter.decay};
+}
+
+void CloseBucket(GradBuffer* buffer, GradBucket* open) {
+  const int64_t multiple = kShardAlignment * buffer->group_size;
+  open->end = open->begin + (buffer->elements - open->begin + multiple - 1) / multiple * multiple;
+  buffer->elements = open->end;
+  buffer->buckets.push_back(*open);
+  *open = GradBucket{};
+  open->begin = buffer->elements;
+}
+
+}  // namespace
+
+ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
+  const graph::JobGroups groups(rank.job.parallel, rank.style.shard_size);
+  ChunkGradients result;
+  std::map<Kind, std::vector<Member>> kinds;
+  for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
+    const std::vector<BlockParameter>& parameters = chunk.units[unit].content->blocks.parameters;
+    result.places.emplace_back(parameters.size());
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      kinds[KindOf(rank, parameters[p])].push_back({unit, p});
+    }
+  }
+  for (auto& [kind, members] : kinds) {
+    std::reverse(members.begin(), members.end());
+    const auto of = [&chunk](const Member& member) -> const BlockParameter& {
+      return chunk.units[member.unit].content->blocks.parameters[member.parameter];
+    };
+    const BlockParameter& example = of(members.front());
+    GradBuffer buffer;
+    buffer.axis = example.expert ? graph::GroupAxis::kExpertData : graph::GroupAxis::kDataContext;
+    buffer.group_size = groups.Size(buffer.axis);
+    buffer.tied = example.tied;
+    buffer.sequence_parallel = rank.built_in && example.sequence_parallel;
+    buffer.decay = !rank.built_in || example.decay;
+    const int64_t bucket_elements = std::max(
+        rank.style.bucket_elements, rank.style.bucket_elements_per_rank * buffer.group_size);
+    GradBucket open;
+    for (const Member& member : members) {
+      const BlockParameter& parameter = of(member);
+      result.places[member.unit][member.parameter] = {result.buffers.size(), buffer.buckets.size()};
+      buffer.elements += parameter.ElementCount();
+      open.expected += parameter.uses;
+      if (buffer.elements - open.begin >= bucket_elements) {
+        CloseBucket(&buffer, &open);
+      }
+    }
+    if (open.expected > 0) {
+      CloseBucket(&buffer, &open);
+    }
+    result.buffers.push_back(std::move(buffer));
+  }
+  return result;
+}
+
+}  // namespace prism::slicer

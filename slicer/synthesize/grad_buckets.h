@@ -1,0 +1,46 @@
+// Flat gradient buffers of a model chunk, cut into buckets: Megatron's ParamAndGradBuffer, and for
+// the built-in workload one buffer a kind of parameter (launch/workload/grad_buffer.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slicer/synthesize/model_chunks.h"
+
+namespace prism::slicer {
+
+struct GradBucket {
+  int64_t begin = 0;       // elements of the buffer
+  int64_t end = 0;         // padded to a multiple of the group's size
+  int32_t expected = 0;    // contributions of one micro-batch
+  uint32_t reduction = 0;  // event slots: end of its reduction,
+  uint32_t gather = 0;     // of the gathering of its parameters
+
+  [[nodiscard]] int64_t elements() const { return end - begin; }
+};
+
+struct GradBuffer {
+  graph::GroupAxis axis = graph::GroupAxis::kDataContext;
+  int32_t group_size = 1;
+  bool tied = false;
+  bool sequence_parallel = false;
+  bool decay = true;
+  int64_t elements = 0;
+  std::vector<GradBucket> buckets;
+};
+
+// Where the gradient of a parameter of a unit goes.
+struct GradPlace {
+  size_t buffer = 0;
+  size_t bucket = 0;
+};
+
+struct ChunkGradients {
+  std::vector<GradBuffer> buffers;
+  std::vector<std::vector<GradPlace>> places;  // by unit and parameter
+};
+
+// Parameters in the order of the backward pass: the last declared first.
+ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk);
+
+}  // namespace prism::slicer

@@ -1,0 +1,85 @@
+#include "slicer/synthesize/job_assembly.h"
+
+#include <utility>
+
+namespace prism::slicer {
+namespace {
+
+void AppendNumber(int64_t number, std::string* text) {
+  text->append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+// The content of a program as bytes.
+std::string KeyOf(const graph::Program& program) {
+  std::string key;
+  key.reserve(program.size() * 7 * sizeof(int64_t));
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    AppendNumber(static_cast<int64_t>(program.kind[op]), &key);
+    AppendNumber(program.flags[op], &key);
+    AppendNumber(program.stream[op], &key);
+    AppendNumber(program.comm_slot[op], &key);
+    AppendNumber(program.signature[op], &key);
+    AppendNumber(program.dep[op], &key);
+    AppendNumber(program.value[op], &key);
+  }
+  for (const graph::CollectiveShape& shape : program.collectives) {
+    AppendNumber(static_cast<int64_t>(shape.kind), &key);
+    AppendNumber(static_cast<int64_t>(shape.dtype), &key);
+    AppendNumber(static_cast<int64_t>(shape.reduce), &key);
+    AppendNumber(shape.root, &key);
+    AppendNumber(shape.bytes, &key);
+  }
+  for (const graph::PeerGroup& group : program.peer_groups) {
+    for (const graph::PeerTransfer& transfer : group.transfers) {
+      AppendNumber(transfer.is_send ? 1 : 0, &key);
+      AppendNumber(transfer.comm_slot, &key);
+      AppendNumber(transfer.peer_slot, &key);
+      AppendNumber(transfer.bytes, &key);
+    }
+    AppendNumber(-1, &key);
+  }
+  return key;
+}
+
+}  // namespace
+
+uint32_t JobAssembly::AddBlock(graph::Program program) {
+  blocks_.push_back(std::move(program));
+  return static_cast<uint32_t>(blocks_.size() - 1);
+}
+
+uint32_t JobAssembly::BlockOf(const OpList& ops) {
+  const auto [found, inserted] =
+      block_ids_.try_emplace(KeyOf(ops.program()), static_cast<uint32_t>(blocks_.size()));
+  if (inserted) {
+    blocks_.push_back(ops.program());
+  }
+  return found->second;
+}
+
+void JobAssembly::MoveInto(graph::JobProgram* job) {
+  job->strings = tables_.strings();
+  job->signatures = tables_.signatures();
+  job->blocks = std::move(blocks_);
+  *this = JobAssembly();
+}
+
+void StageWriter::Emit(const OpList& ops) {
+  if (ops.program().size() > 0) {
+    Call(assembly_->BlockOf(ops));
+  }
+}
+
+void StageWriter::Emit(const Block& block) {
+  if (block.program.size() > 0) {
+    Call(assembly_->AddBlock(block.program));
+  }
+}
+
+void StageWriter::Marker(std::string_view name, bool begins) {
+  OpList ops;
+  ops.Marker(assembly_->tables().InternString(std::string(name)), begins);
+  Emit(ops);
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,54 @@
+// A JobProgram while it is built: the joint tables, and blocks that several stages call.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "graph/job_program.h"
+#include "slicer/synthesize/block.h"
+#include "slicer/synthesize/op_list.h"
+
+namespace prism::slicer {
+
+class JobAssembly {
+ public:
+  BlockTables& tables() { return tables_; }
+
+  // Appends a block; returns its index.
+  uint32_t AddBlock(graph::Program program);
+
+  // The block with just these ops, appended if new.
+  uint32_t BlockOf(const OpList& ops);
+
+  // Fills strings, signatures and blocks; the assembly is empty afterwards.
+  void MoveInto(graph::JobProgram* job);
+
+ private:
+  BlockTables tables_;
+  std::vector<graph::Program> blocks_;
+  std::map<std::string, uint32_t> block_ids_;  // by content
+};
+
+// The calls of one stage while they are written.
+class StageWriter {
+ public:
+  // `assembly` outlives the writer.
+  explicit StageWriter(JobAssembly* assembly) : assembly_(assembly) {}
+
+  void Call(uint32_t block) { stage_.calls.push_back(block); }
+  void Emit(const OpList& ops);
+  void Emit(const Block& block);
+  void Marker(std::string_view name, bool begins);
+  uint32_t NewEventSlot() { return stage_.event_slot_count++; }
+
+  JobAssembly& assembly() { return *assembly_; }
+  [[nodiscard]] graph::StageProgram Finish() { return std::move(stage_); }
+
+ private:
+  JobAssembly* assembly_;
+  graph::StageProgram stage_;
+};
+
+}  // namespace prism::slicer

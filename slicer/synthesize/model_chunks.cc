@@ -1,0 +1,60 @@
+#include "slicer/synthesize/model_chunks.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace prism::slicer {
+
+ModelChunk ChunkMaker::Make(int32_t stage, int32_t chunk) {
+  const graph::ParallelSizes& sizes = rank_.job.parallel;
+  const int64_t chunks = int64_t{sizes.pp} * sizes.vpp;
+  const int64_t index = int64_t{chunk} * sizes.pp + stage;
+  ModelChunk result;
+  result.first = index == 0;
+  result.last = index == chunks - 1;
+  UnitPlace place;
+  place.shares_embedding = chunks == 1 && rank_.job.model.tied_embeddings;
+  const graph::LayerRange layers = graph::LayersOfChunk(rank_.job.model.layers, chunks, index);
+  if (result.first) {
+    place.gradient_received = !result.last && layers.begin == layers.end;
+    result.units.push_back({UnitKind::kEmbedding, "embedding",
+                            Add(EmbeddingUnit(rank_, place, &assembly_->tables()))});
+  }
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+    place.layer = layer;
+    place.gradient_received = !result.last && layer + 1 == layers.end;
+    result.units.push_back({UnitKind::kLayer, fmt::format("layer {}", layer), Layer(place)});
+  }
+  if (result.last) {
+    place.gradient_received = false;
+    result.units.push_back(
+        {UnitKind::kHead, "loss", Add(HeadUnit(rank_, place, &assembly_->tables()))});
+  }
+  return result;
+}
+
+std::shared_ptr<const UnitContent> ChunkMaker::Layer(const UnitPlace& place) {
+  const LayerKey key = {rank_.job.model.IsMoeLayer(place.layer), place.layer % 2 == 0,
+                        place.gradient_received};
+  std::shared_ptr<const UnitContent>& content = layers_[key];
+  if (content == nullptr) {
+    content = Add(LayerUnit(rank_, place, &assembly_->tables()));
+  }
+  return content;
+}
+
+std::shared_ptr<const UnitContent> ChunkMaker::Add(UnitBlocks blocks) {
+  UnitContent content;
+  content.blocks = std::move(blocks);
+  content.forward = assembly_->AddBlock(content.blocks.forward.program);
+  if (rank_.style.schedule == graph::Schedule::kZeroBubble) {
+    content.backward_input = assembly_->AddBlock(content.blocks.backward_input.program);
+    content.backward_weight = assembly_->AddBlock(content.blocks.backward_weight.program);
+  } else {
+    content.backward = assembly_->AddBlock(content.blocks.backward.program);
+  }
+  return std::make_shared<const UnitContent>(std::move(content));
+}
+
+}  // namespace prism::slicer

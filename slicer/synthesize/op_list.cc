@@ -1,0 +1,103 @@
+#include "slicer/synthesize/op_list.h"
+
+#include "graph/base/intern.h"
+
+namespace prism::slicer {
+using graph::OpKind;
+
+OpList::OpList() {
+  program_.stream_count = graph::kStageStreamCount;
+}
+
+uint32_t OpList::Add(OpKind kind, uint16_t stream) {
+  graph::OpRow row;
+  row.kind = kind;
+  row.stream = stream;
+  return program_.Append(row);
+}
+
+uint32_t OpList::Record(uint16_t stream, uint32_t slot) {
+  const uint32_t op = Add(OpKind::kEventRecord, stream);
+  program_.value[op] = slot == kNoEventSlot ? 0 : int64_t{slot} + 1;
+  return op;
+}
+
+void OpList::Wait(uint16_t stream, uint32_t record_op) {
+  program_.dep[Add(OpKind::kEventWait, stream)] = record_op;
+}
+
+void OpList::WaitSlot(uint16_t stream, uint32_t slot) {
+  program_.value[Add(OpKind::kEventWait, stream)] = int64_t{slot} + 1;
+}
+
+void OpList::Collective(uint16_t stream,
+                        graph::GroupAxis axis,
+                        const graph::CollectiveShape& shape) {
+  const uint32_t op = Add(OpKind::kCollective, stream);
+  program_.comm_slot[op] = graph::SlotOf(axis);
+  program_.signature[op] = InternValue(program_.collectives, shape);
+}
+
+void OpList::PeerGroup(uint16_t stream, const graph::PeerGroup& group) {
+  program_.signature[Add(OpKind::kPeerGroup, stream)] = InternValue(program_.peer_groups, group);
+}
+
+void OpList::HostGap(DurationNs duration_ns) {
+  program_.value[Add(OpKind::kHostGap, 0)] = duration_ns;
+}
+
+void OpList::DeviceSync() {
+  Add(OpKind::kDeviceSync, 0);
+}
+
+void OpList::Marker(uint32_t name, bool begins) {
+  const uint32_t op = Add(OpKind::kMarker, 0);
+  program_.signature[op] = name;
+  program_.flags[op] = begins ? graph::kMarkerBegin : graph::kMarkerEnd;
+}
+
+void OpList::Blocking(graph::GroupAxis axis, const graph::CollectiveShape& shape) {
+  Collective(graph::kStageComputeStream, axis, shape);
+  Record(graph::kStageComputeStream);
+  Record(graph::kStageComputeStream);
+}
+
+void OpList::Start(graph::GroupAxis axis, const graph::CollectiveShape& shape, uint32_t slot) {
+  const uint16_t stream = graph::StageStream(axis);
+  Wait(stream, Record(graph::kStageComputeStream));
+  Collective(stream, axis, shape);
+  Record(stream, slot);
+  Record(stream);
+}
+
+void OpList::Append(const graph::Program& program) {
+  std::vector<uint32_t> copied;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    CopyOp(program, op, &copied);
+  }
+}
+
+void OpList::Copy(const graph::Program& block, uint32_t end) {
+  for (auto op = static_cast<uint32_t>(copied_.size()); op < end; ++op) {
+    CopyOp(block, op, &copied_);
+  }
+}
+
+void OpList::CopyOp(const graph::Program& block, uint32_t op, std::vector<uint32_t>* copied) {
+  graph::OpRow row;
+  row.kind = block.kind[op];
+  row.flags = block.flags[op];
+  row.stream = block.stream[op];
+  row.comm_slot = block.comm_slot[op];
+  row.signature = block.signature[op];
+  row.value = block.value[op];
+  row.dep = block.dep[op] == graph::kNoDep ? graph::kNoDep : (*copied)[block.dep[op]];
+  if (row.kind == OpKind::kCollective) {
+    row.signature = InternValue(program_.collectives, block.collectives[row.signature]);
+  } else if (row.kind == OpKind::kPeerGroup) {
+    row.signature = InternValue(program_.peer_groups, block.peer_groups[row.signature]);
+  }
+  copied->push_back(program_.Append(row));
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,53 @@
+// Writes the few ops between blocks: events that outlive a block, collectives, messages, markers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/time.h"
+#include "graph/job_program.h"
+#include "slicer/synthesize/block.h"
+
+namespace prism::slicer {
+
+inline constexpr uint32_t kNoEventSlot = 0xFFFFFFFFU;
+
+class OpList {
+ public:
+  OpList();
+
+  // An event on `stream`; returns the op, for Wait. With a slot it outlives the list.
+  uint32_t Record(uint16_t stream, uint32_t slot = kNoEventSlot);
+  void Wait(uint16_t stream, uint32_t record_op);
+  void WaitSlot(uint16_t stream, uint32_t slot);
+
+  void Collective(uint16_t stream, graph::GroupAxis axis, const graph::CollectiveShape& shape);
+  void PeerGroup(uint16_t stream, const graph::PeerGroup& group);
+  void HostGap(DurationNs duration_ns);
+  void DeviceSync();
+  void Marker(uint32_t name, bool begins);
+
+  // A collective that the compute stream waits for by running it (torch.distributed records two
+  // events behind every call: one for those who wait, one for its watchdog).
+  void Blocking(graph::GroupAxis axis, const graph::CollectiveShape& shape);
+
+  // A collective beside the compute stream, after what that holds now; its end is in `slot`.
+  void Start(graph::GroupAxis axis, const graph::CollectiveShape& shape, uint32_t slot);
+
+  void Append(const graph::Program& program);
+
+  // Copies ops of `block`, up to `end` and from where the last call left off: what is written
+  // between two calls comes in between. The same block until it is through.
+  void Copy(const graph::Program& block, uint32_t end);
+
+  [[nodiscard]] const graph::Program& program() const { return program_; }
+
+ private:
+  uint32_t Add(graph::OpKind kind, uint16_t stream);
+  void CopyOp(const graph::Program& block, uint32_t op, std::vector<uint32_t>* copied);
+
+  graph::Program program_;
+  std::vector<uint32_t> copied_;  // by op of the block being copied: where it is now
+};
+
+}  // namespace prism::slicer

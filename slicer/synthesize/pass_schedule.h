@@ -1,0 +1,64 @@
+// What one pipeline stage does in an iteration: its passes in order, and the messages between them.
+//
+// 1F1B and interleaved 1F1B are Megatron-LM's (schedules.py), in which everything that moves at one
+// point of the schedule is one NCCL group on one stream. The others, and 1F1B where the style
+// overlaps its messages, send and receive each message by itself on a stream of its direction, and
+// a pass waits for its input only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/job.h"
+#include "graph/training_style.h"
+
+namespace prism::slicer {
+
+// Messages that move at one point of the schedule. Stages form a ring, so that an interleaved
+// schedule can go round.
+struct StageExchange {
+  bool to_previous = false;
+  bool to_next = false;
+  bool from_previous = false;
+  bool from_next = false;
+
+  [[nodiscard]] bool empty() const {
+    return !to_previous && !to_next && !from_previous && !from_next;
+  }
+
+  bool operator==(const StageExchange&) const = default;
+};
+
+enum class StepKind : uint8_t {
+  kForward,
+  kBackward,
+  kInputGradient,  // zero-bubble schedules: the two halves of a backward pass
+  kWeightGradient,
+  kExchange,
+  kRelease,  // a received gradient is freed: libtorch records an event on its stream
+};
+
+// One forward or backward pass of one chunk of a stage's layers over one micro-batch, or what is
+// between passes. Chunk c of stage s holds the model's part c * pp + s.
+struct StageStep {
+  StepKind kind = StepKind::kForward;
+  int32_t chunk = 0;
+  int64_t microbatch = 0;
+  StageExchange exchange = {};
+
+  bool operator==(const StageStep&) const = default;
+};
+
+// Whether messages of this style are one NCCL group at each point of the schedule.
+bool BatchesMessages(const graph::TrainingStyle& style);
+
+// Fails on a layout that the schedule does not have.
+Status CheckSchedule(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+// Steps of one stage, in order. CheckSchedule holds.
+std::vector<StageStep> StageSteps(const graph::JobSpec& job,
+                                  const graph::TrainingStyle& style,
+                                  int32_t stage);
+
+}  // namespace prism::slicer

@@ -1,0 +1,280 @@
+#include "slicer/synthesize/synthesize.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/job_groups.h"
+#include "slicer/synthesize/data_parallel.h"
+#include "slicer/synthesize/job_assembly.h"
+#include "slicer/synthesize/model_chunks.h"
+#include "slicer/synthesize/pass_schedule.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::GroupAxis;
+
+bool IsBackward(StepKind kind) {
+  return kind == StepKind::kBackward || kind == StepKind::kInputGradient ||
+         kind == StepKind::kWeightGradient;
+}
+
+// Writes the iteration of one stage.
+class StageSynthesis {
+ public:
+  StageSynthesis(const RankShape& rank,
+                 int32_t stage,
+                 std::vector<ModelChunk> chunks,
+                 JobAssembly* assembly)
+      : rank_(rank),
+        stage_(stage),
+        chunks_(std::move(chunks)),
+        writer_(assembly),
+        batched_(BatchesMessages(rank.style)) {
+    const StageContext context = {&rank_, &chunks_, stage, &writer_};
+    const bool sharded =
+        rank.style.data_parallel == graph::DataParallelKind::kFsdp || rank.job.zero_stage == 3;
+    data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
+  }
+
+  graph::StageProgram Run() {
+    writer_.Marker("iteration", true);
+    if (rank_.style.iteration_gap_ns > 0) {
+      OpList ops;
+      ops.HostGap(rank_.style.iteration_gap_ns);
+      writer_.Emit(ops);
+    }
+    data_parallel_->BeginIteration();
+    for (const StageStep& step : StageSteps(rank_.job, rank_.style, stage_)) {
+      Step(step);
+    }
+    writer_.Marker("gradient sync", true);
+    data_parallel_->FinishGradients();
+    writer_.Marker("gradient sync", false);
+    writer_.Marker("optimizer", true);
+    const OptimizerPieces pieces = data_parallel_->Pieces();
+    if (!pieces.decay.empty() || !pieces.no_decay.empty()) {
+      writer_.Emit(OptimizerStep(rank_, pieces, &Tables()));
+    }
+    data_parallel_->FinishIteration();
+    writer_.Marker("optimizer", false);
+    if (rank_.built_in) {
+      ReportAndSync();
+    }
+    writer_.Marker("iteration", false);
+    return writer_.Finish();
+  }
+
+ private:
+  [[nodiscard]] BlockTables& Tables() { return writer_.assembly().tables(); }
+
+  [[nodiscard]] const ModelChunk& Chunk(const StageStep& step) const {
+    return chunks_[static_cast<size_t>(step.chunk)];
+  }
+
+  void Step(const StageStep& step) {
+    if (step.kind == StepKind::kExchange) {
+      batched_ ? ExchangeBatched(step.exchange) : ExchangeApart(step.exchange);
+    } else if (step.kind == StepKind::kRelease) {
+      Release();
+    } else {
+      Pass(step);
+    }
+  }
+
+  void Pass(const StageStep& step) {
+    const std::string microbatch = fmt::format("micro-batch {}", step.microbatch);
+    const char* direction = step.kind == StepKind::kForward          ? "forward"
+                            : step.kind == StepKind::kWeightGradient ? "weight gradient"
+                                                                     : "backward";
+    const std::string pass =
+        rank_.job.parallel.vpp == 1 ? direction : fmt::format("{} chunk {}", direction, step.chunk);
+    writer_.Marker(microbatch, true);
+    writer_.Marker(pass, true);
+    IsBackward(step.kind) ? Backward(step) : Forward(step);
+    writer_.Marker(pass, false);
+    writer_.Marker(microbatch, false);
+  }
+
+  void Forward(const StageStep& step) {
+    const ModelChunk& chunk = Chunk(step);
+    if (chunk.first || chunk.last) {
+      Shared(BatchLoad(rank_, chunk.first, chunk.last, &Tables()));
+    }
+    for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
+      writer_.Marker(chunk.units[unit].marker, true);
+      data_parallel_->CallUnit({step.kind, step.chunk, unit, step.microbatch});
+      writer_.Marker(chunk.units[unit].marker, false);
+    }
+    if (chunk.last) {
+      Shared(LossScale(step.microbatch == 0, &Tables()));
+    }
+  }
+
+  void Backward(const StageStep& step) {
+    const ModelChunk& chunk = Chunk(step);
+    for (size_t unit = chunk.units.size(); unit-- > 0;) {
+      const bool marked = chunk.units[unit].kind == UnitKind::kLayer;
+      if (marked) {
+        writer_.Marker(chunk.units[unit].marker, true);
+      }
+      data_parallel_->CallUnit({step.kind, step.chunk, unit, step.microbatch});
+      if (marked) {
+        writer_.Marker(chunk.units[unit].marker, false);
+      }
+    }
+    if (batched_ && !chunk.first && step.kind == StepKind::kBackward) {
+      Release();  // of the activation that the chunk began with
+    }
+  }
+
+  // A block that many calls share.
+  void Shared(const Block& block) {
+    OpList ops;
+    ops.Append(block.program);
+    writer_.Emit(ops);
+  }
+
+  // A tensor that was on the stream of messages is freed: libtorch's allocator records an event
+  // there.
+  void Release() {
+    OpList ops;
+    ops.Record(graph::StageStream(GroupAxis::kPipeline));
+    writer_.Emit(ops);
+  }
+
+  [[nodiscard]] int64_t MessageBytes() const {
+    int64_t bytes = rank_.shard * rank_.batch * rank_.hidden * graph::DataTypeBytes(rank_.dtype);
+    if (rank_.style.scatter_gather_p2p && !rank_.sequence_parallel) {
+      bytes /= rank_.job.parallel.tp;
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] graph::PeerTransfer Transfer(bool is_send,
+                                             graph::PeerSlot peer,
+                                             GroupAxis axis) const {
+    return {is_send, graph::SlotOf(axis), graph::SlotOf(peer), MessageBytes()};
+  }
+
+  // Forward direction first: with two stages both neighbours are one rank, and transfers between a
+  // pair match in order. Each of them makes the stream of messages wait for the compute stream.
+  void ExchangeBatched(const StageExchange& exchange) {
+    constexpr GroupAxis kAxis = GroupAxis::kPipeline;
+    const uint16_t stream = graph::StageStream(kAxis);
+    graph::PeerGroup group;
+    if (exchange.to_next) {
+      group.transfers.push_back(Transfer(true, graph::PeerSlot::kNext, kAxis));
+    }
+    if (exchange.from_previous) {
+      group.transfers.push_back(Transfer(false, graph::PeerSlot::kPrevious, kAxis));
+    }
+    if (exchange.to_previous) {
+      group.transfers.push_back(Transfer(true, graph::PeerSlot::kPrevious, kAxis));
+    }
+    if (exchange.from_next) {
+      group.transfers.push_back(Transfer(false, graph::PeerSlot::kNext, kAxis));
+    }
+    OpList ops;
+    for (size_t i = 0; i < group.transfers.size(); ++i) {
+      ops.Wait(stream, ops.Record(graph::kStageComputeStream));
+    }
+    ops.PeerGroup(stream, group);
+    ops.Wait(graph::kStageComputeStream, ops.Record(stream));
+    // What was sent is freed.
+    for (int i = 0; i < (exchange.to_next ? 1 : 0) + (exchange.to_previous ? 1 : 0); ++i) {
+      ops.Record(stream);
+    }
+    writer_.Emit(ops);
+    if (exchange.from_previous || exchange.from_next) {
+      GatherReceived();
+    }
+  }
+
+  // One message: received on a stream of its own, so that it does not stand behind a send.
+  void ExchangeApart(const StageExchange& exchange) {
+    const bool forward = exchange.to_next || exchange.from_previous;
+    const GroupAxis axis = forward ? GroupAxis::kPipelineForward : GroupAxis::kPipelineBackward;
+    const uint16_t receive =
+        forward ? graph::kStageReceiveForwardStream : graph::kStageReceiveBackwardStream;
+    OpList ops;
+    if (exchange.to_next || exchange.to_previous) {
+      const uint16_t send = graph::StageStream(axis);
+      ops.Wait(send, ops.Record(graph::kStageComputeStream));
+      ops.PeerGroup(
+          send,
+          {{Transfer(true, forward ? graph::PeerSlot::kNext : graph::PeerSlot::kPrevious, axis)}});
+    } else {
+      ops.PeerGroup(
+          receive,
+          {{Transfer(false, forward ? graph::PeerSlot::kPrevious : graph::PeerSlot::kNext, axis)}});
+      ops.Wait(graph::kStageComputeStream, ops.Record(receive));
+    }
+    writer_.Emit(ops);
+    if (exchange.from_previous || exchange.from_next) {
+      GatherReceived();
+    }
+  }
+
+  // Megatron's scatter-gather optimisation: what came in parts is put together inside the node.
+  void GatherReceived() {
+    if (!rank_.style.scatter_gather_p2p || rank_.sequence_parallel || rank_.job.parallel.tp == 1) {
+      return;
+    }
+    OpList ops;
+    ops.Blocking(GroupAxis::kTensor,
+                 AllGatherOf(rank_.dtype, rank_.shard * rank_.batch * rank_.hidden));
+    writer_.Emit(ops);
+  }
+
+  void ReportAndSync() {
+    if (chunks_.back().last) {
+      writer_.Emit(LossReport(rank_, &Tables()));
+    }
+    OpList ops;
+    ops.DeviceSync();
+    writer_.Emit(ops);
+  }
+
+  const RankShape& rank_;
+  int32_t stage_;
+  std::vector<ModelChunk> chunks_;
+  StageWriter writer_;
+  bool batched_;
+  std::unique_ptr<DataParallel> data_parallel_;
+};
+
+Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+  PRISM_RETURN_IF_ERROR(graph::CheckGroups(job.parallel, style.shard_size));
+  if (job.model.layers < 1 || job.model.hidden < 1 || job.model.heads < 1 || job.seq_len < 1) {
+    return InvalidArgument(fmt::format("the shape of model {} is incomplete", job.model.name));
+  }
+  return CheckSchedule(job, style);
+}
+
+}  // namespace
+
+Result<graph::JobProgram> Synthesize(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+  PRISM_RETURN_IF_ERROR(CheckJob(job, style));
+  const RankShape rank(job, style);
+  JobAssembly assembly;
+  ChunkMaker maker(rank, &assembly);
+  graph::JobProgram program;
+  program.job = job;
+  program.style = style;
+  for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
+    std::vector<ModelChunk> chunks;
+    for (int32_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
+      chunks.push_back(maker.Make(stage, chunk));
+    }
+    program.stages.push_back(StageSynthesis(rank, stage, std::move(chunks), &assembly).Run());
+  }
+  assembly.MoveInto(&program);
+  return program;
+}
+
+}  // namespace prism::slicer

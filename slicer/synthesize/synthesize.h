@@ -1,0 +1,19 @@
+// A job description → what every stage of it does in an iteration, without a recording:
+//
+//   Result<graph::JobProgram> program = slicer::Synthesize(job, style);
+//
+// TrainingStyle{} gives the built-in workload (launch/workload/), op by op what prism-emulate
+// records; other styles the frameworks that published runs used. slicer/synthesize/blocks/ writes
+// the kernels of a unit, pass_schedule.h orders passes and messages, data_parallel.h adds
+// reductions and gathers.
+#pragma once
+
+#include "graph/base/status.h"
+#include "graph/job_program.h"
+
+namespace prism::slicer {
+
+// Fails on a layout that does not divide or that the schedule does not have.
+Result<graph::JobProgram> Synthesize(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+}  // namespace prism::slicer
