@@ -1,0 +1,138 @@
+// Two evaluations of one JobProgram: by pipeline stage, and of its expanded graph by the engine.
+#include "replayer/stages/stage_replay.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "graph/validate.h"
+#include "slicer/synthesize/expand.h"
+#include "slicer/synthesize/synthesize.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::DataParallelKind;
+using graph::Schedule;
+
+struct Case {
+  graph::JobSpec job;
+  graph::TrainingStyle style;
+  int32_t gpus_per_node = 8;
+  int64_t eager_bytes = 0;
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): found by argument-dependent look-up.
+void showValue(const Case& c, std::ostream& out) {
+  const graph::ParallelSizes& sizes = c.job.parallel;
+  out << fmt::format(
+      "tp {} cp {} dp {} pp {} vpp {} layers {} micro-batches {} zero {} schedule {} data parallel "
+      "{} recompute {} style {} overlap p2p {} grads {} params {} shard {} nodes of {} eager {}",
+      sizes.tp, sizes.cp, sizes.dp, sizes.pp, sizes.vpp, c.job.model.layers, c.job.microbatches(),
+      c.job.zero_stage, static_cast<int>(c.style.schedule), static_cast<int>(c.style.data_parallel),
+      static_cast<int>(c.job.recompute), c.style.framework, c.style.overlap_p2p,
+      c.style.overlap_grad_reduce, c.style.overlap_param_gather, c.style.shard_size,
+      c.gpus_per_node, c.eager_bytes);
+}
+
+template <typename T>
+T Pick(std::vector<T> values) {
+  return *rc::gen::elementOf(std::move(values));
+}
+
+// Powers of two, so that communicators of a family lie on nodes in the same way.
+Case DrawCase() {
+  Case c;
+  c.job.name = "random";
+  c.job.model.name = "random";
+  c.job.model.block = Pick<graph::BlockKind>({graph::BlockKind::kGpt, graph::BlockKind::kLlama});
+  c.job.model.hidden = 256;
+  c.job.model.heads = 8;
+  c.job.model.kv_heads = 8;
+  c.job.model.ffn = 512;
+  c.job.model.vocab = 1000;
+  c.job.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  c.job.seq_len = 128;
+  graph::ParallelSizes& sizes = c.job.parallel;
+  sizes.tp = Pick<int32_t>({1, 2, 4});
+  sizes.dp = Pick<int32_t>({1, 2, 4});
+  sizes.pp = Pick<int32_t>({1, 2, 3, 4});
+  c.style.schedule = Pick<Schedule>({Schedule::kOneForwardOneBackward, Schedule::kGpipe,
+                                     Schedule::kZeroBubble, Schedule::kLoopedBreadthFirst});
+  const bool loops = c.style.schedule == Schedule::kOneForwardOneBackward ||
+                     c.style.schedule == Schedule::kLoopedBreadthFirst;
+  sizes.vpp = sizes.pp > 1 && loops ? Pick<int32_t>({1, 2}) : 1;
+  c.job.model.layers = int64_t{sizes.pp} * sizes.vpp * Pick<int32_t>({1, 2});
+  c.job.sequence_parallel = *rc::gen::arbitrary<bool>();
+  const int64_t microbatches =
+      sizes.vpp > 1 ? sizes.pp * Pick<int32_t>({1, 2}) : Pick<int32_t>({1, 2, 5});
+  c.job.global_batch_size = microbatches * sizes.dp;
+  c.job.recompute = Pick<graph::Recompute>(
+      {graph::Recompute::kNone, graph::Recompute::kSelective, graph::Recompute::kFull});
+  c.job.zero_stage = Pick<int32_t>({0, 1, 2, 3});
+  c.style.data_parallel = c.job.zero_stage == 3   ? DataParallelKind::kFsdp
+                          : c.job.zero_stage == 2 ? DataParallelKind::kZero2
+                                                  : DataParallelKind::kMegatron;
+  c.style.framework = Pick<std::string>({"prism-workload", "megatron"});
+  c.style.overlap_p2p = *rc::gen::arbitrary<bool>();
+  c.style.overlap_grad_reduce = *rc::gen::arbitrary<bool>();
+  c.style.overlap_param_gather = *rc::gen::arbitrary<bool>();
+  c.style.reshard_after_forward = *rc::gen::arbitrary<bool>();
+  c.style.bucket_elements = Pick<int64_t>({1'000, 100'000, 40'000'000});
+  c.style.bucket_elements_per_rank = 1;
+  c.style.prefetch = Pick<int32_t>({0, 1, 2});
+  c.style.shard_size = sizes.dp > 1 ? Pick<int32_t>({0, 2}) : 0;
+  c.gpus_per_node = Pick<int32_t>({2, 4, 8, 64});
+  c.eager_bytes = Pick<int64_t>({0, 1 << 20});
+  return c;
+}
+
+graph::ClusterSpec ClusterOf(const Case& c) {
+  graph::Graph graph;
+  graph.cluster = prism::testing::TestCluster();
+  graph.cluster.gpus_per_node = c.gpus_per_node;
+  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes",
+                               static_cast<double>(c.eager_bytes));
+  return graph.cluster;
+}
+
+RC_GTEST_PROP(StageReplay, agrees_with_the_engine_on_the_expanded_graph, ()) {
+  const Case c = *rc::gen::exec(DrawCase);
+  const graph::ClusterSpec cluster = ClusterOf(c);
+  const Result<graph::JobProgram> job = slicer::Synthesize(c.job, c.style);
+  RC_ASSERT(job.ok());
+  Result<graph::Graph> graph = slicer::Expand(*job, cluster);
+  RC_ASSERT(graph.ok());
+  const graph::Validation validation = graph::Validate(*graph);
+  if (!validation.ok()) {
+    RC_FAIL(validation.faults.front().message);
+  }
+  const Result<ReplayResult> expected = Replay(*graph, ReplayOptions());
+  RC_ASSERT(expected.ok());
+  for (const bool detailed : {true, false}) {
+    Result<StageEvaluator> evaluator = StageEvaluator::Create(*job, detailed);
+    RC_ASSERT(evaluator.ok());
+    const Result<StageReplayResult> result = evaluator->Evaluate(cluster, {});
+    RC_ASSERT(result.ok());
+    RC_PRE(result->uneven.empty());
+    RC_ASSERT(result->iteration_ns == expected->steady_iteration_ns());
+    const auto per_stage = graph->ranks.size() / job->stages.size();
+    for (size_t stage = 0; stage < job->stages.size(); ++stage) {
+      const RankTimes& rank = expected->ranks[stage * per_stage];
+      RC_ASSERT(result->stage_ns[stage] == rank.iteration_ns);
+      if (detailed) {
+        RC_ASSERT(result->stages[stage].compute_ns == rank.compute_ns);
+        RC_ASSERT(result->stages[stage].exposed_comm_ns == rank.exposed_comm_ns);
+        RC_ASSERT(result->stages[stage].bubble_ns == rank.bubble_ns);
+        RC_ASSERT(result->stages[stage].idle_ns == rank.idle_ns);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace prism::replayer
