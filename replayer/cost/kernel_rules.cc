@@ -46,12 +46,10 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"cos", 1, 1},
     {"cumsum", 1, 1},
     {"div", 1, 1},
-    {"embedding_dense_backward", 1, 1},
     {"eq", 1, 0.5},
     {"exp", 1, 1},
     {"fill", 0, 1},
     {"floor_divide", 1, 1},
-    {"gather", 1, 0},
     {"ge", 1, 0.5},
     {"gelu", 1, 1},
     {"gelu_backward", 1, 1},
@@ -91,7 +89,6 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"rsqrt", 1, 1},
     {"rsub", 1, 1},
     {"scatter", 1, 0},
-    {"scatter_add", 1, 0},
     {"sigmoid", 1, 1},
     {"silu", 1, 1},
     {"silu_backward", 1, 1},
@@ -161,6 +158,32 @@ double EmbeddingBytes(const graph::KernelSignature& signature) {
          2 * row * static_cast<double>(indices.ElementCount());
 }
 
+// Rows or single elements of inputs[0] by an index, which libtorch expands to the shape of the
+// output without storing it: what counts is how much is picked. Reads an index and an element,
+// writes an element; scatter_add reads its target, too.
+double PickedBytes(const KernelView& view) {
+  const graph::TensorShape& table = view.signature.inputs[0];
+  const auto picked = static_cast<double>(view.signature.inputs[1].ElementCount());
+  const auto element = static_cast<double>(graph::DataTypeBytes(table.dtype));
+  // vectorized_gather_kernel takes one index a row.
+  const bool rows = Contains(view.kernel, "vectorized_gather") && !table.dims.empty();
+  const double indices = rows ? picked / static_cast<double>(table.dims.back()) : picked;
+  return indices * 8 + picked * element * (Contains(view.framework_op, "add") ? 3 : 2);
+}
+
+// Above 3,072 indices libtorch sorts them before it sums gradients by row; only the last two
+// kernels touch gradients.
+double EmbeddingGradientBytes(const KernelView& view) {
+  const InputBytes inputs = BytesOfInputs(view.signature);
+  for (std::string_view sorting :
+       {"DeviceRadixSort", "DeviceUnique", "DeviceScan", "DeviceCompact", "partial"}) {
+    if (Contains(view.kernel, sorting)) {
+      return 2 * (inputs.sum - inputs.largest);
+    }
+  }
+  return inputs.sum + inputs.largest;
+}
+
 }  // namespace
 
 bool IsAttentionKernel(const KernelView& view) {
@@ -174,7 +197,7 @@ bool IsAttentionKernel(const KernelView& view) {
     return false;
   }
   for (std::string_view small : {"dot_do_o", "convert_dq", "elementwise", "philox", "unroll",
-                                 "reduce", "fill", "distribution"}) {
+                                 "reduce", "fill", "distribution", "combine"}) {
     if (Contains(view.kernel, small)) {
       return false;
     }
@@ -202,6 +225,10 @@ AttentionGeneration AttentionGenerationOf(const KernelView& view) {
 }
 
 std::optional<double> TensorListBytes(const KernelView& view) {
+  if (Contains(view.kernel, "lpnorm_cleanup")) {
+    // One block a tensor adds up what the chunks of that tensor have left: a number each.
+    return BytesOfInputs(view.signature).sum / 65536;
+  }
   if (!Contains(view.kernel, "multi_tensor_apply")) {
     return std::nullopt;
   }
@@ -239,6 +266,13 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   }
   if (name == "embedding" || name == "index_select" || name == "index") {
     return EmbeddingBytes(view.signature);
+  }
+  const bool picks = name == "gather" || name == "scatter_add" || name == "scatter";
+  if (picks && view.signature.inputs.size() > 1) {
+    return PickedBytes(view);
+  }
+  if (name == "embedding_dense_backward") {
+    return EmbeddingGradientBytes(view);
   }
   const auto* rule =
       std::lower_bound(kOpRules.begin(), kOpRules.end(), name,

@@ -53,8 +53,8 @@ void EagerRotary(const RankShape& rank, int64_t heads, bool backward, BlockWrite
 void FusedRotary(const RankShape& rank, int64_t heads, bool backward, BlockWriter* writer) {
   const graph::TensorShape table =
       Tensor(DataType::kFloat32, {rank.sequence, 1, 1, rank.head_size});
-  writer->Kernel(backward ? "fused_rope_backward" : "fused_rope", "fused_rope_kernel",
-                 {HeadsOf(rank, heads, rank.head_size), table});
+  const graph::TensorShape rotated = HeadsOf(rank, heads, rank.head_size);
+  writer->Fused(backward ? "rope_backward" : "rope", {rotated, rotated, table});
 }
 
 void Rotary(const RankShape& rank, bool backward, BlockWriter* writer) {
@@ -62,8 +62,8 @@ void Rotary(const RankShape& rank, bool backward, BlockWriter* writer) {
     return;
   }
   if (rank.style.compiled) {
-    writer->Kernel("triton::fused_rope", "triton_poi_fused_rope",
-                   {HeadsOf(rank, rank.heads + rank.kv_heads, rank.head_size)});
+    const graph::TensorShape rotated = HeadsOf(rank, rank.heads + rank.kv_heads, rank.head_size);
+    writer->Fused(backward ? "rope_backward" : "rope", {rotated, rotated});
     return;
   }
   const bool fused = rank.style.fused_rope && !rank.built_in;
@@ -114,7 +114,7 @@ void UnfusedForward(const RankShape& rank, BlockWriter* writer) {
   product.transposed_right = true;
   writer->Matmul("aten::baddbmm", kBatchedGemm, product, {of.scores, of.queries, of.keys});
   if (rank.style.fused_softmax) {
-    writer->Kernel("scaled_masked_softmax", "scaled_masked_softmax_warp_forward", {of.scores});
+    writer->Fused("scaled_masked_softmax", {of.scores, of.scores});
   } else {
     writer->Pointwise("aten::mul", {of.scores});
     writer->Pointwise("aten::masked_fill", {of.scores});
@@ -143,8 +143,7 @@ void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
     writer->Pointwise("aten::native_dropout_backward", {of.scores, of.mask});
   }
   if (rank.style.fused_softmax) {
-    writer->Kernel("scaled_masked_softmax_backward", "scaled_masked_softmax_warp_backward",
-                   {of.scores, of.scores});
+    writer->Fused("scaled_masked_softmax_backward", {of.scores, of.scores, of.scores});
   } else {
     writer->Kernel("aten::_softmax_backward_data", "softmax_warp_backward", {of.scores, of.scores});
     writer->Pointwise("aten::masked_fill", {of.scores});
@@ -170,7 +169,7 @@ void FusedForward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
     return;
   }
   writer->Kernel(
-      cudnn ? "transformer_engine::cudnn_attention_forward" : "aten::_flash_attention_forward",
+      cudnn ? "transformer_engine::fused_attn_forward" : "aten::_flash_attention_forward",
       cudnn ? "cudnn_flash_fprop" : "flash_fwd_kernel", inputs);
 }
 
@@ -192,7 +191,7 @@ void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
                           Tensor(DataType::kUnknown, {})};
   const bool cudnn = rank.style.attention == AttentionKind::kCudnn;
   const char* op =
-      cudnn ? "transformer_engine::cudnn_attention_backward" : "aten::_flash_attention_backward";
+      cudnn ? "transformer_engine::fused_attn_backward" : "aten::_flash_attention_backward";
   writer->Kernel(op, "flash_bwd_dot_do_o_kernel", inputs);
   writer->Kernel(op, cudnn ? "cudnn_flash_bprop" : "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel",
                  inputs);

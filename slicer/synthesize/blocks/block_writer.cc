@@ -35,6 +35,10 @@ void BlockWriter::Kernel(std::string_view op,
   AppendKernel(signature);
 }
 
+void BlockWriter::Fused(std::string_view name, const Tensors& accesses) {
+  Kernel("fused::" + std::string(name), name, accesses);
+}
+
 // cuBLAS stores matrices by column: it computes Dᵀ = op(B)ᵀ · op(A)ᵀ, so that the columns of D
 // become m and the right factor comes first. A row-major factor is its transpose already.
 void BlockWriter::Matmul(std::string_view op,

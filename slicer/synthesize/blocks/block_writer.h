@@ -63,6 +63,10 @@ class BlockWriter {
     Kernel(op, "reduce_kernel", inputs);
   }
 
+  // One kernel in place of several ops (a compiler's, or one written by hand). `accesses`: every
+  // tensor once for each time that it is read or written (replayer/cost/kernel_rules.h).
+  void Fused(std::string_view name, const Tensors& accesses);
+
   // A matrix product. `library` is the cuBLAS call.
   void Matmul(std::string_view op,
               std::string_view library,

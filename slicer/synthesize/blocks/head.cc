@@ -127,14 +127,15 @@ class HeadWriter {
   // Two passes over the logits: their maximum and sum, then, once these are known of all ranks, the
   // softmax that backward keeps.
   void FusedLoss() {
-    writer_.Kernel("fused_cross_entropy", "fused_kernel", {Logits(rank_.dtype)});
+    const graph::TensorShape logits = Logits(rank_.dtype);
+    writer_.Fused("cross_entropy_statistics", {logits});
     Reduce(ReduceOp::kMax);
     Reduce(ReduceOp::kSum);
-    writer_.Kernel("fused_cross_entropy", "fused_kernel", {Logits(rank_.dtype)});
+    writer_.Fused("cross_entropy", {logits, logits});
   }
 
   void FusedLossBackward() {
-    writer_.Kernel("fused_cross_entropy_backward", "fused_kernel", {Logits(rank_.dtype)});
+    writer_.Fused("cross_entropy_backward", {Logits(rank_.dtype), Logits(rank_.dtype)});
   }
 
   const RankShape& rank_;

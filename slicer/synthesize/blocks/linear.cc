@@ -101,29 +101,26 @@ void WeightGradientProduct(const RankShape& rank,
 }
 
 // Eight-bit recipes with a scale a tensor cast within the kernel that makes the tensor where that
-// is a norm or an activation; the others have a kernel of their own for every operand. Written
-// twice, once transposed, because 8-bit products want both factors with the summed dimension last.
+// is a norm or an activation; the others have a kernel of their own for every operand.
 void CastInput(const RankShape& rank, const Linear& linear, bool made_here, BlockWriter* writer) {
   const bool within = made_here && rank.style.precision == graph::Precision::kFloat8;
   if (IsFloat8(rank, linear) && !within) {
-    writer->Kernel("transformer_engine::cast_transpose", "cast_transpose_kernel",
-                   {rank.Outside(linear.inputs)});
+    CastToFloat8(rank.Outside(linear.inputs), writer);
   }
 }
 
 // The bias gradient comes out of the same kernel.
 void CastOutputGradient(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
   if (IsFloat8(rank, linear)) {
-    writer->Kernel("transformer_engine::cast_transpose_dbias", "cast_transpose_kernel",
-                   {Tensor(rank.dtype, {rank.tokens(), linear.outputs})});
+    CastToFloat8(Tensor(rank.dtype, {rank.tokens(), linear.outputs}), writer);
   }
 }
 
 // What was gathered in 8 bit has to be turned for the weight's gradient.
 void TransposeGathered(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
   if (IsFloat8(rank, linear) && rank.sequence_parallel) {
-    writer->Kernel("transformer_engine::transpose", "transpose_kernel",
-                   {Tensor(DataType::kFloat8, {rank.tokens(), linear.inputs})});
+    const graph::TensorShape gathered = Tensor(DataType::kFloat8, {rank.tokens(), linear.inputs});
+    writer->Fused("transpose", {gathered, gathered});
   }
 }
 
@@ -298,6 +295,12 @@ void AccumulateGradient(const RankShape& rank,
       break;  // stays where autograd has put it until it is reduced
   }
   writer->Ready(parameter);
+}
+
+void CastToFloat8(const graph::TensorShape& tensor, BlockWriter* writer) {
+  graph::TensorShape narrow = tensor;
+  narrow.dtype = DataType::kFloat8;
+  writer->Fused("cast_transpose", {tensor, narrow, narrow});
 }
 
 void ReduceForward(const RankShape& rank, int64_t width, BlockWriter* writer) {

@@ -55,6 +55,10 @@ void AccumulateGradient(const RankShape& rank,
                         uint32_t parameter,
                         BlockWriter* writer);
 
+// A factor of an 8-bit product, from a wider type; written twice, once transposed, because these
+// products want both factors with the summed dimension last.
+void CastToFloat8(const graph::TensorShape& tensor, BlockWriter* writer);
+
 // Forward: sum over the tensor-parallel group, scattered along the sequence where that is
 // parallel. Backward: its mirror.
 void ReduceForward(const RankShape& rank, int64_t width, BlockWriter* writer);

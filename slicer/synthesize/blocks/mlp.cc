@@ -1,5 +1,6 @@
 #include "slicer/synthesize/blocks/mlp.h"
 
+#include <string>
 #include <vector>
 
 namespace prism::slicer {
@@ -13,11 +14,8 @@ class Writer {
       : rank_(rank), activation_(activation), writer_(writer) {}
 
   void Forward() const {
-    const Tensors inputs = {In()};
-    if (rank_.style.compiled) {
-      writer_->Kernel("triton::fused_activation", "triton_poi_fused_activation", inputs);
-    } else if (Fused()) {
-      writer_->Kernel(FusedName(false), "fused_kernel", WithBias(inputs));
+    if (Fused()) {
+      writer_->Fused(Name(), WithBias({In(), Out()}));
     } else if (rank_.llama) {
       writer_->Pointwise("aten::silu", {Out()});
       writer_->Pointwise(rank_.built_in ? "aten::mul_" : "aten::mul", {Out(), Out()});
@@ -30,12 +28,8 @@ class Writer {
   }
 
   void Backward() const {
-    const Tensors inputs = {Out(), In()};
-    if (rank_.style.compiled) {
-      writer_->Kernel("triton::fused_activation_backward", "triton_poi_fused_activation_backward",
-                      inputs);
-    } else if (Fused()) {
-      writer_->Kernel(FusedName(true), "fused_kernel", WithBias(inputs));
+    if (Fused()) {
+      writer_->Fused(Name() + "_backward", WithBias({Out(), In(), In()}));
     } else if (rank_.llama) {
       SwiGluBackward();
     } else if (rank_.job.model.block == BlockKind::kNemotron) {
@@ -47,16 +41,15 @@ class Writer {
   }
 
  private:
-  [[nodiscard]] bool Fused() const { return rank_.style.fused_bias_activation && !rank_.built_in; }
+  [[nodiscard]] bool Fused() const {
+    return !rank_.built_in && (rank_.style.fused_bias_activation || rank_.style.compiled);
+  }
 
-  [[nodiscard]] const char* FusedName(bool backward) const {
+  [[nodiscard]] std::string Name() const {
     if (rank_.llama) {
-      return backward ? "swiglu_backward" : "swiglu";
+      return "swiglu";
     }
-    if (rank_.job.model.block == BlockKind::kNemotron) {
-      return backward ? "squared_relu_backward" : "squared_relu";
-    }
-    return backward ? "bias_gelu_backward" : "bias_gelu";
+    return rank_.job.model.block == BlockKind::kNemotron ? "squared_relu" : "bias_gelu";
   }
 
   [[nodiscard]] Tensors WithBias(Tensors inputs) const {

@@ -134,18 +134,16 @@ void MixtureOfExperts::RouterBackward(BackwardPart part, BlockWriter* writer) co
 // tokens while they send (DeepEP) have no such kernel.
 void MixtureOfExperts::Permute(BlockWriter* writer) const {
   if (!rank_.style.moe_fused_dispatch) {
-    writer->Kernel("moe_permute", "permute_kernel",
-                   {Tensor(rank_.dtype, {tokens_, rank_.hidden}),
-                    Tensor(rank_.dtype, {routed_, rank_.hidden})});
+    writer->Fused("moe_permute", {Tensor(rank_.dtype, {tokens_, rank_.hidden}),
+                                  Tensor(rank_.dtype, {routed_, rank_.hidden})});
   }
 }
 
 // Its mirror: the weighted sum of the copies.
 void MixtureOfExperts::Unpermute(BlockWriter* writer) const {
   if (!rank_.style.moe_fused_dispatch) {
-    writer->Kernel("moe_unpermute", "unpermute_kernel",
-                   {Tensor(rank_.dtype, {routed_, rank_.hidden}),
-                    Tensor(rank_.dtype, {tokens_, rank_.hidden})});
+    writer->Fused("moe_unpermute", {Tensor(rank_.dtype, {routed_, rank_.hidden}),
+                                    Tensor(rank_.dtype, {tokens_, rank_.hidden})});
   }
 }
 
@@ -176,7 +174,7 @@ void MixtureOfExperts::Dispatch(BlockWriter* writer) const {
   }
   if (local_experts_ > 1 && sizes.ep > 1) {
     const graph::TensorShape all = Tensor(rank_.dtype, {rows, rank_.hidden});
-    writer->Kernel("moe_permute", "sort_chunks_by_map_kernel", {all, all});
+    writer->Fused("sort_chunks", {all, all});
   }
 }
 
@@ -185,7 +183,7 @@ void MixtureOfExperts::Combine(BlockWriter* writer) const {
   const int64_t rows = local_experts_ * expert_rows_;
   if (local_experts_ > 1 && sizes.ep > 1) {
     const graph::TensorShape all = Tensor(rank_.dtype, {rows, rank_.hidden});
-    writer->Kernel("moe_unpermute", "sort_chunks_by_map_kernel", {all, all});
+    writer->Fused("sort_chunks", {all, all});
   }
   if (sizes.etp > 1) {
     writer->Collective(GroupAxis::kTensor, ReduceScatterOf(rank_.dtype, rows * rank_.hidden));
@@ -195,8 +193,7 @@ void MixtureOfExperts::Combine(BlockWriter* writer) const {
 
 void MixtureOfExperts::Cast(int64_t width, BlockWriter* writer) const {
   if (rank_.matmul == DataType::kFloat8) {
-    writer->Kernel("transformer_engine::cast_transpose", "cast_transpose_kernel",
-                   {Tensor(rank_.dtype, {local_experts_ * expert_rows_, width})});
+    CastToFloat8(Tensor(rank_.dtype, {local_experts_ * expert_rows_, width}), writer);
   }
 }
 

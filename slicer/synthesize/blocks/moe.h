@@ -18,8 +18,11 @@ class MixtureOfExperts : public FeedForward {
   void Backward(BackwardPart part, BlockWriter* writer) const override;
   void ForwardActivation(BlockWriter* writer) const override;
 
-  [[nodiscard]] bool has_bias() const override { return false; }
-  [[nodiscard]] uint32_t bias_parameter() const override { return 0; }
+  // That of the shared expert; routed ones have none.
+  [[nodiscard]] bool has_bias() const override { return shared_ && shared_->has_bias(); }
+  [[nodiscard]] uint32_t bias_parameter() const override {
+    return shared_ ? shared_->bias_parameter() : 0;
+  }
 
  private:
   // Products of all local experts, [routed tokens of an expert, columns] with sum over `depth`.

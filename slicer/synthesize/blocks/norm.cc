@@ -60,14 +60,20 @@ Tensors BackwardInputs(const RankShape& rank, int64_t width) {
   return inputs;
 }
 
+// One byte an element.
+graph::TensorShape Mask(const graph::TensorShape& tensor) {
+  return Tensor(DataType::kBool, tensor.dims);
+}
+
 }  // namespace
 
 void NormForward(const RankShape& rank, const Norm& norm, bool after_add, BlockWriter* writer) {
   const graph::TensorShape input = rank.Outside(norm.width);
   const graph::TensorShape weight = Tensor(rank.dtype, {norm.width});
   if (rank.style.compiled) {
-    writer->Kernel("triton::fused_norm", "triton_red_fused_norm",
-                   after_add ? Tensors{input, input, weight} : Tensors{input, weight});
+    writer->Fused(after_add ? "add_norm" : "norm", after_add
+                                                       ? Tensors{input, input, input, input, weight}
+                                                       : Tensors{input, input, weight});
     return;
   }
   if (EagerRmsNorm(rank)) {
@@ -86,10 +92,9 @@ void NormBackward(const RankShape& rank, const Norm& norm, ResidualSum sum, Bloc
   const graph::TensorShape gradient = rank.Outside(norm.width);
   const Tensors inputs = BackwardInputs(rank, norm.width);
   if (rank.style.compiled) {
-    writer->Kernel("triton::fused_norm_backward", "triton_red_fused_norm_backward",
-                   {gradient, gradient, gradient, Tensor(rank.dtype, {norm.width})});
-    writer->Kernel("triton::fused_norm_weight_backward", "triton_red_fused_sum",
-                   {gradient, gradient});
+    // The other branch of the residual connection is added within.
+    writer->Fused("norm_backward", {gradient, gradient, gradient, gradient});
+    writer->Fused("norm_weight_backward", {gradient, gradient});
   } else if (EagerRmsNorm(rank)) {
     EagerRmsNormBackward(rank, norm.width, writer);
   } else {
@@ -112,13 +117,19 @@ void ResidualForward(const RankShape& rank, bool bias, bool before_norm, BlockWr
   const graph::TensorShape vector = Tensor(rank.dtype, {rank.hidden});
   if (rank.style.compiled) {
     if (!before_norm) {
-      writer->Kernel("triton::fused_add", "triton_poi_fused_add", {stream, stream});
+      writer->Fused("add", {stream, stream, stream});
     }
     return;
   }
   if (rank.style.fused_bias_dropout_add && (bias || rank.style.dropout)) {
-    writer->Kernel(rank.style.dropout ? "bias_dropout_add" : "bias_add_add", "fused_kernel",
-                   bias ? Tensors{stream, vector, stream} : Tensors{stream, stream});
+    Tensors accesses = {stream, stream, stream};
+    if (bias) {
+      accesses.push_back(vector);
+    }
+    if (rank.style.dropout) {
+      accesses.push_back(Mask(stream));
+    }
+    writer->Fused("bias_dropout_add", accesses);
     return;
   }
   if (bias) {
@@ -136,10 +147,7 @@ void ResidualBackward(const RankShape& rank,
                       BlockWriter* writer) {
   const graph::TensorShape stream = rank.Outside(rank.hidden);
   if (rank.style.dropout) {
-    // Gradient and one byte of mask an element.
-    graph::TensorShape mask = stream;
-    mask.dtype = DataType::kBool;
-    writer->Pointwise("aten::native_dropout_backward", {stream, mask});
+    writer->Pointwise("aten::native_dropout_backward", {stream, Mask(stream)});
   }
   if (bias) {
     ColumnSum(stream, rank.hidden, writer);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "slicer/synthesize/blocks/blocks.h"
+#include "slicer/synthesize/blocks/linear.h"
 
 namespace prism::slicer {
 namespace {
@@ -184,8 +185,7 @@ class OptimizerWriter {
   // Weights are cast once an iteration; the scales of delayed scaling follow from the largest
   // values of all ranks that share a tensor.
   void Float8Weights() {
-    writer_.Kernel("transformer_engine::cast_transpose", "cast_transpose_kernel",
-                   {Tensor(rank_.dtype, {pieces_.weights})});
+    CastToFloat8(Tensor(rank_.dtype, {pieces_.weights}), &writer_);
     const graph::ParallelSizes& sizes = rank_.job.parallel;
     if (rank_.style.precision == graph::Precision::kFloat8 && sizes.tp > 1) {
       graph::CollectiveShape shape = AllReduceOf(DataType::kFloat32, 1024);
