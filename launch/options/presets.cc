@@ -101,9 +101,25 @@ void ReadParameters(TomlReader reader,
   }
 }
 
+void Override(const std::string& name, const ProfileOverrides& overrides, Profile* profile) {
+  const auto found = overrides.find(name);
+  if (found == overrides.end()) {
+    return;
+  }
+  for (const auto& [key, value] : found->second) {
+    graph::Parameter& parameter = profile->parameters[key];
+    parameter.key = key;
+    parameter.value = value;
+    parameter.mark = graph::Mark::kFitted;
+  }
+}
+
 // What a cluster and a profile have in common: profiles below, a GPU, parameters. `depth` counts
 // profiles that build on one another.
-Status ReadProfile(TomlReader reader, int depth, Profile* profile) {
+Status ReadProfile(TomlReader reader,
+                   int depth,
+                   const ProfileOverrides& overrides,
+                   Profile* profile) {
   constexpr int kMaxDepth = 4;
   if (depth > kMaxDepth) {
     return BadFile("profiles build on one another in a circle");
@@ -114,8 +130,9 @@ Status ReadProfile(TomlReader reader, int depth, Profile* profile) {
     TomlReader below = document.root();
     below.Text("name");
     profile->source = below.Text("source");
-    PRISM_RETURN_IF_ERROR(ReadProfile(below, depth + 1, profile));
+    PRISM_RETURN_IF_ERROR(ReadProfile(below, depth + 1, overrides, profile));
     PRISM_RETURN_IF_ERROR(document.status());
+    Override(name, overrides, profile);
   }
   if (reader.Has("gpu")) {
     ReadGpu(reader.Table("gpu"), &profile->gpu.emplace());
@@ -134,6 +151,20 @@ Status RefuseFaulty(const graph::ParameterTable& table, const std::string& where
   }
   return BadFile(fmt::format("{}: {}; {} such faults in all, compare with a preset's [parameters]",
                              where, faults.front(), faults.size()));
+}
+
+// The GPU and the parameters of a cluster.
+Status UseProfile(const Profile& profile, const std::string& where, graph::ClusterSpec* cluster) {
+  if (!profile.gpu.has_value()) {
+    return BadFile(fmt::format("{}: no GPU: a [gpu] table or a profile of gpus/ is needed", where));
+  }
+  cluster->gpu = *profile.gpu;
+  std::vector<graph::Parameter> parameters;
+  for (const auto& [key, parameter] : profile.parameters) {
+    parameters.push_back(parameter);
+  }
+  cluster->parameters = graph::ParameterTable(std::move(parameters));
+  return RefuseFaulty(cluster->parameters, where);
 }
 
 void ReadLayout(TomlReader reader, LayoutPreset* layout) {
@@ -196,26 +227,30 @@ Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string
   cluster.source = reader.Text("source");
   cluster.gpus_per_node = static_cast<int32_t>(reader.Integer("gpus_per_node", 1, 1024));
   Profile profile;
-  PRISM_RETURN_IF_ERROR(ReadProfile(reader, 0, &profile).WithContext(where));
+  PRISM_RETURN_IF_ERROR(ReadProfile(reader, 0, {}, &profile).WithContext(where));
   PRISM_RETURN_IF_ERROR(document.status());
-  if (!profile.gpu.has_value()) {
-    return BadFile(fmt::format("{}: no GPU: a [gpu] table or a profile of gpus/ is needed", where));
-  }
-  cluster.gpu = *profile.gpu;
-  std::vector<graph::Parameter> parameters;
-  for (const auto& [key, parameter] : profile.parameters) {
-    parameters.push_back(parameter);
-  }
-  cluster.parameters = graph::ParameterTable(std::move(parameters));
-  PRISM_RETURN_IF_ERROR(RefuseFaulty(cluster.parameters, where));
+  PRISM_RETURN_IF_ERROR(UseProfile(profile, where, &cluster));
   return cluster;
 }
 
-Status AddProfile(const std::string& name, Profile* profile) {
+Status AddProfile(const std::string& name, const ProfileOverrides& overrides, Profile* profile) {
   const std::string text = fmt::format("profiles = [\"{}\"]\n", name);
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, name));
-  PRISM_RETURN_IF_ERROR(ReadProfile(document.root(), 0, profile));
+  PRISM_RETURN_IF_ERROR(ReadProfile(document.root(), 0, overrides, profile));
   return document.status();
+}
+
+Result<graph::ClusterSpec> ComposeCluster(const std::vector<std::string>& profiles,
+                                          const ProfileOverrides& overrides) {
+  Profile profile;
+  for (const std::string& name : profiles) {
+    PRISM_RETURN_IF_ERROR(AddProfile(name, overrides, &profile));
+  }
+  graph::ClusterSpec cluster;
+  cluster.name = fmt::format("{}", fmt::join(profiles, " "));
+  cluster.source = profile.source;
+  PRISM_RETURN_IF_ERROR(UseProfile(profile, cluster.name, &cluster));
+  return cluster;
 }
 
 Result<ModelPreset> LoadModel(const std::string& name_or_file) {

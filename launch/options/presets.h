@@ -55,8 +55,15 @@ struct Profile {
   std::map<std::string, graph::Parameter> parameters;  // by key
 };
 
+// Values for parameters of profiles instead of the ones in their files: profile, key, value.
+using ProfileOverrides = std::map<std::string, std::map<std::string, double>>;
+
 // Adds the profile of that name ("gpus/a100-80") and those it builds on, over what is there.
-Status AddProfile(const std::string& name, Profile* profile);
+Status AddProfile(const std::string& name, const ProfileOverrides& overrides, Profile* profile);
+
+// A cluster of profiles. Fails as reading a cluster preset does.
+Result<graph::ClusterSpec> ComposeCluster(const std::vector<std::string>& profiles,
+                                          const ProfileOverrides& overrides);
 
 // The preset of that name, else the file of that name. kInvalidArgument with a near name when there
 // is neither; kBadFile, naming the line, when the file cannot be used.

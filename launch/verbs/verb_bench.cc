@@ -10,6 +10,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "launch/verbs/bench.h"
+#include "launch/verbs/bench_accuracy.h"
 #include "launch/verbs/verb.h"
 #include "slicer/synthesize/workloads.h"
 
@@ -76,8 +77,40 @@ Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
   return OkStatus();
 }
 
+// Published runs: rows to stdout unless they go to a file, then the errors.
+Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(
+      RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations", "classes"}));
+  BenchAccuracyOptions options;
+  options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
+  if (options.tables.empty()) {
+    return InvalidArgument("bench accuracy needs a table: prism bench accuracy TABLE.csv");
+  }
+  const auto last = [&](const char* flag) {
+    const std::vector<std::string> texts = arguments.Texts(flag);
+    return texts.empty() ? std::string() : texts.back();
+  };
+  options.out = last("out");
+  options.parameter_sets = last("parameter-sets");
+  PRISM_ASSIGN_OR_RETURN(const BenchAccuracyOutput result, BenchAccuracy(options));
+  VerbOutput output;
+  if (arguments.format() == OutputFormat::kJson) {
+    for (const BenchCase& line : result.cases) {
+      output.text += CaseJson(line);
+    }
+    return output;
+  }
+  const bool rows = options.out.empty() && options.parameter_sets.empty();
+  output.text = rows ? result.rows + "\n" + result.text : result.text;
+  return output;
+}
+
 BenchResult RunBench(const VerbArguments& arguments) {
   const std::string& name = arguments.operands().front();
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "parameter-sets"}));
+  if (arguments.operands().size() > 1) {
+    return InvalidArgument(fmt::format("bench {} takes no '{}'", name, arguments.operands()[1]));
+  }
   if (name == "device" || name == "record") {
     PRISM_RETURN_IF_ERROR(
         RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations", "classes"}));
@@ -90,7 +123,7 @@ BenchResult RunBench(const VerbArguments& arguments) {
     return BenchGraph(options.workload);
   }
   if (name != "replay") {
-    const std::vector<std::string> known = {"device", "record", "graph", "replay"};
+    const std::vector<std::string> known = {"accuracy", "device", "graph", "record", "replay"};
     const std::string near = NearestName(name, known);
     return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
                                        near.empty() ? "" : fmt::format("did you mean {}? ", near),
@@ -109,6 +142,9 @@ BenchResult RunBench(const VerbArguments& arguments) {
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
+  if (arguments.operands().front() == "accuracy") {
+    return RunAccuracy(arguments);
+  }
   PRISM_ASSIGN_OR_RETURN(const std::vector<BenchCase> cases, RunBench(arguments));
   VerbOutput output;
   for (const BenchCase& line : cases) {
@@ -123,22 +159,27 @@ Verb BenchVerb() {
   Verb verb;
   verb.spec = {
       "bench",
-      "NAME",
-      "measure this installation: device, record, graph or replay",
+      "NAME [TABLE.csv...]",
+      "measure this installation: device, record, graph, replay or accuracy",
       "  device  what the virtual device adds to a kernel launch\n"
       "  record  records through the channel and through the recorder\n"
       "  graph   encode, decode, validate and refine a synthetic job\n"
       "  replay  replay a synthetic job\n"
+      "  accuracy TABLE.csv...  predict published runs: a line id,predicted_s,low_s,high_s,\n"
+      "          measured_s,error_pct,reason_skipped each, then the errors by source\n"
       "--format json prints one object a line: bench, case, metrics, units. A stored op is\n"
       "an op of a role, a rank-op one of a rank whose start and end were computed.\n",
       1,
-      1,
+      64,
       {{"workload", "NAME", "gpt3-layer",
         "ring, stencil, llm, gpt3-layer, gpt3-kernel or dlrm (graph, replay)"},
        {"ranks", "N", "8192", "ranks of the synthetic job (graph, replay)"},
        {"threads", "N", "1", "threads of the replay"},
        {"iterations", "N", "1", "iterations replayed"},
-       {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"}}};
+       {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
+       {"out", "FILE", "stdout", "where the rows go (accuracy)"},
+       {"parameter-sets", "FILE", "none",
+        "a line profile:key=value... a set: print predicted seconds only (accuracy)"}}};
   verb.run = Run;
   return verb;
 }

@@ -42,7 +42,7 @@ Result<std::string> Headline(const EmbeddedPreset& preset) {
   }
   if (preset.kind == PresetKind::kProfile) {
     Profile profile;
-    PRISM_RETURN_IF_ERROR(AddProfile(where, &profile));
+    PRISM_RETURN_IF_ERROR(AddProfile(where, {}, &profile));
     return profile.source;
   }
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster, ParseCluster(preset.text, where));

@@ -36,7 +36,7 @@ TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
       EXPECT_FALSE(model->model.source.empty());
     } else if (preset.kind == PresetKind::kProfile) {
       Profile profile;
-      const Status added = AddProfile(name, &profile);
+      const Status added = AddProfile(name, {}, &profile);
       ASSERT_TRUE(added.ok()) << added.message();
       EXPECT_FALSE(profile.source.empty());
       EXPECT_FALSE(profile.parameters.empty());

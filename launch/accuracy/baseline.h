@@ -1,0 +1,32 @@
+// What a prediction has to beat: model FLOPs over peak over one efficiency, times the pipeline
+// bubble of the schedule in closed form. The efficiency is the only parameter, fitted to the rows
+// that it is shown with.
+#pragma once
+
+#include <vector>
+
+#include "graph/cluster.h"
+#include "graph/job.h"
+#include "graph/training_style.h"
+
+namespace prism::launch {
+
+// Dense peak of one GPU for matrix products in that format, FLOP/s; the nearest wider format's
+// where the GPU lacks it.
+double PeakFlops(const graph::ClusterSpec& cluster, graph::Precision precision);
+
+// Seconds of an iteration at an efficiency of one. Recomputed FLOPs count, work on frozen weights
+// does not.
+double IdealSeconds(const graph::JobSpec& job,
+                    const graph::TrainingStyle& style,
+                    const graph::ClusterSpec& cluster);
+
+struct BaselinePoint {
+  double ideal = 0;     // seconds
+  double measured = 0;  // seconds
+};
+
+// The efficiency that makes the geometric mean of predicted over measured one; 0 for no points.
+double FitEfficiency(const std::vector<BaselinePoint>& points);
+
+}  // namespace prism::launch

@@ -1,0 +1,230 @@
+#include "launch/accuracy/published_row.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr auto kTextColumns = std::to_array<std::string_view>({
+    "id",
+    "source_key",
+    "source_ref",
+    "framework",
+    "framework_version",
+    "run_kind",
+    "model",
+    "arch",
+    "sp",
+    "zero_stage",
+    "recompute",
+    "precision",
+    "dist_optimizer",
+    "interconnect",
+    "tp_comm_overlap",
+    "dp_overlap",
+    "compile",
+    "gpu",
+    "tflops_kind",
+    "mem_kind",
+    "mem_rank",
+    "extra",
+    "verified",
+    "note",
+});
+
+constexpr auto kNumberColumns = std::to_array<std::string_view>({
+    "params_b",
+    "layers",
+    "hidden",
+    "heads",
+    "kv_heads",
+    "ffn",
+    "vocab",
+    "seq_len",
+    "experts",
+    "moe_topk",
+    "moe_ffn",
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "etp",
+    "dp",
+    "micro_batch",
+    "global_batch",
+    "grad_accum",
+    "gpu_mem_gb",
+    "gpus_per_node",
+    "num_gpus",
+    "iter_time_s",
+    "iter_time_derived_s",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "samples_per_s",
+    "tflops_per_gpu",
+    "mfu_pct",
+    "hfu_pct",
+    "peak_mem_gib",
+});
+
+// Tables that leave out columns which are empty throughout, by the ids of their rows.
+constexpr auto kShortTables = std::to_array<std::string_view>({
+    "nanotron_scaling_charts-",
+    "nanotron_ultrascale_failed-",
+});
+
+constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
+
+std::optional<double> ParseNumber(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+bool IsShortTable(const CsvTable& csv) {
+  const std::string& id = csv.Field(0, "id");
+  return std::any_of(kShortTables.begin(), kShortTables.end(),
+                     [&](std::string_view prefix) { return id.starts_with(prefix); });
+}
+
+Status CheckColumns(const CsvTable& csv, const std::string& path) {
+  if (csv.HasColumn("id") && IsShortTable(csv)) {
+    return OkStatus();
+  }
+  const auto check = [&](std::string_view column) {
+    return csv.HasColumn(column)
+               ? OkStatus()
+               : BadFile(fmt::format("{}: column '{}' is missing; the columns of the training "
+                                     "tables of published runs are needed, all {}",
+                                     path, column, kTextColumns.size() + kNumberColumns.size()));
+  };
+  for (const std::string_view column : kTextColumns) {
+    PRISM_RETURN_IF_ERROR(check(column));
+  }
+  for (const std::string_view column : kNumberColumns) {
+    PRISM_RETURN_IF_ERROR(check(column));
+  }
+  return OkStatus();
+}
+
+Status CheckFields(const CsvTable& csv, const std::string& path) {
+  std::set<std::string> ids;
+  for (size_t row = 0; row < csv.row_count(); ++row) {
+    const std::string& id = csv.Field(row, "id");
+    if (id.empty() || !ids.insert(id).second) {
+      return BadFile(fmt::format("{}:{}: {}", path, csv.LineOf(row),
+                                 id.empty() ? "a row without id" : fmt::format("id {} twice", id)));
+    }
+    for (const std::string_view column : kNumberColumns) {
+      const std::string& field = csv.Field(row, column);
+      const std::optional<double> value = field.empty() ? 0.0 : ParseNumber(field);
+      if (!value.has_value() || *value < 0 || *value > 1e18) {
+        return BadFile(fmt::format("{}:{}: {}: '{}' is no number that could stand here", path,
+                                   csv.LineOf(row), column, field));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return lower;
+}
+
+std::string PublishedRow::Lower(std::string_view column) const {
+  return LowerCase(Text(column));
+}
+
+bool PublishedRow::Says(std::string_view column, std::string_view lower_case_word) const {
+  return Lower(column).find(lower_case_word) != std::string::npos;
+}
+
+std::optional<double> PublishedRow::Number(std::string_view column) const {
+  const std::string& field = Text(column);
+  return field.empty() ? std::nullopt : ParseNumber(field);
+}
+
+std::optional<int64_t> PublishedRow::Integer(std::string_view column) const {
+  const std::optional<double> number = Number(column);
+  if (!number.has_value()) {
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(std::llround(*number));
+}
+
+std::optional<bool> PublishedRow::Flag(std::string_view column) const {
+  const std::string text = Lower(column);
+  if (text.starts_with("yes") || text.starts_with("true")) {
+    return true;
+  }
+  if (text.starts_with("no") || text.starts_with("false")) {
+    return false;
+  }
+  return std::nullopt;
+}
+
+std::string PublishedRow::Extra(std::string_view key) const {
+  const std::string& extra = Text("extra");
+  size_t begin = 0;
+  while (begin < extra.size()) {
+    const size_t end = std::min(extra.find(';', begin), extra.size());
+    const std::string_view entry = std::string_view(extra).substr(begin, end - begin);
+    const size_t equals = entry.find('=');
+    if (equals != std::string_view::npos && entry.substr(0, equals) == key) {
+      return std::string(entry.substr(equals + 1));
+    }
+    begin = end + 1;
+  }
+  return {};
+}
+
+std::optional<double> PublishedRow::MeasuredSeconds() const {
+  for (const char* column : {"iter_time_s", "iter_time_derived_s"}) {
+    const std::optional<double> seconds = Number(column);
+    if (seconds.has_value() && *seconds > 0) {
+      return seconds;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<double> PublishedRow::PeakMemoryBytes() const {
+  const std::optional<double> gib = Number("peak_mem_gib");
+  return gib.has_value() && *gib > 0 ? std::optional(*gib * kBytesPerGib) : std::nullopt;
+}
+
+std::vector<PublishedRow> PublishedTable::Rows() const {
+  std::vector<PublishedRow> rows;
+  for (size_t row = 0; row < csv.row_count(); ++row) {
+    rows.emplace_back(csv, row);
+  }
+  return rows;
+}
+
+Result<PublishedTable> ReadPublishedTable(const std::string& path) {
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(CsvTable csv, CsvTable::Parse(text, path));
+  PRISM_RETURN_IF_ERROR(CheckColumns(csv, path));
+  PRISM_RETURN_IF_ERROR(CheckFields(csv, path));
+  return PublishedTable{path, std::move(csv)};
+}
+
+}  // namespace prism::launch

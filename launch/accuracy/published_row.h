@@ -1,0 +1,60 @@
+// One row of a table of published training runs, in the columns that the tables document: what the
+// run was and what was measured.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/accuracy/csv_table.h"
+
+namespace prism::launch {
+
+class PublishedRow {
+ public:
+  PublishedRow(const CsvTable& table, size_t row) : table_(&table), row_(row) {}
+
+  [[nodiscard]] const std::string& Text(std::string_view column) const {
+    return table_->Field(row_, column);
+  }
+  // The same in lower case: texts are matched by words in them.
+  [[nodiscard]] std::string Lower(std::string_view column) const;
+  [[nodiscard]] bool Says(std::string_view column, std::string_view lower_case_word) const;
+
+  // Empty field: none. The table has been checked: what is there is a number.
+  [[nodiscard]] std::optional<double> Number(std::string_view column) const;
+  [[nodiscard]] std::optional<int64_t> Integer(std::string_view column) const;
+  // "yes" or "no"; empty and anything else: none.
+  [[nodiscard]] std::optional<bool> Flag(std::string_view column) const;
+  // Value of a key of the column extra ("key=value;key=value"); absent: empty.
+  [[nodiscard]] std::string Extra(std::string_view key) const;
+
+  // Seconds of a step: as printed, else as derived from throughput.
+  [[nodiscard]] std::optional<double> MeasuredSeconds() const;
+  [[nodiscard]] std::optional<double> PeakMemoryBytes() const;
+
+ private:
+  const CsvTable* table_;
+  size_t row_;
+};
+
+// A table of published runs.
+struct PublishedTable {
+  std::string path;
+  CsvTable csv;
+
+  [[nodiscard]] std::vector<PublishedRow> Rows() const;
+};
+
+// kBadFile when the file is absent or damaged, lacks a column of the documented ones, has an id
+// twice or none, or a field that ought to be a number and is not. Two documented tables, known by
+// their ids, leave out columns that are empty throughout.
+Result<PublishedTable> ReadPublishedTable(const std::string& path);
+
+// ASCII letters in lower case.
+std::string LowerCase(std::string_view text);
+
+}  // namespace prism::launch

@@ -1,0 +1,131 @@
+#include "launch/accuracy/row_cluster.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "launch/accuracy/row_style.h"
+
+namespace prism::launch {
+namespace {
+
+struct GpuWord {
+  std::string_view word;  // in the column gpu, lower case
+  std::string_view profile;
+};
+
+// The first word found decides, so longer names come before those that they contain.
+constexpr auto kGpuWords = std::to_array<GpuWord>({
+    {"gb300", "gpus/gb300"},         {"gb200", "gpus/gb200"},
+    {"b300", "gpus/b300"},           {"b200", "gpus/b200"},
+    {"blackwell", "gpus/b200"},      {"gh200", "gpus/gh200"},
+    {"h200-nvl", "gpus/h200-nvl"},   {"h200 nvl", "gpus/h200-nvl"},
+    {"h200", "gpus/h200"},           {"h100 pcie", "gpus/h100-pcie"},
+    {"h100-pcie", "gpus/h100-pcie"}, {"h100", "gpus/h100-80"},
+    {"h800", "gpus/h100-80"},        {"hopper", "gpus/h100-80"},
+    {"a100 pcie", "gpus/a100-pcie"}, {"a100-pcie", "gpus/a100-pcie"},
+    {"a100", "gpus/a100-80"},        {"a800", "gpus/a100-80"},
+    {"ampere", "gpus/a100-80"},      {"l40", "gpus/l40s"},
+    {"v100", "gpus/v100"},           {"mi300", "gpus/mi300x"},
+    {"mi325", "gpus/mi325x"},        {"mi355", "gpus/mi355x"},
+});
+
+bool InRacks(std::string_view gpu) {
+  return gpu == "gpus/gb200" || gpu == "gpus/gb300";
+}
+
+// Variants that differ in memory.
+std::string WithMemory(std::string profile, const PublishedRow& row) {
+  const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
+  if (profile == "gpus/a100-80" && (gigabytes == 40 || row.Says("gpu", "40gb"))) {
+    return "gpus/a100-40";
+  }
+  if (profile == "gpus/h100-80" && (gigabytes > 90 || row.Says("gpu", "96gb"))) {
+    return "gpus/h100-96";
+  }
+  return profile;
+}
+
+std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  const std::string gpu = row.Lower("gpu");
+  for (const GpuWord& entry : kGpuWords) {
+    if (gpu.find(entry.word) != std::string::npos) {
+      return WithMemory(std::string(entry.profile), row);
+    }
+  }
+  const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
+  const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||
+                         row.Says("precision", "nvfp4") || gigabytes > 150;
+  assumptions->Add(blackwell ? "GPU: not named, taken for a B200" : "GPU: taken for an H100");
+  return blackwell ? "gpus/b200" : "gpus/h100-80";
+}
+
+struct NetworkWord {
+  std::string_view column;
+  std::string_view word;
+  std::string_view profile;
+};
+
+// Clusters known by what a row says of them; the first found decides.
+constexpr auto kNetworkWords = std::to_array<NetworkWord>({
+    {"interconnect", "selene", "networks/selene"},
+    {"interconnect", "jean zay", "networks/jean-zay"},
+    {"interconnect", "tomahawk", "networks/megascale"},
+    {"interconnect", "4 infiniband links", "networks/vtrain"},
+    {"interconnect", "1600 gb/s roce", "networks/mosaic-a100"},
+    {"framework", "foundry", "networks/mosaic-h100"},
+    {"framework", "nanotron", "networks/ultrascale"},
+    {"framework", "torchtitan", "networks/grand-teton"},
+    {"framework", "meta", "networks/grand-teton"},
+});
+
+std::string NetworkOfRow(const PublishedRow& row,
+                         const std::string& gpu,
+                         Assumptions* assumptions) {
+  if (InRacks(gpu)) {
+    return gpu == "gpus/gb300" ? "networks/nvl72-800" : "networks/nvl72";
+  }
+  const bool ampere = gpu.starts_with("gpus/a100");
+  for (const NetworkWord& entry : kNetworkWords) {
+    const bool fits = !ampere || entry.column == "interconnect";
+    if (fits && row.Says(entry.column, entry.word)) {
+      return std::string(entry.profile);
+    }
+  }
+  assumptions->Add("network: as in a DGX of the GPU's generation");
+  if (ampere) {
+    return "networks/dgx-a100";
+  }
+  if (gpu == "gpus/v100") {
+    return "networks/dgx-2";
+  }
+  if (gpu == "gpus/b300") {
+    return "networks/dgx-b300";
+  }
+  return gpu == "gpus/b200" ? "networks/dgx-b200" : "networks/dgx-h100";
+}
+
+int32_t DomainOfRow(const PublishedRow& row, const std::string& gpu) {
+  constexpr int32_t kRack = 72;
+  constexpr int32_t kDgx2 = 16;
+  constexpr int32_t kUsual = 8;
+  if (InRacks(gpu)) {
+    return kRack;
+  }
+  const int64_t stated = row.Integer("gpus_per_node").value_or(gpu == "gpus/v100" ? kDgx2 : kUsual);
+  return static_cast<int32_t>(std::clamp<int64_t>(stated, 1, 1024));
+}
+
+}  // namespace
+
+RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  RowCluster cluster;
+  cluster.gpu = GpuOfRow(row, assumptions);
+  cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
+  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu);
+  cluster.profiles = {"nccl/2.30", FrameworkProfile(FamilyOfRow(row)), cluster.network,
+                      "spread/published", cluster.gpu};
+  return cluster;
+}
+
+}  // namespace prism::launch

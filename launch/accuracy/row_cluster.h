@@ -1,0 +1,25 @@
+// The machine that a published row ran on, as profiles of launch/presets/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/accuracy/assumptions.h"
+#include "launch/accuracy/published_row.h"
+
+namespace prism::launch {
+
+struct RowCluster {
+  std::vector<std::string> profiles;  // of NCCL, framework, network, spread and GPU
+  int32_t gpus_per_node = 8;          // of an NVLink domain
+  std::string gpu;                    // name of the GPU's profile
+  std::string network;                // name of the network's profile
+
+  bool operator==(const RowCluster&) const = default;
+};
+
+// Never fails: an unknown GPU is taken for the one whose data sheet fits best, and noted.
+RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+}  // namespace prism::launch

@@ -1,0 +1,206 @@
+#include "launch/accuracy/row_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace prism::launch {
+namespace {
+
+constexpr int64_t kMaxDegree = 1 << 20;
+
+int32_t Degree(const std::optional<int64_t>& stated) {
+  return static_cast<int32_t>(std::clamp<int64_t>(stated.value_or(1), 1, kMaxDegree));
+}
+
+// A run whose plan is not printed at all: as many replicas as there are sequences, the rest is
+// tensor parallel inside a node and pipeline parallel beyond.
+void AssumePlan(const PublishedRow& row, int64_t gpus, graph::ParallelSizes* sizes) {
+  const bool fully_sharded = row.Says("framework", "jax") || row.Says("framework", "maxtext");
+  if (fully_sharded) {
+    return;  // everything is data parallel
+  }
+  const int64_t sequences = row.Integer("global_batch").value_or(gpus);
+  int64_t model_parallel = 1;
+  while (gpus / model_parallel > sequences && gpus % (2 * model_parallel) == 0) {
+    model_parallel *= 2;
+  }
+  constexpr double kBillionsAGpu = 3;  // states of 16 to 18 bytes a parameter in about 60 GB
+  const double billions = row.Number("params_b").value_or(0);
+  const bool trains_all = !row.Says("run_kind", "lora") && !row.Says("model", "lora");
+  while (trains_all && billions / static_cast<double>(model_parallel) > kBillionsAGpu &&
+         gpus % (2 * model_parallel) == 0) {
+    model_parallel *= 2;
+  }
+  sizes->tp = static_cast<int32_t>(std::min<int64_t>(model_parallel, 8));
+  sizes->pp = static_cast<int32_t>(model_parallel / sizes->tp);
+}
+
+Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  graph::ParallelSizes sizes;
+  sizes.tp = Degree(row.Integer("tp"));
+  sizes.pp = Degree(row.Integer("pp"));
+  sizes.cp = Degree(row.Integer("cp"));
+  sizes.vpp = sizes.pp == 1 ? 1 : Degree(row.Integer("vpp"));
+  sizes.ep = Degree(row.Integer("ep"));
+  sizes.etp = Degree(row.Integer("etp"));
+  const int64_t stated_replicas = row.Integer("dp").value_or(0);
+  const int64_t gpus =
+      row.Integer("num_gpus").value_or(int64_t{sizes.tp} * sizes.pp * sizes.cp * stated_replicas);
+  if (gpus <= 0 || gpus > kMaxDegree) {
+    return RunFailed("number of GPUs is missing");
+  }
+  if (!row.Integer("tp").has_value() && !row.Integer("pp").has_value()) {
+    AssumePlan(row, gpus, &sizes);
+    assumptions->Add("parallel plan: not printed, the usual one");
+  }
+  const int64_t model_parallel = int64_t{sizes.tp} * sizes.pp * sizes.cp;
+  if (model_parallel > gpus) {
+    return RunFailed(fmt::format("tp x pp x cp is {} on {} GPUs", model_parallel, gpus));
+  }
+  sizes.dp = static_cast<int32_t>(gpus / model_parallel);
+  if (stated_replicas != 0 && stated_replicas != sizes.dp) {
+    assumptions->Add("data parallel degree: GPUs / (tp x pp x cp), not what is printed");
+  }
+  return sizes;
+}
+
+// Sequences of a micro-batch where the source is silent.
+int64_t UsualMicroBatch(const PublishedRow& row, const graph::ParallelSizes& sizes, int64_t batch) {
+  const int64_t per_replica = std::max<int64_t>(1, batch / sizes.dp);
+  const std::optional<int64_t> steps = row.Integer("grad_accum");
+  if (steps.has_value() && *steps > 0) {
+    return std::max<int64_t>(1, per_replica / *steps);
+  }
+  if (sizes.pp > 1 || row.Integer("seq_len").value_or(0) > 8192) {
+    return 1;
+  }
+  constexpr int64_t kMostTokens = 8192;  // of a micro-batch where memory is not tight
+  const int64_t most = std::max<int64_t>(1, kMostTokens / row.Integer("seq_len").value_or(4096));
+  int64_t size = std::min(most, per_replica);
+  while (per_replica % size != 0) {
+    --size;
+  }
+  return size;
+}
+
+Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
+  const int64_t replicas = job->parallel.dp;
+  std::optional<int64_t> batch = row.Integer("global_batch");
+  const std::optional<int64_t> micro = row.Integer("micro_batch");
+  if (!batch.has_value() && micro.has_value()) {
+    batch = *micro * replicas *
+            assumptions->Or<int64_t>(row.Integer("grad_accum"), 1, "micro-batches: 1 a step");
+  }
+  if (!batch.has_value() || *batch <= 0) {
+    return RunFailed("batch is missing");
+  }
+  job->micro_batch_size =
+      assumptions->Or(micro, UsualMicroBatch(row, job->parallel, *batch), "micro-batch: usual");
+  // Replicas that get no whole micro-batch: a smaller one, then fewer micro-batches than stated.
+  if (job->micro_batch_size * replicas > *batch) {
+    job->micro_batch_size = std::max<int64_t>(1, *batch / replicas);
+    assumptions->Add("micro-batch: cut to batch / dp");
+  }
+  const auto step = static_cast<double>(job->micro_batch_size * replicas);
+  const int64_t count = std::max<int64_t>(1, std::llround(static_cast<double>(*batch) / step));
+  job->global_batch_size = count * job->micro_batch_size * replicas;
+  if (job->global_batch_size != *batch) {
+    assumptions->Add("batch: rounded to whole micro-batches");
+  }
+  return OkStatus();
+}
+
+// Interleaving needs micro-batches in multiples of pp and layers for every chunk.
+void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
+  graph::ParallelSizes& sizes = job->parallel;
+  const bool fits =
+      job->microbatches() % sizes.pp == 0 && int64_t{sizes.pp} * sizes.vpp <= job->model.layers + 2;
+  if (sizes.vpp > 1 && !fits) {
+    sizes.vpp = 1;
+    assumptions->Add("interleaving: left out, it does not fit batch or layers");
+  }
+}
+
+graph::Recompute RecomputeOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  const std::string text = row.Lower("recompute");
+  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
+  if (says("full")) {
+    return graph::Recompute::kFull;
+  }
+  if (says("none") || text == "no") {
+    return graph::Recompute::kNone;
+  }
+  if (!text.empty()) {
+    return graph::Recompute::kSelective;
+  }
+  // Before Korthikanti et al. (2022) Megatron recomputed whole layers; with flash attention the
+  // core is recomputed by its kernel anyway and nothing else is.
+  const bool early = row.Says("framework", "deepspeed") || row.Says("source_key", "2020") ||
+                     row.Says("source_key", "sc21") || row.Says("model", "mt-nlg");
+  if (early) {
+    assumptions->Add("recompute: full, as before 2022");
+    return graph::Recompute::kFull;
+  }
+  const bool unfused =
+      row.Says("framework", "megascale") || row.Lower("framework") == "megatron-lm";
+  assumptions->Add(unfused ? "recompute: selective" : "recompute: none");
+  return unfused ? graph::Recompute::kSelective : graph::Recompute::kNone;
+}
+
+int32_t ZeroStageOfRow(const PublishedRow& row) {
+  const std::string text = row.Lower("zero_stage");
+  if (!text.empty() && text.front() >= '0' && text.front() <= '3') {
+    return text.front() - '0';
+  }
+  if (text.find("shard_grad_op") != std::string::npos ||
+      text.find("gradients") != std::string::npos) {
+    return 2;
+  }
+  if (text.find("shard") != std::string::npos || text.find("fsdp") != std::string::npos ||
+      row.Says("framework", "zero-3") || row.Says("framework", "jax")) {
+    return 3;
+  }
+  if (const std::optional<bool> flag = row.Flag("dist_optimizer")) {
+    return *flag ? 1 : 0;
+  }
+  return row.Says("framework", "nemo") || row.Says("framework", "core") ||
+                 row.Says("framework", "nvidia") || row.Says("framework", "megascale")
+             ? 1
+             : 0;
+}
+
+bool SequenceParallelOfRow(const PublishedRow& row, int32_t tp) {
+  if (tp == 1) {
+    return false;
+  }
+  const bool early = row.Says("framework", "deepspeed") || row.Says("source_key", "2020") ||
+                     row.Says("source_key", "sc21");
+  return row.Flag("sp").value_or(!early);
+}
+
+}  // namespace
+
+Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  graph::JobSpec job;
+  job.name = row.Text("id");
+  PRISM_ASSIGN_OR_RETURN(job.model, ModelOfRow(row, assumptions));
+  PRISM_ASSIGN_OR_RETURN(job.parallel, SizesOfRow(row, assumptions));
+  constexpr int64_t kUsualLength = 8192;
+  job.seq_len = job.model.seq_len;
+  if (job.seq_len == 0) {
+    job.seq_len = job.model.seq_len = kUsualLength;
+    assumptions->Add("sequence length: 8192");
+  }
+  PRISM_RETURN_IF_ERROR(ReadBatch(row, assumptions, &job));
+  CheckInterleaving(assumptions, &job);
+  job.sequence_parallel = SequenceParallelOfRow(row, job.parallel.tp);
+  job.recompute = RecomputeOfRow(row, assumptions);
+  job.zero_stage = ZeroStageOfRow(row);
+  return job;
+}
+
+}  // namespace prism::launch

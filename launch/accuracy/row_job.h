@@ -1,0 +1,20 @@
+// From a published row to the job it describes: shape of the model, layout and batch. What the row
+// leaves open is taken as the frameworks of the time did, and noted.
+#pragma once
+
+#include "graph/base/status.h"
+#include "graph/job.h"
+#include "launch/accuracy/assumptions.h"
+#include "launch/accuracy/published_row.h"
+
+namespace prism::launch {
+
+// The shape of the row's model. Fails, with the reason to skip the row, when layers or hidden size
+// are neither there nor follow from the number of parameters.
+Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+// The row's job. Fails with the reason to skip it: no shape, no number of GPUs, no batch, a layout
+// that the GPUs are too few for.
+Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+}  // namespace prism::launch

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "launch/accuracy/row_job.h"
+
+namespace prism::launch {
+namespace {
+
+// True when the model's name or architecture has the word.
+bool IsCalled(const PublishedRow& row, std::string_view word) {
+  return row.Says("model", word) || row.Says("arch", word);
+}
+
+graph::BlockKind BlockOfRow(const PublishedRow& row) {
+  if (IsCalled(row, "nemotron")) {
+    return graph::BlockKind::kNemotron;
+  }
+  for (const char* word : {"llama", "qwen", "moe", "gqa", "mistral", "mixtral", "deepseek", "kimi",
+                           "grok", "gpt oss"}) {
+    if (IsCalled(row, word)) {
+      return graph::BlockKind::kLlama;
+    }
+  }
+  return graph::BlockKind::kGpt;
+}
+
+// A whole number that follows `word` in the architecture, 0 where there is none: "head_dim 128".
+int64_t NumberAfter(const std::string& text, const std::string& word) {
+  const size_t at = text.find(word + " ");
+  if (at == std::string::npos) {
+    return 0;
+  }
+  int64_t number = 0;
+  for (size_t i = at + word.size() + 1; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
+    number = number * 10 + (text[i] - '0');
+    if (number > 1'000'000) {
+      return 0;
+    }
+  }
+  return number;
+}
+
+// Layers of a GPT of that many parameters: 12 h² each.
+std::optional<int64_t> LayersFromParameters(const PublishedRow& row, int64_t hidden) {
+  const std::optional<double> billions = row.Number("params_b");
+  if (!billions.has_value()) {
+    return std::nullopt;
+  }
+  const double layer = 12.0 * static_cast<double>(hidden) * static_cast<double>(hidden);
+  return std::max<int64_t>(1, std::llround(*billions * 1e9 / layer));
+}
+
+int64_t UsualFfn(const graph::ModelSpec& model) {
+  if (model.block != graph::BlockKind::kLlama) {
+    return 4 * model.hidden;
+  }
+  constexpr int64_t kMultiple = 256;  // as Llama rounds 8/3 of the hidden size
+  return (8 * model.hidden / 3 + kMultiple - 1) / kMultiple * kMultiple;
+}
+
+int64_t UsualVocabulary(const PublishedRow& row, graph::BlockKind block) {
+  if (row.Says("framework", "nanotron")) {
+    return 131072;  // the benchmark script's, as the tables' README says
+  }
+  return block == graph::BlockKind::kLlama ? 128256 : 51200;
+}
+
+// The latent attention of DeepSeek-V3 and of what took it over (arXiv 2412.19437, section 4.2).
+void SetLatentAttention(graph::ModelSpec* model) {
+  model->head_dim = 128;
+  model->latent = {.q_rank = 1536, .kv_rank = 512, .rope_dim = 64, .value_dim = 128};
+}
+
+void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::ModelSpec* model) {
+  const std::string arch = row.Lower("arch");
+  graph::MoeShape& moe = model->moe;
+  moe.experts = row.Integer("experts").value_or(0);
+  if (moe.experts == 0) {
+    return;
+  }
+  moe.topk = assumptions->Or<int64_t>(row.Integer("moe_topk"), 1, "experts per token: 1");
+  moe.expert_ffn = assumptions->Or<int64_t>(row.Integer("moe_ffn"),
+                                            model->ffn > 0 ? model->ffn : UsualFfn(*model),
+                                            "width of an expert: as the dense layer");
+  if (arch.find("1 shared expert") != std::string::npos || row.Says("model", "llama 4")) {
+    moe.shared_expert_ffn = moe.expert_ffn;
+  }
+  moe.dense_layers = NumberAfter(arch, "first");
+  if (arch.find("first layer dense") != std::string::npos) {
+    moe.dense_layers = 1;
+  }
+}
+
+bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
+  constexpr int64_t kTiedUpTo = 3072;  // hidden size of nanotron's 3B, as the tables' README says
+  if (row.Says("framework", "nanotron")) {
+    return model.hidden <= kTiedUpTo;
+  }
+  return model.block == graph::BlockKind::kGpt;
+}
+
+}  // namespace
+
+Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  graph::ModelSpec model;
+  model.name = row.Text("model");
+  model.source = row.Text("source_ref");
+  model.block = BlockOfRow(row);
+  if (row.Says("arch", "mamba") || IsCalled(row, "nemotron_3") || IsCalled(row, "nemotron-h")) {
+    return RunFailed("model shape is missing: hybrid of Mamba and attention");
+  }
+  model.hidden = row.Integer("hidden").value_or(0);
+  if (model.hidden == 0) {
+    return RunFailed("model shape is missing: hidden size");
+  }
+  std::optional<int64_t> layers = row.Integer("layers");
+  if (!layers.has_value()) {
+    layers = LayersFromParameters(row, model.hidden);
+    assumptions->Add("layers: from the number of parameters");
+  }
+  if (!layers.has_value()) {
+    return RunFailed("model shape is missing: layers");
+  }
+  model.layers = *layers;
+  constexpr int64_t kUsualHeadDim = 128;
+  const int64_t heads = std::max<int64_t>(1, model.hidden / kUsualHeadDim);
+  model.heads = assumptions->Or(row.Integer("heads"), heads, "heads: of 128");
+  const std::string arch = row.Lower("arch");
+  model.head_dim = NumberAfter(arch, "head_dim");
+  const bool grouped = arch.find("gqa") != std::string::npos && model.heads % 8 == 0;
+  model.kv_heads = row.Integer("kv_heads").value_or(grouped ? 8 : model.heads);
+  model.ffn = row.Integer("ffn").value_or(0);
+  ReadExperts(row, assumptions, &model);
+  if (model.ffn == 0 && model.moe.experts == 0) {
+    model.ffn = UsualFfn(model);
+    assumptions->Add(model.block == graph::BlockKind::kLlama ? "feed-forward: 8/3 of hidden"
+                                                             : "feed-forward: 4 times hidden");
+  }
+  const int64_t vocabulary = UsualVocabulary(row, model.block);
+  model.vocab = assumptions->Or(row.Integer("vocab"), vocabulary, "vocabulary: the usual one");
+  model.tied_embeddings = HasTiedEmbeddings(row, model);
+  model.sliding_window = NumberAfter(arch, "sliding window");
+  if (arch.find("mla") != std::string::npos) {
+    SetLatentAttention(&model);
+  }
+  model.seq_len = row.Integer("seq_len").value_or(0);
+  return model;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,64 @@
+#include "launch/accuracy/row_plan.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "launch/accuracy/assumptions.h"
+#include "launch/accuracy/row_job.h"
+#include "launch/accuracy/row_style.h"
+
+namespace prism::launch {
+namespace {
+
+graph::DataType ComputeType(graph::Precision precision) {
+  switch (precision) {
+    case graph::Precision::kFloat16:
+      return graph::DataType::kFloat16;
+    case graph::Precision::kFloat32:
+      return graph::DataType::kFloat32;
+    default:
+      return graph::DataType::kBfloat16;
+  }
+}
+
+// Replicas are enough for expert parallelism, and experts divide among its ranks.
+void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {
+  graph::ParallelSizes& sizes = job->parallel;
+  const int64_t ranks = int64_t{sizes.tp} * sizes.cp * sizes.dp;
+  const bool fits = job->model.moe.experts % sizes.ep == 0 && ranks % sizes.ep == 0;
+  if (sizes.ep > 1 && (job->model.moe.experts == 0 || !fits)) {
+    sizes.ep = 1;
+    assumptions->Add("expert parallel: left out, it does not fit experts or ranks");
+  }
+}
+
+}  // namespace
+
+RowPlan PlanRow(const PublishedRow& row) {
+  RowPlan plan;
+  plan.id = row.Text("id");
+  plan.source = row.Text("source_key");
+  plan.group = fmt::format("{}|{}|{}|{}|{}|{}|{}", plan.source, row.Text("model"), row.Text("gpu"),
+                           row.Text("num_gpus"), row.Text("global_batch"), row.Text("seq_len"),
+                           row.Text("precision"));
+  if (!row.Says("run_kind", "prediction")) {
+    plan.measured_s = row.MeasuredSeconds();
+    plan.measured_bytes = row.PeakMemoryBytes();
+  }
+  Assumptions assumptions;
+  Result<graph::JobSpec> job = JobOfRow(row, &assumptions);
+  if (!job.ok()) {
+    plan.cannot_predict = job.status().message();
+    return plan;
+  }
+  plan.job = *std::move(job);
+  CheckExperts(&assumptions, &plan.job);
+  plan.style = StyleOfRow(row, plan.job, &assumptions);
+  plan.job.compute_dtype = ComputeType(plan.style.precision);
+  plan.cluster = ClusterOfRow(row, &assumptions);
+  plan.assumptions = assumptions.texts();
+  return plan;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,368 @@
+#include "launch/accuracy/row_style.h"
+
+#include <array>
+#include <string_view>
+
+#include "graph/base/check.h"
+
+namespace prism::launch {
+namespace {
+
+using graph::TrainingStyle;
+
+struct FamilyWord {
+  std::string_view word;  // in the column framework, lower case
+  FrameworkFamily family;
+};
+
+// The first word found decides.
+constexpr auto kFamilyWords = std::to_array<FamilyWord>({
+    {"hugging face", FrameworkFamily::kHuggingFace},
+    {"accelerate", FrameworkFamily::kHuggingFace},
+    {"megatron-deepspeed", FrameworkFamily::kMegatronDeepSpeed},
+    {"megascale", FrameworkFamily::kMegaScale},
+    {"zero", FrameworkFamily::kDeepSpeedZero},
+    {"torchtitan", FrameworkFamily::kTorchtitan},
+    {"meta", FrameworkFamily::kTorchtitan},
+    {"foundry", FrameworkFamily::kFsdp},
+    {"composer", FrameworkFamily::kFsdp},
+    {"nanotron", FrameworkFamily::kNanotron},
+    {"maxtext", FrameworkFamily::kJax},
+    {"paxml", FrameworkFamily::kJax},
+    {"jax", FrameworkFamily::kJax},
+    {"nemo", FrameworkFamily::kMegatronCore},
+    {"core", FrameworkFamily::kMegatronCore},
+    {"bridge", FrameworkFamily::kMegatronCore},
+    {"megatron", FrameworkFamily::kMegatronLm},
+    {"fsdp", FrameworkFamily::kFsdp},
+    {"deepspeed", FrameworkFamily::kDeepSpeedZero},
+});
+
+// Megatron-LM of 2020 to 2022: fused kernels of Apex and its own, gradients in the format of the
+// weights, every transfer waited for.
+TrainingStyle MegatronLmStyle(const PublishedRow& row, const graph::JobSpec& job) {
+  TrainingStyle style;
+  style.attention = graph::AttentionKind::kUnfused;
+  style.dropout = true;
+  style.fused_bias_activation = true;
+  style.fused_bias_dropout_add = true;
+  style.fused_norm = true;
+  style.gradient_accumulation_fusion = row.Says("source_ref", "2205.05198");
+  style.async_tp_all_reduce = row.Says("source_ref", "2205.05198") && !job.sequence_parallel;
+  style.overlap_grad_reduce = false;
+  style.scatter_gather_p2p = !row.Says("source_key", "2020");
+  style.loss_scaling = style.precision == graph::Precision::kFloat16;
+  style.gradient_type = graph::DataType::kFloat16;
+  return style;
+}
+
+TrainingStyle MegatronDeepSpeedStyle() {
+  TrainingStyle style;
+  style.attention = graph::AttentionKind::kUnfused;
+  style.dropout = true;
+  style.fused_bias_activation = true;
+  style.fused_bias_dropout_add = true;
+  style.fused_norm = true;
+  style.gradient_accumulation_fusion = false;
+  style.overlap_grad_reduce = false;
+  style.gradient_type = graph::DataType::kFloat16;
+  style.bucket_elements = 500'000'000;  // DeepSpeed: allreduce_bucket_size
+  return style;
+}
+
+TrainingStyle MegaScaleStyle() {
+  TrainingStyle style;
+  style.attention = graph::AttentionKind::kFlash;
+  style.fused_bias_activation = true;
+  style.fused_bias_dropout_add = true;
+  style.fused_norm = true;
+  style.parallel_block = true;
+  style.tp_comm_overlap = true;
+  style.overlap_p2p = true;
+  style.overlap_grad_reduce = true;
+  style.overlap_param_gather = true;
+  style.gradient_type = graph::DataType::kBfloat16;
+  return style;
+}
+
+// Transformer Engine's kernels; what the recipes of NeMo and of MLPerf submissions turn on.
+TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
+  TrainingStyle style;
+  style.attention = graph::AttentionKind::kCudnn;
+  style.fused_bias_activation = true;
+  style.fused_bias_dropout_add = true;
+  style.fused_norm = true;
+  style.fused_rope = true;
+  style.fused_cross_entropy = true;
+  style.tp_comm_overlap = job.parallel.tp > 1 && job.sequence_parallel;
+  style.overlap_p2p = job.parallel.vpp > 1;
+  style.overlap_grad_reduce = true;
+  style.overlap_param_gather = true;
+  style.gradient_type = graph::DataType::kBfloat16;
+  return style;
+}
+
+TrainingStyle FsdpStyle() {
+  TrainingStyle style;
+  style.attention = graph::AttentionKind::kFlash;
+  style.gradient_accumulation_fusion = false;
+  style.data_parallel = graph::DataParallelKind::kFsdp;
+  style.overlap_grad_reduce = true;
+  style.overlap_param_gather = true;
+  style.gradient_type = graph::DataType::kBfloat16;
+  style.prefetch = 1;
+  return style;
+}
+
+TrainingStyle TorchtitanStyle(const PublishedRow& row) {
+  TrainingStyle style = FsdpStyle();
+  style.gradient_type = graph::DataType::kFloat32;  // its mixed precision policy reduces in fp32
+  style.fused_cross_entropy = false;
+  style.compiled = row.Flag("compile").value_or(false);
+  style.host_cost = style.compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
+  return style;
+}
+
+TrainingStyle NanotronStyle(const graph::JobSpec& job) {
+  TrainingStyle style;
+  style.attention = graph::AttentionKind::kFlash;
+  style.fused_norm = true;
+  style.fused_rope = true;
+  style.gradient_accumulation_fusion = false;
+  style.async_tp_all_reduce = job.parallel.tp > 1;
+  style.overlap_grad_reduce = true;
+  style.gradient_type = graph::DataType::kFloat32;
+  style.bucket_elements = 25 * 1024 * 1024 / 4;  // DDP buckets of 25 MB in fp32
+  style.bucket_elements_per_rank = 0;
+  return style;
+}
+
+TrainingStyle JaxStyle() {
+  TrainingStyle style = FsdpStyle();
+  style.attention = graph::AttentionKind::kCudnn;
+  style.compiled = true;
+  style.host_cost = graph::HostCost::kGraph;
+  return style;
+}
+
+TrainingStyle HuggingFaceStyle() {
+  TrainingStyle style;
+  style.attention = graph::AttentionKind::kUnfused;
+  style.dropout = true;
+  style.fused_norm = true;
+  style.gradient_accumulation_fusion = false;
+  return style;
+}
+
+TrainingStyle FamilyStyle(FrameworkFamily family,
+                          const PublishedRow& row,
+                          const graph::JobSpec& job) {
+  switch (family) {
+    case FrameworkFamily::kMegatronLm:
+      return MegatronLmStyle(row, job);
+    case FrameworkFamily::kMegatronDeepSpeed:
+      return MegatronDeepSpeedStyle();
+    case FrameworkFamily::kDeepSpeedZero: {
+      TrainingStyle style = MegatronDeepSpeedStyle();
+      style.data_parallel = graph::DataParallelKind::kFsdp;
+      style.overlap_grad_reduce = true;
+      style.overlap_param_gather = true;
+      return style;
+    }
+    case FrameworkFamily::kMegaScale:
+      return MegaScaleStyle();
+    case FrameworkFamily::kMegatronCore:
+      return MegatronCoreStyle(job);
+    case FrameworkFamily::kFsdp:
+      return FsdpStyle();
+    case FrameworkFamily::kTorchtitan:
+      return TorchtitanStyle(row);
+    case FrameworkFamily::kNanotron:
+      return NanotronStyle(job);
+    case FrameworkFamily::kJax:
+      return JaxStyle();
+    case FrameworkFamily::kHuggingFace:
+      return HuggingFaceStyle();
+  }
+  PRISM_CHECK(false);
+}
+
+// Parts that a selective recomputation names.
+uint32_t RecomputeParts(const PublishedRow& row) {
+  const std::string text = row.Lower("recompute");
+  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
+  if (says("per-op")) {
+    return graph::kRecomputeEverySecondMatmul;
+  }
+  if (says("(layer)")) {
+    return graph::kRecomputeEverySecondLayer;
+  }
+  uint32_t parts = 0;
+  parts |= says("norm") ? uint32_t{graph::kRecomputeNorm} : 0U;
+  parts |= says("act") && !says("core_attn") ? uint32_t{graph::kRecomputeActivation} : 0U;
+  parts |= says("moe_act") || says(" act") ? uint32_t{graph::kRecomputeActivation} : 0U;
+  parts |= says("mlp") ? uint32_t{graph::kRecomputeMlp} : 0U;
+  parts |= says("moe+") || says("moe)") || says("[moe") ? uint32_t{graph::kRecomputeMoe} : 0U;
+  parts |= says("up_proj") ? uint32_t{graph::kRecomputeUpProjection} : 0U;
+  parts |= says("core_attn") ? uint32_t{graph::kRecomputeCoreAttention} : 0U;
+  return parts == 0 ? uint32_t{graph::kRecomputeCoreAttention} : parts;
+}
+
+void ReadSchedule(const PublishedRow& row, TrainingStyle* style) {
+  const std::string schedule = LowerCase(row.Extra("schedule"));
+  if (schedule.find("zero") != std::string::npos) {
+    style->schedule = graph::Schedule::kZeroBubble;
+  } else if (schedule.find("breadth") != std::string::npos) {
+    style->schedule = graph::Schedule::kLoopedBreadthFirst;
+  } else if (schedule.find("gpipe") != std::string::npos) {
+    style->schedule = graph::Schedule::kGpipe;
+  }
+}
+
+// MegaScale's ablation adds its techniques one by one to Megatron-LM.
+void ReadAblation(const PublishedRow& row, TrainingStyle* style) {
+  const std::string ablation = row.Extra("ablation");
+  if (ablation.empty()) {
+    return;
+  }
+  constexpr auto kSteps = std::to_array<std::string_view>(
+      {"baseline", "parallel block", "sliding window", "tensor-parallel", "pipeline",
+       "data-parallel", "efficient operators", "batch"});
+  size_t step = 0;
+  for (size_t i = 0; i < kSteps.size(); ++i) {
+    step = LowerCase(ablation).find(kSteps[i]) != std::string::npos ? i : step;
+  }
+  style->parallel_block = step >= 1;
+  style->tp_comm_overlap = step >= 3;
+  style->overlap_p2p = step >= 4;
+  style->overlap_grad_reduce = style->overlap_param_gather = step >= 5;
+  style->attention = step >= 6 ? graph::AttentionKind::kFlash : graph::AttentionKind::kUnfused;
+}
+
+void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
+  if (const std::optional<bool> overlap = row.Flag("tp_comm_overlap")) {
+    style->tp_comm_overlap = *overlap && job.parallel.tp > 1;
+  }
+  if (row.Says("tp_comm_overlap", "async")) {
+    style->tp_comm_overlap = true;
+  }
+  if (const std::optional<bool> overlap = row.Flag("dp_overlap")) {
+    style->overlap_grad_reduce = *overlap;
+    style->overlap_param_gather = *overlap;
+  }
+  style->recompute_parts = RecomputeParts(row);
+  style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
+  style->moe_fused_dispatch = row.Says("extra", "deepep") || row.Says("note", "hybridep");
+  style->moe_overlap = row.Says("extra", "1f1b overlap");
+  style->fp8_param_gather = row.Says("precision", "fp8 all-gather");
+  const std::string zero = row.Lower("zero_stage");
+  if (zero.find("fsdp") != std::string::npos || zero.find("full_shard") != std::string::npos ||
+      job.zero_stage == 3) {
+    style->data_parallel = graph::DataParallelKind::kFsdp;
+  } else if (job.zero_stage == 2 && style->data_parallel == graph::DataParallelKind::kMegatron) {
+    style->data_parallel = graph::DataParallelKind::kZero2;
+  }
+  style->reshard_after_forward = job.zero_stage == 3;
+  if (row.Says("note", "cuda_graph_impl=full_iteration") || row.Says("extra", "cuda_graph=1")) {
+    style->host_cost = graph::HostCost::kGraph;
+  }
+}
+
+bool Has8BitUnits(const PublishedRow& row) {
+  for (const char* word : {"h100", "h200", "gh200", "b200", "b300", "blackwell", "hopper", "l40"}) {
+    if (row.Says("gpu", word)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+FrameworkFamily FamilyOfRow(const PublishedRow& row) {
+  const std::string framework = row.Lower("framework");
+  for (const FamilyWord& entry : kFamilyWords) {
+    if (framework.find(entry.word) != std::string::npos) {
+      return entry.family;
+    }
+  }
+  return FrameworkFamily::kMegatronCore;
+}
+
+std::string FrameworkProfile(FrameworkFamily family) {
+  switch (family) {
+    case FrameworkFamily::kMegatronLm:
+      return "frameworks/megatron-lm";
+    case FrameworkFamily::kMegatronDeepSpeed:
+    case FrameworkFamily::kDeepSpeedZero:
+      return "frameworks/megatron-deepspeed";
+    case FrameworkFamily::kMegaScale:
+      return "frameworks/megascale";
+    case FrameworkFamily::kMegatronCore:
+      return "frameworks/megatron-core";
+    case FrameworkFamily::kFsdp:
+      return "frameworks/fsdp";
+    case FrameworkFamily::kTorchtitan:
+      return "frameworks/torchtitan";
+    case FrameworkFamily::kNanotron:
+      return "frameworks/nanotron";
+    case FrameworkFamily::kJax:
+      return "frameworks/jax";
+    case FrameworkFamily::kHuggingFace:
+      return "frameworks/eager";
+  }
+  PRISM_CHECK(false);
+}
+
+graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  const std::string text = row.Lower("precision");
+  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
+  if (says("nvfp4") || says("fp4")) {
+    return graph::Precision::kNvFloat4;
+  }
+  if (says("mxfp8") || says("fp8-mx") || says("mx")) {
+    return graph::Precision::kMxFloat8;
+  }
+  if (says("fp8")) {
+    return says("block") || says("row") ? graph::Precision::kFloat8Block
+                                        : graph::Precision::kFloat8;
+  }
+  if (says("bf16") || says("bfloat16")) {
+    return graph::Precision::kBfloat16;
+  }
+  if (says("fp16") || says("half")) {
+    return graph::Precision::kFloat16;
+  }
+  if (says("fp32") || says("float32")) {
+    return graph::Precision::kFloat32;
+  }
+  if (row.Says("source_key", "mlperf") && Has8BitUnits(row)) {
+    assumptions->Add("precision: fp8, as the other submissions of the benchmark");
+    return graph::Precision::kFloat8;
+  }
+  const FrameworkFamily family = FamilyOfRow(row);
+  const bool half = family == FrameworkFamily::kMegatronLm ||
+                    family == FrameworkFamily::kMegatronDeepSpeed ||
+                    family == FrameworkFamily::kDeepSpeedZero;
+  assumptions->Add(half ? "precision: fp16" : "precision: bf16");
+  return half ? graph::Precision::kFloat16 : graph::Precision::kBfloat16;
+}
+
+TrainingStyle StyleOfRow(const PublishedRow& row,
+                         const graph::JobSpec& job,
+                         Assumptions* assumptions) {
+  const FrameworkFamily family = FamilyOfRow(row);
+  TrainingStyle style = FamilyStyle(family, row, job);
+  style.framework = FrameworkProfile(family);
+  style.precision = PrecisionOfRow(row, assumptions);
+  style.loss_scaling = style.precision == graph::Precision::kFloat16;
+  if (style.precision == graph::Precision::kFloat32) {
+    style.gradient_type = graph::DataType::kFloat32;
+  }
+  ReadSchedule(row, &style);
+  ReadAblation(row, &style);
+  ReadFlags(row, job, &style);
+  return style;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,42 @@
+// How the framework of a published row ran its job: defaults of that framework and time, and what
+// the row says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "launch/accuracy/assumptions.h"
+#include "launch/accuracy/published_row.h"
+
+namespace prism::launch {
+
+// Frameworks that differ in what an iteration consists of.
+enum class FrameworkFamily : uint8_t {
+  kMegatronLm,         // Megatron-LM up to 2022
+  kMegatronDeepSpeed,  // its layers under DeepSpeed's engine
+  kDeepSpeedZero,      // ZeRO-3 alone
+  kMegaScale,
+  kMegatronCore,  // with Transformer Engine: NeMo, Megatron-Bridge, MLPerf submissions
+  kFsdp,          // PyTorch FSDP: llm-foundry
+  kTorchtitan,
+  kNanotron,
+  kJax,
+  kHuggingFace,
+};
+
+FrameworkFamily FamilyOfRow(const PublishedRow& row);
+
+// Name of the family's profile of parameters: "frameworks/megatron-lm".
+std::string FrameworkProfile(FrameworkFamily family);
+
+// Format of matrix products; where the row is silent that of framework and GPU.
+graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+// `job` is that of the row.
+graph::TrainingStyle StyleOfRow(const PublishedRow& row,
+                                const graph::JobSpec& job,
+                                Assumptions* assumptions);
+
+}  // namespace prism::launch

@@ -1,0 +1,48 @@
+// All that is said about the predictions of one source: errors of Prism and of the baseline, what
+// was skipped and what was assumed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/accuracy/error_statistics.h"
+#include "launch/accuracy/predictor.h"
+#include "launch/accuracy/row_plan.h"
+
+namespace prism::launch {
+
+// A row with what was predicted for it.
+struct RowOutcome {
+  const RowPlan* plan = nullptr;
+  RowPrediction prediction;
+  std::string reason_skipped;  // empty: the row counts in the statistics
+};
+
+struct SourceSummary {
+  std::string source;
+  int64_t rows = 0;
+  int64_t compared = 0;
+  std::map<std::string, int64_t> skipped;  // rows by reason
+  std::map<std::string, int64_t> assumed;  // rows by what was taken for granted
+  ErrorStatistics errors;
+  IntervalStatistics intervals;
+  RankingStatistics ranking;
+  double baseline_efficiency = 0;
+  ErrorStatistics baseline_errors;
+  RankingStatistics baseline_ranking;
+  // Fitted parameters that these predictions depend on, by profile.
+  std::map<std::string, int64_t> fitted_parameters;
+
+  [[nodiscard]] int64_t FittedParameterCount() const;
+};
+
+// Sources in the order of their first rows; a last one, "all", where there are several.
+Result<std::vector<SourceSummary>> Summarise(const std::vector<RowOutcome>& outcomes);
+
+// Why a row does not count: it describes no job, has no prediction, or was not measured.
+std::string ReasonSkipped(const RowPlan& plan, const RowPrediction& prediction);
+
+}  // namespace prism::launch

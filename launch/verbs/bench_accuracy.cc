@@ -1,0 +1,227 @@
+#include "launch/verbs/bench_accuracy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "launch/accuracy/csv_table.h"
+#include "launch/accuracy/predictor.h"
+#include "launch/accuracy/published_errors.h"
+#include "launch/accuracy/published_row.h"
+#include "launch/accuracy/row_plan.h"
+#include "launch/accuracy/source_summary.h"
+
+namespace prism::launch {
+namespace {
+
+Result<std::vector<RowPlan>> ReadPlans(const std::vector<std::string>& paths) {
+  std::vector<RowPlan> plans;
+  for (const std::string& path : paths) {
+    PRISM_ASSIGN_OR_RETURN(const PublishedTable table, ReadPublishedTable(path));
+    for (const PublishedRow& row : table.Rows()) {
+      plans.push_back(PlanRow(row));
+    }
+  }
+  return plans;
+}
+
+std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
+  std::string text = "id,predicted_s,low_s,high_s,measured_s,error_pct,reason_skipped\n";
+  for (const RowOutcome& outcome : outcomes) {
+    const RowPrediction& prediction = outcome.prediction;
+    const std::optional<double>& measured = outcome.plan->measured_s;
+    text += CsvField(outcome.plan->id);
+    const bool predicted = prediction.seconds > 0;
+    text += predicted ? fmt::format(",{:.6f},{:.6f},{:.6f}", prediction.seconds, prediction.low_s,
+                                    prediction.high_s)
+                      : ",,,";
+    text += measured.has_value() ? fmt::format(",{:.6f}", *measured) : ",";
+    text += predicted && measured.has_value()
+                ? fmt::format(",{:.3f}", 100 * (prediction.seconds / *measured - 1))
+                : ",";
+    text += fmt::format(",{}\n", CsvField(outcome.reason_skipped));
+  }
+  return text;
+}
+
+std::string ErrorLine(const std::string& name,
+                      const ErrorStatistics& errors,
+                      const RankingStatistics& ranking) {
+  std::string text =
+      fmt::format("  {:<22}{:>8.2f}{:>8.2f}{:>8.1f}{:>8.1f}{:>8.1f}{:>9.4f}", name, errors.mape_pct,
+                  errors.median_pct, errors.p90_pct, errors.worst_pct, errors.bias_pct, errors.r2);
+  if (ranking.groups > 0) {
+    text += fmt::format("{:>8.3f}{:>9.1f}{:>8.1f}", ranking.rank_correlation,
+                        ranking.median_regret_pct, ranking.worst_regret_pct);
+  }
+  return text + "\n";
+}
+
+std::string Counts(const char* title, const std::map<std::string, int64_t>& counts) {
+  std::string text;
+  for (const auto& [what, count] : counts) {
+    text += fmt::format("  {:<9}{:>6}  {}\n", title, count, what);
+  }
+  return text;
+}
+
+std::string SummaryText(const SourceSummary& summary) {
+  std::string text =
+      fmt::format("{}: {} rows, {} compared\n", summary.source, summary.rows, summary.compared);
+  text += Counts("skipped", summary.skipped);
+  if (summary.compared > 0) {
+    text += fmt::format("  {:<22}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}", "error, %", "MAPE", "median",
+                        "p90", "worst", "bias", "R2");
+    text += summary.ranking.groups > 0 ? "    rank  regret   worst\n" : "\n";
+    text += ErrorLine("prism", summary.errors, summary.ranking);
+    text += ErrorLine(fmt::format("baseline, {:.3f} of peak", summary.baseline_efficiency),
+                      summary.baseline_errors, summary.baseline_ranking);
+    text +=
+        fmt::format("  interval: {:.1f} % of measured values inside, mean half width {:.1f} %\n",
+                    summary.intervals.inside_pct, summary.intervals.mean_half_width_pct);
+  }
+  for (const PublishedError& error : PublishedErrors()) {
+    if (error.source == summary.source) {
+      text += fmt::format("  published: {} {} {} ({})\n", error.system, error.statistic,
+                          error.error_pct, error.scope);
+    }
+  }
+  std::string fitted;
+  for (const auto& [profile, count] : summary.fitted_parameters) {
+    fitted += count == 0 ? "" : fmt::format(", {} {}", profile, count);
+  }
+  text += fmt::format("  fitted parameters: {}{}\n", summary.FittedParameterCount(), fitted);
+  return text + Counts("assumed", summary.assumed);
+}
+
+void AddErrors(const std::string& prefix,
+               const ErrorStatistics& errors,
+               const RankingStatistics& ranking,
+               std::vector<BenchMetric>* metrics) {
+  const auto add = [&](const char* name, double value, const char* unit) {
+    metrics->push_back({prefix + name, value, unit});
+  };
+  add("mape_pct", errors.mape_pct, "%");
+  add("median_pct", errors.median_pct, "%");
+  add("p90_pct", errors.p90_pct, "%");
+  add("worst_pct", errors.worst_pct, "%");
+  add("bias_pct", errors.bias_pct, "%");
+  add("r2", errors.r2, "1");
+  if (ranking.groups > 0) {
+    add("rank_correlation", ranking.rank_correlation, "1");
+    add("median_regret_pct", ranking.median_regret_pct, "%");
+    add("worst_regret_pct", ranking.worst_regret_pct, "%");
+  }
+}
+
+BenchCase SummaryCase(const SourceSummary& summary) {
+  BenchCase line = {"accuracy", summary.source, {}};
+  std::vector<BenchMetric>& metrics = line.metrics;
+  metrics.push_back({"rows", static_cast<double>(summary.rows), "rows"});
+  metrics.push_back({"compared", static_cast<double>(summary.compared), "rows"});
+  for (const auto& [reason, count] : summary.skipped) {
+    metrics.push_back({"skipped: " + reason, static_cast<double>(count), "rows"});
+  }
+  if (summary.compared > 0) {
+    AddErrors("", summary.errors, summary.ranking, &metrics);
+    metrics.push_back({"inside_interval_pct", summary.intervals.inside_pct, "%"});
+    metrics.push_back({"mean_half_width_pct", summary.intervals.mean_half_width_pct, "%"});
+    metrics.push_back({"baseline_efficiency", summary.baseline_efficiency, "1"});
+    AddErrors("baseline_", summary.baseline_errors, summary.baseline_ranking, &metrics);
+  }
+  for (const PublishedError& error : PublishedErrors()) {
+    if (error.source == summary.source) {
+      metrics.push_back(
+          {fmt::format("published: {} {}", error.system, error.statistic), error.error_pct, "%"});
+    }
+  }
+  metrics.push_back(
+      {"fitted_parameters", static_cast<double>(summary.FittedParameterCount()), "parameters"});
+  for (const auto& [what, count] : summary.assumed) {
+    metrics.push_back({"assumed: " + what, static_cast<double>(count), "rows"});
+  }
+  return line;
+}
+
+Status ReadParameterSet(const std::string& line, ProfileOverrides* overrides) {
+  std::istringstream words(line);
+  std::string word;
+  while (words >> word) {
+    const size_t colon = word.find(':');
+    const size_t equals = word.find('=');
+    double value = 0;
+    const bool shaped = colon != std::string::npos && equals != std::string::npos && colon < equals;
+    const char* end = word.data() + word.size();
+    if (!shaped || std::from_chars(word.data() + equals + 1, end, value).ptr != end) {
+      return BadFile(fmt::format("'{}' is not of the form profile:key=value", word));
+    }
+    (*overrides)[word.substr(0, colon)][word.substr(colon + 1, equals - colon - 1)] = value;
+  }
+  return OkStatus();
+}
+
+Result<std::string> PredictSets(const std::string& path, Predictor* predictor) {
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::istringstream lines(text);
+  std::string line;
+  std::string output;
+  while (std::getline(lines, line)) {
+    ProfileOverrides overrides;
+    PRISM_RETURN_IF_ERROR(ReadParameterSet(line, &overrides).WithContext(path));
+    PRISM_ASSIGN_OR_RETURN(const std::vector<RowPrediction> predictions,
+                           predictor->Predict(overrides, /*with_intervals=*/false));
+    for (size_t i = 0; i < predictions.size(); ++i) {
+      const bool predicted = predictions[i].seconds > 0;
+      output += fmt::format("{}{}", i == 0 ? "" : " ",
+                            predicted ? fmt::format("{:.9g}", predictions[i].seconds) : "nan");
+    }
+    output += "\n";
+  }
+  return output;
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  PRISM_ASSIGN_OR_RETURN(const std::vector<RowPlan> plans, ReadPlans(options.tables));
+  Predictor predictor(plans);
+  BenchAccuracyOutput output;
+  if (!options.parameter_sets.empty()) {
+    PRISM_ASSIGN_OR_RETURN(output.text, PredictSets(options.parameter_sets, &predictor));
+    return output;
+  }
+  PRISM_ASSIGN_OR_RETURN(std::vector<RowPrediction> predictions,
+                         predictor.Predict({}, /*with_intervals=*/true));
+  std::vector<RowOutcome> outcomes;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    std::string reason = ReasonSkipped(plans[i], predictions[i]);
+    outcomes.push_back({&plans[i], std::move(predictions[i]), std::move(reason)});
+  }
+  output.rows = RowsCsv(outcomes);
+  if (!options.out.empty()) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(options.out, output.rows));
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::vector<SourceSummary> summaries, Summarise(outcomes));
+  for (const SourceSummary& summary : summaries) {
+    output.text += SummaryText(summary);
+    output.cases.push_back(SummaryCase(summary));
+  }
+  const double seconds = SecondsSince(begin);
+  const double rate = static_cast<double>(plans.size()) / seconds;
+  output.text += fmt::format("{} rows in {:.2f} s, {:.0f} rows/s\n", plans.size(), seconds, rate);
+  return output;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,30 @@
+// `prism bench accuracy TABLE.csv... [--out FILE]`: predicts published runs and says how far off it
+// is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/verbs/bench.h"
+
+namespace prism::launch {
+
+struct BenchAccuracyOptions {
+  std::vector<std::string> tables;  // paths
+  std::string out;                  // file of the rows; "" none
+  // File with a set of parameters a line, "profile:key=value ..." each; instead of errors the
+  // output is a line of predicted seconds for each set, in the order of the rows, "nan" for those
+  // that cannot be predicted. For fits (experiments/fit). "" none.
+  std::string parameter_sets;
+};
+
+struct BenchAccuracyOutput {
+  std::vector<BenchCase> cases;  // one a source
+  std::string text;              // the same for people; of parameter sets: the predictions
+  std::string rows;              // the CSV, whether or not it went to a file
+};
+
+Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options);
+
+}  // namespace prism::launch

@@ -1,0 +1,185 @@
+// Reading of published rows and the statistics over their errors.
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/accuracy/baseline.h"
+#include "launch/accuracy/csv_table.h"
+#include "launch/accuracy/error_statistics.h"
+#include "launch/accuracy/published_row.h"
+#include "launch/accuracy/row_plan.h"
+
+namespace prism::launch {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST(CsvTable, Quotes_commas_and_line_breaks_are_part_of_a_field) {
+  const Result<CsvTable> table = CsvTable::Parse("a,b\n\"x, \"\"y\"\"\nz\",2\r\n\n3,\n", "t.csv");
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  ASSERT_EQ(table->row_count(), 2U);
+  EXPECT_EQ(table->Field(0, "a"), "x, \"y\"\nz");
+  EXPECT_EQ(table->Field(0, "b"), "2");
+  EXPECT_EQ(table->Field(1, "b"), "");
+  EXPECT_EQ(table->LineOf(1), 5);
+  EXPECT_EQ(CsvField("x, \"y\""), "\"x, \"\"y\"\"\"");
+}
+
+TEST(CsvTable, Damage_is_refused_with_its_line) {
+  const auto message = [](std::string_view text) {
+    return CsvTable::Parse(text, "t.csv").status().message();
+  };
+  EXPECT_THAT(message("a,b\n1,2\n1\n"), HasSubstr("t.csv:3: 1 fields"));
+  EXPECT_THAT(message("a,b\n\"1,2\n"), HasSubstr("t.csv:2: the quote"));
+  EXPECT_THAT(message("a,a\n1,2\n"), HasSubstr("twice"));
+  EXPECT_THAT(message("a,b\n"), HasSubstr("no row"));
+  EXPECT_THAT(message(std::string_view("a,b\n\0,2\n", 8)), HasSubstr("not a text file"));
+}
+
+// A table of one row with those fields; all columns that the test does not name are empty.
+class OneRow {
+ public:
+  explicit OneRow(const std::vector<std::pair<std::string, std::string>>& fields) {
+    std::string header;
+    std::string row;
+    for (const auto& [column, value] : fields) {
+      header += column + ",";
+      row += CsvField(value) + ",";
+    }
+    csv_ = *CsvTable::Parse(header + "end\n" + row + "\n", "t.csv");
+  }
+
+  [[nodiscard]] PublishedRow row() const { return {*csv_, 0}; }
+
+ private:
+  std::optional<CsvTable> csv_;
+};
+
+std::vector<std::pair<std::string, std::string>> Gpt175B() {
+  return {{"id", "x-1"},
+          {"source_key", "x"},
+          {"framework", "Megatron-LM"},
+          {"layers", "96"},
+          {"hidden", "12288"},
+          {"heads", "96"},
+          {"vocab", "51200"},
+          {"seq_len", "2048"},
+          {"tp", "8"},
+          {"pp", "8"},
+          {"dp", "2"},
+          {"num_gpus", "128"},
+          {"micro_batch", "1"},
+          {"global_batch", "64"},
+          {"recompute", "full"},
+          {"precision", "fp16"},
+          {"gpu", "A100-80GB"},
+          {"iter_time_s", "10"}};
+}
+
+void Set(std::vector<std::pair<std::string, std::string>>* fields,
+         const std::string& column,
+         const std::string& value) {
+  for (auto& field : *fields) {
+    if (field.first == column) {
+      field.second = value;
+      return;
+    }
+  }
+  fields->emplace_back(column, value);
+}
+
+TEST(RowPlan, A_whole_row_needs_few_assumptions) {
+  const OneRow table(Gpt175B());
+  const RowPlan plan = PlanRow(table.row());
+  EXPECT_EQ(plan.cannot_predict, "");
+  EXPECT_EQ(plan.job.parallel.dp, 2);
+  EXPECT_EQ(plan.job.microbatches(), 32);
+  EXPECT_EQ(plan.job.model.ffn, 4 * 12288);
+  EXPECT_EQ(plan.job.recompute, graph::Recompute::kFull);
+  EXPECT_EQ(plan.job.compute_dtype, graph::DataType::kFloat16);
+  EXPECT_EQ(plan.style.attention, graph::AttentionKind::kUnfused);
+  EXPECT_EQ(plan.cluster.gpu, "gpus/a100-80");
+  EXPECT_EQ(plan.measured_s, 10);
+  EXPECT_THAT(plan.assumptions, Contains("feed-forward: 4 times hidden"));
+}
+
+TEST(RowPlan, Blanks_are_derived_or_assumed_and_noted) {
+  auto fields = Gpt175B();
+  for (const char* column : {"dp", "micro_batch", "heads", "recompute", "precision"}) {
+    Set(&fields, column, "");
+  }
+  Set(&fields, "framework", "Some unheard-of trainer");
+  Set(&fields, "gpu", "Unheard-of GPU");
+  const OneRow table(fields);
+  const RowPlan plan = PlanRow(table.row());
+  EXPECT_EQ(plan.cannot_predict, "");
+  EXPECT_EQ(plan.job.parallel.dp, 2);
+  EXPECT_EQ(plan.job.micro_batch_size, 1);
+  EXPECT_EQ(plan.job.model.heads, 96);
+  EXPECT_THAT(plan.assumptions, Contains("GPU: taken for an H100"));
+  EXPECT_THAT(plan.assumptions, Contains("micro-batch: usual"));
+}
+
+TEST(RowPlan, Without_a_shape_the_reason_is_named) {
+  auto fields = Gpt175B();
+  Set(&fields, "hidden", "");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).cannot_predict, "model shape is missing: hidden size");
+}
+
+TEST(RowPlan, Experts_and_latent_attention_come_from_the_architecture) {
+  auto fields = Gpt175B();
+  Set(&fields, "arch", "MoE with MLA attention, first 3 layers dense, 1 shared expert");
+  Set(&fields, "experts", "256");
+  Set(&fields, "moe_topk", "8");
+  Set(&fields, "moe_ffn", "2048");
+  Set(&fields, "ffn", "18432");
+  Set(&fields, "ep", "2");
+  const RowPlan plan = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(plan.job.model.moe.dense_layers, 3);
+  EXPECT_EQ(plan.job.model.moe.shared_expert_ffn, 2048);
+  EXPECT_EQ(plan.job.model.latent.kv_rank, 512);
+  EXPECT_EQ(plan.job.parallel.ep, 2);
+}
+
+TEST(RowPlan, A_prediction_of_another_tool_is_not_taken_for_a_measurement) {
+  auto fields = Gpt175B();
+  Set(&fields, "run_kind", "PREDICTION of another simulator, not a measurement");
+  EXPECT_FALSE(PlanRow(OneRow(fields).row()).measured_s.has_value());
+}
+
+TEST(ErrorStatistics, Of_hand_counted_points) {
+  const std::vector<PredictedPoint> points = {
+      {11, 9, 12, 10, "a"}, {20, 19, 19.5, 20, "a"}, {24, 20, 30, 30, "a"}};
+  const ErrorStatistics errors = SummariseErrors(points);
+  EXPECT_NEAR(errors.mape_pct, (10 + 0 + 20) / 3.0, 1e-9);
+  EXPECT_NEAR(errors.median_pct, 10, 1e-9);
+  EXPECT_NEAR(errors.p90_pct, 18, 1e-9);
+  EXPECT_NEAR(errors.worst_pct, 20, 1e-9);
+  EXPECT_NEAR(errors.bias_pct, -10 / 3.0, 1e-9);
+  EXPECT_NEAR(errors.r2, 1 - 37.0 / 200.0, 1e-9);
+  const IntervalStatistics intervals = SummariseIntervals(points);
+  EXPECT_NEAR(intervals.inside_pct, 200 / 3.0, 1e-9);
+}
+
+TEST(ErrorStatistics, Regret_is_what_the_chosen_plan_costs) {
+  const std::vector<PredictedPoint> points = {
+      {1, 1, 1, 12, "a"}, {2, 2, 2, 10, "a"}, {3, 3, 3, 20, "a"}, {1, 1, 1, 5, "b"}};
+  const RankingStatistics ranking = SummariseRanking(points);
+  EXPECT_EQ(ranking.groups, 1);
+  EXPECT_NEAR(ranking.worst_regret_pct, 20, 1e-9);
+  EXPECT_NEAR(ranking.rank_correlation, 0.5, 1e-9);
+}
+
+TEST(Baseline, Has_no_bias_on_what_it_is_fitted_to) {
+  const double efficiency = FitEfficiency({{1, 2}, {1, 8}});
+  EXPECT_NEAR(efficiency, 0.25, 1e-12);
+}
+
+}  // namespace
+}  // namespace prism::launch
