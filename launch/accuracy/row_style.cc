@@ -1,6 +1,8 @@
 #include "launch/accuracy/row_style.h"
 
 #include <array>
+#include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "graph/base/check.h"
@@ -51,7 +53,6 @@ TrainingStyle MegatronLmStyle(const PublishedRow& row, const graph::JobSpec& job
   style.async_tp_all_reduce = row.Says("source_ref", "2205.05198") && !job.sequence_parallel;
   style.overlap_grad_reduce = false;
   style.scatter_gather_p2p = !row.Says("source_key", "2020");
-  style.loss_scaling = style.precision == graph::Precision::kFloat16;
   style.gradient_type = graph::DataType::kFloat16;
   return style;
 }
@@ -102,20 +103,22 @@ TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
   return style;
 }
 
-TrainingStyle FsdpStyle() {
+TrainingStyle FsdpStyle(const PublishedRow& row) {
   TrainingStyle style;
   style.attention = graph::AttentionKind::kFlash;
   style.gradient_accumulation_fusion = false;
   style.data_parallel = graph::DataParallelKind::kFsdp;
   style.overlap_grad_reduce = true;
   style.overlap_param_gather = true;
-  style.gradient_type = graph::DataType::kBfloat16;
+  // Composer: PURE reduces in the format of the weights, DEFAULT in fp32.
+  style.gradient_type =
+      row.Says("precision", "default") ? graph::DataType::kFloat32 : graph::DataType::kBfloat16;
   style.prefetch = 1;
   return style;
 }
 
 TrainingStyle TorchtitanStyle(const PublishedRow& row) {
-  TrainingStyle style = FsdpStyle();
+  TrainingStyle style = FsdpStyle(row);
   style.gradient_type = graph::DataType::kFloat32;  // its mixed precision policy reduces in fp32
   style.fused_cross_entropy = false;
   style.compiled = row.Flag("compile").value_or(false);
@@ -137,8 +140,8 @@ TrainingStyle NanotronStyle(const graph::JobSpec& job) {
   return style;
 }
 
-TrainingStyle JaxStyle() {
-  TrainingStyle style = FsdpStyle();
+TrainingStyle JaxStyle(const PublishedRow& row) {
+  TrainingStyle style = FsdpStyle(row);
   style.attention = graph::AttentionKind::kCudnn;
   style.compiled = true;
   style.host_cost = graph::HostCost::kGraph;
@@ -174,13 +177,13 @@ TrainingStyle FamilyStyle(FrameworkFamily family,
     case FrameworkFamily::kMegatronCore:
       return MegatronCoreStyle(job);
     case FrameworkFamily::kFsdp:
-      return FsdpStyle();
+      return FsdpStyle(row);
     case FrameworkFamily::kTorchtitan:
       return TorchtitanStyle(row);
     case FrameworkFamily::kNanotron:
       return NanotronStyle(job);
     case FrameworkFamily::kJax:
-      return JaxStyle();
+      return JaxStyle(row);
     case FrameworkFamily::kHuggingFace:
       return HuggingFaceStyle();
   }
@@ -239,6 +242,12 @@ void ReadAblation(const PublishedRow& row, TrainingStyle* style) {
   style->attention = step >= 6 ? graph::AttentionKind::kFlash : graph::AttentionKind::kUnfused;
 }
 
+std::optional<int64_t> LeadingNumber(const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
+}
+
 void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
   if (const std::optional<bool> overlap = row.Flag("tp_comm_overlap")) {
     style->tp_comm_overlap = *overlap && job.parallel.tp > 1;
@@ -263,6 +272,11 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
     style->data_parallel = graph::DataParallelKind::kZero2;
   }
   style->reshard_after_forward = job.zero_stage == 3;
+  const std::optional<int64_t> shards = LeadingNumber(row.Extra("fsdp"));
+  if (style->data_parallel == graph::DataParallelKind::kFsdp && shards.value_or(0) > 0 &&
+      *shards < job.parallel.dp && job.parallel.dp % *shards == 0) {
+    style->shard_size = static_cast<int32_t>(*shards);
+  }
   if (row.Says("note", "cuda_graph_impl=full_iteration") || row.Says("extra", "cuda_graph=1")) {
     style->host_cost = graph::HostCost::kGraph;
   }

@@ -41,6 +41,7 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"host.event_record_ns", "ns", "host thread: cudaEventRecord"},
     {"host.event_sync_ns", "ns", "host thread: cudaEventSynchronize beyond its wait"},
     {"host.event_wait_ns", "ns", "host thread: cudaStreamWaitEvent"},
+    {"host.iteration_ns", "ns", "host thread: once an iteration, outside of ops: data, logging"},
     {"host.kernel_ns", "ns", "host thread: one kernel launch with its framework op"},
     {"host.memcpy_ns", "ns", "host thread: one asynchronous copy"},
     {"host.memset_ns", "ns", "host thread: one asynchronous memset"},
@@ -73,6 +74,7 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"p2p.eager_bytes", "byte", "sends below this size do not wait for their receiver"},
     {"spread.comm", "ratio", "half width of the interval of transfer times"},
     {"spread.compute", "ratio", "half width of the interval of compute times"},
+    {"spread.noise", "ratio", "half width that repeated runs alone give"},
 });
 
 struct Range {
@@ -110,6 +112,7 @@ constexpr auto kMayBeZero = std::to_array<std::string_view>({
     "p2p.eager_bytes",
     "spread.comm",
     "spread.compute",
+    "spread.noise",
 });
 
 Range RangeOf(const ParameterKey& known) {

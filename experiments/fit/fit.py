@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Fits parameters of profiles (launch/presets/) to published iteration times.
+
+    python fit.py PLAN.toml --groundtruth FOLDER [--prism PROGRAM] [--write PRESETS] [--hold-out table|model]
+
+A plan names tables, rows and parameters with bounds. Every parameter is one number of one profile:
+of a GPU type, a cluster or a framework, never of a row, a model or a plan of parallelism. Log
+ratios of predicted to measured are minimised with soft-L1 weights (Huber-like, so that a row which
+the model cannot explain does not bend the rest), by Gauss-Newton steps within the bounds
+(scipy.optimize.lsq_linear). `prior` is the width, in log units, to which a parameter is held to
+its start where the data say nothing.
+
+`prism bench accuracy --parameter-sets` predicts all rows for a batch of parameter sets at once.
+"""
+import argparse
+import csv
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+SOFT = 0.04  # log ratio at which soft-L1 turns from squares to absolute values
+
+
+class Rows:
+    """Rows of the tables that a plan names, and which of them it fits."""
+
+    def __init__(self, plan, folder):
+        self.paths = [os.path.join(folder, name + ".csv") for name in plan["tables"]]
+        self.rows = []
+        for path in self.paths:
+            with open(path, newline="", encoding="utf-8") as file:
+                self.rows += list(csv.DictReader(file))
+        self.measured = np.array([self._seconds(row) for row in self.rows])
+        self.table = np.array([row["source_key"] for row in self.rows])
+        self.model = np.array([row["model"] for row in self.rows])
+        self.fitted = np.array([self._chosen(row, plan.get("where", {})) for row in self.rows])
+
+    @staticmethod
+    def _seconds(row):
+        if "prediction" in row["run_kind"].lower():
+            return math.nan
+        for column in ("iter_time_s", "iter_time_derived_s"):
+            if row.get(column):
+                return float(row[column])
+        return math.nan
+
+    @staticmethod
+    def _chosen(row, where):
+        return all(re.search(pattern, row[column]) for column, pattern in where.items())
+
+
+class Evaluation:
+    """Predicted seconds of all rows for batches of parameter sets."""
+
+    def __init__(self, prism, rows, names):
+        self.prism, self.rows, self.names = prism, rows, names
+        self.calls = 0
+
+    def __call__(self, sets):
+        with tempfile.NamedTemporaryFile("w", suffix=".sets", delete=False) as file:
+            for values in sets:
+                pairs = (f"{name}={value:.9g}" for name, value in zip(self.names, values))
+                file.write(" ".join(pairs) + "\n")
+        try:
+            run = subprocess.run(
+                [self.prism, "bench", "accuracy", *self.rows.paths, "--parameter-sets", file.name],
+                capture_output=True, text=True, check=False)
+        finally:
+            os.unlink(file.name)
+        if run.returncode != 0:
+            sys.exit(run.stderr)
+        self.calls += len(sets)
+        return np.array([[float(word) for word in line.split()]
+                         for line in run.stdout.splitlines()])
+
+
+def soft_weights(residuals):
+    return (1 + (residuals / SOFT) ** 2) ** -0.25  # square root of soft-L1's weight
+
+
+def cost_of(residuals, weights, shift):
+    z = (residuals / SOFT) ** 2
+    return np.sum(weights ** 2 * 2 * SOFT ** 2 * (np.sqrt(1 + z) - 1)) + np.sum(shift ** 2)
+
+
+def table_weights(rows, mask):
+    """Between one vote a row and one vote a table."""
+    weights = np.zeros(len(rows.table))
+    for name in np.unique(rows.table[mask]):
+        chosen = mask & (rows.table == name)
+        weights[chosen] = chosen.sum() ** -0.25
+    return weights
+
+
+def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
+    """Returns the parameters and the predictions with them."""
+    low = np.log([p["low"] for p in parameters])
+    high = np.log([p["high"] for p in parameters])
+    origin = np.log([p["start"] for p in parameters])
+    prior = np.array([p.get("prior", 0.5) for p in parameters])
+    x = np.clip(origin if start is None else np.log(start), low + 1e-9, high - 1e-9)
+    predicted = evaluate([np.exp(x)])[0]
+    mask = mask & np.isfinite(predicted) & np.isfinite(rows.measured)
+    weights = table_weights(rows, mask)[mask]
+    ridge = 0.02  # how much one prior width counts, in log units of one vote
+
+    def state(prediction, point):
+        residuals = np.log(prediction[mask] / rows.measured[mask])
+        return residuals, cost_of(residuals, weights, ridge * (point - origin) / prior)
+
+    residuals, cost = state(predicted, x)
+    for step in range(steps):
+        delta = np.where(x + 0.02 < high, 0.02, -0.02)
+        moved = evaluate([np.exp(x + delta * unit) for unit in np.eye(len(x))])
+        jacobian = (np.log(moved[:, mask]) - np.log(predicted[mask])).T / delta
+        scale = (weights * soft_weights(residuals))[:, None]
+        matrix = np.vstack([jacobian * scale, np.diag(ridge / prior)])
+        target = np.concatenate([-residuals * scale[:, 0], -ridge * (x - origin) / prior])
+        solution = lsq_linear(matrix, target, bounds=(np.maximum(low - x, -0.5) - 1e-9,
+                                                      np.minimum(high - x, 0.5) + 1e-9)).x
+        trials = [np.clip(x + share * solution, low, high) for share in (1, 0.6, 0.3, 0.1)]
+        outcomes = evaluate([np.exp(trial) for trial in trials])
+        costs = [state(outcome, trial)[1] for outcome, trial in zip(outcomes, trials)]
+        best = int(np.argmin(costs))
+        if not costs[best] < cost * (1 - 1e-4):
+            break
+        x, predicted = trials[best], outcomes[best]
+        residuals, cost = state(predicted, x)
+        if not quiet:
+            print(f"  step {step + 1}: cost {cost:.5f}, "
+                  f"MAPE {100 * np.mean(np.abs(np.exp(residuals) - 1)):.2f} %", flush=True)
+    return np.exp(x), predicted, mask
+
+
+def statistics(predicted, measured):
+    errors = 100 * np.abs(predicted / measured - 1)
+    return (len(errors), errors.mean(), np.median(errors), np.quantile(errors, 0.9), errors.max(),
+            100 * np.mean(predicted / measured - 1))
+
+
+def print_errors(title, predicted, rows, mask):
+    print(f"{title:<34}{'rows':>6}{'MAPE':>8}{'median':>8}{'p90':>8}{'worst':>8}{'bias':>8}")
+    names = sorted(set(rows.table[mask]))
+    for name in names + (["pooled"] if len(names) > 1 else []):
+        chosen = mask if name == "pooled" else mask & (rows.table == name)
+        count, *numbers = statistics(predicted[chosen], rows.measured[chosen])
+        print(f"  {name:<32}{count:>6}" + "".join(f"{number:>8.2f}" for number in numbers))
+
+
+def hold_out(evaluate, rows, parameters, mask, labels, what):
+    """Every label in turn is left out of the fit and predicted by what the rest gives."""
+    held = np.full(len(rows.measured), np.nan)
+    for label in sorted(set(labels[mask])):
+        rest = mask & (labels != label)
+        values, predicted, _ = fit(evaluate, rows, parameters, rest, steps=4, quiet=True)
+        out = mask & (labels == label)
+        held[out] = predicted[out]
+        print(f"  without {label}: MAPE {statistics(held[out], rows.measured[out])[1]:.2f} %",
+              flush=True)
+    print_errors(f"each {what} left out in turn", held, rows, mask & np.isfinite(held))
+
+
+def write_presets(folder, names, values, note):
+    """Puts fitted values into the profiles' files, marked fitted, with the plan as their source."""
+    for name, value in zip(names, values):
+        profile, key = name.split(":")
+        path = os.path.join(folder, profile + ".toml")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        pattern = re.compile(rf"^{re.escape(key)} = \{{ value = [^,]+, unit = \"([^\"]+)\".*\}}$",
+                             re.MULTILINE)
+        found = pattern.search(text)
+        if found:
+            unit = found.group(1)
+        else:
+            unit = unit_of(folder, key)
+        line = (f"{key} = {{ value = {value:.4g}, unit = \"{unit}\", "
+                f"source = \"{note}\", mark = \"fitted\" }}")
+        if found:
+            text = text[:found.start()] + line + text[found.end():]
+        else:
+            text = text.rstrip() + ("\n" if "[parameters]" in text else "\n\n[parameters]\n")
+            text += line + "\n"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def unit_of(folder, key):
+    for root, _, files in os.walk(folder):
+        for name in sorted(files):
+            with open(os.path.join(root, name), encoding="utf-8") as file:
+                found = re.search(rf"^{re.escape(key)} = .*unit = \"([^\"]+)\"", file.read(),
+                                  re.MULTILINE)
+            if found:
+                return found.group(1)
+    sys.exit(f"no preset gives {key} a unit")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("plan")
+    parser.add_argument("--groundtruth", required=True)
+    parser.add_argument("--prism", default="build/bin/prism")
+    parser.add_argument("--write", help="launch/presets: put the fitted values there")
+    parser.add_argument("--hold-out", choices=["table", "model"])
+    parser.add_argument("--steps", type=int, default=8)
+    arguments = parser.parse_args()
+    with open(arguments.plan, "rb") as file:
+        plan = tomllib.load(file)
+    rows = Rows(plan, arguments.groundtruth)
+    parameters = plan["parameters"]
+    names = [f"{p['profile']}:{p['key']}" for p in parameters]
+    evaluate = Evaluation(arguments.prism, rows, names)
+    if arguments.hold_out:
+        labels = rows.table if arguments.hold_out == "table" else rows.model
+        finite = rows.fitted & np.isfinite(rows.measured)
+        hold_out(evaluate, rows, parameters, finite, labels, arguments.hold_out)
+        return
+    values, predicted, mask = fit(evaluate, rows, parameters, rows.fitted, steps=arguments.steps)
+    for p, name, value in zip(parameters, names, values):
+        edge = " at its bound" if value < p["low"] * 1.001 or value > p["high"] * 0.999 else ""
+        print(f"  {name:<52}{value:>14.5g}  from {p['start']:.5g}{edge}")
+    print_errors("fitted rows", predicted, rows, mask)
+    worst = np.argsort(-np.abs(np.log(np.where(mask, predicted / rows.measured, 1))))[:15]
+    for index in worst:
+        print(f"  {rows.rows[index]['id']:<28}{100 * (predicted[index] / rows.measured[index] - 1):>8.1f} %")
+    if arguments.write:
+        note = f"fit of {os.path.basename(arguments.plan)} to published iteration times (experiments/fit)"
+        write_presets(arguments.write, names, values, note)
+
+
+if __name__ == "__main__":
+    main()
