@@ -102,6 +102,19 @@ double MaskedHalf(const JobSpec& job, double passes) {
          static_cast<double>(job.model.layers);
 }
 
+// Bytes by kind of collective over one group.
+std::map<CollectiveKind, int64_t> CollectiveBytes(const Block& block, GroupAxis axis) {
+  std::map<CollectiveKind, int64_t> bytes;
+  const graph::Program& program = block.program;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] == OpKind::kCollective && program.comm_slot[op] == graph::SlotOf(axis)) {
+      const graph::CollectiveShape& shape = program.collectives[program.signature[op]];
+      bytes[shape.kind] += shape.bytes;
+    }
+  }
+  return bytes;
+}
+
 TEST(Blocks, matrix_products_add_up_to_model_flops) {
   for (const BlockKind block : {BlockKind::kGpt, BlockKind::kLlama, BlockKind::kNemotron}) {
     JobSpec job = SmallJob(block);
@@ -118,6 +131,32 @@ TEST(Blocks, recomputation_adds_what_hardware_flops_say) {
     EXPECT_DOUBLE_EQ(IterationFlops(job, UnfusedStyle()),
                      graph::HardwareFlops(job) + MaskedHalf(job, 4));
   }
+}
+
+TEST(Blocks, parallel_block_has_the_same_products_and_half_the_traffic) {
+  const JobSpec job = SmallJob(BlockKind::kGpt);
+  TrainingStyle style = UnfusedStyle();
+  style.parallel_block = true;
+  EXPECT_DOUBLE_EQ(IterationFlops(job, style), graph::ModelFlops(job) + MaskedHalf(job, 3));
+  const Units units = MakeUnits(job, style);
+  const int64_t activation = 256 * 2 * 512 * 2;
+  EXPECT_EQ(CollectiveBytes(units.layer.forward, GroupAxis::kTensor),
+            (std::map<CollectiveKind, int64_t>{{CollectiveKind::kAllGather, activation},
+                                               {CollectiveKind::kReduceScatter, activation}}));
+}
+
+TEST(Blocks, frozen_weights_have_no_gradients) {
+  const JobSpec job = SmallJob(BlockKind::kLlama);
+  TrainingStyle style = UnfusedStyle();
+  const Units trained = MakeUnits(job, style);
+  style.frozen_weights = true;
+  const Units frozen = MakeUnits(job, style);
+  EXPECT_TRUE(frozen.layer.backward.ready.empty());
+  // Of linear layers only the input's gradient is left; the core has none but input gradients.
+  const double linear = 256 * 2 * 2.0 * (512 * (512 + 2 * 256) + 512 * 512 + 3 * 512 * 2048) / 2;
+  EXPECT_DOUBLE_EQ(MatmulFlops(trained.layer.backward.program, trained.tables) -
+                       MatmulFlops(frozen.layer.backward.program, frozen.tables),
+                   linear);
 }
 
 TEST(Blocks, padded_rows_of_the_vocabulary_cost_as_others) {
@@ -162,19 +201,6 @@ TEST(Blocks, zero_bubble_halves_hold_the_products_of_the_whole) {
     EXPECT_EQ(unit->backward_input.ready.size() + unit->backward_weight.ready.size(),
               unit->backward.ready.size());
   }
-}
-
-// Bytes by kind of collective over one group.
-std::map<CollectiveKind, int64_t> CollectiveBytes(const Block& block, GroupAxis axis) {
-  std::map<CollectiveKind, int64_t> bytes;
-  const graph::Program& program = block.program;
-  for (uint32_t op = 0; op < program.size(); ++op) {
-    if (program.kind[op] == OpKind::kCollective && program.comm_slot[op] == graph::SlotOf(axis)) {
-      const graph::CollectiveShape& shape = program.collectives[program.signature[op]];
-      bytes[shape.kind] += shape.bytes;
-    }
-  }
-  return bytes;
 }
 
 // Korthikanti et al. 2022, section 4.2.2: sequence parallelism replaces two all-reduces a direction
@@ -322,6 +348,13 @@ std::vector<Choice> Choices() {
        [](JobSpec* j, TrainingStyle*) {
          j->model.moe = {.experts = 8, .topk = 2, .expert_ffn = 512, .shared_expert_ffn = 512};
          j->parallel.dp = j->parallel.ep = 2;
+       }},
+      {"parallel block", [](JobSpec*, TrainingStyle* s) { s->parallel_block = true; }},
+      {"window", [](JobSpec* j, TrainingStyle*) { j->model.sliding_window = 64; }},
+      {"torchtitan selection",
+       [](JobSpec* j, TrainingStyle* s) {
+         j->recompute = Recompute::kSelective;
+         s->recompute_parts = graph::kRecomputeEverySecondMatmul;
        }},
       {"latent",
        [](JobSpec* j, TrainingStyle*) {

@@ -75,7 +75,7 @@ void Rotary(const RankShape& rank, bool backward, BlockWriter* writer) {
   apply(backward ? rank.heads : rank.kv_heads);
 }
 
-// Unfused attention works on [batch · heads] matrices.
+// Unfused attention works on [batch · heads] matrices; grouped keys and values are repeated.
 struct Scores {
   explicit Scores(const RankShape& rank)
       : dtype(rank.dtype),
@@ -110,6 +110,10 @@ constexpr const char* kBatchedGemm = "cublasGemmStridedBatchedEx";
 
 void UnfusedForward(const RankShape& rank, BlockWriter* writer) {
   const Scores of(rank);
+  if (rank.heads != rank.kv_heads) {
+    writer->Pointwise("aten::copy_", {of.keys, of.keys});
+    writer->Pointwise("aten::copy_", {of.values, of.values});
+  }
   Product product = of.Of(rank.sequence, rank.keys, rank.head_size);
   product.transposed_right = true;
   writer->Matmul("aten::baddbmm", kBatchedGemm, product, {of.scores, of.queries, of.keys});
@@ -152,6 +156,10 @@ void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
   writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.head_size, rank.keys),
                  {of.scores, of.keys});
   writer->Matmul("aten::bmm", kBatchedGemm, keys, {of.scores, of.queries});
+  if (rank.heads != rank.kv_heads) {
+    writer->Reduction("aten::sum", {of.keys});
+    writer->Reduction("aten::sum", {of.values});
+  }
 }
 
 // One call of fused attention over `keys` keys a sequence.

@@ -55,6 +55,9 @@ class EmbeddingWriter {
   }
 
   Block Backward() {
+    if (rank_.style.frozen_weights) {
+      return writer_.Finish();
+    }
     if (rank_.style.dropout) {
       writer_.Pointwise("aten::native_dropout_backward", {rank_.Outside(rank_.hidden)});
     }

@@ -27,6 +27,14 @@ void DenseFeedForward::ForwardActivation(BlockWriter* writer) const {
   slicer::ActivationForward(rank_, activation_, writer);
 }
 
+// Of the three products of SwiGLU the second, the other branch.
+void DenseFeedForward::ForwardEverySecondMatmul(BlockWriter* writer) const {
+  Linear branch = in_;
+  branch.outputs = in_.outputs / (rank_.ffn_matrices - 1);
+  ColumnForward(rank_, branch, writer);
+  ForwardActivation(writer);
+}
+
 void DenseFeedForward::Backward(BackwardPart part, BlockWriter* writer) const {
   RowBackward(rank_, out_, part, writer);
   if (part != BackwardPart::kWeight) {

@@ -17,8 +17,9 @@ class FeedForward {
   virtual void Forward(BlockWriter* writer) const = 0;
   virtual void Backward(BackwardPart part, BlockWriter* writer) const = 0;
 
-  // What selective recomputation of activations or of everything repeats.
+  // What selective recomputation repeats: the activation, and besides every second matrix product.
   virtual void ForwardActivation(BlockWriter* writer) const = 0;
+  virtual void ForwardEverySecondMatmul(BlockWriter* writer) const = 0;
 
   // The layer's output has a bias that the residual connection adds, parameter `bias_parameter`.
   [[nodiscard]] virtual bool has_bias() const = 0;
@@ -33,6 +34,7 @@ class DenseFeedForward : public FeedForward {
   void Forward(BlockWriter* writer) const override;
   void Backward(BackwardPart part, BlockWriter* writer) const override;
   void ForwardActivation(BlockWriter* writer) const override;
+  void ForwardEverySecondMatmul(BlockWriter* writer) const override;
 
   [[nodiscard]] bool has_bias() const override { return out_.bias; }
   [[nodiscard]] uint32_t bias_parameter() const override { return out_.weight + 1; }

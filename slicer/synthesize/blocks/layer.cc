@@ -4,6 +4,7 @@
 #include "slicer/synthesize/blocks/feed_forward.h"
 #include "slicer/synthesize/blocks/moe.h"
 #include "slicer/synthesize/blocks/norm.h"
+#include "slicer/synthesize/blocks/parallel_layer.h"
 #include "slicer/synthesize/blocks/parameter_list.h"
 #include "slicer/synthesize/blocks/self_attention.h"
 
@@ -21,18 +22,31 @@ std::unique_ptr<FeedForward> MakeFeedForward(const RankShape& rank,
   return std::make_unique<DenseFeedForward>(rank, rank.ffn, parameters);
 }
 
+// Every second layer may attend to a window only. Fused attention is costed as causal, half of
+// queries × keys: as many keys as make that half what a window of w leaves of s tokens,
+// w · (s - w / 2) pairs.
+RankShape AtLayer(const RankShape& rank, int64_t layer) {
+  RankShape result = rank;
+  const int64_t window = rank.job.model.sliding_window;
+  const int64_t length = rank.job.seq_len;
+  if (window > 0 && window < length && layer % 2 == 0) {
+    result.keys = 2 * window * (length - window / 2) / length;
+  }
+  return result;
+}
+
 // A transformer layer: norm, attention, residual, norm, feed-forward, residual.
 class LayerWriter {
  public:
   LayerWriter(const RankShape& rank, const UnitPlace& place, BlockTables* tables)
-      : rank_(rank),
+      : rank_(AtLayer(rank, place.layer)),
         place_(place),
         writer_(tables),
-        parameters_(rank),
+        parameters_(rank_),
         attention_norm_(parameters_.DeclareNorm(rank.hidden)),
-        attention_(rank, &parameters_),
+        attention_(rank_, &parameters_),
         mlp_norm_(parameters_.DeclareNorm(rank.hidden)),
-        feed_forward_(MakeFeedForward(rank, place.layer, &parameters_)) {}
+        feed_forward_(MakeFeedForward(rank_, place.layer, &parameters_)) {}
 
   [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_.all(); }
 
@@ -49,6 +63,11 @@ class LayerWriter {
     }
     if (RecomputesAll()) {
       WriteForward();
+    } else if (rank_.Recomputes(graph::kRecomputeEverySecondMatmul)) {
+      NormForward(rank_, attention_norm_, /*after_add=*/false, &writer_);
+      attention_.ForwardEverySecondMatmul(&writer_);
+      NormForward(rank_, mlp_norm_, /*after_add=*/true, &writer_);
+      feed_forward_->ForwardEverySecondMatmul(&writer_);
     }
     FeedForwardBackward(part);
     AttentionBackward(part);
@@ -97,7 +116,7 @@ class LayerWriter {
     NormBackward(rank_, attention_norm_, ResidualSum::kInPlace, &writer_);
   }
 
-  const RankShape& rank_;
+  RankShape rank_;
   UnitPlace place_;
   BlockWriter writer_;
   ParameterList parameters_;
@@ -110,6 +129,9 @@ class LayerWriter {
 }  // namespace
 
 UnitBlocks LayerUnit(const RankShape& rank, const UnitPlace& place, BlockTables* tables) {
+  if (rank.style.parallel_block && !rank.job.model.IsMoeLayer(place.layer)) {
+    return ParallelLayerUnit(rank, tables);
+  }
   LayerWriter writer(rank, place, tables);
   UnitBlocks unit;
   unit.parameters = writer.parameters();

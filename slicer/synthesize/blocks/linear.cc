@@ -39,28 +39,6 @@ DataType GatheredType(const RankShape& rank, const Linear& linear) {
   return IsFloat8(rank, linear) ? DataType::kFloat8 : rank.dtype;
 }
 
-// The product of `tokens` rows with the weight; `bias` in the epilogue.
-void ForwardProduct(const RankShape& rank,
-                    const Linear& linear,
-                    int64_t tokens,
-                    BlockWriter* writer) {
-  const DataType type = MatmulType(rank, linear);
-  const Product product = {.rows = tokens,
-                           .columns = linear.outputs,
-                           .depth = linear.inputs,
-                           .transposed_right = true,
-                           .input = type,
-                           .output = rank.dtype};
-  const graph::TensorShape left = Tensor(type, {tokens, linear.inputs});
-  const graph::TensorShape right = Tensor(type, {linear.inputs, linear.outputs});
-  if (linear.bias && linear.bias_in_epilogue) {
-    writer->Matmul("aten::addmm", kGemmWithEpilogue, product,
-                   {Tensor(rank.dtype, {linear.outputs}), left, right});
-    return;
-  }
-  writer->Matmul("aten::mm", Library(type), product, {left, right});
-}
-
 void InputGradientProduct(const RankShape& rank,
                           const Linear& linear,
                           int64_t tokens,
@@ -80,6 +58,9 @@ void WeightGradientProduct(const RankShape& rank,
                            const Linear& linear,
                            int64_t tokens,
                            BlockWriter* writer) {
+  if (rank.style.frozen_weights) {
+    return;
+  }
   const DataType type = MatmulType(rank, linear);
   const bool fused = rank.style.gradient_accumulation_fusion;
   const Product product = {.rows = linear.outputs,
@@ -118,14 +99,14 @@ void CastOutputGradient(const RankShape& rank, const Linear& linear, BlockWriter
 
 // What was gathered in 8 bit has to be turned for the weight's gradient.
 void TransposeGathered(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
-  if (IsFloat8(rank, linear) && rank.sequence_parallel) {
+  if (IsFloat8(rank, linear) && rank.sequence_parallel && !rank.style.frozen_weights) {
     const graph::TensorShape gathered = Tensor(DataType::kFloat8, {rank.tokens(), linear.inputs});
     writer->Fused("transpose", {gathered, gathered});
   }
 }
 
 void BiasGradient(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
-  if (linear.bias && !IsFloat8(rank, linear)) {
+  if (linear.bias && !IsFloat8(rank, linear) && !rank.style.frozen_weights) {
     ColumnSum(Tensor(rank.dtype, {rank.tokens(), linear.outputs}), linear.outputs, writer);
   }
 }
@@ -153,6 +134,27 @@ PendingCollective StartInputReduction(const RankShape& rank,
 
 }  // namespace
 
+void LocalForward(const RankShape& rank,
+                  const Linear& linear,
+                  int64_t tokens,
+                  BlockWriter* writer) {
+  const DataType type = MatmulType(rank, linear);
+  const Product product = {.rows = tokens,
+                           .columns = linear.outputs,
+                           .depth = linear.inputs,
+                           .transposed_right = true,
+                           .input = type,
+                           .output = rank.dtype};
+  const graph::TensorShape left = Tensor(type, {tokens, linear.inputs});
+  const graph::TensorShape right = Tensor(type, {linear.inputs, linear.outputs});
+  if (linear.bias && linear.bias_in_epilogue) {
+    writer->Matmul("aten::addmm", kGemmWithEpilogue, product,
+                   {Tensor(rank.dtype, {linear.outputs}), left, right});
+    return;
+  }
+  writer->Matmul("aten::mm", Library(type), product, {left, right});
+}
+
 void ColumnForward(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
   CastInput(rank, linear, /*made_here=*/true, writer);
   const graph::CollectiveShape gather =
@@ -161,7 +163,7 @@ void ColumnForward(const RankShape& rank, const Linear& linear, BlockWriter* wri
     if (rank.sequence_parallel) {
       writer->Collective(GroupAxis::kTensor, gather);
     }
-    ForwardProduct(rank, linear, rank.tokens(), writer);
+    LocalForward(rank, linear, rank.tokens(), writer);
     return;
   }
   std::vector<PendingCollective> pieces;
@@ -172,7 +174,7 @@ void ColumnForward(const RankShape& rank, const Linear& linear, BlockWriter* wri
   }
   for (const PendingCollective& pending : pieces) {
     writer->Wait(pending);
-    ForwardProduct(rank, linear, rank.tokens() / kOverlapPieces, writer);
+    LocalForward(rank, linear, rank.tokens() / kOverlapPieces, writer);
   }
 }
 
@@ -181,13 +183,13 @@ void RowForward(const RankShape& rank, const Linear& linear, BlockWriter* writer
   Linear unbiased = linear;
   unbiased.bias = false;  // added after the sum
   if (!OverlapsInPieces(rank)) {
-    ForwardProduct(rank, unbiased, rank.tokens(), writer);
+    LocalForward(rank, unbiased, rank.tokens(), writer);
     ReduceForward(rank, linear.outputs, writer);
     return;
   }
   PendingCollective last;
   for (int64_t i = 0; i < kOverlapPieces; ++i) {
-    ForwardProduct(rank, unbiased, rank.tokens() / kOverlapPieces, writer);
+    LocalForward(rank, unbiased, rank.tokens() / kOverlapPieces, writer);
     last =
         writer->Start(GroupAxis::kTensor,
                       ReduceScatterOf(rank.dtype, rank.tokens() / kOverlapPieces * linear.outputs));
@@ -200,6 +202,10 @@ void ColumnBackward(const RankShape& rank,
                     BackwardPart part,
                     BlockWriter* writer) {
   if (part == BackwardPart::kWeight) {
+    if (rank.sequence_parallel && !rank.style.frozen_weights) {
+      writer->Collective(GroupAxis::kTensor,
+                         AllGatherOf(GatheredType(rank, linear), rank.tokens() * linear.inputs));
+    }
     WeightGradientProduct(rank, linear, rank.tokens(), writer);
     BiasGradient(rank, linear, writer);
     AccumulateBias(rank, linear, writer);
@@ -207,7 +213,7 @@ void ColumnBackward(const RankShape& rank,
   }
   CastOutputGradient(rank, linear, writer);
   PendingCollective gather;
-  if (rank.sequence_parallel) {
+  if (rank.sequence_parallel && !rank.style.frozen_weights && part == BackwardPart::kAll) {
     gather = writer->Start(GroupAxis::kTensor,
                            AllGatherOf(GatheredType(rank, linear), rank.tokens() * linear.inputs));
   }
@@ -262,7 +268,7 @@ void RowBackward(const RankShape& rank,
 
 void ReplicatedForward(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
   CastInput(rank, linear, /*made_here=*/false, writer);
-  ForwardProduct(rank, linear, rank.shard * rank.batch, writer);
+  LocalForward(rank, linear, rank.shard * rank.batch, writer);
 }
 
 void ReplicatedBackward(const RankShape& rank,
@@ -283,6 +289,9 @@ void AccumulateGradient(const RankShape& rank,
                         const std::vector<int64_t>& shape,
                         uint32_t parameter,
                         BlockWriter* writer) {
+  if (rank.style.frozen_weights) {
+    return;
+  }
   switch (rank.style.data_parallel) {
     case graph::DataParallelKind::kMegatron:
       writer->Pointwise("aten::add_", {Tensor(rank.gradient, shape), Tensor(rank.dtype, shape)});

@@ -49,7 +49,11 @@ void ReplicatedBackward(const RankShape& rank,
                         BackwardPart part,
                         BlockWriter* writer);
 
-// The gradient of a parameter that autograd has computed is added to the gradient buffer.
+// The bare product over `tokens`, without communication.
+void LocalForward(const RankShape& rank, const Linear& linear, int64_t tokens, BlockWriter* writer);
+
+// The gradient of a parameter that autograd has computed is added to the gradient buffer; nothing
+// where weights are frozen.
 void AccumulateGradient(const RankShape& rank,
                         const std::vector<int64_t>& shape,
                         uint32_t parameter,

@@ -59,6 +59,13 @@ void MixtureOfExperts::ForwardActivation(BlockWriter* writer) const {
   slicer::ActivationForward(rank_, activation_, writer);
 }
 
+void MixtureOfExperts::ForwardEverySecondMatmul(BlockWriter* writer) const {
+  Grouped branch = in_;
+  branch.columns = in_.columns / (rank_.ffn_matrices - 1);
+  GroupedForward(branch, writer);
+  ForwardActivation(writer);
+}
+
 void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   if (shared_) {
     shared_->Backward(part, writer);
@@ -116,7 +123,7 @@ void MixtureOfExperts::RouterBackward(BackwardPart part, BlockWriter* writer) co
     const graph::TensorShape gradient = rank_.Outside(rank_.hidden);
     writer->Pointwise("aten::add_", {gradient, gradient});
   }
-  if (part != BackwardPart::kInput) {
+  if (part != BackwardPart::kInput && !rank_.style.frozen_weights) {
     const Product product = {.rows = experts,
                              .columns = rank_.hidden,
                              .depth = tokens_,
@@ -230,6 +237,9 @@ void MixtureOfExperts::GroupedBackward(const Grouped& grouped,
 }
 
 void MixtureOfExperts::GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const {
+  if (rank_.style.frozen_weights) {
+    return;
+  }
   const bool fused = rank_.style.gradient_accumulation_fusion;
   const Product product = {.rows = grouped.columns,
                            .columns = grouped.depth,

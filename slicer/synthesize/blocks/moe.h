@@ -17,6 +17,7 @@ class MixtureOfExperts : public FeedForward {
   void Forward(BlockWriter* writer) const override;
   void Backward(BackwardPart part, BlockWriter* writer) const override;
   void ForwardActivation(BlockWriter* writer) const override;
+  void ForwardEverySecondMatmul(BlockWriter* writer) const override;
 
   // That of the shared expert; routed ones have none.
   [[nodiscard]] bool has_bias() const override { return shared_ && shared_->has_bias(); }

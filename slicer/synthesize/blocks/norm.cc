@@ -94,14 +94,18 @@ void NormBackward(const RankShape& rank, const Norm& norm, ResidualSum sum, Bloc
   if (rank.style.compiled) {
     // The other branch of the residual connection is added within.
     writer->Fused("norm_backward", {gradient, gradient, gradient, gradient});
-    writer->Fused("norm_weight_backward", {gradient, gradient});
+    if (!rank.style.frozen_weights) {
+      writer->Fused("norm_weight_backward", {gradient, gradient});
+    }
   } else if (EagerRmsNorm(rank)) {
     EagerRmsNormBackward(rank, norm.width, writer);
   } else {
     const char* op =
         rank.layer_norm ? "aten::native_layer_norm_backward" : "aten::_fused_rms_norm_backward";
     writer->Kernel(op, "layer_norm_grad_input_kernel", inputs);
-    writer->Kernel(op, "GammaBetaBackwardCUDAKernel", inputs);
+    if (!rank.style.frozen_weights) {
+      writer->Kernel(op, "GammaBetaBackwardCUDAKernel", inputs);
+    }
   }
   if (sum != ResidualSum::kNone && !rank.style.compiled) {
     writer->Pointwise(sum == ResidualSum::kNew ? "aten::add" : "aten::add_", {gradient, gradient});
@@ -149,7 +153,7 @@ void ResidualBackward(const RankShape& rank,
   if (rank.style.dropout) {
     writer->Pointwise("aten::native_dropout_backward", {stream, Mask(stream)});
   }
-  if (bias) {
+  if (bias && !rank.style.frozen_weights) {
     ColumnSum(stream, rank.hidden, writer);
     AccumulateGradient(rank, {rank.hidden}, bias_parameter, writer);
   }

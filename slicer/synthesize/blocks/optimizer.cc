@@ -67,10 +67,17 @@ class OptimizerWriter {
     if (rank_.style.loss_scaling) {
       Unscale();
     }
+    if (CopiesGradients()) {
+      Tensors copies = Flat(DataType::kFloat32, all_);
+      const Tensors sources = Flat(rank_.gradient, all_);
+      copies.insert(copies.end(), sources.begin(), sources.end());
+      MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>", copies,
+                  Launches(all_, 2));
+    }
     if (rank_.style.gradient_norm) {
       Norm();
       MultiTensor("aten::_foreach_mul_", "multi_tensor_apply_kernel<BinaryOpScalarFunctor>",
-                  Flat(rank_.gradient, all_), Launches(all_, 1));
+                  Flat(DataType::kFloat32, all_), Launches(all_, 1));
     }
     writer_.Pointwise("aten::add_", {Tensor(DataType::kFloat32, {}), Tensor(DataType::kInt64, {})});
     for (const std::vector<int64_t>* group : {&pieces_.decay, &pieces_.no_decay}) {
@@ -94,6 +101,13 @@ class OptimizerWriter {
     }
   }
 
+  // The step works on fp32; gradients that were accumulated in 16 bit are copied. FSDP keeps the
+  // gradients of its shards in the type of the shards.
+  [[nodiscard]] bool CopiesGradients() const {
+    return rank_.gradient != DataType::kFloat32 &&
+           rank_.style.data_parallel != graph::DataParallelKind::kFsdp;
+  }
+
   // fp16: one pass over the gradients and a flag that all ranks must agree on.
   void Unscale() {
     MultiTensor("aten::_amp_foreach_non_finite_check_and_unscale_",
@@ -110,7 +124,7 @@ class OptimizerWriter {
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
     const int64_t longest = *std::max_element(all_.begin(), all_.end());
     const int64_t chunks = (longest + kChunkElements - 1) / kChunkElements;
-    const Tensors gradients = Flat(rank_.gradient, all_);
+    const Tensors gradients = Flat(DataType::kFloat32, all_);
     writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
     MultiTensor("aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", gradients,
                 Launches(all_, 1));

@@ -57,6 +57,18 @@ void SelfAttention::Backward(BackwardPart part, BlockWriter* writer) const {
   ProjectBackward(part, writer);
 }
 
+void SelfAttention::ForwardEverySecondMatmul(BlockWriter* writer) const {
+  Linear keys = query_key_value_;
+  keys.inputs = rank_.hidden;
+  keys.outputs = rank_.kv_heads * rank_.head_size;
+  keys.bias = false;
+  ColumnForward(rank_, keys, writer);
+  SplitForward(rank_, writer);
+  Linear output = projection_;
+  output.bias = false;
+  LocalForward(rank_, output, rank_.tokens(), writer);
+}
+
 void SelfAttention::ProjectForward(BlockWriter* writer) const {
   if (!latent_key_value_) {
     ColumnForward(rank_, query_key_value_, writer);

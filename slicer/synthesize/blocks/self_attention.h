@@ -18,6 +18,10 @@ class SelfAttention {
   void Forward(BlockWriter* writer) const;
   void Backward(BackwardPart part, BlockWriter* writer) const;
 
+  // Every second of its matrix products (queries, keys, values and output count as four), as
+  // torchtitan's selective recomputation repeats.
+  void ForwardEverySecondMatmul(BlockWriter* writer) const;
+
   [[nodiscard]] bool has_bias() const { return projection_.bias; }
   [[nodiscard]] uint32_t bias_parameter() const { return projection_.weight + 1; }
 

@@ -1,0 +1,87 @@
+#include "slicer/synthesize/blocks/parallel_layer.h"
+
+#include "slicer/synthesize/blocks/attention.h"
+#include "slicer/synthesize/blocks/linear.h"
+#include "slicer/synthesize/blocks/mlp.h"
+#include "slicer/synthesize/blocks/norm.h"
+#include "slicer/synthesize/blocks/parameter_list.h"
+
+namespace prism::slicer {
+namespace {
+
+class ParallelLayerWriter {
+ public:
+  ParallelLayerWriter(const RankShape& rank, BlockTables* tables)
+      : rank_(rank),
+        writer_(tables),
+        parameters_(rank),
+        norm_(parameters_.DeclareNorm(rank.hidden)),
+        in_(parameters_.DeclareColumn({rank.qkv_width() + rank.mlp_in_width(), rank.hidden})),
+        out_(parameters_.DeclareRow(rank.hidden, rank.query_width() + rank.ffn)),
+        activation_({.rows = {rank.sequence, rank.batch}, .width = rank.ffn}) {}
+
+  [[nodiscard]] const std::vector<BlockParameter>& parameters() const { return parameters_.all(); }
+
+  Block Forward() {
+    WriteForward();
+    return writer_.Finish();
+  }
+
+  Block Backward(BackwardPart part) {
+    if (part == BackwardPart::kWeight) {
+      RowBackward(rank_, out_, part, &writer_);
+      ColumnBackward(rank_, in_, part, &writer_);
+      return writer_.Finish();
+    }
+    if (rank_.job.recompute == graph::Recompute::kFull) {
+      WriteForward();
+    }
+    ResidualBackward(rank_, out_.bias, out_.weight + 1, &writer_);
+    RowBackward(rank_, out_, part, &writer_);
+    ActivationBackward(rank_, activation_, &writer_);
+    if (rank_.Recomputes(graph::kRecomputeCoreAttention)) {
+      CoreForward(rank_, &writer_);
+    }
+    CoreBackward(rank_, &writer_);
+    SplitBackward(rank_, &writer_);
+    ColumnBackward(rank_, in_, part, &writer_);
+    NormBackward(rank_, norm_, ResidualSum::kInPlace, &writer_);
+    return writer_.Finish();
+  }
+
+ private:
+  void WriteForward() {
+    NormForward(rank_, norm_, /*after_add=*/false, &writer_);
+    ColumnForward(rank_, in_, &writer_);
+    SplitForward(rank_, &writer_);
+    CoreForward(rank_, &writer_);
+    ActivationForward(rank_, activation_, &writer_);
+    RowForward(rank_, out_, &writer_);
+    ResidualForward(rank_, out_.bias, /*before_norm=*/false, &writer_);
+  }
+
+  const RankShape& rank_;
+  BlockWriter writer_;
+  ParameterList parameters_;
+  Norm norm_;
+  Linear in_;
+  Linear out_;
+  Activation activation_;
+};
+
+}  // namespace
+
+UnitBlocks ParallelLayerUnit(const RankShape& rank, BlockTables* tables) {
+  ParallelLayerWriter writer(rank, tables);
+  UnitBlocks unit;
+  unit.parameters = writer.parameters();
+  unit.forward = writer.Forward();
+  unit.backward = writer.Backward(BackwardPart::kAll);
+  if (rank.style.schedule == graph::Schedule::kZeroBubble) {
+    unit.backward_input = writer.Backward(BackwardPart::kInput);
+    unit.backward_weight = writer.Backward(BackwardPart::kWeight);
+  }
+  return unit;
+}
+
+}  // namespace prism::slicer
