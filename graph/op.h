@@ -43,6 +43,8 @@ enum OpFlag : uint8_t {
   kMarkerEnd = 1U << 4U,
   kGroupedWithNext = 1U << 5U,  // this collective and the next were issued as one NCCL group
   kDurationFixed = 1U << 6U,    // value holds a duration in ns that is not to be modelled
+  // Issued by the same call of the host as the op before (the launch of a graph): no host cost.
+  kLaunchedWithPrevious = 1U << 7U,
 };
 
 inline constexpr uint32_t kNoDep = 0xFFFFFFFFU;

@@ -57,6 +57,9 @@ class Builder {
   }
 
   [[nodiscard]] DurationNs HostCost(uint32_t op) const {
+    if ((program_.flags[op] & graph::kLaunchedWithPrevious) != 0) {
+      return 0;
+    }
     OpKind kind = program_.kind[op];
     return kind == OpKind::kHostGap ? program_.value[op] : costs_.host[static_cast<size_t>(kind)];
   }

@@ -94,6 +94,7 @@ State& Get();
 
 thread_local uint16_t thread_ordinal = kNoOrdinal;
 thread_local uint32_t thread_context = 0;
+thread_local bool thread_in_graph = false;
 
 void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
   if (!channel::Push(state.header, record, payload, bytes)) {
@@ -220,6 +221,7 @@ void FillLocked(State& state, Record& record) {
   }
   record.thread = thread_ordinal;
   record.context = thread_context;
+  record.flags = thread_in_graph ? channel::kLaunchedWithPrevious : 0;
 }
 
 uint32_t& RequestNumber(Record& record) {
@@ -267,7 +269,7 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   if (!Speaks(state)) {
     return;
   }
-  if (state.config.mode == Mode::kEmulate) {
+  if (state.config.mode == Mode::kEmulate && !thread_in_graph) {
     AdvanceVirtualClock(HostCost(state, record.kind));
   }
   const std::lock_guard<std::mutex> lock(state.ring_mutex);
@@ -339,6 +341,10 @@ void SetThreadContext(uint32_t context) {
 
 uint32_t ThreadContext() {
   return thread_context;
+}
+
+void SetThreadInGraph(bool in_graph) {
+  thread_in_graph = in_graph;
 }
 
 void Count(std::string_view counter_name, int64_t n) {
@@ -417,6 +423,10 @@ void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats)
   record.kind = RecordKind::kAllocatorStats;
   record.stats = *stats;
   prism::shim::Emit(record);
+}
+
+void prism_shim_count(const char* counter) {
+  prism::shim::Count(counter);
 }
 
 int prism_shim_mode() {

@@ -48,6 +48,9 @@ bool ThreadIssuesOps();
 void SetThreadContext(uint32_t context);
 uint32_t ThreadContext();
 
+// While set, what this thread issues carries kLaunchedWithPrevious: the launch of a graph.
+void SetThreadInGraph(bool in_graph);
+
 // Counts something assumed, masked or refused under a stable snake_case name (becomes a warning).
 void Count(std::string_view counter, int64_t n = 1);
 
@@ -78,4 +81,6 @@ void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
 void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);
 void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
 int prism_shim_mode();
+void prism_shim_write(void* target, const void* data, size_t bytes);
+void prism_shim_count(const char* counter);
 }

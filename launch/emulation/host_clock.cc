@@ -16,7 +16,10 @@ HostClock::HostClock(const graph::Graph& graph, Rank rank) {
   cumulative_.push_back(0);
   for (uint32_t op = 0; op < program.size(); ++op) {
     const bool gap = program.kind[op] == graph::OpKind::kHostGap;
-    const DurationNs cost = gap ? program.value[op] : costs[static_cast<size_t>(program.kind[op])];
+    const bool free = (program.flags[op] & graph::kLaunchedWithPrevious) != 0;
+    const DurationNs cost = gap    ? program.value[op]
+                            : free ? 0
+                                   : costs[static_cast<size_t>(program.kind[op])];
     cumulative_.push_back(cumulative_.back() + cost);
   }
 }

@@ -285,6 +285,11 @@ struct ExitBody {
   int32_t code;
 };
 
+// Bits of Record::flags.
+enum RecordFlag : uint8_t {
+  kLaunchedWithPrevious = 1U << 0U,  // by one call of the host (a graph): costs the host nothing
+};
+
 struct Record {
   RecordKind kind;
   uint8_t payload_slots;  // following slots that belong to this record (kDefine: see DefineBody;
@@ -292,7 +297,8 @@ struct Record {
   uint16_t stream;        // dense stream index in this process; 0 is the default stream
   uint16_t thread;  // ordinal of the issuing thread at its first issue; 0xFFFF: of a thread that
                     // has issued nothing (a watchdog's query, block events, counters)
-  uint16_t padding;
+  uint8_t flags;    // RecordFlag
+  uint8_t padding;
   uint32_t context;  // kContext id current on the issuing thread; 0 none
   uint32_t padding2;
   union {

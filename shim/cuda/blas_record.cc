@@ -1,6 +1,6 @@
 #include "shim/cuda/blas_record.h"
 
-#include "shim/cuda/stream.h"
+#include "shim/cuda/capture.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -30,13 +30,12 @@ graph::DataType DataTypeOf(cudaDataType type) {
   }
 }
 
-void EmitProduct(const Product& product, const void* stream) {
+void EmitProduct(const Product& product, cudaStream_t stream) {
   if (product.m <= 0 || product.n <= 0 || product.batch <= 0) {
     return;
   }
   channel::Record record = {};
   record.kind = channel::RecordKind::kMatmul;
-  record.stream = StreamIndex(stream);
   channel::MatmulBody& body = record.matmul;
   body.name = DefineOnce(channel::Table::kKernelName, product.name);
   body.m = product.m;
@@ -47,15 +46,14 @@ void EmitProduct(const Product& product, const void* stream) {
   body.output_dtype = static_cast<uint8_t>(DataTypeOf(product.output));
   body.transpose_a = product.transpose_a ? 1 : 0;
   body.transpose_b = product.transpose_b ? 1 : 0;
-  Emit(record);
+  IssueOp(stream, record);
 }
 
-void EmitLibraryCall(const char* name, const void* stream) {
+void EmitLibraryCall(const char* name, cudaStream_t stream) {
   channel::Record record = {};
   record.kind = channel::RecordKind::kKernel;
-  record.stream = StreamIndex(stream);
   record.kernel.name = DefineOnce(channel::Table::kKernelName, name);
-  Emit(record);
+  IssueOp(stream, record);
 }
 
 }  // namespace prism::shim

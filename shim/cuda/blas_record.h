@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include <cuda_runtime_api.h>
 #include <library_types.h>
 
 #include "graph/op.h"
@@ -23,10 +24,10 @@ struct Product {
 
 // Emits kMatmul; nothing for an empty product, for which the library launches nothing either.
 // `stream` is a cudaStream_t.
-void EmitProduct(const Product& product, const void* stream);
+void EmitProduct(const Product& product, cudaStream_t stream);
 
 // Emits kKernel without a grid, as library calls are.
-void EmitLibraryCall(const char* name, const void* stream);
+void EmitLibraryCall(const char* name, cudaStream_t stream);
 
 graph::DataType DataTypeOf(cudaDataType type);
 

@@ -3,10 +3,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include "shim/cuda/capture.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/memory.h"
 #include "shim/cuda/runtime_state.h"
-#include "shim/cuda/stream.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -18,14 +18,13 @@ using channel::RecordKind;
 // The one memory pool of the device; nothing looks into it.
 char default_pool = 0;
 
-void EmitCopy(void* target, const void* source, size_t bytes, cudaStream_t stream) {
+Record CopyRecord(void* target, const void* source, size_t bytes) {
   Record record = {};
   record.kind = RecordKind::kMemcpy;
-  record.stream = StreamIndex(stream);
   const bool to_device = IsDevicePointer(target);
   const bool from_device = IsDevicePointer(source);
   record.copy = {static_cast<int64_t>(bytes), !from_device && to_device, from_device && !to_device};
-  Emit(record);
+  return record;
 }
 
 }  // namespace
@@ -38,12 +37,17 @@ cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t st
     return Return(cudaErrorInvalidValue);
   }
   EnsureContext();
-  EmitCopy(target, source, bytes, stream);
   // cudaMemcpy returns once the bytes are there, except between two places of the device.
-  if (!async && !(IsDevicePointer(target) && IsDevicePointer(source))) {
-    SynchronizeStream(stream);
+  const bool waits = !async && !(IsDevicePointer(target) && IsDevicePointer(source));
+  if (const cudaError_t error = async ? cudaSuccess : CheckUnsafeCall(); error != cudaSuccess) {
+    return error;
   }
-  CopyBytes(target, source, bytes);
+  IssueOp(stream, CopyRecord(target, source, bytes), [=] {
+    if (waits) {
+      SynchronizeStream(stream);
+    }
+    CopyBytes(target, source, bytes);
+  });
   return cudaSuccess;
 }
 
@@ -54,10 +58,8 @@ cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream) {
   EnsureContext();
   Record record = {};
   record.kind = RecordKind::kMemset;
-  record.stream = StreamIndex(stream);
   record.copy.bytes = static_cast<int64_t>(bytes);
-  Emit(record);
-  SetBytes(target, value, bytes);
+  IssueOp(stream, record, [=] { SetBytes(target, value, bytes); });
   return cudaSuccess;
 }
 
@@ -73,6 +75,9 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
     *pointer = nullptr;
     return cudaSuccess;
   }
+  if (const cudaError_t error = prism::shim::CheckUnsafeCall(); error != cudaSuccess) {
+    return error;
+  }
   *pointer = prism::shim::DeviceAllocate(bytes);
   return *pointer == nullptr ? Return(cudaErrorMemoryAllocation) : cudaSuccess;
 }
@@ -80,6 +85,9 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
 // cudaFree(nullptr) is the usual way to make the context.
 cudaError_t cudaFree(void* pointer) {
   prism::shim::EnsureContext();
+  if (const cudaError_t error = prism::shim::CheckUnsafeCall(); error != cudaSuccess) {
+    return error;
+  }
   return pointer == nullptr || prism::shim::DeviceFree(pointer) ? cudaSuccess
                                                                 : Return(cudaErrorInvalidValue);
 }
@@ -191,11 +199,13 @@ cudaError_t cudaMemcpy2DAsync(void* target,
     return cudaSuccess;
   }
   // One transfer on the device, row by row here.
-  prism::shim::EmitCopy(target, source, width * height, stream);
-  for (size_t row = 0; row < height; ++row) {
-    prism::shim::CopyBytes(static_cast<char*>(target) + row * target_pitch,
-                           static_cast<const char*>(source) + row * source_pitch, width);
-  }
+  const auto copy_rows = [=] {
+    for (size_t row = 0; row < height; ++row) {
+      prism::shim::CopyBytes(static_cast<char*>(target) + row * target_pitch,
+                             static_cast<const char*>(source) + row * source_pitch, width);
+    }
+  };
+  prism::shim::IssueOp(stream, prism::shim::CopyRecord(target, source, width * height), copy_rows);
   return cudaSuccess;
 }
 

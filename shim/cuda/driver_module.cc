@@ -124,4 +124,34 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
   *blocks = prism::shim::OccupancyBlocks(block_threads, shared_bytes);
   return CUDA_SUCCESS;
 }
+
+// Descriptors of tensor memory accesses are read by kernels alone.
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map,
+                                CUtensorMapDataType /*type*/,
+                                cuuint32_t /*rank*/,
+                                void* /*address*/,
+                                const cuuint64_t* /*dims*/,
+                                const cuuint64_t* /*strides*/,
+                                const cuuint32_t* /*box_dims*/,
+                                const cuuint32_t* /*element_strides*/,
+                                CUtensorMapInterleave /*interleave*/,
+                                CUtensorMapSwizzle /*swizzle*/,
+                                CUtensorMapL2promotion /*promotion*/,
+                                CUtensorMapFloatOOBfill /*fill*/) {
+  *map = {};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapReplaceAddress(CUtensorMap* /*map*/, void* /*address*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* clusters,
+                                      CUfunction function,
+                                      const CUlaunchConfig* config) {
+  cudaLaunchConfig_t same = {};
+  same.blockDim = {config->blockDimX, config->blockDimY, config->blockDimZ};
+  same.dynamicSmemBytes = config->sharedMemBytes;
+  return static_cast<CUresult>(cudaOccupancyMaxActiveClusters(clusters, function, &same));
+}
 }

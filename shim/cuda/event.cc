@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "shim/cuda/capture.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/cuda/stream.h"
@@ -34,7 +35,20 @@ bool WasRecorded(cudaEvent_t event) {
   return Object(event)->recorded.load(std::memory_order_relaxed);
 }
 
+// The error of a call that asks for an event: one of a capture has no state, and asking at all may
+// be forbidden while a capture is under way.
+cudaError_t CheckEvent(cudaEvent_t event) {
+  return Object(event)->capture.load(std::memory_order_relaxed) != 0
+             ? Return(cudaErrorCapturedEvent)
+             : CheckUnsafeCall();
+}
+
 }  // namespace
+
+uint32_t NewEventId() {
+  return next_event.fetch_add(1);
+}
+
 }  // namespace prism::shim
 
 using prism::shim::EventObject;
@@ -46,7 +60,7 @@ extern "C" {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   prism::shim::EnsureContext();
   auto* const object =
-      new (std::nothrow) EventObject{prism::shim::next_event.fetch_add(1), flags, {false}};
+      new (std::nothrow) EventObject{prism::shim::NewEventId(), flags, {false}, {0}};
   if (object == nullptr) {
     return Return(cudaErrorMemoryAllocation);
   }
@@ -63,28 +77,35 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
   if (event == nullptr) {
     return Return(cudaErrorInvalidResourceHandle);
   }
+  const bool external = (flags & cudaEventRecordExternal) != 0;
+  if (prism::shim::RecordInCapture(event, stream, external)) {
+    return cudaSuccess;
+  }
   prism::shim::Object(event)->recorded.store(true, std::memory_order_relaxed);
-  prism::shim::Emit(prism::shim::EventRecord(RecordKind::kEventRecord, event, stream));
+  prism::shim::IssueOp(stream, prism::shim::EventRecord(RecordKind::kEventRecord, event, stream));
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event,
-                                     cudaStream_t stream,
-                                     unsigned int /*flags*/) {
-  return cudaEventRecord(event, stream);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
 // Waiting for an event that was never recorded does nothing, as on a real device.
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
   if (event == nullptr) {
     return Return(cudaErrorInvalidResourceHandle);
   }
+  cudaError_t error = cudaSuccess;
+  const bool external = (flags & cudaEventWaitExternal) != 0;
+  if (prism::shim::WaitInCapture(stream, event, external, &error)) {
+    return error == cudaSuccess ? error : Return(error);
+  }
   if (prism::shim::WasRecorded(event)) {
-    prism::shim::Emit(prism::shim::EventRecord(RecordKind::kEventWait, event, stream));
+    prism::shim::IssueOp(stream, prism::shim::EventRecord(RecordKind::kEventWait, event, stream));
   }
   return cudaSuccess;
 }
@@ -92,6 +113,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event == nullptr) {
     return Return(cudaErrorInvalidResourceHandle);
+  }
+  if (const cudaError_t error = prism::shim::CheckEvent(event); error != cudaSuccess) {
+    return error;
   }
   if (!prism::shim::WasRecorded(event)) {
     return cudaSuccess;
@@ -103,6 +127,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event == nullptr) {
     return Return(cudaErrorInvalidResourceHandle);
+  }
+  if (const cudaError_t error = prism::shim::CheckEvent(event); error != cudaSuccess) {
+    return error;
   }
   if (prism::shim::WasRecorded(event)) {
     prism::shim::Record record = {};

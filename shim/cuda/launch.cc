@@ -10,9 +10,9 @@
 #include <cuda_runtime_api.h>
 #include <cxxabi.h>
 
+#include "shim/cuda/capture.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/runtime_state.h"
-#include "shim/cuda/stream.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -100,12 +100,11 @@ cudaError_t Launch(const void* function, const LaunchShape& shape) {
   }
   Record record = {};
   record.kind = RecordKind::kKernel;
-  record.stream = StreamIndex(shape.stream);
   record.kernel = {name,
                    {shape.grid.x, shape.grid.y, shape.grid.z},
                    {shape.block.x, shape.block.y, shape.block.z},
                    static_cast<uint32_t>(shape.shared_bytes)};
-  Emit(record);
+  IssueOp(shape.stream, record);
   return cudaSuccess;
 }
 

@@ -419,3 +419,9 @@ bool UnregisterHost(void* pointer) {
 }
 
 }  // namespace prism::shim
+
+extern "C" void prism_shim_write(void* target, const void* data, size_t bytes) {
+  if (prism::shim::IsDevicePointer(target)) {
+    prism::shim::WriteBytes(target, data, bytes);
+  }
+}

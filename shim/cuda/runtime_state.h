@@ -27,7 +27,11 @@ struct EventObject {
   uint32_t id;
   unsigned int flags;
   std::atomic<bool> recorded;
+  std::atomic<unsigned long long> capture;  // that it was last recorded in; 0 none
 };
+
+// A dense id for an event that a graph records (graph.cc).
+uint32_t NewEventId();
 
 // Waits for a stream, in virtual time where there is one.
 void SynchronizeStream(cudaStream_t stream);

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "shim/cuda/capture.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/session.h"
@@ -109,18 +110,27 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = prism::shim::CheckWait(stream); error != cudaSuccess) {
+    return error;
+  }
   prism::shim::SynchronizeStream(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize() {
   prism::shim::EnsureContext();
+  if (const cudaError_t error = prism::shim::CheckWaitForAll(); error != cudaSuccess) {
+    return error;
+  }
   prism::shim::Synchronize(prism::shim::SyncKind::kDevice, 0);
   return cudaSuccess;
 }
 
 // A query of event 0 asks for the stream itself.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (const cudaError_t error = prism::shim::CheckWait(stream); error != cudaSuccess) {
+    return error;
+  }
   prism::shim::Record record = {};
   record.kind = prism::shim::RecordKind::kQueryEvent;
   record.stream = prism::shim::StreamIndex(stream);
@@ -128,7 +138,11 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 // Host functions run at their issue: no kernel computes anything that they could wait for.
-cudaError_t cudaLaunchHostFunc(cudaStream_t /*stream*/, cudaHostFn_t function, void* data) {
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  if (prism::shim::Keep(stream, cudaGraphNodeTypeHost,
+                        [=](const prism::shim::GraphRun& /*run*/) { function(data); })) {
+    return cudaSuccess;
+  }
   prism::shim::Count("host_functions_run_at_issue");
   function(data);
   return cudaSuccess;
@@ -140,45 +154,6 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream,
                                   unsigned int /*flags*/) {
   prism::shim::Count("host_functions_run_at_issue");
   callback(stream, cudaSuccess, data);
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/,
-                                     cudaStreamCaptureStatus* status,
-                                     unsigned long long* id,
-                                     cudaGraph_t* graph,
-                                     const cudaGraphNode_t** dependencies,
-                                     const cudaGraphEdgeData** edges,
-                                     size_t* dependency_count) {
-  *status = cudaStreamCaptureStatusNone;
-  if (id != nullptr) {
-    *id = 0;
-  }
-  if (graph != nullptr) {
-    *graph = nullptr;
-  }
-  if (dependencies != nullptr) {
-    *dependencies = nullptr;
-  }
-  if (edges != nullptr) {
-    *edges = nullptr;
-  }
-  if (dependency_count != nullptr) {
-    *dependency_count = 0;
-  }
-  return cudaSuccess;
-}
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-  const cudaStreamCaptureMode previous = current;
-  current = *mode;
-  *mode = previous;
   return cudaSuccess;
 }
 }

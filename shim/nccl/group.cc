@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "shim/cuda/capture.h"
 #include "shim/cuda/stream.h"
 #include "shim/nccl/value_policy.h"
 #include "shim/session.h"
@@ -200,13 +201,12 @@ uint32_t NextSequence(Communicator* communicator) {
   return communicator->next_sequence++;
 }
 
-ncclResult_t CarryOut(const std::vector<NcclOp>& ops) {
+// Records first: moving values may wait for a sandbox rank whose progress depends on what this one
+// has issued.
+ncclResult_t Issue(const std::vector<NcclOp>& ops) {
   std::vector<NcclOp> collectives;
   std::vector<NcclOp> transfers;
   for (const NcclOp& op : ops) {
-    if (!TakeMemoryOf(op)) {
-      return SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
-    }
     (IsTransfer(op) ? transfers : collectives).push_back(op);
   }
   std::vector<uint32_t> sequences;
@@ -227,6 +227,23 @@ ncclResult_t CarryOut(const std::vector<NcclOp>& ops) {
     }
   }
   return transfers.empty() ? ncclSuccess : MoveTransfers(transfers);
+}
+
+ncclResult_t CarryOut(const std::vector<NcclOp>& ops) {
+  for (const NcclOp& op : ops) {
+    if (!TakeMemoryOf(op)) {
+      return SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
+    }
+  }
+  // Under capture the group is one node of the graph, issued anew at each launch.
+  const auto run = [ops](const GraphRun& graph) {
+    std::vector<NcclOp> issued = ops;
+    for (NcclOp& op : issued) {
+      op.stream = graph.Stream(op.stream);
+    }
+    Issue(issued);
+  };
+  return Keep(ops.front().stream, cudaGraphNodeTypeKernel, run) ? ncclSuccess : Issue(ops);
 }
 
 // The text outlives every caller of ncclGetLastError; a racing failure may mix two messages.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/cuda/memory.h"
 #include "shim/session.h"
 
 namespace {
@@ -72,6 +73,11 @@ extern "C" __attribute__((visibility("default"))) void PrismReportMemoryUsage(
 
 void PrismReportMemoryUsage(
     void* pointer, int64_t bytes, size_t allocated, size_t reserved, TorchDevice device) {
+  // What an earlier owner of a block wrote is not the next one's: a kernel would have written over
+  // it.
+  if (device.type == kTorchCuda && bytes > 0) {
+    prism::shim::Invalidate(pointer, static_cast<size_t>(bytes));
+  }
   if (device.type == kTorchCuda && bytes != 0 &&
       prism::shim::SessionMode() == prism::channel::Mode::kRecord) {
     prism_shim_block_event(bytes > 0 ? 1 : 0, reinterpret_cast<uint64_t>(pointer),

@@ -21,6 +21,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 
+#include "shim/observer/value_rules.h"
 #include "shim/session.h"
 
 namespace {
@@ -271,6 +272,7 @@ bool ProvideGroup(prism::shim::GroupInfo* info) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void prism_observer_start() {
+  prism::shim::StartValueRules();
   if (prism_shim_mode() == 0) {
     return;
   }

@@ -47,8 +47,7 @@ void LoadObserver() {
   if (done.load(std::memory_order_acquire)) {
     return;
   }
-  if (SessionMode() == channel::Mode::kStandalone ||
-      attempts.fetch_add(1, std::memory_order_relaxed) >= kMaxAttempts) {
+  if (attempts.fetch_add(1, std::memory_order_relaxed) >= kMaxAttempts) {
     done.store(true, std::memory_order_release);
     return;
   }

@@ -1,5 +1,5 @@
 // Brings libprism_observer.so into the process once libtorch is there. The observer is the only
-// part of the shim that uses libtorch; programs without it, and kStandalone, never load it.
+// part of the shim that uses libtorch; programs without it never load it.
 #pragma once
 
 namespace prism::shim {

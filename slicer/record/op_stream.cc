@@ -93,6 +93,9 @@ Status OpStream::PushDefinition(const Record& record, std::span<const std::byte>
 }
 
 Status OpStream::PushOp(const Record& record) {
+  launch_flags_ = (record.flags & channel::kLaunchedWithPrevious) != 0
+                      ? uint8_t{graph::kLaunchedWithPrevious}
+                      : uint8_t{0};
   switch (record.kind) {
     case RecordKind::kKernel:
     case RecordKind::kMatmul:
@@ -139,6 +142,7 @@ Status OpStream::AddOp(CanonicalOp op) {
   if (next_index_ == graph::kNoDep) {
     return RunFailed("one iteration has more ops than a program can hold");
   }
+  op.flags |= launch_flags_;
   completed_.push_back({.place = {.iteration = iteration_, .index = next_index_}, .op = op});
   ++next_index_;
   return OkStatus();

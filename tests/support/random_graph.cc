@@ -190,6 +190,9 @@ class Schedule {
       op.flags = graph::kDurationFixed;
       op.value = Uniform(0, 100'000);
     }
+    if (rng_.Chance(0.2)) {
+      op.flags |= graph::kLaunchedWithPrevious;
+    }
     rank->Append(op);
   }
 

@@ -117,6 +117,9 @@ class SimpleRank {
     if (program_.kind[op] == OpKind::kHostGap) {
       return program_.value[op];
     }
+    if ((program_.flags[op] & graph::kLaunchedWithPrevious) != 0) {
+      return 0;
+    }
     auto key = kKeys.find(program_.kind[op]);
     return key == kKeys.end()
                ? 0

@@ -1,0 +1,72 @@
+// Stream capture: what is issued on a stream under capture becomes a step of a graph instead of an
+// op, and becomes an op at each launch of that graph (graph.cc). Every file of the shim that issues
+// ops on a stream goes through IssueOp or Keep. Thread-safe.
+//
+// As on a real device: another stream joins by waiting for an event that was recorded in the
+// capture, all streams must have joined the first again at the end, and a call that would wait for
+// captured work fails with the real runtime's error and spoils the capture.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "shim/channel/messages.h"
+
+namespace prism::shim {
+
+// One launch: what stands for the streams and events of the capture.
+struct GraphRun {
+  cudaStream_t origin = nullptr;  // first stream of the capture
+  cudaStream_t target = nullptr;  // the stream of the launch, which stands for it
+  const std::map<cudaStream_t, cudaStream_t>* streams = nullptr;
+  const std::map<uint32_t, uint32_t>* events = nullptr;  // by id; others stand for themselves
+
+  [[nodiscard]] cudaStream_t Stream(cudaStream_t captured) const;
+  [[nodiscard]] uint32_t Event(uint32_t captured) const;
+};
+
+// One thing to do at a launch. Events that order streams inside a capture are steps, but no nodes
+// of the graph that a program sees.
+struct GraphStep {
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  uint32_t context = 0;  // the framework op at the capture
+  std::function<void(const GraphRun&)> run;
+  std::vector<GraphStep*> dependencies;
+
+  [[nodiscard]] bool IsNode() const { return type != cudaGraphNodeTypeEmpty; }
+};
+
+// Shared by a graph and what was instantiated from it.
+struct GraphBody {
+  cudaStream_t origin = nullptr;
+  std::vector<std::unique_ptr<GraphStep>> steps;
+  std::map<cudaStream_t, cudaStream_t> streams;  // keys alone: the joined streams
+  std::map<uint32_t, uint32_t> events;           // keys alone: recorded inside
+};
+
+// Issues an op on a stream with what it does to memory, or keeps both where the stream is captured.
+void IssueOp(cudaStream_t stream, channel::Record record, std::function<void()> effect = nullptr);
+
+// Keeps a step where the stream is captured; false where it is not.
+bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run);
+
+bool IsCaptured(cudaStream_t stream);
+
+// cudaEventRecord and cudaStreamWaitEvent where a capture is concerned; false where none is.
+// `error` is the call's result when true is returned.
+bool RecordInCapture(cudaEvent_t event, cudaStream_t stream, bool external);
+bool WaitInCapture(cudaStream_t stream, cudaEvent_t event, bool external, cudaError_t* error);
+
+// The error of a call that waits for a stream or for everything (nullptr stream of `all`), and of
+// one that the capture mode of this thread forbids while a capture is under way (cudaMalloc,
+// cudaEventQuery, ...). cudaSuccess where the call may go on.
+cudaError_t CheckWait(cudaStream_t stream);
+cudaError_t CheckWaitForAll();
+cudaError_t CheckUnsafeCall();
+
+}  // namespace prism::shim

@@ -1,0 +1,211 @@
+#include "shim/observer/value_rules.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+// What is larger steers nothing and would cost time: masks and scales stay below.
+constexpr size_t kMaxBytes = size_t{64} << 10;
+
+enum class Rule { kFill, kZero, kArange, kTrue };
+
+// What the end of a call needs: its inputs are gone by then, its outputs are not there before.
+struct RuleScope : at::ObserverContext {
+  Rule rule = Rule::kTrue;
+  c10::Scalar start;
+  c10::Scalar step;
+};
+
+std::optional<Rule> RuleOf(std::string_view name) {
+  static const std::unordered_map<std::string_view, Rule> rules = {
+      {"aten::fill_", Rule::kFill},    {"aten::zero_", Rule::kZero},
+      {"aten::arange", Rule::kArange}, {"aten::all", Rule::kTrue},
+      {"aten::isfinite", Rule::kTrue},
+  };
+  const auto found = rules.find(name);
+  return found == rules.end() ? std::nullopt : std::optional<Rule>(found->second);
+}
+
+bool IsSmallAndDense(const c10::IValue& value) {
+  if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().is_cuda()) {
+    return false;
+  }
+  const at::Tensor& tensor = value.toTensor();
+  return tensor.layout() == at::kStrided && !tensor.key_set().has(c10::DispatchKey::Python) &&
+         tensor.has_storage() && tensor.numel() > 0 && tensor.nbytes() <= kMaxBytes &&
+         tensor.is_non_overlapping_and_dense();
+}
+
+template <typename Element>
+Element ElementOf(const c10::Scalar& scalar) {
+  if constexpr (std::is_integral_v<Element>) {
+    return static_cast<Element>(scalar.isFloatingPoint() ? static_cast<int64_t>(scalar.toDouble())
+                                                         : scalar.toLong());
+  } else if constexpr (std::is_same_v<Element, double>) {
+    return scalar.toDouble();
+  } else {
+    return static_cast<Element>(static_cast<float>(scalar.toDouble()));
+  }
+}
+
+template <typename Element, typename Value>
+void WriteAs(const at::Tensor& tensor, const Value& value) {
+  const auto count = static_cast<size_t>(tensor.numel());
+  std::vector<Element> elements;
+  elements.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    elements.push_back(ElementOf<Element>(value(i)));
+  }
+  prism_shim_write(tensor.data_ptr(), elements.data(), count * sizeof(Element));
+}
+
+// Writes value(i) for element i; dense tensors of one value need no order.
+template <typename Value>
+void Write(const at::Tensor& tensor, const Value& value) {
+  switch (tensor.scalar_type()) {
+    case at::kBool:
+      return WriteAs<uint8_t>(tensor,
+                              [&](size_t i) { return c10::Scalar(value(i).toBool() ? 1 : 0); });
+    case at::kByte:
+      return WriteAs<uint8_t>(tensor, value);
+    case at::kChar:
+      return WriteAs<int8_t>(tensor, value);
+    case at::kShort:
+      return WriteAs<int16_t>(tensor, value);
+    case at::kInt:
+      return WriteAs<int32_t>(tensor, value);
+    case at::kLong:
+      return WriteAs<int64_t>(tensor, value);
+    case at::kHalf:
+      return WriteAs<at::Half>(tensor, value);
+    case at::kBFloat16:
+      return WriteAs<at::BFloat16>(tensor, value);
+    case at::kFloat:
+      return WriteAs<float>(tensor, value);
+    case at::kDouble:
+      return WriteAs<double>(tensor, value);
+    default:
+      prism_shim_count("value_rules_not_applied");
+  }
+}
+
+bool IsRealNumber(const c10::IValue& value) {
+  return value.isInt() || value.isDouble() || value.isBool();
+}
+
+c10::Scalar NumberOf(const c10::IValue& value) {
+  return value.isDouble() ? c10::Scalar(value.toDouble())
+                          : c10::Scalar(value.isBool() ? int64_t{value.toBool()} : value.toInt());
+}
+
+void WriteFill(c10::ArrayRef<const c10::IValue> inputs) {
+  if (inputs.size() == 2 && IsSmallAndDense(inputs[0]) && IsRealNumber(inputs[1])) {
+    const c10::Scalar value = NumberOf(inputs[1]);
+    Write(inputs[0].toTensor(), [&](size_t) { return value; });
+  }
+}
+
+void WriteZero(c10::ArrayRef<const c10::IValue> inputs) {
+  if (!inputs.empty() && IsSmallAndDense(inputs[0])) {
+    Write(inputs[0].toTensor(), [](size_t) { return c10::Scalar(0); });
+  }
+}
+
+void WriteArange(const RuleScope& scope, const at::Tensor& output) {
+  const bool whole = scope.start.isIntegral(true) && scope.step.isIntegral(true);
+  Write(output, [&](size_t i) {
+    const auto index = static_cast<int64_t>(i);
+    return whole ? c10::Scalar(scope.start.toLong() + index * scope.step.toLong())
+                 : c10::Scalar(scope.start.toDouble() +
+                               static_cast<double>(index) * scope.step.toDouble());
+  });
+}
+
+// Writes what is known before the call; a scope where its end has to.
+std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, c10::ArrayRef<const c10::IValue> inputs) {
+  auto scope = std::make_unique<RuleScope>();
+  scope->rule = rule;
+  switch (rule) {
+    case Rule::kFill:
+      WriteFill(inputs);
+      return nullptr;
+    case Rule::kZero:
+      WriteZero(inputs);
+      return nullptr;
+    case Rule::kArange:
+      // arange(start, end, step, out), which every form of the call ends in.
+      if (inputs.size() != 4 || !IsRealNumber(inputs[0]) || !IsRealNumber(inputs[2])) {
+        return nullptr;
+      }
+      scope->start = NumberOf(inputs[0]);
+      scope->step = NumberOf(inputs[2]);
+      return scope;
+    case Rule::kTrue:
+      return scope;
+  }
+  return nullptr;
+}
+
+void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs) {
+  if (outputs.empty() || !IsSmallAndDense(outputs[0])) {
+    return;
+  }
+  const at::Tensor& output = outputs[0].toTensor();
+  if (scope.rule == Rule::kArange) {
+    WriteArange(scope, output);
+  } else {
+    Write(output, [](size_t) { return c10::Scalar(1); });
+    prism_shim_count("results_assumed_true");
+  }
+}
+
+// A type that no rule writes, or a value that does not fit it, leaves the result unwritten.
+template <typename Action>
+auto Guarded(const Action& action) -> decltype(action()) {
+  try {
+    return action();
+  } catch (const std::exception&) {
+    prism_shim_count("value_rules_not_applied");
+    return decltype(action())();
+  }
+}
+
+std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& function) {
+  const std::optional<Rule> rule = RuleOf(function.name());
+  if (!rule) {
+    return nullptr;
+  }
+  return Guarded([&] { return ApplyAtStart(*rule, function.inputs()); });
+}
+
+void OnEnd(const at::RecordFunction& function, at::ObserverContext* scope) {
+  if (scope != nullptr) {
+    Guarded([&] { ApplyAtEnd(*static_cast<RuleScope*>(scope), function.outputs()); });
+  }
+}
+
+}  // namespace
+
+void StartValueRules() {
+  at::addGlobalCallback(at::RecordFunctionCallback(OnStart, OnEnd)
+                            .needsInputs(true)
+                            .needsOutputs(true)
+                            .scopes({at::RecordScope::FUNCTION}));
+}
+
+}  // namespace prism::shim

@@ -1,0 +1,149 @@
+// Ordinary Python programs on the virtual device, without launcher: what they print, what they
+// issue and what it costs in memory. The programs know nothing of the shim.
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/recorded_program.h"
+
+namespace prism::test {
+namespace {
+
+using channel::RecordKind;
+using testing::HasSubstr;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+ProgramRun Run(const std::string& program,
+               std::vector<std::pair<std::string, std::string>> environment = {}) {
+  environment.emplace_back("PYTHONWARNINGS", "ignore");
+  environment.emplace_back("TORCHINDUCTOR_CACHE_DIR", PRISM_PROGRAM_CACHE);
+  environment.emplace_back("TRITON_CACHE_DIR", PRISM_PROGRAM_CACHE);
+  const ProgramRun run = RunRecorded(
+      {.arguments = {PRISM_PYTHON, std::string(PRISM_PROGRAM_DIR) + "/" + program + ".py"},
+       .environment = std::move(environment),
+       .library_dir = PRISM_LIBRARY_DIR,
+       .config = H100Config()});
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  return run;
+}
+
+TEST(DevicePrograms, attention_goes_through_every_back_end) {
+  const ProgramRun run = Run("attention");
+  EXPECT_EQ(run.Said("default"), "ScaledDotProductCudnnAttentionBackward0");
+  const std::string shape = "[2,8,1024,128] bfloat16";
+  // Once by default and once by choice; the shapes are what a cost rule needs.
+  EXPECT_EQ(
+      run.CountKernels("cudnnBackendExecute", "aten::_scaled_dot_product_cudnn_attention " + shape),
+      2);
+  EXPECT_EQ(run.CountKernels("cudnnBackendExecute",
+                             "aten::_scaled_dot_product_cudnn_attention_backward " + shape),
+            1);
+  EXPECT_EQ(run.CountKernels("flash_fwd_kernel"), 1);
+  EXPECT_GE(run.CountKernels("flash_bwd"), 1);
+  EXPECT_GE(run.CountKernels("fmha_cutlassF"), 1);
+  EXPECT_GE(run.CountKernels("fmha_cutlassB"), 1);
+  // q, k, v, output and its gradient, three gradients: 4 MiB each; softmax statistics 64 KiB and
+  // cuDNN's workspace, which the front end computes.
+  EXPECT_EQ(run.Said("CUDNN_ATTENTION"), "ScaledDotProductCudnnAttentionBackward0 42075136");
+  EXPECT_THAT(run.Said("MATH"), HasSubstr("381681664"));
+}
+
+TEST(DevicePrograms, graphs_are_captured_once_and_issued_at_each_launch) {
+  const ProgramRun run = Run("cuda_graphs");
+  EXPECT_EQ(run.Said("before"), "[0.0, 0.0, 0.0, 0.0]");
+  EXPECT_EQ(run.Said("after"), "[0.0, 1.0, 2.0, 3.0]");
+  const std::string spoiled = "CUDA error: operation failed due to a previous error during capture";
+  EXPECT_EQ(run.Said("synchronize"), spoiled);
+  EXPECT_EQ(run.Said("item"), spoiled);
+  EXPECT_EQ(run.Said("unjoined"), "CUDA error: capturing stream has unjoined work");
+  EXPECT_EQ(run.Said("pool"), "64");
+  // In the marked part everything but the seed's fills and copies comes from two graphs, launched
+  // three times each: two products forward, four backward (three for the first layer's input).
+  int products = 0;
+  int free_launches = 0;
+  bool inside = false;
+  for (const IssuedOp& op : run.ops) {
+    if (op.kind == RecordKind::kMarker) {
+      inside = op.record.marker.begin != 0;
+    }
+    if (inside && op.kind == RecordKind::kMatmul) {
+      ++products;
+      free_launches += op.launched_with_previous ? 1 : 0;
+      EXPECT_THAT(op.framework, testing::AnyOf(HasSubstr("aten::addmm"), HasSubstr("aten::mm")));
+    }
+  }
+  EXPECT_EQ(products, 3 * (2 + 4));
+  // The first op of a launch carries the host's cost of it.
+  EXPECT_GE(free_launches, products - 6);
+}
+
+TEST(DevicePrograms, compiled_models_launch_triton_kernels) {
+  const ProgramRun run = Run("compiled");
+  EXPECT_EQ(run.Said("compiled"), "3");
+  // GELU with the norm behind it, once a step, and its way back.
+  EXPECT_EQ(run.CountKernels("triton_per_fused_gelu_native_layer_norm"), 0) << "names changed";
+  EXPECT_GE(run.CountKernels("triton_"), 3 * 2);
+  EXPECT_GE(run.CountKernels("FusedAdam") + run.CountKernels("multi_tensor_apply"), 3);
+}
+
+TEST(DevicePrograms, values_that_steer_are_sane) {
+  const ProgramRun run = Run("mixed_precision");
+  EXPECT_EQ(run.Said("scale"), "1024.0");
+  EXPECT_EQ(run.Said("nan"), "False True");
+  EXPECT_EQ(run.Said("arange"), "[1, 4, 7]");
+  EXPECT_EQ(run.Said("full"), "[7, 7] 1.0");
+  EXPECT_EQ(run.Said("equal"), "True");
+  EXPECT_EQ(run.Said("stale"), "[0, 0, 0, 0]");
+  EXPECT_GT(run.counters.at("unwritten_device_bytes_read"), 0);
+  EXPECT_GT(run.counters.at("results_assumed_true"), 0);
+}
+
+TEST(DevicePrograms, sharded_models_train_on_one_rank) {
+  const ProgramRun run = Run("sharded");
+  for (const std::string name : {"fsdp1", "fsdp2", "ddp"}) {
+    EXPECT_EQ(run.Said(name), "12288");
+  }
+  EXPECT_EQ(run.counters.count("observer_missing"), 0U);
+}
+
+TEST(DevicePrograms, memory_is_that_of_the_device) {
+  const ProgramRun run = Run("memory");
+  EXPECT_EQ(run.Said("loaded"), "2016.0");
+  // A small segment of 2 MiB is the loader's.
+  EXPECT_EQ(run.Said("reserved"), "44 42");
+  EXPECT_EQ(run.Said("device"), "81559 444");
+  EXPECT_EQ(run.Said("segments"), "[False, False, False]");
+  EXPECT_EQ(run.Said("released"), "0");
+  EXPECT_EQ(run.Said("oom"), "CUDA out of memory. Tried to allocate 90.00 GiB");
+  EXPECT_EQ(run.device_peak_bytes, 444 * kMiB);
+}
+
+TEST(DevicePrograms, expandable_segments_take_pages) {
+  const ProgramRun run = Run("memory", {{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}});
+  // 42 MiB in pages of 20 MiB, and one of 2 MiB in the small pool.
+  EXPECT_EQ(run.Said("reserved"), "62 42");
+  EXPECT_EQ(run.Said("segments"), "[True, True]");
+  EXPECT_EQ(run.Said("released"), "0");
+  EXPECT_EQ(run.Said("oom"), "CUDA out of memory. Tried to allocate 90.00 GiB");
+}
+
+TEST(DevicePrograms, what_cannot_work_says_so_by_name) {
+  const ProgramRun run = Run("refusals");
+  EXPECT_THAT(run.output, HasSubstr("prism shim: cufftCreate is not supported by the virtual "
+                                    "device\nfft raised cuFFT error: CUFFT_NOT_SUPPORTED\n"));
+  EXPECT_THAT(run.output, HasSubstr("prism shim: cusolverDnCreate is not supported"));
+  EXPECT_THAT(run.Said("inverse"), HasSubstr("raised cusolver error"));
+  EXPECT_THAT(run.output, HasSubstr("prism shim: cudnnCreateDropoutDescriptor is not supported"));
+  EXPECT_THAT(run.Said("lstm"), HasSubstr("raised cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"));
+  EXPECT_THAT(run.output, HasSubstr("prism shim: cuptiSubscribe is not supported"));
+  EXPECT_EQ(run.Said("profiler"), "worked");
+  EXPECT_EQ(run.counters.at("refused_cufftCreate"), 1);
+}
+
+}  // namespace
+}  // namespace prism::test

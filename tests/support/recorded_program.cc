@@ -1,0 +1,198 @@
+#include "tests/support/recorded_program.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <span>
+#include <sstream>
+
+#include "shim/channel/channel.h"
+#include "slicer/record/definitions.h"
+
+namespace prism::test {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+using channel::Table;
+
+std::string Preload(const std::string& folder) {
+  std::ifstream file(folder + "/prism/preload.txt");
+  std::string all;
+  for (std::string entry; std::getline(file, entry, ':');) {
+    all.append(all.empty() ? "" : ":").append(folder).append("/");
+    all.append(entry, 0, entry.find('\n'));
+  }
+  return all;
+}
+
+pid_t Start(const ProgramSpec& spec, int channel_descriptor, int output) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : spec.arguments) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  const std::string preload = Preload(spec.library_dir);
+  const std::string libraries = spec.library_dir + "/prism";
+  const std::string descriptor = std::to_string(channel_descriptor);
+  const pid_t process = fork();
+  if (process == 0) {
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    setenv("LD_PRELOAD", preload.c_str(), 1);
+    setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("PRISM_CHANNEL_FD", descriptor.c_str(), 1);
+    for (const auto& [name, value] : spec.environment) {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  return process;
+}
+
+bool HasEnded(pid_t process) {
+  siginfo_t info = {};
+  return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == process;
+}
+
+class Keeper {
+ public:
+  explicit Keeper(ProgramRun* run) : run_(run) {}
+
+  void Take(const Record& record, std::span<const std::byte> payload) {
+    switch (record.kind) {
+      case RecordKind::kDefine:
+        if (!definitions_.Add(record.define, payload).ok()) {
+          run_->output += "a definition that cannot be read\n";
+        }
+        return;
+      case RecordKind::kCounter:
+        run_->counters[NameOf(Table::kCounterName, record.counter.name)] = record.counter.count;
+        return;
+      case RecordKind::kAllocatorStats:
+        run_->peaks = record.stats;
+        return;
+      case RecordKind::kSegmentAlloc:
+        run_->device_peak_bytes =
+            std::max(run_->device_peak_bytes, record.segment.device_used_bytes);
+        break;
+      case RecordKind::kBlockAlloc:
+      case RecordKind::kBlockFree:
+        return;
+      default:
+        break;
+    }
+    Keep(record);
+  }
+
+ private:
+  std::string NameOf(Table table, uint32_t id) const {
+    const Result<std::string> name = definitions_.Name(table, id);
+    return name.ok() ? *name : "?";
+  }
+
+  void Keep(const Record& record) {
+    IssuedOp op{.kind = record.kind, .stream = record.stream, .record = record};
+    op.launched_with_previous = (record.flags & channel::kLaunchedWithPrevious) != 0;
+    if (record.kind == RecordKind::kKernel) {
+      op.name = NameOf(Table::kKernelName, record.kernel.name);
+    } else if (record.kind == RecordKind::kMatmul) {
+      op.name = NameOf(Table::kKernelName, record.matmul.name);
+    }
+    if (const Result<slicer::FrameworkContext> context = definitions_.Context(record.context);
+        context.ok() && !context->op.empty()) {
+      op.framework = slicer::DescribeContext(*context);
+    }
+    run_->ops.push_back(std::move(op));
+  }
+
+  ProgramRun* run_;
+  slicer::Definitions definitions_;
+};
+
+std::string ReadAll(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  lseek(descriptor, 0, SEEK_SET);
+  for (ssize_t got = 0; (got = read(descriptor, buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
+  return text;
+}
+
+}  // namespace
+
+int ProgramRun::CountKernels(const std::string& name, const std::string& framework) const {
+  return static_cast<int>(std::ranges::count_if(ops, [&](const IssuedOp& op) {
+    return (op.kind == RecordKind::kKernel || op.kind == RecordKind::kMatmul) &&
+           op.name.find(name) != std::string::npos &&
+           op.framework.find(framework) != std::string::npos;
+  }));
+}
+
+std::string ProgramRun::Said(const std::string& key) const {
+  std::istringstream stream(output);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with(key + " ")) {
+      return line.substr(key.size() + 1);
+    }
+  }
+  return "";
+}
+
+channel::Config H100Config() {
+  channel::Config config = {};
+  config.version = channel::kProtocolVersion;
+  config.mode = channel::Mode::kRecord;
+  config.world_size = 1;
+  config.sandbox_rank_count = 1;
+  std::snprintf(config.device.name, sizeof(config.device.name), "NVIDIA H100 80GB HBM3");
+  config.device.compute_major = 9;
+  config.device.compute_minor = 0;
+  config.device.sm_count = 132;
+  config.device.device_count = 8;
+  config.device.memory_bytes = int64_t{81'559} << 20;
+  config.device.context_bytes = int64_t{400} << 20;
+  config.device.l2_bytes = int64_t{50} << 20;
+  config.device.shared_memory_per_sm = 228 << 10;
+  config.device.shared_memory_per_block_optin = 227 << 10;
+  return config;
+}
+
+ProgramRun RunRecorded(const ProgramSpec& spec) {
+  ProgramRun run;
+  channel::Consumer consumer(spec.config);
+  const int output = memfd_create("program-output", 0);
+  if (!consumer.valid() || output < 0) {
+    return run;
+  }
+  const pid_t process = Start(spec, consumer.descriptor(), output);
+  Keeper keeper(&run);
+  Record record = {};
+  std::span<const std::byte> payload;
+  for (bool over = false; !over;) {
+    if (consumer.TryPop(&record, &payload)) {
+      keeper.Take(record, payload);
+      over = record.kind == RecordKind::kExit;
+    } else if (!consumer.WaitForRecord(1'000'000'000)) {
+      over = HasEnded(process);
+    }
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  run.output += ReadAll(output);
+  close(output);
+  return run;
+}
+
+}  // namespace prism::test

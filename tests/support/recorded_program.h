@@ -1,0 +1,50 @@
+// Runs an ordinary program on the virtual device as a worker would, and keeps what it issued.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shim/channel/messages.h"
+
+namespace prism::test {
+
+struct ProgramSpec {
+  std::vector<std::string> arguments;  // path of the program first
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string library_dir;  // where libprism_shim.so lies
+  channel::Config config;   // of the channel; mode kRecord
+};
+
+// A kernel, copy or other op on a stream, in words.
+struct IssuedOp {
+  channel::RecordKind kind = channel::RecordKind::kKernel;
+  uint16_t stream = 0;
+  bool launched_with_previous = false;
+  std::string name;       // of a kernel
+  std::string framework;  // "aten::mm [16,64] float32, [64,32] float32"
+  channel::Record record = {};
+};
+
+struct ProgramRun {
+  int exit_code = -1;
+  std::string output;  // standard output and error
+  std::vector<IssuedOp> ops;
+  std::map<std::string, int64_t> counters;
+  channel::AllocatorStatsBody peaks = {};
+  int64_t device_peak_bytes = 0;
+
+  // How many kernels have both texts in their name and framework op.
+  [[nodiscard]] int CountKernels(const std::string& name, const std::string& framework = "") const;
+  // The rest of the line of the output that begins with `key` and a space; empty without one.
+  [[nodiscard]] std::string Said(const std::string& key) const;
+};
+
+// One H100 of an 80 GB node, world of one rank.
+channel::Config H100Config();
+
+ProgramRun RunRecorded(const ProgramSpec& spec);
+
+}  // namespace prism::test
