@@ -2,6 +2,7 @@
 // time, also before main and during exit, so the state is never destroyed.
 #include "shim/session.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +160,31 @@ void LeaveChannelInChild() {
   UnlockAfterFork();
 }
 
+// A child that was started with its descriptors closed (Python's subprocess does so) finds the
+// channel through the process that had it.
+constexpr const char* kChannelPath = "PRISM_CHANNEL_PATH";
+
+channel::Header* MapInherited(int descriptor) {
+  channel::Header* const header = channel::MapChannel(descriptor);
+  if (header != nullptr) {
+    char path[64] = {};
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", static_cast<int>(getpid()), descriptor);
+    setenv(kChannelPath, path, 1);
+  }
+  return header;
+}
+
+channel::Header* MapByPath() {
+  const char* const path = getenv(kChannelPath);
+  const int opened = path == nullptr ? -1 : open(path, O_RDWR | O_CLOEXEC);
+  if (opened < 0) {
+    return nullptr;
+  }
+  channel::Header* const header = channel::MapChannel(opened);
+  close(opened);
+  return header;
+}
+
 void OpenChannel(State& state) {
   const char* const text = getenv("PRISM_CHANNEL_FD");
   if (text == nullptr) {
@@ -171,7 +197,10 @@ void OpenChannel(State& state) {
   }
   // Variable and descriptor stay for whoever this process turns into or starts: a shell or `env`
   // before the program is not the one that speaks.
-  state.header = channel::MapChannel(static_cast<int>(descriptor));
+  state.header = MapInherited(static_cast<int>(descriptor));
+  if (state.header == nullptr) {
+    state.header = MapByPath();
+  }
   if (state.header == nullptr) {
     Die("the channel of PRISM_CHANNEL_FD cannot be mapped");
   }

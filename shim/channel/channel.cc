@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -127,6 +128,10 @@ size_t ChannelBytes() {
 }
 
 Header* MapChannel(int descriptor) {
+  struct stat status = {};
+  if (fstat(descriptor, &status) != 0 || status.st_size != static_cast<off_t>(ChannelBytes())) {
+    return nullptr;
+  }
   void* const mapped =
       mmap(nullptr, ChannelBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (mapped == MAP_FAILED) {

@@ -101,12 +101,17 @@ class Keeper {
   }
 
   void Keep(const Record& record) {
-    IssuedOp op{.kind = record.kind, .stream = record.stream, .record = record};
+    IssuedOp op;
+    op.kind = record.kind;
+    op.stream = record.stream;
+    op.record = record;
     op.launched_with_previous = (record.flags & channel::kLaunchedWithPrevious) != 0;
     if (record.kind == RecordKind::kKernel) {
       op.name = NameOf(Table::kKernelName, record.kernel.name);
     } else if (record.kind == RecordKind::kMatmul) {
       op.name = NameOf(Table::kKernelName, record.matmul.name);
+    } else if (record.kind == RecordKind::kMarker) {
+      op.name = NameOf(Table::kMarkerName, record.marker.name);
     }
     if (const Result<slicer::FrameworkContext> context = definitions_.Context(record.context);
         context.ok() && !context->op.empty()) {

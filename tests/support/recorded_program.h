@@ -23,7 +23,7 @@ struct IssuedOp {
   channel::RecordKind kind = channel::RecordKind::kKernel;
   uint16_t stream = 0;
   bool launched_with_previous = false;
-  std::string name;       // of a kernel
+  std::string name;       // of a kernel or marker
   std::string framework;  // "aten::mm [16,64] float32, [64,32] float32"
   channel::Record record = {};
 };
