@@ -10,6 +10,19 @@ using graph::GroupAxis;
 
 constexpr const char* kGroupedGemm = "cublasGemmGroupedBatchedEx";
 
+// Mean number of expert-parallel ranks that hold one of a token's experts, experts drawn evenly: a
+// given rank holds none with probability C(E - E/ep, k) / C(E, k).
+double RanksOfToken(const graph::MoeShape& moe, int64_t ep) {
+  const auto experts = static_cast<double>(moe.experts);
+  const double elsewhere = experts - experts / static_cast<double>(ep);
+  double none = 1;
+  for (int64_t i = 0; i < moe.topk; ++i) {
+    const auto drawn = static_cast<double>(i);
+    none *= std::max(0.0, elsewhere - drawn) / (experts - drawn);
+  }
+  return static_cast<double>(ep) * (1 - none);
+}
+
 }  // namespace
 
 MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* parameters) : rank_(rank) {
@@ -17,6 +30,9 @@ MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* paramet
   const graph::ParallelSizes& sizes = rank.job.parallel;
   tokens_ = rank.shard * rank.batch;
   routed_ = tokens_ * moe.topk;
+  sent_ = rank.style.moe_fused_dispatch
+              ? static_cast<int64_t>(static_cast<double>(tokens_) * RanksOfToken(moe, sizes.ep))
+              : routed_;
   local_experts_ = std::max<int64_t>(1, moe.experts / sizes.ep);
   // Every rank of the expert-parallel group sends as many tokens as it receives; ranks that divide
   // an expert all work on the tokens of each other.
@@ -32,7 +48,7 @@ MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* paramet
   out_ = {.columns = rank.hidden, .depth = width};
   out_.weight = parameters->Declare(
       {.shape = {local_experts_, rank.hidden, width}, .split = true, .expert = true});
-  activation_ = {.rows = {local_experts_ * expert_rows_}, .width = width};
+  activation_ = {.rows = {ExpertRows()}, .width = width};
   if (moe.shared_expert_ffn > 0) {
     shared_.emplace(rank, moe.shared_expert_ffn / sizes.tp, parameters);
   }
@@ -138,7 +154,7 @@ void MixtureOfExperts::RouterBackward(BackwardPart part, BlockWriter* writer) co
 }
 
 // One copy of a token for each of its experts, in the order of experts. Dispatchers that gather
-// tokens while they send (DeepEP) have no such kernel.
+// tokens while they send (DeepEP, HybridEP) send one for each rank and copy where they arrive.
 void MixtureOfExperts::Permute(BlockWriter* writer) const {
   if (!rank_.style.moe_fused_dispatch) {
     writer->Fused("moe_permute", {Tensor(rank_.dtype, {tokens_, rank_.hidden}),
@@ -156,7 +172,7 @@ void MixtureOfExperts::Unpermute(BlockWriter* writer) const {
 
 void MixtureOfExperts::AllToAll(BlockWriter* writer) const {
   if (rank_.job.parallel.ep > 1) {
-    writer->Collective(GroupAxis::kExpert, AllToAllOf(rank_.dtype, routed_ * rank_.hidden));
+    writer->Collective(GroupAxis::kExpert, AllToAllOf(rank_.dtype, sent_ * rank_.hidden));
   }
 }
 
@@ -173,34 +189,35 @@ void MixtureOfExperts::AnnounceCounts(BlockWriter* writer) const {
 
 // To the experts, in the order of local experts.
 void MixtureOfExperts::Dispatch(BlockWriter* writer) const {
-  const graph::ParallelSizes& sizes = rank_.job.parallel;
   AllToAll(writer);
-  const int64_t rows = local_experts_ * expert_rows_;
-  if (sizes.etp > 1) {
-    writer->Collective(GroupAxis::kTensor, AllGatherOf(rank_.dtype, rows * rank_.hidden));
+  if (rank_.job.parallel.etp > 1) {
+    writer->Collective(GroupAxis::kTensor, AllGatherOf(rank_.dtype, ExpertRows() * rank_.hidden));
   }
-  if (local_experts_ > 1 && sizes.ep > 1) {
-    const graph::TensorShape all = Tensor(rank_.dtype, {rows, rank_.hidden});
-    writer->Fused("sort_chunks", {all, all});
-  }
+  OrderByExpert("moe_permute", writer);
 }
 
 void MixtureOfExperts::Combine(BlockWriter* writer) const {
-  const graph::ParallelSizes& sizes = rank_.job.parallel;
-  const int64_t rows = local_experts_ * expert_rows_;
-  if (local_experts_ > 1 && sizes.ep > 1) {
-    const graph::TensorShape all = Tensor(rank_.dtype, {rows, rank_.hidden});
-    writer->Fused("sort_chunks", {all, all});
-  }
-  if (sizes.etp > 1) {
-    writer->Collective(GroupAxis::kTensor, ReduceScatterOf(rank_.dtype, rows * rank_.hidden));
+  OrderByExpert("moe_unpermute", writer);
+  if (rank_.job.parallel.etp > 1) {
+    writer->Collective(GroupAxis::kTensor,
+                       ReduceScatterOf(rank_.dtype, ExpertRows() * rank_.hidden));
   }
   AllToAll(writer);
+}
+
+// What arrives is in the order of the senders.
+void MixtureOfExperts::OrderByExpert(const char* fused_name, BlockWriter* writer) const {
+  const graph::TensorShape rows = Tensor(rank_.dtype, {ExpertRows(), rank_.hidden});
+  if (rank_.style.moe_fused_dispatch) {
+    writer->Fused(fused_name, {Tensor(rank_.dtype, {sent_, rank_.hidden}), rows});
+  } else if (local_experts_ > 1 && rank_.job.parallel.ep > 1) {
+    writer->Fused("sort_chunks", {rows, rows});
+  }
 }
 
 void MixtureOfExperts::Cast(int64_t width, BlockWriter* writer) const {
   if (rank_.matmul == DataType::kFloat8) {
-    CastToFloat8(Tensor(rank_.dtype, {local_experts_ * expert_rows_, width}), writer);
+    CastToFloat8(Tensor(rank_.dtype, {ExpertRows(), width}), writer);
   }
 }
 

@@ -40,15 +40,19 @@ class MixtureOfExperts : public FeedForward {
   void AnnounceCounts(BlockWriter* writer) const;
   void Dispatch(BlockWriter* writer) const;
   void Combine(BlockWriter* writer) const;
+  void OrderByExpert(const char* fused_name, BlockWriter* writer) const;
   void AllToAll(BlockWriter* writer) const;
   void GroupedForward(const Grouped& grouped, BlockWriter* writer) const;
   void GroupedBackward(const Grouped& grouped, BackwardPart part, BlockWriter* writer) const;
   void GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const;
   void Cast(int64_t width, BlockWriter* writer) const;
 
+  [[nodiscard]] int64_t ExpertRows() const { return local_experts_ * expert_rows_; }
+
   const RankShape& rank_;
   int64_t tokens_ = 0;         // of a micro-batch on this rank, before routing
   int64_t routed_ = 0;         // copies of them, one an expert
+  int64_t sent_ = 0;           // copies that travel
   int64_t local_experts_ = 0;  // held by this rank
   int64_t expert_rows_ = 0;    // routed tokens that one local expert works on
   uint32_t router_ = 0;
