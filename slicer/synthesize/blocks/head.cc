@@ -39,7 +39,13 @@ class HeadWriter {
     if (rank_.batch > 1) {
       writer_.Pointwise("aten::copy_", {Ids(DataType::kInt64), Ids(DataType::kInt64)});
     }
-    Fused() ? FusedLoss() : EagerLoss();
+    if (Fused()) {
+      FusedLoss();
+    } else if (WholeVocabulary()) {
+      TorchLoss();
+    } else {
+      EagerLoss();
+    }
     writer_.Reduction("aten::mean", {Ids(DataType::kFloat32)});
     return writer_.Finish();
   }
@@ -53,7 +59,13 @@ class HeadWriter {
     writer_.Pointwise("aten::fill_", {scalar});
     writer_.Pointwise("aten::div", {scalar, Tensor(DataType::kFloat64, {})});
     writer_.Pointwise("aten::div", {Ids(DataType::kFloat32), Tensor(DataType::kInt64, {})});
-    Fused() ? FusedLossBackward() : EagerLossBackward();
+    if (Fused()) {
+      FusedLossBackward();
+    } else if (WholeVocabulary()) {
+      TorchLossBackward();
+    } else {
+      EagerLossBackward();
+    }
     ColumnBackward(rank_, logits_, part, &writer_);
     NormBackward(rank_, norm_, ResidualSum::kNone, &writer_);
     return writer_.Finish();
@@ -62,6 +74,11 @@ class HeadWriter {
  private:
   [[nodiscard]] bool Fused() const {
     return !rank_.built_in && (rank_.style.fused_cross_entropy || rank_.style.compiled);
+  }
+
+  // Frameworks without tensor parallelism of their own call torch.nn.functional.cross_entropy.
+  [[nodiscard]] bool WholeVocabulary() const {
+    return !rank_.tensor_parallel && rank_.style.data_parallel == graph::DataParallelKind::kFsdp;
   }
 
   [[nodiscard]] graph::TensorShape Ids(DataType type) const {
@@ -121,6 +138,23 @@ class HeadWriter {
     writer_.Kernel("aten::scatter_add_", "_scatter_gather_elementwise_kernel",
                    {logits, Column(DataType::kInt64), Column(DataType::kFloat32)});
     writer_.Pointwise("aten::mul_", {logits, Column(DataType::kFloat32)});
+    writer_.Pointwise("aten::copy_", {Logits(rank_.dtype), logits});
+  }
+
+  void TorchLoss() {
+    const graph::TensorShape logits = Logits(DataType::kFloat32);
+    writer_.Pointwise("aten::copy_", {logits, Logits(rank_.dtype)});
+    writer_.Kernel("aten::_log_softmax", "cunn_SoftMaxForward", {logits});
+    writer_.Kernel("aten::nll_loss_forward", "nll_loss_forward_reduce_cuda_kernel_2d",
+                   {logits, Ids(DataType::kInt64)});
+  }
+
+  void TorchLossBackward() {
+    const graph::TensorShape logits = Logits(DataType::kFloat32);
+    writer_.Pointwise("aten::zero_", {logits});
+    writer_.Kernel("aten::nll_loss_backward", "nll_loss_backward_reduce_cuda_kernel_2d",
+                   {Ids(DataType::kFloat32), Ids(DataType::kInt64)});
+    writer_.Kernel("aten::_log_softmax_backward_data", "cunn_SoftMaxBackward", {logits, logits});
     writer_.Pointwise("aten::copy_", {Logits(rank_.dtype), logits});
   }
 

@@ -49,6 +49,11 @@ void ReplicatedBackward(const RankShape& rank,
                         BackwardPart part,
                         BlockWriter* writer);
 
+// Low-rank adapters beside a frozen layer (Hu et al. 2021): two narrow products and a sum. Nothing
+// where weights are trained.
+void AdapterForward(const RankShape& rank, const Linear& linear, BlockWriter* writer);
+void AdapterBackward(const RankShape& rank, const Linear& linear, BlockWriter* writer);
+
 // The bare product over `tokens`, without communication.
 void LocalForward(const RankShape& rank, const Linear& linear, int64_t tokens, BlockWriter* writer);
 

@@ -39,9 +39,13 @@ void SelfAttention::Forward(BlockWriter* writer) const {
   ProjectForward(writer);
   CoreForward(rank_, writer);
   RowForward(rank_, projection_, writer);
+  AdapterForward(rank_, projection_, writer);
 }
 
 void SelfAttention::Backward(BackwardPart part, BlockWriter* writer) const {
+  if (part != BackwardPart::kWeight) {
+    AdapterBackward(rank_, projection_, writer);
+  }
   RowBackward(rank_, projection_, part, writer);
   if (part == BackwardPart::kWeight) {
     ProjectBackward(part, writer);
@@ -72,6 +76,7 @@ void SelfAttention::ForwardEverySecondMatmul(BlockWriter* writer) const {
 void SelfAttention::ProjectForward(BlockWriter* writer) const {
   if (!latent_key_value_) {
     ColumnForward(rank_, query_key_value_, writer);
+    AdapterForward(rank_, query_key_value_, writer);
   } else {
     latent_query_ ? CompressedForward(*latent_query_, writer)
                   : ColumnForward(rank_, *query_, writer);
@@ -85,6 +90,9 @@ void SelfAttention::ProjectBackward(BackwardPart part, BlockWriter* writer) cons
     SplitBackward(rank_, writer);
   }
   if (!latent_key_value_) {
+    if (part != BackwardPart::kWeight) {
+      AdapterBackward(rank_, query_key_value_, writer);
+    }
     ColumnBackward(rank_, query_key_value_, part, writer);
     return;
   }
