@@ -11,6 +11,11 @@ bool IsKernel(const StageOp& op, const LoweredTables& tables) {
   return op.kind == StageOpKind::kWork && tables.works[op.index].kind == graph::OpKind::kKernel;
 }
 
+// Only a stream that computes pays; others hand the wait on.
+bool Contains(const std::vector<uint16_t>& streams, uint16_t stream) {
+  return std::binary_search(streams.begin(), streams.end(), stream);
+}
+
 struct RecordedEvent {
   uint16_t stream = 0;
   size_t position = 0;
@@ -55,7 +60,7 @@ BlockCharges ChargesOf(const LoweredBlock& block,
     } else if (op.kind == StageOpKind::kRecord && op.event != kNone) {
       events[op.event] = {op.stream, tracker.Position(op.stream)};
     } else if (op.kind == StageOpKind::kWait && op.event != kNone &&
-               events[op.event].stream != op.stream) {
+               events[op.event].stream != op.stream && Contains(kernel_streams, op.stream)) {
       const RecordedEvent& event = events[op.event];
       charges.contexts.push_back({event.stream, op.stream, computes[op.stream]});
       tracker.Settle(event.stream, event.position, [&](const ChargeTracker::Collective& paid) {

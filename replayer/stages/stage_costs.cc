@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -122,17 +124,22 @@ CommTopology StageCostModel::TopologyOfAxis(GroupAxis axis, int32_t stage) {
 void StageCostModel::FindMessageNodes() {
   message_on_node_.clear();
   const int32_t stage_ranks = groups_.ranks_per_stage();
+  std::map<std::pair<int32_t, int32_t>, bool> on_node;  // by stages
   for (const PeerMessage& message : plan_.messages) {
-    int32_t together = 0;
-    for (int32_t r = 0; r < stage_ranks; ++r) {
-      const int32_t from = message.from * stage_ranks + r;
-      const int32_t to = message.to * stage_ranks + r;
-      together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
+    const auto [found, inserted] = on_node.try_emplace({message.from, message.to}, false);
+    if (inserted) {
+      int32_t together = 0;
+      for (int32_t r = 0; r < stage_ranks; ++r) {
+        const int32_t from = message.from * stage_ranks + r;
+        const int32_t to = message.to * stage_ranks + r;
+        together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
+      }
+      found->second = together == stage_ranks;
+      if (together != 0 && together != stage_ranks) {
+        uneven_.push_back(fmt::format("messages from stage {} to {}", message.from, message.to));
+      }
     }
-    message_on_node_.push_back(together == stage_ranks);
-    if (together != 0 && together != stage_ranks) {
-      uneven_.push_back(fmt::format("messages from stage {} to {}", message.from, message.to));
-    }
+    message_on_node_.push_back(found->second);
   }
   std::sort(uneven_.begin(), uneven_.end());
   uneven_.erase(std::unique(uneven_.begin(), uneven_.end()), uneven_.end());

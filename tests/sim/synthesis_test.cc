@@ -1,0 +1,143 @@
+// The synthesised graph of the built-in workload against the recorded one, op by op, for layouts
+// drawn by a seed.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "graph/base/rng.h"
+#include "graph/diff.h"
+#include "slicer/stitch/stitch.h"
+#include "slicer/synthesize/expand.h"
+#include "slicer/synthesize/synthesize.h"
+#include "tests/sim/recorded_ranks.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr uint64_t kSeed = 5;
+constexpr int kLayouts = 30;
+
+template <typename T>
+T Pick(Rng& rng, const std::vector<T>& values) {
+  return values[static_cast<size_t>(
+      rng.UniformInt(0, static_cast<int64_t>(values.size()) - 1))];
+}
+
+// Small shapes: what matters is which ops there are, and of what shape.
+graph::JobSpec DrawJob(Rng& rng) {
+  graph::JobSpec job = TinyJob();
+  graph::ParallelSizes& sizes = job.parallel;
+  job.model.block = Pick<graph::BlockKind>(rng, {graph::BlockKind::kGpt, graph::BlockKind::kLlama});
+  job.model.tied_embeddings = Pick<int>(rng, {0, 1}) == 1;
+  job.model.kv_heads = Pick<int64_t>(rng, {4, job.model.block == graph::BlockKind::kLlama ? 2 : 4});
+  job.model.vocab = Pick<int64_t>(rng, {1000, 2048, 50257});
+  sizes.tp = Pick<int32_t>(rng, {1, 2});
+  sizes.dp = Pick<int32_t>(rng, {1, 2, 3});
+  sizes.pp = Pick<int32_t>(rng, {1, 2, 3});
+  sizes.vpp = sizes.pp > 1 ? Pick<int32_t>(rng, {1, 2}) : 1;
+  job.model.layers = int64_t{sizes.pp} * sizes.vpp * Pick<int32_t>(rng, {1, 2});
+  job.micro_batch_size = Pick<int64_t>(rng, {1, 2});
+  const int64_t microbatches =
+      sizes.vpp > 1 ? sizes.pp * Pick<int64_t>(rng, {1, 2}) : Pick<int64_t>(rng, {1, 3, 4});
+  job.global_batch_size = microbatches * job.micro_batch_size * sizes.dp;
+  job.seq_len = Pick<int64_t>(rng, {128, 256});
+  job.sequence_parallel = Pick<int>(rng, {0, 1}) == 1;
+  job.recompute = Pick<graph::Recompute>(
+      rng, {graph::Recompute::kNone, graph::Recompute::kSelective, graph::Recompute::kFull});
+  job.zero_stage = Pick<int32_t>(rng, {0, 1});
+  return job;
+}
+
+std::string Describe(const graph::JobSpec& job) {
+  const graph::ParallelSizes& sizes = job.parallel;
+  return fmt::format(
+      "{} layers {} tied {} kv {} vocab {} tp {} dp {} pp {} vpp {} mbs {} micro-batches {} seq {} "
+      "sp {} recompute {} zero {}",
+      job.model.block == graph::BlockKind::kGpt ? "gpt" : "llama", job.model.layers,
+      job.model.tied_embeddings, job.model.kv_heads, job.model.vocab, sizes.tp, sizes.dp, sizes.pp,
+      sizes.vpp, job.micro_batch_size, job.microbatches(), job.seq_len, job.sequence_parallel,
+      static_cast<int>(job.recompute), job.zero_stage);
+}
+
+// The name without return type, namespaces, template arguments and parameters.
+std::string BareName(const std::string& name) {
+  std::string bare;
+  int depth = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char letter = name[i];
+    if (name.compare(i, 21, "(anonymous namespace)") == 0) {
+      i += 20;
+    } else if (letter == '<') {
+      ++depth;
+    } else if (letter == '>') {
+      --depth;
+    } else if (depth == 0 && letter == '(') {
+      break;
+    } else if (depth == 0 && (letter == ' ' || letter == ':')) {
+      bare.clear();
+    } else if (depth == 0) {
+      bare += letter;
+    }
+  }
+  return bare;
+}
+
+// Leaves out what a synthesised kernel does not say: grid and block.
+void DropGeometry(graph::Graph* graph) {
+  for (graph::KernelSignature& signature : graph->signatures) {
+    signature.grid = {0, 0, 0};
+    signature.block = {0, 0, 0};
+    std::string name = BareName(graph->strings[signature.name.value()]);
+    signature.name = StringId(static_cast<uint32_t>(graph->strings.size()));
+    graph->strings.push_back(std::move(name));
+  }
+}
+
+std::string Text(const std::vector<graph::Difference>& differences) {
+  std::string text;
+  for (const graph::Difference& difference : differences) {
+    if (difference.kind != graph::DifferenceKind::kMemory) {
+      text += fmt::format("{} {} ({}): {} | {}\n",
+                          graph::DifferenceKindName(difference.kind), difference.where,
+                          difference.count, difference.left, difference.right);
+    }
+  }
+  return text;
+}
+
+TEST(Synthesis, equals_the_recorded_graph_op_by_op) {
+  Rng rng(kSeed, "layouts");
+  for (int i = 0; i < kLayouts; ++i) {
+    const graph::JobSpec job = DrawJob(rng);
+    SCOPED_TRACE(fmt::format("layout {}: {}", i, Describe(job)));
+    const Recording recording = {.job = job};
+    Result<RunContext> context = MakeTestContext(recording);
+    ASSERT_TRUE(context.ok()) << context.status().message();
+    slicer::StitchInput input;
+    input.job = job;
+    input.cluster = context->cluster;
+    input.plan = context->plan;
+    std::vector<Rank> ranks;
+    for (const slicer::PlannedRole& role : context->plan.roles) {
+      ranks.push_back(role.representative);
+    }
+    auto fragments = RecordAlone(recording, ranks);
+    ASSERT_TRUE(fragments.ok()) << fragments.status().message();
+    input.fragments = std::move(*fragments);
+    Result<graph::Graph> recorded = slicer::Stitch(std::move(input));
+    ASSERT_TRUE(recorded.ok()) << recorded.status().message();
+    const Result<graph::JobProgram> program = slicer::Synthesize(job, graph::TrainingStyle());
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    Result<graph::Graph> synthesised = slicer::Expand(*program, context->cluster);
+    ASSERT_TRUE(synthesised.ok()) << synthesised.status().message();
+    DropGeometry(&*recorded);
+    DropGeometry(&*synthesised);
+    EXPECT_EQ(Text(graph::DiffGraphs(*recorded, *synthesised)), "");
+  }
+}
+
+}  // namespace
+}  // namespace prism::launch
