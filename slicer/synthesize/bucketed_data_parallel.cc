@@ -167,8 +167,8 @@ class BucketedDataParallel : public DataParallel {
   // The mean is taken before the sum, as Megatron does to keep float32 sums in range.
   void Reduce(const GradBuffer& buffer, const GradBucket& bucket, bool beside, OpList* ops) const {
     BlockWriter scale(&Tables());
-    scale.Pointwise("aten::mul_", {Tensor(rank_.gradient, {bucket.elements()}),
-                                   Tensor(graph::DataType::kFloat64, {})});
+    const graph::TensorShape gradients = Tensor(rank_.gradient, {bucket.elements()});
+    scale.Pointwise("aten::mul", {Tensor(graph::DataType::kFloat64, {}), gradients, gradients});
     ops->Append(scale.Finish().program);
     const graph::CollectiveShape shape = Shards(buffer)
                                              ? ReduceScatterOf(rank_.gradient, bucket.elements())

@@ -58,7 +58,9 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
     };
     const BlockParameter& example = of(members.front());
     GradBuffer buffer;
-    buffer.axis = example.expert ? graph::GroupAxis::kExpertData : graph::GroupAxis::kDataContext;
+    buffer.axis = example.expert             ? graph::GroupAxis::kExpertData
+                  : rank.job.parallel.cp > 1 ? graph::GroupAxis::kDataContext
+                                             : graph::GroupAxis::kData;
     buffer.group_size = groups.Size(buffer.axis);
     buffer.tied = example.tied;
     buffer.sequence_parallel = rank.built_in && example.sequence_parallel;

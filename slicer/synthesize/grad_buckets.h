@@ -20,7 +20,7 @@ struct GradBucket {
 };
 
 struct GradBuffer {
-  graph::GroupAxis axis = graph::GroupAxis::kDataContext;
+  graph::GroupAxis axis = graph::GroupAxis::kData;
   int32_t group_size = 1;
   bool tied = false;
   bool sequence_parallel = false;

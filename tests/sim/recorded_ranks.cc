@@ -104,8 +104,12 @@ Result<RunContext> MakeTestContext(const Recording& recording) {
   return context;
 }
 
-Result<std::vector<graph::Fragment>> RecordTogether(const Recording& recording,
-                                                    const std::vector<Rank>& ranks) {
+namespace {
+
+// Runs all ranks at once, each with the others present or each alone.
+Result<std::vector<graph::Fragment>> Record(const Recording& recording,
+                                            const std::vector<Rank>& ranks,
+                                            bool together) {
   PRISM_ASSIGN_OR_RETURN(const RunContext context, MakeTestContext(recording));
   const Descriptor exchange(memfd_create("prism-test-exchange", MFD_CLOEXEC));
   if (ftruncate(exchange.get(), kExchangeBytes) != 0) {
@@ -115,10 +119,10 @@ Result<std::vector<graph::Fragment>> RecordTogether(const Recording& recording,
   for (const Rank rank : ranks) {
     SandboxRequest request;
     request.rank = rank;
-    request.present = ranks;
+    request.present = together ? ranks : std::vector<Rank>{rank};
     request.iterations = kIterations;
-    if (ranks.size() > 1) {
-      request.exchange = fmt::format("/proc/{}/fd/{}", getpid(), exchange.get());
+    if (request.present.size() > 1) {
+      request.meeting.exchange = fmt::format("/proc/{}/fd/{}", getpid(), exchange.get());
     }
     SandboxSpec spec = MakeSandboxSpec(context, request);
     spec.command.insert(spec.command.begin() + 1, recording.plants.begin(), recording.plants.end());
@@ -136,14 +140,16 @@ Result<std::vector<graph::Fragment>> RecordTogether(const Recording& recording,
   return fragments;
 }
 
+}  // namespace
+
+Result<std::vector<graph::Fragment>> RecordTogether(const Recording& recording,
+                                                    const std::vector<Rank>& ranks) {
+  return Record(recording, ranks, /*together=*/true);
+}
+
 Result<std::vector<graph::Fragment>> RecordAlone(const Recording& recording,
                                                  const std::vector<Rank>& ranks) {
-  std::vector<graph::Fragment> all;
-  for (const Rank rank : ranks) {
-    PRISM_ASSIGN_OR_RETURN(std::vector<graph::Fragment> one, RecordTogether(recording, {rank}));
-    all.push_back(std::move(one.front()));
-  }
-  return all;
+  return Record(recording, ranks, /*together=*/false);
 }
 
 }  // namespace prism::launch

@@ -28,7 +28,7 @@ Result<RunContext> MakeTestContext(const Recording& recording);
 Result<std::vector<graph::Fragment>> RecordTogether(const Recording& recording,
                                                     const std::vector<Rank>& ranks);
 
-// One after the other, each alone.
+// Likewise, but each as if it were the only one.
 Result<std::vector<graph::Fragment>> RecordAlone(const Recording& recording,
                                                  const std::vector<Rank>& ranks);
 
