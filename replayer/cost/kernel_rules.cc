@@ -184,6 +184,19 @@ double EmbeddingGradientBytes(const KernelView& view) {
   return inputs.sum + inputs.largest;
 }
 
+// Kernels of TensorIterator index with 32 bits: an op over more than 2 GiB is halved until each
+// part fits, and every kernel of it carries the shapes of the whole. Returns the parts.
+double IndexedParts(std::string_view name, const InputBytes& inputs) {
+  constexpr double kMostBytes = 2147483647;
+  const bool iterates = !name.starts_with("_") && !name.starts_with("native_") && name != "cat" &&
+                        name != "sort" && name != "topk";
+  double parts = 1;
+  while (iterates && inputs.largest > kMostBytes * parts) {
+    parts *= 2;
+  }
+  return parts;
+}
+
 }  // namespace
 
 bool IsAttentionKernel(const KernelView& view) {
@@ -281,7 +294,7 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
     return std::nullopt;
   }
   InputBytes inputs = BytesOfInputs(view.signature);
-  return rule->reads * inputs.sum + rule->writes * inputs.largest;
+  return (rule->reads * inputs.sum + rule->writes * inputs.largest) / IndexedParts(name, inputs);
 }
 
 double DefaultBytes(const KernelView& view) {

@@ -1,6 +1,7 @@
 #include "slicer/synthesize/blocks/block_writer.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,21 @@ void BlockWriter::Kernel(std::string_view op,
     signature.grid = {blocks, 1, 1};
   }
   AppendKernel(signature);
+}
+
+// Halved until every part can be indexed.
+void BlockWriter::Iterate(std::string_view op, std::string_view kernel, const Tensors& inputs) {
+  constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max();
+  int64_t largest = 0;
+  for (const graph::TensorShape& input : inputs) {
+    largest = std::max(largest, input.Bytes());
+  }
+  Kernel(op, kernel, inputs);
+  for (int64_t parts = 1; largest > kMostBytes * parts; parts *= 2) {
+    for (int64_t part = 0; part < parts; ++part) {
+      Kernel(op, kernel, inputs);
+    }
+  }
 }
 
 void BlockWriter::Fused(std::string_view name, const Tensors& accesses) {

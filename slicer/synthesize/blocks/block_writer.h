@@ -53,15 +53,15 @@ class BlockWriter {
               const Tensors& inputs,
               uint32_t blocks = 0);
 
-  // An elementwise kernel of libtorch.
+  // An elementwise kernel of libtorch, or a reduction: kernels that index with 32 bits, so that an
+  // op over a tensor of more than 2 GiB becomes several (TensorIterator::with_32bit_indexing).
   void Pointwise(std::string_view op, const Tensors& inputs) {
-    Kernel(op, "elementwise_kernel", inputs);
+    Iterate(op, "elementwise_kernel", inputs);
   }
-
-  // A reduction of libtorch.
   void Reduction(std::string_view op, const Tensors& inputs) {
-    Kernel(op, "reduce_kernel", inputs);
+    Iterate(op, "reduce_kernel", inputs);
   }
+  void Iterate(std::string_view op, std::string_view kernel, const Tensors& inputs);
 
   // One kernel in place of several ops (a compiler's, or one written by hand). `accesses`: every
   // tensor once for each time that it is read or written (replayer/cost/kernel_rules.h).

@@ -116,8 +116,8 @@ class HeadWriter {
     writer_.Pointwise("aten::logical_or", {flags, flags, flags});
     writer_.Pointwise("aten::sub", {ids, Tensor(DataType::kInt64, {})});
     writer_.Pointwise("aten::masked_fill_", {ids, flags});
-    writer_.Kernel("aten::gather", "_scatter_gather_elementwise_kernel",
-                   {logits, Column(DataType::kInt64)});
+    writer_.Iterate("aten::gather", "_scatter_gather_elementwise_kernel",
+                    {logits, Column(DataType::kInt64)});
     writer_.Pointwise("aten::masked_fill_", {values, flags});
     Reduce(ReduceOp::kSum);
     writer_.Pointwise("aten::exp_", {logits});
@@ -135,8 +135,8 @@ class HeadWriter {
     writer_.Pointwise("aten::logical_not", {flags, Tensor(DataType::kBool, {0})});
     writer_.Pointwise("aten::copy_", {values, flags});
     writer_.Pointwise("aten::neg", {values});
-    writer_.Kernel("aten::scatter_add_", "_scatter_gather_elementwise_kernel",
-                   {logits, Column(DataType::kInt64), Column(DataType::kFloat32)});
+    writer_.Iterate("aten::scatter_add_", "_scatter_gather_elementwise_kernel",
+                    {logits, Column(DataType::kInt64), Column(DataType::kFloat32)});
     writer_.Pointwise("aten::mul_", {logits, Column(DataType::kFloat32)});
     writer_.Pointwise("aten::copy_", {Logits(rank_.dtype), logits});
   }
