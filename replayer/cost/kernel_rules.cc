@@ -46,6 +46,7 @@ constexpr auto kOpRules = std::to_array<OpRule>({
     {"cos", 1, 1},
     {"cumsum", 1, 1},
     {"div", 1, 1},
+    {"dot", 1, 0},
     {"eq", 1, 0.5},
     {"exp", 1, 1},
     {"fill", 0, 1},
@@ -270,6 +271,14 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   std::string_view name = BareName(view.framework_op);
   if (view.signature.inputs.empty()) {
     return std::nullopt;
+  }
+  // What FlashAttention launches beside its products: the sum of output times its gradient; the
+  // gradient of queries from fp32 to 16 bit, or likewise the output of divided keys.
+  if (Contains(view.kernel, "dot_do_o")) {
+    return 2 * BytesOfInputs(view.signature).largest;
+  }
+  if (Contains(view.kernel, "convert_dq") || Contains(view.kernel, "splitkv_combine")) {
+    return 3 * BytesOfInputs(view.signature).largest;
   }
   if (view.framework_op.starts_with("fused::")) {
     return BytesOfInputs(view.signature).sum;
