@@ -17,6 +17,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/process/wire.h"
+
 namespace prism::launch {
 namespace {
 
@@ -145,9 +147,17 @@ void StoreServer::Accept() {
   }
 }
 
+uint32_t StoreServer::AddressOf(const std::string& name) {
+  const auto next = static_cast<uint32_t>(kFirstStore + addresses_.size());
+  const uint32_t address = addresses_.try_emplace(name, next).first->second;
+  names_[address] = name;
+  return address;
+}
+
 // Requests of the shim to the server itself.
 void StoreServer::TakeControl(Connection& connection, const StoreRequest& request, bool* taken) {
-  *taken = !request.texts.empty() && request.texts[0].starts_with("/prism/");
+  *taken = !request.texts.empty() &&
+           (request.texts[0].starts_with("/prism/") || request.texts[0].ends_with(kNameKey));
   if (!*taken) {
     return;
   }
@@ -162,13 +172,10 @@ void StoreServer::TakeControl(Connection& connection, const StoreRequest& reques
   } else if (request.op == StoreOp::kWait) {
     connection.unsent.push_back('\0');
   } else if (request.op == StoreOp::kGet && key.starts_with(kAddressKey)) {
-    const std::string name = key.substr(kAddressKey.size());
-    const auto next = static_cast<uint32_t>(kFirstStore + addresses_.size());
-    const uint32_t address = addresses_.try_emplace(name, next).first->second;
-    names_[address] = name;
-    const std::string text = AddressText(address);
-    const uint64_t bytes = text.size();
-    connection.unsent.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes)).append(text);
+    connection.unsent +=
+        WireWriter().PutText(AddressText(AddressOf(key.substr(kAddressKey.size())))).Take();
+  } else if (request.op == StoreOp::kGet) {
+    connection.unsent += WireWriter().PutText(key.substr(0, key.rfind(kNameKey))).Take();
   }
 }
 

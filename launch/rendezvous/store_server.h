@@ -5,7 +5,8 @@
 // Every (host, port) or file that a program names is a store of its own. A client first asks the
 // store at 127.0.0.1 for the key kAddressKey + name and gets the address, 127.1.x.y, under which
 // that store answers; the port is the server's. shim/rendezvous does so in the program's process.
-// It also sets kProcessKey, so that messages can name the rank.
+// It also sets kProcessKey, so that messages can name the rank, and reads kNameKey to learn how the
+// framework calls a group.
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,7 @@ namespace prism::launch {
 // Keys between the shim and the server, as they come over the wire.
 inline constexpr std::string_view kAddressKey = "/prism/address/";  // + name of a store
 inline constexpr std::string_view kProcessKey = "/prism/process";   // "<rank> <process>"
+inline constexpr std::string_view kNameKey = "/prism/name";  // behind a prefix: gives the prefix
 
 struct StoreServerOptions {
   AbsentRanks ranks;
@@ -68,6 +70,7 @@ class StoreServer {
   void Deliver(const Store& store, const std::vector<StoreReply>& replies);
   void Flush(Connection& connection);
   Store& StoreAt(uint32_t address);
+  uint32_t AddressOf(const std::string& name);
   void WatchWaits();
   std::string Describe(const Connection& connection, const std::vector<std::string>& keys) const;
   void Report(std::string line);

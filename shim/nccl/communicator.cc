@@ -32,26 +32,6 @@ Table& GetTable() {
   return *table;
 }
 
-// Ranks in the communicator that run in the sandbox, ascending; only this one where members are not
-// known or nothing is shared with the others.
-std::vector<int32_t> PresentRanks(const CommunicatorSpec& spec) {
-  const channel::Config& config = SessionConfig();
-  std::vector<int32_t> present;
-  if (spec.members.known() && SharedArena() != nullptr) {
-    const int32_t* first = config.sandbox_ranks;
-    const int32_t* last = first + config.sandbox_rank_count;
-    for (int32_t rank = 0; rank < spec.size; ++rank) {
-      if (std::binary_search(first, last, spec.members.GlobalRank(rank))) {
-        present.push_back(rank);
-      }
-    }
-  }
-  if (!std::binary_search(present.begin(), present.end(), spec.rank)) {
-    present = {spec.rank};
-  }
-  return present;
-}
-
 // Without members, ranks are taken to fill nodes one after the other.
 CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
   const int32_t per_node = std::max(1, SessionConfig().device.device_count);
@@ -94,6 +74,24 @@ void EmitInit(const Communicator& communicator, const CommunicatorSpec& spec) {
 
 int32_t Membership::GlobalRank(int32_t rank) const {
   return global_stride > 0 ? global_start + rank * global_stride : ranks[static_cast<size_t>(rank)];
+}
+
+std::vector<int32_t> PresentRanks(const Membership& members, int32_t size, int32_t rank) {
+  const channel::Config& config = SessionConfig();
+  std::vector<int32_t> present;
+  if (members.known() && SharedArena() != nullptr) {
+    const int32_t* first = config.sandbox_ranks;
+    const int32_t* last = first + config.sandbox_rank_count;
+    for (int32_t member = 0; member < size; ++member) {
+      if (std::binary_search(first, last, members.GlobalRank(member))) {
+        present.push_back(member);
+      }
+    }
+  }
+  if (!std::binary_search(present.begin(), present.end(), rank)) {
+    present = {rank};
+  }
+  return present;
 }
 
 bool Communicator::IsPresent(int32_t member) const {
@@ -181,7 +179,7 @@ Communicator* CreateCommunicator(const CommunicatorSpec& spec) {
   communicator->size = spec.size;
   communicator->rank = spec.rank;
   communicator->members = spec.members;
-  communicator->present = PresentRanks(spec);
+  communicator->present = PresentRanks(spec.members, spec.size, spec.rank);
   cudaGetDevice(&communicator->device);
   Table& table = GetTable();
   {

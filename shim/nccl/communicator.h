@@ -62,6 +62,10 @@ struct Communicator {
   [[nodiscard]] bool OnSameNode(int32_t member) const;
 };
 
+// Ranks of a group that run in the sandbox, ascending, as ranks in the group; only `rank` itself
+// where members are not known or nothing is shared with the others.
+std::vector<int32_t> PresentRanks(const Membership& members, int32_t size, int32_t rank);
+
 struct CommunicatorSpec {
   int32_t size = 1;
   int32_t rank = 0;

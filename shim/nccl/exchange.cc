@@ -131,7 +131,8 @@ void Exchange::FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, siz
   const std::byte* lowest = slots + static_cast<size_t>(group.present.front()) * bytes;
   for (int32_t rank = 0; rank < group.size; ++rank) {
     std::byte* slot = slots + static_cast<size_t>(rank) * bytes;
-    const bool keep = bytes > kSmallSlotBytes && memory_->AnyValid(slot, bytes);
+    const bool keep =
+        memory_->KeepsLargeSlots() && bytes > kSmallSlotBytes && memory_->AnyValid(slot, bytes);
     if (!IsPresent(group, rank) && !keep) {
       Copy(slot, lowest, bytes);
     }

@@ -53,6 +53,8 @@ class Memory {
   // The target becomes never written; ordinary memory is zeroed.
   virtual void Invalidate(void* target, size_t bytes);
   virtual bool AnyValid(const void* source, size_t bytes);
+  // Whether large slots of absent members keep what they hold (kSmallSlotBytes).
+  [[nodiscard]] virtual bool KeepsLargeSlots() const { return true; }
 };
 
 // A communicator as one present member sees it. `present`: ranks in the communicator that take part

@@ -126,6 +126,17 @@ T WrapMultiply(T left, T right) {
 }
 
 template <typename T>
+T ApplyBits(ReduceKind kind, T left, T right) {
+  if constexpr (std::is_integral_v<T>) {
+    return kind == ReduceKind::kBitAnd  ? left & right
+           : kind == ReduceKind::kBitOr ? left | right
+                                        : left ^ right;
+  } else {
+    return left;
+  }
+}
+
+template <typename T>
 T Apply(ReduceKind kind, T left, T right) {
   switch (kind) {
     case ReduceKind::kProd:
@@ -134,6 +145,10 @@ T Apply(ReduceKind kind, T left, T right) {
       return std::max(left, right);
     case ReduceKind::kMin:
       return std::min(left, right);
+    case ReduceKind::kBitAnd:
+    case ReduceKind::kBitOr:
+    case ReduceKind::kBitXor:
+      return ApplyBits(kind, left, right);
     case ReduceKind::kSum:
     case ReduceKind::kAvg:
       break;
@@ -153,6 +168,9 @@ T Repeat(ReduceKind kind, T value, int32_t times) {
       product = WrapMultiply(product, value);
     }
     return product;
+  }
+  if (kind == ReduceKind::kBitXor && times % 2 == 0) {
+    return ApplyBits(kind, value, value);
   }
   return value;
 }
@@ -237,7 +255,8 @@ const char* ElementName(Element element) {
 }
 
 const char* ReduceKindName(ReduceKind kind) {
-  constexpr const char* kNames[] = {"sum", "prod", "max", "min", "avg"};
+  constexpr const char* kNames[] = {"sum", "prod",   "max",   "min",
+                                    "avg", "bitand", "bitor", "bitxor"};
   return kNames[static_cast<size_t>(kind)];
 }
 

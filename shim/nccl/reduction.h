@@ -1,5 +1,6 @@
 // Element types and reduction arithmetic of collectives, on plain host buffers. The numbers of both
-// enumerations are NCCL's (ncclDataType_t, ncclRedOp_t), so that entry points pass them through.
+// enumerations are NCCL's (ncclDataType_t, ncclRedOp_t), so that entry points pass them through;
+// reductions that only CPU backends have follow.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,16 @@ const char* ElementName(Element element);
 // One element as a number.
 double ReadScalar(const void* at, Element element);
 
-enum class ReduceKind : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
+enum class ReduceKind : uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kBitAnd = 5,  // bitwise ones are for integers; of other types the first contribution stands
+  kBitOr = 6,
+  kBitXor = 7,
+};
 
 const char* ReduceKindName(ReduceKind kind);
 

@@ -12,6 +12,9 @@ using TcpStoreConstructor = void(void* self, void* host, const void* options);
 // both take the real constructor of TCPStore as a further argument.
 inline constexpr const char* kMakeTcpStore = "prism_rendezvous_make_tcp_store";
 inline constexpr const char* kMakeFileStore = "prism_rendezvous_make_file_store";
+// Of ProcessGroupGloo's constructor, and of its createDefaultDevice().
+inline constexpr const char* kMakeGloo = "prism_rendezvous_make_gloo";
+inline constexpr const char* kMakeGlooDevice = "prism_rendezvous_make_gloo_device";
 
 // Port of the server (launch/rendezvous/store_server.h), as a decimal number.
 inline constexpr const char* kStoreVariable = "PRISM_STORE";

@@ -1,8 +1,9 @@
-// Stands in for the constructors by which a program makes its stores, so that whatever host, port
-// or file it names, it comes to the server that answers for absent ranks. libtorch_python imports
-// these constructors from libtorch_cpu; a preloaded definition is called instead. Only the complete
-// object constructors (C1) are replaced: libprism_rendezvous.so derives from the classes and uses
-// the others.
+// Stands in for the constructors by which a program makes its stores and CPU process groups: so
+// that whatever host, port or file it names, it comes to the server that answers for absent ranks,
+// and so that no connection to absent ranks is tried. libtorch_python imports these constructors
+// from libtorch_cpu; a preloaded definition is called instead. Only the complete object
+// constructors (C1) are replaced: libprism_rendezvous.so derives from the classes and uses the
+// others.
 //
 // Without PRISM_STORE, or without the library, the program gets libtorch's own.
 #include <dlfcn.h>
@@ -21,6 +22,10 @@ constexpr const char* kTcpStoreName =
     "RKNS_15TCPStoreOptionsE";
 constexpr const char* kFileStoreName =
     "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi";
+constexpr const char* kGlooName =
+    "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34"
+    "intrusive_target_default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE";
+constexpr const char* kGlooDeviceName = "_ZN4c10d16ProcessGroupGloo19createDefaultDeviceEb";
 
 // libtorch_cpu's own definition.
 void* RealSymbol(const char* name) {
@@ -71,6 +76,14 @@ void PrismTcpStore(void* self, void* host, const void* options) __asm__(
 void PrismFileStore(void* self, void* path, int workers) __asm__(
     "_ZN4c10d9FileStoreC1ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEi")
     __attribute__((visibility("default")));
+void PrismGloo(void* self, const void* store, int rank, int size, void* options) __asm__(
+    "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34"
+    "intrusive_target_default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE")
+    __attribute__((visibility("default")));
+// Returns a shared_ptr, by the address that the caller gives.
+void* PrismGlooDevice(void* result,
+                      bool lazy) __asm__("_ZN4c10d16ProcessGroupGloo19createDefaultDeviceEb")
+    __attribute__((visibility("default")));
 
 void PrismTcpStore(void* self, void* host, const void* options) {
   using prism::shim::TcpStoreConstructor;
@@ -95,5 +108,21 @@ void PrismFileStore(void* self, void* path, int workers) {
   } else {
     make(self, path, workers, prism::shim::RealTcpStore());
   }
+}
+
+void PrismGloo(void* self, const void* store, int rank, int size, void* options) {
+  using Make = void(void*, const void*, int, int, void*);
+  void* const replacement = prism::shim::Replacement(prism::shim::kMakeGloo);
+  void* const make =
+      replacement == nullptr ? prism::shim::RealSymbol(prism::shim::kGlooName) : replacement;
+  reinterpret_cast<Make*>(make)(self, store, rank, size, options);
+}
+
+void* PrismGlooDevice(void* result, bool lazy) {
+  using Make = void*(void*, bool);
+  void* const replacement = prism::shim::Replacement(prism::shim::kMakeGlooDevice);
+  void* const make =
+      replacement == nullptr ? prism::shim::RealSymbol(prism::shim::kGlooDeviceName) : replacement;
+  return reinterpret_cast<Make*>(make)(result, lazy);
 }
 }

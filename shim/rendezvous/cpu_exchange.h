@@ -1,0 +1,48 @@
+// Collectives on host memory among the present members of a group, for libprism_rendezvous.so: the
+// exchange of shim/nccl/exchange.h behind functions that carry no C++ type of the shim's own
+// libraries. An absent member stands behind the lowest present one, as everywhere.
+#pragma once
+
+#include <cstdint>
+
+namespace prism::shim {
+
+// A group of ranks of the job. `global_ranks` has `size` entries; nullptr: not known, and this rank
+// counts as the only present one.
+struct CpuGroupSpec {
+  uint64_t identity;  // equal on all members, different for every other name of a group
+  int32_t size;
+  int32_t rank;
+  const int64_t* global_ranks;
+};
+
+// One call; fields as in ExchangeCall.
+struct CpuCall {
+  uint8_t operation;  // ExchangeOperation
+  uint8_t element;    // Element
+  uint8_t reduce;     // ReduceKind
+  int32_t root;       // or the peer
+  uint64_t channel;   // calls of different channels meet independently of each other (tags)
+  uint64_t sequence;
+  uint64_t count;
+  const void* send;
+  void* recv;
+};
+
+inline constexpr uint64_t kCpuMessageBytes = 320;
+
+struct CpuExchangeGroup;  // opaque; lives until the process ends
+
+}  // namespace prism::shim
+
+extern "C" {
+prism::shim::CpuExchangeGroup* prism_shim_cpu_group(const prism::shim::CpuGroupSpec* spec);
+int prism_shim_cpu_present_count(const prism::shim::CpuExchangeGroup* group);
+// Runs one collective, or `count` sends and receives at once. Blocks until all is complete on this
+// member. 0, or 1 with the reason in `message`, of kCpuMessageBytes.
+int prism_shim_cpu_run(const prism::shim::CpuExchangeGroup* group,
+                       const prism::shim::CpuCall* calls,
+                       uint64_t count,
+                       char* message);
+void prism_shim_count(const char* counter);
+}

@@ -1,0 +1,87 @@
+#include "shim/rendezvous/cpu_group.h"
+
+#include <array>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace prism::shim {
+namespace {
+
+// Answered by the server with the key's own prefix (launch/rendezvous/store_server.h).
+constexpr const char* kNameKey = "prism/name";
+
+uint64_t Hash(const std::string& text) {
+  uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a
+  for (const char letter : text) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3U;
+  }
+  return hash;
+}
+
+// The prefix that the framework gives each group's keys: unlike any other group's, and the same on
+// all members. Stores that live in this process alone have no other members.
+std::string NameOf(const c10::intrusive_ptr<c10d::Store>& store) {
+  c10::intrusive_ptr<c10d::Store> base = store;
+  if (auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(store.get())) {
+    base = prefixed->getUnderlyingNonPrefixStore();
+  }
+  const bool served = dynamic_cast<c10d::TCPStore*>(base.get()) != nullptr ||
+                      dynamic_cast<c10d::FileStore*>(base.get()) != nullptr;
+  return served ? store->get_to_str(kNameKey) : "";
+}
+
+int WorldSize() {
+  const char* const text = std::getenv("WORLD_SIZE");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+}  // namespace
+
+CpuGroup::CpuGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
+    : identity_(Hash(NameOf(store))), rank_(rank), size_(size) {
+}
+
+void CpuGroup::SetMembers(const std::vector<uint64_t>& global_ranks) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (group_ != nullptr) {
+    return;
+  }
+  std::vector<int64_t> ranks(global_ranks.begin(), global_ranks.end());
+  if (ranks.empty() && size_ == WorldSize()) {
+    ranks.resize(static_cast<size_t>(size_));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  const bool known = ranks.size() == static_cast<size_t>(size_);
+  const CpuGroupSpec spec = {identity_, size_, rank_, known ? ranks.data() : nullptr};
+  if (!known) {
+    prism_shim_count("cpu_group_without_members");
+  }
+  group_ = prism_shim_cpu_group(&spec);
+}
+
+void CpuGroup::Run(const std::vector<CpuCall>& calls) const {
+  std::array<char, kCpuMessageBytes> message = {};
+  TORCH_CHECK(prism_shim_cpu_run(group_, calls.data(), calls.size(), message.data()) == 0,
+              message.data());
+}
+
+void CpuGroup::Submit(uint64_t lane, const c10::intrusive_ptr<CpuWork>& work) {
+  if (IsAlone()) {
+    work->Execute();
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<SerialQueue>& queue = lanes_[lane];
+  if (queue == nullptr) {
+    queue = std::make_unique<SerialQueue>();
+  }
+  queue->Push(work);
+}
+
+}  // namespace prism::shim

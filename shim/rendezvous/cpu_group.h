@@ -1,0 +1,58 @@
+// The state of one CPU process group: who its members are, which of them are present, and the
+// threads its operations run on. Kept where c10d::ProcessGroupGloo keeps its gloo context, because
+// that class has the layout that libtorch gives it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <gloo/context.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "shim/nccl/exchange.h"
+#include "shim/rendezvous/cpu_exchange.h"
+#include "shim/rendezvous/cpu_work.h"
+
+namespace prism::shim {
+
+class CpuGroup : public gloo::Context {
+ public:
+  // The prefix of the store names the group.
+  CpuGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
+
+  // Tells the members as global ranks, before the first operation: the framework does so only after
+  // it has made the group. Empty: all ranks of the job where the size says so, else not known.
+  void SetMembers(const std::vector<uint64_t>& global_ranks);
+
+  [[nodiscard]] bool IsAlone() const { return prism_shim_cpu_present_count(group_) == 1; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  // Of the latest collective.
+  [[nodiscard]] uint64_t sequence() const { return sequence_; }
+
+  // Numbers the next collective.
+  uint64_t NextSequence() { return ++sequence_; }
+
+  // Runs one collective, or sends and receives at once, to the end. Throws c10::Error when the
+  // present members do not agree or one has gone.
+  void Run(const std::vector<CpuCall>& calls) const;
+
+  // Executes the work: at once where nobody else is present, else on the thread of the lane, after
+  // what was submitted to it before.
+  void Submit(uint64_t lane, const c10::intrusive_ptr<CpuWork>& work);
+
+ private:
+  uint64_t identity_;
+  int rank_;
+  int size_;
+  CpuExchangeGroup* group_ = nullptr;
+  uint64_t sequence_ = 0;
+  std::mutex mutex_;
+  std::map<uint64_t, std::unique_ptr<SerialQueue>> lanes_;
+};
+
+}  // namespace prism::shim

@@ -1,0 +1,67 @@
+#include "shim/rendezvous/cpu_work.h"
+
+#include <exception>
+#include <utility>
+
+namespace prism::shim {
+
+CpuWork::CpuWork(Description description, std::function<void()> body)
+    : Work(description.rank, description.type),
+      description_(std::move(description)),
+      body_(std::move(body)),
+      future_(
+          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+}
+
+void CpuWork::Execute() {
+  std::exception_ptr failure;
+  try {
+    body_();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  body_ = nullptr;  // lets go of what it holds
+  if (failure) {
+    future_->setError(failure);
+  } else {
+    future_->markCompleted(c10::IValue(description_.outputs));
+  }
+  finish(failure);
+}
+
+SerialQueue::SerialQueue() : thread_([this] { Serve(); }) {
+}
+
+SerialQueue::~SerialQueue() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void SerialQueue::Push(c10::intrusive_ptr<CpuWork> work) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    works_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void SerialQueue::Serve() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stop_ || !works_.empty(); });
+    if (works_.empty()) {
+      return;
+    }
+    const c10::intrusive_ptr<CpuWork> work = std::move(works_.front());
+    works_.pop_front();
+    lock.unlock();
+    work->Execute();
+    lock.lock();
+  }
+}
+
+}  // namespace prism::shim

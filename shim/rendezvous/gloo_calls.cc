@@ -1,0 +1,108 @@
+#include "shim/rendezvous/gloo_calls.h"
+
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+namespace prism::shim {
+namespace {
+
+constexpr uint64_t kCollectiveLane = 0;
+
+Element ElementOf(at::ScalarType type) {
+  switch (type) {
+    case at::kChar:
+      return Element::kInt8;
+    case at::kByte:
+    case at::kBool:
+      return Element::kUint8;
+    case at::kInt:
+      return Element::kInt32;
+    case at::kLong:
+      return Element::kInt64;
+    case at::kHalf:
+      return Element::kFloat16;
+    case at::kBFloat16:
+      return Element::kBfloat16;
+    case at::kFloat:
+      return Element::kFloat32;
+    case at::kDouble:
+      return Element::kFloat64;
+    default:
+      TORCH_CHECK(false, "Invalid scalar type ", type, " for a reduction with Gloo");
+  }
+}
+
+ReduceKind KindOf(const c10d::ReduceOp& op) {
+  switch (op.op_) {
+    case c10d::ReduceOp::SUM:
+      return ReduceKind::kSum;
+    case c10d::ReduceOp::PRODUCT:
+      return ReduceKind::kProd;
+    case c10d::ReduceOp::MIN:
+      return ReduceKind::kMin;
+    case c10d::ReduceOp::MAX:
+      return ReduceKind::kMax;
+    case c10d::ReduceOp::BAND:
+      return ReduceKind::kBitAnd;
+    case c10d::ReduceOp::BOR:
+      return ReduceKind::kBitOr;
+    case c10d::ReduceOp::BXOR:
+      return ReduceKind::kBitXor;
+    case c10d::ReduceOp::AVG:
+      TORCH_CHECK(false, "Cannot use ReduceOp.AVG with Gloo");
+    default:
+      TORCH_CHECK(false, "Cannot use this ReduceOp with Gloo");
+  }
+}
+
+}  // namespace
+
+CpuCall Moved(ExchangeOperation operation, size_t bytes, int64_t root) {
+  CpuCall call = {};
+  call.operation = static_cast<uint8_t>(operation);
+  call.element = static_cast<uint8_t>(Element::kUint8);
+  call.root = static_cast<int32_t>(root);
+  call.count = bytes;
+  return call;
+}
+
+CpuCall Reduced(ExchangeOperation operation,
+                const at::Tensor& tensor,
+                const c10d::ReduceOp& op,
+                int64_t root) {
+  CpuCall call = Moved(operation, static_cast<size_t>(tensor.numel()), root);
+  call.element = static_cast<uint8_t>(ElementOf(tensor.scalar_type()));
+  call.reduce = static_cast<uint8_t>(KindOf(op));
+  return call;
+}
+
+void CheckOne(const char* method, const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK(tensors.size() == 1, "ProcessGroupGloo::", method,
+              ": requires a single-element tensor list");
+}
+
+void Collective::Run(CpuCall call, const void* send, void* recv) const {
+  call.sequence = sequence;
+  call.send = send;
+  call.recv = recv;
+  group.Run({call});
+}
+
+c10::intrusive_ptr<c10d::Work> StartCollective(CpuGroup& group,
+                                               c10d::OpType type,
+                                               std::vector<at::Tensor> outputs,
+                                               CollectiveBody body) {
+  CpuWork::Description description;
+  description.rank = group.rank();
+  description.type = type;
+  description.sequence = group.NextSequence();
+  description.outputs = std::move(outputs);
+  const Collective collective = {group, description.sequence};
+  auto work = c10::make_intrusive<CpuWork>(
+      std::move(description), [collective, body = std::move(body)] { body(collective); });
+  group.Submit(kCollectiveLane, work);
+  return work;
+}
+
+}  // namespace prism::shim

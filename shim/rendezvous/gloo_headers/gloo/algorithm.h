@@ -1,0 +1,2 @@
+// Stands in for gloo's header of this name, which the torch wheel does not ship.
+#pragma once

@@ -1,0 +1,186 @@
+// c10d::ProcessGroupGloo with absent members: the class of libtorch's public header, defined anew
+// on top of the exchange among sandbox ranks. libtorch_python makes objects of it through the
+// constructor that torch_hooks.cc interposes; this library is linked -Bsymbolic, so that they carry
+// the table of virtual functions from here. isinstance, options, wrappers and mixed groups work as
+// they do with libtorch's own. Here: the group itself, barriers and point-to-point; collectives are
+// in gloo_collectives.cc.
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "shim/rendezvous/gloo_calls.h"
+#include "shim/rendezvous/gloo_group.h"
+#include "shim/rendezvous/host_buffer.h"
+
+namespace c10d {
+
+using prism::shim::Collective;
+using prism::shim::CpuCall;
+using prism::shim::CpuGroup;
+using prism::shim::CpuWork;
+using prism::shim::ExchangeOperation;
+using prism::shim::GroupOf;
+using prism::shim::HostBuffer;
+
+namespace {
+
+using WorkPointer = c10::intrusive_ptr<Work>;
+
+struct Transfer {
+  bool is_send;
+  int peer;
+  int tag;
+};
+
+// Sends and receives of one peer and tag pass each other in order, and wait for nothing else. Lane
+// 0 is that of the collectives.
+uint64_t LaneOf(const Transfer& transfer) {
+  return (uint64_t{1} << 63U) | (uint64_t{transfer.is_send} << 62U) |
+         (static_cast<uint64_t>(static_cast<uint32_t>(transfer.peer)) << 32U) |
+         static_cast<uint32_t>(transfer.tag);
+}
+
+WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Transfer& transfer) {
+  const HostBuffer buffer(tensor);
+  CpuCall call =
+      prism::shim::Moved(transfer.is_send ? ExchangeOperation::kSend : ExchangeOperation::kRecv,
+                         buffer.bytes(), transfer.peer);
+  call.channel = uint64_t{1} << 32U | static_cast<uint32_t>(transfer.tag);
+  call.send = transfer.is_send ? buffer.data() : nullptr;
+  call.recv = transfer.is_send ? nullptr : buffer.data();
+  CpuWork::Description description;
+  description.rank = group.rank();
+  description.type = transfer.is_send ? OpType::SEND : OpType::RECV;
+  description.sequence = group.sequence();
+  description.source = transfer.is_send ? -1 : transfer.peer;
+  description.outputs = {tensor};
+  auto work = c10::make_intrusive<CpuWork>(std::move(description), [&group, buffer, call] {
+    group.Run({call});
+    if (call.recv != nullptr) {
+      buffer.Publish();
+    }
+  });
+  group.Submit(LaneOf(transfer), work);
+  return work;
+}
+
+}  // namespace
+
+ProcessGroupGloo::ProcessGroupGloo(const c10::intrusive_ptr<Store>& store,
+                                   int rank,
+                                   int size,
+                                   c10::intrusive_ptr<Options> options)
+    : Backend(rank, size), options_(std::move(options)), local_id_(0) {
+  contexts_.push_back(std::make_shared<CpuGroup>(store, rank, size));
+  init();
+}
+
+ProcessGroupGloo::~ProcessGroupGloo() = default;
+
+const std::vector<uint64_t>& ProcessGroupGloo::groupRanks() const {
+  return options_->global_ranks_in_group;
+}
+
+c10::intrusive_ptr<Backend> ProcessGroupGloo::split(
+    const c10::intrusive_ptr<Store>& store,
+    const std::vector<int>& ranks,
+    const c10::intrusive_ptr<Backend::Options>& opts) {
+  const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+  if (place == ranks.end()) {
+    return nullptr;
+  }
+  auto options = c10::dynamic_intrusive_pointer_cast<Options>(opts);
+  TORCH_CHECK(options != nullptr, "opts not a ProcessGroupGloo::Options.");
+  options->global_ranks_in_group.clear();
+  for (const int rank : ranks) {
+    options->global_ranks_in_group.push_back(groupRanks().empty()
+                                                 ? static_cast<uint64_t>(rank)
+                                                 : groupRanks()[static_cast<size_t>(rank)]);
+  }
+  return c10::make_intrusive<ProcessGroupGloo>(store->clone(),
+                                               static_cast<int>(place - ranks.begin()),
+                                               static_cast<int>(ranks.size()), options);
+}
+
+c10::intrusive_ptr<Backend> ProcessGroupGloo::merge(
+    const c10::intrusive_ptr<Store>& store,
+    const c10::intrusive_ptr<Backend::Options>& opts,
+    const int& rank,
+    const int& size) {
+  auto options = c10::dynamic_intrusive_pointer_cast<Options>(opts);
+  TORCH_CHECK(options != nullptr, "opts not a ProcessGroupGloo::Options.");
+  return c10::make_intrusive<ProcessGroupGloo>(store->clone(), rank, size, options);
+}
+
+c10::intrusive_ptr<Work> ProcessGroupGloo::send(std::vector<at::Tensor>& tensors,
+                                                int dstRank,
+                                                int tag) {
+  prism::shim::CheckOne("send", tensors);
+  return StartTransfer(GroupOf(*this, contexts_), tensors[0], {true, dstRank, tag});
+}
+
+c10::intrusive_ptr<Work> ProcessGroupGloo::recv(std::vector<at::Tensor>& tensors,
+                                                int srcRank,
+                                                int tag) {
+  prism::shim::CheckOne("recv", tensors);
+  return StartTransfer(GroupOf(*this, contexts_), tensors[0], {false, srcRank, tag});
+}
+
+// Whoever comes first: among absent ranks the next one.
+c10::intrusive_ptr<Work> ProcessGroupGloo::recvAnysource(std::vector<at::Tensor>& tensors,
+                                                         int tag) {
+  prism::shim::CheckOne("recvAnysource", tensors);
+  CpuGroup& group = GroupOf(*this, contexts_);
+  TORCH_CHECK(group.IsAlone(),
+              "a receive from any source is not supported between several sandbox ranks");
+  return StartTransfer(group, tensors[0], {false, (rank_ + 1) % size_, tag});
+}
+
+c10::intrusive_ptr<Work> ProcessGroupGloo::barrier(const BarrierOptions& /*opts*/) {
+  return prism::shim::StartCollective(
+      GroupOf(*this, contexts_), OpType::BARRIER, {}, [](const Collective& collective) {
+        collective.Run(prism::shim::Moved(ExchangeOperation::kBarrier, 0), nullptr, nullptr);
+      });
+}
+
+// Absent ranks are always alive.
+void ProcessGroupGloo::monitoredBarrier(const BarrierOptions& opts, bool /*waitAllRanks*/) {
+  barrier(opts)->wait();
+}
+
+void ProcessGroupGloo::enableCollectivesTiming() {
+}
+
+void ProcessGroupGloo::setSequenceNumberForGroup() {
+}
+
+uint64_t ProcessGroupGloo::getSequenceNumberForGroup() {
+  return GroupOf(*this, contexts_).sequence();
+}
+
+// No connection is made, so no device is needed.
+std::shared_ptr<::gloo::transport::Device> ProcessGroupGloo::createDefaultDevice(
+    bool /*lazyInit*/) {
+  return nullptr;
+}
+
+}  // namespace c10d
+
+extern "C" __attribute__((visibility("default"))) void prism_rendezvous_make_gloo(
+    void* self,
+    const c10::intrusive_ptr<c10d::Store>* store,
+    int rank,
+    int size,
+    c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>* options) {
+  new (self) c10d::ProcessGroupGloo(*store, rank, size, std::move(*options));
+}
+
+extern "C" __attribute__((visibility("default"))) void* prism_rendezvous_make_gloo_device(
+    std::shared_ptr<::gloo::transport::Device>* result, bool lazy) {
+  return new (result)
+      std::shared_ptr<::gloo::transport::Device>(c10d::ProcessGroupGloo::createDefaultDevice(lazy));
+}
