@@ -1,7 +1,9 @@
 #include "launch/rendezvous/absent_answers.h"
 
 #include <algorithm>
-#include <cctype>
+#include <array>
+#include <charconv>
+#include <cstring>
 #include <regex>
 
 #include <fmt/format.h>
@@ -9,7 +11,49 @@
 namespace prism::launch {
 namespace {
 
+enum class AnswerKind {
+  kUniqueId,       // an NCCL id, derived from the key
+  kOne,            // the value is not looked at
+  kAbsentCount,    // how many ranks are absent
+  kMirror,         // what a present rank wrote under its own number
+  kMirrorDevice,   // likewise, a structure that begins with the index of a device
+  kAssignedRanks,  // JSON of the ranks of a node: [first, all, first in role, all in role]
+  kMasterAddress,
+  kMasterPort,
+};
+
+struct Pattern {
+  std::string_view keys;
+  AnswerKind answer;
+};
+
+// In front of the group's own part is always what prefix stores add.
+constexpr std::array kPatterns = {
+    // Whoever hosts a store waits until all ranks have added one.
+    Pattern{"init/", AnswerKind::kAbsentCount},
+    // ProcessGroupNCCL: one id for a group, one a root (128 ranks each), one a pair of ranks.
+    Pattern{"*cuda//#", AnswerKind::kUniqueId},
+    Pattern{"*cuda//UniqueNCCLID:#", AnswerKind::kUniqueId},
+    Pattern{"*cuda//#:#", AnswerKind::kUniqueId},
+    // _store_based_barrier: written by the last rank to come.
+    Pattern{"*store_based_barrier_key:*:last_worker", AnswerKind::kOne},
+    // torch.distributed.elastic.utils.store: barriers, and what each agent has to say.
+    Pattern{"*/last_member", AnswerKind::kOne},
+    Pattern{"*/TRACE", AnswerKind::kOne},
+    Pattern{"*/TRACING_GATE", AnswerKind::kOne},
+    Pattern{"*torchelastic/assigned_ranks/#", AnswerKind::kAssignedRanks},
+    Pattern{"*torchelastic/*#", AnswerKind::kMirror},
+    Pattern{"*MASTER_ADDR", AnswerKind::kMasterAddress},
+    Pattern{"*MASTER_PORT", AnswerKind::kMasterPort},
+    // c10d::symmetric_memory::StoreExchange.
+    Pattern{"*CUDASymmetricMemory*/#/#", AnswerKind::kMirrorDevice},
+};
+
 constexpr size_t kUniqueIdBytes = 128;  // sizeof(ncclUniqueId)
+
+bool IsDigit(char letter) {
+  return letter >= '0' && letter <= '9';
+}
 
 // FNV-1a of the key, stretched to the length of an id. Equal keys give equal ids everywhere.
 std::string IdFromKey(std::string_view key) {
@@ -25,55 +69,85 @@ std::string IdFromKey(std::string_view key) {
   return id;
 }
 
-bool IsDigit(char letter) {
-  return letter >= '0' && letter <= '9';
+// The key without the number that it ends with.
+std::string_view Stem(std::string_view key) {
+  while (!key.empty() && IsDigit(key.back())) {
+    key.remove_suffix(1);
+  }
+  return key;
 }
 
-bool EndsWithDigits(std::string_view text, std::string_view before) {
-  const size_t digits =
-      static_cast<size_t>(std::find_if_not(text.rbegin(), text.rend(), IsDigit) - text.rbegin());
-  text.remove_suffix(digits);
-  return digits > 0 && text.ends_with(before);
+int64_t NumberAtEnd(std::string_view key) {
+  const std::string_view digits = key.substr(Stem(key).size());
+  int64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number;
 }
 
-// "cuda//<n>", "cuda//UniqueNCCLID:<root>", "cuda//<low>:<high>": one id for the group, one a root,
-// one a pair of ranks.
-bool IsNcclId(std::string_view key) {
-  const size_t begin = key.rfind("cuda//");
-  if (begin == key.npos) {
-    return false;
-  }
-  std::string_view rest = key.substr(begin + 6);
-  constexpr std::string_view kRoot = "UniqueNCCLID:";
-  if (rest.starts_with(kRoot)) {
-    rest.remove_prefix(kRoot.size());
-  } else if (const size_t colon = rest.find(':');
-             colon != rest.npos && EndsWithDigits(rest.substr(0, colon), "")) {
-    rest.remove_prefix(colon + 1);
-  }
-  return !rest.empty() && std::all_of(rest.begin(), rest.end(), IsDigit);
-}
-
-}  // namespace
-
-std::optional<std::string> AbsentAnswers::Answer(const std::string& key,
-                                                 const Values& /*values*/) const {
-  if (IsNcclId(key)) {
-    return IdFromKey(key);
-  }
-  // Whoever hosts the store waits until all have added one.
-  if (key == "init/") {
-    return fmt::format("{}", ranks_.world_size - ranks_.present);
-  }
-  // The last of all ranks to come to _store_based_barrier writes it.
-  if (key.find("store_based_barrier_key:") != key.npos && key.ends_with(":last_worker")) {
-    return "1";
+// The value of a key that differs in its last number only.
+std::optional<std::string> MirrorOf(std::string_view key, const AbsentAnswers::Values& values) {
+  const std::string_view stem = Stem(key);
+  for (auto entry = values.lower_bound(stem);
+       entry != values.end() && entry->first.starts_with(stem); ++entry) {
+    if (Stem(entry->first) == stem) {
+      return entry->second;
+    }
   }
   return std::nullopt;
 }
 
-std::string AbsentAnswers::Adapt(const std::string& /*key*/, const std::string& desired) const {
-  return desired;
+std::optional<std::string> WithDevice(std::optional<std::string> structure, int32_t device) {
+  if (structure && structure->size() > sizeof(device)) {
+    std::memcpy(structure->data(), &device, sizeof(device));
+  }
+  return structure;
+}
+
+}  // namespace
+
+bool KeyMatches(std::string_view pattern, std::string_view key) {
+  if (pattern.empty()) {
+    return key.empty();
+  }
+  const std::string_view rest = pattern.substr(1);
+  if (pattern[0] == '*') {
+    return KeyMatches(rest, key) || (!key.empty() && KeyMatches(pattern, key.substr(1)));
+  }
+  if (pattern[0] == '#') {
+    return !key.empty() && IsDigit(key[0]) &&
+           (KeyMatches(rest, key.substr(1)) || KeyMatches(pattern, key.substr(1)));
+  }
+  return !key.empty() && key[0] == pattern[0] && KeyMatches(rest, key.substr(1));
+}
+
+std::optional<std::string> AbsentAnswers::Answer(const std::string& key,
+                                                 const Values& values) const {
+  const auto pattern = std::find_if(kPatterns.begin(), kPatterns.end(), [&](const Pattern& each) {
+    return KeyMatches(each.keys, key);
+  });
+  if (pattern == kPatterns.end()) {
+    return std::nullopt;
+  }
+  const int64_t number = NumberAtEnd(key);
+  switch (pattern->answer) {
+    case AnswerKind::kUniqueId:
+      return IdFromKey(key);
+    case AnswerKind::kOne:
+      return "1";
+    case AnswerKind::kAbsentCount:
+      return fmt::format("{}", ranks_.world_size - ranks_.present);
+    case AnswerKind::kMirror:
+      return MirrorOf(key, values);
+    case AnswerKind::kMirrorDevice:
+      return WithDevice(MirrorOf(key, values), static_cast<int32_t>(number));
+    case AnswerKind::kAssignedRanks:
+      return fmt::format("[{0}, {1}, {0}, {1}]", number * ranks_.ranks_per_node, ranks_.world_size);
+    case AnswerKind::kMasterAddress:
+      return "127.0.0.1";
+    case AnswerKind::kMasterPort:
+      return "29500";
+  }
+  return std::nullopt;
 }
 
 std::string AbsentAnswers::PatternOf(std::string_view key) {

@@ -30,15 +30,14 @@ class AbsentAnswers {
   [[nodiscard]] std::optional<std::string> Answer(const std::string& key,
                                                   const Values& values) const;
 
-  // What a compare_set leaves in the key when it succeeds: `desired`, with what absent ranks would
-  // have added to it.
-  [[nodiscard]] std::string Adapt(const std::string& key, const std::string& desired) const;
-
   // The key with its numbers and hashes replaced by <n> and <hash>, for messages.
   static std::string PatternOf(std::string_view key);
 
  private:
   AbsentRanks ranks_;
 };
+
+// Whether a key is of a pattern: '*' stands for any text, '#' for digits (at least one).
+bool KeyMatches(std::string_view pattern, std::string_view key);
 
 }  // namespace prism::launch

@@ -94,7 +94,7 @@ std::string StoreState::CompareSet(const StoreRequest& request) {
     return expected;
   }
   if (found == values_.end() || found->second == expected) {
-    return values_[key] = answers_->Adapt(key, desired);
+    return values_[key] = desired;
   }
   return found->second;
 }
