@@ -229,6 +229,30 @@ ExchangeStatus RunAll(ExchangeArena* arena, std::vector<Machine>* machines) {
   }
 }
 
+// Whether a transfer is from a rank to itself.
+bool IsToSelf(const ExchangeTransfer& transfer) {
+  return transfer.call.root == transfer.call.group.rank;
+}
+
+// The receive that a send to oneself meets: of as many such sends and receives of one communicator
+// the one at the same place. nullptr: not among these transfers.
+const ExchangeTransfer* OtherHalf(std::span<const ExchangeTransfer> transfers,
+                                  const ExchangeTransfer& half) {
+  const auto matches = [&half](const ExchangeTransfer& other, bool is_send) {
+    return IsToSelf(other) && other.call.group.identity == half.call.group.identity &&
+           (other.send != nullptr) == is_send;
+  };
+  const bool is_send = half.send != nullptr;
+  auto before = std::count_if(transfers.data(), &half,
+                              [&](const auto& other) { return matches(other, is_send); });
+  for (const ExchangeTransfer& other : transfers) {
+    if (matches(other, !is_send) && before-- == 0) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) {
@@ -238,6 +262,14 @@ ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) 
     const int32_t peer = transfer.call.root;
     Machine machine(transfer, memory_);
     if (machine.bytes() == 0) {
+      continue;
+    }
+    const ExchangeTransfer* const other =
+        IsToSelf(transfer) ? OtherHalf(transfers, transfer) : nullptr;
+    if (other != nullptr && Machine(*other, memory_).bytes() == machine.bytes()) {
+      if (!machine.is_send()) {
+        Copy(transfer.recv, other->send, machine.bytes());
+      }
       continue;
     }
     if (!std::binary_search(group.present.begin(), group.present.end(), peer)) {

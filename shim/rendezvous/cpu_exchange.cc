@@ -68,13 +68,18 @@ bool IsTransfer(const CpuCall& call) {
   return operation == ExchangeOperation::kSend || operation == ExchangeOperation::kRecv;
 }
 
-void CountAbsent(const CpuExchangeGroup& group, const CpuCall& call) {
-  const auto operation = static_cast<ExchangeOperation>(call.operation);
+// What absent ranks would have to provide is counted. In place of an absent root of a broadcast the
+// lowest present rank gives what it has, so that sandbox ranks agree.
+void ReplaceAbsent(const CpuExchangeGroup& group, ExchangeOperation operation, ExchangeCall* call) {
   const bool from_root =
       operation == ExchangeOperation::kBroadcast || operation == ExchangeOperation::kScatter;
-  if ((from_root || operation == ExchangeOperation::kRecv) &&
-      !std::binary_search(group.present.begin(), group.present.end(), call.root)) {
-    Count(from_root ? "absent_root_broadcast" : "virtual_recv");
+  if ((!from_root && operation != ExchangeOperation::kRecv) ||
+      std::binary_search(group.present.begin(), group.present.end(), call->root)) {
+    return;
+  }
+  Count(from_root ? "absent_root_broadcast" : "virtual_recv");
+  if (operation == ExchangeOperation::kBroadcast) {
+    call->root = group.present.front();
   }
 }
 
@@ -123,8 +128,9 @@ int prism_shim_cpu_run(const CpuExchangeGroup* group,
   prism::shim::ExchangeStatus status;
   std::vector<prism::shim::ExchangeTransfer> transfers;
   for (uint64_t i = 0; i < count && status.ok(); ++i) {
-    prism::shim::CountAbsent(*group, calls[i]);
-    const prism::shim::ExchangeCall call = prism::shim::CallOf(*group, calls[i]);
+    prism::shim::ExchangeCall call = prism::shim::CallOf(*group, calls[i]);
+    prism::shim::ReplaceAbsent(
+        *group, static_cast<prism::shim::ExchangeOperation>(calls[i].operation), &call);
     if (prism::shim::IsTransfer(calls[i])) {
       transfers.push_back({call, calls[i].send, calls[i].recv});
     } else {
@@ -138,6 +144,12 @@ int prism_shim_cpu_run(const CpuExchangeGroup* group,
     std::snprintf(message, prism::shim::kCpuMessageBytes, "%s", status.message);
   }
   return status.ok() ? 0 : 1;
+}
+
+int prism_shim_rank_is_present(int32_t global_rank) {
+  const prism::channel::Config& config = prism::shim::SessionConfig();
+  const int32_t* const first = config.sandbox_ranks;
+  return std::binary_search(first, first + config.sandbox_rank_count, global_rank) ? 1 : 0;
 }
 
 void prism_shim_count(const char* counter) {

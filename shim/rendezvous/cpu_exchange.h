@@ -44,5 +44,7 @@ int prism_shim_cpu_run(const prism::shim::CpuExchangeGroup* group,
                        const prism::shim::CpuCall* calls,
                        uint64_t count,
                        char* message);
+// Whether a rank of the job runs in the sandbox together with this one.
+int prism_shim_rank_is_present(int32_t global_rank);
 void prism_shim_count(const char* counter);
 }

@@ -9,6 +9,7 @@
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
+#include "shim/rendezvous/python_hooks.h"
 #include "shim/rendezvous/store_client.h"
 
 namespace prism::shim {
@@ -85,5 +86,6 @@ static_assert(sizeof(ServedFileStore) == sizeof(c10d::FileStore));
 
 extern "C" __attribute__((visibility("default"))) void prism_rendezvous_make_file_store(
     void* self, std::string* path, int workers, prism::shim::TcpStoreConstructor* construct) {
+  prism::shim::RunPythonHooks();
   new (self) prism::shim::ServedFileStore(*path, workers, construct);
 }

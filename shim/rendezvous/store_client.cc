@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "shim/rendezvous/python_hooks.h"
+
 namespace prism::shim {
 namespace {
 
@@ -74,6 +76,7 @@ void MakeTcpStore(void* self,
                   const std::string& host,
                   const c10d::TCPStoreOptions& options,
                   TcpStoreConstructor* construct) {
+  RunPythonHooks();
   const bool is_clone = host.starts_with("127.1.") && options.port == ServerPort();
   const StoreAddress address =
       is_clone ? StoreAddress{host, options.port}

@@ -1,0 +1,128 @@
+"""What only Python can do for a program whose other ranks do not exist.
+
+Run once in the program's process, in a namespace of its own, when it makes its first store. Bodies of
+functions are replaced, not names, because other modules hold the functions already.
+"""
+
+import ctypes
+import os
+import sys
+import types
+
+_shim = ctypes.CDLL(None)
+
+
+def _root_is_absent(c10d, group, src, group_src):
+    group = c10d._group_or_default_group(group)
+    if c10d._rank_not_in_group(group):
+        return False
+    if group_src is None:
+        root = 0 if src is None else src
+    else:
+        root = c10d.get_global_rank(group, group_src)
+    return _shim.prism_shim_rank_is_present(root) == 0
+
+
+def _broadcast_own(c10d, object_list, src, group, device, group_src):
+    """broadcast_object_list of an absent root.
+
+    Every tensor starts as it would if the objects here were the root's, so that a broadcast that has
+    nothing to give leaves them as they are.
+    """
+    torch = c10d.torch
+    group = c10d._group_or_default_group(group)
+    device = device or c10d._get_object_coll_device(group)
+    tensors, sizes = zip(*[c10d._object_to_tensor(each, device, group) for each in object_list])
+    own_sizes = torch.cat(sizes)
+    sizes = own_sizes.clone()
+    root = {"src": src, "group_src": group_src, "group": group}
+    if src is None and group_src is None:
+        root["src"] = 0
+    c10d.broadcast(sizes, **root)
+    payload = torch.cat(tensors)
+    if not torch.equal(sizes, own_sizes):
+        payload = torch.zeros(int(sizes.sum().item()), dtype=torch.uint8, device=device)
+    before = payload.clone()
+    c10d.broadcast(payload, **root)
+    if torch.equal(payload, before):
+        return
+    offset = 0
+    for i, size in enumerate(sizes.tolist()):
+        object_list[i] = c10d._tensor_to_object(payload[offset:offset + size], size, group)
+        offset += size
+
+
+def _scatter_own(c10d, output_list, src, group, group_src):
+    """scatter_object_list of an absent root: the same calls, and what is there stays."""
+    group = c10d._group_or_default_group(group)
+    device = c10d._get_object_coll_device(group)
+    tensor, size = c10d._object_to_tensor(output_list[0], device, group)
+    root = {"src": src, "group_src": group_src, "group": group}
+    if src is None and group_src is None:
+        root["src"] = 0
+    largest = size.clone()
+    c10d.broadcast(largest, **root)
+    output = c10d.torch.zeros(int(largest.item()), dtype=c10d.torch.uint8, device=device)
+    output[:tensor.numel()] = tensor[:output.numel()]
+    before = output.clone()
+    c10d.scatter(output, **root)
+    c10d.scatter(size, **root)
+    if not c10d.torch.equal(output, before):
+        output_list[0] = c10d._tensor_to_object(output, size, group)
+
+
+def _replace_bodies(c10d):
+    c10d._prism_root_is_absent = lambda *where: _root_is_absent(c10d, *where)
+    c10d._prism_broadcast_own = lambda *arguments: _broadcast_own(c10d, *arguments)
+    c10d._prism_scatter_own = lambda *arguments: _scatter_own(c10d, *arguments)
+
+    def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
+        if _prism_root_is_absent(group, src, group_src):  # noqa: F821
+            return _prism_broadcast_own(object_list, src, group, device, group_src)  # noqa: F821
+        return _prism_broadcast_object_list(object_list, src, group, device, group_src)  # noqa: F821
+
+    def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None,
+                            group=None, group_src=None):
+        if _prism_root_is_absent(group, src, group_src):  # noqa: F821
+            return _prism_scatter_own(scatter_object_output_list, src, group, group_src)  # noqa: F821
+        return _prism_scatter_object_list(scatter_object_output_list,  # noqa: F821
+                                          scatter_object_input_list, src, group, group_src)
+
+    for body in (broadcast_object_list, scatter_object_list):
+        function = getattr(c10d, body.__name__)
+        function = getattr(function, "__wrapped__", function)
+        original = types.FunctionType(function.__code__, function.__globals__, function.__name__,
+                                      function.__defaults__, function.__closure__)
+        setattr(c10d, "_prism_" + body.__name__, original)
+        function.__code__ = body.__code__
+
+
+def _add_absent_agents(rendezvous):
+    """Agents of torchrun's dynamic rendezvous: the other nodes join together with this one.
+
+    Ranks of nodes go by name, so names before and after this node's give it the place that
+    GROUP_RANK says.
+    """
+    executor = rendezvous._DistributedRendezvousOpExecutor
+    add_self = executor._add_to_participants
+
+    def add_to_participants(self):
+        nodes = self._settings.max_nodes
+        own = int(os.environ.get("GROUP_RANK", "0"))
+        for node in range(nodes):
+            if node != own and len(self._state.participants) < nodes - 1:
+                name = ("\x00" if node < own else "\uffff") + format(node, "08d")
+                absent = rendezvous._NodeDesc(name, 0, 0)
+                self._state.participants[absent] = 0
+                self._state.last_heartbeats[absent] = rendezvous.datetime.max.replace(
+                    tzinfo=rendezvous.timezone.utc) - rendezvous.timedelta(days=1)
+        add_self(self)
+
+    executor._add_to_participants = add_to_participants
+
+
+for _name, _change in (("torch.distributed.distributed_c10d", _replace_bodies),
+                       ("torch.distributed.elastic.rendezvous.dynamic_rendezvous",
+                        _add_absent_agents)):
+    if _name in sys.modules:
+        _change(sys.modules[_name])
