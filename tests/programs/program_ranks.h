@@ -1,0 +1,42 @@
+// Runs a Python program as some ranks of a large job, the way the launcher does, but without
+// recording or emulating it: the shim, the store server and the exchange are the real ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/rendezvous/store_server.h"
+
+namespace prism::launch {
+
+struct ProgramRun {
+  std::string script;  // in tests/programs
+  int32_t world_size = 8192;
+  std::vector<int32_t> ranks;  // ascending; run at the same time
+  int64_t blocked_after_ms = 10'000;
+};
+
+struct RankOutcome {
+  Status exit;      // of the process
+  std::string log;  // stdout and stderr
+  // Lines of the log that begin with "same ", sorted as they come: to be equal on all ranks.
+  std::string agreed;
+  double startup_seconds = 0;  // until the program says "started"
+};
+
+struct ProgramOutcome {
+  std::vector<RankOutcome> ranks;  // as in ProgramRun
+  Status store;                    // StoreServer::status() at the end
+  std::vector<std::string> reports;
+  int64_t store_requests = 0;
+};
+
+// "" or why programs of torch cannot run here.
+std::string WhyNoPrograms();
+
+// Ends the processes when the store fails. kEnvironment when nothing could be started.
+Result<ProgramOutcome> RunProgram(const ProgramRun& run);
+
+}  // namespace prism::launch
