@@ -151,8 +151,4 @@ int prism_shim_rank_is_present(int32_t global_rank) {
   const int32_t* const first = config.sandbox_ranks;
   return std::binary_search(first, first + config.sandbox_rank_count, global_rank) ? 1 : 0;
 }
-
-void prism_shim_count(const char* counter) {
-  prism::shim::Count(counter);
-}
 }

@@ -46,5 +46,4 @@ int prism_shim_cpu_run(const prism::shim::CpuExchangeGroup* group,
                        char* message);
 // Whether a rank of the job runs in the sandbox together with this one.
 int prism_shim_rank_is_present(int32_t global_rank);
-void prism_shim_count(const char* counter);
 }

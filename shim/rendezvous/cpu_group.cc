@@ -10,6 +10,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "shim/session.h"
+
 namespace prism::shim {
 namespace {
 

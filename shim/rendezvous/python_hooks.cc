@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "shim/rendezvous/absent_ranks_source.h"
-#include "shim/rendezvous/cpu_exchange.h"
+#include "shim/session.h"
 
 namespace prism::shim {
 namespace {
