@@ -11,6 +11,37 @@ namespace prism::replayer {
 using graph::GroupAxis;
 using graph::OpKind;
 
+namespace {
+
+bool IsHostWait(OpKind kind) {
+  return kind == OpKind::kEventSync || kind == OpKind::kStreamSync || kind == OpKind::kDeviceSync;
+}
+
+// Where parts begin, and the end: in front of and behind every wait of the host, unless an event is
+// recorded in one part and waited for in another.
+std::vector<uint32_t> CutsOf(const graph::Program& program) {
+  std::vector<uint32_t> cuts = {0};
+  uint32_t part_begin = 0;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if (program.dep[op] != graph::kNoDep && program.dep[op] < part_begin) {
+      return {0, program.size()};
+    }
+    if (IsHostWait(program.kind[op])) {
+      if (op > cuts.back()) {
+        cuts.push_back(op);
+      }
+      cuts.push_back(op + 1);
+      part_begin = op + 1;
+    }
+  }
+  if (cuts.back() < program.size() || cuts.size() == 1) {
+    cuts.push_back(program.size());
+  }
+  return cuts;
+}
+
+}  // namespace
+
 bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
   switch (axis) {
     case GroupAxis::kPipeline:
@@ -28,29 +59,34 @@ bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
 BlockLowering::BlockLowering(const graph::JobProgram& job) : job_(job) {
 }
 
-Result<std::vector<LoweredBlock>> BlockLowering::Lower() {
-  std::vector<LoweredBlock> blocks;
-  blocks.reserve(job_.blocks.size());
+Result<LoweredBlocks> BlockLowering::Lower() {
+  LoweredBlocks blocks;
   for (const graph::Program& program : job_.blocks) {
-    PRISM_ASSIGN_OR_RETURN(LoweredBlock block, LowerBlock(program));
-    blocks.push_back(std::move(block));
+    const std::vector<uint32_t> cuts = CutsOf(program);
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      PRISM_ASSIGN_OR_RETURN(LoweredBlock part, LowerPart(program, cuts[i], cuts[i + 1]));
+      blocks.parts.push_back(std::move(part));
+    }
+    blocks.begin.push_back(static_cast<uint32_t>(blocks.parts.size()));
   }
   return blocks;
 }
 
-Result<LoweredBlock> BlockLowering::LowerBlock(const graph::Program& program) {
+Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
+                                              uint32_t begin,
+                                              uint32_t end) {
   LoweredBlock block;
   block.program = &program;
   program_ = &program;
   span_ = {};
   event_of_.assign(program.size(), kNone);
-  for (uint32_t op = 0; op < program.size(); ++op) {
+  for (uint32_t op = begin; op < end; ++op) {
     const uint32_t dep = program.dep[op];
     if (dep != graph::kNoDep && event_of_[dep] == kNone) {
       event_of_[dep] = block.event_count++;
     }
   }
-  for (uint32_t op = 0; op < program.size(); ++op) {
+  for (uint32_t op = begin; op < end; ++op) {
     PRISM_RETURN_IF_ERROR(AddOp(op, &block));
   }
   block.rest_span = InternSpan();

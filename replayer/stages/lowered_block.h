@@ -67,6 +67,7 @@ struct CollectiveCalls {
   bool operator==(const CollectiveCalls&) const = default;
 };
 
+// A block, or the part of one between waits of the host: those end what can be folded.
 struct LoweredBlock {
   const graph::Program* program = nullptr;
   std::vector<StageOp> ops;
@@ -74,6 +75,12 @@ struct LoweredBlock {
   uint32_t event_count = 0;       // inside the block
   bool closed = true;             // only works, inner events and collectives of one stage
   std::vector<uint16_t> streams;  // that its ops are on, ascending
+};
+
+// Parts of the blocks of a job; those of block b are parts[begin[b] .. begin[b + 1]).
+struct LoweredBlocks {
+  std::vector<LoweredBlock> parts;
+  std::vector<uint32_t> begin = {0};
 };
 
 // Everything that blocks refer to, distinct.
@@ -91,13 +98,13 @@ class BlockLowering {
  public:
   explicit BlockLowering(const graph::JobProgram& job);
 
-  // Blocks in the order of JobProgram::blocks. Fails on an op that a block may not hold.
-  Result<std::vector<LoweredBlock>> Lower();
+  // Fails on an op that a block may not hold.
+  Result<LoweredBlocks> Lower();
 
   [[nodiscard]] LoweredTables& tables() { return tables_; }
 
  private:
-  Result<LoweredBlock> LowerBlock(const graph::Program& program);
+  Result<LoweredBlock> LowerPart(const graph::Program& program, uint32_t begin, uint32_t end);
   Status AddOp(uint32_t op, LoweredBlock* block);
   StageOp& Push(uint32_t op, StageOpKind kind, LoweredBlock* block);
   void AddCollective(uint32_t op, LoweredBlock* block);

@@ -115,18 +115,15 @@ class StageLayout {
         slot_event_(program_.event_slot_count, kNone),
         computed_(graph::kStageStreamCount) {}
 
-  Result<StageLanes> Run(bool fold, std::map<std::vector<uint32_t>, uint32_t>* segment_ids) {
+  // `parts`: where the parts of each block begin.
+  Result<StageLanes> Run(bool fold,
+                         const std::vector<uint32_t>& parts,
+                         std::map<std::vector<uint32_t>, uint32_t>* segment_ids) {
     segment_ids_ = segment_ids;
-    ChooseLanes();
+    ChooseLanes(parts);
     for (const uint32_t call : program_.calls) {
-      const LoweredBlock& block = plan_->blocks[call];
-      if (block.ops.empty()) {
-        AddRest(block.rest_span);
-      } else if (fold && CanFold(call)) {
-        Fold(call);
-      } else {
-        CloseSegment();
-        PRISM_RETURN_IF_ERROR(Inline(block));
+      for (uint32_t part = parts[call]; part < parts[call + 1]; ++part) {
+        PRISM_RETURN_IF_ERROR(AddPart(part, fold));
       }
     }
     CloseSegment();
@@ -141,16 +138,28 @@ class StageLayout {
     size_t position = 0;
   };
 
-  void ChooseLanes() {
+  Status AddPart(uint32_t part, bool fold) {
+    const LoweredBlock& block = plan_->blocks[part];
+    if (block.ops.empty()) {
+      AddRest(block.rest_span);
+    } else if (fold && CanFold(part)) {
+      Fold(part);
+    } else {
+      CloseSegment();
+      return Inline(block);
+    }
+    return OkStatus();
+  }
+
+  void ChooseLanes(const std::vector<uint32_t>& parts) {
     std::vector<bool> apart(graph::kStageStreamCount);
+    std::vector<bool> called(parts.size() - 1);
     for (const uint32_t call : program_.calls) {
-      const LoweredBlock& block = plan_->blocks[call];
-      if (block.closed) {
-        continue;
-      }
-      for (const StageOp& op : block.ops) {
-        apart[op.stream] = apart[op.stream] || op.kind == StageOpKind::kPeerGroup ||
-                           (op.kind == StageOpKind::kCollective && IsMeeting(op));
+      called[call] = true;
+    }
+    for (uint32_t call = 0; call < called.size(); ++call) {
+      for (uint32_t part = parts[call]; called[call] && part < parts[call + 1]; ++part) {
+        NoteApart(plan_->blocks[part], &apart);
       }
     }
     apart[graph::kStageComputeStream] = false;
@@ -164,14 +173,23 @@ class StageLayout {
     }
   }
 
+  void NoteApart(const LoweredBlock& block, std::vector<bool>* apart) const {
+    for (const StageOp& op : block.ops) {
+      if (op.kind == StageOpKind::kPeerGroup ||
+          (op.kind == StageOpKind::kCollective && IsMeeting(op))) {
+        (*apart)[op.stream] = true;
+      }
+    }
+  }
+
   [[nodiscard]] bool IsMeeting(const StageOp& op) const {
     const uint32_t transfer = plan_->tables.collectives[op.index].transfers.front();
     return SpansStages(static_cast<GroupAxis>(plan_->tables.transfers[transfer].axis),
                        job_.job.parallel);
   }
 
-  [[nodiscard]] bool CanFold(uint32_t call) const {
-    const LoweredBlock& block = plan_->blocks[call];
+  [[nodiscard]] bool CanFold(uint32_t part) const {
+    const LoweredBlock& block = plan_->blocks[part];
     if (!block.closed || block.streams.size() > kMaxFoldedStreams) {
       return false;
     }
@@ -180,16 +198,16 @@ class StageLayout {
         return false;
       }
     }
-    const std::vector<BlockContext>& contexts = plan_->charges[call].contexts;
+    const std::vector<BlockContext>& contexts = plan_->charges[part].contexts;
     return std::all_of(contexts.begin(), contexts.end(), [&](const BlockContext& context) {
       return !tracker_.Owes(context.event_stream) &&
              (context.computes_before || computed_[context.waiting_stream]);
     });
   }
 
-  void Fold(uint32_t call) {
-    const LoweredBlock& block = plan_->blocks[call];
-    const std::vector<BlockExport>& exports = plan_->charges[call].exports;
+  void Fold(uint32_t part) {
+    const LoweredBlock& block = plan_->blocks[part];
+    const std::vector<BlockExport>& exports = plan_->charges[part].exports;
     if (!exports.empty() || !FitsOneSegment(open_streams_, block.streams)) {
       CloseSegment();
     }
@@ -197,7 +215,7 @@ class StageLayout {
       NoteFirst(block.ops.front());
     }
     AddStreams(block.streams, &open_streams_);
-    open_.push_back(call);
+    open_.push_back(part);
     for (const StageOp& op : block.ops) {
       computed_[op.stream] =
           computed_[op.stream] || (op.kind == StageOpKind::kWork &&
@@ -457,7 +475,8 @@ class StageLayout {
 Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
   StagePlan plan;
   BlockLowering lowering(job);
-  PRISM_ASSIGN_OR_RETURN(plan.blocks, lowering.Lower());
+  PRISM_ASSIGN_OR_RETURN(LoweredBlocks lowered, lowering.Lower());
+  plan.blocks = std::move(lowered.parts);
   plan.tables = std::move(lowering.tables());
   plan.kernel_streams = KernelStreams(plan.blocks, plan.tables);
   for (const LoweredBlock& block : plan.blocks) {
@@ -468,7 +487,7 @@ Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
   std::map<std::vector<uint32_t>, uint32_t> segment_ids;
   for (size_t stage = 0; stage < job.stages.size(); ++stage) {
     StageLayout layout(job, static_cast<int32_t>(stage), &matching, &plan);
-    PRISM_ASSIGN_OR_RETURN(StageLanes lanes, layout.Run(fold, &segment_ids));
+    PRISM_ASSIGN_OR_RETURN(StageLanes lanes, layout.Run(fold, lowered.begin, &segment_ids));
     plan.stages.push_back(std::move(lanes));
   }
   PRISM_RETURN_IF_ERROR(matching.Check());

@@ -104,7 +104,7 @@ struct StageLanes {
 };
 
 struct StagePlan {
-  std::vector<LoweredBlock> blocks;
+  std::vector<LoweredBlock> blocks;      // and parts of blocks
   std::vector<BlockCharges> charges;     // by block; empty for those that are not closed
   std::vector<uint16_t> kernel_streams;  // ascending
   LoweredTables tables;

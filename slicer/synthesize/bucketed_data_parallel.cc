@@ -3,6 +3,9 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/grad_buckets.h"
 
@@ -38,7 +41,8 @@ class BucketedDataParallel : public DataParallel {
         elements.push_back(buffer.elements);
       }
     }
-    context_.writer->Emit(ZeroGradients(rank_, elements, &Tables()));
+    context_.writer->Emit(fmt::format("zero {}", fmt::join(elements, ",")),
+                          [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
     if (rank_.style.overlap_param_gather) {
       StartGathers(/*backwards=*/true);
     }

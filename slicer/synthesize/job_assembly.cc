@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace prism::slicer {
 namespace {
 
@@ -57,6 +59,15 @@ uint32_t JobAssembly::BlockOf(const OpList& ops) {
   return found->second;
 }
 
+uint32_t JobAssembly::BlockFor(const std::string& key,
+                               const std::function<graph::Program()>& make) {
+  const auto [found, inserted] = made_.try_emplace(key, 0);
+  if (inserted) {
+    found->second = AddBlock(make());
+  }
+  return found->second;
+}
+
 void JobAssembly::MoveInto(graph::JobProgram* job) {
   job->strings = tables_.strings();
   job->signatures = tables_.signatures();
@@ -70,16 +81,12 @@ void StageWriter::Emit(const OpList& ops) {
   }
 }
 
-void StageWriter::Emit(const Block& block) {
-  if (block.program.size() > 0) {
-    Call(assembly_->AddBlock(block.program));
-  }
-}
-
 void StageWriter::Marker(std::string_view name, bool begins) {
-  OpList ops;
-  ops.Marker(assembly_->tables().InternString(std::string(name)), begins);
-  Emit(ops);
+  Emit(fmt::format("{} {}", begins ? "begin" : "end", name), [&] {
+    OpList ops;
+    ops.Marker(assembly_->tables().InternString(std::string(name)), begins);
+    return ops.program();
+  });
 }
 
 }  // namespace prism::slicer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ class JobAssembly {
   // The block with just these ops, appended if new.
   uint32_t BlockOf(const OpList& ops);
 
+  // The block that was made for `key` before, else the one that `make` makes now.
+  uint32_t BlockFor(const std::string& key, const std::function<graph::Program()>& make);
+
   // Fills strings, signatures and blocks; the assembly is empty afterwards.
   void MoveInto(graph::JobProgram* job);
 
@@ -29,6 +33,7 @@ class JobAssembly {
   BlockTables tables_;
   std::vector<graph::Program> blocks_;
   std::map<std::string, uint32_t> block_ids_;  // by content
+  std::map<std::string, uint32_t> made_;       // by key
 };
 
 // The calls of one stage while they are written.
@@ -39,7 +44,9 @@ class StageWriter {
 
   void Call(uint32_t block) { stage_.calls.push_back(block); }
   void Emit(const OpList& ops);
-  void Emit(const Block& block);
+  void Emit(const std::string& key, const std::function<graph::Program()>& make) {
+    Call(assembly_->BlockFor(key, make));
+  }
   void Marker(std::string_view name, bool begins);
   uint32_t NewEventSlot() { return stage_.event_slot_count++; }
 

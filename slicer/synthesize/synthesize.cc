@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/job_groups.h"
 #include "slicer/synthesize/data_parallel.h"
@@ -58,7 +59,9 @@ class StageSynthesis {
     writer_.Marker("optimizer", true);
     const OptimizerPieces pieces = data_parallel_->Pieces();
     if (!pieces.decay.empty() || !pieces.no_decay.empty()) {
-      writer_.Emit(OptimizerStep(rank_, pieces, &Tables()));
+      const std::string key = fmt::format("optimizer {} {} {}", fmt::join(pieces.decay, ","),
+                                          fmt::join(pieces.no_decay, ","), pieces.weights);
+      writer_.Emit(key, [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
     }
     data_parallel_->FinishIteration();
     writer_.Marker("optimizer", false);
@@ -78,7 +81,7 @@ class StageSynthesis {
 
   void Step(const StageStep& step) {
     if (step.kind == StepKind::kExchange) {
-      batched_ ? ExchangeBatched(step.exchange) : ExchangeApart(step.exchange);
+      Exchange(step.exchange);
     } else if (step.kind == StepKind::kRelease) {
       Release();
     } else {
@@ -103,7 +106,8 @@ class StageSynthesis {
   void Forward(const StageStep& step) {
     const ModelChunk& chunk = Chunk(step);
     if (chunk.first || chunk.last) {
-      Shared(BatchLoad(rank_, chunk.first, chunk.last, &Tables()));
+      writer_.Emit(fmt::format("batch {} {}", chunk.first, chunk.last),
+                   [&] { return BatchLoad(rank_, chunk.first, chunk.last, &Tables()).program; });
     }
     for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
       writer_.Marker(chunk.units[unit].marker, true);
@@ -111,7 +115,9 @@ class StageSynthesis {
       writer_.Marker(chunk.units[unit].marker, false);
     }
     if (chunk.last) {
-      Shared(LossScale(step.microbatch == 0, &Tables()));
+      const bool first = step.microbatch == 0;
+      writer_.Emit(fmt::format("loss scale {}", first),
+                   [&] { return LossScale(first, &Tables()).program; });
     }
   }
 
@@ -130,13 +136,6 @@ class StageSynthesis {
     if (batched_ && !chunk.first && step.kind == StepKind::kBackward) {
       Release();  // of the activation that the chunk began with
     }
-  }
-
-  // A block that many calls share.
-  void Shared(const Block& block) {
-    OpList ops;
-    ops.Append(block.program);
-    writer_.Emit(ops);
   }
 
   // A tensor that was on the stream of messages is freed: libtorch's allocator records an event
@@ -161,9 +160,18 @@ class StageSynthesis {
     return {is_send, graph::SlotOf(axis), graph::SlotOf(peer), MessageBytes()};
   }
 
+  void Exchange(const StageExchange& exchange) {
+    const std::string key =
+        fmt::format("exchange {} {} {} {}", exchange.to_previous, exchange.to_next,
+                    exchange.from_previous, exchange.from_next);
+    writer_.Emit(key, [&] {
+      return (batched_ ? ExchangeBatched(exchange) : ExchangeApart(exchange)).program();
+    });
+  }
+
   // Forward direction first: with two stages both neighbours are one rank, and transfers between a
   // pair match in order. Each of them makes the stream of messages wait for the compute stream.
-  void ExchangeBatched(const StageExchange& exchange) {
+  [[nodiscard]] OpList ExchangeBatched(const StageExchange& exchange) const {
     constexpr GroupAxis kAxis = GroupAxis::kPipeline;
     const uint16_t stream = graph::StageStream(kAxis);
     graph::PeerGroup group;
@@ -189,14 +197,14 @@ class StageSynthesis {
     for (int i = 0; i < (exchange.to_next ? 1 : 0) + (exchange.to_previous ? 1 : 0); ++i) {
       ops.Record(stream);
     }
-    writer_.Emit(ops);
     if (exchange.from_previous || exchange.from_next) {
-      GatherReceived();
+      GatherReceived(&ops);
     }
+    return ops;
   }
 
   // One message: received on a stream of its own, so that it does not stand behind a send.
-  void ExchangeApart(const StageExchange& exchange) {
+  [[nodiscard]] OpList ExchangeApart(const StageExchange& exchange) const {
     const bool forward = exchange.to_next || exchange.from_previous;
     const GroupAxis axis = forward ? GroupAxis::kPipelineForward : GroupAxis::kPipelineBackward;
     const uint16_t receive =
@@ -214,26 +222,24 @@ class StageSynthesis {
           {{Transfer(false, forward ? graph::PeerSlot::kPrevious : graph::PeerSlot::kNext, axis)}});
       ops.Wait(graph::kStageComputeStream, ops.Record(receive));
     }
-    writer_.Emit(ops);
     if (exchange.from_previous || exchange.from_next) {
-      GatherReceived();
+      GatherReceived(&ops);
     }
+    return ops;
   }
 
   // Megatron's scatter-gather optimisation: what came in parts is put together inside the node.
-  void GatherReceived() {
+  void GatherReceived(OpList* ops) const {
     if (!rank_.style.scatter_gather_p2p || rank_.sequence_parallel || rank_.job.parallel.tp == 1) {
       return;
     }
-    OpList ops;
-    ops.Blocking(GroupAxis::kTensor,
-                 AllGatherOf(rank_.dtype, rank_.shard * rank_.batch * rank_.hidden));
-    writer_.Emit(ops);
+    ops->Blocking(GroupAxis::kTensor,
+                  AllGatherOf(rank_.dtype, rank_.shard * rank_.batch * rank_.hidden));
   }
 
   void ReportAndSync() {
     if (chunks_.back().last) {
-      writer_.Emit(LossReport(rank_, &Tables()));
+      writer_.Emit("loss report", [&] { return LossReport(rank_, &Tables()).program; });
     }
     OpList ops;
     ops.DeviceSync();
