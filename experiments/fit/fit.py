@@ -29,18 +29,23 @@ SOFT = 0.04  # log ratio at which soft-L1 turns from squares to absolute values
 
 
 class Rows:
-    """Rows of the tables that a plan names, and which of them it fits."""
+    """Rows that a plan fits, in one file of their own: tables, less what `leave_out` matches."""
 
     def __init__(self, plan, folder):
-        self.paths = [os.path.join(folder, name + ".csv") for name in plan["tables"]]
         self.rows = []
-        for path in self.paths:
-            with open(path, newline="", encoding="utf-8") as file:
-                self.rows += list(csv.DictReader(file))
+        for name in plan["tables"]:
+            with open(os.path.join(folder, name + ".csv"), newline="", encoding="utf-8") as file:
+                self.rows += [row for row in csv.DictReader(file)
+                              if self._chosen(row, plan) and math.isfinite(self._seconds(row))]
+        with tempfile.NamedTemporaryFile("w", suffix=".csv", delete=False, newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(self.rows[0]))
+            writer.writeheader()
+            writer.writerows(self.rows)
+            self.path = file.name
         self.measured = np.array([self._seconds(row) for row in self.rows])
         self.table = np.array([row["source_key"] for row in self.rows])
         self.model = np.array([row["model"] for row in self.rows])
-        self.fitted = np.array([self._chosen(row, plan.get("where", {})) for row in self.rows])
+        self.fitted = np.ones(len(self.rows), dtype=bool)
 
     @staticmethod
     def _seconds(row):
@@ -52,8 +57,11 @@ class Rows:
         return math.nan
 
     @staticmethod
-    def _chosen(row, where):
-        return all(re.search(pattern, row[column]) for column, pattern in where.items())
+    def _chosen(row, plan):
+        wanted = all(re.search(pattern, row[column])
+                     for column, pattern in plan.get("where", {}).items())
+        return wanted and not any(re.search(pattern, row[column])
+                                  for column, pattern in plan.get("leave_out", {}).items())
 
 
 class Evaluation:
@@ -70,7 +78,7 @@ class Evaluation:
                 file.write(" ".join(pairs) + "\n")
         try:
             run = subprocess.run(
-                [self.prism, "bench", "accuracy", *self.rows.paths, "--parameter-sets", file.name],
+                [self.prism, "bench", "accuracy", self.rows.path, "--parameter-sets", file.name],
                 capture_output=True, text=True, check=False)
         finally:
             os.unlink(file.name)

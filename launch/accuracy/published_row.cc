@@ -211,12 +211,16 @@ std::optional<double> PublishedRow::PeakMemoryBytes() const {
   return gib.has_value() && *gib > 0 ? std::optional(*gib * kBytesPerGib) : std::nullopt;
 }
 
-std::vector<PublishedRow> PublishedTable::Rows() const {
+std::vector<PublishedRow> PublishedRow::RowsOfTable() const {
   std::vector<PublishedRow> rows;
-  for (size_t row = 0; row < csv.row_count(); ++row) {
-    rows.emplace_back(csv, row);
+  for (size_t row = 0; row < table_->row_count(); ++row) {
+    rows.emplace_back(*table_, row);
   }
   return rows;
+}
+
+std::vector<PublishedRow> PublishedTable::Rows() const {
+  return PublishedRow(csv, 0).RowsOfTable();
 }
 
 Result<PublishedTable> ReadPublishedTable(const std::string& path) {

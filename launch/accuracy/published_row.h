@@ -32,6 +32,9 @@ class PublishedRow {
   // Value of a key of the column extra ("key=value;key=value"); absent: empty.
   [[nodiscard]] std::string Extra(std::string_view key) const;
 
+  // All rows of the table, this one included.
+  [[nodiscard]] std::vector<PublishedRow> RowsOfTable() const;
+
   // Seconds of a step: as printed, else as derived from throughput.
   [[nodiscard]] std::optional<double> MeasuredSeconds() const;
   [[nodiscard]] std::optional<double> PeakMemoryBytes() const;

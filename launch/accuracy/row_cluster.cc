@@ -69,6 +69,7 @@ struct NetworkWord {
 // Clusters known by what a row says of them; the first found decides.
 constexpr auto kNetworkWords = std::to_array<NetworkWord>({
     {"interconnect", "selene", "networks/selene"},
+    {"note", "before the node pcie/numa fix", "networks/jean-zay-2022-02"},
     {"interconnect", "jean zay", "networks/jean-zay"},
     {"interconnect", "tomahawk", "networks/megascale"},
     {"interconnect", "4 infiniband links", "networks/vtrain"},
@@ -87,7 +88,7 @@ std::string NetworkOfRow(const PublishedRow& row,
   }
   const bool ampere = gpu.starts_with("gpus/a100");
   for (const NetworkWord& entry : kNetworkWords) {
-    const bool fits = !ampere || entry.column == "interconnect";
+    const bool fits = !ampere || entry.column != "framework";
     if (fits && row.Says(entry.column, entry.word)) {
       return std::string(entry.profile);
     }
@@ -123,8 +124,8 @@ RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
   cluster.gpu = GpuOfRow(row, assumptions);
   cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
   cluster.gpus_per_node = DomainOfRow(row, cluster.gpu);
-  cluster.profiles = {"nccl/2.30", FrameworkProfile(FamilyOfRow(row)), cluster.network,
-                      "spread/published", cluster.gpu};
+  cluster.profiles = {"nccl/2.30", cluster.gpu, FrameworkProfile(FamilyOfRow(row)), cluster.network,
+                      "spread/published"};
   return cluster;
 }
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/accuracy/row_style.h"
+
 namespace prism::launch {
 namespace {
 
@@ -114,6 +116,24 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   return OkStatus();
 }
 
+// Recipes of Megatron-Core interleave wherever there is a pipeline, in chunks of one or few layers.
+void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
+  graph::ParallelSizes& sizes = job->parallel;
+  const bool recipe = FamilyOfRow(row) == FrameworkFamily::kMegatronCore;
+  if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value()) {
+    return;
+  }
+  constexpr int64_t kMostChunks = 12;
+  const int64_t layers = job->model.layers / sizes.pp;
+  for (int64_t chunks = std::min(kMostChunks, layers); chunks > 1; --chunks) {
+    if (job->model.layers % sizes.pp == 0 && layers % chunks == 0) {
+      sizes.vpp = static_cast<int32_t>(chunks);
+      assumptions->Add("interleaving: not stated, as recipes of Megatron-Core have it");
+      return;
+    }
+  }
+}
+
 // Interleaving needs micro-batches in multiples of pp and layers for every chunk.
 void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
@@ -196,6 +216,7 @@ Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumption
     assumptions->Add("sequence length: 8192");
   }
   PRISM_RETURN_IF_ERROR(ReadBatch(row, assumptions, &job));
+  AssumeInterleaving(row, assumptions, &job);
   CheckInterleaving(assumptions, &job);
   job.sequence_parallel = SequenceParallelOfRow(row, job.parallel.tp);
   job.recompute = RecomputeOfRow(row, assumptions);

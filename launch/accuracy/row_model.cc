@@ -52,6 +52,38 @@ std::optional<int64_t> LayersFromParameters(const PublishedRow& row, int64_t hid
   return std::max<int64_t>(1, std::llround(*billions * 1e9 / layer));
 }
 
+// Heads where the row is silent: those of the run of the same source that has this hidden size and
+// the nearest number of parameters, else heads about 128 wide.
+int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumptions) {
+  if (const std::optional<int64_t> heads = row.Integer("heads")) {
+    return std::max<int64_t>(1, *heads);
+  }
+  std::optional<int64_t> heads;
+  double nearest = 0;
+  const double billions = row.Number("params_b").value_or(0);
+  for (const PublishedRow& other : row.RowsOfTable()) {
+    const std::optional<int64_t> known = other.Integer("heads");
+    const double distance = std::abs(other.Number("params_b").value_or(0) - billions);
+    const bool alike =
+        other.Integer("hidden") == hidden && other.Text("source_key") == row.Text("source_key");
+    if (alike && known.has_value() && (!heads.has_value() || distance < nearest)) {
+      heads = known;
+      nearest = distance;
+    }
+  }
+  if (heads.has_value()) {
+    assumptions->Add("heads: as in the nearest run of the source with this hidden size");
+    return *heads;
+  }
+  constexpr int64_t kUsualHeadDim = 128;
+  assumptions->Add("heads: about 128 wide");
+  int64_t count = std::max<int64_t>(1, hidden / kUsualHeadDim);
+  while (hidden % count != 0) {
+    --count;
+  }
+  return count;
+}
+
 int64_t UsualFfn(const graph::ModelSpec& model) {
   if (model.block != graph::BlockKind::kLlama) {
     return 4 * model.hidden;
@@ -124,9 +156,7 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
     return RunFailed("model shape is missing: layers");
   }
   model.layers = *layers;
-  constexpr int64_t kUsualHeadDim = 128;
-  const int64_t heads = std::max<int64_t>(1, model.hidden / kUsualHeadDim);
-  model.heads = assumptions->Or(row.Integer("heads"), heads, "heads: of 128");
+  model.heads = HeadsOfRow(row, model.hidden, assumptions);
   const std::string arch = row.Lower("arch");
   model.head_dim = NumberAfter(arch, "head_dim");
   const bool grouped = arch.find("gqa") != std::string::npos && model.heads % 8 == 0;

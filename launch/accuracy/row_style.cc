@@ -68,6 +68,7 @@ TrainingStyle MegatronDeepSpeedStyle() {
   style.overlap_grad_reduce = false;
   style.gradient_type = graph::DataType::kFloat16;
   style.bucket_elements = 500'000'000;  // DeepSpeed: allreduce_bucket_size
+  style.scatter_gather_p2p = true;      // its pipeline engine partitions what it sends over tp
   return style;
 }
 
@@ -260,6 +261,10 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
     style->overlap_param_gather = *overlap;
   }
   style->recompute_parts = RecomputeParts(row);
+  if (FamilyOfRow(row) == FrameworkFamily::kJax) {
+    style->recompute_parts = uint32_t{graph::kRecomputeNorm} |
+                             uint32_t{graph::kRecomputeActivation} | uint32_t{graph::kRecomputeMlp};
+  }
   style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
   style->moe_fused_dispatch = row.Says("extra", "deepep") || row.Says("note", "hybridep");
   style->moe_overlap = row.Says("extra", "1f1b overlap");

@@ -13,10 +13,11 @@ namespace prism::replayer {
 
 ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) {
   const graph::ParameterTable& table = cluster.parameters;
-  peak_bf16_ = table.Value("gpu.peak_bf16_flops");
-  peak_fp8_ = table.Value("gpu.peak_fp8_flops");
-  peak_tf32_ = table.Value("gpu.peak_tf32_flops");
-  peak_fp32_ = table.Value("gpu.peak_fp32_flops");
+  const double clock = table.Value("gpu.sustained_clock");
+  peak_bf16_ = clock * table.Value("gpu.peak_bf16_flops");
+  peak_fp8_ = clock * table.Value("gpu.peak_fp8_flops");
+  peak_tf32_ = clock * table.Value("gpu.peak_tf32_flops");
+  peak_fp32_ = clock * table.Value("gpu.peak_fp32_flops");
   matmul_efficiency_ = table.Value("gpu.matmul_efficiency");
   matmul_fp8_efficiency_ = table.Value("gpu.matmul_fp8_efficiency");
   matmul_misaligned_factor_ = table.Value("gpu.matmul_misaligned_factor");

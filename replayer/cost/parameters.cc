@@ -36,6 +36,8 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"gpu.peak_fp32_flops", "flop/s", "fp32 peak outside of matrix units"},
     {"gpu.peak_fp8_flops", "flop/s", "dense matrix peak, fp8; 0 where there is none"},
     {"gpu.peak_tf32_flops", "flop/s", "dense matrix peak, tf32"},
+    {"gpu.sustained_clock", "ratio",
+     "matrix units: rate at this site over that of the GPU's profile"},
     {"host.collective_ns", "ns", "host thread: one collective call through the framework"},
     {"host.device_sync_ns", "ns", "host thread: cudaDeviceSynchronize beyond its wait"},
     {"host.event_record_ns", "ns", "host thread: cudaEventRecord"},
