@@ -11,7 +11,12 @@
 
 namespace prism::graph {
 
-enum class AttentionKind : uint8_t { kFlash, kCudnn, kUnfused };
+enum class AttentionKind : uint8_t {
+  kFlash,    // FlashAttention 2
+  kCudnn,    // cuDNN's through Transformer Engine
+  kUnfused,  // batched matrix products with a softmax between
+  kFlash1,   // FlashAttention 1 and its Triton version (2022 to mid 2023)
+};
 
 // Order of forward and backward passes of a stage. With vpp > 1 kOneForwardOneBackward is
 // Megatron's interleaved schedule.

@@ -106,7 +106,7 @@ TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
 
 TrainingStyle FsdpStyle(const PublishedRow& row) {
   TrainingStyle style;
-  style.attention = graph::AttentionKind::kFlash;
+  style.attention = graph::AttentionKind::kFlash1;  // llm-foundry in 2023: Triton
   style.gradient_accumulation_fusion = false;
   style.data_parallel = graph::DataParallelKind::kFsdp;
   style.overlap_grad_reduce = true;
@@ -120,6 +120,7 @@ TrainingStyle FsdpStyle(const PublishedRow& row) {
 
 TrainingStyle TorchtitanStyle(const PublishedRow& row) {
   TrainingStyle style = FsdpStyle(row);
+  style.attention = graph::AttentionKind::kFlash;
   style.gradient_type = graph::DataType::kFloat32;  // its mixed precision policy reduces in fp32
   style.fused_cross_entropy = false;
   style.compiled = row.Flag("compile").value_or(false);

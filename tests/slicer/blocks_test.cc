@@ -316,6 +316,7 @@ struct Choice {
 std::vector<Choice> Choices() {
   return {
       {"flash", [](JobSpec*, TrainingStyle* s) { s->attention = AttentionKind::kFlash; }},
+      {"flash 1", [](JobSpec*, TrainingStyle* s) { s->attention = AttentionKind::kFlash1; }},
       {"cudnn", [](JobSpec*, TrainingStyle* s) { s->attention = AttentionKind::kCudnn; }},
       {"dropout", [](JobSpec*, TrainingStyle* s) { s->dropout = true; }},
       {"separate",

@@ -162,23 +162,42 @@ void UnfusedBackward(const RankShape& rank, BlockWriter* writer) {
   }
 }
 
+// What the libraries of fused attention call their ops and kernels.
+struct FusedNames {
+  const char* forward_op;
+  const char* forward;
+  const char* backward_op;
+  const char* backward;
+};
+
+FusedNames NamesOf(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::kCudnn:
+      return {"transformer_engine::fused_attn_forward", "cudnn_flash_fprop",
+              "transformer_engine::fused_attn_backward", "cudnn_flash_bprop"};
+    case AttentionKind::kFlash1:
+      return {"flash_attn::forward", "flash_v1_fwd_kernel", "flash_attn::backward",
+              "flash_v1_bwd_kernel"};
+    default:
+      return {"aten::_flash_attention_forward", "flash_fwd_kernel",
+              "aten::_flash_attention_backward", "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel"};
+  }
+}
+
 // One call of fused attention over `keys` keys a sequence.
 void FusedForward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
-  const bool cudnn = rank.style.attention == AttentionKind::kCudnn;
+  const FusedNames names = NamesOf(rank.style.attention);
   const Tensors inputs = {Queries(rank), Keys(rank, keys), Values(rank, keys)};
   const FlashShape shape = {.batch_heads = rank.batch * rank.heads,
                             .queries = rank.sequence,
                             .keys = keys,
                             .head_size = rank.head_size};
-  if (!cudnn && FlashSplitsKeys(shape)) {
-    const char* op = "aten::_flash_attention_forward";
-    writer->Kernel(op, "flash_fwd_splitkv_kernel", inputs);
-    writer->Kernel(op, "flash_fwd_splitkv_combine_kernel", inputs);
+  if (rank.style.attention == AttentionKind::kFlash && FlashSplitsKeys(shape)) {
+    writer->Kernel(names.forward_op, "flash_fwd_splitkv_kernel", inputs);
+    writer->Kernel(names.forward_op, "flash_fwd_splitkv_combine_kernel", inputs);
     return;
   }
-  writer->Kernel(
-      cudnn ? "transformer_engine::fused_attn_forward" : "aten::_flash_attention_forward",
-      cudnn ? "cudnn_flash_fprop" : "flash_fwd_kernel", inputs);
+  writer->Kernel(names.forward_op, names.forward, inputs);
 }
 
 void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
@@ -197,14 +216,11 @@ void FusedBackward(const RankShape& rank, int64_t keys, BlockWriter* writer) {
                           Tensor(DataType::kFloat32, {rank.batch, rank.heads, rank.sequence}),
                           Tensor(DataType::kUnknown, {2}),
                           Tensor(DataType::kUnknown, {})};
-  const bool cudnn = rank.style.attention == AttentionKind::kCudnn;
-  const char* op =
-      cudnn ? "transformer_engine::fused_attn_backward" : "aten::_flash_attention_backward";
-  writer->Kernel(op, "flash_bwd_dot_do_o_kernel", inputs);
-  writer->Kernel(op, cudnn ? "cudnn_flash_bprop" : "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel",
-                 inputs);
-  writer->Kernel(op, "flash_bwd_convert_dq_kernel", inputs);
-  if (rank.heads != rank.kv_heads && !cudnn) {
+  const FusedNames names = NamesOf(rank.style.attention);
+  writer->Kernel(names.backward_op, "flash_bwd_dot_do_o_kernel", inputs);
+  writer->Kernel(names.backward_op, names.backward, inputs);
+  writer->Kernel(names.backward_op, "flash_bwd_convert_dq_kernel", inputs);
+  if (rank.heads != rank.kv_heads && rank.style.attention != AttentionKind::kCudnn) {
     const graph::TensorShape grouped = Tensor(
         rank.dtype,
         {rank.batch, rank.sequence, rank.kv_heads, rank.heads / rank.kv_heads, rank.head_size});
