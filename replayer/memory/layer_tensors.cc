@@ -1,0 +1,234 @@
+#include "replayer/memory/layer_tensors.h"
+
+#include <numeric>
+
+namespace prism::replayer {
+namespace {
+
+using graph::AttentionKind;
+using graph::BlockKind;
+using graph::JobSpec;
+using graph::Recompute;
+using graph::TrainingStyle;
+
+constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kMaskBytes = 1;  // of a dropout mask, an element
+
+// Sizes of a micro-batch on one rank.
+struct Sizes {
+  Sizes(const JobSpec& job, const TrainingStyle& training_style)
+      : model(job.model),
+        style(training_style),
+        element(graph::DataTypeBytes(job.compute_dtype)),
+        tp(job.parallel.tp),
+        tokens(job.micro_batch_size * job.seq_len / job.parallel.cp),
+        // What is not split by heads or width is split by sequence, or not at all.
+        sequence_parts(job.sequence_parallel ? job.parallel.tp : 1),
+        sequence(job.seq_len / job.parallel.cp) {}
+
+  [[nodiscard]] int64_t Hidden() const { return tokens * model.hidden * element / sequence_parts; }
+
+  [[nodiscard]] int64_t WholeHidden() const { return tokens * model.hidden * element; }
+
+  [[nodiscard]] int64_t Heads(int64_t heads) const {
+    return tokens * heads * model.HeadDim() * element / tp;
+  }
+
+  [[nodiscard]] int64_t Ffn() const { return tokens * model.ffn * element / tp; }
+
+  [[nodiscard]] int64_t Mask() const { return tokens * model.hidden * kMaskBytes / sequence_parts; }
+
+  // Elements of the matrix of attention scores; whole rows also where the context is split.
+  [[nodiscard]] int64_t Scores() const { return tokens * sequence * model.heads / tp; }
+
+  [[nodiscard]] int64_t Logits() const { return tokens * model.vocab / tp; }  // elements
+
+  [[nodiscard]] bool is_nanotron() const { return style.framework == "nanotron"; }
+
+  const graph::ModelSpec& model;
+  const TrainingStyle& style;
+  int64_t element;
+  int64_t tp;
+  int64_t tokens;
+  int64_t sequence_parts;
+  int64_t sequence;
+};
+
+// Statistics of a norm, float32 a token: the mean of LayerNorm and the reciprocal deviation.
+int64_t NormStatistics(const Sizes& sizes) {
+  const int64_t values = sizes.model.block == BlockKind::kLlama ? 1 : 2;
+  return sizes.tokens / sizes.sequence_parts * values * kFloatBytes;
+}
+
+// Scores of the unfused attention: the softmax's output (2as²b), its dropout's mask (as²b) and
+// output (2as²b). Flash attention keeps its output and the float32 log-sum-exp of each row instead.
+std::vector<Tensor> CoreAttention(const Sizes& sizes) {
+  if (sizes.style.attention != AttentionKind::kUnfused) {
+    return {{"attention log-sum-exp", sizes.tokens * sizes.model.heads / sizes.tp * kFloatBytes}};
+  }
+  const int64_t scores = sizes.Scores();
+  std::vector<Tensor> tensors = {{"softmax output", scores * sizes.element}};
+  if (sizes.style.dropout) {
+    tensors.push_back({"attention dropout mask", scores * kMaskBytes});
+    tensors.push_back({"attention dropout output", scores * sizes.element});
+  }
+  return tensors;
+}
+
+// nanotron keeps queries as a view of the permuted q, k and v (rotary positions are applied in
+// place), and keys and values once more in the tensor that they are joined to
+// (nanotron/models/llama.py, CausalSelfAttention.forward).
+std::vector<Tensor> AttentionInputs(const Sizes& sizes) {
+  const graph::ModelSpec& model = sizes.model;
+  std::vector<Tensor> tensors = {{"queries", sizes.Heads(model.heads)},
+                                 {"keys", sizes.Heads(model.kv_heads)},
+                                 {"values", sizes.Heads(model.kv_heads)}};
+  if (sizes.is_nanotron()) {
+    tensors.push_back({"joined keys and values", 2 * sizes.Heads(model.kv_heads)});
+  }
+  return tensors;
+}
+
+// Inputs of the activation and what it hands on. SwiGLU as in Megatron's fused kernel keeps both
+// branches and recomputes silu; unfused, silu's output is kept as well.
+std::vector<Tensor> MlpTensors(const Sizes& sizes) {
+  std::vector<Tensor> tensors = {
+      {"activation input", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()}};
+  const bool keeps_silu =
+      sizes.is_nanotron() ||
+      (sizes.style.data_parallel == graph::DataParallelKind::kFsdp && !sizes.style.compiled);
+  if (sizes.model.block == BlockKind::kLlama && keeps_silu) {
+    tensors.push_back({"silu output", sizes.Ffn()});
+  }
+  tensors.push_back({"mlp output projection input", sizes.Ffn()});
+  return tensors;
+}
+
+void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
+  tensors->insert(tensors->end(), more.begin(), more.end());
+}
+
+// Everything that the backward pass of a layer reads: 34sbh + 5as²b for GPT with unfused attention
+// and dropout at t = 1 (Korthikanti et al., equation 1).
+std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
+  std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
+                               {"attention norm output", sizes.Hidden()}};
+  Append(AttentionInputs(sizes), &saved);
+  if (with_core_attention) {
+    Append(CoreAttention(sizes), &saved);
+  }
+  saved.push_back({"attention output", sizes.Heads(sizes.model.heads)});
+  if (sizes.style.dropout) {
+    saved.push_back({"projection dropout mask", sizes.Mask()});
+  }
+  saved.push_back({"mlp norm input", sizes.Hidden()});
+  saved.push_back({"mlp norm output", sizes.Hidden()});
+  Append(MlpTensors(sizes), &saved);
+  if (sizes.style.dropout) {
+    saved.push_back({"mlp dropout mask", sizes.Mask()});
+  }
+  return saved;
+}
+
+// Gradients of weights in 16 bit, where they are not added within the matrix product: autograd
+// makes them, and nanotron adds them to its float32 buffer when the pass is over.
+std::vector<Tensor> WeightGradients(const Sizes& sizes, int64_t elements) {
+  return sizes.is_nanotron() ? std::vector<Tensor>{{"weight gradients", elements * sizes.element}}
+                             : std::vector<Tensor>{};
+}
+
+int64_t LayerElements(const Sizes& sizes) {
+  const graph::ModelSpec& model = sizes.model;
+  const int64_t attention = (2 * model.heads + 2 * model.kv_heads) * model.HeadDim();
+  return (attention + model.FfnMatrices() * model.ffn) * model.hidden / sizes.tp;
+}
+
+// The whole sequence, gathered for a column-parallel product or scattered after a row-parallel one.
+std::vector<Tensor> GatheredHidden(const Sizes& sizes) {
+  return sizes.sequence_parts > 1
+             ? std::vector<Tensor>{{"gathered hidden states", sizes.WholeHidden()}}
+             : std::vector<Tensor>{};
+}
+
+}  // namespace
+
+int64_t UnitTensors::saved_bytes() const {
+  return std::accumulate(saved.begin(), saved.end(), int64_t{0},
+                         [](int64_t sum, const Tensor& tensor) { return sum + tensor.bytes; });
+}
+
+UnitTensors EmbeddingTensors(const JobSpec& job, const TrainingStyle& style) {
+  const Sizes sizes(job, style);
+  UnitTensors tensors;
+  tensors.saved = {{"token ids", sizes.tokens * 8}};
+  if (style.dropout) {
+    tensors.saved.push_back({"embedding dropout mask", sizes.Mask()});
+  }
+  tensors.forward = {{"partial embeddings", sizes.WholeHidden()}};
+  tensors.backward = {{"gathered gradients", sizes.WholeHidden()}};
+  tensors.gradients = WeightGradients(sizes, sizes.model.vocab * sizes.model.hidden / sizes.tp);
+  return tensors;
+}
+
+UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style) {
+  const Sizes sizes(job, style);
+  const bool selective = job.recompute == Recompute::kSelective &&
+                         (style.recompute_parts & graph::kRecomputeCoreAttention) != 0;
+  UnitTensors tensors;
+  tensors.saved = SavedOfLayer(sizes, !selective);
+  tensors.forward = GatheredHidden(sizes);
+  tensors.forward.push_back({"row-parallel output", sizes.WholeHidden()});
+  if (selective) {
+    Append(CoreAttention(sizes), &tensors.forward);
+    Append(CoreAttention(sizes), &tensors.backward);
+  }
+  if (job.recompute == Recompute::kFull) {
+    tensors.backward = tensors.saved;
+    tensors.forward = tensors.saved;
+    tensors.saved = {{"layer input", sizes.Hidden()}};
+  }
+  Append(GatheredHidden(sizes), &tensors.backward);
+  Append(GatheredHidden(sizes), &tensors.backward);
+  tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
+  tensors.backward.push_back(
+      {"gradient of the mlp", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()});
+  tensors.gradients = WeightGradients(sizes, LayerElements(sizes));
+  return tensors;
+}
+
+// Cross entropy in float32 makes a copy of the 16-bit logits and turns it in place into the softmax
+// that backward needs; nanotron holds the float32 logits and their exponentials at once
+// (tensor_parallel/functional.py). A fused one works in place in the 16-bit logits.
+UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
+  const Sizes sizes(job, style);
+  UnitTensors tensors;
+  tensors.saved = {{"final norm input", sizes.Hidden()}, {"final norm output", sizes.Hidden()}};
+  tensors.saved.push_back({"norm statistics", NormStatistics(sizes)});
+  tensors.forward = GatheredHidden(sizes);
+  tensors.backward = GatheredHidden(sizes);
+  if (style.fused_cross_entropy) {
+    tensors.saved.push_back({"logits", sizes.Logits() * sizes.element});
+  } else {
+    tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
+    tensors.forward.push_back({"logits", sizes.Logits() * sizes.element});
+    if (sizes.is_nanotron()) {
+      tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
+    }
+    tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
+  }
+  tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
+  tensors.gradients = WeightGradients(sizes, sizes.model.vocab * sizes.model.hidden / sizes.tp);
+  return tensors;
+}
+
+UnitTensors BoundaryTensors(const JobSpec& job, const TrainingStyle& style) {
+  const Sizes sizes(job, style);
+  UnitTensors tensors;
+  if (sizes.is_nanotron()) {
+    tensors.saved = {{"stage output", sizes.Hidden()}};
+  }
+  tensors.backward = {{"received gradient", sizes.Hidden()}};
+  return tensors;
+}
+
+}  // namespace prism::replayer

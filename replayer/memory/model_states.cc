@@ -1,0 +1,286 @@
+#include "replayer/memory/model_states.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace prism::replayer {
+namespace {
+
+using graph::BlockKind;
+using graph::DataParallelKind;
+using graph::JobSpec;
+using graph::TrainingStyle;
+
+// Padding of a bucket's shard, elements (launch/workload/grad_buffer.cc; Megatron's 128 likewise).
+constexpr int64_t kShardAlignment = 128;
+constexpr int64_t kVocabAlignment = 128;  // times tp
+
+// What AdamW keeps in float32: the master copy and two moments.
+constexpr int64_t kMasterBytes = 4;
+constexpr int64_t kMomentBytes = 4;
+constexpr int64_t kScalarBytes = 4;
+
+int64_t RoundUp(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+int64_t CeilDivide(int64_t value, int64_t parts) {
+  return (value + parts - 1) / parts;
+}
+
+// Collects parameters in the order of their declaration.
+class Declarations {
+ public:
+  using Key = std::tuple<bool, bool, bool, bool>;  // tied, split, sequence parallel, decay
+
+  explicit Declarations(const JobSpec& job) : job_(job) {}
+
+  void Declare(Key key, int64_t elements) {
+    if (std::get<1>(key)) {
+      elements /= job_.parallel.tp;
+    }
+    std::get<2>(key) = std::get<2>(key) && job_.sequence_parallel && job_.parallel.tp > 1;
+    kinds_[key].push_back(elements);
+  }
+
+  void Matrix(int64_t elements) { Declare({false, true, false, true}, elements); }
+
+  void Words(bool tied, int64_t elements) { Declare({tied, true, false, true}, elements); }
+
+  void SplitBias(int64_t elements) { Declare({false, true, false, false}, elements); }
+
+  void WholeVector(int64_t elements) { Declare({false, false, true, false}, elements); }
+
+  // Flat buffers begin with what backward reaches first.
+  [[nodiscard]] StageParameters Finish() const {
+    StageParameters parameters;
+    for (const auto& [key, elements] : kinds_) {
+      const auto& [tied, split, sequence_parallel, decay] = key;
+      parameters.kinds.push_back({tied, split, sequence_parallel, decay,
+                                  std::vector<int64_t>(elements.rbegin(), elements.rend())});
+    }
+    return parameters;
+  }
+
+ private:
+  const JobSpec& job_;
+  std::map<Key, std::vector<int64_t>> kinds_;
+};
+
+void DeclareNorm(const graph::ModelSpec& model, Declarations* declarations) {
+  declarations->WholeVector(model.hidden);
+  if (model.block != BlockKind::kLlama) {
+    declarations->WholeVector(model.hidden);
+  }
+}
+
+void DeclareLayer(const graph::ModelSpec& model, Declarations* declarations) {
+  const int64_t head = model.HeadDim();
+  const int64_t qkv = (model.heads + 2 * model.kv_heads) * head;
+  const bool has_bias = model.block == BlockKind::kGpt;
+  const int64_t mlp_in = (model.FfnMatrices() - 1) * model.ffn;
+  DeclareNorm(model, declarations);
+  declarations->Matrix(qkv * model.hidden);
+  if (has_bias) {
+    declarations->SplitBias(qkv);
+  }
+  declarations->Matrix(model.heads * head * model.hidden);
+  if (has_bias) {
+    declarations->WholeVector(model.hidden);
+  }
+  DeclareNorm(model, declarations);
+  declarations->Matrix(mlp_in * model.hidden);
+  if (has_bias) {
+    declarations->SplitBias(mlp_in);
+  }
+  declarations->Matrix(model.ffn * model.hidden);
+  if (has_bias) {
+    declarations->WholeVector(model.hidden);
+  }
+}
+
+// Elements of the flat buffer of one kind: buckets close at a size and are padded so that every dp
+// rank has an equal shard.
+std::vector<int64_t> BucketElements(const StageParameters::Kind& kind,
+                                    const TrainingStyle& style,
+                                    int64_t dp) {
+  const int64_t limit = std::max(style.bucket_elements, style.bucket_elements_per_rank * dp);
+  std::vector<int64_t> buckets;
+  int64_t open = 0;
+  for (const int64_t elements : kind.elements) {
+    open += elements;
+    if (open >= limit) {
+      buckets.push_back(RoundUp(open, kShardAlignment * dp));
+      open = 0;
+    }
+  }
+  if (open > 0) {
+    buckets.push_back(RoundUp(open, kShardAlignment * dp));
+  }
+  return buckets;
+}
+
+// Flat buffers of values, then of gradients, then the optimizer's tensors: the step count, a master
+// copy and two moments of the own shard of each bucket, those with weight decay first, and what
+// each shard counts in the gradient norm (launch/workload/optimizer.cc).
+std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chunks,
+                                        const JobSpec& job,
+                                        const TrainingStyle& style) {
+  const int64_t dp = int64_t{job.parallel.dp} * job.parallel.cp;
+  const int64_t shards = job.zero_stage >= 1 ? dp : 1;
+  const int64_t grad_shards = style.data_parallel == DataParallelKind::kZero2 ? dp : 1;
+  std::vector<StateTensor> values;
+  std::vector<StateTensor> gradients;
+  std::array<std::vector<StateTensor>, 2> optimizer;  // with weight decay, without
+  int64_t shard_count = 0;
+  for (const StageParameters& chunk : chunks) {
+    for (const StageParameters::Kind& kind : chunk.kinds) {
+      const std::vector<int64_t> buckets = BucketElements(kind, style, dp);
+      const int64_t elements = std::accumulate(buckets.begin(), buckets.end(), int64_t{0});
+      values.push_back({"parameters", elements * graph::DataTypeBytes(job.compute_dtype)});
+      gradients.push_back(
+          {"gradients", elements / grad_shards * graph::DataTypeBytes(style.gradient_type)});
+      for (const int64_t bucket : buckets) {
+        std::vector<StateTensor>& group = optimizer[kind.decay ? 0 : 1];
+        group.push_back({"optimizer", bucket / shards * kMasterBytes});
+        group.insert(group.end(), 2, {"optimizer", bucket / shards * kMomentBytes});
+        ++shard_count;
+      }
+    }
+  }
+  std::vector<StateTensor> states = std::move(values);
+  states.insert(states.end(), gradients.begin(), gradients.end());
+  states.push_back({"optimizer", kScalarBytes});
+  for (const std::vector<StateTensor>& group : optimizer) {
+    states.insert(states.end(), group.begin(), group.end());
+  }
+  states.push_back({"optimizer", shard_count * kScalarBytes});
+  return states;
+}
+
+// nanotron/optim/gradient_accumulator.py and zero.py: gradients accumulate in one flat float32
+// buffer of all parameters whatever the ZeRO stage; master copy and moments are those of the own
+// shard. With data parallelism DistributedDataParallel keeps buckets of 16-bit gradients besides.
+std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
+  const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
+  const int64_t own = CeilDivide(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
+  std::vector<StateTensor> states = {{"parameters", elements * value_bytes},
+                                     {"gradients", elements * kMasterBytes},
+                                     {"optimizer", own * kMasterBytes},
+                                     {"optimizer", own * kMomentBytes},
+                                     {"optimizer", own * kMomentBytes}};
+  if (job.parallel.dp > 1) {
+    states.push_back({"gradients", elements * value_bytes});
+  }
+  return states;
+}
+
+// FSDP2 with mixed precision: float32 shards of parameters, gradients and both moments
+// (torch/distributed/fsdp/_fully_shard); the gathered 16-bit copies come and go with the layers.
+std::vector<StateTensor> FsdpStates(int64_t elements,
+                                    const JobSpec& job,
+                                    const TrainingStyle& style) {
+  const int64_t dp = int64_t{job.parallel.dp} * job.parallel.cp;
+  const int64_t own = CeilDivide(elements, style.shard_size > 0 ? style.shard_size : dp);
+  return {{"parameters", own * kMasterBytes},
+          {"gradients", own * kMasterBytes},
+          {"optimizer", own * kMomentBytes},
+          {"optimizer", own * kMomentBytes}};
+}
+
+int64_t BalancedLayers(const JobSpec& job, int32_t stage) {
+  const graph::ModelSpec& model = job.model;
+  const double layer = 4.0 * static_cast<double>(model.hidden * model.hidden) +
+                       3.0 * static_cast<double>(model.ffn * model.hidden);
+  const auto head = static_cast<double>(model.vocab * model.hidden);
+  const double share = (static_cast<double>(model.layers) * layer + head) / job.parallel.pp;
+  const auto end_of = [&](int32_t last) {
+    const auto full = static_cast<int64_t>(static_cast<double>(last + 1) * share / layer);
+    const bool ends_early = static_cast<double>(full) * layer < (last + 1) * share;
+    return std::min(model.layers, full + (ends_early ? 1 : 0));
+  };
+  const int64_t begin = stage == 0 ? 0 : end_of(stage - 1);
+  return (stage == job.parallel.pp - 1 ? model.layers : end_of(stage)) - begin;
+}
+
+}  // namespace
+
+int64_t StageParameters::Kind::total() const {
+  return std::accumulate(elements.begin(), elements.end(), int64_t{0});
+}
+
+int64_t StageParameters::total() const {
+  return std::accumulate(kinds.begin(), kinds.end(), int64_t{0},
+                         [](int64_t sum, const Kind& kind) { return sum + kind.total(); });
+}
+
+int64_t LayersOfStage(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  if (style.framework == "nanotron") {
+    return BalancedLayers(job, stage);
+  }
+  const int64_t chunks = int64_t{job.parallel.pp} * job.parallel.vpp;
+  int64_t layers = 0;
+  for (int64_t chunk = stage; chunk < chunks; chunk += job.parallel.pp) {
+    const graph::LayerRange range = graph::LayersOfChunk(job.model.layers, chunks, chunk);
+    layers += range.end - range.begin;
+  }
+  return layers;
+}
+
+StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t chunk) {
+  const graph::ModelSpec& model = job.model;
+  const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
+  const int64_t words = RoundUp(model.vocab, kVocabAlignment * job.parallel.tp) * model.hidden;
+  Declarations declarations(job);
+  if (chunk == 0) {
+    declarations.Words(model.tied_embeddings, words);
+    if (model.block == BlockKind::kGpt) {
+      declarations.Declare({false, false, false, true}, job.seq_len * model.hidden);
+    }
+  }
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    DeclareLayer(model, &declarations);
+  }
+  if (chunk == last) {
+    DeclareNorm(model, &declarations);
+    if (!model.tied_embeddings || chunk != 0) {
+      declarations.Words(model.tied_embeddings, words);
+    }
+  }
+  return declarations.Finish();
+}
+
+Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
+                                               const TrainingStyle& style,
+                                               int32_t stage) {
+  if (job.model.moe.experts > 0 || job.model.latent.kv_rank > 0) {
+    return InvalidArgument(
+        fmt::format("memory of mixtures of experts and of latent attention is not modelled ({})",
+                    job.model.name));
+  }
+  std::vector<StageParameters> chunks;
+  int64_t elements = 0;
+  const int64_t chunk_count = int64_t{job.parallel.pp} * job.parallel.vpp;
+  for (int64_t chunk = stage; chunk < chunk_count; chunk += job.parallel.pp) {
+    const graph::LayerRange range = graph::LayersOfChunk(job.model.layers, chunk_count, chunk);
+    const int64_t layers =
+        style.framework == "nanotron" ? LayersOfStage(job, style, stage) : range.end - range.begin;
+    chunks.push_back(ParametersOfChunk(job, layers, chunk));
+    elements += chunks.back().total();
+  }
+  if (style.framework == "nanotron") {
+    return NanotronStates(elements, job);
+  }
+  if (style.data_parallel == DataParallelKind::kFsdp) {
+    return FsdpStates(elements, job, style);
+  }
+  return MegatronStates(chunks, job, style);
+}
+
+}  // namespace prism::replayer

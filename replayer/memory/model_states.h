@@ -1,0 +1,57 @@
+// What a pipeline stage keeps in device memory between iterations: parameters, gradients and the
+// optimizer's state, tensor by tensor as the framework lays them out. Bytes are those asked for;
+// the allocator rounds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/job.h"
+#include "graph/training_style.h"
+
+namespace prism::replayer {
+
+// Elements of a stage's parameters on one rank, by what decides how they are stored.
+struct StageParameters {
+  // A flat buffer of parameters of one kind (grad_buffer.h of the built-in workload): elements in
+  // the order of the backward pass.
+  struct Kind {
+    bool tied = false;               // the embedding that first and last stage share
+    bool split = false;              // over tp
+    bool sequence_parallel = false;  // its gradient is a partial sum over tp
+    bool decay = true;
+    std::vector<int64_t> elements;  // by parameter
+
+    [[nodiscard]] int64_t total() const;
+  };
+
+  std::vector<Kind> kinds;
+
+  [[nodiscard]] int64_t total() const;
+};
+
+// The layers of a stage, over all of its model chunks.
+//
+// nanotron gives pipeline stages equal cost, not equal layers: blocks (embedding, layers, head) are
+// dealt out in order, and a stage is full once their summed cost reaches its share, where a layer
+// costs 4 h² + 3 h f and the head v h (nanotron/models/base.py, build_model).
+int64_t LayersOfStage(const graph::JobSpec& job, const graph::TrainingStyle& style, int32_t stage);
+
+// Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1. The
+// vocabulary is padded to a multiple of 128 * tp, as in Megatron.
+StageParameters ParametersOfChunk(const graph::JobSpec& job, int64_t layers, int64_t chunk);
+
+// One allocation that lives on.
+struct StateTensor {
+  std::string memory_class;  // "parameters", "gradients", "optimizer"
+  int64_t bytes = 0;
+};
+
+// Fails for mixtures of experts, whose states are not described here.
+Result<std::vector<StateTensor>> StatesOfStage(const graph::JobSpec& job,
+                                               const graph::TrainingStyle& style,
+                                               int32_t stage);
+
+}  // namespace prism::replayer

@@ -1,0 +1,250 @@
+#include "replayer/memory/stage_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <span>
+
+#include "graph/base/check.h"
+#include "replayer/memory/caching_allocator.h"
+#include "replayer/memory/layer_tensors.h"
+#include "replayer/memory/model_states.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::JobSpec;
+using graph::Schedule;
+using graph::TrainingStyle;
+
+// What a block is for.
+enum class Use : uint8_t { kParameters, kGradients, kOptimizer, kActivations, kTemporaries };
+
+constexpr std::array<const char*, 5> kUseNames = {"parameters", "gradients", "optimizer",
+                                                  "activations", "temporaries"};
+
+Use UseOf(const std::string& memory_class) {
+  for (size_t i = 0; i < kUseNames.size(); ++i) {
+    if (memory_class == kUseNames[i]) {
+      return static_cast<Use>(i);
+    }
+  }
+  PRISM_CHECK(false);
+}
+
+// A device that is never full: the question is how much is wanted.
+constexpr int64_t kDeviceBytes = int64_t{1} << 50;
+
+// Blocks by use, with the composition at the peak.
+class Account {
+ public:
+  using Block = std::pair<CachingAllocator::BlockId, Use>;
+
+  explicit Account(const AllocatorConfig& config)
+      : device_(kDeviceBytes), allocator_(config, &device_) {}
+
+  std::optional<Block> Allocate(int64_t bytes, Use use) {
+    if (bytes <= 0) {
+      return std::nullopt;  // torch gives no block either
+    }
+    const std::optional<CachingAllocator::BlockId> block = allocator_.Allocate(bytes, 0);
+    PRISM_CHECK(block.has_value());
+    now_[static_cast<size_t>(use)] += allocator_.SizeOf(*block);
+    const int64_t allocated = allocator_.statistics().all.allocated_bytes.current;
+    if (allocated > peak_) {
+      peak_ = allocated;
+      at_peak_ = now_;
+    }
+    return Block(*block, use);
+  }
+
+  void Free(const Block& block) {
+    now_[static_cast<size_t>(block.second)] -= allocator_.SizeOf(block.first);
+    allocator_.Free(block.first);
+  }
+
+  [[nodiscard]] StageMemory Finish() const {
+    StageMemory memory;
+    memory.peak_allocated = peak_;
+    memory.peak_reserved = allocator_.statistics().all.reserved_bytes.peak;
+    for (size_t i = 0; i < kUseNames.size(); ++i) {
+      if (at_peak_[i] > 0) {
+        memory.at_peak.push_back({kUseNames[i], at_peak_[i], graph::Mark::kAssumed});
+      }
+    }
+    return memory;
+  }
+
+ private:
+  SimulatedDevice device_;
+  CachingAllocator allocator_;
+  std::array<int64_t, 5> now_ = {};
+  std::array<int64_t, 5> at_peak_ = {};
+  int64_t peak_ = 0;
+};
+
+// cuBLAS keeps one workspace a handle and stream: the thread of the forward pass and that of
+// autograd have a handle each (MEMORY.md section 2 of the design).
+constexpr int64_t kWorkspaces = 2;
+
+using Blocks = std::vector<Account::Block>;
+
+void AllocateAll(const std::vector<Tensor>& tensors, Use use, Account* account, Blocks* blocks) {
+  for (const Tensor& tensor : tensors) {
+    if (const auto block = account->Allocate(tensor.bytes, use)) {
+      blocks->push_back(*block);
+    }
+  }
+}
+
+void FreeAll(Blocks* blocks, Account* account) {
+  for (const Account::Block& block : *blocks) {
+    account->Free(block);
+  }
+  blocks->clear();
+}
+
+// Forward and backward passes of micro-batches, unit by unit.
+class StagePass {
+ public:
+  StagePass(std::vector<const UnitTensors*> units, Account* account)
+      : units_(std::move(units)), account_(account) {}
+
+  void Forward() {
+    std::vector<Blocks>& saved = in_flight_.emplace_back();
+    Blocks temporaries;
+    for (const UnitTensors* unit : units_) {
+      AllocateAll(unit->saved, Use::kActivations, account_, &saved.emplace_back());
+      AllocateAll(unit->forward, Use::kTemporaries, account_, &temporaries);
+      FreeAll(&temporaries, account_);
+    }
+  }
+
+  // Of the oldest micro-batch.
+  void Backward() {
+    std::vector<Blocks>& saved = in_flight_.front();
+    Blocks temporaries;
+    Blocks gradients;
+    for (size_t i = units_.size(); i-- > 0;) {
+      AllocateAll(units_[i]->backward, Use::kTemporaries, account_, &temporaries);
+      AllocateAll(units_[i]->gradients, Use::kGradients, account_, &gradients);
+      FreeAll(&saved[i], account_);
+      FreeAll(&temporaries, account_);
+    }
+    FreeAll(&gradients, account_);
+    in_flight_.pop_front();
+  }
+
+ private:
+  std::vector<const UnitTensors*> units_;
+  Account* account_;
+  std::deque<std::vector<Blocks>> in_flight_;
+};
+
+// What nanotron's published peaks hold beyond what its code needs; the four numbers are fitted on
+// them, the readings are ours.
+// - Outputs of all-gathers whose transfers are pending: a Work object keeps its outputs until the
+//   watchdog has seen it complete, so a host that runs ahead of its device piles them up to what
+//   the launch queue holds. Both column-parallel products of a layer gather their input. With
+//   stages, ranks run ahead in the forward passes before the first backward pass, which waits for a
+//   message; not where a tensor parallel group spans more than two nodes, nor in the largest jobs.
+// - Half of the 16-bit weight gradients, which autograd has made and the accumulator not yet taken.
+constexpr int64_t kPendingGathers = 50;
+constexpr int32_t kPendingTensorParallel = 16;
+constexpr int64_t kPendingWorldSize = 512;
+constexpr double kPendingGradients = 0.5;
+
+int64_t CountPendingGathers(const JobSpec& job, int64_t layers) {
+  const graph::ParallelSizes& sizes = job.parallel;
+  if (sizes.tp == 1 || sizes.world_size() >= kPendingWorldSize) {
+    return 0;
+  }
+  if (sizes.pp == 1) {
+    return kPendingGathers;
+  }
+  const int64_t ahead = std::min<int64_t>(sizes.pp, job.microbatches()) - 2;
+  return sizes.tp > kPendingTensorParallel
+             ? 0
+             : std::clamp<int64_t>(2 * layers * ahead, 0, kPendingGathers);
+}
+
+std::vector<Tensor> PendingTensors(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  if (style.framework != "nanotron") {
+    return {};
+  }
+  const int64_t layers = LayersOfStage(job, style, stage);
+  const int64_t element = graph::DataTypeBytes(job.compute_dtype);
+  const int64_t gathered = job.micro_batch_size * job.seq_len * job.model.hidden * element;
+  std::vector<Tensor> tensors(static_cast<size_t>(CountPendingGathers(job, layers)),
+                              Tensor{"pending all-gather", gathered});
+  const auto elements = static_cast<double>(ParametersOfChunk(job, layers, stage).total());
+  tensors.push_back(
+      {"pending weight gradients", std::llround(kPendingGradients * elements) * element});
+  return tensors;
+}
+
+}  // namespace
+
+double MicrobatchesInFlight(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  const auto microbatches = static_cast<double>(job.microbatches());
+  const auto pp = static_cast<double>(job.parallel.pp);
+  if (style.schedule == Schedule::kGpipe || style.schedule == Schedule::kLoopedBreadthFirst) {
+    return microbatches;
+  }
+  if (job.parallel.vpp > 1) {
+    // Warm-up of Megatron's interleaved schedule, in chunks: 2 (pp - stage - 1) + (vpp - 1) pp,
+    // and the one that runs.
+    const double chunks = 2 * (pp - stage - 1) + (job.parallel.vpp - 1) * pp + 1;
+    return std::min(microbatches, chunks / job.parallel.vpp);
+  }
+  return std::min(microbatches, pp - stage);
+}
+
+int64_t ActivationBytes(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  const auto layers = static_cast<double>(LayersOfStage(job, style, stage));
+  const auto bytes = static_cast<double>(LayerTensors(job, style).saved_bytes());
+  return std::llround(bytes * layers * MicrobatchesInFlight(job, style, stage));
+}
+
+Result<StageMemory> PredictStageMemory(const JobSpec& job,
+                                       const TrainingStyle& style,
+                                       int32_t stage,
+                                       const StageMemoryOptions& options) {
+  PRISM_ASSIGN_OR_RETURN(const std::vector<StateTensor> states, StatesOfStage(job, style, stage));
+  Account account(options.allocator);
+  for (int64_t workspace = 0; workspace < kWorkspaces; ++workspace) {
+    account.Allocate(options.workspace_bytes, Use::kTemporaries);
+  }
+  for (const StateTensor& state : states) {
+    account.Allocate(state.bytes, UseOf(state.memory_class));
+  }
+  const int64_t layers = LayersOfStage(job, style, stage);
+  Blocks pending;
+  AllocateAll(PendingTensors(job, style, stage), Use::kTemporaries, &account, &pending);
+  const UnitTensors embedding = EmbeddingTensors(job, style);
+  const UnitTensors layer = LayerTensors(job, style);
+  const UnitTensors head = HeadTensors(job, style);
+  const UnitTensors boundary = BoundaryTensors(job, style);
+  std::vector<const UnitTensors*> units;
+  if (stage == 0) {
+    units.push_back(&embedding);
+  }
+  units.insert(units.end(), static_cast<size_t>(layers), &layer);
+  units.push_back(stage == job.parallel.pp - 1 ? &head : &boundary);
+  // Passes beyond the warm-up repeat what the first ones do: two suffice for the peak.
+  const auto in_flight = static_cast<int64_t>(std::ceil(MicrobatchesInFlight(job, style, stage)));
+  StagePass pass(std::move(units), &account);
+  for (int64_t i = 1; i < in_flight; ++i) {
+    pass.Forward();
+  }
+  const int64_t steady = std::min<int64_t>(2, job.microbatches() - in_flight + 1);
+  for (int64_t i = 0; i < steady; ++i) {
+    pass.Forward();
+    pass.Backward();
+  }
+  return account.Finish();
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,51 @@
+// Peak memory of a pipeline stage in a steady iteration, from the tensors that its framework holds:
+// states (model_states.h) and activations (layer_tensors.h) in the order of the schedule, every one
+// a block of the simulated caching allocator.
+//
+// Each tensor follows from the model's shape and the framework's code; the only fitted numbers are
+// those of nanotron's pending tensors (stage_memory.cc).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "replayer/memory/allocator_config.h"
+
+namespace prism::replayer {
+
+// Micro-batches whose activations a stage holds at most, counted in layers of the whole stage:
+// 1F1B holds pp - stage of them; the interleaved schedule 1 + (pp - 1) / (pp vpp) times as much
+// (Korthikanti et al. 2022, section 4.2.3); GPipe and looped breadth-first all.
+double MicrobatchesInFlight(const graph::JobSpec& job,
+                            const graph::TrainingStyle& style,
+                            int32_t stage);
+
+// Activations by the formula alone: saved bytes of a layer times the layers in flight.
+int64_t ActivationBytes(const graph::JobSpec& job,
+                        const graph::TrainingStyle& style,
+                        int32_t stage);
+
+struct StageMemoryOptions {
+  AllocatorConfig allocator;
+  int64_t workspace_bytes = 33'554'432;  // of cuBLAS: 32 MiB from Hopper on, before 8,519,680
+};
+
+struct StageMemory {
+  int64_t peak_allocated = 0;               // allocated_bytes.all.peak
+  int64_t peak_reserved = 0;                // reserved_bytes.all.peak
+  std::vector<graph::MemoryClass> at_peak;  // parameters, gradients, optimizer, activations,
+                                            // temporaries; sums to peak_allocated
+};
+
+// Fails for jobs whose states are not modelled (mixtures of experts).
+Result<StageMemory> PredictStageMemory(const graph::JobSpec& job,
+                                       const graph::TrainingStyle& style,
+                                       int32_t stage,
+                                       const StageMemoryOptions& options = {});
+
+}  // namespace prism::replayer

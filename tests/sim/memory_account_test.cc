@@ -1,0 +1,57 @@
+// The memory account of a synthesised job against the caching allocator of recorded ranks:
+// parameters, gradients and optimizer state to the byte, the peak within a few percent.
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "graph/file.h"
+#include "replayer/memory/stage_memory.h"
+#include "tests/support/job_run.h"
+
+namespace prism {
+namespace {
+
+using Classes = std::map<std::string, int64_t>;
+
+Classes ByName(const std::vector<graph::MemoryClass>& parts) {
+  Classes classes;
+  for (const graph::MemoryClass& part : parts) {
+    classes[part.name] = part.bytes;
+  }
+  return classes;
+}
+
+void CompareRun(const std::vector<std::string>& options) {
+  const ScratchFolder folder;
+  std::vector<std::string> command = {PRISM_EMULATE, "--sandbox-ranks", "none",
+                                      "--quiet",     "--out",           folder / "run"};
+  command.insert(command.end(), options.begin(), options.end());
+  const Finished run = RunCommand(command);
+  ASSERT_EQ(run.code, 0) << run.output;
+  const Result<graph::Graph> graph = graph::ReadGraph(folder / "run/graph.prism");
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (const graph::Role& role : graph->roles) {
+    SCOPED_TRACE(role.name);
+    const Result<replayer::StageMemory> account =
+        replayer::PredictStageMemory(graph->job, graph::TrainingStyle{}, role.stage);
+    ASSERT_TRUE(account.ok()) << account.status().message();
+    Classes ours = ByName(account->at_peak);
+    Classes recorded = ByName(role.memory.at_peak);
+    for (const char* name : {"parameters", "gradients", "optimizer"}) {
+      EXPECT_EQ(ours[name], recorded[name]) << name;
+    }
+    const auto peak = static_cast<double>(role.memory.peak_allocated);
+    EXPECT_NEAR(static_cast<double>(account->peak_allocated), peak, 0.05 * peak);
+  }
+}
+
+TEST(MemoryAccount, has_the_states_of_recorded_ranks_to_the_byte) {
+  CompareRun({"--target-gpus", "16", "--model", "gpt3-1.3b", "--tp", "2", "--pp", "2",
+              "--global-batch-size", "32"});
+  CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "4", "--pp", "2",
+              "--global-batch-size", "64"});
+}
+
+}  // namespace
+}  // namespace prism
