@@ -106,42 +106,104 @@ void FreeAll(Blocks* blocks, Account* account) {
   blocks->clear();
 }
 
-// Forward and backward passes of micro-batches, unit by unit.
-class StagePass {
+// The units of a stage's model chunks, by chunk and place.
+class StageUnits {
  public:
-  StagePass(std::vector<const UnitTensors*> units, Account* account)
-      : units_(std::move(units)), account_(account) {}
+  StageUnits(const JobSpec& job, const TrainingStyle& style, int32_t stage)
+      : job_(job),
+        is_first_(stage == 0),
+        is_last_(stage == job.parallel.pp - 1),
+        layers_(LayersOfStage(job, style, stage)),
+        embedding_(EmbeddingTensors(job, style)),
+        layer_(LayerTensors(job, style)),
+        head_(HeadTensors(job, style)),
+        boundary_(BoundaryTensors(job, style)) {}
 
-  void Forward() {
-    std::vector<Blocks>& saved = in_flight_.emplace_back();
-    Blocks temporaries;
-    for (const UnitTensors* unit : units_) {
-      AllocateAll(unit->saved, Use::kActivations, account_, &saved.emplace_back());
-      AllocateAll(unit->forward, Use::kTemporaries, account_, &temporaries);
-      FreeAll(&temporaries, account_);
-    }
+  [[nodiscard]] int64_t CountOf(int64_t chunk) const {
+    const int64_t vpp = job_.parallel.vpp;
+    const int64_t layers = (chunk + 1) * layers_ / vpp - chunk * layers_ / vpp;
+    return layers + (HasEmbedding(chunk) ? 2 : 1);
   }
 
-  // Of the oldest micro-batch.
-  void Backward() {
-    std::vector<Blocks>& saved = in_flight_.front();
-    Blocks temporaries;
-    Blocks gradients;
-    for (size_t i = units_.size(); i-- > 0;) {
-      AllocateAll(units_[i]->backward, Use::kTemporaries, account_, &temporaries);
-      AllocateAll(units_[i]->gradients, Use::kGradients, account_, &gradients);
-      FreeAll(&saved[i], account_);
-      FreeAll(&temporaries, account_);
+  [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const {
+    if (place == 0 && HasEmbedding(chunk)) {
+      return embedding_;
     }
-    FreeAll(&gradients, account_);
-    in_flight_.pop_front();
+    if (place + 1 < CountOf(chunk)) {
+      return layer_;
+    }
+    return is_last_ && chunk == job_.parallel.vpp - 1 ? head_ : boundary_;
   }
 
  private:
-  std::vector<const UnitTensors*> units_;
-  Account* account_;
-  std::deque<std::vector<Blocks>> in_flight_;
+  [[nodiscard]] bool HasEmbedding(int64_t chunk) const { return is_first_ && chunk == 0; }
+
+  const JobSpec& job_;
+  bool is_first_;
+  bool is_last_;
+  int64_t layers_;
+  UnitTensors embedding_;
+  UnitTensors layer_;
+  UnitTensors head_;
+  UnitTensors boundary_;
 };
+
+// Forward and backward passes of a stage's model chunks, unit by unit.
+class StagePasses {
+ public:
+  StagePasses(const StageUnits& units, int64_t chunks, Account* account)
+      : units_(units), in_flight_(static_cast<size_t>(chunks)), account_(account) {}
+
+  void Forward(int64_t chunk) {
+    std::vector<Blocks>& saved = in_flight_[static_cast<size_t>(chunk)].emplace_back();
+    Blocks temporaries;
+    for (int64_t place = 0; place < units_.CountOf(chunk); ++place) {
+      const UnitTensors& unit = units_.At(chunk, place);
+      AllocateAll(unit.saved, Use::kActivations, account_, &saved.emplace_back());
+      AllocateAll(unit.forward, Use::kTemporaries, account_, &temporaries);
+      FreeAll(&temporaries, account_);
+    }
+  }
+
+  // Of the chunk's oldest micro-batch.
+  void Backward(int64_t chunk) {
+    std::deque<std::vector<Blocks>>& in_flight = in_flight_[static_cast<size_t>(chunk)];
+    Blocks temporaries;
+    Blocks gradients;
+    for (int64_t place = units_.CountOf(chunk) - 1; place >= 0; --place) {
+      const UnitTensors& unit = units_.At(chunk, place);
+      AllocateAll(unit.backward, Use::kTemporaries, account_, &temporaries);
+      AllocateAll(unit.gradients, Use::kGradients, account_, &gradients);
+      FreeAll(&in_flight.front()[static_cast<size_t>(place)], account_);
+      FreeAll(&temporaries, account_);
+    }
+    FreeAll(&gradients, account_);
+    in_flight.pop_front();
+  }
+
+ private:
+  const StageUnits& units_;
+  std::vector<std::deque<std::vector<Blocks>>> in_flight_;  // by chunk, oldest micro-batch first
+  Account* account_;
+};
+
+// Passes in the order of the schedule: `ahead` forward passes, then one forward and one backward
+// pass in turn; pass k of vpp chunks belongs to chunk k / pp mod vpp, backward passes count from
+// the last chunk (Megatron's interleaved schedule). What follows a full turn of the chunks repeats.
+void RunSchedule(const JobSpec& job, int64_t ahead, StagePasses* passes) {
+  const int64_t vpp = job.parallel.vpp;
+  const int64_t pp = job.parallel.pp;
+  const auto chunk_of = [&](int64_t pass) { return pass / pp % vpp; };
+  const int64_t passes_in_all = job.microbatches() * vpp;
+  const int64_t forward = std::min(passes_in_all, ahead + 2 * pp * vpp);
+  int64_t backward = 0;
+  for (int64_t pass = 0; pass < forward; ++pass) {
+    passes->Forward(chunk_of(pass));
+    if (pass >= ahead) {
+      passes->Backward(vpp - 1 - chunk_of(backward++));
+    }
+  }
+}
 
 // What nanotron's published peaks hold beyond what its code needs; the four numbers are fitted on
 // them, the readings are ours.
@@ -220,30 +282,12 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   for (const StateTensor& state : states) {
     account.Allocate(state.bytes, UseOf(state.memory_class));
   }
-  const int64_t layers = LayersOfStage(job, style, stage);
   Blocks pending;
   AllocateAll(PendingTensors(job, style, stage), Use::kTemporaries, &account, &pending);
-  const UnitTensors embedding = EmbeddingTensors(job, style);
-  const UnitTensors layer = LayerTensors(job, style);
-  const UnitTensors head = HeadTensors(job, style);
-  const UnitTensors boundary = BoundaryTensors(job, style);
-  std::vector<const UnitTensors*> units;
-  if (stage == 0) {
-    units.push_back(&embedding);
-  }
-  units.insert(units.end(), static_cast<size_t>(layers), &layer);
-  units.push_back(stage == job.parallel.pp - 1 ? &head : &boundary);
-  // Passes beyond the warm-up repeat what the first ones do: two suffice for the peak.
-  const auto in_flight = static_cast<int64_t>(std::ceil(MicrobatchesInFlight(job, style, stage)));
-  StagePass pass(std::move(units), &account);
-  for (int64_t i = 1; i < in_flight; ++i) {
-    pass.Forward();
-  }
-  const int64_t steady = std::min<int64_t>(2, job.microbatches() - in_flight + 1);
-  for (int64_t i = 0; i < steady; ++i) {
-    pass.Forward();
-    pass.Backward();
-  }
+  const StageUnits units(job, style, stage);
+  StagePasses passes(units, job.parallel.vpp, &account);
+  const double in_flight = MicrobatchesInFlight(job, style, stage) * job.parallel.vpp;
+  RunSchedule(job, std::llround(in_flight) - 1, &passes);
   return account.Finish();
 }
 

@@ -1,0 +1,11 @@
+// libFuzzer target of memory snapshots. Run: bin/snapshot_fuzz -max_len=65536 CORPUS
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tests/fuzz/snapshot_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  prism::testing::TrySnapshot({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
