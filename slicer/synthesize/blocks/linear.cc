@@ -89,20 +89,52 @@ void WeightGradientProduct(const RankShape& rank,
   AccumulateGradient(rank, {linear.outputs, linear.inputs}, linear.weight, writer);
 }
 
+// Outside of Transformer Engine (torchao) the scale of a tensor follows from its present values:
+// one pass finds the largest, one casts; weights are cast in every micro-batch, unless they travel
+// in 8 bit.
+bool ScalesDynamically(const RankShape& rank) {
+  return rank.style.data_parallel == graph::DataParallelKind::kFsdp &&
+         rank.style.precision == graph::Precision::kFloat8;
+}
+
+void CastWeight(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
+  if (ScalesDynamically(rank) && !rank.style.fp8_param_gather) {
+    const graph::TensorShape weight = Tensor(rank.dtype, {linear.outputs, linear.inputs});
+    writer->Fused("amax", {weight});
+    CastToFloat8(weight, writer);
+  }
+}
+
 // Eight-bit recipes with a scale a tensor cast within the kernel that makes the tensor where that
 // is a norm or an activation; the others have a kernel of their own for every operand.
 void CastInput(const RankShape& rank, const Linear& linear, bool made_here, BlockWriter* writer) {
+  if (!IsFloat8(rank, linear)) {
+    return;
+  }
+  const graph::TensorShape input = rank.Outside(linear.inputs);
+  if (ScalesDynamically(rank)) {
+    writer->Fused("amax", {input});
+    CastToFloat8(input, writer);
+    CastWeight(rank, linear, writer);
+    return;
+  }
   const bool within = made_here && rank.style.precision == graph::Precision::kFloat8;
-  if (IsFloat8(rank, linear) && !within) {
-    CastToFloat8(rank.Outside(linear.inputs), writer);
+  if (!within) {
+    CastToFloat8(input, writer);
   }
 }
 
 // The bias gradient comes out of the same kernel.
 void CastOutputGradient(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
-  if (IsFloat8(rank, linear)) {
-    CastToFloat8(Tensor(rank.dtype, {rank.tokens(), linear.outputs}), writer);
+  if (!IsFloat8(rank, linear)) {
+    return;
   }
+  const graph::TensorShape gradient = Tensor(rank.dtype, {rank.tokens(), linear.outputs});
+  if (ScalesDynamically(rank)) {
+    writer->Fused("amax", {gradient});
+    CastWeight(rank, linear, writer);
+  }
+  CastToFloat8(gradient, writer);
 }
 
 // What was gathered in 8 bit has to be turned for the weight's gradient.
