@@ -23,7 +23,7 @@
 namespace prism::replayer {
 
 struct StageReplayOptions {
-  int32_t iterations = 3;    // as ReplayOptions; ends early once nothing changes any more
+  int32_t iterations = 3;    // as ReplayOptions; those like the one before are not run
   double compute_scale = 1;  // likewise
   double comm_scale = 1;     // likewise
 };

@@ -30,6 +30,27 @@ bool StageRun::Run(int32_t iterations) {
     if (!RunIteration()) {
       return false;
     }
+    if (!detailed_ && IsSteady()) {
+      return true;
+    }
+  }
+  return true;
+}
+
+// Whether the iteration has moved all stages by the same time: then every further one is the same.
+// A stream that has not moved is not used.
+bool StageRun::IsSteady() const {
+  const DurationNs moved = stages_.front().host - stages_.front().before.back();
+  for (const Stage& stage : stages_) {
+    if (stage.host - stage.before.back() != moved) {
+      return false;
+    }
+    for (size_t stream = 0; stream < stage.tails.size(); ++stream) {
+      const DurationNs by = stage.tails[stream] - stage.before[stream];
+      if (by != moved && by != 0) {
+        return false;
+      }
+    }
   }
   return true;
 }
@@ -44,6 +65,8 @@ void StageRun::BeginIteration(bool collects) {
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
     stage.start = StartOf(s);
+    stage.before = stage.tails;
+    stage.before.push_back(stage.host);
     std::fill(stage.events.begin(), stage.events.end(), kUnknown);
     std::fill(stage.lanes.begin(), stage.lanes.end(), LaneCursor{});
     stage.bases.assign(1, stage.host);

@@ -35,6 +35,7 @@ class StageRun {
 
   struct Stage {
     std::vector<TimeNs> tails;   // by stream
+    std::vector<TimeNs> before;  // tails and host at the start of the iteration
     std::vector<TimeNs> events;  // by event of the iteration
     std::vector<TimeNs> bases;   // by epoch reached: host time less the plan's host_ns
     std::vector<LaneCursor> lanes;
@@ -64,6 +65,7 @@ class StageRun {
   [[nodiscard]] bool Done(size_t s) const;
   [[nodiscard]] bool LanePassed(size_t s, uint32_t lane, uint32_t instruction) const;
   [[nodiscard]] TimeNs StartOf(size_t s) const;
+  [[nodiscard]] bool IsSteady() const;
   void NoteCompute(Stage* stage, TimeNs begin, TimeNs end) const;
   void NoteTransfer(Stage* stage, TimeNs begin, TimeNs end) const;
 

@@ -168,21 +168,22 @@ class Gpt3Body {
   Gpt3Body(Gpt3Detail detail, const ParallelLayout& layout)
       : detail_(detail), layout_(layout), forward_(KernelForward()), backward_(KernelBackward()) {}
 
-  void Pass(ProgramBuilder& builder, Rank rank, const PipelinePass& pass) const {
+  void Pass(ProgramBuilder& builder, Rank rank, const StageStep& pass) const {
+    const bool forward = pass.kind == StepKind::kForward;
     const uint16_t tp = builder.CommSlot("tp", AxisGroup(layout_, rank, Axis::kTp));
     const int32_t stage = layout_.CoordinatesOf(rank)[static_cast<size_t>(Axis::kPp)];
     // Embedding in front of the first layer, logits and loss behind the last one.
     if (stage == 0) {
-      builder.Kernel(kComputeStream, pass.forward ? "embedding" : "embedding_backward",
+      builder.Kernel(kComputeStream, forward ? "embedding" : "embedding_backward",
                      MemoryTime(2 * kActivation));
     }
     if (stage == kPp - 1) {
       const MatmulShape logits = {
-          kPaddedVocab / kTp,  kSequence,           kHidden, pass.forward ? 1 : 2,
+          kPaddedVocab / kTp,  kSequence,           kHidden, forward ? 1 : 2,
           DataType::kBfloat16, DataType::kBfloat16, true,    false};
       builder.Kernel(kComputeStream, "gemm", MatmulTime(logits), logits);
     }
-    const std::vector<Step>& steps = pass.forward ? forward_ : backward_;
+    const std::vector<Step>& steps = forward ? forward_ : backward_;
     for (int64_t layer = 0; layer < kLayersPerStage; ++layer) {
       EmitLayer(builder, tp, steps);
     }
@@ -276,7 +277,7 @@ Result<graph::Graph> MakeGpt3(Gpt3Detail detail, int32_t ranks) {
   const Gpt3Body emitter(detail, layout);
   PipelineBody body;
   body.message_bytes = kActivation / kTp;
-  body.pass = [&](ProgramBuilder& builder, Rank rank, const PipelinePass& pass) {
+  body.pass = [&](ProgramBuilder& builder, Rank rank, const StageStep& pass) {
     emitter.Pass(builder, rank, pass);
   };
   body.finish = [&](ProgramBuilder& builder, Rank rank) { emitter.Finish(builder, rank); };

@@ -268,6 +268,23 @@ Status CheckSchedule(const graph::JobSpec& job, const graph::TrainingStyle& styl
   return OkStatus();
 }
 
+std::vector<StageStep> StagePasses(const graph::ParallelSizes& parallel,
+                                   Schedule schedule,
+                                   int32_t stage,
+                                   int64_t microbatches) {
+  const Shape shape = {stage, parallel.pp, parallel.vpp, microbatches};
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return OneForwardOneBackward(shape);
+    case Schedule::kZeroBubble:
+      return ZeroBubble(shape);
+    case Schedule::kGpipe:
+    case Schedule::kLoopedBreadthFirst:
+      return BreadthFirst(shape);
+  }
+  return {};
+}
+
 std::vector<StageStep> StageSteps(const graph::JobSpec& job,
                                   const graph::TrainingStyle& style,
                                   int32_t stage) {
@@ -275,16 +292,7 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
   if (BatchesMessages(style)) {
     return BatchedSteps(shape).Run();
   }
-  switch (style.schedule) {
-    case Schedule::kOneForwardOneBackward:
-      return WithMessages(shape, OneForwardOneBackward(shape));
-    case Schedule::kZeroBubble:
-      return WithMessages(shape, ZeroBubble(shape));
-    case Schedule::kGpipe:
-    case Schedule::kLoopedBreadthFirst:
-      return WithMessages(shape, BreadthFirst(shape));
-  }
-  return {};
+  return WithMessages(shape, StagePasses(job.parallel, style.schedule, stage, shape.microbatches));
 }
 
 }  // namespace prism::slicer

@@ -56,6 +56,12 @@ bool BatchesMessages(const graph::TrainingStyle& style);
 // Fails on a layout that the schedule does not have.
 Status CheckSchedule(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
+// The passes of one stage in order, without messages.
+std::vector<StageStep> StagePasses(const graph::ParallelSizes& parallel,
+                                   graph::Schedule schedule,
+                                   int32_t stage,
+                                   int64_t microbatches);
+
 // Steps of one stage, in order. CheckSchedule holds.
 std::vector<StageStep> StageSteps(const graph::JobSpec& job,
                                   const graph::TrainingStyle& style,

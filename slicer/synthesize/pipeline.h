@@ -1,5 +1,6 @@
-// Pipeline schedules and graphs made from them, without a recording: what 1F1B and its interleaved
-// form do on every stage. The order of passes is that of Megatron-LM's schedules.py.
+// Pipelines of invented content, for benches and closed forms in tests: 1F1B and its interleaved
+// form (pass_schedule.h) around passes that the caller emits. Jobs with the content of a real model
+// come from synthesize.h.
 //
 // Messages travel on streams of their own, one a direction, so a pass waits for its input only and
 // the bubble is that of the closed form (Narayanan et al., SC21, section 2.2):
@@ -13,25 +14,10 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
+#include "slicer/synthesize/pass_schedule.h"
 #include "slicer/synthesize/program_builder.h"
 
 namespace prism::slicer {
-
-// One forward or backward pass of one chunk of a stage's layers over one micro-batch.
-struct PipelinePass {
-  bool forward = true;
-  int32_t chunk = 0;  // 0 .. vpp - 1; chunk c of stage s holds the model's part c * pp + s
-  int64_t microbatch = 0;
-
-  bool operator==(const PipelinePass&) const = default;
-};
-
-// The passes of one stage in order. 1F1B when parallel.vpp is 1: min(pp - stage - 1, m) forward
-// passes of warm-up, then pairs, then the rest. Else interleaved: (pp - stage - 1) * 2 +
-// (vpp - 1) * pp passes of warm-up; microbatches is then a multiple of pp.
-std::vector<PipelinePass> PipelineSchedule(const graph::ParallelSizes& parallel,
-                                           int32_t stage,
-                                           int64_t microbatches);
 
 // Streams of a synthetic pipeline rank.
 inline constexpr uint16_t kComputeStream = 0;
@@ -45,7 +31,7 @@ inline constexpr uint16_t kPipelineStreams = 6;
 // What a pipeline rank does beside scheduling and messages.
 struct PipelineBody {
   // Emits one pass on kComputeStream.
-  std::function<void(ProgramBuilder&, Rank, const PipelinePass&)> pass;
+  std::function<void(ProgramBuilder&, Rank, const StageStep&)> pass;
   // Emits what follows the last pass (gradient reduction, optimizer); may be empty.
   std::function<void(ProgramBuilder&, Rank)> finish;
   int64_t message_bytes = 0;  // of one activation or its gradient

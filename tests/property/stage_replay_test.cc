@@ -30,13 +30,14 @@ struct Case {
 void showValue(const Case& c, std::ostream& out) {
   const graph::ParallelSizes& sizes = c.job.parallel;
   out << fmt::format(
-      "tp {} cp {} dp {} pp {} vpp {} layers {} micro-batches {} zero {} schedule {} data parallel "
+      "tp {} cp {} dp {} ep {} pp {} vpp {} layers {} micro-batches {} zero {} schedule {} data "
+      "parallel "
       "{} recompute {} style {} overlap p2p {} grads {} params {} shard {} nodes of {} eager {}",
-      sizes.tp, sizes.cp, sizes.dp, sizes.pp, sizes.vpp, c.job.model.layers, c.job.microbatches(),
-      c.job.zero_stage, static_cast<int>(c.style.schedule), static_cast<int>(c.style.data_parallel),
-      static_cast<int>(c.job.recompute), c.style.framework, c.style.overlap_p2p,
-      c.style.overlap_grad_reduce, c.style.overlap_param_gather, c.style.shard_size,
-      c.gpus_per_node, c.eager_bytes);
+      sizes.tp, sizes.cp, sizes.dp, sizes.ep, sizes.pp, sizes.vpp, c.job.model.layers,
+      c.job.microbatches(), c.job.zero_stage, static_cast<int>(c.style.schedule),
+      static_cast<int>(c.style.data_parallel), static_cast<int>(c.job.recompute), c.style.framework,
+      c.style.overlap_p2p, c.style.overlap_grad_reduce, c.style.overlap_param_gather,
+      c.style.shard_size, c.gpus_per_node, c.eager_bytes);
 }
 
 template <typename T>
@@ -60,6 +61,11 @@ Case DrawCase() {
   graph::ParallelSizes& sizes = c.job.parallel;
   sizes.tp = Pick<int32_t>({1, 2, 4});
   sizes.dp = Pick<int32_t>({1, 2, 4});
+  sizes.cp = Pick<int32_t>({1, 1, 2});
+  if (Pick<int>({0, 0, 1}) == 1) {  // a mixture of experts: the host waits for counts of tokens
+    c.job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 128};
+    sizes.ep = Pick<int32_t>({1, sizes.dp});
+  }
   sizes.pp = Pick<int32_t>({1, 2, 3, 4});
   c.style.schedule = Pick<Schedule>({Schedule::kOneForwardOneBackward, Schedule::kGpipe,
                                      Schedule::kZeroBubble, Schedule::kLoopedBreadthFirst});
@@ -77,7 +83,9 @@ Case DrawCase() {
   c.style.data_parallel = c.job.zero_stage == 3   ? DataParallelKind::kFsdp
                           : c.job.zero_stage == 2 ? DataParallelKind::kZero2
                                                   : DataParallelKind::kMegatron;
-  c.style.framework = Pick<std::string>({"prism-workload", "megatron"});
+  c.style.framework = sizes.cp == 1 && c.job.model.moe.experts == 0
+                          ? Pick<std::string>({"prism-workload", "megatron"})
+                          : "megatron";
   c.style.overlap_p2p = *rc::gen::arbitrary<bool>();
   c.style.overlap_grad_reduce = *rc::gen::arbitrary<bool>();
   c.style.overlap_param_gather = *rc::gen::arbitrary<bool>();

@@ -13,6 +13,7 @@ namespace {
 
 using graph::Graph;
 using graph::OpKind;
+using graph::Schedule;
 
 graph::ParallelSizes Sizes(int32_t pp, int32_t vpp) {
   graph::ParallelSizes sizes;
@@ -21,10 +22,14 @@ graph::ParallelSizes Sizes(int32_t pp, int32_t vpp) {
   return sizes;
 }
 
-std::string Show(const std::vector<PipelinePass>& passes) {
+std::string Show(const std::vector<StageStep>& passes) {
+  const std::map<StepKind, const char*> letters = {{StepKind::kForward, "F"},
+                                                   {StepKind::kBackward, "B"},
+                                                   {StepKind::kInputGradient, "I"},
+                                                   {StepKind::kWeightGradient, "W"}};
   std::string text;
-  for (const PipelinePass& pass : passes) {
-    text += pass.forward ? "F" : "B";
+  for (const StageStep& pass : passes) {
+    text += letters.at(pass.kind);
     text += std::to_string(pass.microbatch);
     text += std::string(static_cast<size_t>(pass.chunk), '\'');
     text += " ";
@@ -32,18 +37,32 @@ std::string Show(const std::vector<PipelinePass>& passes) {
   return text;
 }
 
-TEST(PipelineSchedule, One_forward_one_backward) {
-  EXPECT_EQ(Show(PipelineSchedule(Sizes(4, 1), 0, 6)), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5 ");
-  EXPECT_EQ(Show(PipelineSchedule(Sizes(4, 1), 3, 3)), "F0 B0 F1 B1 F2 B2 ");
-  EXPECT_EQ(Show(PipelineSchedule(Sizes(4, 1), 0, 2)), "F0 F1 B0 B1 ");
+std::string Show(Schedule schedule, graph::ParallelSizes sizes, int32_t stage, int64_t count) {
+  return Show(StagePasses(sizes, schedule, stage, count));
+}
+
+TEST(StagePasses, one_forward_one_backward) {
+  constexpr Schedule kSchedule = Schedule::kOneForwardOneBackward;
+  EXPECT_EQ(Show(kSchedule, Sizes(4, 1), 0, 6), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5 ");
+  EXPECT_EQ(Show(kSchedule, Sizes(4, 1), 3, 3), "F0 B0 F1 B1 F2 B2 ");
+  EXPECT_EQ(Show(kSchedule, Sizes(4, 1), 0, 2), "F0 F1 B0 B1 ");
 }
 
 // Two stages, two chunks, four micro-batches. Stage 0: warm-up (2-0-1)*2 + (2-1)*2 = 4 passes.
-TEST(PipelineSchedule, Interleaved_as_megatron_does) {
-  EXPECT_EQ(Show(PipelineSchedule(Sizes(2, 2), 0, 4)),
+TEST(StagePasses, interleaved_as_megatron_does) {
+  constexpr Schedule kSchedule = Schedule::kOneForwardOneBackward;
+  EXPECT_EQ(Show(kSchedule, Sizes(2, 2), 0, 4),
             "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3 ");
-  EXPECT_EQ(Show(PipelineSchedule(Sizes(2, 2), 1, 4)),
+  EXPECT_EQ(Show(kSchedule, Sizes(2, 2), 1, 4),
             "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 ");
+}
+
+// Stage s puts off s weight passes, so that the input gradients of the next micro-batch go first.
+TEST(StagePasses, zero_bubble_and_breadth_first) {
+  EXPECT_EQ(Show(Schedule::kZeroBubble, Sizes(2, 1), 0, 3), "F0 F1 I0 W0 F2 I1 W1 I2 W2 ");
+  EXPECT_EQ(Show(Schedule::kZeroBubble, Sizes(2, 1), 1, 3), "F0 I0 F1 I1 W0 F2 I2 W1 W2 ");
+  EXPECT_EQ(Show(Schedule::kGpipe, Sizes(2, 1), 1, 2), "F0 F1 B0 B1 ");
+  EXPECT_EQ(Show(Schedule::kLoopedBreadthFirst, Sizes(2, 2), 0, 2), "F0 F1 F0' F1' B0' B1' B0 B1 ");
 }
 
 // Length of the iteration when kernels take their fixed time and all else nothing: a plain
