@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -55,32 +56,28 @@ Result<double> Evaluate(RowEvaluator& row,
   return SecondsFromNs(result.iteration_ns) + outside;
 }
 
-// How far a time moves, as a ratio, when `options` apply instead of none.
-Result<double> Shift(RowEvaluator& row,
-                     const graph::ClusterSpec& cluster,
-                     const replayer::StageReplayOptions& options,
-                     double seconds) {
-  PRISM_ASSIGN_OR_RETURN(const double shifted, Evaluate(row, cluster, options));
-  return shifted / seconds - 1;
-}
-
+// Without a spread of assumptions the interval is left at the time itself.
 Result<RowPrediction> PredictRow(RowEvaluator& row,
                                  const graph::ClusterSpec& cluster,
-                                 bool with_intervals) {
+                                 std::optional<double> assumption_spread) {
   RowPrediction prediction;
   PRISM_ASSIGN_OR_RETURN(prediction.seconds, Evaluate(row, cluster, {}));
   prediction.low_s = prediction.high_s = prediction.seconds;
-  if (!with_intervals) {
+  if (!assumption_spread.has_value()) {
     return prediction;
   }
-  replayer::StageReplayOptions compute;
-  compute.compute_scale = 1 + cluster.parameters.Value("spread.compute");
-  replayer::StageReplayOptions comm;
-  comm.comm_scale = 1 + cluster.parameters.Value("spread.comm");
-  PRISM_ASSIGN_OR_RETURN(const double by_compute, Shift(row, cluster, compute, prediction.seconds));
-  PRISM_ASSIGN_OR_RETURN(const double by_comm, Shift(row, cluster, comm, prediction.seconds));
+  // A time is the sum of what compute, transfers and the host give to it: what moves it with
+  // compute alone is the share of compute, the rest that of transfers and the host.
+  constexpr double kStep = 1.02;
+  replayer::StageReplayOptions slower;
+  slower.compute_scale = kStep;
+  PRISM_ASSIGN_OR_RETURN(const double slowed, Evaluate(row, cluster, slower));
+  const double share = std::clamp((slowed / prediction.seconds - 1) / (kStep - 1), 0.0, 1.0);
+  const double by_compute = share * cluster.parameters.Value("spread.compute");
+  const double by_comm = (1 - share) * cluster.parameters.Value("spread.comm");
   const double noise = cluster.parameters.Value("spread.noise");
-  const double width = std::sqrt(by_compute * by_compute + by_comm * by_comm + noise * noise);
+  const double width = std::sqrt(by_compute * by_compute + by_comm * by_comm + noise * noise +
+                                 *assumption_spread * *assumption_spread);
   prediction.low_s = prediction.seconds / (1 + width);
   prediction.high_s = prediction.seconds * (1 + width);
   return prediction;
@@ -131,7 +128,9 @@ class Predictor::Impl {
     const RowCluster& where = plans_[index].cluster;
     graph::ClusterSpec cluster = profiles_.at(where.profiles);
     cluster.gpus_per_node = where.gpus_per_node;
-    Result<RowPrediction> prediction = PredictRow(row, cluster, with_intervals);
+    Result<RowPrediction> prediction =
+        PredictRow(row, cluster,
+                   with_intervals ? std::optional(plans_[index].assumption_spread) : std::nullopt);
     if (!prediction.ok()) {
       failed.failure = prediction.status().message();
       return failed;

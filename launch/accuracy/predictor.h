@@ -27,7 +27,7 @@ class Predictor {
   Predictor(Predictor&&) noexcept;
   ~Predictor();
 
-  // One for each plan. `with_intervals` off leaves low_s and high_s at seconds and takes a third of
+  // One for each plan. `with_intervals` off leaves low_s and high_s at seconds and takes half of
   // the time. Fails when the profiles with `overrides` are no cluster.
   Result<std::vector<RowPrediction>> Predict(const ProfileOverrides& overrides,
                                              bool with_intervals);

@@ -56,7 +56,9 @@ std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
   const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
   const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||
                          row.Says("precision", "nvfp4") || gigabytes > 150;
-  assumptions->Add(blackwell ? "GPU: not named, taken for a B200" : "GPU: taken for an H100");
+  constexpr double kSpread = 0.2;
+  assumptions->Add(blackwell ? "GPU: not named, taken for a B200" : "GPU: taken for an H100",
+                   kSpread);
   return blackwell ? "gpus/b200" : "gpus/h100-80";
 }
 
@@ -76,7 +78,7 @@ constexpr auto kNetworkWords = std::to_array<NetworkWord>({
     {"interconnect", "1600 gb/s roce", "networks/mosaic-a100"},
     {"framework", "foundry", "networks/mosaic-h100"},
     {"framework", "nanotron", "networks/ultrascale"},
-    {"framework", "torchtitan", "networks/grand-teton"},
+    {"gpu", "h100 sxm 9", "networks/grand-teton"},
     {"framework", "meta", "networks/grand-teton"},
 });
 

@@ -57,7 +57,7 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
   }
   if (!row.Integer("tp").has_value() && !row.Integer("pp").has_value()) {
     AssumePlan(row, gpus, &sizes);
-    assumptions->Add("parallel plan: not printed, the usual one");
+    assumptions->Add("parallel plan: not printed, the usual one", 0.12);
   }
   const int64_t model_parallel = int64_t{sizes.tp} * sizes.pp * sizes.cp;
   if (model_parallel > gpus) {
@@ -100,8 +100,8 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   if (!batch.has_value() || *batch <= 0) {
     return RunFailed("batch is missing");
   }
-  job->micro_batch_size =
-      assumptions->Or(micro, UsualMicroBatch(row, job->parallel, *batch), "micro-batch: usual");
+  job->micro_batch_size = assumptions->Or(micro, UsualMicroBatch(row, job->parallel, *batch),
+                                          "micro-batch: usual", 0.03);
   // Replicas that get no whole micro-batch: a smaller one, then fewer micro-batches than stated.
   if (job->micro_batch_size * replicas > *batch) {
     job->micro_batch_size = std::max<int64_t>(1, *batch / replicas);
@@ -128,7 +128,7 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
   for (int64_t chunks = std::min(kMostChunks, layers); chunks > 1; --chunks) {
     if (job->model.layers % sizes.pp == 0 && layers % chunks == 0) {
       sizes.vpp = static_cast<int32_t>(chunks);
-      assumptions->Add("interleaving: not stated, as recipes of Megatron-Core have it");
+      assumptions->Add("interleaving: not stated, as recipes of Megatron-Core have it", 0.04);
       return;
     }
   }

@@ -58,6 +58,7 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.job.compute_dtype = ComputeType(plan.style.precision);
   plan.cluster = ClusterOfRow(row, &assumptions);
   plan.assumptions = assumptions.texts();
+  plan.assumption_spread = assumptions.spread();
   return plan;
 }
 

@@ -22,6 +22,7 @@ struct RowPlan {
   graph::TrainingStyle style;
   RowCluster cluster;
   std::vector<std::string> assumptions;
+  double assumption_spread = 0;  // by how much, as a ratio, the time may be off for them
   std::optional<double> measured_s;
   std::optional<double> measured_bytes;  // peak memory, of whichever counter and rank the row names
 };
