@@ -58,9 +58,14 @@ std::string LinesThatAgree(const std::string& log) {
 
 Result<RunContext> MakeContext(const ProgramRun& run) {
   RunContext context;
-  context.options.program = {PythonPath(),
-                             std::string(PRISM_SOURCE_DIR) + "/tests/programs/" + run.script};
+  context.options.program = {PythonPath()};
+  for (const std::string& argument : run.python_arguments) {
+    context.options.program.push_back(argument);
+  }
+  context.options.program.push_back(std::string(PRISM_SOURCE_DIR) + "/tests/programs/" +
+                                    run.script);
   PRISM_ASSIGN_OR_RETURN(context.cluster, LoadCluster("h100-8x"));
+  context.cluster.gpus_per_node = run.ranks_per_node;
   PRISM_ASSIGN_OR_RETURN(context.paths, FindInstallPaths());
   context.job.parallel.dp = run.world_size;
   for (const int32_t rank : run.ranks) {
@@ -96,7 +101,7 @@ Result<ProgramOutcome> RunProgram(const ProgramRun& run) {
   PRISM_ASSIGN_OR_RETURN(const RunContext context, MakeContext(run));
   StoreServerOptions options;
   options.ranks.world_size = run.world_size;
-  options.ranks.ranks_per_node = 8;
+  options.ranks.ranks_per_node = run.ranks_per_node;
   options.ranks.present = static_cast<int32_t>(run.ranks.size());
   options.blocked_after_ms = run.blocked_after_ms;
   PRISM_ASSIGN_OR_RETURN(const auto store, StoreServer::Start(options));

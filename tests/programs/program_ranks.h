@@ -12,8 +12,11 @@
 namespace prism::launch {
 
 struct ProgramRun {
-  std::string script;  // in tests/programs
+  // A script in tests/programs, after what Python is to be given before it.
+  std::string script;
+  std::vector<std::string> python_arguments = {};
   int32_t world_size = 8192;
+  int32_t ranks_per_node = 8;
   std::vector<int32_t> ranks;  // ascending; run at the same time
   int64_t blocked_after_ms = 10'000;
 };

@@ -1,5 +1,6 @@
 // Unmodified PyTorch programs start, talk and end as ranks of a job whose other ranks are not
 // there: the first, a middle and the last rank; and two sandbox ranks of one job agree.
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,62 @@ TEST_F(Programs, gloo_collectives_work_on_first_middle_and_last_rank) {
 
 TEST_F(Programs, gloo_collectives_of_two_sandbox_ranks_agree) {
   ExpectAllEnd({.script = "gloo_collectives.py", .ranks = {4001, 4003}});
+}
+
+TEST_F(Programs, groups_of_all_kinds_are_made) {
+  ExpectAllEnd({.script = "groups_of_all_kinds.py", .ranks = {4001}});
+}
+
+TEST_F(Programs, a_file_is_a_meeting_place_and_checks_pass) {
+  ExpectAllEnd({.script = "checked_groups.py", .ranks = {17}});
+}
+
+TEST_F(Programs, ends_of_jobs_of_8192_and_65536_ranks_start) {
+  for (const int32_t world_size : {8192, 65536}) {
+    for (const int32_t rank : {0, world_size / 2 + 1, world_size - 1}) {
+      const ProgramRun run = {.script = "starts.py", .world_size = world_size, .ranks = {rank}};
+      const Result<ProgramOutcome> outcome = RunProgram(run);
+      ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+      EXPECT_TRUE(outcome->ranks[0].exit.ok()) << outcome->ranks[0].exit.message();
+      EXPECT_THAT(outcome->ranks[0].log,
+                  testing::HasSubstr("rank " + std::to_string(rank) + " " +
+                                     std::to_string(rank / 8) + " " + std::to_string(rank)));
+      std::printf("rank %d of %d: started after %.1f s, %ld requests to the store\n", rank,
+                  world_size, outcome->ranks[0].startup_seconds, outcome->store_requests);
+    }
+  }
+}
+
+TEST_F(Programs, a_key_that_nobody_writes_ends_the_run_by_name) {
+  const ProgramRun run = {.script = "blocks.py", .ranks = {17}, .blocked_after_ms = 500};
+  const Result<ProgramOutcome> outcome = RunProgram(run);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_EQ(outcome->store.code(), StatusCode::kRunFailed);
+  EXPECT_THAT(outcome->store.message(),
+              testing::HasSubstr("/checkpoint/<n>/ready (rank 17, process "));
+}
+
+// Node 5 of 1,024 with two ranks each; the head node's name resolves nowhere.
+TEST_F(Programs, torchrun_starts_the_ranks_of_a_node) {
+  const std::vector<std::vector<std::string>> rendezvous = {
+      {"--rdzv-backend=static", "--node-rank=5", "--master-addr=head-node.invalid",
+       "--master-port=29400"},
+      {"--rdzv-backend=c10d", "--rdzv-id=job", "--rdzv-endpoint=head-node.invalid:29400"}};
+  for (const std::vector<std::string>& how : rendezvous) {
+    ProgramRun run = {
+        .script = "starts.py",
+        .python_arguments = {"-m", "torch.distributed.run", "--nnodes=1024", "--nproc-per-node=2"},
+        .world_size = 2048,
+        .ranks_per_node = 2,
+        .ranks = {10}};
+    run.python_arguments.insert(run.python_arguments.end(), how.begin(), how.end());
+    const Result<ProgramOutcome> outcome = RunProgram(run);
+    ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+    EXPECT_TRUE(outcome->store.ok()) << outcome->store.message();
+    EXPECT_TRUE(outcome->ranks[0].exit.ok()) << outcome->ranks[0].exit.message();
+    EXPECT_THAT(outcome->ranks[0].log, testing::HasSubstr("rank 10 5 10\n"));
+    EXPECT_THAT(outcome->ranks[0].log, testing::HasSubstr("rank 11 5 11\n"));
+  }
 }
 
 }  // namespace
