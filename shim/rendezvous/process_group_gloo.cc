@@ -68,6 +68,17 @@ WorkPointer StartTransfer(CpuGroup& group, const at::Tensor& tensor, const Trans
   return work;
 }
 
+// Those of another backend are passed where a group of both kinds of device is split.
+c10::intrusive_ptr<ProcessGroupGloo::Options> OptionsFrom(
+    const c10::intrusive_ptr<Backend::Options>& given) {
+  auto options = c10::dynamic_intrusive_pointer_cast<ProcessGroupGloo::Options>(given);
+  if (options == nullptr) {
+    options = ProcessGroupGloo::Options::create();
+    options->group_name = given == nullptr ? "" : given->group_name;
+  }
+  return options;
+}
+
 }  // namespace
 
 ProcessGroupGloo::ProcessGroupGloo(const c10::intrusive_ptr<Store>& store,
@@ -93,8 +104,7 @@ c10::intrusive_ptr<Backend> ProcessGroupGloo::split(
   if (place == ranks.end()) {
     return nullptr;
   }
-  auto options = c10::dynamic_intrusive_pointer_cast<Options>(opts);
-  TORCH_CHECK(options != nullptr, "opts not a ProcessGroupGloo::Options.");
+  auto options = OptionsFrom(opts);
   options->global_ranks_in_group.clear();
   for (const int rank : ranks) {
     options->global_ranks_in_group.push_back(groupRanks().empty()
@@ -111,8 +121,7 @@ c10::intrusive_ptr<Backend> ProcessGroupGloo::merge(
     const c10::intrusive_ptr<Backend::Options>& opts,
     const int& rank,
     const int& size) {
-  auto options = c10::dynamic_intrusive_pointer_cast<Options>(opts);
-  TORCH_CHECK(options != nullptr, "opts not a ProcessGroupGloo::Options.");
+  auto options = OptionsFrom(opts);
   return c10::make_intrusive<ProcessGroupGloo>(store->clone(), rank, size, options);
 }
 
