@@ -7,14 +7,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <map>
-#include <vector>
-
-#pragma GCC visibility push(default)
-#include <cudnn.h>
-#pragma GCC visibility pop
 
 #include "shim/cuda/blas_record.h"
+#include "shim/cuda/dnn_attention.h"
+#include "shim/cuda/dnn_descriptor.h"
+#include "shim/session.h"
 
 namespace prism::shim {
 namespace {
@@ -27,17 +24,8 @@ DnnHandle* FromHandle(cudnnHandle_t handle) {
   return reinterpret_cast<DnnHandle*>(handle);
 }
 
-struct Attribute {
-  cudnnBackendAttributeType_t type;
-  int64_t count;
-  std::vector<std::byte> bytes;
-};
-
-struct Descriptor {
-  cudnnBackendDescriptorType_t type;
-  bool finalized = false;
-  std::map<cudnnBackendAttributeName_t, Attribute> attributes;
-};
+using Attribute = DnnAttribute;
+using Descriptor = DnnDescriptor;
 
 Descriptor* FromOpaque(cudnnBackendDescriptor_t descriptor) {
   return static_cast<Descriptor*>(descriptor);
@@ -86,11 +74,37 @@ Answer OwnAnswer(cudnnBackendAttributeName_t name) {
   }
 }
 
+// Where a finished descriptor's context comes from: its operation graph, or the descriptor that
+// hands it on.
+void FindContext(Descriptor* descriptor) {
+  if (descriptor->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+    if (const auto attention = FindAttention(*descriptor)) {
+      descriptor->context = DefineOnce(channel::Table::kContext, EncodeContext(*attention));
+    }
+    return;
+  }
+  for (const auto name : {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+                          CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG}) {
+    for (const Descriptor* const source : descriptor->Descriptors(name)) {
+      descriptor->context = source->context;
+    }
+  }
+}
+
+// The caller's descriptors stand for the results of heuristics and for a configuration's engine.
+void HandContextOn(const Descriptor& source, void* elements, int64_t count) {
+  auto* const* const targets = static_cast<Descriptor* const*>(elements);
+  for (int64_t i = 0; i < count; ++i) {
+    if (targets[i] != nullptr) {
+      targets[i]->context = source.context;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace prism::shim
 
 using prism::shim::Answer;
-using prism::shim::Attribute;
 using prism::shim::Descriptor;
 using prism::shim::DnnHandle;
 using prism::shim::ElementBytes;
@@ -207,6 +221,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   if (descriptor == nullptr) {
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
+  prism::shim::FindContext(FromOpaque(descriptor));
   FromOpaque(descriptor)->finalized = true;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -251,6 +266,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
     std::memcpy(elements, found->second.bytes.data(), bytes);
   } else if (own.is_number) {
     std::memset(elements, 0, bytes);
+  } else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    prism::shim::HandContextOn(*FromOpaque(descriptor), elements,
+                               std::clamp<int64_t>(requested, 0, available));
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -261,7 +279,14 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
   if (handle == nullptr || plan == nullptr || variant_pack == nullptr) {
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
+  // The framework's op says more where there is one.
+  const uint32_t outer = prism::shim::ThreadContext();
+  const uint32_t own = FromOpaque(plan)->context;
+  if (outer == 0 && own != 0) {
+    prism::shim::SetThreadContext(own);
+  }
   prism::shim::EmitLibraryCall("cudnnBackendExecute", FromHandle(handle)->stream);
+  prism::shim::SetThreadContext(outer);
   return CUDNN_STATUS_SUCCESS;
 }
 

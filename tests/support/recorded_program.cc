@@ -43,8 +43,10 @@ pid_t Start(const ProgramSpec& spec, int channel_descriptor, int output) {
   const std::string descriptor = std::to_string(channel_descriptor);
   const pid_t process = fork();
   if (process == 0) {
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
+    if (!spec.shows_output) {
+      dup2(output, STDOUT_FILENO);
+      dup2(output, STDERR_FILENO);
+    }
     setenv("LD_PRELOAD", preload.c_str(), 1);
     setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
     setenv("OMP_NUM_THREADS", "1", 1);
@@ -66,7 +68,7 @@ bool HasEnded(pid_t process) {
 
 class Keeper {
  public:
-  explicit Keeper(ProgramRun* run) : run_(run) {}
+  Keeper(ProgramRun* run, bool keeps_ops) : run_(run), keeps_ops_(keeps_ops) {}
 
   void Take(const Record& record, std::span<const std::byte> payload) {
     switch (record.kind) {
@@ -91,7 +93,9 @@ class Keeper {
       default:
         break;
     }
-    Keep(record);
+    if (keeps_ops_) {
+      Keep(record);
+    }
   }
 
  private:
@@ -121,6 +125,7 @@ class Keeper {
   }
 
   ProgramRun* run_;
+  bool keeps_ops_;
   slicer::Definitions definitions_;
 };
 
@@ -181,7 +186,7 @@ ProgramRun RunRecorded(const ProgramSpec& spec) {
     return run;
   }
   const pid_t process = Start(spec, consumer.descriptor(), output);
-  Keeper keeper(&run);
+  Keeper keeper(&run, spec.keeps_ops);
   Record record = {};
   std::span<const std::byte> payload;
   for (bool over = false; !over;) {

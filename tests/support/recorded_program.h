@@ -16,6 +16,9 @@ struct ProgramSpec {
   std::vector<std::pair<std::string, std::string>> environment;
   std::string library_dir;  // where libprism_shim.so lies
   channel::Config config;   // of the channel; mode kRecord
+  bool keeps_ops = true;    // else only counters and peaks; for long programs
+  bool shows_output =
+      false;  // the program's output goes where this process's does, and is not kept
 };
 
 // A kernel, copy or other op on a stream, in words.
