@@ -51,6 +51,11 @@ TEST(DevicePrograms, attention_goes_through_every_back_end) {
   // Once by default and once by choice; the shapes are what a cost rule needs.
   EXPECT_EQ(run.CountKernels("cudnnBackendExecute", "aten::_cudnn_attention_forward " + shape), 2);
   EXPECT_EQ(run.CountKernels("cudnnBackendExecute", "aten::_cudnn_attention_backward " + shape), 1);
+  // The same shapes, as callers without framework ops get them from cuDNN's operation graph.
+  EXPECT_THAT(run.contexts,
+              testing::IsSupersetOf(
+                  {testing::StartsWith("cudnn::scaled_dot_product_attention " + shape),
+                   testing::StartsWith("cudnn::scaled_dot_product_attention_backward " + shape)}));
   EXPECT_EQ(run.CountKernels("flash_fwd_kernel"), 1);
   EXPECT_GE(run.CountKernels("flash_bwd"), 1);
   EXPECT_GE(run.CountKernels("fmha_cutlassF"), 1);

@@ -1,4 +1,5 @@
-// Runs every folder of experiments/ and holds its expected.json against the run's summary.json.
+// Runs every folder of experiments/ that has a config.toml and holds its expected.json against the
+// run's summary.json.
 
 #include <cmath>
 #include <filesystem>
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 std::vector<std::string> Experiments() {
   std::vector<std::string> names;
   for (const std::string& name : Entries(PRISM_EXPERIMENTS)) {
-    if (fs::is_directory(fs::path(PRISM_EXPERIMENTS) / name)) {
+    if (fs::exists(fs::path(PRISM_EXPERIMENTS) / name / "config.toml")) {
       names.push_back(name);
     }
   }

@@ -76,6 +76,9 @@ class Keeper {
         if (!definitions_.Add(record.define, payload).ok()) {
           run_->output += "a definition that cannot be read\n";
         }
+        if (record.define.table == Table::kContext) {
+          run_->contexts.push_back(ContextOf(record.define.id));
+        }
         return;
       case RecordKind::kCounter:
         run_->counters[NameOf(Table::kCounterName, record.counter.name)] = record.counter.count;
@@ -104,6 +107,11 @@ class Keeper {
     return name.ok() ? *name : "?";
   }
 
+  std::string ContextOf(uint32_t id) const {
+    const Result<slicer::FrameworkContext> context = definitions_.Context(id);
+    return !context.ok() || context->op.empty() ? "" : slicer::DescribeContext(*context);
+  }
+
   void Keep(const Record& record) {
     IssuedOp op;
     op.kind = record.kind;
@@ -117,10 +125,7 @@ class Keeper {
     } else if (record.kind == RecordKind::kMarker) {
       op.name = NameOf(Table::kMarkerName, record.marker.name);
     }
-    if (const Result<slicer::FrameworkContext> context = definitions_.Context(record.context);
-        context.ok() && !context->op.empty()) {
-      op.framework = slicer::DescribeContext(*context);
-    }
+    op.framework = ContextOf(record.context);
     run_->ops.push_back(std::move(op));
   }
 

@@ -36,6 +36,7 @@ struct ProgramRun {
   std::string output;  // standard output and error
   std::vector<IssuedOp> ops;
   std::map<std::string, int64_t> counters;
+  std::vector<std::string> contexts;  // framework ops that were ever named, in order
   channel::AllocatorStatsBody peaks = {};
   int64_t device_peak_bytes = 0;
 

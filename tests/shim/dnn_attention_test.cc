@@ -1,0 +1,109 @@
+// Attention as cuDNN's front end describes it, built through the API by hand.
+#include "shim/cuda/dnn_attention.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "shim/cuda/dnn_descriptor.h"
+
+namespace prism::shim {
+namespace {
+
+cudnnBackendDescriptor_t Create(cudnnBackendDescriptorType_t type) {
+  cudnnBackendDescriptor_t descriptor = nullptr;
+  EXPECT_EQ(cudnnBackendCreateDescriptor(type, &descriptor), CUDNN_STATUS_SUCCESS);
+  return descriptor;
+}
+
+void Name(cudnnBackendDescriptor_t descriptor,
+          cudnnBackendAttributeName_t name,
+          std::vector<cudnnBackendDescriptor_t> others) {
+  EXPECT_EQ(cudnnBackendSetAttribute(descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                     static_cast<int64_t>(others.size()), others.data()),
+            CUDNN_STATUS_SUCCESS);
+}
+
+cudnnBackendDescriptor_t Tensor(std::vector<int64_t> dims) {
+  cudnnBackendDescriptor_t tensor = Create(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  const cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
+  cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+  cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64,
+                           static_cast<int64_t>(dims.size()), dims.data());
+  return tensor;
+}
+
+cudnnBackendDescriptor_t Product(std::vector<int64_t> a, std::vector<int64_t> b) {
+  cudnnBackendDescriptor_t product = Create(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  Name(product, CUDNN_ATTR_OPERATION_MATMUL_ADESC, {Tensor(std::move(a))});
+  Name(product, CUDNN_ATTR_OPERATION_MATMUL_BDESC, {Tensor(std::move(b))});
+  return product;
+}
+
+const DnnDescriptor& Graph(std::vector<cudnnBackendDescriptor_t> operations) {
+  cudnnBackendDescriptor_t graph = Create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  Name(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, std::move(operations));
+  return *static_cast<const DnnDescriptor*>(graph);
+}
+
+// Batch 2, 8 query heads over 2 key heads, 512 queries, 1,024 keys, dimension 128.
+const std::vector<int64_t> kQuery = {2, 8, 512, 128};
+const std::vector<int64_t> kKeyTransposed = {2, 2, 128, 1024};
+const std::vector<int64_t> kKey = {2, 2, 1024, 128};
+const std::vector<int64_t> kScores = {2, 8, 512, 1024};
+
+TEST(DnnAttention, two_products_are_forward) {
+  const auto found = FindAttention(
+      Graph({Product(kQuery, kKeyTransposed), Create(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR),
+             Create(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR), Product(kScores, kKey)}));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->op, "cudnn::scaled_dot_product_attention");
+  ASSERT_EQ(found->inputs.size(), 3U);
+  EXPECT_EQ(found->inputs[0].dims, kQuery);
+  EXPECT_EQ(found->inputs[1].dims, kKey);
+  EXPECT_EQ(found->inputs[2].dims, kKey);
+  EXPECT_EQ(found->inputs[0].dtype, graph::DataType::kBfloat16);
+}
+
+TEST(DnnAttention, five_products_are_backward_with_the_gradient_first) {
+  const auto product = Product(kQuery, kKeyTransposed);
+  const auto found = FindAttention(Graph({product, product, product, product, product}));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->op, "cudnn::scaled_dot_product_attention_backward");
+  ASSERT_EQ(found->inputs.size(), 4U);
+  EXPECT_EQ(found->inputs[0].dims, kQuery);
+  EXPECT_EQ(found->inputs[2].dims, kKey);
+}
+
+TEST(DnnAttention, other_graphs_are_none) {
+  EXPECT_FALSE(FindAttention(Graph({})).has_value());
+  EXPECT_FALSE(FindAttention(Graph({Product(kQuery, kKeyTransposed)})).has_value());
+  EXPECT_FALSE(
+      FindAttention(Graph({Product({4, 4}, {4, 4}), Product({4, 4}, {4, 4})})).has_value());
+}
+
+// The plan is made from heuristics' results, with the graph long out of sight.
+TEST(DnnAttention, a_plan_keeps_the_context_of_its_graph) {
+  const DnnDescriptor& graph = Graph({Product(kQuery, kKeyTransposed), Product(kScores, kKey)});
+  auto* const opaque = const_cast<DnnDescriptor*>(&graph);
+  EXPECT_EQ(cudnnBackendFinalize(opaque), CUDNN_STATUS_SUCCESS);
+  EXPECT_NE(graph.context, 0U);
+  cudnnBackendDescriptor_t heuristics = Create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  Name(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, {opaque});
+  cudnnBackendFinalize(heuristics);
+  cudnnBackendDescriptor_t config = Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  int64_t count = 0;
+  EXPECT_EQ(cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &config),
+            CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(count, 1);
+  cudnnBackendDescriptor_t plan = Create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  Name(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, {config});
+  cudnnBackendFinalize(plan);
+  EXPECT_EQ(static_cast<DnnDescriptor*>(plan)->context, graph.context);
+}
+
+}  // namespace
+}  // namespace prism::shim
