@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "launch/verbs/bench.h"
 #include "launch/verbs/bench_accuracy.h"
+#include "launch/verbs/bench_collectives.h"
 #include "launch/verbs/verb.h"
 #include "slicer/synthesize/workloads.h"
 
@@ -77,6 +79,11 @@ Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
   return OkStatus();
 }
 
+std::string Last(const VerbArguments& arguments, const char* flag, const std::string& fallback) {
+  const std::vector<std::string> texts = arguments.Texts(flag);
+  return texts.empty() ? fallback : texts.back();
+}
+
 // Published runs: rows to stdout unless they go to a file, then the errors.
 Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(
@@ -86,12 +93,8 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   if (options.tables.empty()) {
     return InvalidArgument("bench accuracy needs a table: prism bench accuracy TABLE.csv");
   }
-  const auto last = [&](const char* flag) {
-    const std::vector<std::string> texts = arguments.Texts(flag);
-    return texts.empty() ? std::string() : texts.back();
-  };
-  options.out = last("out");
-  options.parameter_sets = last("parameter-sets");
+  options.out = Last(arguments, "out", "");
+  options.parameter_sets = Last(arguments, "parameter-sets", "");
   PRISM_ASSIGN_OR_RETURN(const BenchAccuracyOutput result, BenchAccuracy(options));
   VerbOutput output;
   if (arguments.format() == OutputFormat::kJson) {
@@ -105,9 +108,54 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   return output;
 }
 
+Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "fit"}));
+  CollectiveSweepOptions sweep;
+  int64_t ranks = sweep.ranks;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 2, kMaxRanks, &ranks));
+  sweep.ranks = static_cast<int32_t>(ranks);
+  sweep.cluster = Last(arguments, "cluster", sweep.cluster);
+  sweep.collective = Last(arguments, "collective", sweep.collective);
+  VerbOutput output;
+  PRISM_ASSIGN_OR_RETURN(output.text, SweepCollective(sweep));
+  return output;
+}
+
+// Measured collectives: as RunAccuracy; without a table a sweep.
+Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(
+      RefuseOptions(arguments, {"workload", "threads", "iterations", "classes", "parameter-sets"}));
+  if (arguments.operands().size() == 1) {
+    return RunSweep(arguments);
+  }
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"ranks", "cluster", "collective"}));
+  if (arguments.operands().size() > 2) {
+    return InvalidArgument("bench collectives takes one table");
+  }
+  BenchCollectivesOptions options;
+  options.table = arguments.operands()[1];
+  options.fit = arguments.Has("fit");
+  options.leave_out = !options.fit;
+  PRISM_ASSIGN_OR_RETURN(const BenchCollectivesOutput result, BenchCollectives(options));
+  const std::string out = Last(arguments, "out", "");
+  if (!out.empty()) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(out, result.rows));
+  }
+  VerbOutput output;
+  if (arguments.format() == OutputFormat::kJson) {
+    for (const BenchCase& line : result.cases) {
+      output.text += CaseJson(line);
+    }
+    return output;
+  }
+  output.text = out.empty() ? result.rows + "\n" + result.text : result.text;
+  return output;
+}
+
 BenchResult RunBench(const VerbArguments& arguments) {
   const std::string& name = arguments.operands().front();
-  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "parameter-sets"}));
+  PRISM_RETURN_IF_ERROR(
+      RefuseOptions(arguments, {"out", "parameter-sets", "fit", "cluster", "collective"}));
   if (arguments.operands().size() > 1) {
     return InvalidArgument(fmt::format("bench {} takes no '{}'", name, arguments.operands()[1]));
   }
@@ -123,7 +171,8 @@ BenchResult RunBench(const VerbArguments& arguments) {
     return BenchGraph(options.workload);
   }
   if (name != "replay") {
-    const std::vector<std::string> known = {"accuracy", "device", "graph", "record", "replay"};
+    const std::vector<std::string> known = {"accuracy", "collectives", "device",
+                                            "graph",    "record",      "replay"};
     const std::string near = NearestName(name, known);
     return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
                                        near.empty() ? "" : fmt::format("did you mean {}? ", near),
@@ -145,6 +194,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   if (arguments.operands().front() == "accuracy") {
     return RunAccuracy(arguments);
   }
+  if (arguments.operands().front() == "collectives") {
+    return RunCollectives(arguments);
+  }
   PRISM_ASSIGN_OR_RETURN(const std::vector<BenchCase> cases, RunBench(arguments));
   VerbOutput output;
   for (const BenchCase& line : cases) {
@@ -160,13 +212,15 @@ Verb BenchVerb() {
   verb.spec = {
       "bench",
       "NAME [TABLE.csv...]",
-      "measure this installation: device, record, graph, replay or accuracy",
+      "measure this installation: device, record, graph, replay, accuracy or collectives",
       "  device  what the virtual device adds to a kernel launch\n"
       "  record  records through the channel and through the recorder\n"
       "  graph   encode, decode, validate and refine a synthetic job\n"
       "  replay  replay a synthetic job\n"
       "  accuracy TABLE.csv...  predict published runs: a line id,predicted_s,low_s,high_s,\n"
       "          measured_s,error_pct,reason_skipped each, then the errors by source\n"
+      "  collectives [TABLE.csv]  predict measured collectives, a line each, then the errors by\n"
+      "          curve; without a table: a sweep over sizes as nccl-tests prints it\n"
       "--format json prints one object a line: bench, case, metrics, units. A stored op is\n"
       "an op of a role, a rank-op one of a rank whose start and end were computed.\n",
       1,
@@ -177,9 +231,12 @@ Verb BenchVerb() {
        {"threads", "N", "1", "threads of the replay"},
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
-       {"out", "FILE", "stdout", "where the rows go (accuracy)"},
+       {"out", "FILE", "stdout", "where the rows go (accuracy, collectives)"},
        {"parameter-sets", "FILE", "none",
-        "a line profile:key=value... a set: print predicted seconds only (accuracy)"}}};
+        "a line profile:key=value... a set: print predicted seconds only (accuracy)"},
+       {"fit", "", "off", "fit the profiles to the table and print the values (collectives)"},
+       {"cluster", "PRESET|FILE", "h100-8x", "of the sweep (collectives)"},
+       {"collective", "NAME", "all_reduce", "of the sweep, as nccl-tests names it (collectives)"}}};
   verb.run = Run;
   return verb;
 }

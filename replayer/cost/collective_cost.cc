@@ -19,10 +19,38 @@ constexpr double kLinksOfV100 = 6;
 // Edge-disjoint NVLink rings through the first n GPUs of a hybrid cube mesh (DGX-1V): two
 // quads with 1, 1, 2 links between their members and two links to the twin in the other quad. The
 // fifth GPU has no second NVLink neighbour, so its two rings pass one hop through GPU 0 twice, at
-// 18 instead of 22 GB/s.
-constexpr std::array<double, 9> kCubeMeshRings = {1, 1, 1, 2, 4, 1.65, 2, 4, 6};
+// 18 instead of 22 GB/s. Four rings in a quad share their double links and lose a twentieth.
+constexpr std::array<double, 9> kCubeMeshRings = {1, 1, 1, 2, 3.8, 1.65, 2, 3.8, 6};
 
-constexpr double kRampUnit = 1 << 20U;  // bytes
+// Half of the ramp is reached at this size: chunks stop growing somewhat above it (published sweeps
+// of NVLSTree on 32 to 8,192 H100).
+constexpr double kRampHalf = 7 * (1 << 20U);  // bytes
+
+// NVLS inside a node as published curves on H100, H200 and B200 have it, by architecture (the tuner
+// has 25 us), and this much more for each doubling of the message from 1 MiB on.
+constexpr std::array<double, 4> kNvlsLatency = {0, 0, 14e-6, 35e-6};
+constexpr double kNvlsRamp = 11e-6;
+constexpr double kNvlsRampUnit = 1 << 20U;  // bytes
+
+// LL128 carries 120 bytes of data in each 128. On Volta it stays below this bus bandwidth
+// (published curves of 4 to 8 V100 between 2 and 8 MiB).
+constexpr double kLl128Payload = 120.0 / 128;
+constexpr double kLl128CapOfVolta = 72e9;
+
+// What a step of LL takes longer for each doubling of the message from `unit` bytes up to `last`
+// (published curves of 4 to 8 A100 from 32 KiB to 1 MiB, of 8 H100 from 8 B on).
+struct LlRamp {
+  double seconds;
+  double unit;
+  double last;
+};
+constexpr std::array<LlRamp, 4> kLlRamp = {
+    {{0.35e-6, 65536, 1e9}, {0.35e-6, 65536, 1e9}, {0.032e-6, 64, 4096}, {0.032e-6, 64, 4096}}};
+
+// Above about this size a message leaves the network's inline path, and what the network adds to a
+// step grows by half (published curves over EFA; InfiniBand adds nothing to begin with). For Simple
+// the tuner already counts it twice.
+constexpr double kInlineBytes = 20 << 10U;
 
 bool MadeOfPeers(CollectiveKind kind) {
   return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kGather ||
@@ -61,6 +89,7 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
   launch_ = table.Value("nccl.launch_ns") * 1e-9;
   ramp_ = table.Value("nccl.ramp");
   ring_efficiency_ = table.Value("nccl.ring_efficiency");
+  ring_local_ = table.Value("nccl.ring_local_bytes_per_s");
   nvls_efficiency_ = table.Value("nccl.nvls_efficiency");
   nvlink_ = table.Value("net.nvlink_bytes_per_s");
   pcie_ = table.Value("net.pcie_bytes_per_s");
@@ -71,6 +100,7 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
   nics_per_node_ = table.Value("net.nics_per_node");
   hop_ = table.Value("net.hop_ns") * 1e-9;
   loss_per_doubling_ = table.Value("net.bandwidth_loss_per_doubling");
+  ll128_ = table.Value("net.ll128") != 0;
   in_network_ = table.Value("net.in_network_reduction") != 0;
   p2p_base_ = table.Value("p2p.base_ns") * 1e-9;
   eager_bytes_ = static_cast<int64_t>(table.Value("p2p.eager_bytes"));
@@ -117,6 +147,7 @@ NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
   fabric.nvlink = nvlink_ > 0;
   fabric.nvls = nvls_efficiency_ > 0;
   fabric.in_network = in_network_;
+  fabric.ll128 = ll128_;
   return fabric;
 }
 
@@ -127,11 +158,16 @@ double CollectiveCost::RingTrafficSeconds(const graph::CollectiveShape& shape,
   if (protocol == NcclProtocol::kLl) {
     bandwidth = std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)));
   } else if (protocol == NcclProtocol::kLl128) {
-    bandwidth *= kRingLl128Factor;
+    bandwidth *= kLl128Payload;
+    if (architecture_ == NcclArchitecture::kVolta) {
+      bandwidth = std::min(bandwidth, kLl128CapOfVolta);
+    }
   }
   // A pipelined chain moves every byte once over each link.
-  double share = IsChain(shape.kind) ? 1 : RingSteps(shape.kind, topology.size) / topology.size;
-  return static_cast<double>(shape.bytes) * share / bandwidth;
+  const double share =
+      IsChain(shape.kind) ? 1 : RingSteps(shape.kind, topology.size) / topology.size;
+  const auto bytes = static_cast<double>(shape.bytes);
+  return bytes * share / bandwidth + bytes / ring_local_;
 }
 
 // Up and down: each byte passes a GPU's links twice in one direction, and a node's NICs twice (two
@@ -145,13 +181,12 @@ double CollectiveCost::TreeTrafficSeconds(const graph::CollectiveShape& shape,
     double network = NetworkBandwidth(topology) / (topology.nodes == 2 ? 1 : 2);
     bandwidth = topology.ranks_per_node == 1 ? network : std::min(bandwidth, network);
   }
-  bandwidth *= kTreeFactor;
   if (protocol == NcclProtocol::kLl) {
-    bandwidth = std::min(bandwidth * kTreeLlFactor, LlBandwidthCap(FabricOf(topology)) / 2);
+    bandwidth = std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)) / 2);
   } else if (protocol == NcclProtocol::kLl128) {
-    bandwidth *= kRingLl128Factor;
+    bandwidth *= kLl128Payload;
   }
-  return static_cast<double>(shape.bytes) / (bandwidth * TreeCorrection(protocol, shape.bytes));
+  return static_cast<double>(shape.bytes) / bandwidth;
 }
 
 double CollectiveCost::TrafficSeconds(const graph::CollectiveShape& shape,
@@ -180,8 +215,37 @@ double CollectiveCost::TrafficSeconds(const graph::CollectiveShape& shape,
   return 0;
 }
 
-double CollectiveCost::RampSeconds(double latency, int64_t bytes) const {
-  return latency * (1 + ramp_ * std::log2(1 + static_cast<double>(bytes) / kRampUnit));
+// What a first chunk needs to get through. The ring's constants are for all its steps one after
+// the other; how far a larger chunk delays the rest depends on one way across the nodes, for which
+// the tree's constants stand.
+double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
+                                      const CommTopology& topology,
+                                      NcclChoice choice) const {
+  const auto bytes = static_cast<double>(shape.bytes);
+  if (choice.algorithm == NcclAlgorithm::kNvls) {
+    return kNvlsLatency[static_cast<size_t>(architecture_)] +
+           kNvlsRamp * std::log2(1 + bytes / kNvlsRampUnit);
+  }
+  NcclFabric fabric = FabricOf(topology);
+  if (choice.protocol != NcclProtocol::kSimple) {
+    fabric.hop_seconds *= 1 + bytes / (bytes + kInlineBytes) / 2;
+  }
+  const NcclTuner tuner(fabric);
+  const double latency = tuner.LatencySeconds(shape.kind, choice);
+  if (choice.protocol == NcclProtocol::kLl) {
+    const bool ring = choice.algorithm == NcclAlgorithm::kRing;
+    const double steps = ring ? RingSteps(shape.kind, topology.size)
+                              : 2 * (topology.ranks_per_node - 1 + std::log2(topology.nodes));
+    const LlRamp& ramp = kLlRamp[static_cast<size_t>(architecture_)];
+    return latency + steps * ramp.seconds * std::log2(1 + std::min(bytes, ramp.last) / ramp.unit);
+  }
+  double ramped = latency;
+  if (choice.algorithm == NcclAlgorithm::kRing && topology.nodes > 1) {
+    ramped = std::min(latency, tuner.LatencySeconds(CollectiveKind::kAllReduce,
+                                                    {NcclAlgorithm::kTree, choice.protocol}));
+  }
+  const double growth = std::pow(bytes / kRampHalf, 1.5);
+  return latency + ramp_ * ramped * growth / (1 + growth);
 }
 
 double CollectiveCost::Seconds(const graph::CollectiveShape& shape,
@@ -190,11 +254,8 @@ double CollectiveCost::Seconds(const graph::CollectiveShape& shape,
   if (topology.size == 1) {
     return launch_;  // a copy or nothing; NCCL still launches
   }
-  double latency = NcclTuner(FabricOf(topology)).LatencySeconds(shape.kind, choice);
-  if (choice.protocol == NcclProtocol::kSimple) {
-    latency = RampSeconds(latency, shape.bytes);
-  }
-  return launch_ + latency + TrafficSeconds(shape, topology, choice);
+  return launch_ + LatencySeconds(shape, topology, choice) +
+         TrafficSeconds(shape, topology, choice);
 }
 
 double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
@@ -202,20 +263,23 @@ double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
   double n = topology.size;
   double per_peer = static_cast<double>(shape.bytes) / n;
   double intra_peers = topology.ranks_per_node - 1.0;
-  double inter_peers = n - topology.ranks_per_node;
   double intra = intra_peers * per_peer / peer_bandwidth_;
-  // Every rank of the node sends at once and they share its NICs.
-  double network = topology.nodes > 1 ? NetworkBandwidth(topology) / topology.ranks_per_node : 1;
-  double inter = inter_peers * per_peer / network;
+  // Every rank of the node sends at once and they share its NICs. Peers of the own node do not
+  // relieve them: the rounds that they take leave the network idle (vendor's peaks of 32 GPUs).
+  double inter = 0;
+  if (topology.nodes > 1) {
+    inter = (n - 1) * per_peer / (NetworkBandwidth(topology) / topology.ranks_per_node);
+  }
   return p2p_base_ + (topology.nodes > 1 ? hop_ : 0) + std::max(intra, inter);
 }
 
 std::optional<NcclChoice> CollectiveCost::Choose(const graph::CollectiveShape& shape,
-                                                 const CommTopology& topology) const {
+                                                 const CommTopology& topology,
+                                                 std::optional<NcclAlgorithm> only) const {
   if (MadeOfPeers(shape.kind) || topology.size == 1) {
     return std::nullopt;
   }
-  return NcclTuner(FabricOf(topology)).Choose(shape.kind, shape.bytes);
+  return NcclTuner(FabricOf(topology)).Choose(shape.kind, shape.bytes, only);
 }
 
 DurationNs CollectiveCost::Collective(const graph::CollectiveShape& shape,

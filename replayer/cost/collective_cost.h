@@ -4,12 +4,12 @@
 // is another question and is answered here with few physical parameters of the cluster
 // (replayer/cost/parameters.h):
 //
-//   launch + latency · (1 + ramp · log2(1 + bytes / 1 MiB)) + traffic / bandwidth
+//   launch + latency · (1 + ramp · x / (1 + x)) + traffic / bandwidth, x = (bytes / 7 MiB)^1.5
 //
 // latency: NCCL's constants for the hops of that algorithm plus the cluster's own network latency.
-// ramp: a hop of a larger message passes on larger chunks, so that filling the pipeline takes
-// longer. traffic / bandwidth: of the resource that is busy longest, a GPU's links or a node's
-// NICs, in the direction with more bytes.
+// ramp: a hop of a larger message passes on larger chunks, up to a limit, so that filling the
+// pipeline takes longer. traffic / bandwidth: of the resource that is busy longest, a GPU's links
+// or a node's NICs, in the direction with more bytes.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,11 @@ class CollectiveCost {
   [[nodiscard]] bool IsEager(int64_t bytes) const { return bytes < eager_bytes_; }
 
   // What the tuner takes; nothing for kinds that NCCL makes of sends and receives.
-  [[nodiscard]] std::optional<NcclChoice> Choose(const graph::CollectiveShape& shape,
-                                                 const CommTopology& topology) const;
+  // `only` as in nccl_tuner.h.
+  [[nodiscard]] std::optional<NcclChoice> Choose(
+      const graph::CollectiveShape& shape,
+      const CommTopology& topology,
+      std::optional<NcclAlgorithm> only = std::nullopt) const;
 
   // Seconds of one choice, as if it had been forced. `slow_factor` is not applied.
   [[nodiscard]] double Seconds(const graph::CollectiveShape& shape,
@@ -74,15 +77,18 @@ class CollectiveCost {
                                        const CommTopology& topology) const;
   [[nodiscard]] double RingBandwidth(const CommTopology& topology) const;
   [[nodiscard]] double NetworkBandwidth(const CommTopology& topology) const;
-  [[nodiscard]] double RampSeconds(double latency, int64_t bytes) const;
+  [[nodiscard]] double LatencySeconds(const graph::CollectiveShape& shape,
+                                      const CommTopology& topology,
+                                      NcclChoice choice) const;
 
   NcclArchitecture architecture_ = NcclArchitecture::kHopper;
   double channels_ = 1;
   double launch_ = 0;  // seconds
-  double ramp_ = 0;    // ratio a doubling
+  double ramp_ = 0;    // ratio
   double nvlink_ = 0;  // one GPU, one direction, nominal; 0: PCIe only
   double pcie_ = 0;    // one GPU, one direction, nominal
   double ring_efficiency_ = 0;
+  double ring_local_ = 1;  // byte/s
   double nvls_efficiency_ = 0;
   double peer_bandwidth_ = 0;  // achieved by send and receive inside a node
   double nic_ = 0;             // nominal, one NIC
@@ -94,6 +100,7 @@ class CollectiveCost {
   double p2p_base_ = 0;  // seconds
   bool cube_mesh_ = false;
   bool in_network_ = false;
+  bool ll128_ = true;
   int64_t eager_bytes_ = 0;
 };
 

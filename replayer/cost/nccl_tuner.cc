@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace prism::replayer {
 namespace {
@@ -11,6 +12,7 @@ using graph::CollectiveKind;
 
 constexpr double kMicro = 1e-6;
 constexpr double kGiga = 1e9;
+constexpr double kForced = 1e9;  // seconds; more than any collective takes
 
 // Latencies in microseconds by protocol (LL, LL128, Simple): baseLat and hwLat of tuning.cc.
 using ByProtocol = std::array<double, 3>;
@@ -45,6 +47,7 @@ constexpr std::array<double, 4> kNvlsEfficiency = {0, 0, 0.85, 0.74};
 // NCCL has NVLS on five GPUs as well, with a channel a GPU and a bounded speed a channel, so that
 // the ring wins below six: published ramps on H200 and B200 show the same.
 constexpr int32_t kNvlsLeastRanks = 6;
+constexpr double kPlainTreeFactor = 0.85;
 
 // treeCorrectionFactor: entry i is for about 64 · 2^i bytes.
 constexpr double kTreeCorrection[][24] = {
@@ -103,11 +106,12 @@ double TreeCorrection(NcclProtocol protocol, int64_t bytes) {
 
 bool NcclTuner::Supports(CollectiveKind kind, NcclChoice choice) const {
   const bool simple = choice.protocol == NcclProtocol::kSimple;
+  const bool known = choice.protocol != NcclProtocol::kLl128 || fabric_.nodes == 1 || fabric_.ll128;
   switch (choice.algorithm) {
     case NcclAlgorithm::kRing:
-      return true;
+      return known;
     case NcclAlgorithm::kTree:
-      return kind == CollectiveKind::kAllReduce;
+      return known && kind == CollectiveKind::kAllReduce;
     case NcclAlgorithm::kNvls:
       return simple && fabric_.nvls && fabric_.nodes == 1 && !IsChain(kind) &&
              fabric_.ranks_per_node >= kNvlsLeastRanks;
@@ -187,7 +191,9 @@ double NcclTuner::BusBandwidth(CollectiveKind kind, NcclChoice choice) const {
                  ? std::min(bus * kRingLl128Factor, channel(kRingLl128Channel))
                  : bus;
     case NcclAlgorithm::kTree:
-      bus = std::min(bus * kTreeFactor, channel(kTreeChannel));
+      // Nodes that reduce in their switch leave the tree its plain pattern.
+      bus = std::min(bus * kTreeFactor, channel(kTreeChannel)) *
+            (fabric_.nvls && fabric_.nodes > 2 ? kPlainTreeFactor : 1);
       if (choice.protocol == NcclProtocol::kLl) {
         return std::min(bus * kTreeLlFactor, LlBandwidthCap(fabric_));
       }
@@ -234,16 +240,20 @@ double NcclTuner::EstimateSeconds(CollectiveKind kind, NcclChoice choice, int64_
   return latency + static_cast<double>(bytes) / Bandwidth(kind, choice, bytes);
 }
 
-NcclChoice NcclTuner::Choose(CollectiveKind kind, int64_t bytes) const {
+NcclChoice NcclTuner::Choose(CollectiveKind kind,
+                             int64_t bytes,
+                             std::optional<NcclAlgorithm> only) const {
   NcclChoice best;
-  double least = EstimateSeconds(kind, best, bytes);
+  double least = std::numeric_limits<double>::infinity();
   for (int a = 0; a < 5; ++a) {
     for (int p = 0; p < 3; ++p) {
       const NcclChoice choice = {static_cast<NcclAlgorithm>(a), static_cast<NcclProtocol>(p)};
       if (!Supports(kind, choice)) {
         continue;
       }
-      const double seconds = EstimateSeconds(kind, choice, bytes);
+      // What is forced and there beats everything else.
+      const bool forced = only.has_value() && *only == choice.algorithm;
+      const double seconds = EstimateSeconds(kind, choice, bytes) - (forced ? kForced : 0);
       if (seconds < least) {
         least = seconds;
         best = choice;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "graph/op.h"
@@ -46,13 +47,17 @@ struct NcclFabric {
   bool nvlink = true;          // else PCIe
   bool nvls = false;           // the switch can reduce
   bool in_network = false;     // the network can reduce (CollNet)
+  bool ll128 = true;           // LL128 across nodes
 };
 
 class NcclTuner {
  public:
   explicit NcclTuner(const NcclFabric& fabric) : fabric_(fabric) {}
 
-  [[nodiscard]] NcclChoice Choose(graph::CollectiveKind kind, int64_t bytes) const;
+  // `only`: as if NCCL_ALGO allowed no other algorithm; it counts where NCCL has it for that kind.
+  [[nodiscard]] NcclChoice Choose(graph::CollectiveKind kind,
+                                  int64_t bytes,
+                                  std::optional<NcclAlgorithm> only = std::nullopt) const;
 
   // Whether NCCL has that combination for that kind on this communicator.
   [[nodiscard]] bool Supports(graph::CollectiveKind kind, NcclChoice choice) const;

@@ -1,0 +1,188 @@
+#include "launch/accuracy/collective_fit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace prism::launch {
+namespace {
+
+// One number of the search. Steps are factors of (value + offset), so that zero can be left.
+struct Knob {
+  std::string profile;
+  std::string key;
+  double value = 0;
+  double first = 0;
+};
+
+constexpr double kMostBytesPerSecond = 1e14;  // of a pass that costs nothing
+
+double OffsetOf(const std::string& key) {
+  if (key.ends_with("_ns")) {
+    return 1000;
+  }
+  return key == "nccl.ramp" || key == "net.bandwidth_loss_per_doubling" ? 0.02 : 0;
+}
+
+// A network with fewer rows keeps its values: five numbers would follow single rows.
+constexpr size_t kLeastRows = 6;
+
+// The profile of the GPU's generation, which has what its NVLinks reach; "" where it has none.
+std::string GenerationOf(const graph::ClusterSpec& cluster) {
+  if (cluster.parameters.Value("net.nvlink_bytes_per_s") == 0) {
+    return {};
+  }
+  constexpr std::array<const char*, 4> kNames = {"gpus/class-volta", "gpus/class-ampere",
+                                                 "gpus/class-hopper", "gpus/class-blackwell"};
+  return kNames[static_cast<size_t>(replayer::ArchitectureOf(cluster.gpu.compute_major))];
+}
+
+// Rows of one platform, and its cluster as the profiles have it.
+struct PlatformRows {
+  graph::ClusterSpec cluster;
+  std::string network;
+  std::string generation;
+  std::vector<const CollectiveRow*> rows;
+  double loss = 0;  // sum over the rows
+};
+
+class Search {
+ public:
+  Status Prepare(const std::vector<const CollectiveRow*>& rows) {
+    std::map<CollectivePlatform, std::vector<const CollectiveRow*>> by_platform;
+    std::map<std::string, size_t> rows_of;
+    for (const CollectiveRow* row : rows) {
+      if (row->reason_skipped.empty() && !row->saturated) {
+        ++rows_of[row->platform.network];
+        by_platform[row->platform].push_back(row);
+      }
+    }
+    for (auto& [platform, members] : by_platform) {
+      PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, ClusterOf(platform, {}));
+      const std::string generation = GenerationOf(cluster);
+      if (rows_of[platform.network] >= kLeastRows) {
+        AddKnobs(platform.network, FittedCollectiveParameters().network, cluster);
+      }
+      if (!generation.empty()) {
+        AddKnobs(generation, FittedCollectiveParameters().generation, cluster);
+      }
+      platforms_.push_back(
+          {std::move(cluster), platform.network, generation, std::move(members), 0});
+    }
+    return OkStatus();
+  }
+
+  void Run() {
+    constexpr double kLastStep = 0.004;
+    for (PlatformRows& platform : platforms_) {
+      platform.loss = LossOf(platform);
+    }
+    for (double step = 0.4; step > kLastStep; step /= 2) {
+      bool improved = true;
+      for (int round = 0; improved && round < 20; ++round) {
+        improved = false;
+        for (Knob& knob : knobs_) {
+          improved |= TryStep(&knob, 1 + step) || TryStep(&knob, 1 / (1 + step));
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] ProfileOverrides Values() const {
+    ProfileOverrides values;
+    for (const Knob& knob : knobs_) {
+      if (knob.value != knob.first) {
+        values[knob.profile][knob.key] = knob.value;
+      }
+    }
+    return values;
+  }
+
+ private:
+  void AddKnobs(const std::string& profile,
+                const std::vector<std::string>& keys,
+                const graph::ClusterSpec& cluster) {
+    for (const std::string& key : keys) {
+      const bool there = std::any_of(knobs_.begin(), knobs_.end(), [&](const Knob& knob) {
+        return knob.profile == profile && knob.key == key;
+      });
+      if (!there) {
+        const double value = cluster.parameters.Value(key);
+        knobs_.push_back({profile, key, value, value});
+      }
+    }
+  }
+
+  [[nodiscard]] double LossOf(const PlatformRows& platform) const {
+    graph::ClusterSpec cluster = platform.cluster;
+    std::vector<graph::Parameter> parameters = cluster.parameters.all();
+    for (graph::Parameter& parameter : parameters) {
+      for (const Knob& knob : knobs_) {
+        if (knob.key == parameter.key && Turns(knob, platform)) {
+          parameter.value = knob.value;
+        }
+      }
+    }
+    cluster.parameters = graph::ParameterTable(std::move(parameters));
+    const replayer::CollectiveCost cost(cluster);
+    double sum = 0;
+    for (const CollectiveRow* row : platform.rows) {
+      sum += std::abs(std::log(Predict(*row, cost).seconds / row->measured_s));
+    }
+    return sum;
+  }
+
+  static bool Turns(const Knob& knob, const PlatformRows& platform) {
+    return knob.profile == platform.network || knob.profile == platform.generation;
+  }
+
+  // Keeps the step if the platforms that it touches gain from it together.
+  bool TryStep(Knob* knob, double factor) {
+    const double before = knob->value;
+    const double offset = OffsetOf(knob->key);
+    knob->value = std::max(0.0, (before + offset) * factor - offset);
+    if (knob->key.ends_with("efficiency")) {
+      knob->value = std::min(1.0, knob->value);
+    } else if (knob->key.ends_with("bytes_per_s")) {
+      knob->value = std::min(kMostBytesPerSecond, knob->value);
+    }
+    double gain = 0;
+    std::vector<double> losses;
+    for (const PlatformRows& platform : platforms_) {
+      losses.push_back(Turns(*knob, platform) ? LossOf(platform) : platform.loss);
+      gain += platform.loss - losses.back();
+    }
+    if (gain <= 1e-9) {
+      knob->value = before;
+      return false;
+    }
+    for (size_t i = 0; i < platforms_.size(); ++i) {
+      platforms_[i].loss = losses[i];
+    }
+    return true;
+  }
+
+  std::vector<PlatformRows> platforms_;
+  std::vector<Knob> knobs_;
+};
+
+}  // namespace
+
+const CollectiveParameters& FittedCollectiveParameters() {
+  static const CollectiveParameters parameters = {
+      {"nccl.launch_ns", "nccl.ramp", "net.hop_ns", "net.nic_efficiency",
+       "net.bandwidth_loss_per_doubling"},
+      {"nccl.ring_efficiency", "nccl.ring_local_bytes_per_s", "nccl.nvls_efficiency",
+       "net.nvlink_efficiency"}};
+  return parameters;
+}
+
+Result<ProfileOverrides> FitCollectives(const std::vector<const CollectiveRow*>& rows) {
+  Search search;
+  PRISM_RETURN_IF_ERROR(search.Prepare(rows));
+  search.Run();
+  return search.Values();
+}
+
+}  // namespace prism::launch

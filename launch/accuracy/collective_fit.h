@@ -1,0 +1,27 @@
+// Fits the few parameters of a cluster's network and of a GPU generation's links to measured
+// collectives, for the leave-one-curve-out errors and for writing profiles. Rows without a size
+// (vendors' peaks) take no part.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/accuracy/collective_row.h"
+
+namespace prism::launch {
+
+// At most six a cluster; those of a generation count among the twelve of its GPU types.
+struct CollectiveParameters {
+  std::vector<std::string> network;     // keys in the network's profile
+  std::vector<std::string> generation;  // keys in the profile of the GPU's generation
+};
+const CollectiveParameters& FittedCollectiveParameters();
+
+// Values by profile and key that make the mean |log(predicted / measured)| of `rows` least, found
+// by a pattern search from the profiles' own values (deterministic). Keys that change nothing keep
+// their value and are left out.
+Result<ProfileOverrides> FitCollectives(const std::vector<const CollectiveRow*>& rows);
+
+}  // namespace prism::launch
