@@ -33,7 +33,7 @@ std::string GenerationOf(const graph::ClusterSpec& cluster) {
   if (cluster.parameters.Value("net.nvlink_bytes_per_s") == 0) {
     return {};
   }
-  constexpr std::array<const char*, 4> kNames = {"gpus/class-volta", "gpus/class-ampere",
+  constexpr std::array<const char*, 4> kNames = {"gpus/class-volta", "gpus/a100-links",
                                                  "gpus/class-hopper", "gpus/class-blackwell"};
   return kNames[static_cast<size_t>(replayer::ArchitectureOf(cluster.gpu.compute_major))];
 }

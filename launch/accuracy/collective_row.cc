@@ -52,7 +52,7 @@ struct GpuRule {
   std::string_view profile;
 };
 constexpr auto kGpuRules = std::to_array<GpuRule>({
-    {"A100", "gpus/a100-80"},
+    {"A100", "gpus/a100-links"},
     {"V100", "gpus/v100"},
     {"GB300", "gpus/gb300"},
     {"GB200", "gpus/gb200"},
@@ -198,7 +198,7 @@ class RowReader {
       ReadNics(Text("interconnect"), &platform);
     }
     if (platform.network == "networks/ml-engineering-a100") {
-      platform.gpu = "gpus/a100-80";
+      platform.gpu = "gpus/a100-links";
     }
   }
 

@@ -16,6 +16,9 @@ double DefaultFor(const replayer::ParameterKey& key) {
   if (key.key == "overlap.compute_slowdown") {
     return 1.25;
   }
+  if (key.key == "gpu.sustained_clock") {
+    return 1;
+  }
   return kByUnit.at(key.unit);
 }
 
