@@ -1,7 +1,6 @@
 #include "launch/accuracy/collective_fit.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -28,21 +27,11 @@ double OffsetOf(const std::string& key) {
 // A network with fewer rows keeps its values: five numbers would follow single rows.
 constexpr size_t kLeastRows = 6;
 
-// The profile of the GPU's generation, which has what its NVLinks reach; "" where it has none.
-std::string GenerationOf(const graph::ClusterSpec& cluster) {
-  if (cluster.parameters.Value("net.nvlink_bytes_per_s") == 0) {
-    return {};
-  }
-  constexpr std::array<const char*, 4> kNames = {"gpus/class-volta", "gpus/a100-links",
-                                                 "gpus/class-hopper", "gpus/class-blackwell"};
-  return kNames[static_cast<size_t>(replayer::ArchitectureOf(cluster.gpu.compute_major))];
-}
-
 // Rows of one platform, and its cluster as the profiles have it.
 struct PlatformRows {
   graph::ClusterSpec cluster;
   std::string network;
-  std::string generation;
+  std::string links;
   std::vector<const CollectiveRow*> rows;
   double loss = 0;  // sum over the rows
 };
@@ -60,15 +49,14 @@ class Search {
     }
     for (auto& [platform, members] : by_platform) {
       PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, ClusterOf(platform, {}));
-      const std::string generation = GenerationOf(cluster);
+      const std::string links = LinksOf(cluster);
       if (rows_of[platform.network] >= kLeastRows) {
         AddKnobs(platform.network, FittedCollectiveParameters().network, cluster);
       }
-      if (!generation.empty()) {
-        AddKnobs(generation, FittedCollectiveParameters().generation, cluster);
+      if (!links.empty()) {
+        AddKnobs(links, FittedCollectiveParameters().links, cluster);
       }
-      platforms_.push_back(
-          {std::move(cluster), platform.network, generation, std::move(members), 0});
+      platforms_.push_back({std::move(cluster), platform.network, links, std::move(members), 0});
     }
     return OkStatus();
   }
@@ -134,7 +122,7 @@ class Search {
   }
 
   static bool Turns(const Knob& knob, const PlatformRows& platform) {
-    return knob.profile == platform.network || knob.profile == platform.generation;
+    return knob.profile == platform.network || knob.profile == platform.links;
   }
 
   // Keeps the step if the platforms that it touches gain from it together.

@@ -14,8 +14,8 @@ namespace prism::launch {
 
 // At most six a cluster; those of a generation count among the twelve of its GPU types.
 struct CollectiveParameters {
-  std::vector<std::string> network;     // keys in the network's profile
-  std::vector<std::string> generation;  // keys in the profile of the GPU's generation
+  std::vector<std::string> network;  // keys in the network's profile
+  std::vector<std::string> links;    // keys in links/, one profile a GPU generation
 };
 const CollectiveParameters& FittedCollectiveParameters();
 

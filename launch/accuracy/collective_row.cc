@@ -33,7 +33,7 @@ constexpr auto kNetworkRules = std::to_array<NetworkRule>({
     {"", "p5en", "", "networks/aws-p5en"},
     {"P6-B200", "", "", "networks/aws-p6-b200"},
     {"", "", "TCPXO", "networks/gcp-a3-mega"},
-    {"S62129 plot", "", "", "networks/dgx-h100"},
+    {"S62129 plot", "", "", "networks/dgx-h100-superpod"},
     {"2411.13055", "", "", "networks/h100-scaling-study"},
     {"Ultra-Scale", "", "", "networks/ultrascale-chart"},
     {"benchmarks/README.md example", "", "", "networks/ml-engineering-a100"},
@@ -44,7 +44,7 @@ constexpr auto kNetworkRules = std::to_array<NetworkRule>({
     {"", "A100", "", "networks/dgx-a100"},
     {"", "B200", "", "networks/dgx-b200"},
     {"dgxc-benchmarking", "H100", "", "networks/dgx-h100-node"},
-    {"", "", "", "networks/dgx-h100"},
+    {"", "", "", "networks/dgx-h100-superpod"},
 });
 
 struct GpuRule {
@@ -52,7 +52,7 @@ struct GpuRule {
   std::string_view profile;
 };
 constexpr auto kGpuRules = std::to_array<GpuRule>({
-    {"A100", "gpus/a100-links"},
+    {"A100", "gpus/a100-80"},
     {"V100", "gpus/v100"},
     {"GB300", "gpus/gb300"},
     {"GB200", "gpus/gb200"},
@@ -198,7 +198,7 @@ class RowReader {
       ReadNics(Text("interconnect"), &platform);
     }
     if (platform.network == "networks/ml-engineering-a100") {
-      platform.gpu = "gpus/a100-links";
+      platform.gpu = "gpus/a100-80";
     }
   }
 
@@ -280,12 +280,24 @@ Result<std::vector<CollectiveRow>> ReadCollectiveRows(const CsvTable& table) {
   return rows;
 }
 
+std::string LinksOf(const graph::ClusterSpec& cluster) {
+  if (cluster.parameters.Value("net.nvlink_bytes_per_s") == 0) {
+    return {};
+  }
+  constexpr std::array<const char*, 4> kNames = {"links/volta", "links/ampere", "links/hopper",
+                                                 "links/blackwell"};
+  return kNames[static_cast<size_t>(replayer::ArchitectureOf(cluster.gpu.compute_major))];
+}
+
 Result<graph::ClusterSpec> ClusterOf(const CollectivePlatform& platform,
                                      const ProfileOverrides& overrides) {
-  PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster,
-                         ComposeCluster({"nccl/2.30", "frameworks/eager", "spread/published",
-                                         platform.gpu, platform.network},
-                                        overrides));
+  std::vector<std::string> profiles = {"nccl/2.30", "frameworks/eager", "spread/published",
+                                       platform.gpu, platform.network};
+  PRISM_ASSIGN_OR_RETURN(graph::ClusterSpec cluster, ComposeCluster(profiles, overrides));
+  if (const std::string links = LinksOf(cluster); !links.empty()) {
+    profiles.insert(profiles.end() - 1, links);
+    PRISM_ASSIGN_OR_RETURN(cluster, ComposeCluster(profiles, overrides));
+  }
   cluster.gpus_per_node = platform.gpus_per_node;
   std::vector<graph::Parameter> parameters = cluster.parameters.all();
   for (graph::Parameter& parameter : parameters) {

@@ -53,6 +53,9 @@ Status SetCollective(const std::string& name, CollectiveRow* row);
 
 Result<std::vector<CollectiveRow>> ReadCollectiveRows(const CsvTable& table);
 
+// The profile with what NVLinks of the GPU's generation reach in collectives; "" without NVLink.
+std::string LinksOf(const graph::ClusterSpec& cluster);
+
 // The cluster, with `overrides` in place of values of its profiles.
 Result<graph::ClusterSpec> ClusterOf(const CollectivePlatform& platform,
                                      const ProfileOverrides& overrides);

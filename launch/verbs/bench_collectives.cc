@@ -238,7 +238,7 @@ BenchCollectivesOutput CollectiveBench::Summary() const {
   output.text += fmt::format(
       "a-b: latency and bandwidth fitted to the curve itself. out: the curve left out of the fit.\n"
       "Fitted: {} numbers a network, {} a GPU generation; {} of {} rows skipped.\n",
-      FittedCollectiveParameters().network.size(), FittedCollectiveParameters().generation.size(),
+      FittedCollectiveParameters().network.size(), FittedCollectiveParameters().links.size(),
       rows_.size() - all.model.size(), rows_.size());
   for (const auto& [profile, values] : fitted_) {
     for (const auto& [key, value] : values) {
