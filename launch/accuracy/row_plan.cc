@@ -6,6 +6,7 @@
 
 #include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/row_job.h"
+#include "launch/accuracy/row_memory.h"
 #include "launch/accuracy/row_style.h"
 
 namespace prism::launch {
@@ -57,6 +58,9 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.style = StyleOfRow(row, plan.job, &assumptions);
   plan.job.compute_dtype = ComputeType(plan.style.precision);
   plan.cluster = ClusterOfRow(row, &assumptions);
+  if (plan.measured_bytes.has_value()) {
+    plan.predicted_bytes = PredictedBytes(row, plan.job, plan.style, &assumptions);
+  }
   plan.assumptions = assumptions.texts();
   plan.assumption_spread = assumptions.spread();
   return plan;

@@ -25,6 +25,7 @@ struct RowPlan {
   double assumption_spread = 0;  // by how much, as a ratio, the time may be off for them
   std::optional<double> measured_s;
   std::optional<double> measured_bytes;  // peak memory, of whichever counter and rank the row names
+  std::optional<double> predicted_bytes;  // the same, where it is measured and can be accounted for
 };
 
 RowPlan PlanRow(const PublishedRow& row);

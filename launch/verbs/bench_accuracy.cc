@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -32,8 +33,39 @@ Result<std::vector<RowPlan>> ReadPlans(const std::vector<std::string>& paths) {
   return plans;
 }
 
+// Predicted and measured peak memory and the error; empty where the row has none.
+std::string BytesColumns(const RowPlan& plan) {
+  if (!plan.measured_bytes.has_value()) {
+    return ",,,";
+  }
+  if (!plan.predicted_bytes.has_value()) {
+    return fmt::format(",,{:.0f},", *plan.measured_bytes);
+  }
+  return fmt::format(",{:.0f},{:.0f},{:.3f}", *plan.predicted_bytes, *plan.measured_bytes,
+                     100 * (*plan.predicted_bytes / *plan.measured_bytes - 1));
+}
+
+// Errors of peak memory by source; sources that measured none are absent.
+std::map<std::string, ErrorStatistics> MemoryErrors(const std::vector<RowPlan>& plans) {
+  std::map<std::string, std::vector<PredictedPoint>> points;
+  for (const RowPlan& plan : plans) {
+    if (plan.measured_bytes.has_value() && plan.predicted_bytes.has_value()) {
+      const double predicted = *plan.predicted_bytes;
+      points[plan.source].push_back(
+          {predicted, predicted, predicted, *plan.measured_bytes, plan.group});
+    }
+  }
+  std::map<std::string, ErrorStatistics> errors;
+  for (const auto& [source, of_source] : points) {
+    errors[source] = SummariseErrors(of_source);
+  }
+  return errors;
+}
+
 std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
-  std::string text = "id,predicted_s,low_s,high_s,measured_s,error_pct,reason_skipped\n";
+  std::string text =
+      "id,predicted_s,low_s,high_s,measured_s,error_pct,reason_skipped,predicted_bytes,"
+      "measured_bytes,bytes_error_pct\n";
   for (const RowOutcome& outcome : outcomes) {
     const RowPrediction& prediction = outcome.prediction;
     const std::optional<double>& measured = outcome.plan->measured_s;
@@ -46,7 +78,7 @@ std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
     text += predicted && measured.has_value()
                 ? fmt::format(",{:.3f}", 100 * (prediction.seconds / *measured - 1))
                 : ",";
-    text += fmt::format(",{}\n", CsvField(outcome.reason_skipped));
+    text += fmt::format(",{}{}\n", CsvField(outcome.reason_skipped), BytesColumns(*outcome.plan));
   }
   return text;
 }
@@ -214,9 +246,15 @@ Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(options.out, output.rows));
   }
   PRISM_ASSIGN_OR_RETURN(const std::vector<SourceSummary> summaries, Summarise(outcomes));
+  const std::map<std::string, ErrorStatistics> memory = MemoryErrors(plans);
   for (const SourceSummary& summary : summaries) {
     output.text += SummaryText(summary);
     output.cases.push_back(SummaryCase(summary));
+    if (const auto errors = memory.find(summary.source); errors != memory.end()) {
+      output.text += fmt::format("  peak memory: {} rows\n", errors->second.points);
+      output.text += ErrorLine("prism, bytes", errors->second, {});
+      AddErrors("memory_", errors->second, {}, &output.cases.back().metrics);
+    }
   }
   const double seconds = SecondsSince(begin);
   const double rate = static_cast<double>(plans.size()) / seconds;

@@ -143,6 +143,21 @@ int64_t LayerElements(const Sizes& sizes) {
   return (attention + model.FfnMatrices() * model.ffn) * model.hidden / sizes.tp;
 }
 
+// torchtitan's selection per op (its activation checkpointing): of the seven
+// matrix products of a layer the outputs of every second one are kept (queries, values, the first
+// branch of the feed-forward, its output), and what attention gives; the rest is computed again.
+std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
+  const graph::ModelSpec& model = sizes.model;
+  std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
+                               {"queries", sizes.Heads(model.heads)},
+                               {"values", sizes.Heads(model.kv_heads)},
+                               {"attention output", sizes.Heads(model.heads)},
+                               {"first feed-forward branch", sizes.Ffn()},
+                               {"feed-forward output", sizes.Hidden()}};
+  Append(CoreAttention(sizes), &saved);
+  return saved;
+}
+
 // The whole sequence, gathered for a column-parallel product or scattered after a row-parallel one.
 std::vector<Tensor> GatheredHidden(const Sizes& sizes) {
   return sizes.sequence_parts > 1
@@ -182,10 +197,22 @@ UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style) {
     Append(CoreAttention(sizes), &tensors.forward);
     Append(CoreAttention(sizes), &tensors.backward);
   }
+  if (job.recompute == Recompute::kSelective &&
+      (style.recompute_parts & graph::kRecomputeEverySecondMatmul) != 0) {
+    Append(tensors.saved, &tensors.backward);
+    Append(tensors.saved, &tensors.forward);
+    tensors.saved = SavedOfEverySecondMatmul(sizes);
+  }
   if (job.recompute == Recompute::kFull) {
     tensors.backward = tensors.saved;
     tensors.forward = tensors.saved;
     tensors.saved = {{"layer input", sizes.Hidden()}};
+  }
+  if (style.data_parallel == graph::DataParallelKind::kFsdp) {
+    // The gathered 16-bit parameters of this layer and of those fetched ahead.
+    const int64_t gathered = LayerElements(sizes) * sizes.element * (1 + style.prefetch);
+    tensors.forward.push_back({"gathered parameters", gathered});
+    tensors.backward.push_back({"gathered parameters", gathered});
   }
   Append(GatheredHidden(sizes), &tensors.backward);
   Append(GatheredHidden(sizes), &tensors.backward);
@@ -197,8 +224,9 @@ UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style) {
 }
 
 // Cross entropy in float32 makes a copy of the 16-bit logits and turns it in place into the softmax
-// that backward needs; nanotron holds the float32 logits and their exponentials at once
-// (tensor_parallel/functional.py). A fused one works in place in the 16-bit logits.
+// that backward needs; nanotron (tensor_parallel/functional.py) and PyTorch's own hold the float32
+// logits and what is made of them at once, and PyTorch's a float32 gradient in the backward pass,
+// while the training loop refers to the 16-bit logits. A fused one works in place in those.
 UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   const Sizes sizes(job, style);
   UnitTensors tensors;
@@ -211,8 +239,13 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   } else {
     tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
     tensors.forward.push_back({"logits", sizes.Logits() * sizes.element});
-    if (sizes.is_nanotron()) {
+    const bool is_fsdp = style.data_parallel == graph::DataParallelKind::kFsdp;
+    if (sizes.is_nanotron() || is_fsdp) {
       tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
+    }
+    if (is_fsdp) {
+      tensors.backward.push_back({"logits", sizes.Logits() * sizes.element});
+      tensors.backward.push_back({"float32 gradient", sizes.Logits() * kFloatBytes});
     }
     tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
   }
