@@ -1,0 +1,78 @@
+// Rows of measured collectives, their errors and the sweep.
+#include "launch/verbs/bench_collectives.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace prism::launch {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kHeader =
+    "id,source_ref,collective,gpu,num_gpus,nodes,gpus_per_node,interconnect,algo,size_bytes,"
+    "time_us,time_inplace_us,algbw_gb_s,busbw_gb_s\n";
+
+CollectiveRow ReadOne(const std::string& fields) {
+  const Result<CsvTable> table = CsvTable::Parse(kHeader + fields + "\n", "t.csv");
+  EXPECT_TRUE(table.ok()) << table.status().message();
+  const Result<std::vector<CollectiveRow>> rows = ReadCollectiveRows(*table);
+  EXPECT_TRUE(rows.ok()) << rows.status().message();
+  return rows->front();
+}
+
+TEST(CollectiveRow, Time_counts_before_bandwidth) {
+  const CollectiveRow timed = ReadOne("a,x,all_reduce,H100,8,1,8,NVLink,,1000000,20,,,1");
+  EXPECT_DOUBLE_EQ(timed.measured_s, 20e-6);
+  // 1 MB at a bus bandwidth of 1.75 GB/s: 1 GB/s of the call's bytes.
+  const CollectiveRow rated = ReadOne("a,x,all_reduce,H100,8,1,8,NVLink,,1000000,,,,1.75");
+  EXPECT_NEAR(rated.measured_s, 1e-3, 1e-12);
+  EXPECT_NE(ReadOne("a,x,all_reduce,H100,8,1,8,NVLink,,8,,,,0").reason_skipped, "");
+  EXPECT_THAT(ReadOne("a,x,all_dance,H100,8,1,8,NVLink,,8,1,,,0").reason_skipped,
+              HasSubstr("all_dance"));
+}
+
+TEST(CollectiveRow, Platform_follows_gpu_and_interconnect) {
+  const CollectiveRow stated =
+      ReadOne("a,x,all_reduce,A100 SXM,32,4,8,4 x 200 Gb/s RDMA,Ring forced,,,,,48");
+  EXPECT_EQ(stated.platform.gpu, "gpus/a100-80");
+  EXPECT_DOUBLE_EQ(stated.platform.nics_per_node, 4);
+  EXPECT_DOUBLE_EQ(stated.platform.nic_bytes_per_s, 25e9);
+  EXPECT_EQ(stated.algorithm, replayer::NcclAlgorithm::kRing);
+  EXPECT_TRUE(stated.saturated);
+  EXPECT_EQ(stated.topology, (replayer::CommTopology{32, 4, 8, 1}));
+}
+
+TEST(BenchCollectives, Sweep_prints_what_nccl_tests_prints) {
+  CollectiveSweepOptions options;
+  const Result<std::string> text = SweepCollective(options);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_THAT(*text, HasSubstr("busbw"));
+  EXPECT_THAT(*text, HasSubstr("8589934592"));
+  options.collective = "all_dance";
+  EXPECT_FALSE(SweepCollective(options).ok());
+}
+
+TEST(BenchCollectives, Published_curves_are_met) {
+  const std::string table = std::string(PRISM_SOURCE_DIR) + "/../shared/groundtruth/nccl_busbw.csv";
+  if (!std::filesystem::exists(table)) {
+    GTEST_SKIP() << "the published tables are not beside the sources";
+  }
+  BenchCollectivesOptions options;
+  options.table = table;
+  options.leave_out = false;
+  const Result<BenchCollectivesOutput> output = BenchCollectives(options);
+  ASSERT_TRUE(output.ok()) << output.status().message();
+  const std::vector<BenchMetric>& all = output->cases.back().metrics;
+  EXPECT_EQ(all[1].name, "mape");
+  EXPECT_LE(all[1].value, 5);
+  EXPECT_EQ(all[2].name, "median");
+  EXPECT_LE(all[2].value, 2.5);
+}
+
+}  // namespace
+}  // namespace prism::launch

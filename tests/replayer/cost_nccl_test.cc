@@ -1,0 +1,116 @@
+// What NCCL chooses where it is known from its own tables and from published runs.
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "replayer/cost/collective_cost.h"
+#include "replayer/cost/nccl_tuner.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::CollectiveKind;
+using prism::testing::SetParameter;
+
+constexpr int64_t kMiB = 1 << 20;
+
+// A node, or nodes, of eight H100 with 400 Gb/s a GPU.
+NcclFabric Hopper(int32_t size) {
+  NcclFabric fabric;
+  fabric.architecture = NcclArchitecture::kHopper;
+  fabric.size = size;
+  fabric.nodes = (size + 7) / 8;
+  fabric.ranks_per_node = size < 8 ? size : 8;
+  fabric.channels = 24;
+  fabric.intra_bandwidth = 370e9;
+  fabric.inter_bandwidth = 384e9;
+  fabric.nvls = true;
+  return fabric;
+}
+
+TEST(NcclTuner, estimates_are_those_of_its_tables) {
+  const NcclTuner node(Hopper(8));
+  const NcclChoice ring = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
+  // 8.4 + 14 steps of 3.4 us; 370 GB/s over 14 / 8.
+  EXPECT_NEAR(node.LatencySeconds(CollectiveKind::kAllReduce, ring), 56e-6, 1e-9);
+  EXPECT_NEAR(node.Bandwidth(CollectiveKind::kAllReduce, ring, kMiB), 370e9 * 8 / 14, 1);
+  const NcclTuner four_nodes(Hopper(32));
+  const NcclChoice tree = {NcclAlgorithm::kTree, NcclProtocol::kLl};
+  // 6.8 + 2 · (7 · 0.6 + 2 · 5) us.
+  EXPECT_NEAR(four_nodes.LatencySeconds(CollectiveKind::kAllReduce, tree), 35.2e-6, 1e-9);
+  const NcclChoice nvls_tree = {NcclAlgorithm::kNvlsTree, NcclProtocol::kSimple};
+  // 25 + 2 · 2 · 20.9 us.
+  EXPECT_NEAR(four_nodes.LatencySeconds(CollectiveKind::kAllReduce, nvls_tree), 108.6e-6, 1e-9);
+}
+
+TEST(NcclTuner, small_messages_take_ll_and_large_ones_the_switch) {
+  const NcclTuner node(Hopper(8));
+  EXPECT_EQ(node.Choose(CollectiveKind::kAllReduce, 1024).protocol, NcclProtocol::kLl);
+  EXPECT_EQ(node.Choose(CollectiveKind::kAllReduce, 1024 * kMiB).algorithm, NcclAlgorithm::kNvls);
+  // Published ramps: four and five GPUs of a node stay with the ring.
+  EXPECT_EQ(NcclTuner(Hopper(5)).Choose(CollectiveKind::kAllReduce, 1024 * kMiB).algorithm,
+            NcclAlgorithm::kRing);
+  EXPECT_EQ(NcclTuner(Hopper(64)).Choose(CollectiveKind::kAllReduce, 1024).algorithm,
+            NcclAlgorithm::kTree);
+  EXPECT_EQ(NcclTuner(Hopper(64)).Choose(CollectiveKind::kAllReduce, 256 * kMiB).algorithm,
+            NcclAlgorithm::kNvlsTree);
+}
+
+TEST(NcclTuner, forced_and_missing_algorithms) {
+  const NcclTuner node(Hopper(8));
+  EXPECT_EQ(node.Choose(CollectiveKind::kAllReduce, 1024 * kMiB, NcclAlgorithm::kRing).algorithm,
+            NcclAlgorithm::kRing);
+  // A tree of all_gather does not exist: forcing it changes nothing.
+  EXPECT_EQ(node.Choose(CollectiveKind::kAllGather, 1024, NcclAlgorithm::kTree),
+            node.Choose(CollectiveKind::kAllGather, 1024));
+  NcclFabric efa = Hopper(32);
+  efa.ll128 = false;
+  for (int64_t bytes = 8; bytes < 4096 * kMiB; bytes *= 2) {
+    EXPECT_NE(NcclTuner(efa).Choose(CollectiveKind::kAllReduce, bytes).protocol,
+              NcclProtocol::kLl128);
+  }
+}
+
+TEST(CollectiveCost, rings_of_a_cube_mesh_follow_its_links) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpu.compute_major = 7;
+  cluster.gpus_per_node = 8;
+  SetParameter(&cluster, "net.cube_mesh", 1);
+  SetParameter(&cluster, "nccl.ring_local_bytes_per_s", 1e17);
+  SetParameter(&cluster, "nccl.nvls_efficiency", 0);
+  const CollectiveCost cost(cluster);
+  const NcclChoice ring = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
+  graph::CollectiveShape shape;
+  shape.bytes = 1024 * kMiB;
+  const auto bus = [&](int32_t ranks) {
+    return 2.0 * (ranks - 1) / ranks / cost.Seconds(shape, {ranks, 1, ranks, 1}, ring);
+  };
+  // One ring through two GPUs, two through three, six through all eight.
+  EXPECT_NEAR(bus(3) / bus(2), 2, 0.01);
+  EXPECT_NEAR(bus(8) / bus(2), 6, 0.05);
+}
+
+TEST(CollectiveCost, network_adds_its_latency_and_loses_bandwidth_with_nodes) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  graph::CollectiveShape small;
+  small.bytes = 8;
+  const CommTopology nodes = {64, 8, 8, 1};
+  const DurationNs before = CollectiveCost(cluster).Collective(small, nodes);
+  SetParameter(&cluster, "net.hop_ns", 20'700);
+  const DurationNs after = CollectiveCost(cluster).Collective(small, nodes);
+  EXPECT_NEAR(static_cast<double>(after - before), 2 * 3 * 20'000, 100);  // up and down 3 levels
+  graph::CollectiveShape large;
+  large.bytes = 65536 * kMiB;
+  SetParameter(&cluster, "nccl.ring_efficiency", 1);  // 100 GB/s, as two NICs at 0.5 of 100 GB/s
+  SetParameter(&cluster, "nccl.nvls_efficiency", 0);
+  SetParameter(&cluster, "nccl.ring_local_bytes_per_s", 1e17);
+  const DurationNs lossy = CollectiveCost(cluster).Collective(large, nodes);
+  SetParameter(&cluster, "net.bandwidth_loss_per_doubling", 0);
+  const DurationNs whole = CollectiveCost(cluster).Collective(large, nodes);
+  EXPECT_NEAR(static_cast<double>(lossy) / static_cast<double>(whole), 1.5 * 1.5 * 1.5, 0.01);
+}
+
+}  // namespace
+}  // namespace prism::replayer
