@@ -32,10 +32,12 @@ constexpr std::array<double, 4> kNvlsLatency = {0, 0, 14e-6, 35e-6};
 constexpr double kNvlsRamp = 11e-6;
 constexpr double kNvlsRampUnit = 1 << 20U;  // bytes
 
-// LL128 carries 120 bytes of data in each 128. On Volta it stays below this bus bandwidth
-// (published curves of 4 to 8 V100 between 2 and 8 MiB).
+// LL128 carries 120 bytes of data in each 128. On Volta it stays below this bus bandwidth, and a
+// step takes this much longer than in the tuner (published curves of 4 to 8 V100 from 1 to 8 MiB).
 constexpr double kLl128Payload = 120.0 / 128;
-constexpr double kLl128CapOfVolta = 72e9;
+constexpr double kLl128CapOfVolta = 80e9;
+constexpr double kLl128StepOfVolta = 0.8e-6;
+constexpr double kUnbounded = 1e18;  // byte/s
 
 // What a step of LL takes longer for each doubling of the message from `unit` bytes up to `last`
 // (published curves of 4 to 8 A100 from 32 KiB to 1 MiB, of 8 H100 from 8 B on).
@@ -115,18 +117,14 @@ double CollectiveCost::NetworkBandwidth(const CommTopology& topology) const {
   return nic_ * nic_efficiency_ * nics * std::pow(1 + loss_per_doubling_, -doublings);
 }
 
-double CollectiveCost::RingBandwidth(const CommTopology& topology) const {
+// What a ring inside a node gets of the links of one GPU.
+double CollectiveCost::LinkBandwidth(const CommTopology& topology) const {
   double links = nvlink_ > 0 ? nvlink_ : pcie_;
   if (cube_mesh_) {
-    int members = std::clamp(topology.ranks_per_node, 0, 8);
+    const int members = std::clamp(topology.ranks_per_node, 0, 8);
     links = nvlink_ / kLinksOfV100 * kCubeMeshRings[static_cast<size_t>(members)];
   }
-  double intra = links * ring_efficiency_;
-  if (topology.nodes == 1) {
-    return intra;
-  }
-  double network = NetworkBandwidth(topology);
-  return topology.ranks_per_node == 1 ? network : std::min(intra, network);
+  return links * ring_efficiency_;
 }
 
 NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
@@ -151,23 +149,33 @@ NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
   return fabric;
 }
 
+// The links of a GPU, with its own pass over the data, and the NICs of its node work at the same
+// time: the slower of the two counts.
 double CollectiveCost::RingTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const {
-  double bandwidth = RingBandwidth(topology);
-  if (protocol == NcclProtocol::kLl) {
-    bandwidth = std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)));
-  } else if (protocol == NcclProtocol::kLl128) {
-    bandwidth *= kLl128Payload;
-    if (architecture_ == NcclArchitecture::kVolta) {
-      bandwidth = std::min(bandwidth, kLl128CapOfVolta);
+  const auto with_protocol = [&](double bandwidth) {
+    if (protocol == NcclProtocol::kLl) {
+      return std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)));
     }
-  }
-  // A pipelined chain moves every byte once over each link.
-  const double share =
-      IsChain(shape.kind) ? 1 : RingSteps(shape.kind, topology.size) / topology.size;
+    if (protocol == NcclProtocol::kLl128) {
+      const bool volta = architecture_ == NcclArchitecture::kVolta;
+      return std::min(bandwidth * kLl128Payload, volta ? kLl128CapOfVolta : kUnbounded);
+    }
+    return bandwidth;
+  };
   const auto bytes = static_cast<double>(shape.bytes);
-  return bytes * share / bandwidth + bytes / ring_local_;
+  // A pipelined chain moves every byte once over each link.
+  const double traffic =
+      bytes * (IsChain(shape.kind) ? 1 : RingSteps(shape.kind, topology.size) / topology.size);
+  double seconds = 0;
+  if (topology.nodes == 1 || topology.ranks_per_node > 1) {
+    seconds = traffic / with_protocol(LinkBandwidth(topology)) + bytes / ring_local_;
+  }
+  if (topology.nodes > 1) {
+    seconds = std::max(seconds, traffic / with_protocol(NetworkBandwidth(topology)));
+  }
+  return seconds;
 }
 
 // Up and down: each byte passes a GPU's links twice in one direction, and a node's NICs twice (two
@@ -240,12 +248,16 @@ double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
     return latency + steps * ramp.seconds * std::log2(1 + std::min(bytes, ramp.last) / ramp.unit);
   }
   double ramped = latency;
+  if (choice.protocol == NcclProtocol::kLl128 && architecture_ == NcclArchitecture::kVolta) {
+    ramped += RingSteps(shape.kind, topology.size) * kLl128StepOfVolta;
+  }
+  const double first = ramped;
   if (choice.algorithm == NcclAlgorithm::kRing && topology.nodes > 1) {
     ramped = std::min(latency, tuner.LatencySeconds(CollectiveKind::kAllReduce,
                                                     {NcclAlgorithm::kTree, choice.protocol}));
   }
   const double growth = std::pow(bytes / kRampHalf, 1.5);
-  return latency + ramp_ * ramped * growth / (1 + growth);
+  return first + ramp_ * ramped * growth / (1 + growth);
 }
 
 double CollectiveCost::Seconds(const graph::CollectiveShape& shape,

@@ -75,7 +75,7 @@ class CollectiveCost {
                                           NcclProtocol protocol) const;
   [[nodiscard]] double AllToAllSeconds(const graph::CollectiveShape& shape,
                                        const CommTopology& topology) const;
-  [[nodiscard]] double RingBandwidth(const CommTopology& topology) const;
+  [[nodiscard]] double LinkBandwidth(const CommTopology& topology) const;
   [[nodiscard]] double NetworkBandwidth(const CommTopology& topology) const;
   [[nodiscard]] double LatencySeconds(const graph::CollectiveShape& shape,
                                       const CommTopology& topology,
