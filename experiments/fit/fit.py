@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fits parameters of profiles (launch/presets/) to published iteration times.
 
-    python fit.py PLAN.toml --groundtruth FOLDER [--prism PROGRAM] [--write PRESETS] [--hold-out table|model]
+    python fit.py PLAN.toml --groundtruth FOLDER [--prism PROGRAM] [--presets FOLDER]
+        [--write] [--hold-out table|model]
 
 A plan names tables, rows and parameters with bounds. Every parameter is one number of one profile:
 of a GPU type, a cluster or a framework, never of a row, a model or a plan of parallelism. Log
@@ -26,6 +27,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 SOFT = 0.04  # log ratio at which soft-L1 turns from squares to absolute values
+RIDGE = 0.02  # how much one prior width counts, in log units of one vote
 
 
 class Rows:
@@ -117,11 +119,10 @@ def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
     predicted = evaluate([np.exp(x)])[0]
     mask = mask & np.isfinite(predicted) & np.isfinite(rows.measured)
     weights = table_weights(rows, mask)[mask]
-    ridge = 0.02  # how much one prior width counts, in log units of one vote
 
     def state(prediction, point):
         residuals = np.log(prediction[mask] / rows.measured[mask])
-        return residuals, cost_of(residuals, weights, ridge * (point - origin) / prior)
+        return residuals, cost_of(residuals, weights, RIDGE * (point - origin) / prior)
 
     residuals, cost = state(predicted, x)
     for step in range(steps):
@@ -129,8 +130,8 @@ def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
         moved = evaluate([np.exp(x + delta * unit) for unit in np.eye(len(x))])
         jacobian = (np.log(moved[:, mask]) - np.log(predicted[mask])).T / delta
         scale = (weights * soft_weights(residuals))[:, None]
-        matrix = np.vstack([jacobian * scale, np.diag(ridge / prior)])
-        target = np.concatenate([-residuals * scale[:, 0], -ridge * (x - origin) / prior])
+        matrix = np.vstack([jacobian * scale, np.diag(RIDGE / prior)])
+        target = np.concatenate([-residuals * scale[:, 0], -RIDGE * (x - origin) / prior])
         solution = lsq_linear(matrix, target, bounds=(np.maximum(low - x, -0.5) - 1e-9,
                                                       np.minimum(high - x, 0.5) + 1e-9)).x
         trials = [np.clip(x + share * solution, low, high) for share in (1, 0.6, 0.3, 0.1)]
@@ -162,17 +163,50 @@ def print_errors(title, predicted, rows, mask):
         print(f"  {name:<32}{count:>6}" + "".join(f"{number:>8.2f}" for number in numbers))
 
 
-def hold_out(evaluate, rows, parameters, mask, labels, what):
-    """Every label in turn is left out of the fit and predicted by what the rest gives."""
-    held = np.full(len(rows.measured), np.nan)
-    for label in sorted(set(labels[mask])):
-        rest = mask & (labels != label)
-        values, predicted, _ = fit(evaluate, rows, parameters, rest, steps=4, quiet=True)
-        out = mask & (labels == label)
-        held[out] = predicted[out]
-        print(f"  without {label}: MAPE {statistics(held[out], rows.measured[out])[1]:.2f} %",
-              flush=True)
-    print_errors(f"each {what} left out in turn", held, rows, mask & np.isfinite(held))
+def hold_out(evaluate, rows, parameters, labels, what, folder):
+    """Every label in turn is left out of the fit and predicted by what the rest gives.
+
+    The model is taken as linear in the logarithms of the parameters around the values in `folder`
+    (one Jacobian for all labels); each fit begins at the starts of the plan.
+    """
+    low = np.log([p["low"] for p in parameters])
+    high = np.log([p["high"] for p in parameters])
+    origin = np.clip(np.log([p["start"] for p in parameters]), low, high)
+    prior = np.array([p.get("prior", 0.5) for p in parameters])
+    at = np.clip(np.log([value_of(folder, p["profile"], p["key"]) for p in parameters]), low, high)
+    sets = [np.exp(at)] + [np.exp(at + 0.03 * unit) for unit in np.eye(len(at))]
+    logs = np.log(evaluate(sets))
+    jacobian = (logs[1:] - logs[0]).T / 0.03
+    truth = np.log(rows.measured)
+    held = np.full(len(truth), np.nan)
+    for label in sorted(set(labels)):
+        rest, x = labels != label, origin.copy()
+        weights = table_weights(rows, rest)
+        for _ in range(30):
+            residuals = (logs[0] + jacobian @ (x - at) - truth)[rest]
+            scale = (weights[rest] * soft_weights(residuals))[:, None]
+            matrix = np.vstack([jacobian[rest] * scale, np.diag(RIDGE / prior)])
+            target = np.concatenate([-residuals * scale[:, 0], -RIDGE * (x - origin) / prior])
+            x = x + lsq_linear(matrix, target, bounds=(low - x - 1e-9, high - x + 1e-9)).x
+        held[~rest] = np.exp(logs[0] + jacobian @ (x - at))[~rest]
+    everything = np.isfinite(held)
+    print_errors(f"each {what} left out in turn", held, rows, everything)
+
+
+def value_of(folder, profile, key):
+    """What a profile, or one that it builds on, gives a parameter; else the class of its GPUs."""
+    with open(os.path.join(folder, profile + ".toml"), "rb") as file:
+        table = tomllib.load(file)
+    value = table.get("parameters", {})
+    for part in key.split("."):
+        value = value.get(part, {})
+    if value:
+        return value["value"]
+    for below in table.get("profiles", []):
+        found = value_of(folder, below, key)
+        if found is not None:
+            return found
+    return 1.0 if key == "gpu.sustained_clock" else None
 
 
 def write_presets(folder, names, values, note):
@@ -216,7 +250,8 @@ def main():
     parser.add_argument("plan")
     parser.add_argument("--groundtruth", required=True)
     parser.add_argument("--prism", default="build/bin/prism")
-    parser.add_argument("--write", help="launch/presets: put the fitted values there")
+    parser.add_argument("--presets", default="launch/presets")
+    parser.add_argument("--write", action="store_true", help="put fitted values into the presets")
     parser.add_argument("--hold-out", choices=["table", "model"])
     parser.add_argument("--steps", type=int, default=8)
     arguments = parser.parse_args()
@@ -228,8 +263,7 @@ def main():
     evaluate = Evaluation(arguments.prism, rows, names)
     if arguments.hold_out:
         labels = rows.table if arguments.hold_out == "table" else rows.model
-        finite = rows.fitted & np.isfinite(rows.measured)
-        hold_out(evaluate, rows, parameters, finite, labels, arguments.hold_out)
+        hold_out(evaluate, rows, parameters, labels, arguments.hold_out, arguments.presets)
         return
     values, predicted, mask = fit(evaluate, rows, parameters, rows.fitted, steps=arguments.steps)
     for p, name, value in zip(parameters, names, values):
@@ -241,7 +275,7 @@ def main():
         print(f"  {rows.rows[index]['id']:<28}{100 * (predicted[index] / rows.measured[index] - 1):>8.1f} %")
     if arguments.write:
         note = f"fit of {os.path.basename(arguments.plan)} to published iteration times (experiments/fit)"
-        write_presets(arguments.write, names, values, note)
+        write_presets(arguments.presets, names, values, note)
 
 
 if __name__ == "__main__":
