@@ -2,12 +2,37 @@
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/base/units.h"
 
 namespace prism::launch {
+namespace {
+
+// "held by activations 40 GiB, ..." and "largest blocks 2 GiB of aten::mm in iteration/..., ...",
+// a line each; "" when nothing is known.
+std::string HeldLines(const slicer::HeldMemory& held) {
+  std::vector<std::string> classes;
+  for (const graph::MemoryClass& part : held.classes) {
+    classes.push_back(fmt::format("{} {}", part.name, FormatBytes(part.bytes)));
+  }
+  std::vector<std::string> blocks;
+  for (const slicer::HeldMemory::Block& block : held.largest) {
+    blocks.push_back(fmt::format("{} of {} in {}", FormatBytes(block.bytes),
+                                 block.op.empty() ? "no framework op" : block.op,
+                                 block.phase.empty() ? "no phase" : block.phase));
+  }
+  if (classes.empty()) {
+    return {};
+  }
+  return fmt::format("\n  held by {}\n  largest blocks {}", fmt::join(classes, ", "),
+                     fmt::join(blocks, "; "));
+}
+
+}  // namespace
 
 void OutOfMemoryWatch::See(const channel::Record& record, std::span<const std::byte> payload) {
   using channel::RecordKind;
@@ -31,7 +56,7 @@ void OutOfMemoryWatch::See(const channel::Record& record, std::span<const std::b
   }
 }
 
-Status OutOfMemoryWatch::Explain(const Status& failure) const {
+Status OutOfMemoryWatch::Explain(const Status& failure, const slicer::HeldMemory& held) const {
   if (!full_) {
     return failure;
   }
@@ -39,8 +64,8 @@ Status OutOfMemoryWatch::Explain(const Status& failure) const {
   const std::string op = found == framework_ops_.end() ? "outside of any framework op"
                                                        : fmt::format("in {}", found->second);
   return failure.WithContext(fmt::format(
-      "rank {} is out of device memory {}: {} ({} bytes) asked for, {} in use", rank_.value(), op,
-      FormatBytes(requested_bytes_), requested_bytes_, FormatBytes(used_bytes_)));
+      "rank {} is out of device memory {}: {} ({} bytes) asked for, {} in use{}", rank_.value(), op,
+      FormatBytes(requested_bytes_), requested_bytes_, FormatBytes(used_bytes_), HeldLines(held)));
 }
 
 }  // namespace prism::launch

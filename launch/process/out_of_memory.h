@@ -11,6 +11,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "shim/channel/messages.h"
+#include "slicer/record/memory_tracker.h"
 
 namespace prism::launch {
 
@@ -20,8 +21,9 @@ class OutOfMemoryWatch {
 
   void See(const channel::Record& record, std::span<const std::byte> payload);
 
-  // `failure` with a first line about memory, if the device was full when the program ended.
-  [[nodiscard]] Status Explain(const Status& failure) const;
+  // `failure` with a first line about memory, if the device was full when the program ended, and
+  // then one each about the classes and the largest blocks that `held` names.
+  [[nodiscard]] Status Explain(const Status& failure, const slicer::HeldMemory& held = {}) const;
 
  private:
   Rank rank_;

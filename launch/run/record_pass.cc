@@ -18,6 +18,7 @@ constexpr int kBatch = 8192;            // records taken from one process in a t
 constexpr int64_t kWaitNs = 2'000'000;  // for records of one process; others wait meanwhile
 constexpr int kWarmupIterations = 1;
 constexpr int kRecordedIterations = 2;
+constexpr size_t kLargestHeld = 3;  // blocks shown when the device is full
 
 }  // namespace
 
@@ -26,6 +27,7 @@ struct RecordPass::Slot {
   std::unique_ptr<SandboxProcess> process;
   slicer::Recorder recorder;
   OutOfMemoryWatch memory_watch;
+  slicer::HeldMemory held = {};  // when the device was last full
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   double startup_seconds = 0;  // until the program's first kernel; 0 before it
   bool finished = false;
@@ -88,6 +90,9 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
     PRISM_RETURN_IF_ERROR(
         slot.recorder.Consume(record, payload)
             .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
+    if (record.kind == channel::RecordKind::kOutOfMemory) {
+      slot.held = slot.recorder.Held(kLargestHeld);  // a program that gives up frees its blocks
+    }
   }
   slot.process->PumpOutput();
   PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
@@ -102,7 +107,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
   if (slot.recorder.complete()) {
     slot.process->Kill();  // a program of the user's, which would train on
   } else if (const Status exit = slot.process->ExitStatus(); !exit.ok()) {
-    return slot.memory_watch.Explain(exit);
+    return slot.memory_watch.Explain(exit, slot.held);
   }
   const std::string context = fmt::format("recording rank {}", slot.process->rank().value());
   Result<graph::Fragment> fragment = slot.recorder.Finish();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -315,6 +316,37 @@ graph::MemoryProfile MemoryTracker::Profile(const Definitions& definitions,
   profile.peak_op = context.ok() ? DescribeContext(*context) : std::string();
   profile.peak_phase = fmt::format("{}", fmt::join(paths_[last.path], "/"));
   return profile;
+}
+
+HeldMemory MemoryTracker::Held(const Definitions& definitions, size_t largest) const {
+  HeldMemory held;
+  std::map<std::string, int64_t> classes;
+  std::vector<uint32_t> live;
+  for (uint32_t index = 0; index < blocks_.size(); ++index) {
+    const Block& block = blocks_[index];
+    if (block.died == kNever) {
+      const std::string name = ClassOf(block);
+      const bool is_kept =
+          name == "temporaries" && PhaseOfPath(paths_[block.path]) == Phase::kForward;
+      classes[is_kept ? "activations" : name] += block.bytes;
+      live.push_back(index);
+    }
+  }
+  for (const std::string_view name : kClassOrder) {
+    if (const auto found = classes.find(std::string(name)); found != classes.end()) {
+      held.classes.push_back({.name = found->first, .bytes = found->second});
+    }
+  }
+  std::ranges::stable_sort(live, std::ranges::greater(),
+                           [&](uint32_t index) { return blocks_[index].bytes; });
+  live.resize(std::min(live.size(), largest));
+  for (const uint32_t index : live) {
+    const Block& block = blocks_[index];
+    const Result<FrameworkContext> context = definitions.Context(block.context);
+    held.largest.push_back({block.bytes, context.ok() ? DescribeContext(*context) : std::string(),
+                            fmt::format("{}", fmt::join(paths_[block.path], "/"))});
+  }
+  return held;
 }
 
 std::vector<graph::Warning> MemoryTracker::Warnings() const {

@@ -27,6 +27,18 @@ enum class Phase : uint8_t { kOther, kForward, kRecompute, kBackward, kOptimizer
 
 Phase PhaseOfMarker(const std::string& name);
 
+// What is allocated at one moment.
+struct HeldMemory {
+  struct Block {
+    int64_t bytes = 0;
+    std::string op;     // framework op that allocated it
+    std::string phase;  // marker path, e.g. "iteration/forward/layer 3"
+  };
+
+  std::vector<graph::MemoryClass> classes;  // in the order of a profile
+  std::vector<Block> largest;               // largest first, at most as many as asked for
+};
+
 class MemoryTracker {
  public:
   // One record; kinds that have nothing to do with memory or markers are ignored. Fails on a block
@@ -40,6 +52,10 @@ class MemoryTracker {
   // gives steady_allocated.
   [[nodiscard]] graph::MemoryProfile Profile(const Definitions& definitions,
                                              int32_t steady_iteration) const;
+
+  // Who holds what now. A block that a forward pass has made and still holds counts as an
+  // activation, since it cannot be known whether backward will want it.
+  [[nodiscard]] HeldMemory Held(const Definitions& definitions, size_t largest) const;
 
   // Things that do not add up, e.g. the allocator's own count against the sum of blocks.
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;

@@ -113,6 +113,10 @@ class Recorder::Impl {
     return stream_.iteration() >= options_.warmup_iterations + options_.recorded_iterations;
   }
 
+  [[nodiscard]] HeldMemory Held(size_t largest) const {
+    return memory_.Held(stream_.definitions(), largest);
+  }
+
  private:
   Status ConsumeCounter(const channel::CounterBody& body);
   Status ConsumeOutOfMemory(const Record& record);
@@ -297,6 +301,10 @@ Status Recorder::Consume(const Record& record, std::span<const std::byte> payloa
 
 bool Recorder::complete() const {
   return impl_->complete();
+}
+
+HeldMemory Recorder::Held(size_t largest) const {
+  return impl_->Held(largest);
 }
 
 Result<graph::Fragment> Recorder::Finish() {

@@ -14,6 +14,7 @@
 #include "graph/base/status.h"
 #include "graph/fragment.h"
 #include "shim/channel/messages.h"
+#include "slicer/record/memory_tracker.h"
 
 namespace prism::slicer {
 
@@ -36,6 +37,9 @@ class Recorder {
   // True once all iterations to record are complete and a further one has begun; nothing more needs
   // to be consumed.
   [[nodiscard]] bool complete() const;
+
+  // What the rank's blocks hold now, with the largest of them: for a device that is full.
+  [[nodiscard]] HeldMemory Held(size_t largest) const;
 
   // After the process has left, or once complete. Fails when there were too few iterations, when
   // they differ (naming the first op that does), or when a communicator's members are unknown.

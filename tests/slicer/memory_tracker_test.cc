@@ -138,5 +138,24 @@ TEST(MemoryTracker, LayoutHashIgnoresWhereTheDeviceBegins) {
   EXPECT_NE(hash(0x1000, 512), hash(0x1000, 1024));
 }
 
+TEST(MemoryTracker, SaysWhoHoldsWhatNow) {
+  RecordScript script;
+  script.Block(true, 0x1000, 4096);
+  script.Marker("iteration", true);
+  script.Marker("forward", true);
+  script.Block(true, 0x3000, 1024);
+  script.Block(true, 0x4000, 512);
+  script.Block(false, 0x4000, 512);
+  const Tracked tracked = Track(script);
+  const HeldMemory held = tracked.tracker.Held(tracked.definitions, 1);
+  ASSERT_EQ(held.classes.size(), 2U);
+  EXPECT_EQ(held.classes[0].name, "parameters");
+  EXPECT_EQ(held.classes[0].bytes, 4096);
+  EXPECT_EQ(held.classes[1].name, "activations");
+  EXPECT_EQ(held.classes[1].bytes, 1024);
+  ASSERT_EQ(held.largest.size(), 1U);
+  EXPECT_EQ(held.largest[0].bytes, 4096);
+}
+
 }  // namespace
 }  // namespace prism::slicer
