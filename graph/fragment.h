@@ -32,6 +32,9 @@ struct Fragment {
   std::vector<Rank> peer_slots;
   MemoryProfile memory;
   std::vector<Warning> warnings;
+  int32_t warmup_iterations = 0;  // that the program ran before the recorded one
+  int32_t iterations = 0;         // that the program ran in all before it was ended
+  std::string iteration_begin;    // what begins an iteration, in words
   double startup_seconds = 0;  // real time, process start to first op; for run.json only
 
   bool operator==(const Fragment&) const = default;

@@ -81,6 +81,14 @@ struct ParallelSizes {
   bool operator==(const ParallelSizes&) const = default;
 };
 
+// What a program of the user's showed while it was recorded.
+struct ProgramFacts {
+  int32_t warmup_iterations = 0;  // that it runs before the one that repeats
+  std::string iteration_begin;    // what begins an iteration, in words
+
+  bool operator==(const ProgramFacts&) const = default;
+};
+
 struct JobSpec {
   std::string name;  // "<model>" or the program's base name; part of the output folder's name
   bool user_program = false;  // true: model fields are unknown and FLOPs are null
@@ -94,6 +102,7 @@ struct JobSpec {
   int32_t zero_stage = 1;
   DataType compute_dtype = DataType::kBfloat16;
   uint64_t seed = 0;
+  ProgramFacts facts;  // of user programs
 
   // Micro-batches that one rank runs in an iteration.
   [[nodiscard]] int64_t microbatches() const {

@@ -63,11 +63,22 @@ void Refuse(const char* function_name);
 struct GroupInfo {
   char name[128];
   int32_t global_start;
-  int32_t global_stride;
+  int32_t global_stride;  // 0: `members` says
   int32_t size;
-  int32_t rank;  // in the group
+  int32_t rank;            // in the group
+  const int32_t* members;  // global ranks by rank in the group, or null; the thread's until it asks
+                           // again
 };
 using GroupProvider = bool (*)(GroupInfo* info);
+
+// The c10d::ProcessGroupNCCL that is making a communicator on this thread, and for which ranks of
+// it; `group` null where none is.
+struct GroupAtWork {
+  void* group;
+  const void* key;  // std::string: a device, or "lower:higher" for two ranks of the group alone
+  int32_t pair_rank;
+  bool with_itself;
+};
 
 }  // namespace prism::shim
 
@@ -80,6 +91,7 @@ void prism_shim_marker(uint32_t name, int begin);
 void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
 void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);
 void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
+const prism::shim::GroupAtWork* prism_shim_group_at_work();
 int prism_shim_mode();
 void prism_shim_write(void* target, const void* data, size_t bytes);
 void prism_shim_count(const char* counter);

@@ -117,6 +117,9 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
     ToMessage(warning, head.add_warnings());
   }
   head.set_startup_seconds(fragment.startup_seconds);
+  head.set_warmup_iterations(fragment.warmup_iterations);
+  head.set_iterations(fragment.iterations);
+  head.set_iteration_begin(fragment.iteration_begin);
   return head.SerializeAsString();
 }
 
@@ -165,6 +168,9 @@ Status DecodeFragmentHead(std::string_view payload,
     fragment->warnings.push_back(FromMessage(warning));
   }
   fragment->startup_seconds = head.startup_seconds();
+  fragment->warmup_iterations = head.warmup_iterations();
+  fragment->iterations = head.iterations();
+  fragment->iteration_begin = head.iteration_begin();
   return OkStatus();
 }
 

@@ -146,6 +146,8 @@ void ToMessage(const JobSpec& job, proto::Job* message) {
   message->set_zero_stage(job.zero_stage);
   message->set_compute_dtype(static_cast<uint32_t>(job.compute_dtype));
   message->set_seed(job.seed);
+  message->set_warmup_iterations(job.facts.warmup_iterations);
+  message->set_iteration_begin(job.facts.iteration_begin);
 }
 
 Status FromMessage(const proto::Job& message, JobSpec* job) {
@@ -167,6 +169,8 @@ Status FromMessage(const proto::Job& message, JobSpec* job) {
   job->zero_stage = message.zero_stage();
   PRISM_RETURN_IF_ERROR(ReadEnum(message.compute_dtype(), DataType::kFloat64, &job->compute_dtype));
   job->seed = message.seed();
+  job->facts.warmup_iterations = message.warmup_iterations();
+  job->facts.iteration_begin = message.iteration_begin();
   return OkStatus();
 }
 

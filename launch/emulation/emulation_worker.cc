@@ -94,10 +94,10 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
       };
     }
     PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(spec));
-    members_.push_back(
-        std::make_unique<Member>(Member{rank, std::move(process), slicer::OpStream(rank),
-                                        Verifier(graph_, index_, rank, context_.options.iterations),
-                                        OutOfMemoryWatch(rank), HostClock(graph_, rank)}));
+    members_.push_back(std::make_unique<Member>(
+        Member{rank, std::move(process), slicer::OpStream(rank, graph_.job.facts.warmup_iterations),
+               Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank),
+               HostClock(graph_, rank)}));
   }
   return OkStatus();
 }

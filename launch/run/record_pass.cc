@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kBatch = 8192;            // records taken from one process in a turn
 constexpr int64_t kWaitNs = 2'000'000;  // for records of one process; others wait meanwhile
+// Of the built-in workload, which is told how many iterations to run.
 constexpr int kWarmupIterations = 1;
 constexpr int kRecordedIterations = 2;
 constexpr size_t kLargestHeld = 3;  // blocks shown when the device is full
@@ -70,8 +71,7 @@ Status RecordPass::StartNext() {
   PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
   slicer::RecorderOptions options;
   options.rank = rank;
-  options.warmup_iterations = kWarmupIterations;
-  options.recorded_iterations = kRecordedIterations;
+  options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
   slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process),
                                                slicer::Recorder(options), OutOfMemoryWatch(rank)}));
   return OkStatus();

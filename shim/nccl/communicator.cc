@@ -72,6 +72,26 @@ void EmitInit(const Communicator& communicator, const CommunicatorSpec& spec) {
 
 }  // namespace
 
+Membership Membership::Of(std::vector<int32_t> ranks) {
+  Membership members;
+  if (ranks.empty()) {
+    return members;
+  }
+  const int32_t start = ranks.front();
+  const int32_t stride = ranks.size() > 1 ? ranks[1] - start : 1;
+  bool is_progression = stride > 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    is_progression = is_progression && ranks[i] == start + static_cast<int32_t>(i) * stride;
+  }
+  if (is_progression) {
+    members.global_start = start;
+    members.global_stride = stride;
+  } else {
+    members.ranks = std::move(ranks);
+  }
+  return members;
+}
+
 int32_t Membership::GlobalRank(int32_t rank) const {
   return global_stride > 0 ? global_start + rank * global_stride : ranks[static_cast<size_t>(rank)];
 }
@@ -151,6 +171,10 @@ CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity) {
     const int32_t numbers[] = {info.global_start, info.global_stride, info.size};
     spec.identity =
         HashBytes(numbers, sizeof(numbers), HashBytes(info.name, std::strlen(info.name)));
+  } else if (info.members != nullptr) {
+    spec.members = Membership::Of({info.members, info.members + info.size});
+    spec.identity = HashBytes(info.members, static_cast<size_t>(info.size) * sizeof(int32_t),
+                              HashBytes(info.name, std::strlen(info.name)));
   }
   return spec;
 }

@@ -26,6 +26,8 @@ struct Membership {
   std::vector<int32_t> ranks;  // explicit members where it is none
 
   [[nodiscard]] bool known() const { return global_stride > 0 || !ranks.empty(); }
+  // Of these global ranks in this order; a progression where they are one.
+  static Membership Of(std::vector<int32_t> ranks);
   // Global rank of a rank in the communicator; only where known.
   [[nodiscard]] int32_t GlobalRank(int32_t rank) const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <mutex>
+#include <utility>
 
 #include "shim/nccl/group.h"
 #include "shim/session.h"
@@ -24,26 +25,15 @@ uint64_t ChildIdentity(Communicator* parent, int color) {
   return HashBytes(numbers, sizeof(numbers));
 }
 
-// Members of a child from ranks of its parent, as a progression where they are one.
+// Members of a child from ranks of its parent.
 Membership MembersOf(const Communicator& parent, const std::vector<int32_t>& ranks) {
-  Membership members;
-  if (!parent.members.known()) {
-    return members;
-  }
+  std::vector<int32_t> members;
   for (const int32_t rank : ranks) {
-    members.ranks.push_back(parent.members.GlobalRank(rank));
-  }
-  const int32_t start = members.ranks.front();
-  const int32_t stride = members.ranks.size() > 1 ? members.ranks[1] - start : 1;
-  for (size_t i = 0; i < members.ranks.size(); ++i) {
-    if (stride <= 0 || members.ranks[i] != start + static_cast<int32_t>(i) * stride) {
-      return members;
+    if (parent.members.known()) {
+      members.push_back(parent.members.GlobalRank(rank));
     }
   }
-  members.global_start = start;
-  members.global_stride = stride;
-  members.ranks.clear();
-  return members;
+  return Membership::Of(std::move(members));
 }
 
 // The child that consists of these ranks of the parent, in this order.

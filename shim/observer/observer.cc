@@ -1,7 +1,7 @@
 // What the framework is doing when it calls the device: names and input shapes of its ops, ranges
-// that the program marks (record_function), statistics of the caching allocator, and the process
-// group that a communicator is made for. The only file of the shim that uses libtorch; built as
-// libprism_observer.so against the wheel and loaded by observer_loader.cc.
+// that the program marks (record_function), statistics of the caching allocator. With
+// process_groups.cc the only file of the shim that uses libtorch; built as libprism_observer.so
+// against the wheel and loaded by observer_loader.cc.
 //
 // The callbacks run for every framework op, so a context is encoded once and found again by a hash
 // over its name, types and shapes (64 bits over some thousands of contexts: no collision to fear).
@@ -18,9 +18,8 @@
 #include <ATen/record_function.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
-#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 
+#include "shim/observer/process_groups.h"
 #include "shim/observer/value_rules.h"
 #include "shim/session.h"
 
@@ -248,27 +247,6 @@ void OnRangeEnd(const at::RecordFunction& function, at::ObserverContext* /*scope
   prism_shim_marker(Define(Table::kMarkerName, name), 0);
 }
 
-// Membership of the group that c10d makes a communicator for: its RECORD_PARAM_COMMS keeps this
-// beside the call, on the calling thread.
-bool ProvideGroup(prism::shim::GroupInfo* info) {
-  const auto* const group = static_cast<const torch::ParamCommsDebugInfo*>(
-      c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PARAM_COMMS_INFO));
-  if (group == nullptr) {
-    return false;
-  }
-  const std::string description = group->getProcessGroupDesc();
-  const std::string name = description.empty() || description == "undefined"
-                               ? group->getProcessGroupName()
-                               : description;
-  std::strncpy(info->name, name.c_str(), sizeof(info->name) - 1);
-  info->name[sizeof(info->name) - 1] = '\0';
-  info->global_start = group->getGlobalRankStart();
-  info->global_stride = group->getGlobalRankStride();
-  info->size = group->getWorldSize();
-  info->rank = group->getRank();
-  return true;
-}
-
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void prism_observer_start() {
@@ -282,5 +260,5 @@ extern "C" __attribute__((visibility("default"))) void prism_observer_start() {
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
   at::addGlobalCallback(
       at::RecordFunctionCallback(OnRangeStart, OnRangeEnd).scopes({at::RecordScope::USER_SCOPE}));
-  prism_shim_set_group_provider(ProvideGroup);
+  prism_shim_set_group_provider(prism::shim::ProvideGroup);
 }

@@ -63,7 +63,7 @@ Phase PhaseOfMarker(const std::string& name) {
   if (word == "backward") {
     return Phase::kBackward;
   }
-  return word == "optimizer" ? Phase::kOptimizer : Phase::kOther;
+  return word == "optimizer" || word == "Optimizer" ? Phase::kOptimizer : Phase::kOther;
 }
 
 Status MemoryTracker::Push(const channel::Record& record, const Definitions& definitions) {
@@ -137,6 +137,13 @@ Status MemoryTracker::PushMarker(const channel::MarkerBody& body, const Definiti
   }
   path_ = PathIndex();
   return OkStatus();
+}
+
+void MemoryTracker::NextIteration() {
+  EndMarker(kIterationMarker);
+  BeginMarker(kIterationMarker);
+  ++moment_;
+  path_ = PathIndex();
 }
 
 void MemoryTracker::BeginMarker(const std::string& name) {

@@ -45,6 +45,9 @@ class MemoryTracker {
   // that is allocated twice or freed without having been allocated.
   Status Push(const channel::Record& record, const Definitions& definitions);
 
+  // An iteration ends and the next begins where the program has no marker of its own for that.
+  void NextIteration();
+
   // Bytes allocated at the begin of the iteration, counted from 0; 0 if there was none such.
   [[nodiscard]] int64_t AllocatedAtIteration(int32_t iteration) const;
 

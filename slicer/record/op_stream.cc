@@ -72,6 +72,7 @@ Result<std::span<const PlacedOp>> OpStream::Push(const Record& record,
       PRISM_RETURN_IF_ERROR(PushMarker(record));
       break;
     default:
+      rule_.See(record);
       if (iteration_ >= 0) {
         PRISM_RETURN_IF_ERROR(PushOp(record));
       }
@@ -342,22 +343,30 @@ Result<graph::PeerTransfer> OpStream::TransferOf(const channel::PeerTransferBody
 Status OpStream::PushMarker(const Record& record) {
   PRISM_ASSIGN_OR_RETURN(const std::string name,
                          definitions_.Name(Table::kMarkerName, record.marker.name));
-  const bool begin = record.marker.begin != 0;
-  const bool is_iteration = name == kIterationMarker;
-  if (is_iteration && begin) {
+  const IterationRule::Edge edge = rule_.SeeMarker(record, name);
+  if (edge == IterationRule::Edge::kBefore) {
+    if (inside_) {
+      PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, false));
+    }
+    StartIteration();
+    PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, true));
+  } else if (edge == IterationRule::Edge::kBegin) {
     StartIteration();
   }
-  if (iteration_ < 0) {
-    return OkStatus();
-  }
-  PRISM_RETURN_IF_ERROR(
-      AddOp({.kind = OpKind::kMarker,
-             .flags = static_cast<uint8_t>(begin ? graph::kMarkerBegin : graph::kMarkerEnd),
-             .signature = StringOf(name)}));
-  if (is_iteration && !begin) {
+  PRISM_RETURN_IF_ERROR(AddMarker(name, record.marker.begin != 0));
+  if (edge == IterationRule::Edge::kEnd) {
     inside_ = false;
   }
   return OkStatus();
+}
+
+Status OpStream::AddMarker(const std::string& name, bool begin) {
+  if (iteration_ < 0) {
+    return OkStatus();
+  }
+  return AddOp({.kind = OpKind::kMarker,
+                .flags = static_cast<uint8_t>(begin ? graph::kMarkerBegin : graph::kMarkerEnd),
+                .signature = StringOf(name)});
 }
 
 Result<uint16_t> OpStream::CommSlotOf(uint32_t comm) {

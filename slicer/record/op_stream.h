@@ -7,9 +7,9 @@
 // and equal tables. The recorder builds a fragment from them; the launcher compares a live sandbox
 // rank with the graph by them.
 //
-// An iteration lasts from one begin of the marker "iteration" to the next. Ops before the first are
-// not part of any program and are not reported; definitions and communicators are followed all the
-// same.
+// An iteration lasts from one begin to the next (iteration_rule.h); where the program marks none
+// itself, a marker "iteration" is put in. Ops before the first are not part of any program and are
+// not reported; definitions and communicators are followed all the same.
 #pragma once
 
 #include <array>
@@ -29,10 +29,9 @@
 #include "graph/signature.h"
 #include "shim/channel/messages.h"
 #include "slicer/record/definitions.h"
+#include "slicer/record/iteration_rule.h"
 
 namespace prism::slicer {
-
-inline constexpr const char* kIterationMarker = "iteration";
 
 // One row of the columns of graph::Program; see there for the meaning of the fields by kind. Ids
 // point into OpStream::tables().
@@ -74,8 +73,9 @@ struct OpTables {
 
 class OpStream {
  public:
-  // `self`: the global rank of the process; its place in each communicator is checked.
-  explicit OpStream(Rank self) : self_(self) {}
+  // `self`: the global rank of the process; its place in each communicator is checked. The first
+  // `skipped` iterations count as being before the first.
+  explicit OpStream(Rank self, int32_t skipped = 0) : self_(self), iteration_(-1 - skipped) {}
 
   // Takes one record and returns the ops that it completes (none for most kinds that are not ops;
   // several where a group ends). The view is valid until the next call. Fails on a stream that
@@ -89,11 +89,17 @@ class OpStream {
   // Those of the iteration before, complete.
   [[nodiscard]] const OpTables& previous_tables() const { return previous_tables_; }
 
-  // -1 before the first iteration.
+  // Negative before the first iteration that is not skipped.
   [[nodiscard]] int32_t iteration() const { return iteration_; }
 
   // False before the first op of an iteration and after its end marker.
   [[nodiscard]] bool inside_iteration() const { return inside_; }
+
+  // False where iterations begin in front of something else than a range of their own.
+  [[nodiscard]] bool marked_by_program() const { return rule_.marked_by_program(); }
+
+  // What begins an iteration of this program, in words; "" before the first.
+  [[nodiscard]] const std::string& iteration_begin() const { return rule_.description(); }
 
   [[nodiscard]] const Definitions& definitions() const { return definitions_; }
 
@@ -125,6 +131,7 @@ class OpStream {
   Status PushCollective(const channel::Record& record);
   Status PushGroupEnd(const channel::Record& record);
   Status PushMarker(const channel::Record& record);
+  Status AddMarker(const std::string& name, bool begin);
 
   Result<uint32_t> SignatureOf(const SignatureKey& key, const graph::KernelSignature& shape);
   Result<graph::PeerTransfer> TransferOf(const channel::PeerTransferBody& body);
@@ -135,11 +142,12 @@ class OpStream {
   uint32_t DepOf(uint32_t event) const;
 
   Rank self_;
+  IterationRule rule_;
   Definitions definitions_;
   std::map<uint32_t, RecordedCommunicator> communicators_;    // by comm id
   std::unordered_map<uint32_t, OpPlace> events_;              // by event id
   std::map<uint16_t, std::vector<PendingTransfer>> pending_;  // by thread
-  int32_t iteration_ = -1;
+  int32_t iteration_;
   bool inside_ = false;
   uint32_t next_index_ = 0;
   uint8_t launch_flags_ = 0;           // graph::OpFlag bits that the record being pushed gives

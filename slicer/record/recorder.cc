@@ -110,7 +110,10 @@ class Recorder::Impl {
   Result<graph::Fragment> Finish();
 
   [[nodiscard]] bool complete() const {
-    return stream_.iteration() >= options_.warmup_iterations + options_.recorded_iterations;
+    return found_.has_value() || stream_.iteration() >= options_.most_iterations;
+  }
+  [[nodiscard]] int32_t iterations() const {
+    return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
   }
 
   [[nodiscard]] HeldMemory Held(size_t largest) const {
@@ -121,34 +124,44 @@ class Recorder::Impl {
   Status ConsumeCounter(const channel::CounterBody& body);
   Status ConsumeOutOfMemory(const Record& record);
   void KeepOp(const PlacedOp& placed);
-  [[nodiscard]] bool IsRecorded(int32_t iteration) const;
-  [[nodiscard]] Status CheckCount() const;
-  Status CheckIdentical();
-  [[nodiscard]] Status Compare(const Iteration& first, size_t index) const;
+  void EndIteration();
+  Status FindIdentical();
+  [[nodiscard]] std::string TooFew() const;
+  [[nodiscard]] std::string Difference(size_t count) const;
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;
 
   RecorderOptions options_;
   OpStream stream_;
   MemoryTracker memory_;
-  std::vector<Iteration> recorded_;
+  Iteration previous_;
+  Iteration current_;
+  // The iteration that the next one equals; previous_ holds it.
+  std::optional<int32_t> found_;
   std::map<std::string, int64_t> counters_;
   int64_t unsteady_segments_ = 0;
   std::string out_of_memory_;  // the last refused allocation, "" if none
 };
 
-bool Recorder::Impl::IsRecorded(int32_t iteration) const {
-  return iteration >= options_.warmup_iterations &&
-         iteration < options_.warmup_iterations + options_.recorded_iterations;
-}
-
 Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> payload) {
   const int32_t before = stream_.iteration();
   PRISM_ASSIGN_OR_RETURN(const std::span<const PlacedOp> ops, stream_.Push(record, payload));
-  if (stream_.iteration() != before && IsRecorded(before)) {
-    recorded_.back().tables = stream_.previous_tables();
+  if (stream_.iteration() != before) {
+    // The last op may be the end marker that was put in; it belongs to the iteration before.
+    for (const PlacedOp& placed : ops) {
+      if (placed.place.iteration == before) {
+        KeepOp(placed);
+      }
+    }
+    current_.tables = stream_.previous_tables();
+    EndIteration();
+    if (!stream_.marked_by_program()) {
+      memory_.NextIteration();
+    }
   }
   for (const PlacedOp& placed : ops) {
-    KeepOp(placed);
+    if (placed.place.iteration == stream_.iteration()) {
+      KeepOp(placed);
+    }
   }
   PRISM_RETURN_IF_ERROR(memory_.Push(record, stream_.definitions()));
   switch (record.kind) {
@@ -179,74 +192,91 @@ Status Recorder::Impl::ConsumeOutOfMemory(const Record& record) {
 }
 
 void Recorder::Impl::KeepOp(const PlacedOp& placed) {
-  if (!IsRecorded(placed.place.iteration)) {
+  if (found_.has_value() || placed.place.iteration < options_.warmup_iterations) {
     return;
   }
-  if (placed.place.index == 0) {
-    recorded_.emplace_back();
-  }
-  Iteration& iteration = recorded_.back();
-  iteration.ops.push_back(placed.op);
-  if (iteration.closed == 0 && !stream_.inside_iteration()) {
-    iteration.closed = static_cast<uint32_t>(iteration.ops.size());
+  current_.ops.push_back(placed.op);
+  if (current_.closed == 0 && !stream_.inside_iteration()) {
+    current_.closed = static_cast<uint32_t>(current_.ops.size());
   }
 }
 
-Status Recorder::Impl::CheckCount() const {
-  const auto wanted = static_cast<size_t>(options_.recorded_iterations);
-  if (recorded_.size() == wanted && recorded_.back().closed > 0) {
-    return OkStatus();
+// The current iteration is complete: is it as the one before?
+void Recorder::Impl::EndIteration() {
+  if (found_.has_value() || current_.ops.empty()) {
+    return;
   }
-  std::string message =
-      fmt::format("rank {} ran {} complete iterations, {} to warm up and {} to record are needed",
-                  options_.rank.value(), stream_.iteration() + (stream_.inside_iteration() ? 0 : 1),
-                  options_.warmup_iterations, options_.recorded_iterations);
+  const int32_t number = stream_.iteration() - 1;
+  const bool same = !previous_.ops.empty() && previous_.ops.size() == current_.ops.size() &&
+                    !FirstDifference(previous_, current_, current_.ops.size()).has_value();
+  if (same) {
+    found_ = number - 1;
+    return;
+  }
+  if (number + 1 < options_.most_iterations) {
+    previous_ = std::exchange(current_, Iteration());
+  }
+}
+
+std::string Recorder::Impl::TooFew() const {
+  std::string message = fmt::format(
+      "rank {} ran {} complete iterations, {} to warm up and two that are recorded are needed",
+      options_.rank.value(), iterations(), options_.warmup_iterations);
   if (stream_.iteration() < 0) {
-    message += fmt::format("; it marked none by a range named \"{}\"", kIterationMarker);
+    message += fmt::format(
+        "; it stepped no torch optimizer and marked no range \"{}\" "
+        "(torch.profiler.record_function)",
+        kIterationMarker);
   }
   if (!out_of_memory_.empty()) {
     message += "; the device refused " + out_of_memory_;
   }
-  return RunFailed(message);
+  return message;
 }
 
-// The caching allocator may still take or give back a segment in one recorded iteration and not in
-// the next; such ops are no part of the steady state.
-Status Recorder::Impl::CheckIdentical() {
-  const Iteration& first = recorded_.front();
-  const bool same_segments =
-      std::all_of(recorded_.begin(), recorded_.end(), [&](const Iteration& other) {
-        return std::count_if(first.ops.begin(), first.ops.end(), IsSegmentOp) ==
-               std::count_if(other.ops.begin(), other.ops.end(), IsSegmentOp);
-      });
-  if (!same_segments) {
-    for (Iteration& iteration : recorded_) {
-      const auto before = static_cast<int64_t>(iteration.ops.size());
-      DropSegmentOps(&iteration);
-      unsteady_segments_ += before - static_cast<int64_t>(iteration.ops.size());
-    }
+// Where the last two iterations differ within `count` ops, in words; "" where they do not.
+std::string Recorder::Impl::Difference(size_t count) const {
+  const std::optional<size_t> at = FirstDifference(previous_, current_, count);
+  if (!at.has_value()) {
+    return "";
   }
-  for (size_t i = 1; i < recorded_.size(); ++i) {
-    PRISM_RETURN_IF_ERROR(Compare(recorded_.front(), i));
-  }
-  return OkStatus();
+  const int32_t last = std::min(stream_.iteration(), options_.most_iterations - 1);
+  return fmt::format("rank {}: iterations {} and {} differ at op {}: {} against {}",
+                     options_.rank.value(), last - 1, last, *at, DescribeAt(previous_, *at),
+                     DescribeAt(current_, *at));
 }
 
-Status Recorder::Impl::Compare(const Iteration& first, size_t index) const {
-  const Iteration& other = recorded_[index];
-  const int32_t other_number = options_.warmup_iterations + static_cast<int32_t>(index);
-  const bool is_last = stream_.iteration() == other_number;
-  // After the last iteration of all comes the end of the program, not the way to the next one.
-  const size_t count =
-      is_last ? std::max(first.closed, other.closed) : std::max(first.ops.size(), other.ops.size());
-  const std::optional<size_t> difference = FirstDifference(first, other, count);
-  if (!difference.has_value()) {
+// The program has left, or was given up: what it did last has to do. After its last iteration of
+// all comes the end of the program, not the way to the next one. The caching allocator may still
+// take or give back a segment in one iteration and not in the next; such ops are no part of the
+// steady state.
+Status Recorder::Impl::FindIdentical() {
+  if (found_.has_value()) {
     return OkStatus();
   }
-  return RunFailed(fmt::format("rank {}: iterations {} and {} differ at op {}: {} against {}",
-                               options_.rank.value(), options_.warmup_iterations, other_number,
-                               *difference, DescribeAt(first, *difference),
-                               DescribeAt(other, *difference)));
+  const bool given_up = complete();
+  if (!given_up) {
+    current_.tables = stream_.tables();
+    if (current_.closed == 0) {
+      return RunFailed(TooFew());
+    }
+  }
+  if (previous_.ops.empty()) {
+    return RunFailed(TooFew());
+  }
+  for (Iteration* iteration : {&previous_, &current_}) {
+    const auto before = static_cast<int64_t>(iteration->ops.size());
+    DropSegmentOps(iteration);
+    unsteady_segments_ += before - static_cast<int64_t>(iteration->ops.size());
+  }
+  const std::string difference =
+      Difference(given_up ? std::max(previous_.ops.size(), current_.ops.size())
+                          : std::max(previous_.closed, current_.closed));
+  if (!difference.empty()) {
+    return RunFailed(difference);
+  }
+  found_ = std::min(stream_.iteration(), options_.most_iterations - 1) - 1;
+  return OkStatus();
 }
 
 std::vector<graph::Warning> Recorder::Impl::Warnings() const {
@@ -267,15 +297,8 @@ std::vector<graph::Warning> Recorder::Impl::Warnings() const {
 }
 
 Result<graph::Fragment> Recorder::Impl::Finish() {
-  PRISM_RETURN_IF_ERROR(CheckCount());
-  if (IsRecorded(stream_.iteration())) {
-    recorded_.back().tables = stream_.tables();
-  }
-  PRISM_RETURN_IF_ERROR(CheckIdentical());
-  Iteration& kept = recorded_.front();
-  if (recorded_.size() == 1 && IsRecorded(stream_.iteration())) {
-    kept.ops.resize(kept.closed);
-  }
+  PRISM_RETURN_IF_ERROR(FindIdentical());
+  const Iteration& kept = previous_;
   graph::Fragment fragment;
   fragment.rank = options_.rank;
   PRISM_ASSIGN_OR_RETURN(fragment.comm_slots, MakeCommunicators(kept.tables));
@@ -283,8 +306,11 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.strings = kept.tables.strings;
   fragment.signatures = kept.tables.signatures;
   fragment.peer_slots = kept.tables.peer_slots;
-  fragment.memory = memory_.Profile(stream_.definitions(), options_.warmup_iterations);
+  fragment.memory = memory_.Profile(stream_.definitions(), *found_);
   fragment.warnings = Warnings();
+  fragment.warmup_iterations = *found_;
+  fragment.iterations = iterations();
+  fragment.iteration_begin = stream_.iteration_begin();
   return fragment;
 }
 
@@ -305,6 +331,10 @@ bool Recorder::complete() const {
 
 HeldMemory Recorder::Held(size_t largest) const {
   return impl_->Held(largest);
+}
+
+int32_t Recorder::iterations() const {
+  return impl_->iterations();
 }
 
 Result<graph::Fragment> Recorder::Finish() {

@@ -1,9 +1,9 @@
 // The op stream of one sandbox process → its Fragment.
 //
-// Feeds on the records of shim/channel/messages.h in the order they were issued. Cuts the stream at
-// the iteration markers, drops warm-up iterations, requires two successive recorded iterations to
-// be identical, resolves event waits to the op that recorded the event, numbers communicators and
-// peers by first use, and follows the allocator to the peak.
+// Feeds on the records of shim/channel/messages.h in the order they were issued. Cuts the stream
+// into iterations (iteration_rule.h) and looks for the first two in a row that are identical: those
+// before are warm-up. Resolves event waits to the op that recorded the event, numbers communicators
+// and peers by first use, and follows the allocator to the peak.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace prism::slicer {
 
 struct RecorderOptions {
   Rank rank;
-  int32_t warmup_iterations = 1;    // run, not recorded
-  int32_t recorded_iterations = 2;  // must be identical
+  int32_t warmup_iterations = 1;  // never looked at
+  int32_t most_iterations = 12;   // two in a row must be identical by then
 };
 
 class Recorder {
@@ -34,12 +34,15 @@ class Recorder {
   // One record with its payload (empty for most kinds). Fails on a stream that breaks the protocol.
   Status Consume(const channel::Record& record, std::span<const std::byte> payload);
 
-  // True once all iterations to record are complete and a further one has begun; nothing more needs
-  // to be consumed.
+  // True once two iterations were found identical, or none by the last that may be; nothing more
+  // needs to be consumed.
   [[nodiscard]] bool complete() const;
 
   // What the rank's blocks hold now, with the largest of them: for a device that is full.
   [[nodiscard]] HeldMemory Held(size_t largest) const;
+
+  // Iterations that have ended so far, warm-up included.
+  [[nodiscard]] int32_t iterations() const;
 
   // After the process has left, or once complete. Fails when there were too few iterations, when
   // they differ (naming the first op that does), or when a communicator's members are unknown.

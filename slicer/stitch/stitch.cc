@@ -184,6 +184,7 @@ class Stitcher {
     PRISM_RETURN_IF_ERROR(FillRankTables(layout_, patterns, merger, graph_));
     merger.MoveInto(graph_);
     graph_.job = std::move(input_.job);
+    TakeProgramFacts();
     graph_.cluster = std::move(input_.cluster);
     for (const auto& [rank, fragment] : fragments_) {
       for (const graph::Warning& warning : fragment->warnings) {
@@ -204,6 +205,18 @@ class Stitcher {
                       virtual_receives.mapped().count, virtual_receives.mapped().example));
     }
     return OkStatus();
+  }
+
+  // A rank that has run one iteration more than it needs to settle is as steady as before.
+  void TakeProgramFacts() {
+    if (!graph_.job.user_program) {
+      return;
+    }
+    graph::ProgramFacts& facts = graph_.job.facts;
+    for (const auto& [rank, fragment] : fragments_) {
+      facts.warmup_iterations = std::max(facts.warmup_iterations, fragment->warmup_iterations);
+      facts.iteration_begin = fragment->iteration_begin;
+    }
   }
 
   void FillSources() {

@@ -1,0 +1,90 @@
+#include "shim/observer/process_groups.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+namespace prism::shim {
+namespace {
+
+void SetName(const std::string& description, const std::string& name, GroupInfo* info) {
+  const bool described = !description.empty() && description != "undefined";
+  std::strncpy(info->name, (described ? description : name).c_str(), sizeof(info->name) - 1);
+  info->name[sizeof(info->name) - 1] = '\0';
+}
+
+// c10d keeps this beside a call (RECORD_PARAM_COMMS), on the calling thread.
+bool FromCall(GroupInfo* info) {
+  const auto* const group = static_cast<const torch::ParamCommsDebugInfo*>(
+      c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PARAM_COMMS_INFO));
+  if (group == nullptr) {
+    return false;
+  }
+  SetName(group->getProcessGroupDesc(), group->getProcessGroupName(), info);
+  info->global_start = group->getGlobalRankStart();
+  info->global_stride = group->getGlobalRankStride();
+  info->size = group->getWorldSize();
+  info->rank = group->getRank();
+  return true;
+}
+
+// Global ranks of the group; the world's own group and C++ programs may not have named them, then
+// what c10d says beside the call. Empty where neither does.
+std::vector<int32_t> MembersOf(c10d::ProcessGroupNCCL& group) {
+  const auto size = static_cast<size_t>(group.getSize());
+  const std::vector<uint64_t>& named = group.getOptions()->global_ranks_in_group;
+  if (named.size() == size) {
+    return {named.begin(), named.end()};
+  }
+  std::vector<int32_t> members;
+  GroupInfo call = {};
+  if (FromCall(&call) && call.size == group.getSize() && call.global_stride > 0) {
+    for (int32_t i = 0; i < call.size; ++i) {
+      members.push_back(call.global_start + i * call.global_stride);
+    }
+  }
+  return members;
+}
+
+bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
+  thread_local std::vector<int32_t> members;
+  auto& group = *static_cast<c10d::ProcessGroupNCCL*>(work.group);
+  const std::vector<int32_t> all = MembersOf(group);
+  if (all.empty()) {
+    return false;
+  }
+  const std::string& key = *static_cast<const std::string*>(work.key);
+  const size_t colon = key.find(':');
+  info->rank = group.getRank();
+  if (work.with_itself) {
+    members = {all[static_cast<size_t>(info->rank)]};
+    info->rank = 0;
+  } else if (colon != std::string::npos) {
+    members.clear();
+    for (const char* number : {key.c_str(), key.c_str() + colon + 1}) {
+      members.push_back(all.at(std::strtoul(number, nullptr, 10)));
+    }
+    info->rank = work.pair_rank;
+  } else {
+    members = all;
+  }
+  SetName(group.getGroupDesc(), group.getGroupUid(), info);
+  info->size = static_cast<int32_t>(members.size());
+  info->global_stride = 0;
+  info->members = members.data();
+  return true;
+}
+
+}  // namespace
+
+bool ProvideGroup(GroupInfo* info) {
+  const GroupAtWork& work = *prism_shim_group_at_work();
+  return (work.group != nullptr && FromGroup(work, info)) || FromCall(info);
+}
+
+}  // namespace prism::shim

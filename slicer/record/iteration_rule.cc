@@ -1,0 +1,41 @@
+#include "slicer/record/iteration_rule.h"
+
+#include <fmt/format.h>
+
+namespace prism::slicer {
+
+void IterationRule::See(const channel::Record& record) {
+  using channel::RecordKind;
+  const bool trains = record.kind == RecordKind::kMatmul ||
+                      (record.kind == RecordKind::kKernel && record.thread != step_thread_);
+  trained_ = trained_ || (open_steps_ == 0 && trains);
+}
+
+IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
+                                             const std::string& name) {
+  const bool begin = record.marker.begin != 0;
+  if (name == kIterationMarker && source_ != Source::kOptimizer) {
+    source_ = Source::kRange;
+    description_ = fmt::format("the range \"{}\"", name);
+    return begin ? Edge::kBegin : Edge::kEnd;
+  }
+  if (source_ == Source::kRange || !name.starts_with(kOptimizerStepPrefix)) {
+    return Edge::kNone;
+  }
+  if (!begin) {
+    open_steps_ -= open_steps_ > 0 ? 1 : 0;
+    return Edge::kNone;
+  }
+  const bool is_edge = open_steps_ == 0 && (trained_ || source_ == Source::kUnknown);
+  ++open_steps_;
+  if (!is_edge) {
+    return Edge::kNone;
+  }
+  source_ = Source::kOptimizer;
+  step_thread_ = record.thread;
+  trained_ = false;
+  description_ = fmt::format("the range \"{}\"", name);
+  return Edge::kBefore;
+}
+
+}  // namespace prism::slicer

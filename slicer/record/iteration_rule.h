@@ -1,0 +1,51 @@
+// Where one iteration of a program ends and the next begins.
+//
+// A program may say so itself, by ranges named "iteration" (torch.profiler.record_function). Else
+// an iteration begins with an optimizer step: torch marks each by a range "Optimizer.step#...". A
+// step that follows another without training in between (a matrix product, or kernels of a further
+// thread such as autograd's) belongs to the same iteration: several optimizers, or one that steps
+// group by group. Whichever of the two a program does first decides for the whole run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shim/channel/messages.h"
+
+namespace prism::slicer {
+
+inline constexpr const char* kIterationMarker = "iteration";
+inline constexpr const char* kOptimizerStepPrefix = "Optimizer.step#";
+
+class IterationRule {
+ public:
+  enum class Edge : uint8_t {
+    kNone,
+    kBegin,   // the range of an iteration begins with this marker
+    kEnd,     // and ends with it
+    kBefore,  // an iteration ends, and the next one begins, in front of this marker
+  };
+
+  // A marker, in order with See(). `name` is its name.
+  Edge SeeMarker(const channel::Record& record, const std::string& name);
+
+  // Any other record.
+  void See(const channel::Record& record);
+
+  // Iterations have a range of their own.
+  [[nodiscard]] bool marked_by_program() const { return source_ == Source::kRange; }
+
+  // What begins an iteration, for the user: "" before the first.
+  [[nodiscard]] const std::string& description() const { return description_; }
+
+ private:
+  enum class Source : uint8_t { kUnknown, kRange, kOptimizer };
+
+  Source source_ = Source::kUnknown;
+  std::string description_;
+  int open_steps_ = 0;
+  uint16_t step_thread_ = 0;
+  bool trained_ = false;  // since the last step
+};
+
+}  // namespace prism::slicer
