@@ -144,6 +144,8 @@ const char* RankSourceName(RankSource source) {
       return "recorded";
     case RankSource::kSandbox:
       return "sandbox";
+    case RankSource::kLike:
+      return "like";
   }
   return "";
 }

@@ -11,7 +11,7 @@
 namespace prism::graph {
 
 const char* OpKindName(OpKind kind);            // "kernel", "memcpy", ..., snake_case
-const char* RankSourceName(RankSource source);  // "sandbox", "recorded", "role"
+const char* RankSourceName(RankSource source);  // "sandbox", "recorded", "role", "like"
 
 // Op of a program by itself: communicators and peers appear as slots. The program need not be
 // valid: what is out of range is shown as a number.

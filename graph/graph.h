@@ -59,7 +59,7 @@ struct Role {
 };
 
 // Where the numbers of a rank come from.
-enum class RankSource : uint8_t { kRole, kRecorded, kSandbox };
+enum class RankSource : uint8_t { kRole, kRecorded, kSandbox, kLike };
 
 // Ranks → role, communicators and peers. Flat arrays; slots of rank r lie at
 // comm_ids[comm_begin[r] .. comm_begin[r + 1]).

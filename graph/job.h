@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "graph/op.h"
 
@@ -81,10 +82,19 @@ struct ParallelSizes {
   bool operator==(const ParallelSizes&) const = default;
 };
 
+// One axis of the grid that ranks form (graph/rank_grid.h).
+struct GridAxis {
+  std::string name;  // "tp", "dp", ..., unique
+  int32_t size = 1;
+
+  bool operator==(const GridAxis&) const = default;
+};
+
 // What a program of the user's showed while it was recorded.
 struct ProgramFacts {
   int32_t warmup_iterations = 0;  // that it runs before the one that repeats
   std::string iteration_begin;    // what begins an iteration, in words
+  std::vector<GridAxis> axes;     // the fastest first; empty where the layout says it all
 
   bool operator==(const ProgramFacts&) const = default;
 };

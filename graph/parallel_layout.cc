@@ -9,29 +9,6 @@
 #include "graph/base/check.h"
 
 namespace prism::graph {
-namespace {
-
-std::vector<int32_t> FullAxis(int32_t size) {
-  std::vector<int32_t> all(static_cast<size_t>(size));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
-// The first members are enough to recognise a group; a group may have thousands.
-std::string ShowMembers(const std::vector<Rank>& members) {
-  constexpr size_t kShown = 8;
-  std::string text = "{";
-  for (size_t i = 0; i < std::min(members.size(), kShown); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", members[i].value());
-  }
-  if (members.size() > kShown) {
-    text += fmt::format(", ... {} ranks", members.size());
-  }
-  return text + "}";
-}
-
-}  // namespace
-
 const char* AxisName(Axis axis) {
   switch (axis) {
     case Axis::kTp:
@@ -87,44 +64,6 @@ int32_t ParallelLayout::EpRankOf(Rank rank) const {
   return CoordinatesOf(rank)[static_cast<size_t>(Axis::kDp)] % sizes_.ep;
 }
 
-Result<GroupPattern> ParallelLayout::PatternOf(Rank self, const std::vector<Rank>& members) const {
-  if (!std::is_sorted(members.begin(), members.end()) ||
-      !std::binary_search(members.begin(), members.end(), self)) {
-    return RunFailed(fmt::format("rank {} uses a group {} that it is no member of", self.value(),
-                                 ShowMembers(members)));
-  }
-  if (members.back().value() >= static_cast<uint32_t>(world_size())) {
-    return RunFailed(fmt::format("group {} of rank {} names ranks outside of the job's {}",
-                                 ShowMembers(members), self.value(), world_size()));
-  }
-  GroupPattern pattern;
-  size_t product = 1;
-  for (size_t axis = 0; axis < kAxisCount; ++axis) {
-    std::vector<char> seen(static_cast<size_t>(size(static_cast<Axis>(axis))), 0);
-    for (const Rank member : members) {
-      seen[static_cast<size_t>(CoordinatesOf(member)[axis])] = 1;
-    }
-    std::vector<int32_t>& list = pattern.coordinates[axis];
-    for (size_t coordinate = 0; coordinate < seen.size(); ++coordinate) {
-      if (seen[coordinate] != 0) {
-        list.push_back(static_cast<int32_t>(coordinate));
-      }
-    }
-    product *= list.size();
-    if (list.size() == 1) {
-      list.clear();  // the only coordinate is the rank's own one
-    }
-  }
-  // Members are distinct and lie inside the product, so equal counts mean equal sets.
-  if (product != members.size()) {
-    return RunFailed(
-        fmt::format("group {} of rank {} is no product of tp, cp, dp and pp coordinates; give the "
-                    "layout that the program uses (--tp, --cp, --dp, --pp)",
-                    ShowMembers(members), self.value()));
-  }
-  return pattern;
-}
-
 std::vector<Rank> ParallelLayout::MembersOf(Rank self, const GroupPattern& pattern) const {
   const Coordinates own = CoordinatesOf(self);
   std::array<std::vector<int32_t>, kAxisCount> lists;
@@ -147,58 +86,6 @@ std::vector<Rank> ParallelLayout::MembersOf(Rank self, const GroupPattern& patte
     members = std::move(next);
   }
   return members;
-}
-
-PeerPattern ParallelLayout::PeerPatternOf(Rank self, Rank peer) const {
-  const Coordinates from = CoordinatesOf(self);
-  const Coordinates to = CoordinatesOf(peer);
-  PeerPattern pattern;
-  for (size_t axis = 0; axis < kAxisCount; ++axis) {
-    const int32_t axis_size = size(static_cast<Axis>(axis));
-    pattern.offset[axis] = (to[axis] - from[axis] + axis_size) % axis_size;
-  }
-  return pattern;
-}
-
-Rank ParallelLayout::PeerOf(Rank self, const PeerPattern& pattern) const {
-  Coordinates coordinates = CoordinatesOf(self);
-  for (size_t axis = 0; axis < kAxisCount; ++axis) {
-    coordinates[axis] = (coordinates[axis] + pattern.offset[axis]) % size(static_cast<Axis>(axis));
-  }
-  return RankAt(coordinates);
-}
-
-std::string ParallelLayout::PatternName(const GroupPattern& pattern) const {
-  int listed = 0;
-  int wide = 0;  // axes with more than one coordinate
-  int full = 0;
-  std::string spelled;
-  for (size_t axis = 0; axis < kAxisCount; ++axis) {
-    const auto name = static_cast<Axis>(axis);
-    const std::vector<int32_t>& list = pattern.coordinates[axis];
-    wide += size(name) > 1 ? 1 : 0;
-    if (list.empty()) {
-      continue;
-    }
-    const bool is_full = list == FullAxis(size(name));
-    ++listed;
-    full += is_full ? 1 : 0;
-    spelled += fmt::format("{}{}", spelled.empty() ? "" : "-", AxisName(name));
-    if (!is_full) {
-      spelled += fmt::format("[{}]", fmt::join(list, ","));
-    }
-  }
-  if (listed == 0) {
-    return wide == 0 ? "world" : "self";
-  }
-  if (full == listed && listed == wide && listed > 1) {
-    return "world";
-  }
-  const std::vector<int32_t> ends = {0, sizes_.pp - 1};
-  if (listed == 1 && full == 0 && pattern.coordinates[static_cast<size_t>(Axis::kPp)] == ends) {
-    return "embedding";
-  }
-  return spelled;
 }
 
 }  // namespace prism::graph

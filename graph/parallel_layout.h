@@ -29,13 +29,6 @@ struct GroupPattern {
   bool operator==(const GroupPattern&) const = default;
 };
 
-// A peer of a rank, relative to it: per axis the distance, modulo the size of the axis.
-struct PeerPattern {
-  Coordinates offset = {0, 0, 0, 0};
-
-  bool operator==(const PeerPattern&) const = default;
-};
-
 class ParallelLayout {
  public:
   explicit ParallelLayout(const ParallelSizes& sizes);
@@ -47,18 +40,8 @@ class ParallelLayout {
   [[nodiscard]] Rank RankAt(const Coordinates& coordinates) const;
   [[nodiscard]] int32_t EpRankOf(Rank rank) const;  // dp_rank mod ep
 
-  // The pattern that `members` (ascending global ranks) has as seen from `self`, one of them. Fails
-  // when the set is no product of coordinate lists, naming the group.
-  [[nodiscard]] Result<GroupPattern> PatternOf(Rank self, const std::vector<Rank>& members) const;
-
   // Members, ascending, of the group of that pattern that `self` belongs to.
   [[nodiscard]] std::vector<Rank> MembersOf(Rank self, const GroupPattern& pattern) const;
-
-  [[nodiscard]] PeerPattern PeerPatternOf(Rank self, Rank peer) const;
-  [[nodiscard]] Rank PeerOf(Rank self, const PeerPattern& pattern) const;
-
-  // "tp", "dp", "pp", "tp-pp", "embedding", "world" or a spelled-out pattern: for reports.
-  [[nodiscard]] std::string PatternName(const GroupPattern& pattern) const;
 
  private:
   ParallelSizes sizes_;

@@ -20,12 +20,12 @@
 #include "launch/options/options.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
-#include "launch/options/sandbox_list.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/mpi_session.h"
 #include "launch/run/master.h"
 #include "launch/run/output_folder.h"
 #include "launch/run/progress.h"
+#include "launch/run/rank_choice.h"
 #include "launch/run/run_context.h"
 #include "launch/run/run_report.h"
 #include "launch/run/worker.h"
@@ -99,37 +99,6 @@ Status ResolveFromPresets(RunContext* context) {
   return OkStatus();
 }
 
-// Ranks whose output is shown live, and those of the trace. Who names sandbox ranks wants to see
-// them; the default ones keep to their logs.
-Status ResolveShownRanks(RunContext* context) {
-  const Options& options = context->options;
-  const bool named = options.sandbox_ranks != Options().sandbox_ranks;
-  const bool shown =
-      named && options.log_ranks.empty() && options.format == Options().format && !options.quiet;
-  if (options.log_ranks == "all" || shown) {
-    context->log_ranks = context->sandbox_ranks;
-  } else if (!options.log_ranks.empty()) {
-    PRISM_ASSIGN_OR_RETURN(context->log_ranks, ResolveRankList("--log-ranks", options.log_ranks,
-                                                               context->job, context->plan));
-  }
-  if (options.perfetto) {
-    context->traced_ranks = context->sandbox_ranks;
-  }
-  if (!options.trace_ranks.empty()) {
-    PRISM_ASSIGN_OR_RETURN(
-        const std::vector<Rank> further,
-        ResolveRankList("--trace-ranks", options.trace_ranks, context->job, context->plan));
-    std::vector<Rank> all;
-    std::set_union(context->traced_ranks.begin(), context->traced_ranks.end(), further.begin(),
-                   further.end(), std::back_inserter(all));
-    context->traced_ranks = std::move(all);
-    if (!options.perfetto) {
-      return InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto");
-    }
-  }
-  return OkStatus();
-}
-
 // The program of the user's as a path: one without a slash is looked up in PATH, as a shell does.
 Status FindProgram(std::vector<std::string>* program) {
   namespace fs = std::filesystem;
@@ -173,10 +142,8 @@ Result<RunContext> MakeContext(Options options) {
   slicer::PlanOptions plan_options;
   plan_options.max_roles = context.options.max_roles;
   PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, plan_options));
-  PRISM_ASSIGN_OR_RETURN(
-      context.sandbox_ranks,
-      ResolveRankList("--sandbox-ranks", context.options.sandbox_ranks, context.job, context.plan));
-  PRISM_RETURN_IF_ERROR(ResolveShownRanks(&context));
+  const bool is_open = context.job.user_program && context.options.graph.empty();
+  PRISM_RETURN_IF_ERROR(is_open ? ChooseNumberedRanks(&context) : ChooseRanks(&context));
   return context;
 }
 
@@ -236,7 +203,7 @@ Status Report(const RunContext& context,
 }
 
 // Process 0: all stages, then the files.
-Status RunAsMaster(const RunContext& context,
+Status RunAsMaster(RunContext& context,
                    MpiSession& session,
                    const std::vector<std::string>& command,
                    Clock::time_point begin) {

@@ -26,6 +26,10 @@ struct SlicePlan {
   std::vector<PlannedRole> roles;  // by first representative
   std::vector<uint32_t> role_of;   // by rank, index into roles
   std::vector<Rank> spot_checks;   // ascending, none is a representative
+  // Axes of the grid along which ranks of one role communicate alike but compute or allocate
+  // differently; a rank that was not recorded and has another coordinate than its representative
+  // there is only like it.
+  std::vector<size_t> marked_axes;
 
   // Representatives and spot checks, ascending: what has to be recorded.
   [[nodiscard]] std::vector<Rank> RecordedRanks() const;

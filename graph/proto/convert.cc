@@ -148,6 +148,10 @@ void ToMessage(const JobSpec& job, proto::Job* message) {
   message->set_seed(job.seed);
   message->set_warmup_iterations(job.facts.warmup_iterations);
   message->set_iteration_begin(job.facts.iteration_begin);
+  for (const GridAxis& axis : job.facts.axes) {
+    message->add_axis_name(axis.name);
+    message->add_axis_size(axis.size);
+  }
 }
 
 Status FromMessage(const proto::Job& message, JobSpec* job) {
@@ -171,6 +175,20 @@ Status FromMessage(const proto::Job& message, JobSpec* job) {
   job->seed = message.seed();
   job->facts.warmup_iterations = message.warmup_iterations();
   job->facts.iteration_begin = message.iteration_begin();
+  if (message.axis_name_size() != message.axis_size_size()) {
+    return BadFile("columns of axes differ in length");
+  }
+  int64_t ranks = 1;
+  for (int axis = 0; axis < message.axis_name_size(); ++axis) {
+    job->facts.axes.push_back({message.axis_name(axis), message.axis_size(axis)});
+    ranks *= std::max(message.axis_size(axis), 0);
+    if (ranks > job->parallel.world_size()) {
+      break;
+    }
+  }
+  if (message.axis_name_size() > 0 && ranks != job->parallel.world_size()) {
+    return BadFile("axes do not make up the ranks");
+  }
   return OkStatus();
 }
 

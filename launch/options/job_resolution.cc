@@ -324,7 +324,7 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
   const Layout layout = {options.tp.value_or(1), options.pp.value_or(1)};
   PRISM_RETURN_IF_ERROR(CheckProduct(options.target_gpus, layout));
   ResolvedJob resolved;
-  resolved.layout_origin = "given";
+  resolved.layout_origin = "of the program's groups";
   graph::JobSpec& job = resolved.job;
   job.user_program = true;
   job.parallel.tp = layout.tp;
@@ -343,6 +343,17 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
   unknown.layout.global_batch_size = job.parallel.dp;
   PRISM_RETURN_IF_ERROR(FillBatch(options, unknown, &job));
   return resolved;
+}
+
+void SetProgramLayout(const Options& options,
+                      const graph::ParallelSizes& sizes,
+                      graph::JobSpec* job) {
+  const int32_t vpp = job->parallel.vpp;
+  job->parallel = sizes;
+  job->parallel.vpp = vpp;
+  if (!options.global_batch_size) {
+    job->global_batch_size = job->micro_batch_size * job->parallel.dp;
+  }
 }
 
 }  // namespace prism::launch

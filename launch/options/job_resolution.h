@@ -32,4 +32,9 @@ Result<ResolvedJob> ResolveJob(const Options& options,
 // the program trains is not known.
 Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::ClusterSpec& cluster);
 
+// The layout that a program turned out to have. A global batch that was not given follows dp.
+void SetProgramLayout(const Options& options,
+                      const graph::ParallelSizes& sizes,
+                      graph::JobSpec* job);
+
 }  // namespace prism::launch

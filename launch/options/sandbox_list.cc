@@ -111,6 +111,22 @@ class ListParser {
   std::set<Rank> ranks_;
 };
 
+std::vector<std::string_view> Parts(std::string_view list) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t comma = list.find(',');
+    parts.push_back(list.substr(0, comma));
+    if (comma == list.npos) {
+      return parts;
+    }
+    list.remove_prefix(comma + 1);
+  }
+}
+
+bool NeedsLayout(std::string_view part) {
+  return part == "auto" || part.starts_with("stage:") || part.starts_with("role:");
+}
+
 }  // namespace
 
 Result<std::vector<Rank>> ResolveRankList(const std::string& option,
@@ -121,14 +137,8 @@ Result<std::vector<Rank>> ResolveRankList(const std::string& option,
     return std::vector<Rank>();
   }
   ListParser parser(option, job, plan);
-  std::string_view rest = list;
-  while (true) {
-    const size_t comma = rest.find(',');
-    PRISM_RETURN_IF_ERROR(parser.Add(rest.substr(0, comma)));
-    if (comma == rest.npos) {
-      break;
-    }
-    rest.remove_prefix(comma + 1);
+  for (const std::string_view part : Parts(list)) {
+    PRISM_RETURN_IF_ERROR(parser.Add(part));
   }
   std::vector<Rank> ranks = parser.ranks();
   if (ranks.size() > kMaxRanks) {
@@ -136,6 +146,19 @@ Result<std::vector<Rank>> ResolveRankList(const std::string& option,
         fmt::format("{}: {} ranks, at most {} can run at once", option, ranks.size(), kMaxRanks));
   }
   return ranks;
+}
+
+Result<std::vector<Rank>> NumberedRanks(const std::string& option,
+                                        const std::string& list,
+                                        const graph::JobSpec& job) {
+  const slicer::SlicePlan no_plan;
+  ListParser parser(option, job, no_plan);
+  for (const std::string_view part : Parts(list)) {
+    if (part != "none" && !NeedsLayout(part)) {
+      PRISM_RETURN_IF_ERROR(parser.Add(part));
+    }
+  }
+  return parser.ranks();
 }
 
 }  // namespace prism::launch

@@ -20,4 +20,10 @@ Result<std::vector<Rank>> ResolveRankList(const std::string& option,
                                           const graph::JobSpec& job,
                                           const slicer::SlicePlan& plan);
 
+// The ranks of the list that no layout is needed for: numbers, ranges, first and last. What else
+// the list holds is passed over.
+Result<std::vector<Rank>> NumberedRanks(const std::string& option,
+                                        const std::string& list,
+                                        const graph::JobSpec& job);
+
 }  // namespace prism::launch

@@ -20,6 +20,7 @@
 #include "launch/process/wire.h"
 #include "launch/run/interval.h"
 #include "launch/run/messages.h"
+#include "launch/run/program_layout.h"
 #include "slicer/stitch/stitch.h"
 
 namespace prism::launch {
@@ -66,7 +67,7 @@ class SharedMemory {
 
 }  // namespace
 
-Master::Master(const RunContext& context, MpiSession& session, Progress& progress)
+Master::Master(RunContext& context, MpiSession& session, Progress& progress)
     : context_(context), session_(session), progress_(progress), worker_(context, session) {
 }
 
@@ -148,22 +149,46 @@ void Master::SendAnswers(const AnswerBatch& batch) {
   }
 }
 
-Status Master::Slice() {
-  const std::vector<Rank> ranks =
-      context_.options.graph.empty() ? context_.plan.RecordedRanks() : std::vector<Rank>();
+Status Master::Record(const std::vector<Rank>& ranks) {
   progress_.BeginStage(
       "slice",
       fmt::format(
           "{} of {} in {}", ranks.size(), FormatCounted(context_.job.parallel.world_size(), "rank"),
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
-  worker_.BeginRecording(ranks);
-  while (fragments_.size() < ranks.size()) {
+  for (int worker = 0; worker < session_.size(); ++worker) {
+    WireWriter message;
+    PutRanks(ranks, &message.Put(MessageKind::kRecord));
+    session_.Send(worker, message.Take());
+  }
+  const size_t before = fragments_.size();
+  while (fragments_.size() < before + ranks.size()) {
     PRISM_RETURN_IF_ERROR(Pump(nullptr));
-    progress_.Update(static_cast<double>(fragments_.size()) / static_cast<double>(ranks.size()));
+    progress_.Update(static_cast<double>(fragments_.size() - before) /
+                     static_cast<double>(ranks.size()));
   }
   std::sort(fragments_.begin(), fragments_.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return OkStatus();
+}
+
+// The built-in workload's ranks are planned; those of a program follow from what others did.
+Status Master::Slice() {
+  worker_.Begin();
+  if (!context_.options.graph.empty()) {
+    return OkStatus();
+  }
+  if (!context_.job.user_program) {
+    return Record(context_.plan.RecordedRanks());
+  }
+  const slicer::ProbeOptions options = MakeProbeOptions(context_);
+  while (true) {
+    PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step, slicer::NextProbe(options, fragments_));
+    if (step.record.empty()) {
+      progress_.Clear();
+      return SettleProgram(step, fragments_, &context_);
+    }
+    PRISM_RETURN_IF_ERROR(Record(step.record));
+  }
 }
 
 Status Master::Build(RunOutcome* outcome) {
@@ -185,6 +210,7 @@ Status Master::Build(RunOutcome* outcome) {
     input.fragments = std::move(fragments_);
     input.sandbox_ranks = context_.sandbox_ranks;
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
+    context_.job = outcome->graph.job;
   }
   PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
@@ -258,12 +284,13 @@ Status Master::Emulate(RunOutcome* outcome) {
   PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context_, context_.sandbox_ranks.size()));
   const bool several = context_.sandbox_ranks.size() > 1;
   for (int worker = 0; worker < session_.size(); ++worker) {
-    session_.Send(worker, WireWriter()
-                              .Put(MessageKind::kEmulate)
-                              .PutText(outcome->graph_bytes)
-                              .PutText(several ? exchange.Path() : std::string())
-                              .Put(store == nullptr ? uint16_t{0} : store->port())
-                              .Take());
+    WireWriter message;
+    message.Put(MessageKind::kEmulate)
+        .PutText(outcome->graph_bytes)
+        .PutText(several ? exchange.Path() : std::string())
+        .Put(store == nullptr ? uint16_t{0} : store->port());
+    PutRanks(context_.log_ranks, &message);
+    session_.Send(worker, message.Put(int32_t{context_.options.iterations}).Take());
   }
   PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator, store.get()));
   const DurationNs predicted = outcome->result.steady_iteration_ns();

@@ -45,7 +45,7 @@ struct RunOutcome {
 
 class Master {
  public:
-  Master(const RunContext& context, MpiSession& session, Progress& progress);
+  Master(RunContext& context, MpiSession& session, Progress& progress);
   ~Master();
 
   // Runs all stages. Whatever comes out, the workers have been told to stop with the exit code.
@@ -62,6 +62,7 @@ class Master {
  private:
   Status RunStages(RunOutcome* outcome);
   Status Slice();
+  Status Record(const std::vector<Rank>& ranks);
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
@@ -74,7 +75,7 @@ class Master {
   void StopWorkers(const Status& status);
   [[nodiscard]] int WorkerOf(Rank rank) const;
 
-  const RunContext& context_;
+  RunContext& context_;
   MpiSession& session_;
   Progress& progress_;
   MemorySampler memory_;

@@ -2,18 +2,39 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "launch/process/wire.h"
 
 namespace prism::launch {
 
 enum class MessageKind : uint8_t {
   kHello,     // worker → 0: pid, host name
+  kRecord,    // 0 → worker: record these ranks, too
   kFragment,  // worker → 0: a recorded rank's fragment
   kFailed,    // worker → 0: status code, message
-  kEmulate,   // 0 → worker: go on with the emulation; the graph's bytes, the MeetingPoint
+  kEmulate,   // 0 → worker: go on with the emulation; the graph's bytes, the MeetingPoint,
+              // the ranks shown live, the number of iterations
   kOps,       // worker → 0: what its sandbox ranks did (emulation_messages.h)
   kAnswers,   // 0 → worker: what time it is for them
   kRankLeft,  // worker → 0: rank, its log; its program has left in order
   kStop,      // 0 → worker: leave; 0 or the exit code of the run
 };
+
+inline void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
+  message->Put(static_cast<uint32_t>(ranks.size()));
+  for (const Rank rank : ranks) {
+    message->Put(rank.value());
+  }
+}
+
+inline std::vector<Rank> GetRanks(WireReader* message) {
+  std::vector<Rank> ranks(message->Get<uint32_t>());
+  for (Rank& rank : ranks) {
+    rank = Rank(message->Get<uint32_t>());
+  }
+  return ranks;
+}
 
 }  // namespace prism::launch

@@ -42,8 +42,8 @@ struct RecordPass::Slot {
   }
 };
 
-RecordPass::RecordPass(const RunContext& context, std::vector<Rank> ranks, size_t slots)
-    : context_(context), ranks_(std::move(ranks)), slot_count_(slots) {
+RecordPass::RecordPass(const RunContext& context, size_t slots)
+    : context_(context), slot_count_(slots) {
 }
 
 RecordPass::~RecordPass() = default;
@@ -53,6 +53,21 @@ void RecordPass::ReportStacks() {
     fmt::print(stderr, "rank {} is being recorded\n{}", slot->process->rank().value(),
                slot->process->Stacks());
   }
+}
+
+void RecordPass::Add(const std::vector<Rank>& ranks) {
+  ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
+}
+
+// Rank 0 of a program of the user's runs on, to see whether it has as many iterations as are asked
+// for.
+bool RecordPass::HasSeenAll(const Slot& slot) const {
+  const slicer::Recorder& recorder = slot.recorder;
+  if (!recorder.complete() || !context_.job.user_program || slot.process->rank() != Rank(0) ||
+      !recorder.steady_iteration().has_value()) {
+    return recorder.complete();
+  }
+  return recorder.iterations() >= *recorder.steady_iteration() + context_.options.iterations;
 }
 
 bool RecordPass::done() const {
@@ -83,7 +98,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   channel::Record record;
   std::span<const std::byte> payload;
   int count = 0;
-  while ((exited || count < kBatch) && !slot.recorder.complete() &&
+  while ((exited || count < kBatch) && !HasSeenAll(slot) &&
          slot.process->channel().TryPop(&record, &payload)) {
     ++count;
     slot.See(record, payload);
@@ -96,7 +111,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   }
   slot.process->PumpOutput();
   PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
-  if (exited || slot.recorder.complete()) {
+  if (exited || HasSeenAll(slot)) {
     slot.finished = true;
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
   }
@@ -104,7 +119,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
 }
 
 Status RecordPass::FinishSlot(Slot& slot) {
-  if (slot.recorder.complete()) {
+  if (HasSeenAll(slot)) {
     slot.process->Kill();  // a program of the user's, which would train on
   } else if (const Status exit = slot.process->ExitStatus(); !exit.ok()) {
     return slot.memory_watch.Explain(exit, slot.held);

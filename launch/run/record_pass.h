@@ -20,8 +20,10 @@ namespace prism::launch {
 // can be done now.
 class RecordPass {
  public:
-  RecordPass(const RunContext& context, std::vector<Rank> ranks, size_t slots);
+  RecordPass(const RunContext& context, size_t slots);
   ~RecordPass();
+
+  void Add(const std::vector<Rank>& ranks);
 
   // Starts, drains and finishes processes. True when something happened. Failures: kRunFailed
   // naming the rank, how its program ended and its last lines; for a full device the rank, the op
@@ -43,6 +45,7 @@ class RecordPass {
   struct Slot;
 
   Status StartNext();
+  [[nodiscard]] bool HasSeenAll(const Slot& slot) const;
   Result<bool> StepSlot(Slot& slot);
   Status FinishSlot(Slot& slot);
 

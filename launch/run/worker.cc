@@ -33,22 +33,34 @@ std::string HelloMessage() {
 
 }  // namespace
 
-Worker::Worker(const RunContext& context, MpiSession& session)
-    : context_(context), session_(session) {
+Worker::Worker(RunContext& context, MpiSession& session) : context_(context), session_(session) {
 }
 
 Worker::~Worker() = default;
 
-void Worker::BeginRecording(const std::vector<Rank>& ranks) {
+void Worker::Begin() {
   session_.Send(0, HelloMessage());
-  const auto cores = static_cast<size_t>(AvailableThreads());
-  const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
-  recording_ = std::make_unique<RecordPass>(
-      context_, ShareOf(ranks, session_.rank(), session_.size()), slots);
 }
 
-Status Worker::BeginEmulation(const std::string& graph_bytes, const MeetingPoint& meeting) {
-  PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(graph_bytes, "the graph of this run"));
+void Worker::Record(const std::vector<Rank>& ranks) {
+  if (recording_ == nullptr) {
+    const auto cores = static_cast<size_t>(AvailableThreads());
+    const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
+    recording_ = std::make_unique<RecordPass>(context_, slots);
+  }
+  recording_->Add(ShareOf(ranks, session_.rank(), session_.size()));
+}
+
+// What process 0 came to know by recording goes into the context.
+Status Worker::BeginEmulation(WireReader* message) {
+  PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(message->GetText(), "the graph of this run"));
+  MeetingPoint meeting;
+  meeting.exchange = message->GetText();
+  meeting.store_port = message->Get<uint16_t>();
+  context_.job = graph_.job;
+  context_.sandbox_ranks = graph_.sandbox_ranks;
+  context_.log_ranks = GetRanks(message);
+  context_.options.iterations = message->Get<int32_t>();
   EmulationWorker::Hooks hooks;
   hooks.send_events = [this](const std::string& events) {
     session_.Send(0, WireWriter().Put(MessageKind::kOps).PutText(events).Take());
@@ -65,12 +77,11 @@ Status Worker::BeginEmulation(const std::string& graph_bytes, const MeetingPoint
 void Worker::Handle(const std::string& message) {
   WireReader in(message);
   switch (in.Get<MessageKind>()) {
+    case MessageKind::kRecord:
+      Record(GetRanks(&in));
+      return;
     case MessageKind::kEmulate: {
-      const std::string graph_bytes(in.GetText());
-      MeetingPoint meeting;
-      meeting.exchange = in.GetText();
-      meeting.store_port = in.Get<uint16_t>();
-      const Status status = BeginEmulation(graph_bytes, meeting);
+      const Status status = BeginEmulation(&in);
       if (!status.ok()) {
         Fail(status);
       }
@@ -159,11 +170,9 @@ void Worker::Fail(const Status& status) {
                        .Take());
 }
 
-int ServeAsWorker(const RunContext& context, MpiSession& session) {
+int ServeAsWorker(RunContext& context, MpiSession& session) {
   Worker worker(context, session);
-  // With a graph at hand nothing is recorded; the share is empty.
-  worker.BeginRecording(context.options.graph.empty() ? context.plan.RecordedRanks()
-                                                      : std::vector<Rank>());
+  worker.Begin();
   while (!worker.stopped()) {
     const Status interrupted = InterruptStatus();
     if (!interrupted.ok()) {

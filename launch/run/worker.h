@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "launch/emulation/emulation_worker.h"
 #include "launch/process/mpi_session.h"
+#include "launch/process/wire.h"
 #include "launch/run/record_pass.h"
 #include "launch/run/run_context.h"
 
@@ -18,11 +19,11 @@ namespace prism::launch {
 class Worker {
  public:
   // Both must outlive the worker.
-  Worker(const RunContext& context, MpiSession& session);
+  Worker(RunContext& context, MpiSession& session);
   ~Worker();
 
-  // Says hello to process 0 and takes up its share of the ranks to record.
-  void BeginRecording(const std::vector<Rank>& ranks);
+  // Says hello to process 0.
+  void Begin();
 
   // A message of process 0.
   void Handle(const std::string& message);
@@ -47,9 +48,10 @@ class Worker {
  private:
   void ReportStacks();
   Result<bool> StepRecording();
-  Status BeginEmulation(const std::string& graph_bytes, const MeetingPoint& meeting);
+  void Record(const std::vector<Rank>& ranks);
+  Status BeginEmulation(WireReader* message);
 
-  const RunContext& context_;
+  RunContext& context_;
   MpiSession& session_;
   std::unique_ptr<RecordPass> recording_;
   graph::Graph graph_;
@@ -59,6 +61,6 @@ class Worker {
 };
 
 // The whole life of a worker process other than 0: until it is told to stop. Returns the exit code.
-int ServeAsWorker(const RunContext& context, MpiSession& session);
+int ServeAsWorker(RunContext& context, MpiSession& session);
 
 }  // namespace prism::launch

@@ -112,6 +112,7 @@ class Recorder::Impl {
   [[nodiscard]] bool complete() const {
     return found_.has_value() || stream_.iteration() >= options_.most_iterations;
   }
+  [[nodiscard]] std::optional<int32_t> steady_iteration() const { return found_; }
   [[nodiscard]] int32_t iterations() const {
     return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
   }
@@ -331,6 +332,10 @@ bool Recorder::complete() const {
 
 HeldMemory Recorder::Held(size_t largest) const {
   return impl_->Held(largest);
+}
+
+std::optional<int32_t> Recorder::steady_iteration() const {
+  return impl_->steady_iteration();
 }
 
 int32_t Recorder::iterations() const {

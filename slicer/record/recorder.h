@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "graph/base/ids.h"
@@ -40,6 +41,9 @@ class Recorder {
 
   // What the rank's blocks hold now, with the largest of them: for a device that is full.
   [[nodiscard]] HeldMemory Held(size_t largest) const;
+
+  // The first iteration that the next one equals, once it was found.
+  [[nodiscard]] std::optional<int32_t> steady_iteration() const;
 
   // Iterations that have ended so far, warm-up included.
   [[nodiscard]] int32_t iterations() const;

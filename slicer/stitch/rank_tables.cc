@@ -8,10 +8,8 @@
 namespace prism::slicer {
 namespace {
 
-using graph::Coordinates;
-using graph::GroupPattern;
-using graph::kAxisCount;
-using graph::ParallelLayout;
+using graph::GridGroup;
+using graph::RankGrid;
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
@@ -24,8 +22,8 @@ struct Family {
 // Communicators of the whole job, created as ranks ask for them.
 class Communicators {
  public:
-  Communicators(const ParallelLayout& layout, TableMerger& merger, graph::CommunicatorTable& table)
-      : layout_(layout), merger_(merger), table_(table) {}
+  Communicators(const RankGrid& grid, TableMerger& merger, graph::CommunicatorTable& table)
+      : grid_(grid), merger_(merger), table_(table) {}
 
   // Index of the family, for CommunicatorOf.
   size_t FamilyOf(const CommunicatorPattern& pattern) {
@@ -35,26 +33,25 @@ class Communicators {
     if (found != families_.end()) {
       return static_cast<size_t>(found - families_.begin());
     }
-    families_.push_back(
-        {pattern, std::vector<uint32_t>(static_cast<size_t>(layout_.world_size()), kNone)});
+    families_.push_back({pattern, std::vector<uint32_t>(grid_.world_size(), kNone)});
     return families_.size() - 1;
   }
 
   // The communicator of that family that the rank is in; kNone when it is in none.
   uint32_t CommunicatorOf(Rank rank, size_t family_index) {
     Family& family = families_[family_index];
-    Coordinates lowest = layout_.CoordinatesOf(rank);
-    for (size_t axis = 0; axis < kAxisCount; ++axis) {
+    Rank lowest = rank;
+    for (size_t axis = 0; axis < grid_.axes().size(); ++axis) {
       const std::vector<int32_t>& list = family.pattern.group.coordinates[axis];
       if (list.empty()) {
         continue;
       }
-      if (!std::binary_search(list.begin(), list.end(), lowest[axis])) {
+      if (!std::binary_search(list.begin(), list.end(), grid_.Coordinate(rank, axis))) {
         return kNone;
       }
-      lowest[axis] = list.front();
+      lowest = grid_.Moved(lowest, axis, list.front());
     }
-    uint32_t& comm = family.comm_by_lowest[layout_.RankAt(lowest).value()];
+    uint32_t& comm = family.comm_by_lowest[lowest.value()];
     if (comm == kNone) {
       comm = Create(rank, family.pattern);
     }
@@ -63,7 +60,7 @@ class Communicators {
 
  private:
   uint32_t Create(Rank rank, const CommunicatorPattern& pattern) {
-    for (const Rank member : layout_.MembersOf(rank, pattern.group)) {
+    for (const Rank member : grid_.MembersOf(rank, pattern.group)) {
       table_.members.push_back(member.value());
     }
     table_.begin.push_back(static_cast<uint32_t>(table_.members.size()));
@@ -71,7 +68,7 @@ class Communicators {
     return table_.size() - 1;
   }
 
-  const ParallelLayout& layout_;
+  const RankGrid& grid_;
   TableMerger& merger_;
   graph::CommunicatorTable& table_;
   std::vector<Family> families_;
@@ -79,12 +76,12 @@ class Communicators {
 
 }  // namespace
 
-Result<SlotPatterns> PatternsOf(const ParallelLayout& layout, const graph::Fragment& fragment) {
+Result<SlotPatterns> PatternsOf(const RankGrid& grid, const graph::Fragment& fragment) {
   SlotPatterns patterns;
   for (const graph::FragmentCommunicator& slot : fragment.comm_slots) {
-    PRISM_ASSIGN_OR_RETURN(GroupPattern group, layout.PatternOf(fragment.rank, slot.members));
+    PRISM_ASSIGN_OR_RETURN(GridGroup group, grid.GroupOf(fragment.rank, slot.members));
     CommunicatorPattern pattern;
-    pattern.name = slot.name.empty() ? layout.PatternName(group) : slot.name;
+    pattern.name = slot.name.empty() ? grid.Name(group) : slot.name;
     pattern.group = std::move(group);
     pattern.ordinal = static_cast<uint32_t>(
         std::count_if(patterns.communicators.begin(), patterns.communicators.end(),
@@ -94,22 +91,22 @@ Result<SlotPatterns> PatternsOf(const ParallelLayout& layout, const graph::Fragm
     patterns.communicators.push_back(std::move(pattern));
   }
   for (const Rank peer : fragment.peer_slots) {
-    if (peer.value() >= static_cast<uint32_t>(layout.world_size())) {
+    if (peer.value() >= grid.world_size()) {
       return RunFailed(fmt::format("rank {} sends to or receives from rank {}, but the job has {}",
-                                   fragment.rank.value(), peer.value(), layout.world_size()));
+                                   fragment.rank.value(), peer.value(), grid.world_size()));
     }
-    patterns.peers.push_back(layout.PeerPatternOf(fragment.rank, peer));
+    patterns.peers.push_back(grid.PeerOf(fragment.rank, peer));
   }
   return patterns;
 }
 
-Status FillRankTables(const ParallelLayout& layout,
+Status FillRankTables(const RankGrid& grid,
                       const std::vector<SlotPatterns>& patterns,
                       TableMerger& merger,
                       graph::Graph& graph) {
   graph::RankTable& table = graph.ranks;
   graph.communicators = {};
-  Communicators communicators(layout, merger, graph.communicators);
+  Communicators communicators(grid, merger, graph.communicators);
   std::vector<std::vector<size_t>> families(patterns.size());  // by role and slot
   for (size_t role = 0; role < patterns.size(); ++role) {
     for (const CommunicatorPattern& pattern : patterns[role].communicators) {
@@ -134,8 +131,8 @@ Status FillRankTables(const ParallelLayout& layout,
       table.comm_ids.push_back(comm);
     }
     table.comm_begin.push_back(static_cast<uint32_t>(table.comm_ids.size()));
-    for (const graph::PeerPattern& peer : patterns[role].peers) {
-      table.peer_ids.push_back(layout.PeerOf(Rank(rank), peer).value());
+    for (const graph::GridPeer& peer : patterns[role].peers) {
+      table.peer_ids.push_back(grid.RankOf(Rank(rank), peer).value());
     }
     table.peer_begin.push_back(static_cast<uint32_t>(table.peer_ids.size()));
   }

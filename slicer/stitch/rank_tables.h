@@ -9,7 +9,7 @@
 #include "graph/base/status.h"
 #include "graph/fragment.h"
 #include "graph/graph.h"
-#include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
 #include "slicer/stitch/table_merger.h"
 
 namespace prism::slicer {
@@ -18,7 +18,7 @@ namespace prism::slicer {
 // how many such slots the program has before this one.
 struct CommunicatorPattern {
   std::string name;
-  graph::GroupPattern group;
+  graph::GridGroup group;
   uint32_t ordinal = 0;
 
   bool operator==(const CommunicatorPattern&) const = default;
@@ -26,20 +26,19 @@ struct CommunicatorPattern {
 
 struct SlotPatterns {
   std::vector<CommunicatorPattern> communicators;  // by communicator slot
-  std::vector<graph::PeerPattern> peers;           // by peer slot
+  std::vector<graph::GridPeer> peers;              // by peer slot
 
   bool operator==(const SlotPatterns&) const = default;
 };
 
 // As the fragment's rank recorded them. Fails when a group is no product of coordinates or a peer
 // is no rank of the job.
-Result<SlotPatterns> PatternsOf(const graph::ParallelLayout& layout,
-                                const graph::Fragment& fragment);
+Result<SlotPatterns> PatternsOf(const graph::RankGrid& grid, const graph::Fragment& fragment);
 
 // Fills communicators, communicator and peer columns of `graph` from its `ranks.role` and the
 // patterns by role. Communicators are numbered by the lowest rank that uses them, then by slot.
 // Fails when a rank lies outside of a group that its role uses.
-Status FillRankTables(const graph::ParallelLayout& layout,
+Status FillRankTables(const graph::RankGrid& grid,
                       const std::vector<SlotPatterns>& patterns,
                       TableMerger& merger,
                       graph::Graph& graph);

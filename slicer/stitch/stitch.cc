@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/diff.h"
-#include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
+#include "slicer/probe/recorded_role.h"
 #include "slicer/stitch/rank_tables.h"
 #include "slicer/stitch/table_merger.h"
 
@@ -20,58 +20,14 @@ constexpr const char* kVirtualReceive = "virtual_recv";
 
 using graph::Fragment;
 using graph::Graph;
-using graph::ParallelLayout;
+using graph::RankGrid;
 using graph::RankSource;
-
-// A role with what its spot checks are compared against.
-struct RecordedRole {
-  std::string name;
-  int32_t stage = 0;
-  const Fragment* fragment = nullptr;
-  SlotPatterns patterns;
-  uint64_t structural_hash = 0;
-};
-
-bool SameMemory(const graph::MemoryProfile& a, const graph::MemoryProfile& b) {
-  return a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved &&
-         a.layout_hash == b.layout_hash;
-}
-
-bool SameRole(const RecordedRole& a, const RecordedRole& b) {
-  return a.structural_hash == b.structural_hash && a.patterns == b.patterns &&
-         SameMemory(a.fragment->memory, b.fragment->memory);
-}
-
-// Where a spot check departs from its role, both sides.
-std::string DescribeDeparture(const RecordedRole& role, const RecordedRole& check) {
-  const Fragment& a = *role.fragment;
-  const Fragment& b = *check.fragment;
-  std::string text =
-      fmt::format("rank {} departs from {} (rank {})", b.rank.value(), role.name, a.rank.value());
-  const graph::ProgramDifference ops = graph::CompareOps({&a.program, &a.strings, &a.signatures},
-                                                         {&b.program, &b.strings, &b.signatures});
-  if (!ops.equal()) {
-    const auto side = [](const std::string& op) { return op.empty() ? "no further op" : op; };
-    return fmt::format("{} at op {}: {}; the role: {}", text, ops.first, side(ops.right),
-                       side(ops.left));
-  }
-  if (role.patterns != check.patterns) {
-    return text + " in the members of a communicator or in a peer";
-  }
-  if (!SameMemory(a.memory, b.memory)) {
-    return fmt::format(
-        "{} in memory: peak allocated {} bytes, reserved {} bytes, block layout {:016x}; the role: "
-        "{}, {}, {:016x}",
-        text, b.memory.peak_allocated, b.memory.peak_reserved, b.memory.layout_hash,
-        a.memory.peak_allocated, a.memory.peak_reserved, a.memory.layout_hash);
-  }
-  return text + " in its kernel signatures or names";
-}
 
 // Builds one graph; lives for one call of Stitch.
 class Stitcher {
  public:
-  explicit Stitcher(StitchInput input) : input_(std::move(input)), layout_(input_.job.parallel) {}
+  explicit Stitcher(StitchInput input)
+      : input_(std::move(input)), grid_(RankGrid::Of(input_.job)) {}
 
   Result<Graph> Run() {
     PRISM_RETURN_IF_ERROR(IndexFragments());
@@ -84,7 +40,7 @@ class Stitcher {
 
  private:
   Status IndexFragments() {
-    const auto world = static_cast<uint32_t>(layout_.world_size());
+    const uint32_t world = grid_.world_size();
     if (input_.plan.role_of.size() != world) {
       return RunFailed(fmt::format("the plan covers {} ranks, the job has {}",
                                    input_.plan.role_of.size(), world));
@@ -102,12 +58,9 @@ class Stitcher {
   }
 
   Result<RecordedRole> Describe(const PlannedRole& planned, const Fragment& fragment) const {
-    RecordedRole role;
+    PRISM_ASSIGN_OR_RETURN(RecordedRole role, DescribeRecorded(grid_, fragment));
     role.name = planned.name;
     role.stage = planned.stage;
-    role.fragment = &fragment;
-    PRISM_ASSIGN_OR_RETURN(role.patterns, PatternsOf(layout_, fragment));
-    role.structural_hash = graph::StructuralHash(fragment);
     return role;
   }
 
@@ -141,11 +94,11 @@ class Stitcher {
       PRISM_ASSIGN_OR_RETURN(RecordedRole check, Describe(plan, *fragment));
       uint32_t role = 0;
       while (role < roles_.size() &&
-             (planned_of[role] != planned || !SameRole(roles_[role], check))) {
+             (planned_of[role] != planned || Compare(roles_[role], check) != Likeness::kSame)) {
         ++role;
       }
       ++spot_checks_;
-      if (role != planned) {
+      if (role != planned && !IsMarked(rank, planned)) {
         AddWarning({"role_split", 1, DescribeDeparture(roles_[planned], check)});
       }
       if (role == roles_.size()) {
@@ -156,6 +109,15 @@ class Stitcher {
       role_of_[rank.value()] = role;
     }
     return OkStatus();
+  }
+
+  // The rank is known to be only like the representative of its role.
+  [[nodiscard]] bool IsMarked(Rank rank, uint32_t planned) const {
+    const Rank representative = input_.plan.roles[planned].representative;
+    return std::any_of(
+        input_.plan.marked_axes.begin(), input_.plan.marked_axes.end(), [&](size_t axis) {
+          return grid_.Coordinate(rank, axis) != grid_.Coordinate(representative, axis);
+        });
   }
 
   void AddWarning(const graph::Warning& warning) {
@@ -181,7 +143,7 @@ class Stitcher {
     }
     graph_.ranks.role = role_of_;
     FillSources();
-    PRISM_RETURN_IF_ERROR(FillRankTables(layout_, patterns, merger, graph_));
+    PRISM_RETURN_IF_ERROR(FillRankTables(grid_, patterns, merger, graph_));
     merger.MoveInto(graph_);
     graph_.job = std::move(input_.job);
     TakeProgramFacts();
@@ -198,7 +160,7 @@ class Stitcher {
     graph_.assumptions.push_back(
         fmt::format("{} of {} ranks were recorded, {} of them as spot checks; every other rank is "
                     "taken to do what the recorded rank of its role did",
-                    fragments_.size(), layout_.world_size(), spot_checks_));
+                    fragments_.size(), grid_.world_size(), spot_checks_));
     if (virtual_receives) {
       graph_.assumptions.push_back(
           fmt::format("{} receives from virtual ranks gave zeros while recording (first on {})",
@@ -221,6 +183,11 @@ class Stitcher {
 
   void FillSources() {
     graph_.ranks.source.assign(role_of_.size(), RankSource::kRole);
+    for (uint32_t rank = 0; rank < role_of_.size(); ++rank) {
+      if (IsMarked(Rank(rank), input_.plan.role_of[rank])) {
+        graph_.ranks.source[rank] = RankSource::kLike;
+      }
+    }
     for (const auto& [rank, fragment] : fragments_) {
       graph_.ranks.source[rank.value()] = RankSource::kRecorded;
     }
@@ -233,7 +200,7 @@ class Stitcher {
   }
 
   StitchInput input_;
-  ParallelLayout layout_;
+  RankGrid grid_;
   std::map<Rank, const Fragment*> fragments_;  // by rank, so that their order does not matter
   std::vector<RecordedRole> roles_;            // planned ones, then split ones
   std::vector<uint32_t> role_of_;              // by rank

@@ -108,12 +108,12 @@ graph::PeerGroup HaloExchange(ProgramBuilder& builder,
     if (size == 1) {
       continue;
     }
-    graph::PeerPattern up;
-    graph::PeerPattern down;
-    up.offset[static_cast<size_t>(axis)] = 1;
-    down.offset[static_cast<size_t>(axis)] = size - 1;
-    const uint16_t above = builder.PeerSlot(layout.PeerOf(Rank(0), up));
-    const uint16_t below = builder.PeerSlot(layout.PeerOf(Rank(0), down));
+    graph::Coordinates up = {};
+    graph::Coordinates down = {};
+    up[static_cast<size_t>(axis)] = 1;
+    down[static_cast<size_t>(axis)] = size - 1;
+    const uint16_t above = builder.PeerSlot(layout.RankAt(up));
+    const uint16_t below = builder.PeerSlot(layout.RankAt(down));
     halo.transfers.push_back({true, comm, above, bytes});
     halo.transfers.push_back({false, comm, below, bytes});
     halo.transfers.push_back({true, comm, below, bytes});

@@ -1,0 +1,71 @@
+// Ranks as points of a grid, and groups of them as products of coordinates: how one recorded rank's
+// groups and peers say what those of every other rank are.
+//
+// The axes of the built-in workload are those of its layout; those of a user's program are derived
+// from its groups (slicer/probe/derive_grid.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "graph/job.h"
+
+namespace prism::graph {
+
+// A family of groups: along each axis either the rank's own coordinate, or a fixed list of
+// coordinates that every member takes. On a grid of tp and pp the tensor-parallel groups are
+// {tp: 0..tp-1}, the embedding groups {pp: 0, pp-1}, the world is both lists. An empty list means
+// "own coordinate".
+struct GridGroup {
+  std::vector<std::vector<int32_t>> coordinates;  // by axis
+
+  bool operator==(const GridGroup&) const = default;
+};
+
+// A peer of a rank, relative to it: per axis the distance, modulo the size of the axis.
+struct GridPeer {
+  std::vector<int32_t> offset;
+
+  bool operator==(const GridPeer&) const = default;
+};
+
+class RankGrid {
+ public:
+  // The fastest axis first; sizes at least 1.
+  explicit RankGrid(std::vector<GridAxis> axes);
+
+  // That of a job: as its program showed, else tp, cp, dp and pp, dp in two where experts are
+  // spread over a part of it.
+  static RankGrid Of(const JobSpec& job);
+
+  [[nodiscard]] const std::vector<GridAxis>& axes() const { return axes_; }
+  [[nodiscard]] uint32_t world_size() const { return strides_.back(); }
+  [[nodiscard]] int32_t Coordinate(Rank rank, size_t axis) const;
+  // The rank whose coordinate on that axis is another, all others equal.
+  [[nodiscard]] Rank Moved(Rank rank, size_t axis, int32_t coordinate) const;
+
+  // The family that `members` (ascending global ranks) belongs to as seen from `self`, one of them.
+  // Fails when the set is no product of coordinate lists, naming the group.
+  [[nodiscard]] Result<GridGroup> GroupOf(Rank self, const std::vector<Rank>& members) const;
+
+  // Members, ascending, of the group of that family that `self` belongs to.
+  [[nodiscard]] std::vector<Rank> MembersOf(Rank self, const GridGroup& group) const;
+
+  [[nodiscard]] GridPeer PeerOf(Rank self, Rank peer) const;
+  [[nodiscard]] Rank RankOf(Rank self, const GridPeer& peer) const;
+
+  // "tp", "dp", "pp", "tp-pp", "embedding", "world" or a spelled-out family: for reports.
+  [[nodiscard]] std::string Name(const GridGroup& group) const;
+
+  // "tp 8 × dp 64 × pp 16".
+  [[nodiscard]] std::string ToText() const;
+
+ private:
+  std::vector<GridAxis> axes_;
+  std::vector<uint32_t> strides_;  // by axis, then the number of ranks
+};
+
+}  // namespace prism::graph

@@ -1,0 +1,67 @@
+#include "launch/run/rank_choice.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/options/sandbox_list.h"
+
+namespace prism::launch {
+namespace {
+
+Status ResolveShownRanks(RunContext* context) {
+  const Options& options = context->options;
+  const bool named = options.sandbox_ranks != Options().sandbox_ranks;
+  const bool shown =
+      named && options.log_ranks.empty() && options.format == Options().format && !options.quiet;
+  if (options.log_ranks == "all" || shown) {
+    context->log_ranks = context->sandbox_ranks;
+  } else if (!options.log_ranks.empty()) {
+    PRISM_ASSIGN_OR_RETURN(context->log_ranks, ResolveRankList("--log-ranks", options.log_ranks,
+                                                               context->job, context->plan));
+  }
+  if (options.perfetto) {
+    context->traced_ranks = context->sandbox_ranks;
+  }
+  if (!options.trace_ranks.empty()) {
+    PRISM_ASSIGN_OR_RETURN(
+        const std::vector<Rank> further,
+        ResolveRankList("--trace-ranks", options.trace_ranks, context->job, context->plan));
+    std::vector<Rank> all;
+    std::set_union(context->traced_ranks.begin(), context->traced_ranks.end(), further.begin(),
+                   further.end(), std::back_inserter(all));
+    context->traced_ranks = std::move(all);
+    if (!options.perfetto) {
+      return InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status ChooseRanks(RunContext* context) {
+  PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
+                         ResolveRankList("--sandbox-ranks", context->options.sandbox_ranks,
+                                         context->job, context->plan));
+  return ResolveShownRanks(context);
+}
+
+Status ChooseNumberedRanks(RunContext* context) {
+  const Options& options = context->options;
+  PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
+                         NumberedRanks("--sandbox-ranks", options.sandbox_ranks, context->job));
+  if (options.log_ranks != "all") {
+    PRISM_RETURN_IF_ERROR(NumberedRanks("--log-ranks",
+                                        options.log_ranks.empty() ? "none" : options.log_ranks,
+                                        context->job)
+                              .status());
+  }
+  return NumberedRanks("--trace-ranks", options.trace_ranks.empty() ? "none" : options.trace_ranks,
+                       context->job)
+      .status();
+}
+
+}  // namespace prism::launch

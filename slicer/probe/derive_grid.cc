@@ -1,0 +1,225 @@
+#include "slicer/probe/derive_grid.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/rank_grid.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::Fragment;
+using graph::FragmentCommunicator;
+using graph::GridAxis;
+using graph::RankGrid;
+
+struct Level {
+  uint32_t stride = 1;
+  uint32_t count = 1;
+};
+
+// The set as progressions of progressions, the fastest first; empty when it is none.
+std::vector<Level> LevelsOf(std::vector<uint32_t> members) {
+  std::vector<Level> levels;
+  while (members.size() > 1) {
+    const uint32_t stride = members[1] - members[0];
+    size_t count = 1;
+    while (count < members.size() && members[count] - members[count - 1] == stride) {
+      ++count;
+    }
+    if (members.size() % count != 0) {
+      return {};
+    }
+    std::vector<uint32_t> starts;
+    for (size_t i = 0; i < members.size(); ++i) {
+      if (i % count == 0) {
+        starts.push_back(members[i]);
+      } else if (members[i] - members[i - 1] != stride) {
+        return {};
+      }
+    }
+    levels.push_back({stride, static_cast<uint32_t>(count)});
+    members = std::move(starts);
+  }
+  return levels;
+}
+
+// Borders by what wants them.
+using Borders = std::map<uint32_t, std::string>;
+
+void AddBorders(const FragmentCommunicator& group, uint32_t world, Borders* borders) {
+  std::vector<uint32_t> members;
+  for (const Rank member : group.members) {
+    members.push_back(member.value());
+  }
+  const std::vector<Level> levels = LevelsOf(members);
+  for (const Level& level : levels) {
+    const uint64_t end = uint64_t{level.stride} * level.count;
+    const bool fits = end <= world && world % end == 0 && world % level.stride == 0 &&
+                      members.front() / level.stride % level.count == 0;
+    if (!fits) {
+      return;
+    }
+  }
+  for (const Level& level : levels) {
+    borders->emplace(level.stride, group.name);
+    borders->emplace(level.stride * level.count, group.name);
+  }
+}
+
+// "tp" for "TENSOR_MODEL_PARALLEL_GROUP" or "mesh_tp"; "" when the name says nothing.
+std::string AxisOfName(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kWords = {
+      {{"tensor", "tp"},
+       {"tp", "tp"},
+       {"pipeline", "pp"},
+       {"pp", "pp"},
+       {"context", "cp"},
+       {"cp", "cp"},
+       {"data", "dp"},
+       {"dp", "dp"},
+       {"fsdp", "dp"},
+       {"shard", "dp"},
+       {"replicate", "dp"},
+       {"expert", "ep"},
+       {"ep", "ep"},
+       {"sequence", "cp"},
+       {"sp", "cp"},
+       {"zero", "dp"}}};
+  std::set<std::string> words;
+  std::string word;
+  for (const char c : std::string(name) + ".") {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else {
+      words.insert(std::exchange(word, {}));
+    }
+  }
+  for (const auto& [known, axis] : kWords) {
+    if (words.contains(std::string(known))) {
+      return std::string(axis);
+    }
+  }
+  return "";
+}
+
+// The one axis that the group spans in full; nothing when there is another number of them.
+std::optional<size_t> AxisSpanned(const RankGrid& grid, Rank self, const std::vector<Rank>& group) {
+  const Result<graph::GridGroup> family = grid.GroupOf(self, group);
+  std::optional<size_t> spanned;
+  if (!family.ok()) {
+    return spanned;
+  }
+  for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
+    const size_t listed = family->coordinates[axis].size();
+    if (listed == 0) {
+      continue;
+    }
+    if (spanned || listed != static_cast<size_t>(grid.axes()[axis].size)) {
+      return std::nullopt;
+    }
+    spanned = axis;
+  }
+  return spanned;
+}
+
+bool HasPeersAlong(const RankGrid& grid, size_t axis, const Fragment& fragment) {
+  return std::any_of(fragment.peer_slots.begin(), fragment.peer_slots.end(), [&](Rank peer) {
+    return peer != fragment.rank &&
+           grid.Moved(fragment.rank, axis, grid.Coordinate(peer, axis)) == peer;
+  });
+}
+
+std::string NameOfAxis(const RankGrid& grid,
+                       size_t axis,
+                       const std::vector<const Fragment*>& ranks) {
+  for (const Fragment* fragment : ranks) {
+    for (const FragmentCommunicator& group : fragment->comm_slots) {
+      const std::string name = AxisOfName(group.name);
+      if (!name.empty() && AxisSpanned(grid, fragment->rank, group.members) == axis) {
+        return name;
+      }
+    }
+  }
+  const bool has_peers = std::any_of(ranks.begin(), ranks.end(), [&](const Fragment* fragment) {
+    return HasPeersAlong(grid, axis, *fragment);
+  });
+  return has_peers ? "pp" : "dp";
+}
+
+std::vector<GridAxis> Named(std::vector<GridAxis> axes, const std::vector<const Fragment*>& ranks) {
+  const RankGrid grid(axes);
+  std::map<std::string, int> uses;
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    const std::string name = NameOfAxis(grid, axis, ranks);
+    const int use = ++uses[name];
+    axes[axis].name = use == 1 ? name : fmt::format("{}_{}", name, use);
+  }
+  return axes;
+}
+
+}  // namespace
+
+Result<std::vector<GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
+                                         const std::vector<const Fragment*>& ranks) {
+  const auto world = static_cast<uint32_t>(given.world_size());
+  Borders borders = {{1, "a rank"}, {world, "all ranks"}};
+  const auto tp = static_cast<uint32_t>(given.tp);
+  borders.emplace(tp, "--tp");
+  borders.emplace(tp * static_cast<uint32_t>(given.cp), "--cp");
+  borders.emplace(world / static_cast<uint32_t>(given.pp), "--pp");
+  for (const Fragment* fragment : ranks) {
+    for (const FragmentCommunicator& group : fragment->comm_slots) {
+      AddBorders(group, world, &borders);
+    }
+  }
+  std::vector<GridAxis> axes;
+  for (auto border = borders.begin(), next = std::next(border); next != borders.end();
+       ++border, ++next) {
+    if (next->first % border->first != 0) {
+      return RunFailed(fmt::format(
+          "the groups of the program form no grid of ranks: {} ends at {} ranks, {} at {}; give "
+          "the layout by --tp, --cp, --dp and --pp",
+          border->second, border->first, next->second, next->first));
+    }
+    axes.push_back({"", static_cast<int32_t>(next->first / border->first)});
+  }
+  return Named(std::move(axes), ranks);
+}
+
+graph::ParallelSizes SizesOf(const std::vector<GridAxis>& axes) {
+  graph::ParallelSizes sizes;
+  graph::ParallelSizes flat;
+  int last = 0;
+  bool in_order = true;
+  for (const GridAxis& axis : axes) {
+    flat.dp *= axis.size;
+    int place = 2;  // dp, between cp and pp
+    if (axis.name == "tp") {
+      sizes.tp = axis.size;
+      place = 0;
+    } else if (axis.name == "cp") {
+      sizes.cp = axis.size;
+      place = 1;
+    } else if (axis.name == "pp") {
+      sizes.pp = axis.size;
+      place = 3;
+    } else {
+      sizes.dp *= axis.size;
+    }
+    in_order = in_order && place >= last;
+    last = place;
+  }
+  return in_order ? sizes : flat;
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,29 @@
+// The grid that the ranks of a program form, from the groups that some of its ranks use.
+//
+// A group of n ranks with stride s says that the grid has borders at s and at s * n; nested ones
+// say more. All borders together, in order, each a divisor of the next, are the axes. Groups that
+// fit no grid of N ranks by themselves (first and last stage of a pipeline) say nothing here; they
+// only have to be products of coordinates afterwards (graph/rank_grid.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/fragment.h"
+#include "graph/job.h"
+
+namespace prism::slicer {
+
+// `given`: degrees that the user named; the rest of `given` is 1 or follows. Axes are named by the
+// process groups along them ("TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard"): tp, cp, ep, dp, pp,
+// with a number where there are several; a nameless one with sends and receives is pp, else dp.
+// Fails when the groups need borders of which one does not divide the next, naming two groups.
+Result<std::vector<graph::GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
+                                                const std::vector<const graph::Fragment*>& ranks);
+
+// Degrees of parallelism that those axes come to: dp is the product of what is neither tp, cp nor
+// pp. Axes in another order than tp, cp, dp, pp come to dp alone.
+graph::ParallelSizes SizesOf(const std::vector<graph::GridAxis>& axes);
+
+}  // namespace prism::slicer

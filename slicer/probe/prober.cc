@@ -1,0 +1,273 @@
+#include "slicer/probe/prober.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/rng.h"
+#include "graph/rank_grid.h"
+#include "slicer/probe/derive_grid.h"
+#include "slicer/probe/recorded_role.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::Fragment;
+using graph::RankGrid;
+
+// Up to here an axis of ranks that communicate alike is recorded in full all the same.
+constexpr int32_t kShortAxis = 4;
+
+// What the coordinates of an axis make of roles.
+struct AxisRoles {
+  bool splits = false;
+  bool is_marked = false;               // differs, but does not split
+  std::vector<int32_t> representative;  // by coordinate: the first that does the same
+};
+
+// One call of NextProbe.
+class Probe {
+ public:
+  Probe(const ProbeOptions& options, const std::vector<Fragment>& fragments) : options_(options) {
+    for (const Fragment& fragment : fragments) {
+      fragments_.emplace(fragment.rank, &fragment);
+    }
+  }
+
+  Result<ProbeStep> Run();
+
+ private:
+  using Ranks = std::set<Rank>;
+
+  [[nodiscard]] Ranks FirstRanks() const;
+  [[nodiscard]] Ranks AlongAxes(const RankGrid& grid) const;
+  [[nodiscard]] Ranks Coordinates(const RankGrid& grid, size_t axis) const;
+  [[nodiscard]] ProbeStep Missing(const Ranks& wanted) const;
+  Result<Likeness> LikenessOf(const RankGrid& grid, Rank a, Rank b) const;
+  Result<AxisRoles> Judge(const RankGrid& grid, size_t axis) const;
+  Status Group(const RankGrid& grid, size_t axis, AxisRoles* roles) const;
+  [[nodiscard]] Status CheckCount(const RankGrid& grid) const;
+  [[nodiscard]] Rank RepresentativeOf(const RankGrid& grid, Rank rank) const;
+  [[nodiscard]] ProbeStep MakePlan(const RankGrid& grid) const;
+  [[nodiscard]] std::string NameOf(const RankGrid& grid, Rank representative) const;
+
+  const ProbeOptions& options_;
+  std::map<Rank, const Fragment*> fragments_;
+  std::vector<AxisRoles> axes_;
+};
+
+Probe::Ranks Probe::FirstRanks() const {
+  const auto world = static_cast<uint32_t>(options_.given.world_size());
+  Ranks ranks = {Rank(0), Rank(world - 1)};
+  ranks.insert(options_.named.begin(), options_.named.end());
+  Rng rng(options_.seed, "spot checks");
+  const auto spot_checks = static_cast<size_t>(
+      std::max<int64_t>(0, options_.spot_checks - static_cast<int64_t>(options_.named.size())));
+  for (size_t i = 0; i < spot_checks && ranks.size() < world; ++i) {
+    auto rank = static_cast<uint32_t>(rng.UniformInt(0, world - 1));
+    while (!ranks.insert(Rank(rank)).second) {
+      rank = (rank + 1) % world;
+    }
+  }
+  return ranks;
+}
+
+Probe::Ranks Probe::AlongAxes(const RankGrid& grid) const {
+  Ranks ranks;
+  for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
+    const int32_t size = grid.axes()[axis].size;
+    if (size > 1) {
+      ranks.insert(grid.Moved(Rank(0), axis, 1));
+      ranks.insert(grid.Moved(Rank(0), axis, size - 1));
+    }
+  }
+  return ranks;
+}
+
+Probe::Ranks Probe::Coordinates(const RankGrid& grid, size_t axis) const {
+  Ranks ranks;
+  for (int32_t coordinate = 0; coordinate < grid.axes()[axis].size; ++coordinate) {
+    ranks.insert(grid.Moved(Rank(0), axis, coordinate));
+  }
+  return ranks;
+}
+
+ProbeStep Probe::Missing(const Ranks& wanted) const {
+  ProbeStep step;
+  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(step.record),
+               [&](Rank rank) { return !fragments_.contains(rank); });
+  return step;
+}
+
+Result<Likeness> Probe::LikenessOf(const RankGrid& grid, Rank a, Rank b) const {
+  PRISM_ASSIGN_OR_RETURN(const RecordedRole left, DescribeRecorded(grid, *fragments_.at(a)));
+  PRISM_ASSIGN_OR_RETURN(const RecordedRole right, DescribeRecorded(grid, *fragments_.at(b)));
+  return Compare(left, right);
+}
+
+// From the first, second and last rank along the axis.
+Result<AxisRoles> Probe::Judge(const RankGrid& grid, size_t axis) const {
+  AxisRoles roles;
+  const int32_t size = grid.axes()[axis].size;
+  roles.representative.assign(static_cast<size_t>(size), 0);
+  if (size == 1) {
+    return roles;
+  }
+  PRISM_ASSIGN_OR_RETURN(const Likeness second,
+                         LikenessOf(grid, Rank(0), grid.Moved(Rank(0), axis, 1)));
+  PRISM_ASSIGN_OR_RETURN(const Likeness last,
+                         LikenessOf(grid, Rank(0), grid.Moved(Rank(0), axis, size - 1)));
+  const Likeness least = std::min(second, last);
+  roles.is_marked = least == Likeness::kSameCommunication && size > kShortAxis;
+  roles.splits = least != Likeness::kSame && !roles.is_marked;
+  return roles;
+}
+
+// All coordinates of the axis are recorded: those that do the same share a role.
+Status Probe::Group(const RankGrid& grid, size_t axis, AxisRoles* roles) const {
+  const int32_t size = grid.axes()[axis].size;
+  for (int32_t coordinate = 1; coordinate < size; ++coordinate) {
+    int32_t earlier = 0;
+    for (; earlier < coordinate; ++earlier) {
+      PRISM_ASSIGN_OR_RETURN(const Likeness likeness,
+                             LikenessOf(grid, grid.Moved(Rank(0), axis, earlier),
+                                        grid.Moved(Rank(0), axis, coordinate)));
+      if (likeness == Likeness::kSame) {
+        break;
+      }
+    }
+    roles->representative[static_cast<size_t>(coordinate)] = earlier;
+  }
+  return OkStatus();
+}
+
+Status Probe::CheckCount(const RankGrid& grid) const {
+  int64_t count = 1;
+  std::string axes;
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    if (axes_[axis].splits) {
+      count *= grid.axes()[axis].size;
+      axes += fmt::format("{}{} ({})", axes.empty() ? "" : ", ", grid.axes()[axis].name,
+                          grid.axes()[axis].size);
+    }
+  }
+  if (count <= options_.max_roles) {
+    return OkStatus();
+  }
+  return RunFailed(fmt::format(
+      "ranks communicate differently along {}: {} ranks would have to be recorded, but --max-roles "
+      "is {}; raise it",
+      axes, count, options_.max_roles));
+}
+
+Rank Probe::RepresentativeOf(const RankGrid& grid, Rank rank) const {
+  Rank representative = rank;
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    const auto own = static_cast<size_t>(grid.Coordinate(rank, axis));
+    representative = grid.Moved(representative, axis, axes_[axis].representative[own]);
+  }
+  return representative;
+}
+
+std::string Probe::NameOf(const RankGrid& grid, Rank representative) const {
+  std::string name;
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    if (axes_[axis].splits) {
+      const std::string& axis_name = grid.axes()[axis].name;
+      name +=
+          fmt::format("{}{} {}", name.empty() ? "" : ", ", axis_name == "pp" ? "stage" : axis_name,
+                      grid.Coordinate(representative, axis));
+    }
+  }
+  return name.empty() ? "all ranks" : name;
+}
+
+ProbeStep Probe::MakePlan(const RankGrid& grid) const {
+  ProbeStep step;
+  step.axes = grid.axes();
+  std::map<Rank, uint32_t> role_of;  // by representative
+  const auto find_stage = [&](Rank rank) {
+    for (size_t axis = 0; axis < step.axes.size(); ++axis) {
+      if (step.axes[axis].name == "pp") {
+        return grid.Coordinate(rank, axis);
+      }
+    }
+    return 0;
+  };
+  for (uint32_t number = 0; number < grid.world_size(); ++number) {
+    const Rank rank(number);
+    const Rank representative = RepresentativeOf(grid, rank);
+    const auto [found, is_new] =
+        role_of.emplace(representative, static_cast<uint32_t>(step.plan.roles.size()));
+    if (is_new) {
+      step.plan.roles.push_back(
+          {NameOf(grid, representative), find_stage(representative), representative});
+    }
+    step.plan.role_of.push_back(found->second);
+  }
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    if (axes_[axis].is_marked) {
+      step.plan.marked_axes.push_back(axis);
+    }
+  }
+  for (const auto& [rank, fragment] : fragments_) {
+    if (!role_of.contains(rank)) {
+      step.plan.spot_checks.push_back(rank);
+    }
+  }
+  return step;
+}
+
+Result<ProbeStep> Probe::Run() {
+  ProbeStep missing = Missing(FirstRanks());
+  if (!missing.record.empty()) {
+    return missing;
+  }
+  std::vector<const Fragment*> recorded;
+  for (const auto& [rank, fragment] : fragments_) {
+    recorded.push_back(fragment);
+  }
+  PRISM_ASSIGN_OR_RETURN(std::vector<graph::GridAxis> axes, DeriveGrid(options_.given, recorded));
+  const RankGrid grid(std::move(axes));
+  missing = Missing(AlongAxes(grid));
+  if (!missing.record.empty()) {
+    return missing;
+  }
+  Ranks wanted;
+  for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
+    PRISM_ASSIGN_OR_RETURN(AxisRoles roles, Judge(grid, axis));
+    axes_.push_back(std::move(roles));
+    if (axes_.back().splits) {
+      wanted.merge(Coordinates(grid, axis));
+    }
+  }
+  PRISM_RETURN_IF_ERROR(CheckCount(grid));
+  missing = Missing(wanted);
+  if (!missing.record.empty()) {
+    return missing;
+  }
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    if (axes_[axis].splits) {
+      PRISM_RETURN_IF_ERROR(Group(grid, axis, &axes_[axis]));
+    }
+  }
+  ProbeStep step = MakePlan(grid);
+  Ranks representatives;
+  for (const PlannedRole& role : step.plan.roles) {
+    representatives.insert(role.representative);
+  }
+  missing = Missing(representatives);
+  return missing.record.empty() ? step : missing;
+}
+
+}  // namespace
+
+Result<ProbeStep> NextProbe(const ProbeOptions& options, const std::vector<Fragment>& fragments) {
+  return Probe(options, fragments).Run();
+}
+
+}  // namespace prism::slicer

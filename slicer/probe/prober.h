@@ -1,0 +1,43 @@
+// Which ranks of a user's program are recorded, and which role every rank gets: from what the
+// recorded ones did, in rounds.
+//
+// First the ends of the job, the ranks that the user named and spot checks; their groups give the
+// grid (derive_grid.h). Then the second and the last rank along each axis. An axis along which all
+// three do the same is neutral. One along which they communicate alike but compute or allocate
+// differently (a sharded optimizer) does not split roles, unless it is short; its ranks that were
+// not recorded are marked. Along every other axis each coordinate is recorded, and those that do
+// the same share a role; roles are the products over such axes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+#include "graph/fragment.h"
+#include "graph/job.h"
+#include "slicer/plan.h"
+
+namespace prism::slicer {
+
+struct ProbeOptions {
+  graph::ParallelSizes given;  // what the user said; dp is the rest
+  std::vector<Rank> named;     // sandbox ranks, ascending
+  uint64_t seed = 0;
+  int32_t max_roles = 256;
+  int32_t spot_checks = 2;
+};
+
+struct ProbeStep {
+  std::vector<Rank> record;  // ascending, none was recorded yet; empty: `plan` and `axes` hold
+  SlicePlan plan;
+  std::vector<graph::GridAxis> axes;
+};
+
+// Depends on options and fragments only. Fails when groups form no grid, and when there are more
+// roles than allowed, naming the axes that make them.
+Result<ProbeStep> NextProbe(const ProbeOptions& options,
+                            const std::vector<graph::Fragment>& fragments);
+
+}  // namespace prism::slicer
