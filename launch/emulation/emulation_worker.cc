@@ -54,6 +54,9 @@ struct EmulationWorker::Member {
   HostClock clock;
   // Asked and not answered yet, by request: where the host stood.
   std::map<uint32_t, replayer::OpPosition> asked = {};
+  // What the process's own clock showed when the first iteration began, which is time 0 of the
+  // graph: the host costs of what it did before.
+  DurationNs startup_ns = 0;
   // Where the host stood and which event it asked for when last told "not ready".
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
   int poll_count = 0;                       // in a row
@@ -86,6 +89,8 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
     request.iterations = context_.options.iterations;
     request.meeting = meeting;
     SandboxSpec spec = MakeSandboxSpec(context_, request);
+    std::copy(std::begin(spec.config.host_cost_ns), std::end(spec.config.host_cost_ns),
+              host_costs_.begin());
     if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
       spec.on_line = [rank](const std::string& line) {
         const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);
@@ -208,7 +213,7 @@ bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpP
     member.clock.Pass(passed);
     *now += passed;
   }
-  member.process->channel().Reply(request, {ready ? 0 : 1, *now, 0});
+  member.process->channel().Reply(request, {ready ? 0 : 1, member.startup_ns + *now, 0});
   return true;
 }
 
@@ -257,6 +262,13 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
   Tell(ask);
 }
 
+// By how much the process has put its clock forward for that record (shim/session.cc).
+DurationNs EmulationWorker::HostCost(const Record& record) const {
+  const auto kind = static_cast<size_t>(record.kind);
+  const DurationNs gap = record.kind == RecordKind::kHostGap ? record.host_gap.duration_ns : 0;
+  return gap + (kind < host_costs_.size() ? host_costs_[kind] : 0);
+}
+
 Status EmulationWorker::Take(Member& member,
                              const Record& record,
                              std::span<const std::byte> payload) {
@@ -264,6 +276,9 @@ Status EmulationWorker::Take(Member& member,
   const auto ops = member.stream.Push(record, payload);
   if (!ops.ok()) {
     return ops.status().WithContext(fmt::format("emulating rank {}", member.rank.value()));
+  }
+  if (member.stream.iteration() < 0) {
+    member.startup_ns += HostCost(record);
   }
   for (const slicer::PlacedOp& op : *ops) {
     TakeOp(member, op);
@@ -349,8 +364,8 @@ void EmulationWorker::Deliver(WireReader* message) {
       member->clock.Set(asked->second, answer.host_time_ns);
       member->asked.erase(asked);
     }
-    member->process->channel().Reply(answer.request,
-                                     {answer.status, answer.host_time_ns, answer.value_ns});
+    member->process->channel().Reply(
+        answer.request, {answer.status, member->startup_ns + answer.host_time_ns, answer.value_ns});
   }
 }
 

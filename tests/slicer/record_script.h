@@ -67,6 +67,15 @@ class RecordScript {
     Add(record);
   }
 
+  void Matmul(int32_t size) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kMatmul;
+    record.matmul.name = Define(channel::Table::kKernelName, "cublasLtMatmul");
+    record.matmul.m = record.matmul.n = record.matmul.k = size;
+    record.matmul.batch = 1;
+    Add(record);
+  }
+
   void Event(channel::RecordKind kind, uint32_t event, uint16_t stream) {
     channel::Record record = {};
     record.kind = kind;

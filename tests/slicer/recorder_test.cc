@@ -13,8 +13,10 @@ using graph::OpKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Result<graph::Fragment> RecordAll(const RecordScript& script, uint32_t rank = 0) {
-  Recorder recorder({.rank = Rank(rank)});
+Result<graph::Fragment> RecordAll(const RecordScript& script,
+                                  uint32_t rank = 0,
+                                  int32_t warmup = 1) {
+  Recorder recorder({.rank = Rank(rank), .warmup_iterations = warmup});
   for (const ScriptedRecord& scripted : script.records()) {
     PRISM_RETURN_IF_ERROR(recorder.Consume(scripted.record, scripted.payload));
   }
@@ -207,6 +209,61 @@ TEST(Recorder, RefusesANameThatWasNeverDefined) {
   record.kind = RecordKind::kMarker;
   record.marker.name = 12;
   EXPECT_FALSE(recorder.Consume(record, {}).ok());
+}
+
+// What a Python program sends: no marker of its own, two optimizers, one after the other.
+void AddTraining(RecordScript* script, int32_t size, bool logs = false) {
+  script->Matmul(size);
+  if (logs) {
+    script->Kernel("mean", 0);
+  }
+  for (const char* step : {"Optimizer.step#AdamW.step", "Optimizer.step#Muon.step"}) {
+    script->Marker(step, true);
+    script->Matmul(8);
+    script->Marker(step, false);
+    script->Kernel("copy", 0);
+  }
+}
+
+TEST(Recorder, AnOptimizerStepAfterTrainingBeginsAnIteration) {
+  RecordScript script;
+  script.Marker("warm-up", true);
+  for (const int32_t size : {16, 16, 64, 64, 64, 64}) {
+    AddTraining(&script, size);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 1) << "the first trains with another size";
+  EXPECT_EQ(fragment->iterations, 5);
+  EXPECT_THAT(fragment->iteration_begin, HasSubstr("Optimizer.step#AdamW.step"));
+  EXPECT_THAT(fragment->program.kind,
+              ElementsAre(OpKind::kMarker, OpKind::kMarker, OpKind::kKernel, OpKind::kMarker,
+                          OpKind::kKernel, OpKind::kMarker, OpKind::kKernel, OpKind::kMarker,
+                          OpKind::kKernel, OpKind::kKernel, OpKind::kMarker));
+}
+
+TEST(Recorder, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    script.Marker("iteration", true);
+    AddTraining(&script, 16);
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 0);
+  EXPECT_THAT(fragment->iteration_begin, HasSubstr("\"iteration\""));
+}
+
+TEST(Recorder, AProgramThatNeverRepeatsIsExplained) {
+  RecordScript script;
+  for (int i = 0; i < 16; ++i) {
+    AddTraining(&script, 16, i % 2 == 0);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 10 and 11 differ at op"));
+  EXPECT_THAT(fragment.status().message(), HasSubstr("mean"));
 }
 
 }  // namespace

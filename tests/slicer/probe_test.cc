@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/rank_grid.h"
+#include "slicer/probe/derive_grid.h"
+#include "slicer/probe/prober.h"
+#include "slicer/synthesize/program_builder.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::Fragment;
+using graph::GridAxis;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr graph::CollectiveShape kSum = {graph::CollectiveKind::kAllReduce,
+                                         graph::DataType::kFloat32, graph::ReduceOp::kSum, -1, 64};
+
+// tp 2 × dp 8 × pp 3.
+const graph::RankGrid& Grid() {
+  static const graph::RankGrid grid({{"tp", 2}, {"dp", 8}, {"pp", 3}});
+  return grid;
+}
+
+std::vector<Rank> Along(Rank rank, size_t axis) {
+  graph::GridGroup group;
+  group.coordinates.resize(3);
+  for (int32_t i = 0; i < Grid().axes()[axis].size; ++i) {
+    group.coordinates[axis].push_back(i);
+  }
+  return Grid().MembersOf(rank, group);
+}
+
+// A rank of a program with pipeline stages, whose optimizer does as many kernels as `shards` says
+// for its place along dp.
+Fragment Record(Rank rank, const std::function<int(int32_t)>& shards) {
+  const int32_t stage = Grid().Coordinate(rank, 2);
+  ProgramBuilder builder(rank, 1);
+  builder.MarkerBegin("iteration");
+  const uint16_t tp = builder.CommSlot("TENSOR_MODEL_PARALLEL_GROUP", Along(rank, 0));
+  builder.Collective(0, tp, kSum);
+  const uint16_t pp = builder.CommSlot("unnamed", Along(rank, 2));
+  if (stage > 0) {
+    builder.PeerGroup(0, {{{false, pp, builder.PeerSlot(Grid().Moved(rank, 2, stage - 1)), 32}}});
+  }
+  if (stage < 2) {
+    builder.PeerGroup(0, {{{true, pp, builder.PeerSlot(Grid().Moved(rank, 2, stage + 1)), 32}}});
+  }
+  if (stage != 1) {
+    builder.Collective(
+        0, builder.CommSlot("embedding", {Grid().Moved(rank, 2, 0), Grid().Moved(rank, 2, 2)}),
+        kSum);
+  }
+  builder.Collective(0, builder.CommSlot("mesh_dp", Along(rank, 1)), kSum);
+  for (int i = 0; i < shards(Grid().Coordinate(rank, 1)); ++i) {
+    builder.Kernel(0, "adam", 100);
+  }
+  builder.MarkerEnd("iteration");
+  return builder.Finish();
+}
+
+// All rounds: what was recorded, and the plan.
+struct Outcome {
+  std::vector<Fragment> fragments;
+  ProbeStep last;
+};
+
+Result<Outcome> ProbeAll(ProbeOptions options, const std::function<int(int32_t)>& shards) {
+  options.given.dp = 48;
+  Outcome outcome;
+  while (true) {
+    PRISM_ASSIGN_OR_RETURN(outcome.last, NextProbe(options, outcome.fragments));
+    if (outcome.last.record.empty()) {
+      return outcome;
+    }
+    for (const Rank rank : outcome.last.record) {
+      outcome.fragments.push_back(Record(rank, shards));
+    }
+  }
+}
+
+ProbeOptions Options(int32_t spot_checks, int32_t max_roles = 256, std::vector<Rank> named = {}) {
+  ProbeOptions options;
+  options.named = std::move(named);
+  options.max_roles = max_roles;
+  options.spot_checks = spot_checks;
+  return options;
+}
+
+TEST(Probe, FindsTheGridAndARoleForEachStage) {
+  const Result<Outcome> outcome = ProbeAll(Options(0), [](int32_t) { return 1; });
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_THAT(outcome->last.axes,
+              ElementsAre(GridAxis{"tp", 2}, GridAxis{"dp", 8}, GridAxis{"pp", 3}));
+  const SlicePlan& plan = outcome->last.plan;
+  ASSERT_EQ(plan.roles.size(), 3U);
+  EXPECT_EQ(plan.roles[1].name, "stage 1");
+  EXPECT_EQ(plan.roles[1].representative, Rank(16));
+  EXPECT_EQ(plan.role_of[47], 2U);
+  EXPECT_TRUE(plan.marked_axes.empty());
+  // The ends, the second and last along each axis; stage 2 is the last.
+  EXPECT_EQ(outcome->fragments.size(), 7U);
+}
+
+TEST(Probe, AShardedOptimizerMarksItsAxisAndSplitsNoRoles) {
+  const Result<Outcome> outcome =
+      ProbeAll(Options(1, 256, {Rank(21)}), [](int32_t dp) { return 1 + dp % 3; });
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  const SlicePlan& plan = outcome->last.plan;
+  EXPECT_EQ(plan.roles.size(), 3U);
+  EXPECT_THAT(plan.marked_axes, ElementsAre(1));
+  EXPECT_TRUE(std::count(plan.spot_checks.begin(), plan.spot_checks.end(), Rank(21)) == 1)
+      << "what the user named is recorded";
+}
+
+TEST(Probe, MoreRolesThanAllowedAreRefusedWithTheAxis) {
+  const Result<Outcome> outcome = ProbeAll(Options(0, 2), [](int32_t) { return 1; });
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(outcome.status().message(), HasSubstr("along pp (3)"));
+}
+
+TEST(Probe, GroupsThatFormNoGridAskForTheLayout) {
+  Fragment six = Record(Rank(0), [](int32_t) { return 1; });
+  six.comm_slots[0] = {.name = "three", .members = {Rank(0), Rank(1), Rank(2)}};
+  six.comm_slots[1] = {.name = "two", .members = {Rank(0), Rank(1)}};
+  graph::ParallelSizes sizes;
+  sizes.dp = 48;
+  const auto grid = DeriveGrid(sizes, {&six});
+  ASSERT_FALSE(grid.ok());
+  EXPECT_THAT(grid.status().message(), HasSubstr("two ends at 2 ranks, three at 3"));
+}
+
+TEST(Probe, AxesOutOfOrderComeToDataParallelAlone) {
+  EXPECT_EQ(SizesOf({{"tp", 2}, {"dp", 8}, {"pp", 3}}).pp, 3);
+  EXPECT_EQ(SizesOf({{"tp", 2}, {"dp", 4}, {"dp_2", 2}, {"pp", 3}}).dp, 8);
+  const graph::ParallelSizes swapped = SizesOf({{"pp", 3}, {"tp", 2}});
+  EXPECT_EQ(swapped.pp, 1);
+  EXPECT_EQ(swapped.dp, 6);
+}
+
+}  // namespace
+}  // namespace prism::slicer
