@@ -15,6 +15,8 @@ debian_packages=(
   librapidcheck-dev
 )
 torch_version=2.11.0
+# What the programs under experiments/ import beside torch.
+python_packages=(numpy==2.4.6 megatron-core==0.16.1 transformers==5.23.0 accelerate==1.15.0)
 
 say() { printf 'prism set-up: %s\n' "$*" >&2; }
 
@@ -46,6 +48,20 @@ install_torch() {
     fail "pip could not install torch $torch_version into .venv; remove .venv and run this again"
 }
 
+# With torch held where it is.
+install_python_packages() {
+  local missing=() package folder
+  for package in "${python_packages[@]}"; do
+    folder=${package%%==*}
+    compgen -G ".venv/lib/python3*/site-packages/${folder//-/_}-${package##*==}.dist-info" \
+      >/dev/null || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${missing[*]} from PyPI into .venv"
+  .venv/bin/pip install -q "torch==$torch_version" "${missing[@]}" >&2 ||
+    fail "pip could not install ${missing[*]} into .venv; install them by hand and run this again"
+}
+
 build() {
   if [ ! -f build/build.ninja ]; then
     say "configuring"
@@ -60,4 +76,5 @@ build() {
 
 install_debian_packages
 install_torch
+install_python_packages
 build

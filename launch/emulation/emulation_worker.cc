@@ -17,6 +17,7 @@
 #include "launch/emulation/host_clock.h"
 #include "launch/process/out_of_memory.h"
 #include "launch/process/stack_text.h"
+#include "launch/process/stall_watch.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::launch {
@@ -51,6 +52,7 @@ struct EmulationWorker::Member {
   slicer::OpStream stream;
   Verifier verifier;
   OutOfMemoryWatch memory_watch;
+  StallWatch stall_watch;
   HostClock clock;
   // Asked and not answered yet, by request: where the host stood.
   std::map<uint32_t, replayer::OpPosition> asked = {};
@@ -102,7 +104,7 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
     members_.push_back(std::make_unique<Member>(
         Member{rank, std::move(process), slicer::OpStream(rank, graph_.job.facts.warmup_iterations),
                Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank),
-               HostClock(graph_, rank)}));
+               StallWatch(context_.options.stall_timeout_s), HostClock(graph_, rank)}));
   }
   return OkStatus();
 }
@@ -306,6 +308,10 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
   member.process->PumpOutput();
   member.left = exited || HasRunAll(member);
   if (!member.left) {
+    if (count > 0 || !member.asked.empty() || member.departed) {
+      member.stall_watch.Move();
+    }
+    PRISM_RETURN_IF_ERROR(member.stall_watch.Check(*member.process, member.stream.iteration()));
     return count > 0;
   }
   if (!HasRunAll(member)) {

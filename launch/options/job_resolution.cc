@@ -292,6 +292,23 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   return OkStatus();
 }
 
+// Of "python -u folder/train.py --steps 3" it is "train", of "python -m package.train" the module.
+std::string ProgramName(const std::vector<std::string>& program) {
+  std::filesystem::path name = std::filesystem::path(program.front()).filename();
+  if (!name.string().starts_with("python")) {
+    return name.string();
+  }
+  for (size_t i = 1; i < program.size(); ++i) {
+    if (program[i] == "-m" && i + 1 < program.size()) {
+      return program[i + 1];
+    }
+    if (!program[i].starts_with("-")) {
+      return std::filesystem::path(program[i]).stem().string();
+    }
+  }
+  return name.string();
+}
+
 }  // namespace
 
 Result<ResolvedJob> ResolveJob(const Options& options,
@@ -332,7 +349,7 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
   job.parallel.vpp = options.vpp.value_or(1);
   job.parallel.dp = options.target_gpus / (layout.tp * layout.pp);
   PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
-  job.name = std::filesystem::path(options.program.front()).filename().string();
+  job.name = ProgramName(options.program);
   job.sequence_parallel = options.sequence_parallel.value_or(false);
   job.recompute = options.recompute.value_or(graph::Recompute::kNone);
   job.zero_stage = options.zero.value_or(0);

@@ -217,6 +217,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   }
   reader.ReadText("log_ranks", &options->log_ranks);
   reader.ReadInt("max_roles", 1, 1 << 20, &options->max_roles);
+  reader.ReadInt("stall_timeout", 1, 1 << 20, &options->stall_timeout_s);
   reader.ReadText("out", &options->out);
   reader.ReadSwitch("force", &options->force);
   reader.ReadText("graph", &options->graph);

@@ -68,6 +68,7 @@ struct Options {
   OnMismatch on_mismatch = OnMismatch::kAbort;
   std::string log_ranks;
   int32_t max_roles = 256;
+  int32_t stall_timeout_s = 600;
 
   std::string out;  // "" = the default folder
   bool force = false;

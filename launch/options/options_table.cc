@@ -108,6 +108,8 @@ const std::vector<OptionSpec>& OptionTable() {
       {"log-ranks", kRanks, "LIST", "those named by --sandbox-ranks",
        "sandbox ranks whose output is shown live; all, none"},
       {"max-roles", kRanks, "N", "256", "roles at most"},
+      {"stall-timeout", kRanks, "SECONDS", "600",
+       "ends the run when a program issues nothing for so long, and waits for nobody"},
 
       {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},
       {"force", kOutput, "", "", "replace an existing --out folder"},

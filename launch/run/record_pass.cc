@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "launch/process/out_of_memory.h"
+#include "launch/process/stall_watch.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {
@@ -28,6 +29,7 @@ struct RecordPass::Slot {
   std::unique_ptr<SandboxProcess> process;
   slicer::Recorder recorder;
   OutOfMemoryWatch memory_watch;
+  StallWatch stall_watch;
   slicer::HeldMemory held = {};  // when the device was last full
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   double startup_seconds = 0;  // until the program's first kernel; 0 before it
@@ -88,7 +90,8 @@ Status RecordPass::StartNext() {
   options.rank = rank;
   options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
   slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process),
-                                               slicer::Recorder(options), OutOfMemoryWatch(rank)}));
+                                               slicer::Recorder(options), OutOfMemoryWatch(rank),
+                                               StallWatch(context_.options.stall_timeout_s)}));
   return OkStatus();
 }
 
@@ -114,6 +117,10 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   if (exited || HasSeenAll(slot)) {
     slot.finished = true;
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
+  } else if (count > 0) {
+    slot.stall_watch.Move();
+  } else {
+    PRISM_RETURN_IF_ERROR(slot.stall_watch.Check(*slot.process, slot.recorder.iterations() - 1));
   }
   return count > 0 || exited;
 }

@@ -13,7 +13,9 @@
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
 #include "launch/verbs/replay_summary.h"
+#include "launch/verbs/role_traffic.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {
@@ -73,6 +75,12 @@ std::string HeadText(const graph::Graph& graph) {
                                  graph.cluster.gpu.name, graph.cluster.name);
   text += fmt::format("  layout            tp {} × cp {} × dp {} × pp {}, vpp {}, ep {}\n",
                       sizes.tp, sizes.cp, sizes.dp, sizes.pp, sizes.vpp, sizes.ep);
+  if (job.user_program) {
+    text += fmt::format(
+        "  program           ranks form {}; {} to warm up; iterations begin with {}\n",
+        graph::RankGrid::Of(job).ToText(), FormatCounted(job.facts.warmup_iterations, "iteration"),
+        job.facts.iteration_begin);
+  }
   text += fmt::format("  ranks             {} in {}; sandbox ranks {}\n",
                       FormatCount(graph.ranks.size()),
                       FormatCounted(static_cast<int64_t>(graph.roles.size()), "role"),
@@ -111,6 +119,14 @@ std::string RolesText(const graph::Graph& graph) {
                         FormatCount(numbers[i].Of(graph::OpKind::kCollective)),
                         FormatCount(numbers[i].Of(graph::OpKind::kPeerGroup)),
                         FormatBytes(role.memory.device_bytes()));
+  }
+  text += fmt::format("\n{:<20}{:<36}{:>8}  {:<16}{:>8}{:>16}\n", "role", "communicator", "ranks",
+                      "transfer", "calls", "bytes");
+  for (const graph::Role& role : graph.roles) {
+    for (const TrafficRow& row : TrafficOf(graph, role)) {
+      text += fmt::format("{:<20}{:<36}{:>8}  {:<16}{:>8}{:>16}\n", role.name, row.communicator,
+                          FormatCount(row.size), row.kind, FormatCount(row.calls), row.bytes);
+    }
   }
   return text;
 }
@@ -163,6 +179,17 @@ std::string OpsText(const graph::Graph& graph, Rank rank, const ShowOptions& opt
   return text;
 }
 
+void WriteTraffic(const std::vector<TrafficRow>& rows, JsonWriter* json) {
+  json->Key("transfers").BeginArray();
+  for (const TrafficRow& row : rows) {
+    json->BeginObject();
+    json->Field("communicator", row.communicator).Field("size", row.size);
+    json->Field("kind", row.kind).Field("calls", row.calls).Field("bytes", row.bytes);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 void WriteRoles(const graph::Graph& graph, JsonWriter* json) {
   const std::vector<RoleNumbers> numbers = CountRoles(graph);
   json->Key("roles").BeginArray();
@@ -178,6 +205,7 @@ void WriteRoles(const graph::Graph& graph, JsonWriter* json) {
     }
     json->EndObject();
     json->Field("device_bytes", role.memory.device_bytes());
+    WriteTraffic(TrafficOf(graph, role), json);
     json->EndObject();
   }
   json->EndArray();

@@ -10,9 +10,11 @@ namespace {
 
 using graph::Fragment;
 
+// What is reported of a rank's memory. Where blocks lay before the first iteration is no part of
+// it: one rank broadcasts what others unpack.
 bool SameMemory(const graph::MemoryProfile& a, const graph::MemoryProfile& b) {
   return a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved &&
-         a.layout_hash == b.layout_hash;
+         a.steady_allocated == b.steady_allocated && a.device_bytes() == b.device_bytes();
 }
 
 uint64_t CommunicationHash(const graph::Program& program) {
@@ -75,10 +77,12 @@ std::string DescribeDeparture(const RecordedRole& role, const RecordedRole& othe
   }
   if (!SameMemory(a.memory, b.memory)) {
     return fmt::format(
-        "{} in memory: peak allocated {} bytes, reserved {} bytes, block layout {:016x}; the role: "
-        "{}, {}, {:016x}",
-        text, b.memory.peak_allocated, b.memory.peak_reserved, b.memory.layout_hash,
-        a.memory.peak_allocated, a.memory.peak_reserved, a.memory.layout_hash);
+        "{} in memory: peak allocated {} bytes, reserved {}, {} at the begin of an iteration, {} "
+        "on "
+        "the device; the role: {}, {}, {}, {}",
+        text, b.memory.peak_allocated, b.memory.peak_reserved, b.memory.steady_allocated,
+        b.memory.device_bytes(), a.memory.peak_allocated, a.memory.peak_reserved,
+        a.memory.steady_allocated, a.memory.device_bytes());
   }
   return text + " in its kernel signatures or names";
 }

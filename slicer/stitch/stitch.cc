@@ -161,12 +161,40 @@ class Stitcher {
         fmt::format("{} of {} ranks were recorded, {} of them as spot checks; every other rank is "
                     "taken to do what the recorded rank of its role did",
                     fragments_.size(), grid_.world_size(), spot_checks_));
+    TellOfMarked();
     if (virtual_receives) {
       graph_.assumptions.push_back(
           fmt::format("{} receives from virtual ranks gave zeros while recording (first on {})",
                       virtual_receives.mapped().count, virtual_receives.mapped().example));
     }
     return OkStatus();
+  }
+
+  // Ranks that are only like their role: how many, and how far recorded ones were from theirs.
+  void TellOfMarked() {
+    const auto like =
+        std::count(graph_.ranks.source.begin(), graph_.ranks.source.end(), RankSource::kLike);
+    if (like == 0) {
+      return;
+    }
+    int64_t above = 0;
+    int64_t below = 0;
+    for (const auto& [rank, fragment] : fragments_) {
+      const uint32_t planned = input_.plan.role_of[rank.value()];
+      const int64_t difference =
+          fragment->memory.peak_allocated - roles_[planned].fragment->memory.peak_allocated;
+      above = std::max(above, difference);
+      below = std::min(below, difference);
+    }
+    std::string axes;
+    for (const size_t axis : input_.plan.marked_axes) {
+      axes += fmt::format("{}{}", axes.empty() ? "" : ", ", grid_.axes()[axis].name);
+    }
+    graph_.assumptions.push_back(fmt::format(
+        "{} ranks compute or allocate differently from their role along {} and were not recorded "
+        "(source like); recorded ones had peaks {} bytes above to {} bytes below that of their "
+        "role",
+        like, axes, above, -below));
   }
 
   // A rank that has run one iteration more than it needs to settle is as steady as before.

@@ -75,5 +75,20 @@ TEST(JobResolution, Given_sizes_are_kept) {
   EXPECT_EQ(resolved->job.recompute, graph::Recompute::kFull);
 }
 
+TEST(JobResolution, a_program_is_named_by_its_script) {
+  const auto name = [](std::vector<std::string> program) {
+    Options options;
+    options.target_gpus = 8;
+    options.program = std::move(program);
+    graph::ClusterSpec cluster;
+    cluster.gpus_per_node = 8;
+    const Result<ResolvedJob> resolved = ResolveProgramJob(options, cluster);
+    return resolved.ok() ? resolved->job.name : resolved.status().message();
+  };
+  EXPECT_EQ(name({"/usr/bin/python3", "-u", "folder/train.py", "--steps"}), "train");
+  EXPECT_EQ(name({"python", "-m", "package.train"}), "package.train");
+  EXPECT_EQ(name({"/opt/bin/trainer", "x.py"}), "trainer");
+}
+
 }  // namespace
 }  // namespace prism::launch

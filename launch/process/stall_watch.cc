@@ -1,0 +1,18 @@
+#include "launch/process/stall_watch.h"
+
+#include <fmt/format.h>
+
+namespace prism::launch {
+
+Status StallWatch::Check(SandboxProcess& process, int32_t iteration) const {
+  if (std::chrono::steady_clock::now() - last_ < bound_) {
+    return OkStatus();
+  }
+  return RunFailed(fmt::format(
+      "the program of rank {} has issued nothing for {} s, in {}; --stall-timeout sets the "
+      "bound\n{}",
+      process.rank().value(), bound_.count(),
+      iteration < 0 ? "its start-up" : fmt::format("iteration {}", iteration), process.Stacks()));
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,27 @@
+// Notices a sandbox process that neither issues anything nor waits for an answer: a program that
+// hangs by itself.
+#pragma once
+
+#include <chrono>
+
+#include "graph/base/status.h"
+#include "launch/process/sandbox.h"
+
+namespace prism::launch {
+
+class StallWatch {
+ public:
+  explicit StallWatch(int32_t bound_seconds) : bound_(bound_seconds) {}
+
+  // The process has issued something, or has to wait for others.
+  void Move() { last_ = std::chrono::steady_clock::now(); }
+
+  // kRunFailed, with rank and stacks, when it has not for as long as the bound; OK before.
+  [[nodiscard]] Status Check(SandboxProcess& process, int32_t iteration) const;
+
+ private:
+  std::chrono::seconds bound_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace prism::launch

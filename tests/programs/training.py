@@ -1,0 +1,73 @@
+"""A small DistributedDataParallel job that can go wrong in one of many ways at its third step."""
+import os
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1024
+
+    def __getitem__(self, index):
+        return torch.full((64,), float(index))
+
+
+def batches(how):
+    if how != "workers":
+        while True:
+            yield torch.ones(8, 64, device="cuda")
+    loader = torch.utils.data.DataLoader(
+        Numbers(), batch_size=8, num_workers=2, pin_memory=True, persistent_workers=True)
+    while True:
+        for batch in loader:
+            yield batch.cuda(non_blocking=True)
+
+
+def misbehave(how):
+    if how == "crash":
+        raise RuntimeError("planted")
+    if how == "hang":
+        threading.Event().wait()
+    if how == "leave":
+        os._exit(3)
+    if how == "fork":
+        child = os.fork()
+        if child == 0:
+            print("the child was here", flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+    if how == "burst":
+        for number in range(20000):
+            print("line", number)
+
+
+def main():
+    how = sys.argv[1]
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 256), nn.Linear(256, 64)).cuda())
+    optimizer = torch.optim.AdamW(model.parameters())
+    data = batches(how)
+    for step in range(8):
+        start = time.perf_counter()
+        if step == 3:
+            misbehave(how)
+        loss = model(next(data)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+        print(f"step {step} took {time.perf_counter() - start:.9f} s", flush=True)
+        if how == "sleep":
+            time.sleep(0.5)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+// Programs of users, as they are: through recording, graph, replay and emulation, and every way in
+// which one can misbehave.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/job_run.h"
+
+namespace prism {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class UserProgram : public testing::Test {
+ protected:
+  // tests/programs/training.py, which does `how` at its third step, on two GPUs.
+  [[nodiscard]] Finished Train(const std::string& how, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command = {PRISM_EMULATE, "--target-gpus", "2", "--out",
+                                        folder_ / "out", "--sandbox-ranks", "0"};
+    command.insert(command.end(), more.begin(), more.end());
+    command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", how});
+    return RunCommand(command);
+  }
+
+  void ExpectNothingLeft() const {
+    EXPECT_TRUE(Descendants().empty());
+    EXPECT_FALSE(Exists(folder_ / "out.partial"));
+  }
+
+  void ExpectFailure(const Finished& run, const std::string& text) const {
+    EXPECT_EQ(run.code, 1) << run.output;
+    EXPECT_THAT(run.output, HasSubstr(text));
+    EXPECT_THAT(Entries(folder_ / "out"), ElementsAre("FAILED"));
+    ExpectNothingLeft();
+  }
+
+  [[nodiscard]] std::string Log() const { return ReadText(folder_ / "out/logs/rank0.log"); }
+
+  ScratchFolder folder_;
+};
+
+// The program's own clock shows the time of the target: no step of the emulation takes another
+// length than an iteration.
+TEST_F(UserProgram, its_log_shows_the_time_of_the_target) {
+  const Finished run = Train("plain");
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, AllOf(HasSubstr("ranks form dp 2"), HasSubstr("Optimizer.step#AdamW")));
+  const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+  EXPECT_EQ(summary["job"]["dp"], 2);
+  EXPECT_TRUE(summary["mfu"].is_null());
+  const double iteration = summary["iteration_time_s"].get<double>();
+  const std::string log = Log();
+  const size_t last = log.rfind(" took ");
+  ASSERT_NE(last, std::string::npos) << log;
+  EXPECT_NEAR(std::stod(log.substr(last + 6)), iteration, 1e-6) << log;
+  ExpectNothingLeft();
+}
+
+TEST_F(UserProgram, sleep_is_host_time_of_the_rank) {
+  const Finished run = Train("sleep");
+  ASSERT_EQ(run.code, 0) << run.output;
+  const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+  EXPECT_GE(summary["iteration_time_s"].get<double>(), 0.5);
+  EXPECT_LE(summary["iteration_time_s"].get<double>(), 0.6);
+}
+
+TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
+  ExpectFailure(Train("crash"), "RuntimeError: planted");
+}
+
+TEST_F(UserProgram, exit_without_handlers_is_named_with_its_code) {
+  ExpectFailure(Train("leave"), "left with exit code 3");
+}
+
+TEST_F(UserProgram, hang_is_named_with_what_it_waits_in) {
+  ExpectFailure(Train("hang", {"--stall-timeout", "8"}), "has issued nothing for 8 s");
+}
+
+TEST_F(UserProgram, forks_and_goes_on) {
+  const Finished run = Train("fork");
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(Log(), HasSubstr("the child was here"));
+  ExpectNothingLeft();
+}
+
+TEST_F(UserProgram, loads_data_in_workers) {
+  const Finished run = Train("workers");
+  EXPECT_EQ(run.code, 0) << run.output;
+  ExpectNothingLeft();
+}
+
+TEST_F(UserProgram, writes_in_bursts_and_loses_no_line) {
+  const Finished run = Train("burst");
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(Log(), HasSubstr("line 19999\n"));
+}
+
+}  // namespace
+}  // namespace prism
