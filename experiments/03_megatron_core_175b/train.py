@@ -31,7 +31,7 @@ def arguments():
     parser.add_argument("--vocab", type=int, default=51200)
     parser.add_argument("--seq-len", type=int, default=2048)
     parser.add_argument("--global-batch", type=int, default=1536)
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=8)
     return parser.parse_args()
 
 

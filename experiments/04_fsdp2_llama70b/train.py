@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--ffn", type=int, default=28672)
     parser.add_argument("--vocab", type=int, default=128256)
     parser.add_argument("--seq-len", type=int, default=8192)
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=8)
     args = parser.parse_args()
 
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -76,25 +76,26 @@ void AddBorders(const FragmentCommunicator& group, uint32_t world, Borders* bord
   }
 }
 
-// "tp" for "TENSOR_MODEL_PARALLEL_GROUP" or "mesh_tp"; "" when the name says nothing.
+// "tp" for "TENSOR_MODEL_PARALLEL_GROUP" or "mesh_tp"; "" when the name says nothing. The first
+// word of the table decides: "DATA_PARALLEL_GROUP_WITH_CP" is dp.
 std::string AxisOfName(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kWords = {
       {{"tensor", "tp"},
        {"tp", "tp"},
        {"pipeline", "pp"},
        {"pp", "pp"},
-       {"context", "cp"},
-       {"cp", "cp"},
        {"data", "dp"},
        {"dp", "dp"},
        {"fsdp", "dp"},
        {"shard", "dp"},
+       {"zero", "dp"},
        {"replicate", "dp"},
-       {"expert", "ep"},
-       {"ep", "ep"},
+       {"context", "cp"},
+       {"cp", "cp"},
        {"sequence", "cp"},
        {"sp", "cp"},
-       {"zero", "dp"}}};
+       {"expert", "ep"},
+       {"ep", "ep"}}};
   std::set<std::string> words;
   std::string word;
   for (const char c : std::string(name) + ".") {
