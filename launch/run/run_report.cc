@@ -8,6 +8,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "launch/options/options.h"
+#include "launch/run/program_layout.h"
 #include "launch/version.h"
 #include "replayer/report/csv.h"
 #include "replayer/report/json.h"
@@ -25,6 +26,27 @@ std::string RankTexts(const std::vector<Rank>& ranks) {
     numbers.push_back(rank.value());
   }
   return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
+// Of a program nothing is known before some of its ranks have run.
+std::string ProgramPlanText(const RunContext& context) {
+  const graph::ParallelSizes& sizes = context.job.parallel;
+  std::string given;
+  for (const auto& [name, size] : {std::pair{"tp", sizes.tp}, std::pair{"pp", sizes.pp}}) {
+    given += size > 1 ? fmt::format(", {} {} given", name, size) : "";
+  }
+  std::string text =
+      fmt::format("{} on {} × {} ({})\n", context.job.name, FormatCount(sizes.world_size()),
+                  context.cluster.gpu.name, context.cluster.name);
+  text += fmt::format("  layout         from the program's groups{}\n", given);
+  text += "  roles          from ranks that are recorded along each axis of the layout\n";
+  const slicer::ProbeOptions options = MakeProbeOptions(context);
+  if (const auto first = slicer::NextProbe(options, {}); first.ok()) {
+    text += fmt::format("  record         {} first: {}\n",
+                        FormatCounted(static_cast<int64_t>(first->record.size()), "rank"),
+                        RankTexts(first->record));
+  }
+  return text + fmt::format("  sandbox ranks  {}\n", context.options.sandbox_ranks);
 }
 
 }  // namespace
@@ -95,6 +117,9 @@ std::string WallText(const WallTimes& wall) {
 }
 
 std::string PlanText(const RunContext& context) {
+  if (context.job.user_program && context.options.graph.empty()) {
+    return ProgramPlanText(context);
+  }
   const graph::JobSpec& job = context.job;
   const graph::ParallelSizes& sizes = job.parallel;
   std::string text = fmt::format("{} on {} × {} ({})\n", job.name, FormatCount(sizes.world_size()),

@@ -75,7 +75,7 @@ std::string HeadText(const graph::Graph& graph) {
                                  graph.cluster.gpu.name, graph.cluster.name);
   text += fmt::format("  layout            tp {} × cp {} × dp {} × pp {}, vpp {}, ep {}\n",
                       sizes.tp, sizes.cp, sizes.dp, sizes.pp, sizes.vpp, sizes.ep);
-  if (job.user_program) {
+  if (!job.facts.axes.empty()) {
     text += fmt::format(
         "  program           ranks form {}; {} to warm up; iterations begin with {}\n",
         graph::RankGrid::Of(job).ToText(), FormatCounted(job.facts.warmup_iterations, "iteration"),
