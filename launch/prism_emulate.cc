@@ -209,7 +209,8 @@ Status RunAsMaster(RunContext& context,
                    Clock::time_point begin) {
   const double plan_s = SecondsSince(begin);
   Result<OutputFolder> folder = OutputFolder::Create(ChooseOutput(context));
-  Progress progress(context.options.quiet || context.options.log_level < LogLevel::kInfo);
+  Progress progress(context.options.quiet || context.options.interactive ||
+                    context.options.log_level < LogLevel::kInfo);
   Master master(context, session, progress);
   if (!folder.ok()) {
     master.Stop(folder.status());

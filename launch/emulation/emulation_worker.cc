@@ -93,6 +93,7 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
     SandboxSpec spec = MakeSandboxSpec(context_, request);
     std::copy(std::begin(spec.config.host_cost_ns), std::end(spec.config.host_cost_ns),
               host_costs_.begin());
+    spec.terminal = context_.options.interactive;
     if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
       spec.on_line = [rank](const std::string& line) {
         const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);

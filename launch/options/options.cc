@@ -231,6 +231,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   if (const auto index = reader.ReadChoice("log_level", {"error", "warning", "info", "debug"})) {
     options->log_level = static_cast<LogLevel>(*index);
   }
+  reader.ReadSwitch("interactive", &options->interactive);
   reader.ReadSwitch("quiet", &options->quiet);
   if (reader.ReadChoice("color", {"auto", "on", "off"})) {
     reader.ReadText("color", &options->color);

@@ -66,6 +66,7 @@ struct Options {
 
   std::string sandbox_ranks = "auto";
   OnMismatch on_mismatch = OnMismatch::kAbort;
+  bool interactive = false;  // the one sandbox rank has the terminal
   std::string log_ranks;
   int32_t max_roles = 256;
   int32_t stall_timeout_s = 600;

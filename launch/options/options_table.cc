@@ -105,6 +105,9 @@ const std::vector<OptionSpec>& OptionTable() {
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
       {"on-mismatch", kRanks, "abort|hang", "abort", "when a sandbox rank departs from the graph"},
+      {"interactive", kRanks, "", "",
+       "give the one sandbox rank this terminal: a debugger works, virtual time stands still in "
+       "it"},
       {"log-ranks", kRanks, "LIST", "those named by --sandbox-ranks",
        "sandbox ranks whose output is shown live; all, none"},
       {"max-roles", kRanks, "N", "256", "roles at most"},

@@ -80,7 +80,21 @@ struct ChildDescriptors {
   int output;
   int channel;
   int stacks;
+  bool terminal;
 };
+
+// Makes the process group of this process the one that reads from the terminal and gets its
+// signals. Not an error where standard input is no terminal.
+void TakeForeground() {
+  // Whoever is not in the foreground is stopped for trying, unless it says otherwise.
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTTOU);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  tcsetpgrp(STDIN_FILENO, getpgrp());
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
 
 // In the forked child: only calls that are safe there.
 [[noreturn]] void RunChild(const ChildDescriptors& descriptors,
@@ -92,10 +106,14 @@ struct ChildDescriptors {
   if (getppid() != parent) {
     _exit(127);  // the worker died before the line above
   }
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  dup2(descriptors.output, STDOUT_FILENO);
-  dup2(descriptors.output, STDERR_FILENO);
+  if (descriptors.terminal) {
+    TakeForeground();
+  } else {
+    const int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, STDIN_FILENO);
+    dup2(descriptors.output, STDOUT_FILENO);
+    dup2(descriptors.output, STDERR_FILENO);
+  }
   fcntl(descriptors.channel, F_SETFD, 0);
   fcntl(descriptors.stacks, F_SETFD, 0);
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) {
@@ -166,8 +184,11 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    RunChild({.output = pipe_ends[1], .channel = consumer->descriptor(), .stacks = stacks}, parent,
-             const_cast<char**>(argument_pointers.data()),
+    RunChild({.output = pipe_ends[1],
+              .channel = consumer->descriptor(),
+              .stacks = stacks,
+              .terminal = spec.terminal},
+             parent, const_cast<char**>(argument_pointers.data()),
              const_cast<char**>(environment_pointers.data()));
   }
   close(pipe_ends[1]);
@@ -182,12 +203,16 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   process->pid_ = pid;
   process->output_ = pipe_ends[0];
   process->stacks_ = stacks;
+  process->has_terminal_ = spec.terminal;
   process->on_line_ = spec.on_line;
   return process;
 }
 
 SandboxProcess::~SandboxProcess() {
   Kill();
+  if (has_terminal_) {
+    TakeForeground();
+  }
   close(output_);
   close(stacks_);
 }

@@ -26,6 +26,7 @@ struct SandboxSpec {
   std::vector<std::string> command;                              // program and arguments
   std::vector<std::pair<std::string, std::string>> environment;  // on top of the worker's own
   channel::Config config = {};
+  bool terminal = false;  // has this process's standard streams, and the terminal's foreground
   std::function<void(const std::string&)> on_line;  // each line of output, without its end; may be
                                                     // empty
 };
@@ -74,6 +75,7 @@ class SandboxProcess {
   int output_ = -1;  // read end of the pipe
   int stacks_ = -1;  // file that the process writes its stacks into
   off_t stacks_taken_ = 0;
+  bool has_terminal_ = false;
   std::optional<int> wait_status_;
   std::string log_;
   std::string partial_line_;

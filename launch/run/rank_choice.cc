@@ -46,6 +46,13 @@ Status ChooseRanks(RunContext* context) {
   PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
                          ResolveRankList("--sandbox-ranks", context->options.sandbox_ranks,
                                          context->job, context->plan));
+  const size_t count = context->sandbox_ranks.size();
+  if (context->options.interactive && count != 1) {
+    return InvalidArgument(fmt::format(
+        "--interactive with {} sandbox ranks: one terminal serves one rank; name it, as "
+        "in --sandbox-ranks stage:3",
+        count));
+  }
   return ResolveShownRanks(context);
 }
 

@@ -23,6 +23,10 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   }
   spec.config = MakeDeviceConfig(context.cluster, context.job, request.rank, request.present);
   spec.config.mode = request.mode;
+  // Nobody is there to talk to a debugger while recording.
+  if (context.options.interactive && request.mode == channel::Mode::kRecord) {
+    spec.environment.emplace_back("PYTHONBREAKPOINT", "0");
+  }
   // A program that departs is held in its next NCCL call, to show where it stands. The built-in
   // workload is spared the round trips.
   spec.config.fences = context.options.program.empty() ? 0 : 1;

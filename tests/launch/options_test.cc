@@ -78,7 +78,6 @@ TEST(Options, Values_that_have_not_landed_are_refused) {
                                                         {"--host-time", "measured:2"}}) {
     EXPECT_EQ(Refusal({option, value}).code(), StatusCode::kInvalidArgument) << option;
   }
-  EXPECT_EQ(Refusal({"--interactive"}).code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Options, Numbers_have_to_be_numbers_in_range) {
