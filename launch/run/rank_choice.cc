@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "launch/options/sandbox_list.h"
 
 namespace prism::launch {
