@@ -35,7 +35,7 @@ struct Fragment {
   int32_t warmup_iterations = 0;  // that the program ran before the recorded one
   int32_t iterations = 0;         // that the program ran in all before it was ended
   std::string iteration_begin;    // what begins an iteration, in words
-  double startup_seconds = 0;  // real time, process start to first op; for run.json only
+  double startup_seconds = 0;     // real time, process start to first op; for run.json only
 
   bool operator==(const Fragment&) const = default;
 };

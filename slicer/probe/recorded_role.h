@@ -24,7 +24,7 @@ enum class Likeness : uint8_t {
   kDifferent,
   kSameCommunication,  // differs in kernels or memory: as with a sharded optimizer, whose shards
                        // cut parameters differently on each rank
-  kSame,  // one role
+  kSame,               // one role
 };
 
 // `fragment` must outlive the result.

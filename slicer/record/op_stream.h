@@ -150,7 +150,7 @@ class OpStream {
   int32_t iteration_;
   bool inside_ = false;
   uint32_t next_index_ = 0;
-  uint8_t launch_flags_ = 0;           // graph::OpFlag bits that the record being pushed gives
+  uint8_t launch_flags_ = 0;         // graph::OpFlag bits that the record being pushed gives
   std::vector<PlacedOp> completed_;  // by the record being pushed
 
   // Numbering of the current iteration.

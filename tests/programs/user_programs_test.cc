@@ -20,7 +20,7 @@ class UserProgram : public testing::Test {
  protected:
   // tests/programs/training.py, which does `how` at its third step, on two GPUs.
   [[nodiscard]] Finished Train(const std::string& how, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> command = {PRISM_EMULATE, "--target-gpus", "2", "--out",
+    std::vector<std::string> command = {PRISM_EMULATE,   "--target-gpus",   "2", "--out",
                                         folder_ / "out", "--sandbox-ranks", "0"};
     command.insert(command.end(), more.begin(), more.end());
     command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", how});

@@ -16,8 +16,7 @@ constexpr DurationNs kBackward = 2'000'029;
 graph::ClusterSpec FreeCluster() {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   prism::testing::MakeFree(&cluster);
-  for (const char* latency :
-       {"p2p.base_ns", "net.hop_ns"}) {
+  for (const char* latency : {"p2p.base_ns", "net.hop_ns"}) {
     prism::testing::SetParameter(&cluster, latency, 0);
   }
   return cluster;

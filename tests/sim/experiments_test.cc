@@ -41,9 +41,9 @@ TEST_P(Experiment, gives_what_is_expected) {
   const fs::path folder = fs::path(PRISM_EXPERIMENTS) / GetParam();
   const bool small = fs::exists(folder / "small.toml");
   const ScratchFolder scratch;
-  const Finished run = RunCommand(
-      {PRISM_EMULATE, "--config", (folder / (small ? "small.toml" : "config.toml")).string(),
-       "--out", scratch / "out", "--log-ranks", "none", "--quiet"});
+  const Finished run = RunCommand({PRISM_EMULATE, "--config",
+                                   (folder / (small ? "small.toml" : "config.toml")).string(),
+                                   "--out", scratch / "out", "--log-ranks", "none", "--quiet"});
   ASSERT_EQ(run.code, 0) << run.output;
   auto summary = nlohmann::json::parse(ReadText(scratch / "out/summary.json"));
   const Finished show = RunCommand(
