@@ -342,6 +342,7 @@ Result<bool> EmulationWorker::Step() {
   PRISM_RETURN_IF_ERROR(failure);
   for (auto& member : members_) {
     if (member->left && HasRunAll(*member)) {
+      member->process->Mute();
       parked_.push_back(std::move(member));
     }
   }

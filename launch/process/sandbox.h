@@ -52,6 +52,9 @@ class SandboxProcess {
   // last lines of output.
   [[nodiscard]] Status ExitStatus() const;
 
+  // What it writes from now on is kept in the log, but no longer passed on.
+  void Mute() { on_line_ = nullptr; }
+
   // Ends the process and everything it started, and reaps it.
   void Kill();
 
