@@ -295,10 +295,13 @@ std::string SandboxProcess::Stacks() {
 }
 
 void SandboxProcess::Kill() {
-  if (wait_status_ || pid_ <= 0) {
+  if (pid_ <= 0) {
     return;
   }
-  kill(-pid_, SIGKILL);
+  kill(-pid_, SIGKILL);  // what it started (data loaders) may outlive it
+  if (wait_status_) {
+    return;
+  }
   kill(pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -1,5 +1,7 @@
 // Programs of users, as they are: through recording, graph, replay and emulation, and every way in
 // which one can misbehave.
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
@@ -28,6 +30,10 @@ class UserProgram : public testing::Test {
   }
 
   void ExpectNothingLeft() const {
+    // Killed processes take a moment to go.
+    for (int look = 0; look < 100 && !Descendants().empty(); ++look) {
+      usleep(50'000);
+    }
     EXPECT_TRUE(Descendants().empty());
     EXPECT_FALSE(Exists(folder_ / "out.partial"));
   }
