@@ -5,6 +5,7 @@
 #include "slicer/synthesize/blocks/linear.h"
 #include "slicer/synthesize/blocks/norm.h"
 #include "slicer/synthesize/blocks/parameter_list.h"
+#include "slicer/synthesize/blocks/unit_writer.h"
 
 namespace prism::slicer {
 namespace {
@@ -183,15 +184,7 @@ class HeadWriter {
 
 UnitBlocks HeadUnit(const RankShape& rank, const UnitPlace& place, BlockTables* tables) {
   HeadWriter writer(rank, place, tables);
-  UnitBlocks unit;
-  unit.parameters = writer.parameters();
-  unit.forward = writer.Forward();
-  unit.backward = writer.Backward(BackwardPart::kAll);
-  if (rank.style.schedule == graph::Schedule::kZeroBubble) {
-    unit.backward_input = writer.Backward(BackwardPart::kInput);
-    unit.backward_weight = writer.Backward(BackwardPart::kWeight);
-  }
-  return unit;
+  return WriteUnit(rank, &writer);
 }
 
 Block LossScale(bool first_microbatch, BlockTables* tables) {

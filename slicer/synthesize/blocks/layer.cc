@@ -7,6 +7,7 @@
 #include "slicer/synthesize/blocks/parallel_layer.h"
 #include "slicer/synthesize/blocks/parameter_list.h"
 #include "slicer/synthesize/blocks/self_attention.h"
+#include "slicer/synthesize/blocks/unit_writer.h"
 
 namespace prism::slicer {
 namespace {
@@ -133,15 +134,7 @@ UnitBlocks LayerUnit(const RankShape& rank, const UnitPlace& place, BlockTables*
     return ParallelLayerUnit(rank, tables);
   }
   LayerWriter writer(rank, place, tables);
-  UnitBlocks unit;
-  unit.parameters = writer.parameters();
-  unit.forward = writer.Forward();
-  unit.backward = writer.Backward(BackwardPart::kAll);
-  if (rank.style.schedule == graph::Schedule::kZeroBubble) {
-    unit.backward_input = writer.Backward(BackwardPart::kInput);
-    unit.backward_weight = writer.Backward(BackwardPart::kWeight);
-  }
-  return unit;
+  return WriteUnit(rank, &writer);
 }
 
 }  // namespace prism::slicer

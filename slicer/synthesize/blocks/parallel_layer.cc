@@ -5,6 +5,7 @@
 #include "slicer/synthesize/blocks/mlp.h"
 #include "slicer/synthesize/blocks/norm.h"
 #include "slicer/synthesize/blocks/parameter_list.h"
+#include "slicer/synthesize/blocks/unit_writer.h"
 
 namespace prism::slicer {
 namespace {
@@ -73,15 +74,7 @@ class ParallelLayerWriter {
 
 UnitBlocks ParallelLayerUnit(const RankShape& rank, BlockTables* tables) {
   ParallelLayerWriter writer(rank, tables);
-  UnitBlocks unit;
-  unit.parameters = writer.parameters();
-  unit.forward = writer.Forward();
-  unit.backward = writer.Backward(BackwardPart::kAll);
-  if (rank.style.schedule == graph::Schedule::kZeroBubble) {
-    unit.backward_input = writer.Backward(BackwardPart::kInput);
-    unit.backward_weight = writer.Backward(BackwardPart::kWeight);
-  }
-  return unit;
+  return WriteUnit(rank, &writer);
 }
 
 }  // namespace prism::slicer

@@ -1,0 +1,25 @@
+// A unit of a model chunk from the writer of its passes.
+#pragma once
+
+#include "slicer/synthesize/block.h"
+#include "slicer/synthesize/blocks/linear.h"
+#include "slicer/synthesize/blocks/rank_shape.h"
+
+namespace prism::slicer {
+
+// `Writer` has parameters(), Forward() and Backward(BackwardPart). Backward in two halves only
+// where the schedule tells them apart.
+template <typename Writer>
+UnitBlocks WriteUnit(const RankShape& rank, Writer* writer) {
+  UnitBlocks unit;
+  unit.parameters = writer->parameters();
+  unit.forward = writer->Forward();
+  unit.backward = writer->Backward(BackwardPart::kAll);
+  if (rank.style.schedule == graph::Schedule::kZeroBubble) {
+    unit.backward_input = writer->Backward(BackwardPart::kInput);
+    unit.backward_weight = writer->Backward(BackwardPart::kWeight);
+  }
+  return unit;
+}
+
+}  // namespace prism::slicer
