@@ -83,6 +83,19 @@ GraphStep* AddLocked(Capture* capture, cudaStream_t stream, GraphStep step) {
   return steps.back().get();
 }
 
+// An event of the capture, recorded or waited for: a step without a node.
+void AddEventLocked(Capture* capture, cudaStream_t stream, RecordKind kind, uint32_t event) {
+  GraphStep step;
+  step.run = [stream, kind, event](const GraphRun& run) {
+    Record record = {};
+    record.kind = kind;
+    record.stream = StreamIndex(run.Stream(stream));
+    record.event.event = run.Event(event);
+    Emit(record);
+  };
+  AddLocked(capture, stream, std::move(step));
+}
+
 void Merge(Frontier* into, const Frontier& from) {
   for (GraphStep* step : from) {
     if (std::find(into->begin(), into->end(), step) == into->end()) {
@@ -248,15 +261,7 @@ bool RecordInCapture(cudaEvent_t event, cudaStream_t stream, bool external) {
   }
   capture->events[object->id] = capture->streams[stream];
   capture->graph->body->events[object->id];
-  GraphStep step;
-  step.run = [stream, id = object->id](const GraphRun& run) {
-    Record record = {};
-    record.kind = RecordKind::kEventRecord;
-    record.stream = StreamIndex(run.Stream(stream));
-    record.event.event = run.Event(id);
-    Emit(record);
-  };
-  AddLocked(capture, stream, std::move(step));
+  AddEventLocked(capture, stream, RecordKind::kEventRecord, object->id);
   return true;
 }
 
@@ -287,15 +292,7 @@ bool WaitInCapture(cudaStream_t stream, cudaEvent_t event, bool external, cudaEr
   if (stream != of_event->graph->body->origin) {
     of_event->graph->body->streams[stream];
   }
-  GraphStep step;
-  step.run = [stream, event_id = object->id](const GraphRun& run) {
-    Record record = {};
-    record.kind = RecordKind::kEventWait;
-    record.stream = StreamIndex(run.Stream(stream));
-    record.event.event = run.Event(event_id);
-    Emit(record);
-  };
-  AddLocked(of_event, stream, std::move(step));
+  AddEventLocked(of_event, stream, RecordKind::kEventWait, object->id);
   return true;
 }
 

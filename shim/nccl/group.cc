@@ -235,15 +235,18 @@ ncclResult_t CarryOut(const std::vector<NcclOp>& ops) {
       return SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
     }
   }
-  // Under capture the group is one node of the graph, issued anew at each launch.
-  const auto run = [ops](const GraphRun& graph) {
+  if (!IsCaptured(ops.front().stream)) {
+    return Issue(ops);
+  }
+  // The group is one node of the graph, issued anew at each launch.
+  Keep(ops.front().stream, cudaGraphNodeTypeKernel, [ops](const GraphRun& graph) {
     std::vector<NcclOp> issued = ops;
     for (NcclOp& op : issued) {
       op.stream = graph.Stream(op.stream);
     }
     Issue(issued);
-  };
-  return Keep(ops.front().stream, cudaGraphNodeTypeKernel, run) ? ncclSuccess : Issue(ops);
+  });
+  return ncclSuccess;
 }
 
 // The text outlives every caller of ncclGetLastError; a racing failure may mix two messages.
