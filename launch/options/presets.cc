@@ -16,18 +16,6 @@
 namespace prism::launch {
 namespace {
 
-const char* KindName(PresetKind kind) {
-  switch (kind) {
-    case PresetKind::kModel:
-      return "model";
-    case PresetKind::kCluster:
-      return "cluster";
-    case PresetKind::kProfile:
-      return "profile";
-  }
-  PRISM_CHECK(false);
-}
-
 struct PresetText {
   std::string text;
   std::string where;
@@ -51,14 +39,15 @@ Result<PresetText> FindText(PresetKind kind, const std::string& name_or_file) {
       (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored))) {
     const std::string near = NearestName(name_or_file, names);
     return InvalidArgument(fmt::format(
-        "unknown {} '{}'; {}presets: {}", KindName(kind), name_or_file,
+        "unknown {} '{}'; {}presets: {}", PresetKindName(kind), name_or_file,
         near.empty() ? "" : fmt::format("did you mean {}? ", near), fmt::join(names, ", ")));
   }
   std::ifstream file(name_or_file, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   if (!file) {
-    return BadFile(fmt::format("{}: cannot be read as a {} file", name_or_file, KindName(kind)));
+    return BadFile(
+        fmt::format("{}: cannot be read as a {} file", name_or_file, PresetKindName(kind)));
   }
   return PresetText{text.str(), name_or_file};
 }
@@ -187,6 +176,18 @@ void ReadLayout(TomlReader reader, LayoutPreset* layout) {
 }
 
 }  // namespace
+
+const char* PresetKindName(PresetKind kind) {
+  switch (kind) {
+    case PresetKind::kModel:
+      return "model";
+    case PresetKind::kCluster:
+      return "cluster";
+    case PresetKind::kProfile:
+      return "profile";
+  }
+  PRISM_CHECK(false);
+}
 
 Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) {
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));

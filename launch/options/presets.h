@@ -20,6 +20,7 @@
 namespace prism::launch {
 
 enum class PresetKind : uint8_t { kModel, kCluster, kProfile };
+const char* PresetKindName(PresetKind kind);
 
 struct EmbeddedPreset {
   PresetKind kind;

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/base/check.h"
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
@@ -19,18 +18,6 @@ namespace prism::launch {
 namespace {
 
 constexpr const char* kDeviceSurface = "device-surface";
-
-const char* KindName(PresetKind kind) {
-  switch (kind) {
-    case PresetKind::kModel:
-      return "model";
-    case PresetKind::kCluster:
-      return "cluster";
-    case PresetKind::kProfile:
-      return "profile";
-  }
-  PRISM_CHECK(false);
-}
 
 // One line about a preset: what it is.
 Result<std::string> Headline(const EmbeddedPreset& preset) {
@@ -56,9 +43,9 @@ Result<std::string> ListPresets(OutputFormat format) {
   json.BeginArray();
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     PRISM_ASSIGN_OR_RETURN(const std::string headline, Headline(preset));
-    text += fmt::format("{:<9}{:<18}{}\n", KindName(preset.kind), preset.name, headline);
+    text += fmt::format("{:<9}{:<18}{}\n", PresetKindName(preset.kind), preset.name, headline);
     json.BeginObject();
-    json.Field("kind", KindName(preset.kind));
+    json.Field("kind", PresetKindName(preset.kind));
     json.Field("name", preset.name);
     json.Field("headline", headline);
     json.EndObject();
@@ -133,7 +120,7 @@ Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
     std::string text;
     JsonWriter json(&text);
     json.BeginObject();
-    json.Field("kind", KindName(preset.kind)).Field("name", preset.name);
+    json.Field("kind", PresetKindName(preset.kind)).Field("name", preset.name);
     json.Field("toml", preset.text).EndObject();
     return text + "\n";
   }
