@@ -1,5 +1,6 @@
 #include "launch/options/presets.h"
 
+#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -44,6 +45,18 @@ TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
       const Result<graph::ClusterSpec> cluster = LoadCluster(name);
       ASSERT_TRUE(cluster.ok()) << cluster.status().message();
       EXPECT_EQ(cluster->name, name);
+    }
+  }
+}
+
+TEST(Presets, What_a_source_does_not_state_is_not_measured) {
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    std::istringstream lines{std::string(preset.text)};
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("not stated") != std::string::npos ||
+          line.find("taken for granted\", mark") != std::string::npos) {
+        EXPECT_THAT(line, HasSubstr("mark = \"assumed\"")) << preset.name;
+      }
     }
   }
 }
