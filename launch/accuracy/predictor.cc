@@ -46,23 +46,22 @@ RowEvaluator MakeEvaluator(const RowPlan& plan) {
   return row;
 }
 
-// Seconds of an iteration with compute and transfers scaled.
-Result<double> Evaluate(RowEvaluator& row,
-                        const graph::ClusterSpec& cluster,
-                        const replayer::StageReplayOptions& options) {
+// Seconds of an iteration with compute and transfers scaled; the interval is left at that time.
+Result<RowPrediction> Evaluate(RowEvaluator& row,
+                               const graph::ClusterSpec& cluster,
+                               const replayer::StageReplayOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
                          row.evaluator->Evaluate(cluster, options));
   const double outside = cluster.parameters.Value("host.iteration_ns") * 1e-9;
-  return SecondsFromNs(result.iteration_ns) + outside;
+  const double seconds = SecondsFromNs(result.iteration_ns) + outside;
+  return RowPrediction{seconds, seconds, seconds, !result.uneven.empty(), ""};
 }
 
 // Without a spread of assumptions the interval is left at the time itself.
 Result<RowPrediction> PredictRow(RowEvaluator& row,
                                  const graph::ClusterSpec& cluster,
                                  std::optional<double> assumption_spread) {
-  RowPrediction prediction;
-  PRISM_ASSIGN_OR_RETURN(prediction.seconds, Evaluate(row, cluster, {}));
-  prediction.low_s = prediction.high_s = prediction.seconds;
+  PRISM_ASSIGN_OR_RETURN(RowPrediction prediction, Evaluate(row, cluster, {}));
   if (!assumption_spread.has_value()) {
     return prediction;
   }
@@ -71,8 +70,9 @@ Result<RowPrediction> PredictRow(RowEvaluator& row,
   constexpr double kStep = 1.02;
   replayer::StageReplayOptions slower;
   slower.compute_scale = kStep;
-  PRISM_ASSIGN_OR_RETURN(const double slowed, Evaluate(row, cluster, slower));
-  const double share = std::clamp((slowed / prediction.seconds - 1) / (kStep - 1), 0.0, 1.0);
+  PRISM_ASSIGN_OR_RETURN(const RowPrediction slowed, Evaluate(row, cluster, slower));
+  const double ratio = slowed.seconds / prediction.seconds;
+  const double share = std::clamp((ratio - 1) / (kStep - 1), 0.0, 1.0);
   const double by_compute = share * cluster.parameters.Value("spread.compute");
   const double by_comm = (1 - share) * cluster.parameters.Value("spread.comm");
   const double noise = cluster.parameters.Value("spread.noise");

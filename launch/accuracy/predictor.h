@@ -17,6 +17,7 @@ struct RowPrediction {
   double seconds = 0;
   double low_s = 0;
   double high_s = 0;
+  bool uneven = false;  // StageReplayResult names communicators that ranks of a stage do not share
   std::string failure;  // not empty: why there is none; the rest is 0 then
 };
 

@@ -126,8 +126,8 @@ RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
   cluster.gpu = GpuOfRow(row, assumptions);
   cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
   cluster.gpus_per_node = DomainOfRow(row, cluster.gpu);
-  cluster.profiles = {"nccl/2.30", cluster.gpu, FrameworkProfile(FamilyOfRow(row)), cluster.network,
-                      "spread/published"};
+  cluster.profiles = {"nccl/2.30", cluster.gpu, "frameworks/" + FrameworkName(FamilyOfRow(row)),
+                      cluster.network, "spread/published"};
   return cluster;
 }
 

@@ -41,17 +41,10 @@ int64_t BytesOf(const replayer::StageMemory& memory, Counter counter) {
 
 }  // namespace
 
-std::optional<double> PredictedBytes(const PublishedRow& row,
-                                     const graph::JobSpec& job,
-                                     const graph::TrainingStyle& style,
-                                     Assumptions* assumptions) {
-  if (!row.PeakMemoryBytes().has_value()) {
-    return std::nullopt;
-  }
-  graph::TrainingStyle named = style;
-  if (row.Says("framework", "nanotron")) {
-    named.framework = "nanotron";
-  }
+Result<double> PredictedBytes(const PublishedRow& row,
+                              const graph::JobSpec& job,
+                              const graph::TrainingStyle& style,
+                              Assumptions* assumptions) {
   replayer::StageMemoryOptions options;
   if (IsOlderThanHopper(row)) {
     options.workspace_bytes = kWorkspaceBeforeHopper;
@@ -62,12 +55,9 @@ std::optional<double> PredictedBytes(const PublishedRow& row,
   const bool only_first = row.Says("mem_rank", "rank 0");
   int64_t most = 0;
   for (int32_t stage = only_last ? last : 0; stage <= (only_first ? 0 : last); ++stage) {
-    const Result<replayer::StageMemory> memory =
-        replayer::PredictStageMemory(job, named, stage, options);
-    if (!memory.ok()) {
-      return std::nullopt;
-    }
-    most = std::max(most, BytesOf(*memory, counter));
+    PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
+                           replayer::PredictStageMemory(job, style, stage, options));
+    most = std::max(most, BytesOf(memory, counter));
   }
   if (counter == Counter::kDevice) {
     assumptions->Add("memory: a context of 426 MiB, NCCL's buffers not counted");

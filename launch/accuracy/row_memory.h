@@ -1,8 +1,7 @@
 // Peak memory of a published row's job, by the counter and on the rank that the row names.
 #pragma once
 
-#include <optional>
-
+#include "graph/base/status.h"
 #include "graph/job.h"
 #include "graph/training_style.h"
 #include "launch/accuracy/assumptions.h"
@@ -12,10 +11,10 @@ namespace prism::launch {
 
 // Bytes that replayer/memory/stage_memory.h accounts for: allocated or reserved as the column
 // mem_kind says (nvidia-smi: reserved and the context), on the rank of mem_rank, else on the worst.
-// None where the row measured none, or its states are not modelled (mixtures of experts).
-std::optional<double> PredictedBytes(const PublishedRow& row,
-                                     const graph::JobSpec& job,
-                                     const graph::TrainingStyle& style,
-                                     Assumptions* assumptions);
+// Fails where the job's states are not modelled (mixtures of experts).
+Result<double> PredictedBytes(const PublishedRow& row,
+                              const graph::JobSpec& job,
+                              const graph::TrainingStyle& style,
+                              Assumptions* assumptions);
 
 }  // namespace prism::launch

@@ -59,7 +59,12 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.job.compute_dtype = ComputeType(plan.style.precision);
   plan.cluster = ClusterOfRow(row, &assumptions);
   if (plan.measured_bytes.has_value()) {
-    plan.predicted_bytes = PredictedBytes(row, plan.job, plan.style, &assumptions);
+    const Result<double> bytes = PredictedBytes(row, plan.job, plan.style, &assumptions);
+    if (bytes.ok()) {
+      plan.predicted_bytes = *bytes;
+    } else {
+      plan.cannot_predict_bytes = bytes.status().message();
+    }
   }
   plan.assumptions = assumptions.texts();
   plan.assumption_spread = assumptions.spread();

@@ -26,6 +26,7 @@ struct RowPlan {
   std::optional<double> measured_s;
   std::optional<double> measured_bytes;  // peak memory, of whichever counter and rank the row names
   std::optional<double> predicted_bytes;  // the same, where it is measured and can be accounted for
+  std::string cannot_predict_bytes;       // why not, where it is measured
 };
 
 RowPlan PlanRow(const PublishedRow& row);

@@ -309,27 +309,27 @@ FrameworkFamily FamilyOfRow(const PublishedRow& row) {
   return FrameworkFamily::kMegatronCore;
 }
 
-std::string FrameworkProfile(FrameworkFamily family) {
+std::string FrameworkName(FrameworkFamily family) {
   switch (family) {
     case FrameworkFamily::kMegatronLm:
-      return "frameworks/megatron-lm";
+      return "megatron-lm";
     case FrameworkFamily::kMegatronDeepSpeed:
     case FrameworkFamily::kDeepSpeedZero:
-      return "frameworks/megatron-deepspeed";
+      return "megatron-deepspeed";
     case FrameworkFamily::kMegaScale:
-      return "frameworks/megascale";
+      return "megascale";
     case FrameworkFamily::kMegatronCore:
-      return "frameworks/megatron-core";
+      return "megatron-core";
     case FrameworkFamily::kFsdp:
-      return "frameworks/fsdp";
+      return "fsdp";
     case FrameworkFamily::kTorchtitan:
-      return "frameworks/torchtitan";
+      return "torchtitan";
     case FrameworkFamily::kNanotron:
-      return "frameworks/nanotron";
+      return "nanotron";
     case FrameworkFamily::kJax:
-      return "frameworks/jax";
+      return "jax";
     case FrameworkFamily::kHuggingFace:
-      return "frameworks/eager";
+      return "eager";
   }
   PRISM_CHECK(false);
 }
@@ -373,7 +373,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
                          Assumptions* assumptions) {
   const FrameworkFamily family = FamilyOfRow(row);
   TrainingStyle style = FamilyStyle(family, row, job);
-  style.framework = FrameworkProfile(family);
+  style.framework = FrameworkName(family);
   style.precision = PrecisionOfRow(row, assumptions);
   style.loss_scaling = style.precision == graph::Precision::kFloat16;
   if (style.precision == graph::Precision::kFloat32) {

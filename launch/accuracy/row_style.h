@@ -28,8 +28,9 @@ enum class FrameworkFamily : uint8_t {
 
 FrameworkFamily FamilyOfRow(const PublishedRow& row);
 
-// Name of the family's profile of parameters: "frameworks/megatron-lm".
-std::string FrameworkProfile(FrameworkFamily family);
+// TrainingStyle::framework of the family, which is also the name of its profile of parameters under
+// launch/presets/frameworks/: "megatron-lm".
+std::string FrameworkName(FrameworkFamily family);
 
 // Format of matrix products; where the row is silent that of framework and GPU.
 graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions);

@@ -57,6 +57,14 @@ Result<SourceSummary> SummariseOne(std::string source,
     for (const std::string& text : outcome->plan->assumptions) {
       ++summary.assumed[text];
     }
+    if (outcome->prediction.uneven) {
+      ++summary.assumed
+            ["placement: ranks of a stage lie on nodes in different ways, the slowest "
+             "stands for all"];
+    }
+    if (!outcome->plan->cannot_predict_bytes.empty()) {
+      ++summary.memory_skipped[outcome->plan->cannot_predict_bytes];
+    }
     for (const std::string& profile : outcome->plan->cluster.profiles) {
       if (!summary.fitted_parameters.contains(profile)) {
         PRISM_ASSIGN_OR_RETURN(summary.fitted_parameters[profile], FittedParametersOf(profile));

@@ -25,8 +25,9 @@ struct SourceSummary {
   std::string source;
   int64_t rows = 0;
   int64_t compared = 0;
-  std::map<std::string, int64_t> skipped;  // rows by reason
-  std::map<std::string, int64_t> assumed;  // rows by what was taken for granted
+  std::map<std::string, int64_t> skipped;         // rows by reason
+  std::map<std::string, int64_t> memory_skipped;  // rows with a measured peak memory, likewise
+  std::map<std::string, int64_t> assumed;         // rows by what was taken for granted
   ErrorStatistics errors;
   IntervalStatistics intervals;
   RankingStatistics ranking;

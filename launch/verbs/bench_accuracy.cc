@@ -99,7 +99,7 @@ std::string ErrorLine(const std::string& name,
 std::string Counts(const char* title, const std::map<std::string, int64_t>& counts) {
   std::string text;
   for (const auto& [what, count] : counts) {
-    text += fmt::format("  {:<9}{:>6}  {}\n", title, count, what);
+    text += fmt::format("  {:<10}{:>6}  {}\n", title, count, what);
   }
   return text;
 }
@@ -130,7 +130,7 @@ std::string SummaryText(const SourceSummary& summary) {
     fitted += count == 0 ? "" : fmt::format(", {} {}", profile, count);
   }
   text += fmt::format("  fitted parameters: {}{}\n", summary.FittedParameterCount(), fitted);
-  return text + Counts("assumed", summary.assumed);
+  return text + Counts("assumed", summary.assumed) + Counts("no memory", summary.memory_skipped);
 }
 
 void AddErrors(const std::string& prefix,
@@ -178,6 +178,9 @@ BenchCase SummaryCase(const SourceSummary& summary) {
       {"fitted_parameters", static_cast<double>(summary.FittedParameterCount()), "parameters"});
   for (const auto& [what, count] : summary.assumed) {
     metrics.push_back({"assumed: " + what, static_cast<double>(count), "rows"});
+  }
+  for (const auto& [reason, count] : summary.memory_skipped) {
+    metrics.push_back({"memory skipped: " + reason, static_cast<double>(count), "rows"});
   }
   return line;
 }

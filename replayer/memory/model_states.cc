@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace prism::replayer {
 namespace {
 
@@ -260,9 +258,7 @@ Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
                                                const TrainingStyle& style,
                                                int32_t stage) {
   if (job.model.moe.experts > 0 || job.model.latent.kv_rank > 0) {
-    return InvalidArgument(
-        fmt::format("memory of mixtures of experts and of latent attention is not modelled ({})",
-                    job.model.name));
+    return InvalidArgument("memory of mixtures of experts and of latent attention is not modelled");
   }
   std::vector<StageParameters> chunks;
   int64_t elements = 0;

@@ -132,6 +132,19 @@ TEST(RowPlan, Without_a_shape_the_reason_is_named) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).cannot_predict, "model shape is missing: hidden size");
 }
 
+TEST(RowPlan, Peak_memory_is_predicted_or_the_reason_named) {
+  auto fields = Gpt175B();
+  Set(&fields, "peak_mem_gib", "60");
+  const RowPlan dense = PlanRow(OneRow(fields).row());
+  EXPECT_TRUE(dense.predicted_bytes.has_value());
+  EXPECT_EQ(dense.cannot_predict_bytes, "");
+  Set(&fields, "experts", "8");
+  const RowPlan mixture = PlanRow(OneRow(fields).row());
+  EXPECT_FALSE(mixture.predicted_bytes.has_value());
+  EXPECT_EQ(mixture.cannot_predict_bytes,
+            "memory of mixtures of experts and of latent attention is not modelled");
+}
+
 TEST(RowPlan, Experts_and_latent_attention_come_from_the_architecture) {
   auto fields = Gpt175B();
   Set(&fields, "arch", "MoE with MLA attention, first 3 layers dense, 1 shared expert");
