@@ -40,24 +40,9 @@ constexpr auto kFamilyWords = std::to_array<FamilyWord>({
     {"deepspeed", FrameworkFamily::kDeepSpeedZero},
 });
 
-// Megatron-LM of 2020 to 2022: fused kernels of Apex and its own, gradients in the format of the
-// weights, every transfer waited for.
-TrainingStyle MegatronLmStyle(const PublishedRow& row, const graph::JobSpec& job) {
-  TrainingStyle style;
-  style.attention = graph::AttentionKind::kUnfused;
-  style.dropout = true;
-  style.fused_bias_activation = true;
-  style.fused_bias_dropout_add = true;
-  style.fused_norm = true;
-  style.gradient_accumulation_fusion = row.Says("source_ref", "2205.05198");
-  style.async_tp_all_reduce = row.Says("source_ref", "2205.05198") && !job.sequence_parallel;
-  style.overlap_grad_reduce = false;
-  style.scatter_gather_p2p = !row.Says("source_key", "2020");
-  style.gradient_type = graph::DataType::kFloat16;
-  return style;
-}
-
-TrainingStyle MegatronDeepSpeedStyle() {
+// Megatron's layers of 2020 to 2022: fused kernels of Apex and its own, gradients in the format of
+// the weights, every transfer waited for.
+TrainingStyle EarlyMegatronStyle() {
   TrainingStyle style;
   style.attention = graph::AttentionKind::kUnfused;
   style.dropout = true;
@@ -66,9 +51,24 @@ TrainingStyle MegatronDeepSpeedStyle() {
   style.fused_norm = true;
   style.gradient_accumulation_fusion = false;
   style.overlap_grad_reduce = false;
+  style.scatter_gather_p2p = true;
   style.gradient_type = graph::DataType::kFloat16;
+  return style;
+}
+
+TrainingStyle MegatronLmStyle(const PublishedRow& row, const graph::JobSpec& job) {
+  const bool of_2022 = row.Says("source_ref", "2205.05198");
+  TrainingStyle style = EarlyMegatronStyle();
+  style.gradient_accumulation_fusion = of_2022;
+  style.async_tp_all_reduce = of_2022 && !job.sequence_parallel;
+  style.scatter_gather_p2p = !row.Says("source_key", "2020");
+  return style;
+}
+
+// DeepSpeed's pipeline engine partitions what it sends over tp, as Megatron does.
+TrainingStyle MegatronDeepSpeedStyle() {
+  TrainingStyle style = EarlyMegatronStyle();
   style.bucket_elements = 500'000'000;  // DeepSpeed: allreduce_bucket_size
-  style.scatter_gather_p2p = true;      // its pipeline engine partitions what it sends over tp
   return style;
 }
 
