@@ -108,12 +108,28 @@ std::string NetworkOfRow(const PublishedRow& row,
   return gpu == "gpus/b200" ? "networks/dgx-b200" : "networks/dgx-h100";
 }
 
-int32_t DomainOfRow(const PublishedRow& row, const std::string& gpu) {
+// GPUs of a job in one rack. Jobs of several racks take as many nodes of four from each, so that
+// groups of expert parallelism do not straddle racks (Slurm: segments).
+int32_t GpusOfRack(const PublishedRow& row, Assumptions* assumptions) {
   constexpr int32_t kRack = 72;
+  constexpr int32_t kNode = 4;
+  const int64_t gpus = row.Integer("num_gpus").value_or(kRack);
+  if (gpus <= kRack) {
+    return kRack;
+  }
+  assumptions->Add("racks: equal parts of the job, the largest that fit");
+  int32_t part = kRack;
+  while (part > kNode && gpus % part != 0) {
+    part -= kNode;
+  }
+  return part;
+}
+
+int32_t DomainOfRow(const PublishedRow& row, const std::string& gpu, Assumptions* assumptions) {
   constexpr int32_t kDgx2 = 16;
   constexpr int32_t kUsual = 8;
   if (InRacks(gpu)) {
-    return kRack;
+    return GpusOfRack(row, assumptions);
   }
   const int64_t stated = row.Integer("gpus_per_node").value_or(gpu == "gpus/v100" ? kDgx2 : kUsual);
   return static_cast<int32_t>(std::clamp<int64_t>(stated, 1, 1024));
@@ -125,7 +141,7 @@ RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
   RowCluster cluster;
   cluster.gpu = GpuOfRow(row, assumptions);
   cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
-  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu);
+  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, assumptions);
   cluster.profiles = {"nccl/2.30", cluster.gpu, "frameworks/" + FrameworkName(FamilyOfRow(row)),
                       cluster.network, "spread/published"};
   return cluster;
