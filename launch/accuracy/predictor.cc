@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,93 +17,126 @@
 namespace prism::launch {
 namespace {
 
-// A row's graph, ready to be evaluated with any parameters.
-struct RowEvaluator {
+// A job as a row describes it, without the names that tell rows apart.
+struct Job {
+  graph::JobSpec spec;
+  graph::TrainingStyle style;
+
+  bool operator==(const Job&) const = default;
+};
+
+Job JobOf(const RowPlan& plan) {
+  Job job = {plan.job, plan.style};
+  job.spec.name.clear();
+  job.spec.model.name.clear();
+  job.spec.model.source.clear();
+  return job;
+}
+
+// Rows of one job, and its graph, ready to be evaluated with any parameters.
+struct JobEvaluator {
+  std::vector<size_t> rows;
   std::unique_ptr<graph::JobProgram> program;  // the evaluator points to it
   std::unique_ptr<replayer::StageEvaluator> evaluator;
   std::string failure;
 };
 
-RowEvaluator MakeEvaluator(const RowPlan& plan) {
-  RowEvaluator row;
-  if (!plan.cannot_predict.empty()) {
-    row.failure = plan.cannot_predict;
-    return row;
-  }
-  Result<graph::JobProgram> program = slicer::Synthesize(plan.job, plan.style);
-  if (!program.ok()) {
-    row.failure = program.status().message();
-    return row;
-  }
-  row.program = std::make_unique<graph::JobProgram>(*std::move(program));
-  Result<replayer::StageEvaluator> evaluator = replayer::StageEvaluator::Create(*row.program);
-  if (!evaluator.ok()) {
-    row.failure = evaluator.status().message();
-    return row;
-  }
-  row.evaluator = std::make_unique<replayer::StageEvaluator>(*std::move(evaluator));
-  return row;
+Status MakeEvaluator(const RowPlan& plan, JobEvaluator* job) {
+  PRISM_ASSIGN_OR_RETURN(graph::JobProgram program,
+                         slicer::Synthesize(plan.job, plan.style, slicer::Markers::kNone));
+  job->program = std::make_unique<graph::JobProgram>(std::move(program));
+  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
+                         replayer::StageEvaluator::Create(*job->program));
+  job->evaluator = std::make_unique<replayer::StageEvaluator>(std::move(evaluator));
+  return OkStatus();
 }
 
-// Seconds of an iteration with compute and transfers scaled; the interval is left at that time.
-Result<RowPrediction> Evaluate(RowEvaluator& row,
-                               const graph::ClusterSpec& cluster,
-                               const replayer::StageReplayOptions& options) {
+// An iteration, and which part of it compute makes up.
+struct JobTime {
+  double seconds = 0;
+  double compute_share = 1;
+  bool uneven = false;
+};
+
+Result<JobTime> Evaluate(JobEvaluator& job,
+                         const graph::ClusterSpec& cluster,
+                         const replayer::StageReplayOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
-                         row.evaluator->Evaluate(cluster, options));
+                         job.evaluator->Evaluate(cluster, options));
   const double outside = cluster.parameters.Value("host.iteration_ns") * 1e-9;
-  const double seconds = SecondsFromNs(result.iteration_ns) + outside;
-  return RowPrediction{seconds, seconds, seconds, !result.uneven.empty(), ""};
+  return JobTime{SecondsFromNs(result.iteration_ns) + outside, 1, !result.uneven.empty()};
 }
 
-// Without a spread of assumptions the interval is left at the time itself.
-Result<RowPrediction> PredictRow(RowEvaluator& row,
-                                 const graph::ClusterSpec& cluster,
-                                 std::optional<double> assumption_spread) {
-  PRISM_ASSIGN_OR_RETURN(RowPrediction prediction, Evaluate(row, cluster, {}));
-  if (!assumption_spread.has_value()) {
-    return prediction;
-  }
-  // A time is the sum of what compute, transfers and the host give to it: what moves it with
-  // compute alone is the share of compute, the rest that of transfers and the host.
+// A time is the sum of what compute, transfers and the host give to it: what moves it with compute
+// alone is the share of compute, the rest that of transfers and the host.
+Result<JobTime> EvaluateShares(JobEvaluator& job, const graph::ClusterSpec& cluster) {
   constexpr double kStep = 1.02;
+  PRISM_ASSIGN_OR_RETURN(JobTime time, Evaluate(job, cluster, {}));
   replayer::StageReplayOptions slower;
   slower.compute_scale = kStep;
-  PRISM_ASSIGN_OR_RETURN(const RowPrediction slowed, Evaluate(row, cluster, slower));
-  const double ratio = slowed.seconds / prediction.seconds;
-  const double share = std::clamp((ratio - 1) / (kStep - 1), 0.0, 1.0);
-  const double by_compute = share * cluster.parameters.Value("spread.compute");
-  const double by_comm = (1 - share) * cluster.parameters.Value("spread.comm");
-  const double noise = cluster.parameters.Value("spread.noise");
+  PRISM_ASSIGN_OR_RETURN(const JobTime slowed, Evaluate(job, cluster, slower));
+  time.compute_share = std::clamp((slowed.seconds / time.seconds - 1) / (kStep - 1), 0.0, 1.0);
+  return time;
+}
+
+RowPrediction WithInterval(const JobTime& time,
+                           const graph::ParameterTable& parameters,
+                           double assumption_spread) {
+  const double by_compute = time.compute_share * parameters.Value("spread.compute");
+  const double by_comm = (1 - time.compute_share) * parameters.Value("spread.comm");
+  const double noise = parameters.Value("spread.noise");
   const double width = std::sqrt(by_compute * by_compute + by_comm * by_comm + noise * noise +
-                                 *assumption_spread * *assumption_spread);
-  prediction.low_s = prediction.seconds / (1 + width);
-  prediction.high_s = prediction.seconds * (1 + width);
-  return prediction;
+                                 assumption_spread * assumption_spread);
+  return {time.seconds, time.seconds / (1 + width), time.seconds * (1 + width), time.uneven, ""};
 }
 
 }  // namespace
 
 class Predictor::Impl {
  public:
-  explicit Impl(const std::vector<RowPlan>& plans) : plans_(plans), rows_(plans.size()) {
-    ParallelFor(AvailableThreads(), static_cast<int64_t>(plans.size()), [&](int64_t i) {
-      rows_[static_cast<size_t>(i)] = MakeEvaluator(plans_[static_cast<size_t>(i)]);
+  explicit Impl(const std::vector<RowPlan>& plans) : plans_(plans) {
+    FindJobs();
+    ParallelFor(AvailableThreads(), static_cast<int64_t>(jobs_.size()), [&](int64_t i) {
+      JobEvaluator& job = jobs_[static_cast<size_t>(i)];
+      job.failure = MakeEvaluator(plans_[job.rows.front()], &job).message();
     });
   }
 
   Result<std::vector<RowPrediction>> Predict(const ProfileOverrides& overrides,
                                              bool with_intervals) {
     PRISM_RETURN_IF_ERROR(ComposeClusters(overrides));
-    std::vector<RowPrediction> predictions(rows_.size());
-    ParallelFor(AvailableThreads(), static_cast<int64_t>(rows_.size()), [&](int64_t i) {
-      const auto index = static_cast<size_t>(i);
-      predictions[index] = PredictOne(index, with_intervals);
+    std::vector<RowPrediction> predictions(plans_.size());
+    for (size_t row = 0; row < plans_.size(); ++row) {
+      predictions[row].failure = plans_[row].cannot_predict;
+    }
+    ParallelFor(AvailableThreads(), static_cast<int64_t>(jobs_.size()), [&](int64_t i) {
+      PredictJob(&jobs_[static_cast<size_t>(i)], with_intervals, &predictions);
     });
     return predictions;
   }
 
  private:
+  // Where a job ran, and how long an iteration takes there.
+  using Place = std::pair<std::vector<std::string>, int32_t>;  // profiles, GPUs of a node
+
+  // Releases of a framework publish the same job again and again.
+  void FindJobs() {
+    std::vector<Job> seen;
+    for (size_t row = 0; row < plans_.size(); ++row) {
+      if (!plans_[row].cannot_predict.empty()) {
+        continue;
+      }
+      Job job = JobOf(plans_[row]);
+      const auto found = std::find(seen.begin(), seen.end(), job);
+      const auto index = static_cast<size_t>(found - seen.begin());
+      if (found == seen.end()) {
+        seen.push_back(std::move(job));
+        jobs_.emplace_back();
+      }
+      jobs_[index].rows.push_back(row);
+    }
+  }
+
   Status ComposeClusters(const ProfileOverrides& overrides) {
     profiles_.clear();
     for (const RowPlan& plan : plans_) {
@@ -118,28 +150,42 @@ class Predictor::Impl {
     return OkStatus();
   }
 
-  RowPrediction PredictOne(size_t index, bool with_intervals) {
-    RowEvaluator& row = rows_[index];
-    RowPrediction failed;
-    if (!row.failure.empty()) {
-      failed.failure = row.failure;
-      return failed;
+  // All rows of a job; writes to their predictions only.
+  void PredictJob(JobEvaluator* job,
+                  bool with_intervals,
+                  std::vector<RowPrediction>* predictions) const {
+    std::map<Place, Result<JobTime>> times;
+    for (const size_t row : job->rows) {
+      RowPrediction& prediction = (*predictions)[row];
+      prediction.failure = job->failure;
+      if (!job->failure.empty()) {
+        continue;
+      }
+      const RowCluster& where = plans_[row].cluster;
+      const graph::ClusterSpec& profile = profiles_.at(where.profiles);
+      const Place place = {where.profiles, where.gpus_per_node};
+      auto found = times.find(place);
+      if (found == times.end()) {
+        graph::ClusterSpec cluster = profile;
+        cluster.gpus_per_node = where.gpus_per_node;
+        found = times
+                    .emplace(place, with_intervals ? EvaluateShares(*job, cluster)
+                                                   : Evaluate(*job, cluster, {}))
+                    .first;
+      }
+      const Result<JobTime>& time = found->second;
+      if (!time.ok()) {
+        prediction.failure = time.status().message();
+      } else if (with_intervals) {
+        prediction = WithInterval(*time, profile.parameters, plans_[row].assumption_spread);
+      } else {
+        prediction = {time->seconds, time->seconds, time->seconds, time->uneven, ""};
+      }
     }
-    const RowCluster& where = plans_[index].cluster;
-    graph::ClusterSpec cluster = profiles_.at(where.profiles);
-    cluster.gpus_per_node = where.gpus_per_node;
-    Result<RowPrediction> prediction =
-        PredictRow(row, cluster,
-                   with_intervals ? std::optional(plans_[index].assumption_spread) : std::nullopt);
-    if (!prediction.ok()) {
-      failed.failure = prediction.status().message();
-      return failed;
-    }
-    return *std::move(prediction);
   }
 
   const std::vector<RowPlan>& plans_;
-  std::vector<RowEvaluator> rows_;
+  std::vector<JobEvaluator> jobs_;
   std::map<std::vector<std::string>, graph::ClusterSpec> profiles_;
 };
 

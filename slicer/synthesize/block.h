@@ -75,7 +75,7 @@ class BlockTables {
   std::vector<std::string> strings_;
   std::map<std::string, uint32_t> string_ids_;
   std::vector<graph::KernelSignature> signatures_;
-  std::map<std::string, uint32_t> signature_ids_;  // by SignatureKey
+  std::map<std::string, uint32_t> signature_ids_;  // by content
 };
 
 }  // namespace prism::slicer

@@ -82,6 +82,9 @@ void StageWriter::Emit(const OpList& ops) {
 }
 
 void StageWriter::Marker(std::string_view name, bool begins) {
+  if (!marks_) {
+    return;
+  }
   Emit(fmt::format("{} {}", begins ? "begin" : "end", name), [&] {
     OpList ops;
     ops.Marker(assembly_->tables().InternString(std::string(name)), begins);

@@ -39,8 +39,8 @@ class JobAssembly {
 // The calls of one stage while they are written.
 class StageWriter {
  public:
-  // `assembly` outlives the writer.
-  explicit StageWriter(JobAssembly* assembly) : assembly_(assembly) {}
+  // `assembly` outlives the writer. `marks` off: markers are left out.
+  StageWriter(JobAssembly* assembly, bool marks) : assembly_(assembly), marks_(marks) {}
 
   void Call(uint32_t block) { stage_.calls.push_back(block); }
   void Emit(const OpList& ops);
@@ -50,11 +50,14 @@ class StageWriter {
   void Marker(std::string_view name, bool begins);
   uint32_t NewEventSlot() { return stage_.event_slot_count++; }
 
+  [[nodiscard]] bool marks() const { return marks_; }
+
   JobAssembly& assembly() { return *assembly_; }
   [[nodiscard]] graph::StageProgram Finish() { return std::move(stage_); }
 
  private:
   JobAssembly* assembly_;
+  bool marks_;
   graph::StageProgram stage_;
 };
 

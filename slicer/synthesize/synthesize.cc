@@ -1,6 +1,8 @@
 #include "slicer/synthesize/synthesize.h"
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,11 +32,11 @@ class StageSynthesis {
   StageSynthesis(const RankShape& rank,
                  int32_t stage,
                  std::vector<ModelChunk> chunks,
-                 JobAssembly* assembly)
+                 const StageWriter& writer)
       : rank_(rank),
         stage_(stage),
         chunks_(std::move(chunks)),
-        writer_(assembly),
+        writer_(writer),
         batched_(BatchesMessages(rank.style)) {
     const StageContext context = {&rank_, &chunks_, stage, &writer_};
     const bool sharded =
@@ -90,6 +92,10 @@ class StageSynthesis {
   }
 
   void Pass(const StageStep& step) {
+    if (!writer_.marks()) {
+      IsBackward(step.kind) ? Backward(step) : Forward(step);
+      return;
+    }
     const std::string microbatch = fmt::format("micro-batch {}", step.microbatch);
     const char* direction = step.kind == StepKind::kForward          ? "forward"
                             : step.kind == StepKind::kWeightGradient ? "weight gradient"
@@ -161,12 +167,14 @@ class StageSynthesis {
   }
 
   void Exchange(const StageExchange& exchange) {
-    const std::string key =
-        fmt::format("exchange {} {} {} {}", exchange.to_previous, exchange.to_next,
-                    exchange.from_previous, exchange.from_next);
-    writer_.Emit(key, [&] {
-      return (batched_ ? ExchangeBatched(exchange) : ExchangeApart(exchange)).program();
-    });
+    const int key = (exchange.to_previous ? 1 : 0) + (exchange.to_next ? 2 : 0) +
+                    (exchange.from_previous ? 4 : 0) + (exchange.from_next ? 8 : 0);
+    std::optional<uint32_t>& block = exchanges_[static_cast<size_t>(key)];
+    if (!block.has_value()) {
+      block = writer_.assembly().BlockOf(batched_ ? ExchangeBatched(exchange)
+                                                  : ExchangeApart(exchange));
+    }
+    writer_.Call(*block);
   }
 
   // Forward direction first: with two stages both neighbours are one rank, and transfers between a
@@ -251,6 +259,7 @@ class StageSynthesis {
   std::vector<ModelChunk> chunks_;
   StageWriter writer_;
   bool batched_;
+  std::array<std::optional<uint32_t>, 16> exchanges_;  // blocks by what moves
   std::unique_ptr<DataParallel> data_parallel_;
 };
 
@@ -264,7 +273,9 @@ Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
 
 }  // namespace
 
-Result<graph::JobProgram> Synthesize(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
+                                     const graph::TrainingStyle& style,
+                                     Markers markers) {
   PRISM_RETURN_IF_ERROR(CheckJob(job, style));
   const RankShape rank(job, style);
   JobAssembly assembly;
@@ -277,7 +288,9 @@ Result<graph::JobProgram> Synthesize(const graph::JobSpec& job, const graph::Tra
     for (int32_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
       chunks.push_back(maker.Make(stage, chunk));
     }
-    program.stages.push_back(StageSynthesis(rank, stage, std::move(chunks), &assembly).Run());
+    program.stages.push_back(
+        StageSynthesis(rank, stage, std::move(chunks), {&assembly, markers == Markers::kAll})
+            .Run());
   }
   assembly.MoveInto(&program);
   return program;

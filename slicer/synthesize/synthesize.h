@@ -8,12 +8,19 @@
 // reductions and gathers.
 #pragma once
 
+#include <cstdint>
+
 #include "graph/base/status.h"
 #include "graph/job_program.h"
 
 namespace prism::slicer {
 
+// Whether a program says which part of an iteration its ops belong to. Times do not depend on it.
+enum class Markers : uint8_t { kAll, kNone };
+
 // Fails on a layout that does not divide or that the schedule does not have.
-Result<graph::JobProgram> Synthesize(const graph::JobSpec& job, const graph::TrainingStyle& style);
+Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
+                                     const graph::TrainingStyle& style,
+                                     Markers markers = Markers::kAll);
 
 }  // namespace prism::slicer
