@@ -99,7 +99,7 @@ std::string ErrorLine(const std::string& name,
 std::string Counts(const char* title, const std::map<std::string, int64_t>& counts) {
   std::string text;
   for (const auto& [what, count] : counts) {
-    text += fmt::format("  {:<10}{:>6}  {}\n", title, count, what);
+    text += fmt::format("  {:<9}{:>6}  {}\n", title, count, what);
   }
   return text;
 }
