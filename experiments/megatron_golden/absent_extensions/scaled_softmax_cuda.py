@@ -1,4 +1,5 @@
-"""Stand-in, see apex/__init__.py: a new result forward, in place backward."""
+"""Stand-in, see apex/__init__.py: a new result forward, in place backward. The masked kernels are
+other names of it."""
 
 import torch
 
