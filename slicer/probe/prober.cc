@@ -47,9 +47,10 @@ class Probe {
   [[nodiscard]] Ranks AlongAxes(const RankGrid& grid) const;
   [[nodiscard]] Ranks Coordinates(const RankGrid& grid, size_t axis) const;
   [[nodiscard]] ProbeStep Missing(const Ranks& wanted) const;
-  Result<Likeness> LikenessOf(const RankGrid& grid, Rank a, Rank b) const;
-  Result<AxisRoles> Judge(const RankGrid& grid, size_t axis) const;
-  Status Group(const RankGrid& grid, size_t axis, AxisRoles* roles) const;
+  Result<const RecordedRole*> Describe(const RankGrid& grid, Rank rank);
+  Result<Likeness> LikenessOf(const RankGrid& grid, Rank a, Rank b);
+  Result<AxisRoles> Judge(const RankGrid& grid, size_t axis);
+  Status Group(const RankGrid& grid, size_t axis, AxisRoles* roles);
   [[nodiscard]] Status CheckCount(const RankGrid& grid) const;
   [[nodiscard]] Rank RepresentativeOf(const RankGrid& grid, Rank rank) const;
   [[nodiscard]] ProbeStep MakePlan(const RankGrid& grid) const;
@@ -57,6 +58,7 @@ class Probe {
 
   const ProbeOptions& options_;
   std::map<Rank, const Fragment*> fragments_;
+  std::map<Rank, RecordedRole> described_;
   std::vector<AxisRoles> axes_;
 };
 
@@ -103,14 +105,24 @@ ProbeStep Probe::Missing(const Ranks& wanted) const {
   return step;
 }
 
-Result<Likeness> Probe::LikenessOf(const RankGrid& grid, Rank a, Rank b) const {
-  PRISM_ASSIGN_OR_RETURN(const RecordedRole left, DescribeRecorded(grid, *fragments_.at(a)));
-  PRISM_ASSIGN_OR_RETURN(const RecordedRole right, DescribeRecorded(grid, *fragments_.at(b)));
-  return Compare(left, right);
+// Once a rank: to hash all that it recorded takes longer than everything else here.
+Result<const RecordedRole*> Probe::Describe(const RankGrid& grid, Rank rank) {
+  auto found = described_.find(rank);
+  if (found == described_.end()) {
+    PRISM_ASSIGN_OR_RETURN(RecordedRole role, DescribeRecorded(grid, *fragments_.at(rank)));
+    found = described_.emplace(rank, std::move(role)).first;
+  }
+  return &found->second;
+}
+
+Result<Likeness> Probe::LikenessOf(const RankGrid& grid, Rank a, Rank b) {
+  PRISM_ASSIGN_OR_RETURN(const RecordedRole* left, Describe(grid, a));
+  PRISM_ASSIGN_OR_RETURN(const RecordedRole* right, Describe(grid, b));
+  return Compare(*left, *right);
 }
 
 // From the first, second and last rank along the axis.
-Result<AxisRoles> Probe::Judge(const RankGrid& grid, size_t axis) const {
+Result<AxisRoles> Probe::Judge(const RankGrid& grid, size_t axis) {
   AxisRoles roles;
   const int32_t size = grid.axes()[axis].size;
   roles.representative.assign(static_cast<size_t>(size), 0);
@@ -128,7 +140,7 @@ Result<AxisRoles> Probe::Judge(const RankGrid& grid, size_t axis) const {
 }
 
 // All coordinates of the axis are recorded: those that do the same share a role.
-Status Probe::Group(const RankGrid& grid, size_t axis, AxisRoles* roles) const {
+Status Probe::Group(const RankGrid& grid, size_t axis, AxisRoles* roles) {
   const int32_t size = grid.axes()[axis].size;
   for (int32_t coordinate = 1; coordinate < size; ++coordinate) {
     int32_t earlier = 0;
