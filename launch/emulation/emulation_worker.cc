@@ -309,7 +309,8 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
   member.process->PumpOutput();
   member.left = exited || HasRunAll(member);
   if (!member.left) {
-    if (count > 0 || !member.asked.empty() || member.departed) {
+    // Whoever sits at the terminal decides how long an interactive rank stands still.
+    if (count > 0 || !member.asked.empty() || member.departed || context_.options.interactive) {
       member.stall_watch.Move();
     }
     PRISM_RETURN_IF_ERROR(member.stall_watch.Check(*member.process, member.stream.iteration()));

@@ -13,6 +13,20 @@
 namespace prism::launch {
 namespace {
 
+Status CheckTracing(const Options& options) {
+  if (!options.trace_ranks.empty() && !options.perfetto) {
+    return InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto");
+  }
+  return OkStatus();
+}
+
+Status RefuseTerminalFor(size_t count) {
+  return InvalidArgument(
+      fmt::format("--interactive with {} sandbox ranks: one terminal serves one rank; name it, as "
+                  "in --sandbox-ranks stage:3",
+                  count));
+}
+
 Status ResolveShownRanks(RunContext* context) {
   const Options& options = context->options;
   const bool named = options.sandbox_ranks != Options().sandbox_ranks;
@@ -35,9 +49,6 @@ Status ResolveShownRanks(RunContext* context) {
     std::set_union(context->traced_ranks.begin(), context->traced_ranks.end(), further.begin(),
                    further.end(), std::back_inserter(all));
     context->traced_ranks = std::move(all);
-    if (!options.perfetto) {
-      return InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto");
-    }
   }
   return OkStatus();
 }
@@ -45,23 +56,26 @@ Status ResolveShownRanks(RunContext* context) {
 }  // namespace
 
 Status ChooseRanks(RunContext* context) {
+  PRISM_RETURN_IF_ERROR(CheckTracing(context->options));
   PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
                          ResolveRankList("--sandbox-ranks", context->options.sandbox_ranks,
                                          context->job, context->plan));
   const size_t count = context->sandbox_ranks.size();
   if (context->options.interactive && count != 1) {
-    return InvalidArgument(fmt::format(
-        "--interactive with {} sandbox ranks: one terminal serves one rank; name it, as "
-        "in --sandbox-ranks stage:3",
-        count));
+    return RefuseTerminalFor(count);
   }
   return ResolveShownRanks(context);
 }
 
 Status ChooseNumberedRanks(RunContext* context) {
   const Options& options = context->options;
+  PRISM_RETURN_IF_ERROR(CheckTracing(options));
   PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
                          NumberedRanks("--sandbox-ranks", options.sandbox_ranks, context->job));
+  const size_t count = context->sandbox_ranks.size();
+  if (options.interactive && (count > 1 || options.sandbox_ranks == "none")) {
+    return RefuseTerminalFor(count);
+  }
   if (options.log_ranks != "all") {
     PRISM_RETURN_IF_ERROR(NumberedRanks("--log-ranks",
                                         options.log_ranks.empty() ? "none" : options.log_ranks,

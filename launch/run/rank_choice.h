@@ -11,8 +11,8 @@ namespace prism::launch {
 // them; the default ones keep to their logs.
 Status ChooseRanks(RunContext* context);
 
-// Before the layout of a program is known: checks what can be, and takes the ranks that are
-// numbered as sandbox ranks.
+// Before the layout of a program is known: refuses what can be refused without it, and takes the
+// ranks that are numbered as sandbox ranks.
 Status ChooseNumberedRanks(RunContext* context);
 
 }  // namespace prism::launch

@@ -1,5 +1,7 @@
-// What every stage of a run reads and none changes: the job, the cluster, the plan and where our
-// programs lie. Made once in main, equal in all processes.
+// What every stage of a run reads: the job, the cluster, the plan and where our programs lie. Made
+// in main, equal in all processes, before MPI starts. Of a user's program layout, plan and ranks
+// stand open until its slice is recorded: process 0 then settles them (run/program_layout.h) and
+// sends them to the workers; nothing changes after that.
 #pragma once
 
 #include <string>
