@@ -35,7 +35,9 @@ struct Fragment {
   int32_t warmup_iterations = 0;  // that the program ran before the recorded one
   int32_t iterations = 0;         // that the program ran in all before it was ended
   std::string iteration_begin;    // what begins an iteration, in words
-  double startup_seconds = 0;     // real time, process start to first op; for run.json only
+  // Real time, for run.json only.
+  double startup_seconds = 0;    // process start to first op
+  double iteration_seconds = 0;  // of the last iteration that was seen whole
 
   bool operator==(const Fragment&) const = default;
 };

@@ -117,6 +117,7 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
     ToMessage(warning, head.add_warnings());
   }
   head.set_startup_seconds(fragment.startup_seconds);
+  head.set_iteration_seconds(fragment.iteration_seconds);
   head.set_warmup_iterations(fragment.warmup_iterations);
   head.set_iterations(fragment.iterations);
   head.set_iteration_begin(fragment.iteration_begin);
@@ -168,6 +169,7 @@ Status DecodeFragmentHead(std::string_view payload,
     fragment->warnings.push_back(FromMessage(warning));
   }
   fragment->startup_seconds = head.startup_seconds();
+  fragment->iteration_seconds = head.iteration_seconds();
   fragment->warmup_iterations = head.warmup_iterations();
   fragment->iterations = head.iterations();
   fragment->iteration_begin = head.iteration_begin();

@@ -202,6 +202,7 @@ Status Master::Build(RunOutcome* outcome) {
                          fmt::format("graph of {} ranks", context_.job.parallel.world_size()));
     for (const graph::Fragment& fragment : fragments_) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
+      outcome->iteration_seconds.push_back(fragment.iteration_seconds);
     }
     slicer::StitchInput input;
     input.job = context_.job;

@@ -39,7 +39,8 @@ struct RunOutcome {
   DurationNs high_ns = 0;
   std::vector<graph::Warning> warnings;
   std::map<Rank, std::string> logs;     // of sandbox ranks in the emulation
-  std::vector<double> startup_seconds;  // of recorded programs
+  std::vector<double> startup_seconds;    // of recorded programs, real time
+  std::vector<double> iteration_seconds;  // likewise
   WallTimes wall;
 };
 

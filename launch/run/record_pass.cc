@@ -32,15 +32,29 @@ struct RecordPass::Slot {
   StallWatch stall_watch;
   slicer::HeldMemory held = {};  // when the device was last full
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  double startup_seconds = 0;  // until the program's first kernel; 0 before it
+  double startup_seconds = 0;    // until the program's first kernel; 0 before it
+  int32_t iterations = 0;        // that have ended
+  double iterations_end = 0;     // when the last of them did
+  double iteration_seconds = 0;  // its length
   bool finished = false;
 
-  void See(const channel::Record& record, std::span<const std::byte> payload) {
+  [[nodiscard]] double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  Status See(const channel::Record& record, std::span<const std::byte> payload) {
     memory_watch.See(record, payload);
     if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
-      startup_seconds =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      startup_seconds = Seconds();
     }
+    PRISM_RETURN_IF_ERROR(recorder.Consume(record, payload));
+    if (recorder.iterations() > iterations) {
+      iterations = recorder.iterations();
+      const double now = Seconds();
+      iteration_seconds = now - iterations_end;
+      iterations_end = now;
+    }
+    return OkStatus();
   }
 };
 
@@ -104,9 +118,8 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   while ((exited || count < kBatch) && !HasSeenAll(slot) &&
          slot.process->channel().TryPop(&record, &payload)) {
     ++count;
-    slot.See(record, payload);
     PRISM_RETURN_IF_ERROR(
-        slot.recorder.Consume(record, payload)
+        slot.See(record, payload)
             .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
     if (record.kind == channel::RecordKind::kOutOfMemory) {
       slot.held = slot.recorder.Held(kLargestHeld);  // a program that gives up frees its blocks
@@ -137,6 +150,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
     return fragment.status().WithContext(context);
   }
   fragment->startup_seconds = slot.startup_seconds;
+  fragment->iteration_seconds = slot.iteration_seconds;
   fragments_.push_back(*std::move(fragment));
   return OkStatus();
 }

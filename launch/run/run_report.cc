@@ -72,6 +72,14 @@ Status WriteResultFiles(const RunContext& context,
   return OkStatus();
 }
 
+void WriteSeconds(const char* key, const std::vector<double>& values, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const double seconds : values) {
+    json->Value(seconds);
+  }
+  json->EndArray();
+}
+
 std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   std::string text;
   JsonWriter json(&text);
@@ -99,11 +107,8 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   json.Field("total_s", wall.total_s);
   json.EndObject();
   json.Field("max_rss_bytes", record.max_rss_bytes);
-  json.Key("startup_s").BeginArray();
-  for (const double seconds : outcome.startup_seconds) {
-    json.Value(seconds);
-  }
-  json.EndArray();
+  WriteSeconds("startup_s", outcome.startup_seconds, &json);
+  WriteSeconds("iteration_s", outcome.iteration_seconds, &json);
   json.EndObject();
   return text + "\n";
 }

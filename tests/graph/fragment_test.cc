@@ -32,6 +32,7 @@ Fragment FragmentOf(const Graph& graph, Rank rank) {
   }
   fragment.warnings = graph.warnings;
   fragment.startup_seconds = 1.5;
+  fragment.iteration_seconds = 0.25;
   return fragment;
 }
 
