@@ -1,0 +1,120 @@
+#include "launch/run/run_plan.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/file.h"
+#include "launch/options/job_resolution.h"
+#include "launch/options/perturbation.h"
+#include "launch/options/presets.h"
+#include "launch/run/rank_choice.h"
+
+namespace prism::launch {
+namespace {
+
+// Options that describe the job: with --graph the graph says all that.
+Status RefuseJobOptions(const Options& options) {
+  for (const OptionSpec& spec : OptionTable()) {
+    const bool allowed =
+        std::string_view(spec.flag) == "iterations" || std::string_view(spec.flag) == "seed";
+    if (spec.group == OptionGroup::kJob && !allowed && options.given.count(ConfigKey(spec)) != 0) {
+      return InvalidArgument(fmt::format(
+          "--{} together with --graph: the job is that of the graph; leave one out", spec.flag));
+    }
+  }
+  return OkStatus();
+}
+
+Status ResolveFromGraph(RunContext* context) {
+  const Options& options = context->options;
+  PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
+  if (graph.job.user_program && options.program.empty() && options.sandbox_ranks != "none") {
+    return InvalidArgument(
+        fmt::format("{} is the graph of a program ({}); give the program after --, or "
+                    "--sandbox-ranks none",
+                    options.graph, graph.job.name));
+  }
+  context->job = graph.job;
+  context->layout_origin = "graph";
+  context->cluster = graph.cluster;
+  if (options.given.count("cluster") != 0) {
+    PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster));
+  }
+  return OkStatus();
+}
+
+Status ResolveFromPresets(RunContext* context) {
+  const Options& options = context->options;
+  PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster));
+  ResolvedJob resolved;
+  if (options.program.empty()) {
+    PRISM_ASSIGN_OR_RETURN(const ModelPreset model, LoadModel(options.model));
+    PRISM_ASSIGN_OR_RETURN(resolved, ResolveJob(options, model, context->cluster));
+  } else {
+    PRISM_ASSIGN_OR_RETURN(resolved, ResolveProgramJob(options, context->cluster));
+  }
+  context->job = std::move(resolved.job);
+  context->layout_origin = std::move(resolved.layout_origin);
+  return OkStatus();
+}
+
+// The program of the user's as a path: one without a slash is looked up in PATH, as a shell does.
+Status FindProgram(std::vector<std::string>* program) {
+  namespace fs = std::filesystem;
+  if (program->empty()) {
+    return OkStatus();
+  }
+  std::string& name = program->front();
+  std::vector<fs::path> candidates = {name};
+  if (name.find('/') == std::string::npos) {
+    candidates.clear();
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      candidates.push_back(fs::path(folder) / name);
+    }
+  }
+  for (const fs::path& candidate : candidates) {
+    std::error_code ignored;
+    if (fs::is_regular_file(candidate, ignored) && access(candidate.c_str(), X_OK) == 0) {
+      name = fs::absolute(candidate, ignored).string();
+      return OkStatus();
+    }
+  }
+  return BadFile(
+      fmt::format("{}: no such program, or one that cannot be executed; give its path "
+                  "after --",
+                  name));
+}
+
+}  // namespace
+
+Result<RunContext> PlanRun(Options options) {
+  RunContext context;
+  context.logger = Logger(options.quiet ? LogLevel::kError : options.log_level);
+  context.options = std::move(options);
+  PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
+  PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)
+                                                      : ResolveFromGraph(&context));
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions unused,
+                         MakeReplayOptions(context.options, context.job));
+  static_cast<void>(unused);
+  slicer::PlanOptions plan_options;
+  plan_options.max_roles = context.options.max_roles;
+  PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, plan_options));
+  const bool is_open = context.job.user_program && context.options.graph.empty();
+  PRISM_RETURN_IF_ERROR(is_open ? ChooseNumberedRanks(&context) : ChooseRanks(&context));
+  return context;
+}
+
+}  // namespace prism::launch

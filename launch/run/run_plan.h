@@ -1,0 +1,14 @@
+// The plan of a run: options → job, cluster, roles and ranks.
+#pragma once
+
+#include "graph/base/status.h"
+#include "launch/options/options.h"
+#include "launch/run/run_context.h"
+
+namespace prism::launch {
+
+// Everything that can be known without MPI, and the same in all processes; `paths` stays empty.
+// Fails on whatever of the options can be refused before anything is recorded.
+Result<RunContext> PlanRun(Options options);
+
+}  // namespace prism::launch
