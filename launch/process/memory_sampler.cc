@@ -1,7 +1,9 @@
 #include "launch/process/memory_sampler.h"
 
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -16,8 +18,16 @@
 namespace prism::launch {
 namespace {
 
-// Reading one smaps_rollup walks the process's page tables, some milliseconds for libtorch.
-constexpr std::chrono::milliseconds kPeriod(400);
+// Reading one smaps_rollup walks the process's page tables, tens of milliseconds for libtorch:
+// what a sample costs decides how many are taken.
+constexpr std::chrono::milliseconds kShortestPeriod(400);
+constexpr int64_t kPeriodsPerCost = 50;
+
+std::chrono::nanoseconds ThreadTime() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 // "Pss:   123456 kB" of a process; 0 when it has left.
 int64_t ProportionalBytes(pid_t process) {
@@ -85,9 +95,12 @@ MemorySampler::MemorySampler()
         std::mutex sleep_mutex;
         std::condition_variable_any sleep;
         while (!stop.stop_requested()) {
+          const std::chrono::nanoseconds begin = ThreadTime();
           Sample();
+          const auto period = std::max<std::chrono::nanoseconds>(
+              kShortestPeriod, kPeriodsPerCost * (ThreadTime() - begin));
           std::unique_lock<std::mutex> lock(sleep_mutex);
-          sleep.wait_for(lock, stop, kPeriod, [] { return false; });
+          sleep.wait_for(lock, stop, period, [] { return false; });
         }
       }) {
 }

@@ -1,5 +1,6 @@
 // How much memory a run really takes: the highest sum of proportional set sizes over our processes
-// and everything they started, sampled a few times a second by a thread of its own.
+// and everything they started, sampled by a thread of its own: a few times a second, or as
+// rarely as keeps what that costs at some percent of a core.
 #pragma once
 
 #include <sys/types.h>
