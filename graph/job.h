@@ -54,6 +54,8 @@ struct ModelSpec {
   int64_t sliding_window = 0;  // tokens that every second layer attends to; 0: all
   MoeShape moe;
   LatentAttention latent;
+  int64_t mtp_layers = 0;  // that predict further tokens (DeepSeek-V3: arXiv 2412.19437, 2.2), each
+                           // with the logits of the head
 
   bool operator==(const ModelSpec&) const = default;
 

@@ -58,8 +58,17 @@ enum RecomputePart : uint32_t {
   kRecomputeEverySecondLayer = 1U << 7U,   // torchtitan's selection per layer, llama 2 era
 };
 
-// Class of host cost an op: eager Python issues slower than compiled code or a captured graph.
+// Class of host cost an op: eager Python issues slower than compiled code; kGraph: one CUDA graph
+// is the whole iteration, so that the host launches next to nothing and waits for nothing.
 enum class HostCost : uint8_t { kEager, kCompiled, kGraph };
+
+// Parts of a layer whose passes are a CUDA graph each (Megatron-Core: cuda_graph_scope); may be
+// combined.
+enum GraphPart : uint32_t {
+  kGraphAttention = 1U << 0U,
+  kGraphMlp = 1U << 1U,
+  kGraphRouter = 1U << 2U,  // and what prepares the dispatch
+};
 
 struct TrainingStyle {
   std::string framework = "prism-workload";
@@ -77,6 +86,7 @@ struct TrainingStyle {
   Precision precision = Precision::kBfloat16;
   bool compiled = false;  // torch.compile: elementwise chains become one kernel
   HostCost host_cost = HostCost::kEager;
+  uint32_t graph_parts = 0;  // GraphPart
   uint32_t recompute_parts = kRecomputeCoreAttention;
   bool frozen_weights = false;  // low-rank adapters: no gradients of the model's own weights
 
@@ -87,9 +97,14 @@ struct TrainingStyle {
   bool parallel_block = false;       // attention and feed-forward side by side (MegaScale)
   bool cp_all_to_all = false;        // context parallel by all-to-all over heads; else a ring
   bool moe_fused_dispatch = false;   // DeepEP, HybridEP; else permute kernels and all-to-all
-  bool moe_overlap = false;  // dispatch and combine beside the compute of another micro-batch
+  bool moe_overlap = false;       // dispatch and combine beside the compute of another micro-batch
+  bool moe_drop_and_pad = false;  // every expert has a fixed number of rows: the host need not know
+  int32_t moe_node_ranks = 0;     // of an expert-parallel group in one NVLink domain; 0: not known
+  DurationNs moe_router_host_ns = 0;  // host time of a pass beyond its ops: routing and its maps,
+  DurationNs moe_expert_host_ns = 0;  // dispatch and the lists of expert weights
 
   // Pipeline.
+  bool layers_from_front = false;  // chunks are filled from the front, the last has what is left
   Schedule schedule = Schedule::kOneForwardOneBackward;
   bool overlap_p2p = false;         // sends and receives beside compute, each with its own wait
   bool scatter_gather_p2p = false;  // a boundary sends 1/tp and gathers (SC21, section 4.1)

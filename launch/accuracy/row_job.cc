@@ -41,6 +41,20 @@ void AssumePlan(const PublishedRow& row, int64_t gpus, graph::ParallelSizes* siz
   sizes->pp = static_cast<int32_t>(model_parallel / sizes->tp);
 }
 
+// Megatron-Core divides experts as it divides layers unless told otherwise; recipes of
+// Megatron-Bridge and of DeepSeek-V3 say 1.
+int32_t ExpertTensorDegree(const PublishedRow& row, int32_t tp, Assumptions* assumptions) {
+  const std::optional<int64_t> stated = row.Integer("etp");
+  const bool divides = !stated.has_value() && tp > 1 && row.Integer("experts").value_or(0) > 0 &&
+                       FamilyOfRow(row) == FrameworkFamily::kMegatronCore &&
+                       !row.Says("framework", "bridge") && !row.Says("model", "deepseek");
+  if (divides) {
+    assumptions->Add("experts: divided over tp, as Megatron-Core does unless told otherwise");
+    return tp;
+  }
+  return Degree(stated);
+}
+
 Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* assumptions) {
   graph::ParallelSizes sizes;
   sizes.tp = Degree(row.Integer("tp"));
@@ -48,7 +62,7 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
   sizes.cp = Degree(row.Integer("cp"));
   sizes.vpp = sizes.pp == 1 ? 1 : Degree(row.Integer("vpp"));
   sizes.ep = Degree(row.Integer("ep"));
-  sizes.etp = Degree(row.Integer("etp"));
+  sizes.etp = ExpertTensorDegree(row, sizes.tp, assumptions);
   const int64_t stated_replicas = row.Integer("dp").value_or(0);
   const int64_t gpus =
       row.Integer("num_gpus").value_or(int64_t{sizes.tp} * sizes.pp * sizes.cp * stated_replicas);
@@ -119,7 +133,9 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
 // Recipes of Megatron-Core interleave wherever there is a pipeline, in chunks of one or few layers.
 void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
-  const bool recipe = FamilyOfRow(row) == FrameworkFamily::kMegatronCore;
+  // Megatron-Bridge's tables state it where there is any.
+  const bool recipe =
+      FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Says("framework", "bridge");
   if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value()) {
     return;
   }

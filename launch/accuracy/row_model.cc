@@ -175,6 +175,9 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   if (arch.find("mla") != std::string::npos) {
     SetLatentAttention(&model);
   }
+  if (IsCalled(row, "deepseek") && !row.Says("model", "w/o mtp")) {
+    model.mtp_layers = assumptions->Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
+  }
   model.seq_len = row.Integer("seq_len").value_or(0);
   return model;
 }

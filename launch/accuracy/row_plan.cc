@@ -27,11 +27,18 @@ graph::DataType ComputeType(graph::Precision precision) {
 void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   const int64_t ranks = int64_t{sizes.tp} * sizes.cp * sizes.dp;
-  const bool fits = job->model.moe.experts % sizes.ep == 0 && ranks % sizes.ep == 0;
+  const bool fits =
+      job->model.moe.experts % sizes.ep == 0 && ranks % (int64_t{sizes.ep} * sizes.etp) == 0;
   if (sizes.ep > 1 && (job->model.moe.experts == 0 || !fits)) {
     sizes.ep = 1;
     assumptions->Add("expert parallel: left out, it does not fit experts or ranks");
   }
+}
+
+// Ranks of an expert-parallel group that one node holds; 0 where nodes cut groups unevenly.
+int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_node) {
+  const int32_t ranks = std::max(1, gpus_per_node / sizes.etp);
+  return sizes.ep % ranks == 0 || ranks >= sizes.ep ? std::min(ranks, sizes.ep) : 0;
 }
 
 }  // namespace
@@ -58,6 +65,7 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.style = StyleOfRow(row, plan.job, &assumptions);
   plan.job.compute_dtype = ComputeType(plan.style.precision);
   plan.cluster = ClusterOfRow(row, &assumptions);
+  plan.style.moe_node_ranks = NodeRanksOfExperts(plan.job.parallel, plan.cluster.gpus_per_node);
   if (plan.measured_bytes.has_value()) {
     const Result<double> bytes = PredictedBytes(row, plan.job, plan.style, &assumptions);
     if (bytes.ok()) {

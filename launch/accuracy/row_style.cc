@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "graph/base/check.h"
+#include "launch/accuracy/row_recipe.h"
 
 namespace prism::launch {
 namespace {
@@ -267,8 +268,6 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
                              uint32_t{graph::kRecomputeActivation} | uint32_t{graph::kRecomputeMlp};
   }
   style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
-  style->moe_fused_dispatch = row.Says("extra", "deepep") || row.Says("note", "hybridep");
-  style->moe_overlap = row.Says("extra", "1f1b overlap");
   style->fp8_param_gather = row.Says("precision", "fp8 all-gather");
   const std::string zero = row.Lower("zero_stage");
   if (zero.find("fsdp") != std::string::npos || zero.find("full_shard") != std::string::npos ||
@@ -283,9 +282,39 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
       *shards < job.parallel.dp && job.parallel.dp % *shards == 0) {
     style->shard_size = static_cast<int32_t>(*shards);
   }
-  if (row.Says("note", "cuda_graph_impl=full_iteration") || row.Says("extra", "cuda_graph=1")) {
+  if (row.Says("extra", "cuda_graph=1")) {
     style->host_cost = graph::HostCost::kGraph;
   }
+}
+
+// Host time of an eager pass of Megatron-Core's mixture of experts beyond its launches: Python and
+// autograd of router and maps, and of dispatch and lists of expert weights.
+constexpr DurationNs kRouterHostNs = 1'500'000;
+constexpr DurationNs kExpertHostNs = 2'000'000;
+
+void ReadRecipe(const PublishedRow& row,
+                const graph::JobSpec& job,
+                Assumptions* assumptions,
+                TrainingStyle* style) {
+  const RowRecipe recipe = RecipeOfRow(row, assumptions);
+  if (recipe.Says("cuda_graph_impl=full_iteration") || row.Says("extra", "cuda_graph=1")) {
+    style->host_cost = graph::HostCost::kGraph;
+  }
+  if (recipe.Says("cuda_graph_impl=transformer_engine")) {
+    style->graph_parts |= recipe.Says("'attn'") ? uint32_t{graph::kGraphAttention} : 0U;
+    style->graph_parts |= recipe.Says("scope=mlp") ? uint32_t{graph::kGraphMlp} : 0U;
+    style->graph_parts |= recipe.Says("moe_router") ? uint32_t{graph::kGraphRouter} : 0U;
+  }
+  if (job.model.moe.experts == 0) {
+    return;
+  }
+  style->layers_from_front = job.model.latent.kv_rank > 0;
+  style->moe_drop_and_pad = row.Says("extra", "tokendrop");
+  style->moe_fused_dispatch = recipe.Says("hybridep") || recipe.Says("deepep") ||
+                              row.Says("extra", "deepep") || row.Says("extra", "hybridep");
+  style->moe_overlap = recipe.Says("moe_a2a_overlap=true") || row.Says("extra", "1f1b overlap");
+  style->moe_router_host_ns = kRouterHostNs;
+  style->moe_expert_host_ns = kExpertHostNs;
 }
 
 bool Has8BitUnits(const PublishedRow& row) {
@@ -382,6 +411,9 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   ReadSchedule(row, &style);
   ReadAblation(row, &style);
   ReadFlags(row, job, &style);
+  if (family == FrameworkFamily::kMegatronCore) {
+    ReadRecipe(row, job, assumptions, &style);
+  }
   return style;
 }
 

@@ -15,10 +15,12 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) {
   const graph::ParameterTable& table = cluster.parameters;
   const double clock = table.Value("gpu.sustained_clock");
   peak_bf16_ = clock * table.Value("gpu.peak_bf16_flops");
+  peak_fp4_ = clock * table.Value("gpu.peak_fp4_flops");
   peak_fp8_ = clock * table.Value("gpu.peak_fp8_flops");
   peak_tf32_ = clock * table.Value("gpu.peak_tf32_flops");
   peak_fp32_ = clock * table.Value("gpu.peak_fp32_flops");
   matmul_efficiency_ = table.Value("gpu.matmul_efficiency");
+  matmul_fp4_efficiency_ = table.Value("gpu.matmul_fp4_efficiency");
   matmul_fp8_efficiency_ = table.Value("gpu.matmul_fp8_efficiency");
   matmul_misaligned_factor_ = table.Value("gpu.matmul_misaligned_factor");
   matmul_half_k_ = table.Value("gpu.matmul_half_k");
@@ -37,10 +39,15 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) {
 }
 
 // What the matrix units do in a second at large size. fp32 products run outside of them unless the
-// library was allowed tf32, which its kernel's name then says (torch's default is not to).
+// library was allowed tf32, which its kernel's name then says (torch's default is not to). Four
+// bits have no element type of their own: the name of an 8-bit product says that it is one of 4
+// bits.
 double ComputeCost::MatmulFlops(graph::DataType type, std::string_view name) const {
   switch (type) {
     case graph::DataType::kFloat8:
+      if (name.find("fp4") != std::string_view::npos && peak_fp4_ > 0) {
+        return peak_fp4_ * matmul_fp4_efficiency_;
+      }
       return peak_fp8_ > 0 ? peak_fp8_ * matmul_fp8_efficiency_ : peak_bf16_ * matmul_efficiency_;
     case graph::DataType::kFloat32: {
       const bool tf32 = name.find("tf32") != std::string_view::npos && peak_tf32_ > 0;

@@ -68,10 +68,12 @@ class ComputeCost {
   [[nodiscard]] DurationNs AtLeastFloor(double seconds) const;
 
   double peak_bf16_ = 0;
+  double peak_fp4_ = 0;
   double peak_fp8_ = 0;
   double peak_tf32_ = 0;
   double peak_fp32_ = 0;
   double matmul_efficiency_ = 0;
+  double matmul_fp4_efficiency_ = 0;
   double matmul_fp8_efficiency_ = 0;
   double matmul_misaligned_factor_ = 1;
   double matmul_half_k_ = 0;

@@ -98,7 +98,9 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
 Status BlockLowering::AddOp(uint32_t op, LoweredBlock* block) {
   const graph::Program& program = *program_;
   const OpKind kind = program.kind[op];
-  if (kind == OpKind::kHostGap) {
+  if ((program.flags[op] & graph::kLaunchedWithPrevious) != 0) {
+    // Costs the host nothing.
+  } else if (kind == OpKind::kHostGap) {
     span_.gap_ns += program.value[op];
   } else if (kind != OpKind::kMarker) {
     ++span_.ops[static_cast<size_t>(kind)];
@@ -195,7 +197,8 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
     calls = tables_.collectives[block->ops.back().index];
     // The group's host cost ends with this call.
     HostSpan joint = tables_.spans[block->ops.back().span];
-    ++joint.ops[static_cast<size_t>(OpKind::kCollective)];
+    const bool free = (program.flags[op] & graph::kLaunchedWithPrevious) != 0;
+    joint.ops[static_cast<size_t>(OpKind::kCollective)] += free ? 0 : 1;
     block->ops.pop_back();
     block->streams.pop_back();
     span_ = joint;

@@ -1,10 +1,23 @@
 #include "slicer/synthesize/model_chunks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace prism::slicer {
+namespace {
+
+graph::LayerRange LayersOf(const RankShape& rank, int64_t chunks, int64_t chunk) {
+  const int64_t layers = rank.job.model.layers;
+  if (!rank.style.layers_from_front) {
+    return graph::LayersOfChunk(layers, chunks, chunk);
+  }
+  const int64_t each = (layers + chunks - 1) / chunks;
+  return {std::min(chunk * each, layers), std::min((chunk + 1) * each, layers)};
+}
+
+}  // namespace
 
 ModelChunk ChunkMaker::Make(int32_t stage, int32_t chunk) {
   const graph::ParallelSizes& sizes = rank_.job.parallel;
@@ -15,7 +28,7 @@ ModelChunk ChunkMaker::Make(int32_t stage, int32_t chunk) {
   result.last = index == chunks - 1;
   UnitPlace place;
   place.shares_embedding = chunks == 1 && rank_.job.model.tied_embeddings;
-  const graph::LayerRange layers = graph::LayersOfChunk(rank_.job.model.layers, chunks, index);
+  const graph::LayerRange layers = LayersOf(rank_, chunks, index);
   if (result.first) {
     place.gradient_received = !result.last && layers.begin == layers.end;
     result.units.push_back({UnitKind::kEmbedding, "embedding",
@@ -27,11 +40,30 @@ ModelChunk ChunkMaker::Make(int32_t stage, int32_t chunk) {
     result.units.push_back({UnitKind::kLayer, fmt::format("layer {}", layer), Layer(place)});
   }
   if (result.last) {
-    place.gradient_received = false;
-    result.units.push_back(
-        {UnitKind::kHead, "loss", Add(HeadUnit(rank_, place, &assembly_->tables()))});
+    AddEnd(&place, &result);
   }
   return result;
+}
+
+// Layers that predict further tokens come in front of the head and pass through it themselves.
+void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
+  const int64_t further = rank_.job.model.mtp_layers;
+  place->gradient_received = false;
+  for (int64_t i = 0; i < further; ++i) {
+    place->layer = rank_.job.model.layers + i;
+    chunk->units.push_back(
+        {UnitKind::kLayer, fmt::format("layer {}", place->layer), Layer(*place)});
+  }
+  UnitBlocks head = HeadUnit(rank_, *place, &assembly_->tables());
+  chunk->units.push_back({UnitKind::kHead, "loss", Add(head)});
+  // The weights are those of the first one, whose backward pass comes last.
+  head.parameters.clear();
+  head.backward.ready.clear();
+  head.backward_weight.ready.clear();
+  head.backward_input.ready.clear();
+  for (int64_t i = 0; i < further; ++i) {
+    chunk->units.push_back({UnitKind::kHead, "loss", Add(head)});
+  }
 }
 
 std::shared_ptr<const UnitContent> ChunkMaker::Layer(const UnitPlace& place) {

@@ -48,6 +48,7 @@ class ChunkMaker {
   // the gradient comes from another stage.
   using LayerKey = std::tuple<bool, bool, bool>;
 
+  void AddEnd(UnitPlace* place, ModelChunk* chunk);
   std::shared_ptr<const UnitContent> Layer(const UnitPlace& place);
   std::shared_ptr<const UnitContent> Add(UnitBlocks blocks);
 

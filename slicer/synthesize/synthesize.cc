@@ -271,6 +271,15 @@ Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
   return CheckSchedule(job, style);
 }
 
+// The iteration is one launch.
+void LaunchAsGraph(graph::JobProgram* job) {
+  for (graph::Program& block : job->blocks) {
+    for (uint8_t& flags : block.flags) {
+      flags |= graph::kLaunchedWithPrevious;
+    }
+  }
+}
+
 }  // namespace
 
 Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
@@ -293,6 +302,9 @@ Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
             .Run());
   }
   assembly.MoveInto(&program);
+  if (style.host_cost == graph::HostCost::kGraph) {
+    LaunchAsGraph(&program);
+  }
   return program;
 }
 

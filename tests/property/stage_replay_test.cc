@@ -65,7 +65,17 @@ Case DrawCase() {
   if (Pick<int>({0, 0, 1}) == 1) {  // a mixture of experts: the host waits for counts of tokens
     c.job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 128};
     sizes.ep = Pick<int32_t>({1, sizes.dp});
+    c.style.moe_overlap = *rc::gen::arbitrary<bool>();
+    c.style.moe_drop_and_pad = *rc::gen::arbitrary<bool>();
+    c.style.moe_fused_dispatch = *rc::gen::arbitrary<bool>();
+    c.style.moe_router_host_ns = c.style.moe_expert_host_ns = Pick<int64_t>({0, 100'000});
+    c.job.model.mtp_layers = Pick<int64_t>({0, 1});
   }
+  c.style.layers_from_front = *rc::gen::arbitrary<bool>();
+  c.style.graph_parts = Pick<uint32_t>(
+      {0, graph::kGraphAttention | graph::kGraphRouter, graph::kGraphAttention | graph::kGraphMlp});
+  c.style.host_cost = Pick<graph::HostCost>(
+      {graph::HostCost::kEager, graph::HostCost::kEager, graph::HostCost::kGraph});
   sizes.pp = Pick<int32_t>({1, 2, 3, 4});
   c.style.schedule = Pick<Schedule>({Schedule::kOneForwardOneBackward, Schedule::kGpipe,
                                      Schedule::kZeroBubble, Schedule::kLoopedBreadthFirst});

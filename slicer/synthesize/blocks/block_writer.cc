@@ -82,7 +82,7 @@ void BlockWriter::Copy(int64_t bytes, uint8_t flags) {
   row.flags = flags;
   row.stream = kCompute;
   row.value = bytes;
-  block_.program.Append(row);
+  Append(row);
 }
 
 void BlockWriter::Memset(int64_t bytes) {
@@ -90,14 +90,14 @@ void BlockWriter::Memset(int64_t bytes) {
   row.kind = OpKind::kMemset;
   row.stream = kCompute;
   row.value = bytes;
-  block_.program.Append(row);
+  Append(row);
 }
 
 void BlockWriter::StreamSync() {
   graph::OpRow row;
   row.kind = OpKind::kStreamSync;
   row.stream = kCompute;
-  block_.program.Append(row);
+  Append(row);
 }
 
 void BlockWriter::Collective(graph::GroupAxis axis, const CollectiveShape& shape) {
@@ -122,6 +122,15 @@ void BlockWriter::Wait(PendingCollective pending) {
   }
 }
 
+void BlockWriter::HostGap(DurationNs duration_ns) {
+  if (duration_ns > 0) {
+    graph::OpRow row;
+    row.kind = OpKind::kHostGap;
+    row.value = duration_ns;
+    Append(row);
+  }
+}
+
 void BlockWriter::Ready(uint32_t parameter) {
   block_.ready.push_back({block_.program.size(), parameter});
 }
@@ -131,12 +140,21 @@ Block BlockWriter::Finish() {
   return std::exchange(block_, {});
 }
 
+uint32_t BlockWriter::Append(graph::OpRow row) {
+  if (graph_ == Launch::kWithPrevious) {
+    row.flags |= graph::kLaunchedWithPrevious;
+  } else if (graph_ == Launch::kFirst) {
+    graph_ = Launch::kWithPrevious;
+  }
+  return block_.program.Append(row);
+}
+
 void BlockWriter::AppendKernel(const graph::KernelSignature& signature) {
   graph::OpRow row;
   row.kind = OpKind::kKernel;
   row.stream = kCompute;
   row.signature = tables_->InternSignature(signature);
-  block_.program.Append(row);
+  Append(row);
 }
 
 void BlockWriter::AppendCollective(graph::GroupAxis axis,
@@ -152,7 +170,7 @@ void BlockWriter::AppendCollective(graph::GroupAxis axis,
   if (found == shapes.end()) {
     shapes.push_back(shape);
   }
-  block_.program.Append(row);
+  Append(row);
 }
 
 uint32_t BlockWriter::AppendEvent(OpKind kind, uint16_t stream, uint32_t dep) {
@@ -160,7 +178,7 @@ uint32_t BlockWriter::AppendEvent(OpKind kind, uint16_t stream, uint32_t dep) {
   row.kind = kind;
   row.stream = stream;
   row.dep = dep;
-  return block_.program.Append(row);
+  return Append(row);
 }
 
 CollectiveShape AllReduceOf(DataType dtype, int64_t count) {

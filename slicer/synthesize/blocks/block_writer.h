@@ -87,6 +87,13 @@ class BlockWriter {
   // The compute stream goes on after the collective. Nothing for a default-constructed one.
   void Wait(PendingCollective pending);
 
+  // The host spends this long outside of any op. Nothing for 0.
+  void HostGap(DurationNs duration_ns);
+
+  // What follows, up to EndGraph, is launched as one CUDA graph; nothing where `captured` is off.
+  void BeginGraph(bool captured) { graph_ = captured ? Launch::kFirst : Launch::kSingle; }
+  void EndGraph() { graph_ = Launch::kSingle; }
+
   // A contribution to the gradient of a parameter of the block is complete.
   void Ready(uint32_t parameter);
 
@@ -94,6 +101,10 @@ class BlockWriter {
   Block Finish();
 
  private:
+  // How the next op is issued: by itself, as the first of a graph, or with the op before.
+  enum class Launch : uint8_t { kSingle, kFirst, kWithPrevious };
+
+  uint32_t Append(graph::OpRow row);
   void AppendKernel(const graph::KernelSignature& signature);
   void AppendCollective(graph::GroupAxis axis,
                         uint16_t stream,
@@ -102,6 +113,7 @@ class BlockWriter {
 
   BlockTables* tables_;
   Block block_;
+  Launch graph_ = Launch::kSingle;
 };
 
 // Shapes of collectives over `count` elements, as graph::CollectiveShape counts them.

@@ -82,22 +82,32 @@ class LayerWriter {
     return rank_.job.recompute == Recompute::kFull || every_second;
   }
 
+  [[nodiscard]] bool Experts() const { return rank_.job.model.IsMoeLayer(place_.layer); }
+
+  [[nodiscard]] bool IsGraph(graph::GraphPart part) const {
+    return (rank_.style.graph_parts & part) != 0;
+  }
+
   void WriteForward() {
+    writer_.BeginGraph(IsGraph(graph::kGraphAttention));
     NormForward(rank_, attention_norm_, /*after_add=*/false, &writer_);
     attention_.Forward(&writer_);
     ResidualForward(rank_, attention_.has_bias(), /*before_norm=*/true, &writer_);
+    writer_.EndGraph();
+    writer_.BeginGraph(IsGraph(graph::kGraphMlp) && !Experts());
     NormForward(rank_, mlp_norm_, /*after_add=*/true, &writer_);
     feed_forward_->Forward(&writer_);
     ResidualForward(rank_, feed_forward_->has_bias(), /*before_norm=*/false, &writer_);
+    writer_.EndGraph();
   }
 
   void FeedForwardBackward(BackwardPart part) {
+    writer_.BeginGraph(IsGraph(graph::kGraphMlp) && !Experts());
     ResidualBackward(rank_, feed_forward_->has_bias(), feed_forward_->bias_parameter(), &writer_);
-    const bool experts = rank_.job.model.IsMoeLayer(place_.layer);
     if (rank_.Recomputes(graph::kRecomputeNorm)) {
       NormForward(rank_, mlp_norm_, /*after_add=*/false, &writer_);
     }
-    if (rank_.Recomputes(experts ? graph::kRecomputeMoe : graph::kRecomputeMlp)) {
+    if (rank_.Recomputes(Experts() ? graph::kRecomputeMoe : graph::kRecomputeMlp)) {
       feed_forward_->Forward(&writer_);
     } else if (rank_.Recomputes(graph::kRecomputeActivation)) {
       feed_forward_->ForwardActivation(&writer_);
@@ -106,15 +116,18 @@ class LayerWriter {
     // A recomputed layer is a graph of its own, whose gradient always comes from outside.
     const bool outside = place_.gradient_received || RecomputesAll();
     NormBackward(rank_, mlp_norm_, outside ? ResidualSum::kNew : ResidualSum::kInPlace, &writer_);
+    writer_.EndGraph();
   }
 
   void AttentionBackward(BackwardPart part) {
+    writer_.BeginGraph(IsGraph(graph::kGraphAttention));
     ResidualBackward(rank_, attention_.has_bias(), attention_.bias_parameter(), &writer_);
     if (rank_.Recomputes(graph::kRecomputeNorm)) {
       NormForward(rank_, attention_norm_, /*after_add=*/false, &writer_);
     }
     attention_.Backward(part, &writer_);
     NormBackward(rank_, attention_norm_, ResidualSum::kInPlace, &writer_);
+    writer_.EndGraph();
   }
 
   RankShape rank_;

@@ -10,6 +10,7 @@ using graph::GroupAxis;
 
 constexpr const char* kGemm = "cublasGemmEx";
 constexpr const char* kGemmWithEpilogue = "cublasLtMatmul";
+constexpr const char* kGemmFp4 = "cublasLtMatmul_nvfp4";
 
 // Pieces that a transfer beside a matrix product is cut into, so that the product of one piece runs
 // beside the transfer of the next. Transformer Engine cuts into tp pieces; four come close enough
@@ -27,8 +28,11 @@ bool IsFloat8(const RankShape& rank, const Linear& linear) {
   return MatmulType(rank, linear) == DataType::kFloat8;
 }
 
-const char* Library(DataType type) {
-  return type == DataType::kFloat8 ? kGemmWithEpilogue : kGemm;
+const char* Library(const RankShape& rank, DataType type) {
+  if (type != DataType::kFloat8) {
+    return kGemm;
+  }
+  return rank.style.precision == graph::Precision::kNvFloat4 ? kGemmFp4 : kGemmWithEpilogue;
 }
 
 bool OverlapsInPieces(const RankShape& rank) {
@@ -53,7 +57,7 @@ void InputGradientProduct(const RankShape& rank,
                            .input = type,
                            .output = rank.dtype};
   writer->Matmul(
-      "aten::mm", Library(type), product,
+      "aten::mm", Library(rank, type), product,
       {Tensor(type, {tokens, linear.outputs}), Tensor(type, {linear.outputs, linear.inputs})});
 }
 
@@ -81,11 +85,11 @@ void WeightGradientProduct(const RankShape& rank,
   const graph::TensorShape right = Tensor(type, {tokens, linear.inputs});
   if (fused) {
     const graph::TensorShape sum = Tensor(rank.gradient, {linear.outputs, linear.inputs});
-    writer->Matmul("aten::addmm", Library(type), product, {sum, left, right, sum});
+    writer->Matmul("aten::addmm", Library(rank, type), product, {sum, left, right, sum});
     writer->Ready(linear.weight);
     return;
   }
-  writer->Matmul("aten::mm", Library(type), product, {left, right});
+  writer->Matmul("aten::mm", Library(rank, type), product, {left, right});
   AccumulateGradient(rank, {linear.outputs, linear.inputs}, linear.weight, writer);
 }
 
@@ -192,7 +196,7 @@ void LocalForward(const RankShape& rank,
                    {Tensor(rank.dtype, {linear.outputs}), left, right});
     return;
   }
-  writer->Matmul("aten::mm", Library(type), product, {left, right});
+  writer->Matmul("aten::mm", Library(rank, type), product, {left, right});
 }
 
 void ColumnForward(const RankShape& rank, const Linear& linear, BlockWriter* writer) {

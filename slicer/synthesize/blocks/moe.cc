@@ -8,19 +8,43 @@ namespace {
 using graph::DataType;
 using graph::GroupAxis;
 
-constexpr const char* kGroupedGemm = "cublasGemmGroupedBatchedEx";
+const char* GroupedGemm(const RankShape& rank) {
+  return rank.style.precision == graph::Precision::kNvFloat4 ? "cublasGemmGroupedBatchedEx_nvfp4"
+                                                             : "cublasGemmGroupedBatchedEx";
+}
 
-// Mean number of expert-parallel ranks that hold one of a token's experts, experts drawn evenly: a
-// given rank holds none with probability C(E - E/ep, k) / C(E, k).
-double RanksOfToken(const graph::MoeShape& moe, int64_t ep) {
+// Mean number of `parts` equal parts of the experts that hold one of a token's, experts drawn
+// evenly: a given part holds none with probability C(E - E/parts, k) / C(E, k).
+double PartsOfToken(const graph::MoeShape& moe, int64_t parts) {
   const auto experts = static_cast<double>(moe.experts);
-  const double elsewhere = experts - experts / static_cast<double>(ep);
+  const double elsewhere = experts - experts / static_cast<double>(parts);
   double none = 1;
   for (int64_t i = 0; i < moe.topk; ++i) {
     const auto drawn = static_cast<double>(i);
     none *= std::max(0.0, elsewhere - drawn) / (experts - drawn);
   }
-  return static_cast<double>(ep) * (1 - none);
+  return static_cast<double>(parts) * (1 - none);
+}
+
+// Copies of a token that dispatch or combine move. Without fusion one an expert. Fused dispatchers
+// send one to each rank that has any of its experts; between nodes one to each such node, from
+// where NVLink takes it on (DeepEP, HybridEP). An all-to-all of evenly spread copies spends
+// (ep - ranks of a node) / ep of them between nodes: as many copies as give what really goes there.
+double SentCopies(const RankShape& rank) {
+  const graph::MoeShape& moe = rank.job.model.moe;
+  const int64_t ep = rank.job.parallel.ep;
+  const int64_t local = rank.style.moe_node_ranks;
+  if (!rank.style.moe_fused_dispatch) {
+    return static_cast<double>(moe.topk);
+  }
+  const double ranks = PartsOfToken(moe, ep);
+  if (local == 0 || local >= ep || ep % local != 0) {
+    return ranks;
+  }
+  const int64_t nodes = ep / local;
+  const double remote_nodes =
+      PartsOfToken(moe, nodes) * static_cast<double>(nodes - 1) / static_cast<double>(nodes);
+  return remote_nodes * static_cast<double>(ep) / static_cast<double>(ep - local);
 }
 
 }  // namespace
@@ -30,9 +54,10 @@ MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* paramet
   const graph::ParallelSizes& sizes = rank.job.parallel;
   tokens_ = rank.shard * rank.batch;
   routed_ = tokens_ * moe.topk;
-  sent_ = rank.style.moe_fused_dispatch
-              ? static_cast<int64_t>(static_cast<double>(tokens_) * RanksOfToken(moe, sizes.ep))
-              : routed_;
+  sent_ = static_cast<int64_t>(static_cast<double>(tokens_) * SentCopies(rank));
+  arriving_ = rank.style.moe_fused_dispatch
+                  ? static_cast<int64_t>(static_cast<double>(tokens_) * PartsOfToken(moe, sizes.ep))
+                  : routed_;
   local_experts_ = std::max<int64_t>(1, moe.experts / sizes.ep);
   // Every rank of the expert-parallel group sends as many tokens as it receives; ranks that divide
   // an expert all work on the tokens of each other.
@@ -55,9 +80,15 @@ MixtureOfExperts::MixtureOfExperts(const RankShape& rank, ParameterList* paramet
 }
 
 void MixtureOfExperts::Forward(BlockWriter* writer) const {
+  const bool captured = (rank_.style.graph_parts & graph::kGraphRouter) != 0;
+  writer->BeginGraph(captured);
   RouterForward(writer);
+  writer->HostGap(rank_.style.moe_router_host_ns);
   Permute(writer);
   AnnounceCounts(writer);
+  writer->EndGraph();
+  AwaitCounts(writer);
+  writer->HostGap(rank_.style.moe_expert_host_ns);
   Dispatch(writer);
   GroupedForward(in_, writer);
   ForwardActivation(writer);
@@ -92,6 +123,7 @@ void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
     RouterBackward(part, writer);
     return;
   }
+  writer->HostGap(rank_.style.moe_expert_host_ns);
   Permute(writer);
   Dispatch(writer);
   GroupedBackward(out_, part, writer);
@@ -99,7 +131,10 @@ void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   GroupedBackward(in_, part, writer);
   Combine(writer);
   Unpermute(writer);
+  writer->BeginGraph((rank_.style.graph_parts & graph::kGraphRouter) != 0);
   RouterBackward(part, writer);
+  writer->HostGap(rank_.style.moe_router_host_ns);
+  writer->EndGraph();
 }
 
 // Logits, the largest of them, their weights, and the number of tokens of every expert.
@@ -170,19 +205,38 @@ void MixtureOfExperts::Unpermute(BlockWriter* writer) const {
   }
 }
 
+// Beside the compute of another micro-batch: nothing here waits for it, but the next one queues
+// behind it, so that what compute does not cover stays visible.
 void MixtureOfExperts::AllToAll(BlockWriter* writer) const {
-  if (rank_.job.parallel.ep > 1) {
-    writer->Collective(GroupAxis::kExpert, AllToAllOf(rank_.dtype, sent_ * rank_.hidden));
+  if (rank_.job.parallel.ep == 1) {
+    return;
+  }
+  const graph::CollectiveShape shape = AllToAllOf(rank_.dtype, sent_ * rank_.hidden);
+  if (rank_.style.moe_overlap) {
+    writer->Start(GroupAxis::kExpert, shape);
+  } else {
+    writer->Collective(GroupAxis::kExpert, shape);
   }
 }
 
-// The host learns how many tokens come from every rank.
+bool MixtureOfExperts::HostNeedsCounts() const {
+  return rank_.job.parallel.ep > 1 && !rank_.style.moe_drop_and_pad &&
+         rank_.style.host_cost != graph::HostCost::kGraph;
+}
+
+// How many tokens come from every rank.
 void MixtureOfExperts::AnnounceCounts(BlockWriter* writer) const {
-  const int64_t ep = rank_.job.parallel.ep;
-  if (ep > 1) {
+  if (HostNeedsCounts()) {
+    const int64_t ep = rank_.job.parallel.ep;
     const int64_t experts = rank_.job.model.moe.experts;
     writer->Collective(GroupAxis::kExpert, AllGatherOf(DataType::kInt64, ep * experts));
     writer->Copy(experts * graph::DataTypeBytes(DataType::kInt64), graph::kDeviceToHost);
+  }
+}
+
+// The host sizes what follows.
+void MixtureOfExperts::AwaitCounts(BlockWriter* writer) const {
+  if (HostNeedsCounts()) {
     writer->StreamSync();
   }
 }
@@ -209,7 +263,7 @@ void MixtureOfExperts::Combine(BlockWriter* writer) const {
 void MixtureOfExperts::OrderByExpert(const char* fused_name, BlockWriter* writer) const {
   const graph::TensorShape rows = Tensor(rank_.dtype, {ExpertRows(), rank_.hidden});
   if (rank_.style.moe_fused_dispatch) {
-    writer->Fused(fused_name, {Tensor(rank_.dtype, {sent_, rank_.hidden}), rows});
+    writer->Fused(fused_name, {Tensor(rank_.dtype, {arriving_, rank_.hidden}), rows});
   } else if (local_experts_ > 1 && rank_.job.parallel.ep > 1) {
     writer->Fused("sort_chunks", {rows, rows});
   }
@@ -230,7 +284,7 @@ void MixtureOfExperts::GroupedForward(const Grouped& grouped, BlockWriter* write
                            .transposed_right = true,
                            .input = rank_.matmul,
                            .output = rank_.dtype};
-  writer->Matmul("grouped_gemm", kGroupedGemm, product,
+  writer->Matmul("grouped_gemm", GroupedGemm(rank_), product,
                  {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.depth}),
                   Tensor(rank_.matmul, {local_experts_, grouped.depth, grouped.columns})});
 }
@@ -245,7 +299,7 @@ void MixtureOfExperts::GroupedBackward(const Grouped& grouped,
                            .batch = local_experts_,
                            .input = rank_.matmul,
                            .output = rank_.dtype};
-  writer->Matmul("grouped_gemm", kGroupedGemm, product,
+  writer->Matmul("grouped_gemm", GroupedGemm(rank_), product,
                  {Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.columns}),
                   Tensor(rank_.matmul, {local_experts_, grouped.columns, grouped.depth})});
   if (part == BackwardPart::kAll) {
@@ -265,7 +319,7 @@ void MixtureOfExperts::GroupedWeightGradient(const Grouped& grouped, BlockWriter
                            .transposed_left = true,
                            .input = rank_.matmul,
                            .output = fused ? rank_.gradient : rank_.dtype};
-  writer->Matmul("grouped_gemm", kGroupedGemm, product,
+  writer->Matmul("grouped_gemm", GroupedGemm(rank_), product,
                  {Tensor(rank_.matmul, {local_experts_, grouped.columns, expert_rows_}),
                   Tensor(rank_.matmul, {local_experts_, expert_rows_, grouped.depth})});
   if (fused) {

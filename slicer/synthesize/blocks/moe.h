@@ -37,7 +37,9 @@ class MixtureOfExperts : public FeedForward {
   void RouterBackward(BackwardPart part, BlockWriter* writer) const;
   void Permute(BlockWriter* writer) const;
   void Unpermute(BlockWriter* writer) const;
+  [[nodiscard]] bool HostNeedsCounts() const;
   void AnnounceCounts(BlockWriter* writer) const;
+  void AwaitCounts(BlockWriter* writer) const;
   void Dispatch(BlockWriter* writer) const;
   void Combine(BlockWriter* writer) const;
   void OrderByExpert(const char* fused_name, BlockWriter* writer) const;
@@ -52,7 +54,8 @@ class MixtureOfExperts : public FeedForward {
   const RankShape& rank_;
   int64_t tokens_ = 0;         // of a micro-batch on this rank, before routing
   int64_t routed_ = 0;         // copies of them, one an expert
-  int64_t sent_ = 0;           // copies that travel
+  int64_t sent_ = 0;           // copies that travel, as if all-to-all spread them evenly
+  int64_t arriving_ = 0;       // copies that arrive, before they are copied to local experts
   int64_t local_experts_ = 0;  // held by this rank
   int64_t expert_rows_ = 0;    // routed tokens that one local expert works on
   uint32_t router_ = 0;

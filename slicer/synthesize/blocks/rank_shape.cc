@@ -17,7 +17,7 @@ DataType ActivationType(Precision precision) {
   }
 }
 
-// Four bits have no element type of their own: their products run as 8-bit ones.
+// Four bits have no element type of their own: their products are 8-bit ones by another name.
 DataType MatmulType(Precision precision) {
   switch (precision) {
     case Precision::kFloat8:

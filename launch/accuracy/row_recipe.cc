@@ -1,0 +1,79 @@
+#include "launch/accuracy/row_recipe.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+namespace prism::launch {
+namespace {
+
+constexpr std::string_view kQuotes = "it sets ";
+
+// Releases are named by year, month and patch: "26.04.01 container". In months.
+std::optional<double> DateOf(const PublishedRow& row) {
+  const std::string& version = row.Text("framework_version");
+  double parts[3] = {0, 0, 0};
+  const char* at = version.data();
+  const char* end = at + version.size();
+  for (double& part : parts) {
+    int number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) {
+      break;
+    }
+    part = number;
+    at = next == end || *next != '.' ? end : next + 1;
+  }
+  return parts[1] > 0 ? std::optional(12 * parts[0] + parts[1] + parts[2] / 100) : std::nullopt;
+}
+
+RowRecipe Own(const PublishedRow& row) {
+  const std::string note = row.Lower("note");
+  const size_t begin = note.find(kQuotes);
+  return begin == std::string::npos ? RowRecipe{}
+                                    : RowRecipe{note.substr(begin), row.Lower("recompute")};
+}
+
+// In months; a change of plan or precision changes a recipe more than a release does.
+double DistanceOf(const PublishedRow& row, const PublishedRow& other, double months) {
+  constexpr double kOtherPrecision = 12;
+  constexpr double kOtherPlan = 4;
+  double distance = months;
+  distance += row.Text("precision") != other.Text("precision") ? kOtherPrecision : 0;
+  for (const char* column : {"tp", "pp", "ep", "micro_batch"}) {
+    distance += row.Text(column) != other.Text(column) ? kOtherPlan : 0;
+  }
+  return distance;
+}
+
+}  // namespace
+
+RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  RowRecipe recipe = Own(row);
+  const std::optional<double> date = DateOf(row);
+  if (!recipe.note.empty() || !date.has_value()) {
+    return recipe;
+  }
+  constexpr double kFarthest = 9;  // months, or what counts as such
+  double nearest = kFarthest;
+  for (const PublishedRow& other : row.RowsOfTable()) {
+    const std::optional<double> its_date = DateOf(other);
+    if (other.Text("model") != row.Text("model") || other.Text("gpu") != row.Text("gpu") ||
+        !its_date.has_value()) {
+      continue;
+    }
+    const double distance = DistanceOf(row, other, std::abs(*its_date - *date));
+    RowRecipe its = distance < nearest ? Own(other) : RowRecipe{};
+    if (!its.note.empty()) {
+      nearest = distance;
+      recipe = std::move(its);
+    }
+  }
+  if (!recipe.note.empty()) {
+    constexpr double kSpread = 0.05;
+    assumptions->Add("recipe: as that of the nearest release", kSpread);
+  }
+  return recipe;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,25 @@
+// The performance recipe that a row of Megatron-Bridge's tables ran: what it turns on beyond the
+// columns (CUDA graphs, dispatcher of experts, overlap), as the column note quotes it.
+#pragma once
+
+#include <string>
+
+#include "launch/accuracy/assumptions.h"
+#include "launch/accuracy/published_row.h"
+
+namespace prism::launch {
+
+struct RowRecipe {
+  std::string note;       // lower case; empty: none is known
+  std::string recompute;  // column recompute of the row that the note is of, lower case
+
+  [[nodiscard]] bool Says(std::string_view word) const {
+    return note.find(word) != std::string::npos;
+  }
+};
+
+// The row's own recipe, else, noted as assumed, that of the release of the same model on the same
+// GPU which is nearest in precision, plan and date.
+RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+}  // namespace prism::launch
