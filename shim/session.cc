@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 
 #include "shim/channel/channel.h"
 #include "shim/clock/virtual_clock.h"
+#include "shim/clock/watchdogs.h"
 #include "shim/stack_writer.h"
 
 namespace prism::shim {
@@ -121,6 +123,10 @@ void SendExit(int code) {
   if (state.voice.load() != Voice::kSpeaks || getpid() != state.process ||
       state.exit_sent.exchange(true)) {
     return;
+  }
+  // Where the launcher could not ask for the same addresses in every run.
+  if ((personality(0xFFFFFFFF) & ADDR_NO_RANDOMIZE) == 0) {
+    Count("addresses_random");
   }
   {
     const std::lock_guard<std::mutex> lock(state.counter_mutex);
@@ -301,24 +307,21 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   if (state.config.mode == Mode::kEmulate && !thread_in_graph) {
     AdvanceVirtualClock(HostCost(state, record.kind));
   }
-  const std::lock_guard<std::mutex> lock(state.ring_mutex);
-  FillLocked(state, record);
-  PushLocked(state, record, payload, payload_bytes);
+  {
+    const std::lock_guard<std::mutex> lock(state.ring_mutex);
+    FillLocked(state, record);
+    PushLocked(state, record, payload, payload_bytes);
+  }
+  const int64_t slept_ns = record.kind == RecordKind::kHostGap ? record.host_gap.duration_ns : 0;
+  if (WatchdogsAreDue(record.kind, HostCost(state, record.kind) + slept_ns) && !thread_in_graph) {
+    LetWatchdogsLook();
+  }
 }
 
-Reply Request(Record record) {
-  State& state = Get();
-  if (!Speaks(state)) {
-    return {0, 0};
-  }
-  // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
-  const bool watches = record.kind == RecordKind::kQueryEvent && thread_ordinal == kNoOrdinal;
-  if (state.config.mode == Mode::kRecord) {
-    if (!watches) {
-      Emit(record);
-    }
-    return {0, 0};
-  }
+namespace {
+
+// The worker's answer in kEmulate.
+Reply Ask(State& state, Record record, bool watches) {
   const std::lock_guard<std::mutex> request_lock(state.request_mutex);
   const uint32_t request = state.next_request++;
   RequestNumber(record) = request;
@@ -337,6 +340,27 @@ Reply Request(Record record) {
     SetVirtualClock(answer.host_time_ns);
   }
   return {answer.status, answer.value_ns};
+}
+
+}  // namespace
+
+Reply Request(Record record) {
+  State& state = Get();
+  if (!Speaks(state)) {
+    return {0, 0};
+  }
+  // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
+  const bool watches = record.kind == RecordKind::kQueryEvent && thread_ordinal == kNoOrdinal;
+  Reply reply = {0, 0};
+  if (state.config.mode == Mode::kEmulate) {
+    reply = Ask(state, record, watches);
+  } else if (!watches) {
+    Emit(record);
+  }
+  if (record.kind == RecordKind::kSync) {
+    LetWatchdogsLook();
+  }
+  return reply;
 }
 
 void Fence() {

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -58,6 +59,8 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
   for (const auto& [name, value] : spec.environment) {
     variables[name] = value;
   }
+  // Python's sets of strings have their order from it: two runs would allocate in two orders.
+  variables.try_emplace("PYTHONHASHSEED", "0");
   variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
   variables["PRISM_STACK_FD"] = fmt::format("{}", stacks_descriptor);
   std::vector<std::string> lines;
@@ -119,6 +122,9 @@ void TakeForeground() {
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) {
     signal(number, SIG_DFL);
   }
+  // Sets of pointers have their order from where things lie. The shim counts it where this is not
+  // permitted.
+  personality(ADDR_NO_RANDOMIZE);
   execve(arguments[0], arguments, environment);
   const char* reason = strerror(errno);
   const ssize_t ignored = write(STDERR_FILENO, reason, strlen(reason));

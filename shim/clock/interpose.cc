@@ -1,7 +1,7 @@
 // libc's time functions as the program sees them: clocks show virtual time, waits with a deadline
 // are converted to real time at the call, a sleep of a thread that issues ops is host time of its
-// rank and takes no real time. What stays real: CPU-time clocks, relative time-outs of poll and
-// select, and sleeps of threads that only watch.
+// rank and takes no real time, c10d's watchdogs wait for their rank (watchdogs.h). What stays real:
+// CPU-time clocks, relative time-outs of poll and select, and sleeps of threads that only watch.
 //
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
 // variables (VIRTUAL_DEVICE.md section 8 of the design).
@@ -19,6 +19,7 @@
 
 #include "shim/clock/real_time.h"
 #include "shim/clock/virtual_clock.h"
+#include "shim/clock/watchdogs.h"
 #include "shim/session.h"
 
 #define PRISM_INTERPOSED extern "C" __attribute__((visibility("default")))
@@ -146,11 +147,14 @@ using prism::shim::WaitUntilWithErrno;
 
 PRISM_INTERPOSED int clock_gettime(clockid_t clock, timespec* now) noexcept {
   // CPU-time clocks are negative or 2 and 3; they, and clocks that do not exist, stay libc's.
-  if (!ClockIsVirtual() || clock < 0 || clock > CLOCK_TAI || clock == CLOCK_PROCESS_CPUTIME_ID ||
-      clock == CLOCK_THREAD_CPUTIME_ID) {
+  const bool follows_wall_time = clock >= 0 && clock <= CLOCK_TAI &&
+                                 clock != CLOCK_PROCESS_CPUTIME_ID &&
+                                 clock != CLOCK_THREAD_CPUTIME_ID;
+  const int64_t ahead_ns = follows_wall_time ? prism::shim::WatchdogAheadNs(clock) : 0;
+  if (!follows_wall_time || (!ClockIsVirtual() && ahead_ns == 0)) {
     return prism::shim::real_clock_gettime.get()(clock, now);
   }
-  *now = ToTimespec(ProgramNow(clock));
+  *now = ToTimespec(ProgramNow(clock) + ahead_ns);
   return 0;
 }
 
@@ -229,7 +233,11 @@ PRISM_INTERPOSED unsigned int sleep(unsigned int seconds) {
 PRISM_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition,
                                             pthread_mutex_t* mutex,
                                             const timespec* deadline) {
-  return WaitUntil(prism::shim::ClockOfDeadline(deadline), deadline, [&](const timespec* real) {
+  const clockid_t clock = prism::shim::ClockOfDeadline(deadline);
+  if (prism::shim::IsWatchdog() && prism::shim::IsValid(deadline)) {
+    return prism::shim::WaitAsWatchdog(condition, mutex, clock, deadline);
+  }
+  return WaitUntil(clock, deadline, [&](const timespec* real) {
     return prism::shim::real_cond_timedwait.get()(condition, mutex, real);
   });
 }
@@ -238,6 +246,9 @@ PRISM_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition,
                                             pthread_mutex_t* mutex,
                                             clockid_t clock,
                                             const timespec* deadline) {
+  if (prism::shim::IsWatchdog() && prism::shim::IsValid(deadline)) {
+    return prism::shim::WaitAsWatchdog(condition, mutex, clock, deadline);
+  }
   return WaitUntil(clock, deadline, [&](const timespec* real) {
     return prism::shim::real_cond_clockwait.get()(condition, mutex, clock, real);
   });

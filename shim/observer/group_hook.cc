@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "shim/clock/watchdogs.h"
 #include "shim/session.h"
 
 namespace {
@@ -54,6 +55,7 @@ void* PrismInitNcclComm(void* result,
                         uint8_t op_type,
                         int pair_rank,
                         bool with_itself) {
+  prism::shim::ExpectWatchdogOf(group);
   at_work = {group, key, pair_rank, with_itself};
   void* const made = RealInit()(result, group, key, device, op_type, pair_rank, with_itself);
   at_work = {};

@@ -1,13 +1,21 @@
-// What one present rank of a job of four does (ranks 1 and 3 are present): communicators made in
-// every way, values exchanged with the other one, products. Exits with the line of the first check
-// that fails.
+// What one present rank of a job of four does (ranks 1 and 3 are present). "calls": communicators
+// made in every way, values exchanged with the other one, products. "watchdog": a thread that
+// watches transfers. Exits with the line of the first check that fails.
+#include <pthread.h>
+
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
+#include "shim/clock/watchdogs.h"
 #include "shim/cuda/memory.h"
 #include "shim/nccl/nccl_api.h"
 #include "shim/session.h"
@@ -132,7 +140,47 @@ int Products() {
   return 0;
 }
 
-int Run() {
+// A thread with the name and the loop of c10d's watchdog looks once for each time that the host has
+// waited for the device with transfers issued, never by itself, and ends when it is told to.
+int Watchdog(ncclComm_t world) {
+  std::mutex mutex;
+  std::condition_variable condition;
+  bool ends = false;
+  int looks = 0;
+  ExpectWatchdogOf(&looks);
+  std::thread watchdog([&] {
+    pthread_setname_np(pthread_self(), "pt_nccl_watchdg");
+    std::unique_lock<std::mutex> lock(mutex);
+    while (!condition.wait_for(lock, std::chrono::milliseconds(100), [&] { return ends; })) {
+      ++looks;
+    }
+  });
+  float* buffer = Device({1});
+  for (int i = 1; i <= 3; ++i) {
+    REQUIRE(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, world, nullptr) == ncclSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    REQUIRE(looks == i);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    REQUIRE(looks == i);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // no real time: host time
+  REQUIRE(looks == 3);
+  REQUIRE(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, world, nullptr) == ncclSuccess);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  REQUIRE(looks == 4);
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ends = true;
+  }
+  condition.notify_all();
+  watchdog.join();
+  REQUIRE(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, world, nullptr) == ncclSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  REQUIRE(looks == 4);
+  return 0;
+}
+
+int Run(std::string_view part) {
   const int rank = SessionConfig().rank;
   prism_shim_set_group_provider(ProvideGroup);
   WorkFor("world", 0, 1, 4, rank);
@@ -140,9 +188,14 @@ int Run() {
   ncclGetUniqueId(&id);
   ncclComm_t world = nullptr;
   REQUIRE(ncclCommInitRank(&world, 4, id, rank) == ncclSuccess);
-  int line = Collectives(world, rank);
-  line = line != 0 ? line : Splits(world, rank);
-  line = line != 0 ? line : Products();
+  int line = 0;
+  if (part == "watchdog") {
+    line = Watchdog(world);
+  } else {
+    line = Collectives(world, rank);
+    line = line != 0 ? line : Splits(world, rank);
+    line = line != 0 ? line : Products();
+  }
   REQUIRE(ncclCommDestroy(world) == ncclSuccess);
   return line;
 }
@@ -150,6 +203,6 @@ int Run() {
 }  // namespace
 }  // namespace prism::shim
 
-int main() {
-  return prism::shim::Run();
+int main(int count, char** arguments) {
+  return count == 2 ? prism::shim::Run(arguments[1]) : 2;
 }

@@ -154,7 +154,13 @@ int Drain(channel::Consumer* consumer, Transcript* transcript) {
   }
 }
 
-TEST(NcclRecords, TwoPresentRanksOfFour) {
+// What ranks 1 and 3 say while they do `part` of nccl_program.
+struct Said {
+  Transcript first;
+  Transcript last;
+};
+
+void RunProgram(const char* part, Said* said) {
   ExchangeArena arena = ExchangeArena::Create();
   ASSERT_TRUE(arena.valid());
   const std::string path =
@@ -167,23 +173,32 @@ TEST(NcclRecords, TwoPresentRanksOfFour) {
     if (process == 0) {
       setenv("PRISM_CHANNEL_FD", std::to_string(consumer->descriptor()).c_str(), 1);
       setenv("PRISM_EXCHANGE", path.c_str(), 1);
-      execl(PRISM_NCCL_PROGRAM, PRISM_NCCL_PROGRAM, nullptr);
+      execl(PRISM_NCCL_PROGRAM, PRISM_NCCL_PROGRAM, part, nullptr);
       _exit(127);
     }
     processes.push_back(process);
   }
-  Transcript transcript;
-  Transcript other;
-  EXPECT_EQ(Drain(&first, &transcript), 0);
-  EXPECT_EQ(Drain(&last, &other), 0);
+  EXPECT_EQ(Drain(&first, &said->first), 0);
+  EXPECT_EQ(Drain(&last, &said->last), 0);
   for (const pid_t process : processes) {
     int state = 0;
     waitpid(process, &state, 0);
     EXPECT_EQ(state, 0);
   }
-  EXPECT_EQ(transcript.identities(), other.identities());
+}
+
+TEST(NcclRecords, WatchdogsFollowTheirRank) {
+  Said said;
+  RunProgram("watchdog", &said);
+  EXPECT_THAT(said.first.lines(), testing::Not(testing::IsEmpty()));
+}
+
+TEST(NcclRecords, TwoPresentRanksOfFour) {
+  Said said;
+  RunProgram("calls", &said);
+  EXPECT_EQ(said.first.identities(), said.last.identities());
   EXPECT_THAT(
-      transcript.lines(),
+      said.first.lines(),
       ElementsAre("init 1 'world' rank 1 of 4 start 0 stride 1 parent 0 members",
                   "nccl setup 230 MiB", "nccl nvls 128 MiB",
                   "all_reduce 1/0 float32 reduce 1 root -1, 4 bytes", "nccl p2p 64 MiB",
