@@ -1,6 +1,7 @@
 #include "replayer/engine.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ namespace {
 uint32_t CountStreams(const Partition& partition) {
   uint32_t count = 0;
   for (const RankClass& rank_class : partition.classes) {
-    count += static_cast<uint32_t>(partition.plans[rank_class.plan].streams.size());
+    count += static_cast<uint32_t>(partition.plans[rank_class.groups.front().plan].streams.size());
   }
   return count;
 }
@@ -65,12 +66,13 @@ Engine::Impl::Impl(const graph::Graph& graph, const ReplayOptions& options, Part
 
 void Engine::Impl::Start(const std::vector<Rank>& gated) {
   std::vector<bool> is_gated(partition_.classes.size());
-  std::vector<bool> is_traced(partition_.classes.size());
+  std::vector<std::set<uint32_t>> traced(partition_.classes.size());  // lanes
   for (Rank rank : gated) {
     is_gated[partition_.class_of[rank.value()]] = true;
+    traced[partition_.class_of[rank.value()]].insert(0);
   }
   for (Rank rank : options_.traced) {
-    is_traced[partition_.class_of[rank.value()]] = true;
+    traced[partition_.class_of[rank.value()]].insert(partition_.lane_of[rank.value()]);
   }
   RankTimeline::Config config;
   config.partition = &partition_;
@@ -80,9 +82,11 @@ void Engine::Impl::Start(const std::vector<Rank>& gated) {
   for (uint32_t c = 0; c < partition_.classes.size(); ++c) {
     config.class_index = c;
     config.gated = is_gated[c];
-    config.traced = is_traced[c] || is_gated[c];
+    config.traced.assign(traced[c].begin(), traced[c].end());
     timelines_.push_back(std::make_unique<RankTimeline>(config));
-    for (uint32_t stream = 0; stream < timelines_.back()->stream_count(); ++stream) {
+    const size_t streams =
+        partition_.plans[partition_.classes[c].groups.front().plan].streams.size();
+    for (size_t stream = 0; stream < streams; ++stream) {
       rendezvous_.hold(config.first_hold++).owner = c;
     }
     WakeClass(c);
@@ -104,19 +108,21 @@ void Engine::Impl::WakeClass(uint32_t class_index) {
   }
 }
 
+void Engine::Impl::AdvanceClass(uint32_t c) {
+  timelines_[c]->Advance(&rendezvous_);
+  queued_[c] = 0;
+  rendezvous_.TakeSettled(&settled_);
+  for (HoldId hold : settled_) {
+    WakeClass(rendezvous_.hold(hold).owner);
+  }
+  settled_.clear();
+}
+
 bool Engine::Impl::Run() {
   while (!work_.empty()) {
-    uint32_t c = work_.front();
+    const uint32_t c = work_.front();
     work_.pop_front();
-    timelines_[c]->Advance(&rendezvous_);
-    queued_[c] = 0;
-    rendezvous_.TakeSettled(&settled_);
-    for (HoldId hold : settled_) {
-      if (rendezvous_.hold(hold).owner != c) {  // its own it has seen itself
-        WakeClass(rendezvous_.hold(hold).owner);
-      }
-    }
-    settled_.clear();
+    AdvanceClass(c);
   }
   return std::all_of(timelines_.begin(), timelines_.end(),
                      [](const auto& timeline) { return timeline->finished(); });
@@ -124,46 +130,49 @@ bool Engine::Impl::Run() {
 
 ReplayResult Engine::Impl::Summarise() const {
   ReplayResult result;
-  std::vector<RankTimes> by_class;
   result.iteration_ns.assign(static_cast<size_t>(options_.iterations), 0);
+  std::vector<std::vector<RankTimes>> times;  // by class and lane
   for (const auto& timeline : timelines_) {
     PRISM_CHECK(timeline->finished());
-    by_class.push_back(timeline->Times());
-    result.rank_ops += int64_t{timeline->plan().size()} * options_.iterations;
-    for (int32_t i = 0; i < options_.iterations; ++i) {
-      DurationNs& slowest = result.iteration_ns[static_cast<size_t>(i)];
-      slowest = std::max(slowest, timeline->IterationNs(i));
+    times.emplace_back();
+    for (uint32_t lane = 0; lane < timeline->lane_count(); ++lane) {
+      times.back().push_back(timeline->Times(lane));
+      for (int32_t i = 0; i < options_.iterations; ++i) {
+        DurationNs& slowest = result.iteration_ns[static_cast<size_t>(i)];
+        slowest = std::max(slowest, timeline->IterationNs(i, lane));
+      }
     }
+    result.classes += timeline->lane_count();
+    result.rank_ops +=
+        int64_t{timeline->plan().size()} * options_.iterations * timeline->lane_count();
   }
   result.ranks.reserve(partition_.class_of.size());
-  for (uint32_t c : partition_.class_of) {
-    result.ranks.push_back(by_class[c]);
+  for (size_t rank = 0; rank < partition_.class_of.size(); ++rank) {
+    result.ranks.push_back(times[partition_.class_of[rank]][partition_.lane_of[rank]]);
   }
   result.communicators = SummariseCommunicators();
   for (Rank rank : options_.traced) {
-    result.timelines.push_back(timelines_[partition_.class_of[rank.value()]]->trace());
+    result.timelines.push_back(
+        timelines_[partition_.class_of[rank.value()]]->TraceOf(partition_.lane_of[rank.value()]));
     result.timelines.back().rank = rank;
   }
-  result.classes = static_cast<int64_t>(partition_.classes.size());
   return result;
 }
 
 std::vector<CommunicatorTimes> Engine::Impl::SummariseCommunicators() const {
-  std::vector<CommunicatorTimes> by_class(partition_.comm_classes.size());
-  for (uint32_t c = 0; c < partition_.classes.size(); ++c) {
-    const RankClass& rank_class = partition_.classes[c];
-    for (size_t slot = 0; slot < rank_class.comms.size(); ++slot) {
-      const SlotTraffic& traffic = timelines_[c]->traffic()[slot];
-      CommunicatorTimes& times = by_class[rank_class.comms[slot].comm_class];
+  std::vector<CommunicatorTimes> result(graph_.communicators.size());
+  for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+    const std::vector<SlotTraffic>& of_class = timelines_[partition_.class_of[rank]]->traffic();
+    const uint32_t lane = partition_.lane_of[rank];
+    auto held = graph_.ranks.comms(Rank(rank));
+    for (size_t slot = 0; slot < held.size(); ++slot) {
+      const SlotTraffic& traffic = of_class[slot];
+      CommunicatorTimes& times = result[held[slot]];
       times.calls = std::max(times.calls, traffic.calls);
       times.bytes = std::max(times.bytes, traffic.bytes);
-      times.transfer_ns = std::max(times.transfer_ns, traffic.transfer_ns);
-      times.wait_ns_max = std::max(times.wait_ns_max, traffic.wait_ns);
+      times.transfer_ns = std::max(times.transfer_ns, traffic.transfer_ns[lane]);
+      times.wait_ns_max = std::max(times.wait_ns_max, traffic.wait_ns[lane]);
     }
-  }
-  std::vector<CommunicatorTimes> result;
-  for (uint32_t comm_class : partition_.comm_class_of) {
-    result.push_back(by_class[comm_class]);
   }
   return result;
 }

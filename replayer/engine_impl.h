@@ -30,6 +30,7 @@ class Engine::Impl {
 
  private:
   void WakeClass(uint32_t class_index);
+  void AdvanceClass(uint32_t class_index);
   [[nodiscard]] std::vector<CommunicatorTimes> SummariseCommunicators() const;
 
   // Text and the class that class `c` waits for (kNone where that is nobody).

@@ -22,7 +22,7 @@ std::string Engine::Impl::NameOf(uint32_t c) const {
 
 Engine::Impl::StallLine Engine::Impl::DescribeCollective(uint32_t c, OpPosition position) const {
   const RankClass& rank_class = partition_.classes[c];
-  const RolePlan& plan = partition_.plans[rank_class.plan];
+  const RolePlan& plan = partition_.plans[rank_class.groups.front().plan];
   const graph::Program& program = *plan.program;
   auto op = static_cast<uint32_t>(position % plan.size());
   auto iteration = position / plan.size();
@@ -34,7 +34,7 @@ Engine::Impl::StallLine Engine::Impl::DescribeCollective(uint32_t c, OpPosition 
                     : 0;
   }
   const graph::CollectiveShape& shape = program.collectives[program.signature[op]];
-  CommEntry entry = rank_class.comms[program.comm_slot[op]];
+  const CommEntry& entry = rank_class.comms[program.comm_slot[op]];
   uint32_t comm = graph_.ranks.comms(rank_class.representative)[program.comm_slot[op]];
   const std::string& comm_name = graph_.string(StringId(graph_.communicators.name[comm]));
   StallLine line;
@@ -64,7 +64,7 @@ Engine::Impl::StallLine Engine::Impl::DescribeCollective(uint32_t c, OpPosition 
 
 Engine::Impl::StallLine Engine::Impl::DescribePeers(uint32_t c, OpPosition position) const {
   const RankClass& rank_class = partition_.classes[c];
-  const RolePlan& plan = partition_.plans[rank_class.plan];
+  const RolePlan& plan = partition_.plans[rank_class.groups.front().plan];
   auto op = static_cast<uint32_t>(position % plan.size());
   StallLine line;
   line.text = fmt::format("{} waits in a peer group (op {}, iteration {})", NameOf(c), op,

@@ -91,10 +91,12 @@ class Partitioner {
 
   Partition Run(const std::vector<Rank>& gated, const OpCosts& costs) && {
     ReadPerturbations();
+    has_lanes_ = !options_.classes || result_.jitter > 0;
     IndexSlots();
     DescribeCommunicators();
     Refine(gated);
     MakeClasses(costs);
+    MakeCommClasses();
     MakeChannels();
     return std::move(result_);
   }
@@ -205,9 +207,11 @@ class Partitioner {
 
   // What makes a rank differ before anything about its neighbours is known.
   [[nodiscard]] Words InitialColour(uint32_t rank, const std::vector<uint32_t>& own) const {
-    const RankEffect& effect = effects_[rank];
-    Words words = {own[rank], WordOf(effect.compute_factor), static_cast<uint64_t>(effect.delay_ns),
-                   static_cast<uint64_t>(int64_t{effect.kill_iteration})};
+    Words words = {own[rank]};
+    if (!has_lanes_) {
+      words.push_back(WordOf(effects_[rank].compute_factor));
+      words.push_back(static_cast<uint64_t>(effects_[rank].delay_ns));
+    }
     for (uint32_t peer : graph_.ranks.peers(Rank(rank))) {
       words.push_back(ReverseSlot(rank, peer));
       words.push_back(NodeOf(rank) == NodeOf(peer) ? 1 : 0);
@@ -220,8 +224,7 @@ class Partitioner {
     uint32_t world = graph_.ranks.size();
     std::vector<uint32_t> own(world, 0);  // non-zero: a class of its own
     for (uint32_t rank = 0; rank < world; ++rank) {
-      const bool alone = !options_.classes || result_.jitter > 0;
-      own[rank] = alone || effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
+      own[rank] = effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
     }
     for (Rank rank : gated) {
       own[rank.value()] = rank.value() + 1;
@@ -287,25 +290,55 @@ class Partitioner {
   }
 
   void MakeClasses(const OpCosts& costs) {
+    result_.class_of = classes_.class_of;
+    std::vector<std::vector<Rank>> lanes = Lanes();
     std::map<std::pair<uint32_t, double>, uint32_t> plans;  // by role and compute factor
     for (uint32_t c = 0; c < classes_.representative.size(); ++c) {
       RankClass rank_class;
       rank_class.representative = Rank(classes_.representative[c]);
       rank_class.size = classes_.size[c];
       rank_class.role = graph_.ranks.role[rank_class.representative.value()];
-      rank_class.effect = effects_[rank_class.representative.value()];
-      double factor = rank_class.effect.compute_factor * options_.compute_scale;
-      auto [plan, is_new] =
-          plans.try_emplace({rank_class.role, factor}, static_cast<uint32_t>(result_.plans.size()));
-      if (is_new) {
-        result_.plans.push_back(MakeRolePlan(graph_.roles[rank_class.role].program, costs, factor));
+      rank_class.kill_iteration = effects_[rank_class.representative.value()].kill_iteration;
+      rank_class.lanes = std::move(lanes[c]);
+      for (uint32_t lane = 0; lane < rank_class.lanes.size(); ++lane) {
+        const RankEffect& effect = effects_[rank_class.lanes[lane].value()];
+        rank_class.delay_ns.push_back(effect.delay_ns);
+        double factor = effect.compute_factor * options_.compute_scale;
+        auto [plan, is_new] = plans.try_emplace({rank_class.role, factor},
+                                                static_cast<uint32_t>(result_.plans.size()));
+        if (is_new) {
+          const graph::Program& program = graph_.roles[rank_class.role].program;
+          result_.plans.push_back(MakeRolePlan(program, costs, factor));
+        }
+        if (lane == 0 || rank_class.groups.back().plan != plan->second) {
+          rank_class.groups.push_back({lane, lane, plan->second});
+        }
+        ++rank_class.groups.back().end;
       }
-      rank_class.plan = plan->second;
       AddCommEntries(rank_class, c);
       result_.classes.push_back(std::move(rank_class));
     }
-    result_.class_of = classes_.class_of;
-    MakeCommClasses();
+  }
+
+  // By class: the ranks to evaluate, those of one compute factor side by side. Fills lane_of.
+  std::vector<std::vector<Rank>> Lanes() {
+    std::vector<std::vector<Rank>> lanes(classes_.representative.size());
+    result_.lane_of.assign(graph_.ranks.size(), 0);
+    for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+      std::vector<Rank>& of_class = lanes[classes_.class_of[rank]];
+      if (has_lanes_ || of_class.empty()) {
+        of_class.emplace_back(rank);
+      }
+    }
+    for (std::vector<Rank>& of_class : lanes) {
+      std::stable_sort(of_class.begin(), of_class.end(), [this](Rank a, Rank b) {
+        return effects_[a.value()].compute_factor < effects_[b.value()].compute_factor;
+      });
+      for (uint32_t lane = 0; lane < of_class.size(); ++lane) {
+        result_.lane_of[of_class[lane].value()] = lane;
+      }
+    }
+    return lanes;
   }
 
   void AddCommEntries(RankClass& rank_class, uint32_t class_index) {
@@ -314,17 +347,23 @@ class Partitioner {
       uint32_t id = result_.comm_class_of[held[slot]];
       const Words& entries = entries_[id];
       auto found = std::lower_bound(entries.begin(), entries.end(), Pair(class_index, slot));
-      rank_class.comms.push_back({id, static_cast<uint32_t>(found - entries.begin())});
+      rank_class.comms.push_back({id, static_cast<uint32_t>(found - entries.begin()), {}});
     }
   }
 
   void MakeCommClasses() {
     result_.comm_classes.resize(entries_.size());
-    for (uint32_t comm = graph_.communicators.size(); comm-- > 0;) {
+    std::vector<uint32_t> instance_of(graph_.communicators.size());
+    for (uint32_t comm = 0; comm < graph_.communicators.size(); ++comm) {
       CommClass& comm_class = result_.comm_classes[result_.comm_class_of[comm]];
-      comm_class.representative = CommId(comm);
-      comm_class.topology = topologies_[comm];
-      comm_class.entry_count = static_cast<uint32_t>(entries_[result_.comm_class_of[comm]].size());
+      if (comm_class.instances == 0) {
+        comm_class.representative = CommId(comm);
+        comm_class.topology = topologies_[comm];
+        comm_class.entry_count =
+            static_cast<uint32_t>(entries_[result_.comm_class_of[comm]].size());
+      }
+      instance_of[comm] = has_lanes_ ? comm_class.instances : 0;
+      comm_class.instances = instance_of[comm] + 1;
     }
     for (CommClass& comm_class : result_.comm_classes) {
       auto members = graph_.communicators.members_of(comm_class.representative);
@@ -332,6 +371,14 @@ class Partitioner {
         comm_class.spans_stages =
             comm_class.spans_stages ||
             graph_.role_of(Rank(member)).stage != graph_.role_of(Rank(members.front())).stage;
+      }
+    }
+    for (RankClass& rank_class : result_.classes) {
+      for (Rank rank : rank_class.lanes) {
+        auto held = graph_.ranks.comms(rank);
+        for (uint32_t slot = 0; slot < held.size(); ++slot) {
+          rank_class.comms[slot].instance_of.push_back(instance_of[held[slot]]);
+        }
       }
     }
   }
@@ -342,7 +389,7 @@ class Partitioner {
     std::map<Key, std::pair<uint32_t, uint32_t>> endpoints;  // → class, endpoint
     for (uint32_t c = 0; c < result_.classes.size(); ++c) {
       RankClass& rank_class = result_.classes[c];
-      const RolePlan& plan = result_.plans[rank_class.plan];
+      const RolePlan& plan = result_.plans[rank_class.groups.front().plan];
       rank_class.channels.resize(plan.endpoints.size());
       for (uint32_t e = 0; e < plan.endpoints.size(); ++e) {
         const Endpoint& endpoint = plan.endpoints[e];
@@ -350,7 +397,7 @@ class Partitioner {
       }
     }
     for (auto& rank_class : result_.classes) {
-      const RolePlan& plan = result_.plans[rank_class.plan];
+      const RolePlan& plan = result_.plans[rank_class.groups.front().plan];
       for (uint32_t e = 0; e < plan.endpoints.size(); ++e) {
         ChannelEnd& end = rank_class.channels[e];
         const Endpoint& endpoint = plan.endpoints[e];
@@ -358,6 +405,9 @@ class Partitioner {
         uint32_t peer = graph_.ranks.peers(Rank(rank))[endpoint.peer_slot];
         end.same_node = NodeOf(rank) == NodeOf(peer);
         end.slow_factor = LinkFactor(NodeOf(rank), NodeOf(peer));
+        for (Rank lane : rank_class.lanes) {
+          end.sender_of.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);
+        }
         uint32_t comm = graph_.ranks.comms(Rank(rank))[endpoint.comm_slot];
         auto other =
             endpoints.find({{classes_.class_of[peer], SlotOf(comm, peer), ReverseSlot(rank, peer)},
@@ -381,6 +431,7 @@ class Partitioner {
   const graph::Graph& graph_;
   const ReplayOptions& options_;
   Partition result_;
+  bool has_lanes_ = false;                // every rank is evaluated by itself
   std::vector<RankEffect> effects_;       // by rank
   std::vector<uint32_t> member_slot_;     // parallel to CommunicatorTable::members
   std::vector<CommTopology> topologies_;  // by communicator

@@ -5,6 +5,10 @@
 // network make of each rank. On top of that, ranks of a class must agree on how they are wired:
 // which class holds the other end of each communicator and peer slot, and in which slot there.
 // Where they do not, the wiring becomes part of the colour and refinement runs again.
+//
+// Ranks of a class do the same ops in the same order. Where they are also alike in time one of them
+// is evaluated for all. Where they are not (noise on every rank, ReplayOptions::classes off) a
+// class has a lane for each: what they do is worked out once, when they do it lane by lane.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +28,6 @@ struct RankEffect {
   double compute_factor = 1;
   DurationNs delay_ns = 0;
   int32_t kill_iteration = -1;  // stops at the start of this iteration; -1: never
-
-  auto operator<=>(const RankEffect&) const = default;
 };
 
 // The members of a communicator class: arrivals of all entries make a collective start.
@@ -34,12 +36,14 @@ struct CommClass {
   bool spans_stages = false;  // members in several pipeline stages: waiting for them is bubble
   CommId representative;
   uint32_t entry_count = 0;
+  uint32_t instances = 0;  // communicators whose meetings are evaluated: all, or one for all
 };
 
 // What one class calls on a communicator slot.
 struct CommEntry {
   uint32_t comm_class = 0;
-  uint32_t entry = 0;  // index among the entries of the communicator class
+  uint32_t entry = 0;                 // index among the entries of the communicator class
+  std::vector<uint32_t> instance_of;  // by lane: which communicator of the communicator class
 };
 
 // A pair of matching endpoints. side 0 sends, side 1 receives.
@@ -47,14 +51,24 @@ struct ChannelEnd {
   uint32_t channel = kNone;  // kNone: no matching endpoint (an invalid graph; stalls)
   bool same_node = true;
   double slow_factor = 1;
+  std::vector<uint32_t> sender_of;  // of a receiving end, by lane: the sender's lane
+};
+
+// Lanes [begin, end) of a class, which share all durations of compute.
+struct LaneGroup {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  uint32_t plan = 0;
 };
 
 struct RankClass {
   Rank representative;
   uint32_t size = 0;  // ranks
   uint32_t role = 0;
-  uint32_t plan = 0;
-  RankEffect effect;
+  int32_t kill_iteration = -1;       // as RankEffect
+  std::vector<Rank> lanes;           // ranks that are evaluated
+  std::vector<LaneGroup> groups;     // of lanes; plans that differ in durations alone
+  std::vector<DurationNs> delay_ns;  // by lane
   std::vector<CommEntry> comms;      // by communicator slot
   std::vector<ChannelEnd> channels;  // by endpoint of the plan
 };
@@ -63,10 +77,11 @@ struct Partition {
   std::vector<RolePlan> plans;
   std::vector<RankClass> classes;
   std::vector<uint32_t> class_of;  // by rank
+  std::vector<uint32_t> lane_of;   // by rank
   std::vector<CommClass> comm_classes;
   std::vector<uint32_t> comm_class_of;  // by communicator
   uint32_t channel_count = 0;
-  double jitter = 0;  // relative spread of compute durations; every rank is its own class then
+  double jitter = 0;  // relative spread of compute durations; every rank has a lane then
 };
 
 // `gated` and killed ranks become classes of their own. Fails on a rank, node or factor that the

@@ -12,30 +12,40 @@ using graph::OpKind;
 RankTimeline::RankTimeline(const Config& config)
     : config_(config),
       rank_class_(config.partition->classes[config.class_index]),
-      plan_(config.partition->plans[rank_class_.plan]),
+      plan_(config.partition->plans[rank_class_.groups.front().plan]),
+      lanes_(static_cast<uint32_t>(rank_class_.lanes.size())),
       iterations_(config.options->iterations),
       end_(OpPosition{iterations_} * plan_.size()),
       limit_(end_),
-      cursors_(plan_.streams.size()),
-      events_(size_t{plan_.event_count} * static_cast<size_t>(iterations_), kUnknown),
-      starts_(static_cast<size_t>(iterations_), kUnknown),
-      traffic_(rank_class_.comms.size()) {
-  if (rank_class_.effect.kill_iteration >= 0) {
-    limit_ = std::min(end_, OpPosition{rank_class_.effect.kill_iteration} * plan_.size());
+      cursors_(plan_.streams.size(), StreamCursor{LaneStream(lanes_)}),
+      events_(size_t{plan_.event_count} * static_cast<size_t>(iterations_)),
+      starts_(static_cast<size_t>(iterations_)),
+      traffic_(rank_class_.comms.size()),
+      activity_(lanes_) {
+  if (rank_class_.kill_iteration >= 0) {
+    limit_ = std::min(end_, OpPosition{rank_class_.kill_iteration} * plan_.size());
   }
   if (config.gated) {
+    PRISM_CHECK_EQ(lanes_, 1U);
     limit_ = 0;
   }
-  segments_.push_back({0, rank_class_.effect.delay_ns});
-  if (config.traced) {
+  segments_.push_back({0, rank_class_.delay_ns});
+  for (SlotTraffic& traffic : traffic_) {
+    traffic.transfer_ns.assign(lanes_, 0);
+    traffic.wait_ns.assign(lanes_, 0);
+  }
+  for (uint32_t lane : config.traced) {
     auto ops = static_cast<size_t>(end_);
-    trace_.rank = rank_class_.representative;
-    trace_.issue.assign(ops, kUnknown);
-    trace_.start.assign(ops, kUnknown);
-    trace_.transfer_start.assign(ops, kUnknown);
-    trace_.end.assign(ops, kUnknown);
+    const std::vector<TimeNs> unknown(ops, kUnknown);
+    traces_.push_back({rank_class_.lanes[lane], unknown, unknown, unknown, unknown});
+  }
+  for (StreamCursor& cursor : cursors_) {
+    StartIteration(&cursor);
   }
   CostTransfers();
+  for (const LaneGroup& group : rank_class_.groups) {
+    CostCharges(group.plan);
+  }
 }
 
 void RankTimeline::CostTransfers() {
@@ -64,10 +74,13 @@ void RankTimeline::CostTransfers() {
         post.fixed_ns >= 0 ? post.fixed_ns : cost.PeerTransfer(post.bytes, channel.same_node);
     post_ns_.push_back(scaled(duration, channel.slow_factor));
   }
-  charge_ns_.resize(plan_.charge_count);
-  for (const ChargeSource& source : plan_.charge_sources) {
+}
+
+void RankTimeline::CostCharges(uint32_t plan) {
+  std::vector<DurationNs>& charges = charge_ns_.emplace_back(plan_.charge_count);
+  for (const ChargeSource& source : config_.partition->plans[plan].charge_sources) {
     DurationNs beside = std::min(transfer_ns_[source.transfer], source.compute_ns);
-    charge_ns_[source.charge] +=
+    charges[source.charge] +=
         std::llround((config_.overlap_slowdown - 1) * static_cast<double>(beside));
   }
 }
@@ -88,6 +101,12 @@ OpPosition RankTimeline::PositionOf(const StreamCursor& cursor, const Step& step
 
 HoldId RankTimeline::HoldOf(const StreamCursor* cursor) const {
   return config_.first_hold + static_cast<HoldId>(cursor - cursors_.data());
+}
+
+// Only ops that the host has issued: their segment is selected.
+IssueTimes RankTimeline::IssueOf(const StreamCursor& cursor, const Step& step) const {
+  return {segments_[cursor.segment].base.data(),
+          cursor.iteration * plan_.iteration_host_ns() + step.host_ns};
 }
 
 void RankTimeline::Advance(Rendezvous* rendezvous) {
@@ -116,7 +135,7 @@ bool RankTimeline::finished() const {
 bool RankTimeline::ApplyGaps() {
   bool applied = false;
   while (!gaps_.empty() && gaps_.front().position == frontier_) {
-    segments_.push_back({frontier_, segments_.back().base + gaps_.front().duration_ns});
+    segments_.push_back({frontier_, {segments_.back().base[0] + gaps_.front().duration_ns}});
     gaps_.erase(gaps_.begin());
     applied = true;
   }
@@ -168,40 +187,50 @@ bool RankTimeline::Drained(uint16_t stream) const {
   return PositionOf(cursor, steps[cursor.next]) >= frontier_;
 }
 
-std::optional<TimeNs> RankTimeline::HostWaitTarget(const HostWait& wait) const {
+// When the wait is over, by lane; false while that is not known.
+bool RankTimeline::ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) const {
   if (wait.kind == OpKind::kEventSync) {
-    TimeNs recorded = events_[EventIndex(wait_iteration_, wait.event)];
-    return recorded == kUnknown ? std::nullopt : std::optional(recorded);
+    const Event& event = events_[EventIndex(wait_iteration_, wait.event)];
+    *target = event.times;
+    return event.recorded;
   }
-  TimeNs latest = 0;
+  target->assign(lanes_, 0);
   for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
     if (wait.kind == OpKind::kStreamSync && wait.stream != stream) {
       continue;
     }
     if (!Drained(stream)) {
-      return std::nullopt;
+      return false;
     }
-    latest = std::max(latest, cursors_[stream].tail);
+    const std::vector<TimeNs>& tail = cursors_[stream].lanes.tail();
+    std::transform(tail.begin(), tail.end(), target->begin(), target->begin(),
+                   [](TimeNs a, TimeNs b) { return std::max(a, b); });
   }
-  return latest;
+  return true;
 }
 
 bool RankTimeline::PassHostWait() {
   const HostWait& wait = plan_.host_waits[next_wait_];
-  std::optional<TimeNs> target = HostWaitTarget(wait);
-  if (!target) {
+  std::vector<TimeNs> base;
+  if (!ReadHostWait(wait, &base)) {
     return false;
   }
-  TimeNs issue = segments_.back().base + CumulativeHost(frontier_);
-  DurationNs charge = wait.charge == kNone ? 0 : charge_ns_[wait.charge];
-  TimeNs end = std::max(issue, *target) + charge;
-  segments_.push_back({frontier_ + 1, end - CumulativeHost(frontier_)});
-  if (config_.traced) {
-    auto index = static_cast<size_t>(frontier_);
-    trace_.issue[index] = issue;
-    trace_.start[index] = issue;
-    trace_.end[index] = end;
+  const DurationNs host = CumulativeHost(frontier_);
+  const std::vector<TimeNs>& issued = segments_.back().base;
+  for (size_t g = 0; g < rank_class_.groups.size(); ++g) {
+    const DurationNs charge = wait.charge == kNone ? 0 : charge_ns_[g][wait.charge];
+    for (uint32_t lane = rank_class_.groups[g].begin; lane < rank_class_.groups[g].end; ++lane) {
+      base[lane] = std::max(issued[lane], base[lane] - host) + charge;
+    }
   }
+  for (size_t t = 0; t < traces_.size(); ++t) {
+    const uint32_t lane = config_.traced[t];
+    auto index = static_cast<size_t>(frontier_);
+    traces_[t].issue[index] = issued[lane] + host;
+    traces_[t].start[index] = issued[lane] + host;
+    traces_[t].end[index] = base[lane] + host;
+  }
+  segments_.push_back({frontier_ + 1, std::move(base)});
   ++frontier_;
   if (++next_wait_ == plan_.host_waits.size()) {
     next_wait_ = 0;
@@ -223,7 +252,7 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
   bool moved = false;
   while (!steps.empty()) {
     if (cursor->holding) {
-      if (rendezvous_->hold(HoldOf(cursor)).open > 0) {
+      if (rendezvous_->hold(HoldOf(cursor)).open.load(std::memory_order_acquire) > 0) {
         break;
       }
       FinishHold(cursor, steps[cursor->next]);
@@ -232,6 +261,7 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
     if (cursor->next == steps.size()) {
       cursor->next = 0;
       ++cursor->iteration;
+      StartIteration(cursor);
     }
     const Step& step = steps[cursor->next];
     OpPosition position = PositionOf(*cursor, step);
@@ -239,14 +269,12 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
       break;
     }
     SelectSegment(cursor, position);
-    TimeNs issue = segments_[cursor->segment].base + cursor->iteration * plan_.iteration_host_ns() +
-                   step.host_ns;
     if (cursor->next == 0 && stream == plan_.first_stream) {
-      starts_[static_cast<size_t>(cursor->iteration)] = std::max(issue, cursor->tail);
+      NoteStart(*cursor, IssueOf(*cursor, step));
     }
     if (step.kind == StepKind::kWork) {
-      RunWork(cursor, steps);
-    } else if (!Execute(cursor, step, issue)) {
+      RunWork(cursor, stream);
+    } else if (!Execute(cursor, step)) {
       break;
     }
     moved = true;
@@ -254,124 +282,141 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
   return moved;
 }
 
+void RankTimeline::StartIteration(StreamCursor* cursor) const {
+  if (Collects(cursor->iteration) && (cursor->iteration == 0 || !Collects(cursor->iteration - 1))) {
+    cursor->lanes.Collect();
+  }
+}
+
+void RankTimeline::NoteStart(const StreamCursor& cursor, const IssueTimes& issue) {
+  std::vector<TimeNs>& starts = starts_[static_cast<size_t>(cursor.iteration)];
+  starts = cursor.lanes.tail();
+  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+    starts[lane] = std::max(starts[lane], issue.of(lane));
+  }
+}
+
 // The hot loop: a run of kernels and copies that the host has issued without waiting in between.
-void RankTimeline::RunWork(StreamCursor* cursor, const std::vector<Step>& steps) {
-  OpPosition origin = OpPosition{cursor->iteration} * plan_.size();
+void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
+  const std::vector<Step>& steps = plan_.streams[stream];
   OpPosition until = frontier_;
   if (cursor->segment + 1 < segments_.size()) {
     until = std::min(until, segments_[cursor->segment + 1].begin);
   }
-  until -= origin;
-  TimeNs base = segments_[cursor->segment].base + cursor->iteration * plan_.iteration_host_ns();
-  double jitter = config_.partition->jitter;
-  bool collects = Collects(cursor->iteration);
-  TimeNs tail = cursor->tail;
-  uint32_t next = cursor->next;
-  while (next < steps.size() && steps[next].kind == StepKind::kWork && steps[next].op < until) {
-    const Step& step = steps[next++];
-    TimeNs start = std::max(base + step.host_ns, tail);
-    DurationNs duration = step.duration;
-    if (jitter > 0 && step.compute) {
-      duration =
-          Jittered(duration, jitter,
-                   {config_.options->seed, rank_class_.representative, cursor->iteration, step.op});
+  until -= OpPosition{cursor->iteration} * plan_.size();
+  while (cursor->next < steps.size() && steps[cursor->next].kind == StepKind::kWork &&
+         steps[cursor->next].op < until) {
+    const Step& step = steps[cursor->next];
+    TraceBegin(*cursor, step);
+    for (const LaneGroup& group : rank_class_.groups) {
+      Work(cursor, config_.partition->plans[group.plan].streams[stream][cursor->next], group);
     }
-    tail = start + duration;
-    if (collects && step.compute) {
-      AddCompute(cursor, start, tail);
-    }
-    if (config_.traced) {
-      cursor->tail = tail;
-      TraceStep(*cursor, step, base + step.host_ns, start);
-    }
-  }
-  cursor->tail = tail;
-  cursor->next = next;
-}
-
-void RankTimeline::AddCompute(StreamCursor* cursor, TimeNs begin, TimeNs end) const {
-  if (!cursor->compute.empty() && cursor->compute.back().end == begin) {
-    cursor->compute.back().end = end;
-  } else if (begin < end) {
-    cursor->compute.push_back({begin, end});
+    TraceEnd(*cursor, step);
+    ++cursor->next;
   }
 }
 
-bool RankTimeline::Execute(StreamCursor* cursor, const Step& step, TimeNs issue) {
-  TimeNs reached = std::max(issue, cursor->tail);
-  switch (step.kind) {
-    case StepKind::kWork:
-      break;  // RunWork
-    case StepKind::kRecord:
-      cursor->tail = reached;
-      if (step.aux != kNone) {
-        events_[EventIndex(cursor->iteration, step.aux)] = reached;
-      }
-      TraceStep(*cursor, step, issue, reached);
-      ++cursor->next;
-      break;
-    case StepKind::kWait:
-      return ExecuteWait(cursor, step, issue);
-    case StepKind::kCollective:
-      ReachCollective(cursor, step, reached);
-      TraceStep(*cursor, step, issue, reached);
-      break;
-    case StepKind::kPeerGroup:
-      ReachPeerGroup(cursor, step, reached);
-      TraceStep(*cursor, step, issue, reached);
-      break;
+void RankTimeline::Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const {
+  const IssueTimes issue = IssueOf(*cursor, step);
+  if (!step.compute) {
+    cursor->lanes.Copy(lanes, issue, step.duration);
+    return;
+  }
+  const double jitter = config_.partition->jitter;
+  if (jitter == 0) {
+    cursor->lanes.Compute(lanes, issue, step.duration);
+    return;
+  }
+  for (uint32_t lane = lanes.begin; lane < lanes.end; ++lane) {
+    const JitterKey key = {config_.options->seed, rank_class_.lanes[lane], cursor->iteration,
+                           step.op};
+    cursor->lanes.Compute({lane, lane + 1, lanes.plan}, issue,
+                          Jittered(step.duration, jitter, key));
+  }
+}
+
+bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
+  if (step.kind == StepKind::kWait) {
+    return ExecuteWait(cursor, step);
+  }
+  TraceBegin(*cursor, step);
+  const IssueTimes issue = IssueOf(*cursor, step);
+  if (step.kind == StepKind::kRecord) {
+    cursor->lanes.StandUntil(issue);
+    if (step.aux != kNone) {
+      events_[EventIndex(cursor->iteration, step.aux)] = {true, cursor->lanes.tail()};
+    }
+    TraceEnd(*cursor, step);
+    ++cursor->next;
+    return true;
+  }
+  BeginHold(cursor, issue);
+  if (step.kind == StepKind::kCollective) {
+    ReachCollective(cursor, step);
+  } else {
+    ReachPeerGroup(cursor, step);
   }
   return true;
 }
 
-bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step, TimeNs issue) {
-  TimeNs reached = std::max(issue, cursor->tail);
-  TimeNs ready = reached;
-  if (step.aux != kNone) {
-    TimeNs recorded = events_[EventIndex(cursor->iteration, step.aux)];
-    if (recorded == kUnknown) {
-      return false;
-    }
-    ready = std::max(ready, recorded);
+bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
+  const Event* event =
+      step.aux == kNone ? nullptr : &events_[EventIndex(cursor->iteration, step.aux)];
+  if (event != nullptr && !event->recorded) {
+    return false;
   }
-  DurationNs charge = step.charge == kNone ? 0 : charge_ns_[step.charge];
-  cursor->tail = ready + charge;
-  if (Collects(cursor->iteration)) {
+  TraceBegin(*cursor, step);
+  cursor->lanes.StandUntil(IssueOf(*cursor, step));
+  if (event != nullptr) {
+    cursor->lanes.StandUntil(event->times);
+  }
+  if (step.charge != kNone) {
     // The charge stands for compute that a collective slowed down.
-    AddCompute(cursor, ready, cursor->tail);
+    for (size_t g = 0; g < rank_class_.groups.size(); ++g) {
+      cursor->lanes.Prolong(rank_class_.groups[g], charge_ns_[g][step.charge]);
+    }
   }
-  TraceStep(*cursor, step, issue, reached);
+  TraceEnd(*cursor, step);
   ++cursor->next;
   return true;
 }
 
-void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step, TimeNs arrival) {
-  HoldId hold = HoldOf(cursor);
+// The stream stands at its op until the transfers are known.
+void RankTimeline::BeginHold(StreamCursor* cursor, const IssueTimes& issue) {
+  Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = true;
+  hold.keeps_transfers = Collects(cursor->iteration);
+  hold.arrival = cursor->lanes.tail();
+  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+    hold.arrival[lane] = std::max(hold.arrival[lane], issue.of(lane));
+  }
+}
+
+void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
+  HoldId hold = HoldOf(cursor);
   uint32_t count = 0;
   for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
     ++count;
   }
-  rendezvous_->Open(hold, arrival, count);
+  rendezvous_->Open(hold, count);
   for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
     const CollectiveCall& call = plan_.calls[c];
     int64_t sequence =
         int64_t{cursor->iteration} * plan_.calls_per_slot[call.comm_slot] + call.sequence;
     rendezvous_->Arrive(
-        CollectiveArrival{rank_class_.comms[call.comm_slot], sequence, hold, call_ns_[c]});
+        CollectiveArrival{&rank_class_.comms[call.comm_slot], sequence, hold, call_ns_[c]});
   }
 }
 
-void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step, TimeNs arrival) {
+void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
   PeerPosts posts = plan_.groups[step.aux];
   HoldId hold = HoldOf(cursor);
-  cursor->holding = true;
-  rendezvous_->Open(hold, arrival, posts.end - posts.begin);
+  rendezvous_->Open(hold, posts.end - posts.begin);
   for (uint32_t p = posts.begin; p < posts.end; ++p) {
     const PeerPost& post = plan_.posts[p];
     const Endpoint& endpoint = plan_.endpoints[post.endpoint];
     PeerArrival peer;
-    peer.channel = rank_class_.channels[post.endpoint].channel;
+    peer.channel = &rank_class_.channels[post.endpoint];
     peer.is_send = endpoint.is_send;
     peer.eager = endpoint.is_send && config_.collective_cost->IsEager(post.bytes);
     peer.sequence = int64_t{cursor->iteration} * endpoint.per_iteration + post.sequence;
@@ -384,53 +429,15 @@ void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step, TimeNs
 void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {
   const Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = false;
-  cursor->tail = hold.end;
+  cursor->lanes.StandUntil(hold.end);
   TraceHold(*cursor, step, hold);
   if (Collects(cursor->iteration)) {
-    for (const TimeRange& transfer : hold.transfers) {
-      activity_.transfer.push_back(transfer);
-    }
-    bool waits_for_stage = step.kind == StepKind::kPeerGroup;
-    for (uint32_t c = waits_for_stage ? kNone : step.aux; c != kNone;
-         c = plan_.calls[c].next_in_group) {
-      CommEntry entry = rank_class_.comms[plan_.calls[c].comm_slot];
-      waits_for_stage =
-          waits_for_stage || config_.partition->comm_classes[entry.comm_class].spans_stages;
-    }
-    if (waits_for_stage && hold.start > hold.arrival) {
-      activity_.peer_wait.push_back({hold.arrival, hold.start});
-    }
+    KeepActivity(step, hold);
   }
   if (cursor->iteration + 1 == iterations_) {
     CountTraffic(step, hold);
   }
   ++cursor->next;
-}
-
-void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
-  if (step.kind == StepKind::kCollective) {
-    for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
-      const CollectiveCall& call = plan_.calls[c];
-      SlotTraffic& traffic = traffic_[call.comm_slot];
-      ++traffic.calls;
-      traffic.bytes += plan_.program->collectives[plan_.transfers[call.transfer].shape].bytes;
-      traffic.transfer_ns += transfer_ns_[call.transfer];
-    }
-    traffic_[plan_.calls[step.aux].comm_slot].wait_ns += hold.start - hold.arrival;
-    return;
-  }
-  PeerPosts posts = plan_.groups[step.aux];
-  for (uint32_t p = posts.begin; p < posts.end; ++p) {
-    SlotTraffic& traffic = traffic_[plan_.endpoints[plan_.posts[p].endpoint].comm_slot];
-    ++traffic.calls;
-    traffic.bytes += plan_.posts[p].bytes;
-  }
-  if (posts.begin < posts.end) {
-    // A group's time cannot be divided; it counts for the communicator of its first transfer.
-    SlotTraffic& traffic = traffic_[plan_.endpoints[plan_.posts[posts.begin].endpoint].comm_slot];
-    traffic.transfer_ns += hold.end - hold.start;
-    traffic.wait_ns += hold.start - hold.arrival;
-  }
 }
 
 }  // namespace prism::replayer

@@ -1,6 +1,9 @@
 // The virtual time of one class of ranks: a host cursor that issues ops, one cursor per stream that
 // executes what was issued. The host runs ahead of its streams until it has to wait; a stream stops
 // in front of a collective until the others are there. Advance moves everything as far as it can.
+//
+// Cursors are those of the class, times those of its lanes (replayer/partition.h): every time here
+// is a row of one value a lane.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +13,7 @@
 #include "replayer/breakdown.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/engine.h"
+#include "replayer/lane_stream.h"
 #include "replayer/partition.h"
 #include "replayer/rendezvous.h"
 
@@ -19,8 +23,8 @@ namespace prism::replayer {
 struct SlotTraffic {
   int64_t calls = 0;
   int64_t bytes = 0;
-  DurationNs transfer_ns = 0;
-  DurationNs wait_ns = 0;
+  std::vector<DurationNs> transfer_ns;  // by lane
+  std::vector<DurationNs> wait_ns;      // by lane
 };
 
 // What stops a class that cannot go on.
@@ -39,9 +43,9 @@ class RankTimeline {
     const ReplayOptions* options = nullptr;
     double overlap_slowdown = 1;
     uint32_t class_index = 0;
-    HoldId first_hold = 0;  // of its streams, consecutive
-    bool traced = false;    // keep the timeline of every op
-    bool gated = false;     // stands still until Issue
+    HoldId first_hold = 0;         // of its streams, consecutive
+    std::vector<uint32_t> traced;  // lanes whose timeline of every op is kept
+    bool gated = false;            // stands still until Issue; has one lane
   };
 
   explicit RankTimeline(const Config& config);
@@ -58,12 +62,13 @@ class RankTimeline {
   [[nodiscard]] Obstacle FindObstacle() const;
 
   // Results of a finished timeline.
-  [[nodiscard]] DurationNs IterationNs(int32_t iteration) const;
-  [[nodiscard]] RankTimes Times() const;
+  [[nodiscard]] DurationNs IterationNs(int32_t iteration, uint32_t lane) const;
+  [[nodiscard]] RankTimes Times(uint32_t lane) const;
   [[nodiscard]] const std::vector<SlotTraffic>& traffic() const { return traffic_; }
-  [[nodiscard]] const Timeline& trace() const { return trace_; }
+  [[nodiscard]] const Timeline& TraceOf(uint32_t lane) const;
 
   [[nodiscard]] const RolePlan& plan() const { return plan_; }
+  [[nodiscard]] uint32_t lane_count() const { return lanes_; }
   [[nodiscard]] uint32_t stream_count() const { return static_cast<uint32_t>(cursors_.size()); }
 
  private:
@@ -73,7 +78,7 @@ class RankTimeline {
   // host waited.
   struct Segment {
     OpPosition begin = 0;
-    TimeNs base = 0;
+    std::vector<TimeNs> base;
   };
 
   struct HostGap {
@@ -82,39 +87,52 @@ class RankTimeline {
   };
 
   struct StreamCursor {
-    TimeNs tail = 0;
+    LaneStream lanes;
     uint32_t next = 0;  // step
     int32_t iteration = 0;
     uint32_t segment = 0;
     bool holding = false;
-    std::vector<TimeRange> compute;  // of the last two iterations, merged, ascending
+  };
+
+  // An event record of one iteration.
+  struct Event {
+    bool recorded = false;
+    std::vector<TimeNs> times;
   };
 
   void CostTransfers();
+  void CostCharges(uint32_t plan);
   bool AdvanceHost();
   bool ApplyGaps();
   [[nodiscard]] OpPosition NextHostWait() const;
   bool PassHostWait();
-  [[nodiscard]] std::optional<TimeNs> HostWaitTarget(const HostWait& wait) const;
+  bool ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) const;
   void TraceHostOps(OpPosition begin, OpPosition end);
   bool AdvanceStream(uint16_t stream);
-  void RunWork(StreamCursor* cursor, const std::vector<Step>& steps);
-  bool Execute(StreamCursor* cursor, const Step& step, TimeNs issue);
-  bool ExecuteWait(StreamCursor* cursor, const Step& step, TimeNs issue);
-  void ReachCollective(StreamCursor* cursor, const Step& step, TimeNs arrival);
-  void ReachPeerGroup(StreamCursor* cursor, const Step& step, TimeNs arrival);
+  void StartIteration(StreamCursor* cursor) const;
+  void NoteStart(const StreamCursor& cursor, const IssueTimes& issue);
+  void RunWork(StreamCursor* cursor, uint16_t stream);
+  void Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const;
+  bool Execute(StreamCursor* cursor, const Step& step);
+  bool ExecuteWait(StreamCursor* cursor, const Step& step);
+  void BeginHold(StreamCursor* cursor, const IssueTimes& issue);
+  void ReachCollective(StreamCursor* cursor, const Step& step);
+  void ReachPeerGroup(StreamCursor* cursor, const Step& step);
   void FinishHold(StreamCursor* cursor, const Step& step);
+  void KeepActivity(const Step& step, const Hold& hold);
   void CountTraffic(const Step& step, const Hold& hold);
-  void AddCompute(StreamCursor* cursor, TimeNs begin, TimeNs end) const;
   void TraceHold(const StreamCursor& cursor, const Step& step, const Hold& hold);
-  void TraceStep(const StreamCursor& cursor, const Step& step, TimeNs issue, TimeNs start);
+  template <typename Enter>
+  void ForEachOp(const StreamCursor& cursor, const Step& step, const Enter& enter) const;
+  void TraceBegin(const StreamCursor& cursor, const Step& step);
+  void TraceEnd(const StreamCursor& cursor, const Step& step);
   void SelectSegment(StreamCursor* cursor, OpPosition position) const;
   [[nodiscard]] bool Drained(uint16_t stream) const;
   [[nodiscard]] OpPosition PositionOf(const StreamCursor& cursor, const Step& step) const;
   [[nodiscard]] HoldId HoldOf(const StreamCursor* cursor) const;
+  [[nodiscard]] IssueTimes IssueOf(const StreamCursor& cursor, const Step& step) const;
   [[nodiscard]] DurationNs CumulativeHost(OpPosition position) const;
-  [[nodiscard]] TimeNs HostTimeAt(OpPosition position) const;
-  [[nodiscard]] TimeNs IterationStart(int32_t iteration) const;
+  [[nodiscard]] TimeNs IterationStart(int32_t iteration, uint32_t lane) const;
   [[nodiscard]] bool Collects(int32_t iteration) const { return iteration + 2 >= iterations_; }
   [[nodiscard]] size_t EventIndex(int32_t iteration, uint32_t event) const;
 
@@ -122,6 +140,7 @@ class RankTimeline {
   const RankClass& rank_class_;
   const RolePlan& plan_;
   Rendezvous* rendezvous_ = nullptr;  // during Advance
+  uint32_t lanes_ = 1;
   int32_t iterations_ = 0;
   OpPosition end_ = 0;       // of all iterations
   OpPosition limit_ = 0;     // the host may issue ops before this
@@ -131,15 +150,15 @@ class RankTimeline {
   std::vector<Segment> segments_;
   std::vector<HostGap> gaps_;  // not reached yet, ascending
   std::vector<StreamCursor> cursors_;
-  std::vector<TimeNs> events_;           // by iteration and event; kUnknown until recorded
-  std::vector<TimeNs> starts_;           // by iteration: first op on its stream
-  std::vector<DurationNs> call_ns_;      // by call: until its end, from the start of its group
-  std::vector<DurationNs> transfer_ns_;  // by TransferKind
-  std::vector<DurationNs> post_ns_;      // by PeerPost
-  std::vector<DurationNs> charge_ns_;    // by charge
-  std::vector<SlotTraffic> traffic_;     // by communicator slot
-  Activity activity_;                    // transfers and waits; compute sits in the cursors
-  Timeline trace_;                       // empty unless traced
+  std::vector<Event> events_;                // by iteration and event
+  std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream
+  std::vector<DurationNs> call_ns_;          // by call: until its end, from the start of its group
+  std::vector<DurationNs> transfer_ns_;      // by TransferKind
+  std::vector<DurationNs> post_ns_;          // by PeerPost
+  std::vector<std::vector<DurationNs>> charge_ns_;  // by group of lanes and charge
+  std::vector<SlotTraffic> traffic_;                // by communicator slot
+  std::vector<Activity> activity_;                  // by lane: transfers and waits
+  std::vector<Timeline> traces_;                    // by Config::traced
 };
 
 }  // namespace prism::replayer

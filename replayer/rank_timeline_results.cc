@@ -9,73 +9,125 @@ using graph::OpKind;
 
 // Ops without a stream happen on the host alone.
 void RankTimeline::TraceHostOps(OpPosition begin, OpPosition end) {
-  if (!config_.traced) {
-    return;
-  }
-  for (OpPosition position = begin; position < end; ++position) {
-    auto op = static_cast<size_t>(position % plan_.size());
-    OpKind kind = plan_.program->kind[op];
-    TimeNs time = segments_.back().base + CumulativeHost(position);
-    auto index = static_cast<size_t>(position);
-    trace_.issue[index] = time;
-    if (kind == OpKind::kHostGap) {
-      trace_.start[index] = time - plan_.program->value[op];
-      trace_.end[index] = time;
-    } else if (kind == OpKind::kMarker || kind == OpKind::kSegmentAlloc ||
-               kind == OpKind::kSegmentFree || kind == OpKind::kEventSync) {
-      trace_.start[index] = time;
-      trace_.end[index] = time;
+  for (size_t t = 0; t < traces_.size(); ++t) {
+    const TimeNs base = segments_.back().base[config_.traced[t]];
+    for (OpPosition position = begin; position < end; ++position) {
+      auto op = static_cast<size_t>(position % plan_.size());
+      OpKind kind = plan_.program->kind[op];
+      TimeNs time = base + CumulativeHost(position);
+      auto index = static_cast<size_t>(position);
+      traces_[t].issue[index] = time;
+      if (kind == OpKind::kHostGap) {
+        traces_[t].start[index] = time - plan_.program->value[op];
+        traces_[t].end[index] = time;
+      } else if (kind == OpKind::kMarker || kind == OpKind::kSegmentAlloc ||
+                 kind == OpKind::kSegmentFree || kind == OpKind::kEventSync) {
+        traces_[t].start[index] = time;
+        traces_[t].end[index] = time;
+      }
     }
   }
 }
 
-void RankTimeline::TraceStep(const StreamCursor& cursor,
+// Calls `enter` with the index into a Timeline of each op of the step.
+template <typename Enter>
+void RankTimeline::ForEachOp(const StreamCursor& cursor,
                              const Step& step,
-                             TimeNs issue,
-                             TimeNs start) {
-  if (!config_.traced) {
-    return;
-  }
-  OpPosition origin = PositionOf(cursor, step) - step.op;
-  auto enter = [&](uint32_t op) {
-    auto index = static_cast<size_t>(origin + op);
-    trace_.issue[index] = issue;
-    trace_.start[index] = start;
-    trace_.end[index] = cursor.tail;
-  };
+                             const Enter& enter) const {
+  const OpPosition origin = PositionOf(cursor, step) - step.op;
   if (step.kind != StepKind::kCollective) {
-    enter(step.op);
+    enter(static_cast<size_t>(origin + step.op));
     return;
   }
   for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
-    enter(plan_.calls[c].op);
+    enter(static_cast<size_t>(origin + plan_.calls[c].op));
+  }
+}
+
+// The step is about to be executed.
+void RankTimeline::TraceBegin(const StreamCursor& cursor, const Step& step) {
+  for (size_t t = 0; t < traces_.size(); ++t) {
+    const TimeNs issue = IssueOf(cursor, step).of(config_.traced[t]);
+    const TimeNs start = std::max(issue, cursor.lanes.tail()[config_.traced[t]]);
+    ForEachOp(cursor, step, [&](size_t index) {
+      traces_[t].issue[index] = issue;
+      traces_[t].start[index] = start;
+    });
+  }
+}
+
+// It was, and waits for nobody.
+void RankTimeline::TraceEnd(const StreamCursor& cursor, const Step& step) {
+  for (size_t t = 0; t < traces_.size(); ++t) {
+    const TimeNs end = cursor.lanes.tail()[config_.traced[t]];
+    ForEachOp(cursor, step, [&](size_t index) { traces_[t].end[index] = end; });
   }
 }
 
 void RankTimeline::TraceHold(const StreamCursor& cursor, const Step& step, const Hold& hold) {
-  if (!config_.traced) {
-    return;
+  for (size_t t = 0; t < traces_.size(); ++t) {
+    const uint32_t lane = config_.traced[t];
+    ForEachOp(cursor, step, [&](size_t index) {
+      traces_[t].transfer_start[index] = hold.start[lane];
+      traces_[t].end[index] = hold.end[lane];
+    });
   }
-  OpPosition origin = PositionOf(cursor, step) - step.op;
-  auto enter = [&](uint32_t op) {
-    auto index = static_cast<size_t>(origin + op);
-    trace_.transfer_start[index] = hold.start;
-    trace_.end[index] = hold.end;
-  };
-  if (step.kind != StepKind::kCollective) {
-    enter(step.op);
-    return;
+}
+
+void RankTimeline::KeepActivity(const Step& step, const Hold& hold) {
+  for (size_t i = 0; i < hold.transfers.size(); ++i) {
+    activity_[i % lanes_].transfer.push_back(hold.transfers[i]);
   }
-  for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
-    enter(plan_.calls[c].op);
+  bool waits_for_stage = step.kind == StepKind::kPeerGroup;
+  for (uint32_t c = waits_for_stage ? kNone : step.aux; c != kNone;
+       c = plan_.calls[c].next_in_group) {
+    const CommEntry& entry = rank_class_.comms[plan_.calls[c].comm_slot];
+    waits_for_stage =
+        waits_for_stage || config_.partition->comm_classes[entry.comm_class].spans_stages;
+  }
+  for (uint32_t lane = 0; waits_for_stage && lane < lanes_; ++lane) {
+    if (hold.start[lane] > hold.arrival[lane]) {
+      activity_[lane].peer_wait.push_back({hold.arrival[lane], hold.start[lane]});
+    }
+  }
+}
+
+void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
+  // A group's time cannot be divided; it counts for the communicator of its first transfer.
+  SlotTraffic* first = nullptr;
+  if (step.kind == StepKind::kCollective) {
+    for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
+      const CollectiveCall& call = plan_.calls[c];
+      SlotTraffic& traffic = traffic_[call.comm_slot];
+      ++traffic.calls;
+      traffic.bytes += plan_.program->collectives[plan_.transfers[call.transfer].shape].bytes;
+      for (DurationNs& transfer_ns : traffic.transfer_ns) {
+        transfer_ns += transfer_ns_[call.transfer];
+      }
+    }
+    first = &traffic_[plan_.calls[step.aux].comm_slot];
+  } else {
+    PeerPosts posts = plan_.groups[step.aux];
+    for (uint32_t p = posts.begin; p < posts.end; ++p) {
+      SlotTraffic& traffic = traffic_[plan_.endpoints[plan_.posts[p].endpoint].comm_slot];
+      ++traffic.calls;
+      traffic.bytes += plan_.posts[p].bytes;
+      first = first == nullptr ? &traffic : first;
+    }
+    for (uint32_t lane = 0; first != nullptr && lane < lanes_; ++lane) {
+      first->transfer_ns[lane] += hold.end[lane] - hold.start[lane];
+    }
+  }
+  for (uint32_t lane = 0; first != nullptr && lane < lanes_; ++lane) {
+    first->wait_ns[lane] += hold.start[lane] - hold.arrival[lane];
   }
 }
 
 void RankTimeline::Issue(OpPosition position) {
   PRISM_CHECK(config_.gated);
   OpPosition bound = end_;
-  if (rank_class_.effect.kill_iteration >= 0) {
-    bound = std::min(bound, OpPosition{rank_class_.effect.kill_iteration} * plan_.size());
+  if (rank_class_.kill_iteration >= 0) {
+    bound = std::min(bound, OpPosition{rank_class_.kill_iteration} * plan_.size());
   }
   limit_ = std::max(limit_, std::min(position, bound));
 }
@@ -89,28 +141,16 @@ std::optional<TimeNs> RankTimeline::HostTime() const {
   if (frontier_ < limit_ || !gaps_.empty()) {
     return std::nullopt;
   }
-  return HostTimeAt(frontier_);
-}
-
-// Host time when everything before `position` has been issued, position being the frontier.
-TimeNs RankTimeline::HostTimeAt(OpPosition position) const {
-  return segments_.back().base + (position > 0 ? CumulativeHost(position - 1) : 0);
+  return segments_.back().base[0] + (frontier_ > 0 ? CumulativeHost(frontier_ - 1) : 0);
 }
 
 std::optional<TimeNs> RankTimeline::EndTime(OpPosition position) const {
-  PRISM_CHECK(config_.traced);
+  PRISM_CHECK(!traces_.empty());
   if (position < 0 || position >= end_ || position >= frontier_) {
     return std::nullopt;
   }
-  auto op = static_cast<size_t>(position % plan_.size());
-  OpKind kind = plan_.program->kind[op];
-  bool transfers = kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
-  auto index = static_cast<size_t>(position);
-  // A collective's end is entered when its stream goes on; until then it reads as its arrival.
-  if (trace_.end[index] == kUnknown || (transfers && trace_.transfer_start[index] == kUnknown)) {
-    return std::nullopt;
-  }
-  return trace_.end[index];
+  const TimeNs end = traces_.front().end[static_cast<size_t>(position)];
+  return end == kUnknown ? std::nullopt : std::optional(end);
 }
 
 Obstacle RankTimeline::FindObstacle() const {
@@ -141,31 +181,38 @@ Obstacle RankTimeline::FindObstacle() const {
 
 // When the rank's first op that has a stream begins there; `iteration` may be the one behind the
 // last, where it is when that op would begin.
-TimeNs RankTimeline::IterationStart(int32_t iteration) const {
+TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
   if (iteration < iterations_ && plan_.first_op != kNone) {
-    return starts_[static_cast<size_t>(iteration)];
+    return starts_[static_cast<size_t>(iteration)][lane];
   }
   OpPosition first = OpPosition{iteration} * plan_.size();
   if (plan_.first_op == kNone) {
     auto after =
         std::upper_bound(segments_.begin(), segments_.end(), first,
                          [](OpPosition position, const Segment& s) { return position < s.begin; });
-    return std::prev(after)->base + iteration * plan_.iteration_host_ns();
+    return std::prev(after)->base[lane] + iteration * plan_.iteration_host_ns();
   }
-  TimeNs issue = segments_.back().base + CumulativeHost(first + plan_.first_op);
-  return std::max(issue, cursors_[plan_.first_stream].tail);
+  TimeNs issue = segments_.back().base[lane] + CumulativeHost(first + plan_.first_op);
+  return std::max(issue, cursors_[plan_.first_stream].lanes.tail()[lane]);
 }
 
-DurationNs RankTimeline::IterationNs(int32_t iteration) const {
-  return IterationStart(iteration + 1) - IterationStart(iteration);
+DurationNs RankTimeline::IterationNs(int32_t iteration, uint32_t lane) const {
+  return IterationStart(iteration + 1, lane) - IterationStart(iteration, lane);
 }
 
-RankTimes RankTimeline::Times() const {
-  Activity activity = activity_;
+RankTimes RankTimeline::Times(uint32_t lane) const {
+  Activity activity = activity_[lane];
   for (const StreamCursor& cursor : cursors_) {
-    activity.compute.insert(activity.compute.end(), cursor.compute.begin(), cursor.compute.end());
+    const std::vector<TimeRange> compute = cursor.lanes.ComputeOf(lane);
+    activity.compute.insert(activity.compute.end(), compute.begin(), compute.end());
   }
-  return BreakDown(activity, {IterationStart(iterations_ - 1), IterationStart(iterations_)});
+  return BreakDown(activity,
+                   {IterationStart(iterations_ - 1, lane), IterationStart(iterations_, lane)});
+}
+
+const Timeline& RankTimeline::TraceOf(uint32_t lane) const {
+  const auto found = std::find(config_.traced.begin(), config_.traced.end(), lane);
+  return traces_[static_cast<size_t>(found - config_.traced.begin())];
 }
 
 }  // namespace prism::replayer

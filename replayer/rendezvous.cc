@@ -12,62 +12,91 @@ Rendezvous::Rendezvous(const Partition& partition, uint32_t hold_count)
       queues_(size_t{2} * partition.channel_count) {
 }
 
-void Rendezvous::Open(HoldId id, TimeNs arrival, uint32_t count) {
+void Rendezvous::Open(HoldId id, uint32_t count) {
   Hold& hold = holds_[id];
-  hold.open = count;
-  hold.arrival = arrival;
-  hold.start = arrival;
-  hold.end = arrival;
+  hold.start = hold.arrival;
+  hold.end = hold.arrival;
   hold.transfers.clear();
+  hold.open.store(count, std::memory_order_relaxed);
 }
 
-void Rendezvous::Settle(HoldId id, TimeRange transfer) {
+void Rendezvous::Settle(HoldId id) {
   Hold& hold = holds_[id];
-  hold.start = std::max(hold.start, transfer.begin);
-  hold.end = std::max(hold.end, transfer.end);
-  hold.transfers.push_back(transfer);
-  if (--hold.open == 0) {
+  const size_t lanes = hold.arrival.size();
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    hold.start[lane] = std::max(hold.start[lane], begin_[lane]);
+    hold.end[lane] = std::max(hold.end[lane], end_[lane]);
+  }
+  if (hold.keeps_transfers) {
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      hold.transfers.push_back({begin_[lane], end_[lane]});
+    }
+  }
+  if (hold.open.fetch_sub(1, std::memory_order_release) == 1 && hold.owner != arriving_) {
     settled_.push_back(id);
   }
 }
 
-void Rendezvous::Arrive(const CollectiveArrival& arrival) {
-  uint32_t entries = partition_.comm_classes[arrival.entry.comm_class].entry_count;
-  TimeNs reached = holds_[arrival.hold].arrival;
-  if (entries == 1) {
-    Settle(arrival.hold, {reached, reached + arrival.transfer_ns});
-    return;
+void Rendezvous::SettleAlone(HoldId id, DurationNs transfer_ns) {
+  begin_ = holds_[id].arrival;
+  end_ = begin_;
+  for (TimeNs& end : end_) {
+    end += transfer_ns;
   }
-  std::vector<Meeting>& open = meetings_[arrival.entry.comm_class];
-  auto meeting = std::find_if(open.begin(), open.end(),
-                              [&](const Meeting& m) { return m.sequence == arrival.sequence; });
-  if (meeting == open.end()) {
-    if (!spare_.empty()) {
-      open.push_back(std::move(spare_.back()));
-      spare_.pop_back();
-    } else {
-      open.emplace_back();
+  Settle(id);
+}
+
+Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence) {
+  std::vector<Meeting>& open = meetings_[comm_class];
+  auto found = std::find_if(open.begin(), open.end(),
+                            [&](const Meeting& m) { return m.sequence == sequence; });
+  if (found != open.end()) {
+    return *found;
+  }
+  if (spare_.empty()) {
+    spare_.emplace_back();
+  }
+  Meeting& meeting = open.emplace_back(std::move(spare_.back()));
+  spare_.pop_back();
+  meeting.sequence = sequence;
+  meeting.latest.assign(partition_.comm_classes[comm_class].instances, 0);
+  meeting.transfer_ns = 0;
+  meeting.members.clear();
+  return meeting;
+}
+
+void Rendezvous::SettleMeeting(const Meeting& meeting) {
+  for (const Member& member : meeting.members) {
+    const std::vector<uint32_t>& instance_of = member.entry->instance_of;
+    begin_.resize(instance_of.size());
+    end_.resize(instance_of.size());
+    for (size_t lane = 0; lane < instance_of.size(); ++lane) {
+      begin_[lane] = meeting.latest[instance_of[lane]];
+      end_[lane] = begin_[lane] + meeting.transfer_ns;
     }
-    meeting = std::prev(open.end());
-    meeting->sequence = arrival.sequence;
-    meeting->latest = reached;
-    meeting->transfer_ns = arrival.transfer_ns;
-    meeting->holds.clear();
-    meeting->entries.clear();
+    Settle(member.hold);
   }
-  meeting->latest = std::max(meeting->latest, reached);
-  meeting->transfer_ns = std::max(meeting->transfer_ns, arrival.transfer_ns);
-  meeting->holds.push_back(arrival.hold);
-  meeting->entries.push_back(arrival.entry.entry);
-  if (meeting->holds.size() < entries) {
+}
+
+void Rendezvous::Arrive(const CollectiveArrival& arrival) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  arriving_ = holds_[arrival.hold].owner;
+  const CommEntry& entry = *arrival.entry;
+  Meeting& meeting = MeetingAt(entry.comm_class, arrival.sequence);
+  const std::vector<TimeNs>& reached = holds_[arrival.hold].arrival;
+  for (size_t lane = 0; lane < reached.size(); ++lane) {
+    TimeNs& latest = meeting.latest[entry.instance_of[lane]];
+    latest = std::max(latest, reached[lane]);
+  }
+  meeting.transfer_ns = std::max(meeting.transfer_ns, arrival.transfer_ns);
+  meeting.members.push_back({arrival.hold, &entry});
+  if (meeting.members.size() < partition_.comm_classes[entry.comm_class].entry_count) {
     return;
   }
-  TimeRange transfer = {meeting->latest, meeting->latest + meeting->transfer_ns};
-  for (HoldId hold : meeting->holds) {
-    Settle(hold, transfer);
-  }
-  spare_.push_back(std::move(*meeting));
-  open.erase(meeting);
+  SettleMeeting(meeting);
+  spare_.push_back(std::move(meeting));
+  std::vector<Meeting>& open = meetings_[entry.comm_class];
+  open.erase(open.begin() + (&meeting - open.data()));
 }
 
 bool Rendezvous::Take(PostQueue* queue, int64_t sequence, Post* post) {
@@ -76,7 +105,7 @@ bool Rendezvous::Take(PostQueue* queue, int64_t sequence, Post* post) {
     if (posts[i].sequence != sequence) {
       continue;
     }
-    *post = posts[i];
+    *post = std::move(posts[i]);
     if (i > queue->head) {
       posts.erase(posts.begin() + static_cast<std::ptrdiff_t>(i));
     } else if (++queue->head == posts.size()) {
@@ -89,29 +118,47 @@ bool Rendezvous::Take(PostQueue* queue, int64_t sequence, Post* post) {
 }
 
 void Rendezvous::Match(const Post& send, const Post& receive) {
-  TimeNs start = std::max(send.arrival, receive.arrival);
-  if (!send.eager) {
-    Settle(send.hold, {start, start + send.transfer_ns});
-    Settle(receive.hold, {start, start + send.transfer_ns});
+  const std::vector<uint32_t>& sender_of = receive.channel->sender_of;
+  const size_t lanes = sender_of.size();
+  begin_.resize(lanes);
+  end_.resize(lanes);
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    const TimeNs sent = send.arrival[sender_of[lane]];
+    begin_[lane] = std::max(sent, receive.arrival[lane]);
+    // Eager: the bytes were on their way before the receiver came.
+    end_[lane] = send.eager ? std::max(receive.arrival[lane], sent + send.transfer_ns)
+                            : begin_[lane] + send.transfer_ns;
+  }
+  Settle(receive.hold);
+  if (send.eager) {
     return;
   }
-  // The bytes were on their way before the receiver came.
-  Settle(receive.hold, {start, std::max(receive.arrival, send.arrival + send.transfer_ns)});
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    end_[sender_of[lane]] = std::max(send.arrival[sender_of[lane]], receive.arrival[lane]);
+  }
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    begin_[lane] = end_[lane];
+    end_[lane] += send.transfer_ns;
+  }
+  Settle(send.hold);
 }
 
 void Rendezvous::Arrive(const PeerArrival& arrival) {
-  TimeNs reached = holds_[arrival.hold].arrival;
-  Post post = {arrival.sequence, reached, arrival.transfer_ns, arrival.hold, arrival.eager};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  arriving_ = holds_[arrival.hold].owner;
+  Post post = {arrival.sequence,    holds_[arrival.hold].arrival,
+               arrival.transfer_ns, arrival.hold,
+               arrival.eager,       arrival.channel};
   if (arrival.is_send && arrival.eager) {
-    Settle(arrival.hold, {reached, reached + arrival.transfer_ns});
+    SettleAlone(arrival.hold, arrival.transfer_ns);
   }
-  if (arrival.channel == kNone) {
+  if (arrival.channel->channel == kNone) {
     return;  // nobody on the other side: an invalid graph, stays open
   }
-  size_t own = size_t{2} * arrival.channel + (arrival.is_send ? 0 : 1);
+  size_t own = size_t{2} * arrival.channel->channel + (arrival.is_send ? 0 : 1);
   Post other;
   if (!Take(&queues_[own ^ 1U], arrival.sequence, &other)) {
-    queues_[own].posts.push_back(post);
+    queues_[own].posts.push_back(std::move(post));
     return;
   }
   if (arrival.is_send) {
@@ -122,6 +169,7 @@ void Rendezvous::Arrive(const PeerArrival& arrival) {
 }
 
 void Rendezvous::TakeSettled(std::vector<HoldId>* settled) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   settled->swap(settled_);
   settled_.clear();
 }
@@ -130,8 +178,8 @@ std::vector<uint32_t> Rendezvous::MissingEntries(uint32_t comm_class, int64_t se
   std::vector<bool> arrived(partition_.comm_classes[comm_class].entry_count);
   for (const Meeting& meeting : meetings_[comm_class]) {
     if (meeting.sequence == sequence) {
-      for (uint32_t entry : meeting.entries) {
-        arrived[entry] = true;
+      for (const Member& member : meeting.members) {
+        arrived[member.entry->entry] = true;
       }
     }
   }

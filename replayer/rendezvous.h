@@ -1,9 +1,15 @@
 // Where classes meet: collectives by communicator class and sequence number, sends and receives by
-// channel and order. A stream that arrives holds (Hold) until its transfer is known; the last to
-// arrive settles it for all. The result does not depend on the order of calls.
+// channel and order. A stream that arrives holds (Hold) until its transfer is known; the last class
+// to arrive settles it for all, lane by lane. The result does not depend on the order of calls.
+//
+// Several threads may call Arrive, each for holds of its own; a hold's times may be read by its
+// owner once `open` is 0.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <span>
 #include <vector>
 
 #include "graph/base/time.h"
@@ -19,36 +25,31 @@ struct TimeRange {
 // One stream of one class in front of a collective or a peer group; at most one a stream.
 struct Hold {
   uint32_t owner = 0;                // class
-  uint32_t open = 0;                 // transfers not settled yet; 0: the stream may go on
-  TimeNs arrival = 0;                // when the stream reached the op
-  TimeNs start = 0;                  // latest start of its transfers
-  TimeNs end = 0;                    // latest end
-  std::vector<TimeRange> transfers;  // each
+  std::atomic<uint32_t> open = 0;    // transfers not settled yet; 0: the stream may go on
+  bool keeps_transfers = false;      // fill `transfers`
+  std::vector<TimeNs> arrival;       // by lane: when the stream reached the op
+  std::vector<TimeNs> start;         // latest start of its transfers
+  std::vector<TimeNs> end;           // latest end
+  std::vector<TimeRange> transfers;  // each, all lanes of one after those of another
 };
 
 // Reference to a Hold, dense over all streams of all classes.
 using HoldId = uint32_t;
 
 struct CollectiveArrival {
-  CommEntry entry;
+  const CommEntry* entry = nullptr;
   int64_t sequence = 0;  // on the communicator, over all iterations
   HoldId hold = 0;
   DurationNs transfer_ns = 0;
 };
 
 struct PeerArrival {
-  uint32_t channel = 0;
+  const ChannelEnd* channel = nullptr;
   bool is_send = false;
   bool eager = false;    // of a send: does not wait
   int64_t sequence = 0;  // on the channel and side, over all iterations
   HoldId hold = 0;
   DurationNs transfer_ns = 0;  // the sender's counts
-};
-
-// Who a collective still waits for.
-struct MissingEntry {
-  uint32_t comm_class = 0;
-  uint32_t entry = 0;
 };
 
 class Rendezvous {
@@ -58,36 +59,42 @@ class Rendezvous {
   [[nodiscard]] Hold& hold(HoldId id) { return holds_[id]; }
   [[nodiscard]] const Hold& hold(HoldId id) const { return holds_[id]; }
 
-  // Prepares a hold for `count` transfers that arrive at `arrival`.
-  void Open(HoldId id, TimeNs arrival, uint32_t count);
+  // Prepares a hold, whose arrival is filled, for `count` transfers.
+  void Open(HoldId id, uint32_t count);
 
   void Arrive(const CollectiveArrival& arrival);
   void Arrive(const PeerArrival& arrival);
 
-  // Holds that were settled by somebody else since the last call, moved out. Order is of no
-  // consequence.
+  // Holds that were settled by another class than their owner since the last call, moved out. Order
+  // is of no consequence.
   void TakeSettled(std::vector<HoldId>* settled);
 
   // Entries of the communicator class that have not arrived at `sequence`, for messages.
   [[nodiscard]] std::vector<uint32_t> MissingEntries(uint32_t comm_class, int64_t sequence) const;
 
  private:
-  // One collective that some members have reached.
+  // What one class brings to a collective.
+  struct Member {
+    HoldId hold = 0;
+    const CommEntry* entry = nullptr;
+  };
+
+  // One collective that some members have reached; of all communicators of a class together.
   struct Meeting {
     int64_t sequence = 0;
-    TimeNs latest = 0;
     DurationNs transfer_ns = 0;
-    std::vector<HoldId> holds;
-    std::vector<uint32_t> entries;
+    std::vector<TimeNs> latest;  // by instance
+    std::vector<Member> members;
   };
 
   // A send or receive without its other side.
   struct Post {
     int64_t sequence = 0;
-    TimeNs arrival = 0;
+    std::vector<TimeNs> arrival;  // by lane; the hold of an eager send has moved on
     DurationNs transfer_ns = 0;
     HoldId hold = 0;
     bool eager = false;
+    const ChannelEnd* channel = nullptr;
   };
 
   // Waiting posts of one side, oldest first, from `head` on.
@@ -96,16 +103,25 @@ class Rendezvous {
     size_t head = 0;
   };
 
-  void Settle(HoldId id, TimeRange transfer);
+  // begin_ and end_ are the times of one transfer of the hold.
+  void Settle(HoldId id);
+  // The hold's transfer begins at its arrival.
+  void SettleAlone(HoldId id, DurationNs transfer_ns);
+  Meeting& MeetingAt(uint32_t comm_class, int64_t sequence);
+  void SettleMeeting(const Meeting& meeting);
   void Match(const Post& send, const Post& receive);
   static bool Take(PostQueue* queue, int64_t sequence, Post* post);
 
   const Partition& partition_;
+  std::mutex mutex_;  // guards all below but what a hold's owner may read
   std::vector<Hold> holds_;
   std::vector<std::vector<Meeting>> meetings_;  // by communicator class; open ones
   std::vector<Meeting> spare_;                  // storage of settled meetings
   std::vector<PostQueue> queues_;               // by 2 * channel + (receive ? 1 : 0)
   std::vector<HoldId> settled_;
+  uint32_t arriving_ = 0;      // class; sees itself what it settles of its own
+  std::vector<TimeNs> begin_;  // storage, by lane
+  std::vector<TimeNs> end_;    // likewise
 };
 
 }  // namespace prism::replayer

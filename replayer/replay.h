@@ -76,7 +76,7 @@ struct ReplayResult {
   std::vector<CommunicatorTimes> communicators;  // by communicator
   std::vector<DurationNs> iteration_ns;          // by iteration: start-to-start of the slowest rank
   std::vector<Timeline> timelines;               // by ReplayOptions::traced
-  int64_t classes = 0;                           // ranks that were evaluated
+  int64_t classes = 0;                           // ranks that were evaluated by themselves
   int64_t rank_ops = 0;                          // ops whose start and end were computed
 
   [[nodiscard]] DurationNs steady_iteration_ns() const { return iteration_ns.back(); }

@@ -29,7 +29,7 @@ uint64_t Mixed(uint64_t seed) {
   return (seed + 1) * 0x9E3779B97F4A7C15ULL >> 20U;
 }
 
-// Every third case has a straggler, every fourth a late rank.
+// Every third case has a straggler, every fourth a late rank, every fifth noise.
 ReplayOptions OptionsFor(const graph::Graph& graph, uint64_t seed) {
   ReplayOptions options;
   options.iterations = static_cast<int32_t>(1 + seed % 3);
@@ -46,6 +46,13 @@ ReplayOptions OptionsFor(const graph::Graph& graph, uint64_t seed) {
     late.ranks = {rank};
     late.delay_ns = 12'345;
     options.perturbations.push_back(late);
+  }
+  if (seed % 5 == 0) {
+    Perturbation jitter;
+    jitter.kind = PerturbationKind::kJitter;
+    jitter.factor = 0.1;
+    options.perturbations.push_back(jitter);
+    options.seed = seed;
   }
   return options;
 }
@@ -81,10 +88,13 @@ TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
     options.traced = AllRanks(graph);
     prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, options);
     ASSERT_TRUE(simple.finished);
-    Result<ReplayResult> engine = Replay(graph, options);
-    ASSERT_TRUE(engine.ok()) << engine.status().message();
-    for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
-      ExpectSame(graph, engine->timelines[rank], simple.timelines[rank]);
+    for (const bool classes : {true, false}) {
+      options.classes = classes;
+      Result<ReplayResult> engine = Replay(graph, options);
+      ASSERT_TRUE(engine.ok()) << engine.status().message();
+      for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+        ExpectSame(graph, engine->timelines[rank], simple.timelines[rank]);
+      }
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/jitter.h"
 
 namespace prism::testing {
 namespace {
@@ -64,6 +65,7 @@ class SimpleRank {
     tail_.assign(program_.stream_count, 0);
     last_ = static_cast<int64_t>(ops);
     for (const replayer::Perturbation& p : world_.options.perturbations) {
+      jitter_ += p.kind == replayer::PerturbationKind::kJitter ? p.factor : 0;
       if (std::find(p.ranks.begin(), p.ranks.end(), Rank(rank)) == p.ranks.end()) {
         continue;
       }
@@ -188,13 +190,25 @@ class SimpleRank {
       }
       end = std::max(start, recorded) + ChargeOf(op);
     } else if (kind != OpKind::kEventWait && kind != OpKind::kEventRecord) {
-      end = start + Duration(op);
+      end = start + Noisy(op, static_cast<int32_t>(index / program_.size()));
     }
     timeline_.start[index] = start;
     timeline_.end[index] = end;
     tail_[stream] = end;
     queue_[stream].erase(queue_[stream].begin());
     return true;
+  }
+
+  // All but copies from and to the host have noise.
+  [[nodiscard]] DurationNs Noisy(uint32_t op, int32_t iteration) const {
+    const DurationNs duration = Duration(op);
+    const bool host_copy =
+        program_.kind[op] == OpKind::kMemcpy &&
+        (program_.flags[op] & (graph::kHostToDevice | graph::kDeviceToHost)) != 0;
+    return jitter_ == 0 || host_copy
+               ? duration
+               : replayer::Jittered(duration, jitter_,
+                                    {world_.options.seed, Rank(rank_), iteration, op});
   }
 
   [[nodiscard]] DurationNs Duration(uint32_t op) const {
@@ -430,6 +444,7 @@ class SimpleRank {
   int64_t next_ = 0;
   int64_t last_ = 0;
   double factor_ = 1;
+  double jitter_ = 0;
   std::vector<std::vector<int64_t>> queue_;  // by stream: issued, not over
   std::vector<TimeNs> tail_;
   std::map<uint32_t, DurationNs> charges_;  // by waiting op

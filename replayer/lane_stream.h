@@ -1,0 +1,54 @@
+// One stream of a class: until when it is busy in each lane, and when it computed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/time.h"
+#include "replayer/partition.h"
+#include "replayer/rendezvous.h"
+
+namespace prism::replayer {
+
+// When the lanes of a class issue an op: base[lane] + host_ns.
+struct IssueTimes {
+  const TimeNs* base = nullptr;
+  DurationNs host_ns = 0;
+
+  [[nodiscard]] TimeNs of(size_t lane) const { return base[lane] + host_ns; }
+};
+
+class LaneStream {
+ public:
+  explicit LaneStream(size_t lanes) : tail_(lanes, 0), busy_since_(lanes, 0), compute_(lanes) {}
+
+  // By lane: the end of all that the stream has executed.
+  [[nodiscard]] const std::vector<TimeNs>& tail() const { return tail_; }
+
+  // From here on compute is kept.
+  void Collect();
+
+  // Executes an op of `duration` in some lanes: from its issue or the tail, whichever is later.
+  void Compute(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
+  void Copy(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
+
+  // The stream is idle at least until then, in all lanes.
+  void StandUntil(const IssueTimes& issue);
+  void StandUntil(const std::vector<TimeNs>& times);
+
+  // Goes on computing for so long.
+  void Prolong(const LaneGroup& lanes, DurationNs duration);
+
+  // Ranges of compute of a lane, ascending and disjoint.
+  [[nodiscard]] std::vector<TimeRange> ComputeOf(size_t lane) const;
+
+ private:
+  void Stand(size_t lane, TimeNs until);
+
+  bool collects_ = false;
+  std::vector<TimeNs> tail_;        // by lane
+  std::vector<TimeNs> busy_since_;  // by lane: begin of the compute that ends at the tail
+  std::vector<std::vector<TimeRange>> compute_;  // by lane: before busy_since_
+};
+
+}  // namespace prism::replayer
