@@ -238,11 +238,6 @@ __attribute__((constructor)) void StartSession() {
   Get();
 }
 
-int64_t HostCost(const State& state, RecordKind kind) {
-  const auto index = static_cast<size_t>(kind);
-  return index < channel::kHostCostKinds ? state.config.host_cost_ns[index] : 0;
-}
-
 // Blocks are freed by whichever thread drops the last reference; that alone issues nothing.
 bool IsIssued(RecordKind kind) {
   return kind != RecordKind::kBlockAlloc && kind != RecordKind::kBlockFree &&
@@ -256,7 +251,6 @@ void FillLocked(State& state, Record& record) {
   }
   record.thread = thread_ordinal;
   record.context = thread_context;
-  record.flags = thread_in_graph ? channel::kLaunchedWithPrevious : 0;
 }
 
 uint32_t& RequestNumber(Record& record) {
@@ -301,19 +295,18 @@ void Emit(Record record) {
 
 void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   State& state = Get();
+  record.flags = thread_in_graph ? channel::kLaunchedWithPrevious : 0;
+  const int64_t cost_ns = channel::HostCostNs(state.config, record);
+  AdvanceVirtualClock(cost_ns);
   if (!Speaks(state)) {
     return;
-  }
-  if (state.config.mode == Mode::kEmulate && !thread_in_graph) {
-    AdvanceVirtualClock(HostCost(state, record.kind));
   }
   {
     const std::lock_guard<std::mutex> lock(state.ring_mutex);
     FillLocked(state, record);
     PushLocked(state, record, payload, payload_bytes);
   }
-  const int64_t slept_ns = record.kind == RecordKind::kHostGap ? record.host_gap.duration_ns : 0;
-  if (WatchdogsAreDue(record.kind, HostCost(state, record.kind) + slept_ns) && !thread_in_graph) {
+  if (WatchdogsAreDue(record.kind, cost_ns) && !thread_in_graph) {
     LetWatchdogsLook();
   }
 }

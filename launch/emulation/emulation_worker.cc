@@ -91,8 +91,6 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
     request.iterations = context_.options.iterations;
     request.meeting = meeting;
     SandboxSpec spec = MakeSandboxSpec(context_, request);
-    std::copy(std::begin(spec.config.host_cost_ns), std::end(spec.config.host_cost_ns),
-              host_costs_.begin());
     spec.terminal = context_.options.interactive;
     if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
       spec.on_line = [rank](const std::string& line) {
@@ -265,13 +263,6 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
   Tell(ask);
 }
 
-// By how much the process has put its clock forward for that record (shim/session.cc).
-DurationNs EmulationWorker::HostCost(const Record& record) const {
-  const auto kind = static_cast<size_t>(record.kind);
-  const DurationNs gap = record.kind == RecordKind::kHostGap ? record.host_gap.duration_ns : 0;
-  return gap + (kind < host_costs_.size() ? host_costs_[kind] : 0);
-}
-
 Status EmulationWorker::Take(Member& member,
                              const Record& record,
                              std::span<const std::byte> payload) {
@@ -281,7 +272,7 @@ Status EmulationWorker::Take(Member& member,
     return ops.status().WithContext(fmt::format("emulating rank {}", member.rank.value()));
   }
   if (member.stream.iteration() < 0) {
-    member.startup_ns += HostCost(record);
+    member.startup_ns += channel::HostCostNs(member.process->channel().config(), record);
   }
   for (const slicer::PlacedOp& op : *ops) {
     TakeOp(member, op);

@@ -2,7 +2,6 @@
 // tells process 0 how far they are and passes its answers back to them.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -58,7 +57,6 @@ class EmulationWorker {
   DurationNs CountPoll(Member& member, replayer::OpPosition event);
   bool AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event);
   static replayer::OpPosition EventPosition(const Member& member, uint32_t event);
-  [[nodiscard]] DurationNs HostCost(const channel::Record& record) const;
   void TakeRequest(Member& member, const channel::Record& record);
   void SendEvents();
   void FlushIssued(Member& member);
@@ -69,7 +67,6 @@ class EmulationWorker {
   Hooks hooks_;
   SignatureIndex index_;
   int64_t poll_cost_ns_;
-  std::array<int64_t, channel::kHostCostKinds> host_costs_ = {};  // by RecordKind
   std::vector<std::unique_ptr<Member>> members_;
   // Have run all iterations of the emulation and would go on: stand still at a full ring or an
   // unanswered wait until the worker goes, because others may still exchange data with them.

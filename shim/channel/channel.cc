@@ -180,6 +180,17 @@ bool Push(Header* header, const Record& record, const void* payload, uint32_t pa
   return true;
 }
 
+int64_t HostCostNs(const Config& config, const Record& record) {
+  if ((record.flags & kLaunchedWithPrevious) != 0) {
+    return 0;
+  }
+  if (record.kind == RecordKind::kHostGap) {
+    return record.host_gap.duration_ns;
+  }
+  const auto kind = static_cast<size_t>(record.kind);
+  return kind < kHostCostKinds ? config.host_cost_ns[kind] : 0;
+}
+
 AnswerValue WaitAnswer(Header* header, uint32_t request) {
   Answer& answer = header->answer;
   for (;;) {

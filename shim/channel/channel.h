@@ -25,6 +25,9 @@ bool ClaimProducer(Header* header);
 // session holds a lock). False when the consumer has gone (Answer::status 2).
 bool Push(Header* header, const Record& record, const void* payload, uint32_t payload_bytes);
 
+// By how much an issued record puts the program's own clock forward, nanoseconds.
+int64_t HostCostNs(const Config& config, const Record& record);
+
 // Waits until the answer to `request` is there and returns it; status 2 when the worker has gone.
 struct AnswerValue {
   int32_t status;
@@ -45,6 +48,7 @@ class Consumer {
 
   [[nodiscard]] bool valid() const { return header_ != nullptr; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] const Config& config() const { return header_->config; }
 
   // The next record, if one is there. `payload` is valid until the next call.
   bool TryPop(Record* record, std::span<const std::byte>* payload);

@@ -62,7 +62,6 @@ bool SleepVirtually(int64_t duration_ns) {
     channel::Record record = {};
     record.kind = channel::RecordKind::kHostGap;
     record.host_gap.duration_ns = duration_ns;
-    AdvanceVirtualClock(duration_ns);
     Emit(record);
   }
   return true;

@@ -59,6 +59,19 @@ class ChannelTest : public testing::Test {
   Header* producer_ = nullptr;
 };
 
+TEST(HostCost, a_record_costs_what_its_kind_does_and_nothing_within_a_graph_launch) {
+  Config config = MakeConfig(Mode::kEmulate);
+  config.host_cost_ns[static_cast<size_t>(RecordKind::kKernel)] = 7;
+  Record kernel = MakeKernel(1);
+  EXPECT_EQ(HostCostNs(config, kernel), 7);
+  kernel.flags = kLaunchedWithPrevious;
+  EXPECT_EQ(HostCostNs(config, kernel), 0);
+  Record sleep = {};
+  sleep.kind = RecordKind::kHostGap;
+  sleep.host_gap.duration_ns = 1'000;
+  EXPECT_EQ(HostCostNs(config, sleep), 1'000);
+}
+
 TEST_F(ChannelTest, carries_records_and_payloads_in_order_over_many_turns_of_the_ring) {
   // Every third record has a payload of 0 to 9,999 bytes: about 20 turns of the ring.
   constexpr uint32_t kRecords = 12'000;
