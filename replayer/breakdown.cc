@@ -1,66 +1,85 @@
 #include "replayer/breakdown.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 
 namespace prism::replayer {
 namespace {
 
-constexpr size_t kKinds = 3;  // in order of precedence
+void SortByBegin(std::vector<TimeRange>* ranges) {
+  const auto earlier = [](const TimeRange& a, const TimeRange& b) { return a.begin < b.begin; };
+  if (!std::is_sorted(ranges->begin(), ranges->end(), earlier)) {
+    std::sort(ranges->begin(), ranges->end(), earlier);
+  }
+}
 
-struct Edge {
-  TimeNs time;
-  int32_t delta;
-  uint32_t kind;
-};
-
-void AddEdges(const std::vector<TimeRange>& ranges,
-              uint32_t kind,
-              TimeRange window,
-              std::vector<Edge>* edges) {
-  for (const TimeRange& range : ranges) {
-    TimeNs begin = std::max(range.begin, window.begin);
-    TimeNs end = std::min(range.end, window.end);
-    if (begin < end) {
-      edges->push_back({begin, 1, kind});
-      edges->push_back({end, -1, kind});
+// Leaves what reaches beyond `until`, still by begin; `first` ranges begin before it.
+void KeepBeyond(TimeNs until, size_t first, std::vector<TimeRange>* ranges) {
+  size_t kept = 0;
+  for (size_t i = 0; i < ranges->size(); ++i) {
+    const TimeRange range = (*ranges)[i];
+    if (i >= first) {
+      (*ranges)[kept++] = range;
+    } else if (range.end > until) {
+      (*ranges)[kept++] = {until, range.end};
     }
   }
+  ranges->resize(kept);
 }
 
 }  // namespace
 
-RankTimes BreakDown(const Activity& activity, TimeRange window) {
-  std::vector<Edge> edges;
-  AddEdges(activity.compute, 0, window, &edges);
-  AddEdges(activity.transfer, 1, window, &edges);
-  AddEdges(activity.peer_wait, 2, window, &edges);
-  std::sort(edges.begin(), edges.end(),
-            [](const Edge& a, const Edge& b) { return a.time < b.time; });
-  std::array<int32_t, kKinds> active = {};
-  std::array<DurationNs, kKinds + 1> spent = {};
-  TimeNs now = window.begin;
-  auto advance = [&](TimeNs to) {
-    size_t kind = 0;
-    while (kind < kKinds && active[kind] == 0) {
-      ++kind;
-    }
-    spent[kind] += to - now;
-    now = to;
-  };
-  for (const Edge& edge : edges) {
-    advance(edge.time);
-    active[edge.kind] += edge.delta;
+// Ranges of all kinds by begin: what each adds to a union is what lies behind the union's end.
+void Breakdown::Count(TimeRange window) {
+  std::array<size_t, kActivityKinds> next = {};
+  std::array<TimeNs, kActivityKinds> end = {};
+  end.fill(window.begin);
+  for (std::vector<TimeRange>& ranges : ranges_) {
+    SortByBegin(&ranges);
   }
-  advance(window.end);
+  while (true) {
+    size_t kind = kActivityKinds;
+    TimeNs begin = window.end;
+    for (size_t k = 0; k < kActivityKinds; ++k) {
+      if (next[k] < ranges_[k].size() && ranges_[k][next[k]].begin < begin) {
+        kind = k;
+        begin = ranges_[k][next[k]].begin;
+      }
+    }
+    if (kind == kActivityKinds) {
+      break;
+    }
+    const TimeNs until = std::min(ranges_[kind][next[kind]++].end, window.end);
+    for (size_t k = kind; k < kActivityKinds; ++k) {
+      covered_[k] += std::max(DurationNs{0}, until - std::max(begin, end[k]));
+      end[k] = std::max(end[k], until);
+    }
+  }
+  for (size_t k = 0; k < kActivityKinds; ++k) {
+    KeepBeyond(window.end, next[k], &ranges_[k]);
+  }
+}
+
+RankTimes Breakdown::Finish(TimeRange window) {
+  Count(window);
   RankTimes times;
   times.iteration_ns = window.end - window.begin;
-  times.compute_ns = spent[0];
-  times.exposed_comm_ns = spent[1];
-  times.bubble_ns = spent[2];
-  times.idle_ns = spent[3];
+  times.compute_ns = covered_[0];
+  times.exposed_comm_ns = covered_[1] - covered_[0];
+  times.bubble_ns = covered_[2] - covered_[1];
+  times.idle_ns = times.iteration_ns - covered_[2];
   return times;
+}
+
+RankTimes BreakDown(Activity activity, TimeRange window) {
+  Breakdown breakdown;
+  const std::array<std::vector<TimeRange>*, kActivityKinds> ranges = {
+      &activity.compute, &activity.transfer, &activity.peer_wait};
+  for (size_t k = 0; k < kActivityKinds; ++k) {
+    for (const TimeRange& range : *ranges[k]) {
+      breakdown.Add(static_cast<ActivityKind>(k), range);
+    }
+  }
+  return breakdown.Finish(window);
 }
 
 }  // namespace prism::replayer

@@ -1,12 +1,18 @@
 // Splits a rank's iteration into compute, exposed communication, bubble and idle, exactly.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "replayer/rendezvous.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {
+
+// What kept a rank busy, in order of precedence.
+enum class ActivityKind : uint8_t { kCompute, kTransfer, kPeerWait };
+inline constexpr size_t kActivityKinds = 3;
 
 // What kept a rank busy, as ranges in any order; they may overlap and reach out of the window.
 struct Activity {
@@ -15,7 +21,27 @@ struct Activity {
   std::vector<TimeRange> peer_wait;  // before the transfer of a pipeline peer starts
 };
 
-// First match wins: compute, transfer, peer_wait, the rest. Sums to window.end - window.begin.
-RankTimes BreakDown(const Activity& activity, TimeRange window);
+// Activity that is counted while it comes in, so that few ranges are held at a time.
+class Breakdown {
+ public:
+  void Add(ActivityKind kind, TimeRange range) {
+    ranges_[static_cast<size_t>(kind)].push_back(range);
+  }
+
+  // Counts all activity of the window's part before `window.end` that is not counted yet, and
+  // forgets it. Every range added later begins there or after.
+  void Count(TimeRange window);
+
+  // First match wins: compute, transfer, peer wait, the rest. Sums to window.end - window.begin,
+  // where the windows of all calls of Count lay within this one.
+  [[nodiscard]] RankTimes Finish(TimeRange window);
+
+ private:
+  std::array<std::vector<TimeRange>, kActivityKinds> ranges_;
+  // By kind: time in which that kind or one before it was active.
+  std::array<DurationNs, kActivityKinds> covered_ = {};
+};
+
+RankTimes BreakDown(Activity activity, TimeRange window);
 
 }  // namespace prism::replayer

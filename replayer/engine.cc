@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/parallel.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/engine_impl.h"
 
@@ -61,7 +62,7 @@ Engine::Impl::Impl(const graph::Graph& graph, const ReplayOptions& options, Part
       partition_(std::move(partition)),
       collective_cost_(graph.cluster),
       rendezvous_(partition_, CountStreams(partition_)),
-      queued_(partition_.classes.size(), 0) {
+      queue_(partition_.classes.size()) {
 }
 
 void Engine::Impl::Start(const std::vector<Rank>& gated) {
@@ -89,7 +90,7 @@ void Engine::Impl::Start(const std::vector<Rank>& gated) {
     for (size_t stream = 0; stream < streams; ++stream) {
       rendezvous_.hold(config.first_hold++).owner = c;
     }
-    WakeClass(c);
+    queue_.Wake(c);
   }
 }
 
@@ -98,45 +99,46 @@ RankTimeline& Engine::Impl::TimelineOf(Rank rank) {
 }
 
 void Engine::Impl::Wake(Rank rank) {
-  WakeClass(partition_.class_of[rank.value()]);
+  queue_.Wake(partition_.class_of[rank.value()]);
 }
 
-void Engine::Impl::WakeClass(uint32_t class_index) {
-  if (queued_[class_index] == 0) {
-    queued_[class_index] = 1;
-    work_.push_back(class_index);
+int Engine::Impl::UsefulThreads() const {
+  constexpr size_t kLanesOfClass = 16;  // below, threads would wait for each other
+  size_t lanes = 0;
+  for (const RankClass& rank_class : partition_.classes) {
+    lanes += rank_class.lanes.size();
   }
-}
-
-void Engine::Impl::AdvanceClass(uint32_t c) {
-  timelines_[c]->Advance(&rendezvous_);
-  queued_[c] = 0;
-  rendezvous_.TakeSettled(&settled_);
-  for (HoldId hold : settled_) {
-    WakeClass(rendezvous_.hold(hold).owner);
-  }
-  settled_.clear();
+  return lanes < kLanesOfClass * partition_.classes.size() ? 1 : options_.threads;
 }
 
 bool Engine::Impl::Run() {
-  while (!work_.empty()) {
-    const uint32_t c = work_.front();
-    work_.pop_front();
-    AdvanceClass(c);
-  }
+  const int threads = UsefulThreads();
+  ParallelFor(threads, threads, [this](int64_t) {
+    std::vector<HoldId> settled;
+    uint32_t c = 0;
+    while (queue_.Take(&c)) {
+      timelines_[c]->Advance(&rendezvous_);
+      rendezvous_.TakeSettled(&settled);
+      for (HoldId hold : settled) {
+        queue_.Wake(rendezvous_.hold(hold).owner);
+      }
+      queue_.Done(c);
+    }
+  });
   return std::all_of(timelines_.begin(), timelines_.end(),
                      [](const auto& timeline) { return timeline->finished(); });
 }
 
-ReplayResult Engine::Impl::Summarise() const {
+ReplayResult Engine::Impl::Summarise() {
   ReplayResult result;
   result.iteration_ns.assign(static_cast<size_t>(options_.iterations), 0);
-  std::vector<std::vector<RankTimes>> times;  // by class and lane
+  std::vector<std::vector<RankTimes>> times(timelines_.size());  // by class and lane
+  ParallelFor(UsefulThreads(), static_cast<int64_t>(timelines_.size()), [&](int64_t c) {
+    times[static_cast<size_t>(c)] = timelines_[static_cast<size_t>(c)]->Times();
+  });
   for (const auto& timeline : timelines_) {
     PRISM_CHECK(timeline->finished());
-    times.emplace_back();
     for (uint32_t lane = 0; lane < timeline->lane_count(); ++lane) {
-      times.back().push_back(timeline->Times(lane));
       for (int32_t i = 0; i < options_.iterations; ++i) {
         DurationNs& slowest = result.iteration_ns[static_cast<size_t>(i)];
         slowest = std::max(slowest, timeline->IterationNs(i, lane));
@@ -238,7 +240,7 @@ std::vector<std::string> Engine::DescribeStall() const {
   return impl_->DescribeStall();
 }
 
-ReplayResult Engine::Summarise() const {
+ReplayResult Engine::Summarise() {
   return impl_->Summarise();
 }
 

@@ -59,8 +59,8 @@ class Engine {
   // Who waits for whom where nothing can move: one line per stalled class, chain first.
   [[nodiscard]] std::vector<std::string> DescribeStall() const;
 
-  // Results of a finished run.
-  [[nodiscard]] ReplayResult Summarise() const;
+  // Results of a finished run; once.
+  [[nodiscard]] ReplayResult Summarise();
 
  private:
   class Impl;

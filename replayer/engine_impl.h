@@ -1,7 +1,6 @@
 // Engine's state; included by the files that implement Engine and by nobody else.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "replayer/partition.h"
 #include "replayer/rank_timeline.h"
 #include "replayer/rendezvous.h"
+#include "replayer/work_queue.h"
 
 namespace prism::replayer {
 
@@ -26,11 +26,10 @@ class Engine::Impl {
   [[nodiscard]] RankTimeline& TimelineOf(Rank rank);
   void Wake(Rank rank);
   [[nodiscard]] std::vector<std::string> DescribeStall() const;
-  [[nodiscard]] ReplayResult Summarise() const;
+  [[nodiscard]] ReplayResult Summarise();
 
  private:
-  void WakeClass(uint32_t class_index);
-  void AdvanceClass(uint32_t class_index);
+  [[nodiscard]] int UsefulThreads() const;
   [[nodiscard]] std::vector<CommunicatorTimes> SummariseCommunicators() const;
 
   // Text and the class that class `c` waits for (kNone where that is nobody).
@@ -49,9 +48,7 @@ class Engine::Impl {
   CollectiveCost collective_cost_;
   Rendezvous rendezvous_;
   std::vector<std::unique_ptr<RankTimeline>> timelines_;  // by class
-  std::deque<uint32_t> work_;                             // classes that may be able to go on
-  std::vector<uint8_t> queued_;                           // by class: is in work_
-  std::vector<HoldId> settled_;                           // storage
+  WorkQueue queue_;                                       // classes that may be able to go on
 };
 
 }  // namespace prism::replayer

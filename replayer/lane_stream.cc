@@ -9,9 +9,15 @@ void LaneStream::Collect() {
   busy_since_ = tail_;
 }
 
+void LaneStream::Flush() {
+  for (size_t lane = 0; lane < tail_.size(); ++lane) {
+    Stand(lane, tail_[lane]);
+  }
+}
+
 void LaneStream::Stand(size_t lane, TimeNs until) {
   if (collects_ && busy_since_[lane] < tail_[lane]) {
-    compute_[lane].push_back({busy_since_[lane], tail_[lane]});
+    (*activity_)[lane].Add(ActivityKind::kCompute, {busy_since_[lane], tail_[lane]});
   }
   tail_[lane] = until;
   busy_since_[lane] = until;
@@ -61,14 +67,6 @@ void LaneStream::Prolong(const LaneGroup& lanes, DurationNs duration) {
   for (size_t lane = lanes.begin; lane < lanes.end; ++lane) {
     tail_[lane] += duration;
   }
-}
-
-std::vector<TimeRange> LaneStream::ComputeOf(size_t lane) const {
-  std::vector<TimeRange> ranges = compute_[lane];
-  if (collects_ && busy_since_[lane] < tail_[lane]) {
-    ranges.push_back({busy_since_[lane], tail_[lane]});
-  }
-  return ranges;
 }
 
 }  // namespace prism::replayer

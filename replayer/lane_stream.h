@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "graph/base/time.h"
+#include "replayer/breakdown.h"
 #include "replayer/partition.h"
-#include "replayer/rendezvous.h"
 
 namespace prism::replayer {
 
@@ -20,13 +20,18 @@ struct IssueTimes {
 
 class LaneStream {
  public:
-  explicit LaneStream(size_t lanes) : tail_(lanes, 0), busy_since_(lanes, 0), compute_(lanes) {}
+  // `activity`, by lane, takes the ranges of compute; it outlives the stream.
+  explicit LaneStream(std::vector<Breakdown>* activity)
+      : activity_(activity), tail_(activity->size(), 0), busy_since_(activity->size(), 0) {}
 
   // By lane: the end of all that the stream has executed.
   [[nodiscard]] const std::vector<TimeNs>& tail() const { return tail_; }
 
-  // From here on compute is kept.
+  // From here on compute is told.
   void Collect();
+
+  // Tells the compute that ends at the tail, too.
+  void Flush();
 
   // Executes an op of `duration` in some lanes: from its issue or the tail, whichever is later.
   void Compute(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
@@ -39,16 +44,13 @@ class LaneStream {
   // Goes on computing for so long.
   void Prolong(const LaneGroup& lanes, DurationNs duration);
 
-  // Ranges of compute of a lane, ascending and disjoint.
-  [[nodiscard]] std::vector<TimeRange> ComputeOf(size_t lane) const;
-
  private:
   void Stand(size_t lane, TimeNs until);
 
+  std::vector<Breakdown>* activity_;
   bool collects_ = false;
   std::vector<TimeNs> tail_;        // by lane
   std::vector<TimeNs> busy_since_;  // by lane: begin of the compute that ends at the tail
-  std::vector<std::vector<TimeRange>> compute_;  // by lane: before busy_since_
 };
 
 }  // namespace prism::replayer

@@ -9,6 +9,13 @@ namespace prism::replayer {
 
 using graph::OpKind;
 
+namespace {
+
+// Activity of so many holds is kept before it is counted: some ranges a lane.
+constexpr uint32_t kHoldsKept = 64;
+
+}  // namespace
+
 RankTimeline::RankTimeline(const Config& config)
     : config_(config),
       rank_class_(config.partition->classes[config.class_index]),
@@ -17,11 +24,11 @@ RankTimeline::RankTimeline(const Config& config)
       iterations_(config.options->iterations),
       end_(OpPosition{iterations_} * plan_.size()),
       limit_(end_),
-      cursors_(plan_.streams.size(), StreamCursor{LaneStream(lanes_)}),
+      activity_(lanes_),
+      cursors_(plan_.streams.size(), StreamCursor{LaneStream(&activity_)}),
       events_(size_t{plan_.event_count} * static_cast<size_t>(iterations_)),
       starts_(static_cast<size_t>(iterations_)),
-      traffic_(rank_class_.comms.size()),
-      activity_(lanes_) {
+      traffic_(rank_class_.comms.size()) {
   if (rank_class_.kill_iteration >= 0) {
     limit_ = std::min(end_, OpPosition{rank_class_.kill_iteration} * plan_.size());
   }
@@ -117,6 +124,9 @@ void RankTimeline::Advance(Rendezvous* rendezvous) {
     for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
       moved = AdvanceStream(stream) || moved;
     }
+  }
+  if (holds_kept_ >= kHoldsKept) {
+    CountActivity();
   }
 }
 

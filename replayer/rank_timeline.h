@@ -63,7 +63,7 @@ class RankTimeline {
 
   // Results of a finished timeline.
   [[nodiscard]] DurationNs IterationNs(int32_t iteration, uint32_t lane) const;
-  [[nodiscard]] RankTimes Times(uint32_t lane) const;
+  [[nodiscard]] std::vector<RankTimes> Times();  // by lane; once
   [[nodiscard]] const std::vector<SlotTraffic>& traffic() const { return traffic_; }
   [[nodiscard]] const Timeline& TraceOf(uint32_t lane) const;
 
@@ -119,6 +119,7 @@ class RankTimeline {
   void ReachCollective(StreamCursor* cursor, const Step& step);
   void ReachPeerGroup(StreamCursor* cursor, const Step& step);
   void FinishHold(StreamCursor* cursor, const Step& step);
+  void CountActivity();
   void KeepActivity(const Step& step, const Hold& hold);
   void CountTraffic(const Step& step, const Hold& hold);
   void TraceHold(const StreamCursor& cursor, const Step& step, const Hold& hold);
@@ -133,7 +134,9 @@ class RankTimeline {
   [[nodiscard]] IssueTimes IssueOf(const StreamCursor& cursor, const Step& step) const;
   [[nodiscard]] DurationNs CumulativeHost(OpPosition position) const;
   [[nodiscard]] TimeNs IterationStart(int32_t iteration, uint32_t lane) const;
-  [[nodiscard]] bool Collects(int32_t iteration) const { return iteration + 2 >= iterations_; }
+  [[nodiscard]] bool Collects(int32_t iteration) const {
+    return config_.options->breakdown && iteration + 2 >= iterations_;
+  }
   [[nodiscard]] size_t EventIndex(int32_t iteration, uint32_t event) const;
 
   Config config_;
@@ -147,6 +150,8 @@ class RankTimeline {
   OpPosition frontier_ = 0;  // it has issued ops before this
   size_t next_wait_ = 0;     // index into RolePlan::host_waits
   int32_t wait_iteration_ = 0;
+  std::vector<Breakdown> activity_;  // by lane
+  uint32_t holds_kept_ = 0;          // since activity was counted
   std::vector<Segment> segments_;
   std::vector<HostGap> gaps_;  // not reached yet, ascending
   std::vector<StreamCursor> cursors_;
@@ -157,7 +162,6 @@ class RankTimeline {
   std::vector<DurationNs> post_ns_;          // by PeerPost
   std::vector<std::vector<DurationNs>> charge_ns_;  // by group of lanes and charge
   std::vector<SlotTraffic> traffic_;                // by communicator slot
-  std::vector<Activity> activity_;                  // by lane: transfers and waits
   std::vector<Timeline> traces_;                    // by Config::traced
 };
 

@@ -1,5 +1,6 @@
 // The part of RankTimeline that keeps and answers: traces, gates, obstacles, results.
 #include <algorithm>
+#include <limits>
 
 #include "replayer/rank_timeline.h"
 
@@ -74,10 +75,47 @@ void RankTimeline::TraceHold(const StreamCursor& cursor, const Step& step, const
   }
 }
 
+// Whatever is still to come waits, in the end, for one of the streams that hold now, so it begins
+// after the earliest of their arrivals. A host that stands at a gate may let others go on: then
+// nothing is counted.
+void RankTimeline::CountActivity() {
+  if (config_.gated || limit_ < end_) {
+    return;
+  }
+  constexpr TimeNs kNever = std::numeric_limits<TimeNs>::max();
+  std::vector<TimeNs> until(lanes_, kNever);
+  const auto bound = [&](const std::vector<TimeNs>& times) {
+    std::transform(times.begin(), times.end(), until.begin(), until.begin(),
+                   [](TimeNs a, TimeNs b) { return std::min(a, b); });
+  };
+  for (const StreamCursor& cursor : cursors_) {
+    if (cursor.holding) {
+      bound(rendezvous_->hold(HoldOf(&cursor)).arrival);
+    }
+  }
+  if (until[0] == kNever) {
+    return;
+  }
+  // The iteration ends where the first stream could go on.
+  bound(cursors_[plan_.first_stream].holding
+            ? rendezvous_->hold(HoldOf(&cursors_[plan_.first_stream])).arrival
+            : cursors_[plan_.first_stream].lanes.tail());
+  for (StreamCursor& cursor : cursors_) {
+    cursor.lanes.Flush();
+  }
+  const std::vector<TimeNs>& starts = starts_.back();
+  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+    const TimeNs begin = starts.empty() ? until[lane] : starts[lane];
+    activity_[lane].Count({std::min(begin, until[lane]), until[lane]});
+  }
+  holds_kept_ = 0;
+}
+
 void RankTimeline::KeepActivity(const Step& step, const Hold& hold) {
   for (size_t i = 0; i < hold.transfers.size(); ++i) {
-    activity_[i % lanes_].transfer.push_back(hold.transfers[i]);
+    activity_[i % lanes_].Add(ActivityKind::kTransfer, hold.transfers[i]);
   }
+  ++holds_kept_;
   bool waits_for_stage = step.kind == StepKind::kPeerGroup;
   for (uint32_t c = waits_for_stage ? kNone : step.aux; c != kNone;
        c = plan_.calls[c].next_in_group) {
@@ -87,7 +125,7 @@ void RankTimeline::KeepActivity(const Step& step, const Hold& hold) {
   }
   for (uint32_t lane = 0; waits_for_stage && lane < lanes_; ++lane) {
     if (hold.start[lane] > hold.arrival[lane]) {
-      activity_[lane].peer_wait.push_back({hold.arrival[lane], hold.start[lane]});
+      activity_[lane].Add(ActivityKind::kPeerWait, {hold.arrival[lane], hold.start[lane]});
     }
   }
 }
@@ -200,14 +238,16 @@ DurationNs RankTimeline::IterationNs(int32_t iteration, uint32_t lane) const {
   return IterationStart(iteration + 1, lane) - IterationStart(iteration, lane);
 }
 
-RankTimes RankTimeline::Times(uint32_t lane) const {
-  Activity activity = activity_[lane];
-  for (const StreamCursor& cursor : cursors_) {
-    const std::vector<TimeRange> compute = cursor.lanes.ComputeOf(lane);
-    activity.compute.insert(activity.compute.end(), compute.begin(), compute.end());
+std::vector<RankTimes> RankTimeline::Times() {
+  for (StreamCursor& cursor : cursors_) {
+    cursor.lanes.Flush();
   }
-  return BreakDown(activity,
-                   {IterationStart(iterations_ - 1, lane), IterationStart(iterations_, lane)});
+  std::vector<RankTimes> times;
+  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+    times.push_back(activity_[lane].Finish(
+        {IterationStart(iterations_ - 1, lane), IterationStart(iterations_, lane)}));
+  }
+  return times;
 }
 
 const Timeline& RankTimeline::TraceOf(uint32_t lane) const {

@@ -40,6 +40,7 @@ struct ReplayOptions {
   double comm_scale = 1;     // multiplies every transfer duration (intervals)
   int32_t threads = 1;       // never changes a result
   bool classes = true;       // false: every rank is evaluated by itself, which changes no result
+  bool breakdown = true;     // false: of RankTimes only iteration_ns is filled, in half of the time
 };
 
 // How one rank spends a steady iteration, first match wins (DESIGN.md section 3). Sums to

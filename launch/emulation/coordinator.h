@@ -45,7 +45,7 @@ class Coordinator {
   [[nodiscard]] std::vector<std::string> Deadlock() const;
 
   // Results, once finished.
-  [[nodiscard]] replayer::ReplayResult Summarise() const { return engine_.Summarise(); }
+  [[nodiscard]] replayer::ReplayResult Summarise() { return engine_.Summarise(); }
 
   // Host time that sandbox ranks spent beyond the graph, and where the lowest of them first did.
   [[nodiscard]] DurationNs extra_host_ns() const;

@@ -29,6 +29,16 @@ class StopWatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+// Of all threads of this process so far.
+double CpuSeconds() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 // Bytes of the heap that are in use.
 int64_t HeapBytes() {
   const struct mallinfo2 info = mallinfo2();
@@ -127,10 +137,12 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   const double build_s = build.Seconds();
 
   const StopWatch run;
+  const double cpu_before_s = CpuSeconds();
   if (!engine.Run()) {
     return RunFailed(fmt::format("the synthetic graph stalls: {}", engine.DescribeStall().front()));
   }
   const double run_s = run.Seconds();
+  const double cpu_s = CpuSeconds() - cpu_before_s;
   const auto held = static_cast<double>(HeapBytes() - heap);
   const replayer::ReplayResult result = engine.Summarise();
   const auto ops = static_cast<double>(result.rank_ops);
@@ -141,6 +153,7 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   line.metrics = {
       {"ops", ops, "rank-ops"},
       {"seconds", run_s, "s"},
+      {"cpu_seconds", cpu_s, "s"},
       {"build_seconds", build_s, "s"},
       {"ops_per_s_per_core", Per(Per(ops, options.threads), run_s), "rank-ops/s/core"},
       {"bytes_per_op_memory", Per(held, Per(ops, options.iterations)), "B/rank-op of an iteration"},
