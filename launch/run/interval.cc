@@ -38,6 +38,7 @@ Result<IterationInterval> ReplayInterval(const graph::Graph& graph,
     PRISM_RETURN_IF_ERROR(InterruptStatus());
     replayer::ReplayOptions scaled = options;
     scaled.traced.clear();
+    scaled.breakdown = false;
     scaled.compute_scale = options.compute_scale * (1 + side * compute);
     scaled.comm_scale = options.comm_scale * (1 + side * comm);
     PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, scaled));

@@ -1,9 +1,13 @@
 // prism replay: the timeline of a graph, computed again. Without --perturb it gives the numbers of
 // the run that wrote the graph.
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "graph/base/file.h"
 #include "launch/options/perturbation.h"
+#include "launch/verbs/iteration_samples.h"
 #include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
 #include "replayer/report/json.h"
@@ -12,9 +16,25 @@
 namespace prism::launch {
 namespace {
 
+// A perturbation a line; what follows a # says why.
+Status ReadEdits(const std::string& path, std::vector<std::string>* perturb) {
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    for (std::string word; words >> word;) {
+      perturb->push_back(word);
+    }
+  }
+  return OkStatus();
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   Options options;
   options.perturb = arguments.Texts("perturb");
+  for (const std::string& path : arguments.Texts("edit")) {
+    PRISM_RETURN_IF_ERROR(ReadEdits(path, &options.perturb));
+  }
   int64_t iterations = options.iterations;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
   options.iterations = static_cast<int32_t>(iterations);
@@ -22,8 +42,16 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   const graph::JobSpec& job = loaded.graph.job;
   options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay, MakeReplayOptions(options, job));
-  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, replay));
   VerbOutput output;
+  if (arguments.Has("samples")) {
+    int64_t count = 0;
+    PRISM_RETURN_IF_ERROR(arguments.ReadInt("samples", 1, 1'000'000, &count));
+    PRISM_ASSIGN_OR_RETURN(const IterationSamples samples,
+                           SampleIterations(loaded.graph, replay, count));
+    output.text = SamplesText(samples, arguments.format());
+    return output;
+  }
+  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, replay));
   output.text = arguments.format() == OutputFormat::kJson ? replayer::SummaryJson(summary)
                                                           : replayer::SummaryText(summary, {});
   return output;
@@ -33,17 +61,20 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 Verb ReplayVerb() {
   Verb verb;
-  verb.spec = {"replay",
-               "GRAPH",
-               "compute the timeline of all ranks again",
-               "Without --perturb the numbers are those of the run that wrote the graph, and\n"
-               "--format json gives the bytes of its summary.json.\n",
-               1,
-               1,
-               {{"perturb", "SPEC", "none",
-                 "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, "
-                 "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
-                {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
+  verb.spec = {
+      "replay",
+      "GRAPH",
+      "compute the timeline of all ranks again",
+      "Without --perturb the numbers are those of the run that wrote the graph, and\n"
+      "--format json gives the bytes of its summary.json.\n",
+      1,
+      1,
+      {{"perturb", "SPEC", "none",
+        "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, "
+        "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
+       {"edit", "FILE", "none", "perturbations from a file, one a line, # for comments"},
+       {"samples", "N", "off", "with jitter: p50, p90 and p99 of the iteration time over N seeds"},
+       {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
   verb.run = Run;
   return verb;
 }
