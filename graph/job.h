@@ -23,6 +23,7 @@ struct MoeShape {
   int64_t expert_ffn = 0;         // width of one routed expert
   int64_t shared_expert_ffn = 0;  // width of the expert that every token passes; 0: none
   int64_t dense_layers = 0;       // first layers, with a dense feed-forward of ModelSpec::ffn
+  bool biased = false;            // experts have biases and a SwiGLU with limits, as in GPT-OSS
 
   bool operator==(const MoeShape&) const = default;
 };

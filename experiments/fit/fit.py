@@ -2,7 +2,7 @@
 """Fits parameters of profiles (launch/presets/) to published iteration times.
 
     python fit.py PLAN.toml --groundtruth FOLDER [--prism PROGRAM] [--presets FOLDER]
-        [--write] [--hold-out table|model]
+        [--write] [--hold-out table|model|gpu]
 
 A plan names tables, rows and parameters with bounds. Every parameter is one number of one profile:
 of a GPU type, a cluster or a framework, never of a row, a model or a plan of parallelism. Log
@@ -47,6 +47,7 @@ class Rows:
         self.measured = np.array([self._seconds(row) for row in self.rows])
         self.table = np.array([row["source_key"] for row in self.rows])
         self.model = np.array([row["model"] for row in self.rows])
+        self.gpu = np.array([row["gpu"].split()[0].split("-")[0] for row in self.rows])
         self.fitted = np.ones(len(self.rows), dtype=bool)
 
     @staticmethod
@@ -191,6 +192,9 @@ def hold_out(evaluate, rows, parameters, labels, what, folder):
         held[~rest] = np.exp(logs[0] + jacobian @ (x - at))[~rest]
     everything = np.isfinite(held)
     print_errors(f"each {what} left out in turn", held, rows, everything)
+    for label in sorted(set(labels[everything])):
+        count, *numbers = statistics(held[labels == label], rows.measured[labels == label])
+        print(f"  without {label:<24}{count:>6}" + "".join(f"{number:>8.2f}" for number in numbers))
 
 
 def value_of(folder, profile, key):
@@ -252,7 +256,7 @@ def main():
     parser.add_argument("--prism", default="build/bin/prism")
     parser.add_argument("--presets", default="launch/presets")
     parser.add_argument("--write", action="store_true", help="put fitted values into the presets")
-    parser.add_argument("--hold-out", choices=["table", "model"])
+    parser.add_argument("--hold-out", choices=["table", "model", "gpu"])
     parser.add_argument("--steps", type=int, default=8)
     arguments = parser.parse_args()
     with open(arguments.plan, "rb") as file:
@@ -262,7 +266,7 @@ def main():
     names = [f"{p['profile']}:{p['key']}" for p in parameters]
     evaluate = Evaluation(arguments.prism, rows, names)
     if arguments.hold_out:
-        labels = rows.table if arguments.hold_out == "table" else rows.model
+        labels = {"table": rows.table, "model": rows.model, "gpu": rows.gpu}[arguments.hold_out]
         hold_out(evaluate, rows, parameters, labels, arguments.hold_out, arguments.presets)
         return
     values, predicted, mask = fit(evaluate, rows, parameters, rows.fitted, steps=arguments.steps)

@@ -25,8 +25,17 @@ struct Job {
   bool operator==(const Job&) const = default;
 };
 
-Job JobOf(const RowPlan& plan) {
+// `parameters`: of the row's cluster, for what its framework's host thread does.
+Job JobOf(const RowPlan& plan, const graph::ParameterTable& parameters) {
+  constexpr double kRouterShare = 2.0 / 3;  // of what does not depend on the number of experts
   Job job = {plan.job, plan.style};
+  if (plan.job.model.moe.experts > 0) {
+    const double pass = parameters.Value("host.moe_pass_ns");
+    const auto held = static_cast<double>(plan.job.model.moe.experts / plan.job.parallel.ep);
+    const double experts = (1 - kRouterShare) * pass + held * parameters.Value("host.expert_ns");
+    job.style.moe_router_host_ns = std::llround(kRouterShare * pass);
+    job.style.moe_expert_host_ns = std::llround(experts);
+  }
   job.spec.name.clear();
   job.spec.model.name.clear();
   job.spec.model.source.clear();
@@ -41,9 +50,10 @@ struct JobEvaluator {
   std::string failure;
 };
 
-Status MakeEvaluator(const RowPlan& plan, JobEvaluator* job) {
-  PRISM_ASSIGN_OR_RETURN(graph::JobProgram program,
-                         slicer::Synthesize(plan.job, plan.style, slicer::Markers::kNone));
+Status MakeEvaluator(const Job& described, JobEvaluator* job) {
+  PRISM_ASSIGN_OR_RETURN(
+      graph::JobProgram program,
+      slicer::Synthesize(described.spec, described.style, slicer::Markers::kNone));
   job->program = std::make_unique<graph::JobProgram>(std::move(program));
   PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
                          replayer::StageEvaluator::Create(*job->program));
@@ -95,15 +105,20 @@ RowPrediction WithInterval(const JobTime& time,
 class Predictor::Impl {
  public:
   explicit Impl(const std::vector<RowPlan>& plans) : plans_(plans) {
-    FindJobs();
+    profiles_fault_ = ComposeClusters({});
+    if (!profiles_fault_.ok()) {
+      return;
+    }
+    const std::vector<Job> jobs = FindJobs();
     ParallelFor(AvailableThreads(), static_cast<int64_t>(jobs_.size()), [&](int64_t i) {
-      JobEvaluator& job = jobs_[static_cast<size_t>(i)];
-      job.failure = MakeEvaluator(plans_[job.rows.front()], &job).message();
+      const auto index = static_cast<size_t>(i);
+      jobs_[index].failure = MakeEvaluator(jobs[index], &jobs_[index]).message();
     });
   }
 
   Result<std::vector<RowPrediction>> Predict(const ProfileOverrides& overrides,
                                              bool with_intervals) {
+    PRISM_RETURN_IF_ERROR(profiles_fault_);
     PRISM_RETURN_IF_ERROR(ComposeClusters(overrides));
     std::vector<RowPrediction> predictions(plans_.size());
     for (size_t row = 0; row < plans_.size(); ++row) {
@@ -120,13 +135,14 @@ class Predictor::Impl {
   using Place = std::pair<std::vector<std::string>, int32_t>;  // profiles, GPUs of a node
 
   // Releases of a framework publish the same job again and again.
-  void FindJobs() {
+  std::vector<Job> FindJobs() {
     std::vector<Job> seen;
     for (size_t row = 0; row < plans_.size(); ++row) {
       if (!plans_[row].cannot_predict.empty()) {
         continue;
       }
-      Job job = JobOf(plans_[row]);
+      const RowPlan& plan = plans_[row];
+      Job job = JobOf(plan, profiles_.at(plan.cluster.profiles).parameters);
       const auto found = std::find(seen.begin(), seen.end(), job);
       const auto index = static_cast<size_t>(found - seen.begin());
       if (found == seen.end()) {
@@ -135,6 +151,7 @@ class Predictor::Impl {
       }
       jobs_[index].rows.push_back(row);
     }
+    return seen;
   }
 
   Status ComposeClusters(const ProfileOverrides& overrides) {
@@ -186,6 +203,7 @@ class Predictor::Impl {
 
   const std::vector<RowPlan>& plans_;
   std::vector<JobEvaluator> jobs_;
+  Status profiles_fault_ = OkStatus();
   std::map<std::vector<std::string>, graph::ClusterSpec> profiles_;
 };
 

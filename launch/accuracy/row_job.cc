@@ -173,6 +173,10 @@ graph::Recompute RecomputeOfRow(const PublishedRow& row, Assumptions* assumption
   if (!text.empty()) {
     return graph::Recompute::kSelective;
   }
+  if (row.Says("tflops_kind", "incl. recompute")) {
+    assumptions->Add("recompute: full, as the source counts its FLOPs");
+    return graph::Recompute::kFull;
+  }
   // Before Korthikanti et al. (2022) Megatron recomputed whole layers; with flash attention the
   // core is recomputed by its kernel anyway and nothing else is.
   const bool early = row.Says("framework", "deepspeed") || row.Says("source_key", "2020") ||

@@ -119,6 +119,7 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
   if (arch.find("1 shared expert") != std::string::npos || row.Says("model", "llama 4")) {
     moe.shared_expert_ffn = moe.expert_ffn;
   }
+  moe.biased = IsCalled(row, "gpt oss");
   moe.dense_layers = NumberAfter(arch, "first");
   if (arch.find("first layer dense") != std::string::npos) {
     moe.dense_layers = 1;

@@ -23,15 +23,22 @@ graph::DataType ComputeType(graph::Precision precision) {
   }
 }
 
-// Replicas are enough for expert parallelism, and experts divide among its ranks.
+// Replicas are enough for expert parallelism, and experts divide among its ranks; else the largest
+// part of its degree for which both holds.
 void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   const int64_t ranks = int64_t{sizes.tp} * sizes.cp * sizes.dp;
-  const bool fits =
-      job->model.moe.experts % sizes.ep == 0 && ranks % (int64_t{sizes.ep} * sizes.etp) == 0;
-  if (sizes.ep > 1 && (job->model.moe.experts == 0 || !fits)) {
-    sizes.ep = 1;
-    assumptions->Add("expert parallel: left out, it does not fit experts or ranks");
+  const int64_t experts = job->model.moe.experts;
+  const int32_t stated = sizes.ep;
+  if (ranks % sizes.etp != 0) {
+    sizes.etp = 1;
+  }
+  while (sizes.ep > 1 && (experts == 0 || experts % sizes.ep != 0 || stated % sizes.ep != 0 ||
+                          ranks % (int64_t{sizes.ep} * sizes.etp) != 0)) {
+    --sizes.ep;
+  }
+  if (sizes.ep != stated) {
+    assumptions->Add("expert parallel: cut to what fits experts and ranks");
   }
 }
 

@@ -287,11 +287,6 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
   }
 }
 
-// Host time of an eager pass of Megatron-Core's mixture of experts beyond its launches: Python and
-// autograd of router and maps, and of dispatch and lists of expert weights.
-constexpr DurationNs kRouterHostNs = 1'500'000;
-constexpr DurationNs kExpertHostNs = 2'000'000;
-
 void ReadRecipe(const PublishedRow& row,
                 const graph::JobSpec& job,
                 Assumptions* assumptions,
@@ -312,9 +307,11 @@ void ReadRecipe(const PublishedRow& row,
   style->moe_drop_and_pad = row.Says("extra", "tokendrop");
   style->moe_fused_dispatch = recipe.Says("hybridep") || recipe.Says("deepep") ||
                               row.Says("extra", "deepep") || row.Says("extra", "hybridep");
+  if (recipe.note.empty() && row.Says("framework", "bridge") && !style->moe_drop_and_pad) {
+    style->moe_fused_dispatch = true;
+    assumptions->Add("dispatcher of experts: DeepEP or HybridEP, as most recipes have", 0.1);
+  }
   style->moe_overlap = recipe.Says("moe_a2a_overlap=true") || row.Says("extra", "1f1b overlap");
-  style->moe_router_host_ns = kRouterHostNs;
-  style->moe_expert_host_ns = kExpertHostNs;
 }
 
 bool Has8BitUnits(const PublishedRow& row) {
@@ -389,6 +386,10 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
     assumptions->Add("precision: fp8, as the other submissions of the benchmark");
     return graph::Precision::kFloat8;
   }
+  if (row.Says("note", "bf16")) {
+    assumptions->Add("precision: bf16, as noted");
+    return graph::Precision::kBfloat16;
+  }
   const FrameworkFamily family = FamilyOfRow(row);
   const bool half = family == FrameworkFamily::kMegatronLm ||
                     family == FrameworkFamily::kMegatronDeepSpeed ||
@@ -404,6 +405,11 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   TrainingStyle style = FamilyStyle(family, row, job);
   style.framework = FrameworkName(family);
   style.precision = PrecisionOfRow(row, assumptions);
+  const bool early =
+      family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
+  if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
+    style.gradient_type = graph::DataType::kFloat32;  // what Megatron-LM's --bf16 turns on
+  }
   style.loss_scaling = style.precision == graph::Precision::kFloat16;
   if (style.precision == graph::Precision::kFloat32) {
     style.gradient_type = graph::DataType::kFloat32;

@@ -91,8 +91,10 @@ void MixtureOfExperts::Forward(BlockWriter* writer) const {
   writer->HostGap(rank_.style.moe_expert_host_ns);
   Dispatch(writer);
   GroupedForward(in_, writer);
+  AddBias(in_.columns, writer);
   ForwardActivation(writer);
   GroupedForward(out_, writer);
+  AddBias(out_.columns, writer);
   Combine(writer);
   Unpermute(writer);
   if (shared_) {
@@ -103,7 +105,62 @@ void MixtureOfExperts::Forward(BlockWriter* writer) const {
 }
 
 void MixtureOfExperts::ForwardActivation(BlockWriter* writer) const {
-  slicer::ActivationForward(rank_, activation_, writer);
+  if (EagerActivation()) {
+    LimitedForward(writer);
+  } else {
+    slicer::ActivationForward(rank_, activation_, writer);
+  }
+}
+
+// Megatron-Core has no fused kernel for it outside of graphs of whole iterations.
+bool MixtureOfExperts::EagerActivation() const {
+  return rank_.job.model.moe.biased && rank_.style.host_cost == graph::HostCost::kEager;
+}
+
+// Both branches limited, the gate's GeLU in one compiled kernel, one added to the other branch,
+// their product, and the weights of the routes in fp32.
+void MixtureOfExperts::LimitedForward(BlockWriter* writer) const {
+  const graph::TensorShape branch = Tensor(rank_.dtype, {ExpertRows(), activation_.width});
+  writer->Pointwise("aten::clamp", {branch});
+  writer->Pointwise("aten::clamp", {branch});
+  writer->Fused("quick_gelu", {branch, branch});
+  writer->Pointwise("aten::add", {branch});
+  writer->Pointwise("aten::mul", {branch, branch});
+  writer->Pointwise("aten::mul", {Tensor(DataType::kFloat32, {ExpertRows(), activation_.width})});
+  writer->Pointwise("aten::_to_copy", {branch});
+}
+
+void MixtureOfExperts::LimitedBackward(BlockWriter* writer) const {
+  const graph::TensorShape branch = Tensor(rank_.dtype, {ExpertRows(), activation_.width});
+  const graph::TensorShape wide = Tensor(DataType::kFloat32, {ExpertRows(), activation_.width});
+  writer->Pointwise("aten::_to_copy", {wide});
+  writer->Pointwise("aten::mul", {wide});
+  writer->Reduction("aten::sum", {wide});
+  writer->Pointwise("aten::mul", {branch, branch});
+  writer->Pointwise("aten::mul", {branch, branch});
+  writer->Fused("quick_gelu_backward", {branch, branch, branch});
+  for (int i = 0; i < 2; ++i) {  // of the two limits
+    writer->Pointwise("aten::ge", {branch});
+    writer->Pointwise("aten::where", {branch, branch});
+  }
+  writer->Kernel("aten::cat", "CatArrayBatchedCopy", {branch, branch});
+}
+
+// Expert by expert, joined again.
+void MixtureOfExperts::AddBias(int64_t width, BlockWriter* writer) const {
+  if (EagerActivation()) {
+    const graph::TensorShape rows = Tensor(rank_.dtype, {ExpertRows(), width});
+    writer->Pointwise("aten::add", {rows});
+    writer->Kernel("aten::cat", "CatArrayBatchedCopy", {rows});
+  }
+}
+
+void MixtureOfExperts::BiasBackward(int64_t width, BlockWriter* writer) const {
+  if (EagerActivation()) {
+    const graph::TensorShape rows = Tensor(rank_.dtype, {ExpertRows(), width});
+    writer->Reduction("aten::sum", {rows});
+    writer->Kernel("aten::cat", "CatArrayBatchedCopy", {rows});
+  }
 }
 
 void MixtureOfExperts::ForwardEverySecondMatmul(BlockWriter* writer) const {
@@ -126,8 +183,14 @@ void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   writer->HostGap(rank_.style.moe_expert_host_ns);
   Permute(writer);
   Dispatch(writer);
+  BiasBackward(out_.columns, writer);
   GroupedBackward(out_, part, writer);
-  ActivationBackward(rank_, activation_, writer);
+  if (EagerActivation()) {
+    LimitedBackward(writer);
+  } else {
+    ActivationBackward(rank_, activation_, writer);
+  }
+  BiasBackward(in_.columns, writer);
   GroupedBackward(in_, part, writer);
   Combine(writer);
   Unpermute(writer);

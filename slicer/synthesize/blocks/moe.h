@@ -48,6 +48,11 @@ class MixtureOfExperts : public FeedForward {
   void GroupedBackward(const Grouped& grouped, BackwardPart part, BlockWriter* writer) const;
   void GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const;
   void Cast(int64_t width, BlockWriter* writer) const;
+  void AddBias(int64_t width, BlockWriter* writer) const;
+  void BiasBackward(int64_t width, BlockWriter* writer) const;
+  [[nodiscard]] bool EagerActivation() const;
+  void LimitedForward(BlockWriter* writer) const;
+  void LimitedBackward(BlockWriter* writer) const;
 
   [[nodiscard]] int64_t ExpertRows() const { return local_experts_ * expert_rows_; }
 
