@@ -180,8 +180,9 @@ def hold_out(evaluate, rows, parameters, labels, what, folder):
     jacobian = (logs[1:] - logs[0]).T / 0.03
     truth = np.log(rows.measured)
     held = np.full(len(truth), np.nan)
+    known = np.isfinite(logs).all(axis=0)
     for label in sorted(set(labels)):
-        rest, x = labels != label, origin.copy()
+        rest, x = known & (labels != label), origin.copy()
         weights = table_weights(rows, rest)
         for _ in range(30):
             residuals = (logs[0] + jacobian @ (x - at) - truth)[rest]
@@ -189,11 +190,13 @@ def hold_out(evaluate, rows, parameters, labels, what, folder):
             matrix = np.vstack([jacobian[rest] * scale, np.diag(RIDGE / prior)])
             target = np.concatenate([-residuals * scale[:, 0], -RIDGE * (x - origin) / prior])
             x = x + lsq_linear(matrix, target, bounds=(low - x - 1e-9, high - x + 1e-9)).x
-        held[~rest] = np.exp(logs[0] + jacobian @ (x - at))[~rest]
+        left = known & (labels == label)
+        held[left] = np.exp(logs[0] + jacobian @ (x - at))[left]
     everything = np.isfinite(held)
     print_errors(f"each {what} left out in turn", held, rows, everything)
     for label in sorted(set(labels[everything])):
-        count, *numbers = statistics(held[labels == label], rows.measured[labels == label])
+        chosen = everything & (labels == label)
+        count, *numbers = statistics(held[chosen], rows.measured[chosen])
         print(f"  without {label:<24}{count:>6}" + "".join(f"{number:>8.2f}" for number in numbers))
 
 

@@ -71,8 +71,9 @@ TEST(ComputeCost, rows_off_16_bytes_leave_the_matrix_units) {
   const auto misaligned = static_cast<double>(CostSignatures(graph)[0].duration_ns);
   EXPECT_NEAR(misaligned / aligned, 11 * (150 + 128) / (152.0 + 128), 1e-3);
   shape.input = DataType::kFloat32;
+  const auto short_rows = CostSignatures(graph)[0].duration_ns;
   shape.k = 152;
-  EXPECT_DOUBLE_EQ(static_cast<double>(CostSignatures(graph)[0].duration_ns), aligned);
+  EXPECT_LT(short_rows, CostSignatures(graph)[0].duration_ns);
 }
 
 TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
