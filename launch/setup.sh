@@ -64,6 +64,17 @@ install_python_packages() {
     fail "pip could not install ${missing[*]} into .venv; install them by hand and run this again"
 }
 
+# A version a year older beside it: experiments/10_older_megatron_core puts its folder in front.
+install_older_megatron_core() {
+  local folder=.venv/megatron-core-0.11.0
+  [ -d "$folder" ] && return
+  say "installing megatron-core 0.11.0 from PyPI into $folder"
+  { rm -rf "$folder.part" && mkdir "$folder.part" &&
+    .venv/bin/pip install -q --no-deps --target "$folder.part" megatron-core==0.11.0 &&
+    mv "$folder.part" "$folder"; } >&2 ||
+    fail "pip could not install megatron-core 0.11.0 into $folder; run this again"
+}
+
 build() {
   if [ ! -f build/build.ninja ]; then
     say "configuring"
@@ -79,4 +90,5 @@ build() {
 install_debian_packages
 install_torch
 install_python_packages
+install_older_megatron_core
 build

@@ -1,5 +1,5 @@
 """GPT-3 with megatron-core as it comes from PyPI: tensor, pipeline and data parallel, distributed
-optimizer, gradient clipping, gloo groups. Defaults are the 175 B model."""
+optimizer, gradient clipping, gloo groups (made by default). Defaults are the 175 B model."""
 import argparse
 import os
 import time
@@ -39,7 +39,6 @@ def build(args):
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=args.tp,
         pipeline_model_parallel_size=args.pp,
-        create_gloo_process_groups=True,
     )
     tensor_parallel.model_parallel_cuda_manual_seed(1234)
     config = TransformerConfig(
