@@ -103,6 +103,9 @@ void Coordinator::TakeOne(const RankEvent& event) {
                                                 member.position % size, member.position / size);
       }
       return;
+    case RankEventKind::kHostWait:
+      ++extra_waits_;
+      return;
     case RankEventKind::kDeparted:
       Depart(member, event);
       return;

@@ -51,6 +51,9 @@ class Coordinator {
   [[nodiscard]] DurationNs extra_host_ns() const;
   [[nodiscard]] std::string extra_host_example() const;
 
+  // Waits of sandbox ranks' hosts for events that the graph does not have there.
+  [[nodiscard]] int64_t extra_waits() const { return extra_waits_; }
+
   // Position of the rank that is furthest behind, as a share of the whole run, for progress.
   [[nodiscard]] double progress() const;
 
@@ -85,6 +88,7 @@ class Coordinator {
   int iterations_;
   replayer::Engine engine_;
   std::map<Rank, Member> members_;
+  int64_t extra_waits_ = 0;
   bool engine_done_ = false;
   std::string departure_;
 };

@@ -15,6 +15,7 @@ namespace prism::launch {
 enum class RankEventKind : uint8_t {
   kIssued,       // position: everything before it has been issued
   kHostGap,      // value: host time that the graph does not foresee, ns
+  kHostWait,     // the host waited for an event; the graph has no such wait there
   kAskHostTime,  // request: a synchronisation call waits
   kAskEvent,     // request; position: the op that recorded the event, -1 long over;
                  // value: host time of a poll that is answered "not ready"; 0: a watching thread

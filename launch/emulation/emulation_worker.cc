@@ -147,6 +147,10 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
                         .expected = std::move(verdict.expected)};
     return;
   }
+  if (verdict.kind == VerdictKind::kHostWait) {
+    FlushIssued(member);
+    Tell({.kind = RankEventKind::kHostWait, .rank = member.rank});
+  }
   if (verdict.gap_ns > 0) {
     FlushIssued(member);
     member.clock.Pass(verdict.gap_ns);

@@ -107,12 +107,32 @@ Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& 
       verdict.kind = VerdictKind::kHostGap;
       return verdict;
     }
-  } else if (past_end || !Matches(op, tables)) {
-    return Mismatch(op, tables);
+  } else if (!FindMatch(op, tables)) {
+    if (op.kind != OpKind::kEventSync) {
+      return Mismatch(op, tables);
+    }
+    verdict.kind = VerdictKind::kHostWait;
+    return verdict;
   }
   current_.graph_index.back() = cursor_;
   ++cursor_;
   return verdict;
+}
+
+// Moves to the op in the graph, past waits of the host that this rank had no need of. False: it is
+// not the next one, and nothing is moved.
+bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
+  const uint32_t begin = cursor_;
+  for (; cursor_ < program_.size(); ++cursor_) {
+    if (Matches(op, tables)) {
+      return true;
+    }
+    if (program_.kind[cursor_] != OpKind::kEventSync && !IsSegmentOp(program_.kind[cursor_])) {
+      break;
+    }
+  }
+  cursor_ = begin;
+  return false;
 }
 
 bool Verifier::Matches(const CanonicalOp& op, const OpTables& tables) {

@@ -3,7 +3,10 @@
 //
 // Kernels, copies, collectives, waits and markers have to be equal. Taking or giving back device
 // memory does not depart from the graph (the first iteration does it, a steady one does not), and
-// host time that the graph does not foresee (a sleep) is no departure either: it is passed on.
+// host time that the graph does not foresee (a sleep) is no departure either: it is passed on. Nor
+// are waits of the host for an event, on either side: programs bound what they have in flight by
+// asking first and waiting only for what is not over. One that the graph lacks takes no time, one
+// that only the graph has is replayed.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +37,7 @@ enum class VerdictKind : uint8_t {
   kIgnored,   // not an op that counts
   kMatch,     // as the graph says
   kHostGap,   // host time that the graph does not foresee; position is not moved
+  kHostWait,  // the host waits for an event and does not in the graph; likewise
   kMismatch,  // the rank has departed
 };
 
@@ -68,6 +72,7 @@ class Verifier {
   void SkipSegments();
   bool StartIteration(int32_t iteration);
   bool Matches(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
+  bool FindMatch(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
   bool SignatureMatches(uint32_t live, uint32_t expected, const slicer::OpTables& tables);
   bool CommunicatorMatches(uint16_t slot, const slicer::OpTables& tables);
   bool PeersMatch(const graph::PeerGroup& group, const slicer::OpTables& tables);

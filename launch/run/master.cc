@@ -300,6 +300,9 @@ Status Master::Emulate(RunOutcome* outcome) {
   if (coordinator.extra_host_ns() > 0) {
     outcome->warnings.push_back({"host_time_beyond_graph", 1, coordinator.extra_host_example()});
   }
+  if (coordinator.extra_waits() > 0) {
+    outcome->warnings.push_back({"host_waits_beyond_graph", coordinator.extra_waits(), ""});
+  }
   if (coordinator.extra_host_ns() == 0 && predicted != emulated) {
     return RunFailed(fmt::format(
         "the emulation took {} ns an iteration, the replay {} ns, though no rank departed from the "

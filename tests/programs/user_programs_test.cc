@@ -91,6 +91,14 @@ TEST_F(UserProgram, sleep_is_host_time_of_the_rank) {
   EXPECT_LE(summary["iteration_time_s"].get<double>(), 0.6);
 }
 
+// While it is recorded nothing takes time and all it asks for is over.
+TEST_F(UserProgram, waits_for_events_as_time_asks_for) {
+  const Finished run = Train("bounded");
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("host_waits_beyond_graph"));
+  ExpectNothingLeft();
+}
+
 TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
   ExpectFailure(Train("crash"), "RuntimeError: planted");
 }
