@@ -28,11 +28,16 @@ struct Job {
 // `parameters`: of the row's cluster, for what its framework's host thread does.
 Job JobOf(const RowPlan& plan, const graph::ParameterTable& parameters) {
   constexpr double kRouterShare = 2.0 / 3;  // of what does not depend on the number of experts
+  // Beside each other, passes of two micro-batches run as parts (attention, dispatch, experts,
+  // combine), each with an autograd graph of its own: the host does everything about twice.
+  constexpr double kInParts = 2;
   Job job = {plan.job, plan.style};
   if (plan.job.model.moe.experts > 0) {
-    const double pass = parameters.Value("host.moe_pass_ns");
+    const double parts = plan.style.moe_overlap ? kInParts : 1;
+    const double pass = parts * parameters.Value("host.moe_pass_ns");
     const auto held = static_cast<double>(plan.job.model.moe.experts / plan.job.parallel.ep);
-    const double experts = (1 - kRouterShare) * pass + held * parameters.Value("host.expert_ns");
+    const double experts =
+        (1 - kRouterShare) * pass + parts * held * parameters.Value("host.expert_ns");
     job.style.moe_router_host_ns = std::llround(kRouterShare * pass);
     job.style.moe_expert_host_ns = std::llround(experts);
   }

@@ -48,6 +48,22 @@ int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_n
   return sizes.ep % ranks == 0 || ranks >= sizes.ep ? std::min(ranks, sizes.ep) : 0;
 }
 
+// What widens an interval beyond parameters and repeats.
+void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
+  constexpr double kSecondHand = 0.17;
+  constexpr double kExperts = 0.15;  // releases of one configuration differ by up to 40 %
+  constexpr double kPlainProducts = 0.1;
+  if (row.Text("verified") == "no") {
+    assumptions->Add("row: second hand, or its configuration uncertain", kSecondHand);
+  }
+  if (plan.job.model.moe.experts > 0) {
+    assumptions->Add("experts: kernels and host time as of releases of early 2026", kExperts);
+  }
+  if (plan.style.precision == graph::Precision::kFloat32) {
+    assumptions->Add("fp32: one efficiency for all GPUs", kPlainProducts);
+  }
+}
+
 }  // namespace
 
 RowPlan PlanRow(const PublishedRow& row) {
@@ -81,6 +97,7 @@ RowPlan PlanRow(const PublishedRow& row) {
       plan.cannot_predict_bytes = bytes.status().message();
     }
   }
+  NoteUncertain(row, plan, &assumptions);
   plan.assumptions = assumptions.texts();
   plan.assumption_spread = assumptions.spread();
   return plan;

@@ -30,8 +30,7 @@ std::optional<double> DateOf(const PublishedRow& row) {
 RowRecipe Own(const PublishedRow& row) {
   const std::string note = row.Lower("note");
   const size_t begin = note.find(kQuotes);
-  return begin == std::string::npos ? RowRecipe{}
-                                    : RowRecipe{note.substr(begin), row.Lower("recompute")};
+  return begin == std::string::npos ? RowRecipe{} : RowRecipe{note.substr(begin)};
 }
 
 // In months; a change of plan or precision changes a recipe more than a release does.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/published_row.h"
@@ -10,8 +11,7 @@
 namespace prism::launch {
 
 struct RowRecipe {
-  std::string note;       // lower case; empty: none is known
-  std::string recompute;  // column recompute of the row that the note is of, lower case
+  std::string note;  // lower case; empty: none is known
 
   [[nodiscard]] bool Says(std::string_view word) const {
     return note.find(word) != std::string::npos;
