@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -91,10 +92,9 @@ class Partitioner {
 
   Partition Run(const std::vector<Rank>& gated, const OpCosts& costs) && {
     ReadPerturbations();
-    has_lanes_ = !options_.classes || result_.jitter > 0;
     IndexSlots();
     DescribeCommunicators();
-    Refine(gated);
+    FindTimelines(gated);
     MakeClasses(costs);
     MakeCommClasses();
     MakeChannels();
@@ -208,7 +208,7 @@ class Partitioner {
   // What makes a rank differ before anything about its neighbours is known.
   [[nodiscard]] Words InitialColour(uint32_t rank, const std::vector<uint32_t>& own) const {
     Words words = {own[rank]};
-    if (!has_lanes_) {
+    if (by_time_) {
       words.push_back(WordOf(effects_[rank].compute_factor));
       words.push_back(static_cast<uint64_t>(effects_[rank].delay_ns));
     }
@@ -218,6 +218,29 @@ class Partitioner {
       words.push_back(WordOf(LinkFactor(NodeOf(rank), NodeOf(peer))));
     }
     return words;
+  }
+
+  // Which ranks and communicators are alike in time, then classes that are alike but for that.
+  void FindTimelines(const std::vector<Rank>& gated) {
+    if (!options_.classes || result_.jitter > 0) {
+      timeline_of_.resize(graph_.ranks.size());
+      std::iota(timeline_of_.begin(), timeline_of_.end(), 0U);
+      meeting_of_.resize(graph_.communicators.size());
+      std::iota(meeting_of_.begin(), meeting_of_.end(), 0U);
+      Refine(gated);
+      return;
+    }
+    by_time_ = true;
+    Refine(gated);
+    timeline_of_ = classes_.class_of;
+    meeting_of_ = result_.comm_class_of;
+    by_time_ = false;
+    const bool differ = std::any_of(effects_.begin(), effects_.end(), [](const RankEffect& effect) {
+      return effect.compute_factor != 1 || effect.delay_ns != 0;
+    });
+    if (differ) {
+      Refine(gated);
+    }
   }
 
   void Refine(const std::vector<Rank>& gated) {
@@ -323,11 +346,10 @@ class Partitioner {
   // By class: the ranks to evaluate, those of one compute factor side by side. Fills lane_of.
   std::vector<std::vector<Rank>> Lanes() {
     std::vector<std::vector<Rank>> lanes(classes_.representative.size());
-    result_.lane_of.assign(graph_.ranks.size(), 0);
+    std::vector<uint32_t> lane_of(graph_.ranks.size(), kNone);  // by timeline
     for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
-      std::vector<Rank>& of_class = lanes[classes_.class_of[rank]];
-      if (has_lanes_ || of_class.empty()) {
-        of_class.emplace_back(rank);
+      if (std::exchange(lane_of[timeline_of_[rank]], 0) == kNone) {
+        lanes[classes_.class_of[rank]].emplace_back(rank);
       }
     }
     for (std::vector<Rank>& of_class : lanes) {
@@ -335,8 +357,11 @@ class Partitioner {
         return effects_[a.value()].compute_factor < effects_[b.value()].compute_factor;
       });
       for (uint32_t lane = 0; lane < of_class.size(); ++lane) {
-        result_.lane_of[of_class[lane].value()] = lane;
+        lane_of[timeline_of_[of_class[lane].value()]] = lane;
       }
+    }
+    for (uint32_t timeline : timeline_of_) {
+      result_.lane_of.push_back(lane_of[timeline]);
     }
     return lanes;
   }
@@ -353,7 +378,7 @@ class Partitioner {
 
   void MakeCommClasses() {
     result_.comm_classes.resize(entries_.size());
-    std::vector<uint32_t> instance_of(graph_.communicators.size());
+    std::vector<uint32_t> instance_of(graph_.communicators.size(), kNone);  // by meeting
     for (uint32_t comm = 0; comm < graph_.communicators.size(); ++comm) {
       CommClass& comm_class = result_.comm_classes[result_.comm_class_of[comm]];
       if (comm_class.instances == 0) {
@@ -362,8 +387,9 @@ class Partitioner {
         comm_class.entry_count =
             static_cast<uint32_t>(entries_[result_.comm_class_of[comm]].size());
       }
-      instance_of[comm] = has_lanes_ ? comm_class.instances : 0;
-      comm_class.instances = instance_of[comm] + 1;
+      if (instance_of[meeting_of_[comm]] == kNone) {
+        instance_of[meeting_of_[comm]] = comm_class.instances++;
+      }
     }
     for (CommClass& comm_class : result_.comm_classes) {
       auto members = graph_.communicators.members_of(comm_class.representative);
@@ -377,7 +403,7 @@ class Partitioner {
       for (Rank rank : rank_class.lanes) {
         auto held = graph_.ranks.comms(rank);
         for (uint32_t slot = 0; slot < held.size(); ++slot) {
-          rank_class.comms[slot].instance_of.push_back(instance_of[held[slot]]);
+          rank_class.comms[slot].instance_of.push_back(instance_of[meeting_of_[held[slot]]]);
         }
       }
     }
@@ -431,7 +457,9 @@ class Partitioner {
   const graph::Graph& graph_;
   const ReplayOptions& options_;
   Partition result_;
-  bool has_lanes_ = false;                // every rank is evaluated by itself
+  bool by_time_ = false;                  // refine by what makes ranks differ in time alone
+  std::vector<uint32_t> timeline_of_;     // by rank: equal for ranks with equal times
+  std::vector<uint32_t> meeting_of_;      // by communicator, likewise
   std::vector<RankEffect> effects_;       // by rank
   std::vector<uint32_t> member_slot_;     // parallel to CommunicatorTable::members
   std::vector<CommTopology> topologies_;  // by communicator

@@ -6,9 +6,10 @@
 // which class holds the other end of each communicator and peer slot, and in which slot there.
 // Where they do not, the wiring becomes part of the colour and refinement runs again.
 //
-// Ranks of a class do the same ops in the same order. Where they are also alike in time one of them
-// is evaluated for all. Where they are not (noise on every rank, ReplayOptions::classes off) a
-// class has a lane for each: what they do is worked out once, when they do it lane by lane.
+// Ranks of a class do the same ops in the same order. A class has a lane for those that are alike
+// in time, too: one where nothing slows a rank, some with a straggler, one for every rank with noise
+// or ReplayOptions::classes off. What ranks do is worked out once a class, when they do it once a
+// lane.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ struct CommClass {
   bool spans_stages = false;  // members in several pipeline stages: waiting for them is bubble
   CommId representative;
   uint32_t entry_count = 0;
-  uint32_t instances = 0;  // communicators whose meetings are evaluated: all, or one for all
+  uint32_t instances = 0;  // communicators that are not alike in time
 };
 
 // What one class calls on a communicator slot.
@@ -66,7 +67,7 @@ struct RankClass {
   uint32_t size = 0;  // ranks
   uint32_t role = 0;
   int32_t kill_iteration = -1;       // as RankEffect
-  std::vector<Rank> lanes;           // ranks that are evaluated
+  std::vector<Rank> lanes;           // the rank that is evaluated for each
   std::vector<LaneGroup> groups;     // of lanes; plans that differ in durations alone
   std::vector<DurationNs> delay_ns;  // by lane
   std::vector<CommEntry> comms;      // by communicator slot

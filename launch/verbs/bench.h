@@ -35,7 +35,8 @@ struct BenchReplayOptions {
   BenchWorkload workload;
   int32_t iterations = 1;
   int32_t threads = 1;
-  bool classes = true;  // false: every rank is evaluated by itself
+  bool classes = true;               // false: every rank is evaluated by itself
+  std::vector<std::string> perturb;  // as --perturb of prism replay
 };
 
 // What the shim adds to a kernel launch.

@@ -11,6 +11,7 @@
 #include "graph/file.h"
 #include "graph/rank_classes.h"
 #include "graph/validate.h"
+#include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/verbs/bench.h"
 #include "replayer/engine.h"
@@ -133,6 +134,10 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   replay.iterations = options.iterations;
   replay.threads = options.threads;
   replay.classes = options.classes;
+  for (const std::string& text : options.perturb) {
+    PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation, ParsePerturbation(text, graph.job));
+    replay.perturbations.push_back(std::move(perturbation));
+  }
   PRISM_ASSIGN_OR_RETURN(replayer::Engine engine, replayer::Engine::Create(graph, replay, {}));
   const double build_s = build.Seconds();
 

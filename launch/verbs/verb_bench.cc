@@ -86,8 +86,8 @@ std::string Last(const VerbArguments& arguments, const char* flag, const std::st
 
 // Published runs: rows to stdout unless they go to a file, then the errors.
 Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(
-      RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations", "classes"}));
+  PRISM_RETURN_IF_ERROR(RefuseOptions(
+      arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb"}));
   BenchAccuracyOptions options;
   options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
   if (options.tables.empty()) {
@@ -123,8 +123,8 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
 
 // Measured collectives: as RunAccuracy; without a table a sweep.
 Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(
-      RefuseOptions(arguments, {"workload", "threads", "iterations", "classes", "parameter-sets"}));
+  PRISM_RETURN_IF_ERROR(RefuseOptions(
+      arguments, {"workload", "threads", "iterations", "classes", "perturb", "parameter-sets"}));
   if (arguments.operands().size() == 1) {
     return RunSweep(arguments);
   }
@@ -160,14 +160,15 @@ BenchResult RunBench(const VerbArguments& arguments) {
     return InvalidArgument(fmt::format("bench {} takes no '{}'", name, arguments.operands()[1]));
   }
   if (name == "device" || name == "record") {
-    PRISM_RETURN_IF_ERROR(
-        RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations", "classes"}));
+    PRISM_RETURN_IF_ERROR(RefuseOptions(
+        arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb"}));
     return name == "device" ? BenchDevice() : BenchRecord();
   }
   BenchReplayOptions options;
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
   if (name == "graph") {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"threads", "iterations", "classes"}));
+    PRISM_RETURN_IF_ERROR(
+        RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb"}));
     return BenchGraph(options.workload);
   }
   if (name != "replay") {
@@ -187,6 +188,7 @@ BenchResult RunBench(const VerbArguments& arguments) {
   options.threads = static_cast<int32_t>(threads);
   options.iterations = static_cast<int32_t>(iterations);
   options.classes = classes == "on";
+  options.perturb = arguments.Texts("perturb");
   return BenchReplay(options);
 }
 
@@ -231,6 +233,7 @@ Verb BenchVerb() {
        {"threads", "N", "1", "threads of the replay"},
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
+       {"perturb", "SPEC", "none", "as of prism replay; repeatable (replay)"},
        {"out", "FILE", "stdout", "where the rows go (accuracy, collectives)"},
        {"parameter-sets", "FILE", "none",
         "a line profile:key=value... a set: print predicted seconds only (accuracy)"},
