@@ -7,9 +7,9 @@
 // Where they do not, the wiring becomes part of the colour and refinement runs again.
 //
 // Ranks of a class do the same ops in the same order. A class has a lane for those that are alike
-// in time, too: one where nothing slows a rank, some with a straggler, one for every rank with noise
-// or ReplayOptions::classes off. What ranks do is worked out once a class, when they do it once a
-// lane.
+// in time, too: one where nothing slows a rank, some with a straggler, one for every rank with
+// noise or ReplayOptions::classes off. What ranks do is worked out once a class, when they do it
+// once a lane.
 #pragma once
 
 #include <cstdint>
