@@ -50,7 +50,7 @@ int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_n
 
 // What widens an interval beyond parameters and repeats.
 void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
-  constexpr double kSecondHand = 0.17;
+  constexpr double kSecondHand = 0.2;
   constexpr double kExperts = 0.15;  // releases of one configuration differ by up to 40 %
   constexpr double kPlainProducts = 0.1;
   if (row.Text("verified") == "no") {
