@@ -160,6 +160,30 @@ TEST(RowPlan, Experts_and_latent_attention_come_from_the_architecture) {
   EXPECT_EQ(plan.job.parallel.ep, 2);
 }
 
+TEST(RowPlan, A_note_says_what_the_recipe_turned_on) {
+  auto fields = Gpt175B();
+  Set(&fields, "framework", "Megatron-Bridge / Megatron-Core");
+  Set(&fields, "gpu", "GB200");
+  Set(&fields, "experts", "128");
+  Set(&fields, "ep", "16");
+  Set(&fields, "num_gpus", "256");
+  Set(&fields, "dp", "4");
+  Set(&fields, "note",
+      "x; it sets cuda_graph_impl=transformer_engine; cuda_graph_scope=['attn', 'moe_router']; "
+      "moe_flex_dispatcher_backend=hybridep; moe_a2a_overlap=True");
+  RowPlan plan = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(plan.style.graph_parts, graph::kGraphAttention | graph::kGraphRouter);
+  EXPECT_EQ(plan.style.host_cost, graph::HostCost::kEager);
+  EXPECT_TRUE(plan.style.moe_fused_dispatch);
+  EXPECT_TRUE(plan.style.moe_overlap);
+  EXPECT_EQ(plan.cluster.gpus_per_node, 64);  // four racks of 72, equal parts
+  EXPECT_EQ(plan.style.moe_node_ranks, 16);
+  Set(&fields, "note", "it sets cuda_graph_impl=full_iteration");
+  plan = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(plan.style.host_cost, graph::HostCost::kGraph);
+  EXPECT_FALSE(plan.style.moe_fused_dispatch);
+}
+
 TEST(RowPlan, A_prediction_of_another_tool_is_not_taken_for_a_measurement) {
   auto fields = Gpt175B();
   Set(&fields, "run_kind", "PREDICTION of another simulator, not a measurement");

@@ -255,6 +255,25 @@ TEST(Blocks, tokens_travel_to_experts_and_back_in_both_directions) {
             2 * routed);
 }
 
+TEST(Blocks, fused_dispatch_sends_one_copy_to_a_rank_and_one_between_nodes) {
+  JobSpec job = SmallJob(BlockKind::kLlama);
+  job.model.moe = {.experts = 8, .topk = 8, .expert_ffn = 1024};  // every rank has experts of all
+  job.parallel.tp = 1;
+  job.parallel.dp = 4;
+  job.parallel.ep = 4;
+  TrainingStyle style = UnfusedStyle();
+  style.moe_fused_dispatch = true;
+  const int64_t copy = 256 * 2 * 512 * 2;  // tokens · hidden · bytes
+  const auto sent = [&] {
+    return CollectiveBytes(MakeUnits(job, style).layer.forward,
+                           GroupAxis::kExpert)[CollectiveKind::kAllToAll];
+  };
+  style.moe_node_ranks = 4;
+  EXPECT_EQ(sent(), 2 * 4 * copy);
+  style.moe_node_ranks = 2;  // half of the copies of an even all-to-all leave the node
+  EXPECT_EQ(sent(), 2 * 2 * copy);
+}
+
 // Memory traffic of the kernels whose name contains `part`, by the rules that cost them.
 double BytesOf(const Block& block, const BlockTables& tables, const std::string& part) {
   double bytes = 0;

@@ -1,3 +1,5 @@
+#include "slicer/synthesize/synthesize.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -55,6 +57,34 @@ TEST(StagePasses, interleaved_as_megatron_does) {
             "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3 ");
   EXPECT_EQ(Show(kSchedule, Sizes(2, 2), 1, 4),
             "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 ");
+}
+
+TEST(Synthesize, graphs_of_parts_and_of_the_iteration_cost_one_launch_each) {
+  graph::JobSpec job;
+  job.model.layers = 1;
+  job.model.hidden = 256;
+  job.model.heads = job.model.kv_heads = 4;
+  job.model.ffn = 512;
+  job.model.vocab = 1000;
+  job.seq_len = 128;
+  graph::TrainingStyle style;
+  style.framework = "megatron";
+  const auto launches = [&] {
+    size_t count = 0;
+    const Result<graph::JobProgram> program = Synthesize(job, style);
+    EXPECT_TRUE(program.ok());
+    for (const graph::Program& block : program->blocks) {
+      for (const uint8_t flags : block.flags) {
+        count += (flags & graph::kLaunchedWithPrevious) == 0 ? 1U : 0U;
+      }
+    }
+    return count;
+  };
+  const size_t eager = launches();
+  style.graph_parts = graph::kGraphAttention | graph::kGraphMlp;
+  EXPECT_LT(launches(), eager - 30);
+  style.host_cost = graph::HostCost::kGraph;
+  EXPECT_EQ(launches(), 0U);
 }
 
 // Stage s puts off s weight passes, so that the input gradients of the next micro-batch go first.
