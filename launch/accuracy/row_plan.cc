@@ -52,12 +52,16 @@ int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_n
 void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   constexpr double kSecondHand = 0.2;
   constexpr double kExperts = 0.15;  // releases of one configuration differ by up to 40 %
+  constexpr double kPacked = 0.15;
   constexpr double kPlainProducts = 0.1;
   if (row.Text("verified") == "no") {
     assumptions->Add("row: second hand, or its configuration uncertain", kSecondHand);
   }
   if (plan.job.model.moe.experts > 0) {
     assumptions->Add("experts: kernels and host time as of releases of early 2026", kExperts);
+  }
+  if (row.Says("run_kind", "sft") || plan.style.frozen_weights) {
+    assumptions->Add("fine-tuning: packed sequences attend as whole ones", kPacked);
   }
   if (plan.style.precision == graph::Precision::kFloat32) {
     assumptions->Add("fp32: one efficiency for all GPUs", kPlainProducts);
