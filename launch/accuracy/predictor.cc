@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -115,8 +116,9 @@ class Predictor::Impl {
       return;
     }
     const std::vector<Job> jobs = FindJobs();
+    OrderByWork(jobs);
     ParallelFor(AvailableThreads(), static_cast<int64_t>(jobs_.size()), [&](int64_t i) {
-      const auto index = static_cast<size_t>(i);
+      const size_t index = order_[static_cast<size_t>(i)];
       jobs_[index].failure = MakeEvaluator(jobs[index], &jobs_[index]).message();
     });
   }
@@ -130,7 +132,7 @@ class Predictor::Impl {
       predictions[row].failure = plans_[row].cannot_predict;
     }
     ParallelFor(AvailableThreads(), static_cast<int64_t>(jobs_.size()), [&](int64_t i) {
-      PredictJob(&jobs_[static_cast<size_t>(i)], with_intervals, &predictions);
+      PredictJob(&jobs_[order_[static_cast<size_t>(i)]], with_intervals, &predictions);
     });
     return predictions;
   }
@@ -157,6 +159,18 @@ class Predictor::Impl {
       jobs_[index].rows.push_back(row);
     }
     return seen;
+  }
+
+  // The longest first, so that no thread is left alone with one at the end.
+  void OrderByWork(const std::vector<Job>& jobs) {
+    const auto passes = [&](size_t index) {
+      const graph::JobSpec& job = jobs[index].spec;
+      return job.microbatches() * job.parallel.pp * std::max<int64_t>(1, job.parallel.vpp);
+    };
+    order_.resize(jobs.size());
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](size_t a, size_t b) { return passes(a) > passes(b); });
   }
 
   Status ComposeClusters(const ProfileOverrides& overrides) {
@@ -208,6 +222,7 @@ class Predictor::Impl {
 
   const std::vector<RowPlan>& plans_;
   std::vector<JobEvaluator> jobs_;
+  std::vector<size_t> order_;  // in which jobs are predicted
   Status profiles_fault_ = OkStatus();
   std::map<std::vector<std::string>, graph::ClusterSpec> profiles_;
 };
