@@ -94,5 +94,10 @@ void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
 const prism::shim::GroupAtWork* prism_shim_group_at_work();
 int prism_shim_mode();
 void prism_shim_write(void* target, const void* data, size_t bytes);
+// Reads into `out`; how many of the bytes were ever written.
+size_t prism_shim_read(void* out, const void* source, size_t bytes);
+// The next read of so many device bytes by this thread of which none was written gets these; of no
+// bytes: no longer.
+void prism_shim_answer_read(const void* value, size_t bytes);
 void prism_shim_count(const char* counter);
 }

@@ -90,6 +90,8 @@ Result<RawValues> CollectValues(const Parsed& parsed) {
   return values;
 }
 
+constexpr double kMaxExponent = 10;  // of Zipf's law; there all choose the same
+
 // Turns raw texts into typed values; keeps the first failure, so that the reading code below is a
 // plain list.
 class TypedReader {
@@ -146,6 +148,28 @@ class TypedReader {
     }
   }
 
+  void ReadRouting(const std::string& key, std::string* target) {
+    const RawValue* raw = Find(key);
+    if (raw == nullptr) {
+      return;
+    }
+    const std::string& text = raw->texts.back();
+    constexpr std::string_view kZipf = "zipf:";
+    double exponent = 0;
+    const char* const end = text.data() + text.size();
+    const bool is_zipf = text.starts_with(kZipf);
+    if (is_zipf) {
+      const auto [rest, error] = std::from_chars(text.data() + kZipf.size(), end, exponent);
+      exponent = error == std::errc() && rest == end ? exponent : 0;
+    }
+    if (text != "uniform" && !(is_zipf && exponent > 0 && exponent <= kMaxExponent)) {
+      Fail(*raw, fmt::format("'{}' is neither uniform nor zipf:S with S above 0, at most {}", text,
+                             kMaxExponent));
+      return;
+    }
+    *target = text;
+  }
+
   void ReadTexts(const std::string& key, std::vector<std::string>* target) {
     if (const RawValue* raw = Find(key); raw != nullptr) {
       *target = raw->texts;
@@ -200,6 +224,7 @@ void ReadJobOptions(TypedReader& reader, Options* options) {
   if (const auto stage = reader.ReadChoice("zero", {"0", "1"})) {
     options->zero = static_cast<int32_t>(*stage);
   }
+  reader.ReadRouting("routing", &options->routing);
   reader.ReadInt("iterations", 1, 1000, &options->iterations);
   reader.ReadInt("seed", 0, INT64_MAX, &options->seed);
   reader.ReadTexts("program", &options->program);

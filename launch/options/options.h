@@ -55,6 +55,7 @@ struct Options {
   std::optional<int64_t> seq_len;
   std::optional<graph::Recompute> recompute;
   std::optional<int32_t> zero;
+  std::string routing = "uniform";  // as shim/observer/routing_rule.h reads it
   int32_t iterations = 3;
   uint64_t seed = 0;
   // What runs in place of the built-in workload, with its arguments: all that follows "--", or

@@ -89,6 +89,10 @@ const std::vector<OptionSpec>& OptionTable() {
       {"seq-len", kJob, "N", "by preset", "tokens in a sequence"},
       {"recompute", kJob, "none|selective|full", "by preset", "activation recomputation"},
       {"zero", kJob, "0|1", "1", "ZeRO stage of the optimizer"},
+      {"routing", kJob, "uniform|zipf:S", "uniform",
+       "how often a mixture of experts chooses each expert, where a program's scores are not "
+       "known: "
+       "all alike, or expert i as often as 1/(i+1)^S"},
       {"iterations", kJob, "N", "3", "iterations replayed and emulated"},
       {"seed", kJob, "N", "0", "seed of spot checks, jitter and values"},
 

@@ -1,7 +1,5 @@
 #include "launch/run/master.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "graph/file.h"
 #include "launch/options/perturbation.h"
 #include "launch/process/interrupt.h"
+#include "launch/process/shared_memory.h"
 #include "launch/process/wire.h"
 #include "launch/run/interval.h"
 #include "launch/run/messages.h"
@@ -37,32 +36,6 @@ class StopWatch {
 
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
-// Owns a descriptor of anonymous shared memory.
-class SharedMemory {
- public:
-  explicit SharedMemory(off_t bytes) : descriptor_(memfd_create("prism-exchange", MFD_CLOEXEC)) {
-    if (descriptor_ >= 0 && ftruncate(descriptor_, bytes) != 0) {
-      close(descriptor_);
-      descriptor_ = -1;
-    }
-  }
-  ~SharedMemory() {
-    if (descriptor_ >= 0) {
-      close(descriptor_);
-    }
-  }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-
-  [[nodiscard]] bool valid() const { return descriptor_ >= 0; }
-  [[nodiscard]] std::string Path() const {
-    return fmt::format("/proc/{}/fd/{}", getpid(), descriptor_);
-  }
-
- private:
-  int descriptor_;
 };
 
 }  // namespace
@@ -93,6 +66,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
     }
     case MessageKind::kFragment: {
       PRISM_ASSIGN_OR_RETURN(graph::Fragment fragment, graph::ParseFragment(in.GetText()));
+      given_values_[fragment.rank] = in.GetText();
       fragments_.push_back(std::move(fragment));
       return OkStatus();
     }
@@ -157,7 +131,7 @@ Status Master::Record(const std::vector<Rank>& ranks) {
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
-    PutRanks(ranks, &message.Put(MessageKind::kRecord));
+    PutRanks(ranks, &message.Put(MessageKind::kRecord).PutText(value_book_));
     session_.Send(worker, message.Take());
   }
   const size_t before = fragments_.size();
@@ -168,7 +142,34 @@ Status Master::Record(const std::vector<Rank>& ranks) {
   }
   std::sort(fragments_.begin(), fragments_.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  // Whoever is recorded later is told what these gave; in the emulation each is told what it was
+  // told here.
+  const uint64_t told = value_book_.size();
+  for (const auto& [rank, values] : given_values_) {
+    values_told_[rank] = told;
+    value_book_ += values;
+  }
+  given_values_.clear();
   return OkStatus();
+}
+
+// Ranks that were told values of a peer's when those of their own root, or of a nearer peer, were
+// not known yet: to be recorded once more, with all that is known now.
+std::vector<Rank> Master::TakeToldTooEarly() {
+  std::vector<Rank> ranks;
+  for (const graph::Fragment& fragment : fragments_) {
+    const bool guessed =
+        std::any_of(fragment.warnings.begin(), fragment.warnings.end(),
+                    [](const auto& warning) { return warning.code == "values_of_peer_role"; });
+    if (guessed && values_told_.at(fragment.rank) < value_book_.size() &&
+        told_again_.insert(fragment.rank).second) {
+      ranks.push_back(fragment.rank);
+    }
+  }
+  std::erase_if(fragments_, [&](const graph::Fragment& fragment) {
+    return std::binary_search(ranks.begin(), ranks.end(), fragment.rank);
+  });
+  return ranks;
 }
 
 // The built-in workload's ranks are planned; those of a program follow from what others did.
@@ -183,11 +184,12 @@ Status Master::Slice() {
   const slicer::ProbeOptions options = MakeProbeOptions(context_);
   while (true) {
     PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step, slicer::NextProbe(options, fragments_));
-    if (step.record.empty()) {
+    const std::vector<Rank> next = step.record.empty() ? TakeToldTooEarly() : step.record;
+    if (next.empty()) {
       progress_.Clear();
       return SettleProgram(step, fragments_, &context_);
     }
-    PRISM_RETURN_IF_ERROR(Record(step.record));
+    PRISM_RETURN_IF_ERROR(Record(next));
   }
 }
 
@@ -278,7 +280,7 @@ Status Master::Emulate(RunOutcome* outcome) {
   options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
                          Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
-  const SharedMemory exchange(kExchangeBytes);
+  const SharedMemory exchange("prism-exchange", kExchangeBytes);
   if (!exchange.valid()) {
     return EnvironmentLacks("no shared memory for the exchange of data between sandbox ranks");
   }
@@ -291,7 +293,12 @@ Status Master::Emulate(RunOutcome* outcome) {
         .PutText(several ? exchange.Path() : std::string())
         .Put(store == nullptr ? uint16_t{0} : store->port());
     PutRanks(context_.log_ranks, &message);
-    session_.Send(worker, message.Put(int32_t{context_.options.iterations}).Take());
+    message.Put(int32_t{context_.options.iterations}).PutText(value_book_);
+    for (const Rank rank : context_.sandbox_ranks) {
+      const auto told = values_told_.find(rank);
+      message.Put(told == values_told_.end() ? uint64_t{value_book_.size()} : told->second);
+    }
+    session_.Send(worker, message.Take());
   }
   PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator, store.get()));
   const DurationNs predicted = outcome->result.steady_iteration_ns();

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ class Master {
   Status RunStages(RunOutcome* outcome);
   Status Slice();
   Status Record(const std::vector<Rank>& ranks);
+  std::vector<Rank> TakeToldTooEarly();
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
@@ -83,6 +85,12 @@ class Master {
   Worker worker_;
   std::vector<graph::Fragment> fragments_;
   std::map<Rank, std::string> logs_;
+  // What recorded ranks gave to absent ones (shim/channel/value_book.h): of the round that runs, of
+  // all before it, and how much of that a rank was told when it was recorded.
+  std::map<Rank, std::string> given_values_;
+  std::string value_book_;
+  std::map<Rank, uint64_t> values_told_;
+  std::set<Rank> told_again_;
 };
 
 }  // namespace prism::launch

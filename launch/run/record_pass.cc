@@ -10,6 +10,7 @@
 
 #include "launch/process/out_of_memory.h"
 #include "launch/process/stall_watch.h"
+#include "shim/channel/value_book.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {
@@ -36,6 +37,7 @@ struct RecordPass::Slot {
   int32_t iterations = 0;        // that have ended
   double iterations_end = 0;     // when the last of them did
   double iteration_seconds = 0;  // its length
+  std::string values = {};       // that the rank gave to absent ones
   bool finished = false;
 
   [[nodiscard]] double Seconds() const {
@@ -44,6 +46,12 @@ struct RecordPass::Slot {
 
   Status See(const channel::Record& record, std::span<const std::byte> payload) {
     memory_watch.See(record, payload);
+    if (record.kind == channel::RecordKind::kValue) {
+      channel::ValueHead head = record.value;
+      head.giver = static_cast<int32_t>(process->rank().value());
+      head.iteration = recorder.iterations();
+      channel::AppendValue(head, payload, &values);
+    }
     if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
       startup_seconds = Seconds();
     }
@@ -71,8 +79,15 @@ void RecordPass::ReportStacks() {
   }
 }
 
-void RecordPass::Add(const std::vector<Rank>& ranks) {
+Status RecordPass::Add(const std::vector<Rank>& ranks, std::string_view values) {
+  PRISM_CHECK(done());
   ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
+  values_bytes_ = values.size();
+  if (values.empty()) {
+    return OkStatus();
+  }
+  values_ = std::make_unique<SharedMemory>("prism-values", values);
+  return values_->valid() ? OkStatus() : EnvironmentLacks("no shared memory for recorded values");
 }
 
 // Rank 0 of a program of the user's runs on, to see whether it has as many iterations as are asked
@@ -99,6 +114,10 @@ Status RecordPass::StartNext() {
   request.iterations = kWarmupIterations + kRecordedIterations;
   PRISM_ASSIGN_OR_RETURN(auto store, StartStore(context_, 1));
   request.meeting.store_port = store == nullptr ? 0 : store->port();
+  if (values_ != nullptr) {
+    request.meeting.values = values_->Path();
+    request.meeting.values_told[rank] = values_bytes_;
+  }
   PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(MakeSandboxSpec(context_, request)));
   slicer::RecorderOptions options;
   options.rank = rank;
@@ -151,7 +170,8 @@ Status RecordPass::FinishSlot(Slot& slot) {
   }
   fragment->startup_seconds = slot.startup_seconds;
   fragment->iteration_seconds = slot.iteration_seconds;
-  fragments_.push_back(*std::move(fragment));
+  channel::CountIterationsFrom(fragment->warmup_iterations, &slot.values);
+  recorded_.push_back({*std::move(fragment), std::move(slot.values)});
   return OkStatus();
 }
 

@@ -6,15 +6,22 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
+#include "launch/process/shared_memory.h"
 #include "launch/run/run_context.h"
 
 namespace prism::launch {
+
+struct RecordedRank {
+  graph::Fragment fragment;
+  std::string values;  // that it gave to absent ranks: a part of a book
+};
 
 // This process's share of the ranks, up to `slots` sandbox processes at a time. Step() does what
 // can be done now.
@@ -23,7 +30,8 @@ class RecordPass {
   RecordPass(const RunContext& context, size_t slots);
   ~RecordPass();
 
-  void Add(const std::vector<Rank>& ranks);
+  // `values`: the book of what ranks recorded before have given. Those added before must be done.
+  Status Add(const std::vector<Rank>& ranks, std::string_view values);
 
   // Starts, drains and finishes processes. True when something happened. Failures: kRunFailed
   // naming the rank, how its program ended and its last lines; for a full device the rank, the op
@@ -38,8 +46,8 @@ class RecordPass {
 
   [[nodiscard]] bool done() const;
 
-  // Fragments finished since the last call.
-  std::vector<graph::Fragment> TakeFragments() { return std::move(fragments_); }
+  // Ranks finished since the last call.
+  std::vector<RecordedRank> TakeRecorded() { return std::move(recorded_); }
 
  private:
   struct Slot;
@@ -55,7 +63,9 @@ class RecordPass {
   size_t slot_count_;
   size_t waits_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::vector<graph::Fragment> fragments_;
+  std::vector<RecordedRank> recorded_;
+  std::unique_ptr<SharedMemory> values_;  // null: the book is empty
+  uint64_t values_bytes_ = 0;
 };
 
 // The ranks of `ranks` that worker `worker` of `workers` takes: every workers-th.

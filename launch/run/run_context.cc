@@ -66,6 +66,11 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   if (request.meeting.store_port != 0) {
     add("PRISM_STORE", fmt::format("{}", request.meeting.store_port));
   }
+  add("PRISM_ROUTING", context.options.routing);
+  if (!request.meeting.values.empty()) {
+    add("PRISM_VALUES", request.meeting.values);
+    add("PRISM_VALUES_BYTES", fmt::format("{}", request.meeting.values_told.at(request.rank)));
+  }
   return spec;
 }
 

@@ -42,13 +42,15 @@ void Worker::Begin() {
   session_.Send(0, HelloMessage());
 }
 
-void Worker::Record(const std::vector<Rank>& ranks) {
+Status Worker::Record(WireReader* message) {
+  const std::string_view values = message->GetText();
+  const std::vector<Rank> ranks = GetRanks(message);
   if (recording_ == nullptr) {
     const auto cores = static_cast<size_t>(AvailableThreads());
     const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
     recording_ = std::make_unique<RecordPass>(context_, slots);
   }
-  recording_->Add(ShareOf(ranks, session_.rank(), session_.size()));
+  return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values);
 }
 
 // What process 0 came to know by recording goes into the context.
@@ -61,6 +63,14 @@ Status Worker::BeginEmulation(WireReader* message) {
   context_.sandbox_ranks = graph_.sandbox_ranks;
   context_.log_ranks = GetRanks(message);
   context_.options.iterations = message->Get<int32_t>();
+  const std::string_view values = message->GetText();
+  if (!values.empty()) {
+    values_ = std::make_unique<SharedMemory>("prism-values", values);
+    meeting.values = values_->Path();
+  }
+  for (const Rank rank : context_.sandbox_ranks) {
+    meeting.values_told[rank] = message->Get<uint64_t>();
+  }
   EmulationWorker::Hooks hooks;
   hooks.send_events = [this](const std::string& events) {
     session_.Send(0, WireWriter().Put(MessageKind::kOps).PutText(events).Take());
@@ -76,12 +86,11 @@ Status Worker::BeginEmulation(WireReader* message) {
 
 void Worker::Handle(const std::string& message) {
   WireReader in(message);
-  switch (in.Get<MessageKind>()) {
+  const auto kind = in.Get<MessageKind>();
+  switch (kind) {
     case MessageKind::kRecord:
-      Record(GetRanks(&in));
-      return;
     case MessageKind::kEmulate: {
-      const Status status = BeginEmulation(&in);
+      const Status status = kind == MessageKind::kRecord ? Record(&in) : BeginEmulation(&in);
       if (!status.ok()) {
         Fail(status);
       }
@@ -106,10 +115,11 @@ void Worker::Handle(const std::string& message) {
 
 Result<bool> Worker::StepRecording() {
   PRISM_ASSIGN_OR_RETURN(const bool busy, recording_->Step());
-  for (const graph::Fragment& fragment : recording_->TakeFragments()) {
+  for (const RecordedRank& recorded : recording_->TakeRecorded()) {
     session_.Send(0, WireWriter()
                          .Put(MessageKind::kFragment)
-                         .PutText(graph::SerializeFragment(fragment))
+                         .PutText(graph::SerializeFragment(recorded.fragment))
+                         .PutText(recorded.values)
                          .Take());
   }
   return busy;

@@ -48,7 +48,7 @@ class Worker {
  private:
   void ReportStacks();
   Result<bool> StepRecording();
-  void Record(const std::vector<Rank>& ranks);
+  Status Record(WireReader* message);
   Status BeginEmulation(WireReader* message);
 
   RunContext& context_;
@@ -56,6 +56,7 @@ class Worker {
   std::unique_ptr<RecordPass> recording_;
   graph::Graph graph_;
   std::unique_ptr<EmulationWorker> emulation_;
+  std::unique_ptr<SharedMemory> values_;  // of the emulation
   bool stopped_ = false;
   int stop_code_ = 0;
 };

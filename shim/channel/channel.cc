@@ -49,6 +49,8 @@ uint32_t PayloadBytes(const Record& record) {
       return record.define.payload_bytes;
     case RecordKind::kCommInit:
       return record.comm_init.payload_bytes;
+    case RecordKind::kValue:
+      return record.value.payload_bytes;
     default:
       return 0;
   }

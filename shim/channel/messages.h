@@ -19,7 +19,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;
@@ -138,6 +138,7 @@ enum class RecordKind : uint8_t {
   kOutOfMemory = 24,
   kOutsideAlloc = 25,
   kFence = 26,  // the process stands in an NCCL call until the worker lets it go on
+  kValue = 27,  // a small value that this rank gave to absent others; the value follows
 };
 
 // Tables that kDefine fills. Payload layouts are given beside each.
@@ -285,6 +286,25 @@ struct ExitBody {
   int32_t code;
 };
 
+// A value that one rank gave to others in a collective or a send: what a later run of another rank
+// is told in its place (value_book.h).
+struct ValueHead {
+  uint64_t communicator;   // equal on all members
+  uint64_t shape;          // equal for communicators that lie alike in the job; 0 not known
+  uint64_t sequence;       // of the collective in its communicator, of a send among those to target
+  int32_t giver;           // global rank; filled by the worker
+  int32_t source;          // rank in the communicator
+  int32_t target;          // of a send: rank in the communicator; else -1
+  int32_t iteration;       // 0 the steady one, before it negative; filled by the worker
+  uint32_t payload_bytes;  // at most kMaxValueBytes
+  uint8_t operation;       // shim/nccl/exchange.h
+  uint8_t padding[3];
+};
+
+// Larger values are data, which steers nothing.
+inline constexpr uint32_t kMaxValueBytes = 256U << 10U;
+inline constexpr uint64_t kMaxValuesOfRank = 16U << 20U;
+
 // Bits of Record::flags.
 enum RecordFlag : uint8_t {
   kLaunchedWithPrevious = 1U << 0U,  // by one call of the host (a graph): costs the host nothing
@@ -320,12 +340,14 @@ struct Record {
     AllocatorStatsBody stats;
     CounterBody counter;
     ExitBody exit;
+    ValueHead value;
     uint8_t bytes[48];
   };
 };
 
 static_assert(sizeof(Record) == kSlotBytes);
 static_assert(sizeof(ContextHeader) == 4);
+static_assert(sizeof(ValueHead) == 48);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 }  // namespace prism::channel

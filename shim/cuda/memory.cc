@@ -50,6 +50,24 @@ Memory& Get() {
   return *memory;
 }
 
+// What the observer knows of a value that is about to be read (prism_shim_answer_read).
+struct Answer {
+  size_t bytes = 0;  // 0: nothing
+  std::byte value[8] = {};
+};
+
+thread_local Answer answer;
+
+// In place of bytes that nobody wrote, where the observer knows them.
+bool TakeAnswer(void* target, size_t bytes) {
+  if (bytes == 0 || answer.bytes != bytes) {
+    return false;
+  }
+  std::memcpy(target, answer.value, bytes);
+  answer.bytes = 0;
+  return true;
+}
+
 size_t RoundUp(size_t bytes, size_t granularity) {
   return (bytes + granularity - 1) / granularity * granularity;
 }
@@ -218,6 +236,9 @@ void CopyBytes(void* target, const void* source, size_t bytes) {
   const bool from_device = InDevice(memory, Address(source));
   if (!to_device) {
     if (from_device && memory.valid.Count(Address(source), bytes) < bytes) {
+      if (TakeAnswer(target, bytes)) {
+        return;
+      }
       Count("unwritten_device_bytes_read");
     }
     std::memmove(target, source, bytes);
@@ -419,6 +440,17 @@ bool UnregisterHost(void* pointer) {
 }
 
 }  // namespace prism::shim
+
+extern "C" size_t prism_shim_read(void* out, const void* source, size_t bytes) {
+  return prism::shim::ReadBytes(out, source, bytes);
+}
+
+extern "C" void prism_shim_answer_read(const void* value, size_t bytes) {
+  prism::shim::answer.bytes = std::min(bytes, sizeof(prism::shim::answer.value));
+  if (bytes != 0) {
+    std::memcpy(prism::shim::answer.value, value, prism::shim::answer.bytes);
+  }
+}
 
 extern "C" void prism_shim_write(void* target, const void* data, size_t bytes) {
   if (prism::shim::IsDevicePointer(target)) {

@@ -72,30 +72,6 @@ void EmitInit(const Communicator& communicator, const CommunicatorSpec& spec) {
 
 }  // namespace
 
-Membership Membership::Of(std::vector<int32_t> ranks) {
-  Membership members;
-  if (ranks.empty()) {
-    return members;
-  }
-  const int32_t start = ranks.front();
-  const int32_t stride = ranks.size() > 1 ? ranks[1] - start : 1;
-  bool is_progression = stride > 0;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    is_progression = is_progression && ranks[i] == start + static_cast<int32_t>(i) * stride;
-  }
-  if (is_progression) {
-    members.global_start = start;
-    members.global_stride = stride;
-  } else {
-    members.ranks = std::move(ranks);
-  }
-  return members;
-}
-
-int32_t Membership::GlobalRank(int32_t rank) const {
-  return global_stride > 0 ? global_start + rank * global_stride : ranks[static_cast<size_t>(rank)];
-}
-
 std::vector<int32_t> PresentRanks(const Membership& members, int32_t size, int32_t rank) {
   const channel::Config& config = SessionConfig();
   std::vector<int32_t> present;
@@ -124,14 +100,6 @@ bool Communicator::OnSameNode(int32_t member) const {
     return size <= per_node;
   }
   return members.GlobalRank(member) / per_node == members.GlobalRank(rank) / per_node;
-}
-
-uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < bytes; ++i) {
-    seed = (seed ^ at[i]) * 0x100000001B3U;
-  }
-  return seed;
 }
 
 ExchangeArena* SharedArena() {
@@ -214,6 +182,7 @@ Communicator* CreateCommunicator(const CommunicatorSpec& spec) {
     communicator->id = table.next_id++;
     table.by_handle.emplace(communicator, std::move(made));
   }
+  communicator->absent.Describe(spec.members, spec.size);
   EmitInit(*communicator, spec);
   communicator->memory.Describe(communicator->id, ShapeOf(spec));
   if (!communicator->memory.TakeSetup()) {

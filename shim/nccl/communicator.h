@@ -15,22 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "shim/nccl/absent_members.h"
 #include "shim/nccl/ballast.h"
 #include "shim/nccl/exchange.h"
+#include "shim/nccl/membership.h"
 
 namespace prism::shim {
-
-struct Membership {
-  int32_t global_start = 0;
-  int32_t global_stride = 0;   // 0: not an arithmetic progression, or not known
-  std::vector<int32_t> ranks;  // explicit members where it is none
-
-  [[nodiscard]] bool known() const { return global_stride > 0 || !ranks.empty(); }
-  // Of these global ranks in this order; a progression where they are one.
-  static Membership Of(std::vector<int32_t> ranks);
-  // Global rank of a rank in the communicator; only where known.
-  [[nodiscard]] int32_t GlobalRank(int32_t rank) const;
-};
 
 // A sum of scaled contributions that the program defined (ncclRedOpCreatePreMulSum).
 struct ScaledSum {
@@ -56,6 +46,7 @@ struct Communicator {
   uint32_t next_sequence = 0;
   uint32_t splits = 0;
   CommunicatorMemory memory;
+  AbsentMembers absent;
   std::vector<ScaledSum> scaled_sums;  // ncclRedOp_t minus ncclNumOps is the index
 
   [[nodiscard]] ExchangeGroup Group() const { return {identity, size, rank, present}; }
@@ -89,10 +80,6 @@ void DestroyCommunicator(Communicator* communicator);
 CommunicatorSpec DescribeGroup(int32_t size, int32_t rank, uint64_t unnamed_identity);
 // The group that the framework is at work for on this thread; size 0 where it names none.
 CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity);
-
-// FNV-1a over bytes, continuing from `seed`.
-inline constexpr uint64_t kHashSeed = 0xCBF29CE484222325U;
-uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed = kHashSeed);
 
 // The memory shared with other sandbox processes (environment PRISM_EXCHANGE, a path); nullptr
 // where there is none.

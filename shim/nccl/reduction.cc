@@ -247,6 +247,13 @@ double ReadScalar(const void* at, Element element) {
   return out;
 }
 
+void WriteScalar(void* at, Element element, double value) {
+  Dispatch(element, [&]<typename Traits>(Traits /*traits*/) {
+    const typename Traits::Stored stored = Traits::Store(static_cast<typename Traits::Wide>(value));
+    std::memcpy(at, &stored, sizeof(stored));
+  });
+}
+
 const char* ElementName(Element element) {
   constexpr const char* kNames[kElementCount] = {"int8",    "uint8",    "int32",      "uint32",
                                                  "int64",   "uint64",   "float16",    "float32",

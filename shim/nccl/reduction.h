@@ -31,6 +31,7 @@ const char* ElementName(Element element);
 
 // One element as a number.
 double ReadScalar(const void* at, Element element);
+void WriteScalar(void* at, Element element, double value);
 
 enum class ReduceKind : uint8_t {
   kSum = 0,

@@ -95,30 +95,38 @@ ncclResult_t Fail(Communicator* communicator, const ExchangeStatus& status) {
 }  // namespace
 
 ncclResult_t MoveCollective(const NcclOp& op, uint32_t sequence) {
-  const bool from_root =
-      op.operation == ExchangeOperation::kBroadcast || op.operation == ExchangeOperation::kScatter;
-  if (from_root && !op.communicator->IsPresent(op.root)) {
-    Count("absent_root_broadcast");
-  }
   DeviceMemory memory;
   Exchange exchange(SharedArena(), &memory);
   const std::lock_guard<std::mutex> lock(op.communicator->mutex);
-  const ExchangeStatus status = Run(&exchange, op, CallOf(op, sequence));
+  NcclOp moved = op;
+  ExchangeCall call = CallOf(op, sequence);
+  op.communicator->absent.BeforeCollective(op.operation, &call, &moved.send, op.recv, &memory);
+  const ExchangeStatus status = Run(&exchange, moved, call);
   return status.ok() ? ncclSuccess : Fail(op.communicator, status);
 }
 
 // Not under the communicators' locks: two threads may send and receive on one communicator at a
 // time, each direction of a pair is used by one thread.
 ncclResult_t MoveTransfers(std::span<const NcclOp> ops) {
-  std::vector<ExchangeTransfer> transfers;
-  for (const NcclOp& op : ops) {
-    const bool is_send = op.operation == ExchangeOperation::kSend;
-    if (!is_send && !op.communicator->IsPresent(op.root)) {
-      Count("virtual_recv");
-    }
-    transfers.push_back({CallOf(op, 0), is_send ? op.send : nullptr, op.recv});
-  }
   DeviceMemory memory;
+  std::vector<ExchangeTransfer> transfers;
+  // Sends first: what comes back from an absent peer may be taken from them.
+  for (const ExchangeOperation direction : {ExchangeOperation::kSend, ExchangeOperation::kRecv}) {
+    for (const NcclOp& op : ops) {
+      if (op.operation == direction && !op.communicator->IsPresent(op.root)) {
+        const ExchangeCall call = CallOf(op, 0);
+        direction == ExchangeOperation::kSend
+            ? op.communicator->absent.Send(call, op.send, &memory)
+            : op.communicator->absent.Receive(call, op.recv, &memory);
+      }
+    }
+  }
+  for (const NcclOp& op : ops) {
+    if (op.communicator->IsPresent(op.root)) {
+      const bool is_send = op.operation == ExchangeOperation::kSend;
+      transfers.push_back({CallOf(op, 0), is_send ? op.send : nullptr, op.recv});
+    }
+  }
   Exchange exchange(SharedArena(), &memory);
   const ExchangeStatus status = exchange.Transfers(transfers);
   return status.ok() ? ncclSuccess : Fail(ops.front().communicator, status);

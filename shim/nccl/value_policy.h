@@ -1,9 +1,6 @@
 // What buffers hold after a collective: the exchange over device memory, with members outside of
-// the sandbox standing behind the lowest one inside (exchange.h).
-//
-// Assumptions made on the way are counted: "absent_root_broadcast" (a broadcast or scatter whose
-// root is virtual leaves valid bytes, zeros others), "virtual_recv" (a receive from a virtual peer
-// gives zeros).
+// the sandbox standing behind the lowest one inside (exchange.h); what roots and peers outside give
+// is the business of absent_members.h.
 #pragma once
 
 #include <span>

@@ -8,27 +8,30 @@
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
+#include "shim/observer/routing_rule.h"
+#include "shim/observer/true_results.h"
 #include "shim/session.h"
 
 namespace prism::shim {
 namespace {
 
-// What is larger steers nothing and would cost time: masks and scales stay below.
-constexpr size_t kMaxBytes = size_t{64} << 10;
-
-enum class Rule { kFill, kZero, kArange, kTrue };
+enum class Rule { kFill, kZero, kArange, kTrue, kCompute, kSelect };
 
 // What the end of a call needs: its inputs are gone by then, its outputs are not there before.
 struct RuleScope : at::ObserverContext {
   Rule rule = Rule::kTrue;
   c10::Scalar start;
   c10::Scalar step;
+  std::unique_ptr<TrueResults> results;  // kCompute
+  int64_t choices = 0;                   // kSelect: among so many, along this axis
+  int64_t axis = -1;
 };
 
 std::optional<Rule> RuleOf(std::string_view name) {
@@ -38,7 +41,10 @@ std::optional<Rule> RuleOf(std::string_view name) {
       {"aten::isfinite", Rule::kTrue},
   };
   const auto found = rules.find(name);
-  return found == rules.end() ? std::nullopt : std::optional<Rule>(found->second);
+  if (found != rules.end()) {
+    return found->second;
+  }
+  return TrueResults::IsKnown(name) ? std::optional<Rule>(Rule::kCompute) : std::nullopt;
 }
 
 bool IsSmallAndDense(const c10::IValue& value) {
@@ -47,7 +53,7 @@ bool IsSmallAndDense(const c10::IValue& value) {
   }
   const at::Tensor& tensor = value.toTensor();
   return tensor.layout() == at::kStrided && !tensor.key_set().has(c10::DispatchKey::Python) &&
-         tensor.has_storage() && tensor.numel() > 0 && tensor.nbytes() <= kMaxBytes &&
+         tensor.has_storage() && tensor.numel() > 0 && tensor.nbytes() <= kMaxRuleBytes &&
          tensor.is_non_overlapping_and_dense();
 }
 
@@ -122,8 +128,36 @@ void WriteFill(c10::ArrayRef<const c10::IValue> inputs) {
 
 void WriteZero(c10::ArrayRef<const c10::IValue> inputs) {
   if (!inputs.empty() && IsSmallAndDense(inputs[0])) {
-    Write(inputs[0].toTensor(), [](size_t) { return c10::Scalar(0); });
+    const at::Tensor& tensor = inputs[0].toTensor();
+    const std::vector<std::byte> zeros(tensor.nbytes());
+    prism_shim_write(tensor.data_ptr(), zeros.data(), zeros.size());
   }
+}
+
+// topk(self, k, dim, ...) of what nobody knows.
+std::unique_ptr<RuleScope> BeginSelect(c10::ArrayRef<const c10::IValue> inputs,
+                                       std::unique_ptr<RuleScope> scope) {
+  if (inputs.size() < 3 || !inputs[0].isTensor() || !inputs[2].isInt()) {
+    return nullptr;
+  }
+  const at::Tensor& scores = inputs[0].toTensor();
+  if (!scores.is_cuda() || scores.dim() == 0) {
+    return nullptr;
+  }
+  scope->rule = Rule::kSelect;
+  scope->axis = inputs[2].toInt();
+  scope->choices = scores.size(scope->axis);
+  return scope;
+}
+
+std::unique_ptr<RuleScope> BeginCompute(const at::RecordFunction& function,
+                                        std::unique_ptr<RuleScope> scope) {
+  scope->results = TrueResults::Begin(function);
+  if (scope->results != nullptr) {
+    return scope;
+  }
+  const bool selects = std::string_view(function.name()) == "aten::topk";
+  return selects ? BeginSelect(function.inputs(), std::move(scope)) : nullptr;
 }
 
 void WriteArange(const RuleScope& scope, const at::Tensor& output) {
@@ -137,7 +171,8 @@ void WriteArange(const RuleScope& scope, const at::Tensor& output) {
 }
 
 // Writes what is known before the call; a scope where its end has to.
-std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, c10::ArrayRef<const c10::IValue> inputs) {
+std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& function) {
+  const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   auto scope = std::make_unique<RuleScope>();
   scope->rule = rule;
   switch (rule) {
@@ -157,11 +192,24 @@ std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, c10::ArrayRef<const c10::IVal
       return scope;
     case Rule::kTrue:
       return scope;
+    case Rule::kCompute:
+      return BeginCompute(function, std::move(scope));
+    case Rule::kSelect:
+      break;
   }
   return nullptr;
 }
 
 void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs) {
+  if (scope.rule == Rule::kCompute) {
+    return scope.results->End(outputs);
+  }
+  if (scope.rule == Rule::kSelect) {
+    if (outputs.size() == 2 && outputs[1].isTensor()) {
+      WriteRouting(outputs[1].toTensor(), scope.choices, scope.axis);
+    }
+    return;
+  }
   if (outputs.empty() || !IsSmallAndDense(outputs[0])) {
     return;
   }
@@ -190,7 +238,7 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& function)
   if (!rule) {
     return nullptr;
   }
-  return Guarded([&] { return ApplyAtStart(*rule, function.inputs()); });
+  return Guarded([&] { return ApplyAtStart(*rule, function); });
 }
 
 void OnEnd(const at::RecordFunction& function, at::ObserverContext* scope) {

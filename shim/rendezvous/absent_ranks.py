@@ -33,21 +33,22 @@ def _broadcast_own(c10d, object_list, src, group, device, group_src):
     group = c10d._group_or_default_group(group)
     device = device or c10d._get_object_coll_device(group)
     tensors, sizes = zip(*[c10d._object_to_tensor(each, device, group) for each in object_list])
-    own_sizes = torch.cat(sizes)
-    sizes = own_sizes.clone()
+    own_sizes = torch.cat(sizes).tolist()
+    sizes = torch.tensor(own_sizes, device=device)
     root = {"src": src, "group_src": group_src, "group": group}
     if src is None and group_src is None:
         root["src"] = 0
     c10d.broadcast(sizes, **root)
+    sizes = sizes.tolist()
     payload = torch.cat(tensors)
-    if not torch.equal(sizes, own_sizes):
-        payload = torch.zeros(int(sizes.sum().item()), dtype=torch.uint8, device=device)
-    before = payload.clone()
+    if sizes != own_sizes:
+        payload = torch.zeros(sum(sizes), dtype=torch.uint8, device=device)
+    before = payload.cpu().clone()
     c10d.broadcast(payload, **root)
-    if torch.equal(payload, before):
+    if torch.equal(payload.cpu(), before):
         return
     offset = 0
-    for i, size in enumerate(sizes.tolist()):
+    for i, size in enumerate(sizes):
         object_list[i] = c10d._tensor_to_object(payload[offset:offset + size], size, group)
         offset += size
 
@@ -64,10 +65,10 @@ def _scatter_own(c10d, output_list, src, group, group_src):
     c10d.broadcast(largest, **root)
     output = c10d.torch.zeros(int(largest.item()), dtype=c10d.torch.uint8, device=device)
     output[:tensor.numel()] = tensor[:output.numel()]
-    before = output.clone()
+    before = output.cpu().clone()
     c10d.scatter(output, **root)
     c10d.scatter(size, **root)
-    if not c10d.torch.equal(output, before):
+    if not c10d.torch.equal(output.cpu(), before):
         output_list[0] = c10d._tensor_to_object(output, size, group)
 
 

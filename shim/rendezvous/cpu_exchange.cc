@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "shim/nccl/absent_members.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/exchange.h"
 #include "shim/session.h"
@@ -17,6 +20,7 @@ struct CpuExchangeGroup {
   int32_t size = 1;
   int32_t rank = 0;
   std::vector<int32_t> present;
+  AbsentMembers absent;
 };
 
 namespace {
@@ -68,21 +72,6 @@ bool IsTransfer(const CpuCall& call) {
   return operation == ExchangeOperation::kSend || operation == ExchangeOperation::kRecv;
 }
 
-// What absent ranks would have to provide is counted. In place of an absent root of a broadcast the
-// lowest present rank gives what it has, so that sandbox ranks agree.
-void ReplaceAbsent(const CpuExchangeGroup& group, ExchangeOperation operation, ExchangeCall* call) {
-  const bool from_root =
-      operation == ExchangeOperation::kBroadcast || operation == ExchangeOperation::kScatter;
-  if ((!from_root && operation != ExchangeOperation::kRecv) ||
-      std::binary_search(group.present.begin(), group.present.end(), call->root)) {
-    return;
-  }
-  Count(from_root ? "absent_root_broadcast" : "virtual_recv");
-  if (operation == ExchangeOperation::kBroadcast) {
-    call->root = group.present.front();
-  }
-}
-
 ExchangeCall CallOf(const CpuExchangeGroup& group, const CpuCall& asked) {
   ExchangeCall call;
   call.group = {HashBytes(&asked.channel, sizeof(asked.channel), group.identity), group.size,
@@ -95,6 +84,44 @@ ExchangeCall CallOf(const CpuExchangeGroup& group, const CpuCall& asked) {
   return call;
 }
 
+// Sends of the calls come first: what comes back from an absent peer may be taken from them.
+void MeetAbsent(CpuExchangeGroup* group, std::span<const CpuCall> calls, Memory* memory) {
+  for (const ExchangeOperation direction : {ExchangeOperation::kSend, ExchangeOperation::kRecv}) {
+    for (const CpuCall& asked : calls) {
+      const ExchangeCall call = CallOf(*group, asked);
+      if (static_cast<ExchangeOperation>(asked.operation) != direction ||
+          IsPresent(call.group, call.root)) {
+        continue;
+      }
+      direction == ExchangeOperation::kSend ? group->absent.Send(call, asked.send, memory)
+                                            : group->absent.Receive(call, asked.recv, memory);
+    }
+  }
+}
+
+ExchangeStatus RunAll(CpuExchangeGroup* group, std::span<const CpuCall> calls) {
+  HostMemory memory;
+  Exchange exchange(SharedArena(), &memory);
+  std::vector<ExchangeTransfer> transfers;
+  MeetAbsent(group, calls, &memory);
+  for (CpuCall asked : calls) {
+    ExchangeCall call = CallOf(*group, asked);
+    if (IsTransfer(asked)) {
+      if (IsPresent(call.group, call.root)) {
+        transfers.push_back({call, asked.send, asked.recv});
+      }
+      continue;
+    }
+    group->absent.BeforeCollective(static_cast<ExchangeOperation>(asked.operation), &call,
+                                   &asked.send, asked.recv, &memory);
+    const ExchangeStatus status = Run(&exchange, call, asked);
+    if (!status.ok()) {
+      return status;
+    }
+  }
+  return exchange.Transfers(transfers);
+}
+
 }  // namespace
 }  // namespace prism::shim
 
@@ -103,15 +130,17 @@ using prism::shim::CpuExchangeGroup;
 extern "C" {
 
 CpuExchangeGroup* prism_shim_cpu_group(const prism::shim::CpuGroupSpec* spec) {
-  prism::shim::Membership members;
+  std::vector<int32_t> ranks;
   for (int32_t i = 0; spec->global_ranks != nullptr && i < spec->size; ++i) {
-    members.ranks.push_back(static_cast<int32_t>(spec->global_ranks[i]));
+    ranks.push_back(static_cast<int32_t>(spec->global_ranks[i]));
   }
+  const auto members = prism::shim::Membership::Of(std::move(ranks));
   auto* const group = new CpuExchangeGroup();
   group->identity = prism::shim::DistinctIdentity(spec->identity);
   group->size = spec->size;
   group->rank = spec->rank;
   group->present = prism::shim::PresentRanks(members, spec->size, spec->rank);
+  group->absent.Describe(members, spec->size);
   return group;
 }
 
@@ -119,27 +148,11 @@ int prism_shim_cpu_present_count(const CpuExchangeGroup* group) {
   return static_cast<int>(group->present.size());
 }
 
-int prism_shim_cpu_run(const CpuExchangeGroup* group,
+int prism_shim_cpu_run(CpuExchangeGroup* group,
                        const prism::shim::CpuCall* calls,
                        uint64_t count,
                        char* message) {
-  prism::shim::HostMemory memory;
-  prism::shim::Exchange exchange(prism::shim::SharedArena(), &memory);
-  prism::shim::ExchangeStatus status;
-  std::vector<prism::shim::ExchangeTransfer> transfers;
-  for (uint64_t i = 0; i < count && status.ok(); ++i) {
-    prism::shim::ExchangeCall call = prism::shim::CallOf(*group, calls[i]);
-    prism::shim::ReplaceAbsent(
-        *group, static_cast<prism::shim::ExchangeOperation>(calls[i].operation), &call);
-    if (prism::shim::IsTransfer(calls[i])) {
-      transfers.push_back({call, calls[i].send, calls[i].recv});
-    } else {
-      status = prism::shim::Run(&exchange, call, calls[i]);
-    }
-  }
-  if (status.ok() && !transfers.empty()) {
-    status = exchange.Transfers(transfers);
-  }
+  const prism::shim::ExchangeStatus status = prism::shim::RunAll(group, {calls, count});
   if (!status.ok()) {
     std::snprintf(message, prism::shim::kCpuMessageBytes, "%s", status.message);
   }

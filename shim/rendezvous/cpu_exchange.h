@@ -40,7 +40,7 @@ prism::shim::CpuExchangeGroup* prism_shim_cpu_group(const prism::shim::CpuGroupS
 int prism_shim_cpu_present_count(const prism::shim::CpuExchangeGroup* group);
 // Runs one collective, or `count` sends and receives at once. Blocks until all is complete on this
 // member. 0, or 1 with the reason in `message`, of kCpuMessageBytes.
-int prism_shim_cpu_run(const prism::shim::CpuExchangeGroup* group,
+int prism_shim_cpu_run(prism::shim::CpuExchangeGroup* group,
                        const prism::shim::CpuCall* calls,
                        uint64_t count,
                        char* message);

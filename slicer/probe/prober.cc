@@ -235,7 +235,11 @@ ProbeStep Probe::MakePlan(const RankGrid& grid) const {
 }
 
 Result<ProbeStep> Probe::Run() {
-  ProbeStep missing = Missing(FirstRanks());
+  // Rank 0 alone comes first: the others are told what it gives as a root.
+  ProbeStep missing = Missing({Rank(0)});
+  if (missing.record.empty()) {
+    missing = Missing(FirstRanks());
+  }
   if (!missing.record.empty()) {
     return missing;
   }

@@ -1,12 +1,13 @@
 // Which ranks of a user's program are recorded, and which role every rank gets: from what the
 // recorded ones did, in rounds.
 //
-// First the ends of the job, the ranks that the user named and spot checks; their groups give the
-// grid (derive_grid.h). Then the second and the last rank along each axis. An axis along which all
-// three do the same is neutral. One along which they communicate alike but compute or allocate
-// differently (a sharded optimizer) does not split roles, unless it is short; its ranks that were
-// not recorded are marked. Along every other axis each coordinate is recorded, and those that do
-// the same share a role; roles are the products over such axes.
+// First rank 0 alone, whose values ranks without their roots are told; then the end of the job, the
+// ranks that the user named and spot checks, whose groups give the grid (derive_grid.h). Then the
+// second and the last rank along each axis. An axis along which all three do the same is neutral.
+// One along which they communicate alike but compute or allocate differently (a sharded optimizer)
+// does not split roles, unless it is short; its ranks that were not recorded are marked. Along
+// every other axis each coordinate is recorded, and those that do the same share a role; roles are
+// the products over such axes.
 #pragma once
 
 #include <cstdint>

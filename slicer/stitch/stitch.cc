@@ -14,9 +14,24 @@
 namespace prism::slicer {
 namespace {
 
-// A counter of the shim that is no fault: a recorded rank has no peers, so what it receives is a
-// value by policy (shim/nccl/value_policy.h). Listed with the assumptions, not the warnings.
-constexpr const char* kVirtualReceive = "virtual_recv";
+// Counters of the shim that are no fault: a recorded rank has no peers, so what it is given is a
+// value by policy (shim/nccl/absent_members.h). Listed with the assumptions, not the warnings.
+struct PolicyCounter {
+  const char* code;
+  const char* text;
+};
+
+constexpr PolicyCounter kPolicyCounters[] = {
+    {"values_replayed", "values of absent ranks were those that the ranks gave when recorded"},
+    {"values_of_peer_role",
+     "values of absent ranks were those of a recorded rank at the same place of another group"},
+    {"virtual_recv_mirrored",
+     "receives from virtual ranks gave what the rank itself had sent in as many bytes"},
+    {"virtual_recv",
+     "receives from virtual ranks gave seeded normals, zeros where long or of integers, while "
+     "recording"},
+    {"routing_by_rule", "selections (topk) of unknown values were made by rule"},
+};
 
 using graph::Fragment;
 using graph::Graph;
@@ -153,7 +168,13 @@ class Stitcher {
         AddWarning(warning);
       }
     }
-    const auto virtual_receives = warnings_.extract(kVirtualReceive);
+    std::vector<std::string> by_policy;
+    for (const PolicyCounter& counter : kPolicyCounters) {
+      if (const auto counted = warnings_.extract(counter.code)) {
+        by_policy.push_back(fmt::format("{} {} (first on {})", counted.mapped().count, counter.text,
+                                        counted.mapped().example));
+      }
+    }
     for (const auto& [code, warning] : warnings_) {
       graph_.warnings.push_back(warning);
     }
@@ -162,11 +183,7 @@ class Stitcher {
                     "taken to do what the recorded rank of its role did",
                     fragments_.size(), grid_.world_size(), spot_checks_));
     TellOfMarked();
-    if (virtual_receives) {
-      graph_.assumptions.push_back(
-          fmt::format("{} receives from virtual ranks gave zeros while recording (first on {})",
-                      virtual_receives.mapped().count, virtual_receives.mapped().example));
-    }
+    graph_.assumptions.insert(graph_.assumptions.end(), by_policy.begin(), by_policy.end());
     return OkStatus();
   }
 

@@ -17,9 +17,18 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class UserProgram : public testing::Test {
  protected:
+  [[nodiscard]] Finished RunScript(const std::string& script,
+                                   const std::vector<std::string>& options) {
+    std::vector<std::string> command = {PRISM_EMULATE, "--out", folder_ / "out"};
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), {"--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/" + script});
+    return RunCommand(command);
+  }
+
   // tests/programs/training.py, which does `how` at its third step, on two GPUs.
   [[nodiscard]] Finished Train(const std::string& how, const std::vector<std::string>& more = {}) {
     std::vector<std::string> command = {PRISM_EMULATE,   "--target-gpus",   "2", "--out",
@@ -45,7 +54,9 @@ class UserProgram : public testing::Test {
     ExpectNothingLeft();
   }
 
-  [[nodiscard]] std::string Log() const { return ReadText(folder_ / "out/logs/rank0.log"); }
+  [[nodiscard]] std::string Log(int rank = 0) const {
+    return ReadText(folder_ / ("out/logs/rank" + std::to_string(rank) + ".log"));
+  }
 
   ScratchFolder folder_;
 };
@@ -128,6 +139,29 @@ TEST_F(UserProgram, writes_in_bursts_and_loses_no_line) {
   const Finished run = Train("burst");
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(Log(), HasSubstr("line 19999\n"));
+}
+
+// Rank 5 is no root of its group and gets shapes from another stage: neither is there.
+TEST_F(UserProgram, is_told_what_absent_roots_and_senders_gave) {
+  const Finished run = RunScript("absent_roots.py", {"--target-gpus", "8", "--sandbox-ranks", "5"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(Log(5), HasSubstr("objects [{'stage': 1, 'names': ['a', 'b']}]\n"));
+  EXPECT_THAT(Log(5), HasSubstr("step 2 count 4 mask 8 shape [16, 256]\n"));
+  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("values of absent ranks"));
+}
+
+// 64 tokens choose 2 of 8 experts each.
+TEST_F(UserProgram, routes_to_experts_by_rule) {
+  const Finished uniform = RunScript("experts.py", {"--target-gpus", "4", "--sandbox-ranks", "2"});
+  ASSERT_EQ(uniform.code, 0) << uniform.output;
+  EXPECT_THAT(Log(2), HasSubstr("step 2 experts [16, 16, 16, 16, 16, 16, 16, 16] order 128 sent "
+                                "[32, 32, 32, 32] received [32, 32, 32, 32]\n"));
+  const Finished zipf = RunScript("experts.py", {"--target-gpus", "4", "--sandbox-ranks", "2",
+                                                 "--routing", "zipf:1", "--force"});
+  ASSERT_EQ(zipf.code, 0) << zipf.output;
+  EXPECT_THAT(Log(2), Not(HasSubstr("experts [16, 16")));
+  EXPECT_THAT(Log(2), HasSubstr("order 128"));
+  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("were made by rule"));
 }
 
 }  // namespace

@@ -1,0 +1,285 @@
+#include "shim/nccl/absent_members.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "shim/channel/value_book.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+
+namespace {
+
+using channel::FoundValue;
+using channel::ValueBook;
+using channel::ValueHead;
+using channel::ValueOrigin;
+
+// Sums of values kept by this process, and ordinals of communicators that lie alike.
+struct Kept {
+  std::mutex mutex;
+  uint64_t bytes = 0;
+  std::map<uint64_t, uint32_t> alike;
+};
+
+Kept& GetKept() {
+  alignas(Kept) static std::byte storage[sizeof(Kept)];
+  static Kept* const kept = new (storage) Kept();  // used until the very end
+  return *kept;
+}
+
+std::span<const std::byte> MapBook() {
+  const char* const path = std::getenv("PRISM_VALUES");
+  const char* const bytes = std::getenv("PRISM_VALUES_BYTES");
+  if (path == nullptr || bytes == nullptr) {
+    return {};
+  }
+  const size_t size = std::strtoull(bytes, nullptr, 10);
+  const int opened = open(path, O_RDONLY | O_CLOEXEC);
+  void* const mapped =
+      opened < 0 || size == 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_SHARED, opened, 0);
+  close(opened);
+  if (mapped == MAP_FAILED) {
+    std::fprintf(stderr, "prism shim: the memory of PRISM_VALUES cannot be mapped\n");
+    std::abort();
+  }
+  return {static_cast<const std::byte*>(mapped), size};
+}
+
+const ValueBook& Book() {
+  alignas(ValueBook) static std::byte storage[sizeof(ValueBook)];
+  static const ValueBook* const book = new (storage) ValueBook(MapBook());
+  return *book;
+}
+
+size_t BytesOf(const ExchangeCall& call) {
+  return call.count * ElementBytes(call.element);
+}
+
+// Members relative to the first, and the how-manieth of this process that lies so.
+uint64_t DistinctShape(const Membership& members, int32_t size) {
+  if (!members.known()) {
+    return 0;
+  }
+  uint64_t shape = HashBytes(&size, sizeof(size));
+  shape = HashBytes(&members.global_stride, sizeof(members.global_stride), shape);
+  for (const int32_t rank : members.ranks) {
+    const int32_t offset = rank - members.ranks.front();
+    shape = HashBytes(&offset, sizeof(offset), shape);
+  }
+  Kept& kept = GetKept();
+  const std::lock_guard<std::mutex> lock(kept.mutex);
+  const uint32_t ordinal = kept.alike[shape]++;
+  return HashBytes(&ordinal, sizeof(ordinal), shape);
+}
+
+// Sends a value to the worker. It is of this rank, so nobody else is asked.
+void Keep(ValueHead head, const void* source, Memory* memory) {
+  const uint32_t bytes = head.payload_bytes;
+  if (SessionMode() != channel::Mode::kRecord || bytes == 0 || bytes > channel::kMaxValueBytes ||
+      !memory->AnyValid(source, bytes)) {
+    return;
+  }
+  {
+    Kept& kept = GetKept();
+    const std::lock_guard<std::mutex> lock(kept.mutex);
+    if (kept.bytes + bytes > channel::kMaxValuesOfRank) {
+      Count("values_beyond_limit");
+      return;
+    }
+    kept.bytes += bytes;
+  }
+  const auto value = std::make_unique<std::byte[]>(bytes);
+  memory->Read(source, bytes, value.get());
+  channel::Record record = {};
+  record.kind = channel::RecordKind::kValue;
+  record.value = head;
+  Emit(record, value.get(), bytes);
+}
+
+// The book's value for the call; empty where there is none.
+std::span<const std::byte> LookUp(const ValueHead& head) {
+  if (head.payload_bytes == 0 || head.payload_bytes > channel::kMaxValueBytes) {
+    return {};
+  }
+  const FoundValue found = Book().Find(head);
+  if (found.origin != ValueOrigin::kNone) {
+    Count(found.origin == ValueOrigin::kRecorded ? "values_replayed" : "values_of_peer_role");
+  }
+  return found.value;
+}
+
+bool IsFloating(Element element) {
+  return element >= Element::kFloat16;
+}
+
+// Uniform in (0, 1].
+double NextUniform(uint64_t* state) {
+  *state += 0x9E3779B97F4A7C15U;  // splitmix64
+  uint64_t mixed = *state;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBU;
+  return (static_cast<double>((mixed ^ (mixed >> 31U)) >> 11U) + 1) * 0x1p-53;
+}
+
+// By Box and Muller.
+void WriteNormals(const ExchangeCall& call, uint64_t seed, void* target, Memory* memory) {
+  const size_t bytes = BytesOf(call);
+  const auto values = std::make_unique<std::byte[]>(bytes);
+  const double scale = 1 / std::sqrt(static_cast<double>(call.count));
+  for (size_t i = 0; i < call.count; ++i) {
+    const double radius = std::sqrt(-2 * std::log(NextUniform(&seed)));
+    const double angle = 2 * M_PI * NextUniform(&seed);
+    WriteScalar(values.get() + i * ElementBytes(call.element), call.element,
+                scale * radius * std::cos(angle));
+  }
+  memory->Write(target, bytes, values.get());
+}
+
+void WriteZeros(void* target, size_t bytes, Memory* memory) {
+  if (bytes > kSmallTransferBytes) {
+    memory->Invalidate(target, bytes);
+    return;
+  }
+  const auto zeros = std::make_unique<std::byte[]>(bytes);
+  memory->Write(target, bytes, zeros.get());
+}
+
+}  // namespace
+
+bool IsPresent(const ExchangeGroup& group, int32_t member) {
+  return std::binary_search(group.present.begin(), group.present.end(), member);
+}
+
+void AbsentMembers::Describe(const Membership& members, int32_t size) {
+  members_ = members;
+  shape_ = DistinctShape(members, size);
+}
+
+ValueHead AbsentMembers::HeadOf(ExchangeOperation operation, const ExchangeCall& call) const {
+  ValueHead head = {};
+  head.communicator = call.group.identity;
+  head.shape = shape_;
+  head.sequence = call.sequence;
+  head.source = call.root;
+  head.target = -1;
+  head.giver = members_.known() ? members_.GlobalRank(call.root) : SessionConfig().rank;
+  head.operation = static_cast<uint8_t>(operation);
+  const size_t blocks =
+      operation == ExchangeOperation::kScatter ? static_cast<size_t>(call.group.size) : 1;
+  const size_t bytes = BytesOf(call) * blocks;
+  head.payload_bytes = static_cast<uint32_t>(std::min<size_t>(bytes, UINT32_MAX));
+  return head;
+}
+
+void AbsentMembers::Provide(ExchangeOperation operation,
+                            const ExchangeCall& call,
+                            void* recv,
+                            Memory* memory) {
+  const size_t bytes = BytesOf(call);
+  const std::span<const std::byte> value = LookUp(HeadOf(operation, call));
+  if (!value.empty()) {
+    const bool is_scatter = operation == ExchangeOperation::kScatter;
+    const size_t offset = is_scatter ? static_cast<size_t>(call.group.rank) * bytes : 0;
+    memory->Write(recv, bytes, value.data() + offset);
+    return;
+  }
+  Count("absent_root_broadcast");
+  if (!memory->AnyValid(recv, bytes)) {
+    WriteZeros(recv, bytes, memory);
+  }
+}
+
+void AbsentMembers::BeforeCollective(ExchangeOperation operation,
+                                     ExchangeCall* call,
+                                     const void** send,
+                                     void* recv,
+                                     Memory* memory) {
+  const bool is_broadcast = operation == ExchangeOperation::kBroadcast;
+  if (!is_broadcast && operation != ExchangeOperation::kScatter) {
+    return;
+  }
+  const ExchangeGroup& group = call->group;
+  if (IsPresent(group, call->root)) {
+    if (group.rank == call->root && group.present.size() < static_cast<size_t>(group.size)) {
+      Keep(HeadOf(operation, *call), *send, memory);
+    }
+    return;
+  }
+  const bool gives = group.rank == group.present.front();
+  if (gives || !is_broadcast) {
+    Provide(operation, *call, recv, memory);
+  }
+  if (is_broadcast) {
+    call->root = group.present.front();
+    *send = gives ? recv : *send;
+  }
+}
+
+void AbsentMembers::Send(const ExchangeCall& call, const void* send, Memory* memory) {
+  ValueHead head = HeadOf(ExchangeOperation::kSend, call);
+  head.giver = SessionConfig().rank;
+  head.source = call.group.rank;
+  head.target = call.root;
+  const size_t bytes = BytesOf(call);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    head.sequence = sent_[call.root]++;
+    if (!IsFloating(call.element) && bytes <= kSmallSlotBytes && memory->AnyValid(send, bytes)) {
+      std::vector<std::byte>& last = last_sent_[{bytes, call.element}];
+      last.resize(bytes);
+      memory->Read(send, bytes, last.data());
+    }
+  }
+  Keep(head, send, memory);
+}
+
+bool AbsentMembers::Mirror(const ExchangeCall& call, void* recv, Memory* memory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto last = last_sent_.find({BytesOf(call), call.element});
+  if (last == last_sent_.end()) {
+    return false;
+  }
+  Count("virtual_recv_mirrored");
+  memory->Write(recv, last->second.size(), last->second.data());
+  return true;
+}
+
+void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory) {
+  const size_t bytes = BytesOf(call);
+  ValueHead head = HeadOf(ExchangeOperation::kSend, call);
+  head.target = call.group.rank;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    head.sequence = received_[call.root]++;
+  }
+  const std::span<const std::byte> value = LookUp(head);
+  if (!value.empty()) {
+    memory->Write(recv, bytes, value.data());
+    return;
+  }
+  if (bytes == 0 || Mirror(call, recv, memory)) {
+    return;
+  }
+  Count("virtual_recv");
+  if (!IsFloating(call.element) || bytes > kSmallSlotBytes) {
+    WriteZeros(recv, bytes, memory);
+    return;
+  }
+  const uint64_t seed = SessionConfig().seed;
+  const int32_t numbers[] = {head.source, head.target, static_cast<int32_t>(head.sequence)};
+  WriteNormals(call,
+               HashBytes(numbers, sizeof(numbers),
+                         HashBytes(&head.communicator, sizeof(head.communicator), seed)),
+               recv, memory);
+}
+
+}  // namespace prism::shim

@@ -1,0 +1,26 @@
+// Which ranks of the job the members of a communicator are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace prism::shim {
+
+struct Membership {
+  int32_t global_start = 0;
+  int32_t global_stride = 0;   // 0: not an arithmetic progression, or not known
+  std::vector<int32_t> ranks;  // explicit members where it is none
+
+  [[nodiscard]] bool known() const { return global_stride > 0 || !ranks.empty(); }
+  // Of these global ranks in this order; a progression where they are one.
+  static Membership Of(std::vector<int32_t> ranks);
+  // Global rank of a rank in the communicator; only where known.
+  [[nodiscard]] int32_t GlobalRank(int32_t rank) const;
+};
+
+// FNV-1a over bytes, continuing from `seed`.
+inline constexpr uint64_t kHashSeed = 0xCBF29CE484222325U;
+uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed = kHashSeed);
+
+}  // namespace prism::shim

@@ -1,0 +1,226 @@
+#include "shim/observer/true_results.h"
+
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+// Without the namespace.
+constexpr std::string_view kOps =
+    "add add_ sub sub_ mul mul_ floor_divide div remainder neg abs eq ne lt le gt "
+    "ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or "
+    "bitwise_not bitwise_xor sum cumsum prod max min amax amin maximum minimum "
+    "clamp clamp_min clamp_max any argmax argmin sort argsort topk scatter "
+    "scatter_ scatter_add scatter_add_ gather index index_select index_put_ "
+    "_index_put_impl_ where masked_fill masked_fill_ bincount histc nonzero cat "
+    "stack clone copy_ repeat flip roll tril triu searchsorted bucketize isin "
+    "count_nonzero repeat_interleave ";
+
+constexpr const char* kNamespace = "aten::";
+
+// Neither observed nor differentiated nor handed to Python.
+struct Unobserved {
+  at::RecordFunctionGuard no_records{false};
+  at::AutoDispatchBelowADInplaceOrView below;
+  c10::impl::ExcludeDispatchKeyGuard no_python{
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+};
+
+bool IsPlain(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.layout() == at::kStrided && tensor.has_storage() &&
+         !tensor.key_set().has(c10::DispatchKey::Python) && (tensor.is_cuda() || tensor.is_cpu());
+}
+
+// Elements from the first to the last, gaps included.
+int64_t Span(const at::Tensor& tensor) {
+  int64_t span = tensor.numel() == 0 ? 0 : 1;
+  for (int64_t axis = 0; span > 0 && axis < tensor.dim(); ++axis) {
+    span += (tensor.size(axis) - 1) * tensor.stride(axis);
+  }
+  return span;
+}
+
+bool IsInteger(const at::Tensor& tensor) {
+  return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
+}
+
+// Host copies in place of tensors. False: one of them cannot be had.
+class HostInputs {
+ public:
+  bool Take(const c10::IValue& input) {
+    if (input.isTensor()) {
+      return TakeTensor(input.toTensor());
+    }
+    if (input.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : input.toTensorVector()) {
+        list.push_back(Read(tensor));
+      }
+      stack_.emplace_back(std::move(list));
+      return complete_;
+    }
+    if (input.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& tensor : input.toOptionalTensorVector()) {
+        list.push_back(tensor ? std::optional<at::Tensor>(Read(*tensor)) : std::nullopt);
+      }
+      stack_.emplace_back(std::move(list));
+      return complete_;
+    }
+    stack_.push_back(input.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : input);
+    return true;
+  }
+
+  // What is overwritten: only its form matters.
+  void TakeForm(const at::Tensor& tensor) {
+    on_device_ = on_device_ || tensor.is_cuda();
+    stack_.emplace_back(at::empty(tensor.sizes(), tensor.options().device(at::kCPU)));
+  }
+
+  [[nodiscard]] bool on_device() const { return on_device_; }
+  std::vector<c10::IValue> TakeStack() { return std::move(stack_); }
+
+ private:
+  bool TakeTensor(const at::Tensor& tensor) {
+    stack_.emplace_back(tensor.defined() ? Read(tensor) : tensor);
+    return complete_;
+  }
+
+  at::Tensor Read(const at::Tensor& tensor) {
+    on_device_ = on_device_ || (tensor.defined() && tensor.is_cuda());
+    at::Tensor host = ReadWritten(tensor);
+    complete_ = complete_ && host.defined();
+    return host;
+  }
+
+  std::vector<c10::IValue> stack_;
+  bool complete_ = true;
+  bool on_device_ = false;
+};
+
+// histc of integers exists on the device alone; small integers are exact as floats.
+bool NeedsFloats(const c10::OperatorName& op, const c10::IValue& first) {
+  return op.name == "aten::histc" && first.isTensor() && IsInteger(first.toTensor());
+}
+
+}  // namespace
+
+at::Tensor ReadWritten(const at::Tensor& tensor) {
+  if (!IsPlain(tensor)) {
+    return {};
+  }
+  const int64_t span = Span(tensor);
+  const size_t bytes = static_cast<size_t>(span) * tensor.element_size();
+  if (bytes > kMaxRuleBytes) {
+    return {};
+  }
+  at::Tensor host = at::empty({span}, tensor.options().device(at::kCPU));
+  if (bytes != 0 && prism_shim_read(host.data_ptr(), tensor.data_ptr(), bytes) != bytes) {
+    return {};
+  }
+  return host.as_strided(tensor.sizes(), tensor.strides());
+}
+
+bool WriteResult(const at::Tensor& result, const at::Tensor& output) {
+  if (!IsPlain(output) || !output.is_cuda() || !output.is_non_overlapping_and_dense() ||
+      result.sizes() != output.sizes() || output.nbytes() > kMaxRuleBytes) {
+    return false;
+  }
+  at::Tensor laid_out =
+      at::empty_strided(output.sizes(), output.strides(), output.options().device(at::kCPU));
+  laid_out.copy_(result);
+  prism_shim_write(output.data_ptr(), laid_out.data_ptr(), output.nbytes());
+  return true;
+}
+
+bool TrueResults::IsKnown(std::string_view op) {
+  static const std::unordered_set<std::string> ops = [] {
+    std::unordered_set<std::string> made;
+    std::istringstream words{std::string(kOps)};
+    for (std::string word; words >> word;) {
+      made.insert(kNamespace + word);
+    }
+    return made;
+  }();
+  return ops.contains(std::string(op));
+}
+
+std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& function) {
+  const auto name = function.operator_name();
+  const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
+  if (!name || inputs.empty() || name->overload_name.find("out") != std::string::npos) {
+    return nullptr;
+  }
+  const Unobserved guard;
+  HostInputs host;
+  size_t first = 0;
+  if (name->name == "aten::copy_") {
+    // A copy of one type is made without a kernel, between devices too.
+    if (!inputs[0].isTensor() || !inputs[1].isTensor() || !IsPlain(inputs[0].toTensor()) ||
+        !inputs[1].toTensor().is_cuda() || !IsInteger(inputs[0].toTensor())) {
+      return nullptr;
+    }
+    host.TakeForm(inputs[0].toTensor());
+    first = 1;
+  }
+  for (size_t i = first; i < inputs.size(); ++i) {
+    if (!host.Take(inputs[i])) {
+      return nullptr;
+    }
+  }
+  if (!host.on_device()) {
+    return nullptr;
+  }
+  auto call = std::make_unique<TrueResults>();
+  call->op_ = *name;
+  call->stack_ = host.TakeStack();
+  if (NeedsFloats(call->op_, call->stack_[0])) {
+    call->stack_[0] = call->stack_[0].toTensor().to(at::kFloat);
+  }
+  if (name->name == "aten::nonzero") {
+    const auto count =
+        static_cast<int32_t>(call->stack_[0].toTensor().count_nonzero().item<int64_t>());
+    prism_shim_answer_read(&count, sizeof(count));
+    call->answers_count_ = true;
+  }
+  return call;
+}
+
+void TrueResults::End(const std::vector<c10::IValue>& outputs) {
+  if (answers_count_) {
+    prism_shim_answer_read(nullptr, 0);
+  }
+  const auto is_integer = [](const c10::IValue& output) {
+    return output.isTensor() && output.toTensor().defined() && output.toTensor().is_cuda() &&
+           IsInteger(output.toTensor());
+  };
+  bool wanted = false;
+  for (const c10::IValue& output : outputs) {
+    wanted = wanted || is_integer(output);
+  }
+  const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(op_);
+  if (!wanted || !op) {
+    return;
+  }
+  const Unobserved guard;
+  op->callBoxed(&stack_);
+  for (size_t i = 0; i < outputs.size() && i < stack_.size(); ++i) {
+    if (is_integer(outputs[i]) && stack_[i].isTensor()) {
+      WriteResult(stack_[i].toTensor(), outputs[i].toTensor());
+    }
+  }
+}
+
+}  // namespace prism::shim

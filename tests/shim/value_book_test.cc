@@ -1,0 +1,115 @@
+// What a rank is told in place of an absent one.
+#include "shim/channel/value_book.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace prism::channel {
+namespace {
+
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// The call number `sequence` of root 0 in a communicator of the shape 7.
+ValueHead Call(uint64_t communicator, int32_t giver, uint64_t sequence, uint32_t bytes) {
+  ValueHead head = {};
+  head.communicator = communicator;
+  head.shape = 7;
+  head.sequence = sequence;
+  head.giver = giver;
+  head.target = -1;
+  head.payload_bytes = bytes;
+  return head;
+}
+
+void Give(const ValueHead& call, int32_t iteration, const std::string& value, std::string* book) {
+  ValueHead head = call;
+  head.iteration = iteration;
+  head.payload_bytes = static_cast<uint32_t>(value.size());
+  AppendValue(head, BytesOf(value), book);
+}
+
+std::string TextOf(const FoundValue& found) {
+  return {reinterpret_cast<const char*>(found.value.data()), found.value.size()};
+}
+
+std::string Numbered(char letter, int32_t number) {
+  std::string text(1, letter);
+  text += std::to_string(number);
+  return text;
+}
+
+TEST(ValueBook, the_root_itself_comes_before_a_nearer_peer) {
+  std::string bytes;
+  Give(Call(1, 0, 4, 0), 0, "root0", &bytes);
+  Give(Call(2, 8, 4, 0), 0, "root8", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  const FoundValue exact = book.Find(Call(1, 0, 4, 5));
+  EXPECT_EQ(exact.origin, ValueOrigin::kRecorded);
+  EXPECT_EQ(TextOf(exact), "root0");
+  const FoundValue peer = book.Find(Call(3, 6, 4, 5));
+  EXPECT_EQ(peer.origin, ValueOrigin::kPeer);
+  EXPECT_EQ(TextOf(peer), "root8");
+  // 4 is as far from 0 as from 8.
+  EXPECT_EQ(TextOf(book.Find(Call(3, 4, 4, 5))), "root0");
+}
+
+TEST(ValueBook, calls_of_another_size_or_place_find_nothing) {
+  std::string bytes;
+  Give(Call(1, 0, 4, 0), 0, "root0", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  EXPECT_EQ(book.Find(Call(1, 0, 4, 8)).origin, ValueOrigin::kNone);
+  EXPECT_EQ(book.Find(Call(1, 0, 5, 5)).origin, ValueOrigin::kNone);
+  ValueHead other = Call(2, 0, 4, 5);
+  other.shape = 0;
+  EXPECT_EQ(book.Find(other).origin, ValueOrigin::kNone);
+  other = Call(2, 0, 4, 5);
+  other.source = 1;
+  EXPECT_EQ(book.Find(other).origin, ValueOrigin::kNone);
+}
+
+TEST(ValueBook, a_send_stands_for_one_that_goes_as_far) {
+  std::string bytes;
+  ValueHead send = Call(1, 0, 0, 0);
+  send.target = 1;
+  Give(send, 0, "forward", &bytes);
+  const ValueBook book(BytesOf(bytes));
+  ValueHead later = Call(2, 48, 0, 7);
+  later.source = 3;
+  later.target = 4;
+  EXPECT_EQ(TextOf(book.Find(later)), "forward");
+  later.target = 2;
+  EXPECT_EQ(book.Find(later).origin, ValueOrigin::kNone);
+}
+
+TEST(ValueBook, what_is_past_the_recording_repeats_its_steady_iteration) {
+  std::string values;
+  Give(Call(1, 0, 0, 0), 0, "start", &values);
+  // Two values an iteration, three collectives of the communicator.
+  for (int32_t iteration = 0; iteration < 3; ++iteration) {
+    const auto first = static_cast<uint64_t>(1 + 3 * iteration);
+    Give(Call(1, 0, first, 0), 4 + iteration, Numbered('a', iteration), &values);
+    Give(Call(1, 0, first + 2, 0), 4 + iteration, Numbered('b', iteration), &values);
+  }
+  CountIterationsFrom(5, &values);
+  const ValueBook book(BytesOf(values));
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 9, 2))), "b2");
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 301, 2))), "a1");
+  EXPECT_EQ(TextOf(book.Find(Call(1, 0, 303, 2))), "b1");
+  EXPECT_EQ(book.Find(Call(1, 0, 302, 2)).origin, ValueOrigin::kNone);
+}
+
+TEST(ValueBook, a_prefix_of_a_book_is_a_book) {
+  std::string bytes;
+  Give(Call(1, 0, 0, 0), 0, "first", &bytes);
+  const size_t end = bytes.size();
+  Give(Call(1, 0, 1, 0), 0, "second", &bytes);
+  const ValueBook before(BytesOf(bytes).first(end));
+  EXPECT_EQ(TextOf(before.Find(Call(1, 0, 0, 5))), "first");
+  EXPECT_EQ(before.Find(Call(1, 0, 1, 6)).origin, ValueOrigin::kNone);
+}
+
+}  // namespace
+}  // namespace prism::channel
