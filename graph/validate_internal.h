@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/graph.h"
 #include "graph/validate.h"
@@ -17,10 +18,10 @@ class FaultList {
  public:
   explicit FaultList(size_t max_faults) : max_faults_(max_faults) {}
 
-  void Add(const char* rule, std::string message) {
+  void Add(const char* rule, std::string message, std::vector<std::pair<Rank, uint32_t>> ops = {}) {
     ++validation_.fault_count;
     if (validation_.faults.size() < max_faults_) {
-      validation_.faults.push_back({rule, std::move(message)});
+      validation_.faults.push_back({rule, std::move(message), std::move(ops)});
     }
   }
 

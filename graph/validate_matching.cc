@@ -126,7 +126,8 @@ class CollectiveCheck {
                     fmt::format("collective {} of communicator {}: {}; {}", i,
                                 CommunicatorName(graph_, comm),
                                 DescribeRankOp(graph_, Rank(left.second), a[i]),
-                                DescribeRankOp(graph_, Rank(right.second), b[i])));
+                                DescribeRankOp(graph_, Rank(right.second), b[i])),
+                    {{Rank(left.second), a[i]}, {Rank(right.second), b[i]}});
         return;  // what follows is shifted against each other
       }
     }
@@ -140,7 +141,8 @@ class CollectiveCheck {
                 fmt::format("collective {} of communicator {}: {}; rank {} issues only {} there",
                             common, CommunicatorName(graph_, comm),
                             DescribeRankOp(graph_, longer, left_longer ? a[common] : b[common]),
-                            shorter.value(), common));
+                            shorter.value(), common),
+                {{longer, left_longer ? a[common] : b[common]}});
   }
 
   const Graph& graph_;
@@ -230,7 +232,8 @@ class PeerCheck {
                                   "{}; {}",
                                   i, rank.value(), peer.value(), own->bytes[i], other->bytes[i],
                                   DescribeRankOp(graph_, rank, own->op[i]),
-                                  DescribeRankOp(graph_, peer, other->op[i])));
+                                  DescribeRankOp(graph_, peer, other->op[i])),
+                      {{rank, own->op[i]}, {peer, other->op[i]}});
           return;
         }
       }
@@ -239,7 +242,8 @@ class PeerCheck {
       faults_.Add(is_send ? "unpaired_send" : "unpaired_receive",
                   fmt::format("{}; rank {} has only {} such {}",
                               DescribeRankOp(graph_, rank, own->op[common]), peer.value(), common,
-                              is_send ? "receives" : "sends"));
+                              is_send ? "receives" : "sends"),
+                  {{rank, own->op[common]}});
     }
   }
 

@@ -358,7 +358,7 @@ Reply Request(Record record) {
 
 void Fence() {
   State& state = Get();
-  if (state.config.fences == 0 || state.config.mode != Mode::kEmulate || !Speaks(state)) {
+  if (state.config.fences == 0 || !Speaks(state)) {
     return;
   }
   const std::lock_guard<std::mutex> request_lock(state.request_mutex);

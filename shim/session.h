@@ -33,8 +33,8 @@ struct Reply {
 Reply Request(channel::Record record);
 
 // Stands inside an NCCL call, its records sent, until the worker lets this process go on: one that
-// has departed from the graph is held there, so that its stack shows the call. Only where
-// Config::fences is set.
+// has departed from the graph, or whose source is looked for, is held there, so that its stack
+// shows the call. Only where Config::fences is set.
 void Fence();
 
 // The dense id of a name or payload in a table, defined to the worker at first use. Thread-safe.

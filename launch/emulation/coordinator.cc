@@ -119,6 +119,7 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   if (!departure_.empty()) {
     return;
   }
+  departed_ = member.rank;
   const uint32_t size = graph_->role_of(member.rank).program.size();
   const auto op = static_cast<uint32_t>(event.position % size);
   departure_ =

@@ -41,6 +41,9 @@ class Coordinator {
   // The first departure from the graph, with both sides and who waits for whom; "" if none.
   [[nodiscard]] const std::string& departure() const { return departure_; }
 
+  // The rank that it is of; nothing where none departed.
+  [[nodiscard]] std::optional<Rank> departed() const { return departed_; }
+
   // Not empty when all sandbox ranks wait and nothing can end their wait: who waits for whom.
   [[nodiscard]] std::vector<std::string> Deadlock() const;
 
@@ -91,6 +94,7 @@ class Coordinator {
   int64_t extra_waits_ = 0;
   bool engine_done_ = false;
   std::string departure_;
+  std::optional<Rank> departed_;  // the first
 };
 
 }  // namespace prism::launch

@@ -15,6 +15,7 @@
 
 #include "graph/describe.h"
 #include "launch/emulation/host_clock.h"
+#include "launch/emulation/memory_history.h"
 #include "launch/process/out_of_memory.h"
 #include "launch/process/stack_text.h"
 #include "launch/process/stall_watch.h"
@@ -68,6 +69,7 @@ struct EmulationWorker::Member {
   std::optional<RankEvent> departure = {};  // found, not told yet
   std::chrono::steady_clock::time_point departed_at = {};
   bool left = false;
+  std::optional<MemoryHistory> history = {};  // where a snapshot is asked for
 };
 
 EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks)
@@ -91,6 +93,11 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
     request.iterations = context_.options.iterations;
     request.meeting = meeting;
     SandboxSpec spec = MakeSandboxSpec(context_, request);
+    const bool keeps_history =
+        std::binary_search(context_.snapshot_ranks.begin(), context_.snapshot_ranks.end(), rank);
+    if (keeps_history) {
+      spec.environment.emplace_back("PRISM_BLOCK_EVENTS", "1");
+    }
     spec.terminal = context_.options.interactive;
     if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
       spec.on_line = [rank](const std::string& line) {
@@ -104,6 +111,9 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
         Member{rank, std::move(process), slicer::OpStream(rank, graph_.job.facts.warmup_iterations),
                Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank),
                StallWatch(context_.options.stall_timeout_s), HostClock(graph_, rank)}));
+    if (keeps_history) {
+      members_.back()->history.emplace();
+    }
   }
   return OkStatus();
 }
@@ -272,8 +282,12 @@ Status EmulationWorker::Take(Member& member,
                              std::span<const std::byte> payload) {
   member.memory_watch.See(record, payload);
   const auto ops = member.stream.Push(record, payload);
-  if (!ops.ok()) {
-    return ops.status().WithContext(fmt::format("emulating rank {}", member.rank.value()));
+  Status status = ops.status();
+  if (status.ok() && member.history) {
+    status = member.history->See(record, member.stream.definitions());
+  }
+  if (!status.ok()) {
+    return status.WithContext(fmt::format("emulating rank {}", member.rank.value()));
   }
   if (member.stream.iteration() < 0) {
     member.startup_ns += channel::HostCostNs(member.process->channel().config(), record);
@@ -318,7 +332,8 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
     }
   }
   SendEvents();  // what it did before it left
-  hooks_.rank_left(member.rank, member.process->log());
+  hooks_.rank_left(member.rank, member.process->log(),
+                   member.history ? member.history->Encode() : std::string());
   return true;
 }
 

@@ -20,7 +20,8 @@ class EmulationWorker {
  public:
   struct Hooks {
     std::function<void(std::string events)> send_events;  // RankEvents, to process 0
-    std::function<void(Rank, const std::string& log)> rank_left;
+    // Log, and memory history where it is asked for.
+    std::function<void(Rank, const std::string& log, const std::string& history)> rank_left;
   };
 
   // `graph` must outlive the worker; `ranks` is this worker's share of context.sandbox_ranks.

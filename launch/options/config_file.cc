@@ -147,7 +147,20 @@ std::string JobText(const Options& options, const graph::JobSpec& job) {
   for (const std::string& word : options.program) {
     words.push_back(Quoted(word));
   }
-  return text + fmt::format("program = [{}]\n", fmt::join(words, ", "));
+  return text + fmt::format("program = [{}]\nrouting = {}\n", fmt::join(words, ", "),
+                            Quoted(options.routing));
+}
+
+const char* MismatchName(OnMismatch choice) {
+  switch (choice) {
+    case OnMismatch::kAbort:
+      return "abort";
+    case OnMismatch::kHang:
+      return "hang";
+    case OnMismatch::kAdopt:
+      return "adopt";
+  }
+  return "";
 }
 
 std::string ClusterText(const Options& options) {
@@ -165,10 +178,9 @@ std::string ClusterText(const Options& options) {
 }
 
 std::string RanksText(const Options& options) {
-  std::string text =
-      fmt::format("\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\n",
-                  Quoted(options.sandbox_ranks),
-                  options.on_mismatch == OnMismatch::kAbort ? "abort" : "hang", options.max_roles);
+  std::string text = fmt::format(
+      "\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\n",
+      Quoted(options.sandbox_ranks), MismatchName(options.on_mismatch), options.max_roles);
   if (!options.log_ranks.empty()) {
     text += fmt::format("log_ranks = {}\n", Quoted(options.log_ranks));
   }
@@ -182,6 +194,9 @@ std::string OutputText(const Options& options) {
   }
   if (!options.trace_ranks.empty()) {
     text += fmt::format("trace_ranks = {}\n", Quoted(options.trace_ranks));
+  }
+  if (!options.memory_snapshot.empty()) {
+    text += fmt::format("memory_snapshot = {}\n", Quoted(options.memory_snapshot));
   }
   return text + fmt::format("perfetto = {}\nstrict = {}\n", options.perfetto, options.strict);
 }

@@ -237,7 +237,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   reader.ReadChoice("device", {"virtual", "auto"});
   reader.ReadChoice("host_time", {"fixed"});
   reader.ReadText("sandbox_ranks", &options->sandbox_ranks);
-  if (const auto index = reader.ReadChoice("on_mismatch", {"abort", "hang"})) {
+  if (const auto index = reader.ReadChoice("on_mismatch", {"abort", "hang", "adopt"})) {
     options->on_mismatch = static_cast<OnMismatch>(*index);
   }
   reader.ReadText("log_ranks", &options->log_ranks);
@@ -251,6 +251,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   }
   reader.ReadSwitch("perfetto", &options->perfetto);
   reader.ReadText("trace_ranks", &options->trace_ranks);
+  reader.ReadText("memory_snapshot", &options->memory_snapshot);
   reader.ReadSwitch("print_config", &options->print_config);
   reader.ReadSwitch("dry_run", &options->dry_run);
   if (const auto index = reader.ReadChoice("log_level", {"error", "warning", "info", "debug"})) {

@@ -20,7 +20,7 @@
 namespace prism::launch {
 
 enum class OptionGroup : uint8_t { kJob, kCluster, kRanks, kOutput };
-enum class OnMismatch : uint8_t { kAbort, kHang };
+enum class OnMismatch : uint8_t { kAbort, kHang, kAdopt };
 enum class OutputFormat : uint8_t { kText, kJson };
 
 // One line of the table.
@@ -78,6 +78,7 @@ struct Options {
   OutputFormat format = OutputFormat::kText;
   bool perfetto = false;
   std::string trace_ranks;
+  std::string memory_snapshot;  // list of sandbox ranks
   bool print_config = false;
   bool dry_run = false;
   LogLevel log_level = LogLevel::kInfo;

@@ -108,7 +108,9 @@ const std::vector<OptionSpec>& OptionTable() {
       {"sandbox-ranks", kRanks, "LIST", "auto",
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
-      {"on-mismatch", kRanks, "abort|hang", "abort", "when a sandbox rank departs from the graph"},
+      {"on-mismatch", kRanks, "abort|hang|adopt", "abort",
+       "when a sandbox rank departs from the graph: end with the report, let it stand as on the "
+       "cluster, or take what it does for its whole role and go on"},
       {"interactive", kRanks, "", "",
        "give the one sandbox rank this terminal: a debugger works, virtual time stands still in "
        "it"},
@@ -124,6 +126,9 @@ const std::vector<OptionSpec>& OptionTable() {
       {"format", kOutput, "text|json", "text", "final report on stdout"},
       {"perfetto", kOutput, "", "", "write trace.pftrace: sandbox ranks and --trace-ranks"},
       {"trace-ranks", kOutput, "LIST", "none", "further ranks in trace.pftrace"},
+      {"memory-snapshot", kOutput, "LIST", "none",
+       "sandbox ranks whose memory history is written to memory/rank<r>.pickle, for the PyTorch "
+       "memory viewer; all, none"},
       {"config", kOutput, "FILE", "", "read options from a TOML file"},
       {"print-config", kOutput, "", "", "print the resolved config file and leave"},
       {"dry-run", kOutput, "", "", "print the plan and leave"},

@@ -16,7 +16,7 @@ constexpr size_t kShownFaults = 3;
 
 }  // namespace
 
-Status RefuseInvalid(const graph::Graph& graph) {
+Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source) {
   const graph::Validation validation = graph::Validate(graph);
   if (validation.ok()) {
     return OkStatus();
@@ -25,6 +25,11 @@ Status RefuseInvalid(const graph::Graph& graph) {
       fmt::format("the graph is not valid, {}:", FormatCounted(validation.fault_count, "fault"));
   for (size_t i = 0; i < std::min(kShownFaults, validation.faults.size()); ++i) {
     text += fmt::format("\n  {}: {}", validation.faults[i].rule, validation.faults[i].message);
+    if (i == 0 && source != nullptr) {
+      for (const auto& [rank, op] : validation.faults[i].ops) {
+        text += source(rank, op);
+      }
+    }
   }
   return RunFailed(text);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,8 @@
 #include "launch/run/interval.h"
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
+#include "launch/run/source_finder.h"
+#include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
 
 namespace prism::launch {
@@ -52,9 +55,24 @@ int Master::WorkerOf(Rank rank) const {
   return static_cast<int>(at % session_.size());
 }
 
+void Master::TakeEmulated(MessageKind kind, WireReader* message, Coordinator* coordinator) {
+  if (kind == MessageKind::kOps) {
+    WireReader events(message->GetText());
+    coordinator->Take(&events);
+    return;
+  }
+  const Rank rank(message->Get<uint32_t>());
+  logs_[rank] = message->GetText();
+  if (const std::string_view history = message->GetText(); !history.empty()) {
+    snapshots_[rank] = history;
+  }
+  coordinator->RankLeft(rank);
+}
+
 Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinator) {
   WireReader in(message.bytes);
-  switch (in.Get<MessageKind>()) {
+  const auto kind = in.Get<MessageKind>();
+  switch (kind) {
     case MessageKind::kHello: {
       const auto process = static_cast<pid_t>(in.Get<int64_t>());
       std::array<char, 256> host = {};
@@ -74,17 +92,13 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
       const auto code = static_cast<StatusCode>(in.Get<int32_t>());
       return {code, std::string(in.GetText())};
     }
-    case MessageKind::kOps: {
-      WireReader events(in.GetText());
-      coordinator->Take(&events);
+    case MessageKind::kOps:
+    case MessageKind::kRankLeft:
+      // Of an emulation that was given up, workers may have spoken before they knew.
+      if (coordinator != nullptr && in.Get<uint32_t>() == emulations_) {
+        TakeEmulated(kind, &in, coordinator);
+      }
       return OkStatus();
-    }
-    case MessageKind::kRankLeft: {
-      const Rank rank(in.Get<uint32_t>());
-      logs_[rank] = in.GetText();
-      coordinator->RankLeft(rank);
-      return OkStatus();
-    }
     default:
       worker_.Handle(message.bytes);
       return OkStatus();
@@ -193,6 +207,32 @@ Status Master::Slice() {
   }
 }
 
+// By a further run of the rank, or of the one that was recorded for its role.
+std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op) {
+  SourceQuery query;
+  query.rank = recorded_iteration_.contains(rank) ? rank : graph.role_of(rank).representative;
+  const auto iteration = recorded_iteration_.find(query.rank);
+  if (!context_.job.user_program || iteration == recorded_iteration_.end()) {
+    return {};
+  }
+  query.program = &graph.role_of(rank).program;
+  query.op = op;
+  query.iteration = iteration->second;
+  const SharedMemory values("prism-values", value_book_);
+  if (values.valid() && !value_book_.empty()) {
+    query.meeting.values = values.Path();
+    query.meeting.values_told[query.rank] = values_told_[query.rank];
+  }
+  const Result<std::vector<std::string>> frames = FindSource(context_, query);
+  std::string text;
+  if (frames.ok()) {
+    for (const std::string& frame : *frames) {
+      text += fmt::format("\n    rank {} at {}", query.rank.value(), frame);
+    }
+  }
+  return text;
+}
+
 Status Master::Build(RunOutcome* outcome) {
   if (!context_.options.graph.empty()) {
     progress_.BeginStage("build", fmt::format("from {}", context_.options.graph));
@@ -205,6 +245,7 @@ Status Master::Build(RunOutcome* outcome) {
     for (const graph::Fragment& fragment : fragments_) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
       outcome->iteration_seconds.push_back(fragment.iteration_seconds);
+      recorded_iteration_[fragment.rank] = fragment.warmup_iterations;
     }
     slicer::StitchInput input;
     input.job = context_.job;
@@ -215,7 +256,9 @@ Status Master::Build(RunOutcome* outcome) {
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
     context_.job = outcome->graph.job;
   }
-  PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph));
+  PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph, [&](Rank rank, uint32_t op) {
+    return SourceLinesOf(outcome->graph, rank, op);
+  }));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
   return InterruptStatus();
 }
@@ -230,6 +273,15 @@ Status Master::ReplayAll(RunOutcome* outcome) {
   outcome->low_ns = interval.low_ns;
   outcome->high_ns = interval.high_ns;
   return OkStatus();
+}
+
+// A report line by line, and what follows from it.
+void Master::WarnOf(const std::string& trouble, const std::string& consequence) {
+  std::istringstream lines(trouble);
+  for (std::string line; std::getline(lines, line);) {
+    context_.logger.Warning("{}", line);
+  }
+  context_.logger.Warning("{}", consequence);
 }
 
 Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
@@ -255,21 +307,60 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
     if (trouble.empty() || reported) {
       continue;
     }
-    if (context_.options.on_mismatch == OnMismatch::kAbort) {
+    if (MayAdopt(coordinator)) {
+      progress_.Clear();
+      WarnOf(trouble, "--on-mismatch adopt: its role takes what it does; it is recorded anew");
+      return OkStatus();
+    }
+    if (context_.options.on_mismatch != OnMismatch::kHang) {
       return RunFailed(trouble);
     }
     progress_.Clear();
-    context_.logger.Warning("{}", trouble);
-    context_.logger.Warning("--on-mismatch hang: the ranks stay as they are; interrupt to end");
+    WarnOf(trouble, "--on-mismatch hang: the ranks stay as they are; interrupt to end");
     reported = true;
   }
   return OkStatus();
 }
 
+// A role is adopted once: a rank that departs again does so from what it did itself.
+bool Master::MayAdopt(const Coordinator& coordinator) const {
+  const std::optional<Rank> departed = coordinator.departed();
+  return context_.options.on_mismatch == OnMismatch::kAdopt && departed.has_value() &&
+         !adopted_.contains(*departed);
+}
+
+// Records the rank anew, gives its role what it did, and replays.
+Status Master::Adopt(Rank rank, RunOutcome* outcome) {
+  adopted_.insert(rank);
+  PRISM_RETURN_IF_ERROR(Record({rank}));
+  graph::Fragment fragment = std::move(fragments_.back());
+  fragments_.clear();
+  PRISM_ASSIGN_OR_RETURN(outcome->graph,
+                         slicer::AdoptFragment(outcome->graph, std::move(fragment)));
+  context_.job = outcome->graph.job;
+  PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph)
+                            .WithContext(fmt::format(
+                                "what rank {} does cannot be adopted for its role", rank.value())));
+  outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
+  return ReplayAll(outcome);
+}
+
 Status Master::Emulate(RunOutcome* outcome) {
+  std::optional<Rank> departed;
+  do {
+    PRISM_ASSIGN_OR_RETURN(departed, EmulateOnce(outcome));
+    if (departed) {
+      PRISM_RETURN_IF_ERROR(Adopt(*departed, outcome));
+    }
+  } while (departed);
+  return OkStatus();
+}
+
+Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   if (context_.sandbox_ranks.empty()) {
-    return OkStatus();  // the replay is the result
+    return std::optional<Rank>();  // the replay is the result
   }
+  ++emulations_;
   progress_.BeginStage(
       "emulate", fmt::format("{}, {}",
                              FormatCounted(static_cast<int64_t>(context_.sandbox_ranks.size()),
@@ -289,10 +380,12 @@ Status Master::Emulate(RunOutcome* outcome) {
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
     message.Put(MessageKind::kEmulate)
+        .Put(emulations_)
         .PutText(outcome->graph_bytes)
         .PutText(several ? exchange.Path() : std::string())
         .Put(store == nullptr ? uint16_t{0} : store->port());
     PutRanks(context_.log_ranks, &message);
+    PutRanks(context_.snapshot_ranks, &message);
     message.Put(int32_t{context_.options.iterations}).PutText(value_book_);
     for (const Rank rank : context_.sandbox_ranks) {
       const auto told = values_told_.find(rank);
@@ -301,6 +394,9 @@ Status Master::Emulate(RunOutcome* outcome) {
     session_.Send(worker, message.Take());
   }
   PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator, store.get()));
+  if (MayAdopt(coordinator)) {
+    return coordinator.departed();
+  }
   const DurationNs predicted = outcome->result.steady_iteration_ns();
   outcome->result = coordinator.Summarise();
   const DurationNs emulated = outcome->result.steady_iteration_ns();
@@ -316,7 +412,7 @@ Status Master::Emulate(RunOutcome* outcome) {
         "graph: a bug of ours",
         emulated, predicted));
   }
-  return OkStatus();
+  return std::optional<Rank>();
 }
 
 Status Master::RunStages(RunOutcome* outcome) {
@@ -351,6 +447,7 @@ Result<RunOutcome> Master::Run() {
     return status;
   }
   outcome.logs = logs_;
+  outcome.snapshots = std::move(snapshots_);
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "launch/emulation/coordinator.h"
 #include "launch/process/memory_sampler.h"
 #include "launch/process/mpi_session.h"
+#include "launch/run/messages.h"
 #include "launch/run/progress.h"
 #include "launch/run/run_context.h"
 #include "launch/run/worker.h"
@@ -39,7 +41,8 @@ struct RunOutcome {
   DurationNs low_ns = 0;          // steady iteration, compute and transfers at the fast end
   DurationNs high_ns = 0;
   std::vector<graph::Warning> warnings;
-  std::map<Rank, std::string> logs;     // of sandbox ranks in the emulation
+  std::map<Rank, std::string> logs;       // of sandbox ranks in the emulation
+  std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
   std::vector<double> iteration_seconds;  // likewise
   WallTimes wall;
@@ -66,9 +69,16 @@ class Master {
   Status Slice();
   Status Record(const std::vector<Rank>& ranks);
   std::vector<Rank> TakeToldTooEarly();
+  std::string SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op);
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
+  // The rank whose behaviour is to be adopted before the emulation begins anew; none: it is done.
+  Result<std::optional<Rank>> EmulateOnce(RunOutcome* outcome);
+  [[nodiscard]] bool MayAdopt(const Coordinator& coordinator) const;
+  Status Adopt(Rank rank, RunOutcome* outcome);
+  void WarnOf(const std::string& trouble, const std::string& consequence);
+  void TakeEmulated(MessageKind kind, WireReader* message, Coordinator* coordinator);
   Status EmulateUntilDone(Coordinator& coordinator, StoreServer* store);
 
   // Messages, own worker, interrupts; sleeps when there was nothing. `coordinator` may be null.
@@ -84,13 +94,17 @@ class Master {
   MemorySampler memory_;
   Worker worker_;
   std::vector<graph::Fragment> fragments_;
+  uint32_t emulations_ = 0;  // begun so far
+  std::set<Rank> adopted_;
   std::map<Rank, std::string> logs_;
+  std::map<Rank, std::string> snapshots_;
   // What recorded ranks gave to absent ones (shim/channel/value_book.h): of the round that runs, of
   // all before it, and how much of that a rank was told when it was recorded.
   std::map<Rank, std::string> given_values_;
   std::string value_book_;
   std::map<Rank, uint64_t> values_told_;
   std::set<Rank> told_again_;
+  std::map<Rank, int32_t> recorded_iteration_;  // which of a rank's the graph holds
 };
 
 }  // namespace prism::launch

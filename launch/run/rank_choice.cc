@@ -27,6 +27,25 @@ Status RefuseTerminalFor(size_t count) {
                   count));
 }
 
+// The history of blocks is known of programs that run in the emulation.
+Status ResolveSnapshotRanks(RunContext* context) {
+  const std::string& list = context->options.memory_snapshot;
+  if (list == "all") {
+    context->snapshot_ranks = context->sandbox_ranks;
+  } else if (!list.empty()) {
+    PRISM_ASSIGN_OR_RETURN(context->snapshot_ranks,
+                           ResolveRankList("--memory-snapshot", list, context->job, context->plan));
+  }
+  for (const Rank rank : context->snapshot_ranks) {
+    if (!std::binary_search(context->sandbox_ranks.begin(), context->sandbox_ranks.end(), rank)) {
+      return InvalidArgument(
+          fmt::format("--memory-snapshot: rank {} is no sandbox rank; add it to --sandbox-ranks",
+                      rank.value()));
+    }
+  }
+  return OkStatus();
+}
+
 Status ResolveShownRanks(RunContext* context) {
   const Options& options = context->options;
   const bool named = options.sandbox_ranks != Options().sandbox_ranks;
@@ -50,7 +69,7 @@ Status ResolveShownRanks(RunContext* context) {
                    further.end(), std::back_inserter(all));
     context->traced_ranks = std::move(all);
   }
-  return OkStatus();
+  return ResolveSnapshotRanks(context);
 }
 
 }  // namespace

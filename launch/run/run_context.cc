@@ -29,7 +29,8 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   }
   // A program that departs is held in its next NCCL call, to show where it stands. The built-in
   // workload is spared the round trips.
-  spec.config.fences = context.options.program.empty() ? 0 : 1;
+  const bool may_depart = request.mode == channel::Mode::kEmulate;
+  spec.config.fences = may_depart && !context.options.program.empty() ? 1 : 0;
 
   const auto rank = static_cast<int64_t>(request.rank.value());
   const int64_t world = context.job.parallel.world_size();

@@ -25,9 +25,10 @@ struct RunContext {
   graph::ClusterSpec cluster;
   std::string layout_origin;
   slicer::SlicePlan plan;
-  std::vector<Rank> sandbox_ranks;  // ascending
-  std::vector<Rank> log_ranks;      // output shown live
-  std::vector<Rank> traced_ranks;   // ascending; whose timelines go into trace.pftrace
+  std::vector<Rank> sandbox_ranks;   // ascending
+  std::vector<Rank> log_ranks;       // output shown live
+  std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
+  std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
   InstallPaths paths;
   Logger logger;
 };

@@ -69,6 +69,10 @@ Status WriteResultFiles(const RunContext& context,
   for (const auto& [rank, log] : outcome.logs) {
     PRISM_RETURN_IF_ERROR(folder->Write(fmt::format("logs/rank{}.log", rank.value()), log));
   }
+  for (const auto& [rank, snapshot] : outcome.snapshots) {
+    PRISM_RETURN_IF_ERROR(
+        folder->Write(fmt::format("memory/rank{}.pickle", rank.value()), snapshot));
+  }
   return OkStatus();
 }
 

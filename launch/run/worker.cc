@@ -45,6 +45,7 @@ void Worker::Begin() {
 Status Worker::Record(WireReader* message) {
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
+  emulation_.reset();  // one that is to be begun anew
   if (recording_ == nullptr) {
     const auto cores = static_cast<size_t>(AvailableThreads());
     const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
@@ -55,6 +56,7 @@ Status Worker::Record(WireReader* message) {
 
 // What process 0 came to know by recording goes into the context.
 Status Worker::BeginEmulation(WireReader* message) {
+  const auto number = message->Get<uint32_t>();
   PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(message->GetText(), "the graph of this run"));
   MeetingPoint meeting;
   meeting.exchange = message->GetText();
@@ -62,6 +64,7 @@ Status Worker::BeginEmulation(WireReader* message) {
   context_.job = graph_.job;
   context_.sandbox_ranks = graph_.sandbox_ranks;
   context_.log_ranks = GetRanks(message);
+  context_.snapshot_ranks = GetRanks(message);
   context_.options.iterations = message->Get<int32_t>();
   const std::string_view values = message->GetText();
   if (!values.empty()) {
@@ -72,12 +75,17 @@ Status Worker::BeginEmulation(WireReader* message) {
     meeting.values_told[rank] = message->Get<uint64_t>();
   }
   EmulationWorker::Hooks hooks;
-  hooks.send_events = [this](const std::string& events) {
-    session_.Send(0, WireWriter().Put(MessageKind::kOps).PutText(events).Take());
+  hooks.send_events = [this, number](const std::string& events) {
+    session_.Send(0, WireWriter().Put(MessageKind::kOps).Put(number).PutText(events).Take());
   };
-  hooks.rank_left = [this](Rank rank, const std::string& log) {
-    session_.Send(0,
-                  WireWriter().Put(MessageKind::kRankLeft).Put(rank.value()).PutText(log).Take());
+  hooks.rank_left = [this, number](Rank rank, const std::string& log, const std::string& history) {
+    session_.Send(0, WireWriter()
+                         .Put(MessageKind::kRankLeft)
+                         .Put(number)
+                         .Put(rank.value())
+                         .PutText(log)
+                         .PutText(history)
+                         .Take());
   };
   emulation_ = std::make_unique<EmulationWorker>(context_, graph_, std::move(hooks));
   return emulation_->Start(ShareOf(context_.sandbox_ranks, session_.rank(), session_.size()),

@@ -76,7 +76,7 @@ struct Config {
   NcclProfile nccl;
   int64_t host_cost_ns[kHostCostKinds];
   int64_t poll_cost_ns;  // of a query that answers "not ready"
-  uint32_t fences;       // 1: kFence in each NCCL call (kEmulate only)
+  uint32_t fences;       // 1: kFence in each NCCL call
   uint32_t reserved;
   int32_t sandbox_rank_count;               // how many ranks are present (this one included)
   int32_t sandbox_ranks[kMaxSandboxRanks];  // ascending

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "shim/cuda/memory.h"
 #include "shim/session.h"
@@ -49,6 +50,14 @@ void ReportReserved(size_t allocated, size_t reserved) {
   prism_shim_allocator_stats(&stats);
 }
 
+// While recording, and in an emulation whose memory history is asked for.
+bool TellsOfBlocks() {
+  static const bool tells = prism::shim::SessionMode() == prism::channel::Mode::kRecord ||
+                            (prism::shim::SessionMode() == prism::channel::Mode::kEmulate &&
+                             std::getenv("PRISM_BLOCK_EVENTS") != nullptr);
+  return tells;
+}
+
 // libtorch's own, which feeds its profiler; it may lie in no global scope, so RTLD_NEXT need not
 // find it.
 ReportFunction* RealReport() {
@@ -78,8 +87,7 @@ void PrismReportMemoryUsage(
   if (device.type == kTorchCuda && bytes > 0) {
     prism::shim::Invalidate(pointer, static_cast<size_t>(bytes));
   }
-  if (device.type == kTorchCuda && bytes != 0 &&
-      prism::shim::SessionMode() == prism::channel::Mode::kRecord) {
+  if (device.type == kTorchCuda && bytes != 0 && TellsOfBlocks()) {
     prism_shim_block_event(bytes > 0 ? 1 : 0, reinterpret_cast<uint64_t>(pointer),
                            bytes > 0 ? bytes : -bytes);
     ReportReserved(allocated, reserved);

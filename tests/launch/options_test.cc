@@ -73,7 +73,6 @@ TEST(Options, Values_that_have_not_landed_are_refused) {
   for (const auto& [option, value] :
        std::vector<std::pair<std::string, std::string>>{{"--network", "flow"},
                                                         {"--zero", "2"},
-                                                        {"--on-mismatch", "adopt"},
                                                         {"--device", "cuda"},
                                                         {"--host-time", "measured:2"}}) {
     EXPECT_EQ(Refusal({option, value}).code(), StatusCode::kInvalidArgument) << option;

@@ -2,6 +2,7 @@
 // which one can misbehave.
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,53 @@ TEST_F(UserProgram, writes_in_bursts_and_loses_no_line) {
   const Finished run = Train("burst");
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(Log(), HasSubstr("line 19999\n"));
+}
+
+// The graph is of the plain program; the edited one has one product more.
+TEST_F(UserProgram, departure_is_adopted_for_the_role) {
+  ASSERT_EQ(Train("plain", {"--memory-snapshot", "all"}).code, 0);
+  const std::string graph = folder_ / "plain.prism";
+  std::filesystem::rename(folder_ / "out/graph.prism", graph);
+  const std::string snapshot = folder_ / "out/memory/rank0.pickle";
+  const Finished read = RunCommand({PRISM_PYTHON, PRISM_PROGRAM_DIR "/read_snapshot.py", snapshot,
+                                    folder_ / "out/summary.json"});
+  EXPECT_EQ(read.code, 0) << read.output;
+  const auto edited = [&](const std::string& choice) {
+    return RunCommand({PRISM_EMULATE, "--graph", graph, "--out", folder_ / "out", "--force",
+                       "--sandbox-ranks", "0", "--on-mismatch", choice, "--", PRISM_PYTHON,
+                       PRISM_PROGRAM_DIR "/training.py", "edited"});
+  };
+  const Finished adopted = edited("adopt");
+  ASSERT_EQ(adopted.code, 0) << adopted.output;
+  EXPECT_THAT(adopted.output, HasSubstr("rank 0 departs from the graph in iteration 0"));
+  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("its new behaviour was adopted"));
+  const Finished aborted = edited("abort");
+  EXPECT_EQ(aborted.code, 1) << aborted.output;
+  // Both sides, where it is, and who waits.
+  EXPECT_THAT(aborted.output,
+              AllOf(HasSubstr("it does:  kernel "), HasSubstr("in aten::mul"),
+                    HasSubstr("training.py\", line "), HasSubstr("graph:    rank 0 op "),
+                    HasSubstr("waits in all_reduce number 0 of default_pg")));
+  ExpectNothingLeft();
+}
+
+// Every bug is found while the graph is built, before any time is told.
+TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
+  const auto report = [&](const std::string& bug, const std::string& gpus) {
+    const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", gpus, "--out", folder_ / "out",
+                                     "--force", "--sandbox-ranks", "3", "--", PRISM_PYTHON,
+                                     PRISM_PROGRAM_DIR "/planted_bugs.py", bug});
+    EXPECT_EQ(run.code, 1) << run.output;
+    return run.output;
+  };
+  EXPECT_THAT(report("skip", "8"),
+              AllOf(HasSubstr("collective_mismatch: collective 0 of communicator"),
+                    HasSubstr("rank 0 at \""), HasSubstr(" in sum_gradients\n"),
+                    HasSubstr("rank 3 at \""), HasSubstr(" in sum_losses\n")));
+  EXPECT_THAT(report("shape", "8"),
+              AllOf(HasSubstr("all_reduce (sum) of 32 bytes"), HasSubstr("rank 3 op "),
+                    HasSubstr("all_reduce (sum) of 36 bytes"), HasSubstr(" in sum_losses\n")));
+  ExpectNothingLeft();
 }
 
 // Rank 5 is no root of its group and gets shapes from another stage: neither is there.

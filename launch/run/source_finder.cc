@@ -1,0 +1,88 @@
+#include "launch/run/source_finder.h"
+
+#include <memory>
+
+#include "launch/process/interrupt.h"
+#include "launch/process/stack_text.h"
+#include "launch/process/stall_watch.h"
+#include "slicer/record/op_stream.h"
+
+namespace prism::launch {
+namespace {
+
+using channel::RecordKind;
+using graph::OpKind;
+
+constexpr size_t kShownFrames = 3;
+constexpr int64_t kWaitNs = 2'000'000;
+
+bool IsShared(OpKind kind) {
+  return kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
+}
+
+// Counts the ops that others take part in: kernels and segments may differ where a rank runs again.
+class Countdown {
+ public:
+  explicit Countdown(const SourceQuery& query) : stream_(query.rank), iteration_(query.iteration) {
+    for (uint32_t op = 0; op <= query.op; ++op) {
+      left_ += IsShared(query.program->kind[op]) ? 1 : 0;
+    }
+  }
+
+  // True from the record that completes the op.
+  Result<bool> Take(const channel::Record& record, std::span<const std::byte> payload) {
+    PRISM_ASSIGN_OR_RETURN(const auto placed, stream_.Push(record, payload));
+    for (const slicer::PlacedOp& op : placed) {
+      left_ -= op.place.iteration == iteration_ && IsShared(op.op.kind) ? 1 : 0;
+    }
+    return left_ <= 0;
+  }
+
+ private:
+  slicer::OpStream stream_;
+  int32_t iteration_;
+  int64_t left_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> FindSource(const RunContext& context, const SourceQuery& query) {
+  SandboxRequest request;
+  request.rank = query.rank;
+  request.present = {query.rank};
+  request.meeting = query.meeting;
+  PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context, 1));
+  request.meeting.store_port = store == nullptr ? 0 : store->port();
+  SandboxSpec spec = MakeSandboxSpec(context, request);
+  spec.config.fences = 1;
+  PRISM_ASSIGN_OR_RETURN(const auto process, SandboxProcess::Start(spec));
+  StallWatch stall_watch(context.options.stall_timeout_s);
+  Countdown countdown(query);
+  bool reached = false;
+  while (true) {
+    PRISM_RETURN_IF_ERROR(InterruptStatus());
+    const bool exited = process->Exited();
+    channel::Record record;
+    std::span<const std::byte> payload;
+    while (process->channel().TryPop(&record, &payload)) {
+      PRISM_ASSIGN_OR_RETURN(const bool complete, countdown.Take(record, payload));
+      reached = reached || complete;
+      if (record.kind != RecordKind::kFence) {
+        continue;
+      }
+      if (reached) {
+        return InnermostFrames(process->Stacks(), kShownFrames);
+      }
+      process->channel().Reply(record.sync.request, {0, 0, 0});
+      stall_watch.Move();
+    }
+    if (exited) {
+      return std::vector<std::string>();
+    }
+    process->PumpOutput();
+    PRISM_RETURN_IF_ERROR(stall_watch.Check(*process, query.iteration));
+    process->channel().WaitForRecord(kWaitNs);
+  }
+}
+
+}  // namespace prism::launch
