@@ -173,7 +173,8 @@ std::string ClusterText(const Options& options) {
   for (const std::string& spec : options.perturb) {
     perturbations.push_back(Quoted(spec));
   }
-  text += "network = \"analytic\"\ndevice = \"virtual\"\nhost_time = \"fixed\"\n";
+  text += fmt::format("network = \"analytic\"\ndevice = \"virtual\"\nhost_time = \"fixed{}{}\"\n",
+                      options.host_framework.empty() ? "" : ":", options.host_framework);
   return text + fmt::format("perturb = [{}]\n", fmt::join(perturbations, ", "));
 }
 

@@ -148,6 +148,20 @@ class TypedReader {
     }
   }
 
+  void ReadHostTime(const std::string& key, std::string* framework) {
+    const RawValue* raw = Find(key);
+    if (raw == nullptr || raw->texts.back() == "fixed") {
+      return;
+    }
+    constexpr std::string_view kFixed = "fixed:";
+    const std::string& text = raw->texts.back();
+    if (!text.starts_with(kFixed) || text.size() == kFixed.size()) {
+      Fail(*raw, fmt::format("'{}' is not available; choose fixed or fixed:FRAMEWORK", text));
+      return;
+    }
+    *framework = text.substr(kFixed.size());
+  }
+
   void ReadRouting(const std::string& key, std::string* target) {
     const RawValue* raw = Find(key);
     if (raw == nullptr) {
@@ -235,7 +249,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   reader.ReadChoice("network", {"analytic"});
   reader.ReadTexts("perturb", &options->perturb);
   reader.ReadChoice("device", {"virtual", "auto"});
-  reader.ReadChoice("host_time", {"fixed"});
+  reader.ReadHostTime("host_time", &options->host_framework);
   reader.ReadText("sandbox_ranks", &options->sandbox_ranks);
   if (const auto index = reader.ReadChoice("on_mismatch", {"abort", "hang", "adopt"})) {
     options->on_mismatch = static_cast<OnMismatch>(*index);

@@ -64,6 +64,7 @@ struct Options {
 
   std::string cluster = "h100-8x";
   std::vector<std::string> perturb;
+  std::string host_framework;  // whose host costs count; "": the cluster's
 
   std::string sandbox_ranks = "auto";
   OnMismatch on_mismatch = OnMismatch::kAbort;

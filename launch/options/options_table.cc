@@ -103,7 +103,9 @@ const std::vector<OptionSpec>& OptionTable() {
        "jitter:FRACTION; repeatable",
        true},
       {"device", kCluster, "virtual|auto", "auto", "what sandbox ranks run on"},
-      {"host-time", kCluster, "fixed", "fixed", "cost of the host thread's work"},
+      {"host-time", kCluster, "fixed[:FRAMEWORK]", "fixed",
+       "cost of the host thread's work: constant per op, as the cluster has it or as a framework's "
+       "preset (python, megatron-core, torchtitan, ...)"},
 
       {"sandbox-ranks", kRanks, "LIST", "auto",
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "

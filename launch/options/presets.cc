@@ -254,6 +254,31 @@ Result<graph::ClusterSpec> ComposeCluster(const std::vector<std::string>& profil
   return cluster;
 }
 
+Status UseFramework(const std::string& name, graph::ClusterSpec* cluster) {
+  constexpr std::string_view kFolder = "frameworks/";
+  std::vector<std::string_view> known;
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    if (preset.kind == PresetKind::kProfile && preset.name.starts_with(kFolder)) {
+      known.push_back(preset.name.substr(kFolder.size()));
+    }
+  }
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    return InvalidArgument(fmt::format("--host-time fixed:{}: no such framework; choose one of {}",
+                                       name, fmt::join(known, ", ")));
+  }
+  Profile profile;
+  PRISM_RETURN_IF_ERROR(AddProfile(std::string(kFolder) + name, {}, &profile));
+  std::vector<graph::Parameter> parameters = cluster->parameters.all();
+  for (graph::Parameter& parameter : parameters) {
+    const auto found = profile.parameters.find(parameter.key);
+    if (found != profile.parameters.end() && parameter.key.starts_with("host.")) {
+      parameter = found->second;
+    }
+  }
+  cluster->parameters = graph::ParameterTable(std::move(parameters));
+  return OkStatus();
+}
+
 Result<ModelPreset> LoadModel(const std::string& name_or_file) {
   PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kModel, name_or_file));
   return ParseModel(text.text, text.where);

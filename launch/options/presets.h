@@ -71,6 +71,10 @@ Result<graph::ClusterSpec> ComposeCluster(const std::vector<std::string>& profil
 Result<ModelPreset> LoadModel(const std::string& name_or_file);
 Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file);
 
+// Host costs of a framework ("torchtitan": the profile frameworks/torchtitan) in place of the
+// cluster's. kInvalidArgument, naming those there are, for any other.
+Status UseFramework(const std::string& name, graph::ClusterSpec* cluster);
+
 // The same from text; `where` is the file's name for messages.
 Result<ModelPreset> ParseModel(std::string_view text, const std::string& where);
 Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where);

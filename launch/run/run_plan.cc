@@ -106,6 +106,9 @@ Result<RunContext> PlanRun(Options options) {
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
   PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)
                                                       : ResolveFromGraph(&context));
+  if (!context.options.host_framework.empty()) {
+    PRISM_RETURN_IF_ERROR(UseFramework(context.options.host_framework, &context.cluster));
+  }
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions unused,
                          MakeReplayOptions(context.options, context.job));
   static_cast<void>(unused);

@@ -115,6 +115,48 @@ bool NeedsFloats(const c10::OperatorName& op, const c10::IValue& first) {
   return op.name == "aten::histc" && first.isTensor() && IsInteger(first.toTensor());
 }
 
+// Of these the result is of integers whatever they read; of all others when the first tensor is.
+bool AlwaysGivesIntegers(std::string_view op) {
+  static const std::unordered_set<std::string_view> ops = {"aten::eq",
+                                                           "aten::ne",
+                                                           "aten::lt",
+                                                           "aten::le",
+                                                           "aten::gt",
+                                                           "aten::ge",
+                                                           "aten::any",
+                                                           "aten::logical_and",
+                                                           "aten::logical_or",
+                                                           "aten::logical_not",
+                                                           "aten::argmax",
+                                                           "aten::argmin",
+                                                           "aten::sort",
+                                                           "aten::argsort",
+                                                           "aten::topk",
+                                                           "aten::nonzero",
+                                                           "aten::count_nonzero",
+                                                           "aten::searchsorted",
+                                                           "aten::bucketize",
+                                                           "aten::isin"};
+  return ops.contains(op);
+}
+
+// A look at types alone, which most calls end with.
+bool MayGiveIntegers(std::string_view op, c10::ArrayRef<const c10::IValue> inputs) {
+  if (AlwaysGivesIntegers(op)) {
+    return true;
+  }
+  for (const c10::IValue& input : inputs) {
+    if (input.isTensor() && input.toTensor().defined()) {
+      return IsInteger(input.toTensor());
+    }
+    if (input.isTensorList()) {
+      const std::vector<at::Tensor> list = input.toTensorVector();
+      return !list.empty() && list.front().defined() && IsInteger(list.front());
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 at::Tensor ReadWritten(const at::Tensor& tensor) {
@@ -160,7 +202,8 @@ bool TrueResults::IsKnown(std::string_view op) {
 std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& function) {
   const auto name = function.operator_name();
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
-  if (!name || inputs.empty() || name->overload_name.find("out") != std::string::npos) {
+  if (!name || inputs.empty() || name->overload_name.find("out") != std::string::npos ||
+      !MayGiveIntegers(name->name, inputs)) {
     return nullptr;
   }
   const Unobserved guard;

@@ -85,6 +85,13 @@ TEST(Options, Numbers_have_to_be_numbers_in_range) {
   EXPECT_EQ(Refusal({"--tp"}).code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Options, Routing_is_uniform_or_by_the_law_of_zipf) {
+  EXPECT_EQ(ParseCommandLine({"--routing", "zipf:1.2"})->options.routing, "zipf:1.2");
+  for (const char* text : {"zipf", "zipf:", "zipf:0", "zipf:x", "zipf:1x", "zipf:1e9", "random"}) {
+    EXPECT_EQ(Refusal({"--routing", text}).code(), StatusCode::kInvalidArgument) << text;
+  }
+}
+
 TEST(Options, What_a_config_file_gets_wrong_is_a_bad_file_with_its_line) {
   const Status unknown = Refusal({"--config", WriteConfig("\n[job]\ntpp = 2\n")});
   EXPECT_EQ(unknown.code(), StatusCode::kBadFile);
@@ -104,8 +111,9 @@ TEST(Options, Every_option_is_in_the_help_once) {
 }
 
 TEST(Options, Printed_config_gives_the_same_options_again) {
-  const Result<CommandLine> line = ParseCommandLine(
-      {"--target-gpus", "32", "--perturb", "jitter:0.1", "--on-mismatch", "hang", "--strict"});
+  const Result<CommandLine> line =
+      ParseCommandLine({"--target-gpus", "32", "--perturb", "jitter:0.1", "--on-mismatch", "adopt",
+                        "--strict", "--host-time", "fixed:python", "--memory-snapshot", "all"});
   ASSERT_TRUE(line.ok());
   graph::JobSpec job;
   job.parallel.tp = 4;
@@ -116,7 +124,9 @@ TEST(Options, Printed_config_gives_the_same_options_again) {
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(again->options.target_gpus, 32);
   EXPECT_EQ(again->options.tp, 4);
-  EXPECT_EQ(again->options.on_mismatch, OnMismatch::kHang);
+  EXPECT_EQ(again->options.on_mismatch, OnMismatch::kAdopt);
+  EXPECT_EQ(again->options.host_framework, "python");
+  EXPECT_EQ(again->options.memory_snapshot, "all");
   EXPECT_TRUE(again->options.strict);
   EXPECT_EQ(ConfigText(again->options, job), text);
 }

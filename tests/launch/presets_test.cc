@@ -103,6 +103,22 @@ TEST(Presets, A_profile_that_is_not_there_is_refused_by_name) {
   EXPECT_THAT(status.message(), HasSubstr("did you mean gpus/h100-80?"));
 }
 
+TEST(Presets, A_framework_brings_its_host_costs_and_nothing_else) {
+  const Result<graph::ClusterSpec> cluster = LoadCluster("h100-8x");
+  graph::ClusterSpec with_python = *cluster;
+  ASSERT_TRUE(UseFramework("python", &with_python).ok());
+  EXPECT_EQ(with_python.parameters.Value("host.kernel_ns"), 11300);
+  EXPECT_EQ(with_python.parameters.Find("host.kernel_ns")->mark, graph::Mark::kMeasured);
+  for (const graph::Parameter& parameter : cluster->parameters.all()) {
+    if (parameter.key != "host.kernel_ns") {
+      EXPECT_EQ(*with_python.parameters.Find(parameter.key), parameter);
+    }
+  }
+  const Status refused = UseFramework("pythons", &with_python);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("choose one of eager, "));
+}
+
 TEST(Presets, Damage_is_refused_with_its_line_and_key) {
   const std::string model = TextOf("gpt3-13b");
   const std::string negative = Replaced(model, "layers = 40", "layers = -1");

@@ -9,6 +9,7 @@
 #include "graph/file.h"
 #include "graph/parallel_layout.h"
 #include "graph/validate.h"
+#include "slicer/stitch/adopt.h"
 #include "slicer/synthesize/program_builder.h"
 
 namespace prism::slicer {
@@ -140,6 +141,21 @@ TEST_F(StitchTest, Values_by_policy_are_assumptions_not_warnings) {
   ASSERT_TRUE(graph.ok());
   EXPECT_TRUE(graph->warnings.empty());
   EXPECT_THAT(graph->assumptions.back(), HasSubstr("7 receives from virtual ranks gave"));
+}
+
+TEST_F(StitchTest, What_one_rank_does_anew_becomes_the_role) {
+  const Result<Graph> graph = Stitch(Input({0, 4, 8, 12}));
+  ASSERT_TRUE(graph.ok());
+  const Result<Graph> adopted = AdoptFragment(*graph, Record(5, 1));
+  ASSERT_TRUE(adopted.ok()) << adopted.status().message();
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    const bool same_role = graph->ranks.role[rank] == graph->ranks.role[5];
+    EXPECT_EQ(adopted->role_of(Rank(rank)).program.size(),
+              graph->role_of(Rank(rank)).program.size() + (same_role ? 1 : 0))
+        << rank;
+  }
+  EXPECT_EQ(adopted->communicators.members, graph->communicators.members);
+  EXPECT_THAT(adopted->assumptions.back(), HasSubstr("rank 5 did instead of the graph"));
 }
 
 TEST_F(StitchTest, An_extra_op_splits_the_role_and_says_where) {
