@@ -5,11 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "graph/base/file.h"
 #include "launch/options/perturbation.h"
 #include "launch/verbs/iteration_samples.h"
 #include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
+#include "replayer/gains.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 
@@ -27,6 +30,21 @@ Status ReadEdits(const std::string& path, std::vector<std::string>* perturb) {
     }
   }
   return OkStatus();
+}
+
+// What each thing costs, a line each.
+Result<std::string> GainsText(const graph::Graph& graph, const replayer::ReplayOptions& options) {
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult whole, replayer::Replay(graph, options));
+  PRISM_ASSIGN_OR_RETURN(const std::vector<replayer::Gain> gains,
+                         replayer::FindGains(graph, options));
+  const double seconds = SecondsFromNs(whole.steady_iteration_ns());
+  std::string text = fmt::format("iteration time {:.6f} s; without\n", seconds);
+  for (const replayer::Gain& gain : gains) {
+    const double without = SecondsFromNs(gain.iteration_ns);
+    text += fmt::format("  {:<28}{:.6f} s  {:+.2f} %\n", gain.what, without,
+                        100 * (without / seconds - 1));
+  }
+  return text;
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
@@ -49,6 +67,13 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     PRISM_ASSIGN_OR_RETURN(const IterationSamples samples,
                            SampleIterations(loaded.graph, replay, count));
     output.text = SamplesText(samples, arguments.format());
+    return output;
+  }
+  if (arguments.Has("gains")) {
+    if (arguments.format() == OutputFormat::kJson) {
+      return InvalidArgument("--gains is printed as text; leave --format json out");
+    }
+    PRISM_ASSIGN_OR_RETURN(output.text, GainsText(loaded.graph, replay));
     return output;
   }
   PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, replay));
@@ -74,6 +99,9 @@ Verb ReplayVerb() {
         "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
        {"edit", "FILE", "none", "perturbations from a file, one a line, # for comments"},
        {"samples", "N", "off", "with jitter: p50, p90 and p99 of the iteration time over N seeds"},
+       {"gains", "", "off",
+        "the iteration time without compute, the host, communication, each family of "
+        "communicators, each perturbation"},
        {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
   verb.run = Run;
   return verb;

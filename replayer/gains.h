@@ -1,0 +1,29 @@
+// What an iteration would gain if one thing cost nothing, or one perturbation were away: exact, by
+// a replay for each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+struct Gain {
+  std::string what;             // "compute", "host", "communication", "communication: tp"
+  DurationNs iteration_ns = 0;  // of a steady iteration without it
+};
+
+// Compute, the host, all communication, that over the communicators of each name, and each of
+// options.perturbations by its number: "perturbation 1". Largest gain first.
+Result<std::vector<Gain>> FindGains(const graph::Graph& graph, const ReplayOptions& options);
+
+// The graph with collectives, sends and receives over communicators of that name taking no time.
+graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name);
+
+// The graph with a host that issues in no time. What the program sleeps goes as well.
+graph::Graph WithFreeHost(graph::Graph graph);
+
+}  // namespace prism::replayer
