@@ -18,6 +18,7 @@ torch_version=2.11.0
 # What the programs under experiments/ import beside torch.
 python_packages=(
   numpy==2.4.6 megatron-core==0.16.1 transformers==5.23.0 accelerate==1.15.0 torchtitan==0.2.2
+  deepspeed==0.19.8
 )
 
 say() { printf 'prism set-up: %s\n' "$*" >&2; }
