@@ -106,8 +106,10 @@ struct TrainingStyle {
   // Pipeline.
   bool layers_from_front = false;  // chunks are filled from the front, the last has what is left
   Schedule schedule = Schedule::kOneForwardOneBackward;
+  bool balanced_stages = false;     // layers dealt out by cost, the head counted (nanotron)
   bool overlap_p2p = false;         // sends and receives beside compute, each with its own wait
   bool scatter_gather_p2p = false;  // a boundary sends 1/tp and gathers (SC21, section 4.1)
+  bool serial_p2p = false;          // messages of a boundary one by one, each waited for (nanotron)
 
   // Data parallelism.
   DataParallelKind data_parallel = DataParallelKind::kMegatron;

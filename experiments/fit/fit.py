@@ -7,8 +7,8 @@
 A plan names tables, rows and parameters with bounds. Every parameter is one number of one profile:
 of a GPU type, a cluster or a framework, never of a row, a model or a plan of parallelism. Log
 ratios of predicted to measured are minimised with soft-L1 weights (Huber-like, so that a row which
-the model cannot explain does not bend the rest), by Gauss-Newton steps within the bounds
-(scipy.optimize.lsq_linear). `prior` is the width, in log units, to which a parameter is held to
+the model cannot explain does not bend the rest; `loss = "cauchy"` where many rows are of a second
+kind that no column tells), by Gauss-Newton steps within the bounds (scipy.optimize.lsq_linear). `prior` is the width, in log units, to which a parameter is held to
 its start where the data say nothing.
 
 `prism bench accuracy --parameter-sets` predicts all rows for a batch of parameter sets at once.
@@ -49,6 +49,7 @@ class Rows:
         self.model = np.array([row["model"] for row in self.rows])
         self.gpu = np.array([row["gpu"].split()[0].split("-")[0] for row in self.rows])
         self.fitted = np.ones(len(self.rows), dtype=bool)
+        self.loss = plan.get("loss", "soft-L1")
 
     @staticmethod
     def _seconds(row):
@@ -92,13 +93,15 @@ class Evaluation:
                          for line in run.stdout.splitlines()])
 
 
-def soft_weights(residuals):
-    return (1 + (residuals / SOFT) ** 2) ** -0.25  # square root of soft-L1's weight
+def soft_weights(residuals, loss):
+    """Square root of the weight of a residual."""
+    return (1 + (residuals / SOFT) ** 2) ** (-0.5 if loss == "cauchy" else -0.25)
 
 
-def cost_of(residuals, weights, shift):
+def cost_of(residuals, weights, shift, loss):
     z = (residuals / SOFT) ** 2
-    return np.sum(weights ** 2 * 2 * SOFT ** 2 * (np.sqrt(1 + z) - 1)) + np.sum(shift ** 2)
+    each = np.log1p(z) if loss == "cauchy" else 2 * (np.sqrt(1 + z) - 1)
+    return np.sum(weights ** 2 * SOFT ** 2 * each) + np.sum(shift ** 2)
 
 
 def table_weights(rows, mask):
@@ -123,14 +126,15 @@ def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
 
     def state(prediction, point):
         residuals = np.log(prediction[mask] / rows.measured[mask])
-        return residuals, cost_of(residuals, weights, RIDGE * (point - origin) / prior)
+        return residuals, cost_of(residuals, weights, RIDGE * (point - origin) / prior,
+                                  rows.loss)
 
     residuals, cost = state(predicted, x)
     for step in range(steps):
         delta = np.where(x + 0.02 < high, 0.02, -0.02)
         moved = evaluate([np.exp(x + delta * unit) for unit in np.eye(len(x))])
         jacobian = (np.log(moved[:, mask]) - np.log(predicted[mask])).T / delta
-        scale = (weights * soft_weights(residuals))[:, None]
+        scale = (weights * soft_weights(residuals, rows.loss))[:, None]
         matrix = np.vstack([jacobian * scale, np.diag(RIDGE / prior)])
         target = np.concatenate([-residuals * scale[:, 0], -RIDGE * (x - origin) / prior])
         solution = lsq_linear(matrix, target, bounds=(np.maximum(low - x, -0.5) - 1e-9,
@@ -186,7 +190,7 @@ def hold_out(evaluate, rows, parameters, labels, what, folder):
         weights = table_weights(rows, rest)
         for _ in range(30):
             residuals = (logs[0] + jacobian @ (x - at) - truth)[rest]
-            scale = (weights[rest] * soft_weights(residuals))[:, None]
+            scale = (weights[rest] * soft_weights(residuals, rows.loss))[:, None]
             matrix = np.vstack([jacobian[rest] * scale, np.diag(RIDGE / prior)])
             target = np.concatenate([-residuals * scale[:, 0], -RIDGE * (x - origin) / prior])
             x = x + lsq_linear(matrix, target, bounds=(low - x - 1e-9, high - x + 1e-9)).x

@@ -12,6 +12,7 @@
 #include "graph/base/time.h"
 #include "graph/job_program.h"
 #include "launch/accuracy/row_cluster.h"
+#include "replayer/cost/congestion.h"
 #include "replayer/stages/stage_replay.h"
 #include "slicer/synthesize/synthesize.h"
 
@@ -204,6 +205,7 @@ class Predictor::Impl {
       if (found == times.end()) {
         graph::ClusterSpec cluster = profile;
         cluster.gpus_per_node = where.gpus_per_node;
+        cluster = replayer::WithCongestion(cluster, plans_[row].job);
         found = times
                     .emplace(place, with_intervals ? EvaluateShares(*job, cluster)
                                                    : Evaluate(*job, cluster, {}))

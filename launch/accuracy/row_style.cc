@@ -136,9 +136,11 @@ TrainingStyle NanotronStyle(const graph::JobSpec& job) {
   style.fused_rope = true;
   style.gradient_accumulation_fusion = false;
   style.async_tp_all_reduce = job.parallel.tp > 1;
+  style.balanced_stages = true;
+  style.serial_p2p = true;
   style.overlap_grad_reduce = true;
   style.gradient_type = graph::DataType::kFloat32;
-  style.bucket_elements = 25 * 1024 * 1024 / 4;  // DDP buckets of 25 MB in fp32
+  style.bucket_elements = 25 * 1024 * 1024 / 2;  // DDP buckets of 25 MB of weights
   style.bucket_elements_per_rank = 0;
   return style;
 }

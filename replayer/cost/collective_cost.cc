@@ -101,6 +101,7 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
   nic_efficiency_ = table.Value("net.nic_efficiency");
   nics_per_node_ = table.Value("net.nics_per_node");
   hop_ = table.Value("net.hop_ns") * 1e-9;
+  message_ = table.Value("net.message_ns") * 1e-9;
   loss_per_doubling_ = table.Value("net.bandwidth_loss_per_doubling");
   ll128_ = table.Value("net.ll128") != 0;
   in_network_ = table.Value("net.in_network_reduction") != 0;
@@ -266,7 +267,10 @@ double CollectiveCost::Seconds(const graph::CollectiveShape& shape,
   if (topology.size == 1) {
     return launch_;  // a copy or nothing; NCCL still launches
   }
-  return launch_ + LatencySeconds(shape, topology, choice) +
+  // Every chunk of a ring crosses every link, those of the network one message each.
+  const bool messages = choice.algorithm == NcclAlgorithm::kRing && topology.nodes > 1;
+  const double overhead = messages ? message_ * RingSteps(shape.kind, topology.size) : 0;
+  return launch_ + overhead + LatencySeconds(shape, topology, choice) +
          TrafficSeconds(shape, topology, choice);
 }
 

@@ -95,7 +95,8 @@ class CollectiveCost {
   double nic_efficiency_ = 0;
   double nics_per_node_ = 1;
   double gpus_per_node_ = 1;
-  double hop_ = 0;  // seconds
+  double hop_ = 0;      // seconds
+  double message_ = 0;  // seconds
   double loss_per_doubling_ = 0;
   double p2p_base_ = 0;  // seconds
   bool cube_mesh_ = false;

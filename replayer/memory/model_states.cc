@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/stage_layers.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -192,21 +194,6 @@ std::vector<StateTensor> FsdpStates(int64_t elements,
           {"optimizer", own * kMomentBytes}};
 }
 
-int64_t BalancedLayers(const JobSpec& job, int32_t stage) {
-  const graph::ModelSpec& model = job.model;
-  const double layer = 4.0 * static_cast<double>(model.hidden * model.hidden) +
-                       3.0 * static_cast<double>(model.ffn * model.hidden);
-  const auto head = static_cast<double>(model.vocab * model.hidden);
-  const double share = (static_cast<double>(model.layers) * layer + head) / job.parallel.pp;
-  const auto end_of = [&](int32_t last) {
-    const auto full = static_cast<int64_t>(static_cast<double>(last + 1) * share / layer);
-    const bool ends_early = static_cast<double>(full) * layer < (last + 1) * share;
-    return std::min(model.layers, full + (ends_early ? 1 : 0));
-  };
-  const int64_t begin = stage == 0 ? 0 : end_of(stage - 1);
-  return (stage == job.parallel.pp - 1 ? model.layers : end_of(stage)) - begin;
-}
-
 }  // namespace
 
 int64_t StageParameters::Kind::total() const {
@@ -219,13 +206,10 @@ int64_t StageParameters::total() const {
 }
 
 int64_t LayersOfStage(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
-  if (style.framework == "nanotron") {
-    return BalancedLayers(job, stage);
-  }
   const int64_t chunks = int64_t{job.parallel.pp} * job.parallel.vpp;
   int64_t layers = 0;
   for (int64_t chunk = stage; chunk < chunks; chunk += job.parallel.pp) {
-    const graph::LayerRange range = graph::LayersOfChunk(job.model.layers, chunks, chunk);
+    const graph::LayerRange range = graph::LayersOfChunk(job, style, chunk);
     layers += range.end - range.begin;
   }
   return layers;
@@ -264,10 +248,8 @@ Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
   int64_t elements = 0;
   const int64_t chunk_count = int64_t{job.parallel.pp} * job.parallel.vpp;
   for (int64_t chunk = stage; chunk < chunk_count; chunk += job.parallel.pp) {
-    const graph::LayerRange range = graph::LayersOfChunk(job.model.layers, chunk_count, chunk);
-    const int64_t layers =
-        style.framework == "nanotron" ? LayersOfStage(job, style, stage) : range.end - range.begin;
-    chunks.push_back(ParametersOfChunk(job, layers, chunk));
+    const graph::LayerRange range = graph::LayersOfChunk(job, style, chunk);
+    chunks.push_back(ParametersOfChunk(job, range.end - range.begin, chunk));
     elements += chunks.back().total();
   }
   if (style.framework == "nanotron") {

@@ -33,10 +33,6 @@ struct StageParameters {
 };
 
 // The layers of a stage, over all of its model chunks.
-//
-// nanotron gives pipeline stages equal cost, not equal layers: blocks (embedding, layers, head) are
-// dealt out in order, and a stage is full once their summed cost reaches its share, where a layer
-// costs 4 h² + 3 h f and the head v h (nanotron/models/base.py, build_model).
 int64_t LayersOfStage(const graph::JobSpec& job, const graph::TrainingStyle& style, int32_t stage);
 
 // Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1. The

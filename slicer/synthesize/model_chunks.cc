@@ -1,24 +1,12 @@
 #include "slicer/synthesize/model_chunks.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "graph/stage_layers.h"
+
 namespace prism::slicer {
-namespace {
-
-graph::LayerRange LayersOf(const RankShape& rank, int64_t chunks, int64_t chunk) {
-  const int64_t layers = rank.job.model.layers;
-  if (!rank.style.layers_from_front) {
-    return graph::LayersOfChunk(layers, chunks, chunk);
-  }
-  const int64_t each = (layers + chunks - 1) / chunks;
-  return {std::min(chunk * each, layers), std::min((chunk + 1) * each, layers)};
-}
-
-}  // namespace
-
 ModelChunk ChunkMaker::Make(int32_t stage, int32_t chunk) {
   const graph::ParallelSizes& sizes = rank_.job.parallel;
   const int64_t chunks = int64_t{sizes.pp} * sizes.vpp;
@@ -28,7 +16,7 @@ ModelChunk ChunkMaker::Make(int32_t stage, int32_t chunk) {
   result.last = index == chunks - 1;
   UnitPlace place;
   place.shares_embedding = chunks == 1 && rank_.job.model.tied_embeddings;
-  const graph::LayerRange layers = LayersOf(rank_, chunks, index);
+  const graph::LayerRange layers = graph::LayersOfChunk(rank_.job, rank_.style, index);
   if (result.first) {
     place.gradient_received = !result.last && layers.begin == layers.end;
     result.units.push_back({UnitKind::kEmbedding, "embedding",

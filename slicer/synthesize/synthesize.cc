@@ -60,7 +60,7 @@ class StageSynthesis {
     writer_.Marker("gradient sync", false);
     writer_.Marker("optimizer", true);
     const OptimizerPieces pieces = data_parallel_->Pieces();
-    if (!pieces.decay.empty() || !pieces.no_decay.empty()) {
+    if (!rank_.style.frozen_weights) {
       const std::string key = fmt::format("optimizer {} {} {}", fmt::join(pieces.decay, ","),
                                           fmt::join(pieces.no_decay, ","), pieces.weights);
       writer_.Emit(key, [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
@@ -196,11 +196,19 @@ class StageSynthesis {
       group.transfers.push_back(Transfer(false, graph::PeerSlot::kNext, kAxis));
     }
     OpList ops;
-    for (size_t i = 0; i < group.transfers.size(); ++i) {
-      ops.Wait(stream, ops.Record(graph::kStageComputeStream));
+    if (rank_.style.serial_p2p) {
+      for (const graph::PeerTransfer& transfer : group.transfers) {
+        ops.Wait(stream, ops.Record(graph::kStageComputeStream));
+        ops.PeerGroup(stream, {{transfer}});
+        ops.Wait(graph::kStageComputeStream, ops.Record(stream));
+      }
+    } else {
+      for (size_t i = 0; i < group.transfers.size(); ++i) {
+        ops.Wait(stream, ops.Record(graph::kStageComputeStream));
+      }
+      ops.PeerGroup(stream, group);
+      ops.Wait(graph::kStageComputeStream, ops.Record(stream));
     }
-    ops.PeerGroup(stream, group);
-    ops.Wait(graph::kStageComputeStream, ops.Record(stream));
     // What was sent is freed.
     for (int i = 0; i < (exchange.to_next ? 1 : 0) + (exchange.to_previous ? 1 : 0); ++i) {
       ops.Record(stream);

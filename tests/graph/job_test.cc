@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/cluster.h"
+#include "graph/stage_layers.h"
 
 namespace prism::graph {
 namespace {
@@ -153,6 +154,32 @@ TEST(Job, Layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
   EXPECT_EQ(LayersOfChunk(70, 9, 1).end, 15);
   EXPECT_EQ(LayersOfChunk(70, 9, 8).begin, 63);
   EXPECT_EQ(LayersOfChunk(70, 9, 8).end, 70);
+}
+
+TEST(Job, Balanced_stages_count_the_head_as_layers) {
+  JobSpec job;
+  job.model.layers = 16;
+  job.model.hidden = 2048;
+  job.model.ffn = 8192;
+  job.model.vocab = 131072;  // the head costs as much as four layers: 20 in all
+  job.parallel.pp = 8;
+  TrainingStyle style;
+  style.balanced_stages = true;
+  const auto layers = [&](int64_t stage) {
+    const LayerRange range = LayersOfChunk(job, style, stage);
+    return range.end - range.begin;
+  };
+  // Shares of 2.5: a stage ends with the layer that fills it; the head stands alone behind the
+  // last.
+  EXPECT_EQ(layers(0), 3);
+  EXPECT_EQ(layers(1), 2);
+  EXPECT_EQ(layers(6), 1);
+  EXPECT_EQ(layers(7), 0);
+  job.parallel.pp = 2;
+  EXPECT_EQ(layers(0), 10);
+  EXPECT_EQ(layers(1), 6);
+  style.balanced_stages = false;
+  EXPECT_EQ(layers(1), 8);
 }
 
 TEST(ParameterTable, Finds_by_key_whatever_the_order_given) {

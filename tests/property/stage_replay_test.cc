@@ -97,6 +97,7 @@ Case DrawCase() {
                           ? Pick<std::string>({"prism-workload", "megatron"})
                           : "megatron";
   c.style.overlap_p2p = *rc::gen::arbitrary<bool>();
+  c.style.serial_p2p = sizes.vpp == 1 && *rc::gen::arbitrary<bool>();
   c.style.overlap_grad_reduce = *rc::gen::arbitrary<bool>();
   c.style.overlap_param_gather = *rc::gen::arbitrary<bool>();
   c.style.reshard_after_forward = *rc::gen::arbitrary<bool>();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "replayer/cost/collective_cost.h"
+#include "replayer/cost/congestion.h"
 #include "replayer/cost/nccl_tuner.h"
 #include "tests/support/test_parameters.h"
 
@@ -89,6 +90,41 @@ TEST(CollectiveCost, rings_of_a_cube_mesh_follow_its_links) {
   // One ring through two GPUs, two through three, six through all eight.
   EXPECT_NEAR(bus(3) / bus(2), 2, 0.01);
   EXPECT_NEAR(bus(8) / bus(2), 6, 0.05);
+}
+
+TEST(CollectiveCost, every_step_of_a_ring_over_nodes_takes_a_message) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  graph::CollectiveShape shape;
+  shape.bytes = kMiB;
+  const NcclChoice ring = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
+  const auto seconds = [&](double message_ns, const CommTopology& topology) {
+    SetParameter(&cluster, "net.message_ns", message_ns);
+    return CollectiveCost(cluster).Seconds(shape, topology, ring);
+  };
+  const CommTopology nodes = {32, 4, 8, 1};
+  EXPECT_NEAR(seconds(40'000, nodes) - seconds(0, nodes), 2 * 31 * 40e-6, 1e-9);
+  const CommTopology node = {8, 1, 8, 1};
+  EXPECT_EQ(seconds(40'000, node), seconds(0, node));
+}
+
+TEST(Congestion, meets_pipelines_over_nodes_and_jobs_of_many_nodes) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  SetParameter(&cluster, "host.collective_rank_ns", 1000);
+  SetParameter(&cluster, "net.stall_nodes", 16);
+  SetParameter(&cluster, "net.stall_ns", 5000);
+  const auto more = [&](const graph::ParallelSizes& sizes, const char* key) {
+    graph::JobSpec job;
+    job.parallel = sizes;
+    return WithCongestion(cluster, job).parameters.Value(key) - cluster.parameters.Value(key);
+  };
+  EXPECT_EQ(more({.tp = 4, .dp = 2, .pp = 2}, "host.collective_ns"), 4000);
+  EXPECT_EQ(more({.tp = 4, .dp = 1, .pp = 2}, "host.collective_ns"), 0);  // on one node
+  EXPECT_EQ(more({.tp = 4, .dp = 8}, "host.collective_ns"), 0);           // no pipeline
+  EXPECT_EQ(more({.tp = 4, .dp = 2, .pp = 2}, "p2p.base_ns"), 0);
+  EXPECT_EQ(more({.tp = 4, .dp = 16, .pp = 2}, "p2p.base_ns"), 5000);
+  EXPECT_EQ(more({.tp = 32, .dp = 1, .pp = 2}, "p2p.base_ns"), 5000);
 }
 
 TEST(CollectiveCost, network_adds_its_latency_and_loses_bandwidth_with_nodes) {

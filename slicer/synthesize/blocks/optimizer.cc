@@ -75,7 +75,10 @@ class OptimizerWriter {
                   Launches(all_, 2));
     }
     if (rank_.style.gradient_norm) {
-      Norm();
+      if (!all_.empty()) {
+        NormOfPieces();
+      }
+      AgreeOnNorm();
       MultiTensor("aten::_foreach_mul_", "multi_tensor_apply_kernel<BinaryOpScalarFunctor>",
                   Flat(DataType::kFloat32, all_), Launches(all_, 1));
     }
@@ -118,8 +121,8 @@ class OptimizerWriter {
     writer_.StreamSync();
   }
 
-  // The norm of every piece, their sum of squares over all ranks, and its root on the host.
-  void Norm() {
+  // The norm of every piece and their sum of squares.
+  void NormOfPieces() {
     const auto count = static_cast<int64_t>(all_.size());
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
     const int64_t longest = *std::max_element(all_.begin(), all_.end());
@@ -134,6 +137,10 @@ class OptimizerWriter {
                    Flat(DataType::kFloat32, std::vector<int64_t>(all_.size(), 1)));
     writer_.Pointwise("aten::pow", {norms});
     writer_.Kernel("aten::dot", "cublasSdot", {norms, norms});
+  }
+
+  // The sum over all ranks, a stage without parameters among them, and its root on the host.
+  void AgreeOnNorm() {
     Reduce(graph::ReduceOp::kSum);
     writer_.Pointwise("aten::sqrt", {Tensor(DataType::kFloat32, {})});
     writer_.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);

@@ -1,0 +1,19 @@
+// Parameters that depend on how much of a cluster a job takes: what hosts and transfers between
+// stages meet of each other. Two effects, both seen in published runs of nanotron on one cluster
+// (EFA, 8 H100 a node) and nowhere else, their causes not known; elsewhere their sizes are 0:
+//
+// - In a job whose pipeline crosses nodes, a collective call takes host.collective_rank_ns of the
+//   host for each tensor-parallel rank: hosts become the bottleneck, whatever the micro-batch.
+// - From net.stall_nodes nodes on, and where a tensor-parallel group spans four, each send and
+//   receive stalls for net.stall_ns.
+#pragma once
+
+#include "graph/cluster.h"
+#include "graph/job.h"
+
+namespace prism::replayer {
+
+// The cluster as `job` finds it. `cluster` has every key of parameters.h.
+graph::ClusterSpec WithCongestion(const graph::ClusterSpec& cluster, const graph::JobSpec& job);
+
+}  // namespace prism::replayer
