@@ -2,7 +2,7 @@
 """Fits parameters of profiles (launch/presets/) to published iteration times.
 
     python fit.py PLAN.toml --groundtruth FOLDER [--prism PROGRAM] [--presets FOLDER]
-        [--write] [--hold-out table|model|gpu]
+        [--write] [--from-presets] [--hold-out table|model|gpu]
 
 A plan names tables, rows and parameters with bounds. Every parameter is one number of one profile:
 of a GPU type, a cluster or a framework, never of a row, a model or a plan of parallelism. Log
@@ -263,6 +263,8 @@ def main():
     parser.add_argument("--prism", default="build/bin/prism")
     parser.add_argument("--presets", default="launch/presets")
     parser.add_argument("--write", action="store_true", help="put fitted values into the presets")
+    parser.add_argument("--from-presets", action="store_true",
+                        help="begin at the presets' values instead of the plan's starts")
     parser.add_argument("--hold-out", choices=["table", "model", "gpu"])
     parser.add_argument("--steps", type=int, default=8)
     arguments = parser.parse_args()
@@ -276,7 +278,10 @@ def main():
         labels = {"table": rows.table, "model": rows.model, "gpu": rows.gpu}[arguments.hold_out]
         hold_out(evaluate, rows, parameters, labels, arguments.hold_out, arguments.presets)
         return
-    values, predicted, mask = fit(evaluate, rows, parameters, rows.fitted, steps=arguments.steps)
+    begin = None
+    if arguments.from_presets:
+        begin = [value_of(arguments.presets, p["profile"], p["key"]) or p["start"] for p in parameters]
+    values, predicted, mask = fit(evaluate, rows, parameters, rows.fitted, begin, arguments.steps)
     for p, name, value in zip(parameters, names, values):
         edge = " at its bound" if value < p["low"] * 1.001 or value > p["high"] * 0.999 else ""
         print(f"  {name:<52}{value:>14.5g}  from {p['start']:.5g}{edge}")

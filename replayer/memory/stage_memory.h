@@ -33,6 +33,8 @@ int64_t ActivationBytes(const graph::JobSpec& job,
 struct StageMemoryOptions {
   AllocatorConfig allocator;
   int64_t workspace_bytes = 33'554'432;  // of cuBLAS: 32 MiB from Hopper on, before 8,519,680
+  // What PyTorch can have: 80 GB less a context and what NCCL takes.
+  int64_t device_bytes = int64_t{72} << 30;
 };
 
 struct StageMemory {

@@ -231,12 +231,14 @@ void RowForward(const RankShape& rank, const Linear& linear, BlockWriter* writer
     ReduceForward(rank, linear.outputs, writer);
     return;
   }
+  // NeMo's recipes let partial sums of 8-bit products travel in 8 bit (fp8_buf of Transformer
+  // Engine's overlapped reduce-scatter).
+  const DataType type = IsFloat8(rank, linear) ? DataType::kFloat8 : rank.dtype;
   PendingCollective last;
   for (int64_t i = 0; i < kOverlapPieces; ++i) {
     LocalForward(rank, unbiased, rank.tokens() / kOverlapPieces, writer);
-    last =
-        writer->Start(GroupAxis::kTensor,
-                      ReduceScatterOf(rank.dtype, rank.tokens() / kOverlapPieces * linear.outputs));
+    last = writer->Start(GroupAxis::kTensor,
+                         ReduceScatterOf(type, rank.tokens() / kOverlapPieces * linear.outputs));
   }
   writer->Wait(last);
 }
