@@ -14,16 +14,18 @@ enum class MessageKind : uint8_t {
   kRecord,    // 0 → worker: the value book so far; record these ranks, too
   kFragment,  // worker → 0: a recorded rank's fragment, the values that it gave to absent ranks
   kFailed,    // worker → 0: status code, message
-  kEmulate,   // 0 → worker: go on with the emulation; its number, the graph's bytes, the
-             // MeetingPoint, the ranks shown live, those with a memory snapshot, the number of
-             // iterations, the
-  // value book, and how much of it each sandbox rank is told
-  kOps,  // worker → 0: number of the emulation, what its sandbox ranks did (emulation_messages.h)
+  kEmulate,   // 0 → worker: go on with the emulation; see below
+  kOps,       // worker → 0: number of the emulation, what its sandbox ranks did
+              // (emulation_messages.h)
   kAnswers,   // 0 → worker: what time it is for them
   kRankLeft,  // worker → 0: number of the emulation, rank, its log, its memory history or ""; its
               // program has left in order
   kStop,      // 0 → worker: leave; 0 or the exit code of the run
 };
+
+// kEmulate carries the number of the emulation, the graph's bytes, the MeetingPoint, the ranks
+// shown live, those with a memory snapshot, the number of iterations, the value book, and how much
+// of it each sandbox rank is told.
 
 inline void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
   message->Put(static_cast<uint32_t>(ranks.size()));

@@ -7,8 +7,7 @@
 //
 // - a broadcast or scatter leaves what the output holds, zeros where nothing was ever written;
 // - a receive of integers gets what this rank last sent in the communicator, in as many bytes of
-// the
-//   same type: shapes and counts of both directions of a pipeline are alike;
+//   the same type: shapes and counts of both directions of a pipeline are alike;
 // - any other receive gets normals of mean 0 and scale 1/sqrt(elements), so that its norm is about
 //   one, seeded by job and call; above kSmallSlotBytes zeros, above kSmallTransferBytes it becomes
 //   never written.
