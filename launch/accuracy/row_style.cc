@@ -422,6 +422,12 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   if (family == FrameworkFamily::kMegatronCore) {
     ReadRecipe(row, job, assumptions, &style);
   }
+  const bool is_wide = style.precision == graph::Precision::kBfloat16 ||
+                       style.precision == graph::Precision::kFloat16 ||
+                       style.precision == graph::Precision::kFloat32;
+  if (style.tp_comm_overlap && !is_wide && job.parallel.tp > 1) {
+    assumptions->Add("partial sums of 8-bit products: travel in 8 bit");
+  }
   return style;
 }
 
