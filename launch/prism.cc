@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "launch/exit_codes.h"
+#include "launch/process/mpi_session.h"
 #include "launch/verbs/verb.h"
 #include "launch/version.h"
 
@@ -26,13 +27,25 @@ std::vector<Verb> AllVerbs() {
           MemVerb(),    PresetsVerb(),   BenchVerb()};
 }
 
+// Under mpirun all processes come to the same output; process 0 speaks for them.
 void Print(std::FILE* file, const std::string& text) {
+  if (MpiSession::LaunchedRank() != 0) {
+    return;
+  }
   std::fwrite(text.data(), 1, text.size(), file);
   std::fflush(file);
 }
 
+// What the machine lacks may differ between processes: each says so itself.
 int Fail(std::string_view who, const Status& status) {
-  Print(stderr, fmt::format("{}: {}\n", who, status.message()));
+  const std::string text = fmt::format("{}: {}\n", who, status.message());
+  const bool of_machine =
+      status.code() == StatusCode::kBadFile || status.code() == StatusCode::kEnvironment;
+  if (of_machine && MpiSession::LaunchedRank() != 0) {
+    fmt::print(stderr, "process {}: {}", MpiSession::LaunchedRank(), text);
+  } else {
+    Print(stderr, text);
+  }
   return ExitCode(status);
 }
 

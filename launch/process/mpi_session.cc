@@ -90,6 +90,15 @@ bool MpiSession::LaunchedByMpi() {
   return false;
 }
 
+int MpiSession::LaunchedRank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
+    if (const char* text = std::getenv(name)) {
+      return std::atoi(text);
+    }
+  }
+  return 0;
+}
+
 int MpiSession::rank() const {
   return impl_->rank;
 }

@@ -29,6 +29,9 @@ class MpiSession {
   // True when a launcher has started this process.
   static bool LaunchedByMpi();
 
+  // The number of this process as its launcher gave it, known before Start; 0 without a launcher.
+  static int LaunchedRank();
+
   MpiSession(MpiSession&&) noexcept;
   MpiSession& operator=(MpiSession&&) noexcept;
   ~MpiSession();  // leaves the job in order; all processes must come here

@@ -6,6 +6,8 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/base/rng.h"
+#include "launch/process/spread.h"
+#include "launch/process/wire.h"
 
 namespace prism::launch {
 
@@ -15,7 +17,8 @@ DurationNs IterationSamples::Percentile(int percent) const {
   return iteration_ns[static_cast<size_t>(not_exceeding - 1)];
 }
 
-Result<IterationSamples> SampleIterations(const graph::Graph& graph,
+Result<IterationSamples> SampleIterations(MpiSession& session,
+                                          const graph::Graph& graph,
                                           replayer::ReplayOptions options,
                                           int64_t count) {
   const bool random = std::any_of(options.perturbations.begin(), options.perturbations.end(),
@@ -27,12 +30,24 @@ Result<IterationSamples> SampleIterations(const graph::Graph& graph,
         "--samples without noise: all would be the same; add --perturb jitter:FRACTION");
   }
   options.breakdown = false;
-  Rng seeds(options.seed, "samples");
-  IterationSamples samples;
+  Rng generator(options.seed, "samples");
+  std::vector<uint64_t> seeds;
   for (int64_t i = 0; i < count; ++i) {
-    options.seed = seeds.Next();
-    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
-    samples.iteration_ns.push_back(result.steady_iteration_ns());
+    seeds.push_back(generator.Next());
+  }
+  const int threads = SpreadThreads(session);
+  options.threads = count < threads ? options.threads : 1;
+  const auto sample = [&](int64_t i) -> Result<std::string> {
+    replayer::ReplayOptions seeded = options;
+    seeded.seed = seeds[static_cast<size_t>(i)];
+    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, seeded));
+    return WireWriter().Put(result.steady_iteration_ns()).Take();
+  };
+  PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> results,
+                         SpreadItems(session, count, threads, sample));
+  IterationSamples samples;
+  for (const std::string& bytes : results) {
+    samples.iteration_ns.push_back(WireReader(bytes).Get<DurationNs>());
   }
   std::sort(samples.iteration_ns.begin(), samples.iteration_ns.end());
   return samples;

@@ -1,4 +1,4 @@
-// The distribution of the iteration time under noise: one replay a seed.
+// The distribution of the iteration time under noise: one replay a seed, spread over processes.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "launch/options/options.h"
+#include "launch/process/mpi_session.h"
 #include "replayer/replay.h"
 
 namespace prism::launch {
@@ -21,8 +22,10 @@ struct IterationSamples {
 };
 
 // Steady iteration times with `count` seeds drawn from options.seed. kInvalidArgument where no
-// perturbation depends on the seed: all samples would be the same.
-Result<IterationSamples> SampleIterations(const graph::Graph& graph,
+// perturbation depends on the seed: all samples would be the same. All processes of the session
+// get the same samples, which do not depend on how many there are.
+Result<IterationSamples> SampleIterations(MpiSession& session,
+                                          const graph::Graph& graph,
                                           replayer::ReplayOptions options,
                                           int64_t count);
 

@@ -64,8 +64,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   if (arguments.Has("samples")) {
     int64_t count = 0;
     PRISM_RETURN_IF_ERROR(arguments.ReadInt("samples", 1, 1'000'000, &count));
+    PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
     PRISM_ASSIGN_OR_RETURN(const IterationSamples samples,
-                           SampleIterations(loaded.graph, replay, count));
+                           SampleIterations(session, loaded.graph, replay, count));
     output.text = SamplesText(samples, arguments.format());
     return output;
   }
@@ -86,23 +87,24 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 Verb ReplayVerb() {
   Verb verb;
-  verb.spec = {
-      "replay",
-      "GRAPH",
-      "compute the timeline of all ranks again",
-      "Without --perturb the numbers are those of the run that wrote the graph, and\n"
-      "--format json gives the bytes of its summary.json.\n",
-      1,
-      1,
-      {{"perturb", "SPEC", "none",
-        "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, "
-        "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
-       {"edit", "FILE", "none", "perturbations from a file, one a line, # for comments"},
-       {"samples", "N", "off", "with jitter: p50, p90 and p99 of the iteration time over N seeds"},
-       {"gains", "", "off",
-        "the iteration time without compute, the host, communication, each family of "
-        "communicators, each perturbation"},
-       {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
+  verb.spec = {"replay",
+               "GRAPH",
+               "compute the timeline of all ranks again",
+               "Without --perturb the numbers are those of the run that wrote the graph, and\n"
+               "--format json gives the bytes of its summary.json.\n",
+               1,
+               1,
+               {{"perturb", "SPEC", "none",
+                 "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, "
+                 "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
+                {"edit", "FILE", "none", "perturbations from a file, one a line, # for comments"},
+                {"samples", "N", "off",
+                 "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
+                 "spreads over its processes"},
+                {"gains", "", "off",
+                 "the iteration time without compute, the host, communication, each family of "
+                 "communicators, each perturbation"},
+                {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
   verb.run = Run;
   return verb;
 }

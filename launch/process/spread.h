@@ -1,0 +1,38 @@
+// Items of work spread over the processes that mpirun has started: every process runs the same
+// program, evaluates its share, and then holds the results of all. Only process 0 prints.
+//
+//   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
+//   PRISM_ASSIGN_OR_RETURN(std::vector<std::string> results,
+//                          SpreadItems(session, count, threads, evaluate));
+//
+// The results are the same for any number of processes and threads, as long as an item's result
+// depends on its index alone. May be called again on the same session, with items chosen by the
+// results before: all processes must then call it with the same items.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/process/mpi_session.h"
+
+namespace prism::launch {
+
+// The result of one item as bytes (launch/process/wire.h). Called from several threads at once.
+using EvaluateItem = std::function<Result<std::string>(int64_t index)>;
+
+// evaluate(i) for every i in [0, count), by index. Item i belongs to process i modulo their number,
+// which uses at most `threads` threads. Where items fail: the status of the first by index, on all
+// processes; a process leaves out what it has not begun once one of its items has failed.
+Result<std::vector<std::string>> SpreadItems(MpiSession& session,
+                                             int64_t count,
+                                             int threads,
+                                             const EvaluateItem& evaluate);
+
+// Threads for SpreadItems: under mpirun one, as the user has chosen how many processes there are;
+// else all processors.
+int SpreadThreads(const MpiSession& session);
+
+}  // namespace prism::launch

@@ -1,0 +1,74 @@
+// Work that a verb spreads over processes: the same output without mpirun and with any number of
+// processes, more of them than items included; failures as without.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/job_run.h"
+
+namespace prism {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Spread : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Finished made = RunCommand({PRISM_MAKE_GRAPH, "pipeline", folder_ / "a.prism"});
+    ASSERT_EQ(made.code, 0) << made.output;
+  }
+
+  Finished Replay(const std::string& processes, const std::vector<std::string>& options) {
+    std::vector<std::string> command;
+    if (!processes.empty()) {
+      command = {PRISM_MPIRUN, "-n", processes};
+    }
+    for (const std::string& word :
+         {std::string(PRISM), std::string("replay"), folder_ / "a.prism"}) {
+      command.push_back(word);
+    }
+    command.insert(command.end(), options.begin(), options.end());
+    return RunCommand(command);
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(Spread, samples_are_the_same_for_any_number_of_processes) {
+  for (const char* count : {"2", "13"}) {
+    const std::vector<std::string> options = {"--perturb", "jitter:0.1", "--samples",
+                                              count,       "--format",   "json"};
+    const Finished alone = Replay("", options);
+    ASSERT_EQ(alone.code, 0) << alone.output;
+    EXPECT_THAT(alone.output, HasSubstr("\"p50\""));
+    for (const char* processes : {"1", "2", "3"}) {
+      const Finished spread = Replay(processes, options);
+      EXPECT_EQ(spread.code, 0) << spread.output;
+      EXPECT_EQ(spread.output, alone.output) << processes << " processes";
+    }
+  }
+}
+
+TEST_F(Spread, what_is_not_spread_is_printed_once) {
+  const Finished alone = Replay("", {});
+  ASSERT_EQ(alone.code, 0) << alone.output;
+  EXPECT_EQ(Replay("3", {}).output, alone.output);
+}
+
+TEST_F(Spread, failures_end_all_processes) {
+  const Finished stalled =
+      Replay("3", {"--perturb", "jitter:0.1", "--perturb", "kill:3@1", "--samples", "7"});
+  EXPECT_EQ(stalled.code, 1) << stalled.output;
+  EXPECT_THAT(stalled.output, HasSubstr("prism replay: the replay stalls"));
+  EXPECT_THAT(stalled.output, Not(HasSubstr("process 1: prism replay")));
+  const Finished wrong = Replay("2", {"--samples", "7"});
+  EXPECT_EQ(wrong.code, 2) << wrong.output;
+  EXPECT_THAT(wrong.output, HasSubstr("--samples without noise"));
+  EXPECT_TRUE(Descendants().empty());
+}
+
+}  // namespace
+}  // namespace prism
