@@ -125,18 +125,29 @@ std::vector<Rank> RankGrid::MembersOf(Rank self, const GridGroup& group) const {
 }
 
 GridPeer RankGrid::PeerOf(Rank self, Rank peer) const {
-  GridPeer relative;
+  GridPeer seen;
   for (size_t axis = 0; axis < axes_.size(); ++axis) {
     const int32_t size = axes_[axis].size;
-    relative.offset.push_back((Coordinate(peer, axis) - Coordinate(self, axis) + size) % size);
+    seen.steps.push_back({false, (Coordinate(peer, axis) - Coordinate(self, axis) + size) % size});
   }
-  return relative;
+  return seen;
+}
+
+GridPeer RankGrid::PlaceOf(Rank peer, const GridGroup& group) const {
+  GridPeer seen;
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    const bool is_listed = !group.coordinates[axis].empty();
+    seen.steps.push_back({is_listed, is_listed ? Coordinate(peer, axis) : 0});
+  }
+  return seen;
 }
 
 Rank RankGrid::RankOf(Rank self, const GridPeer& peer) const {
   Rank rank = self;
   for (size_t axis = 0; axis < axes_.size(); ++axis) {
-    rank = Moved(rank, axis, (Coordinate(self, axis) + peer.offset[axis]) % axes_[axis].size);
+    const auto& [is_place, value] = peer.steps[axis];
+    const int32_t from = is_place ? 0 : Coordinate(self, axis);
+    rank = Moved(rank, axis, (from + value) % axes_[axis].size);
   }
   return rank;
 }

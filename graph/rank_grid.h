@@ -25,9 +25,17 @@ struct GridGroup {
   bool operator==(const GridGroup&) const = default;
 };
 
-// A peer of a rank, relative to it: per axis the distance, modulo the size of the axis.
+// A peer of a rank. Per axis either its distance from the rank, modulo the size of the axis (the
+// next stage of a pipeline), or its place there, whatever the rank's own one is (expert 5, which
+// every rank of a group sends to as its fifth).
 struct GridPeer {
-  std::vector<int32_t> offset;
+  struct Step {
+    bool is_place = false;
+    int32_t value = 0;
+
+    bool operator==(const Step&) const = default;
+  };
+  std::vector<Step> steps;  // by axis
 
   bool operator==(const GridPeer&) const = default;
 };
@@ -54,7 +62,10 @@ class RankGrid {
   // Members, ascending, of the group of that family that `self` belongs to.
   [[nodiscard]] std::vector<Rank> MembersOf(Rank self, const GridGroup& group) const;
 
+  // By distance along every axis.
   [[nodiscard]] GridPeer PeerOf(Rank self, Rank peer) const;
+  // By place along the axes that the group lists, of which both are members.
+  [[nodiscard]] GridPeer PlaceOf(Rank peer, const GridGroup& group) const;
   [[nodiscard]] Rank RankOf(Rank self, const GridPeer& peer) const;
 
   // "tp", "dp", "pp", "tp-pp", "embedding", "world" or a spelled-out family: for reports.

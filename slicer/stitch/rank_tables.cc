@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -74,6 +75,39 @@ class Communicators {
   std::vector<Family> families_;
 };
 
+// The peers that a rank sends to or receives from on a communicator, in the order of their slots.
+std::vector<uint16_t> PeersOn(const graph::Program& program, uint16_t comm_slot) {
+  std::set<uint16_t> slots;
+  for (const graph::PeerGroup& group : program.peer_groups) {
+    for (const graph::PeerTransfer& transfer : group.transfers) {
+      if (transfer.comm_slot == comm_slot) {
+        slots.insert(transfer.peer_slot);
+      }
+    }
+  }
+  return {slots.begin(), slots.end()};
+}
+
+// Where a rank addresses each member of a group in turn, itself among them (an all-to-all of uneven
+// sizes), its peers are the group's members by place, as for every other member. All other peers
+// are at a distance, as the neighbours in a pipeline or a ring.
+void TakePlaces(const RankGrid& grid, const graph::Fragment& fragment, SlotPatterns* patterns) {
+  for (size_t slot = 0; slot < fragment.comm_slots.size(); ++slot) {
+    const std::vector<uint16_t> peers = PeersOn(fragment.program, static_cast<uint16_t>(slot));
+    const bool all_in_turn =
+        std::equal(peers.begin(), peers.end(), fragment.comm_slots[slot].members.begin(),
+                   fragment.comm_slots[slot].members.end(),
+                   [&](uint16_t peer, Rank member) { return fragment.peer_slots[peer] == member; });
+    if (!all_in_turn) {
+      continue;
+    }
+    for (const uint16_t peer : peers) {
+      patterns->peers[peer] =
+          grid.PlaceOf(fragment.peer_slots[peer], patterns->communicators[slot].group);
+    }
+  }
+}
+
 }  // namespace
 
 Result<SlotPatterns> PatternsOf(const RankGrid& grid, const graph::Fragment& fragment) {
@@ -97,6 +131,7 @@ Result<SlotPatterns> PatternsOf(const RankGrid& grid, const graph::Fragment& fra
     }
     patterns.peers.push_back(grid.PeerOf(fragment.rank, peer));
   }
+  TakePlaces(grid, fragment, &patterns);
   return patterns;
 }
 

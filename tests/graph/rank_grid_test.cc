@@ -83,7 +83,7 @@ TEST(RankGrid, Family_and_members_are_inverse_on_every_rank) {
 TEST(RankGrid, Peers_wrap_around) {
   const RankGrid grid = SmallGrid();
   const GridPeer next = grid.PeerOf(Rank(0), Rank(4));
-  EXPECT_EQ(next.offset, (std::vector<int32_t>{0, 0, 1}));
+  EXPECT_EQ(next.steps, (std::vector<GridPeer::Step>{{false, 0}, {false, 0}, {false, 1}}));
   EXPECT_EQ(grid.RankOf(Rank(7), next), Rank(11));
   EXPECT_EQ(grid.RankOf(Rank(13), next), Rank(1));
   for (uint32_t self = 0; self < 16; ++self) {
@@ -91,6 +91,19 @@ TEST(RankGrid, Peers_wrap_around) {
       EXPECT_EQ(grid.RankOf(Rank(self), grid.PeerOf(Rank(self), Rank(peer))), Rank(peer));
     }
   }
+}
+
+TEST(RankGrid, A_place_in_a_group_is_the_same_for_all_members) {
+  const RankGrid grid = SmallGrid();
+  const std::vector<Rank> members =
+      grid.MembersOf(Rank(1), *grid.GroupOf(Rank(1), {Rank(1), Rank(5), Rank(9), Rank(13)}));
+  for (const Rank self : members) {
+    const GridGroup group = *grid.GroupOf(self, members);
+    EXPECT_EQ(grid.RankOf(self, grid.PlaceOf(Rank(9), group)), Rank(9));
+    EXPECT_EQ(grid.PlaceOf(Rank(9), group), grid.PlaceOf(Rank(9), *grid.GroupOf(Rank(1), members)));
+  }
+  // Seen from another group of the same family it is that group's member at the place.
+  EXPECT_EQ(grid.RankOf(Rank(2), grid.PlaceOf(Rank(9), *grid.GroupOf(Rank(1), members))), Rank(10));
 }
 
 }  // namespace
