@@ -429,7 +429,9 @@ class Partitioner {
         const Endpoint& endpoint = plan.endpoints[e];
         uint32_t rank = rank_class.representative.value();
         uint32_t peer = graph_.ranks.peers(Rank(rank))[endpoint.peer_slot];
-        end.same_node = NodeOf(rank) == NodeOf(peer);
+        end.reach = rank == peer                   ? PeerLoad::Reach::kSelf
+                    : NodeOf(rank) == NodeOf(peer) ? PeerLoad::Reach::kNode
+                                                   : PeerLoad::Reach::kNetwork;
         end.slow_factor = LinkFactor(NodeOf(rank), NodeOf(peer));
         for (Rank lane : rank_class.lanes) {
           end.sender_of.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);

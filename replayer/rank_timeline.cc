@@ -75,11 +75,20 @@ void RankTimeline::CostTransfers() {
     DurationNs before = call.previous_on_slot == kNone ? 0 : call_ns_[call.previous_on_slot];
     call_ns_.push_back(before + transfer_ns_[call.transfer]);
   }
-  for (const PeerPost& post : plan_.posts) {
-    const ChannelEnd& channel = rank_class_.channels[post.endpoint];
-    DurationNs duration =
-        post.fixed_ns >= 0 ? post.fixed_ns : cost.PeerTransfer(post.bytes, channel.same_node);
-    post_ns_.push_back(scaled(duration, channel.slow_factor));
+  std::vector<PeerLoad> loads;
+  for (const PeerPosts& group : plan_.groups) {
+    loads.clear();
+    for (uint32_t p = group.begin; p < group.end; ++p) {
+      const PeerPost& post = plan_.posts[p];
+      loads.push_back({post.bytes, plan_.endpoints[post.endpoint].is_send,
+                       rank_class_.channels[post.endpoint].reach});
+    }
+    const std::vector<DurationNs> shared = cost.PeerTransfers(loads);
+    for (uint32_t p = group.begin; p < group.end; ++p) {
+      const PeerPost& post = plan_.posts[p];
+      const DurationNs duration = post.fixed_ns >= 0 ? post.fixed_ns : shared[p - group.begin];
+      post_ns_.push_back(scaled(duration, rank_class_.channels[post.endpoint].slow_factor));
+    }
   }
 }
 
@@ -432,6 +441,7 @@ void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
     peer.sequence = int64_t{cursor->iteration} * endpoint.per_iteration + post.sequence;
     peer.hold = hold;
     peer.transfer_ns = post_ns_[p];
+    peer.fixed = post.fixed_ns >= 0;
     rendezvous_->Arrive(peer);
   }
 }

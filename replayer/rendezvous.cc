@@ -120,14 +120,16 @@ bool Rendezvous::Take(PostQueue* queue, int64_t sequence, Post* post) {
 void Rendezvous::Match(const Post& send, const Post& receive) {
   const std::vector<uint32_t>& sender_of = receive.channel->sender_of;
   const size_t lanes = sender_of.size();
+  const DurationNs transfer_ns =
+      send.fixed ? send.transfer_ns : std::max(send.transfer_ns, receive.transfer_ns);
   begin_.resize(lanes);
   end_.resize(lanes);
   for (size_t lane = 0; lane < lanes; ++lane) {
     const TimeNs sent = send.arrival[sender_of[lane]];
     begin_[lane] = std::max(sent, receive.arrival[lane]);
     // Eager: the bytes were on their way before the receiver came.
-    end_[lane] = send.eager ? std::max(receive.arrival[lane], sent + send.transfer_ns)
-                            : begin_[lane] + send.transfer_ns;
+    end_[lane] = send.eager ? std::max(receive.arrival[lane], sent + transfer_ns)
+                            : begin_[lane] + transfer_ns;
   }
   Settle(receive.hold);
   if (send.eager) {
@@ -138,7 +140,7 @@ void Rendezvous::Match(const Post& send, const Post& receive) {
   }
   for (size_t lane = 0; lane < lanes; ++lane) {
     begin_[lane] = end_[lane];
-    end_[lane] += send.transfer_ns;
+    end_[lane] += transfer_ns;
   }
   Settle(send.hold);
 }
@@ -148,7 +150,8 @@ void Rendezvous::Arrive(const PeerArrival& arrival) {
   arriving_ = holds_[arrival.hold].owner;
   Post post = {arrival.sequence,    holds_[arrival.hold].arrival,
                arrival.transfer_ns, arrival.hold,
-               arrival.eager,       arrival.channel};
+               arrival.eager,       arrival.fixed,
+               arrival.channel};
   if (arrival.is_send && arrival.eager) {
     SettleAlone(arrival.hold, arrival.transfer_ns);
   }

@@ -49,7 +49,8 @@ struct PeerArrival {
   bool eager = false;    // of a send: does not wait
   int64_t sequence = 0;  // on the channel and side, over all iterations
   HoldId hold = 0;
-  DurationNs transfer_ns = 0;  // the sender's counts
+  DurationNs transfer_ns = 0;  // at this end; the longer one counts
+  bool fixed = false;          // of a send: its duration counts, whatever the receiver's is
 };
 
 class Rendezvous {
@@ -94,6 +95,7 @@ class Rendezvous {
     DurationNs transfer_ns = 0;
     HoldId hold = 0;
     bool eager = false;
+    bool fixed = false;
     const ChannelEnd* channel = nullptr;
   };
 

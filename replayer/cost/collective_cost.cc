@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace prism::replayer {
 namespace {
@@ -311,6 +312,45 @@ DurationNs CollectiveCost::PeerTransfer(int64_t bytes, bool same_node) const {
   double bandwidth =
       same_node ? peer_bandwidth_ : nic_ * nic_efficiency_ * nics_per_node_ / gpus_per_node_;
   return NsFromSeconds(latency + static_cast<double>(bytes) / bandwidth);
+}
+
+std::vector<DurationNs> CollectiveCost::PeerTransfers(std::span<const PeerLoad> group) const {
+  using Reach = PeerLoad::Reach;
+  std::vector<DurationNs> durations(group.size());
+  // Longest first: the transfers before one have at least its bytes, those behind it at most.
+  std::vector<uint32_t> order(group.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return group[a].bytes > group[b].bytes; });
+  for (const bool is_send : {true, false}) {
+    for (const Reach reach : {Reach::kNode, Reach::kNetwork}) {
+      const auto shares = [&](const PeerLoad& load) {
+        return load.is_send == is_send &&
+               (load.reach == reach || (reach == Reach::kNetwork && load.reach == Reach::kNode));
+      };
+      int64_t shorter = 0;  // bytes of those behind
+      for (const PeerLoad& load : group) {
+        shorter += shares(load) ? load.bytes : 0;
+      }
+      int64_t longer = 0;  // count of those before
+      for (const uint32_t i : order) {
+        if (!shares(group[i])) {
+          continue;
+        }
+        if (group[i].reach == reach) {
+          durations[i] = PeerTransfer(shorter + longer * group[i].bytes, reach == Reach::kNode);
+        }
+        shorter -= group[i].bytes;
+        ++longer;
+      }
+    }
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    if (group[i].reach == Reach::kSelf) {
+      durations[i] = PeerTransfer(group[i].bytes, true);
+    }
+  }
+  return durations;
 }
 
 }  // namespace prism::replayer

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
@@ -36,6 +37,14 @@ struct CommTopology {
 
 CommTopology TopologyOf(std::span<const uint32_t> members, int32_t gpus_per_node);
 
+// One transfer of a group of sends and receives (graph::PeerGroup), seen from one of its ends.
+struct PeerLoad {
+  enum class Reach : uint8_t { kSelf, kNode, kNetwork };
+  int64_t bytes = 0;
+  bool is_send = false;
+  Reach reach = Reach::kNode;
+};
+
 class CollectiveCost {
  public:
   // `cluster` must have every key of parameters.h.
@@ -46,6 +55,12 @@ class CollectiveCost {
 
   // One send with its receive.
   [[nodiscard]] DurationNs PeerTransfer(int64_t bytes, bool same_node) const;
+
+  // How long each transfer of a group takes at this end; the end that takes longer counts. Those of
+  // one direction share the rank's link evenly while they are under way, so that one of b bytes
+  // waits for min(b, b') of each other, as in AllToAllSeconds: for the network, of all of them;
+  // inside a node, of those that stay there.
+  [[nodiscard]] std::vector<DurationNs> PeerTransfers(std::span<const PeerLoad> group) const;
 
   // Whether a send of that size returns without its receiver.
   [[nodiscard]] bool IsEager(int64_t bytes) const { return bytes < eager_bytes_; }

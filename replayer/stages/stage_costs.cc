@@ -200,12 +200,29 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
     }
     costs_.meeting_ns.push_back(longest);
   }
-  costs_.message_ns.clear();
+  costs_.message_ns.assign(plan_.messages.size(), 0);
+  costs_.message_send_ns.assign(plan_.messages.size(), 0);
   costs_.message_eager.clear();
-  for (size_t m = 0; m < plan_.messages.size(); ++m) {
-    const int64_t bytes = plan_.messages[m].bytes;
-    costs_.message_ns.push_back(Scaled(cost.PeerTransfer(bytes, message_on_node_[m]), scale));
-    costs_.message_eager.push_back(cost.IsEager(bytes));
+  for (const PeerMessage& message : plan_.messages) {
+    costs_.message_eager.push_back(cost.IsEager(message.bytes));
+  }
+  std::vector<PeerLoad> loads;
+  for (const StagePeerGroup& group : plan_.peer_groups) {
+    loads.clear();
+    for (const StagePost& post : group.posts) {
+      loads.push_back(
+          {plan_.messages[post.message].bytes, post.is_send,
+           message_on_node_[post.message] ? PeerLoad::Reach::kNode : PeerLoad::Reach::kNetwork});
+    }
+    const std::vector<DurationNs> shared = cost.PeerTransfers(loads);
+    for (size_t p = 0; p < group.posts.size(); ++p) {
+      const auto& [message, is_send] = group.posts[p];
+      const DurationNs duration = Scaled(shared[p], scale);
+      costs_.message_ns[message] = std::max(costs_.message_ns[message], duration);
+      if (is_send) {
+        costs_.message_send_ns[message] = duration;
+      }
+    }
   }
 }
 

@@ -23,7 +23,8 @@ struct StageCosts {
   std::vector<std::vector<DurationNs>> transfer_ns;    // by kind of stage and TransferItem
   std::vector<std::vector<DurationNs>> collective_ns;  // by kind of stage and CollectiveCalls
   std::vector<std::vector<FoldedSegment>> segments;    // by kind of stage and segment
-  std::vector<DurationNs> message_ns;                  // by message
+  std::vector<DurationNs> message_ns;                  // by message: at the end that takes longer
+  std::vector<DurationNs> message_send_ns;             // by message: at the sender
   std::vector<bool> message_eager;
   std::vector<DurationNs> meeting_ns;              // by meeting
   std::vector<std::vector<DurationNs>> host_ns;    // by stage and instruction: its issue

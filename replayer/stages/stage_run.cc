@@ -308,7 +308,7 @@ bool StageRun::FinishGroup(size_t s, const Instruction& instruction, const LaneC
     const bool eager = costs_.message_eager[post.message];
     TimeRange transfer;
     if (eager && post.is_send) {
-      transfer = {cursor.arrival, cursor.arrival + transfer_ns};
+      transfer = {cursor.arrival, cursor.arrival + costs_.message_send_ns[post.message]};
     } else {
       transfer.begin = std::max(sent_[post.message], received_[post.message]);
       transfer.end = eager ? std::max(received_[post.message], sent_[post.message] + transfer_ns)

@@ -216,6 +216,7 @@ graph::ParallelSizes SizesOf(const std::vector<GridAxis>& axes) {
       place = 3;
     } else {
       sizes.dp *= axis.size;
+      sizes.ep *= axis.name == "ep" ? axis.size : 1;
     }
     in_order = in_order && place >= last;
     last = place;

@@ -170,6 +170,33 @@ TEST(CollectiveCost, more_nodes_bytes_and_slow_links_never_help) {
   }
 }
 
+TEST(CollectiveCost, transfers_of_a_group_share_the_link) {
+  using Reach = PeerLoad::Reach;
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  prism::testing::SetParameter(&cluster, "net.bandwidth_loss_per_doubling", 0);
+  const CollectiveCost cost(cluster);
+  const auto alone = [&](int64_t bytes, bool same_node) {
+    return cost.PeerTransfer(bytes, same_node);
+  };
+  // Two sends of 3 and 1 MB inside the node: while both are under way each has half of the link.
+  EXPECT_EQ(cost.PeerTransfers(std::vector<PeerLoad>{{3'000'000, true, Reach::kNode},
+                                                     {1'000'000, true, Reach::kNode},
+                                                     {5'000'000, false, Reach::kNode},
+                                                     {9'000'000, true, Reach::kSelf}}),
+            (std::vector<DurationNs>{alone(4'000'000, true), alone(2'000'000, true),
+                                     alone(5'000'000, true), alone(9'000'000, true)}));
+  // Of an even exchange each takes as long as the collective: 16 ranks on two nodes of 8.
+  std::vector<PeerLoad> even;
+  for (int peer = 0; peer < 16; ++peer) {
+    const Reach reach = peer == 0 ? Reach::kSelf : peer < 8 ? Reach::kNode : Reach::kNetwork;
+    even.push_back({1'000'000, true, reach});
+  }
+  const graph::CollectiveShape shape = {CollectiveKind::kAllToAll, graph::DataType::kInt8,
+                                        graph::ReduceOp::kNone, -1, 16'000'000};
+  EXPECT_EQ(cost.PeerTransfers(even).back(), cost.Collective(shape, {16, 2, 8, 1}));
+}
+
 TEST(CollectiveCost, topology_counts_nodes_and_the_fullest_one) {
   std::vector<uint32_t> members = {0, 1, 2, 9, 17};
   EXPECT_EQ(TopologyOf(members, 8), (CommTopology{5, 3, 3, 1}));

@@ -69,7 +69,7 @@ struct Outcome {
   ProbeStep last;
 };
 
-Result<Outcome> ProbeAll(ProbeOptions options, const std::function<int(int32_t)>& shards) {
+Result<Outcome> ProbeAll(ProbeOptions options, const std::function<Fragment(Rank)>& record) {
   options.given.dp = 48;
   Outcome outcome;
   while (true) {
@@ -78,9 +78,14 @@ Result<Outcome> ProbeAll(ProbeOptions options, const std::function<int(int32_t)>
       return outcome;
     }
     for (const Rank rank : outcome.last.record) {
-      outcome.fragments.push_back(Record(rank, shards));
+      outcome.fragments.push_back(record(rank));
     }
   }
+}
+
+Result<Outcome> ProbeAll(const ProbeOptions& options, const std::function<int(int32_t)>& shards) {
+  return ProbeAll(options,
+                  std::function<Fragment(Rank)>([&](Rank rank) { return Record(rank, shards); }));
 }
 
 ProbeOptions Options(int32_t spot_checks, int32_t max_roles = 256, std::vector<Rank> named = {}) {
@@ -115,6 +120,27 @@ TEST(Probe, AShardedOptimizerMarksItsAxisAndSplitsNoRoles) {
   EXPECT_THAT(plan.marked_axes, ElementsAre(1));
   EXPECT_TRUE(std::count(plan.spot_checks.begin(), plan.spot_checks.end(), Rank(21)) == 1)
       << "what the user named is recorded";
+}
+
+// Every rank names the members of its group in turn, itself among them, as an exchange of uneven
+// sizes does: to each its peers are the same.
+TEST(Probe, RanksOfAnExchangeAreAlike) {
+  const auto record = [](Rank rank) {
+    ProgramBuilder builder(rank, 1);
+    const uint16_t group = builder.CommSlot("experts", Along(rank, 1));
+    graph::PeerGroup exchange;
+    for (const Rank peer : Along(rank, 1)) {
+      exchange.transfers.push_back({true, group, builder.PeerSlot(peer), 32});
+      exchange.transfers.push_back({false, group, builder.PeerSlot(peer), 32});
+    }
+    builder.PeerGroup(0, exchange);
+    builder.Collective(0, builder.CommSlot("mesh_tp", Along(rank, 0)), kSum);
+    builder.Collective(0, builder.CommSlot("mesh_pp", Along(rank, 2)), kSum);
+    return builder.Finish();
+  };
+  const Result<Outcome> outcome = ProbeAll(Options(2), std::function<Fragment(Rank)>(record));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_EQ(outcome->last.plan.roles.size(), 1U);
 }
 
 TEST(Probe, MoreRolesThanAllowedAreRefusedWithTheAxis) {

@@ -9,6 +9,7 @@
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/jitter.h"
+#include "tests/support/simple_links.h"
 
 namespace prism::testing {
 namespace {
@@ -35,7 +36,13 @@ struct Message {
   TimeNs arrival;
   DurationNs transfer;
   bool eager;
+  bool fixed;
 };
+
+// The longer end counts, or the sender's word.
+DurationNs TransferOf(const Message& send, const Message& receive) {
+  return send.fixed ? send.transfer : std::max(send.transfer, receive.transfer);
+}
 
 // (communicator, source, target, number) → side.
 using MessageKey = std::tuple<uint32_t, uint32_t, uint32_t, int64_t>;
@@ -332,10 +339,9 @@ class SimpleRank {
     bool fixed = (program_.flags[op] & graph::kDurationFixed) != 0;
     bool complete = true;
     std::map<MessageKey, int64_t> earlier = MessagesBefore(position);
-    for (const graph::PeerTransfer& t : program_.peer_groups[program_.signature[op]].transfers) {
+    const graph::PeerGroup& group = program_.peer_groups[program_.signature[op]];
+    for (const graph::PeerTransfer& t : group.transfers) {
       uint32_t peer = world_.graph.ranks.peers(Rank(rank_))[t.peer_slot];
-      auto per_node = static_cast<uint32_t>(world_.graph.cluster.gpus_per_node);
-      bool same_node = peer / per_node == rank_ / per_node;
       MessageKey key = t.is_send ? MessageKey{CommOf(t.comm_slot), rank_, peer, 0}
                                  : MessageKey{CommOf(t.comm_slot), peer, rank_, 0};
       // A rank that sends to itself posts both sides; they are numbered apart.
@@ -344,8 +350,9 @@ class SimpleRank {
       std::get<3>(key) = earlier[counter]++;
       Message mine = {
           arrival,
-          fixed ? program_.value[op] : world_.collective_cost.PeerTransfer(t.bytes, same_node),
-          world_.collective_cost.IsEager(t.bytes)};
+          fixed ? program_.value[op]
+                : ShareOfLink({world_.graph, world_.collective_cost, Rank(rank_)}, group, t),
+          world_.collective_cost.IsEager(t.bytes), fixed};
       (t.is_send ? world_.sends : world_.receives)[key] = mine;
       auto send = world_.sends.find(key);
       auto receive = world_.receives.find(key);
@@ -355,9 +362,10 @@ class SimpleRank {
         complete = false;
       } else {
         TimeNs both = std::max(send->second.arrival, receive->second.arrival);
-        TimeNs over = both + send->second.transfer;
+        DurationNs transfer = TransferOf(send->second, receive->second);
+        TimeNs over = both + transfer;
         if (send->second.eager) {
-          over = std::max(receive->second.arrival, send->second.arrival + send->second.transfer);
+          over = std::max(receive->second.arrival, send->second.arrival + transfer);
         }
         *start = std::max(*start, both);
         *end = std::max(*end, over);
