@@ -472,6 +472,18 @@ class Partitioner {
 
 }  // namespace
 
+ClassWiring WiringOf(const Partition& partition, uint32_t class_index) {
+  ClassWiring wiring;
+  for (const CommEntry& entry : partition.classes[class_index].comms) {
+    wiring.comms.push_back(partition.comm_classes[entry.comm_class].topology);
+  }
+  for (const ChannelEnd& channel : partition.classes[class_index].channels) {
+    wiring.reach.push_back(channel.reach);
+    wiring.slow_factor.push_back(channel.slow_factor);
+  }
+  return wiring;
+}
+
 Result<Partition> MakePartition(const graph::Graph& graph,
                                 const ReplayOptions& options,
                                 const std::vector<Rank>& gated,

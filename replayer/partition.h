@@ -18,6 +18,7 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
+#include "replayer/class_costs.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/replay.h"
 #include "replayer/role_plan.h"
@@ -84,6 +85,9 @@ struct Partition {
   uint32_t channel_count = 0;
   double jitter = 0;  // relative spread of compute durations; every rank has a lane then
 };
+
+// Where the communicators and peers of a class are.
+ClassWiring WiringOf(const Partition& partition, uint32_t class_index);
 
 // `gated` and killed ranks become classes of their own. Fails on a rank, node or factor that the
 // job does not have.

@@ -1,7 +1,6 @@
 #include "replayer/rank_timeline.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "replayer/jitter.h"
 
@@ -49,55 +48,11 @@ RankTimeline::RankTimeline(const Config& config)
   for (StreamCursor& cursor : cursors_) {
     StartIteration(&cursor);
   }
-  CostTransfers();
+  costs_ = CostTransfers(plan_, WiringOf(*config.partition, config.class_index),
+                         *config.collective_cost, config.options->comm_scale);
   for (const LaneGroup& group : rank_class_.groups) {
-    CostCharges(group.plan);
-  }
-}
-
-void RankTimeline::CostTransfers() {
-  const CollectiveCost& cost = *config_.collective_cost;
-  auto scaled = [this](DurationNs duration, double factor) {
-    factor *= config_.options->comm_scale;
-    return factor == 1 ? duration : std::llround(static_cast<double>(duration) * factor);
-  };
-  for (const TransferKind& kind : plan_.transfers) {
-    const CommClass& comm =
-        config_.partition->comm_classes[rank_class_.comms[kind.comm_slot].comm_class];
-    if (kind.fixed_ns >= 0) {
-      transfer_ns_.push_back(scaled(kind.fixed_ns, comm.topology.slow_factor));
-    } else {
-      transfer_ns_.push_back(
-          scaled(cost.Collective(plan_.program->collectives[kind.shape], comm.topology), 1));
-    }
-  }
-  for (const CollectiveCall& call : plan_.calls) {
-    DurationNs before = call.previous_on_slot == kNone ? 0 : call_ns_[call.previous_on_slot];
-    call_ns_.push_back(before + transfer_ns_[call.transfer]);
-  }
-  std::vector<PeerLoad> loads;
-  for (const PeerPosts& group : plan_.groups) {
-    loads.clear();
-    for (uint32_t p = group.begin; p < group.end; ++p) {
-      const PeerPost& post = plan_.posts[p];
-      loads.push_back({post.bytes, plan_.endpoints[post.endpoint].is_send,
-                       rank_class_.channels[post.endpoint].reach});
-    }
-    const std::vector<DurationNs> shared = cost.PeerTransfers(loads);
-    for (uint32_t p = group.begin; p < group.end; ++p) {
-      const PeerPost& post = plan_.posts[p];
-      const DurationNs duration = post.fixed_ns >= 0 ? post.fixed_ns : shared[p - group.begin];
-      post_ns_.push_back(scaled(duration, rank_class_.channels[post.endpoint].slow_factor));
-    }
-  }
-}
-
-void RankTimeline::CostCharges(uint32_t plan) {
-  std::vector<DurationNs>& charges = charge_ns_.emplace_back(plan_.charge_count);
-  for (const ChargeSource& source : config_.partition->plans[plan].charge_sources) {
-    DurationNs beside = std::min(transfer_ns_[source.transfer], source.compute_ns);
-    charges[source.charge] +=
-        std::llround((config_.overlap_slowdown - 1) * static_cast<double>(beside));
+    charge_ns_.push_back(CostCharges(config.partition->plans[group.plan], costs_.transfer_ns,
+                                     config.overlap_slowdown));
   }
 }
 
@@ -249,6 +204,11 @@ bool RankTimeline::PassHostWait() {
     traces_[t].start[index] = issued[lane] + host;
     traces_[t].end[index] = base[lane] + host;
   }
+  if (config_.actions != nullptr) {
+    config_.actions->push_back({ActionKind::kHostWait, 0, wait_iteration_,
+                                static_cast<uint32_t>(segments_.size() - 1),
+                                static_cast<uint32_t>(next_wait_), 0});
+  }
   segments_.push_back({frontier_ + 1, std::move(base)});
   ++frontier_;
   if (++next_wait_ == plan_.host_waits.size()) {
@@ -307,7 +267,16 @@ void RankTimeline::StartIteration(StreamCursor* cursor) const {
   }
 }
 
+void RankTimeline::NoteAction(ActionKind kind, const StreamCursor& cursor, uint32_t first) const {
+  if (config_.actions != nullptr) {
+    const auto stream = static_cast<uint16_t>(&cursor - cursors_.data());
+    config_.actions->push_back(
+        {kind, stream, cursor.iteration, cursor.segment, first, cursor.next});
+  }
+}
+
 void RankTimeline::NoteStart(const StreamCursor& cursor, const IssueTimes& issue) {
+  NoteAction(ActionKind::kStart, cursor, 0);
   std::vector<TimeNs>& starts = starts_[static_cast<size_t>(cursor.iteration)];
   starts = cursor.lanes.tail();
   for (uint32_t lane = 0; lane < lanes_; ++lane) {
@@ -323,6 +292,7 @@ void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
     until = std::min(until, segments_[cursor->segment + 1].begin);
   }
   until -= OpPosition{cursor->iteration} * plan_.size();
+  const uint32_t first = cursor->next;
   while (cursor->next < steps.size() && steps[cursor->next].kind == StepKind::kWork &&
          steps[cursor->next].op < until) {
     const Step& step = steps[cursor->next];
@@ -333,6 +303,7 @@ void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
     TraceEnd(*cursor, step);
     ++cursor->next;
   }
+  NoteAction(ActionKind::kWork, *cursor, first);
 }
 
 void RankTimeline::Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const {
@@ -366,9 +337,11 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
       events_[EventIndex(cursor->iteration, step.aux)] = {true, cursor->lanes.tail()};
     }
     TraceEnd(*cursor, step);
+    NoteAction(ActionKind::kRecord, *cursor, cursor->next);
     ++cursor->next;
     return true;
   }
+  NoteAction(ActionKind::kArrive, *cursor, cursor->next);
   BeginHold(cursor, issue);
   if (step.kind == StepKind::kCollective) {
     ReachCollective(cursor, step);
@@ -396,6 +369,7 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
     }
   }
   TraceEnd(*cursor, step);
+  NoteAction(ActionKind::kWait, *cursor, cursor->next);
   ++cursor->next;
   return true;
 }
@@ -423,7 +397,7 @@ void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
     int64_t sequence =
         int64_t{cursor->iteration} * plan_.calls_per_slot[call.comm_slot] + call.sequence;
     rendezvous_->Arrive(
-        CollectiveArrival{&rank_class_.comms[call.comm_slot], sequence, hold, call_ns_[c]});
+        CollectiveArrival{&rank_class_.comms[call.comm_slot], sequence, hold, costs_.call_ns[c]});
   }
 }
 
@@ -440,7 +414,7 @@ void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
     peer.eager = endpoint.is_send && config_.collective_cost->IsEager(post.bytes);
     peer.sequence = int64_t{cursor->iteration} * endpoint.per_iteration + post.sequence;
     peer.hold = hold;
-    peer.transfer_ns = post_ns_[p];
+    peer.transfer_ns = costs_.post_ns[p];
     peer.fixed = post.fixed_ns >= 0;
     rendezvous_->Arrive(peer);
   }
@@ -457,6 +431,7 @@ void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {
   if (cursor->iteration + 1 == iterations_) {
     CountTraffic(step, hold);
   }
+  NoteAction(ActionKind::kFinish, *cursor, cursor->next);
   ++cursor->next;
 }
 

@@ -10,7 +10,9 @@
 #include <optional>
 #include <vector>
 
+#include "replayer/action.h"
 #include "replayer/breakdown.h"
+#include "replayer/class_costs.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/engine.h"
 #include "replayer/lane_stream.h"
@@ -43,9 +45,10 @@ class RankTimeline {
     const ReplayOptions* options = nullptr;
     double overlap_slowdown = 1;
     uint32_t class_index = 0;
-    HoldId first_hold = 0;         // of its streams, consecutive
-    std::vector<uint32_t> traced;  // lanes whose timeline of every op is kept
-    bool gated = false;            // stands still until Issue; has one lane
+    HoldId first_hold = 0;                   // of its streams, consecutive
+    std::vector<uint32_t> traced;            // lanes whose timeline of every op is kept
+    bool gated = false;                      // stands still until Issue; has one lane
+    std::vector<Action>* actions = nullptr;  // where to record what is done, if at all
   };
 
   explicit RankTimeline(const Config& config);
@@ -100,8 +103,6 @@ class RankTimeline {
     std::vector<TimeNs> times;
   };
 
-  void CostTransfers();
-  void CostCharges(uint32_t plan);
   bool AdvanceHost();
   bool ApplyGaps();
   [[nodiscard]] OpPosition NextHostWait() const;
@@ -110,6 +111,7 @@ class RankTimeline {
   void TraceHostOps(OpPosition begin, OpPosition end);
   bool AdvanceStream(uint16_t stream);
   void StartIteration(StreamCursor* cursor) const;
+  void NoteAction(ActionKind kind, const StreamCursor& cursor, uint32_t first) const;
   void NoteStart(const StreamCursor& cursor, const IssueTimes& issue);
   void RunWork(StreamCursor* cursor, uint16_t stream);
   void Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const;
@@ -157,9 +159,7 @@ class RankTimeline {
   std::vector<StreamCursor> cursors_;
   std::vector<Event> events_;                // by iteration and event
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream
-  std::vector<DurationNs> call_ns_;          // by call: until its end, from the start of its group
-  std::vector<DurationNs> transfer_ns_;      // by TransferKind
-  std::vector<DurationNs> post_ns_;          // by PeerPost
+  TransferCosts costs_;
   std::vector<std::vector<DurationNs>> charge_ns_;  // by group of lanes and charge
   std::vector<SlotTraffic> traffic_;                // by communicator slot
   std::vector<Timeline> traces_;                    // by Config::traced

@@ -140,7 +140,7 @@ void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
       ++traffic.calls;
       traffic.bytes += plan_.program->collectives[plan_.transfers[call.transfer].shape].bytes;
       for (DurationNs& transfer_ns : traffic.transfer_ns) {
-        transfer_ns += transfer_ns_[call.transfer];
+        transfer_ns += costs_.transfer_ns[call.transfer];
       }
     }
     first = &traffic_[plan_.calls[step.aux].comm_slot];

@@ -1,0 +1,42 @@
+// What transfers and overlap cost one class of ranks: the part of its durations that depends on
+// where its communicators and peers are.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/base/time.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/role_plan.h"
+
+namespace prism::replayer {
+
+// Where the other ends of a class are.
+struct ClassWiring {
+  std::vector<CommTopology> comms;     // by communicator slot
+  std::vector<PeerLoad::Reach> reach;  // by endpoint of the plan
+  std::vector<double> slow_factor;     // by endpoint: of the slowest link on the way
+
+  auto operator<=>(const ClassWiring&) const = default;
+};
+
+struct TransferCosts {
+  std::vector<DurationNs> transfer_ns;  // by TransferKind
+  std::vector<DurationNs> call_ns;      // by call: until its end, from the start of its group
+  std::vector<DurationNs> post_ns;      // by PeerPost
+};
+
+// `comm_scale` as in ReplayOptions.
+TransferCosts CostTransfers(const RolePlan& plan,
+                            const ClassWiring& wiring,
+                            const CollectiveCost& cost,
+                            double comm_scale);
+
+// What each overlap charge of the plan adds to the wait that pays it. `overlap_slowdown`: how much
+// longer compute takes beside a collective.
+std::vector<DurationNs> CostCharges(const RolePlan& plan,
+                                    std::span<const DurationNs> transfer_ns,
+                                    double overlap_slowdown);
+
+}  // namespace prism::replayer
