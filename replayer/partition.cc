@@ -6,9 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "graph/rank_classes.h"
+#include "replayer/placement.h"
 
 namespace prism::replayer {
 namespace {
@@ -37,61 +36,16 @@ uint64_t Pair(uint32_t high, uint32_t low) {
   return (uint64_t{high} << 32U) | low;
 }
 
-// What slows one rank's compute in all, at most: keeps every duration within int64 nanoseconds.
-constexpr double kMaxComputeFactor = 1e6;
-
-Status CheckComputeFactors(uint32_t ranks, const ReplayOptions& options) {
-  std::vector<double> factors(ranks, 1);
-  for (const Perturbation& perturbation : options.perturbations) {
-    if (perturbation.kind != PerturbationKind::kStraggler) {
-      continue;
-    }
-    for (Rank rank : perturbation.ranks) {
-      double& factor = factors[rank.value()];
-      factor *= perturbation.factor;
-      if (!(factor <= kMaxComputeFactor)) {
-        return InvalidArgument(fmt::format("rank {} is slowed {} times in all; at most {} times",
-                                           rank.value(), factor, kMaxComputeFactor));
-      }
-    }
-  }
-  return OkStatus();
-}
-
-// Fails on perturbations that the job cannot have.
-Status CheckPerturbations(const graph::Graph& graph, const ReplayOptions& options) {
-  uint32_t nodes = (graph.ranks.size() + static_cast<uint32_t>(graph.cluster.gpus_per_node) - 1) /
-                   static_cast<uint32_t>(graph.cluster.gpus_per_node);
-  for (const Perturbation& perturbation : options.perturbations) {
-    for (Rank rank : perturbation.ranks) {
-      if (rank.value() >= graph.ranks.size()) {
-        return InvalidArgument(fmt::format("perturbation of rank {}: the job has {} ranks",
-                                           rank.value(), graph.ranks.size()));
-      }
-    }
-    if (perturbation.factor < 0) {
-      return InvalidArgument(
-          fmt::format("perturbation by factor {}: must not be negative", perturbation.factor));
-    }
-    if (perturbation.kind == PerturbationKind::kLink) {
-      for (int32_t node : {perturbation.node_a, perturbation.node_b}) {
-        if (node < 0 || static_cast<uint32_t>(node) >= nodes) {
-          return InvalidArgument(
-              fmt::format("perturbation of node {}: the job has {} nodes", node, nodes));
-        }
-      }
-    }
-  }
-  return CheckComputeFactors(graph.ranks.size(), options);
-}
-
 class Partitioner {
  public:
   Partitioner(const graph::Graph& graph, const ReplayOptions& options)
-      : graph_(graph), options_(options) {}
+      : graph_(graph), options_(options), placement_(graph, options) {}
 
   Partition Run(const std::vector<Rank>& gated, const OpCosts& costs) && {
-    ReadPerturbations();
+    effects_ = RankEffects(graph_.ranks.size(), options_);
+    for (const Perturbation& perturbation : options_.perturbations) {
+      result_.jitter += perturbation.kind == PerturbationKind::kJitter ? perturbation.factor : 0;
+    }
     IndexSlots();
     DescribeCommunicators();
     FindTimelines(gated);
@@ -102,47 +56,6 @@ class Partitioner {
   }
 
  private:
-  void ReadPerturbations() {
-    effects_.resize(graph_.ranks.size());
-    for (const Perturbation& perturbation : options_.perturbations) {
-      if (perturbation.kind == PerturbationKind::kJitter) {
-        result_.jitter += perturbation.factor;
-      }
-      for (Rank rank : perturbation.ranks) {
-        RankEffect& effect = effects_[rank.value()];
-        if (perturbation.kind == PerturbationKind::kStraggler) {
-          effect.compute_factor *= perturbation.factor;
-        } else if (perturbation.kind == PerturbationKind::kLate) {
-          effect.delay_ns += perturbation.delay_ns;
-        } else if (perturbation.kind == PerturbationKind::kKill) {
-          bool earlier =
-              effect.kill_iteration < 0 || perturbation.iteration < effect.kill_iteration;
-          effect.kill_iteration = earlier ? perturbation.iteration : effect.kill_iteration;
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] uint32_t NodeOf(uint32_t rank) const {
-    return rank / static_cast<uint32_t>(graph_.cluster.gpus_per_node);
-  }
-
-  // By how much links between two nodes are slowed.
-  [[nodiscard]] double LinkFactor(uint32_t node_a, uint32_t node_b) const {
-    double factor = 1;
-    for (const Perturbation& p : options_.perturbations) {
-      if (p.kind != PerturbationKind::kLink) {
-        continue;
-      }
-      auto a = static_cast<uint32_t>(p.node_a);
-      auto b = static_cast<uint32_t>(p.node_b);
-      if ((a == node_a && b == node_b) || (a == node_b && b == node_a)) {
-        factor = std::max(factor, p.factor);
-      }
-    }
-    return factor;
-  }
-
   // member_slot_: in which slot each member of a communicator holds it.
   void IndexSlots() {
     const graph::CommunicatorTable& comms = graph_.communicators;
@@ -161,16 +74,10 @@ class Partitioner {
 
   void DescribeCommunicators() {
     const graph::CommunicatorTable& comms = graph_.communicators;
-    bool slow_links =
-        std::any_of(options_.perturbations.begin(), options_.perturbations.end(),
-                    [](const Perturbation& p) { return p.kind == PerturbationKind::kLink; });
     Numbering<std::pair<CommTopology, Words>> colours;
     for (uint32_t comm = 0; comm < comms.size(); ++comm) {
       auto members = comms.members_of(CommId(comm));
-      CommTopology topology = TopologyOf(members, graph_.cluster.gpus_per_node);
-      if (slow_links) {
-        topology.slow_factor = SlowestLink(members);
-      }
+      const CommTopology topology = placement_.Topology(comm);
       topologies_.push_back(topology);
       // Which slot of which role holds it, so that classes cannot mix them.
       Words held;
@@ -180,22 +87,6 @@ class Partitioner {
       std::sort(held.begin(), held.end());
       comm_colour_.push_back(colours.Of({topology, std::move(held)}));
     }
-  }
-
-  // NCCL's ring visits the nodes in order and returns to the first; a slow link matters to those
-  // communicators whose ring crosses it.
-  [[nodiscard]] double SlowestLink(std::span<const uint32_t> members) const {
-    std::vector<uint32_t> nodes;
-    for (uint32_t member : members) {
-      if (nodes.empty() || nodes.back() != NodeOf(member)) {
-        nodes.push_back(NodeOf(member));
-      }
-    }
-    double factor = 1;
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      factor = std::max(factor, LinkFactor(nodes[i], nodes[(i + 1) % nodes.size()]));
-    }
-    return factor;
   }
 
   // The slot of `peer` in which it holds `rank`; kNone where it does not.
@@ -214,8 +105,8 @@ class Partitioner {
     }
     for (uint32_t peer : graph_.ranks.peers(Rank(rank))) {
       words.push_back(ReverseSlot(rank, peer));
-      words.push_back(NodeOf(rank) == NodeOf(peer) ? 1 : 0);
-      words.push_back(WordOf(LinkFactor(NodeOf(rank), NodeOf(peer))));
+      words.push_back(static_cast<uint64_t>(placement_.Reach(rank, peer)));
+      words.push_back(WordOf(placement_.LinkFactor(rank, peer)));
     }
     return words;
   }
@@ -429,10 +320,8 @@ class Partitioner {
         const Endpoint& endpoint = plan.endpoints[e];
         uint32_t rank = rank_class.representative.value();
         uint32_t peer = graph_.ranks.peers(Rank(rank))[endpoint.peer_slot];
-        end.reach = rank == peer                   ? PeerLoad::Reach::kSelf
-                    : NodeOf(rank) == NodeOf(peer) ? PeerLoad::Reach::kNode
-                                                   : PeerLoad::Reach::kNetwork;
-        end.slow_factor = LinkFactor(NodeOf(rank), NodeOf(peer));
+        end.reach = placement_.Reach(rank, peer);
+        end.slow_factor = placement_.LinkFactor(rank, peer);
         for (Rank lane : rank_class.lanes) {
           end.sender_of.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);
         }
@@ -458,6 +347,7 @@ class Partitioner {
 
   const graph::Graph& graph_;
   const ReplayOptions& options_;
+  Placement placement_;
   Partition result_;
   bool by_time_ = false;                  // refine by what makes ranks differ in time alone
   std::vector<uint32_t> timeline_of_;     // by rank: equal for ranks with equal times
@@ -488,7 +378,7 @@ Result<Partition> MakePartition(const graph::Graph& graph,
                                 const ReplayOptions& options,
                                 const std::vector<Rank>& gated,
                                 const OpCosts& costs) {
-  PRISM_RETURN_IF_ERROR(CheckPerturbations(graph, options));
+  PRISM_RETURN_IF_ERROR(CheckOptions(graph, options));
   return Partitioner(graph, options).Run(gated, costs);
 }
 

@@ -25,13 +25,6 @@
 
 namespace prism::replayer {
 
-// What perturbations do to one rank.
-struct RankEffect {
-  double compute_factor = 1;
-  DurationNs delay_ns = 0;
-  int32_t kill_iteration = -1;  // stops at the start of this iteration; -1: never
-};
-
 // The members of a communicator class: arrivals of all entries make a collective start.
 struct CommClass {
   CommTopology topology;

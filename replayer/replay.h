@@ -14,6 +14,7 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
+#include "replayer/cost/nccl_tuner.h"
 
 namespace prism::replayer {
 
@@ -31,16 +32,24 @@ struct Perturbation {
   DurationNs delay_ns = 0;  // kLate: host time before the first op
 };
 
+// What NCCL_ALGO would make of the communicators of one name; an empty name stands for all.
+struct ForcedAlgorithm {
+  std::string communicator;
+  NcclAlgorithm algorithm = NcclAlgorithm::kRing;
+};
+
 struct ReplayOptions {
   int32_t iterations = 3;  // replayed; the last gives the steady numbers
   std::vector<Perturbation> perturbations;
-  std::vector<Rank> traced;  // ranks whose whole timeline is kept (Timeline)
-  uint64_t seed = 0;         // of jitter
-  double compute_scale = 1;  // multiplies every compute duration (intervals)
-  double comm_scale = 1;     // multiplies every transfer duration (intervals)
-  int32_t threads = 1;       // never changes a result
-  bool classes = true;       // false: every rank is evaluated by itself, which changes no result
-  bool breakdown = true;     // false: of RankTimes only iteration_ns is filled, in half of the time
+  std::vector<Rank> traced;                 // ranks whose whole timeline is kept (Timeline)
+  std::vector<uint32_t> placement;          // by rank: its GPU; empty: rank r is on GPU r
+  std::vector<ForcedAlgorithm> algorithms;  // the last that fits a communicator counts
+  uint64_t seed = 0;                        // of jitter
+  double compute_scale = 1;                 // multiplies every compute duration (intervals)
+  double comm_scale = 1;                    // multiplies every transfer duration (intervals)
+  int32_t threads = 1;                      // never changes a result
+  bool classes = true;    // false: every rank is evaluated by itself, which changes no result
+  bool breakdown = true;  // false: of RankTimes only iteration_ns is filled, in half of the time
 };
 
 // How one rank spends a steady iteration, first match wins (DESIGN.md section 3). Sums to

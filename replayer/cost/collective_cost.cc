@@ -301,9 +301,11 @@ std::optional<NcclChoice> CollectiveCost::Choose(const graph::CollectiveShape& s
 
 DurationNs CollectiveCost::Collective(const graph::CollectiveShape& shape,
                                       const CommTopology& topology) const {
-  double seconds = MadeOfPeers(shape.kind)
-                       ? AllToAllSeconds(shape, topology)
-                       : Seconds(shape, topology, Choose(shape, topology).value_or(NcclChoice()));
+  double seconds =
+      MadeOfPeers(shape.kind)
+          ? AllToAllSeconds(shape, topology)
+          : Seconds(shape, topology,
+                    Choose(shape, topology, topology.algorithm).value_or(NcclChoice()));
   return NsFromSeconds(seconds * topology.slow_factor);
 }
 

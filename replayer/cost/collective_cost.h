@@ -31,6 +31,7 @@ struct CommTopology {
   int32_t nodes = 1;           // nodes spanned
   int32_t ranks_per_node = 1;  // on the fullest node
   double slow_factor = 1;      // of the slowest link on its way (perturbation)
+  std::optional<NcclAlgorithm> algorithm = std::nullopt;  // as NCCL_ALGO; nothing: NCCL chooses
 
   auto operator<=>(const CommTopology&) const = default;
 };

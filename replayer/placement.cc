@@ -1,0 +1,178 @@
+#include "replayer/placement.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace prism::replayer {
+namespace {
+
+// What slows one rank's compute in all, at most: keeps every duration within int64 nanoseconds.
+constexpr double kMaxComputeFactor = 1e6;
+
+uint32_t GpusPerNode(const graph::Graph& graph) {
+  return static_cast<uint32_t>(graph.cluster.gpus_per_node);
+}
+
+Status CheckComputeFactors(uint32_t ranks, const ReplayOptions& options) {
+  std::vector<double> factors(ranks, 1);
+  for (const Perturbation& perturbation : options.perturbations) {
+    if (perturbation.kind != PerturbationKind::kStraggler) {
+      continue;
+    }
+    for (Rank rank : perturbation.ranks) {
+      double& factor = factors[rank.value()];
+      factor *= perturbation.factor;
+      if (!(factor <= kMaxComputeFactor)) {
+        return InvalidArgument(fmt::format("rank {} is slowed {} times in all; at most {} times",
+                                           rank.value(), factor, kMaxComputeFactor));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+// A GPU for each rank, none twice.
+Status CheckPlacement(uint32_t ranks, const std::vector<uint32_t>& placement) {
+  if (!placement.empty() && placement.size() != ranks) {
+    return InvalidArgument(
+        fmt::format("a placement of {} ranks: the job has {}", placement.size(), ranks));
+  }
+  std::vector<uint32_t> places = placement;
+  std::sort(places.begin(), places.end());
+  const auto twice = std::adjacent_find(places.begin(), places.end());
+  return twice == places.end() ? OkStatus()
+                               : InvalidArgument(fmt::format("two ranks on GPU {}", *twice));
+}
+
+uint32_t Nodes(const graph::Graph& graph, const ReplayOptions& options) {
+  uint32_t gpus = graph.ranks.size();
+  for (uint32_t place : options.placement) {
+    gpus = std::max(gpus, place + 1);
+  }
+  return (gpus + GpusPerNode(graph) - 1) / GpusPerNode(graph);
+}
+
+}  // namespace
+
+std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options) {
+  std::vector<RankEffect> effects(ranks);
+  for (const Perturbation& perturbation : options.perturbations) {
+    for (Rank rank : perturbation.ranks) {
+      RankEffect& effect = effects[rank.value()];
+      if (perturbation.kind == PerturbationKind::kStraggler) {
+        effect.compute_factor *= perturbation.factor;
+      } else if (perturbation.kind == PerturbationKind::kLate) {
+        effect.delay_ns += perturbation.delay_ns;
+      } else if (perturbation.kind == PerturbationKind::kKill) {
+        bool earlier = effect.kill_iteration < 0 || perturbation.iteration < effect.kill_iteration;
+        effect.kill_iteration = earlier ? perturbation.iteration : effect.kill_iteration;
+      }
+    }
+  }
+  return effects;
+}
+
+Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options) {
+  PRISM_RETURN_IF_ERROR(CheckPlacement(graph.ranks.size(), options.placement));
+  const uint32_t nodes = Nodes(graph, options);
+  for (const Perturbation& perturbation : options.perturbations) {
+    for (Rank rank : perturbation.ranks) {
+      if (rank.value() >= graph.ranks.size()) {
+        return InvalidArgument(fmt::format("perturbation of rank {}: the job has {} ranks",
+                                           rank.value(), graph.ranks.size()));
+      }
+    }
+    if (perturbation.factor < 0) {
+      return InvalidArgument(
+          fmt::format("perturbation by factor {}: must not be negative", perturbation.factor));
+    }
+    if (perturbation.kind == PerturbationKind::kLink) {
+      for (int32_t node : {perturbation.node_a, perturbation.node_b}) {
+        if (node < 0 || static_cast<uint32_t>(node) >= nodes) {
+          return InvalidArgument(
+              fmt::format("perturbation of node {}: the job has {} nodes", node, nodes));
+        }
+      }
+    }
+  }
+  return CheckComputeFactors(graph.ranks.size(), options);
+}
+
+Placement::Placement(const graph::Graph& graph, const ReplayOptions& options)
+    : graph_(graph), options_(options), gpus_per_node_(GpusPerNode(graph)) {
+  slow_links_ =
+      std::any_of(options.perturbations.begin(), options.perturbations.end(),
+                  [](const Perturbation& p) { return p.kind == PerturbationKind::kLink; });
+}
+
+uint32_t Placement::NodeOf(uint32_t rank) const {
+  return (options_.placement.empty() ? rank : options_.placement[rank]) / gpus_per_node_;
+}
+
+double Placement::NodeLinkFactor(uint32_t node_a, uint32_t node_b) const {
+  double factor = 1;
+  for (const Perturbation& p : options_.perturbations) {
+    if (p.kind != PerturbationKind::kLink) {
+      continue;
+    }
+    auto a = static_cast<uint32_t>(p.node_a);
+    auto b = static_cast<uint32_t>(p.node_b);
+    if ((a == node_a && b == node_b) || (a == node_b && b == node_a)) {
+      factor = std::max(factor, p.factor);
+    }
+  }
+  return factor;
+}
+
+double Placement::LinkFactor(uint32_t rank_a, uint32_t rank_b) const {
+  return slow_links_ ? NodeLinkFactor(NodeOf(rank_a), NodeOf(rank_b)) : 1;
+}
+
+PeerLoad::Reach Placement::Reach(uint32_t rank, uint32_t peer) const {
+  return rank == peer                   ? PeerLoad::Reach::kSelf
+         : NodeOf(rank) == NodeOf(peer) ? PeerLoad::Reach::kNode
+                                        : PeerLoad::Reach::kNetwork;
+}
+
+CommTopology Placement::Topology(uint32_t comm) const {
+  const std::span<const uint32_t> members = graph_.communicators.members_of(CommId(comm));
+  std::vector<uint32_t> moved;
+  std::span<const uint32_t> places = members;
+  if (!options_.placement.empty()) {
+    for (uint32_t member : members) {
+      moved.push_back(options_.placement[member]);
+    }
+    std::sort(moved.begin(), moved.end());
+    places = moved;
+  }
+  CommTopology topology = TopologyOf(places, graph_.cluster.gpus_per_node);
+  if (slow_links_) {
+    topology.slow_factor = SlowestLink(places);
+  }
+  const std::string& name = graph_.string(StringId(graph_.communicators.name[comm]));
+  for (const ForcedAlgorithm& forced : options_.algorithms) {
+    if (forced.communicator.empty() || forced.communicator == name) {
+      topology.algorithm = forced.algorithm;
+    }
+  }
+  return topology;
+}
+
+// NCCL's ring visits the nodes in order and returns to the first; a slow link matters to those
+// communicators whose ring crosses it.
+double Placement::SlowestLink(std::span<const uint32_t> places) const {
+  std::vector<uint32_t> nodes;
+  for (uint32_t place : places) {
+    if (nodes.empty() || nodes.back() != place / gpus_per_node_) {
+      nodes.push_back(place / gpus_per_node_);
+    }
+  }
+  double factor = 1;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    factor = std::max(factor, NodeLinkFactor(nodes[i], nodes[(i + 1) % nodes.size()]));
+  }
+  return factor;
+}
+
+}  // namespace prism::replayer

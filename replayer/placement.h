@@ -1,0 +1,55 @@
+// Where ranks are, which links lie between them, and what perturbations do to each: what makes
+// ranks of a role differ.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+// What perturbations do to one rank.
+struct RankEffect {
+  double compute_factor = 1;
+  DurationNs delay_ns = 0;
+  int32_t kill_iteration = -1;  // stops at the start of this iteration; -1: never
+
+  bool operator==(const RankEffect&) const = default;
+};
+
+std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options);  // by rank
+
+// Fails on a rank, node, factor or place that the job cannot have.
+Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options);
+
+// Both arguments must outlive it.
+class Placement {
+ public:
+  Placement(const graph::Graph& graph, const ReplayOptions& options);
+
+  [[nodiscard]] uint32_t NodeOf(uint32_t rank) const;
+
+  // By how much the links between the nodes of two ranks are slowed.
+  [[nodiscard]] double LinkFactor(uint32_t rank_a, uint32_t rank_b) const;
+
+  [[nodiscard]] PeerLoad::Reach Reach(uint32_t rank, uint32_t peer) const;
+
+  // What the cost of a communicator depends on.
+  [[nodiscard]] CommTopology Topology(uint32_t comm) const;
+
+ private:
+  [[nodiscard]] double NodeLinkFactor(uint32_t node_a, uint32_t node_b) const;
+  [[nodiscard]] double SlowestLink(std::span<const uint32_t> places) const;
+
+  const graph::Graph& graph_;
+  const ReplayOptions& options_;
+  uint32_t gpus_per_node_ = 1;
+  bool slow_links_ = false;
+};
+
+}  // namespace prism::replayer
