@@ -84,21 +84,24 @@ std::string MemoryLines(const Summary& summary) {
   return text;
 }
 
-// What was counted most comes first.
-std::string WarningsText(std::vector<graph::Warning> warnings) {
+// What was counted most comes first, a line each with the first that was met.
+std::string WarningLines(std::vector<graph::Warning> warnings) {
   if (warnings.empty()) {
-    return "none";
+    return "  warnings          none\n";
   }
   std::stable_sort(warnings.begin(), warnings.end(),
                    [](const auto& a, const auto& b) { return a.count > b.count; });
-  std::vector<std::string> parts;
+  std::string text;
   for (size_t i = 0; i < std::min(kShownWarnings, warnings.size()); ++i) {
-    parts.push_back(fmt::format("{} × {}", FormatCount(warnings[i].count), warnings[i].code));
+    const graph::Warning& warning = warnings[i];
+    text +=
+        fmt::format("  {:<18}{} × {}{}{}\n", i == 0 ? "warnings" : "", FormatCount(warning.count),
+                    warning.code, warning.example.empty() ? "" : ": ", warning.example);
   }
   if (warnings.size() > kShownWarnings) {
-    parts.push_back(fmt::format("{} more kinds", warnings.size() - kShownWarnings));
+    text += fmt::format("  {:<18}{} more kinds\n", "", warnings.size() - kShownWarnings);
   }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return text;
 }
 
 std::string TailLines(const Summary& summary, const TextOptions& options) {
@@ -112,7 +115,7 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
   text += fmt::format("  graph             {}, {}, {}, {}\n", FormatCounted(graph.ops, "op"),
                       FormatCounted(graph.roles, "role"),
                       FormatCounted(graph.communicators, "communicator"), FormatBytes(graph.bytes));
-  text += fmt::format("  warnings          {}\n", WarningsText(summary.warnings));
+  text += WarningLines(summary.warnings);
   text += fmt::format("  assumptions       {}, listed in summary.json\n",
                       FormatCounted(static_cast<int64_t>(summary.assumptions.size()), "number"));
   if (!options.wall.empty()) {

@@ -12,9 +12,11 @@
 namespace prism::shim {
 namespace {
 
-void SetName(const std::string& description, const std::string& name, GroupInfo* info) {
+// A group that the program does not describe has a name that c10d counts up, another one for every
+// group of a family: none says more.
+void SetName(const std::string& description, GroupInfo* info) {
   const bool described = !description.empty() && description != "undefined";
-  std::strncpy(info->name, (described ? description : name).c_str(), sizeof(info->name) - 1);
+  std::strncpy(info->name, described ? description.c_str() : "", sizeof(info->name) - 1);
   info->name[sizeof(info->name) - 1] = '\0';
 }
 
@@ -25,7 +27,7 @@ bool FromCall(GroupInfo* info) {
   if (group == nullptr) {
     return false;
   }
-  SetName(group->getProcessGroupDesc(), group->getProcessGroupName(), info);
+  SetName(group->getProcessGroupDesc(), info);
   info->global_start = group->getGlobalRankStart();
   info->global_stride = group->getGlobalRankStride();
   info->size = group->getWorldSize();
@@ -73,7 +75,7 @@ bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
   } else {
     members = all;
   }
-  SetName(group.getGroupDesc(), group.getGroupUid(), info);
+  SetName(group.getGroupDesc(), info);
   info->size = static_cast<int32_t>(members.size());
   info->global_stride = 0;
   info->members = members.data();

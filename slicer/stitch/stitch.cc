@@ -8,6 +8,7 @@
 
 #include "graph/rank_grid.h"
 #include "slicer/probe/recorded_role.h"
+#include "slicer/stitch/odd_groups.h"
 #include "slicer/stitch/rank_tables.h"
 #include "slicer/stitch/table_merger.h"
 
@@ -167,6 +168,13 @@ class Stitcher {
       for (const graph::Warning& warning : fragment->warnings) {
         AddWarning(warning);
       }
+    }
+    std::vector<int64_t> ranks_of_role(roles_.size());
+    for (const uint32_t role : role_of_) {
+      ++ranks_of_role[role];
+    }
+    for (const graph::Warning& warning : FindOddGroups(roles_, ranks_of_role)) {
+      AddWarning(warning);
     }
     std::vector<std::string> by_policy;
     for (const PolicyCounter& counter : kPolicyCounters) {

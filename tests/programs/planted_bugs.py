@@ -1,7 +1,8 @@
 """A pipeline of two stages with data parallelism in each, and a bug that only large jobs show.
 
-group: with more than 32 data-parallel ranks those of stage 1 are cut into groups of 32. skip: one rank leaves out a collective. shape: the last data-parallel rank of each stage
-sums one element more.
+group: with more than 32 data-parallel ranks those of stage 1 are cut into groups of 32. skip: one
+rank leaves out a collective. shape: the last data-parallel rank of each stage sums one element
+more.
 """
 
 import os

@@ -170,22 +170,26 @@ TEST_F(UserProgram, departure_is_adopted_for_the_role) {
   ExpectNothingLeft();
 }
 
-// Every bug is found while the graph is built, before any time is told.
+// Every bug is found while the graph is built, before any time is told. The wrong groups of one
+// stage are a job that runs: it does, and the report says what is odd about it.
 TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
-  const auto report = [&](const std::string& bug, const std::string& gpus) {
+  const auto report = [&](const std::string& bug, const std::string& gpus, int code) {
     const Finished run = RunCommand({PRISM_EMULATE, "--target-gpus", gpus, "--out", folder_ / "out",
                                      "--force", "--sandbox-ranks", "3", "--", PRISM_PYTHON,
                                      PRISM_PROGRAM_DIR "/planted_bugs.py", bug});
-    EXPECT_EQ(run.code, 1) << run.output;
+    EXPECT_EQ(run.code, code) << run.output;
     return run.output;
   };
-  EXPECT_THAT(report("skip", "8"),
+  EXPECT_THAT(report("skip", "8", 1),
               AllOf(HasSubstr("collective_mismatch: collective 0 of communicator"),
                     HasSubstr("rank 0 at \""), HasSubstr(" in sum_gradients\n"),
                     HasSubstr("rank 3 at \""), HasSubstr(" in sum_losses\n")));
-  EXPECT_THAT(report("shape", "8"),
+  EXPECT_THAT(report("shape", "8", 1),
               AllOf(HasSubstr("all_reduce (sum) of 32 bytes"), HasSubstr("rank 3 op "),
                     HasSubstr("all_reduce (sum) of 36 bytes"), HasSubstr(" in sum_losses\n")));
+  EXPECT_THAT(report("group", "128", 0),
+              HasSubstr("odd_group: 2 × all_reduce, 16.03 KiB in all: stage 1 (rank 64) over "
+                        "the 32 ranks 64 to 95, but stage 0 (rank 0) over the 64 ranks 0 to 63"));
   ExpectNothingLeft();
 }
 

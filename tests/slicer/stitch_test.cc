@@ -133,6 +133,28 @@ TEST_F(StitchTest, The_graph_of_all_ranks_equals_that_of_representatives) {
   EXPECT_EQ(slice->ranks.source[5], graph::RankSource::kRole);
 }
 
+// Stage 2 sums its gradients over pairs that are no data-parallel group: a job that runs.
+TEST_F(StitchTest, A_group_of_one_stage_alone_is_told) {
+  const graph::CollectiveShape gradients = {graph::CollectiveKind::kAllReduce,
+                                            graph::DataType::kFloat32, graph::ReduceOp::kSum, -1,
+                                            4096};
+  StitchInput input = Input({});
+  for (const uint32_t number : {0U, 4U, 8U, 12U}) {
+    const Rank rank(number);
+    ProgramBuilder builder(rank, 1);
+    const auto axis = number == 8 ? graph::Axis::kTp : graph::Axis::kDp;
+    builder.Collective(0, builder.CommSlot("", Group(rank, {axis})), gradients);
+    input.fragments.push_back(builder.Finish());
+  }
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  ASSERT_EQ(graph->warnings.size(), 1U);
+  EXPECT_EQ(graph->warnings[0].code, "odd_group");
+  EXPECT_EQ(graph->warnings[0].example,
+            "1 × all_reduce, 4 KiB in all: stage 2 (rank 8) over the 2 ranks 8 to 9, but "
+            "stage 0 (rank 0) over the 2 ranks 0 to 2");
+}
+
 TEST_F(StitchTest, Values_by_policy_are_assumptions_not_warnings) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments[0].warnings.push_back({"virtual_recv", 3, "rank 0"});
