@@ -23,6 +23,12 @@ std::string WithDashes(const std::string& argument) {
   return result;
 }
 
+// "--seed", but "-o": names of one letter have one dash.
+std::string Dashed(const std::string& flag_and_value) {
+  return (flag_and_value.find(' ') == 1 || flag_and_value.size() == 1 ? "-" : "--") +
+         flag_and_value;
+}
+
 Status UnknownOption(const std::vector<FlagSpec>& flags,
                      const std::string& argument,
                      const std::string& help) {
@@ -35,7 +41,7 @@ Status UnknownOption(const std::vector<FlagSpec>& flags,
   const std::string near = NearestName(name.substr(dashes), known);
   return InvalidArgument(fmt::format(
       "unknown option {}; {}", name,
-      near.empty() ? fmt::format("see {}", help) : fmt::format("did you mean --{}?", near)));
+      near.empty() ? fmt::format("see {}", help) : fmt::format("did you mean {}?", Dashed(near))));
 }
 
 constexpr size_t kHelpIndent = 34;
@@ -46,7 +52,7 @@ constexpr size_t kHelpWidth = 100;
 std::string OptionHelp(const std::string& flag_and_value,
                        const std::string& help,
                        const std::string& default_text) {
-  std::string line = fmt::format("  --{}", flag_and_value);
+  std::string line = "  " + Dashed(flag_and_value);
   if (line.size() >= kHelpIndent) {
     line += "\n";
     line.append(kHelpIndent, ' ');
@@ -80,7 +86,7 @@ Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
   app.allow_extras(true);
   std::map<std::string, bool> switches;
   for (const FlagSpec& flag : flags) {
-    const std::string name = fmt::format("--{}{}", flag.name, flag.name == "help" ? ",-h" : "");
+    const std::string name = Dashed(flag.name) + (flag.name == "help" ? ",-h" : "");
     if (flag.is_switch) {
       app.add_flag(name, switches[flag.name]);
     } else {

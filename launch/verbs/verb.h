@@ -72,8 +72,10 @@ struct Verb {
 
 Verb BenchVerb();
 Verb DiffVerb();
+Verb ExportVerb();
 Verb GraphShowVerb();
 Verb GraphValidateVerb();
+Verb ImportVerb();
 Verb MemVerb();
 Verb PresetsVerb();
 Verb ReplayVerb();

@@ -1,0 +1,109 @@
+// prism export: a graph → replay formats of others.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "launch/verbs/fixed_durations.h"
+#include "launch/verbs/replay_summary.h"
+#include "launch/verbs/verb.h"
+#include "replayer/cost/parameters.h"
+#include "slicer/export/goal/goal_export.h"
+
+namespace prism::launch {
+namespace {
+
+using slicer::ExportResult;
+
+struct Format {
+  const char* name;
+  Result<ExportResult> (*write)(const graph::Graph& graph, const std::string& path);
+};
+
+Result<ExportResult> WriteGoalText(const graph::Graph& graph, const std::string& path) {
+  return slicer::ExportGoal(graph, path, slicer::GoalForm::kText);
+}
+
+constexpr Format kFormats[] = {
+    {"goal", WriteGoalText},
+};
+
+Result<const Format*> FindFormat(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) {
+    if (name == format.name) {
+      return &format;
+    }
+    names.emplace_back(format.name);
+  }
+  return InvalidArgument(
+      fmt::format("unknown format '{}'; choose {}", name, fmt::join(names, ", ")));
+}
+
+std::string ResultText(const ExportResult& result, const std::string& out) {
+  std::string text = fmt::format("{}: {} in {}, {}\n", out, FormatCounted(result.tasks, "task"),
+                                 FormatCounted(static_cast<int64_t>(result.files.size()), "file"),
+                                 FormatBytes(result.bytes));
+  for (const std::string& line : result.notes.Lines()) {
+    text += fmt::format("  not held  {}\n", line);
+  }
+  return text;
+}
+
+std::string ResultJson(const ExportResult& result, const std::string& out) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("out", out).Field("files", result.files.size());
+  json.Field("tasks", result.tasks).Field("bytes", result.bytes);
+  json.Key("not_held").BeginArray();
+  for (const auto& [what, count] : result.notes.counts()) {
+    json.BeginObject().Field("what", what).Field("count", count).EndObject();
+  }
+  json.EndArray().EndObject();
+  return text + "\n";
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  PRISM_ASSIGN_OR_RETURN(const Format* const format, FindFormat(arguments.operands().front()));
+  if (!arguments.Has("o")) {
+    return InvalidArgument("export needs -o OUT, the file to write");
+  }
+  const std::string out = arguments.Texts("o").back();
+  PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands()[1]));
+  const std::vector<std::string> faults =
+      replayer::CheckParameters(loaded.graph.cluster.parameters);
+  if (!faults.empty()) {
+    return BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
+                               loaded.path, faults.front()));
+  }
+  FixDurations(&loaded.graph);
+  PRISM_ASSIGN_OR_RETURN(const ExportResult result, format->write(loaded.graph, out));
+  VerbOutput output;
+  output.text =
+      arguments.format() == OutputFormat::kJson ? ResultJson(result, out) : ResultText(result, out);
+  return output;
+}
+
+}  // namespace
+
+Verb ExportVerb() {
+  Verb verb;
+  verb.spec = {"export",
+               "FORMAT GRAPH",
+               "write a graph as another tool's workload",
+               "  goal         a GOAL schedule (LogGOPSim, ATLAHS), text\n"
+               "One iteration is written. Times come from the graph's cluster; what the format\n"
+               "cannot hold is counted and listed.\n",
+               2,
+               2,
+               {{"o", "OUT", "none", "the file to write"}}};
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,118 @@
+#include "slicer/export/goal/goal_export.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "slicer/export/goal/goal_writer.h"
+#include "slicer/import/goal/goal_limits.h"
+#include "slicer/tasks/expand_collectives.h"
+#include "slicer/tasks/raise.h"
+
+namespace prism::slicer {
+namespace {
+
+constexpr std::string_view kTagPrefix = "tag ";
+
+// The number in the name of a communicator that came from GOAL.
+std::optional<uint32_t> TagOf(const std::string& name) {
+  uint32_t tag = 0;
+  if (!name.starts_with(kTagPrefix)) {
+    return std::nullopt;
+  }
+  const char* const end = name.data() + name.size();
+  const auto [last, error] = std::from_chars(name.data() + kTagPrefix.size(), end, tag);
+  if (error != std::errc() || last != end || tag > kMaxGoalTag) {
+    return std::nullopt;
+  }
+  return tag;
+}
+
+// By communicator: the number in its name, else one that none has.
+std::vector<uint32_t> NumberTags(const graph::Graph& graph) {
+  const graph::CommunicatorTable& table = graph.communicators;
+  std::vector<std::optional<uint32_t>> named(table.size());
+  uint32_t next = 0;
+  for (uint32_t comm = 0; comm < table.size(); ++comm) {
+    named[comm] = TagOf(graph.strings[table.name[comm]]);
+    next = named[comm].has_value() ? std::max(next, *named[comm] + 1) : next;
+  }
+  std::vector<uint32_t> tags(table.size());
+  for (uint32_t comm = 0; comm < table.size(); ++comm) {
+    tags[comm] = named[comm].has_value() ? *named[comm] : next++;
+  }
+  return tags;
+}
+
+// What GOAL says in its own way or not at all.
+class GoalTranslation {
+ public:
+  explicit GoalTranslation(const graph::Graph& graph) : graph_(graph), tags_(NumberTags(graph)) {}
+
+  Result<TaskGraph> Rank(prism::Rank rank, Notes* notes) const {
+    PRISM_ASSIGN_OR_RETURN(const TaskGraph raised, RaiseRank(graph_, rank, notes));
+    TaskGraph tasks = ExpandCollectives(graph_, raised, notes);
+    int64_t kernels = 0;
+    int64_t empty = 0;
+    int64_t shared_cpus = 0;
+    for (Task& task : tasks.tasks) {
+      kernels += IsKernel(rank, task) ? 1 : 0;
+      shared_cpus += task.resource > kMaxGoalCpu ? 1 : 0;
+      task.resource = static_cast<uint16_t>(task.resource % (kMaxGoalCpu + 1));
+      if (task.kind == TaskKind::kCompute) {
+        continue;
+      }
+      task.comm = tags_[task.comm];
+      empty += task.value == 0 ? 1 : 0;
+      task.value = std::max<int64_t>(task.value, 1);
+    }
+    notes->Add("kernels keep their time but not their name and shape", kernels);
+    notes->Add("messages of no bytes are written with one", empty);
+    notes->Add("tasks share a cpu with those of another stream: there are 256", shared_cpus);
+    return tasks;
+  }
+
+ private:
+  [[nodiscard]] bool IsKernel(prism::Rank rank, const Task& task) const {
+    const graph::Program& program = graph_.role_of(rank).program;
+    return task.kind == TaskKind::kCompute && task.name != kHostTask &&
+           program.kind[task.name] == graph::OpKind::kKernel &&
+           graph_.string(graph_.signatures[program.signature[task.name]].name) != "calc";
+  }
+
+  const graph::Graph& graph_;
+  std::vector<uint32_t> tags_;
+};
+
+Status WriteText(const graph::Graph& graph, AtomicFile* file, ExportResult* result) {
+  const GoalTranslation translation(graph);
+  std::string text = GoalTextHead(graph.ranks.size());
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    PRISM_ASSIGN_OR_RETURN(const TaskGraph tasks, translation.Rank(Rank(rank), &result->notes));
+    result->tasks += static_cast<int64_t>(tasks.tasks.size());
+    AppendGoalText(tasks, &text);
+    result->bytes += static_cast<int64_t>(text.size());
+    PRISM_RETURN_IF_ERROR(file->Append(text));
+    text.clear();
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<ExportResult> ExportGoal(const graph::Graph& graph, const std::string& path, GoalForm form) {
+  (void)form;
+  ExportResult result;
+  PRISM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  PRISM_RETURN_IF_ERROR(WriteText(graph, &file, &result));
+  PRISM_RETURN_IF_ERROR(file.Commit());
+  result.files = {path};
+  return result;
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,18 @@
+// A graph → a GOAL schedule of one iteration: work is calc on the cpu of its stream, collectives
+// become messages (slicer/tasks/expand_collectives.h), a communicator a tag. A communicator that is
+// named "tag 7" (slicer/import/goal) keeps that number.
+#pragma once
+
+#include <string>
+
+#include "graph/base/status.h"
+#include "slicer/export/exporter.h"
+
+namespace prism::slicer {
+
+enum class GoalForm { kText, kBinary };
+
+// Every duration must be fixed. Writes one file, rank by rank.
+Result<ExportResult> ExportGoal(const graph::Graph& graph, const std::string& path, GoalForm form);
+
+}  // namespace prism::slicer

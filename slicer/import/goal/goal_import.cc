@@ -1,0 +1,203 @@
+#include "slicer/import/goal/goal_import.h"
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "graph/base/hash.h"
+#include "slicer/import/goal/goal_text.h"
+
+namespace prism::slicer {
+namespace {
+
+// Communicators cost memory by rank and comparisons by pair. More tags than that share one, which
+// is the same as long as each pair's messages come in the order of their receives.
+constexpr size_t kMaxTagCommunicators = 4096;
+
+struct GoalPolicy {
+  bool one_communicator = false;  // of all tags
+  int64_t side_by_side = 0;       // calcs that a cpu alone would order: above 0, it does not
+};
+
+// Reads one file with one policy.
+class GoalImport {
+ public:
+  GoalImport(std::string_view bytes, const std::string& file, const GoalPolicy& policy)
+      : bytes_(bytes), file_(file), policy_(policy) {}
+
+  Status Read() {
+    GoalHandler handler;
+    handler.begin = [this](uint32_t ranks) {
+      assembly_.emplace(ranks);
+      calc_ = assembly_->KernelName("calc");
+      lowering_.emplace(assembly_->lower_names());
+      return OkStatus();
+    };
+    handler.rank = [this](TaskGraph* tasks) { return Take(tasks); };
+    PRISM_RETURN_IF_ERROR(ReadGoalText(bytes_, file_, &handler));
+    nics_ = handler.nics;
+    return OkStatus();
+  }
+
+  [[nodiscard]] bool too_many_tags() const { return too_many_tags_; }
+  [[nodiscard]] int64_t unordered() const { return unordered_; }
+
+  Result<ImportResult> Finish(const ImportOptions& options) {
+    ImportResult result;
+    result.bytes_read = static_cast<int64_t>(bytes_.size());
+    result.tasks = task_count_;
+    Notes& notes = result.notes;
+    notes.Add(fmt::format("messages cost what sends and receives of {} cost; cpu time of a message "
+                          "(o of LogGOPS) is not charged",
+                          options.cluster.name),
+              messages_);
+    notes.Add("calcs that only their cpu orders run in the order of the file", unordered_);
+    notes.Add(
+        "calcs that only their cpu orders run side by side: in the order of the file the "
+        "schedule would stall",
+        policy_.side_by_side);
+    notes.Add("messages are on a cpu other than 0, which is not kept", cpus_);
+    notes.Add("messages are on a nic other than 0, which is not kept", nics_);
+    if (policy_.one_communicator) {
+      PRISM_RETURN_IF_ERROR(CheckTagOrder());
+      notes.Add("tags are not kept: there are more than communicators can stand for",
+                static_cast<int64_t>(tags_.size()));
+    }
+    return FinishImport(*std::move(assembly_), options, std::move(result), file_);
+  }
+
+ private:
+  Status Take(TaskGraph* tasks) {
+    task_count_ += static_cast<int64_t>(tasks->tasks.size());
+    rank_begin_ = tasks->tasks.data();
+    rank_tags_.resize(tasks->tasks.size());
+    for (Task& task : tasks->tasks) {
+      if (task.kind == TaskKind::kCompute) {
+        task.name = calc_;
+        continue;
+      }
+      ++messages_;
+      cpus_ += task.resource != 0 ? 1 : 0;
+      PRISM_RETURN_IF_ERROR(NumberTag(&task));
+    }
+    if (policy_.side_by_side > 0) {
+      for (Task& task : tasks->tasks) {
+        task.resource = kNoResource;
+      }
+    }
+    Result<LoweredRank> lowered = lowering_->Lower(*tasks);
+    if (!lowered.ok()) {
+      return BadFile(fmt::format("{}:{}", file_, lowered.status().message()));
+    }
+    unordered_ += lowered->unordered;
+    FollowTags(*tasks);
+    assembly_->AddRank(tasks->rank, *std::move(lowered));
+    return OkStatus();
+  }
+
+  // What a pair of ranks sends and receives, as hashes over its tags in order.
+  struct TagSequence {
+    uint64_t sent = 0;
+    uint64_t received = 0;
+  };
+
+  void FollowTags(const TaskGraph& tasks) {
+    if (!policy_.one_communicator) {
+      return;
+    }
+    const uint64_t own = tasks.rank.value();
+    for (const uint32_t index : lowering_->order()) {
+      const Task& task = tasks.tasks[index];
+      if (task.kind == TaskKind::kSend) {
+        uint64_t& sent = sequences_[(own << 32U) | task.peer].sent;
+        sent = Hash64(fmt::format("{} {}", sent, rank_tags_[index]));
+      } else if (task.kind == TaskKind::kReceive) {
+        uint64_t& received = sequences_[(uint64_t{task.peer} << 32U) | own].received;
+        received = Hash64(fmt::format("{} {}", received, rank_tags_[index]));
+      }
+    }
+  }
+
+  [[nodiscard]] Status CheckTagOrder() const {
+    for (const auto& [pair, sequence] : sequences_) {
+      if (sequence.sent != sequence.received) {
+        return BadFile(fmt::format(
+            "{}: rank {} sends to rank {} by tag in another order than that receives, and more "
+            "than {} tags cannot be told apart; use fewer tags",
+            file_, pair >> 32U, pair & 0xFFFFFFFFU, kMaxTagCommunicators));
+      }
+    }
+    return OkStatus();
+  }
+
+  Status NumberTag(Task* task) {
+    const uint32_t tag = task->comm;
+    if (policy_.one_communicator) {
+      rank_tags_[static_cast<size_t>(task - rank_begin_)] = tag;
+      tags_.try_emplace(tag, 0);
+      task->comm = assembly_->Communicator("messages");
+      return OkStatus();
+    }
+    auto found = tags_.find(tag);
+    if (found == tags_.end()) {
+      if (tags_.size() == kMaxTagCommunicators) {
+        too_many_tags_ = true;
+        return BadFile("too many tags");  // read again with another policy
+      }
+      found = tags_.emplace(tag, assembly_->Communicator(fmt::format("tag {}", tag))).first;
+    }
+    task->comm = found->second;
+    return OkStatus();
+  }
+
+  std::string_view bytes_;
+  const std::string& file_;
+  GoalPolicy policy_;
+  std::optional<GraphAssembly> assembly_;
+  std::optional<TaskLowering> lowering_;
+  std::unordered_map<uint32_t, uint32_t> tags_;  // → communicator
+  std::map<uint64_t, TagSequence> sequences_;    // by sender and receiver; with one communicator
+  std::vector<uint32_t> rank_tags_;              // by task of the rank at hand; likewise
+  const Task* rank_begin_ = nullptr;
+  bool too_many_tags_ = false;
+  uint32_t calc_ = 0;
+  int64_t task_count_ = 0;
+  int64_t messages_ = 0;
+  int64_t unordered_ = 0;
+  int64_t cpus_ = 0;
+  int64_t nics_ = 0;
+};
+
+}  // namespace
+
+Result<ImportResult> ImportGoalBytes(std::string_view bytes,
+                                     const std::string& file,
+                                     const ImportOptions& options) {
+  GoalPolicy policy;
+  for (;;) {
+    GoalImport import(bytes, file, policy);
+    const Status read = import.Read();
+    if (!read.ok() && import.too_many_tags()) {
+      policy.one_communicator = true;
+      continue;
+    }
+    PRISM_RETURN_IF_ERROR(read);
+    Result<ImportResult> result = import.Finish(options);
+    if (result.ok() || import.unordered() == 0) {
+      return result;
+    }
+    policy.side_by_side = import.unordered();
+  }
+}
+
+Result<ImportResult> ImportGoal(const std::string& path, const ImportOptions& options) {
+  PRISM_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return ImportGoalBytes(file.bytes(), path, options);
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,35 @@
+// What an import assumed or an export could not hold, counted: one line a kind.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace prism::slicer {
+
+class Notes {
+ public:
+  // `text` reads on from the count: "messages have no bytes and are written with one".
+  void Add(const std::string& text, int64_t count = 1) {
+    if (count > 0) {
+      counts_[text] += count;
+    }
+  }
+
+  void Add(const Notes& other) {
+    for (const auto& [text, count] : other.counts_) {
+      Add(text, count);
+    }
+  }
+
+  [[nodiscard]] const std::map<std::string, int64_t>& counts() const { return counts_; }
+
+  // "12 messages have ...", ordered by text.
+  [[nodiscard]] std::vector<std::string> Lines() const;
+
+ private:
+  std::map<std::string, int64_t> counts_;
+};
+
+}  // namespace prism::slicer
