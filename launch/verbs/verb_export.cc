@@ -71,7 +71,7 @@ std::string ResultJson(const ExportResult& result, const std::string& out) {
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const Format* const format, FindFormat(arguments.operands().front()));
   if (!arguments.Has("o")) {
-    return InvalidArgument("export needs -o OUT, the file to write");
+    return InvalidArgument("-o OUT is missing: the file to write");
   }
   const std::string out = arguments.Texts("o").back();
   PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands()[1]));

@@ -88,7 +88,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
                                        FormatCount(static_cast<int64_t>(files.size()))));
   }
   if (!arguments.Has("o")) {
-    return InvalidArgument("import needs -o GRAPH, the file to write");
+    return InvalidArgument("-o GRAPH is missing: the file to write");
   }
   const std::string out = arguments.Texts("o").back();
   ImportOptions options;

@@ -9,7 +9,7 @@ namespace prism::slicer {
 std::vector<std::string> Notes::Lines() const {
   std::vector<std::string> lines;
   for (const auto& [text, count] : counts_) {
-    lines.push_back(fmt::format("{} {}", FormatCount(count), text));
+    lines.push_back(fmt::format("{}: {}", text, FormatCount(count)));
   }
   return lines;
 }

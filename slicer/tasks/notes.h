@@ -10,7 +10,7 @@ namespace prism::slicer {
 
 class Notes {
  public:
-  // `text` reads on from the count: "messages have no bytes and are written with one".
+  // `text` in the plural, ending without a stop.
   void Add(const std::string& text, int64_t count = 1) {
     if (count > 0) {
       counts_[text] += count;
@@ -25,7 +25,7 @@ class Notes {
 
   [[nodiscard]] const std::map<std::string, int64_t>& counts() const { return counts_; }
 
-  // "12 messages have ...", ordered by text.
+  // "messages of no bytes are written with one: 12", ordered by text.
   [[nodiscard]] std::vector<std::string> Lines() const;
 
  private:

@@ -73,7 +73,7 @@ class GoalTranslation {
     }
     notes->Add("kernels keep their time but not their name and shape", kernels);
     notes->Add("messages of no bytes are written with one", empty);
-    notes->Add("tasks share a cpu with those of another stream: there are 256", shared_cpus);
+    notes->Add("tasks share one of 256 cpus with those of another stream", shared_cpus);
     return tasks;
   }
 

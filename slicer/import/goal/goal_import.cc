@@ -65,7 +65,7 @@ class GoalImport {
     notes.Add("messages are on a nic other than 0, which is not kept", nics_);
     if (policy_.one_communicator) {
       PRISM_RETURN_IF_ERROR(CheckTagOrder());
-      notes.Add("tags are not kept: there are more than communicators can stand for",
+      notes.Add("tags are not kept, there are more than communicators can stand for",
                 static_cast<int64_t>(tags_.size()));
     }
     return FinishImport(*std::move(assembly_), options, std::move(result), file_);

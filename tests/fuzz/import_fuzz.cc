@@ -1,0 +1,11 @@
+// libFuzzer target of imports. Run: bin/import_fuzz -max_len=65536 CORPUS
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tests/fuzz/import_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  prism::testing::TryImport({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,132 @@
+// Formats of others: what is written is read back, and a graph made of tasks takes as long as the
+// tasks do.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "graph/base/file.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/replay.h"
+#include "slicer/export/goal/goal_export.h"
+#include "slicer/export/goal/goal_writer.h"
+#include "slicer/import/goal/goal_import.h"
+#include "slicer/import/goal/goal_text.h"
+#include "tests/support/random_tasks.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::slicer {
+namespace {
+
+using testing::EvaluateTasks;
+using testing::RandomTaskOptions;
+using testing::RandomTasks;
+using testing::TaskCosts;
+
+RandomTaskOptions DrawOptions() {
+  RandomTaskOptions options;
+  options.seed = *rc::gen::arbitrary<uint64_t>();
+  options.ranks = *rc::gen::inRange<uint32_t>(1, 6);
+  options.events = *rc::gen::inRange<uint32_t>(0, 60);
+  options.cpus = *rc::gen::inRange<uint16_t>(1, 4);
+  options.tags = *rc::gen::inRange<uint32_t>(1, 4);
+  return options;
+}
+
+graph::ClusterSpec FreeCluster() {
+  graph::ClusterSpec cluster = testing::TestCluster();
+  testing::MakeFree(&cluster);
+  return cluster;
+}
+
+std::string GoalText(const std::vector<TaskGraph>& ranks) {
+  std::string text = GoalTextHead(static_cast<uint32_t>(ranks.size()));
+  for (const TaskGraph& tasks : ranks) {
+    AppendGoalText(tasks, &text);
+  }
+  return text;
+}
+
+// When each rank's last op ends, by the engine.
+std::vector<TimeNs> EngineEnds(const graph::Graph& graph) {
+  replayer::ReplayOptions options;
+  options.iterations = 1;
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    options.traced.push_back(Rank(rank));
+  }
+  const Result<replayer::ReplayResult> result = replayer::Replay(graph, options);
+  RC_ASSERT(result.ok());
+  std::vector<TimeNs> ends;
+  for (const replayer::Timeline& timeline : result->timelines) {
+    const auto last = std::max_element(timeline.end.begin(), timeline.end.end());
+    ends.push_back(last == timeline.end.end() ? 0 : *last);
+  }
+  return ends;
+}
+
+Result<ImportResult> ImportText(const std::string& text) {
+  ImportOptions options;
+  options.cluster = FreeCluster();
+  return ImportGoalBytes(text, "random.goal", options);
+}
+
+// Lines are of the file, not of the task; edges come in the order of the file.
+std::vector<TaskGraph> Comparable(std::vector<TaskGraph> ranks) {
+  for (TaskGraph& tasks : ranks) {
+    for (Task& task : tasks.tasks) {
+      task.line = 0;
+    }
+    std::sort(tasks.edges.begin(), tasks.edges.end());
+  }
+  return ranks;
+}
+
+RC_GTEST_PROP(GoalProperty, TextReadsBackAsTheTasksThatWereWritten, ()) {
+  const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
+  std::vector<TaskGraph> read;
+  GoalHandler handler;
+  handler.begin = [](uint32_t) { return OkStatus(); };
+  handler.rank = [&read](TaskGraph* tasks) {
+    read.push_back(*tasks);
+    return OkStatus();
+  };
+  const Status status = ReadGoalText(GoalText(ranks), "random.goal", &handler);
+  RC_ASSERT(status.ok());
+  RC_ASSERT(Comparable(read) == Comparable(ranks));
+}
+
+RC_GTEST_PROP(GoalProperty, AGraphTakesAsLongAsItsTasks, ()) {
+  const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
+  const Result<ImportResult> imported = ImportText(GoalText(ranks));
+  RC_ASSERT(imported.ok());
+  const graph::ClusterSpec cluster = FreeCluster();
+  const replayer::CollectiveCost cost(cluster);
+  TaskCosts costs;
+  costs.transfer = [&](int64_t bytes, bool same_node) {
+    return cost.PeerTransfer(bytes, same_node);
+  };
+  costs.is_eager = [&](int64_t bytes) { return cost.IsEager(bytes); };
+  costs.gpus_per_node = static_cast<uint32_t>(cluster.gpus_per_node);
+  RC_ASSERT(EngineEnds(imported->graph) == EvaluateTasks(ranks, costs));
+}
+
+RC_GTEST_PROP(GoalProperty, ExportAndImportKeepTheTimes, ()) {
+  const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
+  const Result<ImportResult> first = ImportText(GoalText(ranks));
+  RC_ASSERT(first.ok());
+  const std::string path = ::testing::TempDir() + "/interchange_property.goal";
+  const Result<ExportResult> written = ExportGoal(first->graph, path, GoalForm::kText);
+  RC_ASSERT(written.ok());
+  RC_ASSERT(written->tasks == first->tasks);
+  const Result<std::string> text = ReadFile(path);
+  RC_ASSERT(text.ok());
+  const Result<ImportResult> second = ImportText(*text);
+  RC_ASSERT(second.ok());
+  RC_ASSERT(EngineEnds(second->graph) == EngineEnds(first->graph));
+  RC_ASSERT(second->graph.roles.size() == first->graph.roles.size());
+}
+
+}  // namespace
+}  // namespace prism::slicer
