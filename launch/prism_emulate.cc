@@ -82,6 +82,11 @@ Status Report(const RunContext& context,
   input.high_ns = outcome->high_ns;
   input.graph_bytes = static_cast<int64_t>(outcome->graph_bytes.size());
   input.warnings = outcome->warnings;
+  input.warnings.insert(input.warnings.end(), context.warnings.begin(), context.warnings.end());
+  input.device = DeviceName(context.options.device);
+  if (context.gpu) {
+    input.device_scale = context.options.device_scale;
+  }
   const replayer::Summary summary = replayer::Summarise(input);
   PRISM_RETURN_IF_ERROR(WriteResultFiles(context, *outcome, summary, folder));
   outcome->wall.report_s = SecondsSince(report_begin);

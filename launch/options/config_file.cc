@@ -42,10 +42,13 @@ Result<std::string> ScalarText(const std::string& where, const toml::node& node)
   if (const auto* number = node.as_integer()) {
     return fmt::format("{}", number->get());
   }
+  if (const auto* number = node.as_floating_point()) {
+    return fmt::format("{}", number->get());
+  }
   if (const auto* flag = node.as_boolean()) {
     return std::string(flag->get() ? "on" : "off");
   }
-  return BadFile(fmt::format("{}: expected a text, a whole number or true/false", where));
+  return BadFile(fmt::format("{}: expected a text, a number or true/false", where));
 }
 
 Status ReadTable(const std::string& path, const toml::table& table, ConfigValues* values);
@@ -173,8 +176,12 @@ std::string ClusterText(const Options& options) {
   for (const std::string& spec : options.perturb) {
     perturbations.push_back(Quoted(spec));
   }
-  text += fmt::format("network = \"analytic\"\ndevice = \"virtual\"\nhost_time = \"fixed{}{}\"\n",
-                      options.host_framework.empty() ? "" : ":", options.host_framework);
+  text += fmt::format("network = \"analytic\"\ndevice = \"{}\"\n", DeviceName(options.device));
+  if (options.device != Device::kVirtual) {
+    text += fmt::format("device_scale = {}\n", options.device_scale);
+  }
+  text += fmt::format("host_time = \"fixed{}{}\"\n", options.host_framework.empty() ? "" : ":",
+                      options.host_framework);
   return text + fmt::format("perturb = [{}]\n", fmt::join(perturbations, ", "));
 }
 

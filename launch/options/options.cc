@@ -90,6 +90,7 @@ Result<RawValues> CollectValues(const Parsed& parsed) {
   return values;
 }
 
+constexpr double kMaxFactor = 1000;  // between two GPUs: far above any pair
 constexpr double kMaxExponent = 10;  // of Zipf's law; there all choose the same
 
 // Turns raw texts into typed values; keeps the first failure, so that the reading code below is a
@@ -160,6 +161,23 @@ class TypedReader {
       return;
     }
     *framework = text.substr(kFixed.size());
+  }
+
+  // A number above 0.
+  void ReadFactor(const std::string& key, double* target) {
+    const RawValue* raw = Find(key);
+    if (raw == nullptr) {
+      return;
+    }
+    const std::string& text = raw->texts.back();
+    const char* const end = text.data() + text.size();
+    double value = 0;
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || rest != end || !(value > 0 && value <= kMaxFactor)) {
+      Fail(*raw, fmt::format("'{}' is no number above 0, at most {}", text, kMaxFactor));
+      return;
+    }
+    *target = value;
   }
 
   void ReadRouting(const std::string& key, std::string* target) {
@@ -248,7 +266,10 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   reader.ReadText("cluster", &options->cluster);
   reader.ReadChoice("network", {"analytic"});
   reader.ReadTexts("perturb", &options->perturb);
-  reader.ReadChoice("device", {"virtual", "auto"});
+  if (const auto index = reader.ReadChoice("device", {"virtual", "cuda", "auto"})) {
+    options->device = static_cast<Device>(*index);
+  }
+  reader.ReadFactor("device_scale", &options->device_scale);
   reader.ReadHostTime("host_time", &options->host_framework);
   reader.ReadText("sandbox_ranks", &options->sandbox_ranks);
   if (const auto index = reader.ReadChoice("on_mismatch", {"abort", "hang", "adopt"})) {

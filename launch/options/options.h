@@ -21,6 +21,7 @@ namespace prism::launch {
 
 enum class OptionGroup : uint8_t { kJob, kCluster, kRanks, kOutput };
 enum class OnMismatch : uint8_t { kAbort, kHang, kAdopt };
+enum class Device : uint8_t { kVirtual, kCuda, kAuto };
 enum class OutputFormat : uint8_t { kText, kJson };
 
 // One line of the table.
@@ -64,7 +65,9 @@ struct Options {
 
   std::string cluster = "h100-8x";
   std::vector<std::string> perturb;
-  std::string host_framework;  // whose host costs count; "": the cluster's
+  Device device = Device::kVirtual;  // PlanRun turns kAuto into what there is
+  double device_scale = 1;           // times of the target's GPU by those of the GPU at hand
+  std::string host_framework;        // whose host costs count; "": the cluster's
 
   std::string sandbox_ranks = "auto";
   OnMismatch on_mismatch = OnMismatch::kAbort;
@@ -101,6 +104,9 @@ struct CommandLine {
 // Reads command line, environment and config file. kInvalidArgument for what is unknown,
 // contradictory or not available; kBadFile for a config file that cannot be used.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
+
+// As the option writes it.
+const char* DeviceName(Device device);
 
 // The whole text of --help.
 std::string HelpText();

@@ -102,7 +102,11 @@ const std::vector<OptionSpec>& OptionTable() {
        "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS or "
        "jitter:FRACTION; repeatable",
        true},
-      {"device", kCluster, "virtual|auto", "auto", "what sandbox ranks run on"},
+      {"device", kCluster, "virtual|cuda|auto", "virtual",
+       "what sandbox ranks run on: no GPU at all, the GPUs at hand, or those where there are any"},
+      {"device-scale", kCluster, "FACTOR", "1",
+       "with --device cuda: a kernel of the target's GPU takes FACTOR times as long as on the GPU "
+       "at hand"},
       {"host-time", kCluster, "fixed[:FRAMEWORK]", "fixed",
        "cost of the host thread's work: constant per op, as the cluster has it or as a framework's "
        "preset (python, megatron-core, torchtitan, ...)"},
@@ -140,6 +144,18 @@ const std::vector<OptionSpec>& OptionTable() {
       {"strict", kOutput, "", "", "warnings make the exit code 4"},
   };
   return table;
+}
+
+const char* DeviceName(Device device) {
+  switch (device) {
+    case Device::kVirtual:
+      return "virtual";
+    case Device::kCuda:
+      return "cuda";
+    case Device::kAuto:
+      return "auto";
+  }
+  return "";
 }
 
 std::string EnvironmentName(const OptionSpec& spec) {

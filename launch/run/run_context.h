@@ -5,14 +5,17 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/base/ids.h"
 #include "graph/base/log.h"
 #include "graph/cluster.h"
+#include "graph/graph.h"
 #include "graph/job.h"
 #include "launch/options/options.h"
+#include "launch/process/gpu.h"
 #include "launch/process/sandbox.h"
 #include "launch/rendezvous/store_server.h"
 #include "slicer/plan.h"
@@ -29,6 +32,8 @@ struct RunContext {
   std::vector<Rank> log_ranks;       // output shown live
   std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
+  std::optional<Gpu> gpu;            // that sandbox ranks run on; nothing: the virtual device
+  std::vector<graph::Warning> warnings;  // of the plan
   InstallPaths paths;
   Logger logger;
 };

@@ -97,12 +97,39 @@ Status FindProgram(std::vector<std::string>* program) {
                   name));
 }
 
+// What sandbox ranks run on. `auto` says in a warning why there is no GPU.
+Status ChooseDevice(RunContext* context) {
+  Options& options = context->options;
+  if (options.device == Device::kVirtual) {
+    if (options.given.count("device_scale") != 0) {
+      return InvalidArgument("--device-scale without --device cuda: nothing is measured");
+    }
+    return OkStatus();
+  }
+  Result<Gpu> gpu = FindGpu();
+  if (gpu.ok()) {
+    return EnvironmentLacks(fmt::format(
+        "--device {}: there is a GPU ({}), but programs cannot run on it yet; use --device virtual",
+        DeviceName(options.device), gpu->name));
+  }
+  if (options.device == Device::kCuda) {
+    return gpu.status();
+  }
+  options.device = Device::kVirtual;
+  const char* const consequence =
+      "--device auto: no GPU here, sandbox ranks run on the virtual one";
+  context->warnings.push_back({"device_fallback", 1, consequence});
+  context->logger.Warning("{}", consequence);
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<RunContext> PlanRun(Options options) {
   RunContext context;
   context.logger = Logger(options.quiet ? LogLevel::kError : options.log_level);
   context.options = std::move(options);
+  PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
   PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)
                                                       : ResolveFromGraph(&context));

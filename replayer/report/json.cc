@@ -84,6 +84,7 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->Field("gpus_per_node", summary.gpus_per_node);
   json->EndObject();
   json->Field("device", summary.device);
+  OptionalField(json, "device_scale", summary.device_scale);
   WriteTimes(summary, json);
   WriteMemoryAndGraph(summary, json);
   json->Key("sandbox_ranks").BeginArray();

@@ -192,6 +192,8 @@ Summary Summarise(const SummaryInput& input) {
   summary.graph = {graph.OpsPerIteration(), static_cast<int64_t>(graph.roles.size()),
                    static_cast<int64_t>(graph.communicators.size()), input.graph_bytes};
   summary.sandbox_ranks = graph.sandbox_ranks;
+  summary.device = input.device;
+  summary.device_scale = input.device_scale;
   summary.warnings = MergeWarnings(graph.warnings, input.warnings);
   FillAssumptions(graph, &summary);
   summary.bottlenecks = FindBottlenecks(graph, result, summary.breakdown);

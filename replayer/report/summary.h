@@ -49,6 +49,7 @@ struct Summary {
   std::string gpu;
   int32_t gpus_per_node = 0;
   std::string device = "virtual";
+  std::optional<double> device_scale;  // nothing on the virtual device
   double iteration_time_s = 0;
   double iteration_time_low_s = 0;
   double iteration_time_high_s = 0;
@@ -74,6 +75,9 @@ struct SummaryInput {
   DurationNs high_ns = 0;
   int64_t graph_bytes = 0;
   std::vector<graph::Warning> warnings;  // of the run, added to the graph's
+  // What sandbox ranks ran on; of a GPU, times of the target's by those of the GPU at hand.
+  std::string device = "virtual";
+  std::optional<double> device_scale;
 };
 
 Summary Summarise(const SummaryInput& input);

@@ -58,6 +58,10 @@ std::string RateLines(const Summary& summary) {
     text += fmt::format(", {:.1f} TFLOP/s/GPU, MFU {:.1f} %, HFU {:.1f} %",
                         *summary.model_tflops_per_gpu, 100 * *summary.mfu, 100 * *summary.hfu);
   }
+  if (summary.device_scale) {
+    text += fmt::format("\n  device            {}; times × {:g} for the target's GPU",
+                        summary.device, *summary.device_scale);
+  }
   const Breakdown& parts = summary.breakdown;
   text += fmt::format(
       "\n  breakdown         compute {:.1f} %, exposed comm {:.1f} %, bubble {:.1f} %, idle {:.1f} "

@@ -70,11 +70,8 @@ TEST(Options, Unknown_option_names_the_nearest_one) {
 }
 
 TEST(Options, Values_that_have_not_landed_are_refused) {
-  for (const auto& [option, value] :
-       std::vector<std::pair<std::string, std::string>>{{"--network", "flow"},
-                                                        {"--zero", "2"},
-                                                        {"--device", "cuda"},
-                                                        {"--host-time", "measured:2"}}) {
+  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--network", "flow"}, {"--zero", "2"}, {"--host-time", "measured:2"}}) {
     EXPECT_EQ(Refusal({option, value}).code(), StatusCode::kInvalidArgument) << option;
   }
 }
@@ -113,7 +110,8 @@ TEST(Options, Every_option_is_in_the_help_once) {
 TEST(Options, Printed_config_gives_the_same_options_again) {
   const Result<CommandLine> line =
       ParseCommandLine({"--target-gpus", "32", "--perturb", "jitter:0.1", "--on-mismatch", "adopt",
-                        "--strict", "--host-time", "fixed:python", "--memory-snapshot", "all"});
+                        "--strict", "--host-time", "fixed:python", "--memory-snapshot", "all",
+                        "--device", "cuda", "--device-scale", "1.25"});
   ASSERT_TRUE(line.ok());
   graph::JobSpec job;
   job.parallel.tp = 4;
@@ -128,6 +126,8 @@ TEST(Options, Printed_config_gives_the_same_options_again) {
   EXPECT_EQ(again->options.host_framework, "python");
   EXPECT_EQ(again->options.memory_snapshot, "all");
   EXPECT_TRUE(again->options.strict);
+  EXPECT_EQ(again->options.device, Device::kCuda);
+  EXPECT_EQ(again->options.device_scale, 1.25);
   EXPECT_EQ(ConfigText(again->options, job), text);
 }
 

@@ -70,11 +70,11 @@ TEST_F(VerbsOnRun, the_final_block_is_short_and_names_the_next_command) {
 
 TEST_F(VerbsOnRun, summary_has_every_key_of_the_contract) {
   const Json summary = Summary();
-  EXPECT_THAT(
-      KeysOf(summary),
-      ElementsAre("job", "cluster", "device", "iteration_time_s", "iteration_time_low_s",
-                  "iteration_time_high_s", "tokens_per_s", "model_tflops_per_gpu", "mfu", "hfu",
-                  "breakdown", "peak_memory", "graph", "sandbox_ranks", "warnings", "assumptions"));
+  EXPECT_THAT(KeysOf(summary),
+              ElementsAre("job", "cluster", "device", "device_scale", "iteration_time_s",
+                          "iteration_time_low_s", "iteration_time_high_s", "tokens_per_s",
+                          "model_tflops_per_gpu", "mfu", "hfu", "breakdown", "peak_memory", "graph",
+                          "sandbox_ranks", "warnings", "assumptions"));
   EXPECT_THAT(
       KeysOf(summary["job"]),
       ElementsAre("name", "target_gpus", "tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch_size",
@@ -118,6 +118,21 @@ TEST_F(VerbsOnRun, a_run_from_the_graph_alone_differs_in_its_sandbox_ranks_only)
     const std::string path = number["path"];
     EXPECT_TRUE(path.starts_with("sandbox_ranks") || path == "graph.bytes") << path;
   }
+}
+
+TEST_F(VerbsOnRun, device_auto_without_a_gpu_is_the_virtual_device_and_a_warning) {
+  const CommandOutput run =
+      Run("CUDA_VISIBLE_DEVICES= prism-emulate --graph run/graph.prism --sandbox-ranks none "
+          "--device auto --quiet --out auto --format json");
+  ASSERT_EQ(run.exit_code, 0) << run.standard_error;
+  const Json summary = Json::parse(run.standard_output);
+  EXPECT_EQ(summary["device"], "virtual");
+  EXPECT_TRUE(summary["device_scale"].is_null());
+  const auto is_fallback = [](const Json& warning) {
+    return warning["code"] == "device_fallback" && warning["count"] == 1;
+  };
+  EXPECT_TRUE(std::ranges::any_of(summary["warnings"], is_fallback)) << summary["warnings"];
+  EXPECT_THAT(Run("cat auto/config.toml").standard_output, HasSubstr("device = \"virtual\""));
 }
 
 TEST_F(VerbsOnRun, the_graph_is_valid_and_equal_to_itself) {

@@ -1,0 +1,52 @@
+#include "launch/process/gpu.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <memory>
+
+#include <fmt/format.h>
+
+namespace prism::launch {
+namespace {
+
+// cuda.h: CUresult is an int, a CUdevice an ordinal.
+using Init = int (*)(unsigned int);
+using DeviceCount = int (*)(int*);
+using DeviceName = int (*)(char*, int, int);
+
+constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+
+struct CloseLibrary {
+  void operator()(void* library) const { dlclose(library); }
+};
+
+}  // namespace
+
+Result<Gpu> FindGpu(const std::string& driver) {
+  constexpr const char* kInstead = "; install the driver, or use --device virtual or auto";
+  const std::unique_ptr<void, CloseLibrary> library(dlopen(driver.c_str(), RTLD_NOW | RTLD_LOCAL));
+  void* const handle = library.get();
+  const auto find = [handle](const char* name) {
+    return handle == nullptr ? nullptr : dlsym(handle, name);
+  };
+  const auto init = reinterpret_cast<Init>(find("cuInit"));
+  const auto count = reinterpret_cast<DeviceCount>(find("cuDeviceGetCount"));
+  const auto name = reinterpret_cast<DeviceName>(find("cuDeviceGetName"));
+  const int code = init == nullptr ? kNoDevice : init(0);
+  if (code != 0 && code != kNoDevice) {
+    return EnvironmentLacks(
+        fmt::format("--device cuda: {} fails with error {}{}", driver, code, kInstead));
+  }
+  Gpu gpu;
+  if (code != 0 || count == nullptr || count(&gpu.count) != 0 || gpu.count == 0) {
+    return EnvironmentLacks(fmt::format("--device cuda: {} shows no GPU{}", driver, kInstead));
+  }
+  std::array<char, 256> text = {};
+  if (name != nullptr && name(text.data(), static_cast<int>(text.size()), 0) == 0) {
+    gpu.name = text.data();
+  }
+  return gpu;
+}
+
+}  // namespace prism::launch
