@@ -1,0 +1,107 @@
+// Holds on one GPU: loads the kernels from the image inside this library, launches holds on
+// streams, tells when they began and ended, and takes their deadlines. hold_logic.h says what a
+// hold is.
+//
+// Three means, for GPUs, drivers or programs on which one of them does not work:
+//
+// - kKernel: a kernel that occupies as many blocks as NCCL's would. Times are the GPU's.
+// - kWaitValue: the stream waits for a value in memory (cuStreamWaitValue64). Occupies nothing and
+//   cannot be captured into a graph. Times are the host's; Poll has to be called often.
+// - kHostCallback: a host function waits in the driver's callback thread. Occupies nothing; all
+//   streams of a process share that thread, so a hold delays those of other streams. Times are the
+//   host's.
+//
+// Thread-safe. One object a process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "shim/device/driver.h"
+#include "shim/device/hold_logic.h"
+
+namespace prism::shim {
+
+enum class HoldMeans : uint8_t { kKernel, kWaitValue, kHostCallback };
+
+// A collective's kernel; sends and receives have no kind.
+const char* HoldKernelName(graph::CollectiveKind kind);
+inline constexpr const char* kHoldTransferName = "prism_hold_sendrecv";
+
+// Blocks, hence SMs, of NCCL's kernel for so many bytes on a communicator of so many channels: one
+// a channel, fewer where a channel would get less than it is worth (src/enqueue.cc; 512 threads and
+// NCCL_SIMPLE_THREAD_THRESHOLD, 64 bytes each).
+uint32_t HoldBlocks(int64_t bytes, int32_t channels);
+
+// Something that a hold did.
+struct HoldEvent {
+  uint32_t lane;
+  uint64_t sequence;
+  bool ended;  // else it began: its stream has arrived
+  uint64_t time_ns;
+};
+
+class HoldDevice {
+ public:
+  // In the current context. nullptr, with the reason in `error`, when the driver refuses.
+  static std::unique_ptr<HoldDevice> Create(const Driver& driver,
+                                            HoldMeans means,
+                                            std::string* error);
+  ~HoldDevice();  // aborts; the memory stays with the driver, kernels may still read it
+
+  // Enqueues a hold; the next sequence number of the lane is its own. `blocks`: of the collective's
+  // kernel. False when the driver refuses.
+  bool Launch(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+
+  // The same on a stream under capture, where nothing runs yet: each launch of the graph is told by
+  // CountLaunch, once a captured hold.
+  bool Capture(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+  void CountLaunch(uint32_t lane);
+
+  // Appends what has happened since the last call, per lane in order. False: nothing.
+  bool Poll(std::vector<HoldEvent>* events);
+
+  // The hold ends then, or now where that is past. Not before its beginning was told by Poll.
+  void SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns);
+
+  // All holds end now, and all later ones at once.
+  void Abort();
+
+  // Holds that were launched and whose end was not told.
+  [[nodiscard]] bool HasOpen() const;
+
+ private:
+  struct Lane {
+    uint64_t launched = 0;
+    uint64_t begun = 0;       // told by Poll
+    uint64_t ended = 0;       // likewise
+    uint64_t release_ns = 0;  // kWaitValue: when to let the stream go; 0 not known
+  };
+  struct Callback;
+
+  HoldDevice(const Driver& driver, HoldMeans means) : driver_(driver), means_(means) {}
+  bool Load(std::string* error);
+  bool Enqueue(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+  bool LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+  bool LaunchWait(uint32_t lane, uint64_t sequence, CUstream stream);
+  bool LaunchCallback(uint32_t lane, CUstream stream);
+  static void RunCallback(void* data);
+  void ReleaseWaits(uint32_t index, Lane* lane);
+  CUdeviceptr OnDevice(const void* in_board) const;
+
+  const Driver driver_;
+  const HoldMeans means_;
+  CUmodule module_ = nullptr;
+  HoldBoard* board_ = nullptr;
+  CUdeviceptr device_board_ = 0;
+  CUdeviceptr device_lanes_ = 0;
+  std::unique_ptr<HoldLane[]> host_lanes_;  // kHostCallback
+  mutable std::mutex mutex_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace prism::shim

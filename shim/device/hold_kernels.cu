@@ -1,0 +1,59 @@
+// The kernels of holds, one a kind of collective, so that profilers show what a stream waits for.
+#include "shim/device/hold_logic.h"
+
+namespace {
+
+struct Gpu {
+  // volatile: uncached; the fence orders what the host sees.
+  __device__ uint64_t Load(const uint64_t* address) {
+    return *const_cast<const volatile uint64_t*>(address);
+  }
+  __device__ void Store(uint64_t* address, uint64_t value) {
+    __threadfence_system();
+    *const_cast<volatile uint64_t*>(address) = value;
+  }
+  __device__ uint64_t Add(uint64_t* address, uint64_t value) {
+    return atomicAdd(reinterpret_cast<unsigned long long*>(address),
+                     static_cast<unsigned long long>(value));
+  }
+  __device__ uint64_t Now() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+  }
+  __device__ void Nap() { __nanosleep(100); }
+};
+
+__device__ void Hold(prism::shim::HoldBoard* board, prism::shim::HoldLane* lanes, uint32_t lane) {
+  if (threadIdx.x == 0) {
+    Gpu gpu;
+    prism::shim::HoldBlock(gpu, board, lanes, lane, gridDim.x);
+  }
+  __syncthreads();  // the other warps wait in hardware and keep their places
+}
+
+}  // namespace
+
+#define PRISM_HOLD(kind)                                                                        \
+  extern "C" __global__ void __launch_bounds__(prism::shim::kHoldThreads, 1) prism_hold_##kind( \
+      prism::shim::HoldBoard* board, prism::shim::HoldLane* lanes, uint32_t lane) {             \
+    Hold(board, lanes, lane);                                                                   \
+  }
+
+PRISM_HOLD(allreduce)
+PRISM_HOLD(allgather)
+PRISM_HOLD(reducescatter)
+PRISM_HOLD(broadcast)
+PRISM_HOLD(reduce)
+PRISM_HOLD(alltoall)
+PRISM_HOLD(gather)
+PRISM_HOLD(scatter)
+PRISM_HOLD(sendrecv)
+
+// Writes the global timer: for reading both clocks at one moment, and for its step.
+extern "C" __global__ void prism_read_timer(uint64_t* times, uint32_t count) {
+  Gpu gpu;
+  for (uint32_t i = 0; i < count; ++i) {
+    times[i] = gpu.Now();
+  }
+}

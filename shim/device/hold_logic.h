@@ -1,0 +1,140 @@
+// A hold: what stands in a stream of a real GPU in place of a collective with virtual members. It
+// begins when the stream reaches it, says so (arrival), and ends at a deadline that the emulation
+// writes once the last member's arrival is known. This header is the whole logic, compiled for the
+// GPU by hold_kernels.cu and for the CPU by the tests, over a Machine that reads and writes memory
+// and tells the time.
+//
+// Each stream is a lane: holds of a lane follow each other, so a counter of finished holds in
+// device memory numbers them (sequence). Nothing about a single hold is an argument of its launch;
+// a kernel that was captured into a CUDA graph looks its deadline up as any other does.
+//
+// Arrival, deadline and end of a hold lie in a slot of host memory that the GPU maps. Each of the
+// three is a time and, written after it, the sequence number + 1 that it belongs to: until that
+// number is there the time is unknown, so a deadline begins at infinity without being reset. Only
+// one hold of a lane is under way at a time and the next deadline is written after the last end was
+// read, so two slots a lane would do; there are four.
+//
+// Times are nanoseconds of the GPU's global timer.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define PRISM_HOST_AND_DEVICE __host__ __device__
+#else
+#define PRISM_HOST_AND_DEVICE
+#endif
+
+namespace prism::shim {
+
+inline constexpr uint32_t kHoldLanes = 1024;
+inline constexpr uint32_t kHoldSlots = 4;
+
+// Threads of a block of a hold: NCCL_MAX_NTHREADS of src/include/device.h, so that a hold occupies
+// what NCCL's kernel does.
+inline constexpr uint32_t kHoldThreads = 640;
+
+struct Stamp {
+  uint64_t time_ns;
+  uint64_t of;  // sequence + 1
+};
+
+// The GPU writes arrival and end, the host writes deadline.
+struct HoldSlot {
+  Stamp arrival;
+  Stamp deadline;
+  Stamp end;
+  uint64_t padding[2];
+};
+
+// In host memory.
+struct HoldBoard {
+  uint64_t abort;  // not 0: every hold ends at once
+  uint64_t padding[7];
+  HoldSlot slots[kHoldLanes][kHoldSlots];
+};
+
+// In device memory; zero at the start.
+struct HoldLane {
+  uint64_t finished;  // holds so far: the sequence number of the one under way
+  uint64_t entered;   // blocks of the one under way
+  uint64_t left;      // likewise
+  uint64_t release;   // finished + 1 once `deadline_ns` is that of the one under way
+  uint64_t deadline_ns;
+};
+
+static_assert(sizeof(HoldSlot) == 64 && sizeof(HoldLane) == 40);
+
+PRISM_HOST_AND_DEVICE inline HoldSlot* SlotOf(HoldBoard* board, uint32_t lane, uint64_t sequence) {
+  return &board->slots[lane % kHoldLanes][sequence % kHoldSlots];
+}
+
+PRISM_HOST_AND_DEVICE inline bool IsOver(uint64_t now_ns, uint64_t deadline_ns) {
+  return now_ns >= deadline_ns;
+}
+
+// A Machine has: uint64_t Load(const uint64_t*) and void Store(uint64_t*, uint64_t), uncached and
+// in order as seen by the other side; uint64_t Add(uint64_t*, uint64_t), atomic, the value before;
+// uint64_t Now(); void Nap(), shortly.
+
+template <typename Machine>
+PRISM_HOST_AND_DEVICE void Write(Machine& machine, Stamp* stamp, uint64_t time, uint64_t sequence) {
+  machine.Store(&stamp->time_ns, time);
+  machine.Store(&stamp->of, sequence + 1);
+}
+
+// False while the time is not known.
+template <typename Machine>
+PRISM_HOST_AND_DEVICE bool Read(Machine& machine,
+                                const Stamp* stamp,
+                                uint64_t sequence,
+                                uint64_t* time) {
+  if (machine.Load(&stamp->of) != sequence + 1) {
+    return false;
+  }
+  *time = machine.Load(&stamp->time_ns);
+  return true;
+}
+
+// One block of a hold of `blocks`. The last block to enter arrives, as NCCL's kernel can begin its
+// transfer only when all its blocks run; it alone reads host memory and passes the deadline on to
+// the others, so that a hold costs one poll over the bus and not one a block.
+template <typename Machine>
+PRISM_HOST_AND_DEVICE void HoldBlock(
+    Machine& machine, HoldBoard* board, HoldLane* lanes, uint32_t lane, uint32_t blocks) {
+  HoldLane* const state = &lanes[lane % kHoldLanes];
+  const uint64_t sequence = machine.Load(&state->finished);
+  HoldSlot* const slot = SlotOf(board, lane, sequence);
+  uint64_t deadline_ns = 0;
+  if (machine.Add(&state->entered, 1) + 1 == blocks) {
+    Write(machine, &slot->arrival, machine.Now(), sequence);
+    while (!Read(machine, &slot->deadline, sequence, &deadline_ns)) {
+      if (machine.Load(&board->abort) != 0) {
+        deadline_ns = 0;
+        break;
+      }
+      machine.Nap();
+    }
+    machine.Store(&state->deadline_ns, deadline_ns);
+    machine.Store(&state->release, sequence + 1);
+  } else {
+    while (machine.Load(&state->release) != sequence + 1) {
+      machine.Nap();
+    }
+    deadline_ns = machine.Load(&state->deadline_ns);
+  }
+  while (!IsOver(machine.Now(), deadline_ns)) {
+    // A deadline may be far away when the run is aborted.
+    if (machine.Load(&board->abort) != 0) {
+      break;
+    }
+  }
+  if (machine.Add(&state->left, 1) + 1 == blocks) {
+    Write(machine, &slot->end, machine.Now(), sequence);
+    machine.Store(&state->entered, 0);
+    machine.Store(&state->left, 0);
+    machine.Store(&state->finished, sequence + 1);
+  }
+}
+
+}  // namespace prism::shim

@@ -1,0 +1,262 @@
+// A driver of CUDA whose GPU is the CPU: the calls that holds need, under their real names, with a
+// thread a stream and a thread a block of a hold. Loads the real image, looks kernels up in it, and
+// runs the CPU's translation of hold_logic.h in their place. Streams keep their order; capture
+// keeps what is enqueued for launches of the graph.
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <cuda.h>
+
+#include "shim/device/hold_logic.h"
+#include "shim/device/host_machine.h"
+
+namespace {
+
+using Work = std::function<void()>;
+
+constexpr uint32_t kFatBinaryMagic = 0xBA55ED50;
+
+class Stream {
+ public:
+  Stream() : thread_([this] { Run(); }) {}
+  ~Stream() {
+    Add([this] { ends_ = true; });
+    thread_.join();
+  }
+
+  void Add(Work work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (capture_ != nullptr) {
+      capture_->push_back(std::move(work));
+      return;
+    }
+    queue_.push_back(std::move(work));
+    ++added_;
+    changed_.notify_all();
+  }
+
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, target = added_] { return done_ >= target; });
+  }
+
+  void Capture(std::vector<Work>* into) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    capture_ = into;
+  }
+
+  std::vector<Work>* capture() const { return capture_; }
+
+ private:
+  void Run() {
+    while (!ends_) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return !queue_.empty(); });
+      const Work work = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+      ++done_;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  uint64_t added_ = 0;
+  uint64_t done_ = 0;
+  std::vector<Work>* capture_ = nullptr;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+struct Module {
+  std::string_view image;
+};
+
+struct Function {
+  std::string name;
+};
+
+Stream* Of(CUstream stream) {
+  return reinterpret_cast<Stream*>(stream);
+}
+
+template <typename T>
+T* At(CUdeviceptr address) {
+  return reinterpret_cast<T*>(address);
+}
+
+template <typename T>
+T Argument(void** arguments, int index) {
+  T value;
+  std::memcpy(&value, arguments[index], sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuInit(unsigned int /*flags*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char* name, int length, CUdevice /*device*/) {
+  std::strncpy(name, "fake GPU", static_cast<size_t>(length));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  const auto* const bytes = static_cast<const char*>(image);
+  uint32_t magic = 0;
+  uint64_t size = 0;
+  std::memcpy(&magic, bytes, sizeof(magic));
+  std::memcpy(&size, bytes + 8, sizeof(size));
+  if (magic != kFatBinaryMagic) {
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  *module = reinterpret_cast<CUmodule>(new Module{{bytes, size}});
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  if (reinterpret_cast<Module*>(module)->image.find(name) == std::string_view::npos) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  *function = reinterpret_cast<CUfunction>(new Function{name});
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function,
+                        unsigned int grid_x,
+                        unsigned int /*grid_y*/,
+                        unsigned int /*grid_z*/,
+                        unsigned int block_x,
+                        unsigned int /*block_y*/,
+                        unsigned int /*block_z*/,
+                        unsigned int /*shared_bytes*/,
+                        CUstream stream,
+                        void** arguments,
+                        void** /*extra*/) {
+  if (!reinterpret_cast<Function*>(function)->name.starts_with("prism_hold_") ||
+      block_x != prism::shim::kHoldThreads) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  auto* const board = At<prism::shim::HoldBoard>(Argument<CUdeviceptr>(arguments, 0));
+  auto* const lanes = At<prism::shim::HoldLane>(Argument<CUdeviceptr>(arguments, 1));
+  const auto lane = Argument<uint32_t>(arguments, 2);
+  Of(stream)->Add([=] {
+    std::vector<std::thread> blocks;
+    for (unsigned int block = 0; block < grid_x; ++block) {
+      blocks.emplace_back([=] {
+        prism::shim::HostMachine machine;
+        prism::shim::HoldBlock(machine, board, lanes, lane, grid_x);
+      });
+    }
+    for (std::thread& block : blocks) {
+      block.join();
+    }
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int flags) {
+  *memory = std::calloc(1, bytes);
+  return (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int /*flags*/) {
+  *device = reinterpret_cast<CUdeviceptr>(host);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc(CUdeviceptr* device, size_t bytes) {
+  *device = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  std::memset(At<void>(*device), 0xA5, bytes);  // as a real one: nobody has cleared it
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8(CUdeviceptr device, unsigned char value, size_t bytes) {
+  std::memset(At<void>(device), value, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned int /*flags*/) {
+  *stream = reinterpret_cast<CUstream>(new Stream());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  delete Of(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  Of(stream)->Wait();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWriteValue64(CUstream stream,
+                              CUdeviceptr address,
+                              cuuint64_t value,
+                              unsigned int /*flags*/) {
+  Of(stream)->Add([=] { prism::shim::HostMachine::Store(At<uint64_t>(address), value); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitValue64(CUstream stream,
+                             CUdeviceptr address,
+                             cuuint64_t value,
+                             unsigned int flags) {
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  Of(stream)->Add([=] {
+    while (prism::shim::HostMachine::Load(At<uint64_t>(address)) < value) {
+      prism::shim::HostMachine::Nap();
+    }
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  Of(stream)->Add([=] { function(data); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode /*mode*/) {
+  Of(stream)->Capture(new std::vector<Work>());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  *graph = reinterpret_cast<CUgraph>(Of(stream)->capture());
+  Of(stream)->Capture(nullptr);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  for (const Work& work : *reinterpret_cast<std::vector<Work>*>(graph)) {
+    Of(stream)->Add(work);
+  }
+  return CUDA_SUCCESS;
+}
+}
