@@ -1,7 +1,6 @@
 #include "launch/accuracy/predictor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -9,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/parallel.h"
-#include "graph/base/time.h"
 #include "graph/job_program.h"
+#include "launch/accuracy/job_time.h"
 #include "launch/accuracy/row_cluster.h"
 #include "replayer/cost/congestion.h"
 #include "replayer/stages/stage_replay.h"
@@ -29,20 +28,7 @@ struct Job {
 
 // `parameters`: of the row's cluster, for what its framework's host thread does.
 Job JobOf(const RowPlan& plan, const graph::ParameterTable& parameters) {
-  constexpr double kRouterShare = 2.0 / 3;  // of what does not depend on the number of experts
-  // Beside each other, passes of two micro-batches run as parts (attention, dispatch, experts,
-  // combine), each with an autograd graph of its own: the host does everything about twice.
-  constexpr double kInParts = 2;
-  Job job = {plan.job, plan.style};
-  if (plan.job.model.moe.experts > 0) {
-    const double parts = plan.style.moe_overlap ? kInParts : 1;
-    const double pass = parts * parameters.Value("host.moe_pass_ns");
-    const auto held = static_cast<double>(plan.job.model.moe.experts / plan.job.parallel.ep);
-    const double experts =
-        (1 - kRouterShare) * pass + parts * held * parameters.Value("host.expert_ns");
-    job.style.moe_router_host_ns = std::llround(kRouterShare * pass);
-    job.style.moe_expert_host_ns = std::llround(experts);
-  }
+  Job job = {plan.job, WithHostTimes(plan.job, plan.style, parameters)};
   job.spec.name.clear();
   job.spec.model.name.clear();
   job.spec.model.source.clear();
@@ -66,45 +52,6 @@ Status MakeEvaluator(const Job& described, JobEvaluator* job) {
                          replayer::StageEvaluator::Create(*job->program));
   job->evaluator = std::make_unique<replayer::StageEvaluator>(std::move(evaluator));
   return OkStatus();
-}
-
-// An iteration, and which part of it compute makes up.
-struct JobTime {
-  double seconds = 0;
-  double compute_share = 1;
-  bool uneven = false;
-};
-
-Result<JobTime> Evaluate(JobEvaluator& job,
-                         const graph::ClusterSpec& cluster,
-                         const replayer::StageReplayOptions& options) {
-  PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
-                         job.evaluator->Evaluate(cluster, options));
-  const double outside = cluster.parameters.Value("host.iteration_ns") * 1e-9;
-  return JobTime{SecondsFromNs(result.iteration_ns) + outside, 1, !result.uneven.empty()};
-}
-
-// A time is the sum of what compute, transfers and the host give to it: what moves it with compute
-// alone is the share of compute, the rest that of transfers and the host.
-Result<JobTime> EvaluateShares(JobEvaluator& job, const graph::ClusterSpec& cluster) {
-  constexpr double kStep = 1.02;
-  PRISM_ASSIGN_OR_RETURN(JobTime time, Evaluate(job, cluster, {}));
-  replayer::StageReplayOptions slower;
-  slower.compute_scale = kStep;
-  PRISM_ASSIGN_OR_RETURN(const JobTime slowed, Evaluate(job, cluster, slower));
-  time.compute_share = std::clamp((slowed.seconds / time.seconds - 1) / (kStep - 1), 0.0, 1.0);
-  return time;
-}
-
-RowPrediction WithInterval(const JobTime& time,
-                           const graph::ParameterTable& parameters,
-                           double assumption_spread) {
-  const double by_compute = time.compute_share * parameters.Value("spread.compute");
-  const double by_comm = (1 - time.compute_share) * parameters.Value("spread.comm");
-  const double noise = parameters.Value("spread.noise");
-  const double width = std::sqrt(by_compute * by_compute + by_comm * by_comm + noise * noise +
-                                 assumption_spread * assumption_spread);
-  return {time.seconds, time.seconds / (1 + width), time.seconds * (1 + width), time.uneven, ""};
 }
 
 }  // namespace
@@ -207,15 +154,17 @@ class Predictor::Impl {
         cluster.gpus_per_node = where.gpus_per_node;
         cluster = replayer::WithCongestion(cluster, plans_[row].job);
         found = times
-                    .emplace(place, with_intervals ? EvaluateShares(*job, cluster)
-                                                   : Evaluate(*job, cluster, {}))
+                    .emplace(place, with_intervals ? TimeWithShares(*job->evaluator, cluster)
+                                                   : TimeOf(*job->evaluator, cluster, {}))
                     .first;
       }
       const Result<JobTime>& time = found->second;
       if (!time.ok()) {
         prediction.failure = time.status().message();
       } else if (with_intervals) {
-        prediction = WithInterval(*time, profile.parameters, plans_[row].assumption_spread);
+        const TimeInterval interval =
+            IntervalOf(*time, profile.parameters, plans_[row].assumption_spread);
+        prediction = {time->seconds, interval.low_s, interval.high_s, time->uneven, ""};
       } else {
         prediction = {time->seconds, time->seconds, time->seconds, time->uneven, ""};
       }
