@@ -220,9 +220,32 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
   return preset;
 }
 
+Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where) {
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
+  SiteCosts costs;
+  TomlReader root = document.root();
+  if (root.Has("costs")) {
+    std::map<std::string, graph::Parameter> by_key;
+    ReadParameters(root.Table("costs"), "", &by_key);
+    for (auto& [key, cost] : by_key) {
+      costs.all.push_back(std::move(cost));
+    }
+  }
+  PRISM_RETURN_IF_ERROR(document.status());
+  const std::string fault = CheckSiteCosts(costs);
+  if (!fault.empty()) {
+    return BadFile(fmt::format("{}: {}", where, fault));
+  }
+  return costs;
+}
+
 Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where) {
+  PRISM_RETURN_IF_ERROR(ParseSiteCosts(text, where).status());
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
   TomlReader reader = document.root();
+  if (reader.Has("costs")) {
+    reader.Table("costs");
+  }
   graph::ClusterSpec cluster;
   cluster.name = reader.Text("name");
   cluster.source = reader.Text("source");
@@ -287,6 +310,11 @@ Result<ModelPreset> LoadModel(const std::string& name_or_file) {
 Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file) {
   PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
   return ParseCluster(text.text, text.where);
+}
+
+Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
+  return ParseSiteCosts(text.text, text.where);
 }
 
 }  // namespace prism::launch

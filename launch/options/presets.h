@@ -16,6 +16,7 @@
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/job.h"
+#include "launch/options/site_costs.h"
 
 namespace prism::launch {
 
@@ -75,8 +76,12 @@ Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file);
 // cluster's. kInvalidArgument, naming those there are, for any other.
 Status UseFramework(const std::string& name, graph::ClusterSpec* cluster);
 
+// What it costs to run the cluster of that name or file: its [costs].
+Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file);
+
 // The same from text; `where` is the file's name for messages.
 Result<ModelPreset> ParseModel(std::string_view text, const std::string& where);
 Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where);
+Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where);
 
 }  // namespace prism::launch

@@ -1,0 +1,140 @@
+#include "launch/search/plan.h"
+
+#include <charconv>
+#include <map>
+#include <sstream>
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace prism::launch {
+namespace {
+
+auto KeyOf(const Plan& plan) {
+  const graph::ParallelSizes& sizes = plan.parallel;
+  return std::make_tuple(plan.gpus(), sizes.tp, sizes.cp, sizes.pp, sizes.vpp, sizes.ep,
+                         plan.micro_batch_size, plan.recompute, plan.zero_stage,
+                         plan.sequence_parallel, sizes.dp, sizes.etp);
+}
+
+Result<int64_t> ParseCount(const std::string& key, const std::string& text) {
+  constexpr int64_t kMost = 1 << 20;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMost) {
+    return InvalidArgument(fmt::format("a plan's {} is a whole number, not '{}'", key, text));
+  }
+  return value;
+}
+
+Status SetWord(const std::string& key, const std::string& value, Plan* plan) {
+  if (key == "sp") {
+    if (value != "on" && value != "off") {
+      return InvalidArgument(fmt::format("a plan's sp is on or off, not '{}'", value));
+    }
+    plan->sequence_parallel = value == "on";
+    return OkStatus();
+  }
+  for (const graph::Recompute recompute :
+       {graph::Recompute::kNone, graph::Recompute::kSelective, graph::Recompute::kFull}) {
+    if (value == RecomputeName(recompute)) {
+      plan->recompute = recompute;
+      return OkStatus();
+    }
+  }
+  return InvalidArgument(
+      fmt::format("a plan's recompute is none, selective or full, not '{}'", value));
+}
+
+Status SetField(const std::string& key, const std::string& value, Plan* plan) {
+  if (key == "recompute" || key == "sp") {
+    return SetWord(key, value, plan);
+  }
+  graph::ParallelSizes& sizes = plan->parallel;
+  const std::map<std::string, int32_t*> degrees = {
+      {"tp", &sizes.tp}, {"cp", &sizes.cp}, {"pp", &sizes.pp},
+      {"dp", &sizes.dp}, {"ep", &sizes.ep}, {"vpp", &sizes.vpp}};
+  const auto found = degrees.find(key);
+  if (found == degrees.end() && key != "mb" && key != "zero") {
+    return InvalidArgument(fmt::format(
+        "a plan has no '{}'; its keys are tp, cp, pp, dp, ep, vpp, mb, recompute, zero, sp", key));
+  }
+  PRISM_ASSIGN_OR_RETURN(const int64_t count, ParseCount(key, value));
+  if (key == "zero") {
+    if (count > 3) {
+      return InvalidArgument(fmt::format("a plan's zero is 0 to 3, not {}", count));
+    }
+    plan->zero_stage = static_cast<int32_t>(count);
+    return OkStatus();
+  }
+  if (count < 1) {
+    return InvalidArgument(fmt::format("a plan's {} is at least 1", key));
+  }
+  if (key == "mb") {
+    plan->micro_batch_size = count;
+  } else {
+    *found->second = static_cast<int32_t>(count);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+bool operator<(const Plan& a, const Plan& b) {
+  return KeyOf(a) < KeyOf(b);
+}
+
+const char* RecomputeName(graph::Recompute recompute) {
+  switch (recompute) {
+    case graph::Recompute::kNone:
+      return "none";
+    case graph::Recompute::kSelective:
+      return "selective";
+    case graph::Recompute::kFull:
+      return "full";
+  }
+  PRISM_CHECK(false);
+}
+
+std::string DescribePlan(const Plan& plan) {
+  const graph::ParallelSizes& sizes = plan.parallel;
+  const std::string experts = sizes.ep > 1 ? fmt::format(", ep {}", sizes.ep) : "";
+  return fmt::format(
+      "tp {}, cp {}, pp {}, dp {}{}, vpp {}, micro-batch {}, recompute {}, ZeRO {}, sequence "
+      "parallel {}",
+      sizes.tp, sizes.cp, sizes.pp, sizes.dp, experts, sizes.vpp, plan.micro_batch_size,
+      RecomputeName(plan.recompute), plan.zero_stage, plan.sequence_parallel ? "on" : "off");
+}
+
+Result<Plan> ParsePlan(const std::string& text) {
+  Plan plan;
+  plan.zero_stage = 0;
+  std::istringstream fields(text);
+  for (std::string field; std::getline(fields, field, ',');) {
+    const size_t equals = field.find('=');
+    if (equals == std::string::npos) {
+      return InvalidArgument(fmt::format("'{}' in a plan is not of the form key=value", field));
+    }
+    PRISM_RETURN_IF_ERROR(SetField(field.substr(0, equals), field.substr(equals + 1), &plan));
+  }
+  return plan;
+}
+
+graph::JobSpec JobOf(const SearchProblem& problem, const Plan& plan) {
+  graph::JobSpec job;
+  job.model = problem.model;
+  job.parallel = plan.parallel;
+  job.sequence_parallel = plan.sequence_parallel;
+  job.micro_batch_size = plan.micro_batch_size;
+  job.global_batch_size = problem.global_batch_size;
+  job.seq_len = problem.seq_len;
+  job.recompute = plan.recompute;
+  job.zero_stage = plan.zero_stage;
+  return job;
+}
+
+double IterationsOf(const SearchProblem& problem) {
+  return problem.tokens / static_cast<double>(problem.global_batch_size * problem.seq_len);
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,54 @@
+// A plan: everything that is chosen when a model is to be trained on a cluster. What is given
+// (model, cluster, batch, framework) is the SearchProblem.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+#include "graph/job.h"
+#include "launch/options/site_costs.h"
+
+namespace prism::launch {
+
+struct Plan {
+  graph::ParallelSizes parallel;
+  int64_t micro_batch_size = 1;
+  graph::Recompute recompute = graph::Recompute::kNone;
+  int32_t zero_stage = 1;
+  bool sequence_parallel = false;
+
+  [[nodiscard]] int64_t gpus() const { return parallel.world_size(); }
+
+  bool operator==(const Plan&) const = default;
+};
+
+// A total order without meaning: ties between plans are broken by it.
+bool operator<(const Plan& a, const Plan& b);
+
+// "tp 8, cp 1, pp 35, dp 8, vpp 1, micro-batch 1, recompute full, ZeRO 0, sequence parallel off".
+std::string DescribePlan(const Plan& plan);
+
+const char* RecomputeName(graph::Recompute recompute);
+
+// "tp=8,pp=35,dp=8,recompute=full": what is left out is one, none or off. Keys: tp, cp, pp, dp, ep,
+// vpp, mb, recompute (none, selective, full), zero (0 to 3), sp (on, off).
+Result<Plan> ParsePlan(const std::string& text);
+
+struct SearchProblem {
+  graph::ModelSpec model;
+  graph::ClusterSpec cluster;
+  SiteCosts costs;
+  std::string framework;  // as the column of published tables names it: "megatron-core"
+  int64_t global_batch_size = 1;
+  int64_t seq_len = 0;
+  double tokens = 0;  // to train on
+};
+
+graph::JobSpec JobOf(const SearchProblem& problem, const Plan& plan);
+
+// Iterations that the tokens take.
+double IterationsOf(const SearchProblem& problem);
+
+}  // namespace prism::launch

@@ -1,0 +1,206 @@
+#include "launch/search/plan_space.h"
+
+#include <algorithm>
+
+namespace prism::launch {
+namespace {
+
+template <typename T>
+std::vector<T> DivisorsOf(int64_t number, int64_t most) {
+  std::vector<T> divisors;
+  for (int64_t d = 1; d <= std::min(number, most); ++d) {
+    if (number % d == 0) {
+      divisors.push_back(static_cast<T>(d));
+    }
+  }
+  return divisors;
+}
+
+template <typename T>
+bool MayBe(const std::vector<T>& allowed, T value) {
+  return allowed.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+}
+
+template <typename T>
+std::vector<T> Or(const std::vector<T>& given, std::vector<T> otherwise) {
+  return given.empty() ? std::move(otherwise) : given;
+}
+
+class Enumeration {
+ public:
+  Enumeration(const SearchProblem& problem, const PlanChoices& choices)
+      : problem_(problem), choices_(choices) {
+    constexpr int64_t kAny = int64_t{1} << 40;
+    const graph::ModelSpec& model = problem.model;
+    vpp_ = Or(choices.vpp, DivisorsOf<int32_t>(model.layers, kAny));
+    micro_batches_ =
+        Or(choices.micro_batch_sizes, DivisorsOf<int64_t>(problem.global_batch_size, kAny));
+    recompute_ = Or(choices.recompute, {graph::Recompute::kNone, graph::Recompute::kSelective,
+                                        graph::Recompute::kFull});
+    zero_ = Or(choices.zero, {0, 1, 2, 3});
+    sequence_parallel_ = Or(choices.sequence_parallel, {false, true});
+    ep_ = Or(choices.ep, DivisorsOf<int32_t>(std::max<int64_t>(1, model.moe.experts), kAny));
+    of_layout_ = static_cast<int64_t>(vpp_.size() * ep_.size()) * of_stages();
+  }
+
+  PlanSpace Run() {
+    if (choices_.gpus.empty()) {
+      AnyNumber();
+    }
+    for (const int64_t gpus : choices_.gpus) {
+      ThisNumber(gpus);
+    }
+    std::sort(space_.plans.begin(), space_.plans.end());
+    return std::move(space_);
+  }
+
+ private:
+  [[nodiscard]] int64_t of_schedule() const {
+    return static_cast<int64_t>(recompute_.size() * zero_.size() * sequence_parallel_.size());
+  }
+  [[nodiscard]] int64_t of_stages() const {
+    return static_cast<int64_t>(micro_batches_.size()) * of_schedule();
+  }
+
+  void ThisNumber(int64_t gpus) {
+    for (const auto tp : DivisorsOf<int32_t>(gpus, gpus)) {
+      for (const auto cp : DivisorsOf<int32_t>(gpus / tp, gpus)) {
+        for (const auto pp : DivisorsOf<int32_t>(gpus / tp / cp, gpus)) {
+          const auto dp = static_cast<int32_t>(gpus / tp / cp / pp);
+          if (MayBe(choices_.tp, tp) && MayBe(choices_.cp, cp) && MayBe(choices_.pp, pp) &&
+              MayBe(choices_.dp, dp)) {
+            Layout({.tp = tp, .cp = cp, .dp = dp, .pp = pp});
+          }
+        }
+      }
+    }
+  }
+
+  void AnyNumber() {
+    constexpr int64_t kTokensOfRank = 4096;
+    const graph::ModelSpec& model = problem_.model;
+    std::vector<int32_t> cps;
+    for (int32_t cp = 1; cp == 1 || problem_.seq_len / cp >= kTokensOfRank; cp *= 2) {
+      cps.push_back(cp);
+    }
+    std::vector<int32_t> pps;
+    for (int32_t pp = 1; pp <= model.layers; ++pp) {
+      if (graph::LayersDivide(model.layers, pp)) {
+        pps.push_back(pp);
+      }
+    }
+    const int64_t node = problem_.cluster.gpus_per_node;
+    for (const int32_t tp : Or(choices_.tp, DivisorsOf<int32_t>(model.heads, choices_.max_gpus))) {
+      for (const int32_t cp : Or(choices_.cp, cps)) {
+        for (const int32_t pp : Or(choices_.pp, pps)) {
+          for (const int32_t dp : Or(choices_.dp, DivisorsOf<int32_t>(problem_.global_batch_size,
+                                                                      choices_.max_gpus))) {
+            const int64_t gpus = int64_t{tp} * cp * pp * dp;
+            if (gpus <= choices_.max_gpus && (gpus <= node || gpus % node == 0)) {
+              Layout({.tp = tp, .cp = cp, .dp = dp, .pp = pp});
+            }
+          }
+        }
+      }
+    }
+  }
+
+  void Reject(const char* reason, int64_t count) { space_.rejected[reason] += count; }
+
+  void Layout(const graph::ParallelSizes& sizes) {
+    const graph::ModelSpec& model = problem_.model;
+    space_.candidates += of_layout_;
+    const bool shares_kv = sizes.tp % model.kv_heads == 0 || model.kv_heads % sizes.tp == 0;
+    if (model.heads % sizes.tp != 0 || model.ffn % sizes.tp != 0 || !shares_kv) {
+      Reject("attention heads or feed-forward do not divide among tp", of_layout_);
+    } else if (sizes.cp > 1 && problem_.seq_len % (int64_t{2} * sizes.cp) != 0) {
+      Reject("the sequence does not divide among cp", of_layout_);
+    } else {
+      for (const int32_t vpp : vpp_) {
+        Chunks(sizes, vpp);
+      }
+    }
+  }
+
+  void Chunks(graph::ParallelSizes sizes, int32_t vpp) {
+    sizes.vpp = vpp;
+    const int64_t count = of_stages() * static_cast<int64_t>(ep_.size());
+    if (vpp > 1 && sizes.pp == 1) {
+      Reject("interleaving needs several stages", count);
+      return;
+    }
+    if (!graph::LayersDivide(problem_.model.layers, int64_t{sizes.pp} * vpp)) {
+      Reject("layers do not divide among pp x vpp", count);
+      return;
+    }
+    for (const int32_t ep : ep_) {
+      sizes.ep = ep;
+      if (int64_t{sizes.tp} * sizes.cp * sizes.dp % ep != 0) {
+        Reject("ep does not divide the ranks of a stage", of_stages());
+        continue;
+      }
+      for (const int64_t micro_batch : micro_batches_) {
+        Batch(sizes, micro_batch);
+      }
+    }
+  }
+
+  void Batch(const graph::ParallelSizes& sizes, int64_t micro_batch) {
+    const int64_t together = micro_batch * sizes.dp;
+    if (problem_.global_batch_size % together != 0) {
+      Reject("the batch does not divide among dp x micro-batch", of_schedule());
+      return;
+    }
+    if (sizes.vpp > 1 && problem_.global_batch_size / together % sizes.pp != 0) {
+      Reject("interleaving needs micro-batches in multiples of pp", of_schedule());
+      return;
+    }
+    Plan plan;
+    plan.parallel = sizes;
+    plan.micro_batch_size = micro_batch;
+    for (const graph::Recompute recompute : recompute_) {
+      plan.recompute = recompute;
+      for (const int32_t zero : zero_) {
+        plan.zero_stage = zero;
+        for (const bool sequence_parallel : sequence_parallel_) {
+          plan.sequence_parallel = sequence_parallel;
+          Add(plan);
+        }
+      }
+    }
+  }
+
+  void Add(const Plan& plan) {
+    const graph::ParallelSizes& sizes = plan.parallel;
+    if (plan.sequence_parallel && sizes.tp == 1) {
+      Reject("sequence parallelism without tp is the plan without it", 1);
+    } else if (plan.sequence_parallel && problem_.seq_len / sizes.cp % sizes.tp != 0) {
+      Reject("the sequence does not divide among tp", 1);
+    } else if (plan.zero_stage > 0 && sizes.dp * sizes.cp == 1) {
+      Reject("ZeRO without replicas is the plan without it", 1);
+    } else if (plan.zero_stage == 2 && sizes.pp > 1) {
+      Reject("ZeRO 2 reduces in every micro-batch: DeepSpeed refuses it in a pipeline", 1);
+    } else {
+      space_.plans.push_back(plan);
+    }
+  }
+
+  const SearchProblem& problem_;
+  const PlanChoices& choices_;
+  std::vector<int32_t> vpp_;
+  std::vector<int64_t> micro_batches_;
+  std::vector<graph::Recompute> recompute_;
+  std::vector<int32_t> zero_;
+  std::vector<bool> sequence_parallel_;
+  std::vector<int32_t> ep_;
+  int64_t of_layout_ = 0;  // combinations with one (tp, cp, pp, dp)
+  PlanSpace space_;
+};
+
+}  // namespace
+
+PlanSpace EnumeratePlans(const SearchProblem& problem, const PlanChoices& choices) {
+  return Enumeration(problem, choices).Run();
+}
+
+}  // namespace prism::launch
