@@ -12,17 +12,6 @@
 namespace prism::launch {
 namespace {
 
-graph::DataType ComputeType(graph::Precision precision) {
-  switch (precision) {
-    case graph::Precision::kFloat16:
-      return graph::DataType::kFloat16;
-    case graph::Precision::kFloat32:
-      return graph::DataType::kFloat32;
-    default:
-      return graph::DataType::kBfloat16;
-  }
-}
-
 // Replicas are enough for expert parallelism, and experts divide among its ranks; else the largest
 // part of its degree for which both holds.
 void CheckExperts(Assumptions* assumptions, graph::JobSpec* job) {

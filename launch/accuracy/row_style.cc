@@ -400,6 +400,17 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
   return half ? graph::Precision::kFloat16 : graph::Precision::kBfloat16;
 }
 
+graph::DataType ComputeType(graph::Precision precision) {
+  switch (precision) {
+    case graph::Precision::kFloat16:
+      return graph::DataType::kFloat16;
+    case graph::Precision::kFloat32:
+      return graph::DataType::kFloat32;
+    default:
+      return graph::DataType::kBfloat16;
+  }
+}
+
 TrainingStyle StyleOfRow(const PublishedRow& row,
                          const graph::JobSpec& job,
                          Assumptions* assumptions) {

@@ -35,6 +35,9 @@ std::string FrameworkName(FrameworkFamily family);
 // Format of matrix products; where the row is silent that of framework and GPU.
 graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions);
 
+// Type of activations and parameters, JobSpec::compute_dtype.
+graph::DataType ComputeType(graph::Precision precision);
+
 // `job` is that of the row.
 graph::TrainingStyle StyleOfRow(const PublishedRow& row,
                                 const graph::JobSpec& job,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -76,6 +77,21 @@ Status VerbArguments::ReadInt(std::string_view flag,
       value > highest) {
     return InvalidArgument(
         fmt::format("--{}: '{}' is no whole number from {} to {}", flag, text, lowest, highest));
+  }
+  *target = value;
+  return OkStatus();
+}
+
+Status VerbArguments::ReadNumber(std::string_view flag, double* target) const {
+  if (!Has(flag)) {
+    return OkStatus();
+  }
+  const std::string text = Texts(flag).back();
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      value <= 0) {
+    return InvalidArgument(fmt::format("--{}: '{}' is no number above 0", flag, text));
   }
   *target = value;
   return OkStatus();

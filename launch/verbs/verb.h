@@ -49,6 +49,7 @@ class VerbArguments {
   [[nodiscard]] bool Has(std::string_view flag) const;
   [[nodiscard]] std::vector<std::string> Texts(std::string_view flag) const;
   Status ReadInt(std::string_view flag, int64_t lowest, int64_t highest, int64_t* target) const;
+  Status ReadNumber(std::string_view flag, double* target) const;  // above 0
   Status ReadChoice(std::string_view flag,
                     const std::vector<std::string>& choices,
                     std::string* target) const;
@@ -79,6 +80,7 @@ Verb ImportVerb();
 Verb MemVerb();
 Verb PresetsVerb();
 Verb ReplayVerb();
+Verb SearchVerb();
 
 // Where the shared libraries lie: ../lib, seen from the running program's folder.
 std::string LibraryFolder();

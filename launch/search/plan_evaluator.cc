@@ -1,0 +1,121 @@
+#include "launch/search/plan_evaluator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launch/accuracy/baseline.h"
+#include "launch/accuracy/row_style.h"
+#include "launch/options/presets.h"
+#include "launch/search/device_memory.h"
+#include "replayer/cost/congestion.h"
+#include "replayer/memory/model_states.h"
+#include "replayer/memory/stage_memory.h"
+#include "replayer/stages/stage_replay.h"
+#include "slicer/synthesize/synthesize.h"
+
+namespace prism::launch {
+
+Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
+  PRISM_ASSIGN_OR_RETURN(FrameworkStyle style,
+                         FrameworkStyle::Create(problem.framework, problem.cluster.gpu.name,
+                                                precision));
+  PRISM_RETURN_IF_ERROR(UseFramework(style.HostProfile(), &problem.cluster));
+  return PlanEvaluator(std::move(problem), std::move(style));
+}
+
+PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
+  Job job;
+  job.spec = JobOf(problem_, plan);
+  job.style = style_.Of(job.spec);
+  job.spec.compute_dtype = ComputeType(job.style.precision);
+  job.style = WithHostTimes(job.spec, job.style, problem_.cluster.parameters);
+  return job;
+}
+
+Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
+  const Job job = Describe(plan);
+  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
+                         slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone));
+  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
+                         replayer::StageEvaluator::Create(program));
+  return TimeWithShares(evaluator, replayer::WithCongestion(problem_.cluster, job.spec));
+}
+
+double PlanEvaluator::TimeFloor(const Plan& plan) const {
+  const Job job = Describe(plan);
+  return graph::HardwareFlops(job.spec) / (static_cast<double>(plan.gpus()) *
+                                           PeakFlops(problem_.cluster, job.style.precision));
+}
+
+int64_t PlanEvaluator::MemoryFloor(const Plan& plan) const {
+  const Job job = Describe(plan);
+  int64_t most = 0;
+  for (const int32_t stage : {0, plan.parallel.pp - 1}) {
+    const Result<std::vector<replayer::StateTensor>> states =
+        replayer::StatesOfStage(job.spec, job.style, stage);
+    if (!states.ok()) {
+      return 0;
+    }
+    int64_t bytes = OutsideAllocatorBytes(problem_.cluster, job.spec, stage);
+    for (const replayer::StateTensor& state : *states) {
+      bytes += state.bytes;
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
+  return launch::IntervalOf(time, problem_.cluster.parameters, 0);
+}
+
+Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {
+  const Job job = Describe(plan);
+  PlanMemory worst;
+  for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
+    PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
+                           replayer::PredictStageMemory(job.spec, job.style, stage,
+                                                        MemoryOptionsOf(problem_.cluster)));
+    const int64_t device =
+        memory.peak_reserved + OutsideAllocatorBytes(problem_.cluster, job.spec, stage);
+    if (stage == 0 || device > worst.device_bytes) {
+      worst = {stage, memory.peak_allocated, memory.peak_reserved, device};
+    }
+  }
+  return worst;
+}
+
+double PlanEvaluator::Mfu(const Plan& plan, double iteration_s) const {
+  const Job job = Describe(plan);
+  const double peak = static_cast<double>(plan.gpus()) *
+                      PeakFlops(problem_.cluster, job.style.precision) * iteration_s;
+  return graph::ModelFlops(job.spec) / peak;
+}
+
+double PlanEvaluator::Hfu(const Plan& plan, double iteration_s) const {
+  const Job job = Describe(plan);
+  const double peak = static_cast<double>(plan.gpus()) *
+                      PeakFlops(problem_.cluster, job.style.precision) * iteration_s;
+  return graph::HardwareFlops(job.spec) / peak;
+}
+
+std::vector<std::string> PlanEvaluator::Assumptions(const Plan& plan) const {
+  std::vector<std::string> lines = style_.Assumptions(JobOf(problem_, plan));
+  for (const graph::Parameter& parameter : problem_.cluster.parameters.all()) {
+    if (parameter.mark == graph::Mark::kAssumed) {
+      lines.push_back(fmt::format("{} = {:.6g} {}: {}", parameter.key, parameter.value,
+                                  parameter.unit, parameter.source));
+    }
+  }
+  for (const graph::Parameter& cost : problem_.costs.all) {
+    if (cost.mark == graph::Mark::kAssumed) {
+      lines.push_back(
+          fmt::format("{} = {:.6g} {}: {}", cost.key, cost.value, cost.unit, cost.source));
+    }
+  }
+  return lines;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,77 @@
+// What a plan takes of time and memory. Times are those of the replay of the whole pipeline
+// (replayer/stages/), memory that of the simulated allocator on every stage
+// (replayer/memory/stage_memory.h): the same path from a job to its numbers as for published runs
+// (launch/accuracy/).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/accuracy/job_time.h"
+#include "launch/search/framework_style.h"
+#include "launch/search/plan.h"
+
+namespace prism::launch {
+
+// Of the worst rank.
+struct PlanMemory {
+  int32_t stage = 0;
+  int64_t allocated_bytes = 0;  // of the caching allocator, peak
+  int64_t reserved_bytes = 0;   // likewise
+  int64_t device_bytes = 0;     // reserved, the context and NCCL's buffers
+
+  bool operator==(const PlanMemory&) const = default;
+};
+
+// All members may be called from several threads at once.
+class PlanEvaluator {
+ public:
+  // Sets the host costs of the problem's cluster to those of its framework.
+  static Result<PlanEvaluator> Create(SearchProblem problem, const std::string& precision);
+
+  [[nodiscard]] const SearchProblem& problem() const { return problem_; }
+
+  // Seconds of an iteration with the share of compute in it. Fails for a layout that the framework
+  // does not have.
+  [[nodiscard]] Result<JobTime> Time(const Plan& plan) const;
+
+  // Seconds that an iteration takes at least: all FLOPs at the data sheet's peak.
+  [[nodiscard]] double TimeFloor(const Plan& plan) const;
+
+  // The interval of that time.
+  [[nodiscard]] TimeInterval IntervalOf(const JobTime& time) const;
+
+  // Fails for models whose memory is not described (mixtures of experts).
+  [[nodiscard]] Result<PlanMemory> Memory(const Plan& plan) const;
+
+  // Bytes that the worst rank needs at least; 0 where memory is not described.
+  [[nodiscard]] int64_t MemoryFloor(const Plan& plan) const;
+
+  // What a rank may use.
+  [[nodiscard]] int64_t capacity_bytes() const { return problem_.cluster.gpu.memory_bytes; }
+
+  // Model FLOPs, and those with recomputation, over what the GPUs could do in that time.
+  [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
+  [[nodiscard]] double Hfu(const Plan& plan, double iteration_s) const;
+
+  // What was assumed, one line each: parameters of the cluster, the framework.
+  [[nodiscard]] std::vector<std::string> Assumptions(const Plan& plan) const;
+
+ private:
+  struct Job {
+    graph::JobSpec spec;
+    graph::TrainingStyle style;
+  };
+
+  PlanEvaluator(SearchProblem problem, FrameworkStyle style)
+      : problem_(std::move(problem)), style_(std::move(style)) {}
+
+  [[nodiscard]] Job Describe(const Plan& plan) const;
+
+  SearchProblem problem_;
+  FrameworkStyle style_;
+};
+
+}  // namespace prism::launch

@@ -1,0 +1,26 @@
+// What training takes beyond the time of an iteration: days, GPU-hours, money, energy, carbon.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "launch/search/plan.h"
+
+namespace prism::launch {
+
+// What the cluster's costs do not say is empty. Nothing is added for restarts, evaluation or idle
+// time.
+struct RunCost {
+  double days = 0;
+  double gpu_hours = 0;
+  std::optional<double> usd_per_hour;  // rent of all GPUs
+  std::optional<double> price_usd;     // rent over the run
+  std::optional<double> energy_kwh;    // of the site: times pue
+  std::optional<double> energy_usd;
+  std::optional<double> carbon_kg;
+  std::optional<double> capital_usd;  // of owned GPUs: their price over the hours they live
+};
+
+RunCost CostOfRun(const SearchProblem& problem, int64_t gpus, double iteration_s);
+
+}  // namespace prism::launch

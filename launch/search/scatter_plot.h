@@ -1,0 +1,24 @@
+// An SVG of points over two logarithmic axes: plans over days and price.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace prism::launch {
+
+struct ScatterPoint {
+  double x = 0;  // above 0, as y
+  double y = 0;
+  std::string title;  // shown on hover
+  bool marked = false;  // drawn larger, in another colour, joined by a line with other marked ones
+};
+
+struct ScatterAxes {
+  std::string title;
+  std::string x;
+  std::string y;
+};
+
+std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>& points);
+
+}  // namespace prism::launch

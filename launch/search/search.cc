@@ -1,0 +1,246 @@
+#include "launch/search/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "graph/base/parallel.h"
+#include "launch/process/spread.h"
+#include "launch/process/wire.h"
+#include "launch/search/answer.h"
+
+namespace prism::launch {
+namespace {
+
+enum class Verdict : uint8_t { kEvaluated, kTooLarge, kFailed };
+
+// What one evaluation found, as it travels between processes.
+struct Found {
+  Verdict verdict = Verdict::kFailed;
+  JobTime time;
+  PlanMemory memory;
+  std::string failure;
+};
+
+std::string Pack(const Found& found) {
+  WireWriter writer;
+  writer.Put(found.verdict).Put(found.time).Put(found.memory).PutText(found.failure);
+  return writer.Take();
+}
+
+Found Unpack(const std::string& bytes) {
+  WireReader reader(bytes);
+  Found found;
+  found.verdict = reader.Get<Verdict>();
+  found.time = reader.Get<JobTime>();
+  found.memory = reader.Get<PlanMemory>();
+  found.failure = reader.GetText();
+  return found;
+}
+
+// `needs_time`: also where it does not fit.
+Found Evaluate(const PlanEvaluator& evaluator, const Plan& plan, bool needs_time) {
+  Found found;
+  const Result<PlanMemory> memory = evaluator.Memory(plan);
+  if (!memory.ok()) {
+    found.failure = memory.status().message();
+    return found;
+  }
+  found.memory = *memory;
+  const bool fits = memory->device_bytes <= evaluator.capacity_bytes();
+  found.verdict = fits ? Verdict::kEvaluated : Verdict::kTooLarge;
+  if (!fits && !needs_time) {
+    return found;
+  }
+  const Result<JobTime> time = evaluator.Time(plan);
+  if (!time.ok()) {
+    found.verdict = Verdict::kFailed;
+    found.failure = time.status().message();
+    return found;
+  }
+  found.time = *time;
+  return found;
+}
+
+class SearchRun {
+ public:
+  SearchRun(const PlanEvaluator& evaluator, const SearchOptions& options, MpiSession& session)
+      : evaluator_(evaluator),
+        options_(options),
+        session_(session),
+        answer_(options.objective,
+                options.exhaustive ? std::numeric_limits<size_t>::max() : options.top) {}
+
+  Result<SearchResult> Run() {
+    PlanSpace space = EnumeratePlans(evaluator_.problem(), options_.choices);
+    result_.candidates = space.candidates;
+    result_.rejected = std::move(space.rejected);
+    plans_ = std::move(space.plans);
+    PRISM_RETURN_IF_ERROR(EvaluateGiven());
+    FindFloors();
+    PRISM_RETURN_IF_ERROR(EvaluateBatches());
+    result_.best = answer_.best();
+    result_.front = answer_.front();
+    return std::move(result_);
+  }
+
+ private:
+  // The lower bounds of one plan's run and memory.
+  struct Floor {
+    RunCost cost;
+    int64_t short_bytes = 0;  // that it lacks at least; 0: it may fit
+  };
+
+  [[nodiscard]] EvaluatedPlan Complete(const Plan& plan, const Found& found) const {
+    EvaluatedPlan evaluated;
+    evaluated.plan = plan;
+    evaluated.time = found.time;
+    evaluated.memory = found.memory;
+    evaluated.fits = found.verdict == Verdict::kEvaluated;
+    evaluated.interval = evaluator_.IntervalOf(found.time);
+    evaluated.cost = CostOfRun(evaluator_.problem(), plan.gpus(), found.time.seconds);
+    evaluated.mfu = evaluator_.Mfu(plan, found.time.seconds);
+    evaluated.hfu = evaluator_.Hfu(plan, found.time.seconds);
+    return evaluated;
+  }
+
+  Status EvaluateGiven() {
+    for (const Plan& plan : options_.given) {
+      const Found found = Evaluate(evaluator_, plan, /*needs_time=*/true);
+      if (found.verdict == Verdict::kFailed) {
+        return InvalidArgument(found.failure).WithContext(DescribePlan(plan));
+      }
+      result_.given.push_back(Complete(plan, found));
+    }
+    return OkStatus();
+  }
+
+  void FindFloors() {
+    constexpr int64_t kBlock = 64;
+    floors_.resize(plans_.size());
+    ParallelFor(
+        options_.threads, static_cast<int64_t>(plans_.size()),
+        [&](int64_t i) {
+          const Plan& plan = plans_[static_cast<size_t>(i)];
+          Floor& floor = floors_[static_cast<size_t>(i)];
+          floor.cost =
+              CostOfRun(evaluator_.problem(), plan.gpus(), evaluator_.TimeFloor(plan));
+          floor.short_bytes = std::max<int64_t>(
+              0, evaluator_.MemoryFloor(plan) - evaluator_.capacity_bytes());
+        },
+        kBlock);
+    order_.resize(plans_.size());
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+      return MeasureOf(options_.objective, floors_[a].cost) <
+             MeasureOf(options_.objective, floors_[b].cost);
+    });
+  }
+
+  void NoteShortage(int64_t bytes) {
+    MemoryShortage& shortage = result_.shortage;
+    shortage.least = shortage.plans == 0 ? bytes : std::min(shortage.least, bytes);
+    shortage.most = std::max(shortage.most, bytes);
+    ++shortage.plans;
+  }
+
+  // Whether the run is over budget or deadline, which is then counted.
+  bool IsRuledOut(const RunCost& cost) {
+    if (options_.budget_usd.has_value() && cost.price_usd.value_or(0) > *options_.budget_usd) {
+      ++result_.over_budget;
+      return true;
+    }
+    if (options_.deadline_days.has_value() && cost.days > *options_.deadline_days) {
+      ++result_.over_deadline;
+      return true;
+    }
+    return false;
+  }
+
+  // Whether a plan need not be evaluated, which is then counted.
+  bool IsLeftOut(size_t index) {
+    const Floor& floor = floors_[index];
+    if (floor.short_bytes > 0) {
+      NoteShortage(floor.short_bytes);
+      return true;
+    }
+    if (IsRuledOut(floor.cost)) {
+      return true;
+    }
+    if (!options_.exhaustive && answer_.IsSettled(floor.cost)) {
+      ++result_.bounded;
+      return true;
+    }
+    return false;
+  }
+
+  Status EvaluateBatches() {
+    constexpr size_t kFirstBatch = 16;
+    constexpr size_t kLargestBatch = 1024;
+    size_t most = kFirstBatch;
+    size_t next = 0;
+    while (next < order_.size()) {
+      std::vector<size_t> batch;
+      for (; next < order_.size() && batch.size() < most; ++next) {
+        if (!IsLeftOut(order_[next])) {
+          batch.push_back(order_[next]);
+        }
+      }
+      PRISM_RETURN_IF_ERROR(EvaluateBatch(batch));
+      most = std::min(2 * most, kLargestBatch);
+    }
+    return OkStatus();
+  }
+
+  Status EvaluateBatch(const std::vector<size_t>& batch) {
+    PRISM_ASSIGN_OR_RETURN(
+        const std::vector<std::string> results,
+        SpreadItems(session_, static_cast<int64_t>(batch.size()), options_.threads,
+                    [&](int64_t i) -> Result<std::string> {
+                      const Plan& plan = plans_[batch[static_cast<size_t>(i)]];
+                      return Pack(Evaluate(evaluator_, plan, /*needs_time=*/false));
+                    }));
+    for (size_t i = 0; i < batch.size(); ++i) {
+      Take(plans_[batch[i]], Unpack(results[i]));
+    }
+    return OkStatus();
+  }
+
+  void Take(const Plan& plan, const Found& found) {
+    switch (found.verdict) {
+      case Verdict::kFailed:
+        ++result_.not_modelled[found.failure];
+        return;
+      case Verdict::kTooLarge:
+        NoteShortage(found.memory.device_bytes - evaluator_.capacity_bytes());
+        return;
+      case Verdict::kEvaluated:
+        break;
+    }
+    ++result_.evaluated;
+    const EvaluatedPlan evaluated = Complete(plan, found);
+    if (!IsRuledOut(evaluated.cost)) {
+      answer_.Add(evaluated);
+    }
+  }
+
+  const PlanEvaluator& evaluator_;
+  const SearchOptions& options_;
+  MpiSession& session_;
+  SearchResult result_;
+  std::vector<Plan> plans_;
+  std::vector<Floor> floors_;  // by plan
+  std::vector<size_t> order_;  // of evaluation: the most promising first
+  SearchAnswer answer_;
+};
+
+}  // namespace
+
+Result<SearchResult> Search(const PlanEvaluator& evaluator,
+                            const SearchOptions& options,
+                            MpiSession& session) {
+  return SearchRun(evaluator, options, session).Run();
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,78 @@
+// The best plans of a space, by full replay of every plan that may be among them.
+//
+// A plan is left out when a lower bound of its time (PlanEvaluator::TimeFloor) shows that it is
+// neither among the best by the objective nor on the Pareto front; the answer is that of an
+// exhaustive search. Plans are evaluated in an order and in batches that depend on the problem
+// alone, spread over the processes of mpirun and their threads, so that the counts, too, are the
+// same for any number of either.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/process/mpi_session.h"
+#include "launch/search/plan_evaluator.h"
+#include "launch/search/plan_space.h"
+#include "launch/search/run_cost.h"
+
+namespace prism::launch {
+
+enum class Objective : uint8_t { kTime, kCost, kEnergy };
+
+struct SearchOptions {
+  PlanChoices choices;
+  std::vector<Plan> given;  // evaluated besides, whatever their rank
+  Objective objective = Objective::kTime;
+  std::optional<double> budget_usd;  // plans that cost more are out
+  std::optional<double> deadline_days;
+  size_t top = 10;          // plans that the answer names
+  bool exhaustive = false;  // every plan that fits is evaluated and named
+  int threads = 1;
+};
+
+struct EvaluatedPlan {
+  Plan plan;
+  JobTime time;
+  TimeInterval interval;
+  PlanMemory memory;
+  bool fits = true;
+  RunCost cost;
+  double mfu = 0;
+  double hfu = 0;
+};
+
+// How much memory the plans that do not fit lack, bytes.
+struct MemoryShortage {
+  int64_t plans = 0;
+  int64_t least = 0;
+  int64_t most = 0;
+};
+
+struct SearchResult {
+  int64_t candidates = 0;
+  std::map<std::string, int64_t> rejected;      // layouts that no framework could start, by reason
+  std::map<std::string, int64_t> not_modelled;  // by reason
+  MemoryShortage shortage;
+  int64_t over_budget = 0;
+  int64_t over_deadline = 0;
+  int64_t bounded = 0;               // left out by their lower bound
+  int64_t evaluated = 0;             // by full replay
+  std::vector<EvaluatedPlan> best;   // by objective; with `exhaustive` all
+  std::vector<EvaluatedPlan> front;  // Pareto: no plan is faster and as cheap, by time
+  std::vector<EvaluatedPlan> given;  // in the order given
+};
+
+// The measure that the objective makes small: seconds of training, USD (GPU-hours where the cluster
+// has no price), kWh (likewise).
+double MeasureOf(Objective objective, const RunCost& cost);
+
+// kInvalidArgument for a given plan that cannot be evaluated.
+Result<SearchResult> Search(const PlanEvaluator& evaluator,
+                            const SearchOptions& options,
+                            MpiSession& session);
+
+}  // namespace prism::launch

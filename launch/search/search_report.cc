@@ -1,0 +1,257 @@
+#include "launch/search/search_report.h"
+
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "launch/accuracy/csv_table.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024 * 1024;
+constexpr double kThousand = 1e3;
+constexpr double kBillion = 1e9;
+
+const char* ObjectiveName(Objective objective) {
+  switch (objective) {
+    case Objective::kTime:
+      return "time";
+    case Objective::kCost:
+      return "cost";
+    case Objective::kEnergy:
+      return "energy";
+  }
+  PRISM_CHECK(false);
+}
+
+double GibOf(int64_t bytes) {
+  return static_cast<double>(bytes) / kGib;
+}
+
+std::string Thousands(const std::optional<double>& value) {
+  return value.has_value() ? fmt::format("{:.0f}", *value / kThousand) : "-";
+}
+
+std::string PlanLine(const EvaluatedPlan& plan, int64_t capacity) {
+  const std::string room =
+      plan.fits ? fmt::format("{:.1f} free", GibOf(capacity - plan.memory.device_bytes))
+                : fmt::format("{:.1f} short", GibOf(plan.memory.device_bytes - capacity));
+  return fmt::format("{:>7}{:>9.3f}{:>9.3f}-{:<8.3f}{:>7.2f}{:>7.1f}{:>7.1f}{:>9.0f}{:>9}{:>9}"
+                     "{:>8.1f}{:>13}  {}\n",
+                     plan.plan.gpus(), plan.time.seconds, plan.interval.low_s,
+                     plan.interval.high_s, plan.cost.days, 100 * plan.mfu, 100 * plan.hfu,
+                     plan.cost.gpu_hours / kThousand, Thousands(plan.cost.price_usd),
+                     Thousands(plan.cost.energy_kwh), GibOf(plan.memory.device_bytes), room,
+                     DescribePlan(plan.plan));
+}
+
+std::string PlanTable(const std::string& title,
+                      const std::vector<EvaluatedPlan>& plans,
+                      int64_t capacity) {
+  if (plans.empty()) {
+    return "";
+  }
+  std::string text = fmt::format(
+      "{}\n{:>7}{:>9}{:>18}{:>7}{:>7}{:>7}{:>9}{:>9}{:>9}{:>8}{:>13}  plan\n", title, "GPUs",
+      "iter, s", "interval, s  ", "days", "MFU, %", "HFU, %", "kGPU-h", "kUSD", "MWh", "GiB",
+      "of memory");
+  for (const EvaluatedPlan& plan : plans) {
+    text += PlanLine(plan, capacity);
+  }
+  return text;
+}
+
+std::string CountLine(const char* title, int64_t count, const std::string& what) {
+  return fmt::format("  {:<11}{:>12}  {}\n", title, FormatCount(count), what);
+}
+
+std::string CountsText(const SearchResult& result) {
+  std::string text = CountLine("candidates", result.candidates, "");
+  for (const auto& [reason, count] : result.rejected) {
+    text += CountLine("rejected", count, reason);
+  }
+  for (const auto& [reason, count] : result.not_modelled) {
+    text += CountLine("no model", count, reason);
+  }
+  const MemoryShortage& shortage = result.shortage;
+  if (shortage.plans > 0) {
+    text += CountLine("no memory", shortage.plans,
+                      fmt::format("short of {:.2f} to {:.2f} GiB at least", GibOf(shortage.least),
+                                  GibOf(shortage.most)));
+  }
+  if (result.over_budget > 0) {
+    text += CountLine("rejected", result.over_budget, "over the budget");
+  }
+  if (result.over_deadline > 0) {
+    text += CountLine("rejected", result.over_deadline, "past the deadline");
+  }
+  if (result.bounded > 0) {
+    text += CountLine("left out", result.bounded,
+                      "their least time is worse than what was found, by all that is asked for");
+  }
+  return text + CountLine("evaluated", result.evaluated, "by replay of the whole pipeline");
+}
+
+const Plan* AnyPlan(const SearchResult& result) {
+  for (const auto* plans : {&result.best, &result.given}) {
+    if (!plans->empty()) {
+      return &plans->front().plan;
+    }
+  }
+  return nullptr;
+}
+
+void WriteOptional(const char* key, const std::optional<double>& value, JsonWriter* json) {
+  value.has_value() ? json->Field(key, *value) : json->NullField(key);
+}
+
+void WritePlan(const EvaluatedPlan& plan, int64_t capacity, JsonWriter* json) {
+  const graph::ParallelSizes& sizes = plan.plan.parallel;
+  json->BeginObject();
+  json->Field("gpus", plan.plan.gpus()).Field("tp", sizes.tp).Field("cp", sizes.cp);
+  json->Field("pp", sizes.pp).Field("dp", sizes.dp).Field("ep", sizes.ep).Field("vpp", sizes.vpp);
+  json->Field("micro_batch_size", plan.plan.micro_batch_size);
+  json->Field("recompute", RecomputeName(plan.plan.recompute));
+  json->Field("zero", plan.plan.zero_stage);
+  json->Field("sequence_parallel", plan.plan.sequence_parallel);
+  json->Field("iteration_time_s", plan.time.seconds);
+  json->Field("iteration_time_low_s", plan.interval.low_s);
+  json->Field("iteration_time_high_s", plan.interval.high_s);
+  json->Field("days", plan.cost.days).Field("mfu", plan.mfu).Field("hfu", plan.hfu);
+  json->Field("gpu_hours", plan.cost.gpu_hours);
+  WriteOptional("usd_per_hour", plan.cost.usd_per_hour, json);
+  WriteOptional("price_usd", plan.cost.price_usd, json);
+  WriteOptional("energy_kwh", plan.cost.energy_kwh, json);
+  WriteOptional("energy_usd", plan.cost.energy_usd, json);
+  WriteOptional("carbon_kg", plan.cost.carbon_kg, json);
+  WriteOptional("capital_usd", plan.cost.capital_usd, json);
+  json->Field("fits", plan.fits).Field("worst_stage", plan.memory.stage);
+  json->Field("allocated_bytes", plan.memory.allocated_bytes);
+  json->Field("reserved_bytes", plan.memory.reserved_bytes);
+  json->Field("device_bytes", plan.memory.device_bytes);
+  json->Field("free_bytes", capacity - plan.memory.device_bytes);
+  json->EndObject();
+}
+
+void WriteCounts(const char* key, const std::map<std::string, int64_t>& counts, JsonWriter* json) {
+  json->Key(key).BeginObject();
+  for (const auto& [reason, count] : counts) {
+    json->Field(reason, count);
+  }
+  json->EndObject();
+}
+
+void WritePlans(const char* key,
+                const std::vector<EvaluatedPlan>& plans,
+                int64_t capacity,
+                JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const EvaluatedPlan& plan : plans) {
+    WritePlan(plan, capacity, json);
+  }
+  json->EndArray();
+}
+
+std::string CsvNumber(const std::optional<double>& value) {
+  return value.has_value() ? fmt::format("{:.6g}", *value) : "";
+}
+
+std::string CsvLine(const char* list, const EvaluatedPlan& plan, int64_t capacity) {
+  const graph::ParallelSizes& sizes = plan.plan.parallel;
+  std::string text = fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{}", list, plan.plan.gpus(), sizes.tp, sizes.cp, sizes.pp,
+      sizes.dp, sizes.ep, sizes.vpp, plan.plan.micro_batch_size, RecomputeName(plan.plan.recompute),
+      plan.plan.zero_stage, plan.plan.sequence_parallel ? "on" : "off");
+  text += fmt::format(",{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{:.6g},{:.9g}", plan.time.seconds,
+                      plan.interval.low_s, plan.interval.high_s, plan.cost.days, plan.mfu, plan.hfu,
+                      plan.cost.gpu_hours);
+  for (const auto& value : {plan.cost.price_usd, plan.cost.energy_kwh, plan.cost.carbon_kg}) {
+    text += "," + CsvNumber(value);
+  }
+  return text + fmt::format(",{},{},{},{}\n", plan.memory.allocated_bytes,
+                            plan.memory.reserved_bytes, plan.memory.device_bytes,
+                            capacity - plan.memory.device_bytes);
+}
+
+}  // namespace
+
+std::string SearchText(const PlanEvaluator& evaluator,
+                       const SearchOptions& options,
+                       const SearchResult& result) {
+  const SearchProblem& problem = evaluator.problem();
+  const int64_t capacity = evaluator.capacity_bytes();
+  std::string text = fmt::format(
+      "{} on {}, {}, batch {} of {} tokens, {:.4g} B tokens\n", problem.model.name,
+      problem.cluster.name, problem.framework, problem.global_batch_size, problem.seq_len,
+      problem.tokens / kBillion);
+  text += CountsText(result);
+  text += PlanTable("given", result.given, capacity);
+  text += PlanTable(fmt::format("best by {}", ObjectiveName(options.objective)), result.best,
+                    capacity);
+  text += PlanTable("Pareto front of time and cost", result.front, capacity);
+  if (result.best.empty()) {
+    text += "no plan is left\n";
+  }
+  if (const Plan* plan = AnyPlan(result); plan != nullptr) {
+    for (const std::string& line : evaluator.Assumptions(*plan)) {
+      text += fmt::format("  assumed    {}\n", line);
+    }
+  }
+  return text;
+}
+
+std::string SearchJson(const PlanEvaluator& evaluator,
+                       const SearchOptions& options,
+                       const SearchResult& result) {
+  const SearchProblem& problem = evaluator.problem();
+  const int64_t capacity = evaluator.capacity_bytes();
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("model", problem.model.name).Field("cluster", problem.cluster.name);
+  json.Field("framework", problem.framework);
+  json.Field("global_batch_size", problem.global_batch_size).Field("seq_len", problem.seq_len);
+  json.Field("tokens", problem.tokens).Field("objective", ObjectiveName(options.objective));
+  json.Field("candidates", result.candidates);
+  WriteCounts("rejected", result.rejected, &json);
+  WriteCounts("not_modelled", result.not_modelled, &json);
+  json.Key("no_memory").BeginObject();
+  json.Field("plans", result.shortage.plans).Field("least_bytes", result.shortage.least);
+  json.Field("most_bytes", result.shortage.most).EndObject();
+  json.Field("over_budget", result.over_budget).Field("over_deadline", result.over_deadline);
+  json.Field("left_out", result.bounded).Field("evaluated", result.evaluated);
+  WritePlans("given", result.given, capacity, &json);
+  WritePlans("best", result.best, capacity, &json);
+  WritePlans("pareto", result.front, capacity, &json);
+  json.Key("assumptions").BeginArray();
+  if (const Plan* plan = AnyPlan(result); plan != nullptr) {
+    for (const std::string& line : evaluator.Assumptions(*plan)) {
+      json.Value(line);
+    }
+  }
+  json.EndArray().EndObject();
+  return text + "\n";
+}
+
+std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result) {
+  std::string text =
+      "list,gpus,tp,cp,pp,dp,ep,vpp,micro_batch_size,recompute,zero,sequence_parallel,"
+      "iteration_time_s,iteration_time_low_s,iteration_time_high_s,days,mfu,hfu,gpu_hours,"
+      "price_usd,energy_kwh,carbon_kg,allocated_bytes,reserved_bytes,device_bytes,free_bytes\n";
+  const int64_t capacity = evaluator.capacity_bytes();
+  for (const EvaluatedPlan& plan : result.given) {
+    text += CsvLine("given", plan, capacity);
+  }
+  for (const EvaluatedPlan& plan : result.best) {
+    text += CsvLine("best", plan, capacity);
+  }
+  for (const EvaluatedPlan& plan : result.front) {
+    text += CsvLine("pareto", plan, capacity);
+  }
+  return text;
+}
+
+}  // namespace prism::launch

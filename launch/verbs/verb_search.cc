@@ -1,0 +1,269 @@
+// prism search: the best plans to train a model, by replay of the whole pipeline of each.
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "launch/options/presets.h"
+#include "launch/process/mpi_session.h"
+#include "launch/process/spread.h"
+#include "launch/search/scatter_plot.h"
+#include "launch/search/search.h"
+#include "launch/search/search_report.h"
+#include "launch/verbs/verb.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int64_t kMaxCount = int64_t{1} << 20;
+
+std::string Last(const VerbArguments& arguments, const char* flag, const std::string& fallback) {
+  const std::vector<std::string> texts = arguments.Texts(flag);
+  return texts.empty() ? fallback : texts.back();
+}
+
+// Whole numbers with commas between them, each from `lowest` on.
+template <typename T>
+Status ReadList(const VerbArguments& arguments,
+                const char* flag,
+                int64_t lowest,
+                std::vector<T>* list) {
+  const std::string text = Last(arguments, flag, "");
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at != end) {
+    int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || value < lowest || value > kMaxCount ||
+        (next != end && (*next != ',' || next + 1 == end))) {
+      return InvalidArgument(fmt::format("--{}: '{}' is no list of whole numbers from {} on", flag,
+                                         text, lowest));
+    }
+    list->push_back(static_cast<T>(value));
+    at = next == end ? end : next + 1;
+  }
+  std::sort(list->begin(), list->end());
+  list->erase(std::unique(list->begin(), list->end()), list->end());
+  return OkStatus();
+}
+
+Status ReadRecompute(const VerbArguments& arguments, std::vector<graph::Recompute>* choices) {
+  const std::string text = Last(arguments, "recompute", "any");
+  for (const graph::Recompute recompute :
+       {graph::Recompute::kNone, graph::Recompute::kSelective, graph::Recompute::kFull}) {
+    if (text == RecomputeName(recompute)) {
+      choices->push_back(recompute);
+      return OkStatus();
+    }
+  }
+  return text == "any" ? OkStatus()
+                       : InvalidArgument(fmt::format(
+                             "--recompute: '{}' is not available; choose any, none, selective, full",
+                             text));
+}
+
+Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "gpus", 1, &choices->gpus));
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("max-gpus", 1, kMaxCount, &choices->max_gpus));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "tp", 1, &choices->tp));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "cp", 1, &choices->cp));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "pp", 1, &choices->pp));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "dp", 1, &choices->dp));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "ep", 1, &choices->ep));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "vpp", 1, &choices->vpp));
+  PRISM_RETURN_IF_ERROR(
+      ReadList(arguments, "micro-batch-size", 1, &choices->micro_batch_sizes));
+  PRISM_RETURN_IF_ERROR(ReadRecompute(arguments, &choices->recompute));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "zero", 0, &choices->zero));
+  if (!choices->zero.empty() && choices->zero.back() > 3) {
+    return InvalidArgument("--zero: stages are 0 to 3");
+  }
+  std::string sequence_parallel = "any";
+  PRISM_RETURN_IF_ERROR(
+      arguments.ReadChoice("sequence-parallel", {"any", "on", "off"}, &sequence_parallel));
+  if (sequence_parallel != "any") {
+    choices->sequence_parallel = {sequence_parallel == "on"};
+  }
+  return OkStatus();
+}
+
+Status ReadBound(const VerbArguments& arguments, const char* flag, std::optional<double>* bound) {
+  if (!arguments.Has(flag)) {
+    return OkStatus();
+  }
+  double value = 0;
+  PRISM_RETURN_IF_ERROR(arguments.ReadNumber(flag, &value));
+  *bound = value;
+  return OkStatus();
+}
+
+Result<SearchOptions> ReadOptions(const VerbArguments& arguments) {
+  SearchOptions options;
+  PRISM_RETURN_IF_ERROR(ReadChoices(arguments, &options.choices));
+  PRISM_RETURN_IF_ERROR(ReadBound(arguments, "budget", &options.budget_usd));
+  PRISM_RETURN_IF_ERROR(ReadBound(arguments, "deadline", &options.deadline_days));
+  for (const std::string& text : arguments.Texts("plan")) {
+    PRISM_ASSIGN_OR_RETURN(const Plan plan, ParsePlan(text));
+    options.given.push_back(plan);
+  }
+  const bool open = options.choices.gpus.empty();
+  if (open && !options.budget_usd.has_value() && !options.deadline_days.has_value()) {
+    return InvalidArgument(
+        "say what is given: --gpus N (or several, N,M), --budget USD or --deadline DAYS");
+  }
+  // What is given bounds one measure; unless the user says otherwise the other one is made small.
+  std::string objective = options.deadline_days.has_value() ? "cost" : "time";
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("objective", {"time", "cost", "energy"}, &objective));
+  options.objective = objective == "time"   ? Objective::kTime
+                      : objective == "cost" ? Objective::kCost
+                                            : Objective::kEnergy;
+  int64_t top = 10;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("top", 1, kMaxCount, &top));
+  options.top = static_cast<size_t>(top);
+  options.exhaustive = arguments.Has("exhaustive");
+  return options;
+}
+
+Result<SearchProblem> ReadProblem(const VerbArguments& arguments) {
+  SearchProblem problem;
+  const std::string cluster = Last(arguments, "cluster", "h100-8x");
+  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(Last(arguments, "model", "gpt3-175b")));
+  PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
+  PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
+  problem.model = std::move(preset.model);
+  problem.framework = Last(arguments, "framework", "megatron-core");
+  problem.global_batch_size = preset.layout.global_batch_size;
+  problem.seq_len = problem.model.seq_len;
+  PRISM_RETURN_IF_ERROR(
+      arguments.ReadInt("global-batch-size", 1, kMaxCount, &problem.global_batch_size));
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("seq-len", 1, int64_t{1} << 24, &problem.seq_len));
+  if (problem.global_batch_size < 1) {
+    return InvalidArgument("the model's file states no batch: --global-batch-size N");
+  }
+  problem.tokens = 300e9;
+  PRISM_RETURN_IF_ERROR(arguments.ReadNumber("tokens", &problem.tokens));
+  if (arguments.Has("price")) {
+    double price = 0;
+    PRISM_RETURN_IF_ERROR(arguments.ReadNumber("price", &price));
+    problem.costs.State("gpu_hour_usd", price, "USD/h");
+  }
+  return problem;
+}
+
+std::string Plot(const SearchProblem& problem, const SearchResult& result) {
+  std::vector<ScatterPoint> points;
+  const auto add = [&](const EvaluatedPlan& plan, bool marked) {
+    points.push_back({plan.cost.days, MeasureOf(Objective::kCost, plan.cost),
+                      fmt::format("{} GPUs, {:.2f} days: {}", plan.plan.gpus(), plan.cost.days,
+                                  DescribePlan(plan.plan)),
+                      marked});
+  };
+  for (const auto* plans : {&result.given, &result.best}) {
+    for (const EvaluatedPlan& plan : *plans) {
+      add(plan, false);
+    }
+  }
+  for (const EvaluatedPlan& plan : result.front) {
+    add(plan, true);
+  }
+  const bool priced = problem.costs.Value("gpu_hour_usd").has_value();
+  return ScatterSvg({fmt::format("{} on {}", problem.model.name, problem.cluster.name), "days",
+                     priced ? "USD" : "GPU-hours"},
+                    points);
+}
+
+Status WriteFiles(const VerbArguments& arguments,
+                  const PlanEvaluator& evaluator,
+                  const SearchResult& result) {
+  if (arguments.Has("csv")) {
+    PRISM_RETURN_IF_ERROR(
+        WriteFileAtomically(Last(arguments, "csv", ""), SearchCsv(evaluator, result)));
+  }
+  if (arguments.Has("svg")) {
+    PRISM_RETURN_IF_ERROR(
+        WriteFileAtomically(Last(arguments, "svg", ""), Plot(evaluator.problem(), result)));
+  }
+  return OkStatus();
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadOptions(arguments));
+  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments));
+  PRISM_ASSIGN_OR_RETURN(
+      const PlanEvaluator evaluator,
+      PlanEvaluator::Create(std::move(problem), Last(arguments, "precision", "")));
+  if (options.budget_usd.has_value() &&
+      !evaluator.problem().costs.Value("gpu_hour_usd").has_value()) {
+    return InvalidArgument("--budget: the cluster has no price; state one with --price");
+  }
+  PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
+  int64_t threads = SpreadThreads(session);
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
+  options.threads = static_cast<int>(threads);
+  PRISM_ASSIGN_OR_RETURN(const SearchResult result, Search(evaluator, options, session));
+  if (session.rank() == 0) {
+    PRISM_RETURN_IF_ERROR(WriteFiles(arguments, evaluator, result));
+  }
+  VerbOutput output;
+  output.text = arguments.format() == OutputFormat::kJson
+                    ? SearchJson(evaluator, options, result)
+                    : SearchText(evaluator, options, result);
+  return output;
+}
+
+std::vector<VerbOption> SearchFlags() {
+  return {
+      {"model", "PRESET|FILE", "gpt3-175b", "what is trained"},
+      {"cluster", "PRESET|FILE", "h100-8x", "where; prices and power are those of its [costs]"},
+      {"framework", "NAME", "megatron-core", "whose kernels, schedules and host costs"},
+      {"precision", "NAME", "the framework's", "of matrix products: bf16, fp16, fp8, mxfp8"},
+      {"gpus", "N,...", "any", "numbers of GPUs"},
+      {"budget", "USD", "none", "plans that cost more are out"},
+      {"deadline", "DAYS", "none", "plans that take longer are out"},
+      {"tokens", "N", "3e11", "to train on"},
+      {"objective", "time|cost|energy", "cost with --deadline, else time", "what is made small"},
+      {"price", "USD", "the cluster's", "of one GPU-hour"},
+      {"global-batch-size", "N", "the model's", "sequences"},
+      {"seq-len", "N", "the model's", "tokens"},
+      {"max-gpus", "N", "4096", "where the number of GPUs is open"},
+      {"tp", "N,...", "any", "tensor parallel degrees"},
+      {"cp", "N,...", "any", "context parallel degrees"},
+      {"pp", "N,...", "any", "pipeline stages"},
+      {"dp", "N,...", "any", "data parallel degrees"},
+      {"ep", "N,...", "any", "expert parallel degrees"},
+      {"vpp", "N,...", "any", "model chunks of a stage"},
+      {"micro-batch-size", "N,...", "any", "sequences"},
+      {"recompute", "NAME", "any", "none, selective, full or any"},
+      {"zero", "N,...", "any", "stages 0 to 3 of optimizer sharding"},
+      {"sequence-parallel", "on|off|any", "any", "activations divided among tp between its regions"},
+      {"plan", "tp=8,pp=35,...", "none",
+       "a plan that is evaluated besides, whatever it is worth: tp, cp, pp, dp, ep, vpp, mb, "
+       "recompute, zero, sp; repeatable"},
+      {"top", "N", "10", "plans that the answer names"},
+      {"exhaustive", "", "off", "evaluate and name every plan that fits"},
+      {"threads", "N", "all; one under mpirun", "of each process"},
+      {"csv", "FILE", "none", "the plans of the answer"},
+      {"svg", "FILE", "none", "the same as a plot of price over days"},
+  };
+}
+
+}  // namespace
+
+Verb SearchVerb() {
+  Verb verb;
+  verb.spec = {"search",
+               "",
+               "the best plans to train a model on a cluster",
+               "mpirun -n N prism search ... spreads the plans; the answer is the same for any N.\n",
+               0,
+               0,
+               SearchFlags()};
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch
