@@ -1,5 +1,5 @@
-// What a cluster costs to run: the [costs] table of a cluster preset or file, each with unit, source
-// and mark like a parameter. None of it moves a time, so a cluster may leave any of it out.
+// What a cluster costs to run: the [costs] table of a cluster preset or file, each with unit,
+// source and mark like a parameter. None of it moves a time, so a cluster may leave any of it out.
 #pragma once
 
 #include <optional>

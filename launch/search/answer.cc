@@ -55,17 +55,15 @@ void SearchAnswer::AddToFront(const EvaluatedPlan& plan) {
     return;
   }
   std::erase_if(front_, [&](const EvaluatedPlan& held) { return Covers(plan, held); });
-  const auto place = std::upper_bound(front_.begin(), front_.end(), plan,
-                                      [](const EvaluatedPlan& a, const EvaluatedPlan& b) {
-                                        return a.cost.days < b.cost.days;
-                                      });
+  const auto place = std::upper_bound(
+      front_.begin(), front_.end(), plan,
+      [](const EvaluatedPlan& a, const EvaluatedPlan& b) { return a.cost.days < b.cost.days; });
   front_.insert(place, plan);
 }
 
 bool SearchAnswer::IsSettled(const RunCost& floor) const {
-  const bool among_best =
-      best_.size() < top_ ||
-      MeasureOf(objective_, floor) <= MeasureOf(objective_, best_.back().cost);
+  const bool among_best = best_.size() < top_ ||
+                          MeasureOf(objective_, floor) <= MeasureOf(objective_, best_.back().cost);
   return !among_best && std::any_of(front_.begin(), front_.end(), [&](const EvaluatedPlan& held) {
     return held.cost.days < floor.days && Price(held.cost) < Price(floor);
   });

@@ -52,9 +52,7 @@ class NcclBuffers {
     return (bytes + granule_ - 1) / granule_ * granule_;
   }
 
-  [[nodiscard]] int64_t Setup() const {
-    return (2 + 3 * std::max(collective_, p2p_)) * granule_;
-  }
+  [[nodiscard]] int64_t Setup() const { return (2 + 3 * std::max(collective_, p2p_)) * granule_; }
 
   // One connection, both ends of it on this rank.
   [[nodiscard]] int64_t Direct() const {

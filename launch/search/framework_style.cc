@@ -13,10 +13,9 @@
 namespace prism::launch {
 
 const std::vector<std::string>& FrameworkNames() {
-  static const std::vector<std::string> names = {"megatron-lm", "megatron-deepspeed",
-                                                 "megatron-core", "megascale",
-                                                 "fsdp",        "torchtitan",
-                                                 "nanotron"};
+  static const std::vector<std::string> names = {
+      "megatron-lm", "megatron-deepspeed", "megatron-core", "megascale",
+      "fsdp",        "torchtitan",         "nanotron"};
   return names;
 }
 

@@ -51,9 +51,9 @@ Status SetField(const std::string& key, const std::string& value, Plan* plan) {
     return SetWord(key, value, plan);
   }
   graph::ParallelSizes& sizes = plan->parallel;
-  const std::map<std::string, int32_t*> degrees = {
-      {"tp", &sizes.tp}, {"cp", &sizes.cp}, {"pp", &sizes.pp},
-      {"dp", &sizes.dp}, {"ep", &sizes.ep}, {"vpp", &sizes.vpp}};
+  const std::map<std::string, int32_t*> degrees = {{"tp", &sizes.tp}, {"cp", &sizes.cp},
+                                                   {"pp", &sizes.pp}, {"dp", &sizes.dp},
+                                                   {"ep", &sizes.ep}, {"vpp", &sizes.vpp}};
   const auto found = degrees.find(key);
   if (found == degrees.end() && key != "mb" && key != "zero") {
     return InvalidArgument(fmt::format(

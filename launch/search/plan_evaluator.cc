@@ -18,9 +18,9 @@
 namespace prism::launch {
 
 Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
-  PRISM_ASSIGN_OR_RETURN(FrameworkStyle style,
-                         FrameworkStyle::Create(problem.framework, problem.cluster.gpu.name,
-                                                precision));
+  PRISM_ASSIGN_OR_RETURN(
+      FrameworkStyle style,
+      FrameworkStyle::Create(problem.framework, problem.cluster.gpu.name, precision));
   PRISM_RETURN_IF_ERROR(UseFramework(style.HostProfile(), &problem.cluster));
   return PlanEvaluator(std::move(problem), std::move(style));
 }
@@ -45,8 +45,8 @@ Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
 
 double PlanEvaluator::TimeFloor(const Plan& plan) const {
   const Job job = Describe(plan);
-  return graph::HardwareFlops(job.spec) / (static_cast<double>(plan.gpus()) *
-                                           PeakFlops(problem_.cluster, job.style.precision));
+  return graph::HardwareFlops(job.spec) /
+         (static_cast<double>(plan.gpus()) * PeakFlops(problem_.cluster, job.style.precision));
 }
 
 int64_t PlanEvaluator::MemoryFloor(const Plan& plan) const {
@@ -101,21 +101,19 @@ double PlanEvaluator::Hfu(const Plan& plan, double iteration_s) const {
   return graph::HardwareFlops(job.spec) / peak;
 }
 
-std::vector<std::string> PlanEvaluator::Assumptions(const Plan& plan) const {
-  std::vector<std::string> lines = style_.Assumptions(JobOf(problem_, plan));
-  for (const graph::Parameter& parameter : problem_.cluster.parameters.all()) {
-    if (parameter.mark == graph::Mark::kAssumed) {
-      lines.push_back(fmt::format("{} = {:.6g} {}: {}", parameter.key, parameter.value,
-                                  parameter.unit, parameter.source));
+PlanEvaluator::AssumptionLines PlanEvaluator::Assumptions(const Plan& plan) const {
+  const auto assumed = [](const std::vector<graph::Parameter>& parameters) {
+    std::vector<std::string> lines;
+    for (const graph::Parameter& parameter : parameters) {
+      if (parameter.mark == graph::Mark::kAssumed) {
+        lines.push_back(fmt::format("{} = {:.6g} {}: {}", parameter.key, parameter.value,
+                                    parameter.unit, parameter.source));
+      }
     }
-  }
-  for (const graph::Parameter& cost : problem_.costs.all) {
-    if (cost.mark == graph::Mark::kAssumed) {
-      lines.push_back(
-          fmt::format("{} = {:.6g} {}: {}", cost.key, cost.value, cost.unit, cost.source));
-    }
-  }
-  return lines;
+    return lines;
+  };
+  return {style_.Assumptions(JobOf(problem_, plan)), assumed(problem_.cluster.parameters.all()),
+          assumed(problem_.costs.all)};
 }
 
 }  // namespace prism::launch

@@ -56,8 +56,13 @@ class PlanEvaluator {
   [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
   [[nodiscard]] double Hfu(const Plan& plan, double iteration_s) const;
 
-  // What was assumed, one line each: parameters of the cluster, the framework.
-  [[nodiscard]] std::vector<std::string> Assumptions(const Plan& plan) const;
+  // What was assumed, one line each: of the framework, of the cluster's parameters, of its costs.
+  struct AssumptionLines {
+    std::vector<std::string> framework;
+    std::vector<std::string> parameters;
+    std::vector<std::string> costs;
+  };
+  [[nodiscard]] AssumptionLines Assumptions(const Plan& plan) const;
 
  private:
   struct Job {

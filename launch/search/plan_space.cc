@@ -89,18 +89,23 @@ class Enumeration {
         pps.push_back(pp);
       }
     }
-    const int64_t node = problem_.cluster.gpus_per_node;
     for (const int32_t tp : Or(choices_.tp, DivisorsOf<int32_t>(model.heads, choices_.max_gpus))) {
       for (const int32_t cp : Or(choices_.cp, cps)) {
         for (const int32_t pp : Or(choices_.pp, pps)) {
-          for (const int32_t dp : Or(choices_.dp, DivisorsOf<int32_t>(problem_.global_batch_size,
-                                                                      choices_.max_gpus))) {
-            const int64_t gpus = int64_t{tp} * cp * pp * dp;
-            if (gpus <= choices_.max_gpus && (gpus <= node || gpus % node == 0)) {
-              Layout({.tp = tp, .cp = cp, .dp = dp, .pp = pp});
-            }
-          }
+          AnyReplicas({.tp = tp, .cp = cp, .pp = pp});
         }
+      }
+    }
+  }
+
+  void AnyReplicas(graph::ParallelSizes sizes) {
+    const int64_t node = problem_.cluster.gpus_per_node;
+    for (const int32_t dp :
+         Or(choices_.dp, DivisorsOf<int32_t>(problem_.global_batch_size, choices_.max_gpus))) {
+      sizes.dp = dp;
+      const int64_t gpus = sizes.world_size();
+      if (gpus <= choices_.max_gpus && (gpus <= node || gpus % node == 0)) {
+        Layout(sizes);
       }
     }
   }

@@ -27,7 +27,7 @@ struct Range {
   }
 };
 
-Range RangeOf(const std::vector<ScatterPoint>& points, double ScatterPoint::*value) {
+Range RangeOf(const std::vector<ScatterPoint>& points, double ScatterPoint::* value) {
   constexpr double kRoom = 0.04;
   if (points.empty()) {
     return {};
@@ -55,8 +55,8 @@ std::vector<double> Ticks(const Range& range) {
 }
 
 std::string Text(double x, double y, const char* anchor, const std::string& text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y,
-                     anchor, text);
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     text);
 }
 
 }  // namespace

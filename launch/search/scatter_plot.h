@@ -9,7 +9,7 @@ namespace prism::launch {
 struct ScatterPoint {
   double x = 0;  // above 0, as y
   double y = 0;
-  std::string title;  // shown on hover
+  std::string title;    // shown on hover
   bool marked = false;  // drawn larger, in another colour, joined by a line with other marked ones
 };
 

@@ -39,13 +39,13 @@ std::string PlanLine(const EvaluatedPlan& plan, int64_t capacity) {
   const std::string room =
       plan.fits ? fmt::format("{:.1f} free", GibOf(capacity - plan.memory.device_bytes))
                 : fmt::format("{:.1f} short", GibOf(plan.memory.device_bytes - capacity));
-  return fmt::format("{:>7}{:>9.3f}{:>9.3f}-{:<8.3f}{:>7.2f}{:>7.1f}{:>7.1f}{:>9.0f}{:>9}{:>9}"
-                     "{:>8.1f}{:>13}  {}\n",
-                     plan.plan.gpus(), plan.time.seconds, plan.interval.low_s,
-                     plan.interval.high_s, plan.cost.days, 100 * plan.mfu, 100 * plan.hfu,
-                     plan.cost.gpu_hours / kThousand, Thousands(plan.cost.price_usd),
-                     Thousands(plan.cost.energy_kwh), GibOf(plan.memory.device_bytes), room,
-                     DescribePlan(plan.plan));
+  return fmt::format(
+      "{:>7}{:>9.3f}{:>9.3f}-{:<8.3f}{:>7.2f}{:>7.1f}{:>7.1f}{:>9.0f}{:>9}{:>9}"
+      "{:>8.1f}{:>13}  {}\n",
+      plan.plan.gpus(), plan.time.seconds, plan.interval.low_s, plan.interval.high_s,
+      plan.cost.days, 100 * plan.mfu, 100 * plan.hfu, plan.cost.gpu_hours / kThousand,
+      Thousands(plan.cost.price_usd), Thousands(plan.cost.energy_kwh),
+      GibOf(plan.memory.device_bytes), room, DescribePlan(plan.plan));
 }
 
 std::string PlanTable(const std::string& title,
@@ -54,10 +54,10 @@ std::string PlanTable(const std::string& title,
   if (plans.empty()) {
     return "";
   }
-  std::string text = fmt::format(
-      "{}\n{:>7}{:>9}{:>18}{:>7}{:>7}{:>7}{:>9}{:>9}{:>9}{:>8}{:>13}  plan\n", title, "GPUs",
-      "iter, s", "interval, s  ", "days", "MFU, %", "HFU, %", "kGPU-h", "kUSD", "MWh", "GiB",
-      "of memory");
+  std::string text =
+      fmt::format("{}\n{:>7}{:>9}{:>18}{:>7}{:>7}{:>7}{:>9}{:>9}{:>9}{:>8}{:>13}  plan\n", title,
+                  "GPUs", "iter, s", "interval, s  ", "days", "MFU, %", "HFU, %", "kGPU-h", "kUSD",
+                  "MWh", "GiB", "of memory");
   for (const EvaluatedPlan& plan : plans) {
     text += PlanLine(plan, capacity);
   }
@@ -69,7 +69,7 @@ std::string CountLine(const char* title, int64_t count, const std::string& what)
 }
 
 std::string CountsText(const SearchResult& result) {
-  std::string text = CountLine("candidates", result.candidates, "");
+  std::string text = CountLine("candidates", result.candidates, "plans to choose from");
   for (const auto& [reason, count] : result.rejected) {
     text += CountLine("rejected", count, reason);
   }
@@ -161,15 +161,15 @@ std::string CsvNumber(const std::optional<double>& value) {
 
 std::string CsvLine(const char* list, const EvaluatedPlan& plan, int64_t capacity) {
   const graph::ParallelSizes& sizes = plan.plan.parallel;
-  std::string text = fmt::format(
-      "{},{},{},{},{},{},{},{},{},{},{},{}", list, plan.plan.gpus(), sizes.tp, sizes.cp, sizes.pp,
-      sizes.dp, sizes.ep, sizes.vpp, plan.plan.micro_batch_size, RecomputeName(plan.plan.recompute),
-      plan.plan.zero_stage, plan.plan.sequence_parallel ? "on" : "off");
+  std::string text = fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}", list, plan.plan.gpus(),
+                                 sizes.tp, sizes.cp, sizes.pp, sizes.dp, sizes.ep, sizes.vpp,
+                                 plan.plan.micro_batch_size, RecomputeName(plan.plan.recompute),
+                                 plan.plan.zero_stage, plan.plan.sequence_parallel ? "on" : "off");
   text += fmt::format(",{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{:.6g},{:.9g}", plan.time.seconds,
                       plan.interval.low_s, plan.interval.high_s, plan.cost.days, plan.mfu, plan.hfu,
                       plan.cost.gpu_hours);
   for (const auto& value : {plan.cost.price_usd, plan.cost.energy_kwh, plan.cost.carbon_kg}) {
-    text += "," + CsvNumber(value);
+    text += fmt::format(",{}", CsvNumber(value));
   }
   return text + fmt::format(",{},{},{},{}\n", plan.memory.allocated_bytes,
                             plan.memory.reserved_bytes, plan.memory.device_bytes,
@@ -183,22 +183,27 @@ std::string SearchText(const PlanEvaluator& evaluator,
                        const SearchResult& result) {
   const SearchProblem& problem = evaluator.problem();
   const int64_t capacity = evaluator.capacity_bytes();
-  std::string text = fmt::format(
-      "{} on {}, {}, batch {} of {} tokens, {:.4g} B tokens\n", problem.model.name,
-      problem.cluster.name, problem.framework, problem.global_batch_size, problem.seq_len,
-      problem.tokens / kBillion);
+  std::string text =
+      fmt::format("{} on {}, {}, batch {} of {} tokens, {:.4g} B tokens\n", problem.model.name,
+                  problem.cluster.name, problem.framework, problem.global_batch_size,
+                  problem.seq_len, problem.tokens / kBillion);
   text += CountsText(result);
   text += PlanTable("given", result.given, capacity);
-  text += PlanTable(fmt::format("best by {}", ObjectiveName(options.objective)), result.best,
-                    capacity);
+  text +=
+      PlanTable(fmt::format("best by {}", ObjectiveName(options.objective)), result.best, capacity);
   text += PlanTable("Pareto front of time and cost", result.front, capacity);
   if (result.best.empty()) {
     text += "no plan is left\n";
   }
   if (const Plan* plan = AnyPlan(result); plan != nullptr) {
-    for (const std::string& line : evaluator.Assumptions(*plan)) {
-      text += fmt::format("  assumed    {}\n", line);
+    const PlanEvaluator::AssumptionLines assumed = evaluator.Assumptions(*plan);
+    for (const auto* lines : {&assumed.framework, &assumed.costs}) {
+      for (const std::string& line : *lines) {
+        text += fmt::format("  assumed    {}\n", line);
+      }
     }
+    text += fmt::format("  assumed    {} parameters of {}: --format json lists them\n",
+                        assumed.parameters.size(), problem.cluster.name);
   }
   return text;
 }
@@ -228,8 +233,11 @@ std::string SearchJson(const PlanEvaluator& evaluator,
   WritePlans("pareto", result.front, capacity, &json);
   json.Key("assumptions").BeginArray();
   if (const Plan* plan = AnyPlan(result); plan != nullptr) {
-    for (const std::string& line : evaluator.Assumptions(*plan)) {
-      json.Value(line);
+    const PlanEvaluator::AssumptionLines assumed = evaluator.Assumptions(*plan);
+    for (const auto* lines : {&assumed.framework, &assumed.costs, &assumed.parameters}) {
+      for (const std::string& line : *lines) {
+        json.Value(line);
+      }
     }
   }
   json.EndArray().EndObject();

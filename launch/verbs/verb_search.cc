@@ -40,8 +40,8 @@ Status ReadList(const VerbArguments& arguments,
     const auto [next, error] = std::from_chars(at, end, value);
     if (error != std::errc() || value < lowest || value > kMaxCount ||
         (next != end && (*next != ',' || next + 1 == end))) {
-      return InvalidArgument(fmt::format("--{}: '{}' is no list of whole numbers from {} on", flag,
-                                         text, lowest));
+      return InvalidArgument(
+          fmt::format("--{}: '{}' is no list of whole numbers from {} on", flag, text, lowest));
     }
     list->push_back(static_cast<T>(value));
     at = next == end ? end : next + 1;
@@ -60,10 +60,10 @@ Status ReadRecompute(const VerbArguments& arguments, std::vector<graph::Recomput
       return OkStatus();
     }
   }
-  return text == "any" ? OkStatus()
-                       : InvalidArgument(fmt::format(
-                             "--recompute: '{}' is not available; choose any, none, selective, full",
-                             text));
+  return text == "any"
+             ? OkStatus()
+             : InvalidArgument(fmt::format(
+                   "--recompute: '{}' is not available; choose any, none, selective, full", text));
 }
 
 Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {
@@ -75,8 +75,7 @@ Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {
   PRISM_RETURN_IF_ERROR(ReadList(arguments, "dp", 1, &choices->dp));
   PRISM_RETURN_IF_ERROR(ReadList(arguments, "ep", 1, &choices->ep));
   PRISM_RETURN_IF_ERROR(ReadList(arguments, "vpp", 1, &choices->vpp));
-  PRISM_RETURN_IF_ERROR(
-      ReadList(arguments, "micro-batch-size", 1, &choices->micro_batch_sizes));
+  PRISM_RETURN_IF_ERROR(ReadList(arguments, "micro-batch-size", 1, &choices->micro_batch_sizes));
   PRISM_RETURN_IF_ERROR(ReadRecompute(arguments, &choices->recompute));
   PRISM_RETURN_IF_ERROR(ReadList(arguments, "zero", 0, &choices->zero));
   if (!choices->zero.empty() && choices->zero.back() > 3) {
@@ -209,9 +208,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     PRISM_RETURN_IF_ERROR(WriteFiles(arguments, evaluator, result));
   }
   VerbOutput output;
-  output.text = arguments.format() == OutputFormat::kJson
-                    ? SearchJson(evaluator, options, result)
-                    : SearchText(evaluator, options, result);
+  output.text = arguments.format() == OutputFormat::kJson ? SearchJson(evaluator, options, result)
+                                                          : SearchText(evaluator, options, result);
   return output;
 }
 
@@ -239,7 +237,8 @@ std::vector<VerbOption> SearchFlags() {
       {"micro-batch-size", "N,...", "any", "sequences"},
       {"recompute", "NAME", "any", "none, selective, full or any"},
       {"zero", "N,...", "any", "stages 0 to 3 of optimizer sharding"},
-      {"sequence-parallel", "on|off|any", "any", "activations divided among tp between its regions"},
+      {"sequence-parallel", "on|off|any", "any",
+       "activations divided among tp between its regions"},
       {"plan", "tp=8,pp=35,...", "none",
        "a plan that is evaluated besides, whatever it is worth: tp, cp, pp, dp, ep, vpp, mb, "
        "recompute, zero, sp; repeatable"},
@@ -255,13 +254,14 @@ std::vector<VerbOption> SearchFlags() {
 
 Verb SearchVerb() {
   Verb verb;
-  verb.spec = {"search",
-               "",
-               "the best plans to train a model on a cluster",
-               "mpirun -n N prism search ... spreads the plans; the answer is the same for any N.\n",
-               0,
-               0,
-               SearchFlags()};
+  verb.spec = {
+      "search",
+      "",
+      "the best plans to train a model on a cluster",
+      "mpirun -n N prism search ... spreads the plans; the answer is the same for any N.\n",
+      0,
+      0,
+      SearchFlags()};
   verb.run = Run;
   return verb;
 }
