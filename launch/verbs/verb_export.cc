@@ -12,6 +12,7 @@
 #include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/parameters.h"
+#include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
 
 namespace prism::launch {
@@ -28,8 +29,14 @@ Result<ExportResult> WriteGoalText(const graph::Graph& graph, const std::string&
   return slicer::ExportGoal(graph, path, slicer::GoalForm::kText);
 }
 
+Result<ExportResult> WriteGoalBinary(const graph::Graph& graph, const std::string& path) {
+  return slicer::ExportGoal(graph, path, slicer::GoalForm::kBinary);
+}
+
 constexpr Format kFormats[] = {
     {"goal", WriteGoalText},
+    {"goal-binary", WriteGoalBinary},
+    {"chakra", slicer::ExportChakra},
 };
 
 Result<const Format*> FindFormat(const std::string& name) {
@@ -97,11 +104,13 @@ Verb ExportVerb() {
                "FORMAT GRAPH",
                "write a graph as another tool's workload",
                "  goal         a GOAL schedule (LogGOPSim, ATLAHS), text\n"
+               "  goal-binary  the same as LogGOPSim maps it (what txt2bin makes)\n"
+               "  chakra       Chakra execution traces: OUT.<rank>.et and OUT.groups.json\n"
                "One iteration is written. Times come from the graph's cluster; what the format\n"
                "cannot hold is counted and listed.\n",
                2,
                2,
-               {{"o", "OUT", "none", "the file to write"}}};
+               {{"o", "OUT", "none", "the file to write, or how the names of several begin"}}};
   verb.run = Run;
   return verb;
 }

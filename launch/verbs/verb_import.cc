@@ -1,15 +1,21 @@
 // prism import: replay formats of others → a graph.
+#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
 #include "launch/options/presets.h"
 #include "launch/verbs/verb.h"
+#include "slicer/import/astra/network_file.h"
+#include "slicer/import/chakra/chakra_import.h"
 #include "slicer/import/goal/goal_import.h"
 
 namespace prism::launch {
@@ -18,25 +24,66 @@ namespace {
 using slicer::ImportOptions;
 using slicer::ImportResult;
 
+// What the command line says beside the files.
+struct Settings {
+  ImportOptions options;
+  std::string groups;   // a file
+  std::string network;  // a file
+};
+
 struct Format {
   const char* name;
   size_t max_files;
-  Result<ImportResult> (*read)(const std::vector<std::string>& files, const ImportOptions& options);
+  Result<ImportResult> (*read)(std::vector<std::string> files, const Settings& settings);
+  std::vector<std::string> flags;  // that have a meaning for it
 };
 
 constexpr size_t kManyFiles = 1 << 20;
 
-Result<ImportResult> ReadGoal(const std::vector<std::string>& files, const ImportOptions& options) {
-  return slicer::ImportGoal(files.front(), options);
+Result<ImportResult> ReadGoal(std::vector<std::string> files, const Settings& settings) {
+  return slicer::ImportGoal(files.front(), settings.options);
 }
 
-constexpr Format kFormats[] = {
-    {"goal", 1, ReadGoal},
-};
+// "trace" where there is trace.0.et: the files of all ranks.
+void ExpandPrefix(std::vector<std::string>* files) {
+  if (files->size() != 1 || std::filesystem::exists(files->front())) {
+    return;
+  }
+  const std::string prefix = files->front();
+  std::vector<std::string> found;
+  for (std::string file = prefix + ".0.et"; std::filesystem::exists(file);
+       file = fmt::format("{}.{}.et", prefix, found.size())) {
+    found.push_back(file);
+  }
+  if (!found.empty()) {
+    *files = std::move(found);
+  }
+}
+
+Result<ImportResult> ReadChakra(std::vector<std::string> files, const Settings& settings) {
+  ExpandPrefix(&files);
+  slicer::ChakraOptions chakra;
+  chakra.groups_file = settings.groups;
+  if (!settings.network.empty()) {
+    PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(settings.network));
+    PRISM_ASSIGN_OR_RETURN(const slicer::AstraNetwork network,
+                           slicer::ParseAstraNetwork(text, settings.network));
+    chakra.dims = network.ranks;
+  }
+  return slicer::ImportChakra(files, settings.options, chakra);
+}
+
+const std::vector<Format>& Formats() {
+  static const std::vector<Format> kFormats = {
+      {"goal", 1, ReadGoal, {}},
+      {"chakra", kManyFiles, ReadChakra, {"groups", "network", "target-gpus"}},
+  };
+  return kFormats;
+}
 
 Result<const Format*> FindFormat(const std::string& name) {
   std::vector<std::string> names;
-  for (const Format& format : kFormats) {
+  for (const Format& format : Formats()) {
     if (name == format.name) {
       return &format;
     }
@@ -79,6 +126,28 @@ std::string ResultJson(const ImportResult& result, const std::string& out) {
   return text + "\n";
 }
 
+Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& format) {
+  for (const char* flag : {"groups", "network", "target-gpus"}) {
+    const bool known =
+        std::find(format.flags.begin(), format.flags.end(), flag) != format.flags.end();
+    if (arguments.Has(flag) && !known) {
+      return InvalidArgument(
+          fmt::format("--{} has no meaning for {}; leave it out", flag, format.name));
+    }
+  }
+  const auto last = [&](const char* flag, const std::string& fallback) {
+    return arguments.Has(flag) ? arguments.Texts(flag).back() : fallback;
+  };
+  Settings settings;
+  settings.groups = last("groups", "");
+  settings.network = last("network", "");
+  int64_t gpus = 0;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("target-gpus", 1, 1 << 20, &gpus));
+  settings.options.target_gpus = static_cast<int32_t>(gpus);
+  PRISM_ASSIGN_OR_RETURN(settings.options.cluster, LoadCluster(last("cluster", "h100-8x")));
+  return settings;
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const Format* const format, FindFormat(arguments.operands().front()));
   const std::vector<std::string> files(arguments.operands().begin() + 1,
@@ -91,11 +160,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     return InvalidArgument("-o GRAPH is missing: the file to write");
   }
   const std::string out = arguments.Texts("o").back();
-  ImportOptions options;
-  const std::string cluster =
-      arguments.Has("cluster") ? arguments.Texts("cluster").back() : "h100-8x";
-  PRISM_ASSIGN_OR_RETURN(options.cluster, LoadCluster(cluster));
-  PRISM_ASSIGN_OR_RETURN(const ImportResult result, format->read(files, options));
+  PRISM_ASSIGN_OR_RETURN(const Settings settings, ReadSettings(arguments, *format));
+  PRISM_ASSIGN_OR_RETURN(const ImportResult result, format->read(files, settings));
   PRISM_RETURN_IF_ERROR(graph::WriteGraph(result.graph, out));
   VerbOutput output;
   output.text =
@@ -111,14 +177,19 @@ Verb ImportVerb() {
       "import",
       "FORMAT FILE...",
       "make a graph of another tool's workload",
-      "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text\n"
+      "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text or binary\n"
+      "  chakra  Chakra execution traces, PREFIX.<rank>.et of every rank; PREFIX alone takes all;\n"
+      "          one trace with --target-gpus N: N ranks that do the same\n"
       "What the file leaves open is counted and stands among the graph's assumptions. A file that\n"
       "is damaged or cannot run is exit code 3 and leaves no graph. A schedule runs once where\n"
       "prism replay repeats: --iterations 1 gives its time from start to end.\n",
       2,
       kManyFiles,
       {{"o", "GRAPH", "none", "the file to write"},
-       {"cluster", "PRESET|FILE", "h100-8x", "what messages and collectives cost"}}};
+       {"cluster", "PRESET|FILE", "h100-8x", "what messages and collectives cost"},
+       {"groups", "FILE", "none", "ASTRA-sim's communicator groups, JSON (chakra)"},
+       {"network", "FILE", "none", "ASTRA-sim's network, whose dimensions traces name (chakra)"},
+       {"target-gpus", "N", "as the files say", "ranks of the graph (chakra)"}}};
   verb.run = Run;
   return verb;
 }

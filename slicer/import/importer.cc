@@ -22,23 +22,66 @@ std::string StemOf(const std::string& path) {
   return dot == std::string::npos ? name : name.substr(0, dot);
 }
 
-Result<ImportResult> FinishImport(GraphAssembly assembly,
-                                  const ImportOptions& options,
-                                  ImportResult result,
-                                  const std::string& file) {
+Result<ImportResult> ImportByPolicy(
+    const std::function<ImportAttempt(const ImportPolicy& policy)>& attempt) {
+  ImportAttempt strict = attempt({});
+  if (!strict.stalls) {
+    return std::move(strict.result);
+  }
+  for (const ImportPolicy& policy :
+       {ImportPolicy{.serial = true, .buffered = true}, ImportPolicy{.serial = false},
+        ImportPolicy{.serial = false, .buffered = true}}) {
+    ImportAttempt looser = attempt(policy);
+    if (looser.result.ok()) {
+      return std::move(looser.result);
+    }
+  }
+  return std::move(strict.result);
+}
+
+void ApplyPolicy(const ImportPolicy& policy, TaskGraph* tasks, Notes* notes) {
+  if (policy.buffered) {
+    int64_t buffered = 0;
+    for (TaskEdge& edge : tasks->edges) {
+      if (!edge.begun && tasks->tasks[edge.on].kind == TaskKind::kSend) {
+        edge.begun = true;
+        ++buffered;
+      }
+    }
+    notes->Add(
+        "waits for a send go on when it begins, because the receiver comes too late for "
+        "some",
+        buffered);
+  }
+  if (!policy.serial) {
+    for (uint32_t task = 0; task < tasks->tasks.size(); ++task) {
+      if (tasks->IsSerial(task)) {
+        tasks->tasks[task].resource = kNoResource;
+        notes->Add(
+            "tasks of one cpu or stream run side by side, because in the order of the file "
+            "they would stall");
+      }
+    }
+  }
+}
+
+ImportAttempt FinishImport(GraphAssembly assembly,
+                           const ImportOptions& options,
+                           ImportResult result,
+                           const std::string& file) {
   const std::string name = options.job_name.empty() ? StemOf(file) : options.job_name;
   result.graph = assembly.Finish(name, options.cluster);
   result.graph.assumptions = result.notes.Lines();
   const graph::Validation validation = graph::Validate(result.graph);
   if (validation.ok()) {
-    return result;
+    return {std::move(result)};
   }
   std::string text = fmt::format("{}: what it describes cannot run, {}:", file,
                                  FormatCounted(validation.fault_count, "fault"));
   for (size_t i = 0; i < std::min(kShownFaults, validation.faults.size()); ++i) {
     text += fmt::format("\n  {}: {}", validation.faults[i].rule, validation.faults[i].message);
   }
-  return BadFile(text);
+  return {BadFile(text), validation.faults.front().rule == "stall"};
 }
 
 }  // namespace prism::slicer

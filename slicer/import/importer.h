@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,29 @@ struct ImportResult {
 // The last part of a path without its ending: "a/ring.goal" → "ring".
 std::string StemOf(const std::string& path);
 
-// Finishes an import: the graph with its assumptions. kBadFile with the first faults of a graph
-// that cannot run. `file` for messages.
-Result<ImportResult> FinishImport(GraphAssembly assembly,
-                                  const ImportOptions& options,
-                                  ImportResult result,
-                                  const std::string& file);
+// How the tasks of a file are put on streams. The strict way is tried first; files that would stall
+// by it are read again in a looser one, which is counted.
+struct ImportPolicy {
+  bool serial = true;     // a resource has one task at a time, in the order of the file
+  bool buffered = false;  // who waits for a send goes on when it begins, whatever its receiver does
+};
+
+struct ImportAttempt {
+  Result<ImportResult> result;
+  bool stalls = false;  // a looser policy may do
+};
+
+Result<ImportResult> ImportByPolicy(
+    const std::function<ImportAttempt(const ImportPolicy& policy)>& attempt);
+
+// Changes a rank's tasks as the policy says.
+void ApplyPolicy(const ImportPolicy& policy, TaskGraph* tasks, Notes* notes);
+
+// The end of an attempt: the graph with its assumptions, or kBadFile with the first faults of a
+// graph that cannot run. `file` for messages.
+ImportAttempt FinishImport(GraphAssembly assembly,
+                           const ImportOptions& options,
+                           ImportResult result,
+                           const std::string& file);
 
 }  // namespace prism::slicer

@@ -71,15 +71,26 @@ uint32_t GraphAssembly::KernelName(std::string_view name) {
 }
 
 uint32_t GraphAssembly::Communicator(std::string_view name) {
-  const uint32_t id = InternName(name, &comm_names_, &comm_ids_);
-  members_.resize(comm_names_.size());
-  members_given_.resize(comm_names_.size());
-  return id;
+  return AddCommunicator(std::string(name), name, {});
 }
 
-void GraphAssembly::SetMembers(uint32_t communicator, std::vector<uint32_t> members) {
-  members_[communicator] = std::move(members);
-  members_given_[communicator] = true;
+uint32_t GraphAssembly::Communicator(std::string_view name,
+                                     std::string_view key,
+                                     const std::vector<uint32_t>& members) {
+  return AddCommunicator(fmt::format("{}\n{}\n{}", name, key, BytesOf(members)), name, members);
+}
+
+uint32_t GraphAssembly::AddCommunicator(const std::string& key,
+                                        std::string_view name,
+                                        const std::vector<uint32_t>& members) {
+  const auto [found, inserted] =
+      comm_ids_.try_emplace(key, static_cast<uint32_t>(comm_names_.size()));
+  if (inserted) {
+    comm_names_.emplace_back(name);
+    members_.push_back(members);
+    members_given_.push_back(!members.empty());
+  }
+  return found->second;
 }
 
 uint32_t GraphAssembly::InternProgram(graph::Program program) {

@@ -26,12 +26,13 @@ class GraphAssembly {
   // Signature id of a kernel of that name, for Task::name.
   uint32_t KernelName(std::string_view name);
 
-  // Id of the communicator of that name, for Task::comm. Its members are the ranks that use it,
-  // unless SetMembers says more.
+  // Id of the communicator of that name, for Task::comm. Its members are the ranks that use it.
   uint32_t Communicator(std::string_view name);
 
-  // `members` ascending global ranks.
-  void SetMembers(uint32_t communicator, std::vector<uint32_t> members);
+  // One communicator for each distinct `key` and members (ascending global ranks), of any name.
+  uint32_t Communicator(std::string_view name,
+                        std::string_view key,
+                        const std::vector<uint32_t>& members);
 
   [[nodiscard]] bool Has(Rank rank) const { return ranks_[rank.value()].program != kNoProgram; }
 
@@ -50,6 +51,9 @@ class GraphAssembly {
     std::vector<uint32_t> peers;
   };
 
+  uint32_t AddCommunicator(const std::string& key,
+                           std::string_view name,
+                           const std::vector<uint32_t>& members);
   uint32_t InternString(std::string_view text);
   uint32_t InternProgram(graph::Program program);
   std::vector<uint32_t> NumberFamilies() const;

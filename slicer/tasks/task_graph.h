@@ -45,7 +45,8 @@ struct TaskEdge {
 struct TaskGraph {
   // Runs after the task before it on its resource.
   [[nodiscard]] bool IsSerial(uint32_t task) const {
-    return tasks[task].kind == TaskKind::kCompute && tasks[task].resource != kNoResource;
+    return (tasks[task].kind == TaskKind::kCompute || tasks[task].kind == TaskKind::kCollective) &&
+           tasks[task].resource != kNoResource;
   }
 
   Rank rank;

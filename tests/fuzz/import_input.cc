@@ -3,6 +3,9 @@
 #include "graph/base/check.h"
 #include "graph/file.h"
 #include "graph/validate.h"
+#include "slicer/import/astra/network_file.h"
+#include "slicer/import/chakra/chakra_import.h"
+#include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/goal/goal_import.h"
 
 namespace prism::testing {
@@ -14,6 +17,28 @@ using slicer::ImportResult;
 Result<ImportResult> Import(std::string_view format, std::string_view bytes) {
   if (format == "goal") {
     return slicer::ImportGoalBytes(bytes, "fuzz input", ImportOptions());
+  }
+  if (format == "chakra") {
+    return slicer::ImportChakraBytes({{"fuzz input", bytes}}, ImportOptions(), {});
+  }
+  if (format == "chakra of 4") {  // equal ranks
+    ImportOptions options;
+    options.target_gpus = 4;
+    return slicer::ImportChakraBytes({{"fuzz input", bytes}}, options, {{}, {2, 2}});
+  }
+  if (format == "groups") {
+    slicer::ProcessGroups groups;
+    PRISM_RETURN_IF_ERROR(slicer::ReadGroupFile(bytes, "fuzz input", 4, &groups));
+    return BadFile("groups are no graph");
+  }
+  if (format == "group node") {
+    slicer::ProcessGroups groups;
+    PRISM_RETURN_IF_ERROR(slicer::ReadGroupNode(bytes, "fuzz input", 4, &groups));
+    return BadFile("groups are no graph");
+  }
+  if (format == "network") {
+    PRISM_RETURN_IF_ERROR(slicer::ParseAstraNetwork(bytes, "fuzz input").status());
+    return BadFile("a network is no graph");
   }
   return BadFile("no such format");
 }

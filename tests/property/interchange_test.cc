@@ -7,11 +7,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "graph/base/file.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/replay.h"
+#include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
 #include "slicer/export/goal/goal_writer.h"
+#include "slicer/import/chakra/chakra_import.h"
+#include "slicer/import/goal/goal_binary.h"
 #include "slicer/import/goal/goal_import.h"
 #include "slicer/import/goal/goal_text.h"
 #include "tests/support/random_tasks.h"
@@ -83,16 +85,39 @@ std::vector<TaskGraph> Comparable(std::vector<TaskGraph> ranks) {
   return ranks;
 }
 
+GoalHandler Collect(std::vector<TaskGraph>* read) {
+  GoalHandler handler;
+  handler.begin = [](uint32_t) { return OkStatus(); };
+  handler.rank = [read](TaskGraph* tasks) {
+    read->push_back(*tasks);
+    return OkStatus();
+  };
+  return handler;
+}
+
 RC_GTEST_PROP(GoalProperty, TextReadsBackAsTheTasksThatWereWritten, ()) {
   const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
   std::vector<TaskGraph> read;
-  GoalHandler handler;
-  handler.begin = [](uint32_t) { return OkStatus(); };
-  handler.rank = [&read](TaskGraph* tasks) {
-    read.push_back(*tasks);
-    return OkStatus();
-  };
+  GoalHandler handler = Collect(&read);
   const Status status = ReadGoalText(GoalText(ranks), "random.goal", &handler);
+  RC_ASSERT(status.ok());
+  RC_ASSERT(Comparable(read) == Comparable(ranks));
+}
+
+RC_GTEST_PROP(GoalProperty, BinaryReadsBackAsTheTasksThatWereWritten, ()) {
+  const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
+  GoalBinaryHead head;
+  std::string parts;
+  for (const TaskGraph& tasks : ranks) {
+    const std::string part = GoalBinaryPart(tasks);
+    head.part_bytes.push_back(part.size());
+    parts += part;
+  }
+  const std::string bytes = GoalBinaryHeadBytes(head) + parts;
+  RC_ASSERT(IsGoalBinary(bytes));
+  std::vector<TaskGraph> read;
+  GoalHandler handler = Collect(&read);
+  const Status status = ReadGoalBinary(bytes, "random.bin", &handler);
   RC_ASSERT(status.ok());
   RC_ASSERT(Comparable(read) == Comparable(ranks));
 }
@@ -116,16 +141,53 @@ RC_GTEST_PROP(GoalProperty, ExportAndImportKeepTheTimes, ()) {
   const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
   const Result<ImportResult> first = ImportText(GoalText(ranks));
   RC_ASSERT(first.ok());
-  const std::string path = ::testing::TempDir() + "/interchange_property.goal";
-  const Result<ExportResult> written = ExportGoal(first->graph, path, GoalForm::kText);
+  const GoalForm form = *rc::gen::element(GoalForm::kText, GoalForm::kBinary);
+  std::string bytes;
+  const Result<ExportResult> written =
+      WriteGoal(first->graph, form, [&bytes](std::string_view piece) {
+        bytes += piece;
+        return OkStatus();
+      });
   RC_ASSERT(written.ok());
   RC_ASSERT(written->tasks == first->tasks);
-  const Result<std::string> text = ReadFile(path);
-  RC_ASSERT(text.ok());
-  const Result<ImportResult> second = ImportText(*text);
+  RC_ASSERT(written->bytes == static_cast<int64_t>(bytes.size()));
+  const Result<ImportResult> second = ImportText(bytes);
   RC_ASSERT(second.ok());
   RC_ASSERT(EngineEnds(second->graph) == EngineEnds(first->graph));
   RC_ASSERT(second->graph.roles.size() == first->graph.roles.size());
+}
+
+Result<ImportResult> ImportTraces(const std::vector<std::string>& traces) {
+  ImportOptions options;
+  options.cluster = FreeCluster();
+  std::vector<ChakraSource> sources;
+  for (const std::string& trace : traces) {
+    sources.push_back({"random.et", trace});
+  }
+  return ImportChakraBytes(sources, options, {});
+}
+
+std::vector<std::string> ChakraTraces(const graph::Graph& graph, Notes* notes) {
+  std::vector<std::string> traces;
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    int64_t tasks = 0;
+    const Result<std::string> trace = ChakraTrace(graph, Rank(rank), notes, &tasks);
+    RC_ASSERT(trace.ok());
+    traces.push_back(*trace);
+  }
+  return traces;
+}
+
+RC_GTEST_PROP(ChakraProperty, ExportAndImportKeepTheTimes, ()) {
+  RandomTaskOptions options = DrawOptions();
+  options.begun = false;
+  const Result<ImportResult> first = ImportText(GoalText(RandomTasks(options)));
+  RC_ASSERT(first.ok());
+  Notes notes;
+  const Result<ImportResult> second = ImportTraces(ChakraTraces(first->graph, &notes));
+  RC_ASSERT(second.ok());
+  RC_ASSERT(EngineEnds(second->graph) == EngineEnds(first->graph));
+  RC_ASSERT(second->tasks == first->tasks);
 }
 
 }  // namespace

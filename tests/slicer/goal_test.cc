@@ -120,7 +120,7 @@ TEST(GoalImport, a_cpu_that_would_stall_in_file_order_runs_its_calcs_side_by_sid
       "rank 1 {\nr: recv 4b from 0\ns: send 4b to 0\ns requires r\n}\n");
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_THAT(result->graph.assumptions,
-              ::testing::Contains(HasSubstr("the schedule would stall: 1")));
+              ::testing::Contains(HasSubstr("in the order of the file they would stall: 2")));
 }
 
 std::string ManyTags(bool swapped) {

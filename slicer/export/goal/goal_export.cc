@@ -10,6 +10,7 @@
 
 #include "graph/base/file.h"
 #include "slicer/export/goal/goal_writer.h"
+#include "slicer/import/goal/goal_binary.h"
 #include "slicer/import/goal/goal_limits.h"
 #include "slicer/tasks/expand_collectives.h"
 #include "slicer/tasks/raise.h"
@@ -89,7 +90,7 @@ class GoalTranslation {
   std::vector<uint32_t> tags_;
 };
 
-Status WriteText(const graph::Graph& graph, AtomicFile* file, ExportResult* result) {
+Status WriteText(const graph::Graph& graph, const GoalSink& sink, ExportResult* result) {
   const GoalTranslation translation(graph);
   std::string text = GoalTextHead(graph.ranks.size());
   for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
@@ -97,19 +98,51 @@ Status WriteText(const graph::Graph& graph, AtomicFile* file, ExportResult* resu
     result->tasks += static_cast<int64_t>(tasks.tasks.size());
     AppendGoalText(tasks, &text);
     result->bytes += static_cast<int64_t>(text.size());
-    PRISM_RETURN_IF_ERROR(file->Append(text));
+    PRISM_RETURN_IF_ERROR(sink(text));
     text.clear();
+  }
+  return OkStatus();
+}
+
+// The head names the size of every part, so that parts are made twice rather than kept.
+Status WriteBinary(const graph::Graph& graph, const GoalSink& sink, ExportResult* result) {
+  const GoalTranslation translation(graph);
+  GoalBinaryHead head;
+  Notes ignored;
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    PRISM_ASSIGN_OR_RETURN(const TaskGraph tasks, translation.Rank(Rank(rank), &ignored));
+    head.part_bytes.push_back(GoalBinaryPart(tasks).size());
+    for (const Task& task : tasks.tasks) {
+      head.highest_cpu = std::max(head.highest_cpu, static_cast<uint8_t>(task.resource));
+    }
+  }
+  const auto write = [&](const std::string& bytes) {
+    result->bytes += static_cast<int64_t>(bytes.size());
+    return sink(bytes);
+  };
+  PRISM_RETURN_IF_ERROR(write(GoalBinaryHeadBytes(head)));
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    PRISM_ASSIGN_OR_RETURN(const TaskGraph tasks, translation.Rank(Rank(rank), &result->notes));
+    result->tasks += static_cast<int64_t>(tasks.tasks.size());
+    PRISM_RETURN_IF_ERROR(write(GoalBinaryPart(tasks)));
   }
   return OkStatus();
 }
 
 }  // namespace
 
-Result<ExportResult> ExportGoal(const graph::Graph& graph, const std::string& path, GoalForm form) {
-  (void)form;
+Result<ExportResult> WriteGoal(const graph::Graph& graph, GoalForm form, const GoalSink& sink) {
   ExportResult result;
+  PRISM_RETURN_IF_ERROR(form == GoalForm::kText ? WriteText(graph, sink, &result)
+                                                : WriteBinary(graph, sink, &result));
+  return result;
+}
+
+Result<ExportResult> ExportGoal(const graph::Graph& graph, const std::string& path, GoalForm form) {
   PRISM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  PRISM_RETURN_IF_ERROR(WriteText(graph, &file, &result));
+  PRISM_ASSIGN_OR_RETURN(
+      ExportResult result,
+      WriteGoal(graph, form, [&file](std::string_view bytes) { return file.Append(bytes); }));
   PRISM_RETURN_IF_ERROR(file.Commit());
   result.files = {path};
   return result;

@@ -3,7 +3,9 @@
 // named "tag 7" (slicer/import/goal) keeps that number.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "graph/base/status.h"
 #include "slicer/export/exporter.h"
@@ -12,7 +14,13 @@ namespace prism::slicer {
 
 enum class GoalForm { kText, kBinary };
 
+// Takes the bytes of a file piece by piece.
+using GoalSink = std::function<Status(std::string_view bytes)>;
+
 // Every duration must be fixed. Writes one file, rank by rank.
 Result<ExportResult> ExportGoal(const graph::Graph& graph, const std::string& path, GoalForm form);
+
+// The same to anywhere.
+Result<ExportResult> WriteGoal(const graph::Graph& graph, GoalForm form, const GoalSink& sink);
 
 }  // namespace prism::slicer

@@ -10,6 +10,7 @@
 
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
+#include "slicer/import/goal/goal_binary.h"
 #include "slicer/import/goal/goal_text.h"
 
 namespace prism::slicer {
@@ -20,8 +21,8 @@ namespace {
 constexpr size_t kMaxTagCommunicators = 4096;
 
 struct GoalPolicy {
+  ImportPolicy tasks;
   bool one_communicator = false;  // of all tags
-  int64_t side_by_side = 0;       // calcs that a cpu alone would order: above 0, it does not
 };
 
 // Reads one file with one policy.
@@ -39,16 +40,16 @@ class GoalImport {
       return OkStatus();
     };
     handler.rank = [this](TaskGraph* tasks) { return Take(tasks); };
-    PRISM_RETURN_IF_ERROR(ReadGoalText(bytes_, file_, &handler));
+    PRISM_RETURN_IF_ERROR(IsGoalBinary(bytes_) ? ReadGoalBinary(bytes_, file_, &handler)
+                                               : ReadGoalText(bytes_, file_, &handler));
     nics_ = handler.nics;
     return OkStatus();
   }
 
   [[nodiscard]] bool too_many_tags() const { return too_many_tags_; }
-  [[nodiscard]] int64_t unordered() const { return unordered_; }
 
-  Result<ImportResult> Finish(const ImportOptions& options) {
-    ImportResult result;
+  ImportAttempt Finish(const ImportOptions& options) {
+    ImportResult& result = result_;
     result.bytes_read = static_cast<int64_t>(bytes_.size());
     result.tasks = task_count_;
     Notes& notes = result.notes;
@@ -57,18 +58,17 @@ class GoalImport {
                           options.cluster.name),
               messages_);
     notes.Add("calcs that only their cpu orders run in the order of the file", unordered_);
-    notes.Add(
-        "calcs that only their cpu orders run side by side: in the order of the file the "
-        "schedule would stall",
-        policy_.side_by_side);
     notes.Add("messages are on a cpu other than 0, which is not kept", cpus_);
     notes.Add("messages are on a nic other than 0, which is not kept", nics_);
     if (policy_.one_communicator) {
-      PRISM_RETURN_IF_ERROR(CheckTagOrder());
+      const Status in_order = CheckTagOrder();
+      if (!in_order.ok()) {
+        return {in_order};
+      }
       notes.Add("tags are not kept, there are more than communicators can stand for",
                 static_cast<int64_t>(tags_.size()));
     }
-    return FinishImport(*std::move(assembly_), options, std::move(result), file_);
+    return FinishImport(*std::move(assembly_), options, std::move(result_), file_);
   }
 
  private:
@@ -85,11 +85,7 @@ class GoalImport {
       cpus_ += task.resource != 0 ? 1 : 0;
       PRISM_RETURN_IF_ERROR(NumberTag(&task));
     }
-    if (policy_.side_by_side > 0) {
-      for (Task& task : tasks->tasks) {
-        task.resource = kNoResource;
-      }
-    }
+    ApplyPolicy(policy_.tasks, tasks, &result_.notes);
     Result<LoweredRank> lowered = lowering_->Lower(*tasks);
     if (!lowered.ok()) {
       return BadFile(fmt::format("{}:{}", file_, lowered.status().message()));
@@ -166,6 +162,7 @@ class GoalImport {
   const Task* rank_begin_ = nullptr;
   bool too_many_tags_ = false;
   uint32_t calc_ = 0;
+  ImportResult result_;
   int64_t task_count_ = 0;
   int64_t messages_ = 0;
   int64_t unordered_ = 0;
@@ -178,21 +175,22 @@ class GoalImport {
 Result<ImportResult> ImportGoalBytes(std::string_view bytes,
                                      const std::string& file,
                                      const ImportOptions& options) {
-  GoalPolicy policy;
-  for (;;) {
-    GoalImport import(bytes, file, policy);
+  GoalPolicy goal;
+  return ImportByPolicy([&](const ImportPolicy& policy) -> ImportAttempt {
+    goal.tasks = policy;
+    GoalImport import(bytes, file, goal);
     const Status read = import.Read();
-    if (!read.ok() && import.too_many_tags()) {
-      policy.one_communicator = true;
-      continue;
+    if (read.ok()) {
+      return import.Finish(options);
     }
-    PRISM_RETURN_IF_ERROR(read);
-    Result<ImportResult> result = import.Finish(options);
-    if (result.ok() || import.unordered() == 0) {
-      return result;
+    if (!import.too_many_tags()) {
+      return {read};
     }
-    policy.side_by_side = import.unordered();
-  }
+    goal.one_communicator = true;
+    GoalImport again(bytes, file, goal);
+    const Status read_again = again.Read();
+    return read_again.ok() ? again.Finish(options) : ImportAttempt{read_again};
+  });
 }
 
 Result<ImportResult> ImportGoal(const std::string& path, const ImportOptions& options) {

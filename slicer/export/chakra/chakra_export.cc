@@ -1,0 +1,213 @@
+#include "slicer/export/chakra/chakra_export.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "graph/base/json_writer.h"
+#include "slicer/import/chakra/trace_file.h"
+#include "slicer/tasks/raise.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveKind;
+
+// ASTRA-sim reads tags and ranks as int32.
+constexpr int64_t kNsPerMicro = 1000;
+
+ChakraCollective CollectiveOf(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return ChakraCollective::kAllReduce;
+    case CollectiveKind::kAllGather:
+      return ChakraCollective::kAllGather;
+    case CollectiveKind::kReduceScatter:
+      return ChakraCollective::kReduceScatter;
+    case CollectiveKind::kBroadcast:
+      return ChakraCollective::kBroadcast;
+    case CollectiveKind::kReduce:
+      return ChakraCollective::kReduce;
+    case CollectiveKind::kAllToAll:
+      return ChakraCollective::kAllToAll;
+    case CollectiveKind::kGather:
+      return ChakraCollective::kGather;
+    case CollectiveKind::kScatter:
+      return ChakraCollective::kScatter;
+  }
+  return ChakraCollective::kAllReduce;
+}
+
+// Groups of ASTRA-sim are numbers above 0.
+std::string GroupName(uint32_t comm) {
+  return fmt::format("{}", comm + 1);
+}
+
+class RankWriter {
+ public:
+  RankWriter(const graph::Graph& graph, Rank rank, Notes* notes)
+      : graph_(graph), rank_(rank), notes_(notes) {}
+
+  Result<std::string> Run(int64_t* written) {
+    PRISM_ASSIGN_OR_RETURN(tasks_, RaiseRank(graph_, rank_, notes_));
+    index_.Build(tasks_);
+    *written += static_cast<int64_t>(tasks_.tasks.size());
+    std::string bytes;
+    AppendChakraHead(&bytes);
+    for (uint32_t task = 0; task < tasks_.tasks.size(); ++task) {
+      AppendChakraNode(NodeOf(task), &bytes);
+    }
+    return bytes;
+  }
+
+ private:
+  ChakraNode NodeOf(uint32_t index) {
+    const Task& task = tasks_.tasks[index];
+    ChakraNode node;
+    node.id = index;
+    AddDependencies(index, &node);
+    switch (task.kind) {
+      case TaskKind::kCompute:
+        FillCompute(task, &node);
+        break;
+      case TaskKind::kSend:
+      case TaskKind::kReceive:
+        FillMessage(task, &node);
+        break;
+      case TaskKind::kCollective:
+        FillCollective(task, &node);
+        break;
+    }
+    return node;
+  }
+
+  // To begin after another node's begin is to begin when that may: after what it waits for.
+  void AddDependencies(uint32_t index, ChakraNode* node) {
+    std::set<uint64_t> deps;
+    std::vector<uint32_t> begins;
+    const auto take = [&](uint32_t task) {
+      for (uint32_t i = index_.begin[task]; i < index_.begin[task + 1]; ++i) {
+        const TaskEdge& edge = index_.edges[i];
+        if (!edge.begun) {
+          deps.insert(edge.on);
+        } else {
+          begins.push_back(edge.on);
+        }
+      }
+    };
+    take(index);
+    notes_->Add("waits for the begin of a task are waits for what that task waits for",
+                static_cast<int64_t>(begins.size()));
+    while (!begins.empty()) {
+      const uint32_t begun = begins.back();
+      begins.pop_back();
+      take(begun);
+    }
+    node->data_deps.assign(deps.begin(), deps.end());
+  }
+
+  void FillCompute(const Task& task, ChakraNode* node) {
+    node->type = ChakraType::kCompute;
+    node->duration_us = static_cast<uint64_t>((task.value + kNsPerMicro - 1) / kNsPerMicro);
+    node->duration_ns = task.value;
+    notes_->Add("durations are whole microseconds to readers that do not know duration_ns",
+                task.value % kNsPerMicro != 0 ? 1 : 0);
+    const graph::Program& program = graph_.role_of(rank_).program;
+    if (task.name == kHostTask || program.kind[task.name] == graph::OpKind::kHostGap) {
+      node->name = task.name == kHostTask ? "host wait" : "host gap";
+      node->on_cpu = true;
+      return;
+    }
+    node->stream = task.resource;
+    if (program.kind[task.name] == graph::OpKind::kKernel) {
+      node->name = graph_.string(graph_.signatures[program.signature[task.name]].name);
+    } else {
+      node->name = program.kind[task.name] == graph::OpKind::kMemcpy ? "memcpy" : "memset";
+    }
+  }
+
+  void FillMessage(const Task& task, ChakraNode* node) {
+    const bool is_send = task.kind == TaskKind::kSend;
+    node->type = is_send ? ChakraType::kSend : ChakraType::kReceive;
+    node->name = is_send ? "send" : "recv";
+    node->bytes = task.value;
+    node->source = is_send ? rank_.value() : task.peer;
+    node->destination = is_send ? task.peer : rank_.value();
+    node->tag = task.comm;
+    node->stream = task.resource;
+  }
+
+  void FillCollective(const Task& task, ChakraNode* node) {
+    const graph::CollectiveShape& shape = tasks_.collectives[task.shape];
+    const auto members =
+        static_cast<int64_t>(graph_.communicators.members_of(CommId(task.comm)).size());
+    node->type = ChakraType::kCollective;
+    node->name = graph::CollectiveKindName(shape.kind);
+    node->collective = static_cast<int64_t>(CollectiveOf(shape.kind));
+    node->bytes = shape.bytes;
+    if (shape.kind == CollectiveKind::kAllGather) {
+      node->bytes = (shape.bytes + members - 1) / members;
+      notes_->Add("all_gathers of a size that its ranks do not divide are rounded up",
+                  shape.bytes % members != 0 ? 1 : 0);
+    }
+    node->group = GroupName(task.comm);
+    node->group_label = graph_.strings[graph_.communicators.name[task.comm]];
+    node->stream = task.resource;
+    node->dtype = static_cast<int64_t>(shape.dtype);
+    node->reduce = static_cast<int64_t>(shape.reduce);
+    node->root = shape.root;
+  }
+
+  const graph::Graph& graph_;
+  Rank rank_;
+  Notes* notes_;
+  TaskGraph tasks_;
+  TaskEdgeIndex index_;
+};
+
+std::string GroupsJson(const graph::Graph& graph) {
+  std::string text;
+  JsonWriter json(&text, JsonWriter::Style::kOneLine);
+  json.BeginObject();
+  for (uint32_t comm = 0; comm < graph.communicators.size(); ++comm) {
+    json.Key(GroupName(comm)).BeginArray();
+    for (const uint32_t member : graph.communicators.members_of(CommId(comm))) {
+      json.Value(member);
+    }
+    json.EndArray();
+  }
+  json.EndObject();
+  return text + "\n";
+}
+
+}  // namespace
+
+Result<std::string> ChakraTrace(const graph::Graph& graph,
+                                Rank rank,
+                                Notes* notes,
+                                int64_t* nodes) {
+  return RankWriter(graph, rank, notes).Run(nodes);
+}
+
+Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix) {
+  ExportResult result;
+  const auto write = [&result](const std::string& path, const std::string& bytes) {
+    result.files.push_back(path);
+    result.bytes += static_cast<int64_t>(bytes.size());
+    return WriteFileAtomically(path, bytes);
+  };
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    PRISM_ASSIGN_OR_RETURN(const std::string bytes,
+                           ChakraTrace(graph, Rank(rank), &result.notes, &result.tasks));
+    PRISM_RETURN_IF_ERROR(write(fmt::format("{}.{}.et", prefix, rank), bytes));
+  }
+  PRISM_RETURN_IF_ERROR(write(prefix + ".groups.json", GroupsJson(graph)));
+  return result;
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,33 @@
+// ASTRA-sim's network files: how many ranks each dimension has, how fast it is.
+//
+//   topology: [ Ring, Switch ]      # analytical backend
+//   npus_count: [ 8, 16 ]           # the first dimension is the fastest
+//   bandwidth: [ 400.0, 50.0 ]      # GB/s, of one rank
+//   latency: [ 936.25, 500.0 ]      # ns
+//
+// or {"logical-dims": ["8", "16"]} (ns-3 backend), which has no rates.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+
+namespace prism::slicer {
+
+struct AstraNetwork {
+  std::vector<std::string> topology;  // "Ring", "FullyConnected", "Switch"; may be empty
+  std::vector<int64_t> ranks;         // by dimension
+  std::vector<double> bandwidth;      // byte/s; may be empty
+  std::vector<double> latency;        // seconds; may be empty
+};
+
+// kBadFile: "<file>:<line>: ...".
+Result<AstraNetwork> ParseAstraNetwork(std::string_view text, const std::string& file);
+
+// The same as a file for ASTRA-sim's analytical backend.
+std::string AstraNetworkText(const AstraNetwork& network);
+
+}  // namespace prism::slicer

@@ -1,0 +1,465 @@
+#include "slicer/import/chakra/chakra_import.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "graph/base/hash.h"
+#include "slicer/import/chakra/process_groups.h"
+#include "slicer/import/chakra/trace_file.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveKind;
+using graph::ReduceOp;
+
+constexpr int64_t kMaxBytes = int64_t{1} << 50U;
+constexpr uint64_t kMaxMicros = 1'000'000'000'000;  // 11 days
+constexpr size_t kMaxResources = 60'000;
+constexpr uint32_t kMaxRanks = 1U << 20U;
+constexpr int64_t kBarrierBytes = 4;
+
+// Keys of resources beside streams, which are not negative.
+constexpr int64_t kCpu = -1;
+constexpr int64_t kGpu = -2;
+constexpr int64_t kNetwork = -3;
+
+constexpr CollectiveKind kKinds[] = {
+    CollectiveKind::kAllReduce, CollectiveKind::kReduce,        CollectiveKind::kAllGather,
+    CollectiveKind::kGather,    CollectiveKind::kScatter,       CollectiveKind::kBroadcast,
+    CollectiveKind::kAllToAll,  CollectiveKind::kReduceScatter, CollectiveKind::kReduceScatter,
+    CollectiveKind::kAllReduce,
+};
+
+bool Reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
+
+bool HasRoot(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+}
+
+// What all traces of one import share.
+struct Shared {
+  GraphAssembly* assembly = nullptr;
+  ProcessGroups groups;       // of the groups file
+  std::vector<int64_t> dims;  // of the network
+  std::vector<uint32_t> all;  // ranks
+};
+
+// One rank's trace → its tasks.
+class TraceReader {
+ public:
+  TraceReader(Shared* shared, Rank rank, const std::string& file)
+      : shared_(*shared), file_(file), groups_(shared->groups) {
+    tasks_.rank = rank;
+  }
+
+  Status Read(std::string_view bytes) {
+    PRISM_RETURN_IF_ERROR(
+        ReadChakraTrace(bytes, file_, [this](const ChakraNode& node) { return Take(node); }));
+    return Connect();
+  }
+
+  void Apply(const ImportPolicy& policy) { ApplyPolicy(policy, &tasks_, &notes_); }
+
+  [[nodiscard]] const TaskGraph& tasks() const { return tasks_; }
+  [[nodiscard]] const Notes& notes() const { return notes_; }
+  // The same file says the same on any other rank.
+  [[nodiscard]] bool same_everywhere() const { return same_everywhere_; }
+
+ private:
+  struct Entry {
+    uint64_t id = 0;
+    Task task;
+    std::vector<uint64_t> deps;
+  };
+
+  Status Take(const ChakraNode& node) {
+    Entry entry;
+    entry.id = node.id;
+    entry.deps = node.data_deps;
+    entry.task.line = static_cast<uint32_t>(entries_.size() + 1);
+    notes_.Add("control dependencies are left out, as ASTRA-sim leaves them",
+               static_cast<int64_t>(node.control_deps.size()));
+    switch (node.type) {
+      case ChakraType::kCompute:
+        PRISM_RETURN_IF_ERROR(TakeCompute(node, &entry.task));
+        break;
+      case ChakraType::kSend:
+      case ChakraType::kReceive:
+        PRISM_RETURN_IF_ERROR(TakeMessage(node, &entry.task));
+        break;
+      case ChakraType::kCollective:
+        PRISM_RETURN_IF_ERROR(TakeCollective(node, &entry.task));
+        break;
+      case ChakraType::kMetadata:
+        PRISM_RETURN_IF_ERROR(TakeMetadata(node, &entry.task));
+        break;
+      case ChakraType::kMemoryLoad:
+      case ChakraType::kMemoryStore:
+      case ChakraType::kInvalid:
+        notes_.Add("nodes of remote memory or of no known type take no time");
+        entry.task.name = shared_.assembly->KernelName(node.name);
+        break;
+    }
+    entries_.push_back(std::move(entry));
+    return OkStatus();
+  }
+
+  Status TakeCompute(const ChakraNode& node, Task* task) {
+    if (node.duration_us > kMaxMicros || node.duration_ns.value_or(0) < 0 ||
+        node.duration_ns.value_or(0) > static_cast<int64_t>(kMaxMicros * 1000)) {
+      return Wrong(node, "its duration is longer than 11 days or negative");
+    }
+    task->name = shared_.assembly->KernelName(node.name);
+    task->value = node.duration_ns.value_or(static_cast<int64_t>(node.duration_us * 1000));
+    notes_.Add("nodes of a CPU run on a stream of their own and count as compute",
+               node.on_cpu ? 1 : 0);
+    return SetResource(node, node.on_cpu ? kCpu : node.stream.value_or(kGpu), task);
+  }
+
+  Status TakeMessage(const ChakraNode& node, Task* task) {
+    const bool is_send = node.type == ChakraType::kSend;
+    const std::optional<int64_t> own = is_send ? node.source : node.destination;
+    const std::optional<int64_t> other = is_send ? node.destination : node.source;
+    if (own.has_value() && *own != tasks_.rank.value()) {
+      return Wrong(node, fmt::format("it names rank {} as the rank whose trace this is", *own));
+    }
+    if (!other.has_value() || *other < 0 || *other >= static_cast<int64_t>(shared_.all.size())) {
+      return Wrong(node, fmt::format("its {} is no rank of {}", is_send ? "comm_dst" : "comm_src",
+                                     shared_.all.size()));
+    }
+    if (node.bytes < 0 || node.bytes > kMaxBytes) {
+      return Wrong(node, fmt::format("its comm_size is {}", node.bytes));
+    }
+    same_everywhere_ = false;
+    task->kind = is_send ? TaskKind::kSend : TaskKind::kReceive;
+    task->comm = shared_.assembly->Communicator(fmt::format("tag {}", node.tag));
+    task->peer = static_cast<uint32_t>(*other);
+    task->value = node.bytes;
+    return OkStatus();
+  }
+
+  Status TakeCollective(const ChakraNode& node, Task* task) {
+    if (node.collective < 0 || node.collective >= static_cast<int64_t>(std::size(kKinds))) {
+      return Wrong(node, fmt::format("its comm_type is {}", node.collective));
+    }
+    std::vector<uint32_t> members;
+    PRISM_RETURN_IF_ERROR(FindGroup(node, &members));
+    const auto size = static_cast<int64_t>(members.size());
+    graph::CollectiveShape shape;
+    shape.kind = kKinds[node.collective];
+    if (node.bytes < 0 || node.bytes > kMaxBytes / size) {
+      return Wrong(node, fmt::format("its comm_size is {}", node.bytes));
+    }
+    shape.bytes = shape.kind == CollectiveKind::kAllGather ? node.bytes * size : node.bytes;
+    if (node.collective == static_cast<int64_t>(ChakraCollective::kBarrier)) {
+      shape.bytes = kBarrierBytes;
+      notes_.Add("barriers are all_reduces of four bytes");
+    }
+    PRISM_RETURN_IF_ERROR(SetDetails(node, size, &shape));
+    const std::string name = !node.group_label.empty() ? node.group_label
+                             : node.group.empty()      ? "all"
+                                                       : "pg " + node.group;
+    task->kind = TaskKind::kCollective;
+    task->comm = shared_.assembly->Communicator(name, node.group, members);
+    const auto known = std::find(tasks_.collectives.begin(), tasks_.collectives.end(), shape);
+    task->shape = static_cast<uint32_t>(known - tasks_.collectives.begin());
+    if (known == tasks_.collectives.end()) {
+      tasks_.collectives.push_back(shape);
+    }
+    return SetResource(node, node.stream.value_or(kNetwork), task);
+  }
+
+  // Element type, reduction and root, which only our own traces say.
+  Status SetDetails(const ChakraNode& node, int64_t size, graph::CollectiveShape* shape) {
+    if (node.dtype < 0 || node.dtype > static_cast<int64_t>(graph::DataType::kFloat64) ||
+        node.reduce < 0 || node.reduce > static_cast<int64_t>(ReduceOp::kAvg) || node.root < -1 ||
+        node.root >= size) {
+      return Wrong(node, "its dtype, reduce_op or root is out of range");
+    }
+    shape->dtype = static_cast<graph::DataType>(node.dtype);
+    shape->reduce = static_cast<ReduceOp>(node.reduce);
+    shape->root = static_cast<int32_t>(node.root);
+    if (shape->reduce == ReduceOp::kNone && Reduces(shape->kind)) {
+      shape->reduce = ReduceOp::kSum;
+    }
+    if (shape->root < 0 && HasRoot(shape->kind)) {
+      notes_.Add("collectives with a root do not name it and have the first rank");
+      shape->root = 0;
+    }
+    return OkStatus();
+  }
+
+  Status FindGroup(const ChakraNode& node, std::vector<uint32_t>* members) {
+    const bool partial = std::find(node.involved_dims.begin(), node.involved_dims.end(), false) !=
+                         node.involved_dims.end();
+    const auto named = groups_.find(node.group);
+    if (named != groups_.end()) {
+      *members = named->second;
+    } else if (!node.group.empty() && !groups_.empty()) {
+      return Wrong(node, fmt::format("its process group '{}' is not among those that are known",
+                                     node.group));
+    } else if (partial && shared_.dims.empty()) {
+      return Wrong(node,
+                   "it involves some dimensions of the network only; say which: --network FILE");
+    } else if (partial) {
+      *members = GroupAlong(tasks_.rank.value(), shared_.dims, node.involved_dims);
+    } else {
+      *members = shared_.all;
+      notes_.Add(
+          "collectives name a process group that no file describes, and have all "
+          "ranks",
+          node.group.empty() ? 0 : 1);
+    }
+    if (!std::binary_search(members->begin(), members->end(), tasks_.rank.value())) {
+      return Wrong(node, fmt::format("rank {} is not in its process group '{}'",
+                                     tasks_.rank.value(), node.group));
+    }
+    same_everywhere_ = same_everywhere_ && members->size() == shared_.all.size();
+    return OkStatus();
+  }
+
+  Status TakeMetadata(const ChakraNode& node, Task* task) {
+    task->name = shared_.assembly->KernelName(node.name);
+    if (node.name.find("process_group") == std::string::npos || node.input_values.empty()) {
+      return OkStatus();
+    }
+    return ReadGroupNode(node.input_values, file_, static_cast<uint32_t>(shared_.all.size()),
+                         &groups_);
+  }
+
+  Status SetResource(const ChakraNode& node, int64_t key, Task* task) {
+    const auto [found, inserted] =
+        resources_.try_emplace(key, static_cast<uint16_t>(resources_.size()));
+    if (resources_.size() > kMaxResources) {
+      return Wrong(node, fmt::format("it is on one stream more than {}", kMaxResources));
+    }
+    task->resource = found->second;
+    return OkStatus();
+  }
+
+  // By ascending id, dependencies as edges.
+  Status Connect() {
+    std::stable_sort(entries_.begin(), entries_.end(),
+                     [](const Entry& a, const Entry& b) { return a.id < b.id; });
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (i > 0 && entries_[i].id == entries_[i - 1].id) {
+        return BadFile(fmt::format("{}: two nodes have the id {}", file_, entries_[i].id));
+      }
+      tasks_.tasks.push_back(entries_[i].task);
+    }
+    for (uint32_t task = 0; task < entries_.size(); ++task) {
+      for (const uint64_t dep : entries_[task].deps) {
+        const auto on =
+            std::lower_bound(entries_.begin(), entries_.end(), dep,
+                             [](const Entry& entry, uint64_t id) { return entry.id < id; });
+        if (on == entries_.end() || on->id != dep) {
+          return BadFile(
+              fmt::format("{}: node {} waits for node {}, which the file lacks; is it "
+                          "cut off?",
+                          file_, entries_[task].id, dep));
+        }
+        tasks_.edges.push_back({task, static_cast<uint32_t>(on - entries_.begin()), false});
+      }
+    }
+    return OkStatus();
+  }
+
+  [[nodiscard]] Status Wrong(const ChakraNode& node, const std::string& what) const {
+    return BadFile(fmt::format("{}: node {} ('{}'): {}", file_, node.id, node.name, what));
+  }
+
+  Shared& shared_;
+  const std::string& file_;
+  ProcessGroups groups_;
+  std::vector<Entry> entries_;
+  std::map<int64_t, uint16_t> resources_;  // by key
+  TaskGraph tasks_;
+  Notes notes_;
+  bool same_everywhere_ = true;
+};
+
+// All traces with one policy.
+class ChakraImport {
+ public:
+  ChakraImport(const std::vector<ChakraSource>& traces, uint32_t ranks, const ImportPolicy& policy)
+      : traces_(traces), policy_(policy), assembly_(ranks), lowering_(assembly_.lower_names()) {
+    shared_.assembly = &assembly_;
+    shared_.all.resize(ranks);
+    std::iota(shared_.all.begin(), shared_.all.end(), 0U);
+  }
+
+  Status Read(const ChakraOptions& chakra) {
+    shared_.dims = chakra.dims;
+    if (!chakra.groups_file.empty()) {
+      PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(chakra.groups_file));
+      PRISM_RETURN_IF_ERROR(
+          ReadGroupFile(text, chakra.groups_file, assembly_.rank_count(), &shared_.groups));
+    }
+    for (uint32_t rank = 0; rank < assembly_.rank_count(); ++rank) {
+      PRISM_RETURN_IF_ERROR(ReadRank(Rank(rank), traces_[traces_.size() == 1 ? 0 : rank]));
+    }
+    return OkStatus();
+  }
+
+  ImportAttempt Finish(const ImportOptions& options) {
+    result_.notes.Add("nodes that only their stream orders run in the order of their ids",
+                      unordered_);
+    return FinishImport(std::move(assembly_), options, std::move(result_), traces_.front().name);
+  }
+
+ private:
+  struct Known {
+    LoweredRank lowered;
+    int64_t tasks = 0;
+    Notes notes;
+  };
+
+  // Traces of data-parallel ranks are often equal, byte by byte.
+  Status ReadRank(Rank rank, const ChakraSource& trace) {
+    const uint64_t hash = Hash64(trace.bytes);
+    auto known = known_.find(hash);
+    result_.bytes_read += static_cast<int64_t>(trace.bytes.size());
+    if (known == known_.end()) {
+      TraceReader reader(&shared_, rank, trace.name);
+      PRISM_RETURN_IF_ERROR(reader.Read(trace.bytes));
+      reader.Apply(policy_);
+      Result<LoweredRank> lowered = lowering_.Lower(reader.tasks());
+      if (!lowered.ok()) {
+        return BadFile(fmt::format("{}: node {}", trace.name, lowered.status().message()));
+      }
+      Known entry = {*std::move(lowered), static_cast<int64_t>(reader.tasks().tasks.size()),
+                     reader.notes()};
+      if (!reader.same_everywhere()) {
+        if (traces_.size() < assembly_.rank_count()) {
+          return BadFile(
+              fmt::format("{}: has messages or process groups, so that ranks differ; "
+                          "name one file a rank",
+                          trace.name));
+        }
+        Count(entry);
+        assembly_.AddRank(rank, std::move(entry.lowered));
+        return OkStatus();
+      }
+      known = known_.emplace(hash, std::move(entry)).first;
+    }
+    Count(known->second);
+    assembly_.AddRank(rank, known->second.lowered);
+    return OkStatus();
+  }
+
+  void Count(const Known& known) {
+    result_.tasks += known.tasks;
+    unordered_ += known.lowered.unordered;
+    result_.notes.Add(known.notes);
+  }
+
+  const std::vector<ChakraSource>& traces_;
+  ImportPolicy policy_;
+  GraphAssembly assembly_;
+  TaskLowering lowering_;
+  Shared shared_;
+  ImportResult result_;
+  std::unordered_map<uint64_t, Known> known_;  // by hash of the bytes
+  int64_t unordered_ = 0;
+};
+
+// "trace.12.et" → 12; nothing when the name says no rank.
+std::optional<uint32_t> RankOfName(const std::string& path) {
+  constexpr std::string_view kEnding = ".et";
+  if (!path.ends_with(kEnding)) {
+    return std::nullopt;
+  }
+  const std::string stem = path.substr(0, path.size() - kEnding.size());
+  const size_t dot = stem.find_last_of("./");
+  uint32_t rank = 0;
+  const char* const begin = stem.data() + (dot == std::string::npos ? 0 : dot + 1);
+  const auto [end, error] = std::from_chars(begin, stem.data() + stem.size(), rank);
+  if (error != std::errc() || end != stem.data() + stem.size() || rank >= kMaxRanks) {
+    return std::nullopt;
+  }
+  return rank;
+}
+
+// The files in the order of their ranks.
+Status SortByRank(std::vector<std::string>* files) {
+  std::map<uint32_t, std::string> by_rank;
+  for (const std::string& file : *files) {
+    const std::optional<uint32_t> rank = RankOfName(file);
+    if (!rank.has_value()) {
+      return InvalidArgument(
+          fmt::format("{}: which rank is it? name the files PREFIX.<rank>.et", file));
+    }
+    if (!by_rank.emplace(*rank, file).second) {
+      return InvalidArgument(fmt::format("{}: rank {} has two files", file, *rank));
+    }
+  }
+  uint32_t next = 0;
+  files->clear();
+  for (const auto& [rank, file] : by_rank) {
+    if (rank != next++) {
+      return InvalidArgument(fmt::format("no file is of rank {}", next - 1));
+    }
+    files->push_back(file);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<ImportResult> ImportChakraBytes(const std::vector<ChakraSource>& traces,
+                                       const ImportOptions& options,
+                                       const ChakraOptions& chakra) {
+  uint32_t ranks = static_cast<uint32_t>(traces.size());
+  if (options.target_gpus > 0 && static_cast<size_t>(options.target_gpus) != traces.size()) {
+    if (traces.size() != 1) {
+      return InvalidArgument(
+          fmt::format("{} traces cannot be extended to {} ranks: name one, or "
+                      "one a rank",
+                      traces.size(), options.target_gpus));
+    }
+    ranks = static_cast<uint32_t>(options.target_gpus);
+  }
+  const int64_t places = std::accumulate(chakra.dims.begin(), chakra.dims.end(), int64_t{1},
+                                         [](int64_t a, int64_t b) { return a * b; });
+  if (!chakra.dims.empty() && places != ranks) {
+    return InvalidArgument(
+        fmt::format("the network has {} places, the traces {} ranks", places, ranks));
+  }
+  return ImportByPolicy([&](const ImportPolicy& policy) -> ImportAttempt {
+    ChakraImport import(traces, ranks, policy);
+    const Status read = import.Read(chakra);
+    return read.ok() ? import.Finish(options) : ImportAttempt{read};
+  });
+}
+
+Result<ImportResult> ImportChakra(const std::vector<std::string>& files,
+                                  const ImportOptions& options,
+                                  const ChakraOptions& chakra) {
+  std::vector<std::string> ordered = files;
+  if (files.size() > 1) {
+    PRISM_RETURN_IF_ERROR(SortByRank(&ordered));
+  }
+  std::vector<MappedFile> mapped;
+  std::vector<ChakraSource> traces;
+  for (const std::string& file : ordered) {
+    PRISM_ASSIGN_OR_RETURN(MappedFile bytes, MappedFile::Open(file));
+    traces.push_back({file, bytes.bytes()});
+    mapped.push_back(std::move(bytes));
+  }
+  return ImportChakraBytes(traces, options, chakra);
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,172 @@
+// Chakra traces: what is read, what is refused and where.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "slicer/import/astra/network_file.h"
+#include "slicer/import/chakra/chakra_import.h"
+#include "slicer/import/chakra/process_groups.h"
+#include "slicer/import/chakra/trace_file.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::slicer {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ChakraNode Compute(uint64_t id, uint64_t micros, const std::vector<uint64_t>& deps = {}) {
+  ChakraNode node;
+  node.id = id;
+  node.name = "compute";
+  node.type = ChakraType::kCompute;
+  node.duration_us = micros;
+  node.data_deps = deps;
+  return node;
+}
+
+ChakraNode Collective(uint64_t id, ChakraCollective kind, int64_t bytes) {
+  ChakraNode node;
+  node.id = id;
+  node.name = "collective";
+  node.type = ChakraType::kCollective;
+  node.collective = static_cast<int64_t>(kind);
+  node.bytes = bytes;
+  return node;
+}
+
+std::string Trace(const std::vector<ChakraNode>& nodes) {
+  std::string bytes;
+  AppendChakraHead(&bytes);
+  for (const ChakraNode& node : nodes) {
+    AppendChakraNode(node, &bytes);
+  }
+  return bytes;
+}
+
+Result<ImportResult> Import(const std::vector<std::string>& traces,
+                            int32_t target_gpus = 0,
+                            const ChakraOptions& chakra = {}) {
+  ImportOptions options;
+  options.cluster = prism::testing::TestCluster();
+  options.target_gpus = target_gpus;
+  std::vector<ChakraSource> sources;
+  for (size_t rank = 0; rank < traces.size(); ++rank) {
+    sources.push_back({"x." + std::to_string(rank) + ".et", traces[rank]});
+  }
+  return ImportChakraBytes(sources, options, chakra);
+}
+
+std::string ErrorOf(const std::vector<std::string>& traces) {
+  const Result<ImportResult> result = Import(traces);
+  EXPECT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kBadFile);
+  return result.status().message();
+}
+
+const graph::CollectiveShape& FirstShape(const ImportResult& result) {
+  return result.graph.roles.front().program.collectives.front();
+}
+
+// The bytes that ASTRA-sim's own generator writes for an all_gather of 1 MiB a rank: comm_size is
+// one rank's part, and ours the gathered side.
+TEST(ChakraImport, reads_what_others_write) {
+  const std::string trace(
+      "\x07\x0a\x05"
+      "0.0.4"
+      "\x35\x12\x01"
+      "g\x18\x07"
+      "\x52\x0e\x0a\x09is_cpu_op\xd8\x01\x00"
+      "\x52\x0d\x0a\x09"
+      "comm_typeH\x02"
+      "\x52\x0f\x0a\x09"
+      "comm_sizeH\x80\x80\x40",
+      8 + 54);
+  const Result<ImportResult> result = Import({trace, trace});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(FirstShape(*result).kind, graph::CollectiveKind::kAllGather);
+  EXPECT_EQ(FirstShape(*result).bytes, 2 << 20);
+  EXPECT_EQ(result->graph.roles.size(), 1U);
+}
+
+TEST(ChakraImport, one_trace_serves_any_number_of_equal_ranks) {
+  ChakraNode reduce = Collective(1, ChakraCollective::kAllReduce, 4096);
+  reduce.data_deps = {0};
+  const Result<ImportResult> result = Import({Trace({Compute(0, 5), reduce})}, 1000);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.ranks.size(), 1000U);
+  EXPECT_EQ(result->graph.roles.size(), 1U);
+  EXPECT_EQ(result->graph.communicators.members_of(CommId(0)).size(), 1000U);
+  EXPECT_EQ(result->tasks, 2000);
+}
+
+TEST(ChakraImport, dimensions_of_the_network_give_groups) {
+  EXPECT_THAT(GroupAlong(5, {2, 4}, {true, false}), ElementsAre(4U, 5U));
+  EXPECT_THAT(GroupAlong(5, {2, 4}, {false, true}), ElementsAre(1U, 3U, 5U, 7U));
+  EXPECT_EQ(GroupAlong(5, {2, 4}, {true, true, true}).size(), 8U);
+}
+
+TEST(ChakraImport, refuses_what_is_wrong_and_says_where) {
+  EXPECT_EQ(ErrorOf({Trace({Compute(0, 5, {7})})}),
+            "x.0.et: node 0 waits for node 7, which the file lacks; is it cut off?");
+  EXPECT_EQ(ErrorOf({Trace({Compute(3, 5), Compute(3, 5)})}), "x.0.et: two nodes have the id 3");
+  EXPECT_THAT(ErrorOf({Trace({Compute(0, 5, {1}), Compute(1, 5, {0})})}), HasSubstr("in a circle"));
+  EXPECT_EQ(ErrorOf({Trace({Collective(0, static_cast<ChakraCollective>(77), 5)})}),
+            "x.0.et: node 0 ('collective'): its comm_type is 77");
+  EXPECT_THAT(ErrorOf({Trace({Collective(0, ChakraCollective::kAllReduce, 8)}),
+                       Trace({Collective(0, ChakraCollective::kAllReduce, 9)})}),
+              HasSubstr("collective_mismatch"));
+  const std::string whole = Trace({Compute(0, 5)});
+  EXPECT_EQ(ErrorOf({whole.substr(0, whole.size() - 1)}),
+            "x.0.et: byte 8: a message of 29 bytes, but only 28 follow; is the file cut off?");
+  EXPECT_EQ(ErrorOf({"\x1f\x8b zip"}), "x.0.et: is compressed; gunzip it first");
+}
+
+// Both ranks send before they receive, and wait for their send: only a buffer lets them go on.
+TEST(ChakraImport, sends_that_no_receiver_awaits_are_buffered) {
+  const auto exchange = [](int64_t own, int64_t other) {
+    ChakraNode send;
+    send.name = "send";
+    send.type = ChakraType::kSend;
+    send.bytes = int64_t{1} << 30;
+    send.source = own;
+    send.destination = other;
+    ChakraNode receive = send;
+    receive.id = 1;
+    receive.type = ChakraType::kReceive;
+    receive.source = other;
+    receive.destination = own;
+    receive.data_deps = {0};
+    return Trace({send, receive});
+  };
+  const Result<ImportResult> result = Import({exchange(0, 1), exchange(1, 0)});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->graph.assumptions,
+              Contains(HasSubstr("waits for a send go on when it begins")));
+}
+
+TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
+  const auto network = ParseAstraNetwork(
+      "topology: [ Ring, Switch ]\nnpus_count: [ 8, 16 ]\nbandwidth: [ 400.0, 50 ]  # GB/s\n"
+      "latency: [ 936.25, 500.0 ]\n",
+      "n.yml");
+  ASSERT_TRUE(network.ok()) << network.status().message();
+  EXPECT_THAT(network->ranks, ElementsAre(8, 16));
+  EXPECT_DOUBLE_EQ(network->bandwidth[0], 400e9);
+  EXPECT_DOUBLE_EQ(network->latency[0], 936.25e-9);
+  EXPECT_EQ(ParseAstraNetwork(AstraNetworkText(*network), "n.yml")->ranks, network->ranks);
+  EXPECT_THAT(ParseAstraNetwork("{\n \"logical-dims\": [\"8\",\"2\"]\n}", "n.json")->ranks,
+              ElementsAre(8, 2));
+  EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8.5 ]", "n.yml").status().message(),
+            "n.yml:1: 8.5 is no number of ranks");
+  EXPECT_EQ(ParseAstraNetwork("npus: [ 8 ]", "n.yml").status().message(),
+            "n.yml:1: unknown key 'npus'");
+  EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8 ]\nlatency: [ 1, 2 ]", "n.yml").status().message(),
+            "n.yml:2: npus_count has 1 dimensions, another key 2");
+}
+
+}  // namespace
+}  // namespace prism::slicer
