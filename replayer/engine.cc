@@ -228,6 +228,19 @@ void Engine::InsertHostGap(Rank gated, DurationNs duration_ns) {
   impl_->Wake(gated);
 }
 
+void Engine::MeasureArrivals(Rank gated) {
+  impl_->TimelineOf(gated).MeasureArrivals();
+}
+
+void Engine::Arrive(Rank gated, OpPosition position, TimeNs time) {
+  impl_->TimelineOf(gated).Arrive(position, time);
+  impl_->Wake(gated);
+}
+
+std::optional<TimeNs> Engine::ComputedArrival(Rank gated, OpPosition position) const {
+  return impl_->TimelineOf(gated).ComputedArrival(position);
+}
+
 std::optional<TimeNs> Engine::HostTime(Rank gated) const {
   return impl_->TimelineOf(gated).HostTime();
 }

@@ -41,6 +41,9 @@ class LaneStream {
   void StandUntil(const IssueTimes& issue);
   void StandUntil(const std::vector<TimeNs>& times);
 
+  // The one lane is busy until then instead, earlier or later.
+  void MoveTo(TimeNs time) { Stand(0, time); }
+
   // Goes on computing for so long.
   void Prolong(const LaneGroup& lanes, DurationNs duration);
 

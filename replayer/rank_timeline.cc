@@ -329,9 +329,13 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
   if (step.kind == StepKind::kWait) {
     return ExecuteWait(cursor, step);
   }
+  const bool shared = step.kind != StepKind::kRecord;
+  if (shared && measured_ && !TakeArrival(cursor, step)) {
+    return false;
+  }
   TraceBegin(*cursor, step);
   const IssueTimes issue = IssueOf(*cursor, step);
-  if (step.kind == StepKind::kRecord) {
+  if (!shared) {
     cursor->lanes.StandUntil(issue);
     if (step.aux != kNone) {
       events_[EventIndex(cursor->iteration, step.aux)] = {true, cursor->lanes.tail()};
@@ -380,7 +384,7 @@ void RankTimeline::BeginHold(StreamCursor* cursor, const IssueTimes& issue) {
   cursor->holding = true;
   hold.keeps_transfers = Collects(cursor->iteration);
   hold.arrival = cursor->lanes.tail();
-  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+  for (uint32_t lane = 0; !measured_ && lane < lanes_; ++lane) {
     hold.arrival[lane] = std::max(hold.arrival[lane], issue.of(lane));
   }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -61,6 +62,11 @@ class RankTimeline {
   void InsertHostGap(DurationNs duration_ns);
   [[nodiscard]] std::optional<TimeNs> HostTime() const;
   [[nodiscard]] std::optional<TimeNs> EndTime(OpPosition position) const;
+
+  // Arrivals of a sandbox rank on a real GPU; see Engine.
+  void MeasureArrivals();
+  void Arrive(OpPosition position, TimeNs time);
+  [[nodiscard]] std::optional<TimeNs> ComputedArrival(OpPosition position) const;
 
   [[nodiscard]] Obstacle FindObstacle() const;
 
@@ -117,6 +123,8 @@ class RankTimeline {
   void Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const;
   bool Execute(StreamCursor* cursor, const Step& step);
   bool ExecuteWait(StreamCursor* cursor, const Step& step);
+  [[nodiscard]] TimeNs ComputedArrivalOf(const StreamCursor& cursor, const Step& step) const;
+  bool TakeArrival(StreamCursor* cursor, const Step& step);
   void BeginHold(StreamCursor* cursor, const IssueTimes& issue);
   void ReachCollective(StreamCursor* cursor, const Step& step);
   void ReachPeerGroup(StreamCursor* cursor, const Step& step);
@@ -156,6 +164,8 @@ class RankTimeline {
   uint32_t holds_kept_ = 0;          // since activity was counted
   std::vector<Segment> segments_;
   std::vector<HostGap> gaps_;  // not reached yet, ascending
+  bool measured_ = false;
+  std::map<OpPosition, TimeNs> arrivals_;  // where measured, not reached yet
   std::vector<StreamCursor> cursors_;
   std::vector<Event> events_;                // by iteration and event
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream

@@ -1,0 +1,54 @@
+// The part of RankTimeline that takes arrivals from a real GPU instead of computing them.
+#include "replayer/rank_timeline.h"
+
+namespace prism::replayer {
+
+void RankTimeline::MeasureArrivals() {
+  PRISM_CHECK(config_.gated);
+  measured_ = true;
+}
+
+void RankTimeline::Arrive(OpPosition position, TimeNs time) {
+  PRISM_CHECK(measured_);
+  arrivals_[position] = time;
+}
+
+TimeNs RankTimeline::ComputedArrivalOf(const StreamCursor& cursor, const Step& step) const {
+  return std::max(cursor.lanes.tail()[0], IssueOf(cursor, step).of(0));
+}
+
+std::optional<TimeNs> RankTimeline::ComputedArrival(OpPosition position) const {
+  for (const StreamCursor& cursor : cursors_) {
+    const std::vector<Step>& steps = plan_.streams[static_cast<size_t>(&cursor - cursors_.data())];
+    if (cursor.holding || cursor.next == steps.size()) {
+      continue;
+    }
+    const Step& step = steps[cursor.next];
+    if (PositionOf(cursor, step) == position && position < frontier_) {
+      return ComputedArrivalOf(cursor, step);
+    }
+  }
+  return std::nullopt;
+}
+
+// False while it is not known. By what the rank turned out slower or faster than its graph since it
+// was last measured, its host and all its streams move; those that hold stand where they arrived.
+bool RankTimeline::TakeArrival(StreamCursor* cursor, const Step& step) {
+  const auto arrival = arrivals_.find(PositionOf(*cursor, step));
+  if (arrival == arrivals_.end()) {
+    return false;
+  }
+  const TimeNs time = arrival->second;
+  const DurationNs shift = time - ComputedArrivalOf(*cursor, step);
+  for (StreamCursor& other : cursors_) {
+    if (&other != cursor && !other.holding) {
+      other.lanes.MoveTo(other.lanes.tail()[0] + shift);
+    }
+  }
+  cursor->lanes.MoveTo(time);
+  segments_.push_back({frontier_, {segments_.back().base[0] + shift}});
+  arrivals_.erase(arrival);
+  return true;
+}
+
+}  // namespace prism::replayer
