@@ -70,6 +70,23 @@ Result<Coordinator> Coordinator::Create(const graph::Graph& graph,
   return coordinator;
 }
 
+void Coordinator::MeasureArrivals(double scale) {
+  for (auto& [rank, member] : members_) {
+    engine_.MeasureArrivals(rank);
+    member.holds.emplace(rank, scale);
+  }
+}
+
+HoldAccuracy Coordinator::hold_accuracy() const {
+  HoldAccuracy all;
+  for (const auto& [rank, member] : members_) {
+    if (member.holds) {
+      all.Add(member.holds->accuracy());
+    }
+  }
+  return all;
+}
+
 Coordinator::Member& Coordinator::MemberOf(Rank rank) {
   const auto found = members_.find(rank);
   PRISM_CHECK(found != members_.end());
@@ -108,6 +125,14 @@ void Coordinator::TakeOne(const RankEvent& event) {
       return;
     case RankEventKind::kDeparted:
       Depart(member, event);
+      return;
+    case RankEventKind::kArrived:
+      PRISM_CHECK(member.holds.has_value());
+      member.holds->Begin(event.position, event.value);
+      return;
+    case RankEventKind::kPassed:
+      PRISM_CHECK(member.holds.has_value());
+      member.holds->End(event.position, event.value);
       return;
     default:
       member.waiting.push_back(event);
@@ -210,6 +235,19 @@ void Coordinator::CollectEnds(Member& member, std::vector<EventEnd>* ends) {
 AnswerBatch Coordinator::Advance() {
   AnswerBatch batch;
   engine_done_ = engine_.Run();
+  bool arrived = true;
+  while (arrived) {
+    arrived = false;
+    for (auto& [rank, member] : members_) {
+      arrived = (member.holds && member.holds->PassArrivals(&engine_)) || arrived;
+    }
+    engine_done_ = arrived ? engine_.Run() : engine_done_;
+  }
+  for (auto& [rank, member] : members_) {
+    if (member.holds) {
+      member.holds->CollectEnds(engine_, &batch.holds);
+    }
+  }
   for (const bool nothing_moves : {false, true}) {
     for (auto& [rank, member] : members_) {
       std::erase_if(member.waiting, [&](const RankEvent& ask) {

@@ -16,6 +16,7 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "launch/emulation/emulation_messages.h"
+#include "launch/emulation/measured_holds.h"
 #include "launch/options/options.h"
 #include "replayer/engine.h"
 
@@ -26,6 +27,10 @@ class Coordinator {
   static Result<Coordinator> Create(const graph::Graph& graph,
                                     const replayer::ReplayOptions& options,
                                     const std::vector<Rank>& sandbox_ranks);
+
+  // The sandbox ranks run on real GPUs, where a kernel takes 1 / `scale` of its time on the
+  // target's: their streams arrive when kArrived says, and are held until Advance tells (HoldEnd).
+  void MeasureArrivals(double scale);
 
   // What a worker's ranks did.
   void Take(WireReader* events);
@@ -57,6 +62,9 @@ class Coordinator {
   // Waits of sandbox ranks' hosts for events that the graph does not have there.
   [[nodiscard]] int64_t extra_waits() const { return extra_waits_; }
 
+  // How well holds on real GPUs kept their deadlines.
+  [[nodiscard]] HoldAccuracy hold_accuracy() const;
+
   // Position of the rank that is furthest behind, as a share of the whole run, for progress.
   [[nodiscard]] double progress() const;
 
@@ -70,7 +78,8 @@ class Coordinator {
     std::vector<replayer::OpPosition> untold_events;
     // Position and event of the last poll that was answered "not ready".
     std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
-    DurationNs extra_host_ns = 0;  // beyond the graph
+    DurationNs extra_host_ns = 0;        // beyond the graph
+    std::optional<MeasuredHolds> holds;  // on a real GPU
     std::string extra_host_example;
     bool departed = false;
     bool left = false;

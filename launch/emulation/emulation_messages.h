@@ -21,6 +21,8 @@ enum class RankEventKind : uint8_t {
                  // value: host time of a poll that is answered "not ready"; 0: a watching thread
   kAskElapsed,   // request; position and value: ops that recorded start and end
   kDeparted,     // did, expected: the rank's op and the graph's
+  kArrived,      // on a real GPU: value: its timer when a stream reached the op at position, ns
+  kPassed,       // likewise: when it left the op
 };
 
 struct RankEvent {
@@ -48,10 +50,18 @@ struct EventEnd {
   TimeNs end_ns = 0;
 };
 
+// Until when a stream of a rank on a real GPU is held at an op, by that GPU's timer.
+struct HoldEnd {
+  Rank rank;
+  replayer::OpPosition position = 0;
+  int64_t gpu_ns = 0;
+};
+
 // What process 0 has to say to one worker.
 struct AnswerBatch {
   std::vector<EventEnd> ends;
   std::vector<RankAnswer> answers;
+  std::vector<HoldEnd> holds;
 };
 
 inline void PutEvent(const RankEvent& event, WireWriter* out) {
@@ -78,6 +88,7 @@ inline RankEvent GetEvent(WireReader* in) {
 
 inline void PutBatch(const AnswerBatch& batch, WireWriter* out) {
   out->Put<uint64_t>(batch.ends.size()).Put<uint64_t>(batch.answers.size());
+  out->Put<uint64_t>(batch.holds.size());
   for (const EventEnd& end : batch.ends) {
     out->Put(end.rank.value()).Put(end.position).Put(end.end_ns);
   }
@@ -85,12 +96,16 @@ inline void PutBatch(const AnswerBatch& batch, WireWriter* out) {
     out->Put(answer.rank.value()).Put(answer.request).Put(answer.status);
     out->Put(answer.host_time_ns).Put(answer.value_ns);
   }
+  for (const HoldEnd& hold : batch.holds) {
+    out->Put(hold.rank.value()).Put(hold.position).Put(hold.gpu_ns);
+  }
 }
 
 inline AnswerBatch GetBatch(WireReader* in) {
   AnswerBatch batch;
   batch.ends.resize(in->Get<uint64_t>());
   batch.answers.resize(in->Get<uint64_t>());
+  batch.holds.resize(in->Get<uint64_t>());
   for (EventEnd& end : batch.ends) {
     end.rank = Rank(in->Get<uint32_t>());
     end.position = in->Get<replayer::OpPosition>();
@@ -102,6 +117,11 @@ inline AnswerBatch GetBatch(WireReader* in) {
     answer.status = in->Get<int32_t>();
     answer.host_time_ns = in->Get<TimeNs>();
     answer.value_ns = in->Get<int64_t>();
+  }
+  for (HoldEnd& hold : batch.holds) {
+    hold.rank = Rank(in->Get<uint32_t>());
+    hold.position = in->Get<replayer::OpPosition>();
+    hold.gpu_ns = in->Get<int64_t>();
   }
   return batch;
 }

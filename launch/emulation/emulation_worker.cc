@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "launch/emulation/hold_lanes.h"
 #include "launch/emulation/host_clock.h"
 #include "launch/emulation/memory_history.h"
 #include "launch/process/out_of_memory.h"
@@ -70,6 +71,7 @@ struct EmulationWorker::Member {
   std::chrono::steady_clock::time_point departed_at = {};
   bool left = false;
   std::optional<MemoryHistory> history = {};  // where a snapshot is asked for
+  HoldLanes holds = {};                       // on a real GPU
 };
 
 EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks)
@@ -88,7 +90,7 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
   for (const Rank rank : ranks) {
     SandboxRequest request;
     request.rank = rank;
-    request.mode = channel::Mode::kEmulate;
+    request.mode = context_.gpu ? channel::Mode::kDevice : channel::Mode::kEmulate;
     request.present = context_.sandbox_ranks;
     request.iterations = context_.options.iterations;
     request.meeting = meeting;
@@ -232,7 +234,31 @@ bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpP
   return true;
 }
 
+// A hold of an op that the graph does not have (before the first iteration, after the last) ends at
+// once.
+void EmulationWorker::TakeHold(Member& member, const channel::HoldBody& hold) {
+  const std::optional<replayer::OpPosition> position =
+      member.holds.PositionOf(hold.lane, hold.sequence);
+  if (!position) {
+    member.process->channel().SetDeadline(hold.lane, hold.sequence, 0);
+    return;
+  }
+  FlushIssued(member);
+  Tell({.kind = hold.ended != 0 ? RankEventKind::kPassed : RankEventKind::kArrived,
+        .rank = member.rank,
+        .position = *position,
+        .value = static_cast<int64_t>(hold.time_ns)});
+}
+
 void EmulationWorker::TakeRequest(Member& member, const Record& record) {
+  if (record.kind == RecordKind::kHold) {
+    TakeHold(member, record.hold);
+    return;
+  }
+  // On a real GPU the program waits for that, and for nobody here.
+  if (context_.gpu && record.kind != RecordKind::kFence) {
+    return;
+  }
   RankEvent ask;
   ask.rank = member.rank;
   switch (record.kind) {
@@ -294,6 +320,11 @@ Status EmulationWorker::Take(Member& member,
   }
   for (const slicer::PlacedOp& op : *ops) {
     TakeOp(member, op);
+  }
+  if (record.hold_lane != 0) {
+    const bool counts = !ops->empty() && !member.departed && !HasRunAll(member);
+    member.holds.Add(record.hold_lane - 1,
+                     counts ? member.verifier.PositionOf(ops->back().place) : std::nullopt);
   }
   if (record.kind != RecordKind::kQueryEvent) {
     member.last_poll = {-1, -1};  // it did something in between: no loop of polls
@@ -372,6 +403,14 @@ void EmulationWorker::Deliver(WireReader* message) {
   for (const EventEnd& end : batch.ends) {
     if (Member* member = FindMember(end.rank); member != nullptr) {
       member->clock.SetEnd(end.position, end.end_ns);
+    }
+  }
+  for (const HoldEnd& end : batch.holds) {
+    Member* member = FindMember(end.rank);
+    const auto hold = member == nullptr ? std::nullopt : member->holds.HoldAt(end.position);
+    if (hold) {
+      member->process->channel().SetDeadline(
+          hold->lane, hold->sequence, static_cast<uint64_t>(std::max<int64_t>(0, end.gpu_ns)));
     }
   }
   for (const RankAnswer& answer : batch.answers) {

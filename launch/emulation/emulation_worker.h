@@ -59,6 +59,7 @@ class EmulationWorker {
   bool AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event);
   static replayer::OpPosition EventPosition(const Member& member, uint32_t event);
   void TakeRequest(Member& member, const channel::Record& record);
+  void TakeHold(Member& member, const channel::HoldBody& hold);
   void SendEvents();
   void FlushIssued(Member& member);
   void Tell(const RankEvent& event);

@@ -130,6 +130,9 @@ void Master::SendAnswers(const AnswerBatch& batch) {
   for (const RankAnswer& answer : batch.answers) {
     by_worker[WorkerOf(answer.rank)].answers.push_back(answer);
   }
+  for (const HoldEnd& hold : batch.holds) {
+    by_worker[WorkerOf(hold.rank)].holds.push_back(hold);
+  }
   for (const auto& [worker, part] : by_worker) {
     WireWriter body;
     PutBatch(part, &body);
@@ -371,6 +374,9 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
                          Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
+  if (context_.gpu) {
+    coordinator.MeasureArrivals(context_.options.device_scale);
+  }
   const SharedMemory exchange("prism-exchange", kExchangeBytes);
   if (!exchange.valid()) {
     return EnvironmentLacks("no shared memory for the exchange of data between sandbox ranks");
@@ -406,7 +412,12 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   if (coordinator.extra_waits() > 0) {
     outcome->warnings.push_back({"host_waits_beyond_graph", coordinator.extra_waits(), ""});
   }
-  if (coordinator.extra_host_ns() == 0 && predicted != emulated) {
+  if (const HoldAccuracy holds = coordinator.hold_accuracy(); holds.late > 0) {
+    outcome->warnings.push_back({"holds_released_late", holds.late,
+                                 fmt::format("of {} holds; the latest by {}", holds.holds,
+                                             FormatDuration(holds.latest_ns))});
+  }
+  if (!context_.gpu && coordinator.extra_host_ns() == 0 && predicted != emulated) {
     return RunFailed(fmt::format(
         "the emulation took {} ns an iteration, the replay {} ns, though no rank departed from the "
         "graph: a bug of ours",

@@ -193,6 +193,15 @@ int64_t HostCostNs(const Config& config, const Record& record) {
   return kind < kHostCostKinds ? config.host_cost_ns[kind] : 0;
 }
 
+bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64_t* time_ns) {
+  const HoldDeadline& deadline = header->deadlines[lane % kHoldLanes];
+  if (deadline.of.load(std::memory_order_acquire) != sequence + 1) {
+    return false;
+  }
+  *time_ns = deadline.time_ns;
+  return true;
+}
+
 AnswerValue WaitAnswer(Header* header, uint32_t request) {
   Answer& answer = header->answer;
   for (;;) {
@@ -296,6 +305,12 @@ void Consumer::Reply(uint32_t request, const AnswerValue& answer) {
   slot.value_ns = answer.value_ns;
   slot.sequence.store(request, std::memory_order_release);
   syscall(SYS_futex, &slot.sequence, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void Consumer::SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns) {
+  HoldDeadline& deadline = header_->deadlines[lane % kHoldLanes];
+  deadline.time_ns = time_ns;
+  deadline.of.store(sequence + 1, std::memory_order_release);
 }
 
 void Consumer::Abort() {

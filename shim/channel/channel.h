@@ -36,6 +36,9 @@ struct AnswerValue {
 };
 AnswerValue WaitAnswer(Header* header, uint32_t request);
 
+// When the hold may end that is under way on the lane; false while that is not known.
+bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64_t* time_ns);
+
 // Consumer side: a created channel. Owns mapping and descriptor.
 class Consumer {
  public:
@@ -60,6 +63,7 @@ class Consumer {
   [[nodiscard]] int producer_process() const;
 
   void Reply(uint32_t request, const AnswerValue& answer);
+  void SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns);
   void Abort();  // every wait of the process returns status 2
 
  private:

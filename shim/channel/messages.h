@@ -19,7 +19,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;
@@ -34,6 +34,7 @@ enum class Mode : uint32_t {
   kStandalone = 0,  // no channel: the device works, nothing is recorded, nothing is timed
   kRecord = 1,      // ops stream out; synchronisation returns at once; clocks are real
   kEmulate = 2,     // ops stream out; synchronisation waits for virtual time; clocks are virtual
+  kDevice = 3,      // on a real GPU: ops stream out, holds wait for their deadline, clocks are real
 };
 
 // What cudaGetDeviceProperties and the allocator of device memory show; from graph::GpuSpec.
@@ -103,10 +104,20 @@ struct RingControl {
   std::atomic<uint32_t> producer_process;  // id of the process that speaks; 0 none yet
 };
 
+// Streams of a real GPU that holds can be on (shim/device/hold_logic.h).
+inline constexpr uint32_t kHoldLanes = 1024;
+
+// When the hold under way on a lane may end, by the GPU's timer. One at a time a lane.
+struct HoldDeadline {
+  std::atomic<uint64_t> of;  // sequence + 1, written after the time
+  uint64_t time_ns;          // 0: at once
+};
+
 struct Header {
   Config config;
   RingControl ring;
   alignas(64) Answer answer;
+  alignas(64) HoldDeadline deadlines[kHoldLanes];
 };
 
 // The kinds of record. Numbers index Config::host_cost_ns.
@@ -138,6 +149,7 @@ enum class RecordKind : uint8_t {
   kOutOfMemory = 24,
   kOutsideAlloc = 25,
   kFence = 26,  // the process stands in an NCCL call until the worker lets it go on
+  kHold = 28,   // a hold on a real GPU began or ended; asks for a deadline when it began
   kValue = 27,  // a small value that this rank gave to absent others; the value follows
 };
 
@@ -265,6 +277,13 @@ struct OutsideBody {
   int64_t device_used_bytes;
 };
 
+struct HoldBody {
+  uint64_t time_ns;   // of the GPU's timer
+  uint64_t sequence;  // of the hold on its lane, from 0
+  uint32_t lane;
+  uint8_t ended;  // else it began
+};
+
 struct MarkerBody {
   uint32_t name;  // kMarkerName
   uint8_t begin;  // 1 begin, 0 end
@@ -319,8 +338,8 @@ struct Record {
                     // has issued nothing (a watchdog's query, block events, counters)
   uint8_t flags;    // RecordFlag
   uint8_t padding;
-  uint32_t context;  // kContext id current on the issuing thread; 0 none
-  uint32_t padding2;
+  uint32_t context;    // kContext id current on the issuing thread; 0 none
+  uint32_t hold_lane;  // kDevice, kCollective and kGroupEnd: lane + 1 of the hold; 0 none
   union {
     DefineBody define;
     KernelBody kernel;
@@ -337,6 +356,7 @@ struct Record {
     SegmentBody segment;
     OutsideBody outside;
     MarkerBody marker;
+    HoldBody hold;
     AllocatorStatsBody stats;
     CounterBody counter;
     ExitBody exit;

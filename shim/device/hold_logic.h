@@ -27,7 +27,7 @@
 
 namespace prism::shim {
 
-inline constexpr uint32_t kHoldLanes = 1024;
+inline constexpr uint32_t kHoldLanes = 1024;  // as channel/messages.h, which nvcc does not read
 inline constexpr uint32_t kHoldSlots = 4;
 
 // Threads of a block of a hold: NCCL_MAX_NTHREADS of src/include/device.h, so that a hold occupies

@@ -1,0 +1,47 @@
+// Which op of the graph each hold of a sandbox rank on a real GPU stands for. Holds are numbered by
+// lane in order of issue, as the shim launches them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "replayer/engine.h"
+
+namespace prism::launch {
+
+class HoldLanes {
+ public:
+  struct Hold {
+    uint32_t lane = 0;
+    uint64_t sequence = 0;
+  };
+
+  // The next hold of the lane; no position: of no op of the graph.
+  void Add(uint32_t lane, std::optional<replayer::OpPosition> position) {
+    const uint64_t sequence = count_[lane]++;
+    if (position) {
+      positions_[{lane, sequence}] = *position;
+      holds_[*position] = {lane, sequence};
+    }
+  }
+
+  [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(uint32_t lane,
+                                                               uint64_t sequence) const {
+    const auto found = positions_.find({lane, sequence});
+    return found == positions_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  [[nodiscard]] std::optional<Hold> HoldAt(replayer::OpPosition position) const {
+    const auto found = holds_.find(position);
+    return found == holds_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::map<uint32_t, uint64_t> count_;
+  std::map<std::pair<uint32_t, uint64_t>, replayer::OpPosition> positions_;
+  std::map<replayer::OpPosition, Hold> holds_;
+};
+
+}  // namespace prism::launch
