@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
+#include "graph/graph.h"
 
 namespace prism::launch {
 
@@ -50,6 +51,17 @@ BenchResult BenchGraph(const BenchWorkload& workload);
 
 // One replay.
 BenchResult BenchReplay(const BenchReplayOptions& options);
+
+// A workload written as GOAL and read back, as text and as binary.
+BenchResult BenchImport(const BenchWorkload& workload);
+
+// The workload as files for peers: "goal" or "chakra".
+Status ExportWorkload(const BenchWorkload& workload,
+                      const std::string& format,
+                      const std::string& path);
+
+// The workload on h100-8x.
+Result<graph::Graph> MakeBenchGraph(const BenchWorkload& workload);
 
 // Highest resident size of this process so far, bytes.
 int64_t MaxResidentBytes();

@@ -62,13 +62,13 @@ std::string CaseName(const BenchWorkload& workload) {
   return fmt::format("{} {} ranks", workload.name, workload.ranks);
 }
 
-Result<graph::Graph> MakeGraph(const BenchWorkload& workload) {
+}  // namespace
+
+Result<graph::Graph> MakeBenchGraph(const BenchWorkload& workload) {
   PRISM_ASSIGN_OR_RETURN(graph::Graph graph, slicer::MakeWorkload(workload.name, workload.ranks));
   PRISM_ASSIGN_OR_RETURN(graph.cluster, LoadCluster("h100-8x"));
   return graph;
 }
-
-}  // namespace
 
 int64_t MaxResidentBytes() {
   struct rusage usage = {};
@@ -79,7 +79,7 @@ int64_t MaxResidentBytes() {
 BenchResult BenchGraph(const BenchWorkload& workload) {
   const int64_t heap = HeapBytes();
   const StopWatch build;
-  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeGraph(workload));
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeBenchGraph(workload));
   const double build_s = build.Seconds();
   const auto held = static_cast<double>(HeapBytes() - heap);
   const auto ops = static_cast<double>(StoredOps(graph));
@@ -129,7 +129,7 @@ BenchResult BenchGraph(const BenchWorkload& workload) {
 BenchResult BenchReplay(const BenchReplayOptions& options) {
   const int64_t heap = HeapBytes();
   const StopWatch build;
-  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeGraph(options.workload));
+  PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, MakeBenchGraph(options.workload));
   replayer::ReplayOptions replay;
   replay.iterations = options.iterations;
   replay.threads = options.threads;

@@ -87,7 +87,7 @@ std::string Last(const VerbArguments& arguments, const char* flag, const std::st
 // Published runs: rows to stdout unless they go to a file, then the errors.
 Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(RefuseOptions(
-      arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb"}));
+      arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb", "export"}));
   BenchAccuracyOptions options;
   options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
   if (options.tables.empty()) {
@@ -123,8 +123,8 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
 
 // Measured collectives: as RunAccuracy; without a table a sweep.
 Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(RefuseOptions(
-      arguments, {"workload", "threads", "iterations", "classes", "perturb", "parameter-sets"}));
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"workload", "threads", "iterations", "classes",
+                                                  "perturb", "parameter-sets", "export"}));
   if (arguments.operands().size() == 1) {
     return RunSweep(arguments);
   }
@@ -152,12 +152,30 @@ Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
   return output;
 }
 
+// --export FORMAT FILE: the file is the operand behind the bench's name.
+Status ExportIfAsked(const VerbArguments& arguments, const BenchWorkload& workload) {
+  if (!arguments.Has("export")) {
+    return OkStatus();
+  }
+  std::string format;
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("export", {"goal", "chakra"}, &format));
+  if (arguments.operands().size() < 2) {
+    return InvalidArgument("--export needs a file: prism bench replay --export goal FILE");
+  }
+  return ExportWorkload(workload, format, arguments.operands()[1]);
+}
+
 BenchResult RunBench(const VerbArguments& arguments) {
   const std::string& name = arguments.operands().front();
   PRISM_RETURN_IF_ERROR(
       RefuseOptions(arguments, {"out", "parameter-sets", "fit", "cluster", "collective"}));
-  if (arguments.operands().size() > 1) {
-    return InvalidArgument(fmt::format("bench {} takes no '{}'", name, arguments.operands()[1]));
+  const size_t wanted = name == "replay" && arguments.Has("export") ? 2 : 1;
+  if (arguments.operands().size() > wanted) {
+    return InvalidArgument(
+        fmt::format("bench {} takes no '{}'", name, arguments.operands()[wanted]));
+  }
+  if (name != "replay") {
+    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"export"}));
   }
   if (name == "device" || name == "record") {
     PRISM_RETURN_IF_ERROR(RefuseOptions(
@@ -166,14 +184,14 @@ BenchResult RunBench(const VerbArguments& arguments) {
   }
   BenchReplayOptions options;
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
-  if (name == "graph") {
+  if (name == "graph" || name == "import") {
     PRISM_RETURN_IF_ERROR(
         RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb"}));
-    return BenchGraph(options.workload);
+    return name == "graph" ? BenchGraph(options.workload) : BenchImport(options.workload);
   }
   if (name != "replay") {
-    const std::vector<std::string> known = {"accuracy", "collectives", "device",
-                                            "graph",    "record",      "replay"};
+    const std::vector<std::string> known = {"accuracy", "collectives", "device", "graph",
+                                            "import",   "record",      "replay"};
     const std::string near = NearestName(name, known);
     return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
                                        near.empty() ? "" : fmt::format("did you mean {}? ", near),
@@ -189,6 +207,7 @@ BenchResult RunBench(const VerbArguments& arguments) {
   options.iterations = static_cast<int32_t>(iterations);
   options.classes = classes == "on";
   options.perturb = arguments.Texts("perturb");
+  PRISM_RETURN_IF_ERROR(ExportIfAsked(arguments, options.workload));
   return BenchReplay(options);
 }
 
@@ -214,11 +233,13 @@ Verb BenchVerb() {
   verb.spec = {
       "bench",
       "NAME [TABLE.csv...]",
-      "measure this installation: device, record, graph, replay, accuracy or collectives",
+      "measure this installation: device, record, graph, import, replay, accuracy or collectives",
       "  device  what the virtual device adds to a kernel launch\n"
       "  record  records through the channel and through the recorder\n"
       "  graph   encode, decode, validate and refine a synthetic job\n"
-      "  replay  replay a synthetic job\n"
+      "  import  write a synthetic job as GOAL and read it back\n"
+      "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "
+      "first\n"
       "  accuracy TABLE.csv...  predict published runs: a line id,predicted_s,low_s,high_s,\n"
       "          measured_s,error_pct,reason_skipped each, then the errors by source\n"
       "  collectives [TABLE.csv]  predict measured collectives, a line each, then the errors by\n"
@@ -228,12 +249,13 @@ Verb BenchVerb() {
       1,
       64,
       {{"workload", "NAME", "gpt3-layer",
-        "ring, stencil, llm, gpt3-layer, gpt3-kernel or dlrm (graph, replay)"},
-       {"ranks", "N", "8192", "ranks of the synthetic job (graph, replay)"},
+        "ring, stencil, llm, dlrm, astra, gpt3-layer or gpt3-kernel (graph, import, replay)"},
+       {"ranks", "N", "8192", "ranks of the synthetic job (graph, import, replay)"},
        {"threads", "N", "1", "threads of the replay"},
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
        {"perturb", "SPEC", "none", "as of prism replay; repeatable (replay)"},
+       {"export", "goal|chakra", "none", "also write the job to the file named next (replay)"},
        {"out", "FILE", "stdout", "where the rows go (accuracy, collectives)"},
        {"parameter-sets", "FILE", "none",
         "a line profile:key=value... a set: print predicted seconds only (accuracy)"},

@@ -12,6 +12,7 @@
 #include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/parameters.h"
+#include "slicer/export/astra/layer_export.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
 
@@ -37,6 +38,7 @@ constexpr Format kFormats[] = {
     {"goal", WriteGoalText},
     {"goal-binary", WriteGoalBinary},
     {"chakra", slicer::ExportChakra},
+    {"simai", slicer::ExportSimAi},
 };
 
 Result<const Format*> FindFormat(const std::string& name) {
@@ -106,6 +108,7 @@ Verb ExportVerb() {
                "  goal         a GOAL schedule (LogGOPSim, ATLAHS), text\n"
                "  goal-binary  the same as LogGOPSim maps it (what txt2bin makes)\n"
                "  chakra       Chakra execution traces: OUT.<rank>.et and OUT.groups.json\n"
+               "  simai        a text workload of SimAI: what rank 0 does, a layer a collective\n"
                "One iteration is written. Times come from the graph's cluster; what the format\n"
                "cannot hold is counted and listed.\n",
                2,

@@ -13,8 +13,11 @@
 #include "graph/base/units.h"
 #include "graph/file.h"
 #include "launch/options/presets.h"
+#include "launch/verbs/network_cluster.h"
 #include "launch/verbs/verb.h"
 #include "slicer/import/astra/network_file.h"
+#include "slicer/import/astra/simai_topology.h"
+#include "slicer/import/astra/workload_import.h"
 #include "slicer/import/chakra/chakra_import.h"
 #include "slicer/import/goal/goal_import.h"
 
@@ -27,8 +30,8 @@ using slicer::ImportResult;
 // What the command line says beside the files.
 struct Settings {
   ImportOptions options;
-  std::string groups;   // a file
-  std::string network;  // a file
+  std::string groups;         // a file
+  std::vector<int64_t> dims;  // ranks along each dimension of the network; none without one
 };
 
 struct Format {
@@ -64,19 +67,33 @@ Result<ImportResult> ReadChakra(std::vector<std::string> files, const Settings& 
   ExpandPrefix(&files);
   slicer::ChakraOptions chakra;
   chakra.groups_file = settings.groups;
-  if (!settings.network.empty()) {
-    PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(settings.network));
-    PRISM_ASSIGN_OR_RETURN(const slicer::AstraNetwork network,
-                           slicer::ParseAstraNetwork(text, settings.network));
-    chakra.dims = network.ranks;
-  }
+  chakra.dims = settings.dims;
   return slicer::ImportChakra(files, settings.options, chakra);
+}
+
+Result<ImportResult> ReadLayers(const std::vector<std::string>& files,
+                                const Settings& settings,
+                                slicer::LayerDialect dialect) {
+  slicer::LayerOptions layers;
+  layers.dialect = dialect;
+  layers.dims = settings.dims;
+  return slicer::ImportLayers(files.front(), settings.options, layers);
+}
+
+Result<ImportResult> ReadAstra(std::vector<std::string> files, const Settings& settings) {
+  return ReadLayers(files, settings, slicer::LayerDialect::kAstra);
+}
+
+Result<ImportResult> ReadSimAi(std::vector<std::string> files, const Settings& settings) {
+  return ReadLayers(files, settings, slicer::LayerDialect::kSimAi);
 }
 
 const std::vector<Format>& Formats() {
   static const std::vector<Format> kFormats = {
       {"goal", 1, ReadGoal, {}},
       {"chakra", kManyFiles, ReadChakra, {"groups", "network", "target-gpus"}},
+      {"astra", 1, ReadAstra, {"network", "target-gpus"}},
+      {"simai", 1, ReadSimAi, {"network", "target-gpus"}},
   };
   return kFormats;
 }
@@ -126,6 +143,17 @@ std::string ResultJson(const ImportResult& result, const std::string& out) {
   return text + "\n";
 }
 
+// ASTRA-sim's or SimAI's: who is next to whom, and how fast.
+Status ReadNetwork(const std::string& path, Settings* settings) {
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(const slicer::AstraNetwork network,
+                         slicer::IsSimAiTopology(text) ? slicer::ParseSimAiTopology(text, path)
+                                                       : slicer::ParseAstraNetwork(text, path));
+  settings->dims = network.ranks;
+  UseNetwork(network, path, &settings->options.cluster);
+  return OkStatus();
+}
+
 Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& format) {
   for (const char* flag : {"groups", "network", "target-gpus"}) {
     const bool known =
@@ -140,11 +168,13 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
   };
   Settings settings;
   settings.groups = last("groups", "");
-  settings.network = last("network", "");
   int64_t gpus = 0;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("target-gpus", 1, 1 << 20, &gpus));
   settings.options.target_gpus = static_cast<int32_t>(gpus);
   PRISM_ASSIGN_OR_RETURN(settings.options.cluster, LoadCluster(last("cluster", "h100-8x")));
+  if (arguments.Has("network")) {
+    PRISM_RETURN_IF_ERROR(ReadNetwork(last("network", ""), &settings));
+  }
   return settings;
 }
 
@@ -180,6 +210,8 @@ Verb ImportVerb() {
       "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text or binary\n"
       "  chakra  Chakra execution traces, PREFIX.<rank>.et of every rank; PREFIX alone takes all;\n"
       "          one trace with --target-gpus N: N ranks that do the same\n"
+      "  astra   an ASTRA-sim text workload, a layer a line\n"
+      "  simai   the same as SimAI's AICB writes it\n"
       "What the file leaves open is counted and stands among the graph's assumptions. A file that\n"
       "is damaged or cannot run is exit code 3 and leaves no graph. A schedule runs once where\n"
       "prism replay repeats: --iterations 1 gives its time from start to end.\n",
@@ -188,8 +220,11 @@ Verb ImportVerb() {
       {{"o", "GRAPH", "none", "the file to write"},
        {"cluster", "PRESET|FILE", "h100-8x", "what messages and collectives cost"},
        {"groups", "FILE", "none", "ASTRA-sim's communicator groups, JSON (chakra)"},
-       {"network", "FILE", "none", "ASTRA-sim's network, whose dimensions traces name (chakra)"},
-       {"target-gpus", "N", "as the files say", "ranks of the graph (chakra)"}}};
+       {"network", "FILE", "none",
+        "ASTRA-sim's network or SimAI's topology: size, rates and latency of each dimension, in "
+        "place "
+        "of the cluster's (chakra, astra, simai)"},
+       {"target-gpus", "N", "as the files say", "ranks of the graph (chakra, astra, simai)"}}};
   verb.run = Run;
   return verb;
 }

@@ -142,25 +142,67 @@ Result<graph::Graph> MakeStencil(int32_t ranks) {
   });
 }
 
+// Gradients of one layer over a ring, as messages: every step passes a part on and adds or copies
+// what came.
+void RingReduce(ProgramBuilder& builder, const graph::PeerGroup& step, int32_t ring) {
+  for (int32_t i = 0; i < 2 * (ring - 1); ++i) {
+    builder.PeerGroup(kCommunication, step);
+    builder.Kernel(kCommunication, i < ring - 1 ? "reduce" : "copy",
+                   MemoryTime(3 * step.transfers.front().bytes));
+  }
+}
+
 Result<graph::Graph> MakeLlm(int32_t ranks) {
   constexpr int kLayers = 32;
   constexpr double kTokens = 8192;
   constexpr double kLayerParameters = 218e6;  // of an 8B model
-  return OneRole("llm", OnlyDp(ranks), [](ProgramBuilder& builder, const ParallelLayout& layout) {
-    const uint16_t dp = builder.CommSlot("dp", World(layout));
+  constexpr int32_t kRing = 16;
+  graph::ParallelSizes sizes;
+  sizes.tp = std::gcd(ranks, kRing);  // neighbours of the ring lie side by side
+  sizes.dp = ranks / sizes.tp;
+  return OneRole("llm", sizes, [](ProgramBuilder& builder, const ParallelLayout& layout) {
+    const int32_t ring = layout.size(Axis::kTp);
+    graph::PeerGroup step;
+    if (ring > 1) {
+      graph::Coordinates up = {};
+      graph::Coordinates down = {};
+      up[static_cast<size_t>(Axis::kTp)] = 1;
+      down[static_cast<size_t>(Axis::kTp)] = ring - 1;
+      const uint16_t comm = builder.CommSlot("world", World(layout));
+      const auto part = static_cast<int64_t>(2 * kLayerParameters / ring);
+      step.transfers.push_back({true, comm, builder.PeerSlot(layout.RankAt(up)), part});
+      step.transfers.push_back({false, comm, builder.PeerSlot(layout.RankAt(down)), part});
+    }
     for (int layer = 0; layer < kLayers; ++layer) {
       builder.Kernel(kCompute, "forward", MatmulTime(2 * kLayerParameters * kTokens));
     }
     for (int layer = 0; layer < kLayers; ++layer) {
       builder.Kernel(kCompute, "backward", MatmulTime(4 * kLayerParameters * kTokens));
       builder.Order(kCompute, kCommunication);
-      builder.Collective(kCommunication, dp,
-                         {CollectiveKind::kAllReduce, DataType::kBfloat16, ReduceOp::kSum, -1,
-                          static_cast<int64_t>(2 * kLayerParameters)});
+      RingReduce(builder, step, ring);
     }
     builder.Order(kCommunication, kCompute);
     builder.Kernel(kCompute, "adam",
                    MemoryTime(static_cast<int64_t>(28 * kLayers * kLayerParameters)));
+  });
+}
+
+Result<graph::Graph> MakeAstra(int32_t ranks) {
+  constexpr int kLayers = 70;
+  constexpr DurationNs kForward = 100 * kNsPerUs;
+  constexpr int64_t kGradients = int64_t{4} << 20U;
+  return OneRole("astra", OnlyDp(ranks), [](ProgramBuilder& builder, const ParallelLayout& layout) {
+    const uint16_t all = builder.CommSlot("all", World(layout));
+    for (int layer = 0; layer < kLayers; ++layer) {
+      builder.Kernel(kCompute, "forward", kForward);
+    }
+    for (int layer = 0; layer < kLayers; ++layer) {
+      builder.Kernel(kCompute, "backward", 2 * kForward);
+      builder.Order(kCompute, kCommunication);
+      builder.Collective(
+          kCommunication, all,
+          {CollectiveKind::kAllReduce, DataType::kFloat32, ReduceOp::kSum, -1, kGradients});
+    }
   });
 }
 
@@ -203,8 +245,8 @@ Result<graph::Graph> MakeDlrm(int32_t ranks) {
 }  // namespace
 
 const std::vector<std::string>& WorkloadNames() {
-  static const std::vector<std::string> kNames = {"ring", "stencil",    "llm",
-                                                  "dlrm", "gpt3-layer", "gpt3-kernel"};
+  static const std::vector<std::string> kNames = {"ring",  "stencil",    "llm",        "dlrm",
+                                                  "astra", "gpt3-layer", "gpt3-kernel"};
   return kNames;
 }
 
@@ -223,6 +265,9 @@ Result<graph::Graph> MakeWorkload(std::string_view name, int32_t ranks) {
   }
   if (name == "dlrm") {
     return MakeDlrm(ranks);
+  }
+  if (name == "astra") {
+    return MakeAstra(ranks);
   }
   if (name == "gpt3-layer") {
     return MakeGpt3(Gpt3Detail::kLayer, ranks);

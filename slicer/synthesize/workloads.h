@@ -3,8 +3,11 @@
 //   ring         16 steps of a kernel and a message to the next rank of a ring
 //   stencil      8 steps of halo exchange with up to six neighbours on a 3D torus, a kernel and an
 //                all_reduce of one number
-//   llm          data-parallel transformer of 32 layers; gradients reduced by layer beside backward
+//   llm          transformer of 32 layers; gradients reduced by layer beside backward, in rings of
+//                16 ranks and message by message: 3,000 tasks a rank, as LogGOPSim counts them
 //   dlrm         recommendation model: all_to_all of embeddings both ways, dense gradients reduced
+//   astra        210 trace nodes a rank, all ranks alike, as ASTRA-sim's data-parallel examples: 70
+//                layers forward and backward, an all_reduce of each layer's gradients beside it
 //   gpt3-layer   GPT-3 175B, tp 8, pp 16, the rest dp, 128 micro-batches a rank, ZeRO 1: two
 //                kernels a layer and direction, all collectives
 //   gpt3-kernel  the same with every kernel: about 40,000 kernels and collectives a rank

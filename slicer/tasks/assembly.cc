@@ -105,14 +105,27 @@ uint32_t GraphAssembly::InternProgram(graph::Program program) {
   return alike.back();
 }
 
-void GraphAssembly::AddRank(Rank rank, LoweredRank lowered) {
-  RankEntry& entry = ranks_[rank.value()];
-  PRISM_CHECK_EQ(entry.program, kNoProgram);
-  for (const uint32_t comm : lowered.comms) {
+void GraphAssembly::TakeMembership(Rank rank, const std::vector<uint32_t>& comms) {
+  for (const uint32_t comm : comms) {
     if (!members_given_[comm]) {
       members_[comm].push_back(rank.value());
     }
   }
+}
+
+void GraphAssembly::AddRankLike(Rank rank, Rank other, std::vector<uint32_t> comms) {
+  RankEntry& entry = ranks_[rank.value()];
+  PRISM_CHECK_EQ(entry.program, kNoProgram);
+  TakeMembership(rank, comms);
+  entry.program = ranks_[other.value()].program;
+  entry.peers = ranks_[other.value()].peers;
+  entry.comms = std::move(comms);
+}
+
+void GraphAssembly::AddRank(Rank rank, LoweredRank lowered) {
+  RankEntry& entry = ranks_[rank.value()];
+  PRISM_CHECK_EQ(entry.program, kNoProgram);
+  TakeMembership(rank, lowered.comms);
   entry.program = InternProgram(std::move(lowered.program));
   entry.comms = std::move(lowered.comms);
   entry.peers = std::move(lowered.peers);

@@ -39,6 +39,9 @@ class GraphAssembly {
   // Each rank once.
   void AddRank(Rank rank, LoweredRank lowered);
 
+  // A rank with the program and peers of another one that was added, and communicators of its own.
+  void AddRankLike(Rank rank, Rank other, std::vector<uint32_t> comms);
+
   // Every rank must be there. The job is one of `ranks` data-parallel ranks. Empties the assembly.
   graph::Graph Finish(const std::string& job_name, graph::ClusterSpec cluster);
 
@@ -55,6 +58,7 @@ class GraphAssembly {
                            std::string_view name,
                            const std::vector<uint32_t>& members);
   uint32_t InternString(std::string_view text);
+  void TakeMembership(Rank rank, const std::vector<uint32_t>& comms);
   uint32_t InternProgram(graph::Program program);
   std::vector<uint32_t> NumberFamilies() const;
   void FillRoles(const std::vector<uint32_t>& family, graph::Graph* graph);

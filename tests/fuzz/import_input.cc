@@ -4,6 +4,8 @@
 #include "graph/file.h"
 #include "graph/validate.h"
 #include "slicer/import/astra/network_file.h"
+#include "slicer/import/astra/simai_topology.h"
+#include "slicer/import/astra/workload_import.h"
 #include "slicer/import/chakra/chakra_import.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/goal/goal_import.h"
@@ -26,6 +28,15 @@ Result<ImportResult> Import(std::string_view format, std::string_view bytes) {
     options.target_gpus = 4;
     return slicer::ImportChakraBytes({{"fuzz input", bytes}}, options, {{}, {2, 2}});
   }
+  if (format == "astra" || format == "simai") {
+    ImportOptions options;
+    options.target_gpus = 8;
+    slicer::LayerOptions layers;
+    layers.dialect =
+        format == "astra" ? slicer::LayerDialect::kAstra : slicer::LayerDialect::kSimAi;
+    layers.dims = {2, 4};
+    return slicer::ImportLayersText(bytes, "fuzz input", options, layers);
+  }
   if (format == "groups") {
     slicer::ProcessGroups groups;
     PRISM_RETURN_IF_ERROR(slicer::ReadGroupFile(bytes, "fuzz input", 4, &groups));
@@ -39,6 +50,10 @@ Result<ImportResult> Import(std::string_view format, std::string_view bytes) {
   if (format == "network") {
     PRISM_RETURN_IF_ERROR(slicer::ParseAstraNetwork(bytes, "fuzz input").status());
     return BadFile("a network is no graph");
+  }
+  if (format == "topology") {
+    PRISM_RETURN_IF_ERROR(slicer::ParseSimAiTopology(bytes, "fuzz input").status());
+    return BadFile("a topology is no graph");
   }
   return BadFile("no such format");
 }

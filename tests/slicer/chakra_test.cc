@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "slicer/import/astra/network_file.h"
+#include "slicer/import/astra/simai_topology.h"
 #include "slicer/import/chakra/chakra_import.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/chakra/trace_file.h"
@@ -166,6 +167,26 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
             "n.yml:1: unknown key 'npus'");
   EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8 ]\nlatency: [ 1, 2 ]", "n.yml").status().message(),
             "n.yml:2: npus_count has 1 dimensions, another key 2");
+}
+
+// Two servers of two GPUs: an NVSwitch each (4, 5), and two switches (6, 7) of the network.
+TEST(SimAiTopology, gives_servers_and_the_rates_of_a_gpu) {
+  const std::string text =
+      "8 2 2 2 8 H100\n4 5 6 7\n"
+      "0 4 2880Gbps 0.000025ms 0\n1 4 2880Gbps 0.000025ms 0\n"
+      "2 5 2880Gbps 0.000025ms 0\n3 5 2880Gbps 0.000025ms 0\n"
+      "0 6 200Gbps 0.0005ms 0\n0 7 200Gbps 0.0005ms 0\n2 6 400Gbps 0.0005ms 0\n"
+      "3 7 400Gbps 0.0005ms 0\n";
+  ASSERT_TRUE(IsSimAiTopology(text));
+  const auto network = ParseSimAiTopology(text, "t");
+  ASSERT_TRUE(network.ok()) << network.status().message();
+  EXPECT_THAT(network->ranks, ElementsAre(2, 2));
+  EXPECT_THAT(network->bandwidth, ElementsAre(360e9, 50e9));
+  EXPECT_DOUBLE_EQ(network->latency[1], 0.5e-6);
+  EXPECT_EQ(ParseSimAiTopology(text.substr(0, 120), "t").status().message(),
+            "t:6: a link is: from, to, bandwidth, latency, error rate");
+  EXPECT_EQ(ParseSimAiTopology("8 3 2 2 8 H100\n", "t").status().message(),
+            "t:1: 4 GPUs do not fill servers of 3");
 }
 
 }  // namespace

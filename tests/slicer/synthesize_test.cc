@@ -235,8 +235,10 @@ int64_t KernelsAndCollectives(const graph::Program& program) {
 
 TEST(Workloads, Every_workload_validates_at_several_sizes) {
   const std::map<std::string, std::vector<int32_t>> sizes = {
-      {"ring", {2, 3, 64}}, {"stencil", {2, 8, 12, 64, 97}}, {"llm", {2, 64}},
-      {"dlrm", {2, 64}},    {"gpt3-layer", {128, 8192}},     {"gpt3-kernel", {256}},
+      {"ring", {2, 3, 64}},    {"stencil", {2, 8, 12, 64, 97}},
+      {"llm", {2, 7, 12, 64}}, {"astra", {2, 64}},
+      {"dlrm", {2, 64}},       {"gpt3-layer", {128, 8192}},
+      {"gpt3-kernel", {256}},
   };
   for (const std::string& name : WorkloadNames()) {
     for (const int32_t ranks : sizes.at(name)) {

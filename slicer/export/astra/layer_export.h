@@ -1,0 +1,24 @@
+// A graph → a text workload of SimAI (slicer/import/astra/workload_file.h), which all its ranks
+// run.
+//
+// What rank 0 does becomes a sequence of compute and collective, which is dealt out to the places
+// in which SimAI runs them: forward passes first; from the first collective of data parallel ranks
+// on, input and weight gradients from the last layer back. SimAI does not wait for what a weight
+// gradient starts. Groups are told by their ranks: neighbours are model parallel, what is left of
+// the job data parallel, and a part of that expert parallel.
+#pragma once
+
+#include <string>
+
+#include "graph/base/status.h"
+#include "slicer/export/exporter.h"
+
+namespace prism::slicer {
+
+// Every duration must be fixed.
+Result<ExportResult> ExportSimAi(const graph::Graph& graph, const std::string& path);
+
+// The same as text.
+Result<std::string> SimAiText(const graph::Graph& graph, ExportResult* result);
+
+}  // namespace prism::slicer

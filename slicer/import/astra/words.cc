@@ -1,0 +1,36 @@
+#include "slicer/import/astra/words.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace prism::slicer {
+namespace {
+
+constexpr int64_t kMaxNumber = int64_t{1} << 50U;
+
+}  // namespace
+
+std::vector<std::string_view> Words(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r";
+  std::vector<std::string_view> words;
+  while (true) {
+    const size_t begin = line.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos) {
+      return words;
+    }
+    const size_t end = std::min(line.find_first_of(kBlanks, begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    line.remove_prefix(end);
+  }
+}
+
+std::optional<int64_t> NumberOf(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number > kMaxNumber) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,168 @@
+#include "slicer/import/astra/workload_file.h"
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "slicer/import/astra/words.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveKind;
+
+constexpr size_t kMaxLayers = 1U << 20U;
+constexpr size_t kColumns = 12;
+
+constexpr std::pair<std::string_view, WorkloadKind> kKinds[] = {
+    {"MICRO", WorkloadKind::kMicro},
+    {"DATA", WorkloadKind::kData},
+    {"MODEL", WorkloadKind::kModel},
+    {"HYBRID_DATA_MODEL", WorkloadKind::kHybridDataModel},
+    {"HYBRID_MODEL_DATA", WorkloadKind::kHybridModelData},
+    {"HYBRID_TRANSFORMER", WorkloadKind::kTransformer},
+    {"HYBRID_TRANSFORMER_FWD_IN_BCKWD", WorkloadKind::kTransformer},
+};
+
+constexpr std::pair<std::string_view, CollectiveKind> kCollectives[] = {
+    {"ALLREDUCE", CollectiveKind::kAllReduce},
+    {"ALLGATHER", CollectiveKind::kAllGather},
+    {"REDUCESCATTER", CollectiveKind::kReduceScatter},
+    {"ALLTOALL", CollectiveKind::kAllToAll},
+};
+
+class WorkloadReader {
+ public:
+  WorkloadReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+  Result<LayerWorkload> Read() {
+    PRISM_RETURN_IF_ERROR(ReadHead());
+    NextLine();
+    const std::vector<std::string_view> words = Words(line_);
+    const std::optional<int64_t> count = words.size() == 1 ? NumberOf(words.front()) : std::nullopt;
+    if (!count.has_value() || *count < 1 || static_cast<size_t>(*count) > kMaxLayers) {
+      return Wrong(fmt::format("a number of layers from 1 to {} is expected", kMaxLayers));
+    }
+    for (int64_t layer = 0; layer < *count; ++layer) {
+      if (text_.empty()) {
+        return Wrong(
+            fmt::format("the file ends after {} of {} layers; is it cut off?", layer, *count));
+      }
+      NextLine();
+      PRISM_RETURN_IF_ERROR(ReadLayer());
+    }
+    return std::move(workload_);
+  }
+
+ private:
+  void NextLine() {
+    const size_t end = text_.find('\n');
+    line_ = text_.substr(0, end);
+    text_ = end == std::string_view::npos ? std::string_view() : text_.substr(end + 1);
+    ++number_;
+  }
+
+  // "KIND key: number key: number ..."; SimAI writes one key without its colon.
+  Status ReadHead() {
+    NextLine();
+    const std::vector<std::string_view> words = Words(line_);
+    if (words.empty()) {
+      return Wrong("a kind of parallelism is expected, such as DATA or HYBRID_TRANSFORMER");
+    }
+    bool known = false;
+    for (const auto& [name, kind] : kKinds) {
+      if (words.front() == name) {
+        workload_.kind = kind;
+        known = true;
+      }
+    }
+    if (!known) {
+      return Wrong(fmt::format("the kind of parallelism '{}' cannot be taken", words.front()));
+    }
+    for (size_t i = 1; i + 1 < words.size(); i += 2) {
+      std::string_view key = words[i];
+      if (key.ends_with(':')) {
+        key.remove_suffix(1);
+      }
+      const std::optional<int64_t> number = NumberOf(words[i + 1]);
+      if (!number.has_value() || *number < 0) {
+        return Wrong(fmt::format("'{}' is no number for {}", words[i + 1], key));
+      }
+      if (key.starts_with("checkpoint") && *number != 0) {
+        return Wrong("layers that run again in the backward pass (checkpoints) cannot be taken");
+      }
+      workload_.numbers[std::string(key)] = *number;
+    }
+    return OkStatus();
+  }
+
+  Status ReadLayer() {
+    const std::vector<std::string_view> words = Words(line_);
+    if (words.size() < kColumns) {
+      return Wrong(fmt::format("a layer has {} columns, found {}", kColumns, words.size()));
+    }
+    WorkloadLayer layer;
+    layer.name = words[0];
+    const std::span<const std::string_view> columns(words);
+    PRISM_RETURN_IF_ERROR(ReadPass(columns.subspan(2, 3), LayerGroup::kModel, &layer.forward));
+    PRISM_RETURN_IF_ERROR(
+        ReadPass(columns.subspan(5, 3), LayerGroup::kModel, &layer.input_gradient));
+    PRISM_RETURN_IF_ERROR(
+        ReadPass(columns.subspan(8, 3), LayerGroup::kData, &layer.weight_gradient));
+    workload_.layers.push_back(std::move(layer));
+    return OkStatus();
+  }
+
+  // Compute time, collective, bytes.
+  Status ReadPass(std::span<const std::string_view> columns, LayerGroup usual, LayerPass* pass) {
+    const std::optional<int64_t> compute = NumberOf(columns[0]);
+    const std::optional<int64_t> bytes = NumberOf(columns[2]);
+    if (!compute.has_value() || *compute < 0 || !bytes.has_value() || *bytes < 0) {
+      return Wrong(fmt::format("'{}' or '{}' is no number", columns[0], columns[2]));
+    }
+    pass->compute = *compute;
+    pass->bytes = *bytes;
+    pass->group = usual;
+    std::string_view name = columns[1];
+    for (const auto& [ending, group] :
+         {std::pair(std::string_view("_DP_EP"), LayerGroup::kDataExpert),
+          std::pair(std::string_view("_EP"), LayerGroup::kExpert)}) {
+      if (name.ends_with(ending)) {
+        name.remove_suffix(ending.size());
+        pass->group = group;
+        break;
+      }
+    }
+    if (name == "NONE") {
+      return OkStatus();
+    }
+    for (const auto& [known, kind] : kCollectives) {
+      if (name == known) {
+        pass->kind = kind;
+        pass->communicates = pass->bytes > 0;
+        return OkStatus();
+      }
+    }
+    return Wrong(fmt::format("the collective '{}' cannot be taken", columns[1]));
+  }
+
+  [[nodiscard]] Status Wrong(const std::string& what) const {
+    return BadFile(fmt::format("{}:{}: {}", file_, number_, what));
+  }
+
+  std::string_view text_;
+  const std::string& file_;
+  std::string_view line_;
+  int number_ = 0;
+  LayerWorkload workload_;
+};
+
+}  // namespace
+
+Result<LayerWorkload> ParseLayerWorkload(std::string_view text, const std::string& file) {
+  return WorkloadReader(text, file).Read();
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,322 @@
+#include "slicer/import/astra/workload_import.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
+#include "slicer/import/astra/workload_file.h"
+#include "slicer/import/chakra/process_groups.h"
+
+namespace prism::slicer {
+namespace {
+
+constexpr int64_t kMaxRanks = int64_t{1} << 20U;
+constexpr int64_t kNsPerMicroSecond = 1000;
+constexpr int64_t kMaxCompute = 1'000'000'000'000'000;  // ns
+constexpr int64_t kMaxBytes = int64_t{1} << 50U;
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+
+// Resources: what runs one at a time.
+constexpr uint16_t kCompute = 0;
+constexpr uint16_t kModelNetwork = 1;
+constexpr uint16_t kDataNetwork = 2;
+
+constexpr const char* kGroupNames[kLayerGroupCount] = {"model", "data", "expert", "data expert"};
+
+// A grid of ranks, the first dimension the fastest, and the dimensions that each group spans.
+struct Groups {
+  std::vector<int64_t> dims;
+  std::array<std::vector<bool>, kLayerGroupCount> spans;
+
+  [[nodiscard]] int64_t SizeOf(LayerGroup group) const {
+    const std::vector<bool>& span = spans[static_cast<size_t>(group)];
+    int64_t size = 1;
+    for (size_t dim = 0; dim < dims.size(); ++dim) {
+      size *= span[dim] ? dims[dim] : 1;
+    }
+    return size;
+  }
+};
+
+// Degrees of parallelism as SimAI states them: tp, then experts, the rest of dp, pp.
+Result<Groups> TransformerGroups(const LayerWorkload& workload,
+                                 int64_t ranks,
+                                 const std::string& file) {
+  const int64_t tp = std::max<int64_t>(workload.Number("model_parallel_NPU_group", 1), 1);
+  const int64_t ep = std::max<int64_t>(workload.Number("ep", 1), 1);
+  const int64_t pp = std::max<int64_t>(workload.Number("pp", 1), 1);
+  if (tp > kMaxRanks || ep > kMaxRanks || pp > kMaxRanks || ranks % (tp * pp) != 0 ||
+      ranks / (tp * pp) % ep != 0) {
+    return BadFile(
+        fmt::format("{}:1: {} ranks cannot be model parallel {}, pipeline parallel {} "
+                    "and expert parallel {}",
+                    file, ranks, tp, pp, ep));
+  }
+  Groups groups;
+  groups.dims = {tp, ep, ranks / (tp * pp * ep), pp};
+  groups.spans = {{{true, false, false, false},
+                   {false, true, true, false},
+                   {false, true, false, false},
+                   {false, false, true, false}}};
+  return groups;
+}
+
+// Of the older kinds: groups are dimensions of the network.
+Result<Groups> DimensionGroups(const LayerWorkload& workload,
+                               int64_t ranks,
+                               const std::vector<int64_t>& dims,
+                               const std::string& file) {
+  const bool hybrid = workload.kind == WorkloadKind::kHybridDataModel ||
+                      workload.kind == WorkloadKind::kHybridModelData;
+  if (hybrid && dims.size() < 2) {
+    return BadFile(
+        fmt::format("{}:1: which ranks are model parallel is a matter of the network's "
+                    "first dimension; name a network of two: --network FILE",
+                    file));
+  }
+  Groups groups;
+  groups.dims = dims.empty() ? std::vector<int64_t>{ranks} : dims;
+  std::vector<bool> first(groups.dims.size());
+  first[0] = true;
+  std::vector<bool> others = first;
+  others.flip();
+  const std::vector<bool> all(groups.dims.size(), true);
+  const bool model_first = workload.kind == WorkloadKind::kHybridDataModel;
+  groups.spans.fill(all);
+  if (hybrid) {
+    groups.spans[static_cast<size_t>(LayerGroup::kModel)] = model_first ? first : others;
+    groups.spans[static_cast<size_t>(LayerGroup::kData)] = model_first ? others : first;
+  }
+  return groups;
+}
+
+// The tasks of any rank; Task::comm is a LayerGroup.
+class LayerTasks {
+ public:
+  LayerTasks(const LayerWorkload& workload, const Groups& groups, LayerDialect dialect)
+      : workload_(workload), groups_(groups), dialect_(dialect) {}
+
+  Status Build(GraphAssembly* assembly, const std::string& file) {
+    tasks_.rank = Rank(0);
+    for (size_t i = 0; i < workload_.layers.size(); ++i) {
+      line_ = static_cast<uint32_t>(i + 3);
+      PRISM_RETURN_IF_ERROR(Forward(workload_.layers[i], assembly, file));
+    }
+    if (workload_.kind == WorkloadKind::kMicro) {
+      return OkStatus();
+    }
+    for (size_t i = workload_.layers.size(); i > 0; --i) {
+      line_ = static_cast<uint32_t>(i + 2);
+      PRISM_RETURN_IF_ERROR(Backward(workload_.layers[i - 1], i == 1, {assembly, file}));
+    }
+    return OkStatus();
+  }
+
+  [[nodiscard]] const TaskGraph& tasks() const { return tasks_; }
+
+ private:
+  struct Target {
+    GraphAssembly* assembly;
+    const std::string& file;
+  };
+
+  Status Forward(const WorkloadLayer& layer, GraphAssembly* assembly, const std::string& file) {
+    const Target target = {assembly, file};
+    if (workload_.kind == WorkloadKind::kMicro) {
+      return Communicate(layer.weight_gradient, kDataNetwork, target, nullptr);
+    }
+    PRISM_RETURN_IF_ERROR(Compute(layer, layer.forward, "forward", target));
+    if (workload_.kind == WorkloadKind::kData) {
+      return OkStatus();
+    }
+    return Communicate(layer.forward, kModelNetwork, target, &done_);
+  }
+
+  Status Backward(const WorkloadLayer& layer, bool is_first, const Target& target) {
+    const bool only_data = workload_.kind == WorkloadKind::kData;
+    const bool transformer = workload_.kind == WorkloadKind::kTransformer;
+    uint32_t exchanged = kNone;
+    if (!only_data) {
+      PRISM_RETURN_IF_ERROR(Compute(layer, layer.input_gradient, "input gradient", target));
+      if (transformer || !is_first) {
+        PRISM_RETURN_IF_ERROR(Communicate(layer.input_gradient, kModelNetwork, target, &exchanged));
+      }
+    }
+    if (transformer && exchanged != kNone) {
+      done_ = exchanged;
+    }
+    PRISM_RETURN_IF_ERROR(Compute(layer, layer.weight_gradient, "weight gradient", target));
+    if (workload_.kind != WorkloadKind::kModel) {
+      PRISM_RETURN_IF_ERROR(Communicate(layer.weight_gradient, kDataNetwork, target, nullptr));
+    }
+    if (only_data && !is_first) {
+      return Compute(layer, layer.input_gradient, "input gradient", target);
+    }
+    also_ = transformer ? kNone : exchanged;  // the next compute waits for it too
+    return OkStatus();
+  }
+
+  Status Compute(const WorkloadLayer& layer,
+                 const LayerPass& pass,
+                 const char* what,
+                 const Target& target) {
+    const int64_t unit = dialect_ == LayerDialect::kAstra ? kNsPerMicroSecond : 1;
+    if (pass.compute > kMaxCompute / unit) {
+      return BadFile(fmt::format("{}:{}: a compute time of {}", target.file, line_, pass.compute));
+    }
+    Task task;
+    task.resource = kCompute;
+    task.line = line_;
+    task.name = target.assembly->KernelName(fmt::format("{} {}", layer.name, what));
+    task.value = pass.compute * unit;
+    const uint32_t id = tasks_.Add(task);
+    for (const uint32_t before : {done_, also_}) {
+      if (before != kNone) {
+        tasks_.edges.push_back({id, before, false});
+      }
+    }
+    done_ = id;
+    also_ = kNone;
+    return OkStatus();
+  }
+
+  // After the last compute; `end` is set to it where there is a collective at all.
+  Status Communicate(const LayerPass& pass, uint16_t network, const Target& target, uint32_t* end) {
+    const int64_t size = groups_.SizeOf(pass.group);
+    if (!pass.communicates || size == 1) {
+      return OkStatus();
+    }
+    const bool is_part =
+        pass.kind == graph::CollectiveKind::kAllGather && dialect_ == LayerDialect::kAstra;
+    if (pass.bytes > kMaxBytes / (is_part ? size : 1)) {
+      return BadFile(
+          fmt::format("{}:{}: a collective of {} bytes", target.file, line_, pass.bytes));
+    }
+    graph::CollectiveShape shape;
+    shape.kind = pass.kind;
+    shape.bytes = is_part ? pass.bytes * size : pass.bytes;
+    const bool reduces = pass.kind == graph::CollectiveKind::kAllReduce ||
+                         pass.kind == graph::CollectiveKind::kReduceScatter;
+    shape.reduce = reduces ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
+    const auto known = std::find(tasks_.collectives.begin(), tasks_.collectives.end(), shape);
+    Task task;
+    task.kind = TaskKind::kCollective;
+    task.resource = network;
+    task.line = line_;
+    task.comm = static_cast<uint32_t>(pass.group);
+    task.shape = static_cast<uint32_t>(known - tasks_.collectives.begin());
+    if (known == tasks_.collectives.end()) {
+      tasks_.collectives.push_back(shape);
+    }
+    const uint32_t id = tasks_.Add(task);
+    if (done_ != kNone) {
+      tasks_.edges.push_back({id, done_, false});
+    }
+    if (end != nullptr) {
+      *end = id;
+    }
+    return OkStatus();
+  }
+
+  const LayerWorkload& workload_;
+  const Groups& groups_;
+  LayerDialect dialect_;
+  TaskGraph tasks_;
+  uint32_t line_ = 0;
+  uint32_t done_ = kNone;  // the next task waits for it
+  uint32_t also_ = kNone;  // likewise
+};
+
+Result<int64_t> CountRanks(const LayerWorkload& workload,
+                           const ImportOptions& options,
+                           const LayerOptions& layers,
+                           const std::string& file) {
+  const int64_t places =
+      std::accumulate(layers.dims.begin(), layers.dims.end(), int64_t{1}, std::multiplies<>());
+  int64_t ranks = options.target_gpus;
+  if (ranks == 0) {
+    ranks = layers.dims.empty() ? workload.Number("all_gpus", 0) : places;
+  }
+  if (ranks < 1 || ranks > kMaxRanks) {
+    return BadFile(
+        fmt::format("{}: does not say how many ranks there are; name them: --target-gpus "
+                    "N or --network FILE",
+                    file));
+  }
+  if (!layers.dims.empty() && places != ranks) {
+    return InvalidArgument(fmt::format("the network has {} places, not {}", places, ranks));
+  }
+  return ranks;
+}
+
+void NoteMeaning(const LayerWorkload& workload, LayerDialect dialect, Notes* notes) {
+  const auto layers = static_cast<int64_t>(workload.layers.size());
+  notes->Add(dialect == LayerDialect::kAstra
+                 ? "layers have compute times in microseconds, as Chakra's converter reads them"
+                 : "layers have compute times in nanoseconds, as SimAI reads them",
+             layers);
+  notes->Add("pipeline stages wait for no other stage: the file holds one stage's layers",
+             workload.Number("pp", 1) > 1 ? workload.Number("pp", 1) : 0);
+}
+
+// The groups of every rank; all share the program of rank 0.
+void AddRanks(const Groups& groups, LoweredRank lowered, GraphAssembly* assembly) {
+  const std::vector<uint32_t> kinds = lowered.comms;
+  for (uint32_t rank = 0; rank < assembly->rank_count(); ++rank) {
+    std::vector<uint32_t> comms;
+    for (const uint32_t kind : kinds) {
+      const std::vector<uint32_t> members = GroupAlong(rank, groups.dims, groups.spans[kind]);
+      comms.push_back(assembly->Communicator(kGroupNames[kind], "", members));
+    }
+    if (rank == 0) {
+      lowered.comms = std::move(comms);
+      assembly->AddRank(Rank(0), std::move(lowered));
+    } else {
+      assembly->AddRankLike(Rank(rank), Rank(0), std::move(comms));
+    }
+  }
+}
+
+}  // namespace
+
+Result<ImportResult> ImportLayersText(std::string_view text,
+                                      const std::string& file,
+                                      const ImportOptions& options,
+                                      const LayerOptions& layers) {
+  PRISM_ASSIGN_OR_RETURN(const LayerWorkload workload, ParseLayerWorkload(text, file));
+  PRISM_ASSIGN_OR_RETURN(const int64_t ranks, CountRanks(workload, options, layers, file));
+  PRISM_ASSIGN_OR_RETURN(const Groups groups,
+                         workload.kind == WorkloadKind::kTransformer
+                             ? TransformerGroups(workload, ranks, file)
+                             : DimensionGroups(workload, ranks, layers.dims, file));
+  GraphAssembly assembly(static_cast<uint32_t>(ranks));
+  LayerTasks tasks(workload, groups, layers.dialect);
+  PRISM_RETURN_IF_ERROR(tasks.Build(&assembly, file));
+  TaskLowering lowering(assembly.lower_names());
+  Result<LoweredRank> lowered = lowering.Lower(tasks.tasks());
+  if (!lowered.ok()) {
+    return BadFile(fmt::format("{}:{}", file, lowered.status().message()));
+  }
+  ImportResult result;
+  result.bytes_read = static_cast<int64_t>(text.size());
+  result.tasks = static_cast<int64_t>(tasks.tasks().tasks.size()) * ranks;
+  NoteMeaning(workload, layers.dialect, &result.notes);
+  AddRanks(groups, *std::move(lowered), &assembly);
+  return FinishImport(std::move(assembly), options, std::move(result), file).result;
+}
+
+Result<ImportResult> ImportLayers(const std::string& path,
+                                  const ImportOptions& options,
+                                  const LayerOptions& layers) {
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ImportLayersText(text, path, options, layers);
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,154 @@
+// Text workloads of ASTRA-sim and SimAI: what a pass over the layers becomes, and what is refused.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "replayer/cost/collective_cost.h"
+#include "replayer/replay.h"
+#include "slicer/export/astra/layer_export.h"
+#include "slicer/import/astra/workload_import.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::slicer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+graph::ClusterSpec Cluster() {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  prism::testing::MakeFree(&cluster);
+  return cluster;
+}
+
+Result<ImportResult> Import(const std::string& text,
+                            int32_t ranks,
+                            const LayerOptions& layers = {}) {
+  ImportOptions options;
+  options.cluster = Cluster();
+  options.target_gpus = ranks;
+  return ImportLayersText(text, "w.txt", options, layers);
+}
+
+DurationNs TimeOf(const graph::Graph& graph) {
+  replayer::ReplayOptions options;
+  options.iterations = 1;
+  const Result<replayer::ReplayResult> result = replayer::Replay(graph, options);
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result->steady_iteration_ns();
+}
+
+DurationNs CostOf(graph::CollectiveKind kind, int64_t bytes, int32_t ranks, int32_t stride) {
+  const graph::ClusterSpec cluster = Cluster();
+  std::vector<uint32_t> members;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    members.push_back(static_cast<uint32_t>(rank * stride));
+  }
+  graph::CollectiveShape shape;
+  shape.kind = kind;
+  shape.bytes = bytes;
+  shape.reduce = graph::ReduceOp::kSum;
+  return replayer::CollectiveCost(cluster).Collective(
+      shape, replayer::TopologyOf(members, cluster.gpus_per_node));
+}
+
+// Forward 1 + 2, then weight gradient 5 of the last layer, its input gradient 4, weight gradient 3
+// of the first; the first layer's input gradient is not asked for. The all_reduce of the last layer
+// (as long as the compute beside it or longer) holds up that of the first.
+TEST(LayerWorkload, data_parallel_reduces_beside_the_backward_pass) {
+  const Result<ImportResult> result = Import(
+      "DATA\n2\na -1 1 NONE 0 9 NONE 0 3 ALLREDUCE 4194304 0\n"
+      "b -1 2 NONE 0 4 NONE 0 5 ALLREDUCE 4194304 0\n",
+      2);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.roles.size(), 1U);
+  const DurationNs reduce = CostOf(graph::CollectiveKind::kAllReduce, 4194304, 2, 1);
+  const DurationNs compute = 8 * kNsPerUs;
+  const DurationNs second = std::max<DurationNs>(compute + reduce, compute + 7 * kNsPerUs);
+  EXPECT_EQ(TimeOf(result->graph), second + reduce);
+}
+
+// tp 2 of neighbours: compute 10 and 20 and 30 ns, and between them an all_gather of 4 MiB in all
+// and a reduce_scatter, which block.
+TEST(LayerWorkload, simai_counts_nanoseconds_and_whole_buffers) {
+  const Result<ImportResult> result = Import(
+      "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 "
+      "all_gpus: 4 checkpoints: 0 checkpoint_initiates: 0 pp_comm 0\n1\n"
+      "x\t-1\t10\tALLGATHER\t4194304\t20\tREDUCESCATTER\t4194304\t30\tNONE\t0\t100\n",
+      0, {.dialect = LayerDialect::kSimAi, .dims = {}});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.ranks.size(), 4U);
+  EXPECT_EQ(result->graph.communicators.size(), 2U);
+  EXPECT_EQ(TimeOf(result->graph),
+            60 + CostOf(graph::CollectiveKind::kAllGather, 4194304, 2, 1) +
+                CostOf(graph::CollectiveKind::kReduceScatter, 4194304, 2, 1));
+}
+
+TEST(LayerWorkload, experts_and_data_are_groups_of_the_stage) {
+  const Result<ImportResult> result = Import(
+      "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: 1\n1\n"
+      "x -1 1 ALLTOALL_EP 4096 1 NONE 0 1 ALLREDUCE_DP_EP 4096 0\n",
+      8);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const graph::Graph& graph = result->graph;
+  const auto comms = graph.ranks.comms(Rank(5));
+  EXPECT_THAT(graph.communicators.members_of(CommId(comms[0])), ElementsAre(5U, 7U));
+  EXPECT_THAT(graph.communicators.members_of(CommId(comms[1])), ElementsAre(1U, 5U));
+}
+
+TEST(LayerWorkload, dimensions_of_a_network_are_groups) {
+  const std::string text =
+      "HYBRID_DATA_MODEL\n1\nx -1 1 ALLREDUCE 4096 1 ALLREDUCE 4096 1 ALLREDUCE 8192 0\n";
+  const Result<ImportResult> result =
+      Import(text, 8, {.dialect = LayerDialect::kAstra, .dims = {2, 4}});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.communicators.size(), 4U + 2U);
+  EXPECT_THAT(Import(text, 8).status().message(), HasSubstr("name a network of two"));
+}
+
+TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
+  const auto error = [](const std::string& text) { return Import(text, 4).status().message(); };
+  EXPECT_EQ(error(""),
+            "w.txt:1: a kind of parallelism is expected, such as DATA or HYBRID_TRANSFORMER");
+  EXPECT_EQ(error("HYBRID_DLRM 3\n1\n"),
+            "w.txt:1: the kind of parallelism 'HYBRID_DLRM' cannot be taken");
+  EXPECT_EQ(error("DATA\nx\n"), "w.txt:2: a number of layers from 1 to 1048576 is expected");
+  EXPECT_EQ(error("DATA\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n"),
+            "w.txt:3: the file ends after 1 of 2 layers; is it cut off?");
+  EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1\n"),
+            "w.txt:3: a layer has 12 columns, found 9");
+  EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 SHUFFLE 8 0\n"),
+            "w.txt:3: the collective 'SHUFFLE' cannot be taken");
+  EXPECT_EQ(
+      error("HYBRID_TRANSFORMER model_parallel_NPU_group: 3\n1\na -1 1 NONE 0 1 NONE 0 1 NONE "
+            "0 0\n"),
+      "w.txt:1: 4 ranks cannot be model parallel 3, pipeline parallel 1 and expert parallel "
+      "1");
+}
+
+// Forward exchanges among neighbours, backward too, and what data parallel ranks reduce beside it:
+// what is written takes as long as what was read.
+TEST(LayerExport, what_is_read_back_takes_as_long) {
+  const std::string text =
+      "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 8\n2\n"
+      "a -1 1000 ALLGATHER 4194304 2000 REDUCESCATTER 4194304 3000 ALLREDUCE 8388608 0\n"
+      "b -1 4000 ALLTOALL_EP 1048576 5000 ALLTOALL_EP 1048576 6000 ALLREDUCE_DP_EP 8388608 0\n";
+  const LayerOptions simai = {.dialect = LayerDialect::kSimAi, .dims = {}};
+  const Result<ImportResult> first = Import(text, 0, simai);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  ExportResult exported;
+  const Result<std::string> written = SimAiText(first->graph, &exported);
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  EXPECT_THAT(*written,
+              HasSubstr("model_parallel_NPU_group: 2 ep: 2 pp: 1 vpp: 1 ga: 1 all_gpus: 8"));
+  EXPECT_THAT(*written, HasSubstr("ALLREDUCE_DP_EP\t8388608"));
+  const Result<ImportResult> second = Import(*written, 0, simai);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_EQ(TimeOf(second->graph), TimeOf(first->graph));
+  EXPECT_EQ(second->graph.communicators.members, first->graph.communicators.members);
+}
+
+}  // namespace
+}  // namespace prism::slicer
