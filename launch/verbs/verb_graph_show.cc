@@ -240,7 +240,17 @@ void WriteRank(const graph::Graph& graph, const ShowOptions& options, JsonWriter
     json->BeginObject();
     json->Field("op", op).Field("kind", graph::OpKindName(program.kind[op]));
     json->Field("stream", program.stream[op]);
-    json->Field("text", graph::DescribeOp(graph, rank, op)).EndObject();
+    json->Field("text", graph::DescribeOp(graph, rank, op));
+    if (program.kind[op] == graph::OpKind::kKernel) {
+      const graph::KernelSignature& signature = graph.signatures[program.signature[op]];
+      json->Field("name", graph.strings[signature.name.value()]);
+      json->Key("grid").BeginArray();
+      for (const uint32_t blocks : signature.grid) {
+        json->Value(blocks);
+      }
+      json->EndArray();
+    }
+    json->EndObject();
   }
   json->EndArray().EndObject();
 }
