@@ -92,9 +92,24 @@ bool HoldDevice::Load(std::string* error) {
     return true;
   }
   constexpr size_t kLaneBytes = sizeof(HoldLane) * kHoldLanes;
-  return succeeded(driver_.load_module(&module_, prism_hold_image), "cuModuleLoadData") &&
+  return succeeded(LoadKernels(), "cuModuleLoadData of the image of holds") &&
          succeeded(driver_.allocate(&device_lanes_, kLaneBytes), "cuMemAlloc") &&
          succeeded(driver_.set(device_lanes_, 0, kLaneBytes), "cuMemsetD8");
+}
+
+// All at once: a kernel that is loaded at its first launch may not be launched first under capture.
+CUresult HoldDevice::LoadKernels() {
+  CUmodule loaded = nullptr;
+  CUresult code = driver_.load_module(&loaded, prism_hold_image);
+  std::vector<const char*> names = {kHoldTransferName};
+  for (auto kind = CollectiveKind::kAllReduce; kind <= CollectiveKind::kScatter;
+       kind = static_cast<CollectiveKind>(static_cast<int>(kind) + 1)) {
+    names.push_back(HoldKernelName(kind));
+  }
+  for (size_t i = 0; i < names.size() && code == CUDA_SUCCESS; ++i) {
+    code = driver_.get_function(&kernels_[names[i]], loaded, names[i]);
+  }
+  return code;
 }
 
 CUdeviceptr HoldDevice::OnDevice(const void* in_board) const {
@@ -134,12 +149,12 @@ void HoldDevice::CountLaunch(uint32_t lane) {
 }
 
 bool HoldDevice::LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
-  CUfunction function = nullptr;
-  if (driver_.get_function(&function, module_, kernel) != CUDA_SUCCESS) {
+  const auto found = kernels_.find(kernel);
+  if (found == kernels_.end()) {
     return false;
   }
   std::array<void*, 3> arguments = {&device_board_, &device_lanes_, &lane};
-  return driver_.launch(function, std::max(1U, blocks), 1, 1, kHoldThreads, 1, 1, 0, stream,
+  return driver_.launch(found->second, std::max(1U, blocks), 1, 1, kHoldThreads, 1, 1, 0, stream,
                         arguments.data(), nullptr) == CUDA_SUCCESS;
 }
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -86,6 +87,7 @@ class HoldDevice {
   HoldDevice(const Driver& driver, HoldMeans means) : driver_(driver), means_(means) {}
   bool Load(std::string* error);
   bool Enqueue(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+  CUresult LoadKernels();
   bool LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
   bool LaunchWait(uint32_t lane, uint64_t sequence, CUstream stream);
   bool LaunchCallback(uint32_t lane, CUstream stream);
@@ -95,7 +97,7 @@ class HoldDevice {
 
   const Driver driver_;
   const HoldMeans means_;
-  CUmodule module_ = nullptr;
+  std::map<std::string, CUfunction> kernels_;  // by name
   HoldBoard* board_ = nullptr;
   CUdeviceptr device_board_ = 0;
   CUdeviceptr device_lanes_ = 0;

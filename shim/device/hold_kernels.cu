@@ -12,6 +12,7 @@ struct Gpu {
     __threadfence_system();
     *const_cast<volatile uint64_t*>(address) = value;
   }
+  __device__ void Fence() { __threadfence_system(); }
   __device__ uint64_t Add(uint64_t* address, uint64_t value) {
     return atomicAdd(reinterpret_cast<unsigned long long*>(address),
                      static_cast<unsigned long long>(value));

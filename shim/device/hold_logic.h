@@ -73,9 +73,10 @@ PRISM_HOST_AND_DEVICE inline bool IsOver(uint64_t now_ns, uint64_t deadline_ns) 
   return now_ns >= deadline_ns;
 }
 
-// A Machine has: uint64_t Load(const uint64_t*) and void Store(uint64_t*, uint64_t), uncached and
-// in order as seen by the other side; uint64_t Add(uint64_t*, uint64_t), atomic, the value before;
-// uint64_t Now(); void Nap(), shortly.
+// A Machine has: uint64_t Load(const uint64_t*), uncached; void Store(uint64_t*, uint64_t), after
+// all stores before it as the other side sees them; void Fence(), loads after it come later than
+// those before; uint64_t Add(uint64_t*, uint64_t), atomic, the value before; uint64_t Now();
+// void Nap(), shortly.
 
 template <typename Machine>
 PRISM_HOST_AND_DEVICE void Write(Machine& machine, Stamp* stamp, uint64_t time, uint64_t sequence) {
@@ -92,42 +93,61 @@ PRISM_HOST_AND_DEVICE bool Read(Machine& machine,
   if (machine.Load(&stamp->of) != sequence + 1) {
     return false;
   }
+  machine.Fence();
   *time = machine.Load(&stamp->time_ns);
   return true;
 }
 
-// One block of a hold of `blocks`. The last block to enter arrives, as NCCL's kernel can begin its
-// transfer only when all its blocks run; it alone reads host memory and passes the deadline on to
-// the others, so that a hold costs one poll over the bus and not one a block.
+// How far away a deadline has to be for the abort flag to be looked at while waiting for it: a look
+// goes over the bus and takes a microsecond or two, by which the hold would end late.
+inline constexpr uint64_t kFarNs = 50'000;
+
+// The last block to enter. It alone reads host memory and passes the deadline on to the others, so
+// that a hold costs one poll over the bus and not one a block.
+template <typename Machine>
+PRISM_HOST_AND_DEVICE void Lead(
+    Machine& machine, HoldBoard* board, HoldLane* state, HoldSlot* slot, uint64_t sequence) {
+  Write(machine, &slot->arrival, machine.Now(), sequence);
+  uint64_t deadline_ns = 0;
+  while (!Read(machine, &slot->deadline, sequence, &deadline_ns)) {
+    if (machine.Load(&board->abort) != 0) {
+      deadline_ns = 0;
+      break;
+    }
+    machine.Nap();
+  }
+  machine.Store(&state->deadline_ns, deadline_ns);
+  machine.Store(&state->release, sequence + 1);
+  for (uint64_t now = machine.Now(); !IsOver(now, deadline_ns); now = machine.Now()) {
+    if (deadline_ns - now > kFarNs && machine.Load(&board->abort) != 0) {
+      machine.Store(&state->deadline_ns, 0);
+      break;
+    }
+  }
+}
+
+template <typename Machine>
+PRISM_HOST_AND_DEVICE void Follow(Machine& machine, HoldLane* state, uint64_t sequence) {
+  while (machine.Load(&state->release) != sequence + 1) {
+    machine.Nap();
+  }
+  machine.Fence();
+  while (!IsOver(machine.Now(), machine.Load(&state->deadline_ns))) {
+  }
+}
+
+// One block of a hold of `blocks`. It arrives when its last block enters, as NCCL's kernel can
+// begin its transfer only when all its blocks run.
 template <typename Machine>
 PRISM_HOST_AND_DEVICE void HoldBlock(
     Machine& machine, HoldBoard* board, HoldLane* lanes, uint32_t lane, uint32_t blocks) {
   HoldLane* const state = &lanes[lane % kHoldLanes];
   const uint64_t sequence = machine.Load(&state->finished);
   HoldSlot* const slot = SlotOf(board, lane, sequence);
-  uint64_t deadline_ns = 0;
   if (machine.Add(&state->entered, 1) + 1 == blocks) {
-    Write(machine, &slot->arrival, machine.Now(), sequence);
-    while (!Read(machine, &slot->deadline, sequence, &deadline_ns)) {
-      if (machine.Load(&board->abort) != 0) {
-        deadline_ns = 0;
-        break;
-      }
-      machine.Nap();
-    }
-    machine.Store(&state->deadline_ns, deadline_ns);
-    machine.Store(&state->release, sequence + 1);
+    Lead(machine, board, state, slot, sequence);
   } else {
-    while (machine.Load(&state->release) != sequence + 1) {
-      machine.Nap();
-    }
-    deadline_ns = machine.Load(&state->deadline_ns);
-  }
-  while (!IsOver(machine.Now(), deadline_ns)) {
-    // A deadline may be far away when the run is aborted.
-    if (machine.Load(&board->abort) != 0) {
-      break;
-    }
+    Follow(machine, state, sequence);
   }
   if (machine.Add(&state->left, 1) + 1 == blocks) {
     Write(machine, &slot->end, machine.Now(), sequence);

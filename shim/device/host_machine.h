@@ -23,6 +23,7 @@ struct HostMachine {
   static void Store(uint64_t* address, uint64_t value) {
     std::atomic_ref<uint64_t>(*address).store(value);
   }
+  static void Fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
   static uint64_t Add(uint64_t* address, uint64_t value) {
     return std::atomic_ref<uint64_t>(*address).fetch_add(value);
   }
