@@ -106,18 +106,18 @@ Status ChooseDevice(RunContext* context) {
     }
     return OkStatus();
   }
-  Result<Gpu> gpu = FindGpu();
-  if (gpu.ok()) {
-    return EnvironmentLacks(fmt::format(
-        "--device {}: there is a GPU ({}), but programs cannot run on it yet; use --device virtual",
-        DeviceName(options.device), gpu->name));
-  }
+  // The calls of a program are not passed through to a real GPU yet.
+  const Result<Gpu> gpu = FindGpu();
+  const std::string reason =
+      gpu.ok() ? fmt::format("programs cannot run on the {} yet", gpu->name) : "no GPU here";
   if (options.device == Device::kCuda) {
-    return gpu.status();
+    return gpu.ok() ? EnvironmentLacks(
+                          fmt::format("--device cuda: {}; use --device virtual or auto", reason))
+                    : gpu.status();
   }
   options.device = Device::kVirtual;
-  const char* const consequence =
-      "--device auto: no GPU here, sandbox ranks run on the virtual one";
+  const std::string consequence =
+      fmt::format("--device auto: {}, sandbox ranks run on the virtual one", reason);
   context->warnings.push_back({"device_fallback", 1, consequence});
   context->logger.Warning("{}", consequence);
   return OkStatus();
