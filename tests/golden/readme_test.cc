@@ -30,6 +30,8 @@ constexpr Covered kCovered[] = {
     {"mpirun", "truth_test"},     // whole runs on the virtual device
     {"cmake ", "style_test"},     // the build that made this test
     {"ctest ", "style_test"},     // likewise
+    // The dry run; without it a GPU is needed.
+    {"experiments/gpu/run_all.sh", "gpu_experiments_test"},
 };
 
 struct ReadmeCommand {

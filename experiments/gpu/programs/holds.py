@@ -1,0 +1,143 @@
+"""Item 5 and part of 9: how well holds keep their deadlines, and what they do to others."""
+import common
+from probe import MEANS, Probe
+
+LENGTHS_US = [10, 30, 100, 300, 1000, 3000, 10_000, 100_000]
+REPEATS = {10_000: 30, 100_000: 8}
+BLOCKS = [1, 8, 16, 24, 32]
+CASES = ([f"hold by {means}, {us} us: asked against happened" for means in MEANS for us in LENGTHS_US]
+         + ["step of the global timer", "hold in a CUDA graph, launched 5 times",
+            "torch.profiler names the hold", "abort of a hold without a deadline"]
+         + [f"matrix product beside {blocks} blocks: hold, copy kernel, alone" for blocks in BLOCKS])
+
+
+def injection(path):
+    """Error of the end against the deadline, microseconds."""
+    import torch
+    table = {}
+    for means in MEANS:
+        probe = Probe(path, means)
+        stream = torch.cuda.Stream()
+        for length_us in LENGTHS_US:
+            errors = []
+            for _ in range(REPEATS.get(length_us, 200)):
+                probe.hold(stream)
+                due = probe.next() + length_us * 1000
+                probe.deadline(due)
+                errors.append((-probe.next() - due) / 1e3)
+                stream.synchronize()
+            table[f"{means} {length_us} us"] = common.spread(errors)
+        probe.close()
+    return table
+
+
+def timer_step(path):
+    import torch
+    probe = Probe(path)
+    times = torch.zeros(20_000, dtype=torch.int64, device="cuda")
+    probe.timer(times, torch.cuda.current_stream())
+    torch.cuda.synchronize()
+    steps = times.diff()
+    probe.close()
+    return common.spread(steps[steps > 0].tolist())
+
+
+def graph(path):
+    """Each launch of a captured hold has to look up a deadline of its own."""
+    import torch
+    probe = Probe(path)
+    stream = torch.cuda.Stream()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured, stream=stream):
+        ok = probe.capture(stream)
+    errors = []
+    for launch in range(5):
+        probe.count()
+        with torch.cuda.stream(stream):
+            captured.replay()
+        due = probe.next() + (launch + 1) * 50_000
+        probe.deadline(due)
+        errors.append((-probe.next() - due) / 1e3)
+    probe.close()
+    return {"captured": ok, "error_us": errors}
+
+
+def profiler(path):
+    import torch
+    probe = Probe(path)
+    stream = torch.cuda.Stream()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        probe.hold(stream)
+        probe.deadline(probe.next() + 100_000)
+        probe.next()
+        stream.synchronize()
+    probe.close()
+    return [event.key for event in profile.key_averages() if "prism_hold" in event.key]
+
+
+def abort(path):
+    import torch
+    probe = Probe(path)
+    stream = torch.cuda.Stream()
+    probe.hold(stream)
+    begin = probe.next()
+    probe.abort()
+    end = -probe.next()
+    stream.synchronize()
+    probe.close()
+    return {"unblocked_after_us": (end - begin) / 1e3}
+
+
+def occupancy(path):
+    """Seconds of a matrix product alone, beside a hold and beside a copy kernel of as many blocks."""
+    import torch
+    probe = Probe(path)
+    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    source = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    side = torch.cuda.Stream()
+    table = {"alone": common.device_seconds(lambda: a @ a, repeats=5)}
+    length_ns = int(table["alone"]["p50"] * 1e9 * 12) + 2_000_000
+
+    def beside(begin, end):
+        values = []
+        for _ in range(5):
+            begin()
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            for _ in range(5):
+                a @ a
+            last.record()
+            last.synchronize()
+            values.append(first.elapsed_time(last) / 5e3)
+            end()
+        return common.spread(values)
+
+    for blocks in BLOCKS:
+        def begin_hold():
+            probe.hold(side, blocks=blocks)
+            probe.deadline(probe.next() + length_ns)
+
+        def begin_copy():
+            probe.copy(source, target, blocks, length_ns, side)
+
+        held = beside(begin_hold, probe.next)
+        copied = beside(begin_copy, side.synchronize)
+        table[f"{blocks} blocks"] = {"hold": held, "copy": copied,
+                                     "hold_by_copy": held["p50"] / copied["p50"]}
+    probe.close()
+    return table
+
+
+def main():
+    args = common.arguments(CASES)
+    import torch
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    common.write(args, {"injection_error_us": injection(args.probe),
+                        "timer_step_ns": timer_step(args.probe), "graph": graph(args.probe),
+                        "profiler": profiler(args.probe), "abort": abort(args.probe),
+                        "occupancy": occupancy(args.probe)})
+
+
+main()

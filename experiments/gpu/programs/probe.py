@@ -1,0 +1,66 @@
+"""Holds of shim/device and kernels of known occupancy, by libprism_probe.so."""
+import ctypes
+
+MEANS = ["kernel", "wait_value", "host_callback"]
+
+
+class KnownCopy(ctypes.Structure):
+    _fields_ = [("source", ctypes.c_uint64), ("target", ctypes.c_uint64),
+                ("bytes", ctypes.c_uint64), ("duration_ns", ctypes.c_uint64),
+                ("blocks", ctypes.c_uint32)]
+
+
+class Probe:
+    def __init__(self, path, means="kernel"):
+        self.library = ctypes.CDLL(str(path))
+        self.library.prism_probe_open.restype = ctypes.c_char_p
+        self.library.prism_probe_next.restype = ctypes.c_int64
+        error = self.library.prism_probe_open(MEANS.index(means))
+        if error is not None:
+            raise RuntimeError(f"no holds by {means}: {error.decode()}")
+        kernels = path.parent / "known_kernels.fatbin"
+        self.check(self.library.prism_probe_load(str(kernels).encode()), "known kernels")
+        self.sequence = {}
+
+    @staticmethod
+    def check(code, what):
+        if code != 0:
+            raise RuntimeError(f"{what}: error {code} of the driver")
+
+    def close(self):
+        self.library.prism_probe_close()
+
+    def hold(self, stream, lane=0, blocks=24, kernel=b"prism_hold_allreduce"):
+        code = self.library.prism_probe_hold(kernel, lane, blocks, ctypes.c_void_p(stream.cuda_stream))
+        if code != 0:
+            raise RuntimeError("the driver refuses a hold")
+
+    def capture(self, stream, lane=0, blocks=24):
+        return self.library.prism_probe_capture(b"prism_hold_allreduce", lane, blocks,
+                                                ctypes.c_void_p(stream.cuda_stream)) == 0
+
+    def count(self, lane=0):
+        self.library.prism_probe_count(lane)
+
+    def next(self, lane=0):
+        return self.library.prism_probe_next(lane)
+
+    def deadline(self, time_ns, lane=0):
+        """Of the next hold of the lane whose beginning was told."""
+        sequence = self.sequence.get(lane, 0)
+        self.sequence[lane] = sequence + 1
+        self.library.prism_probe_deadline(lane, ctypes.c_uint64(sequence), ctypes.c_uint64(time_ns))
+
+    def abort(self):
+        self.library.prism_probe_abort()
+
+    def copy(self, source, target, blocks, duration_ns, stream):
+        copy = KnownCopy(source.data_ptr(), target.data_ptr(),
+                         source.numel() * source.element_size(), duration_ns, blocks)
+        self.check(self.library.prism_probe_copy(
+            ctypes.byref(copy), ctypes.c_void_p(stream.cuda_stream)), "copy kernel")
+
+    def timer(self, times, stream):
+        self.check(self.library.prism_probe_timer(
+            ctypes.c_uint64(times.data_ptr()), times.numel(), ctypes.c_void_p(stream.cuda_stream)),
+            "timer kernel")

@@ -1,0 +1,120 @@
+"""One GPU's part of a job: layers of a preset's width, sharded as by tensor parallelism, trained for
+three steps. Writes what the caching allocator did and, on a real GPU, the kernels of the last step.
+
+The same file runs on the real GPU and, under prism-emulate, on the virtual one.
+"""
+import argparse
+import json
+import os
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+# Width, heads and tensor-parallel size of presets in launch/presets/models/.
+PRESETS = {"gpt3-1.3b": (2048, 16, 1), "gpt3-13b": (5120, 40, 4), "gpt3-175b": (12288, 96, 8),
+           "llama3-70b": (8192, 64, 8)}
+
+
+class Layer(nn.Module):
+    def __init__(self, hidden, heads, tp):
+        super().__init__()
+        self.heads, self.head_size = heads // tp, hidden // heads
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.qkv = nn.Linear(hidden, 3 * hidden // tp)
+        self.proj = nn.Linear(hidden // tp, hidden)
+        self.up = nn.Linear(hidden, 4 * hidden // tp)
+        self.down = nn.Linear(4 * hidden // tp, hidden)
+
+    def forward(self, x):
+        b, s, _ = x.shape
+        q, k, v = (self.qkv(self.norm1(x)).view(b, s, 3, self.heads, self.head_size)
+                   .permute(2, 0, 3, 1, 4))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(y.transpose(1, 2).reshape(b, s, -1))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+def build(args):
+    hidden, heads, tp = PRESETS[args.preset]
+    with torch.device("cuda"):
+        model = nn.Sequential(*(Layer(hidden, heads, tp) for _ in range(args.layers)))
+    model = model.to(torch.bfloat16)
+    if args.variant == "compiled":
+        model = torch.compile(model)
+    if args.variant == "fsdp2":
+        import torch.distributed as dist
+        from torch.distributed.fsdp import fully_shard
+        for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"),
+                            ("MASTER_PORT", "29533")):
+            os.environ.setdefault(name, value)
+        dist.init_process_group("nccl")
+        for layer in model:
+            fully_shard(layer)
+        fully_shard(model)
+    return model, hidden
+
+
+def step(model, optimizer, x):
+    loss = model(x).float().pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def kernels(path, run):
+    """Name, grid and block of each kernel of `run` in order of start."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        run()
+        torch.cuda.synchronize()
+    trace = path + ".trace"
+    profiler.export_chrome_trace(trace)
+    with open(trace, encoding="utf-8") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e.get("cat") == "kernel"]
+    os.remove(trace)
+    return [{"name": e["name"], "grid": e["args"]["grid"], "block": e["args"]["block"],
+             "us": e["dur"]} for e in sorted(events, key=lambda e: e["ts"])]
+
+
+def allocator():
+    """What the allocator did; addresses as segment (by first use) and offset."""
+    segments, actions = [], []
+    for trace in torch.cuda.memory._snapshot()["device_traces"]:
+        for entry in trace:
+            address = entry["addr"]
+            if entry["action"].startswith("segment_alloc"):
+                segments.append((address, entry["size"]))
+            index = next((i for i, (begin, size) in reversed(list(enumerate(segments)))
+                          if begin <= address < begin + size), -1)
+            offset = address - segments[index][0] if index >= 0 else 0
+            actions.append([entry["action"], entry["size"], index, offset])
+    return actions
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--preset", choices=PRESETS, default="gpt3-1.3b")
+    parser.add_argument("--variant", choices=["eager", "compiled", "fsdp2"], default="eager")
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--sequence", type=int, default=2048)
+    parser.add_argument("--dump", required=True)
+    parser.add_argument("--real", action="store_true")
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=1_000_000)
+    model, hidden = build(args)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    x = torch.randn(1, args.sequence, hidden, device="cuda", dtype=torch.bfloat16)
+    for _ in range(4):
+        step(model, optimizer, x)
+    result = {"peak_allocated": torch.cuda.max_memory_allocated(),
+              "peak_reserved": torch.cuda.max_memory_reserved(), "allocator": allocator()}
+    torch.cuda.memory._record_memory_history(enabled=None)
+    if args.real:
+        result["kernels"] = kernels(args.dump, lambda: step(model, optimizer, x))
+    with open(args.dump, "w", encoding="utf-8") as file:
+        json.dump(result, file)
+
+
+main()

@@ -1,0 +1,129 @@
+"""Item 2: the same program on the real GPU and on the virtual device: kernels, grids, allocator.
+
+Where the tree is not built, what the real GPU did is written alone; on any machine where it is built
+
+  virtual_truth.py --root ROOT --probe - --out FILE --complete
+
+then runs the virtual half and fills the comparison into the FILE of the real one.
+"""
+import difflib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import common
+
+PROGRAMS = [("gpt3-1.3b", "eager"), ("gpt3-13b", "eager"), ("gpt3-175b", "eager"),
+            ("llama3-70b", "eager"), ("gpt3-1.3b", "fsdp2"), ("gpt3-1.3b", "compiled")]
+CASES = [f"{preset}, {variant}: kernels, grids, allocator, real against virtual"
+         for preset, variant in PROGRAMS]
+CLUSTERS = {(8, 0): "a100-80-8x", (9, 0): "h100-8x", (10, 0): "b200-8x"}
+SHOWN = 40
+# Kernels inside of libraries: of these the virtual device has the call and the shape.
+LIBRARY = re.compile(r"gemm|cutlass|cublas|nvjet|xmma|splitK|cudnn|void magma", re.IGNORECASE)
+
+
+def cluster(machine):
+    """The preset of the GPU."""
+    if "H200" in machine["gpu"]:
+        return "h200-8x"
+    if "40GB" in machine["gpu"]:
+        return "a100-40-8x"
+    return CLUSTERS[tuple(machine["compute"])]
+
+
+def stage(args, preset, variant, dump):
+    return [sys.executable, str(args.root / "experiments/gpu/programs/stage.py"), "--preset", preset,
+            "--variant", variant, "--dump", str(dump)]
+
+
+def run_real(args, preset, variant, folder):
+    dump = folder / "real.json"
+    subprocess.run([*stage(args, preset, variant, dump), "--real"], check=True, timeout=60)
+    return json.loads(dump.read_text())
+
+
+def run_virtual(args, name, preset, variant, folder):
+    """What the virtual device recorded; kernels of its steady step from the graph."""
+    programs = args.root / "build/bin"
+    dump, out = folder / "virtual.json", folder / "run"
+    subprocess.run([programs / "prism-emulate", "--target-gpus", "1", "--cluster", name,
+                    "--sandbox-ranks", "none", "--quiet", "--out", out, "--",
+                    *stage(args, preset, variant, dump)],
+                   check=True, timeout=300, cwd=args.root, stdout=subprocess.DEVNULL)
+    show = subprocess.run([programs / "prism", "graph", "show", out / "graph.prism", "--rank", "0",
+                           "--ops", "1000000", "--format", "json"],
+                          check=True, capture_output=True, text=True)
+    ops = json.loads(show.stdout)["rank"]["ops"]
+    virtual = json.loads(dump.read_text())
+    virtual["kernels"] = [{"name": op["name"], "grid": op["grid"]} for op in ops
+                          if op["kind"] == "kernel"]
+    return virtual
+
+
+def short(name):
+    """Names as both sides write them: no return type, no blanks."""
+    return re.sub(r"\s+", "", re.sub(r"^void ", "", name))
+
+
+def differences(real, virtual):
+    """Lines of a diff, at most SHOWN, and how many there are."""
+    lines = [line for line in difflib.unified_diff(virtual, real, "virtual", "real", n=0, lineterm="")
+             if not line.startswith(("---", "+++", "@@"))]
+    return {"count": len(lines), "of": len(real), "lines": lines[:SHOWN]}
+
+
+def compare(real, virtual):
+    def plain(side):
+        return [k for k in side["kernels"] if not LIBRARY.search(k["name"])]
+    names = [[short(k["name"]) for k in plain(side)] for side in (real, virtual)]
+    grids = [[f"{short(k['name'])} {list(k['grid'])}" for k in plain(side)] for side in (real, virtual)]
+    traces = [[" ".join(map(str, entry)) for entry in side["allocator"]] for side in (real, virtual)]
+    return {"kernel_names": differences(*names), "kernel_grids": differences(*grids),
+            "allocator": differences(*traces),
+            "library_kernels": [sum(bool(LIBRARY.search(k["name"])) for k in side["kernels"])
+                                for side in (real, virtual)],
+            "peak_allocated": [real["peak_allocated"], virtual["peak_allocated"]],
+            "peak_reserved": [real["peak_reserved"], virtual["peak_reserved"]]}
+
+
+def in_folder(call, *arguments):
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            return call(*arguments, pathlib.Path(name))
+        except subprocess.SubprocessError as error:
+            return {"failed": str(error)[-400:]}
+
+
+def complete(args, result):
+    """The virtual half of what the real GPU gave, and both beside each other."""
+    for preset, variant in PROGRAMS:
+        program = result["programs"][f"{preset} {variant}"]
+        if "kernels" in program["real"]:
+            virtual = in_folder(run_virtual, args, cluster(result["machine"]), preset, variant)
+            program["compared"] = (virtual if "failed" in virtual
+                                   else compare(program["real"], virtual))
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def main():
+    args = common.arguments(CASES)
+    if args.complete:
+        complete(args, json.loads(args.out.read_text()))
+        return
+    result = {"programs": {}}
+    for preset, variant in PROGRAMS:
+        result["programs"][f"{preset} {variant}"] = {
+            "real": in_folder(run_real, args, preset, variant)}
+        common.write(args, result)
+    if (args.root / "build/bin/prism-emulate").exists():
+        complete(args, json.loads(args.out.read_text()))
+    else:
+        print("  the tree is not built here: --complete compares with the virtual device later")
+
+
+if __name__ == "__main__":
+    main()
