@@ -108,6 +108,8 @@ TEST(ChakraImport, dimensions_of_the_network_give_groups) {
   EXPECT_THAT(GroupAlong(5, {2, 4}, {true, false}), ElementsAre(4U, 5U));
   EXPECT_THAT(GroupAlong(5, {2, 4}, {false, true}), ElementsAre(1U, 3U, 5U, 7U));
   EXPECT_EQ(GroupAlong(5, {2, 4}, {true, true, true}).size(), 8U);
+  EXPECT_EQ(GroupLeader(5, {2, 4}, {true, false}), 4U);
+  EXPECT_EQ(GroupLeader(5, {2, 4}, {false, true}), 1U);
 }
 
 TEST(ChakraImport, refuses_what_is_wrong_and_says_where) {

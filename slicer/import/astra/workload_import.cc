@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -269,11 +270,18 @@ void NoteMeaning(const LayerWorkload& workload, LayerDialect dialect, Notes* not
 // The groups of every rank; all share the program of rank 0.
 void AddRanks(const Groups& groups, LoweredRank lowered, GraphAssembly* assembly) {
   const std::vector<uint32_t> kinds = lowered.comms;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> known;  // by kind and lowest rank
   for (uint32_t rank = 0; rank < assembly->rank_count(); ++rank) {
     std::vector<uint32_t> comms;
     for (const uint32_t kind : kinds) {
-      const std::vector<uint32_t> members = GroupAlong(rank, groups.dims, groups.spans[kind]);
-      comms.push_back(assembly->Communicator(kGroupNames[kind], "", members));
+      const std::vector<bool>& span = groups.spans[kind];
+      const auto [comm, inserted] =
+          known.try_emplace({kind, GroupLeader(rank, groups.dims, span)}, 0);
+      if (inserted) {
+        comm->second =
+            assembly->Communicator(kGroupNames[kind], "", GroupAlong(rank, groups.dims, span));
+      }
+      comms.push_back(comm->second);
     }
     if (rank == 0) {
       lowered.comms = std::move(comms);

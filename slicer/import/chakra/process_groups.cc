@@ -101,4 +101,18 @@ std::vector<uint32_t> GroupAlong(uint32_t rank,
   return group;
 }
 
+uint32_t GroupLeader(uint32_t rank,
+                     const std::vector<int64_t>& dims,
+                     const std::vector<bool>& involved) {
+  int64_t leader = rank;
+  int64_t stride = 1;
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    if (dim < involved.size() && involved[dim]) {
+      leader -= rank / stride % dims[dim] * stride;
+    }
+    stride *= dims[dim];
+  }
+  return static_cast<uint32_t>(leader);
+}
+
 }  // namespace prism::slicer

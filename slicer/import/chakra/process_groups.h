@@ -34,4 +34,9 @@ std::vector<uint32_t> GroupAlong(uint32_t rank,
                                  const std::vector<int64_t>& dims,
                                  const std::vector<bool>& involved);
 
+// The lowest rank of that group, which names it.
+uint32_t GroupLeader(uint32_t rank,
+                     const std::vector<int64_t>& dims,
+                     const std::vector<bool>& involved);
+
 }  // namespace prism::slicer
