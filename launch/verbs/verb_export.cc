@@ -107,7 +107,8 @@ Verb ExportVerb() {
                "write a graph as another tool's workload",
                "  goal         a GOAL schedule (LogGOPSim, ATLAHS), text\n"
                "  goal-binary  the same as LogGOPSim maps it (what txt2bin makes)\n"
-               "  chakra       Chakra execution traces: OUT.<rank>.et and OUT.groups.json\n"
+               "  chakra       Chakra execution traces: OUT.<rank>.et, with OUT.groups.json and\n"
+               "               OUT.network.yml for ASTRA-sim\n"
                "  simai        a text workload of SimAI: what rank 0 does, a layer a collective\n"
                "One iteration is written. Times come from the graph's cluster; what the format\n"
                "cannot hold is counted and listed.\n",

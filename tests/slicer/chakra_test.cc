@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "slicer/export/chakra/chakra_export.h"
 #include "slicer/import/astra/network_file.h"
 #include "slicer/import/astra/simai_topology.h"
 #include "slicer/import/chakra/chakra_import.h"
@@ -169,6 +170,18 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
             "n.yml:1: unknown key 'npus'");
   EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8 ]\nlatency: [ 1, 2 ]", "n.yml").status().message(),
             "n.yml:2: npus_count has 1 dimensions, another key 2");
+}
+
+// TestCluster has two GPUs a node; three ranks fill no nodes.
+TEST(AstraNetwork, a_cluster_is_nodes_and_what_is_between_them) {
+  const graph::ClusterSpec cluster = prism::testing::TestCluster();
+  const AstraNetwork network = NetworkOf(cluster, 8);
+  EXPECT_THAT(network.ranks, ElementsAre(2, 4));
+  EXPECT_DOUBLE_EQ(network.bandwidth[0], 50e9);
+  EXPECT_DOUBLE_EQ(network.bandwidth[1], 50e9);
+  EXPECT_GE(network.latency[1], network.latency[0]);
+  EXPECT_THAT(ParseAstraNetwork(AstraNetworkText(network), "n.yml")->ranks, ElementsAre(2, 4));
+  EXPECT_THAT(NetworkOf(cluster, 3).ranks, ElementsAre(3));
 }
 
 // Two servers of two GPUs: an NVSwitch each (4, 5), and two switches (6, 7) of the network.

@@ -187,6 +187,31 @@ std::string GroupsJson(const graph::Graph& graph) {
 
 }  // namespace
 
+AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks) {
+  constexpr double kSecondsPerNs = 1e-9;
+  const graph::ParameterTable& table = cluster.parameters;
+  const int64_t per_node = cluster.gpus_per_node;
+  const double base = table.Value("p2p.base_ns") * kSecondsPerNs;
+  const double links = table.Value("net.nvlink_bytes_per_s") > 0
+                           ? table.Value("net.nvlink_bytes_per_s")
+                           : table.Value("net.pcie_bytes_per_s");
+  AstraNetwork network;
+  network.topology = {"Switch"};
+  network.ranks = {ranks};
+  network.bandwidth = {links * table.Value("net.nvlink_efficiency")};
+  network.latency = {base};
+  if (ranks <= per_node || ranks % per_node != 0) {
+    return network;
+  }
+  network.topology.emplace_back("Switch");
+  network.ranks = {per_node, ranks / per_node};
+  network.bandwidth.push_back(table.Value("net.nic_bytes_per_s") *
+                              table.Value("net.nic_efficiency") * table.Value("net.nics_per_node") /
+                              static_cast<double>(per_node));
+  network.latency.push_back(base + table.Value("net.hop_ns") * kSecondsPerNs);
+  return network;
+}
+
 Result<std::string> ChakraTrace(const graph::Graph& graph,
                                 Rank rank,
                                 Notes* notes,
@@ -207,6 +232,10 @@ Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& 
     PRISM_RETURN_IF_ERROR(write(fmt::format("{}.{}.et", prefix, rank), bytes));
   }
   PRISM_RETURN_IF_ERROR(write(prefix + ".groups.json", GroupsJson(graph)));
+  PRISM_RETURN_IF_ERROR(write(prefix + ".network.yml",
+                              AstraNetworkText(NetworkOf(graph.cluster, graph.ranks.size()))));
+  result.notes.Add(
+      "NCCL's algorithms and protocols are left out: a network is links and latencies");
   return result;
 }
 

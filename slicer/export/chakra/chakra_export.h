@@ -1,16 +1,22 @@
-// A graph → Chakra execution traces as ASTRA-sim reads them: PREFIX.<rank>.et for every rank, and
-// PREFIX.groups.json with the members of every communicator (its --comm-group-configuration).
+// A graph → Chakra execution traces as ASTRA-sim reads them: PREFIX.<rank>.et for every rank,
+// PREFIX.groups.json with the members of every communicator (its --comm-group-configuration), and
+// PREFIX.network.yml with the cluster's links as far as that format can say them.
 #pragma once
 
 #include <string>
 
 #include "graph/base/status.h"
 #include "slicer/export/exporter.h"
+#include "slicer/import/astra/network_file.h"
 
 namespace prism::slicer {
 
 // Every duration must be fixed.
 Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix);
+
+// Nodes of the cluster and what is between them, as a send between two ranks sees them. One
+// dimension where the ranks do not fill nodes.
+AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks);
 
 // The trace of one rank, and how many nodes it has.
 Result<std::string> ChakraTrace(const graph::Graph& graph, Rank rank, Notes* notes, int64_t* nodes);
