@@ -77,6 +77,7 @@ int prism_probe_timer(uint64_t times, uint32_t count, void* stream) {
 
 void prism_probe_close() {
   device.reset();
+  events.clear();
 }
 
 int prism_probe_hold(const char* kernel, uint32_t lane, uint32_t blocks, void* stream) {

@@ -2,6 +2,7 @@
 import argparse
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -25,12 +26,16 @@ def arguments(cases):
 def machine():
     """GPU, driver and libraries; part of every result."""
     import torch
-    query = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,memory.total",
-                            "--format=csv,noheader"], capture_output=True, text=True, check=False)
+    driver = []
+    if shutil.which("nvidia-smi"):
+        driver = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,memory.total",
+             "--format=csv,noheader"], capture_output=True, text=True,
+            check=False).stdout.splitlines()
     return {"gpu": torch.cuda.get_device_name(0),
             "compute": list(torch.cuda.get_device_capability(0)),
             "sm_count": torch.cuda.get_device_properties(0).multi_processor_count,
-            "driver": query.stdout.strip().splitlines()[:1],
+            "driver": driver,
             "torch": torch.__version__, "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(), "nccl": list(torch.cuda.nccl.version()),
             "command": sys.argv}

@@ -45,7 +45,7 @@ def fit(rows):
     """Median error of flop / (rate × k / (k + half_k)) + floor on shapes that were not fitted."""
     points = [(2 * r["m"] * r["n"] * r["k"], r["k"], r["seconds"]["p50"]) for r in rows]
     held, left = points[::2], points[1::2]
-    if len(left) < 4:
+    if len(left) < 4 or min(t for _, _, t in points) <= 0:
         return None
     best = None
     for half_k in (0, 64, 128, 256, 512, 1024):
