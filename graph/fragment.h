@@ -11,6 +11,7 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
+#include "graph/base/time.h"
 #include "graph/graph.h"
 
 namespace prism::graph {
@@ -23,6 +24,15 @@ struct FragmentCommunicator {
   bool operator==(const FragmentCommunicator&) const = default;
 };
 
+// What issuing ops of a kind took a rank's threads: CPU time between ops, on the machine that
+// recorded them.
+struct HostTime {
+  int64_t calls = 0;
+  DurationNs total_ns = 0;
+
+  bool operator==(const HostTime&) const = default;
+};
+
 struct Fragment {
   Rank rank;
   std::vector<std::string> strings;         // strings[0] is ""
@@ -32,9 +42,10 @@ struct Fragment {
   std::vector<Rank> peer_slots;
   MemoryProfile memory;
   std::vector<Warning> warnings;
-  int32_t warmup_iterations = 0;  // that the program ran before the recorded one
-  int32_t iterations = 0;         // that the program ran in all before it was ended
-  std::string iteration_begin;    // what begins an iteration, in words
+  int32_t warmup_iterations = 0;     // that the program ran before the recorded one
+  int32_t iterations = 0;            // that the program ran in all before it was ended
+  std::string iteration_begin;       // what begins an iteration, in words
+  std::vector<HostTime> host_times;  // by OpKind; empty: not measured
   // Real time, for run.json only.
   double startup_seconds = 0;    // process start to first op
   double iteration_seconds = 0;  // of the last iteration that was seen whole

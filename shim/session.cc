@@ -19,9 +19,12 @@
 #include <unordered_map>
 
 #include "shim/channel/channel.h"
+#include "shim/clock/host_meter.h"
+#include "shim/clock/hung_clock.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
 #include "shim/stack_writer.h"
+#include "shim/standalone_config.h"
 
 namespace prism::shim {
 namespace {
@@ -34,34 +37,7 @@ using channel::Table;
 
 constexpr uint16_t kNoOrdinal = 0xFFFF;  // of a thread that only watches
 constexpr int kTables = 8;
-
-// What a program sees when it is started without a worker: one H100 SXM5 80 GB.
-// NVIDIA H100 datasheet and CUDA C++ programming guide, table of compute capabilities (9.0);
-// memory_bytes as nvidia-smi of such a device shows it, 81,559 MiB; the context is assumed
-// (MEMORY.md section 2 of the design gives 290 to 430 MB).
-Config StandaloneConfig() {
-  Config config = {};
-  config.version = channel::kProtocolVersion;
-  config.mode = Mode::kStandalone;
-  config.world_size = 1;
-  snprintf(config.device.name, sizeof(config.device.name), "NVIDIA H100 80GB HBM3");
-  config.device.compute_major = 9;
-  config.device.compute_minor = 0;
-  config.device.sm_count = 132;
-  config.device.device_count = 8;
-  config.device.memory_bytes = int64_t{81'559} << 20;
-  config.device.context_bytes = int64_t{400} << 20;
-  config.device.l2_bytes = int64_t{50} << 20;
-  config.device.shared_memory_per_sm = 228 << 10;
-  config.device.shared_memory_per_block_optin = 227 << 10;
-  config.nccl = {.collective_channels = 24,
-                 .p2p_channels = 32,
-                 .p2p_channels_per_peer = 32,
-                 .nvls_channels = 16,
-                 .granularity_bytes = 2 << 20};
-  config.sandbox_rank_count = 1;
-  return config;
-}
+constexpr const char* kWorkerGone = "the run was aborted or its worker process has gone";
 
 [[noreturn]] void Die(const char* what) {
   fprintf(stderr, "prism shim: %s\n", what);
@@ -101,7 +77,7 @@ thread_local bool thread_in_graph = false;
 
 void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
   if (!channel::Push(state.header, record, payload, bytes)) {
-    Die("the run was aborted or its worker process has gone");
+    Die(kWorkerGone);
   }
 }
 
@@ -301,6 +277,9 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   if (!Speaks(state)) {
     return;
   }
+  if (state.config.measures_host != 0) {
+    record.host_ns = EnterShim(cost_ns > 0 && record.kind != RecordKind::kHostGap);
+  }
   {
     const std::lock_guard<std::mutex> lock(state.ring_mutex);
     FillLocked(state, record);
@@ -309,9 +288,20 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   if (WatchdogsAreDue(record.kind, cost_ns) && !thread_in_graph) {
     LetWatchdogsLook();
   }
+  if (state.config.measures_host != 0) {
+    LeaveShim();
+  }
 }
 
 namespace {
+
+channel::AnswerValue Await(State& state, uint32_t request) {
+  const channel::AnswerValue answer = channel::WaitAnswer(state.header, request, LetTimePass);
+  if (answer.status == channel::kAborted) {
+    Die(kWorkerGone);
+  }
+  return answer;
+}
 
 // The worker's answer in kEmulate.
 Reply Ask(State& state, Record record, bool watches) {
@@ -325,10 +315,7 @@ Reply Ask(State& state, Record record, bool watches) {
   } else {
     Emit(record);
   }
-  const channel::AnswerValue answer = channel::WaitAnswer(state.header, request);
-  if (answer.status == 2) {
-    Die("the run was aborted or its worker process has gone");
-  }
+  const channel::AnswerValue answer = Await(state, request);
   if (!watches) {
     SetVirtualClock(answer.host_time_ns);
   }
@@ -344,8 +331,8 @@ Reply Request(Record record) {
   }
   // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
   const bool watches = record.kind == RecordKind::kQueryEvent && thread_ordinal == kNoOrdinal;
-  Reply reply = {0, 0};
-  if (state.config.mode == Mode::kEmulate) {
+  Reply reply = {watches && IsHung() ? channel::kNotReady : 0, 0};
+  if (state.config.mode == Mode::kEmulate && reply.status == 0) {
     reply = Ask(state, record, watches);
   } else if (!watches) {
     Emit(record);
@@ -366,9 +353,7 @@ void Fence() {
   record.kind = RecordKind::kFence;
   record.sync.request = state.next_request++;
   Emit(record);
-  if (channel::WaitAnswer(state.header, record.sync.request).status == 2) {
-    Die("the run was aborted or its worker process has gone");
-  }
+  Await(state, record.sync.request);
 }
 
 uint32_t DefineOnce(Table table, std::string_view payload) {

@@ -67,6 +67,7 @@ struct EmulationWorker::Member {
   replayer::OpPosition told = 0;            // position that process 0 knows
   bool departed = false;                    // nothing more is compared or told
   bool held = false;                        // departed, and waits for an answer that does not come
+  uint32_t fence = 0;                       // request that it is held in; 0: in none
   std::optional<RankEvent> departure = {};  // found, not told yet
   std::chrono::steady_clock::time_point departed_at = {};
   bool left = false;
@@ -283,10 +284,12 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
       ask.value = EventPosition(member, record.elapsed.end_event);
       break;
     case RecordKind::kFence:
-      member.held = member.departed;
-      if (!member.held) {
-        member.process->channel().Reply(record.sync.request, {0, 0, 0});
+      if (member.departed && !time_passes_) {
+        member.held = true;
+        member.fence = record.sync.request;
+        return;
       }
+      member.process->channel().Reply(record.sync.request, {0, 0, 0});
       return;
     default:
       return;
@@ -424,6 +427,17 @@ void EmulationWorker::Deliver(WireReader* message) {
     }
     member->process->channel().Reply(
         answer.request, {answer.status, member->startup_ns + answer.host_time_ns, answer.value_ns});
+  }
+}
+
+void EmulationWorker::LetTimePass() {
+  time_passes_ = true;
+  for (const auto& member : members_) {
+    channel::Consumer& channel = member->process->channel();
+    channel.SetHung();
+    if (member->fence != 0) {
+      channel.Reply(std::exchange(member->fence, 0), {0, 0, 0});
+    }
   }
 }
 

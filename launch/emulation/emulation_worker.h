@@ -37,6 +37,10 @@ class EmulationWorker {
   // Passes answers of process 0 on.
   void Deliver(WireReader* message);
 
+  // The ranks wait for what never comes: those that departed are let go on to where they wait, and
+  // their clocks follow the machine's from now on (shim/clock/hung_clock.h).
+  void LetTimePass();
+
   // Says on stderr where each rank stands: its next op in the graph and its stacks.
   void ReportStacks();
 
@@ -73,6 +77,7 @@ class EmulationWorker {
   // Have run all iterations of the emulation and would go on: stand still at a full ring or an
   // unanswered wait until the worker goes, because others may still exchange data with them.
   std::vector<std::unique_ptr<Member>> parked_;
+  bool time_passes_ = false;
   WireWriter events_;
   int64_t wait_ns_ = 0;  // longest wait for a record
   size_t waits_ = 0;

@@ -180,8 +180,13 @@ std::string ClusterText(const Options& options) {
   if (options.device != Device::kVirtual) {
     text += fmt::format("device_scale = {}\n", options.device_scale);
   }
-  text += fmt::format("host_time = \"fixed{}{}\"\n", options.host_framework.empty() ? "" : ":",
-                      options.host_framework);
+  std::string host_time = "fixed";
+  if (options.host_factor > 0) {
+    host_time = fmt::format("measured:{}", options.host_factor);
+  } else if (!options.host_framework.empty()) {
+    host_time += ":" + options.host_framework;
+  }
+  text += fmt::format("host_time = \"{}\"\n", host_time);
   return text + fmt::format("perturb = [{}]\n", fmt::join(perturbations, ", "));
 }
 

@@ -90,7 +90,7 @@ Result<RawValues> CollectValues(const Parsed& parsed) {
   return values;
 }
 
-constexpr double kMaxFactor = 1000;  // between two GPUs: far above any pair
+constexpr double kMaxFactor = 1000;  // between two GPUs or hosts: far above any pair
 constexpr double kMaxExponent = 10;  // of Zipf's law; there all choose the same
 
 // Turns raw texts into typed values; keeps the first failure, so that the reading code below is a
@@ -149,18 +149,27 @@ class TypedReader {
     }
   }
 
-  void ReadHostTime(const std::string& key, std::string* framework) {
+  void ReadHostTime(const std::string& key, Options* options) {
     const RawValue* raw = Find(key);
     if (raw == nullptr || raw->texts.back() == "fixed") {
       return;
     }
     constexpr std::string_view kFixed = "fixed:";
+    constexpr std::string_view kMeasured = "measured:";
     const std::string& text = raw->texts.back();
-    if (!text.starts_with(kFixed) || text.size() == kFixed.size()) {
-      Fail(*raw, fmt::format("'{}' is not available; choose fixed or fixed:FRAMEWORK", text));
+    if (text.starts_with(kFixed) && text.size() > kFixed.size()) {
+      options->host_framework = text.substr(kFixed.size());
       return;
     }
-    *framework = text.substr(kFixed.size());
+    const char* const end = text.data() + text.size();
+    const bool is_measured =
+        text.starts_with(kMeasured) &&
+        std::from_chars(text.data() + kMeasured.size(), end, options->host_factor).ptr == end;
+    if (!is_measured || !(options->host_factor > 0 && options->host_factor <= kMaxFactor)) {
+      Fail(*raw, fmt::format("'{}' is no host time; choose fixed, fixed:FRAMEWORK or "
+                             "measured:FACTOR with a factor above 0 and at most {}",
+                             text, kMaxFactor));
+    }
   }
 
   // A number above 0.
@@ -270,7 +279,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
     options->device = static_cast<Device>(*index);
   }
   reader.ReadFactor("device_scale", &options->device_scale);
-  reader.ReadHostTime("host_time", &options->host_framework);
+  reader.ReadHostTime("host_time", options);
   reader.ReadText("sandbox_ranks", &options->sandbox_ranks);
   if (const auto index = reader.ReadChoice("on_mismatch", {"abort", "hang", "adopt"})) {
     options->on_mismatch = static_cast<OnMismatch>(*index);

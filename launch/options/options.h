@@ -68,6 +68,7 @@ struct Options {
   Device device = Device::kVirtual;  // PlanRun turns kAuto into what there is
   double device_scale = 1;           // times of the target's GPU by those of the GPU at hand
   std::string host_framework;        // whose host costs count; "": the cluster's
+  double host_factor = 0;            // measured host costs times this count; 0: not measured
 
   std::string sandbox_ranks = "auto";
   OnMismatch on_mismatch = OnMismatch::kAbort;

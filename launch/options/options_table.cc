@@ -107,9 +107,10 @@ const std::vector<OptionSpec>& OptionTable() {
       {"device-scale", kCluster, "FACTOR", "1",
        "with --device cuda: a kernel of the target's GPU takes FACTOR times as long as on the GPU "
        "at hand"},
-      {"host-time", kCluster, "fixed[:FRAMEWORK]", "fixed",
+      {"host-time", kCluster, "fixed[:FRAMEWORK]|measured:FACTOR", "fixed",
        "cost of the host thread's work: constant per op, as the cluster has it or as a framework's "
-       "preset (python, megatron-core, torchtitan, ...)"},
+       "preset (python, megatron-core, torchtitan, ...); or the CPU time that the program took "
+       "between ops while recording on this machine, mean by kind of op, times FACTOR"},
 
       {"sandbox-ranks", kRanks, "LIST", "auto",
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "

@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "launch/process/process_group.h"
 
 extern char** environ;
 
@@ -304,7 +305,7 @@ void SandboxProcess::Kill() {
   if (pid_ <= 0) {
     return;
   }
-  kill(-pid_, SIGKILL);  // what it started (data loaders) may outlive it
+  KillProcessGroup(pid_);  // what it started (data loaders) may outlive it
   if (wait_status_) {
     return;
   }

@@ -18,6 +18,7 @@
 #include "launch/process/interrupt.h"
 #include "launch/process/shared_memory.h"
 #include "launch/process/wire.h"
+#include "launch/run/host_time.h"
 #include "launch/run/interval.h"
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
@@ -319,8 +320,13 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
       return RunFailed(trouble);
     }
     progress_.Clear();
-    WarnOf(trouble, "--on-mismatch hang: the ranks stay as they are; interrupt to end");
+    WarnOf(trouble,
+           "--on-mismatch hang: the ranks stay as they are, and their time passes until their own "
+           "watchdogs fire; interrupt to end");
     reported = true;
+    for (int worker = 0; worker < session_.size() && !context_.options.interactive; ++worker) {
+      session_.Send(worker, WireWriter().Put(MessageKind::kHung).Take());
+    }
   }
   return OkStatus();
 }
@@ -435,6 +441,13 @@ Status Master::RunStages(RunOutcome* outcome) {
   };
   WallTimes& wall = outcome->wall;
   PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(); }));
+  if (context_.options.host_factor > 0) {
+    UseMeasuredHostTime(fragments_, context_.options.host_factor, &context_.cluster);
+    const graph::ParameterTable& table = context_.cluster.parameters;
+    context_.logger.Info("host time as measured: {:.1f} us a kernel, {:.1f} us a collective",
+                         table.Value("host.kernel_ns") / 1e3,
+                         table.Value("host.collective_ns") / 1e3);
+  }
   PRISM_RETURN_IF_ERROR(timed(&wall.build_s, [&] { return Build(outcome); }));
   PRISM_RETURN_IF_ERROR(timed(&wall.replay_s, [&] { return ReplayAll(outcome); }));
   return timed(&wall.emulate_s, [&] { return Emulate(outcome); });

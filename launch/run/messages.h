@@ -18,6 +18,7 @@ enum class MessageKind : uint8_t {
   kOps,       // worker → 0: number of the emulation, what its sandbox ranks did
               // (emulation_messages.h)
   kAnswers,   // 0 → worker: what time it is for them
+  kHung,      // 0 → worker: they wait for what never comes, and are to stay
   kRankLeft,  // worker → 0: number of the emulation, rank, its log, its memory history or ""; its
               // program has left in order
   kStop,      // 0 → worker: leave; 0 or the exit code of the run

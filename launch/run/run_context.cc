@@ -23,6 +23,8 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   }
   spec.config = MakeDeviceConfig(context.cluster, context.job, request.rank, request.present);
   spec.config.mode = request.mode;
+  spec.config.measures_host =
+      context.options.host_factor > 0 && request.mode == channel::Mode::kRecord ? 1 : 0;
   // Nobody is there to talk to a debugger while recording.
   if (context.options.interactive && request.mode == channel::Mode::kRecord) {
     spec.environment.emplace_back("PYTHONBREAKPOINT", "0");

@@ -37,6 +37,11 @@ Status RefuseJobOptions(const Options& options) {
 Status ResolveFromGraph(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
+  if (options.host_factor > 0) {
+    return InvalidArgument(
+        "--host-time measured together with --graph: nothing is recorded, so that there is nothing "
+        "to measure; leave one out");
+  }
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
   if (graph.job.user_program && options.program.empty() && options.sandbox_ranks != "none") {
     return InvalidArgument(

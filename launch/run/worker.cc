@@ -62,6 +62,7 @@ Status Worker::BeginEmulation(WireReader* message) {
   meeting.exchange = message->GetText();
   meeting.store_port = message->Get<uint16_t>();
   context_.job = graph_.job;
+  context_.cluster = graph_.cluster;
   context_.sandbox_ranks = graph_.sandbox_ranks;
   context_.log_ranks = GetRanks(message);
   context_.snapshot_ranks = GetRanks(message);
@@ -111,6 +112,11 @@ void Worker::Handle(const std::string& message) {
       }
       return;
     }
+    case MessageKind::kHung:
+      if (emulation_ != nullptr) {
+        emulation_->LetTimePass();
+      }
+      return;
     case MessageKind::kStop:
       stopped_ = true;
       stop_code_ = in.Get<int32_t>();

@@ -29,7 +29,6 @@ constexpr uint64_t kWakeBacklogSlots = 1024;
 // A sleeping producer is woken once this much of the ring is free.
 constexpr uint64_t kWakeRoomSlots = kRingSlots / 4;
 constexpr uint8_t kManySlots = 255;
-constexpr int32_t kAborted = 2;  // Answer::status
 
 // The first slot starts on a page of its own behind the header.
 constexpr size_t kHeaderBytes = (sizeof(Header) + 4095) / 4096 * 4096;
@@ -202,7 +201,7 @@ bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64
   return true;
 }
 
-AnswerValue WaitAnswer(Header* header, uint32_t request) {
+AnswerValue WaitAnswer(Header* header, uint32_t request, void (*while_hung)()) {
   Answer& answer = header->answer;
   for (;;) {
     const uint32_t sequence = answer.sequence.load(std::memory_order_acquire);
@@ -214,6 +213,9 @@ AnswerValue WaitAnswer(Header* header, uint32_t request) {
       return {kAborted, 0, 0};
     }
     FutexWait(&answer.sequence, sequence, kPartnerCheckNs);
+    if (while_hung != nullptr && header->hung.load(std::memory_order_relaxed) != 0) {
+      while_hung();
+    }
   }
 }
 
@@ -311,6 +313,10 @@ void Consumer::SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns) {
   HoldDeadline& deadline = header_->deadlines[lane % kHoldLanes];
   deadline.time_ns = time_ns;
   deadline.of.store(sequence + 1, std::memory_order_release);
+}
+
+void Consumer::SetHung() {
+  header_->hung.store(1, std::memory_order_relaxed);
 }
 
 void Consumer::Abort() {

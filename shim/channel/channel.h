@@ -28,13 +28,14 @@ bool Push(Header* header, const Record& record, const void* payload, uint32_t pa
 // By how much an issued record puts the program's own clock forward, nanoseconds.
 int64_t HostCostNs(const Config& config, const Record& record);
 
-// Waits until the answer to `request` is there and returns it; status 2 when the worker has gone.
+// Waits until the answer to `request` is there and returns it; kAborted when the worker has gone.
+// While Header::hung, `while_hung` is called some ten times a second.
 struct AnswerValue {
   int32_t status;
   int64_t host_time_ns;
   int64_t value_ns;
 };
-AnswerValue WaitAnswer(Header* header, uint32_t request);
+AnswerValue WaitAnswer(Header* header, uint32_t request, void (*while_hung)() = nullptr);
 
 // When the hold may end that is under way on the lane; false while that is not known.
 bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64_t* time_ns);
@@ -64,7 +65,8 @@ class Consumer {
 
   void Reply(uint32_t request, const AnswerValue& answer);
   void SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns);
-  void Abort();  // every wait of the process returns status 2
+  void SetHung();  // the process waits for what never comes (Header::hung)
+  void Abort();    // every wait of the process returns kAborted
 
  private:
   int descriptor_ = -1;

@@ -19,7 +19,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;
@@ -76,19 +76,23 @@ struct Config {
   DeviceProfile device;
   NcclProfile nccl;
   int64_t host_cost_ns[kHostCostKinds];
-  int64_t poll_cost_ns;  // of a query that answers "not ready"
-  uint32_t fences;       // 1: kFence in each NCCL call
-  uint32_t reserved;
+  int64_t poll_cost_ns;                     // of a query that answers "not ready"
+  uint32_t fences;                          // 1: kFence in each NCCL call
+  uint32_t measures_host;                   // 1: Record::host_ns is filled
   int32_t sandbox_rank_count;               // how many ranks are present (this one included)
   int32_t sandbox_ranks[kMaxSandboxRanks];  // ascending
 };
 
+// Answer::status beside 0, which is well.
+inline constexpr int32_t kNotReady = 1;  // of a kQueryEvent
+inline constexpr int32_t kAborted = 2;   // the process has to end
+
 // How the worker answers a request. The process sleeps on `sequence` (futex).
 struct Answer {
   std::atomic<uint32_t> sequence;  // request number that the answer below belongs to
-  int32_t status;                  // 0 ok, 1 not ready (kQueryEvent), 2 abort the process
-  int64_t host_time_ns;            // virtual time of the host thread after the call
-  int64_t value_ns;                // kElapsed: difference of the two events
+  int32_t status;
+  int64_t host_time_ns;  // virtual time of the host thread after the call
+  int64_t value_ns;      // kElapsed: difference of the two events
 };
 
 // head and tail count slots since the start; each is also the futex its waiter sleeps on. The
@@ -118,6 +122,7 @@ struct Header {
   RingControl ring;
   alignas(64) Answer answer;
   alignas(64) HoldDeadline deadlines[kHoldLanes];
+  std::atomic<uint32_t> hung;  // 1: no answer will come any more, and the clock goes on by itself
 };
 
 // The kinds of record. Numbers index Config::host_cost_ns.
@@ -338,8 +343,12 @@ struct Record {
                     // has issued nothing (a watchdog's query, block events, counters)
   uint8_t flags;    // RecordFlag
   uint8_t padding;
-  uint32_t context;    // kContext id current on the issuing thread; 0 none
-  uint32_t hold_lane;  // kDevice, kCollective and kGroupEnd: lane + 1 of the hold; 0 none
+  uint32_t context;  // kContext id current on the issuing thread; 0 none
+  union {
+    uint32_t hold_lane;  // kDevice, kCollective and kGroupEnd: lane + 1 of the hold; 0 none
+    uint32_t host_ns;    // where Config::measures_host: CPU time of the issuing thread outside of
+                         // the shim since its last op that costs the host something; < 2^32
+  };
   union {
     DefineBody define;
     KernelBody kernel;

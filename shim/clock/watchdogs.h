@@ -47,9 +47,9 @@ void ExpectWatchdogOf(const void* group);
 bool WatchdogsAreDue(channel::RecordKind kind, int64_t host_cost_ns);
 
 // Returns when every watchdog has looked and waits again; at once where no transfer was issued
-// since the last time. One that does not come back (it needs a lock of the caller's) is left alone
-// after kWatchdogLimitNs of real time, and counted.
-void LetWatchdogsLook();
+// since the last time, unless they are to look in any case. One that does not come back (it needs a
+// lock of the caller's) is left alone after kWatchdogLimitNs of real time, and counted.
+void LetWatchdogsLook(bool in_any_case = false);
 inline constexpr int64_t kWatchdogLimitNs = 5'000'000'000;
 
 }  // namespace prism::shim

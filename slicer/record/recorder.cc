@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "slicer/record/host_meter.h"
 #include "slicer/record/memory_tracker.h"
 #include "slicer/record/op_stream.h"
 
@@ -134,6 +135,7 @@ class Recorder::Impl {
   RecorderOptions options_;
   OpStream stream_;
   MemoryTracker memory_;
+  HostMeter host_;
   Iteration previous_;
   Iteration current_;
   // The iteration that the next one equals; previous_ holds it.
@@ -163,6 +165,9 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
     if (placed.place.iteration == stream_.iteration()) {
       KeepOp(placed);
     }
+  }
+  if (stream_.iteration() >= options_.warmup_iterations) {
+    host_.Add(record);
   }
   PRISM_RETURN_IF_ERROR(memory_.Push(record, stream_.definitions()));
   switch (record.kind) {
@@ -309,6 +314,7 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.peer_slots = kept.tables.peer_slots;
   fragment.memory = memory_.Profile(stream_.definitions(), *found_);
   fragment.warnings = Warnings();
+  fragment.host_times = host_.times();
   fragment.warmup_iterations = *found_;
   fragment.iterations = iterations();
   fragment.iteration_begin = stream_.iteration_begin();

@@ -1,5 +1,6 @@
 """A small DistributedDataParallel job that can go wrong in one of many ways at its third step."""
 import collections
+import datetime
 import os
 import sys
 import threading
@@ -63,7 +64,8 @@ def keep_few_in_flight(events, factor):
 def main():
     how = sys.argv[1]
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")
+    limit = datetime.timedelta(seconds=5) if how == "extra" else None
+    dist.init_process_group("nccl", timeout=limit)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 256), nn.Linear(256, 64)).cuda())
     optimizer = torch.optim.AdamW(model.parameters())
     data = batches(how)
@@ -78,6 +80,8 @@ def main():
         loss = model(next(data)).square().mean()
         if how == "edited":
             loss = loss * 2
+        if how == "extra":
+            dist.all_reduce(factor)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

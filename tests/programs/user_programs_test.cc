@@ -95,6 +95,20 @@ TEST_F(UserProgram, gives_the_same_bytes_again) {
   }
 }
 
+// Python takes longer for an op than the preset's C++ host, on any machine, when taken many times.
+TEST_F(UserProgram, host_time_may_be_measured) {
+  ASSERT_EQ(Train("plain").code, 0);
+  const auto time = [&] {
+    return nlohmann::json::parse(ReadText(folder_ / "out/summary.json"))["iteration_time_s"]
+        .get<double>();
+  };
+  const double fixed = time();
+  const Finished run = Train("plain", {"--force", "--host-time", "measured:100"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("host time as measured: "));
+  EXPECT_GT(time(), 2 * fixed);
+}
+
 TEST_F(UserProgram, sleep_is_host_time_of_the_rank) {
   const Finished run = Train("sleep");
   ASSERT_EQ(run.code, 0) << run.output;
@@ -167,6 +181,23 @@ TEST_F(UserProgram, departure_is_adopted_for_the_role) {
               AllOf(HasSubstr("it does:  kernel "), HasSubstr("in aten::mul"),
                     HasSubstr("training.py\", line "), HasSubstr("graph:    rank 0 op "),
                     HasSubstr("waits in all_reduce number 0 of default_pg")));
+  ExpectNothingLeft();
+}
+
+// One rank takes part in a collective that no other one calls. Time goes on for it until c10d's
+// watchdog ends it, as on a cluster; it does not wait for a dump that nobody asked for.
+TEST_F(UserProgram, hang_is_found_by_the_frameworks_own_watchdog) {
+  ASSERT_EQ(Train("plain").code, 0);
+  const std::string graph = folder_ / "plain.prism";
+  std::filesystem::rename(folder_ / "out/graph.prism", graph);
+  const Finished run =
+      RunCommand({"env", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=100", PRISM_EMULATE, "--graph", graph,
+                  "--out", folder_ / "out", "--force", "--sandbox-ranks", "0", "--on-mismatch",
+                  "hang", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "extra"});
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_THAT(run.output, AllOf(HasSubstr("rank 0 departs from the graph"),
+                                HasSubstr("Watchdog caught collective operation timeout"),
+                                HasSubstr("OpType=ALLREDUCE")));
   ExpectNothingLeft();
 }
 

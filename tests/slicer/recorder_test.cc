@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "slicer/record/host_meter.h"
 #include "tests/slicer/record_script.h"
 
 namespace prism::slicer {
@@ -61,6 +62,20 @@ TEST(Recorder, BuildsAProgramFromAnIteration) {
   ASSERT_EQ(fragment->comm_slots.size(), 1U);
   EXPECT_EQ(fragment->comm_slots[0].name, "dp");
   EXPECT_THAT(fragment->comm_slots[0].members, ElementsAre(Rank(0), Rank(2), Rank(4), Rank(6)));
+}
+
+TEST(Recorder, HostTimeIsAddedUpByKindAfterWarmUp) {
+  HostMeter meter;
+  channel::Record record = {};
+  record.kind = channel::RecordKind::kKernel;
+  meter.Add(record);
+  EXPECT_TRUE(meter.times().empty()) << "nothing was measured";
+  record.host_ns = 1'000;
+  meter.Add(record);
+  record.kind = channel::RecordKind::kMatmul;
+  record.host_ns = 3'000;
+  meter.Add(record);
+  EXPECT_EQ(meter.times()[static_cast<size_t>(OpKind::kKernel)], (graph::HostTime{2, 4'000}));
 }
 
 TEST(Recorder, WarmUpLeavesNoTraceInTheFragment) {

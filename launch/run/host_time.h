@@ -1,0 +1,19 @@
+// --host-time measured:FACTOR: what the program itself took between its ops in place of the
+// cluster's host costs.
+#pragma once
+
+#include <vector>
+
+#include "graph/cluster.h"
+#include "graph/fragment.h"
+
+namespace prism::launch {
+
+// Sets the host.* parameters of each kind of op that was measured to FACTOR × its mean over all
+// fragments, marked as measured. Kinds that no rank issued keep their values. The real driver's own
+// part of a call is not in it, since the virtual device takes its place.
+void UseMeasuredHostTime(const std::vector<graph::Fragment>& fragments,
+                         double factor,
+                         graph::ClusterSpec* cluster);
+
+}  // namespace prism::launch
