@@ -72,11 +72,9 @@ constexpr const char* kHelpTail =
     "is\n"
     "not met, 5 the environment lacks something, 130 SIGINT, 143 SIGTERM.\n";
 
-}  // namespace
-
-const std::vector<OptionSpec>& OptionTable() {
+std::vector<OptionSpec> JobOptions() {
   using enum OptionGroup;
-  static const std::vector<OptionSpec> table = {
+  return {
       {"target-gpus", kJob, "N", "8192", "GPUs of the job to emulate"},
       {"model", kJob, "PRESET|FILE", "gpt3-175b", "model preset (prism presets) or TOML file"},
       {"tp", kJob, "N", "by preset", "tensor-parallel size"},
@@ -95,7 +93,12 @@ const std::vector<OptionSpec>& OptionTable() {
        "all alike, or expert i as often as 1/(i+1)^S"},
       {"iterations", kJob, "N", "3", "iterations replayed and emulated"},
       {"seed", kJob, "N", "0", "seed of spot checks, jitter and values"},
+  };
+}
 
+std::vector<OptionSpec> ClusterOptions() {
+  using enum OptionGroup;
+  return {
       {"cluster", kCluster, "PRESET|FILE", "h100-8x", "cluster preset or TOML file"},
       {"network", kCluster, "analytic", "analytic", "network model"},
       {"perturb", kCluster, "SPEC", "none",
@@ -111,7 +114,12 @@ const std::vector<OptionSpec>& OptionTable() {
        "cost of the host thread's work: constant per op, as the cluster has it or as a framework's "
        "preset (python, megatron-core, torchtitan, ...); or the CPU time that the program took "
        "between ops while recording on this machine, mean by kind of op, times FACTOR"},
+  };
+}
 
+std::vector<OptionSpec> RankOptions() {
+  using enum OptionGroup;
+  return {
       {"sandbox-ranks", kRanks, "LIST", "auto",
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
@@ -126,7 +134,12 @@ const std::vector<OptionSpec>& OptionTable() {
       {"max-roles", kRanks, "N", "256", "roles at most"},
       {"stall-timeout", kRanks, "SECONDS", "600",
        "ends the run when a program issues nothing for so long, and waits for nobody"},
+  };
+}
 
+std::vector<OptionSpec> OutputOptions() {
+  using enum OptionGroup;
+  return {
       {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},
       {"force", kOutput, "", "", "replace an existing --out folder"},
       {"graph", kOutput, "FILE", "", "reuse this graph instead of recording one"},
@@ -144,6 +157,18 @@ const std::vector<OptionSpec>& OptionTable() {
       {"color", kOutput, "auto|on|off", "auto", "colours (NO_COLOR is honoured)"},
       {"strict", kOutput, "", "", "warnings make the exit code 4"},
   };
+}
+
+}  // namespace
+
+const std::vector<OptionSpec>& OptionTable() {
+  static const std::vector<OptionSpec> table = [] {
+    std::vector<OptionSpec> all;
+    for (const auto& group : {JobOptions(), ClusterOptions(), RankOptions(), OutputOptions()}) {
+      all.insert(all.end(), group.begin(), group.end());
+    }
+    return all;
+  }();
   return table;
 }
 
