@@ -11,6 +11,11 @@
 #include "launch/accuracy/row_style.h"
 
 namespace prism::launch {
+namespace {
+
+constexpr uint32_t kKinds = 2 * 2 * 2 * 4;  // tp, sequence parallelism, vpp, ZeRO
+
+}  // namespace
 
 const std::vector<std::string>& FrameworkNames() {
   static const std::vector<std::string> names = {
@@ -37,9 +42,25 @@ std::string FrameworkStyle::HostProfile() const {
   return FrameworkName(FamilyOfRow(PublishedRow(row_, 0)));
 }
 
-graph::TrainingStyle FrameworkStyle::Of(const graph::JobSpec& job) const {
-  launch::Assumptions unused;
-  return StyleOfRow(PublishedRow(row_, 0), job, &unused);
+FrameworkStyle::FrameworkStyle(CsvTable row) : row_(std::move(row)) {
+  for (uint32_t kind = 0; kind < kKinds; ++kind) {
+    graph::JobSpec job;
+    job.parallel.tp = (kind & 1U) != 0 ? 2 : 1;
+    job.sequence_parallel = (kind & 2U) != 0;
+    job.parallel.vpp = (kind & 4U) != 0 ? 2 : 1;
+    job.zero_stage = static_cast<int32_t>(kind / 8);
+    launch::Assumptions unused;
+    styles_.push_back(StyleOfRow(PublishedRow(row_, 0), job, &unused));
+  }
+}
+
+size_t FrameworkStyle::KindOf(const graph::JobSpec& job) {
+  return (job.parallel.tp > 1 ? 1U : 0U) + (job.sequence_parallel ? 2U : 0U) +
+         (job.parallel.vpp > 1 ? 4U : 0U) + 8 * static_cast<size_t>(job.zero_stage);
+}
+
+const graph::TrainingStyle& FrameworkStyle::Of(const graph::JobSpec& job) const {
+  return styles_[KindOf(job)];
 }
 
 std::vector<std::string> FrameworkStyle::Assumptions(const graph::JobSpec& job) const {

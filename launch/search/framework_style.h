@@ -26,15 +26,20 @@ class FrameworkStyle {
   // The profile with its host costs: "megatron-core" of frameworks/.
   [[nodiscard]] std::string HostProfile() const;
 
-  [[nodiscard]] graph::TrainingStyle Of(const graph::JobSpec& job) const;
+  // Of a job, the style depends on tp, sequence parallelism, vpp and ZeRO alone, and on the first
+  // and third only as far as they are one.
+  [[nodiscard]] const graph::TrainingStyle& Of(const graph::JobSpec& job) const;
 
   // What was assumed of it, one line each.
   [[nodiscard]] std::vector<std::string> Assumptions(const graph::JobSpec& job) const;
 
  private:
-  explicit FrameworkStyle(CsvTable row) : row_(std::move(row)) {}
+  explicit FrameworkStyle(CsvTable row);
 
-  CsvTable row_;  // one row that states framework, GPU and precision
+  static size_t KindOf(const graph::JobSpec& job);
+
+  CsvTable row_;                              // one row that states framework, GPU and precision
+  std::vector<graph::TrainingStyle> styles_;  // by kind of job
 };
 
 }  // namespace prism::launch

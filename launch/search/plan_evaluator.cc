@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/stage_layers.h"
 #include "launch/accuracy/baseline.h"
 #include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
@@ -40,13 +41,50 @@ Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
                          slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone));
   PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
                          replayer::StageEvaluator::Create(program));
-  return TimeWithShares(evaluator, replayer::WithCongestion(problem_.cluster, job.spec));
+  return TimeOf(evaluator, replayer::WithCongestion(problem_.cluster, job.spec), {});
+}
+
+Result<JobTime> PlanEvaluator::TimeWithShares(const Plan& plan) const {
+  const Job job = Describe(plan);
+  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
+                         slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone));
+  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
+                         replayer::StageEvaluator::Create(program));
+  return launch::TimeWithShares(evaluator, replayer::WithCongestion(problem_.cluster, job.spec));
+}
+
+BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
+  const graph::ParallelSizes& sizes = plan.parallel;
+  const auto key = std::make_tuple(sizes.tp, sizes.cp, sizes.ep, plan.micro_batch_size,
+                                   plan.recompute, plan.sequence_parallel);
+  {
+    const std::lock_guard<std::mutex> lock(layer_times_->mutex);
+    const auto found = layer_times_->by_shape.find(key);
+    if (found != layer_times_->by_shape.end()) {
+      return found->second;
+    }
+  }
+  const Result<BusyTimes> times = FindBusyTimes(job.spec, job.style, problem_.cluster);
+  const std::lock_guard<std::mutex> lock(layer_times_->mutex);
+  return layer_times_->by_shape.try_emplace(key, times.ok() ? *times : BusyTimes{}).first->second;
 }
 
 double PlanEvaluator::TimeFloor(const Plan& plan) const {
   const Job job = Describe(plan);
-  return graph::HardwareFlops(job.spec) /
-         (static_cast<double>(plan.gpus()) * PeakFlops(problem_.cluster, job.style.precision));
+  const BusyTimes busy = BusyTimesOf(plan, job);
+  const int32_t last = plan.parallel.pp - 1;
+  const auto layers_of_chunk = [&](int64_t chunk) {
+    const graph::LayerRange range = graph::LayersOfChunk(job.spec, job.style, chunk);
+    return range.end - range.begin;
+  };
+  int64_t behind = 0;
+  for (int32_t stage = 0; stage < last; ++stage) {
+    behind += layers_of_chunk(stage);
+  }
+  const DurationNs at_last =
+      replayer::LayersOfStage(job.spec, job.style, last) * busy.layer + busy.head;
+  return SecondsOfIteration(job.spec.microbatches() * at_last + behind * busy.layer,
+                            problem_.cluster.parameters);
 }
 
 int64_t PlanEvaluator::MemoryFloor(const Plan& plan) const {
@@ -73,8 +111,23 @@ TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
 
 Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {
   const Job job = Describe(plan);
+  // Of stages with as many layers the later ones hold fewer micro-batches, so of those between
+  // first and last the first with the most layers needs most.
+  const int32_t last = plan.parallel.pp - 1;
+  std::vector<int32_t> stages = {0};
+  int64_t most_layers = 0;
+  for (int32_t stage = 1; stage < last; ++stage) {
+    const int64_t layers = replayer::LayersOfStage(job.spec, job.style, stage);
+    if (layers > most_layers) {
+      most_layers = layers;
+      stages.push_back(stage);
+    }
+  }
+  if (last > 0) {
+    stages.push_back(last);
+  }
   PlanMemory worst;
-  for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
+  for (const int32_t stage : stages) {
     PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
                            replayer::PredictStageMemory(job.spec, job.style, stage,
                                                         MemoryOptionsOf(problem_.cluster)));

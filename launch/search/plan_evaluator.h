@@ -5,12 +5,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "launch/accuracy/job_time.h"
 #include "launch/search/framework_style.h"
+#include "launch/search/layer_time.h"
 #include "launch/search/plan.h"
 
 namespace prism::launch {
@@ -33,11 +38,16 @@ class PlanEvaluator {
 
   [[nodiscard]] const SearchProblem& problem() const { return problem_; }
 
-  // Seconds of an iteration with the share of compute in it. Fails for a layout that the framework
-  // does not have.
+  // An iteration, by replay of the whole pipeline. Fails for a layout that the framework does not
+  // have.
   [[nodiscard]] Result<JobTime> Time(const Plan& plan) const;
 
-  // Seconds that an iteration takes at least: all FLOPs at the data sheet's peak.
+  // The same with the share of compute in it, which the interval takes; twice the work.
+  [[nodiscard]] Result<JobTime> TimeWithShares(const Plan& plan) const;
+
+  // Seconds that an iteration takes at least: the last stage's layers and head, one micro-batch
+  // after the other, behind the first chunks of the stages before in both directions. Layers alike
+  // are timed once.
   [[nodiscard]] double TimeFloor(const Plan& plan) const;
 
   // The interval of that time.
@@ -73,10 +83,19 @@ class PlanEvaluator {
   PlanEvaluator(SearchProblem problem, FrameworkStyle style)
       : problem_(std::move(problem)), style_(std::move(style)) {}
 
+  // Layers that have been timed, by what they depend on.
+  struct LayerTimes {
+    std::mutex mutex;
+    std::map<std::tuple<int32_t, int32_t, int32_t, int64_t, graph::Recompute, bool>, BusyTimes>
+        by_shape;
+  };
+
   [[nodiscard]] Job Describe(const Plan& plan) const;
+  [[nodiscard]] BusyTimes BusyTimesOf(const Plan& plan, const Job& job) const;
 
   SearchProblem problem_;
   FrameworkStyle style_;
+  std::unique_ptr<LayerTimes> layer_times_ = std::make_unique<LayerTimes>();
 };
 
 }  // namespace prism::launch

@@ -39,8 +39,13 @@ Found Unpack(const std::string& bytes) {
   return found;
 }
 
-// `needs_time`: also where it does not fit.
-Found Evaluate(const PlanEvaluator& evaluator, const Plan& plan, bool needs_time) {
+// What one evaluation is to find besides: a time where the plan does not fit, the time's interval.
+struct Wanted {
+  bool unfit_time = false;
+  bool interval = false;
+};
+
+Found Evaluate(const PlanEvaluator& evaluator, const Plan& plan, const Wanted& wanted) {
   Found found;
   const Result<PlanMemory> memory = evaluator.Memory(plan);
   if (!memory.ok()) {
@@ -50,10 +55,11 @@ Found Evaluate(const PlanEvaluator& evaluator, const Plan& plan, bool needs_time
   found.memory = *memory;
   const bool fits = memory->device_bytes <= evaluator.capacity_bytes();
   found.verdict = fits ? Verdict::kEvaluated : Verdict::kTooLarge;
-  if (!fits && !needs_time) {
+  if (!fits && !wanted.unfit_time) {
     return found;
   }
-  const Result<JobTime> time = evaluator.Time(plan);
+  const Result<JobTime> time =
+      wanted.interval ? evaluator.TimeWithShares(plan) : evaluator.Time(plan);
   if (!time.ok()) {
     found.verdict = Verdict::kFailed;
     found.failure = time.status().message();
@@ -82,6 +88,10 @@ class SearchRun {
     PRISM_RETURN_IF_ERROR(EvaluateBatches());
     result_.best = answer_.best();
     result_.front = answer_.front();
+    if (!options_.exhaustive) {
+      PRISM_RETURN_IF_ERROR(FindIntervals(&result_.best));
+      PRISM_RETURN_IF_ERROR(FindIntervals(&result_.front));
+    }
     return std::move(result_);
   }
 
@@ -107,7 +117,7 @@ class SearchRun {
 
   Status EvaluateGiven() {
     for (const Plan& plan : options_.given) {
-      const Found found = Evaluate(evaluator_, plan, /*needs_time=*/true);
+      const Found found = Evaluate(evaluator_, plan, {.unfit_time = true, .interval = true});
       if (found.verdict == Verdict::kFailed) {
         return InvalidArgument(found.failure).WithContext(DescribePlan(plan));
       }
@@ -198,10 +208,28 @@ class SearchRun {
         SpreadItems(session_, static_cast<int64_t>(batch.size()), options_.threads,
                     [&](int64_t i) -> Result<std::string> {
                       const Plan& plan = plans_[batch[static_cast<size_t>(i)]];
-                      return Pack(Evaluate(evaluator_, plan, /*needs_time=*/false));
+                      return Pack(Evaluate(evaluator_, plan, {.interval = options_.exhaustive}));
                     }));
     for (size_t i = 0; i < batch.size(); ++i) {
       Take(plans_[batch[i]], Unpack(results[i]));
+    }
+    return OkStatus();
+  }
+
+  // Of the answer alone, as they take a second evaluation.
+  Status FindIntervals(std::vector<EvaluatedPlan>* plans) {
+    PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> results,
+                           SpreadItems(session_, static_cast<int64_t>(plans->size()),
+                                       options_.threads, [&](int64_t i) -> Result<std::string> {
+                                         const Plan& plan = (*plans)[static_cast<size_t>(i)].plan;
+                                         PRISM_ASSIGN_OR_RETURN(const JobTime time,
+                                                                evaluator_.TimeWithShares(plan));
+                                         return WireWriter().Put(time).Take();
+                                       }));
+    for (size_t i = 0; i < plans->size(); ++i) {
+      EvaluatedPlan& plan = (*plans)[i];
+      plan.time = WireReader(results[i]).Get<JobTime>();
+      plan.interval = evaluator_.IntervalOf(plan.time);
     }
     return OkStatus();
   }

@@ -13,6 +13,7 @@
 #include "launch/verbs/bench.h"
 #include "launch/verbs/bench_accuracy.h"
 #include "launch/verbs/bench_collectives.h"
+#include "launch/verbs/bench_search.h"
 #include "launch/verbs/verb.h"
 #include "slicer/synthesize/workloads.h"
 
@@ -182,6 +183,13 @@ BenchResult RunBench(const VerbArguments& arguments) {
         arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb"}));
     return name == "device" ? BenchDevice() : BenchRecord();
   }
+  if (name == "search") {
+    PRISM_RETURN_IF_ERROR(
+        RefuseOptions(arguments, {"workload", "ranks", "iterations", "classes", "perturb"}));
+    int64_t threads = 1;
+    PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
+    return BenchSearch(static_cast<int>(threads));
+  }
   BenchReplayOptions options;
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
   if (name == "graph" || name == "import") {
@@ -191,7 +199,7 @@ BenchResult RunBench(const VerbArguments& arguments) {
   }
   if (name != "replay") {
     const std::vector<std::string> known = {"accuracy", "collectives", "device", "graph",
-                                            "import",   "record",      "replay"};
+                                            "import",   "record",      "replay", "search"};
     const std::string near = NearestName(name, known);
     return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
                                        near.empty() ? "" : fmt::format("did you mean {}? ", near),
@@ -233,13 +241,15 @@ Verb BenchVerb() {
   verb.spec = {
       "bench",
       "NAME [TABLE.csv...]",
-      "measure this installation: device, record, graph, import, replay, accuracy or collectives",
+      "measure this installation: device, record, graph, import, replay, search, accuracy or "
+      "collectives",
       "  device  what the virtual device adds to a kernel launch\n"
       "  record  records through the channel and through the recorder\n"
       "  graph   encode, decode, validate and refine a synthetic job\n"
       "  import  write a synthetic job as GOAL and read it back\n"
       "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "
       "first\n"
+      "  search  plans of GPT-3 175B on 8,192 GPUs a second, and the search of all of them\n"
       "  accuracy TABLE.csv...  predict published runs: a line id,predicted_s,low_s,high_s,\n"
       "          measured_s,error_pct,reason_skipped each, then the errors by source\n"
       "  collectives [TABLE.csv]  predict measured collectives, a line each, then the errors by\n"
@@ -251,7 +261,7 @@ Verb BenchVerb() {
       {{"workload", "NAME", "gpt3-layer",
         "ring, stencil, llm, dlrm, astra, gpt3-layer or gpt3-kernel (graph, import, replay)"},
        {"ranks", "N", "8192", "ranks of the synthetic job (graph, import, replay)"},
-       {"threads", "N", "1", "threads of the replay"},
+       {"threads", "N", "1", "threads of the replay or search"},
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
        {"perturb", "SPEC", "none", "as of prism replay; repeatable (replay)"},

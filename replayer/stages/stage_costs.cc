@@ -73,11 +73,15 @@ void StageCostModel::FindTopologies(int32_t gpus_per_node) {
   for (const TransferItem& item : plan_.tables.transfers) {
     used[item.axis] = true;
   }
+  // Where stages are whole nodes, groups of one stage lie on them as those of any other do.
+  const bool whole_nodes = groups_.ranks_per_stage() % gpus_per_node == 0;
+  std::vector<CommTopology> by_axis(graph::kGroupAxisCount);
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
-    std::vector<CommTopology> by_axis(graph::kGroupAxisCount);
-    for (uint16_t axis = 0; axis < graph::kGroupAxisCount; ++axis) {
-      if (used[axis]) {
-        by_axis[axis] = TopologyOfAxis(static_cast<GroupAxis>(axis), static_cast<int32_t>(stage));
+    const bool as_before = stage > 0 && whole_nodes && uneven_.empty();
+    for (uint16_t a = 0; a < graph::kGroupAxisCount; ++a) {
+      const auto axis = static_cast<GroupAxis>(a);
+      if (used[a] && (!as_before || axis == GroupAxis::kEmbedding)) {
+        by_axis[a] = TopologyOfAxis(axis, static_cast<int32_t>(stage));
       }
     }
     Topologies topologies;
@@ -128,8 +132,8 @@ void StageCostModel::FindMessageNodes() {
   for (const PeerMessage& message : plan_.messages) {
     const auto [found, inserted] = on_node.try_emplace({message.from, message.to}, false);
     if (inserted) {
-      int32_t together = 0;
-      for (int32_t r = 0; r < stage_ranks; ++r) {
+      int32_t together = 0;  // none where stages are whole nodes
+      for (int32_t r = 0; r < stage_ranks && stage_ranks % gpus_per_node_ != 0; ++r) {
         const int32_t from = message.from * stage_ranks + r;
         const int32_t to = message.to * stage_ranks + r;
         together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;

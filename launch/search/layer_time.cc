@@ -1,0 +1,100 @@
+#include "launch/search/layer_time.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "graph/job_program.h"
+#include "replayer/stages/stage_costs.h"
+#include "replayer/stages/stage_plan.h"
+#include "slicer/synthesize/blocks/blocks.h"
+
+namespace prism::launch {
+namespace {
+
+// A replica of one stage with one micro-batch: what a layer is made of depends on nothing else.
+graph::JobSpec OneStage(graph::JobSpec job) {
+  job.parallel.pp = 1;
+  job.parallel.vpp = 1;
+  job.parallel.dp = job.parallel.ep;
+  job.global_batch_size = job.micro_batch_size * job.parallel.dp;
+  return job;
+}
+
+// The least that the blocks, one after the other, move the compute stream on by.
+DurationNs ComputeTime(const replayer::StagePlan& plan, const replayer::StageCosts& costs) {
+  DurationNs sum = 0;
+  for (const replayer::Instruction& instruction : plan.stages.front().instructions) {
+    if (instruction.kind == replayer::InstructionKind::kWork &&
+        instruction.stream == graph::kStageComputeStream) {
+      sum += costs.work_ns[instruction.index];
+    }
+    if (instruction.kind != replayer::InstructionKind::kSegment) {
+      continue;
+    }
+    const replayer::FoldedSegment& folded = costs.segments.front()[instruction.index];
+    for (uint32_t i = 0; i < folded.stream_count; ++i) {
+      if (folded.streams[i] == graph::kStageComputeStream) {
+        sum += std::max<DurationNs>(0, folded.from_tail[i][i]);
+      }
+    }
+  }
+  return sum;
+}
+
+Result<DurationNs> BusyTime(const slicer::RankShape& rank,
+                            slicer::UnitBlocks unit,
+                            const slicer::BlockTables& tables,
+                            const graph::ClusterSpec& cluster) {
+  graph::JobProgram program;
+  program.job = rank.job;
+  program.style = rank.style;
+  const bool halves = rank.style.schedule == graph::Schedule::kZeroBubble;
+  program.blocks.push_back(std::move(unit.forward.program));
+  program.blocks.push_back(std::move(halves ? unit.backward_input.program : unit.backward.program));
+  if (halves) {
+    program.blocks.push_back(std::move(unit.backward_weight.program));
+  }
+  program.strings = tables.strings();
+  program.signatures = tables.signatures();
+  program.stages.emplace_back();
+  for (uint32_t block = 0; block < program.blocks.size(); ++block) {
+    program.stages.front().calls.push_back(block);
+  }
+  PRISM_ASSIGN_OR_RETURN(const replayer::StagePlan plan,
+                         replayer::MakeStagePlan(program, /*fold=*/true));
+  replayer::StageCostModel model(program, plan);
+  PRISM_RETURN_IF_ERROR(model.Bind(cluster, {}));
+  return ComputeTime(plan, model.costs());
+}
+
+}  // namespace
+
+Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
+                                const graph::TrainingStyle& style,
+                                const graph::ClusterSpec& cluster) {
+  const slicer::RankShape rank(OneStage(job), style);
+  BusyTimes times;
+  times.layer = std::numeric_limits<DurationNs>::max();
+  // Layers differ by who hands them their gradient, and some by their place in a period of two.
+  const bool alternate = job.model.sliding_window > 0 ||
+                         (style.recompute_parts & uint32_t{graph::kRecomputeEverySecondLayer}) != 0;
+  for (int64_t layer = 0; layer < (alternate ? 2 : 1); ++layer) {
+    for (const bool received : {false, true}) {
+      slicer::UnitPlace place;
+      place.layer = job.model.layers - 1 - layer;
+      place.gradient_received = received;
+      slicer::BlockTables tables;
+      slicer::UnitBlocks unit = slicer::LayerUnit(rank, place, &tables);
+      PRISM_ASSIGN_OR_RETURN(const DurationNs time,
+                             BusyTime(rank, std::move(unit), tables, cluster));
+      times.layer = std::min(times.layer, time);
+    }
+  }
+  slicer::BlockTables tables;
+  slicer::UnitBlocks head = slicer::HeadUnit(rank, {}, &tables);
+  PRISM_ASSIGN_OR_RETURN(times.head, BusyTime(rank, std::move(head), tables, cluster));
+  return times;
+}
+
+}  // namespace prism::launch

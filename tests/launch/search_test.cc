@@ -1,0 +1,237 @@
+// Searches: what is left out by a bound never changes the answer, bounds are bounds, and costs are
+// what they say.
+#include "launch/search/search.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/base/rng.h"
+#include "launch/options/presets.h"
+#include "launch/search/answer.h"
+#include "launch/search/device_memory.h"
+#include "launch/search/scatter_plot.h"
+#include "launch/search/search_report.h"
+#include "replayer/memory/stage_memory.h"
+
+namespace prism::launch {
+namespace {
+
+using ::testing::HasSubstr;
+
+SearchProblem SmallProblem(const std::string& framework) {
+  SearchProblem problem;
+  problem.model = LoadModel("gpt3-1.3b")->model;
+  problem.cluster = *LoadCluster("a100-40-8x");
+  problem.costs = *LoadSiteCosts("a100-40-8x");
+  problem.framework = framework;
+  problem.global_batch_size = 32;
+  problem.seq_len = 2048;
+  problem.tokens = 26e9;
+  return problem;
+}
+
+PlanEvaluator SmallEvaluator(const std::string& framework) {
+  Result<PlanEvaluator> evaluator = PlanEvaluator::Create(SmallProblem(framework), "");
+  PRISM_CHECK_MSG(evaluator.ok(), evaluator.status().message());
+  return *std::move(evaluator);
+}
+
+// Plans of the whole space, drawn by a seed.
+std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, int64_t gpus, size_t count) {
+  PlanChoices choices;
+  choices.gpus = {gpus};
+  const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
+  Rng rng(7, "search test");
+  std::vector<Plan> plans;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t drawn = rng.UniformInt(0, static_cast<int64_t>(space.plans.size()) - 1);
+    plans.push_back(space.plans[static_cast<size_t>(drawn)]);
+  }
+  return plans;
+}
+
+TEST(Search, leaving_plans_out_never_changes_the_answer) {
+  Result<MpiSession> session = MpiSession::Start();
+  ASSERT_TRUE(session.ok());
+  Rng rng(3, "small spaces");
+  int64_t left_out = 0;
+  for (int space = 0; space < 6; ++space) {
+    const PlanEvaluator evaluator = SmallEvaluator(space % 2 == 0 ? "megatron-core" : "torchtitan");
+    SearchOptions options;
+    options.choices.gpus = {8, int64_t{16} << rng.UniformInt(0, 1)};
+    options.choices.tp = {1, static_cast<int32_t>(2 << rng.UniformInt(0, 2))};
+    options.choices.vpp = {1, static_cast<int32_t>(rng.UniformInt(2, 4))};
+    options.choices.cp = {1};
+    options.choices.micro_batch_sizes = {1, 4};
+    options.choices.recompute = {graph::Recompute::kNone, graph::Recompute::kFull};
+    options.objective = static_cast<Objective>(rng.UniformInt(0, 2));
+    options.top = 3;
+    options.threads = 2;
+    const Result<SearchResult> pruned = Search(evaluator, options, *session);
+    options.exhaustive = true;
+    Result<SearchResult> whole = Search(evaluator, options, *session);
+    ASSERT_TRUE(pruned.ok() && whole.ok());
+    left_out += pruned->bounded;
+    EXPECT_EQ(pruned->evaluated + pruned->bounded + pruned->shortage.plans,
+              whole->evaluated + whole->shortage.plans);
+    ASSERT_EQ(pruned->best.size(), 3U);
+    for (size_t i = 0; i < pruned->best.size(); ++i) {
+      EXPECT_EQ(pruned->best[i].plan, whole->best[i].plan) << DescribePlan(whole->best[i].plan);
+      EXPECT_EQ(pruned->best[i].time.seconds, whole->best[i].time.seconds);
+      EXPECT_EQ(pruned->best[i].interval.low_s, whole->best[i].interval.low_s);
+    }
+    ASSERT_EQ(pruned->front.size(), whole->front.size());
+    for (size_t i = 0; i < pruned->front.size(); ++i) {
+      EXPECT_EQ(pruned->front[i].plan, whole->front[i].plan);
+    }
+  }
+  EXPECT_GT(left_out, 100);
+}
+
+TEST(Search, threads_do_not_change_a_byte) {
+  Result<MpiSession> session = MpiSession::Start();
+  ASSERT_TRUE(session.ok());
+  const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
+  std::string first;
+  for (const int threads : {1, 3}) {
+    SearchOptions options;
+    options.choices.gpus = {16};
+    options.choices.cp = {1};
+    options.threads = threads;
+    const Result<SearchResult> result = Search(evaluator, options, *session);
+    ASSERT_TRUE(result.ok());
+    const std::string text = SearchJson(evaluator, options, *result);
+    EXPECT_TRUE(first.empty() || first == text);
+    first = text;
+  }
+}
+
+TEST(PlanEvaluator, floors_are_below_time_and_memory) {
+  for (const char* framework : {"megatron-core", "megatron-lm", "torchtitan"}) {
+    const PlanEvaluator evaluator = SmallEvaluator(framework);
+    double tightest = 0;
+    for (const Plan& plan : DrawPlans(evaluator, 32, 60)) {
+      const Result<JobTime> time = evaluator.Time(plan);
+      ASSERT_TRUE(time.ok()) << DescribePlan(plan) << ": " << time.status().message();
+      const double floor = evaluator.TimeFloor(plan);
+      EXPECT_LE(floor, time->seconds) << framework << " " << DescribePlan(plan);
+      EXPECT_GT(floor, 0);
+      tightest = std::max(tightest, floor / time->seconds);
+      const Result<PlanMemory> memory = evaluator.Memory(plan);
+      ASSERT_TRUE(memory.ok());
+      EXPECT_LE(evaluator.MemoryFloor(plan), memory->device_bytes) << DescribePlan(plan);
+    }
+    EXPECT_GT(tightest, 0.6) << framework;
+  }
+}
+
+// Memory() looks at few stages.
+TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
+  const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
+  for (const Plan& plan : DrawPlans(evaluator, 64, 40)) {
+    const graph::JobSpec job = JobOf(evaluator.problem(), plan);
+    Result<FrameworkStyle> style =
+        FrameworkStyle::Create("megatron-core", evaluator.problem().cluster.gpu.name, "");
+    ASSERT_TRUE(style.ok());
+    int64_t worst = 0;
+    for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
+      const auto memory = replayer::PredictStageMemory(
+          job, style->Of(job), stage, MemoryOptionsOf(evaluator.problem().cluster));
+      ASSERT_TRUE(memory.ok());
+      worst = std::max(worst, memory->peak_reserved +
+                                  OutsideAllocatorBytes(evaluator.problem().cluster, job, stage));
+    }
+    EXPECT_EQ(evaluator.Memory(plan)->device_bytes, worst) << DescribePlan(plan);
+  }
+}
+
+TEST(RunCost, follows_from_hours_and_the_clusters_costs) {
+  SearchProblem problem = SmallProblem("megatron-core");
+  problem.costs = {};
+  problem.costs.State("gpu_hour_usd", 5, "USD/h");
+  problem.costs.State("gpu_power_w", 1000, "W");
+  problem.costs.State("pue", 1.5, "ratio");
+  problem.tokens = 32.0 * 2048 * 3600;  // 3,600 iterations
+  const RunCost cost = CostOfRun(problem, 16, 2.0);
+  EXPECT_DOUBLE_EQ(cost.days, 2.0 / 24);
+  EXPECT_DOUBLE_EQ(cost.gpu_hours, 32);
+  EXPECT_DOUBLE_EQ(*cost.usd_per_hour, 80);
+  EXPECT_DOUBLE_EQ(*cost.price_usd, 160);
+  EXPECT_DOUBLE_EQ(*cost.energy_kwh, 48);
+  EXPECT_FALSE(cost.carbon_kg.has_value());
+  EXPECT_FALSE(cost.capital_usd.has_value());
+}
+
+TEST(SearchAnswer, keeps_best_and_front_in_any_order) {
+  const auto plan = [](int32_t dp, double days, double price) {
+    EvaluatedPlan evaluated;
+    evaluated.plan.parallel.dp = dp;
+    evaluated.cost.days = days;
+    evaluated.cost.price_usd = price;
+    return evaluated;
+  };
+  const std::vector<EvaluatedPlan> plans = {plan(1, 4, 1), plan(2, 3, 2), plan(3, 3, 2),
+                                            plan(4, 2, 5), plan(5, 5, 5)};
+  for (const bool reversed : {false, true}) {
+    SearchAnswer answer(Objective::kCost, 2);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      answer.Add(plans[reversed ? plans.size() - 1 - i : i]);
+    }
+    ASSERT_EQ(answer.best().size(), 2U);
+    EXPECT_EQ(answer.best()[0].plan.parallel.dp, 1);
+    EXPECT_EQ(answer.best()[1].plan.parallel.dp, 2);
+    ASSERT_EQ(answer.front().size(), 3U);
+    EXPECT_EQ(answer.front()[0].plan.parallel.dp, 4);
+    EXPECT_EQ(answer.front()[1].plan.parallel.dp, 2);
+    EXPECT_TRUE(answer.IsSettled(plan(9, 3.5, 2.5).cost));
+    EXPECT_FALSE(answer.IsSettled(plan(9, 1.5, 9).cost));
+  }
+}
+
+TEST(PlanSpace, counts_every_candidate_once) {
+  const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
+  PlanChoices choices;
+  choices.gpus = {48};
+  const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
+  int64_t rejected = 0;
+  for (const auto& [reason, count] : space.rejected) {
+    rejected += count;
+  }
+  EXPECT_EQ(space.candidates, rejected + static_cast<int64_t>(space.plans.size()));
+  EXPECT_GT(rejected, 0);
+  for (const Plan& plan : space.plans) {
+    EXPECT_EQ(plan.gpus(), 48);
+  }
+}
+
+TEST(Plan, is_read_as_it_is_written) {
+  const Result<Plan> plan = ParsePlan("tp=8,pp=35,dp=8,mb=2,recompute=full,sp=on");
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(DescribePlan(*plan),
+            "tp 8, cp 1, pp 35, dp 8, vpp 1, micro-batch 2, recompute full, ZeRO 0, sequence "
+            "parallel on");
+  EXPECT_THAT(ParsePlan("tp=0").status().message(), HasSubstr("at least 1"));
+  EXPECT_THAT(ParsePlan("tpp=2").status().message(), HasSubstr("no 'tpp'"));
+  EXPECT_THAT(ParsePlan("recompute=some").status().message(), HasSubstr("none, selective"));
+}
+
+TEST(SiteCosts, refuse_what_they_do_not_know) {
+  const std::string head = "name = \"x\"\nsource = \"y\"\n[costs]\n";
+  EXPECT_TRUE(ParseSiteCosts(head + "pue = { value = 1.1, unit = \"ratio\", source = \"a\", "
+                                    "mark = \"assumed\" }\n",
+                             "f")
+                  .ok());
+  EXPECT_THAT(ParseSiteCosts(head + "pue = { value = 1.1, unit = \"W\", source = \"a\", mark = "
+                                    "\"assumed\" }\n",
+                             "f")
+                  .status()
+                  .message(),
+              HasSubstr("unit of pue is ratio"));
+}
+
+}  // namespace
+}  // namespace prism::launch
