@@ -12,7 +12,7 @@ namespace prism::launch {
 namespace {
 
 constexpr int64_t kGpus = 8192;
-constexpr size_t kPlans = 1000;
+constexpr size_t kPlans = 200;
 
 class Stopwatch {
  public:
