@@ -61,12 +61,16 @@ void Breakdown::Count(TimeRange window) {
 
 RankTimes Breakdown::Finish(TimeRange window) {
   Count(window);
+  return TimesOf(covered_, window.end - window.begin);
+}
+
+RankTimes TimesOf(const Breakdown::Covered& covered, DurationNs iteration_ns) {
   RankTimes times;
-  times.iteration_ns = window.end - window.begin;
-  times.compute_ns = covered_[0];
-  times.exposed_comm_ns = covered_[1] - covered_[0];
-  times.bubble_ns = covered_[2] - covered_[1];
-  times.idle_ns = times.iteration_ns - covered_[2];
+  times.iteration_ns = iteration_ns;
+  times.compute_ns = covered[0];
+  times.exposed_comm_ns = covered[1] - covered[0];
+  times.bubble_ns = covered[2] - covered[1];
+  times.idle_ns = iteration_ns - covered[2];
   return times;
 }
 

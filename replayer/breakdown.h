@@ -36,11 +36,20 @@ class Breakdown {
   // where the windows of all calls of Count lay within this one.
   [[nodiscard]] RankTimes Finish(TimeRange window);
 
+  // What was counted so far, by kind: time in which that kind or one before it was active.
+  using Covered = std::array<DurationNs, kActivityKinds>;
+  [[nodiscard]] const Covered& covered() const { return covered_; }
+
+  // Whether the same is left to be counted.
+  [[nodiscard]] bool SamePending(const Breakdown& other) const { return ranges_ == other.ranges_; }
+
  private:
   std::array<std::vector<TimeRange>, kActivityKinds> ranges_;
-  // By kind: time in which that kind or one before it was active.
-  std::array<DurationNs, kActivityKinds> covered_ = {};
+  Covered covered_ = {};
 };
+
+// An iteration of which so much was covered.
+RankTimes TimesOf(const Breakdown::Covered& covered, DurationNs iteration_ns);
 
 RankTimes BreakDown(Activity activity, TimeRange window);
 

@@ -44,11 +44,12 @@ TransferCosts CostTransfers(const RolePlan& plan,
   return costs;
 }
 
-std::vector<DurationNs> CostCharges(const RolePlan& plan,
+std::vector<DurationNs> CostCharges(std::span<const ChargeSource> sources,
+                                    uint32_t charge_count,
                                     std::span<const DurationNs> transfer_ns,
                                     double overlap_slowdown) {
-  std::vector<DurationNs> charges(plan.charge_count, 0);
-  for (const ChargeSource& source : plan.charge_sources) {
+  std::vector<DurationNs> charges(charge_count, 0);
+  for (const ChargeSource& source : sources) {
     const DurationNs beside = std::min(transfer_ns[source.transfer], source.compute_ns);
     charges[source.charge] += std::llround((overlap_slowdown - 1) * static_cast<double>(beside));
   }

@@ -33,9 +33,10 @@ TransferCosts CostTransfers(const RolePlan& plan,
                             const CollectiveCost& cost,
                             double comm_scale);
 
-// What each overlap charge of the plan adds to the wait that pays it. `overlap_slowdown`: how much
-// longer compute takes beside a collective.
-std::vector<DurationNs> CostCharges(const RolePlan& plan,
+// What each of `charge_count` overlap charges adds to the wait that pays it. `overlap_slowdown`:
+// how much longer compute takes beside a collective.
+std::vector<DurationNs> CostCharges(std::span<const ChargeSource> sources,
+                                    uint32_t charge_count,
                                     std::span<const DurationNs> transfer_ns,
                                     double overlap_slowdown);
 

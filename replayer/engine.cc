@@ -201,13 +201,8 @@ Result<Engine> Engine::Create(const graph::Graph& graph,
     }
   }
   PRISM_RETURN_IF_ERROR(CheckCluster(graph.cluster));
-  ComputeCost compute(graph.cluster);
-  OpCosts costs;
-  for (const KernelCost& cost : CostSignatures(graph)) {
-    costs.kernel.push_back(cost.duration_ns);
-  }
-  costs.host = HostCosts(graph.cluster.parameters);
-  costs.compute = &compute;
+  const ComputeCost compute(graph.cluster);
+  const OpCosts costs = OpCostsOf(graph, graph.cluster, &compute);
   PRISM_ASSIGN_OR_RETURN(Partition partition, MakePartition(graph, options, gated, costs));
   auto impl = std::make_unique<Impl>(graph, options, std::move(partition));
   impl->Start(gated);

@@ -374,6 +374,21 @@ ClassWiring WiringOf(const Partition& partition, uint32_t class_index) {
   return wiring;
 }
 
+bool WaitsForStage(const Partition& partition,
+                   const RankClass& rank_class,
+                   const RolePlan& plan,
+                   const Step& step) {
+  if (step.kind == StepKind::kPeerGroup) {
+    return true;
+  }
+  for (uint32_t c = step.aux; c != kNone; c = plan.calls[c].next_in_group) {
+    if (partition.comm_classes[rank_class.comms[plan.calls[c].comm_slot].comm_class].spans_stages) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Result<Partition> MakePartition(const graph::Graph& graph,
                                 const ReplayOptions& options,
                                 const std::vector<Rank>& gated,

@@ -82,6 +82,12 @@ struct Partition {
 // Where the communicators and peers of a class are.
 ClassWiring WiringOf(const Partition& partition, uint32_t class_index);
 
+// Whether waiting for the transfers of that step is waiting for another pipeline stage.
+bool WaitsForStage(const Partition& partition,
+                   const RankClass& rank_class,
+                   const RolePlan& plan,
+                   const Step& step);
+
 // `gated` and killed ranks become classes of their own. Fails on a rank, node or factor that the
 // job does not have.
 Result<Partition> MakePartition(const graph::Graph& graph,

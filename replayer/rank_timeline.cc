@@ -51,7 +51,8 @@ RankTimeline::RankTimeline(const Config& config)
   costs_ = CostTransfers(plan_, WiringOf(*config.partition, config.class_index),
                          *config.collective_cost, config.options->comm_scale);
   for (const LaneGroup& group : rank_class_.groups) {
-    charge_ns_.push_back(CostCharges(config.partition->plans[group.plan], costs_.transfer_ns,
+    const RolePlan& plan = config.partition->plans[group.plan];
+    charge_ns_.push_back(CostCharges(plan.charge_sources, plan.charge_count, costs_.transfer_ns,
                                      config.overlap_slowdown));
   }
 }

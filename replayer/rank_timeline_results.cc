@@ -116,13 +116,7 @@ void RankTimeline::KeepActivity(const Step& step, const Hold& hold) {
     activity_[i % lanes_].Add(ActivityKind::kTransfer, hold.transfers[i]);
   }
   ++holds_kept_;
-  bool waits_for_stage = step.kind == StepKind::kPeerGroup;
-  for (uint32_t c = waits_for_stage ? kNone : step.aux; c != kNone;
-       c = plan_.calls[c].next_in_group) {
-    const CommEntry& entry = rank_class_.comms[plan_.calls[c].comm_slot];
-    waits_for_stage =
-        waits_for_stage || config_.partition->comm_classes[entry.comm_class].spans_stages;
-  }
+  const bool waits_for_stage = WaitsForStage(*config_.partition, rank_class_, plan_, step);
   for (uint32_t lane = 0; waits_for_stage && lane < lanes_; ++lane) {
     if (hold.start[lane] > hold.arrival[lane]) {
       activity_[lane].Add(ActivityKind::kPeerWait, {hold.arrival[lane], hold.start[lane]});

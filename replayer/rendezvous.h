@@ -20,6 +20,8 @@ namespace prism::replayer {
 struct TimeRange {
   TimeNs begin = 0;
   TimeNs end = 0;
+
+  bool operator==(const TimeRange&) const = default;
 };
 
 // One stream of one class in front of a collective or a peer group; at most one a stream.

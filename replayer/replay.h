@@ -60,6 +60,8 @@ struct RankTimes {
   DurationNs exposed_comm_ns = 0;
   DurationNs bubble_ns = 0;
   DurationNs idle_ns = 0;
+
+  bool operator==(const RankTimes&) const = default;
 };
 
 // When each op of a traced rank was issued, began and ended, in each iteration. Index:
@@ -79,6 +81,8 @@ struct CommunicatorTimes {
   int64_t bytes = 0;           // as CollectiveShape::bytes; of sends and receives their own
   DurationNs transfer_ns = 0;  // in transfer
   DurationNs wait_ns_max = 0;  // longest sum of waits for the last arrival over members
+
+  bool operator==(const CommunicatorTimes&) const = default;
 };
 
 struct ReplayResult {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "replayer/cost/compute_cost.h"
+#include "replayer/replay.h"
 
 namespace prism::replayer {
 namespace {
@@ -18,16 +19,19 @@ class Builder {
   Builder(const graph::Program& program, const OpCosts& costs, double compute_scale)
       : program_(program), costs_(costs), compute_scale_(compute_scale) {
     plan_.program = &program;
+    plan_.compute_scale = compute_scale;
     plan_.streams.resize(program.stream_count);
     plan_.host_ns.reserve(program.size());
     plan_.calls_per_slot.resize(program.comm_slot_count);
     compute_before_.resize(program.stream_count);
+    kernels_before_.resize(program.stream_count);
     outstanding_.resize(program.stream_count);
   }
 
   RolePlan Build() && {
     NumberEvents();
     for (uint32_t op = 0; op < program_.size(); ++op) {
+      now_ = op;
       host_ns_ += HostCost(op);
       plan_.host_ns.push_back(host_ns_);
       AddOp(op);
@@ -44,6 +48,7 @@ class Builder {
     uint32_t op;
     uint32_t transfer;
     std::vector<DurationNs> compute_before;  // by stream
+    std::vector<uint32_t> kernels_before;    // by stream
   };
 
   void NumberEvents() {
@@ -66,11 +71,6 @@ class Builder {
 
   [[nodiscard]] bool Fixed(uint32_t op) const {
     return (program_.flags[op] & graph::kDurationFixed) != 0;
-  }
-
-  [[nodiscard]] DurationNs Scaled(DurationNs duration) const {
-    return compute_scale_ == 1 ? duration
-                               : std::llround(static_cast<double>(duration) * compute_scale_);
   }
 
   void AddOp(uint32_t op) {
@@ -134,9 +134,10 @@ class Builder {
     } else {
       duration = costs_.compute->Memset(program_.value[op]);
     }
-    step.duration = Scaled(duration);
+    step.duration = ScaledCompute(duration, compute_scale_);
     if (kind == OpKind::kKernel) {
       compute_before_[program_.stream[op]] += step.duration;
+      ++kernels_before_[program_.stream[op]];
     }
   }
 
@@ -147,7 +148,7 @@ class Builder {
       step.aux = event_of_[dep];
       uint16_t waiting = program_.stream[op];
       // Only a stream that computes pays; others hand the wait on.
-      if (compute_before_[waiting] > 0 && waiting != program_.stream[dep]) {
+      if (kernels_before_[waiting] > 0 && waiting != program_.stream[dep]) {
         step.charge = Settle(program_.stream[dep], dep, waiting);
       }
     }
@@ -167,7 +168,8 @@ class Builder {
     if (!JoinGroup(call)) {
       Push(op, StepKind::kCollective).aux = call;
     }
-    outstanding_[program_.stream[op]].push_back({op, found->second, compute_before_});
+    outstanding_[program_.stream[op]].push_back(
+        {op, found->second, compute_before_, kernels_before_});
   }
 
   // Makes the call part of the step before it on its stream when both belong to one NCCL group.
@@ -249,14 +251,17 @@ class Builder {
     while (settled < list.size() && list[settled].op < until) {
       const Outstanding& collective = list[settled++];
       DurationNs compute = 0;
+      uint32_t kernels = 0;
       for (uint16_t s = 0; s < program_.stream_count; ++s) {
         if (s != stream && (waiting == kAnyStream || waiting == s)) {
           compute += compute_before_[s] - collective.compute_before[s];
+          kernels += kernels_before_[s] - collective.kernels_before[s];
         }
       }
-      if (compute > 0) {
+      if (kernels > 0) {
         charge = charge == kNone ? plan_.charge_count++ : charge;
-        plan_.charge_sources.push_back({charge, collective.transfer, compute});
+        plan_.charge_sources.push_back(
+            {charge, collective.transfer, compute, collective.op, now_, stream, waiting});
       }
     }
     list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(settled));
@@ -269,14 +274,32 @@ class Builder {
   const OpCosts& costs_;
   double compute_scale_;
   RolePlan plan_;
+  uint32_t now_ = 0;  // op
   DurationNs host_ns_ = 0;
   std::vector<uint32_t> event_of_;                     // by op: event, for records waited for
   std::vector<DurationNs> compute_before_;             // by stream: kernel time so far
+  std::vector<uint32_t> kernels_before_;               // by stream
   std::vector<std::vector<Outstanding>> outstanding_;  // by stream
   std::map<std::tuple<uint16_t, uint32_t, DurationNs>, uint32_t> transfer_ids_;
 };
 
 }  // namespace
+
+OpCosts OpCostsOf(const graph::Graph& graph,
+                  const graph::ClusterSpec& cluster,
+                  const ComputeCost* compute) {
+  OpCosts costs;
+  for (const graph::KernelSignature& signature : graph.signatures) {
+    costs.kernel.push_back(compute->Kernel(graph, signature).duration_ns);
+  }
+  costs.host = HostCosts(cluster.parameters);
+  costs.compute = compute;
+  return costs;
+}
+
+DurationNs ScaledCompute(DurationNs duration, double scale) {
+  return scale == 1 ? duration : std::llround(static_cast<double>(duration) * scale);
+}
 
 RolePlan MakeRolePlan(const graph::Program& program, const OpCosts& costs, double compute_scale) {
   return Builder(program, costs, compute_scale).Build();

@@ -12,6 +12,8 @@
 
 namespace prism::replayer {
 
+class ComputeCost;
+
 inline constexpr uint32_t kNone = 0xFFFFFFFFU;
 
 enum class StepKind : uint8_t { kWork, kRecord, kWait, kCollective, kPeerGroup };
@@ -86,7 +88,20 @@ struct ChargeSource {
   uint32_t charge = 0;
   uint32_t transfer = 0;  // TransferKind
   DurationNs compute_ns = 0;
+  uint32_t begin = 0;  // kernels of ops [begin, end) count,
+  uint32_t end = 0;
+  uint16_t own_stream = 0;  // but for those of the collective's stream,
+  uint32_t stream = kNone;  // of this stream; kNone: of all others
+
+  // Whether a kernel is part of compute_ns.
+  [[nodiscard]] bool Counts(uint32_t op, uint16_t on_stream) const {
+    return begin <= op && op < end && on_stream != own_stream &&
+           (stream == kNone || stream == on_stream);
+  }
 };
+
+// A duration of compute that takes `scale` times as long.
+DurationNs ScaledCompute(DurationNs duration, double scale);
 
 struct RolePlan {
   const graph::Program* program = nullptr;
@@ -102,6 +117,7 @@ struct RolePlan {
   std::vector<PeerPost> posts;
   std::vector<ChargeSource> charge_sources;
   uint32_t charge_count = 0;
+  double compute_scale = 1;   // that its durations contain
   uint16_t first_stream = 0;  // of the first op that has a stream
   uint32_t first_op = kNone;  // that op; kNone where no op has a stream
 
@@ -113,10 +129,15 @@ struct RolePlan {
 
 // Durations that do not depend on the rank.
 struct OpCosts {
-  std::vector<DurationNs> kernel;              // by signature
-  std::vector<DurationNs> host;                // by OpKind
-  const class ComputeCost* compute = nullptr;  // copies and memsets
+  std::vector<DurationNs> kernel;        // by signature
+  std::vector<DurationNs> host;          // by OpKind
+  const ComputeCost* compute = nullptr;  // copies and memsets
 };
+
+// Those of the graph's ops on `cluster`. `compute` is that of the cluster and is kept.
+OpCosts OpCostsOf(const graph::Graph& graph,
+                  const graph::ClusterSpec& cluster,
+                  const ComputeCost* compute);
 
 RolePlan MakeRolePlan(const graph::Program& program, const OpCosts& costs, double compute_scale);
 

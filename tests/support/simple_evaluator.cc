@@ -403,11 +403,21 @@ class SimpleRank {
       if (kind == OpKind::kDeviceSync ||
           (kind == OpKind::kStreamSync && program_.stream[w] == stream) ||
           (by_event && kind == OpKind::kEventSync) ||
-          (by_event && program_.stream[w] != stream && Compute(0, w, program_.stream[w]) > 0)) {
+          (by_event && program_.stream[w] != stream && HasKernel(w, program_.stream[w]))) {
         return w;
       }
     }
     return graph::kNoDep;
+  }
+
+  // Whether the stream has a kernel before op `end`.
+  [[nodiscard]] bool HasKernel(uint32_t end, uint16_t stream) const {
+    for (uint32_t op = 0; op < end; ++op) {
+      if (program_.kind[op] == OpKind::kKernel && program_.stream[op] == stream) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // Kernel time on a stream among the ops [begin, end).

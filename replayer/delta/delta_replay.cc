@@ -1,0 +1,197 @@
+#include "replayer/delta/delta_replay.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "replayer/cost/compute_cost.h"
+#include "replayer/cost/parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+// Noise of all ranks, as the partition adds it up.
+double JitterOf(const ReplayOptions& options) {
+  double jitter = 0;
+  for (const Perturbation& perturbation : options.perturbations) {
+    jitter += perturbation.kind == PerturbationKind::kJitter ? perturbation.factor : 0;
+  }
+  return jitter;
+}
+
+bool Kills(const ReplayOptions& options) {
+  return std::any_of(options.perturbations.begin(), options.perturbations.end(),
+                     [](const Perturbation& p) { return p.kind == PerturbationKind::kKill; });
+}
+
+}  // namespace
+
+DeltaReplay::DeltaReplay(const graph::Graph& graph, ReplayOptions options, Partition partition)
+    : graph_(graph),
+      options_(std::move(options)),
+      partition_(std::move(partition)),
+      cost_(graph.cluster),
+      totals_of_(graph.ranks.size(), kNone) {
+}
+
+Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& graph,
+                                                         const ReplayOptions& options,
+                                                         uint32_t holds_per_checkpoint) {
+  if (!options.traced.empty()) {
+    return InvalidArgument("timelines of ranks are not part of a replay after an edit");
+  }
+  PRISM_ASSIGN_OR_RETURN(ReplayResult result, Replay(graph, options));
+  const ComputeCost compute(graph.cluster);
+  PRISM_ASSIGN_OR_RETURN(
+      Partition partition,
+      MakePartition(graph, options, {}, OpCostsOf(graph, graph.cluster, &compute)));
+  std::unique_ptr<DeltaReplay> delta(new DeltaReplay(graph, options, std::move(partition)));
+  delta->result_ = std::move(result);
+  std::optional<JobSchedule> schedule =
+      MakeSchedule(delta->partition_, delta->options_, delta->cost_);
+  PRISM_CHECK(schedule.has_value());
+  delta->schedule_ = std::move(*schedule);
+  const double slowdown = graph.cluster.parameters.Value("overlap.compute_slowdown");
+  delta->baseline_ =
+      std::make_unique<Baseline>(delta->partition_, delta->schedule_, delta->options_, delta->cost_,
+                                 slowdown, holds_per_checkpoint);
+  for (const RankClass& rank_class : delta->partition_.classes) {
+    delta->ranks_of_.emplace_back(rank_class.lanes.size());
+  }
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    delta->ranks_of_[delta->partition_.class_of[rank]][delta->partition_.lane_of[rank]].push_back(
+        rank);
+  }
+  delta->sweep_ = std::make_unique<Sweep>(
+      RecordedJob{delta->graph_, delta->options_, delta->partition_, delta->schedule_,
+                  *delta->baseline_, slowdown, delta->ranks_of_});
+  return delta;
+}
+
+// Whether actions and meetings of the edited job follow each other as recorded.
+bool DeltaReplay::SameOrder(const Edit& edit) const {
+  if (edit.role_program) {
+    return false;
+  }
+  if (edit.cluster) {
+    const char* eager = "p2p.eager_bytes";
+    if (edit.cluster->parameters.Value(eager) != graph_.cluster.parameters.Value(eager)) {
+      return false;
+    }
+  }
+  if (!edit.options) {
+    return true;
+  }
+  const ReplayOptions& other = *edit.options;
+  return other.iterations == options_.iterations && other.breakdown == options_.breakdown &&
+         JitterOf(other) == JitterOf(options_) &&
+         (JitterOf(options_) == 0 || other.seed == options_.seed) && !Kills(other);
+}
+
+Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
+  DeltaResult result;
+  if (edit.cluster && !CheckParameters(edit.cluster->parameters).empty()) {
+    return InvalidArgument("edit of the cluster: " +
+                           CheckParameters(edit.cluster->parameters).front());
+  }
+  PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit));
+  if (!SameOrder(edit)) {
+    PRISM_ASSIGN_OR_RETURN(const EditedJob job, ApplyEdit(graph_, options_, edit));
+    PRISM_ASSIGN_OR_RETURN(result.replay, Replay(job.graph, job.options));
+    result.full = true;
+    return result;
+  }
+  if (edit.options) {
+    PRISM_RETURN_IF_ERROR(CheckOptions(graph_, *edit.options));
+  }
+  const std::vector<Variant> variants = MakeVariants(
+      RecordedJob{graph_, options_, partition_, schedule_, *baseline_,
+                  graph_.cluster.parameters.Value("overlap.compute_slowdown"), ranks_of_},
+      edit);
+  const std::vector<RankTotals> totals = sweep_->Run(variants);
+  result.executed = sweep_->executed();
+  result.changed_ranks = static_cast<int64_t>(totals.size());
+  result.replay = result_;
+  for (const RankTotals& rank : totals) {
+    const size_t last = rank.starts.size() - 1;
+    result.replay.ranks[rank.rank] =
+        TimesOf(rank.covered, rank.starts[last] - rank.starts[last - 1]);
+  }
+  SumIterations(totals, &result.replay);
+  SumCommunicators(totals, &result.replay);
+  return result;
+}
+
+void DeltaReplay::SumIterations(const std::vector<RankTotals>& totals, ReplayResult* result) const {
+  if (totals.empty()) {
+    return;
+  }
+  std::vector<DurationNs>& iterations = result->iteration_ns;
+  std::fill(iterations.begin(), iterations.end(), 0);
+  const auto add = [&](const std::vector<TimeNs>& starts) {
+    for (size_t i = 0; i < iterations.size(); ++i) {
+      iterations[i] = std::max(iterations[i], starts[i + 1] - starts[i]);
+    }
+  };
+  std::vector<std::vector<uint32_t>> left;  // by class and lane: ranks that are as before
+  for (const auto& of_class : ranks_of_) {
+    std::vector<uint32_t>& lanes = left.emplace_back();
+    for (const std::vector<uint32_t>& ranks : of_class) {
+      lanes.push_back(static_cast<uint32_t>(ranks.size()));
+    }
+  }
+  for (const RankTotals& rank : totals) {
+    --left[partition_.class_of[rank.rank]][partition_.lane_of[rank.rank]];
+    add(rank.starts);
+  }
+  for (uint32_t c = 0; c < left.size(); ++c) {
+    for (uint32_t lane = 0; lane < left[c].size(); ++lane) {
+      if (left[c][lane] > 0) {
+        add(baseline_->of_class(c).ends[lane].starts);
+      }
+    }
+  }
+}
+
+// Communicators of ranks whose traffic differs; of all their members the longest.
+void DeltaReplay::SumCommunicators(const std::vector<RankTotals>& totals, ReplayResult* result) {
+  std::set<uint32_t> touched;
+  for (uint32_t i = 0; i < totals.size(); ++i) {
+    const RankTotals& rank = totals[i];
+    totals_of_[rank.rank] = i;
+    const LaneTimes& before =
+        baseline_->of_class(partition_.class_of[rank.rank]).ends[partition_.lane_of[rank.rank]];
+    const auto held = graph_.ranks.comms(Rank(rank.rank));
+    for (size_t slot = 0; slot < held.size(); ++slot) {
+      if (rank.transfer_ns[slot] != before.transfer_ns[slot] ||
+          rank.wait_ns[slot] != before.wait_ns[slot]) {
+        touched.insert(held[slot]);
+      }
+    }
+  }
+  for (uint32_t comm : touched) {
+    CommunicatorTimes& times = result->communicators[comm];
+    times.transfer_ns = 0;
+    times.wait_ns_max = 0;
+    for (uint32_t member : graph_.communicators.members_of(CommId(comm))) {
+      const auto held = graph_.ranks.comms(Rank(member));
+      const auto found = std::find(held.begin(), held.end(), comm);
+      if (found == held.end()) {
+        continue;  // a member that never uses it
+      }
+      const auto slot = static_cast<size_t>(found - held.begin());
+      const uint32_t changed = totals_of_[member];
+      const LaneTimes& before =
+          baseline_->of_class(partition_.class_of[member]).ends[partition_.lane_of[member]];
+      const auto& transfer = changed == kNone ? before.transfer_ns : totals[changed].transfer_ns;
+      const auto& wait = changed == kNone ? before.wait_ns : totals[changed].wait_ns;
+      times.transfer_ns = std::max(times.transfer_ns, transfer[slot]);
+      times.wait_ns_max = std::max(times.wait_ns_max, wait[slot]);
+    }
+  }
+  for (const RankTotals& rank : totals) {
+    totals_of_[rank.rank] = kNone;
+  }
+}
+
+}  // namespace prism::replayer

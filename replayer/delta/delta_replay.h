@@ -1,0 +1,71 @@
+// Replays after an edit: only what changes is evaluated, and the result is that of a full replay,
+// byte for byte.
+//
+//   Result<std::unique_ptr<DeltaReplay>> recorded = DeltaReplay::Record(graph, options);
+//   Result<DeltaResult> edited = (*recorded)->Evaluate(edit);
+//
+// A full replay in the same mode is Replay of what ApplyEdit makes, with the options of the
+// recording. By classes, an edit of one rank splits its class there; here the ranks that come to
+// differ leave their lane, and only they.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "replayer/delta/edit.h"
+#include "replayer/delta/sweep.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+struct DeltaResult {
+  // Equal to that of a full replay but for `classes` and `rank_ops`, which are the recording's.
+  ReplayResult replay;
+  bool full = false;     // a full replay was necessary: the order of the job may have changed
+  int64_t executed = 0;  // actions (runs of ops, meetings) that were evaluated again
+  int64_t changed_ranks = 0;
+};
+
+class DeltaReplay {
+ public:
+  // Collectives and peer groups of a class between two places from which a lane can be evaluated
+  // again: fewer cost memory, more make an edit dearer.
+  static constexpr uint32_t kHoldsPerCheckpoint = 32;
+
+  // Replays and keeps what later ones need. The graph is kept. Fails as Replay does, and on options
+  // with traced ranks.
+  static Result<std::unique_ptr<DeltaReplay>> Record(
+      const graph::Graph& graph,
+      const ReplayOptions& options,
+      uint32_t holds_per_checkpoint = kHoldsPerCheckpoint);
+  DeltaReplay(const DeltaReplay&) = delete;
+  DeltaReplay& operator=(const DeltaReplay&) = delete;
+
+  [[nodiscard]] const ReplayResult& baseline() const { return result_; }
+
+  // Always of the recording; edits do not add up.
+  Result<DeltaResult> Evaluate(const Edit& edit);
+
+ private:
+  DeltaReplay(const graph::Graph& graph, ReplayOptions options, Partition partition);
+
+  [[nodiscard]] bool SameOrder(const Edit& edit) const;
+  void SumIterations(const std::vector<RankTotals>& totals, ReplayResult* result) const;
+  void SumCommunicators(const std::vector<RankTotals>& totals, ReplayResult* result);
+
+  const graph::Graph& graph_;
+  ReplayOptions options_;
+  Partition partition_;
+  CollectiveCost cost_;
+  JobSchedule schedule_;
+  std::vector<std::vector<std::vector<uint32_t>>> ranks_of_;  // by class and lane
+  std::unique_ptr<Baseline> baseline_;
+  std::unique_ptr<Sweep> sweep_;
+  ReplayResult result_;
+  std::vector<uint32_t> totals_of_;  // by rank; between calls all kNone
+};
+
+}  // namespace prism::replayer

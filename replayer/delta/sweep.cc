@@ -1,0 +1,341 @@
+#include "replayer/delta/sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace prism::replayer {
+
+bool Sweep::Outcome::SameAs(const Outcome& other) const {
+  return class_index == other.class_index && lane == other.lane && variant == other.variant &&
+         unit == other.unit && transfer == other.transfer && begin == other.begin &&
+         end == other.end;
+}
+
+Sweep::Sweep(const RecordedJob& job)
+    : job_(job),
+      unit_of_(job.graph.ranks.size(), kNone),
+      variant_of_(job.graph.ranks.size(), kNone),
+      totals_of_(job.graph.ranks.size(), kNone),
+      waiting_(job.schedule.meetings.size()),
+      touched_of_(job.graph.communicators.size(), kNone) {
+}
+
+std::vector<RankTotals> Sweep::Run(const std::vector<Variant>& variants) {
+  variants_ = &variants;
+  executed_ = 0;
+  floor_ = 0;
+  for (uint32_t v = 0; v < variants.size(); ++v) {
+    for (uint32_t rank : variants[v].ranks) {
+      variant_of_[rank] = v;
+    }
+    ScheduleActivation(v, 0);
+  }
+  while (!meetings_.empty() || !activations_.empty()) {
+    if (!activations_.empty() &&
+        (meetings_.empty() || activations_.top().before <= meetings_.top())) {
+      const Activation activation = activations_.top();
+      activations_.pop();
+      floor_ = std::max(floor_, activation.before);
+      Activate(activation);
+    } else {
+      const uint32_t meeting = meetings_.top();
+      meetings_.pop();
+      Settle(meeting);
+    }
+  }
+  for (const Unit& unit : units_) {
+    for (uint32_t rank : unit.ranks) {
+      unit_of_[rank] = kNone;
+    }
+  }
+  units_.clear();
+  for (const Variant& variant : variants) {
+    for (uint32_t rank : variant.ranks) {
+      variant_of_[rank] = kNone;
+    }
+  }
+  for (const RankTotals& totals : totals_) {
+    totals_of_[totals.rank] = kNone;
+  }
+  return std::exchange(totals_, {});
+}
+
+const LaneCosts& Sweep::CostsOf(const Unit& unit) const {
+  return unit.variant == kNone ? job_.baseline.of_class(unit.class_index).costs[unit.lane]
+                               : (*variants_)[unit.variant].costs;
+}
+
+const RolePlan& Sweep::PlanOf(uint32_t c) const {
+  return job_.partition.plans[job_.partition.classes[c].groups.front().plan];
+}
+
+// The variant's next change at `position` or behind it needs its ranks to be in a unit.
+void Sweep::ScheduleActivation(uint32_t v, uint32_t position) {
+  const Variant& variant = (*variants_)[v];
+  const auto next = std::lower_bound(variant.changed.begin(), variant.changed.end(), position);
+  if (next == variant.changed.end()) {
+    return;
+  }
+  const ClassSchedule& schedule = ScheduleOf(variant.class_index);
+  const auto& checkpoints = job_.baseline.of_class(variant.class_index).checkpoints;
+  const auto after = std::partition_point(
+      checkpoints.begin(), checkpoints.end(),
+      [&](const Checkpoint& c) { return schedule.cuts[c.cut].position <= *next; });
+  const auto checkpoint = static_cast<uint32_t>(after - checkpoints.begin()) - 1;
+  activations_.push({schedule.cuts[checkpoints[checkpoint].cut].settled, v, checkpoint});
+}
+
+void Sweep::Activate(const Activation& activation) {
+  const Variant& variant = (*variants_)[activation.variant];
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank : variant.ranks) {
+    if (unit_of_[rank] == kNone) {
+      ranks.push_back(rank);
+    }
+  }
+  if (!ranks.empty()) {
+    Advance(Restore(variant.class_index, variant.lane, activation.variant, activation.checkpoint,
+                    std::move(ranks)));
+  }
+}
+
+// A unit as the baseline was at the checkpoint.
+uint32_t Sweep::Restore(
+    uint32_t c, uint32_t lane, uint32_t variant, uint32_t checkpoint, std::vector<uint32_t> ranks) {
+  const auto index = static_cast<uint32_t>(units_.size());
+  Unit& unit = units_.emplace_back();
+  unit.class_index = c;
+  unit.lane = lane;
+  unit.variant = variant;
+  unit.ranks = std::move(ranks);
+  unit.times = job_.baseline.Restore(c, checkpoint, lane);
+  unit.next_checkpoint = checkpoint + 1;
+  unit.open.resize(PlanOf(c).streams.size());
+  for (uint32_t rank : unit.ranks) {
+    unit_of_[rank] = index;
+  }
+  const ClassSchedule& schedule = ScheduleOf(c);
+  const Cut& cut = schedule.cuts[job_.baseline.of_class(c).checkpoints[checkpoint].cut];
+  unit.position = cut.position;
+  if (cut.position == 0) {
+    unit.times.registers[schedule.first_register] = CostsOf(unit).delay_ns;
+  }
+  for (const auto& [stream, hold] : cut.holding) {
+    OpenTransfers(index, hold, stream, unit.times.registers[stream]);
+  }
+  return index;
+}
+
+// A unit of ranks that have done as before until the meeting that is being settled.
+uint32_t Sweep::Wake(const Outcome& outcome, std::vector<uint32_t> ranks) {
+  const ClassSchedule& schedule = ScheduleOf(outcome.class_index);
+  const auto& checkpoints = job_.baseline.of_class(outcome.class_index).checkpoints;
+  const auto after = std::partition_point(
+      checkpoints.begin(), checkpoints.end(),
+      [&](const Checkpoint& c) { return schedule.cuts[c.cut].settled <= settling_; });
+  const auto checkpoint = static_cast<uint32_t>(after - checkpoints.begin()) - 1;
+  const uint32_t unit =
+      Restore(outcome.class_index, outcome.lane, outcome.variant, checkpoint, std::move(ranks));
+  Advance(unit);
+  return unit;
+}
+
+// Some ranks of a unit go on apart.
+uint32_t Sweep::Split(uint32_t from, std::vector<uint32_t> ranks) {
+  const auto index = static_cast<uint32_t>(units_.size());
+  units_.push_back(units_[from]);
+  Unit& unit = units_.back();
+  std::vector<uint32_t>& left = units_[from].ranks;
+  for (uint32_t rank : ranks) {
+    unit_of_[rank] = index;
+    left.erase(std::lower_bound(left.begin(), left.end(), rank));
+  }
+  unit.ranks = std::move(ranks);
+  const std::vector<ScheduledTransfer>& transfers = ScheduleOf(unit.class_index).transfers;
+  for (const OpenHold& open : unit.open) {
+    if (open.hold == kNone || open.waiting == 0) {
+      continue;
+    }
+    const ScheduledHold& hold = ScheduleOf(unit.class_index).holds[open.hold];
+    for (uint32_t t = hold.begin; t < hold.end; ++t) {
+      if (transfers[t].side != TransferSide::kEagerSend && transfers[t].meeting > settling_) {
+        Pend(transfers[t].meeting, index, t);
+      }
+    }
+  }
+  for (const EagerSend& sent : unit.sent) {
+    if (transfers[sent.transfer].meeting > settling_) {
+      Pend(transfers[sent.transfer].meeting, index, sent.transfer);
+    }
+  }
+  return index;
+}
+
+void Sweep::Pend(uint32_t meeting, uint32_t unit, uint32_t transfer) {
+  if (waiting_[meeting].empty()) {
+    meetings_.push(meeting);
+  }
+  waiting_[meeting].push_back({unit, transfer});
+}
+
+void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs arrival) {
+  Unit& unit = units_[index];
+  const ClassSchedule& schedule = ScheduleOf(unit.class_index);
+  OpenHold& open = unit.open[stream];
+  open.hold = hold;
+  open.waiting = 0;
+  const bool other = unit.variant != kNone && (*variants_)[unit.variant].other_transfers;
+  const std::vector<uint32_t>* changed = other ? &(*variants_)[unit.variant].changed : nullptr;
+  open.differs =
+      other && std::binary_search(changed->begin(), changed->end(), schedule.holds[hold].arrive);
+  open.times.arrival = arrival;
+  open.times.start = arrival;
+  open.times.end = arrival;
+  open.times.transfers.clear();
+  const bool moved = arrival != job_.baseline.Arrival(unit.class_index, hold, unit.lane);
+  for (uint32_t t = schedule.holds[hold].begin; t < schedule.holds[hold].end; ++t) {
+    const ScheduledTransfer& transfer = schedule.transfers[t];
+    if (transfer.side == TransferSide::kEagerSend) {
+      const DurationNs own = CostsOf(unit).transfers->post_ns[transfer.index];
+      open.times.Add({arrival, arrival + own});
+      if (transfer.meeting >= floor_ && transfer.meeting != settling_ && (moved || other)) {
+        open.differs = true;
+        unit.sent.push_back({t, arrival});
+        Pend(transfer.meeting, index, t);
+      }
+    } else if (transfer.meeting < floor_) {
+      open.times.Add(job_.baseline.TransferOf(unit.class_index, t, unit.lane));
+    } else {
+      ++open.waiting;
+      if (transfer.meeting != settling_) {
+        Pend(transfer.meeting, index, t);
+      }
+    }
+  }
+}
+
+// Until the unit has to wait for a meeting, is dissolved or comes to its end.
+void Sweep::Advance(uint32_t index) {
+  Unit& unit = units_[index];
+  const uint32_t c = unit.class_index;
+  const ClassSchedule& schedule = ScheduleOf(c);
+  const LaneRun& run = job_.baseline.run(c);
+  const LaneCosts& costs = CostsOf(unit);
+  const ClassBaseline& before = job_.baseline.of_class(c);
+  while (unit.position < schedule.actions.size()) {
+    if (unit.next_checkpoint < before.checkpoints.size()) {
+      const Cut& cut = schedule.cuts[before.checkpoints[unit.next_checkpoint].cut];
+      if (cut.position == unit.position) {
+        run.Count(cut, &unit.times);
+        if (Dissolve(&unit, unit.next_checkpoint)) {
+          return;
+        }
+        ++unit.next_checkpoint;
+      }
+    }
+    const ScheduledAction& scheduled = schedule.actions[unit.position];
+    if (scheduled.action.kind == ActionKind::kFinish) {
+      OpenHold& open = unit.open[scheduled.action.stream];
+      if (open.waiting > 0) {
+        return;
+      }
+      run.Finish(scheduled, open.times, costs, &unit.times);
+      open.hold = kNone;
+    } else if (scheduled.action.kind == ActionKind::kArrive) {
+      const TimeNs arrival = run.Arrive(scheduled, costs, &unit.times);
+      OpenTransfers(index, scheduled.hold, scheduled.action.stream, arrival);
+    } else {
+      run.Execute(scheduled, costs, &unit.times);
+    }
+    ++unit.position;
+    ++executed_;
+  }
+  // It stays: the receivers of its last sends may not have come.
+  run.End(costs, &unit.times);
+  AddTotals(unit, before.ends[unit.lane]);
+}
+
+bool Sweep::SameAsBefore(const Unit& unit, uint32_t index) const {
+  const ClassBaseline& before = job_.baseline.of_class(unit.class_index);
+  const Checkpoint& checkpoint = before.checkpoints[index];
+  const ClassSchedule& schedule = ScheduleOf(unit.class_index);
+  const auto kept = checkpoint.registers.begin() +
+                    static_cast<std::ptrdiff_t>(unit.lane * schedule.register_count);
+  if (!std::equal(unit.times.registers.begin(), unit.times.registers.end(), kept)) {
+    return false;
+  }
+  const size_t last = unit.times.starts.size() - 2;
+  const TimeNs start = unit.times.starts[last];
+  if (start != LaneTimes::kUnknown && start != before.ends[unit.lane].starts[last]) {
+    return false;
+  }
+  if (!unit.times.activity.SamePending(checkpoint.activity[unit.lane])) {
+    return false;
+  }
+  for (const EagerSend& sent : unit.sent) {
+    if (schedule.transfers[sent.transfer].meeting >= floor_) {
+      return false;
+    }
+  }
+  return std::none_of(unit.open.begin(), unit.open.end(),
+                      [](const OpenHold& open) { return open.hold != kNone && open.differs; });
+}
+
+// The unit's ranks go on as before, if they do.
+bool Sweep::Dissolve(Unit* unit, uint32_t index) {
+  if (!SameAsBefore(*unit, index)) {
+    return false;
+  }
+  const ClassBaseline& before = job_.baseline.of_class(unit->class_index);
+  const ClassSchedule& schedule = ScheduleOf(unit->class_index);
+  const uint32_t position = schedule.cuts[before.checkpoints[index].cut].position;
+  if (unit->variant != kNone) {
+    const uint32_t next = index + 1 < before.checkpoints.size()
+                              ? schedule.cuts[before.checkpoints[index + 1].cut].position
+                              : static_cast<uint32_t>(schedule.actions.size());
+    const std::vector<uint32_t>& changed = (*variants_)[unit->variant].changed;
+    const auto due = std::lower_bound(changed.begin(), changed.end(), position);
+    if (due != changed.end() && *due < next) {
+      return false;
+    }
+  }
+  AddTotals(*unit, job_.baseline.Restore(unit->class_index, index, unit->lane));
+  unit->alive = false;
+  for (uint32_t rank : unit->ranks) {
+    unit_of_[rank] = kNone;
+  }
+  unit->ranks.clear();
+  if (unit->variant != kNone) {
+    ScheduleActivation(unit->variant, position);
+  }
+  return true;
+}
+
+// What the unit's ranks came to, beyond what the baseline came to in the same place.
+void Sweep::AddTotals(const Unit& unit, const LaneTimes& before) {
+  const LaneTimes& now = unit.times;
+  const LaneTimes& end = job_.baseline.of_class(unit.class_index).ends[unit.lane];
+  if (now.starts == before.starts && now.activity.covered() == before.activity.covered() &&
+      now.transfer_ns == before.transfer_ns && now.wait_ns == before.wait_ns) {
+    return;
+  }
+  for (uint32_t rank : unit.ranks) {
+    uint32_t& index = totals_of_[rank];
+    if (index == kNone) {
+      index = static_cast<uint32_t>(totals_.size());
+      totals_.push_back({rank, end.starts, end.activity.covered(), end.transfer_ns, end.wait_ns});
+    }
+    RankTotals& totals = totals_[index];
+    const auto add = [](const auto& after, const auto& earlier, auto* to) {
+      for (size_t i = 0; i < to->size(); ++i) {
+        (*to)[i] += after[i] - earlier[i];
+      }
+    };
+    add(now.starts, before.starts, &totals.starts);
+    add(now.activity.covered(), before.activity.covered(), &totals.covered);
+    add(now.transfer_ns, before.transfer_ns, &totals.transfer_ns);
+    add(now.wait_ns, before.wait_ns, &totals.wait_ns);
+  }
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,46 @@
+// An edit seen from one lane: its ranks that the edit concerns, their durations, and where in the
+// schedule they first matter.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "replayer/cost/compute_cost.h"
+#include "replayer/delta/baseline.h"
+#include "replayer/delta/edit.h"
+#include "replayer/placement.h"
+
+namespace prism::replayer {
+
+// The job that was recorded, as far as variants need it.
+struct RecordedJob {
+  const graph::Graph& graph;
+  const ReplayOptions& options;
+  const Partition& partition;
+  const JobSchedule& schedule;
+  const Baseline& baseline;
+  double overlap_slowdown = 1;
+  const std::vector<std::vector<std::vector<uint32_t>>>& ranks_of;  // by class and lane
+};
+
+struct Variant {
+  uint32_t class_index = 0;
+  uint32_t lane = 0;
+  std::vector<uint32_t> ranks;
+  LaneCosts costs;
+  std::vector<uint32_t> changed;  // actions that take another time, ascending
+  bool other_transfers = false;   // transfers take another time, too
+
+  // What `costs` points to where it is not the baseline's.
+  std::unique_ptr<graph::Program> program;
+  std::unique_ptr<RolePlan> plan;
+  std::unique_ptr<std::vector<RunFold>> folds;
+  std::unique_ptr<TransferCosts> transfers;
+  std::unique_ptr<std::vector<DurationNs>> charges;
+};
+
+// Ranks that take the same times as before are in no variant.
+std::vector<Variant> MakeVariants(const RecordedJob& job, const Edit& edit);
+
+}  // namespace prism::replayer

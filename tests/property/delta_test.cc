@@ -1,0 +1,170 @@
+// A replay after an edit against a full replay of the edited job, on random graphs.
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "replayer/delta/delta_replay.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+int64_t Draw(int64_t low, int64_t high) {
+  return *rc::gen::inRange(low, high + 1);
+}
+
+bool Coin() {
+  return Draw(0, 1) == 1;
+}
+
+graph::Graph DrawGraph() {
+  graph::Graph graph =
+      prism::testing::RandomGraph(prism::testing::RandomOptions(*rc::gen::arbitrary<uint64_t>()));
+  graph.cluster = prism::testing::TestCluster();
+  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", Coin() ? 0 : 1 << 20U);
+  return graph;
+}
+
+Rank DrawRank(const graph::Graph& graph) {
+  return Rank(static_cast<uint32_t>(Draw(0, graph.ranks.size() - 1)));
+}
+
+Perturbation DrawPerturbation(const graph::Graph& graph) {
+  Perturbation perturbation;
+  switch (Draw(0, 2)) {
+    case 0:
+      perturbation.ranks = {DrawRank(graph)};
+      perturbation.factor = 0.5 + 0.1 * static_cast<double>(Draw(0, 15));
+      break;
+    case 1:
+      perturbation.kind = PerturbationKind::kLate;
+      perturbation.ranks = {DrawRank(graph)};
+      perturbation.delay_ns = Draw(0, 30'000);
+      break;
+    default:
+      perturbation.kind = PerturbationKind::kLink;
+      perturbation.node_a = static_cast<int32_t>(Draw(0, (graph.ranks.size() + 1) / 2 - 1));
+      perturbation.node_b = static_cast<int32_t>(Draw(0, (graph.ranks.size() + 1) / 2 - 1));
+      perturbation.factor = 3;
+      break;
+  }
+  return perturbation;
+}
+
+ReplayOptions DrawOptions(const graph::Graph& graph) {
+  ReplayOptions options;
+  options.iterations = static_cast<int32_t>(Draw(1, 3));
+  options.classes = Coin();
+  options.breakdown = Draw(0, 3) > 0;
+  for (int64_t i = Draw(0, 2); i > 0; --i) {
+    options.perturbations.push_back(DrawPerturbation(graph));
+  }
+  if (Draw(0, 3) == 0) {
+    Perturbation jitter;
+    jitter.kind = PerturbationKind::kJitter;
+    jitter.factor = 0.1;
+    options.perturbations.push_back(jitter);
+    options.seed = *rc::gen::arbitrary<uint64_t>();
+  }
+  return options;
+}
+
+// A few ops of one role: of all its ranks, or of one.
+ProgramEdit DrawProgramEdit(const graph::Graph& graph) {
+  ProgramEdit edit;
+  const Rank rank = DrawRank(graph);
+  edit.role = graph.ranks.role[rank.value()];
+  if (Coin()) {
+    edit.ranks = {rank};
+  }
+  const graph::Program& program = graph.roles[edit.role].program;
+  std::vector<uint32_t> ops;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] == graph::OpKind::kKernel || program.kind[op] == graph::OpKind::kMemset ||
+        program.kind[op] == graph::OpKind::kMemcpy) {
+      ops.push_back(op);
+    }
+  }
+  for (int64_t i = ops.empty() ? 0 : Draw(1, 3); i > 0; --i) {
+    edit.durations.push_back(
+        {ops[static_cast<size_t>(Draw(0, static_cast<int64_t>(ops.size()) - 1))],
+         Draw(0, 3) * Draw(0, 20'000)});
+  }
+  return edit;
+}
+
+ReplayOptions DrawOtherOptions(const graph::Graph& graph, ReplayOptions options) {
+  const auto jitters = [](const Perturbation& p) { return p.kind == PerturbationKind::kJitter; };
+  switch (Draw(0, 3)) {
+    case 0:
+      options.perturbations.push_back(DrawPerturbation(graph));
+      break;
+    case 1:
+      options.perturbations.erase(std::remove_if(options.perturbations.begin(),
+                                                 options.perturbations.end(), std::not_fn(jitters)),
+                                  options.perturbations.end());
+      break;
+    case 2: {
+      options.placement.resize(graph.ranks.size());
+      std::iota(options.placement.begin(), options.placement.end(), 0U);
+      std::swap(options.placement[DrawRank(graph).value()],
+                options.placement[DrawRank(graph).value()]);
+      break;
+    }
+    default:
+      options.algorithms.push_back({"", Coin() ? NcclAlgorithm::kTree : NcclAlgorithm::kRing});
+      break;
+  }
+  return options;
+}
+
+Edit DrawEdit(const graph::Graph& graph, const ReplayOptions& options) {
+  Edit edit;
+  for (int64_t i = Draw(0, 2); i > 0; --i) {
+    edit.programs.push_back(DrawProgramEdit(graph));
+  }
+  if (Draw(0, 2) == 0) {
+    edit.options = DrawOtherOptions(graph, options);
+  }
+  if (Draw(0, 5) == 0) {
+    edit.cluster = graph.cluster;
+    const bool network = Coin();
+    prism::testing::SetParameter(&*edit.cluster, network ? "net.nic_bytes_per_s" : "host.kernel_ns",
+                                 network ? 2e9 : 1234);
+  }
+  return edit;
+}
+
+RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
+  const graph::Graph graph = DrawGraph();
+  const ReplayOptions options = DrawOptions(graph);
+  Result<std::unique_ptr<DeltaReplay>> recorded =
+      DeltaReplay::Record(graph, options, static_cast<uint32_t>(Draw(1, 8)));
+  RC_ASSERT(recorded.ok());
+  // Several, so that one that leaves something behind is found by the next.
+  for (int i = 0; i < 4; ++i) {
+    const Edit edit = DrawEdit(graph, options);
+    Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
+    RC_LOG() << delta.status().message();
+    RC_ASSERT(delta.ok());
+    RC_ASSERT(!delta->full);
+    Result<EditedJob> job = ApplyEdit(graph, options, edit);
+    RC_ASSERT(job.ok());
+    Result<ReplayResult> full = Replay(job->graph, job->options);
+    RC_ASSERT(full.ok());
+    RC_ASSERT(delta->replay.iteration_ns == full->iteration_ns);
+    RC_ASSERT(bool(delta->replay.ranks == full->ranks));
+    RC_ASSERT(bool(delta->replay.communicators == full->communicators));
+  }
+}
+
+}  // namespace
+}  // namespace prism::replayer
