@@ -1,10 +1,13 @@
 #include "replayer/gains.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "replayer/delta/delta_replay.h"
 
 namespace prism::replayer {
 namespace {
@@ -45,6 +48,29 @@ Result<DurationNs> SteadyIteration(const graph::Graph& graph, const ReplayOption
   return result.steady_iteration_ns();
 }
 
+// The iteration with all perturbations, and without each.
+Status AddPerturbations(const graph::Graph& graph,
+                        const ReplayOptions& options,
+                        GainReport* report) {
+  if (options.perturbations.empty()) {
+    PRISM_ASSIGN_OR_RETURN(report->iteration_ns, SteadyIteration(graph, options));
+    return OkStatus();
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::unique_ptr<DeltaReplay> recorded,
+                         DeltaReplay::Record(graph, options));
+  report->iteration_ns = recorded->baseline().steady_iteration_ns();
+  for (size_t i = 0; i < options.perturbations.size(); ++i) {
+    Edit fewer;
+    fewer.options = options;
+    fewer.options->perturbations.erase(fewer.options->perturbations.begin() +
+                                       static_cast<std::ptrdiff_t>(i));
+    PRISM_ASSIGN_OR_RETURN(const DeltaResult without, recorded->Evaluate(fewer));
+    report->gains.push_back(
+        {fmt::format("perturbation {}", i + 1), without.replay.steady_iteration_ns()});
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name) {
@@ -79,11 +105,12 @@ graph::Graph WithFreeHost(graph::Graph graph) {
   return graph;
 }
 
-Result<std::vector<Gain>> FindGains(const graph::Graph& graph, const ReplayOptions& given) {
+Result<GainReport> FindGains(const graph::Graph& graph, const ReplayOptions& given) {
   ReplayOptions options = given;
   options.breakdown = false;
   options.traced.clear();
-  std::vector<Gain> gains;
+  GainReport report;
+  std::vector<Gain>& gains = report.gains;
   const auto add = [&](std::string what, const graph::Graph& without,
                        const ReplayOptions& changed) -> Status {
     PRISM_ASSIGN_OR_RETURN(const DurationNs iteration_ns, SteadyIteration(without, changed));
@@ -105,14 +132,10 @@ Result<std::vector<Gain>> FindGains(const graph::Graph& graph, const ReplayOptio
     PRISM_RETURN_IF_ERROR(
         add("communication: " + name, WithFreeCommunicators(graph, name), options));
   }
-  for (size_t i = 0; i < options.perturbations.size(); ++i) {
-    ReplayOptions fewer = options;
-    fewer.perturbations.erase(fewer.perturbations.begin() + static_cast<std::ptrdiff_t>(i));
-    PRISM_RETURN_IF_ERROR(add(fmt::format("perturbation {}", i + 1), graph, fewer));
-  }
+  PRISM_RETURN_IF_ERROR(AddPerturbations(graph, options, &report));
   std::stable_sort(gains.begin(), gains.end(),
                    [](const Gain& a, const Gain& b) { return a.iteration_ns < b.iteration_ns; });
-  return gains;
+  return report;
 }
 
 }  // namespace prism::replayer

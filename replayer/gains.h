@@ -16,9 +16,15 @@ struct Gain {
   DurationNs iteration_ns = 0;  // of a steady iteration without it
 };
 
+struct GainReport {
+  DurationNs iteration_ns = 0;  // with everything
+  std::vector<Gain> gains;      // largest first
+};
+
 // Compute, the host, all communication, that over the communicators of each name, and each of
-// options.perturbations by its number: "perturbation 1". Largest gain first.
-Result<std::vector<Gain>> FindGains(const graph::Graph& graph, const ReplayOptions& options);
+// options.perturbations by its number: "perturbation 1". Perturbations are taken
+// away by delta replay.
+Result<GainReport> FindGains(const graph::Graph& graph, const ReplayOptions& options);
 
 // The graph with collectives, sends and receives over communicators of that name taking no time.
 graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name);

@@ -8,6 +8,7 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
+#include "replayer/replay.h"
 
 namespace prism::launch {
 
@@ -38,6 +39,13 @@ struct BenchReplayOptions {
   int32_t threads = 1;
   bool classes = true;               // false: every rank is evaluated by itself
   std::vector<std::string> perturb;  // as --perturb of prism replay
+  int64_t edits = 0;                 // more: BenchDelta instead
+};
+
+struct DeltaBench {
+  int64_t edits = 200;
+  uint64_t seed = 0;
+  bool whole_role = false;  // edits of an op of all ranks of a role, else of one rank
 };
 
 // What the shim adds to a kernel launch.
@@ -62,6 +70,13 @@ Status ExportWorkload(const BenchWorkload& workload,
 
 // The workload on h100-8x.
 Result<graph::Graph> MakeBenchGraph(const BenchWorkload& workload);
+
+// Edits of one op, of a rank and of a role: a replay of what changes against a full replay each.
+// Fails where they differ.
+BenchResult BenchDelta(const std::string& name,
+                       const graph::Graph& graph,
+                       const replayer::ReplayOptions& options,
+                       DeltaBench bench);
 
 // Highest resident size of this process so far, bytes.
 int64_t MaxResidentBytes();

@@ -34,9 +34,8 @@ Edit DrawEdit(const graph::Graph& graph, bool whole_role, Rng* rng) {
   do {
     op = static_cast<uint32_t>(rng->UniformInt(0, program.size() - 1));
   } while (program.kind[op] != graph::OpKind::kKernel);
-  const double factor = 0.5 + 1.5 * rng->Uniform();
-  edit.durations = {
-      {op, static_cast<DurationNs>(factor * static_cast<double>(program.value[op]))}};
+  const double factor = 0.5 + 1.5 * rng->UniformReal();
+  edit.durations = {{op, static_cast<DurationNs>(factor * static_cast<double>(program.value[op]))}};
   return {{std::move(edit)}, {}, {}, {}};
 }
 
@@ -77,8 +76,8 @@ Status RunEdits(const graph::Graph& graph,
     times->delta_s.push_back(delta_s);
     times->ratios.push_back(full_s / delta_s);
     times->executed += delta.executed;
-    const int64_t edited = std::count(graph.ranks.role.begin(), graph.ranks.role.end(),
-                                      edit.programs.front().role);
+    const int64_t edited =
+        std::count(graph.ranks.role.begin(), graph.ranks.role.end(), edit.programs.front().role);
     if (delta.changed_ranks <= (bench.whole_role ? edited : 1)) {
       times->absorbed_ratios.push_back(full_s / delta_s);
     }
@@ -111,10 +110,10 @@ BenchResult BenchDelta(const std::string& name,
                                    bench.edits - times.equal, bench.edits));
     }
     const auto count = static_cast<double>(bench.edits);
-    BenchCase line = {"replay",
-                      fmt::format("{}, edits of one op of one {}", name,
-                                  whole_role ? "role" : "rank"),
-                      {}};
+    BenchCase line = {
+        "replay",
+        fmt::format("{}, edits of one op of one {}", name, whole_role ? "role" : "rank"),
+        {}};
     line.metrics = {
         {"edits", count, "edits"},
         {"equal", static_cast<double>(times.equal), "edits, byte for byte"},

@@ -1,7 +1,6 @@
 // `prism bench graph` and `prism bench replay`.
 #include <sys/resource.h>
 
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -14,21 +13,12 @@
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/verbs/bench.h"
+#include "launch/verbs/bench_clock.h"
 #include "replayer/engine.h"
 #include "slicer/synthesize/workloads.h"
 
 namespace prism::launch {
 namespace {
-
-class StopWatch {
- public:
-  [[nodiscard]] double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 // Of all threads of this process so far.
 double CpuSeconds() {
@@ -137,6 +127,9 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   for (const std::string& text : options.perturb) {
     PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation, ParsePerturbation(text, graph.job));
     replay.perturbations.push_back(std::move(perturbation));
+  }
+  if (options.edits > 0) {
+    return BenchDelta(CaseName(options.workload), graph, replay, {options.edits, 0, false});
   }
   PRISM_ASSIGN_OR_RETURN(replayer::Engine engine, replayer::Engine::Create(graph, replay, {}));
   const double build_s = build.Seconds();

@@ -87,8 +87,8 @@ std::string Last(const VerbArguments& arguments, const char* flag, const std::st
 
 // Published runs: rows to stdout unless they go to a file, then the errors.
 Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(RefuseOptions(
-      arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb", "export"}));
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations",
+                                                  "classes", "perturb", "export", "delta"}));
   BenchAccuracyOptions options;
   options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
   if (options.tables.empty()) {
@@ -125,7 +125,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
 // Measured collectives: as RunAccuracy; without a table a sweep.
 Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"workload", "threads", "iterations", "classes",
-                                                  "perturb", "parameter-sets", "export"}));
+                                                  "perturb", "parameter-sets", "export", "delta"}));
   if (arguments.operands().size() == 1) {
     return RunSweep(arguments);
   }
@@ -180,7 +180,7 @@ BenchResult RunBench(const VerbArguments& arguments) {
   }
   if (name == "device" || name == "record") {
     PRISM_RETURN_IF_ERROR(RefuseOptions(
-        arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb"}));
+        arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb", "delta"}));
     return name == "device" ? BenchDevice() : BenchRecord();
   }
   if (name == "search") {
@@ -194,7 +194,7 @@ BenchResult RunBench(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
   if (name == "graph" || name == "import") {
     PRISM_RETURN_IF_ERROR(
-        RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb"}));
+        RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb", "delta"}));
     return name == "graph" ? BenchGraph(options.workload) : BenchImport(options.workload);
   }
   if (name != "replay") {
@@ -216,6 +216,9 @@ BenchResult RunBench(const VerbArguments& arguments) {
   options.classes = classes == "on";
   options.perturb = arguments.Texts("perturb");
   PRISM_RETURN_IF_ERROR(ExportIfAsked(arguments, options.workload));
+  if (arguments.Has("delta")) {
+    PRISM_RETURN_IF_ERROR(arguments.ReadInt("delta", 1, 100'000, &options.edits));
+  }
   return BenchReplay(options);
 }
 
@@ -266,6 +269,9 @@ Verb BenchVerb() {
        {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
        {"perturb", "SPEC", "none", "as of prism replay; repeatable (replay)"},
        {"export", "goal|chakra", "none", "also write the job to the file named next (replay)"},
+       {"delta", "N", "off",
+        "instead: N drawn edits of one op of a rank, and of a role, evaluated by what they change "
+        "and in full (replay)"},
        {"out", "FILE", "stdout", "where the rows go (accuracy, collectives)"},
        {"parameter-sets", "FILE", "none",
         "a line profile:key=value... a set: print predicted seconds only (accuracy)"},

@@ -5,14 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "graph/base/file.h"
 #include "launch/options/perturbation.h"
 #include "launch/verbs/iteration_samples.h"
+#include "launch/verbs/replay_difference.h"
 #include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
-#include "replayer/gains.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 
@@ -32,26 +30,16 @@ Status ReadEdits(const std::string& path, std::vector<std::string>* perturb) {
   return OkStatus();
 }
 
-// What each thing costs, a line each.
-Result<std::string> GainsText(const graph::Graph& graph, const replayer::ReplayOptions& options) {
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult whole, replayer::Replay(graph, options));
-  PRISM_ASSIGN_OR_RETURN(const std::vector<replayer::Gain> gains,
-                         replayer::FindGains(graph, options));
-  const double seconds = SecondsFromNs(whole.steady_iteration_ns());
-  std::string text = fmt::format("iteration time {:.6f} s; without\n", seconds);
-  for (const replayer::Gain& gain : gains) {
-    const double without = SecondsFromNs(gain.iteration_ns);
-    text += fmt::format("  {:<28}{:.6f} s  {:+.2f} %\n", gain.what, without,
-                        100 * (without / seconds - 1));
-  }
-  return text;
-}
-
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   Options options;
   options.perturb = arguments.Texts("perturb");
+  std::string edit_file;
   for (const std::string& path : arguments.Texts("edit")) {
-    PRISM_RETURN_IF_ERROR(ReadEdits(path, &options.perturb));
+    if (!path.ends_with(".toml")) {
+      PRISM_RETURN_IF_ERROR(ReadEdits(path, &options.perturb));
+    } else if (!std::exchange(edit_file, path).empty()) {
+      return InvalidArgument("--edit takes one .toml file");
+    }
   }
   int64_t iterations = options.iterations;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
@@ -61,6 +49,14 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay, MakeReplayOptions(options, job));
   VerbOutput output;
+  if (!edit_file.empty()) {
+    if (arguments.Has("samples") || arguments.Has("gains")) {
+      return InvalidArgument("--edit FILE.toml compares two replays; leave --samples, --gains out");
+    }
+    PRISM_ASSIGN_OR_RETURN(output.text,
+                           EditDifference(loaded.graph, replay, edit_file, arguments.format()));
+    return output;
+  }
   if (arguments.Has("samples")) {
     int64_t count = 0;
     PRISM_RETURN_IF_ERROR(arguments.ReadInt("samples", 1, 1'000'000, &count));
@@ -71,10 +67,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     return output;
   }
   if (arguments.Has("gains")) {
-    if (arguments.format() == OutputFormat::kJson) {
-      return InvalidArgument("--gains is printed as text; leave --format json out");
-    }
-    PRISM_ASSIGN_OR_RETURN(output.text, GainsText(loaded.graph, replay));
+    PRISM_ASSIGN_OR_RETURN(output.text, Gains(loaded.graph, replay, arguments.format()));
     return output;
   }
   PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, replay));
@@ -87,24 +80,27 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 Verb ReplayVerb() {
   Verb verb;
-  verb.spec = {"replay",
-               "GRAPH",
-               "compute the timeline of all ranks again",
-               "Without --perturb the numbers are those of the run that wrote the graph, and\n"
-               "--format json gives the bytes of its summary.json.\n",
-               1,
-               1,
-               {{"perturb", "SPEC", "none",
-                 "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, "
-                 "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
-                {"edit", "FILE", "none", "perturbations from a file, one a line, # for comments"},
-                {"samples", "N", "off",
-                 "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
-                 "spreads over its processes"},
-                {"gains", "", "off",
-                 "the iteration time without compute, the host, communication, each family of "
-                 "communicators, each perturbation"},
-                {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
+  verb.spec = {
+      "replay",
+      "GRAPH",
+      "compute the timeline of all ranks again",
+      "Without --perturb the numbers are those of the run that wrote the graph, and\n"
+      "--format json gives the bytes of its summary.json.\n",
+      1,
+      1,
+      {{"perturb", "SPEC", "none",
+        "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, "
+        "late:RANK:SECONDS or jitter:FRACTION; repeatable"},
+       {"edit", "FILE", "none",
+        "perturbations from a file, one a line, # for comments; FILE.toml: kernels, ops, cluster, "
+        "algorithms and placement to change, compared with the job as it is"},
+       {"samples", "N", "off",
+        "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
+        "spreads over its processes"},
+       {"gains", "", "off",
+        "the iteration time without compute, the host, communication, each family of "
+        "communicators, each perturbation"},
+       {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}}};
   verb.run = Run;
   return verb;
 }

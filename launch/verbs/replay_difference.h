@@ -1,0 +1,25 @@
+// What `prism replay` prints of comparisons with the recorded job: an edit, and gains.
+#pragma once
+
+#include <string>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "launch/options/options.h"
+#include "launch/verbs/verb.h"
+#include "replayer/replay.h"
+
+namespace prism::launch {
+
+// The job as recorded and as the edit of that file makes it.
+Result<std::string> EditDifference(const graph::Graph& graph,
+                                   const replayer::ReplayOptions& options,
+                                   const std::string& edit_file,
+                                   OutputFormat format);
+
+// The iteration time without each thing that takes time, largest gain first.
+Result<std::string> Gains(const graph::Graph& graph,
+                          const replayer::ReplayOptions& options,
+                          OutputFormat format);
+
+}  // namespace prism::launch
