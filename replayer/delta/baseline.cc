@@ -14,35 +14,30 @@ TimeRange MessageRange(
   return {both, eager ? std::max(received, sent + transfer_ns) : both + transfer_ns};
 }
 
-Baseline::Baseline(const Partition& partition,
-                   const JobSchedule& job,
-                   const ReplayOptions& options,
-                   const CollectiveCost& cost,
-                   double overlap_slowdown,
-                   uint32_t holds_per_checkpoint)
-    : partition_(partition),
-      job_(job),
-      options_(options),
+Baseline::Baseline(const BaselineSource& source, uint32_t holds_per_checkpoint)
+    : partition_(source.partition),
+      job_(source.job),
+      options_(source.options),
       holds_per_checkpoint_(holds_per_checkpoint),
-      classes_(job.classes.size()) {
-  for (const RolePlan& plan : partition.plans) {
+      classes_(job_.classes.size()) {
+  for (const RolePlan& plan : partition_.plans) {
     folds_.push_back(FoldRuns(plan));
   }
-  CostClasses(cost, overlap_slowdown);
+  CostClasses(source);
   CostMeetings();
   const auto count = static_cast<uint32_t>(classes_.size());
   position_.assign(count, 0);
   next_cut_.assign(count, 0);
   for (uint32_t c = 0; c < count; ++c) {
-    runs_.emplace_back(partition, job, options, c);
+    runs_.emplace_back(partition_, job_, options_, c);
     std::vector<LaneTimes>& lanes = now_.emplace_back();
     for (const LaneCosts& costs : classes_[c].costs) {
       lanes.push_back(runs_[c].Begin(costs));
     }
-    classes_[c].arrivals.resize(job.classes[c].holds.size() * lanes.size());
+    classes_[c].arrivals.resize(job_.classes[c].holds.size() * lanes.size());
     KeepCheckpoint(c, 0);
   }
-  for (const Turn& turn : job.turns) {
+  for (const Turn& turn : job_.turns) {
     RunTurn(turn);
   }
   for (uint32_t c = 0; c < count; ++c) {
@@ -54,17 +49,19 @@ Baseline::Baseline(const Partition& partition,
   now_.clear();
 }
 
-void Baseline::CostClasses(const CollectiveCost& cost, double overlap_slowdown) {
+void Baseline::CostClasses(const BaselineSource& source) {
   for (uint32_t c = 0; c < classes_.size(); ++c) {
     const RankClass& rank_class = partition_.classes[c];
     ClassBaseline& of_class = classes_[c];
     const RolePlan& plan = partition_.plans[rank_class.groups.front().plan];
-    of_class.transfers = CostTransfers(plan, WiringOf(partition_, c), cost, options_.comm_scale);
+    of_class.transfers =
+        CostTransfers(plan, WiringOf(partition_, c), source.cost, options_.comm_scale);
     of_class.charges.reserve(rank_class.groups.size());
     for (const LaneGroup& group : rank_class.groups) {
       const RolePlan& own = partition_.plans[group.plan];
       of_class.charges.push_back(CostCharges(own.charge_sources, own.charge_count,
-                                             of_class.transfers.transfer_ns, overlap_slowdown));
+                                             of_class.transfers.transfer_ns,
+                                             source.overlap_slowdown));
       for (uint32_t lane = group.begin; lane < group.end; ++lane) {
         LaneCosts& costs = of_class.costs.emplace_back();
         costs.plan = &partition_.plans[group.plan];

@@ -29,15 +29,19 @@ struct ClassBaseline {
   std::vector<LaneTimes> ends;          // by lane: behind the last action
 };
 
+struct BaselineSource {
+  const Partition& partition;
+  const JobSchedule& job;  // of the partition
+  const ReplayOptions& options;
+  const CollectiveCost& cost;
+  double overlap_slowdown = 1;
+};
+
 class Baseline {
  public:
-  // Evaluates all lanes. The arguments are kept; `job` is that of `partition`.
-  Baseline(const Partition& partition,
-           const JobSchedule& job,
-           const ReplayOptions& options,
-           const CollectiveCost& cost,
-           double overlap_slowdown,
-           uint32_t holds_per_checkpoint);
+  // Evaluates all lanes, with a checkpoint a class every so many holds. What `source` refers to is
+  // kept.
+  Baseline(const BaselineSource& source, uint32_t holds_per_checkpoint);
   Baseline(const Baseline&) = delete;
   Baseline& operator=(const Baseline&) = delete;
 
@@ -65,7 +69,7 @@ class Baseline {
   [[nodiscard]] LaneTimes Restore(uint32_t c, uint32_t checkpoint, uint32_t lane) const;
 
  private:
-  void CostClasses(const CollectiveCost& cost, double overlap_slowdown);
+  void CostClasses(const BaselineSource& source);
   void CostMeetings();
   void RunTurn(const Turn& turn);
   void RunLane(uint32_t c, uint32_t begin, uint32_t end, uint32_t lane);

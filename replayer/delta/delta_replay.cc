@@ -52,9 +52,9 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   PRISM_CHECK(schedule.has_value());
   delta->schedule_ = std::move(*schedule);
   const double slowdown = graph.cluster.parameters.Value("overlap.compute_slowdown");
-  delta->baseline_ =
-      std::make_unique<Baseline>(delta->partition_, delta->schedule_, delta->options_, delta->cost_,
-                                 slowdown, holds_per_checkpoint);
+  const BaselineSource source = {delta->partition_, delta->schedule_, delta->options_, delta->cost_,
+                                 slowdown};
+  delta->baseline_ = std::make_unique<Baseline>(source, holds_per_checkpoint);
   for (const RankClass& rank_class : delta->partition_.classes) {
     delta->ranks_of_.emplace_back(rank_class.lanes.size());
   }

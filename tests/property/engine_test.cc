@@ -29,7 +29,8 @@ uint64_t Mixed(uint64_t seed) {
   return (seed + 1) * 0x9E3779B97F4A7C15ULL >> 20U;
 }
 
-// Every third case has a straggler, every fourth a late rank, every fifth noise.
+// Every third case has a straggler, every fourth a late rank, every fifth noise, every seventh a
+// slow link.
 ReplayOptions OptionsFor(const graph::Graph& graph, uint64_t seed) {
   ReplayOptions options;
   options.iterations = static_cast<int32_t>(1 + seed % 3);
@@ -53,6 +54,15 @@ ReplayOptions OptionsFor(const graph::Graph& graph, uint64_t seed) {
     jitter.factor = 0.1;
     options.perturbations.push_back(jitter);
     options.seed = seed;
+  }
+  if (seed % 7 == 0) {
+    const uint64_t nodes = (graph.ranks.size() + 1) / 2;
+    Perturbation link;
+    link.kind = PerturbationKind::kLink;
+    link.node_a = static_cast<int32_t>(Mixed(seed + 1) % nodes);
+    link.node_b = static_cast<int32_t>(Mixed(seed + 2) % nodes);
+    link.factor = 2.5;
+    options.perturbations.push_back(link);
   }
   return options;
 }

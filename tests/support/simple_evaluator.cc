@@ -52,6 +52,7 @@ struct World {
   const replayer::ReplayOptions& options;
   replayer::CollectiveCost collective_cost;
   replayer::ComputeCost compute_cost;
+  std::vector<DurationNs> host_costs;
   Meetings meetings;
   std::map<MessageKey, Message> sends;
   std::map<MessageKey, Message> receives;
@@ -110,29 +111,13 @@ class SimpleRank {
   }
 
   [[nodiscard]] DurationNs HostCost(uint32_t op) const {
-    static const std::map<OpKind, const char*> kKeys = {
-        {OpKind::kKernel, "host.kernel_ns"},
-        {OpKind::kMemcpy, "host.memcpy_ns"},
-        {OpKind::kMemset, "host.memset_ns"},
-        {OpKind::kEventRecord, "host.event_record_ns"},
-        {OpKind::kEventWait, "host.event_wait_ns"},
-        {OpKind::kEventSync, "host.event_sync_ns"},
-        {OpKind::kStreamSync, "host.stream_sync_ns"},
-        {OpKind::kDeviceSync, "host.device_sync_ns"},
-        {OpKind::kCollective, "host.collective_ns"},
-        {OpKind::kPeerGroup, "host.peer_group_ns"},
-        {OpKind::kSegmentAlloc, "host.segment_alloc_ns"},
-        {OpKind::kSegmentFree, "host.segment_free_ns"}};
     if (program_.kind[op] == OpKind::kHostGap) {
       return program_.value[op];
     }
     if ((program_.flags[op] & graph::kLaunchedWithPrevious) != 0) {
       return 0;
     }
-    auto key = kKeys.find(program_.kind[op]);
-    return key == kKeys.end()
-               ? 0
-               : static_cast<DurationNs>(world_.graph.cluster.parameters.Value(key->second));
+    return world_.host_costs[static_cast<size_t>(program_.kind[op])];
   }
 
   bool StepHost() {
@@ -243,13 +228,14 @@ class SimpleRank {
   }
 
   [[nodiscard]] DurationNs TransferTime(uint32_t op) const {
-    if ((program_.flags[op] & graph::kDurationFixed) != 0) {
-      return program_.value[op];
-    }
     auto members = world_.graph.communicators.members_of(CommId(CommOf(program_.comm_slot[op])));
-    return world_.collective_cost.Collective(
-        program_.collectives[program_.signature[op]],
-        replayer::TopologyOf(members, world_.graph.cluster.gpus_per_node));
+    replayer::CommTopology topology =
+        replayer::TopologyOf(members, world_.graph.cluster.gpus_per_node);
+    topology.slow_factor = SlowestOfRing(world_.graph, world_.options, members);
+    return (program_.flags[op] & graph::kDurationFixed) != 0
+               ? Slowed(program_.value[op], topology.slow_factor)
+               : world_.collective_cost.Collective(program_.collectives[program_.signature[op]],
+                                                   topology);
   }
 
   // The ops of one NCCL group at the head of the stream; empty while not all are issued.
@@ -350,8 +336,9 @@ class SimpleRank {
       std::get<3>(key) = earlier[counter]++;
       Message mine = {
           arrival,
-          fixed ? program_.value[op]
-                : ShareOfLink({world_.graph, world_.collective_cost, Rank(rank_)}, group, t),
+          Slowed(fixed ? program_.value[op]
+                       : ShareOfLink({world_.graph, world_.collective_cost, Rank(rank_)}, group, t),
+                 SlowestOfRing(world_.graph, world_.options, {{rank_, peer}})),
           world_.collective_cost.IsEager(t.bytes), fixed};
       (t.is_send ? world_.sends : world_.receives)[key] = mine;
       auto send = world_.sends.find(key);
@@ -475,6 +462,7 @@ SimpleResult EvaluateSimply(const graph::Graph& graph, const replayer::ReplayOpt
                  options,
                  replayer::CollectiveCost(graph.cluster),
                  replayer::ComputeCost(graph.cluster),
+                 replayer::HostCosts(graph.cluster.parameters),
                  {},
                  {},
                  {}};

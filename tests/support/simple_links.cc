@@ -1,6 +1,8 @@
 #include "tests/support/simple_links.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 namespace prism::testing {
 
@@ -22,6 +24,32 @@ DurationNs ShareOfLink(const LinkEnd& end,
     bytes += shares ? std::min(other.bytes, mine.bytes) : 0;
   }
   return end.cost.PeerTransfer(bytes, on_node(mine));
+}
+
+double SlowestOfRing(const graph::Graph& graph,
+                     const replayer::ReplayOptions& options,
+                     std::span<const uint32_t> ranks) {
+  std::vector<int32_t> nodes;
+  for (uint32_t rank : ranks) {
+    const auto node = static_cast<int32_t>(rank) / graph.cluster.gpus_per_node;
+    if (nodes.empty() || nodes.back() != node) {
+      nodes.push_back(node);
+    }
+  }
+  double slowest = 1;
+  for (const replayer::Perturbation& p : options.perturbations) {
+    for (size_t i = 0; p.kind == replayer::PerturbationKind::kLink && i < nodes.size(); ++i) {
+      const int32_t next = nodes[(i + 1) % nodes.size()];
+      if (std::minmax(nodes[i], next) == std::minmax(p.node_a, p.node_b)) {
+        slowest = std::max(slowest, p.factor);
+      }
+    }
+  }
+  return slowest;
+}
+
+DurationNs Slowed(DurationNs duration, double factor) {
+  return factor == 1 ? duration : std::llround(static_cast<double>(duration) * factor);
 }
 
 }  // namespace prism::testing

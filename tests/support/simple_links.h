@@ -1,8 +1,11 @@
 // What the simple evaluator knows of links.
 #pragma once
 
+#include <span>
+
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
+#include "replayer/replay.h"
 
 namespace prism::testing {
 
@@ -18,5 +21,12 @@ struct LinkEnd {
 DurationNs ShareOfLink(const LinkEnd& end,
                        const graph::PeerGroup& group,
                        const graph::PeerTransfer& mine);
+
+// By how much the slowest link is slowed that a ring over the nodes of these ranks crosses.
+double SlowestOfRing(const graph::Graph& graph,
+                     const replayer::ReplayOptions& options,
+                     std::span<const uint32_t> ranks);
+
+DurationNs Slowed(DurationNs duration, double factor);
 
 }  // namespace prism::testing
