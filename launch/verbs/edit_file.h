@@ -13,7 +13,7 @@
 //   "net.nic_bytes_per_s" = 2.5e10       # parameters of the cluster: link speeds, latencies, ...
 //
 //   [algorithms]
-//   dp = "tree"                          # of communicators of that name; "*": of all
+//   dp = "Tree"                          # of communicators of that name; "*": of all
 //
 //   [placement]
 //   "3" = 12                             # ranks 3 and 12 change places
