@@ -176,11 +176,11 @@ BenchResult RunBench(const VerbArguments& arguments) {
         fmt::format("bench {} takes no '{}'", name, arguments.operands()[wanted]));
   }
   if (name != "replay") {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"export"}));
+    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"export", "delta"}));
   }
   if (name == "device" || name == "record") {
     PRISM_RETURN_IF_ERROR(RefuseOptions(
-        arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb", "delta"}));
+        arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb"}));
     return name == "device" ? BenchDevice() : BenchRecord();
   }
   if (name == "search") {
@@ -194,7 +194,7 @@ BenchResult RunBench(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
   if (name == "graph" || name == "import") {
     PRISM_RETURN_IF_ERROR(
-        RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb", "delta"}));
+        RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb"}));
     return name == "graph" ? BenchGraph(options.workload) : BenchImport(options.workload);
   }
   if (name != "replay") {
