@@ -16,36 +16,33 @@ graph::TrainingStyle WithHostTimes(const graph::JobSpec& job,
                                    graph::TrainingStyle style,
                                    const graph::ParameterTable& parameters);
 
-// An iteration, and which part of it compute makes up.
+// An iteration, and how long it takes where its transfers stall that need not.
 struct JobTime {
   double seconds = 0;
-  double compute_share = 1;
-  bool uneven = false;  // StageReplayResult names communicators that ranks of a stage do not share
+  double stalled_s = 0;  // at least seconds (replayer/cost/congestion.h)
+  bool uneven = false;   // StageReplayResult names communicators that ranks of a stage do not share
 };
 
 // Seconds of an iteration of `iteration_ns`, with what the host does outside of ops.
 double SecondsOfIteration(DurationNs iteration_ns, const graph::ParameterTable& parameters);
 
+// On the cluster as `job`, whose graph the evaluator has, finds it; stalled_s is seconds.
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,
-                       const graph::ClusterSpec& cluster,
-                       const replayer::StageReplayOptions& options);
+                       const graph::JobSpec& job,
+                       const graph::ClusterSpec& cluster);
 
-// The same with the share of compute; two evaluations.
-Result<JobTime> TimeWithShares(replayer::StageEvaluator& evaluator,
+// The same with stalled_s; two evaluations where transfers may stall.
+Result<JobTime> TimeWithStalls(replayer::StageEvaluator& evaluator,
+                               const graph::JobSpec& job,
                                const graph::ClusterSpec& cluster);
-
-// The part of an iteration that compute makes up, from its time and that with compute slowed by
-// kShareStep: a time is the sum of what compute, transfers and the host give to it.
-inline constexpr double kShareStep = 1.02;
-double ComputeShare(double seconds, double slowed_seconds);
 
 struct TimeInterval {
   double low_s = 0;
   double high_s = 0;
 };
 
-// Half widths add up as if independent: spread.compute and spread.comm by their shares of the time,
-// spread.noise, and what was assumed.
+// What runs of a kind take beyond and below their predictions (spread.*, which
+// experiments/fit/intervals.py sets), and what was assumed of this one, as if independent.
 TimeInterval IntervalOf(const JobTime& time,
                         const graph::ParameterTable& parameters,
                         double assumption_spread);

@@ -11,7 +11,6 @@
 #include "graph/job_program.h"
 #include "launch/accuracy/job_time.h"
 #include "launch/accuracy/row_cluster.h"
-#include "replayer/cost/congestion.h"
 #include "replayer/stages/stage_replay.h"
 #include "slicer/synthesize/synthesize.h"
 
@@ -152,11 +151,8 @@ class Predictor::Impl {
       if (found == times.end()) {
         graph::ClusterSpec cluster = profile;
         cluster.gpus_per_node = where.gpus_per_node;
-        cluster = replayer::WithCongestion(cluster, plans_[row].job);
-        found = times
-                    .emplace(place, with_intervals ? TimeWithShares(*job->evaluator, cluster)
-                                                   : TimeOf(*job->evaluator, cluster, {}))
-                    .first;
+        const auto time_of = with_intervals ? TimeWithStalls : TimeOf;
+        found = times.emplace(place, time_of(*job->evaluator, plans_[row].job, cluster)).first;
       }
       const Result<JobTime>& time = found->second;
       if (!time.ok()) {
@@ -164,9 +160,10 @@ class Predictor::Impl {
       } else if (with_intervals) {
         const TimeInterval interval =
             IntervalOf(*time, profile.parameters, plans_[row].assumption_spread);
-        prediction = {time->seconds, interval.low_s, interval.high_s, time->uneven, ""};
+        prediction = {time->seconds,   interval.low_s, interval.high_s,
+                      time->stalled_s, time->uneven,   ""};
       } else {
-        prediction = {time->seconds, time->seconds, time->seconds, time->uneven, ""};
+        prediction = {time->seconds, time->seconds, time->seconds, time->seconds, time->uneven, ""};
       }
     }
   }

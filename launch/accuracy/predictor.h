@@ -17,8 +17,9 @@ struct RowPrediction {
   double seconds = 0;
   double low_s = 0;
   double high_s = 0;
-  bool uneven = false;  // StageReplayResult names communicators that ranks of a stage do not share
-  std::string failure;  // not empty: why there is none; the rest is 0 then
+  double stalled_s = 0;  // where transfers stall that need not (replayer/cost/congestion.h)
+  bool uneven = false;   // StageReplayResult names communicators that ranks of a stage do not share
+  std::string failure;   // not empty: why there is none; the rest is 0 then
 };
 
 class Predictor {
@@ -28,8 +29,8 @@ class Predictor {
   Predictor(Predictor&&) noexcept;
   ~Predictor();
 
-  // One for each plan. `with_intervals` off leaves low_s and high_s at seconds and takes half of
-  // the time. Fails when the profiles with `overrides` are no cluster.
+  // One for each plan. `with_intervals` off leaves low_s and high_s at seconds. Fails when the
+  // profiles with `overrides` are no cluster.
   Result<std::vector<RowPrediction>> Predict(const ProfileOverrides& overrides,
                                              bool with_intervals);
 

@@ -155,8 +155,8 @@ RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
   NoteUnfitted(cluster.gpu, assumptions);
   cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
   cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, assumptions);
-  cluster.profiles = {"nccl/2.30", cluster.gpu, "frameworks/" + FrameworkName(FamilyOfRow(row)),
-                      cluster.network, "spread/published"};
+  cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
+                      "frameworks/" + FrameworkName(FamilyOfRow(row)), cluster.network};
   return cluster;
 }
 

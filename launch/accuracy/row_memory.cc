@@ -44,8 +44,10 @@ int64_t BytesOf(const replayer::StageMemory& memory, Counter counter) {
 Result<double> PredictedBytes(const PublishedRow& row,
                               const graph::JobSpec& job,
                               const graph::TrainingStyle& style,
+                              const graph::ParameterTable& parameters,
                               Assumptions* assumptions) {
   replayer::StageMemoryOptions options;
+  options.pending = replayer::PendingModelOf(parameters);
   if (IsOlderThanHopper(row)) {
     options.workspace_bytes = kWorkspaceBeforeHopper;
   }

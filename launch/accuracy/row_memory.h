@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/base/status.h"
+#include "graph/cluster.h"
 #include "graph/job.h"
 #include "graph/training_style.h"
 #include "launch/accuracy/assumptions.h"
@@ -11,10 +12,12 @@ namespace prism::launch {
 
 // Bytes that replayer/memory/stage_memory.h accounts for: allocated or reserved as the column
 // mem_kind says (nvidia-smi: reserved and the context), on the rank of mem_rank, else on the worst.
-// Fails where the job's states are not modelled (mixtures of experts).
+// Fails where the job's states are not modelled (mixtures of experts). `parameters`: of its
+// cluster.
 Result<double> PredictedBytes(const PublishedRow& row,
                               const graph::JobSpec& job,
                               const graph::TrainingStyle& style,
+                              const graph::ParameterTable& parameters,
                               Assumptions* assumptions);
 
 }  // namespace prism::launch

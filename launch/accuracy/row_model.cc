@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "launch/accuracy/row_job.h"
 
 namespace prism::launch {
@@ -42,6 +44,31 @@ int64_t NumberAfter(const std::string& text, const std::string& word) {
   return number;
 }
 
+// A size that the row states, else the one that another row of its table states for the model of
+// that name (releases of a benchmark leave out what they printed before).
+std::optional<int64_t> SizeOf(const PublishedRow& row,
+                              std::string_view column,
+                              Assumptions* assumptions) {
+  if (const std::optional<int64_t> own = row.Integer(column)) {
+    return own;
+  }
+  const auto differ = [&](const PublishedRow& other, std::string_view size) {
+    return !row.Text(size).empty() && !other.Text(size).empty() &&
+           row.Text(size) != other.Text(size);
+  };
+  for (const PublishedRow& other : row.RowsOfTable()) {
+    const bool alike = other.Text("model") == row.Text("model") && !differ(other, "layers") &&
+                       !differ(other, "hidden") && !differ(other, "heads");
+    const std::optional<int64_t> known = alike ? other.Integer(column) : std::nullopt;
+    if (known.has_value() && !row.Text("model").empty()) {
+      assumptions->Add(
+          fmt::format("{}: as another row of the table has it for that model", column));
+      return known;
+    }
+  }
+  return std::nullopt;
+}
+
 // Layers of a GPT of that many parameters: 12 h² each.
 std::optional<int64_t> LayersFromParameters(const PublishedRow& row, int64_t hidden) {
   const std::optional<double> billions = row.Number("params_b");
@@ -55,8 +82,8 @@ std::optional<int64_t> LayersFromParameters(const PublishedRow& row, int64_t hid
 // Heads where the row is silent: those of the run of the same source that has this hidden size and
 // the nearest number of parameters, else heads about 128 wide.
 int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumptions) {
-  if (const std::optional<int64_t> heads = row.Integer("heads")) {
-    return std::max<int64_t>(1, *heads);
+  if (const std::optional<int64_t> known = SizeOf(row, "heads", assumptions)) {
+    return std::max<int64_t>(1, *known);
   }
   std::optional<int64_t> heads;
   double nearest = 0;
@@ -161,8 +188,8 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   const std::string arch = row.Lower("arch");
   model.head_dim = NumberAfter(arch, "head_dim");
   const bool grouped = arch.find("gqa") != std::string::npos && model.heads % 8 == 0;
-  model.kv_heads = row.Integer("kv_heads").value_or(grouped ? 8 : model.heads);
-  model.ffn = row.Integer("ffn").value_or(0);
+  model.kv_heads = SizeOf(row, "kv_heads", assumptions).value_or(grouped ? 8 : model.heads);
+  model.ffn = SizeOf(row, "ffn", assumptions).value_or(0);
   ReadExperts(row, assumptions, &model);
   if (model.ffn == 0 && model.moe.experts == 0) {
     model.ffn = UsualFfn(model);
@@ -173,6 +200,15 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   model.vocab = assumptions->Or(row.Integer("vocab"), vocabulary, "vocabulary: the usual one");
   model.tied_embeddings = HasTiedEmbeddings(row, model);
   model.sliding_window = NumberAfter(arch, "sliding window");
+  // NeMo's fine-tuning recipes pack question and answer pairs; MLPerf's documents fill a sequence.
+  const bool packs = (row.Says("run_kind", "sft") || row.Says("run_kind", "lora")) &&
+                     !row.Says("source_key", "mlperf");
+  if (packs) {
+    constexpr int64_t kPackedLength = 256;
+    model.sliding_window = kPackedLength;
+    assumptions->Add(
+        "fine-tuning: packed sequences of about 256 tokens, which attend by themselves");
+  }
   if (arch.find("mla") != std::string::npos) {
     SetLatentAttention(&model);
   }

@@ -8,6 +8,7 @@
 #include "launch/accuracy/row_job.h"
 #include "launch/accuracy/row_memory.h"
 #include "launch/accuracy/row_style.h"
+#include "launch/options/presets.h"
 
 namespace prism::launch {
 namespace {
@@ -50,11 +51,17 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
     assumptions->Add("experts: kernels and host time as of releases of early 2026", kExperts);
   }
   if (row.Says("run_kind", "sft") || plan.style.frozen_weights) {
-    assumptions->Add("fine-tuning: packed sequences attend as whole ones", kPacked);
+    assumptions->Add("fine-tuning: lengths of the sequences", kPacked);
   }
   if (plan.style.precision == graph::Precision::kFloat32) {
     assumptions->Add("fp32: one efficiency for all GPUs", kPlainProducts);
   }
+}
+
+Result<double> BytesOfPlan(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
+  PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster,
+                         ComposeCluster(plan.cluster.profiles, {}));
+  return PredictedBytes(row, plan.job, plan.style, cluster.parameters, assumptions);
 }
 
 }  // namespace
@@ -83,7 +90,7 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.cluster = ClusterOfRow(row, &assumptions);
   plan.style.moe_node_ranks = NodeRanksOfExperts(plan.job.parallel, plan.cluster.gpus_per_node);
   if (plan.measured_bytes.has_value()) {
-    const Result<double> bytes = PredictedBytes(row, plan.job, plan.style, &assumptions);
+    const Result<double> bytes = BytesOfPlan(row, plan, &assumptions);
     if (bytes.ok()) {
       plan.predicted_bytes = *bytes;
     } else {

@@ -371,9 +371,14 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
   if (says("mxfp8") || says("fp8-mx") || says("mx")) {
     return graph::Precision::kMxFloat8;
   }
+  if (says("fp8") && says("row")) {
+    constexpr double kSpread = 0.1;
+    assumptions->Add("fp8 with a scale a row: at the rate of bf16, as its kernels of 2024",
+                     kSpread);
+    return graph::Precision::kBfloat16;
+  }
   if (says("fp8")) {
-    return says("block") || says("row") ? graph::Precision::kFloat8Block
-                                        : graph::Precision::kFloat8;
+    return says("block") ? graph::Precision::kFloat8Block : graph::Precision::kFloat8;
   }
   if (says("bf16") || says("bfloat16")) {
     return graph::Precision::kBfloat16;

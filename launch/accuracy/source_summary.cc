@@ -9,12 +9,17 @@
 namespace prism::launch {
 namespace {
 
-// Fitted parameters of the named profile itself, not of those that it builds on.
-Result<int64_t> FittedParametersOf(const std::string& name) {
+// Fitted parameters of the named profile and of those that it builds on.
+Result<FittedCount> FittedParametersOf(const std::string& name) {
   Profile profile;
   PRISM_RETURN_IF_ERROR(AddProfile(name, {}, &profile));
-  return std::count_if(profile.parameters.begin(), profile.parameters.end(),
-                       [](const auto& entry) { return entry.second.mark == graph::Mark::kFitted; });
+  FittedCount count;
+  for (const auto& [key, parameter] : profile.parameters) {
+    if (parameter.mark == graph::Mark::kFitted) {
+      ++(key.starts_with("memory.") ? count.memory : count.time);
+    }
+  }
+  return count;
 }
 
 PredictedPoint PointOf(const RowOutcome& outcome) {
@@ -87,10 +92,11 @@ Result<SourceSummary> SummariseOne(std::string source,
 
 }  // namespace
 
-int64_t SourceSummary::FittedParameterCount() const {
-  int64_t count = 0;
+FittedCount SourceSummary::FittedParameterCount() const {
+  FittedCount count;
   for (const auto& [profile, fitted] : fitted_parameters) {
-    count += fitted;
+    count.time += fitted.time;
+    count.memory += fitted.memory;
   }
   return count;
 }

@@ -21,6 +21,11 @@ struct RowOutcome {
   std::string reason_skipped;  // empty: the row counts in the statistics
 };
 
+struct FittedCount {
+  int64_t time = 0;
+  int64_t memory = 0;  // memory.*: they decide peaks only
+};
+
 struct SourceSummary {
   std::string source;
   int64_t rows = 0;
@@ -35,9 +40,9 @@ struct SourceSummary {
   ErrorStatistics baseline_errors;
   RankingStatistics baseline_ranking;
   // Fitted parameters that these predictions depend on, by profile.
-  std::map<std::string, int64_t> fitted_parameters;
+  std::map<std::string, FittedCount> fitted_parameters;
 
-  [[nodiscard]] int64_t FittedParameterCount() const;
+  [[nodiscard]] FittedCount FittedParameterCount() const;
 };
 
 // Sources in the order of their first rows; a last one, "all", where there are several.

@@ -93,6 +93,7 @@ replayer::StageMemoryOptions MemoryOptionsOf(const graph::ClusterSpec& cluster) 
   replayer::StageMemoryOptions options;
   options.workspace_bytes =
       cluster.gpu.compute_major < kHopper ? kWorkspaceBeforeHopper : kWorkspaceFromHopper;
+  options.pending = replayer::PendingModelOf(cluster.parameters);
   return options;
 }
 

@@ -10,7 +10,6 @@
 #include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
 #include "launch/search/device_memory.h"
-#include "replayer/cost/congestion.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
 #include "replayer/stages/stage_replay.h"
@@ -41,16 +40,16 @@ Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
                          slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone));
   PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
                          replayer::StageEvaluator::Create(program));
-  return TimeOf(evaluator, replayer::WithCongestion(problem_.cluster, job.spec), {});
+  return TimeOf(evaluator, job.spec, problem_.cluster);
 }
 
-Result<JobTime> PlanEvaluator::TimeWithShares(const Plan& plan) const {
+Result<JobTime> PlanEvaluator::TimeWithStalls(const Plan& plan) const {
   const Job job = Describe(plan);
   PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
                          slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone));
   PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
                          replayer::StageEvaluator::Create(program));
-  return launch::TimeWithShares(evaluator, replayer::WithCongestion(problem_.cluster, job.spec));
+  return launch::TimeWithStalls(evaluator, job.spec, problem_.cluster);
 }
 
 BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {

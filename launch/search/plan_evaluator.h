@@ -42,8 +42,8 @@ class PlanEvaluator {
   // have.
   [[nodiscard]] Result<JobTime> Time(const Plan& plan) const;
 
-  // The same with the share of compute in it, which the interval takes; twice the work.
-  [[nodiscard]] Result<JobTime> TimeWithShares(const Plan& plan) const;
+  // The same with stalled_s, which the interval takes; twice the work where transfers may stall.
+  [[nodiscard]] Result<JobTime> TimeWithStalls(const Plan& plan) const;
 
   // Seconds that an iteration takes at least: the last stage's layers and head, one micro-batch
   // after the other, behind the first chunks of the stages before in both directions. Layers alike

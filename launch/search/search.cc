@@ -59,7 +59,7 @@ Found Evaluate(const PlanEvaluator& evaluator, const Plan& plan, const Wanted& w
     return found;
   }
   const Result<JobTime> time =
-      wanted.interval ? evaluator.TimeWithShares(plan) : evaluator.Time(plan);
+      wanted.interval ? evaluator.TimeWithStalls(plan) : evaluator.Time(plan);
   if (!time.ok()) {
     found.verdict = Verdict::kFailed;
     found.failure = time.status().message();
@@ -223,7 +223,7 @@ class SearchRun {
                                        options_.threads, [&](int64_t i) -> Result<std::string> {
                                          const Plan& plan = (*plans)[static_cast<size_t>(i)].plan;
                                          PRISM_ASSIGN_OR_RETURN(const JobTime time,
-                                                                evaluator_.TimeWithShares(plan));
+                                                                evaluator_.TimeWithStalls(plan));
                                          return WireWriter().Put(time).Take();
                                        }));
     for (size_t i = 0; i < plans->size(); ++i) {

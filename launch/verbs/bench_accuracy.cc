@@ -65,7 +65,7 @@ std::map<std::string, ErrorStatistics> MemoryErrors(const std::vector<RowPlan>& 
 std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
   std::string text =
       "id,predicted_s,low_s,high_s,measured_s,error_pct,reason_skipped,predicted_bytes,"
-      "measured_bytes,bytes_error_pct\n";
+      "measured_bytes,bytes_error_pct,framework,network,assumption_spread,stalled_s\n";
   for (const RowOutcome& outcome : outcomes) {
     const RowPrediction& prediction = outcome.prediction;
     const std::optional<double>& measured = outcome.plan->measured_s;
@@ -78,7 +78,10 @@ std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
     text += predicted && measured.has_value()
                 ? fmt::format(",{:.3f}", 100 * (prediction.seconds / *measured - 1))
                 : ",";
-    text += fmt::format(",{}{}\n", CsvField(outcome.reason_skipped), BytesColumns(*outcome.plan));
+    text += fmt::format(",{}{},{},{},{:.4f},{:.6f}\n", CsvField(outcome.reason_skipped),
+                        BytesColumns(*outcome.plan), outcome.plan->style.framework,
+                        outcome.plan->cluster.network, outcome.plan->assumption_spread,
+                        prediction.stalled_s);
   }
   return text;
 }
@@ -127,9 +130,9 @@ std::string SummaryText(const SourceSummary& summary) {
   }
   std::string fitted;
   for (const auto& [profile, count] : summary.fitted_parameters) {
-    fitted += count == 0 ? "" : fmt::format(", {} {}", profile, count);
+    fitted += count.time == 0 ? "" : fmt::format(", {} {}", profile, count.time);
   }
-  text += fmt::format("  fitted parameters: {}{}\n", summary.FittedParameterCount(), fitted);
+  text += fmt::format("  fitted parameters: {}{}\n", summary.FittedParameterCount().time, fitted);
   return text + Counts("assumed", summary.assumed) + Counts("no memory", summary.memory_skipped);
 }
 
@@ -174,8 +177,8 @@ BenchCase SummaryCase(const SourceSummary& summary) {
           {fmt::format("published: {} {}", error.system, error.statistic), error.error_pct, "%"});
     }
   }
-  metrics.push_back(
-      {"fitted_parameters", static_cast<double>(summary.FittedParameterCount()), "parameters"});
+  metrics.push_back({"fitted_parameters", static_cast<double>(summary.FittedParameterCount().time),
+                     "parameters"});
   for (const auto& [what, count] : summary.assumed) {
     metrics.push_back({"assumed: " + what, static_cast<double>(count), "rows"});
   }
@@ -254,7 +257,8 @@ Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
     output.text += SummaryText(summary);
     output.cases.push_back(SummaryCase(summary));
     if (const auto errors = memory.find(summary.source); errors != memory.end()) {
-      output.text += fmt::format("  peak memory: {} rows\n", errors->second.points);
+      output.text += fmt::format("  peak memory: {} rows, fitted parameters: {}\n",
+                                 errors->second.points, summary.FittedParameterCount().memory);
       output.text += ErrorLine("prism, bytes", errors->second, {});
       AddErrors("memory_", errors->second, {}, &output.cases.back().metrics);
     }

@@ -6,22 +6,26 @@
 namespace prism::replayer {
 namespace {
 
-constexpr int32_t kStallGroupNodes = 4;
-// A call of a group over several nodes, to one inside a node, per rank.
-constexpr double kCallOverNodes = 1.25;
+bool CrossesNodes(const graph::ClusterSpec& cluster, const graph::ParallelSizes& sizes) {
+  return sizes.pp > 1 && sizes.world_size() > cluster.gpus_per_node;
+}
 
-}  // namespace
-
-graph::ClusterSpec WithCongestion(const graph::ClusterSpec& cluster, const graph::JobSpec& job) {
+bool AlwaysStalls(const graph::ClusterSpec& cluster, const graph::ParallelSizes& sizes) {
   const graph::ParameterTable& table = cluster.parameters;
-  const graph::ParallelSizes& sizes = job.parallel;
   const auto node = static_cast<double>(cluster.gpus_per_node);
-  const double nodes = static_cast<double>(sizes.world_size()) / node;
-  const bool stalls =
-      nodes >= table.Value("net.stall_nodes") || sizes.tp / node >= kStallGroupNodes;
-  const bool crosses = sizes.pp > 1 && nodes > 1;
-  const double ranks = sizes.tp * (sizes.tp > node ? kCallOverNodes : 1.0);
-  const double call_ns = crosses ? ranks * table.Value("host.collective_rank_ns") : 0.0;
+  return static_cast<double>(sizes.world_size()) / node >= table.Value("net.stall_nodes") ||
+         sizes.tp / node >= table.Value("net.stall_group_nodes");
+}
+
+graph::ClusterSpec Congested(const graph::ClusterSpec& cluster,
+                             const graph::ParallelSizes& sizes,
+                             bool stalls) {
+  const graph::ParameterTable& table = cluster.parameters;
+  const double over_nodes =
+      sizes.tp > cluster.gpus_per_node ? table.Value("host.collective_nodes_factor") : 1.0;
+  const double call_ns = CrossesNodes(cluster, sizes)
+                             ? sizes.tp * over_nodes * table.Value("host.collective_rank_ns")
+                             : 0.0;
   const double stall_ns = stalls ? table.Value("net.stall_ns") : 0.0;
   if (call_ns == 0 && stall_ns == 0) {
     return cluster;
@@ -37,6 +41,19 @@ graph::ClusterSpec WithCongestion(const graph::ClusterSpec& cluster, const graph
   graph::ClusterSpec congested = cluster;
   congested.parameters = graph::ParameterTable(std::move(parameters));
   return congested;
+}
+
+}  // namespace
+
+graph::ClusterSpec WithCongestion(const graph::ClusterSpec& cluster, const graph::JobSpec& job) {
+  return Congested(cluster, job.parallel, AlwaysStalls(cluster, job.parallel));
+}
+
+std::optional<graph::ClusterSpec> Stalled(const graph::ClusterSpec& cluster,
+                                          const graph::JobSpec& job) {
+  const bool may = cluster.parameters.Value("net.stall_ns") > 0 &&
+                   CrossesNodes(cluster, job.parallel) && !AlwaysStalls(cluster, job.parallel);
+  return may ? std::optional(Congested(cluster, job.parallel, true)) : std::nullopt;
 }
 
 }  // namespace prism::replayer

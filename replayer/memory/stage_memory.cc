@@ -205,37 +205,38 @@ void RunSchedule(const JobSpec& job, int64_t ahead, StagePasses* passes) {
   }
 }
 
-// What nanotron's published peaks hold beyond what its code needs; the numbers are fitted on them
-// and on the iteration times, the readings are ours.
+// What nanotron's published peaks hold beyond what its code needs; the parameters are fitted on
+// them and on the iteration times, the readings are ours.
 // - Outputs of all-gathers whose transfers are pending: a Work object keeps its outputs until the
 //   watchdog has seen it complete, so a host that runs ahead of its device piles them up to what
 //   the launch queue holds. Both column-parallel products of a layer gather their input. With
 //   stages, hosts run ahead where the device is the slower of the two (their calls are slow then:
 //   replayer/cost/congestion.h), else only in the forward passes before the first backward pass.
 //   In the largest jobs they never do, unless one replica spans several nodes anyway.
-// - Half of the 16-bit weight gradients, which autograd has made and the accumulator not yet taken.
-constexpr int64_t kPendingGathers = 50;
+// - A share of the 16-bit weight gradients, which autograd has made and the accumulator not yet
+//   taken.
 constexpr int32_t kPendingTensorParallel = 16;
 constexpr int64_t kPendingWorldSize = 512;
-constexpr double kPendingGradients = 0.5;
-// Host time of a layer in a pipeline and what each tensor-parallel rank adds, both passes; rate of
-// the device; both beside each other, the device lags from this share of the host's time on.
-constexpr double kHostSeconds = 4.3e-3;
-constexpr double kHostSecondsOfRank = 2.1e-3;
-constexpr double kDeviceFlops = 4.2e14;
-constexpr double kLaggingShare = 0.55;
 
-bool DeviceLags(const JobSpec& job) {
+// Of a layer of nanotron, both passes: gathers and scatters of two pairs of products (two forward,
+// three backward each), and kernels.
+constexpr double kCallsOfLayer = 10;
+constexpr double kKernelsOfLayer = 70;
+
+bool DeviceLags(const JobSpec& job, const PendingModel& pending) {
   const graph::ModelSpec& model = job.model;
   const double weights =
       static_cast<double>(model.hidden) *
       (4 * static_cast<double>(model.hidden) + 3 * static_cast<double>(model.ffn));
   const double tokens = static_cast<double>(job.micro_batch_size * job.seq_len);
-  const double device = 6 * weights * tokens / (job.parallel.tp * kDeviceFlops);
-  return device > kLaggingShare * (kHostSeconds + kHostSecondsOfRank * job.parallel.tp);
+  const double device = 6 * weights * tokens / (job.parallel.tp * pending.device_flops);
+  return device > pending.lag_share * (pending.host_s + pending.host_rank_s * job.parallel.tp);
 }
 
-int64_t CountPendingGathers(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+int64_t CountPendingGathers(const JobSpec& job,
+                            const TrainingStyle& style,
+                            int32_t stage,
+                            const PendingModel& pending) {
   const graph::ParallelSizes& sizes = job.parallel;
   const bool large = sizes.world_size() >= kPendingWorldSize;
   const bool wide = sizes.tp > kPendingTensorParallel;
@@ -244,33 +245,49 @@ int64_t CountPendingGathers(const JobSpec& job, const TrainingStyle& style, int3
     return 0;
   }
   if (sizes.pp == 1) {
-    return kPendingGathers;
+    return pending.gathers;
   }
   const int64_t layers = LayersOfStage(job, style, stage);
   const int64_t microbatches = job.microbatches();
-  const int64_t ahead = DeviceLags(job) ? std::max<int64_t>(1, microbatches - 1)
-                                        : std::min<int64_t>(sizes.pp, microbatches) - 2;
-  return std::clamp<int64_t>(2 * layers * ahead, 0, kPendingGathers);
+  const int64_t ahead = DeviceLags(job, pending) ? std::max<int64_t>(1, microbatches - 1)
+                                                 : std::min<int64_t>(sizes.pp, microbatches) - 2;
+  return std::clamp<int64_t>(2 * layers * ahead, 0, pending.gathers);
 }
 
 std::vector<Tensor> PendingTensors(const JobSpec& job,
                                    const TrainingStyle& style,
                                    int32_t stage,
-                                   int64_t gathers) {
+                                   const PendingModel& pending) {
   if (style.framework != "nanotron") {
     return {};
   }
   const int64_t element = graph::DataTypeBytes(job.compute_dtype);
   const int64_t gathered = job.micro_batch_size * job.seq_len * job.model.hidden * element;
-  std::vector<Tensor> tensors(static_cast<size_t>(gathers), Tensor{"pending all-gather", gathered});
+  std::vector<Tensor> tensors(static_cast<size_t>(pending.gathers),
+                              Tensor{"pending all-gather", gathered});
   const int64_t layers = LayersOfStage(job, style, stage);
   const auto elements = static_cast<double>(ParametersOfChunk(job, layers, stage).total());
   tensors.push_back(
-      {"pending weight gradients", std::llround(kPendingGradients * elements) * element});
+      {"pending weight gradients", std::llround(pending.gradients * elements) * element});
   return tensors;
 }
 
 }  // namespace
+
+PendingModel PendingModelOf(const graph::ParameterTable& parameters) {
+  constexpr double kSeconds = 1e-9;
+  PendingModel pending;
+  pending.gathers = std::llround(parameters.Value("memory.pending_gathers"));
+  pending.gradients = parameters.Value("memory.pending_gradients");
+  pending.lag_share = parameters.Value("memory.lag_share");
+  pending.host_s = kSeconds * (kCallsOfLayer * parameters.Value("host.collective_ns") +
+                               kKernelsOfLayer * parameters.Value("host.kernel_ns"));
+  pending.host_rank_s = kSeconds * kCallsOfLayer * parameters.Value("host.collective_rank_ns");
+  pending.device_flops = parameters.Value("gpu.peak_bf16_flops") *
+                         parameters.Value("gpu.matmul_efficiency") *
+                         parameters.Value("gpu.sustained_clock");
+  return pending;
+}
 
 double MicrobatchesInFlight(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
   const auto microbatches = static_cast<double>(job.microbatches());
@@ -298,7 +315,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
                                        int32_t stage,
                                        const StageMemoryOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<StateTensor> states, StatesOfStage(job, style, stage));
-  const auto run = [&](int64_t pending_gathers) {
+  const auto run = [&](const PendingModel& model) {
     Account account(options.allocator);
     for (int64_t workspace = 0; workspace < kWorkspaces; ++workspace) {
       account.Allocate(options.workspace_bytes, Use::kTemporaries);
@@ -307,18 +324,22 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
       account.Allocate(state.bytes, UseOf(state.memory_class));
     }
     Blocks pending;
-    AllocateAll(PendingTensors(job, style, stage, pending_gathers), Use::kTemporaries, &account,
-                &pending);
+    AllocateAll(PendingTensors(job, style, stage, model), Use::kTemporaries, &account, &pending);
     const StageUnits units(job, style, stage);
     StagePasses passes(units, job.parallel.vpp, &account);
     const double in_flight = MicrobatchesInFlight(job, style, stage) * job.parallel.vpp;
     RunSchedule(job, std::llround(in_flight) - 1, &passes);
     return account.Finish();
   };
-  const int64_t pending = CountPendingGathers(job, style, stage);
+  PendingModel pending = options.pending;
+  pending.gathers = CountPendingGathers(job, style, stage, options.pending);
   StageMemory memory = run(pending);
+  if (pending.gathers == 0 || memory.peak_allocated <= options.device_bytes) {
+    return memory;
+  }
   // An allocator that finds no room waits for what is pending and tries again.
-  return pending > 0 && memory.peak_allocated > options.device_bytes ? run(0) : memory;
+  pending.gathers = 0;
+  return run(pending);
 }
 
 }  // namespace prism::replayer

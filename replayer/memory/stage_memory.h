@@ -3,7 +3,7 @@
 // a block of the simulated caching allocator.
 //
 // Each tensor follows from the model's shape and the framework's code; the only fitted numbers are
-// those of nanotron's pending tensors (stage_memory.cc).
+// those of nanotron's pending tensors (PendingModel).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
+#include "graph/cluster.h"
 #include "graph/graph.h"
 #include "graph/job.h"
 #include "graph/training_style.h"
@@ -30,11 +31,27 @@ int64_t ActivationBytes(const graph::JobSpec& job,
                         const graph::TrainingStyle& style,
                         int32_t stage);
 
+// What nanotron's peaks hold beyond what its code needs at once (stage_memory.cc): how far its
+// hosts run ahead of their devices. The memory.* parameters, and the times that decide who is
+// ahead.
+struct PendingModel {
+  int64_t gathers = 0;      // gathered inputs that pile up where hosts are ahead
+  double gradients = 0;     // share of the 16-bit weight gradients
+  double lag_share = 1;     // device time over host time from which on hosts are ahead
+  double host_s = 0;        // host thread: a layer of a pipeline, both passes, one rank
+  double host_rank_s = 0;   // what each tensor-parallel rank adds
+  double device_flops = 1;  // products of a layer
+};
+
+// `parameters` has every key of replayer/cost/parameters.h.
+PendingModel PendingModelOf(const graph::ParameterTable& parameters);
+
 struct StageMemoryOptions {
   AllocatorConfig allocator;
   int64_t workspace_bytes = 33'554'432;  // of cuBLAS: 32 MiB from Hopper on, before 8,519,680
   // What PyTorch can have: 80 GB less a context and what NCCL takes.
   int64_t device_bytes = int64_t{72} << 30;
+  PendingModel pending;
 };
 
 struct StageMemory {
