@@ -24,6 +24,10 @@ TEXT_NAMES = re.compile(r"(Get(Error|Status|Result|Last)\w*(String|Name|Error)|o
 NEGATIVE_NAMES = re.compile(r"^cuFile(Read|Write)$")
 SKIPPED_NAMES = re.compile(r"^_Z|^_init$|^_fini$")
 
+# Names that later versions of a library added and that extensions in use link against, so that they
+# load: cuBLASLt 13.2, Transformer Engine 2.14.
+LATER_NAMES = {"libcublasLt.so.13": {"cublasLtGroupedMatrixLayoutInit_internal"}}
+
 
 def symbols(path):
     """(type, name, version) of the dynamic symbols that a library defines."""
@@ -35,9 +39,10 @@ def symbols(path):
         yield kind, name, version.lstrip("@")
 
 
-def functions(path):
-    return sorted({name for kind, name, _ in symbols(path)
-                   if kind in "TWi" and not SKIPPED_NAMES.search(name)})
+def functions(library, path):
+    names = {name for kind, name, _ in symbols(path)
+             if kind in "TWi" and not SKIPPED_NAMES.search(name)}
+    return sorted(names | LATER_NAMES.get(library, set()))
 
 
 def stub(name, code, index):
@@ -58,7 +63,7 @@ def write_stubs(out, maps_dir, libraries):
     pathlib.Path(maps_dir).mkdir(parents=True, exist_ok=True)
     seen = {}
     for library, code, path in libraries:
-        for name in functions(path):
+        for name in functions(library, path):
             seen.setdefault(name, code)
         versions = sorted({version for _, _, version in symbols(path) if version})
         text = "".join(f"{version} {{ }};\n" for version in versions)
@@ -78,7 +83,7 @@ def write_surface(out, shim, libraries):
     strong = {name for kind, name, _ in symbols(shim) if kind == "T"}
     lines = []
     for library, _, path in libraries:
-        for name in functions(path):
+        for name in functions(library, path):
             lines.append(f"{library}\t{name}\t{'implemented' if name in strong else 'refused'}\n")
     pathlib.Path(out).write_text("".join(sorted(lines)))
 

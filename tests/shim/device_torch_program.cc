@@ -1,5 +1,7 @@
 // A small libtorch program for device_torch_test: what it prints is compared there. It knows
 // nothing of the shim.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <string>
 
@@ -61,6 +63,12 @@ void ShowOutOfMemory() {
   }
 }
 
+// A name that this version of the library does not have and extensions link against.
+void ShowLaterNames() {
+  const void* const name = dlsym(RTLD_DEFAULT, "cublasLtGroupedMatrixLayoutInit_internal");
+  std::printf("later name %d\n", name != nullptr ? 1 : 0);
+}
+
 }  // namespace
 
 int main() {
@@ -69,5 +77,6 @@ int main() {
   ShowTraining();
   ShowEvents();
   ShowOutOfMemory();
+  ShowLaterNames();
   return 0;
 }
