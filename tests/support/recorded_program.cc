@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "shim/channel/channel.h"
+#include "shim/channel/value_book.h"
 #include "slicer/record/definitions.h"
 
 namespace prism::test {
@@ -68,7 +69,8 @@ bool HasEnded(pid_t process) {
 
 class Keeper {
  public:
-  Keeper(ProgramRun* run, bool keeps_ops) : run_(run), keeps_ops_(keeps_ops) {}
+  Keeper(ProgramRun* run, const ProgramSpec& spec)
+      : run_(run), rank_(spec.config.rank), keeps_ops_(spec.keeps_ops) {}
 
   void Take(const Record& record, std::span<const std::byte> payload) {
     switch (record.kind) {
@@ -85,6 +87,9 @@ class Keeper {
         return;
       case RecordKind::kAllocatorStats:
         run_->peaks = record.stats;
+        return;
+      case RecordKind::kValue:
+        KeepValue(record.value, payload);
         return;
       case RecordKind::kSegmentAlloc:
         run_->device_peak_bytes =
@@ -112,6 +117,13 @@ class Keeper {
     return !context.ok() || context->op.empty() ? "" : slicer::DescribeContext(*context);
   }
 
+  // Which iteration it was is not known: all count as the steady one.
+  void KeepValue(channel::ValueHead head, std::span<const std::byte> value) {
+    head.giver = rank_;
+    head.iteration = 0;
+    channel::AppendValue(head, value, &run_->values);
+  }
+
   void Keep(const Record& record) {
     IssuedOp op;
     op.kind = record.kind;
@@ -130,6 +142,7 @@ class Keeper {
   }
 
   ProgramRun* run_;
+  int32_t rank_;
   bool keeps_ops_;
   slicer::Definitions definitions_;
 };
@@ -191,7 +204,7 @@ ProgramRun RunRecorded(const ProgramSpec& spec) {
     return run;
   }
   const pid_t process = Start(spec, consumer.descriptor(), output);
-  Keeper keeper(&run, spec.keeps_ops);
+  Keeper keeper(&run, spec);
   Record record = {};
   std::span<const std::byte> payload;
   for (bool over = false; !over;) {

@@ -39,6 +39,7 @@ struct ProgramRun {
   std::vector<std::string> contexts;  // framework ops that were ever named, in order
   channel::AllocatorStatsBody peaks = {};
   int64_t device_peak_bytes = 0;
+  std::string values;  // that it gave to absent ranks: a part of a value book
 
   // How many kernels have both texts in their name and framework op.
   [[nodiscard]] int CountKernels(const std::string& name, const std::string& framework = "") const;
