@@ -2,14 +2,16 @@
 """Runs published Megatron-LM test configurations, unedited, as their last rank on the virtual device
 and compares allocated bytes with the published ones.
 
-  run.py CHECKOUT [--config ID]... [--order descending|ascending]... [--python PYTHON]
-         [--with-extensions] [--iterations N] [--results FILE]
+  run.py CHECKOUT --revision NAME --platform dgx_a100|dgx_h100|dgx_gb200 --config ID [--config ID]...
+         [--order profile|descending|ascending]... [--python PYTHON] [--with-extensions]
+         [--iterations N] [--results FILE]
+  run.py --show FILE
 
-CHECKOUT is a working tree of NVIDIA/Megatron-LM at the revision to run. IDs are those of
+CHECKOUT is a working tree of NVIDIA/Megatron-LM, NAME its revision. IDs are those of
 ../shared/traces/megatron-golden/configs.jsonl.gz without environment and platform
 (gpt/gpt3_mcore_tp1_pp4). PYTHON has torch and what Megatron imports. --with-extensions adds
 absent_extensions/, the stand-ins for apex. Results are appended to FILE, one JSON object a run, and
-printed beside the published rows.
+printed beside the published rows; --show prints those of a file.
 """
 
 import argparse
@@ -27,7 +29,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SHARED = ROOT.parent / "shared"
 MEASURES = ("mem-allocated-bytes", "mem-max-allocated-bytes")
-WORLD = 8  # one node, the suite's default
+# Cluster presets. There is none of GB200; it is of B200's compute capability.
+CLUSTERS = {"dgx_a100": "a100-80-8x", "dgx_h100": "h100-8x", "dgx_gb200": "b200-8x"}
+KEYS = ("current", "first_step_peak", "peak")
 
 # Paths that the publication left out, and what only says where results go.
 DROPPED = {"load", "save", "data-path", "vocab-file", "merge-file", "data-cache-path", "async-save",
@@ -44,14 +48,18 @@ def configurations():
 
 
 def published(test_case):
-    """(id, platform, date, current, first-step peak, peak) of the rows of a test case."""
+    """The rows of a test case that have all three values."""
     with open(SHARED / "groundtruth/megatron_lm_golden_memory.csv", newline="") as file:
         for row in csv.DictReader(file):
             values = dict(re.findall(r"(\w+_bytes)=(\d+)", row["extra"]))
             if row["model"] == test_case and len(values) == 3:
-                yield (row["id"][-4:], row["gpu"], row["framework_version"],
-                       int(values["allocated_current_bytes"]),
-                       int(values["first_step_peak_bytes"]), int(values["peak_bytes"]))
+                environment, platform = re.search(r"golden_values_([a-z]+)_(\w+)\.json",
+                                                  row["source_ref"]).groups()
+                yield {"id": row["id"][-4:], "gpus": int(row["num_gpus"] or 8), "environment": environment, "platform": platform,
+                       "revision": row["framework_version"],
+                       "current": int(values["allocated_current_bytes"]),
+                       "first_step_peak": int(values["first_step_peak_bytes"]),
+                       "peak": int(values["peak_bytes"])}
 
 
 def arguments(config, iterations, tensorboard):
@@ -83,59 +91,109 @@ def read_memory(python, tensorboard):
     return current[-1], peak[0], peak[-1]
 
 
+def recorded_ranks(config, world):
+    """The last rank, which the rows are of; before it the one that tells others of its tensor
+    parallel group what to do."""
+    tensor_parallel = config["args"].get("tensor-model-parallel-size", 1)
+    return [0, world - 1] if tensor_parallel > 1 else [world - 1]
+
+
 def run(options, test_case, order):
-    config = next(c for c in configurations() if c["id"].startswith(test_case + "/"))
+    config = next(c for c in configurations() if c["id"].startswith(test_case + "/")
+                  and c["id"].endswith("/" + options.platform))
     script = "pretrain_bert.py" if test_case.startswith("bert/") else "pretrain_gpt.py"
     path = [str(options.checkout), *filter(None, [os.environ.get("PYTHONPATH")])]
     if options.with_extensions:
         path.insert(0, str(HERE / "absent_extensions"))
     environment = os.environ | {k: str(v) for k, v in config["env"].items() if "$" not in str(v)}
-    environment |= {"PYTHONPATH": ":".join(path), "PYTHONWARNINGS": "ignore"}
+    # Rank 0 calls make, which asks the python3 and python3-config in PATH.
+    python = pathlib.Path(options.python)
+    environment["PATH"] = f"{python.parent}:{python.resolve().parent}:{os.environ['PATH']}"
+    environment |= {"PYTHONPATH": ":".join(path), "PYTHONWARNINGS": "ignore",
+                    "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    rows = [row for row in published(test_case) if row["platform"] == options.platform]
+    world = rows[0]["gpus"]
+    ranks = recorded_ranks(config, world)
     with tempfile.TemporaryDirectory() as tensorboard:
-        command = [str(ROOT / "build/tests/record_rank"), str(WORLD), str(WORLD - 1), "90", "81559",
-                   order, options.python, str(options.checkout / script),
+        command = [str(ROOT / "build/tests/record_rank"), CLUSTERS[options.platform], str(world),
+                   ",".join(map(str, ranks)), order, options.python,
+                   str(options.checkout / script),
                    *arguments(config, options.iterations, tensorboard)]
         done = subprocess.run(command, env=environment, cwd=options.checkout, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             sys.exit(f"{test_case}: exit code {done.returncode}\n{done.stdout[-4000:]}")
-        current, first, last = read_memory(options.python, tensorboard)
-    return {"config": test_case, "order": order, "current": current, "first_step_peak": first,
-            "peak": last}
+        measured = read_memory(options.python, tensorboard)
+    allocator = config["env"].get("PYTORCH_CUDA_ALLOC_CONF", "")
+    return {"config": test_case, "platform": options.platform, "revision": options.revision,
+            "implementation": config["args"].get("transformer-impl", "transformer_engine"),
+            "segments": "expandable" if "expandable_segments:True" in allocator else "classic",
+            "order": order, "ranks": ranks, **dict(zip(KEYS, measured)),
+            "counters": sorted(line[8:] for line in done.stdout.splitlines()
+                               if line.startswith("counter ")),
+            "rows": rows}
 
 
 def show(result):
-    print(f"\n{result['config']} ({result['order']})")
-    print(f"  {'':28}{'current':>14}{'first peak':>14}{'peak':>14}")
-    ours = [result["current"], result["first_step_peak"], result["peak"]]
-    print(f"  {'measured':28}" + "".join(f"{value:14,}" for value in ours))
-    for row, platform, date, *values in published(result["config"]):
-        name = f"row {row} {platform} {date}"
-        print(f"  {name:28}" + "".join(f"{value:14,}" for value in values))
-        print(f"  {'  measured less published':28}"
-              + "".join(f"{a - b:+14,}" for a, b in zip(ours, values)))
+    print(f"\n{result['config']} on {result['platform']}, {result['implementation']}, "
+          f"{result['segments']} segments ({result['order']})")
+    print(f"  {'':36}" + "".join(f"{key.replace('_', ' '):>16}" for key in KEYS))
+    print(f"  {'measured, ' + result['revision']:36}"
+          + "".join(f"{result[key]:16,}" for key in KEYS))
+    for row in result["rows"]:
+        name = f"row {row['id']} {row['environment']} {row['revision']}"
+        print(f"  {name:36}" + "".join(f"{row[key]:16,}" for key in KEYS))
+        print(f"  {'  measured less published':36}"
+              + "".join(f"{result[key] - row[key]:+16,}" for key in KEYS))
+        print(f"  {'  in percent':36}"
+              + "".join(f"{100 * (result[key] / row[key] - 1):+16.3f}" for key in KEYS))
+
+
+def show_ranges(results):
+    """Lowest to highest value of each configuration that ran with several orders of addresses."""
+    runs = {}
+    for result in results:
+        runs.setdefault((result["config"], result["platform"], result["revision"]),
+                        []).append(result)
+    for (config, platform, revision), same in runs.items():
+        if len({result["order"] for result in same}) > 1:
+            spans = (max(r[key] for r in same) - min(r[key] for r in same) for key in KEYS)
+            print(f"\n{config} on {platform}, {revision}: range over orders "
+                  + ", ".join(f"{key} {span:,}" for key, span in zip(KEYS, spans)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkout", type=pathlib.Path)
+    parser.add_argument("checkout", type=pathlib.Path, nargs="?")
+    parser.add_argument("--revision", default="")
+    parser.add_argument("--platform", choices=CLUSTERS, default="dgx_a100")
     parser.add_argument("--config", action="append", default=[])
     parser.add_argument("--order", action="append", default=[])
     parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"))
     parser.add_argument("--with-extensions", action="store_true")
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--show", type=pathlib.Path)
     options = parser.parse_args()
+    results = []
+    if options.show:
+        results = [json.loads(line) for line in options.show.read_text().splitlines()]
+        for result in results:
+            show(result)
+        show_ranges(results)
+        return
     options.checkout = options.checkout.resolve()
-    for order in options.order or ["descending"]:
+    for order in options.order or ["profile"]:
         for test_case in options.config:
             result = run(options, test_case, order)
+            results.append(result)
             show(result)
             sys.stdout.flush()
             if options.results:
                 with open(options.results, "a") as file:
                     file.write(json.dumps(result) + "\n")
+    show_ranges(results)
 
 
 main()
