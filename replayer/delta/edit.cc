@@ -24,6 +24,10 @@ Status CheckProgramEdits(const graph::Graph& graph, const Edit& edit) {
           fmt::format("edit of role {}: the job has {}", program.role, graph.roles.size()));
     }
     const graph::Role& role = graph.roles[program.role];
+    if (edit.role_program && edit.role_program->name == role.name) {
+      return InvalidArgument(
+          fmt::format("role '{}' is given another program and other durations", role.name));
+    }
     for (Rank rank : program.ranks) {
       if (rank.value() >= graph.ranks.size() || graph.ranks.role[rank.value()] != program.role) {
         return InvalidArgument(
