@@ -50,7 +50,7 @@ void SetParameter(graph::ClusterSpec* cluster, std::string_view key, double valu
 
 void MakeFree(graph::ClusterSpec* cluster) {
   for (const replayer::ParameterKey& key : replayer::ParameterKeys()) {
-    if (key.key.starts_with("host.")) {
+    if (key.key.starts_with("host.") && key.unit == "ns") {
       SetParameter(cluster, key.key, 0);
     }
   }
