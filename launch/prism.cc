@@ -23,8 +23,8 @@ constexpr const char* kHelpTail =
     "not met, 5 the environment lacks something, 130 SIGINT, 143 SIGTERM.\n";
 
 std::vector<Verb> AllVerbs() {
-  return {ReplayVerb(), GraphShowVerb(), GraphValidateVerb(), DiffVerb(),    MemVerb(),
-          ImportVerb(), ExportVerb(),    SearchVerb(),        PresetsVerb(), BenchVerb()};
+  return {ReplayVerb(), ReportVerb(), GraphShowVerb(), GraphValidateVerb(), DiffVerb(), MemVerb(),
+          ImportVerb(), ExportVerb(), SearchVerb(),    PresetsVerb(),       BenchVerb()};
 }
 
 // Under mpirun all processes come to the same output; process 0 speaks for them.

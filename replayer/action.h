@@ -21,7 +21,8 @@ struct Action {
   ActionKind kind = ActionKind::kWork;
   uint16_t stream = 0;
   int32_t iteration = 0;
-  uint32_t segment = 0;  // of host time in which the op is issued; a new one begins at a kHostWait
+  uint32_t segment =
+      0;  // of host time in which the op is issued; a new one begins at a kHostWait or pause
   uint32_t first = 0;
   uint32_t end = 0;
 };

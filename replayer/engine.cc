@@ -72,6 +72,9 @@ void Engine::Impl::Start(const std::vector<Rank>& gated) {
     is_gated[partition_.class_of[rank.value()]] = true;
     traced[partition_.class_of[rank.value()]].insert(0);
   }
+  if (!options_.traced.empty()) {
+    rendezvous_.KeepCauses();
+  }
   for (Rank rank : options_.traced) {
     traced[partition_.class_of[rank.value()]].insert(partition_.lane_of[rank.value()]);
   }
@@ -151,14 +154,30 @@ ReplayResult Engine::Impl::Summarise() {
   result.ranks.reserve(partition_.class_of.size());
   for (size_t rank = 0; rank < partition_.class_of.size(); ++rank) {
     result.ranks.push_back(times[partition_.class_of[rank]][partition_.lane_of[rank]]);
+    result.alike.push_back(
+        partition_.classes[partition_.class_of[rank]].lanes[partition_.lane_of[rank]]);
   }
   result.communicators = SummariseCommunicators();
+  if (options_.breakdown) {
+    result.waits_ns = SummariseWaits();
+  }
   for (Rank rank : options_.traced) {
     result.timelines.push_back(
         timelines_[partition_.class_of[rank.value()]]->TraceOf(partition_.lane_of[rank.value()]));
     result.timelines.back().rank = rank;
   }
   return result;
+}
+
+std::vector<DurationNs> Engine::Impl::SummariseWaits() const {
+  std::vector<DurationNs> waits;
+  waits.reserve(graph_.ranks.comm_ids.size());
+  for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+    for (const SlotTraffic& traffic : timelines_[partition_.class_of[rank]]->traffic()) {
+      waits.push_back(traffic.wait_ns[partition_.lane_of[rank]]);
+    }
+  }
+  return waits;
 }
 
 std::vector<CommunicatorTimes> Engine::Impl::SummariseCommunicators() const {

@@ -31,6 +31,7 @@ class Engine::Impl {
  private:
   [[nodiscard]] int UsefulThreads() const;
   [[nodiscard]] std::vector<CommunicatorTimes> SummariseCommunicators() const;
+  [[nodiscard]] std::vector<DurationNs> SummariseWaits() const;
 
   // Text and the class that class `c` waits for (kNone where that is nobody).
   struct StallLine {

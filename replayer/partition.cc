@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "graph/rank_classes.h"
@@ -36,6 +37,13 @@ uint64_t Pair(uint32_t high, uint32_t low) {
   return (uint64_t{high} << 32U) | low;
 }
 
+OpCosts WithSlowHost(OpCosts costs, double factor) {
+  for (DurationNs& cost : costs.host) {
+    cost = SlowedHostCost(cost, factor);
+  }
+  return costs;
+}
+
 class Partitioner {
  public:
   Partitioner(const graph::Graph& graph, const ReplayOptions& options)
@@ -44,7 +52,7 @@ class Partitioner {
   Partition Run(const std::vector<Rank>& gated, const OpCosts& costs) && {
     effects_ = RankEffects(graph_.ranks.size(), options_);
     for (const Perturbation& perturbation : options_.perturbations) {
-      result_.jitter += perturbation.kind == PerturbationKind::kJitter ? perturbation.factor : 0;
+      result_.jitter.Add(perturbation);
     }
     IndexSlots();
     DescribeCommunicators();
@@ -98,10 +106,21 @@ class Partitioner {
 
   // What makes a rank differ before anything about its neighbours is known.
   [[nodiscard]] Words InitialColour(uint32_t rank, const std::vector<uint32_t>& own) const {
-    Words words = {own[rank]};
+    // Lanes of a class share its host costs, and where its host and devices stand.
+    const RankEffect& effect = effects_[rank];
+    Words words = {own[rank], WordOf(effect.host_factor), effect.interference.size(),
+                   effect.pauses.size()};
+    for (const Interference& one : effect.interference) {
+      words.push_back(static_cast<uint64_t>(one.period_ns));
+      words.push_back(static_cast<uint64_t>(one.duration_ns));
+    }
+    for (const HostPause& pause : effect.pauses) {
+      words.push_back(static_cast<uint64_t>(pause.iterations));
+      words.push_back(static_cast<uint64_t>(pause.duration_ns));
+    }
     if (by_time_) {
-      words.push_back(WordOf(effects_[rank].compute_factor));
-      words.push_back(static_cast<uint64_t>(effects_[rank].delay_ns));
+      words.push_back(WordOf(effect.compute_factor));
+      words.push_back(static_cast<uint64_t>(effect.delay_ns));
     }
     for (uint32_t peer : graph_.ranks.peers(Rank(rank))) {
       words.push_back(ReverseSlot(rank, peer));
@@ -113,7 +132,7 @@ class Partitioner {
 
   // Which ranks and communicators are alike in time, then classes that are alike but for that.
   void FindTimelines(const std::vector<Rank>& gated) {
-    if (!options_.classes || result_.jitter > 0) {
+    if (!options_.classes || result_.jitter.any()) {
       timeline_of_.resize(graph_.ranks.size());
       std::iota(timeline_of_.begin(), timeline_of_.end(), 0U);
       meeting_of_.resize(graph_.communicators.size());
@@ -206,23 +225,28 @@ class Partitioner {
   void MakeClasses(const OpCosts& costs) {
     result_.class_of = classes_.class_of;
     std::vector<std::vector<Rank>> lanes = Lanes();
-    std::map<std::pair<uint32_t, double>, uint32_t> plans;  // by role and compute factor
+    // By role, compute factor and host factor.
+    std::map<std::tuple<uint32_t, double, double>, uint32_t> plans;
     for (uint32_t c = 0; c < classes_.representative.size(); ++c) {
       RankClass rank_class;
       rank_class.representative = Rank(classes_.representative[c]);
       rank_class.size = classes_.size[c];
       rank_class.role = graph_.ranks.role[rank_class.representative.value()];
-      rank_class.kill_iteration = effects_[rank_class.representative.value()].kill_iteration;
+      const RankEffect& effect = effects_[rank_class.representative.value()];
+      rank_class.kill_iteration = effect.kill_iteration;
+      rank_class.interference = effect.interference;
+      rank_class.pauses = effect.pauses;
       rank_class.lanes = std::move(lanes[c]);
       for (uint32_t lane = 0; lane < rank_class.lanes.size(); ++lane) {
-        const RankEffect& effect = effects_[rank_class.lanes[lane].value()];
-        rank_class.delay_ns.push_back(effect.delay_ns);
-        double factor = effect.compute_factor * options_.compute_scale;
-        auto [plan, is_new] = plans.try_emplace({rank_class.role, factor},
+        const RankEffect& own = effects_[rank_class.lanes[lane].value()];
+        rank_class.delay_ns.push_back(own.delay_ns);
+        double factor = own.compute_factor * options_.compute_scale;
+        auto [plan, is_new] = plans.try_emplace({rank_class.role, factor, effect.host_factor},
                                                 static_cast<uint32_t>(result_.plans.size()));
         if (is_new) {
           const graph::Program& program = graph_.roles[rank_class.role].program;
-          result_.plans.push_back(MakeRolePlan(program, costs, factor));
+          result_.plans.push_back(
+              MakeRolePlan(program, WithSlowHost(costs, effect.host_factor), factor));
         }
         if (lane == 0 || rank_class.groups.back().plan != plan->second) {
           rank_class.groups.push_back({lane, lane, plan->second});

@@ -20,6 +20,8 @@
 #include "graph/graph.h"
 #include "replayer/class_costs.h"
 #include "replayer/cost/collective_cost.h"
+#include "replayer/interference.h"
+#include "replayer/jitter.h"
 #include "replayer/replay.h"
 #include "replayer/role_plan.h"
 
@@ -64,6 +66,8 @@ struct RankClass {
   std::vector<Rank> lanes;           // the rank that is evaluated for each
   std::vector<LaneGroup> groups;     // of lanes; plans that differ in durations alone
   std::vector<DurationNs> delay_ns;  // by lane
+  std::vector<Interference> interference;
+  std::vector<HostPause> pauses;
   std::vector<CommEntry> comms;      // by communicator slot
   std::vector<ChannelEnd> channels;  // by endpoint of the plan
 };
@@ -76,7 +80,7 @@ struct Partition {
   std::vector<CommClass> comm_classes;
   std::vector<uint32_t> comm_class_of;  // by communicator
   uint32_t channel_count = 0;
-  double jitter = 0;  // relative spread of compute durations; every rank has a lane then
+  Jitter jitter;  // of compute durations; where there is any, every rank has a lane
 };
 
 // Where the communicators and peers of a class are.

@@ -7,29 +7,87 @@
 namespace prism::replayer {
 namespace {
 
-// What slows one rank's compute in all, at most: keeps every duration within int64 nanoseconds.
-constexpr double kMaxComputeFactor = 1e6;
+// What slows one rank's compute or host in all, at most: keeps every duration within int64
+// nanoseconds.
+constexpr double kMaxSlowing = 1e6;
+
+// Shorter periods would make the engine step through millions of them.
+constexpr DurationNs kShortestPeriodNs = 10'000;
 
 uint32_t GpusPerNode(const graph::Graph& graph) {
   return static_cast<uint32_t>(graph.cluster.gpus_per_node);
 }
 
-Status CheckComputeFactors(uint32_t ranks, const ReplayOptions& options) {
+Status CheckSlowing(uint32_t ranks, const ReplayOptions& options, PerturbationKind kind) {
   std::vector<double> factors(ranks, 1);
   for (const Perturbation& perturbation : options.perturbations) {
-    if (perturbation.kind != PerturbationKind::kStraggler) {
+    if (perturbation.kind != kind) {
       continue;
     }
     for (Rank rank : perturbation.ranks) {
       double& factor = factors[rank.value()];
       factor *= perturbation.factor;
-      if (!(factor <= kMaxComputeFactor)) {
-        return InvalidArgument(fmt::format("rank {} is slowed {} times in all; at most {} times",
-                                           rank.value(), factor, kMaxComputeFactor));
+      if (!(factor <= kMaxSlowing)) {
+        return InvalidArgument(
+            fmt::format("{} {} is slowed {} times in all; at most {} times",
+                        kind == PerturbationKind::kHost ? "the host of rank" : "rank", rank.value(),
+                        factor, kMaxSlowing));
       }
     }
   }
   return OkStatus();
+}
+
+Status CheckPeriod(const Perturbation& periodic) {
+  const bool fits = periodic.period_iterations > 0 || (periodic.period_ns >= kShortestPeriodNs &&
+                                                       periodic.duration_ns < periodic.period_ns);
+  if (periodic.duration_ns < 0 || !fits) {
+    return InvalidArgument(fmt::format(
+        "interference of {} ns every {} ns: it must be shorter than its period, and that at least "
+        "{} ns",
+        periodic.duration_ns, periodic.period_ns, kShortestPeriodNs));
+  }
+  return OkStatus();
+}
+
+Status CheckLink(const Perturbation& link, uint32_t nodes) {
+  for (int32_t node : {link.node_a, link.node_b}) {
+    if (node < 0 || static_cast<uint32_t>(node) >= nodes) {
+      return InvalidArgument(
+          fmt::format("perturbation of node {}: the job has {} nodes", node, nodes));
+    }
+  }
+  return OkStatus();
+}
+
+void Apply(const Perturbation& perturbation, RankEffect* effect) {
+  switch (perturbation.kind) {
+    case PerturbationKind::kStraggler:
+      effect->compute_factor *= perturbation.factor;
+      break;
+    case PerturbationKind::kLate:
+      effect->delay_ns += perturbation.delay_ns;
+      break;
+    case PerturbationKind::kKill: {
+      const bool earlier =
+          effect->kill_iteration < 0 || perturbation.iteration < effect->kill_iteration;
+      effect->kill_iteration = earlier ? perturbation.iteration : effect->kill_iteration;
+      break;
+    }
+    case PerturbationKind::kHost:
+      effect->host_factor *= perturbation.factor;
+      break;
+    case PerturbationKind::kPeriodic:
+      if (perturbation.period_iterations > 0) {
+        effect->pauses.push_back({perturbation.period_iterations, perturbation.duration_ns});
+      } else if (perturbation.duration_ns > 0) {
+        effect->interference.push_back({perturbation.period_ns, perturbation.duration_ns});
+      }
+      break;
+    case PerturbationKind::kLink:
+    case PerturbationKind::kJitter:
+      break;  // not of single ranks
+  }
 }
 
 // A GPU for each rank, none twice.
@@ -59,15 +117,7 @@ std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options
   std::vector<RankEffect> effects(ranks);
   for (const Perturbation& perturbation : options.perturbations) {
     for (Rank rank : perturbation.ranks) {
-      RankEffect& effect = effects[rank.value()];
-      if (perturbation.kind == PerturbationKind::kStraggler) {
-        effect.compute_factor *= perturbation.factor;
-      } else if (perturbation.kind == PerturbationKind::kLate) {
-        effect.delay_ns += perturbation.delay_ns;
-      } else if (perturbation.kind == PerturbationKind::kKill) {
-        bool earlier = effect.kill_iteration < 0 || perturbation.iteration < effect.kill_iteration;
-        effect.kill_iteration = earlier ? perturbation.iteration : effect.kill_iteration;
-      }
+      Apply(perturbation, &effects[rank.value()]);
     }
   }
   return effects;
@@ -87,16 +137,14 @@ Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options) {
       return InvalidArgument(
           fmt::format("perturbation by factor {}: must not be negative", perturbation.factor));
     }
-    if (perturbation.kind == PerturbationKind::kLink) {
-      for (int32_t node : {perturbation.node_a, perturbation.node_b}) {
-        if (node < 0 || static_cast<uint32_t>(node) >= nodes) {
-          return InvalidArgument(
-              fmt::format("perturbation of node {}: the job has {} nodes", node, nodes));
-        }
-      }
+    if (perturbation.kind == PerturbationKind::kPeriodic) {
+      PRISM_RETURN_IF_ERROR(CheckPeriod(perturbation));
+    } else if (perturbation.kind == PerturbationKind::kLink) {
+      PRISM_RETURN_IF_ERROR(CheckLink(perturbation, nodes));
     }
   }
-  return CheckComputeFactors(graph.ranks.size(), options);
+  PRISM_RETURN_IF_ERROR(CheckSlowing(graph.ranks.size(), options, PerturbationKind::kStraggler));
+  return CheckSlowing(graph.ranks.size(), options, PerturbationKind::kHost);
 }
 
 Placement::Placement(const graph::Graph& graph, const ReplayOptions& options)

@@ -9,6 +9,7 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
+#include "replayer/interference.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {
@@ -18,6 +19,9 @@ struct RankEffect {
   double compute_factor = 1;
   DurationNs delay_ns = 0;
   int32_t kill_iteration = -1;  // stops at the start of this iteration; -1: never
+  double host_factor = 1;
+  std::vector<Interference> interference;
+  std::vector<HostPause> pauses;
 
   bool operator==(const RankEffect&) const = default;
 };

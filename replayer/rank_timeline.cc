@@ -43,7 +43,11 @@ RankTimeline::RankTimeline(const Config& config)
   for (uint32_t lane : config.traced) {
     auto ops = static_cast<size_t>(end_);
     const std::vector<TimeNs> unknown(ops, kUnknown);
-    traces_.push_back({rank_class_.lanes[lane], unknown, unknown, unknown, unknown});
+    traces_.push_back({rank_class_.lanes[lane], unknown, unknown, unknown, unknown, {}, {}});
+    if (!config.options->traced.empty()) {
+      traces_.back().decisive.assign(ops, kNone);
+      traces_.back().last.assign(ops, kNone);
+    }
   }
   for (StreamCursor& cursor : cursors_) {
     StartIteration(&cursor);
@@ -55,6 +59,23 @@ RankTimeline::RankTimeline(const Config& config)
     charge_ns_.push_back(CostCharges(plan.charge_sources, plan.charge_count, costs_.transfer_ns,
                                      config.overlap_slowdown));
   }
+  PlanPauses();
+}
+
+// Pauses come with the iterations behind the last, too: it ends where the next could begin.
+void RankTimeline::PlanPauses() {
+  for (const HostPause& pause : rank_class_.pauses) {
+    for (int64_t i = pause.iterations; i <= iterations_; i += pause.iterations) {
+      AddGap({i * plan_.size(), pause.duration_ns});
+    }
+  }
+}
+
+void RankTimeline::AddGap(HostGap gap) {
+  const auto after = std::upper_bound(
+      gaps_.begin(), gaps_.end(), gap.position,
+      [](OpPosition position, const HostGap& other) { return position < other.position; });
+  gaps_.insert(after, gap);
 }
 
 DurationNs RankTimeline::CumulativeHost(OpPosition position) const {
@@ -110,7 +131,11 @@ bool RankTimeline::finished() const {
 bool RankTimeline::ApplyGaps() {
   bool applied = false;
   while (!gaps_.empty() && gaps_.front().position == frontier_) {
-    segments_.push_back({frontier_, {segments_.back().base[0] + gaps_.front().duration_ns}});
+    std::vector<TimeNs> base = segments_.back().base;
+    for (TimeNs& time : base) {
+      time += gaps_.front().duration_ns;
+    }
+    segments_.push_back({frontier_, std::move(base)});
     gaps_.erase(gaps_.begin());
     applied = true;
   }
@@ -309,20 +334,35 @@ void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
 
 void RankTimeline::Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const {
   const IssueTimes issue = IssueOf(*cursor, step);
-  if (!step.compute) {
-    cursor->lanes.Copy(lanes, issue, step.duration);
-    return;
-  }
-  const double jitter = config_.partition->jitter;
-  if (jitter == 0) {
+  const bool noisy = step.compute && config_.partition->jitter.any();
+  if (noisy || !rank_class_.interference.empty()) {
+    PerturbedWork(cursor, step, lanes);
+  } else if (step.compute) {
     cursor->lanes.Compute(lanes, issue, step.duration);
-    return;
+  } else {
+    cursor->lanes.Copy(lanes, issue, step.duration);
   }
+}
+
+// Lanes have durations of their own.
+void RankTimeline::PerturbedWork(StreamCursor* cursor,
+                                 const Step& step,
+                                 const LaneGroup& lanes) const {
+  const IssueTimes issue = IssueOf(*cursor, step);
   for (uint32_t lane = lanes.begin; lane < lanes.end; ++lane) {
     const JitterKey key = {config_.options->seed, rank_class_.lanes[lane], cursor->iteration,
                            step.op};
-    cursor->lanes.Compute({lane, lane + 1, lanes.plan}, issue,
-                          Jittered(step.duration, jitter, key));
+    DurationNs duration = step.compute && config_.partition->jitter.any()
+                              ? Jittered(step.duration, config_.partition->jitter, key)
+                              : step.duration;
+    const TimeNs start = std::max(cursor->lanes.tail()[lane], issue.of(lane));
+    duration = Interrupted(rank_class_.interference, start, duration);
+    const LaneGroup one = {lane, lane + 1, lanes.plan};
+    if (step.compute) {
+      cursor->lanes.Compute(one, issue, duration);
+    } else {
+      cursor->lanes.Copy(one, issue, duration);
+    }
   }
 }
 
@@ -401,8 +441,8 @@ void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
     const CollectiveCall& call = plan_.calls[c];
     int64_t sequence =
         int64_t{cursor->iteration} * plan_.calls_per_slot[call.comm_slot] + call.sequence;
-    rendezvous_->Arrive(
-        CollectiveArrival{&rank_class_.comms[call.comm_slot], sequence, hold, costs_.call_ns[c]});
+    rendezvous_->Arrive(CollectiveArrival{&rank_class_.comms[call.comm_slot], sequence, hold,
+                                          costs_.call_ns[c], c});
   }
 }
 
@@ -421,6 +461,7 @@ void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
     peer.hold = hold;
     peer.transfer_ns = costs_.post_ns[p];
     peer.fixed = post.fixed_ns >= 0;
+    peer.label = p;
     rendezvous_->Arrive(peer);
   }
 }

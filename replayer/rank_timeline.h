@@ -109,7 +109,9 @@ class RankTimeline {
     std::vector<TimeNs> times;
   };
 
+  void PlanPauses();
   bool AdvanceHost();
+  void AddGap(HostGap gap);
   bool ApplyGaps();
   [[nodiscard]] OpPosition NextHostWait() const;
   bool PassHostWait();
@@ -121,6 +123,7 @@ class RankTimeline {
   void NoteStart(const StreamCursor& cursor, const IssueTimes& issue);
   void RunWork(StreamCursor* cursor, uint16_t stream);
   void Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const;
+  void PerturbedWork(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const;
   bool Execute(StreamCursor* cursor, const Step& step);
   bool ExecuteWait(StreamCursor* cursor, const Step& step);
   [[nodiscard]] TimeNs ComputedArrivalOf(const StreamCursor& cursor, const Step& step) const;

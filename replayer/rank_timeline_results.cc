@@ -71,6 +71,10 @@ void RankTimeline::TraceHold(const StreamCursor& cursor, const Step& step, const
     ForEachOp(cursor, step, [&](size_t index) {
       traces_[t].transfer_start[index] = hold.start[lane];
       traces_[t].end[index] = hold.end[lane];
+      if (!traces_[t].decisive.empty()) {
+        traces_[t].decisive[index] = hold.decisive[lane];
+        traces_[t].last[index] = hold.last[lane];
+      }
     });
   }
 }
@@ -166,11 +170,11 @@ void RankTimeline::Issue(OpPosition position) {
 
 void RankTimeline::InsertHostGap(DurationNs duration_ns) {
   PRISM_CHECK(config_.gated);
-  gaps_.push_back({limit_, duration_ns});
+  AddGap({limit_, duration_ns});
 }
 
 std::optional<TimeNs> RankTimeline::HostTime() const {
-  if (frontier_ < limit_ || !gaps_.empty()) {
+  if (frontier_ < limit_ || (!gaps_.empty() && gaps_.front().position <= frontier_)) {
     return std::nullopt;
   }
   return segments_.back().base[0] + (frontier_ > 0 ? CumulativeHost(frontier_ - 1) : 0);

@@ -17,11 +17,29 @@ void Rendezvous::Open(HoldId id, uint32_t count) {
   hold.start = hold.arrival;
   hold.end = hold.arrival;
   hold.transfers.clear();
+  if (keeps_causes_) {
+    hold.decisive.assign(hold.arrival.size(), kNone);
+    hold.last.assign(hold.arrival.size(), kNone);
+  }
   hold.open.store(count, std::memory_order_relaxed);
 }
 
-void Rendezvous::Settle(HoldId id) {
+// Transfers that end together: the first of the program decides, in whatever order they come.
+void Rendezvous::NoteCause(Hold* hold, uint32_t label) const {
+  for (size_t lane = 0; lane < hold->arrival.size(); ++lane) {
+    const bool later = end_[lane] > hold->end[lane];
+    if (later || (end_[lane] == hold->end[lane] && label < hold->decisive[lane])) {
+      hold->decisive[lane] = label;
+      hold->last[lane] = last_.empty() ? kNone : last_[lane];
+    }
+  }
+}
+
+void Rendezvous::Settle(HoldId id, uint32_t label) {
   Hold& hold = holds_[id];
+  if (keeps_causes_) {
+    NoteCause(&hold, label);
+  }
   const size_t lanes = hold.arrival.size();
   for (size_t lane = 0; lane < lanes; ++lane) {
     hold.start[lane] = std::max(hold.start[lane], begin_[lane]);
@@ -37,13 +55,13 @@ void Rendezvous::Settle(HoldId id) {
   }
 }
 
-void Rendezvous::SettleAlone(HoldId id, DurationNs transfer_ns) {
+void Rendezvous::SettleAlone(HoldId id, const PeerArrival& arrival) {
   begin_ = holds_[id].arrival;
   end_ = begin_;
   for (TimeNs& end : end_) {
-    end += transfer_ns;
+    end += arrival.transfer_ns;
   }
-  Settle(id);
+  Settle(id, arrival.label);
 }
 
 Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence) {
@@ -60,6 +78,9 @@ Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence
   spare_.pop_back();
   meeting.sequence = sequence;
   meeting.latest.assign(partition_.comm_classes[comm_class].instances, 0);
+  if (keeps_causes_) {
+    meeting.last.assign(meeting.latest.size(), kNone);
+  }
   meeting.transfer_ns = 0;
   meeting.members.clear();
   return meeting;
@@ -74,7 +95,27 @@ void Rendezvous::SettleMeeting(const Meeting& meeting) {
       begin_[lane] = meeting.latest[instance_of[lane]];
       end_[lane] = begin_[lane] + meeting.transfer_ns;
     }
-    Settle(member.hold);
+    if (keeps_causes_) {
+      last_.resize(instance_of.size());
+      std::transform(instance_of.begin(), instance_of.end(), last_.begin(),
+                     [&](uint32_t instance) { return meeting.last[instance]; });
+    }
+    Settle(member.hold, member.label);
+  }
+  last_.clear();
+}
+
+void Rendezvous::NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const {
+  const std::vector<Rank>& ranks = partition_.classes[hold.owner].lanes;
+  for (size_t lane = 0; lane < ranks.size(); ++lane) {
+    const uint32_t instance = entry.instance_of[lane];
+    const TimeNs reached = hold.arrival[lane];
+    uint32_t& last = meeting->last[instance];
+    TimeNs& latest = meeting->latest[instance];
+    if (reached > latest || (reached == latest && ranks[lane].value() < last)) {
+      latest = reached;
+      last = ranks[lane].value();
+    }
   }
 }
 
@@ -83,13 +124,16 @@ void Rendezvous::Arrive(const CollectiveArrival& arrival) {
   arriving_ = holds_[arrival.hold].owner;
   const CommEntry& entry = *arrival.entry;
   Meeting& meeting = MeetingAt(entry.comm_class, arrival.sequence);
+  if (keeps_causes_) {
+    NoteArrival(&meeting, entry, holds_[arrival.hold]);
+  }
   const std::vector<TimeNs>& reached = holds_[arrival.hold].arrival;
   for (size_t lane = 0; lane < reached.size(); ++lane) {
     TimeNs& latest = meeting.latest[entry.instance_of[lane]];
     latest = std::max(latest, reached[lane]);
   }
   meeting.transfer_ns = std::max(meeting.transfer_ns, arrival.transfer_ns);
-  meeting.members.push_back({arrival.hold, &entry});
+  meeting.members.push_back({arrival.hold, &entry, arrival.label});
   if (meeting.members.size() < partition_.comm_classes[entry.comm_class].entry_count) {
     return;
   }
@@ -131,7 +175,7 @@ void Rendezvous::Match(const Post& send, const Post& receive) {
     end_[lane] = send.eager ? std::max(receive.arrival[lane], sent + transfer_ns)
                             : begin_[lane] + transfer_ns;
   }
-  Settle(receive.hold);
+  Settle(receive.hold, receive.label);
   if (send.eager) {
     return;
   }
@@ -142,7 +186,7 @@ void Rendezvous::Match(const Post& send, const Post& receive) {
     begin_[lane] = end_[lane];
     end_[lane] += transfer_ns;
   }
-  Settle(send.hold);
+  Settle(send.hold, send.label);
 }
 
 void Rendezvous::Arrive(const PeerArrival& arrival) {
@@ -151,9 +195,9 @@ void Rendezvous::Arrive(const PeerArrival& arrival) {
   Post post = {arrival.sequence,    holds_[arrival.hold].arrival,
                arrival.transfer_ns, arrival.hold,
                arrival.eager,       arrival.fixed,
-               arrival.channel};
+               arrival.channel,     arrival.label};
   if (arrival.is_send && arrival.eager) {
-    SettleAlone(arrival.hold, arrival.transfer_ns);
+    SettleAlone(arrival.hold, arrival);
   }
   if (arrival.channel->channel == kNone) {
     return;  // nobody on the other side: an invalid graph, stays open

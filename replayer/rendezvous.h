@@ -33,6 +33,8 @@ struct Hold {
   std::vector<TimeNs> start;         // latest start of its transfers
   std::vector<TimeNs> end;           // latest end
   std::vector<TimeRange> transfers;  // each, all lanes of one after those of another
+  std::vector<uint32_t> decisive;    // by lane: label of the transfer that ended last
+  std::vector<uint32_t> last;  // by lane: of that, the rank that came last; kNone: no collective
 };
 
 // Reference to a Hold, dense over all streams of all classes.
@@ -43,6 +45,7 @@ struct CollectiveArrival {
   int64_t sequence = 0;  // on the communicator, over all iterations
   HoldId hold = 0;
   DurationNs transfer_ns = 0;
+  uint32_t label = 0;  // of the transfer, in its program
 };
 
 struct PeerArrival {
@@ -53,11 +56,15 @@ struct PeerArrival {
   HoldId hold = 0;
   DurationNs transfer_ns = 0;  // at this end; the longer one counts
   bool fixed = false;          // of a send: its duration counts, whatever the receiver's is
+  uint32_t label = 0;          // of the transfer, in its program
 };
 
 class Rendezvous {
  public:
   Rendezvous(const Partition& partition, uint32_t hold_count);
+
+  // From here on holds tell what determined their end.
+  void KeepCauses() { keeps_causes_ = true; }
 
   [[nodiscard]] Hold& hold(HoldId id) { return holds_[id]; }
   [[nodiscard]] const Hold& hold(HoldId id) const { return holds_[id]; }
@@ -80,6 +87,7 @@ class Rendezvous {
   struct Member {
     HoldId hold = 0;
     const CommEntry* entry = nullptr;
+    uint32_t label = 0;
   };
 
   // One collective that some members have reached; of all communicators of a class together.
@@ -87,6 +95,7 @@ class Rendezvous {
     int64_t sequence = 0;
     DurationNs transfer_ns = 0;
     std::vector<TimeNs> latest;  // by instance
+    std::vector<uint32_t> last;  // by instance: the lowest rank that came then; with causes
     std::vector<Member> members;
   };
 
@@ -99,6 +108,7 @@ class Rendezvous {
     bool eager = false;
     bool fixed = false;
     const ChannelEnd* channel = nullptr;
+    uint32_t label = 0;
   };
 
   // Waiting posts of one side, oldest first, from `head` on.
@@ -107,10 +117,12 @@ class Rendezvous {
     size_t head = 0;
   };
 
-  // begin_ and end_ are the times of one transfer of the hold.
-  void Settle(HoldId id);
+  // begin_ and end_ are the times of one transfer of the hold, last_ who came to it last.
+  void Settle(HoldId id, uint32_t label);
+  void NoteCause(Hold* hold, uint32_t label) const;
+  void NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const;
   // The hold's transfer begins at its arrival.
-  void SettleAlone(HoldId id, DurationNs transfer_ns);
+  void SettleAlone(HoldId id, const PeerArrival& arrival);
   Meeting& MeetingAt(uint32_t comm_class, int64_t sequence);
   void SettleMeeting(const Meeting& meeting);
   void Match(const Post& send, const Post& receive);
@@ -126,6 +138,8 @@ class Rendezvous {
   uint32_t arriving_ = 0;      // class; sees itself what it settles of its own
   std::vector<TimeNs> begin_;  // storage, by lane
   std::vector<TimeNs> end_;    // likewise
+  bool keeps_causes_ = false;
+  std::vector<uint32_t> last_;  // likewise; empty for sends and receives
 };
 
 }  // namespace prism::replayer

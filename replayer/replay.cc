@@ -1,6 +1,7 @@
 #include "replayer/replay.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -23,6 +24,22 @@ Result<ReplayResult> Replay(const graph::Graph& graph, const ReplayOptions& opti
     return RunFailed(fmt::format("the replay stalls: {}", fmt::join(lines, "; ")));
   }
   return engine.Summarise();
+}
+
+double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank) {
+  double factor = 1;
+  for (const Perturbation& perturbation : perturbations) {
+    const std::vector<Rank>& ranks = perturbation.ranks;
+    if (perturbation.kind == PerturbationKind::kHost &&
+        std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+      factor *= perturbation.factor;
+    }
+  }
+  return factor;
+}
+
+DurationNs SlowedHostCost(DurationNs cost, double factor) {
+  return factor == 1 ? cost : std::llround(static_cast<double>(cost) * factor);
 }
 
 }  // namespace prism::replayer

@@ -19,17 +19,37 @@
 namespace prism::replayer {
 
 // One --perturb option, parsed (launch/options/perturbation.h).
-enum class PerturbationKind : uint8_t { kStraggler, kLink, kKill, kLate, kJitter };
+enum class PerturbationKind : uint8_t {
+  kStraggler,
+  kLink,
+  kKill,
+  kLate,
+  kJitter,
+  kHost,
+  kPeriodic
+};
+
+// Distribution of the factor that noise multiplies a duration with; its mean is 1, its standard
+// deviation the relative spread. Never below 0.
+enum class JitterShape : uint8_t { kNormal, kLognormal, kExponential, kUniform };
+inline constexpr size_t kJitterShapes = 4;
 
 struct Perturbation {
   PerturbationKind kind = PerturbationKind::kStraggler;
-  std::vector<Rank> ranks;  // kStraggler, kKill, kLate
+  std::vector<Rank> ranks;  // kStraggler, kKill, kLate, kHost, kPeriodic
   double factor = 1;        // kStraggler: compute takes this times as long; kLink likewise;
+                            // kHost: what the host spends issuing likewise, sleeps stay;
                             // kJitter: relative spread
-  int32_t node_a = -1;      // kLink
+  JitterShape shape = JitterShape::kNormal;
+  int32_t node_a = -1;  // kLink
   int32_t node_b = -1;
   int32_t iteration = -1;   // kKill: the rank stops at the start of this iteration, from 0
   DurationNs delay_ns = 0;  // kLate: host time before the first op
+  // kPeriodic: every period_ns the device stands for duration_ns (replayer/interference.h); or the
+  // host does, before each iteration that is a multiple of period_iterations but the first.
+  DurationNs period_ns = 0;
+  int32_t period_iterations = 0;
+  DurationNs duration_ns = 0;
 };
 
 // What NCCL_ALGO would make of the communicators of one name; an empty name stands for all.
@@ -72,6 +92,10 @@ struct Timeline {
   std::vector<TimeNs> start;           // for a collective: its own arrival
   std::vector<TimeNs> transfer_start;  // collectives and peer groups: when the last member arrived
   std::vector<TimeNs> end;
+  // Of collectives and peer groups, what determined the end (of traced ranks, not of gated ones):
+  std::vector<uint32_t>
+      decisive;                // the transfer that ended last: index of RolePlan::calls or posts
+  std::vector<uint32_t> last;  // collectives: who came to it last (as ReplayResult::alike)
 };
 
 // Traffic of one communicator in a steady iteration: collectives, and sends and receives, of its
@@ -90,14 +114,22 @@ struct ReplayResult {
   std::vector<CommunicatorTimes> communicators;  // by communicator
   std::vector<DurationNs> iteration_ns;          // by iteration: start-to-start of the slowest rank
   std::vector<Timeline> timelines;               // by ReplayOptions::traced
-  int64_t classes = 0;                           // ranks that were evaluated by themselves
-  int64_t rank_ops = 0;                          // ops whose start and end were computed
+  std::vector<Rank> alike;                       // by rank: whose times it has to the nanosecond
+  // By rank and communicator slot, as RankTable::comm_ids: waits for the last arrival in the steady
+  // iteration. Empty without ReplayOptions::breakdown.
+  std::vector<DurationNs> waits_ns;
+  int64_t classes = 0;   // ranks that were evaluated by themselves
+  int64_t rank_ops = 0;  // ops whose start and end were computed
 
   [[nodiscard]] DurationNs steady_iteration_ns() const { return iteration_ns.back(); }
 };
 
 // What issuing an op costs the host thread, by graph::OpKind; host gaps and markers cost nothing.
 std::vector<DurationNs> HostCosts(const graph::ParameterTable& table);
+
+// By how much the perturbations slow the host of a rank, and what that makes of a host cost.
+double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank);
+DurationNs SlowedHostCost(DurationNs cost, double factor);
 
 // Replays. Fails, naming ranks and ops, when the graph stalls or a killed rank makes it stall.
 Result<ReplayResult> Replay(const graph::Graph& graph, const ReplayOptions& options);

@@ -20,6 +20,7 @@
 #include "launch/process/out_of_memory.h"
 #include "launch/process/stack_text.h"
 #include "launch/process/stall_watch.h"
+#include "replayer/replay.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::launch {
@@ -113,7 +114,8 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
     members_.push_back(std::make_unique<Member>(
         Member{rank, std::move(process), slicer::OpStream(rank, graph_.job.facts.warmup_iterations),
                Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank),
-               StallWatch(context_.options.stall_timeout_s), HostClock(graph_, rank)}));
+               StallWatch(context_.options.stall_timeout_s),
+               HostClock(graph_, rank, replayer::HostFactor(context_.perturbations, rank))}));
     if (keeps_history) {
       members_.back()->history.emplace();
     }

@@ -9,7 +9,7 @@ constexpr size_t kKeptEnds = 4096;  // of older ops; what is forgotten is asked 
 
 }  // namespace
 
-HostClock::HostClock(const graph::Graph& graph, Rank rank) {
+HostClock::HostClock(const graph::Graph& graph, Rank rank, double factor) {
   const std::vector<DurationNs> costs = replayer::HostCosts(graph.cluster.parameters);
   const graph::Program& program = graph.role_of(rank).program;
   cumulative_.reserve(size_t{program.size()} + 1);
@@ -17,9 +17,10 @@ HostClock::HostClock(const graph::Graph& graph, Rank rank) {
   for (uint32_t op = 0; op < program.size(); ++op) {
     const bool gap = program.kind[op] == graph::OpKind::kHostGap;
     const bool free = (program.flags[op] & graph::kLaunchedWithPrevious) != 0;
-    const DurationNs cost = gap    ? program.value[op]
-                            : free ? 0
-                                   : costs[static_cast<size_t>(program.kind[op])];
+    const DurationNs cost =
+        gap    ? program.value[op]
+        : free ? 0
+               : replayer::SlowedHostCost(costs[static_cast<size_t>(program.kind[op])], factor);
     cumulative_.push_back(cumulative_.back() + cost);
   }
 }

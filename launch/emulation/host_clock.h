@@ -16,8 +16,8 @@ namespace prism::launch {
 
 class HostClock {
  public:
-  // `graph` must outlive the clock.
-  HostClock(const graph::Graph& graph, Rank rank);
+  // `graph` must outlive the clock. `factor`: replayer::HostFactor of the rank.
+  HostClock(const graph::Graph& graph, Rank rank, double factor);
 
   // Host time when everything before `position` has been issued, as told by process 0.
   void Set(replayer::OpPosition position, TimeNs time);

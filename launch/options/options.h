@@ -24,6 +24,18 @@ enum class OnMismatch : uint8_t { kAbort, kHang, kAdopt };
 enum class Device : uint8_t { kVirtual, kCuda, kAuto };
 enum class OutputFormat : uint8_t { kText, kJson };
 
+// What --perturb takes, for --help and messages.
+//
+// RANKS are numbers and ranges with + between them (straggler:0-7+64:1.5). straggler slows what
+// runs on the device, host what the host spends issuing. periodic takes the device for SECONDS out
+// of every PERIOD seconds, or, where PERIOD is a number of iterations (100i: a checkpoint, an
+// evaluation), the host before each so many. jitter has the shape normal (the default), lognormal,
+// exponential or uniform.
+inline constexpr const char* kPerturbationForms =
+    "one of straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS, "
+    "host:RANKS:FACTOR, periodic:RANKS:PERIOD:SECONDS (PERIOD in seconds, or 100i: iterations), "
+    "jitter:FRACTION[:normal|lognormal|exponential|uniform]; repeatable";
+
 // One line of the table.
 struct OptionSpec {
   const char* flag;  // without dashes: "micro-batch-size"

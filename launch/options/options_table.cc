@@ -101,10 +101,7 @@ std::vector<OptionSpec> ClusterOptions() {
   return {
       {"cluster", kCluster, "PRESET|FILE", "h100-8x", "cluster preset or TOML file"},
       {"network", kCluster, "analytic", "analytic", "network model"},
-      {"perturb", kCluster, "SPEC", "none",
-       "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS or "
-       "jitter:FRACTION; repeatable",
-       true},
+      {"perturb", kCluster, "SPEC", "none", kPerturbationForms, true},
       {"device", kCluster, "virtual|cuda|auto", "virtual",
        "what sandbox ranks run on: no GPU at all, the GPUs at hand, or those where there are any"},
       {"device-scale", kCluster, "FACTOR", "1",

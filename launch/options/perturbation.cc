@@ -1,12 +1,14 @@
 #include "launch/options/perturbation.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/base/parallel.h"
 #include "graph/base/time.h"
@@ -14,9 +16,9 @@
 namespace prism::launch {
 namespace {
 
-constexpr std::string_view kForms =
-    "straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS, "
-    "jitter:FRACTION";
+// In the order of replayer::JitterShape.
+constexpr std::array<std::string_view, replayer::kJitterShapes> kShapes = {
+    "normal", "lognormal", "exponential", "uniform"};
 
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -61,11 +63,19 @@ class PerturbationParser {
       result.kind = kLate;
       return ReadRanks(parts[1]) + ReadDelay(parts[2]);
     }
-    if (kind == "jitter" && parts.size() == 2) {
+    if (kind == "jitter" && (parts.size() == 2 || parts.size() == 3)) {
       result.kind = kJitter;
-      return ReadJitter(parts[1]);
+      return ReadJitter(parts[1]) + (parts.size() == 3 ? ReadShape(parts[2]) : "");
     }
-    return fmt::format("is none of {}", kForms);
+    if (kind == "host" && parts.size() == 3) {
+      result.kind = kHost;
+      return ReadRanks(parts[1]) + ReadFactor(parts[2]);
+    }
+    if (kind == "periodic" && parts.size() == 4) {
+      result.kind = kPeriodic;
+      return ReadRanks(parts[1]) + ReadPeriodic(parts[2], parts[3]);
+    }
+    return fmt::format("must be {}", kPerturbationForms);
   }
 
   replayer::Perturbation result;
@@ -116,11 +126,48 @@ class PerturbationParser {
   }
 
   std::string ReadDelay(std::string_view text) {
+    return ReadSeconds("delay", text, &result.delay_ns);
+  }
+
+  static std::string ReadSeconds(std::string_view what, std::string_view text, DurationNs* target) {
     double seconds = 0;
     if (!ParseNumber(text, &seconds) || !(seconds >= 0) || seconds > 1e6) {
-      return fmt::format("has the delay '{}'; it must be a number of seconds", text);
+      return fmt::format("has the {} '{}'; it must be a number of seconds", what, text);
     }
-    result.delay_ns = NsFromSeconds(seconds);
+    *target = NsFromSeconds(seconds);
+    return {};
+  }
+
+  std::string ReadPeriodic(std::string_view period, std::string_view duration) {
+    const std::string wrong = ReadSeconds("duration", duration, &result.duration_ns);
+    if (!wrong.empty()) {
+      return wrong;
+    }
+    if (period.ends_with('i')) {
+      period.remove_suffix(1);
+      const bool read = ParseNumber(period, &result.period_iterations);
+      return read && result.period_iterations > 0
+                 ? ""
+                 : fmt::format("has the period '{}i'; iterations are a whole number, as in 100i",
+                               period);
+    }
+    constexpr DurationNs kShortestNs = 10'000;
+    std::string wrong_period = ReadSeconds("period", period, &result.period_ns);
+    if (wrong_period.empty() &&
+        (result.period_ns < kShortestNs || result.duration_ns >= result.period_ns)) {
+      return fmt::format(
+          "takes {} s of every {} s; the period must be longer, and at least 0.00001 s", duration,
+          period);
+    }
+    return wrong_period;
+  }
+
+  std::string ReadShape(std::string_view text) {
+    const auto found = std::find(kShapes.begin(), kShapes.end(), text);
+    if (found == kShapes.end()) {
+      return fmt::format("has the distribution '{}'; choose {}", text, fmt::join(kShapes, ", "));
+    }
+    result.shape = static_cast<replayer::JitterShape>(found - kShapes.begin());
     return {};
   }
 

@@ -11,9 +11,7 @@
 
 namespace prism::launch {
 
-// One option: straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION,
-// late:RANK:SECONDS or jitter:FRACTION. RANKS are numbers and ranges with + between them
-// (straggler:0-7+64:1.5). kInvalidArgument saying what is wrong.
+// One option, of the forms of kPerturbationForms. kInvalidArgument saying what is wrong.
 Result<replayer::Perturbation> ParsePerturbation(const std::string& text,
                                                  const graph::JobSpec& job);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/base/check.h"
+#include "replayer/replay.h"
 
 namespace prism::launch {
 namespace {
@@ -84,6 +85,12 @@ channel::Config MakeDeviceConfig(const graph::ClusterSpec& cluster,
     config.sandbox_ranks[i] = static_cast<int32_t>(present[i].value());
   }
   return config;
+}
+
+void SlowHost(double factor, channel::Config* config) {
+  for (auto& cost : config->host_cost_ns) {
+    cost = replayer::SlowedHostCost(cost, factor);
+  }
 }
 
 }  // namespace prism::launch

@@ -18,4 +18,7 @@ channel::Config MakeDeviceConfig(const graph::ClusterSpec& cluster,
                                  Rank rank,
                                  const std::vector<Rank>& present);
 
+// Issuing costs the host `factor` times as much, as in a replay (replayer::SlowedHostCost).
+void SlowHost(double factor, channel::Config* config);
+
 }  // namespace prism::launch

@@ -25,6 +25,7 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   spec.config.mode = request.mode;
   spec.config.measures_host =
       context.options.host_factor > 0 && request.mode == channel::Mode::kRecord ? 1 : 0;
+  SlowHost(replayer::HostFactor(context.perturbations, request.rank), &spec.config);
   // Nobody is there to talk to a debugger while recording.
   if (context.options.interactive && request.mode == channel::Mode::kRecord) {
     spec.environment.emplace_back("PYTHONBREAKPOINT", "0");

@@ -18,6 +18,7 @@
 #include "launch/process/gpu.h"
 #include "launch/process/sandbox.h"
 #include "launch/rendezvous/store_server.h"
+#include "replayer/replay.h"
 #include "slicer/plan.h"
 
 namespace prism::launch {
@@ -26,6 +27,7 @@ struct RunContext {
   Options options;
   graph::JobSpec job;
   graph::ClusterSpec cluster;
+  std::vector<replayer::Perturbation> perturbations;
   std::string layout_origin;
   slicer::SlicePlan plan;
   std::vector<Rank> sandbox_ranks;   // ascending

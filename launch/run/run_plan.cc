@@ -141,9 +141,9 @@ Result<RunContext> PlanRun(Options options) {
   if (!context.options.host_framework.empty()) {
     PRISM_RETURN_IF_ERROR(UseFramework(context.options.host_framework, &context.cluster));
   }
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions unused,
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions replay,
                          MakeReplayOptions(context.options, context.job));
-  static_cast<void>(unused);
+  context.perturbations = std::move(replay.perturbations);
   slicer::PlanOptions plan_options;
   plan_options.max_roles = context.options.max_roles;
   PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, plan_options));

@@ -80,6 +80,7 @@ Verb ImportVerb();
 Verb MemVerb();
 Verb PresetsVerb();
 Verb ReplayVerb();
+Verb ReportVerb();
 Verb SearchVerb();
 
 // Where the shared libraries lie: ../lib, seen from the running program's folder.

@@ -6,17 +6,35 @@
 
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/parameters.h"
+#include "replayer/jitter.h"
 
 namespace prism::replayer {
 namespace {
 
 // Noise of all ranks, as the partition adds it up.
-double JitterOf(const ReplayOptions& options) {
-  double jitter = 0;
+Jitter JitterOf(const ReplayOptions& options) {
+  Jitter jitter;
   for (const Perturbation& perturbation : options.perturbations) {
-    jitter += perturbation.kind == PerturbationKind::kJitter ? perturbation.factor : 0;
+    jitter.Add(perturbation);
   }
   return jitter;
+}
+
+// Slow hosts make classes of their own, and what stands at certain times depends on more than the
+// order of what is done.
+bool IsInRecording(const Perturbation& perturbation) {
+  return perturbation.kind != PerturbationKind::kHost &&
+         perturbation.kind != PerturbationKind::kPeriodic;
+}
+
+bool AllInRecording(const ReplayOptions& options) {
+  return std::all_of(options.perturbations.begin(), options.perturbations.end(), IsInRecording);
+}
+
+ReplayOptions Recordable(ReplayOptions options) {
+  std::erase_if(options.perturbations,
+                [](const Perturbation& perturbation) { return !IsInRecording(perturbation); });
+  return options;
 }
 
 bool Kills(const ReplayOptions& options) {
@@ -44,7 +62,7 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   const ComputeCost compute(graph.cluster);
   PRISM_ASSIGN_OR_RETURN(
       Partition partition,
-      MakePartition(graph, options, {}, OpCostsOf(graph, graph.cluster, &compute)));
+      MakePartition(graph, Recordable(options), {}, OpCostsOf(graph, graph.cluster, &compute)));
   std::unique_ptr<DeltaReplay> delta(new DeltaReplay(graph, options, std::move(partition)));
   delta->result_ = std::move(result);
   std::optional<JobSchedule> schedule =
@@ -70,7 +88,7 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
 
 // Whether actions and meetings of the edited job follow each other as recorded.
 bool DeltaReplay::SameOrder(const Edit& edit) const {
-  if (edit.role_program) {
+  if (edit.role_program || !AllInRecording(options_)) {
     return false;
   }
   if (edit.cluster) {
@@ -85,7 +103,8 @@ bool DeltaReplay::SameOrder(const Edit& edit) const {
   const ReplayOptions& other = *edit.options;
   return other.iterations == options_.iterations && other.breakdown == options_.breakdown &&
          JitterOf(other) == JitterOf(options_) &&
-         (JitterOf(options_) == 0 || other.seed == options_.seed) && !Kills(other);
+         (!JitterOf(options_).any() || other.seed == options_.seed) && !Kills(other) &&
+         AllInRecording(other);
 }
 
 Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {

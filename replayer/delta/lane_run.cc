@@ -91,7 +91,8 @@ void LaneRun::Work(const ScheduledAction& scheduled,
   const Action& action = scheduled.action;
   const std::vector<Step>& steps = costs.plan->streams[action.stream];
   const RunFold& fold = (*costs.folds)[action.stream];
-  const double jitter = partition_.jitter;
+  const Jitter& jitter = partition_.jitter;
+  const bool noisy = jitter.any();
   const TimeNs base =
       lane->registers[scheduled.base] + action.iteration * costs.plan->iteration_host_ns();
   TimeNs& tail = lane->registers[action.stream];
@@ -102,7 +103,7 @@ void LaneRun::Work(const ScheduledAction& scheduled,
         patch != costs.patches.end() && patch->stream == action.stream && patch->step < action.end;
     const uint32_t until =
         std::min({fold.run_end[i], action.end, patched ? patch->step : action.end});
-    const bool whole = steps[i].compute && jitter == 0 && until > i;
+    const bool whole = steps[i].compute && !noisy && until > i;
     if (whole && tail - fold.before[i] - base >= fold.lead[i]) {
       tail += fold.before[until] - fold.before[i];
       i = until;
@@ -114,7 +115,7 @@ void LaneRun::Work(const ScheduledAction& scheduled,
       duration = patch->duration_ns;
       ++patch;
     }
-    if (step.compute && jitter != 0) {
+    if (step.compute && noisy) {
       duration = Jittered(duration, jitter, {options_.seed, costs.rank, action.iteration, step.op});
     }
     const TimeNs begin = std::max(tail, base + step.host_ns);

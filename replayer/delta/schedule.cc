@@ -15,7 +15,7 @@ namespace {
 // One lane a class: enough to see what happens in which order.
 Partition WithOneLane(const Partition& partition) {
   Partition one = partition;
-  one.jitter = 0;
+  one.jitter = {};
   for (CommClass& comm_class : one.comm_classes) {
     comm_class.instances = 1;
   }

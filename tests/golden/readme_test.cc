@@ -113,19 +113,21 @@ std::vector<ReadmeCommand> AllCommands() {
   return commands;
 }
 
-// Makes what the command reads: graphs, and run folders for `prism diff`.
+// Makes what the command reads: graphs, and run folders for `prism diff` and `prism report`.
 void MakeInputs(const CommandFolder& folder, const std::string& command) {
   std::istringstream words(command);
-  const bool compares = command.starts_with("prism diff");
+  const bool reads_runs = command.starts_with("prism diff") || command.starts_with("prism report");
   for (std::string word; words >> word;) {
     const bool is_graph = word.ends_with(".prism");
-    const bool is_run = compares && word.find('/') != std::string::npos && !is_graph;
+    const bool is_run = reads_runs && word.find('/') != std::string::npos && !is_graph;
     if (is_graph || is_run) {
       const std::string run = is_graph ? fs::path(word).parent_path().string() : word;
       const std::string graph = is_graph ? word : word + "/graph.prism";
       const std::string made =
           "mkdir -p ./" + run + " && { [ -e " + graph + " ] || make_graph large " + graph + "; }" +
-          (is_run ? " && prism replay " + graph + " --format json > " + run + "/summary.json" : "");
+          (is_run ? " && prism replay " + graph + " --format json > " + run +
+                        "/summary.json && prism-emulate --print-config > " + run + "/config.toml"
+                  : "");
       const CommandOutput output = folder.Run(made);
       ASSERT_EQ(output.exit_code, 0) << made << "\n" << output.standard_error;
     }

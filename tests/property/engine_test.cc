@@ -1,21 +1,20 @@
 // The engine against the simple evaluator, op by op, on random graphs.
 #include "replayer/engine.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "graph/base/rng.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random_perturbations.h"
 #include "tests/support/simple_evaluator.h"
-#include "tests/support/test_parameters.h"
 
 namespace prism::replayer {
 namespace {
+
+using prism::testing::RandomPerturbations;
+using prism::testing::ReplayableGraph;
 
 std::vector<Rank> AllRanks(const graph::Graph& graph) {
   std::vector<Rank> ranks;
@@ -23,56 +22,6 @@ std::vector<Rank> AllRanks(const graph::Graph& graph) {
     ranks.emplace_back(rank);
   }
   return ranks;
-}
-
-uint64_t Mixed(uint64_t seed) {
-  return (seed + 1) * 0x9E3779B97F4A7C15ULL >> 20U;
-}
-
-// Every third case has a straggler, every fourth a late rank, every fifth noise, every seventh a
-// slow link.
-ReplayOptions OptionsFor(const graph::Graph& graph, uint64_t seed) {
-  ReplayOptions options;
-  options.iterations = static_cast<int32_t>(1 + seed % 3);
-  auto rank = Rank(static_cast<uint32_t>(Mixed(seed) % graph.ranks.size()));
-  if (seed % 3 == 0) {
-    Perturbation straggler;
-    straggler.ranks = {rank};
-    straggler.factor = 1.5;
-    options.perturbations.push_back(straggler);
-  }
-  if (seed % 4 == 0) {
-    Perturbation late;
-    late.kind = PerturbationKind::kLate;
-    late.ranks = {rank};
-    late.delay_ns = 12'345;
-    options.perturbations.push_back(late);
-  }
-  if (seed % 5 == 0) {
-    Perturbation jitter;
-    jitter.kind = PerturbationKind::kJitter;
-    jitter.factor = 0.1;
-    options.perturbations.push_back(jitter);
-    options.seed = seed;
-  }
-  if (seed % 7 == 0) {
-    const uint64_t nodes = (graph.ranks.size() + 1) / 2;
-    Perturbation link;
-    link.kind = PerturbationKind::kLink;
-    link.node_a = static_cast<int32_t>(Mixed(seed + 1) % nodes);
-    link.node_b = static_cast<int32_t>(Mixed(seed + 2) % nodes);
-    link.factor = 2.5;
-    options.perturbations.push_back(link);
-  }
-  return options;
-}
-
-graph::Graph GraphFor(uint64_t seed) {
-  graph::Graph graph = prism::testing::RandomGraph(prism::testing::RandomOptions(seed));
-  graph.cluster = prism::testing::TestCluster();
-  // From "nothing is eager" to "nearly everything is".
-  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", seed % 2 == 0 ? 0 : 1 << 20U);
-  return graph;
 }
 
 void ExpectSame(const graph::Graph& graph, const Timeline& engine, const Timeline& simple) {
@@ -93,8 +42,8 @@ void ExpectSame(const graph::Graph& graph, const Timeline& engine, const Timelin
 TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
   for (uint64_t seed = 0; seed < 3000 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    graph::Graph graph = GraphFor(seed);
-    ReplayOptions options = OptionsFor(graph, seed);
+    graph::Graph graph = ReplayableGraph(seed);
+    ReplayOptions options = RandomPerturbations(graph, seed);
     options.traced = AllRanks(graph);
     prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, options);
     ASSERT_TRUE(simple.finished);
@@ -113,8 +62,8 @@ TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
 TEST(EngineProperty, classes_change_nothing) {
   for (uint64_t seed = 0; seed < 300 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    graph::Graph graph = GraphFor(seed);
-    ReplayOptions options = OptionsFor(graph, seed);
+    graph::Graph graph = ReplayableGraph(seed);
+    ReplayOptions options = RandomPerturbations(graph, seed);
     Result<ReplayResult> merged = Replay(graph, options);
     ASSERT_TRUE(merged.ok()) << merged.status().message();
     Result<Engine> apart = Engine::Create(graph, options, AllRanks(graph));
@@ -141,8 +90,8 @@ TEST(EngineProperty, classes_change_nothing) {
 
 TEST(EngineProperty, breakdown_sums_to_the_iteration) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    graph::Graph graph = GraphFor(seed);
-    Result<ReplayResult> result = Replay(graph, OptionsFor(graph, seed));
+    graph::Graph graph = ReplayableGraph(seed);
+    Result<ReplayResult> result = Replay(graph, RandomPerturbations(graph, seed));
     ASSERT_TRUE(result.ok());
     for (const RankTimes& times : result->ranks) {
       EXPECT_EQ(times.compute_ns + times.exposed_comm_ns + times.bubble_ns + times.idle_ns,

@@ -9,6 +9,7 @@
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/jitter.h"
+#include "tests/support/simple_effects.h"
 #include "tests/support/simple_links.h"
 
 namespace prism::testing {
@@ -61,7 +62,10 @@ struct World {
 class SimpleRank {
  public:
   SimpleRank(World* world, uint32_t rank)
-      : world_(*world), rank_(rank), program_(world->graph.role_of(Rank(rank)).program) {
+      : world_(*world),
+        rank_(rank),
+        program_(world->graph.role_of(Rank(rank)).program),
+        effects_(world->options, Rank(rank)) {
     auto ops =
         static_cast<size_t>(program_.size()) * static_cast<size_t>(world_.options.iterations);
     timeline_.rank = Rank(rank);
@@ -71,20 +75,8 @@ class SimpleRank {
     timeline_.end.assign(ops, -1);
     queue_.resize(program_.stream_count);
     tail_.assign(program_.stream_count, 0);
-    last_ = static_cast<int64_t>(ops);
-    for (const replayer::Perturbation& p : world_.options.perturbations) {
-      jitter_ += p.kind == replayer::PerturbationKind::kJitter ? p.factor : 0;
-      if (std::find(p.ranks.begin(), p.ranks.end(), Rank(rank)) == p.ranks.end()) {
-        continue;
-      }
-      if (p.kind == replayer::PerturbationKind::kStraggler) {
-        factor_ *= p.factor;
-      } else if (p.kind == replayer::PerturbationKind::kLate) {
-        host_ += p.delay_ns;
-      } else if (p.kind == replayer::PerturbationKind::kKill) {
-        last_ = std::min(last_, int64_t{p.iteration} * program_.size());
-      }
-    }
+    host_ = effects_.delay_ns;
+    last_ = int64_t{effects_.last_iteration} * program_.size();
   }
 
   // True when anything happened.
@@ -117,7 +109,8 @@ class SimpleRank {
     if ((program_.flags[op] & graph::kLaunchedWithPrevious) != 0) {
       return 0;
     }
-    return world_.host_costs[static_cast<size_t>(program_.kind[op])];
+    return replayer::SlowedHostCost(world_.host_costs[static_cast<size_t>(program_.kind[op])],
+                                    effects_.host_factor);
   }
 
   bool StepHost() {
@@ -129,6 +122,7 @@ class SimpleRank {
         break;
       }
       moved = true;
+      host_ += op == 0 ? effects_.PauseBefore(next_ / program_.size()) : 0;
       host_ += HostCost(op);
       auto index = static_cast<size_t>(next_);
       timeline_.issue[index] = host_;
@@ -182,7 +176,7 @@ class SimpleRank {
       }
       end = std::max(start, recorded) + ChargeOf(op);
     } else if (kind != OpKind::kEventWait && kind != OpKind::kEventRecord) {
-      end = start + Noisy(op, static_cast<int32_t>(index / program_.size()));
+      end = effects_.WorkedUntil(start, Noisy(op, static_cast<int32_t>(index / program_.size())));
     }
     timeline_.start[index] = start;
     timeline_.end[index] = end;
@@ -197,9 +191,9 @@ class SimpleRank {
     const bool host_copy =
         program_.kind[op] == OpKind::kMemcpy &&
         (program_.flags[op] & (graph::kHostToDevice | graph::kDeviceToHost)) != 0;
-    return jitter_ == 0 || host_copy
+    return !effects_.jitter.any() || host_copy
                ? duration
-               : replayer::Jittered(duration, jitter_,
+               : replayer::Jittered(duration, effects_.jitter,
                                     {world_.options.seed, Rank(rank_), iteration, op});
   }
 
@@ -220,7 +214,7 @@ class SimpleRank {
           break;
       }
     }
-    return std::llround(static_cast<double>(duration) * factor_);
+    return std::llround(static_cast<double>(duration) * effects_.factor);
   }
 
   [[nodiscard]] uint32_t CommOf(uint16_t slot) const {
@@ -444,12 +438,11 @@ class SimpleRank {
   World& world_;
   uint32_t rank_;
   const Program& program_;
+  SimpleEffects effects_;
   Timeline timeline_;
   TimeNs host_ = 0;
   int64_t next_ = 0;
   int64_t last_ = 0;
-  double factor_ = 1;
-  double jitter_ = 0;
   std::vector<std::vector<int64_t>> queue_;  // by stream: issued, not over
   std::vector<TimeNs> tail_;
   std::map<uint32_t, DurationNs> charges_;  // by waiting op

@@ -1,0 +1,92 @@
+#include "launch/verbs/explanation.h"
+
+#include <optional>
+
+#include "graph/base/json_writer.h"
+#include "replayer/blame/blame.h"
+#include "replayer/blame/straggler.h"
+#include "replayer/report/blame_report.h"
+#include "replayer/report/json.h"
+#include "replayer/report/text.h"
+
+namespace prism::launch {
+namespace {
+
+struct Explanation {
+  std::optional<replayer::Blame> blame;
+  std::optional<replayer::Symptoms> symptoms;
+
+  [[nodiscard]] bool empty() const { return !blame && !symptoms; }
+};
+
+Result<Explanation> Explain(const VerbArguments& arguments,
+                            const graph::Graph& graph,
+                            const replayer::ReplayOptions& options) {
+  Explanation explanation;
+  if (arguments.Has("critical-path")) {
+    PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
+                           replayer::FindCriticalPath(graph, options));
+    explanation.blame = replayer::BlamePath(graph, options, path);
+  }
+  if (arguments.Has("find-straggler")) {
+    PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
+    explanation.symptoms = replayer::FindStraggler(graph, result.ranks, result.waits_ns);
+  }
+  return explanation;
+}
+
+std::string AsText(const graph::Graph& graph,
+                   const replayer::Summary& summary,
+                   const Explanation& explanation) {
+  std::string text = replayer::SummaryText(summary, {});
+  if (explanation.blame) {
+    text += replayer::BlameText(*explanation.blame);
+  }
+  if (explanation.symptoms) {
+    text += replayer::SymptomsText(graph, *explanation.symptoms);
+  }
+  return text;
+}
+
+std::string AsJson(const graph::Graph& graph,
+                   const replayer::Summary& summary,
+                   const Explanation& explanation) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject().Key("summary");
+  replayer::WriteSummary(summary, &json);
+  if (explanation.blame) {
+    json.Key("critical_path");
+    replayer::WriteBlame(*explanation.blame, &json);
+  }
+  if (explanation.symptoms) {
+    json.Key("straggler");
+    replayer::WriteSymptoms(graph, *explanation.symptoms, &json);
+  }
+  json.EndObject();
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<VerbOption> ExplanationOptions() {
+  return {{"critical-path", "", "off",
+           "what determined the iteration time: shares of compute, communication, bubble and host "
+           "on the longest path through all ranks"},
+          {"find-straggler", "", "off",
+           "the slow rank by its symptoms: compute against its peers, who waits for whom"}};
+}
+
+Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,
+                                          const LoadedGraph& loaded,
+                                          const replayer::ReplayOptions& options) {
+  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, options));
+  PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(arguments, loaded.graph, options));
+  if (arguments.format() == OutputFormat::kText) {
+    return AsText(loaded.graph, summary, explanation);
+  }
+  return explanation.empty() ? replayer::SummaryJson(summary)
+                             : AsJson(loaded.graph, summary, explanation);
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,24 @@
+// Why an iteration is as long as it is: what `prism replay` and `prism report` print beside the
+// summary when they are asked to.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/verbs/replay_summary.h"
+#include "launch/verbs/verb.h"
+#include "replayer/replay.h"
+
+namespace prism::launch {
+
+// --critical-path and --find-straggler, as lines of the verb's table.
+std::vector<VerbOption> ExplanationOptions();
+
+// The summary of the replay, and what the command line asks for beside it. As JSON the summary
+// alone is summary.json; with more it is one of the keys summary, critical_path and straggler.
+Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,
+                                          const LoadedGraph& loaded,
+                                          const replayer::ReplayOptions& options);
+
+}  // namespace prism::launch

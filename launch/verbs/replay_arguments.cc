@@ -1,0 +1,54 @@
+#include "launch/verbs/replay_arguments.h"
+
+#include <sstream>
+#include <utility>
+
+#include "graph/base/file.h"
+
+namespace prism::launch {
+namespace {
+
+// A perturbation a line; what follows a # says why.
+Status ReadEdits(const std::string& path, std::vector<std::string>* perturb) {
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    for (std::string word; words >> word;) {
+      perturb->push_back(word);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<VerbOption> ReplayVerbOptions() {
+  return {
+      {"perturb", "SPEC", "none", kPerturbationForms},
+      {"edit", "FILE", "none",
+       "perturbations from a file, one a line, # for comments; FILE.toml: kernels, ops, cluster, "
+       "algorithms and placement to change, compared with the job as it is"},
+      {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}};
+}
+
+Status ReadReplayArguments(const VerbArguments& arguments,
+                           Options* options,
+                           std::string* edit_file) {
+  for (const std::string& spec : arguments.Texts("perturb")) {
+    options->perturb.push_back(spec);
+  }
+  for (const std::string& path : arguments.Texts("edit")) {
+    if (!path.ends_with(".toml")) {
+      PRISM_RETURN_IF_ERROR(ReadEdits(path, &options->perturb));
+    } else if (!std::exchange(*edit_file, path).empty()) {
+      return InvalidArgument("--edit takes one .toml file");
+    }
+  }
+  int64_t iterations = options->iterations;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
+  options->iterations = static_cast<int32_t>(iterations);
+  return OkStatus();
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,24 @@
+// What several verbs take to say how a graph is to be replayed: --perturb, --edit, --iterations.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/job.h"
+#include "launch/options/options.h"
+#include "launch/verbs/verb.h"
+#include "replayer/replay.h"
+
+namespace prism::launch {
+
+// Their lines of the verb's table.
+std::vector<VerbOption> ReplayVerbOptions();
+
+// Adds what the command line says to `options`: perturbations come behind those that are there.
+// `edit_file`: the --edit FILE.toml, which says what else is to change; "" none.
+Status ReadReplayArguments(const VerbArguments& arguments,
+                           Options* options,
+                           std::string* edit_file);
+
+}  // namespace prism::launch

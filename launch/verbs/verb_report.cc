@@ -1,0 +1,81 @@
+// prism report: the summary of a finished run again, and why its iteration is as long as it is. A
+// run folder is replayed as its config.toml says.
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launch/options/perturbation.h"
+#include "launch/verbs/explanation.h"
+#include "launch/verbs/replay_arguments.h"
+#include "launch/verbs/replay_summary.h"
+#include "launch/verbs/verb.h"
+
+namespace prism::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A graph and how it was run.
+struct FinishedRun {
+  LoadedGraph loaded;
+  Options options;
+};
+
+Result<FinishedRun> LoadRun(const std::string& path) {
+  FinishedRun run;
+  std::error_code ignored;
+  std::string graph = path;
+  if (fs::is_directory(path, ignored)) {
+    const fs::path folder(path);
+    if (fs::exists(folder / "FAILED", ignored)) {
+      return BadFile(
+          fmt::format("{}: this run failed, see {}", path, (folder / "FAILED").string()));
+    }
+    PRISM_ASSIGN_OR_RETURN(CommandLine line,
+                           ParseCommandLine({"--config", (folder / "config.toml").string()}));
+    run.options = std::move(line.options);
+    graph = (folder / "graph.prism").string();
+  }
+  PRISM_ASSIGN_OR_RETURN(run.loaded, LoadValidGraph(graph));
+  run.options.seed = run.loaded.graph.job.seed;
+  return run;
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  PRISM_ASSIGN_OR_RETURN(FinishedRun run, LoadRun(arguments.operands().front()));
+  std::string edit_file;
+  PRISM_RETURN_IF_ERROR(ReadReplayArguments(arguments, &run.options, &edit_file));
+  if (!edit_file.empty()) {
+    return InvalidArgument("--edit FILE.toml compares two replays; give it to prism replay");
+  }
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay,
+                         MakeReplayOptions(run.options, run.loaded.graph.job));
+  VerbOutput output;
+  PRISM_ASSIGN_OR_RETURN(output.text, SummaryAndExplanation(arguments, run.loaded, replay));
+  return output;
+}
+
+}  // namespace
+
+Verb ReportVerb() {
+  Verb verb;
+  verb.spec = {
+      "report",
+      "RUN|GRAPH",
+      "the summary of a finished run, and why it takes as long as it does",
+      "RUN is the output folder of prism-emulate; its perturbations are those of the run.\n"
+      "The numbers are those of its graph: what a program did beside it is not in them.\n",
+      1,
+      1,
+      ExplanationOptions()};
+  for (const VerbOption& option : ReplayVerbOptions()) {
+    verb.spec.options.push_back(option);
+  }
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,218 @@
+#include "replayer/blame/blame.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/describe.h"
+#include "replayer/placement.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::OpKind;
+
+// Adds up by name.
+class Tally {
+ public:
+  void Add(const std::string& what, DurationNs ns) {
+    BlameItem& item = items_[what];
+    item.ns += ns;
+    ++item.steps;
+  }
+
+  [[nodiscard]] std::vector<BlameItem> Take() && {
+    std::vector<BlameItem> items;
+    for (auto& [what, item] : items_) {
+      item.what = what;
+      items.push_back(std::move(item));
+    }
+    std::stable_sort(items.begin(), items.end(),
+                     [](const BlameItem& a, const BlameItem& b) { return a.ns > b.ns; });
+    return items;
+  }
+
+ private:
+  std::map<std::string, BlameItem> items_;
+};
+
+class PathReader {
+ public:
+  PathReader(const graph::Graph& graph, const ReplayOptions& options)
+      : graph_(graph), placement_(graph, options), layers_(graph.roles.size()) {}
+
+  [[nodiscard]] std::string CategoryOf(const PathStep& step) const {
+    switch (step.kind) {
+      case PathKind::kCompute:
+      case PathKind::kOverlap:
+        return "compute";
+      case PathKind::kCopy:
+        return "copies";
+      case PathKind::kTransfer:
+        return "communication: " + CommunicatorName(step);
+      case PathKind::kHost:
+        return "host";
+      case PathKind::kLate:
+        return "late start";
+    }
+    return "";
+  }
+
+  [[nodiscard]] std::string OpName(const PathStep& step) const {
+    const graph::Program& program = graph_.role_of(step.rank).program;
+    const OpKind kind = program.kind[step.op];
+    const std::string kind_name = graph::OpKindName(kind);
+    if (step.kind == PathKind::kHost) {
+      return "host: " + kind_name;
+    }
+    if (step.kind == PathKind::kOverlap) {
+      return "compute slowed beside collectives";
+    }
+    if (kind == OpKind::kKernel) {
+      return KernelName(graph_.signatures[program.signature[step.op]]);
+    }
+    if (kind == OpKind::kCollective) {
+      const graph::CollectiveShape& shape = program.collectives[program.signature[step.op]];
+      return fmt::format("{} on {}", graph::CollectiveKindName(shape.kind), CommunicatorName(step));
+    }
+    return kind == OpKind::kPeerGroup ? "transfer on " + CommunicatorName(step) : kind_name;
+  }
+
+  // The innermost marker of a layer that the op is in; "" where there is none.
+  const std::string& LayerOf(const PathStep& step) {
+    std::vector<std::string>& layers = layers_[graph_.ranks.role[step.rank.value()]];
+    if (layers.empty()) {
+      layers = LayersOf(graph_.role_of(step.rank).program);
+    }
+    return layers[step.op];
+  }
+
+  [[nodiscard]] std::string LinkOf(const PathStep& step) const {
+    const graph::Program& program = graph_.role_of(step.rank).program;
+    std::set<uint32_t> nodes;
+    if (program.kind[step.op] == OpKind::kCollective) {
+      for (uint32_t member : graph_.communicators.members_of(CommId(CommunicatorOf(step)))) {
+        nodes.insert(placement_.NodeOf(member));
+      }
+    } else {
+      nodes = {placement_.NodeOf(step.rank.value()), placement_.NodeOf(step.partner.value())};
+    }
+    if (nodes.size() == 1) {
+      return fmt::format("inside node {}", *nodes.begin());
+    }
+    return nodes.size() == 2 ? fmt::format("node {} - node {}", *nodes.begin(), *nodes.rbegin())
+                             : fmt::format("{} nodes of {}, {} to {}", nodes.size(),
+                                           CommunicatorName(step), *nodes.begin(), *nodes.rbegin());
+  }
+
+ private:
+  [[nodiscard]] std::string KernelName(const graph::KernelSignature& signature) const {
+    const std::string& framework_op = graph_.string(signature.framework_op);
+    std::string_view name = framework_op.empty() ? graph_.string(signature.name) : framework_op;
+    constexpr std::string_view kReturnType = "void ";
+    name.remove_prefix(name.starts_with(kReturnType) ? kReturnType.size() : 0);
+    return std::string(name.substr(0, name.find_first_of("<(")));
+  }
+
+  [[nodiscard]] uint32_t CommunicatorOf(const PathStep& step) const {
+    const graph::Program& program = graph_.role_of(step.rank).program;
+    uint16_t slot = program.comm_slot[step.op];
+    if (program.kind[step.op] == OpKind::kPeerGroup) {
+      for (const graph::PeerTransfer& transfer :
+           program.peer_groups[program.signature[step.op]].transfers) {
+        const bool decides =
+            graph_.ranks.peers(step.rank)[transfer.peer_slot] == step.partner.value();
+        slot = decides || slot == graph::kNoSlot ? transfer.comm_slot : slot;
+      }
+    }
+    return graph_.ranks.comms(step.rank)[slot];
+  }
+
+  [[nodiscard]] const std::string& CommunicatorName(const PathStep& step) const {
+    return graph_.string(StringId(graph_.communicators.name[CommunicatorOf(step)]));
+  }
+
+  [[nodiscard]] std::vector<std::string> LayersOf(const graph::Program& program) const {
+    std::vector<std::string> layers(program.size());
+    std::vector<std::string> open = {""};
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      const bool marker = program.kind[op] == OpKind::kMarker;
+      if (marker && graph_.string(StringId(program.signature[op])).starts_with("layer")) {
+        if ((program.flags[op] & graph::kMarkerBegin) != 0) {
+          open.push_back(graph_.string(StringId(program.signature[op])));
+        } else if (open.size() > 1) {
+          open.pop_back();
+        }
+      }
+      layers[op] = open.back();
+    }
+    return layers;
+  }
+
+  const graph::Graph& graph_;
+  Placement placement_;
+  std::vector<std::vector<std::string>> layers_;  // by role and op
+};
+
+// Where the path is longest; ties to the lowest stage.
+int32_t HomeStage(const graph::Graph& graph, const CriticalPath& path) {
+  std::map<int32_t, DurationNs> time;
+  for (const PathStep& step : path.steps) {
+    time[graph.role_of(step.rank).stage] += step.duration();
+  }
+  const auto longest = std::max_element(
+      time.begin(), time.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return longest == time.end() ? 0 : longest->first;
+}
+
+}  // namespace
+
+Blame BlamePath(const graph::Graph& graph, const ReplayOptions& options, const CriticalPath& path) {
+  Blame blame;
+  blame.rank = path.rank;
+  blame.iteration_ns = path.end - path.begin;
+  blame.home_stage = HomeStage(graph, path);
+  blame.steps = static_cast<int64_t>(path.steps.size());
+  PathReader reader(graph, options);
+  Tally shares;
+  Tally bubble;
+  Tally ops;
+  Tally layers;
+  Tally stages;
+  Tally links;
+  std::set<Rank> ranks;
+  for (const PathStep& step : path.steps) {
+    const DurationNs ns = step.duration();
+    const int32_t stage = graph.role_of(step.rank).stage;
+    ranks.insert(step.rank);
+    const std::string category = reader.CategoryOf(step);
+    if (stage == blame.home_stage || step.kind == PathKind::kTransfer) {
+      shares.Add(category, ns);
+    } else {
+      shares.Add("bubble", ns);
+      bubble.Add(category, ns);
+    }
+    ops.Add(reader.OpName(step), ns);
+    stages.Add(fmt::format("stage {}", stage), ns);
+    if (const std::string& layer = reader.LayerOf(step); !layer.empty()) {
+      layers.Add(layer, ns);
+    }
+    if (step.kind == PathKind::kTransfer) {
+      links.Add(reader.LinkOf(step), ns);
+    }
+  }
+  blame.ranks = static_cast<int64_t>(ranks.size());
+  blame.shares = std::move(shares).Take();
+  blame.bubble = std::move(bubble).Take();
+  blame.ops = std::move(ops).Take();
+  blame.layers = std::move(layers).Take();
+  blame.stages = std::move(stages).Take();
+  blame.links = std::move(links).Take();
+  return blame;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,198 @@
+#include "replayer/blame/straggler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+
+namespace prism::replayer {
+namespace {
+
+// The lower one of two in the middle: a slow rank of two is slow.
+DurationNs Median(std::vector<DurationNs> values) {
+  if (values.empty()) {
+    return 0;
+  }
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// By rank: what may be too long, and what it is a part of.
+struct Symptom {
+  std::vector<DurationNs> values;
+  std::vector<DurationNs> whole;
+  double least_excess = 0;  // of the whole
+};
+
+// Ranks whose value is clearly above the median of their role.
+std::vector<Suspect> Outliers(const graph::Graph& graph, const Symptom& symptom) {
+  constexpr double kNormalDeviation = 1.4826;  // of a normal distribution over its median deviation
+  std::vector<std::vector<uint32_t>> ranks_of(graph.roles.size());
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    ranks_of[graph.ranks.role[rank]].push_back(rank);
+  }
+  std::vector<Suspect> suspects;
+  for (const std::vector<uint32_t>& ranks : ranks_of) {
+    std::vector<DurationNs> of_role;
+    std::vector<DurationNs> wholes;
+    for (uint32_t rank : ranks) {
+      of_role.push_back(symptom.values[rank]);
+      wholes.push_back(symptom.whole[rank]);
+    }
+    const DurationNs median = Median(of_role);
+    const auto whole = static_cast<double>(std::max<DurationNs>(Median(wholes), 1));
+    for (DurationNs& value : of_role) {
+      value = std::abs(value - median);
+    }
+    const double least =
+        std::max(symptom.least_excess * whole,
+                 kDeviations * kNormalDeviation * static_cast<double>(Median(of_role)));
+    for (uint32_t rank : ranks) {
+      const auto excess = static_cast<double>(symptom.values[rank] - median);
+      if (excess > least) {
+        suspects.push_back({Rank(rank), 1 + excess / whole, {}});
+      }
+    }
+  }
+  std::stable_sort(suspects.begin(), suspects.end(),
+                   [](const Suspect& a, const Suspect& b) { return a.factor > b.factor; });
+  return suspects;
+}
+
+class Examiner {
+ public:
+  Examiner(const graph::Graph& graph,
+           const std::vector<RankTimes>& ranks,
+           const std::vector<DurationNs>& waits_ns)
+      : graph_(graph),
+        ranks_(ranks),
+        waits_ns_(waits_ns),
+        of_member_(graph.communicators.members.size(), 0) {
+    const graph::CommunicatorTable& comms = graph.communicators;
+    for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+      for (uint32_t slot = graph.ranks.comm_begin[rank]; slot < graph.ranks.comm_begin[rank + 1];
+           ++slot) {
+        const uint32_t comm = graph.ranks.comm_ids[slot];
+        const auto members = comms.members_of(CommId(comm));
+        const auto at = std::lower_bound(members.begin(), members.end(), rank) - members.begin();
+        of_member_[comms.begin[comm] + static_cast<uint32_t>(at)] = waits_ns[slot];
+      }
+    }
+  }
+
+  Symptoms Run() {
+    Symptoms symptoms;
+    Symptom compute;
+    Symptom own;
+    for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+      compute.values.push_back(ranks_[rank].compute_ns);
+      own.whole.push_back(ranks_[rank].iteration_ns);
+      own.values.push_back(ranks_[rank].iteration_ns);
+      for (DurationNs wait : WaitsOf(rank)) {
+        own.values.back() -= wait;
+      }
+    }
+    compute.whole = compute.values;
+    compute.least_excess = kLeastCompute;
+    own.least_excess = kLeastOwn;
+    symptoms.suspects = Outliers(graph_, compute);
+    const bool computes = !symptoms.suspects.empty();
+    if (!computes) {
+      symptoms.suspects = Outliers(graph_, own);
+    }
+    for (Suspect& suspect : symptoms.suspects) {
+      AddEvidence(computes ? compute : own, computes, &suspect);
+    }
+    AddWaiting(&symptoms);
+    return symptoms;
+  }
+
+ private:
+  [[nodiscard]] std::span<const DurationNs> WaitsOf(uint32_t rank) const {
+    const uint32_t begin = graph_.ranks.comm_begin[rank];
+    return {waits_ns_.data() + begin, graph_.ranks.comm_begin[rank + 1] - begin};
+  }
+
+  [[nodiscard]] std::span<const DurationNs> WaitsIn(uint32_t comm) const {
+    const uint32_t begin = graph_.communicators.begin[comm];
+    return {of_member_.data() + begin, graph_.communicators.begin[comm + 1] - begin};
+  }
+
+  [[nodiscard]] const std::string& NameOf(uint32_t comm) const {
+    return graph_.string(StringId(graph_.communicators.name[comm]));
+  }
+
+  void AddEvidence(const Symptom& symptom, bool computes, Suspect* suspect) const {
+    const uint32_t rank = suspect->rank.value();
+    std::vector<DurationNs> others;
+    for (uint32_t other = 0; other < graph_.ranks.size(); ++other) {
+      if (other != rank && graph_.ranks.role[other] == graph_.ranks.role[rank]) {
+        others.push_back(symptom.values[other]);
+      }
+    }
+    const std::string peers = FormatCounted(static_cast<int64_t>(others.size()), "other rank");
+    const DurationNs usual = Median(others);
+    suspect->evidence.push_back(
+        computes ? fmt::format("computes {} an iteration, the {} that do the same work {}",
+                               FormatDuration(symptom.values[rank]), peers, FormatDuration(usual))
+                 : fmt::format("waits {} an iteration less than the {} that do the same work, and "
+                               "computes no longer",
+                               FormatDuration(symptom.values[rank] - usual), peers));
+    const auto held = graph_.ranks.comms(suspect->rank);
+    for (uint32_t slot = 0; slot < held.size(); ++slot) {
+      const DurationNs own = WaitsOf(rank)[slot];
+      std::vector<DurationNs> others_wait(WaitsIn(held[slot]).begin(), WaitsIn(held[slot]).end());
+      others_wait.erase(std::find(others_wait.begin(), others_wait.end(), own));
+      const DurationNs median = Median(others_wait);
+      if (static_cast<double>(median - own) >
+          kLeastCompute * static_cast<double>(ranks_[rank].iteration_ns)) {
+        suspect->evidence.push_back(
+            fmt::format("waits {} in {}, the {} there {} in the median", FormatDuration(own),
+                        NameOf(held[slot]),
+                        FormatCounted(static_cast<int64_t>(others_wait.size()), "other rank"),
+                        FormatDuration(median)));
+      }
+    }
+  }
+
+  void AddWaiting(Symptoms* symptoms) const {
+    for (uint32_t comm = 0; comm < graph_.communicators.size(); ++comm) {
+      const auto waits = WaitsIn(comm);
+      const auto members = graph_.communicators.members_of(CommId(comm));
+      const auto least = std::min_element(waits.begin(), waits.end());
+      Waiting waiting;
+      waiting.communicator = CommId(comm);
+      waiting.awaited = Rank(members[static_cast<size_t>(least - waits.begin())]);
+      for (DurationNs wait : waits) {
+        waiting.ranks += wait > *least ? 1 : 0;
+        waiting.longest_ns = std::max(waiting.longest_ns, wait - *least);
+        waiting.total_ns += wait - *least;
+      }
+      if (waiting.ranks > 0) {
+        symptoms->waiting.push_back(waiting);
+      }
+    }
+    std::stable_sort(symptoms->waiting.begin(), symptoms->waiting.end(),
+                     [](const Waiting& a, const Waiting& b) { return a.total_ns > b.total_ns; });
+  }
+
+  const graph::Graph& graph_;
+  const std::vector<RankTimes>& ranks_;
+  const std::vector<DurationNs>& waits_ns_;
+  std::vector<DurationNs> of_member_;  // waits by communicator and member
+};
+
+}  // namespace
+
+Symptoms FindStraggler(const graph::Graph& graph,
+                       const std::vector<RankTimes>& ranks,
+                       const std::vector<DurationNs>& waits_ns) {
+  return Examiner(graph, ranks, waits_ns).Run();
+}
+
+}  // namespace prism::replayer

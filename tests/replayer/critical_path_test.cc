@@ -1,0 +1,131 @@
+// Critical paths worked out by hand; that they hold on random graphs is in
+// tests/property/critical_path_test.cc.
+#include "replayer/blame/critical_path.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "replayer/blame/blame.h"
+#include "slicer/synthesize/pipeline.h"
+#include "tests/support/test_parameters.h"
+#include "tests/support/tiny_graph.h"
+
+namespace prism::replayer {
+namespace {
+
+using prism::testing::Collective;
+using prism::testing::Gap;
+using prism::testing::Kernel;
+using prism::testing::Receive;
+using prism::testing::Record;
+using prism::testing::Send;
+using prism::testing::SetParameter;
+using prism::testing::Sync;
+using prism::testing::TinyGraph;
+using prism::testing::Wait;
+using ::testing::ElementsAre;
+
+constexpr const char* kKindNames[] = {"compute", "copy", "overlap", "transfer", "host", "late"};
+
+// "rank op kind begin-end" of every step.
+std::vector<std::string> Steps(const graph::Graph& graph, const ReplayOptions& options) {
+  const Result<CriticalPath> path = FindCriticalPath(graph, options);
+  EXPECT_TRUE(path.ok()) << path.status().message();
+  std::vector<std::string> texts;
+  for (const PathStep& step : path->steps) {
+    texts.push_back(std::to_string(step.rank.value()) + " " + std::to_string(step.op) + " " +
+                    kKindNames[static_cast<size_t>(step.kind)] + " " + std::to_string(step.begin) +
+                    "-" + std::to_string(step.end));
+  }
+  return texts;
+}
+
+ReplayOptions Iterations(int32_t count) {
+  ReplayOptions options;
+  options.iterations = count;
+  return options;
+}
+
+TEST(CriticalPath, goes_to_the_member_that_came_last) {
+  const graph::Graph graph =
+      TinyGraph({{Kernel(0, 60), Collective(0, 0, 10)}, {Kernel(0, 100), Collective(0, 0, 10)}});
+  EXPECT_THAT(Steps(graph, Iterations(2)),
+              ElementsAre("1 0 compute 110-210", "0 1 transfer 210-220"));
+}
+
+// Rank 0 computes until 50, sends until 60; rank 1 has received then, computes until 90 and begins
+// to receive again, for which rank 0 was ready at 110 and is over at 120.
+TEST(CriticalPath, goes_to_the_sender_that_came_later) {
+  const graph::Graph graph = TinyGraph(
+      {{Kernel(0, 50), Send(0, 1, 10, 1 << 24)}, {Receive(0, 0, 10, 1 << 24), Kernel(0, 30)}});
+  EXPECT_THAT(Steps(graph, Iterations(3)),
+              ElementsAre("0 0 compute 120-170", "0 1 transfer 170-180"));
+}
+
+// The compute stream waits for the copy stream by an event; the kernel there is what takes long.
+TEST(CriticalPath, follows_events) {
+  const graph::Graph graph =
+      TinyGraph({{Kernel(1, 100), Record(1), Kernel(0, 20), Wait(0, 1), Kernel(0, 5), Sync()}});
+  EXPECT_THAT(Steps(graph, Iterations(1)), ElementsAre("0 0 compute 0-100", "0 4 compute 100-105"));
+}
+
+// The host issues a kernel in 100 ns, sleeps 40 and issues the next.
+TEST(CriticalPath, follows_the_host) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 10), Gap(40), Kernel(0, 10), Sync()}});
+  SetParameter(&graph.cluster, "host.kernel_ns", 100);
+  // Begins at 100 when the first kernel does, ends when the next iteration's first could.
+  EXPECT_THAT(Steps(graph, Iterations(1)), ElementsAre("0 1 host 100-140", "0 2 host 140-240",
+                                                       "0 2 compute 240-250", "0 0 host 250-350"));
+}
+
+// What a collective beside compute costs is on the wait that pays it.
+TEST(CriticalPath, tells_overlap_apart) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 10), Collective(1, 0, 100), Record(1), Kernel(0, 300),
+                                   Wait(0, 2), Kernel(0, 1)}});
+  SetParameter(&graph.cluster, "overlap.compute_slowdown", 1.5);
+  EXPECT_THAT(Steps(graph, Iterations(1)),
+              ElementsAre("0 0 compute 0-10", "0 3 compute 10-310", "0 4 overlap 310-360",
+                          "0 5 compute 360-361"));
+}
+
+TEST(Blame, shares_sum_to_the_iteration_and_name_the_bubble) {
+  slicer::UniformPipeline job;
+  job.parallel = {.tp = 2, .dp = 2, .pp = 4};
+  job.microbatches = 8;
+  job.forward_ns = 2'000'000;
+  job.backward_ns = 4'000'000;
+  job.layers_per_chunk = 2;
+  job.tensor_bytes = 8 << 20;
+  Result<graph::Graph> graph = slicer::MakeUniformPipeline(job);
+  ASSERT_TRUE(graph.ok());
+  graph->cluster = prism::testing::TestCluster();
+  const Result<CriticalPath> path = FindCriticalPath(*graph, {});
+  ASSERT_TRUE(path.ok());
+  const Blame blame = BlamePath(*graph, {}, *path);
+  const auto sum = [](const std::vector<BlameItem>& items) {
+    return std::accumulate(items.begin(), items.end(), DurationNs{0},
+                           [](DurationNs total, const BlameItem& item) { return total + item.ns; });
+  };
+  EXPECT_EQ(sum(blame.shares), blame.iteration_ns);
+  EXPECT_EQ(sum(blame.ops), blame.iteration_ns);
+  EXPECT_EQ(sum(blame.stages), blame.iteration_ns);
+  const auto share = [](const std::vector<BlameItem>& items, const std::string& what) {
+    for (const BlameItem& item : items) {
+      if (item.what == what) {
+        return item.ns;
+      }
+    }
+    return DurationNs{-1};
+  };
+  // 1F1B: 8 micro-batches of 6 ms, and 3 more while the pipeline fills and drains.
+  EXPECT_EQ(share(blame.shares, "compute") + share(blame.bubble, "compute"), (8 + 3) * 6'000'000);
+  EXPECT_EQ(sum(blame.bubble), share(blame.shares, "bubble"));
+  EXPECT_GT(share(blame.shares, "communication: tp"), 0);
+}
+
+}  // namespace
+}  // namespace prism::replayer

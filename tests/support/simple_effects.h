@@ -1,0 +1,35 @@
+// What perturbations do to one rank, for the simple evaluator: written apart from the replayer's.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "replayer/jitter.h"
+#include "replayer/replay.h"
+
+namespace prism::testing {
+
+struct SimpleEffects {
+  double factor = 1;
+  double host_factor = 1;
+  DurationNs delay_ns = 0;
+  int32_t last_iteration = 0;  // the rank is killed before this one
+  replayer::Jitter jitter;
+  std::vector<replayer::Perturbation> periodic;
+
+  SimpleEffects(const replayer::ReplayOptions& options, Rank rank);
+
+  // For how long the host stands before the iteration.
+  [[nodiscard]] DurationNs PauseBefore(int64_t iteration) const;
+
+  // When so much work is done that begins at `time`, nanosecond by nanosecond where the device is
+  // not taken away.
+  [[nodiscard]] TimeNs WorkedUntil(TimeNs time, DurationNs work) const;
+
+ private:
+  // Whether the device works in the nanosecond that begins then, and when that may be different.
+  [[nodiscard]] std::pair<bool, TimeNs> Works(TimeNs time) const;
+};
+
+}  // namespace prism::testing
