@@ -2,6 +2,7 @@
 // models read. Plain structs; launch/presets reads them from TOML.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -59,12 +60,47 @@ struct GpuSpec {
   bool operator==(const GpuSpec&) const = default;
 };
 
+// How the NICs of a cluster are joined. Numbers are part of the file format: append.
+enum class FabricKind : uint8_t {
+  kRailFatTree = 0,  // NIC i of the nodes of a group shares a leaf with all their NICs i
+  kClos = 1,         // all NICs of a node on one leaf
+  kTorus = 2,        // nodes in three dimensions, a link to each neighbour
+};
+
+// How a flow finds its way among shortest ones that are equal. Append.
+enum class FabricRouting : uint8_t {
+  kAdaptive = 0,        // the link with fewest flows
+  kEcmp = 1,            // a hash of the flow
+  kDimensionOrder = 2,  // torus: along x first, then y, then z
+};
+
+// The network between nodes, for `--network flow` (replayer/network/topology.h says what is built
+// of it). Counts are per plane. 0: as stated with the field.
+struct NetworkSpec {
+  FabricKind kind = FabricKind::kRailFatTree;
+  FabricRouting routing = FabricRouting::kAdaptive;
+  int32_t planes = 1;           // separate networks, each with its share of every NIC
+  int32_t nodes_per_leaf = 32;  // trees: nodes whose NICs share leaves
+  int32_t leaf_uplinks = 32;    // trees: links of a leaf, each to a spine of its own
+  int32_t leaves_per_pod = 0;   // trees: leaves that share spines; 0: all, two levels
+  int32_t spine_uplinks = 0;    // trees with pods: links of a spine, each to a core of its own
+  std::array<int32_t, 3> torus = {};  // torus: nodes along x, y, z; zeros: near-cubic
+  int32_t nodes_per_cluster = 0;      // 0: one cluster; else they are joined by slow links
+  int32_t connections = 1;            // a flow is spread over so many, each with a way of its own
+  double uplink_bytes_per_s = 0;      // one link between switches, one direction; 0: as a NIC
+  double cluster_bytes_per_s = 0;     // from one cluster to another; 0: as a NIC
+  double cluster_ns = 0;              // latency of a message between clusters
+
+  bool operator==(const NetworkSpec&) const = default;
+};
+
 struct ClusterSpec {
   std::string name;
   std::string source;
   GpuSpec gpu;
   int32_t gpus_per_node = 8;
   ParameterTable parameters;
+  NetworkSpec network;
 
   bool operator==(const ClusterSpec&) const = default;
 };

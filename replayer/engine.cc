@@ -63,6 +63,12 @@ Engine::Impl::Impl(const graph::Graph& graph, const ReplayOptions& options, Part
       collective_cost_(graph.cluster),
       rendezvous_(partition_, CountStreams(partition_)),
       queue_(partition_.classes.size()) {
+  if (options_.network == NetworkModel::kFlow && options_.frozen != nullptr) {
+    rendezvous_.Freeze(options_.frozen.get());
+  } else if (options_.network == NetworkModel::kFlow) {
+    transfers_ = std::make_shared<TransferTimes>();
+    rendezvous_.LeaveToNetwork(transfers_.get());
+  }
 }
 
 void Engine::Impl::Start(const std::vector<Rank>& gated) {
@@ -114,20 +120,33 @@ int Engine::Impl::UsefulThreads() const {
   return lanes < kLanesOfClass * partition_.classes.size() ? 1 : options_.threads;
 }
 
-bool Engine::Impl::Run() {
+void Engine::Impl::WakeSettled(std::vector<HoldId>* settled) {
+  rendezvous_.TakeSettled(settled);
+  for (const HoldId hold : *settled) {
+    queue_.Wake(rendezvous_.hold(hold).owner);
+  }
+}
+
+void Engine::Impl::Advance() {
   const int threads = UsefulThreads();
   ParallelFor(threads, threads, [this](int64_t) {
     std::vector<HoldId> settled;
     uint32_t c = 0;
     while (queue_.Take(&c)) {
       timelines_[c]->Advance(&rendezvous_);
-      rendezvous_.TakeSettled(&settled);
-      for (HoldId hold : settled) {
-        queue_.Wake(rendezvous_.hold(hold).owner);
-      }
+      WakeSettled(&settled);
       queue_.Done(c);
     }
   });
+}
+
+void Engine::Impl::Complete(TransferId transfer, TimeNs end) {
+  rendezvous_.Complete(transfer, end);
+  std::vector<HoldId> settled;
+  WakeSettled(&settled);
+}
+
+bool Engine::Impl::finished() const {
   return std::all_of(timelines_.begin(), timelines_.end(),
                      [](const auto& timeline) { return timeline->finished(); });
 }
@@ -161,6 +180,7 @@ ReplayResult Engine::Impl::Summarise() {
   if (options_.breakdown) {
     result.waits_ns = SummariseWaits();
   }
+  result.transfers = transfers_ == nullptr ? options_.frozen : transfers_;
   for (Rank rank : options_.traced) {
     result.timelines.push_back(
         timelines_[partition_.class_of[rank.value()]]->TraceOf(partition_.lane_of[rank.value()]));
@@ -229,7 +249,29 @@ Result<Engine> Engine::Create(const graph::Graph& graph,
 }
 
 bool Engine::Run() {
-  return impl_->Run();
+  impl_->Advance();
+  return impl_->finished();
+}
+
+void Engine::Advance(std::vector<ReadyTransfer>* ready) {
+  impl_->Advance();
+  impl_->rendezvous().TakeReady(ready);
+}
+
+void Engine::Complete(TransferId transfer, TimeNs end) {
+  impl_->Complete(transfer, end);
+}
+
+const graph::Graph& Engine::graph() const {
+  return impl_->graph();
+}
+
+const ReplayOptions& Engine::options() const {
+  return impl_->options();
+}
+
+const CollectiveCost& Engine::collective_cost() const {
+  return impl_->collective_cost();
 }
 
 void Engine::Issue(Rank gated, OpPosition position) {

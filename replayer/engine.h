@@ -23,6 +23,8 @@
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/graph.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/rendezvous.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {
@@ -42,6 +44,15 @@ class Engine {
 
   // Evaluates until nothing can move. True when every class has finished all iterations.
   bool Run();
+
+  // Under NetworkModel::kFlow Run stops at transfers between nodes; whoever has the network
+  // (replayer/network/flow_replay.h) takes over instead: Advance goes as far as it can and hands
+  // out the transfers that were reached, Complete says when one has ended.
+  void Advance(std::vector<ReadyTransfer>* ready);
+  void Complete(TransferId transfer, TimeNs end);
+  [[nodiscard]] const graph::Graph& graph() const;
+  [[nodiscard]] const ReplayOptions& options() const;
+  [[nodiscard]] const CollectiveCost& collective_cost() const;
 
   // The gated rank has issued its program up to (not including) `position`.
   void Issue(Rank gated, OpPosition position);
@@ -78,5 +89,8 @@ class Engine {
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// Of an engine that cannot go on: who waits for whom.
+Status StallStatus(const Engine& engine);
 
 }  // namespace prism::replayer

@@ -22,13 +22,20 @@ class Engine::Impl {
   // Makes the timelines; `gated` as given to Engine::Create.
   void Start(const std::vector<Rank>& gated);
 
-  bool Run();
+  void Advance();
+  [[nodiscard]] bool finished() const;
+  [[nodiscard]] Rendezvous& rendezvous() { return rendezvous_; }
+  [[nodiscard]] const graph::Graph& graph() const { return graph_; }
+  [[nodiscard]] const ReplayOptions& options() const { return options_; }
+  [[nodiscard]] const CollectiveCost& collective_cost() const { return collective_cost_; }
   [[nodiscard]] RankTimeline& TimelineOf(Rank rank);
   void Wake(Rank rank);
+  void Complete(TransferId transfer, TimeNs end);
   [[nodiscard]] std::vector<std::string> DescribeStall() const;
   [[nodiscard]] ReplayResult Summarise();
 
  private:
+  void WakeSettled(std::vector<HoldId>* settled);
   [[nodiscard]] int UsefulThreads() const;
   [[nodiscard]] std::vector<CommunicatorTimes> SummariseCommunicators() const;
   [[nodiscard]] std::vector<DurationNs> SummariseWaits() const;
@@ -50,6 +57,7 @@ class Engine::Impl {
   Rendezvous rendezvous_;
   std::vector<std::unique_ptr<RankTimeline>> timelines_;  // by class
   WorkQueue queue_;                                       // classes that may be able to go on
+  std::shared_ptr<TransferTimes> transfers_;              // under kFlow without frozen ones
 };
 
 }  // namespace prism::replayer

@@ -157,7 +157,8 @@ class Partitioner {
     uint32_t world = graph_.ranks.size();
     std::vector<uint32_t> own(world, 0);  // non-zero: a class of its own
     for (uint32_t rank = 0; rank < world; ++rank) {
-      own[rank] = effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
+      const bool alone = options_.network != NetworkModel::kAnalytic;
+      own[rank] = alone || effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
     }
     for (Rank rank : gated) {
       own[rank.value()] = rank.value() + 1;
@@ -344,6 +345,7 @@ class Partitioner {
         const Endpoint& endpoint = plan.endpoints[e];
         uint32_t rank = rank_class.representative.value();
         uint32_t peer = graph_.ranks.peers(Rank(rank))[endpoint.peer_slot];
+        end.peer = peer;
         end.reach = placement_.Reach(rank, peer);
         end.slow_factor = placement_.LinkFactor(rank, peer);
         for (Rank lane : rank_class.lanes) {

@@ -46,6 +46,7 @@ struct CommEntry {
 // A pair of matching endpoints. side 0 sends, side 1 receives.
 struct ChannelEnd {
   uint32_t channel = kNone;  // kNone: no matching endpoint (an invalid graph; stalls)
+  uint32_t peer = 0;         // of the class's representative
   PeerLoad::Reach reach = PeerLoad::Reach::kNode;
   double slow_factor = 1;
   std::vector<uint32_t> sender_of;  // of a receiving end, by lane: the sender's lane

@@ -441,8 +441,11 @@ void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
     const CollectiveCall& call = plan_.calls[c];
     int64_t sequence =
         int64_t{cursor->iteration} * plan_.calls_per_slot[call.comm_slot] + call.sequence;
-    rendezvous_->Arrive(CollectiveArrival{&rank_class_.comms[call.comm_slot], sequence, hold,
-                                          costs_.call_ns[c], c});
+    const TransferKind& kind = plan_.transfers[call.transfer];
+    rendezvous_->Arrive(CollectiveArrival{
+        &rank_class_.comms[call.comm_slot], sequence, hold, costs_.call_ns[c],
+        costs_.transfer_ns[call.transfer], call.previous_on_slot != kNone,
+        kind.fixed_ns >= 0 ? nullptr : &plan_.program->collectives[kind.shape], c});
   }
 }
 
@@ -462,6 +465,7 @@ void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
     peer.transfer_ns = costs_.post_ns[p];
     peer.fixed = post.fixed_ns >= 0;
     peer.label = p;
+    peer.bytes = post.bytes;
     rendezvous_->Arrive(peer);
   }
 }

@@ -55,13 +55,13 @@ void Rendezvous::Settle(HoldId id, uint32_t label) {
   }
 }
 
-void Rendezvous::SettleAlone(HoldId id, const PeerArrival& arrival) {
-  begin_ = holds_[id].arrival;
+void Rendezvous::SettleAlone(const Post& send) {
+  begin_ = send.arrival;
   end_ = begin_;
   for (TimeNs& end : end_) {
-    end += arrival.transfer_ns;
+    end += send.transfer_ns;
   }
-  Settle(id, arrival.label);
+  Settle(send.hold, send.label);
 }
 
 Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence) {
@@ -82,6 +82,8 @@ Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence
     meeting.last.assign(meeting.latest.size(), kNone);
   }
   meeting.transfer_ns = 0;
+  meeting.own_ns = 0;
+  meeting.chained = false;
   meeting.members.clear();
   return meeting;
 }
@@ -133,11 +135,14 @@ void Rendezvous::Arrive(const CollectiveArrival& arrival) {
     latest = std::max(latest, reached[lane]);
   }
   meeting.transfer_ns = std::max(meeting.transfer_ns, arrival.transfer_ns);
+  meeting.own_ns = std::max(meeting.own_ns, arrival.own_ns);
+  meeting.chained = meeting.chained || arrival.chained;
+  meeting.shape = arrival.shape;
   meeting.members.push_back({arrival.hold, &entry, arrival.label});
   if (meeting.members.size() < partition_.comm_classes[entry.comm_class].entry_count) {
     return;
   }
-  SettleMeeting(meeting);
+  SettleOrDefer(&meeting, entry.comm_class);
   spare_.push_back(std::move(meeting));
   std::vector<Meeting>& open = meetings_[entry.comm_class];
   open.erase(open.begin() + (&meeting - open.data()));
@@ -192,26 +197,39 @@ void Rendezvous::Match(const Post& send, const Post& receive) {
 void Rendezvous::Arrive(const PeerArrival& arrival) {
   const std::lock_guard<std::mutex> lock(mutex_);
   arriving_ = holds_[arrival.hold].owner;
+  const ChannelEnd& channel = *arrival.channel;
   Post post = {arrival.sequence,    holds_[arrival.hold].arrival,
                arrival.transfer_ns, arrival.hold,
                arrival.eager,       arrival.fixed,
-               arrival.channel,     arrival.label};
-  if (arrival.is_send && arrival.eager) {
-    SettleAlone(arrival.hold, arrival);
+               arrival.channel,     arrival.label,
+               arrival.bytes};
+  const bool remote = channel.reach == PeerLoad::Reach::kNetwork && channel.channel != kNone;
+  if (remote && arrival.is_send && frozen_ != nullptr) {
+    post.transfer_ns = frozen_->sends[channel.channel][static_cast<size_t>(arrival.sequence)];
+    post.fixed = true;
   }
-  if (arrival.channel->channel == kNone) {
+  if (arrival.is_send && arrival.eager) {
+    if (remote && times_ != nullptr) {
+      DeferSend(post, nullptr);  // meets its receiver when it has ended
+      return;
+    }
+    SettleAlone(post);
+  }
+  if (channel.channel == kNone) {
     return;  // nobody on the other side: an invalid graph, stays open
   }
-  size_t own = size_t{2} * arrival.channel->channel + (arrival.is_send ? 0 : 1);
+  Meet(std::move(post), arrival.is_send);
+}
+
+void Rendezvous::Meet(Post post, bool is_send) {
+  const size_t own = size_t{2} * post.channel->channel + (is_send ? 0 : 1);
   Post other;
-  if (!Take(&queues_[own ^ 1U], arrival.sequence, &other)) {
+  if (!Take(&queues_[own ^ 1U], post.sequence, &other)) {
     queues_[own].posts.push_back(std::move(post));
-    return;
-  }
-  if (arrival.is_send) {
-    Match(post, other);
+  } else if (is_send) {
+    MatchOrDefer(post, other);
   } else {
-    Match(other, post);
+    MatchOrDefer(other, post);
   }
 }
 

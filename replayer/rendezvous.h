@@ -44,8 +44,11 @@ struct CollectiveArrival {
   const CommEntry* entry = nullptr;
   int64_t sequence = 0;  // on the communicator, over all iterations
   HoldId hold = 0;
-  DurationNs transfer_ns = 0;
-  uint32_t label = 0;  // of the transfer, in its program
+  DurationNs transfer_ns = 0;  // from the start of its group
+  DurationNs own_ns = 0;       // of it
+  bool chained = false;        // follows the one before on its communicator, in one group
+  const graph::CollectiveShape* shape = nullptr;  // nullptr: its duration is fixed
+  uint32_t label = 0;                             // of the transfer, in its program
 };
 
 struct PeerArrival {
@@ -57,6 +60,31 @@ struct PeerArrival {
   DurationNs transfer_ns = 0;  // at this end; the longer one counts
   bool fixed = false;          // of a send: its duration counts, whatever the receiver's is
   uint32_t label = 0;          // of the transfer, in its program
+  int64_t bytes = 0;
+};
+
+using TransferId = uint32_t;
+
+// A transfer between nodes that all its members have reached and whose end the network says: a
+// collective, a send, or either with a fixed duration.
+struct ReadyTransfer {
+  TransferId id = 0;
+  TimeNs start = 0;
+  DurationNs alone_ns = 0;                        // of a collective, or fixed
+  bool fixed = false;                             // its duration is, whoever uses the network
+  const graph::CollectiveShape* shape = nullptr;  // of a collective
+  const CommTopology* topology = nullptr;         // likewise
+  uint32_t comm = kNone;                          // likewise; kNone: a send
+  uint32_t sender = 0;                            // ranks of a send
+  uint32_t receiver = 0;
+  int64_t bytes = 0;       // of a send
+  double slow_factor = 1;  // of its slowest link
+};
+
+// How long each transfer between nodes took on a network, from its start.
+struct TransferTimes {
+  std::vector<std::vector<DurationNs>> collectives;  // by communicator class and sequence
+  std::vector<std::vector<DurationNs>> sends;        // by channel and sequence
 };
 
 class Rendezvous {
@@ -65,6 +93,19 @@ class Rendezvous {
 
   // From here on holds tell what determined their end.
   void KeepCauses() { keeps_causes_ = true; }
+
+  // Transfers between nodes are not settled when they are reached: TakeReady hands them out,
+  // Complete settles them. Every class must have one lane. `times` is filled as they end.
+  void LeaveToNetwork(TransferTimes* times);
+
+  // Transfers between nodes take what they took there, of a partition with the same classes.
+  void Freeze(const TransferTimes* times) { frozen_ = times; }
+
+  // Transfers reached since the last call, in an order that the order of calls decides.
+  void TakeReady(std::vector<ReadyTransfer>* ready);
+
+  // The transfer ends at `end`.
+  void Complete(TransferId id, TimeNs end);
 
   [[nodiscard]] Hold& hold(HoldId id) { return holds_[id]; }
   [[nodiscard]] const Hold& hold(HoldId id) const { return holds_[id]; }
@@ -94,6 +135,9 @@ class Rendezvous {
   struct Meeting {
     int64_t sequence = 0;
     DurationNs transfer_ns = 0;
+    DurationNs own_ns = 0;
+    bool chained = false;
+    const graph::CollectiveShape* shape = nullptr;
     std::vector<TimeNs> latest;  // by instance
     std::vector<uint32_t> last;  // by instance: the lowest rank that came then; with causes
     std::vector<Member> members;
@@ -109,6 +153,7 @@ class Rendezvous {
     bool fixed = false;
     const ChannelEnd* channel = nullptr;
     uint32_t label = 0;
+    int64_t bytes = 0;
   };
 
   // Waiting posts of one side, oldest first, from `head` on.
@@ -121,10 +166,38 @@ class Rendezvous {
   void Settle(HoldId id, uint32_t label);
   void NoteCause(Hold* hold, uint32_t label) const;
   void NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const;
+
+  // A transfer that the network has.
+  struct Deferred {
+    uint32_t comm_class = kNone;  // of a collective
+    Meeting meeting;
+    Post send;  // without a receiver where it is eager
+    Post receive;
+    TimeNs start = 0;
+    TransferId next = kNone;  // starts when this one ends
+  };
+
+  // Of a communicator class: the last transfer given to the network.
+  struct LastTransfer {
+    TransferId id = kNone;  // kNone: it has ended
+    int64_t sequence = -1;
+    TimeNs end = 0;
+  };
+
+  TransferId NewDeferred(TimeNs start);
+  void DeferMeeting(Meeting* meeting, uint32_t comm_class);
+  void DeferSend(const Post& send, const Post* receive);
+  void Announce(TransferId id);
+  void CompleteMeeting(Deferred* transfer, TransferId id, TimeNs end);
+  void CompleteSend(Deferred* transfer, TimeNs end);
+
   // The hold's transfer begins at its arrival.
-  void SettleAlone(HoldId id, const PeerArrival& arrival);
+  void SettleAlone(const Post& send);
   Meeting& MeetingAt(uint32_t comm_class, int64_t sequence);
   void SettleMeeting(const Meeting& meeting);
+  void SettleOrDefer(Meeting* meeting, uint32_t comm_class);
+  void Meet(Post post, bool is_send);
+  void MatchOrDefer(const Post& send, const Post& receive);
   void Match(const Post& send, const Post& receive);
   static bool Take(PostQueue* queue, int64_t sequence, Post* post);
 
@@ -140,6 +213,13 @@ class Rendezvous {
   std::vector<TimeNs> end_;    // likewise
   bool keeps_causes_ = false;
   std::vector<uint32_t> last_;  // likewise; empty for sends and receives
+
+  TransferTimes* times_ = nullptr;         // given: a network has the transfers between nodes
+  const TransferTimes* frozen_ = nullptr;  // given: they take what they took there
+  std::vector<Deferred> deferred_;         // by id
+  std::vector<TransferId> unused_;         // of these
+  std::vector<ReadyTransfer> ready_;
+  std::vector<LastTransfer> last_transfers_;  // by communicator class
 };
 
 }  // namespace prism::replayer

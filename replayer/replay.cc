@@ -8,20 +8,29 @@
 #include <fmt/ranges.h>
 
 #include "replayer/engine.h"
+#include "replayer/network/flow_replay.h"
 
 namespace prism::replayer {
 
+Status StallStatus(const Engine& engine) {
+  constexpr size_t kLinesShown = 8;
+  std::vector<std::string> lines = engine.DescribeStall();
+  size_t hidden = lines.size() - std::min(lines.size(), kLinesShown);
+  lines.resize(lines.size() - hidden);
+  if (hidden > 0) {
+    lines.push_back(fmt::format("{} more wait", hidden));
+  }
+  return RunFailed(fmt::format("the replay stalls: {}", fmt::join(lines, "; ")));
+}
+
 Result<ReplayResult> Replay(const graph::Graph& graph, const ReplayOptions& options) {
+  if (options.network == NetworkModel::kFlow && options.frozen == nullptr) {
+    PRISM_ASSIGN_OR_RETURN(std::vector<ReplayResult> results, ReplayTogether({{&graph, options}}));
+    return std::move(results.front());
+  }
   PRISM_ASSIGN_OR_RETURN(Engine engine, Engine::Create(graph, options, {}));
   if (!engine.Run()) {
-    constexpr size_t kLinesShown = 8;
-    std::vector<std::string> lines = engine.DescribeStall();
-    size_t hidden = lines.size() - std::min(lines.size(), kLinesShown);
-    lines.resize(lines.size() - hidden);
-    if (hidden > 0) {
-      lines.push_back(fmt::format("{} more wait", hidden));
-    }
-    return RunFailed(fmt::format("the replay stalls: {}", fmt::join(lines, "; ")));
+    return StallStatus(engine);
   }
   return engine.Summarise();
 }

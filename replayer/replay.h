@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ enum class PerturbationKind : uint8_t {
   kLate,
   kJitter,
   kHost,
-  kPeriodic
+  kPeriodic,
+  kFail
 };
 
 // Distribution of the factor that noise multiplies a duration with; its mean is 1, its standard
@@ -50,6 +52,7 @@ struct Perturbation {
   DurationNs period_ns = 0;
   int32_t period_iterations = 0;
   DurationNs duration_ns = 0;
+  std::string part;  // kFail: switch, NIC or link out of service (network/topology.h)
 };
 
 // What NCCL_ALGO would make of the communicators of one name; an empty name stands for all.
@@ -58,7 +61,16 @@ struct ForcedAlgorithm {
   NcclAlgorithm algorithm = NcclAlgorithm::kRing;
 };
 
+// What transfers between nodes take: the bottleneck of their way, or what sharing a network with
+// all others leaves (replayer/network/). Under kFlow every rank is evaluated by itself.
+enum class NetworkModel : uint8_t { kAnalytic, kFlow };
+
+struct TransferTimes;  // replayer/rendezvous.h
+
 struct ReplayOptions {
+  NetworkModel network = NetworkModel::kAnalytic;
+  // Under kFlow: what transfers took in an earlier replay of the graph, instead of a network.
+  std::shared_ptr<const TransferTimes> frozen;
   int32_t iterations = 3;  // replayed; the last gives the steady numbers
   std::vector<Perturbation> perturbations;
   std::vector<Rank> traced;                 // ranks whose whole timeline is kept (Timeline)
@@ -118,8 +130,10 @@ struct ReplayResult {
   // By rank and communicator slot, as RankTable::comm_ids: waits for the last arrival in the steady
   // iteration. Empty without ReplayOptions::breakdown.
   std::vector<DurationNs> waits_ns;
-  int64_t classes = 0;   // ranks that were evaluated by themselves
-  int64_t rank_ops = 0;  // ops whose start and end were computed
+  int64_t classes = 0;                             // ranks that were evaluated by themselves
+  int64_t rank_ops = 0;                            // ops whose start and end were computed
+  std::shared_ptr<const TransferTimes> transfers;  // under NetworkModel::kFlow
+  int64_t flows = 0;                               // likewise: flows that shared the network
 
   [[nodiscard]] DurationNs steady_iteration_ns() const { return iteration_ns.back(); }
 };

@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -27,7 +26,7 @@ class WorkQueue {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<uint32_t> queue_;
+  std::vector<uint32_t> queue_;
   std::vector<State> states_;  // by class
   size_t running_ = 0;
 };

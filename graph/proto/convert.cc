@@ -192,6 +192,49 @@ Status FromMessage(const proto::Job& message, JobSpec* job) {
   return OkStatus();
 }
 
+namespace {
+
+void ToMessage(const NetworkSpec& network, proto::Network* message) {
+  message->set_kind(static_cast<uint32_t>(network.kind));
+  message->set_routing(static_cast<uint32_t>(network.routing));
+  message->set_planes(network.planes);
+  message->set_nodes_per_leaf(network.nodes_per_leaf);
+  message->set_leaf_uplinks(network.leaf_uplinks);
+  message->set_leaves_per_pod(network.leaves_per_pod);
+  message->set_spine_uplinks(network.spine_uplinks);
+  for (const int32_t nodes : network.torus) {
+    message->add_torus(nodes);
+  }
+  message->set_nodes_per_cluster(network.nodes_per_cluster);
+  message->set_connections(network.connections);
+  message->set_uplink_bytes_per_s(network.uplink_bytes_per_s);
+  message->set_cluster_bytes_per_s(network.cluster_bytes_per_s);
+  message->set_cluster_ns(network.cluster_ns);
+}
+
+Status FromMessage(const proto::Network& message, NetworkSpec* network) {
+  PRISM_RETURN_IF_ERROR(ReadEnum(message.kind(), FabricKind::kTorus, &network->kind));
+  PRISM_RETURN_IF_ERROR(
+      ReadEnum(message.routing(), FabricRouting::kDimensionOrder, &network->routing));
+  network->planes = message.planes();
+  network->nodes_per_leaf = message.nodes_per_leaf();
+  network->leaf_uplinks = message.leaf_uplinks();
+  network->leaves_per_pod = message.leaves_per_pod();
+  network->spine_uplinks = message.spine_uplinks();
+  if (message.torus_size() != static_cast<int>(network->torus.size())) {
+    return BadFile(fmt::format("a torus of {} dimensions instead of 3", message.torus_size()));
+  }
+  std::copy(message.torus().begin(), message.torus().end(), network->torus.begin());
+  network->nodes_per_cluster = message.nodes_per_cluster();
+  network->connections = message.connections();
+  network->uplink_bytes_per_s = message.uplink_bytes_per_s();
+  network->cluster_bytes_per_s = message.cluster_bytes_per_s();
+  network->cluster_ns = message.cluster_ns();
+  return OkStatus();
+}
+
+}  // namespace
+
 void ToMessage(const ClusterSpec& cluster, proto::Cluster* message) {
   message->set_name(cluster.name);
   message->set_source(cluster.source);
@@ -213,6 +256,7 @@ void ToMessage(const ClusterSpec& cluster, proto::Cluster* message) {
     entry->set_source(parameter.source);
     entry->set_mark(static_cast<uint32_t>(parameter.mark));
   }
+  ToMessage(cluster.network, message->mutable_network());
 }
 
 Status FromMessage(const proto::Cluster& message, ClusterSpec* cluster) {
@@ -240,7 +284,7 @@ Status FromMessage(const proto::Cluster& message, ClusterSpec* cluster) {
     parameters.push_back(std::move(parameter));
   }
   cluster->parameters = ParameterTable(std::move(parameters));
-  return OkStatus();
+  return message.has_network() ? FromMessage(message.network(), &cluster->network) : OkStatus();
 }
 
 void ToMessage(const MemoryProfile& memory, proto::Memory* message) {

@@ -176,7 +176,9 @@ std::string ClusterText(const Options& options) {
   for (const std::string& spec : options.perturb) {
     perturbations.push_back(Quoted(spec));
   }
-  text += fmt::format("network = \"analytic\"\ndevice = \"{}\"\n", DeviceName(options.device));
+  text += fmt::format("network = \"{}\"\ndevice = \"{}\"\n",
+                      options.network == replayer::NetworkModel::kFlow ? "flow" : "analytic",
+                      DeviceName(options.device));
   if (options.device != Device::kVirtual) {
     text += fmt::format("device_scale = {}\n", options.device_scale);
   }

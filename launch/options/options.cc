@@ -273,7 +273,9 @@ void ReadJobOptions(TypedReader& reader, Options* options) {
 
 void ReadOtherOptions(TypedReader& reader, Options* options) {
   reader.ReadText("cluster", &options->cluster);
-  reader.ReadChoice("network", {"analytic"});
+  if (const auto index = reader.ReadChoice("network", {"analytic", "flow"})) {
+    options->network = static_cast<replayer::NetworkModel>(*index);
+  }
   reader.ReadTexts("perturb", &options->perturb);
   if (const auto index = reader.ReadChoice("device", {"virtual", "cuda", "auto"})) {
     options->device = static_cast<Device>(*index);

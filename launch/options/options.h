@@ -16,6 +16,7 @@
 #include "graph/base/log.h"
 #include "graph/base/status.h"
 #include "graph/job.h"
+#include "replayer/replay.h"
 
 namespace prism::launch {
 
@@ -34,7 +35,8 @@ enum class OutputFormat : uint8_t { kText, kJson };
 inline constexpr const char* kPerturbationForms =
     "one of straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS, "
     "host:RANKS:FACTOR, periodic:RANKS:PERIOD:SECONDS (PERIOD in seconds, or 100i: iterations), "
-    "jitter:FRACTION[:normal|lognormal|exponential|uniform]; repeatable";
+    "jitter:FRACTION[:normal|lognormal|exponential|uniform] or, with --network flow, "
+    "fail:LINK|SWITCH; repeatable";
 
 // One line of the table.
 struct OptionSpec {
@@ -76,6 +78,7 @@ struct Options {
   std::vector<std::string> program;
 
   std::string cluster = "h100-8x";
+  replayer::NetworkModel network = replayer::NetworkModel::kAnalytic;
   std::vector<std::string> perturb;
   Device device = Device::kVirtual;  // PlanRun turns kAuto into what there is
   double device_scale = 1;           // times of the target's GPU by those of the GPU at hand

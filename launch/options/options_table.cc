@@ -100,7 +100,7 @@ std::vector<OptionSpec> ClusterOptions() {
   using enum OptionGroup;
   return {
       {"cluster", kCluster, "PRESET|FILE", "h100-8x", "cluster preset or TOML file"},
-      {"network", kCluster, "analytic", "analytic", "network model"},
+      {"network", kCluster, "analytic|flow", "analytic", "network model; flow: links are shared"},
       {"perturb", kCluster, "SPEC", "none", kPerturbationForms, true},
       {"device", kCluster, "virtual|cuda|auto", "virtual",
        "what sandbox ranks run on: no GPU at all, the GPUs at hand, or those where there are any"},

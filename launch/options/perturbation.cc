@@ -75,6 +75,11 @@ class PerturbationParser {
       result.kind = kPeriodic;
       return ReadRanks(parts[1]) + ReadPeriodic(parts[2], parts[3]);
     }
+    if (kind == "fail" && parts.size() == 2) {
+      result.kind = kFail;
+      result.part = parts[1];
+      return result.part.empty() ? "names nothing" : "";
+    }
     return fmt::format("must be {}", kPerturbationForms);
   }
 
@@ -199,8 +204,13 @@ Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
   replay.iterations = options.iterations;
   replay.seed = options.seed;
   replay.threads = AvailableThreads();
+  replay.network = options.network;
   for (const std::string& text : options.perturb) {
     PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation, ParsePerturbation(text, job));
+    if (perturbation.kind == replayer::PerturbationKind::kFail &&
+        options.network != replayer::NetworkModel::kFlow) {
+      return InvalidArgument(fmt::format("--perturb {} needs --network flow", text));
+    }
     replay.perturbations.push_back(std::move(perturbation));
   }
   return replay;

@@ -12,6 +12,7 @@
 #include "launch/options/options.h"
 #include "launch/options/toml_reader.h"
 #include "replayer/cost/parameters.h"
+#include "replayer/network/topology.h"
 
 namespace prism::launch {
 namespace {
@@ -64,6 +65,46 @@ void ReadGpu(TomlReader reader, graph::GpuSpec* gpu) {
   gpu->shared_memory_per_block_optin =
       reader.Integer("shared_memory_per_block_optin", 1, kMaxBytes);
   gpu->segments_ascending = reader.BoolOr("segments_ascending", true);
+  reader.RefuseOthers();
+}
+
+int32_t ReadCount(TomlReader* reader, const char* key, int32_t fallback) {
+  constexpr int64_t kMost = 1 << 20;
+  return static_cast<int32_t>(reader->IntegerOr(key, 0, kMost, fallback));
+}
+
+void ReadRate(TomlReader* reader, const char* key, double* value) {
+  if (reader->Has(key)) {
+    *value = reader->Number(key);
+  }
+}
+
+// Keys are the fields of graph::NetworkSpec; `source` says where they come from.
+void ReadNetwork(TomlReader reader, graph::NetworkSpec* network) {
+  using graph::FabricKind;
+  using graph::FabricRouting;
+  *network = {};
+  reader.Text("source");
+  network->kind =
+      static_cast<FabricKind>(reader.Choice("kind", {"rail-fat-tree", "clos", "torus"}));
+  network->routing = network->kind == FabricKind::kTorus ? FabricRouting::kDimensionOrder
+                                                         : FabricRouting::kAdaptive;
+  if (reader.Has("routing")) {
+    network->routing = static_cast<FabricRouting>(
+        reader.Choice("routing", {"adaptive", "ecmp", "dimension-order"}));
+  }
+  network->planes = ReadCount(&reader, "planes", network->planes);
+  network->nodes_per_leaf = ReadCount(&reader, "nodes_per_leaf", network->nodes_per_leaf);
+  network->leaf_uplinks = ReadCount(&reader, "leaf_uplinks", network->leaf_uplinks);
+  network->leaves_per_pod = ReadCount(&reader, "leaves_per_pod", network->leaves_per_pod);
+  network->spine_uplinks = ReadCount(&reader, "spine_uplinks", network->spine_uplinks);
+  network->torus = {ReadCount(&reader, "torus_x", 0), ReadCount(&reader, "torus_y", 0),
+                    ReadCount(&reader, "torus_z", 0)};
+  network->nodes_per_cluster = ReadCount(&reader, "nodes_per_cluster", 0);
+  network->connections = ReadCount(&reader, "connections", network->connections);
+  ReadRate(&reader, "uplink_bytes_per_s", &network->uplink_bytes_per_s);
+  ReadRate(&reader, "cluster_bytes_per_s", &network->cluster_bytes_per_s);
+  ReadRate(&reader, "cluster_ns", &network->cluster_ns);
   reader.RefuseOthers();
 }
 
@@ -126,6 +167,12 @@ Status ReadProfile(TomlReader reader,
   if (reader.Has("gpu")) {
     ReadGpu(reader.Table("gpu"), &profile->gpu.emplace());
   }
+  if (reader.Has("network")) {
+    ReadNetwork(reader.Table("network"), &profile->network);
+    if (const std::string fault = replayer::NetworkFault(profile->network); !fault.empty()) {
+      return BadFile(fault);
+    }
+  }
   if (reader.Has("parameters")) {
     ReadParameters(reader.Table("parameters"), "", &profile->parameters);
   }
@@ -148,6 +195,7 @@ Status UseProfile(const Profile& profile, const std::string& where, graph::Clust
     return BadFile(fmt::format("{}: no GPU: a [gpu] table or a profile of gpus/ is needed", where));
   }
   cluster->gpu = *profile.gpu;
+  cluster->network = profile.network;
   std::vector<graph::Parameter> parameters;
   for (const auto& [key, parameter] : profile.parameters) {
     parameters.push_back(parameter);

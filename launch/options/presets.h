@@ -50,10 +50,13 @@ struct ModelPreset {
   std::string description;
 };
 
-// What profiles say together.
+// What profiles say together. A [network] table says how nodes are joined for --network flow: kind
+// ("rail-fat-tree", "clos", "torus"), source and, where they differ from the defaults, the fields
+// of graph::NetworkSpec (a torus has torus_x, torus_y and torus_z).
 struct Profile {
   std::string source;                                  // of the last one
   std::optional<graph::GpuSpec> gpu;                   // of the last one that has one
+  graph::NetworkSpec network;                          // likewise
   std::map<std::string, graph::Parameter> parameters;  // by key
 };
 

@@ -378,6 +378,7 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
                          MakeReplayOptions(context_.options, context_.job));
   options.traced = context_.traced_ranks;
+  options.frozen = outcome->result.transfers;
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
                          Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
   if (context_.gpu) {

@@ -78,6 +78,10 @@ BenchResult BenchDelta(const std::string& name,
                        const replayer::ReplayOptions& options,
                        DeltaBench bench);
 
+// The max-min solver with 1,024 flows in flight, and one replay on a network of its own: of a graph
+// file, or of the workload where `path` is empty.
+BenchResult BenchNetwork(const BenchReplayOptions& options, const std::string& path);
+
 // Highest resident size of this process so far, bytes.
 int64_t MaxResidentBytes();
 

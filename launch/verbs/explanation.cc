@@ -24,6 +24,9 @@ Result<Explanation> Explain(const VerbArguments& arguments,
                             const replayer::ReplayOptions& options) {
   Explanation explanation;
   if (arguments.Has("critical-path")) {
+    if (options.network == replayer::NetworkModel::kFlow) {
+      return InvalidArgument("--critical-path knows no --network flow; leave one out");
+    }
     PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
                            replayer::FindCriticalPath(graph, options));
     explanation.blame = replayer::BlamePath(graph, options, path);

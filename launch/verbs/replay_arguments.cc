@@ -26,6 +26,9 @@ Status ReadEdits(const std::string& path, std::vector<std::string>* perturb) {
 std::vector<VerbOption> ReplayVerbOptions() {
   return {
       {"perturb", "SPEC", "none", kPerturbationForms},
+      {"network", "analytic|flow", "analytic",
+       "transfers between nodes: the bottleneck of their way, or what sharing the cluster's links "
+       "with all others leaves"},
       {"edit", "FILE", "none",
        "perturbations from a file, one a line, # for comments; FILE.toml: kernels, ops, cluster, "
        "algorithms and placement to change, compared with the job as it is"},
@@ -48,6 +51,10 @@ Status ReadReplayArguments(const VerbArguments& arguments,
   int64_t iterations = options->iterations;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
   options->iterations = static_cast<int32_t>(iterations);
+  std::string network = "analytic";
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("network", {"analytic", "flow"}, &network));
+  options->network =
+      network == "flow" ? replayer::NetworkModel::kFlow : replayer::NetworkModel::kAnalytic;
   return OkStatus();
 }
 

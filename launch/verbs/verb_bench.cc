@@ -166,11 +166,18 @@ Status ExportIfAsked(const VerbArguments& arguments, const BenchWorkload& worklo
   return ExportWorkload(workload, format, arguments.operands()[1]);
 }
 
+Status ReadIterations(const VerbArguments& arguments, BenchReplayOptions* options) {
+  int64_t iterations = options->iterations;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
+  options->iterations = static_cast<int32_t>(iterations);
+  return OkStatus();
+}
+
 BenchResult RunBench(const VerbArguments& arguments) {
   const std::string& name = arguments.operands().front();
   PRISM_RETURN_IF_ERROR(
       RefuseOptions(arguments, {"out", "parameter-sets", "fit", "cluster", "collective"}));
-  const size_t wanted = name == "replay" && arguments.Has("export") ? 2 : 1;
+  const size_t wanted = name == "network" || (name == "replay" && arguments.Has("export")) ? 2 : 1;
   if (arguments.operands().size() > wanted) {
     return InvalidArgument(
         fmt::format("bench {} takes no '{}'", name, arguments.operands()[wanted]));
@@ -197,22 +204,25 @@ BenchResult RunBench(const VerbArguments& arguments) {
         RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb"}));
     return name == "graph" ? BenchGraph(options.workload) : BenchImport(options.workload);
   }
+  if (name == "network") {
+    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"threads", "classes", "perturb"}));
+    PRISM_RETURN_IF_ERROR(ReadIterations(arguments, &options));
+    return BenchNetwork(options, arguments.operands().size() > 1 ? arguments.operands()[1] : "");
+  }
   if (name != "replay") {
-    const std::vector<std::string> known = {"accuracy", "collectives", "device", "graph",
-                                            "import",   "record",      "replay", "search"};
+    const std::vector<std::string> known = {"accuracy", "collectives", "device", "graph", "import",
+                                            "network",  "record",      "replay", "search"};
     const std::string near = NearestName(name, known);
     return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
                                        near.empty() ? "" : fmt::format("did you mean {}? ", near),
                                        fmt::join(known, ", ")));
   }
   int64_t threads = options.threads;
-  int64_t iterations = options.iterations;
   std::string classes = "on";
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
+  PRISM_RETURN_IF_ERROR(ReadIterations(arguments, &options));
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("classes", {"on", "off"}, &classes));
   options.threads = static_cast<int32_t>(threads);
-  options.iterations = static_cast<int32_t>(iterations);
   options.classes = classes == "on";
   options.perturb = arguments.Texts("perturb");
   PRISM_RETURN_IF_ERROR(ExportIfAsked(arguments, options.workload));
@@ -244,7 +254,8 @@ Verb BenchVerb() {
   verb.spec = {
       "bench",
       "NAME [TABLE.csv...]",
-      "measure this installation: device, record, graph, import, replay, search, accuracy or "
+      "measure this installation: device, record, graph, import, replay, network, search, accuracy "
+      "or "
       "collectives",
       "  device  what the virtual device adds to a kernel launch\n"
       "  record  records through the channel and through the recorder\n"
@@ -252,6 +263,7 @@ Verb BenchVerb() {
       "  import  write a synthetic job as GOAL and read it back\n"
       "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "
       "first\n"
+      "  network [GRAPH]  the max-min solver, and a job whose transfers share a network\n"
       "  search  plans of GPT-3 175B on 8,192 GPUs a second, and the search of all of them\n"
       "  accuracy TABLE.csv...  predict published runs: a line id,predicted_s,low_s,high_s,\n"
       "          measured_s,error_pct,reason_skipped each, then the errors by source\n"

@@ -10,6 +10,7 @@
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/replay_difference.h"
 #include "launch/verbs/replay_summary.h"
+#include "launch/verbs/shared_network.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {
@@ -24,6 +25,10 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay, MakeReplayOptions(options, job));
   VerbOutput output;
+  const bool flow = options.network == replayer::NetworkModel::kFlow;
+  if (flow && (!edit_file.empty() || arguments.Has("gains"))) {
+    return InvalidArgument("--edit FILE.toml and --gains know no --network flow");
+  }
   if (!edit_file.empty()) {
     if (arguments.Has("samples") || arguments.Has("gains") || arguments.Has("critical-path") ||
         arguments.Has("find-straggler")) {
@@ -33,6 +38,15 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     }
     PRISM_ASSIGN_OR_RETURN(output.text,
                            EditDifference(loaded.graph, replay, edit_file, arguments.format()));
+    return output;
+  }
+  if (arguments.Has("job")) {
+    if (!flow) {
+      return InvalidArgument("--job needs --network flow: else jobs do not meet");
+    }
+    PRISM_ASSIGN_OR_RETURN(
+        output.text,
+        ReplayOnSharedNetwork(loaded, replay, arguments.Texts("job"), arguments.format()));
     return output;
   }
   if (arguments.Has("samples")) {
@@ -66,6 +80,10 @@ Verb ReplayVerb() {
                {{"samples", "N", "off",
                  "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
                  "spreads over its processes"},
+                {"job", "GRAPH[:FIRST_NODE]", "none",
+                 "with --network flow: a further job on the same network, from that node on or "
+                 "behind the others; repeatable. Prints each job's iteration time alone and "
+                 "together"},
                 {"gains", "", "off",
                  "the iteration time without compute, the host, communication, each family of "
                  "communicators, each perturbation"}}};

@@ -151,33 +151,73 @@ NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
   return fabric;
 }
 
+// What a protocol leaves of a ring's bandwidth.
+double CollectiveCost::RingBandwidth(double bandwidth,
+                                     const CommTopology& topology,
+                                     NcclProtocol protocol) const {
+  if (protocol == NcclProtocol::kLl) {
+    return std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)));
+  }
+  if (protocol == NcclProtocol::kLl128) {
+    const bool volta = architecture_ == NcclArchitecture::kVolta;
+    return std::min(bandwidth * kLl128Payload, volta ? kLl128CapOfVolta : kUnbounded);
+  }
+  return bandwidth;
+}
+
+// Likewise of a tree's.
+double CollectiveCost::TreeBandwidth(double bandwidth,
+                                     const CommTopology& topology,
+                                     NcclProtocol protocol) const {
+  if (protocol == NcclProtocol::kLl) {
+    return std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)) / 2);
+  }
+  return protocol == NcclProtocol::kLl128 ? bandwidth * kLl128Payload : bandwidth;
+}
+
+double RingTraffic(const graph::CollectiveShape& shape, int32_t size) {
+  const bool chain = IsChain(shape.kind);
+  return static_cast<double>(shape.bytes) * (chain ? 1 : RingSteps(shape.kind, size) / size);
+}
+
 // The links of a GPU, with its own pass over the data, and the NICs of its node work at the same
 // time: the slower of the two counts.
 double CollectiveCost::RingTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const {
-  const auto with_protocol = [&](double bandwidth) {
-    if (protocol == NcclProtocol::kLl) {
-      return std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)));
-    }
-    if (protocol == NcclProtocol::kLl128) {
-      const bool volta = architecture_ == NcclArchitecture::kVolta;
-      return std::min(bandwidth * kLl128Payload, volta ? kLl128CapOfVolta : kUnbounded);
-    }
-    return bandwidth;
-  };
-  const auto bytes = static_cast<double>(shape.bytes);
-  // A pipelined chain moves every byte once over each link.
-  const double traffic =
-      bytes * (IsChain(shape.kind) ? 1 : RingSteps(shape.kind, topology.size) / topology.size);
   double seconds = 0;
   if (topology.nodes == 1 || topology.ranks_per_node > 1) {
-    seconds = traffic / with_protocol(LinkBandwidth(topology)) + bytes / ring_local_;
+    seconds = RingTraffic(shape, topology.size) /
+                  RingBandwidth(LinkBandwidth(topology), topology, protocol) +
+              static_cast<double>(shape.bytes) / ring_local_;
   }
   if (topology.nodes > 1) {
-    seconds = std::max(seconds, traffic / with_protocol(NetworkBandwidth(topology)));
+    seconds = std::max(seconds, NetworkSeconds(shape, topology, {NcclAlgorithm::kRing, protocol}));
   }
   return seconds;
+}
+
+// How long the NICs are busy.
+double CollectiveCost::NetworkSeconds(const graph::CollectiveShape& shape,
+                                      const CommTopology& topology,
+                                      NcclChoice choice) const {
+  const double bandwidth = NetworkBandwidth(topology);
+  const auto bytes = static_cast<double>(shape.bytes);
+  const double passes = topology.nodes == 2 ? 1 : 2;
+  switch (choice.algorithm) {
+    case NcclAlgorithm::kRing:
+      return RingTraffic(shape, topology.size) /
+             RingBandwidth(bandwidth, topology, choice.protocol);
+    case NcclAlgorithm::kTree:
+      return bytes / TreeBandwidth(bandwidth / passes, topology, choice.protocol);
+    case NcclAlgorithm::kNvlsTree:
+      return bytes * passes / bandwidth;
+    case NcclAlgorithm::kCollNet:
+      return bytes / bandwidth;
+    case NcclAlgorithm::kNvls:
+      break;  // inside a node
+  }
+  return 0;
 }
 
 // Up and down: each byte passes a GPU's links twice in one direction, and a node's NICs twice (two
@@ -191,12 +231,7 @@ double CollectiveCost::TreeTrafficSeconds(const graph::CollectiveShape& shape,
     double network = NetworkBandwidth(topology) / (topology.nodes == 2 ? 1 : 2);
     bandwidth = topology.ranks_per_node == 1 ? network : std::min(bandwidth, network);
   }
-  if (protocol == NcclProtocol::kLl) {
-    bandwidth = std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)) / 2);
-  } else if (protocol == NcclProtocol::kLl128) {
-    bandwidth *= kLl128Payload;
-  }
-  return static_cast<double>(shape.bytes) / bandwidth;
+  return static_cast<double>(shape.bytes) / TreeBandwidth(bandwidth, topology, protocol);
 }
 
 double CollectiveCost::TrafficSeconds(const graph::CollectiveShape& shape,
@@ -216,10 +251,10 @@ double CollectiveCost::TrafficSeconds(const graph::CollectiveShape& shape,
     case NcclAlgorithm::kNvls:
       return switched;
     case NcclAlgorithm::kNvlsTree:
-      return std::max(switched, bytes * (topology.nodes == 2 ? 1 : 2) / NetworkBandwidth(topology));
+      return std::max(switched, NetworkSeconds(shape, topology, choice));
     case NcclAlgorithm::kCollNet: {
       double inside = nvls_efficiency_ > 0 ? switched : 2 * bytes / (nvlink_ * ring_efficiency_);
-      return std::max(inside, bytes / NetworkBandwidth(topology));
+      return std::max(inside, NetworkSeconds(shape, topology, choice));
     }
   }
   return 0;
@@ -275,18 +310,47 @@ double CollectiveCost::Seconds(const graph::CollectiveShape& shape,
          TrafficSeconds(shape, topology, choice);
 }
 
+NetworkShare CollectiveCost::ShareOf(const graph::CollectiveShape& shape,
+                                     const CommTopology& topology) const {
+  NetworkShare share;
+  if (topology.nodes == 1) {
+    share.fixed = SecondsFromNs(Collective(shape, topology));
+    return share;
+  }
+  if (MadeOfPeers(shape.kind)) {
+    share.network = AllToAllNetworkSeconds(shape, topology);
+    share.fixed = p2p_base_ + hop_;
+  } else {
+    const NcclChoice choice = Choose(shape, topology, topology.algorithm).value_or(NcclChoice());
+    share.network = NetworkSeconds(shape, topology, choice);
+    share.fixed = Seconds(shape, topology, choice) - TrafficSeconds(shape, topology, choice);
+  }
+  share.network *= topology.slow_factor;
+  share.fixed *= topology.slow_factor;
+  return share;
+}
+
+NetworkShare CollectiveCost::ShareOfPeer(int64_t bytes) const {
+  const double bandwidth = nic_ * nic_efficiency_ * nics_per_node_ / gpus_per_node_;
+  return {static_cast<double>(bytes) / bandwidth, p2p_base_ + hop_};
+}
+
+// Every rank of the node sends at once and they share its NICs. Peers of the own node do not
+// relieve them: the rounds that they take leave the network idle (vendor's peaks of 32 GPUs).
+double CollectiveCost::AllToAllNetworkSeconds(const graph::CollectiveShape& shape,
+                                              const CommTopology& topology) const {
+  const double n = topology.size;
+  return (n - 1) * (static_cast<double>(shape.bytes) / n) /
+         (NetworkBandwidth(topology) / topology.ranks_per_node);
+}
+
 double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
                                        const CommTopology& topology) const {
   double n = topology.size;
   double per_peer = static_cast<double>(shape.bytes) / n;
   double intra_peers = topology.ranks_per_node - 1.0;
   double intra = intra_peers * per_peer / peer_bandwidth_;
-  // Every rank of the node sends at once and they share its NICs. Peers of the own node do not
-  // relieve them: the rounds that they take leave the network idle (vendor's peaks of 32 GPUs).
-  double inter = 0;
-  if (topology.nodes > 1) {
-    inter = (n - 1) * per_peer / (NetworkBandwidth(topology) / topology.ranks_per_node);
-  }
+  double inter = topology.nodes > 1 ? AllToAllNetworkSeconds(shape, topology) : 0;
   return p2p_base_ + (topology.nodes > 1 ? hop_ : 0) + std::max(intra, inter);
 }
 
@@ -310,10 +374,11 @@ DurationNs CollectiveCost::Collective(const graph::CollectiveShape& shape,
 }
 
 DurationNs CollectiveCost::PeerTransfer(int64_t bytes, bool same_node) const {
-  double latency = p2p_base_ + (same_node ? 0 : hop_);
-  double bandwidth =
-      same_node ? peer_bandwidth_ : nic_ * nic_efficiency_ * nics_per_node_ / gpus_per_node_;
-  return NsFromSeconds(latency + static_cast<double>(bytes) / bandwidth);
+  if (!same_node) {
+    const NetworkShare share = ShareOfPeer(bytes);
+    return NsFromSeconds(share.fixed + share.network);
+  }
+  return NsFromSeconds(p2p_base_ + static_cast<double>(bytes) / peer_bandwidth_);
 }
 
 std::vector<DurationNs> CollectiveCost::PeerTransfers(std::span<const PeerLoad> group) const {

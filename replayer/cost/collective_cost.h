@@ -46,6 +46,17 @@ struct PeerLoad {
   Reach reach = Reach::kNode;
 };
 
+// Which part of a transfer depends on who else uses the network. It takes at least `fixed` and, of
+// bytes that the NICs carry, `network`; where links inside nodes are slower than NICs, longer.
+struct NetworkShare {
+  double network = 0;  // seconds, when nobody else uses the network; 0 inside a node
+  double fixed = 0;    // seconds: launch and latency
+};
+
+// Bytes over each link of a ring of that many ranks; a pipelined chain (broadcast, reduce) moves
+// every byte once over each.
+double RingTraffic(const graph::CollectiveShape& shape, int32_t size);
+
 class CollectiveCost {
  public:
   // `cluster` must have every key of parameters.h.
@@ -62,6 +73,15 @@ class CollectiveCost {
   // waits for min(b, b') of each other, as in AllToAllSeconds: for the network, of all of them;
   // inside a node, of those that stay there.
   [[nodiscard]] std::vector<DurationNs> PeerTransfers(std::span<const PeerLoad> group) const;
+
+  // What the network between nodes has to do with it; both sum to no more than the time above.
+  [[nodiscard]] NetworkShare ShareOf(const graph::CollectiveShape& shape,
+                                     const CommTopology& topology) const;
+  [[nodiscard]] NetworkShare ShareOfPeer(int64_t bytes) const;  // between nodes
+
+  // Bandwidth of one NIC that is used to the full, byte/s.
+  [[nodiscard]] double NicBandwidth() const { return nic_ * nic_efficiency_; }
+  [[nodiscard]] double nics_per_node() const { return nics_per_node_; }
 
   // Whether a send of that size returns without its receiver.
   [[nodiscard]] bool IsEager(int64_t bytes) const { return bytes < eager_bytes_; }
@@ -83,12 +103,23 @@ class CollectiveCost {
   [[nodiscard]] double TrafficSeconds(const graph::CollectiveShape& shape,
                                       const CommTopology& topology,
                                       NcclChoice choice) const;
+  [[nodiscard]] double NetworkSeconds(const graph::CollectiveShape& shape,
+                                      const CommTopology& topology,
+                                      NcclChoice choice) const;
+  [[nodiscard]] double RingBandwidth(double bandwidth,
+                                     const CommTopology& topology,
+                                     NcclProtocol protocol) const;
+  [[nodiscard]] double TreeBandwidth(double bandwidth,
+                                     const CommTopology& topology,
+                                     NcclProtocol protocol) const;
   [[nodiscard]] double RingTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const;
   [[nodiscard]] double TreeTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const;
+  [[nodiscard]] double AllToAllNetworkSeconds(const graph::CollectiveShape& shape,
+                                              const CommTopology& topology) const;
   [[nodiscard]] double AllToAllSeconds(const graph::CollectiveShape& shape,
                                        const CommTopology& topology) const;
   [[nodiscard]] double LinkBandwidth(const CommTopology& topology) const;

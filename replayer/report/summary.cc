@@ -9,6 +9,8 @@
 
 #include "graph/base/units.h"
 #include "replayer/memory/worst_rank.h"
+#include "replayer/network/topology.h"
+#include "replayer/rendezvous.h"
 
 namespace prism::replayer {
 namespace {
@@ -145,6 +147,16 @@ std::vector<graph::Warning> MergeWarnings(const std::vector<graph::Warning>& fir
   return result;
 }
 
+size_t CountTransfers(const TransferTimes& times) {
+  size_t count = 0;
+  for (const auto* kind : {&times.collectives, &times.sends}) {
+    for (const std::vector<DurationNs>& of_one : *kind) {
+      count += of_one.size();
+    }
+  }
+  return count;
+}
+
 void FillAssumptions(const graph::Graph& graph, Summary* summary) {
   summary->assumptions = graph.assumptions;
   for (const graph::Parameter& parameter : graph.cluster.parameters.all()) {
@@ -196,6 +208,14 @@ Summary Summarise(const SummaryInput& input) {
   summary.device_scale = input.device_scale;
   summary.warnings = MergeWarnings(graph.warnings, input.warnings);
   FillAssumptions(graph, &summary);
+  if (result.transfers != nullptr) {
+    summary.assumptions.push_back(
+        fmt::format("network = flow: {} transfers between nodes share links; an emulation keeps "
+                    "the times that the replay before it gave them",
+                    CountTransfers(*result.transfers)));
+    summary.assumptions.push_back(
+        fmt::format("network shape: {}", NetworkText(graph.cluster.network)));
+  }
   summary.bottlenecks = FindBottlenecks(graph, result, summary.breakdown);
   return summary;
 }

@@ -1,0 +1,35 @@
+// Replays jobs whose transfers between nodes share one network.
+//
+// The engines evaluate what they can and hand out the transfers that they reached
+// (replayer/engine.h); the network (replayer/network/flow_network.h) runs to the next end, which is
+// told to its engine; and so on. An end is never told before all that could start earlier is on the
+// network, so the order is that of virtual time and the result depends on nothing else.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+#include "replayer/network/flow_network.h"
+#include "replayer/replay.h"
+
+namespace prism::replayer {
+
+struct NetworkJob {
+  const graph::Graph* graph = nullptr;
+  ReplayOptions options;   // network kFlow, no frozen times
+  int32_t first_node = 0;  // of the cluster; its ranks fill nodes from there in order
+};
+
+// Changes the network of the jobs before it is built.
+using NetworkEdit = std::function<void(NetworkSetup*)>;
+
+// Results by job. The network is that of the first job's cluster, as large as the jobs need, with
+// what perturbations of the first job put out of service and its seed. Fails where jobs overlap,
+// stall, or cannot reach each other's NICs.
+Result<std::vector<ReplayResult>> ReplayTogether(const std::vector<NetworkJob>& jobs,
+                                                 const NetworkEdit& edit = nullptr);
+
+}  // namespace prism::replayer

@@ -1,0 +1,50 @@
+// Which way a flow takes: a shortest one among the links that work. Where several links lead on,
+// graph::FabricRouting chooses. ECMP: a hash of flow, switch and seed, so that flows collide as
+// they do on hardware: on one of 16 links lies 1.23 times the mean of 1,000 flows, 1.47 of 256,
+// 1.97 of 64 and 3.04 of 16. Adaptive: the link that holds fewest flows now.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "replayer/network/topology.h"
+
+namespace prism::replayer {
+
+// What ECMP makes of a flow at a switch: one of `count` links.
+uint32_t EcmpChoice(uint64_t flow_key, uint64_t salt, uint32_t count);
+
+class Router {
+ public:
+  // `solver` says how many flows a link holds. Both must outlive the router.
+  Router(const Topology& topology, const MaxMinSolver& solver, uint64_t seed);
+
+  // Takes a switch ("leaf3"), a NIC ("node0.nic1") or a link ("leaf3-spine0", both directions) out
+  // of service. Before the first way. kInvalidArgument for a name that the network does not have.
+  Status Fail(const std::string& name);
+
+  // The links from one NIC to another; false where nothing leads there. `key` names the flow.
+  bool FindWay(VertexId from, VertexId to, uint64_t key, std::vector<LinkId>* way);
+
+  // Something out of service next to the NICs, or on the way, for messages.
+  [[nodiscard]] const std::vector<std::string>& failed() const { return failed_; }
+
+ private:
+  static constexpr uint16_t kFar = 0xFFFFU;
+
+  const std::vector<uint16_t>& DistancesTo(VertexId vertex);
+  [[nodiscard]] LinkId Choose(VertexId at, uint64_t key) const;
+
+  const Topology& topology_;
+  const MaxMinSolver& solver_;
+  uint64_t seed_;
+  std::vector<bool> works_;                       // by link
+  std::vector<std::vector<uint16_t>> distances_;  // by destination's switch; links from each switch
+  std::vector<VertexId> queue_;                   // storage
+  std::vector<LinkId> choices_;                   // storage
+  std::vector<std::string> failed_;
+};
+
+}  // namespace prism::replayer
