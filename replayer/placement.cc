@@ -86,6 +86,7 @@ void Apply(const Perturbation& perturbation, RankEffect* effect) {
       break;
     case PerturbationKind::kLink:
     case PerturbationKind::kJitter:
+    case PerturbationKind::kFail:
       break;  // not of single ranks
   }
 }
