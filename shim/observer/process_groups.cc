@@ -12,11 +12,19 @@
 namespace prism::shim {
 namespace {
 
-// A group that the program does not describe has a name that c10d counts up, another one for every
-// group of a family: none says more.
-void SetName(const std::string& description, GroupInfo* info) {
+// c10d counts up the names that the program does not choose, or hashes the members: another one for
+// every group of a family, so that none says more.
+bool IsMadeUp(const std::string& name) {
+  constexpr size_t kHashDigits = 40;
+  const bool counted = name.find_first_not_of("0123456789") == std::string::npos;
+  return counted || (name.size() == kHashDigits &&
+                     name.find_first_not_of("0123456789abcdef") == std::string::npos);
+}
+
+void SetName(const std::string& description, const std::string& name, GroupInfo* info) {
   const bool described = !description.empty() && description != "undefined";
-  std::strncpy(info->name, described ? description.c_str() : "", sizeof(info->name) - 1);
+  const std::string& chosen = described ? description : name;
+  std::strncpy(info->name, IsMadeUp(chosen) ? "" : chosen.c_str(), sizeof(info->name) - 1);
   info->name[sizeof(info->name) - 1] = '\0';
 }
 
@@ -27,7 +35,7 @@ bool FromCall(GroupInfo* info) {
   if (group == nullptr) {
     return false;
   }
-  SetName(group->getProcessGroupDesc(), info);
+  SetName(group->getProcessGroupDesc(), group->getProcessGroupName(), info);
   info->global_start = group->getGlobalRankStart();
   info->global_stride = group->getGlobalRankStride();
   info->size = group->getWorldSize();
@@ -75,7 +83,7 @@ bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
   } else {
     members = all;
   }
-  SetName(group.getGroupDesc(), info);
+  SetName(group.getGroupDesc(), group.getGroupUid(), info);
   info->size = static_cast<int32_t>(members.size());
   info->global_stride = 0;
   info->members = members.data();

@@ -71,7 +71,7 @@ TEST(Options, Unknown_option_names_the_nearest_one) {
 
 TEST(Options, Values_that_have_not_landed_are_refused) {
   for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
-           {"--network", "flow"}, {"--zero", "2"}, {"--host-time", "measured:0"}}) {
+           {"--network", "packet"}, {"--zero", "2"}, {"--host-time", "measured:0"}}) {
     EXPECT_EQ(Refusal({option, value}).code(), StatusCode::kInvalidArgument) << option;
   }
 }

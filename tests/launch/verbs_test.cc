@@ -109,7 +109,7 @@ TEST(BenchReplay, has_every_metric_of_the_contract) {
 // Classes save work and change no time.
 TEST(BenchReplay, without_classes_every_rank_is_evaluated) {
   BenchReplayOptions options;
-  options.workload = {"llm", 32};
+  options.workload = {"dlrm", 32};
   const BenchResult merged = BenchReplay(options);
   options.classes = false;
   const BenchResult each = BenchReplay(options);

@@ -141,8 +141,7 @@ TEST(GoalImport, more_tags_than_communicators_are_left_out_only_where_order_tell
   EXPECT_EQ(result->graph.communicators.size(), 1U);
   EXPECT_THAT(result->graph.assumptions,
               ::testing::Contains(HasSubstr("communicators can stand for: 5,000")));
-              EXPECT_THAT(ErrorOf(ManyTags(true)),
-                          HasSubstr("in another order than that receives"));
+  EXPECT_THAT(ErrorOf(ManyTags(true)), HasSubstr("in another order than that receives"));
 }
 
 TEST(GoalImport, messages_of_different_tags_may_cross) {
