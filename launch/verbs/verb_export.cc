@@ -4,11 +4,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "launch/verbs/fixed_durations.h"
+#include "launch/verbs/named_format.h"
 #include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/parameters.h"
@@ -41,18 +41,6 @@ constexpr Format kFormats[] = {
     {"simai", slicer::ExportSimAi},
 };
 
-Result<const Format*> FindFormat(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Format& format : kFormats) {
-    if (name == format.name) {
-      return &format;
-    }
-    names.emplace_back(format.name);
-  }
-  return InvalidArgument(
-      fmt::format("unknown format '{}'; choose {}", name, fmt::join(names, ", ")));
-}
-
 std::string ResultText(const ExportResult& result, const std::string& out) {
   std::string text = fmt::format("{}: {} in {}, {}\n", out, FormatCounted(result.tasks, "task"),
                                  FormatCounted(static_cast<int64_t>(result.files.size()), "file"),
@@ -78,7 +66,8 @@ std::string ResultJson(const ExportResult& result, const std::string& out) {
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  PRISM_ASSIGN_OR_RETURN(const Format* const format, FindFormat(arguments.operands().front()));
+  PRISM_ASSIGN_OR_RETURN(const Format* const format,
+                         FindFormat(kFormats, arguments.operands().front()));
   if (!arguments.Has("o")) {
     return InvalidArgument("-o OUT is missing: the file to write");
   }

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
 #include "launch/options/presets.h"
+#include "launch/verbs/named_format.h"
 #include "launch/verbs/network_cluster.h"
 #include "launch/verbs/verb.h"
 #include "slicer/import/astra/network_file.h"
@@ -98,18 +98,6 @@ const std::vector<Format>& Formats() {
   return kFormats;
 }
 
-Result<const Format*> FindFormat(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Format& format : Formats()) {
-    if (name == format.name) {
-      return &format;
-    }
-    names.emplace_back(format.name);
-  }
-  return InvalidArgument(
-      fmt::format("unknown format '{}'; choose {}", name, fmt::join(names, ", ")));
-}
-
 std::string ResultText(const ImportResult& result, const std::string& out) {
   const graph::Graph& graph = result.graph;
   std::string text =
@@ -179,7 +167,8 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  PRISM_ASSIGN_OR_RETURN(const Format* const format, FindFormat(arguments.operands().front()));
+  PRISM_ASSIGN_OR_RETURN(const Format* const format,
+                         FindFormat(Formats(), arguments.operands().front()));
   const std::vector<std::string> files(arguments.operands().begin() + 1,
                                        arguments.operands().end());
   if (files.size() > format->max_files) {
