@@ -38,21 +38,10 @@ Status CheckCluster(const graph::ClusterSpec& cluster) {
 
 std::vector<DurationNs> HostCosts(const graph::ParameterTable& table) {
   std::vector<DurationNs> costs(graph::kOpKindCount, 0);
-  auto set = [&](graph::OpKind kind, const char* key) {
-    costs[static_cast<size_t>(kind)] = static_cast<DurationNs>(table.Value(key));
-  };
-  set(graph::OpKind::kKernel, "host.kernel_ns");
-  set(graph::OpKind::kMemcpy, "host.memcpy_ns");
-  set(graph::OpKind::kMemset, "host.memset_ns");
-  set(graph::OpKind::kEventRecord, "host.event_record_ns");
-  set(graph::OpKind::kEventWait, "host.event_wait_ns");
-  set(graph::OpKind::kEventSync, "host.event_sync_ns");
-  set(graph::OpKind::kStreamSync, "host.stream_sync_ns");
-  set(graph::OpKind::kDeviceSync, "host.device_sync_ns");
-  set(graph::OpKind::kCollective, "host.collective_ns");
-  set(graph::OpKind::kPeerGroup, "host.peer_group_ns");
-  set(graph::OpKind::kSegmentAlloc, "host.segment_alloc_ns");
-  set(graph::OpKind::kSegmentFree, "host.segment_free_ns");
+  for (size_t kind = 0; kind < costs.size(); ++kind) {
+    const std::string_view key = HostCostKey(static_cast<graph::OpKind>(kind));
+    costs[kind] = key.empty() ? 0 : static_cast<DurationNs>(table.Value(key));
+  }
   return costs;
 }
 

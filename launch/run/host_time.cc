@@ -1,35 +1,24 @@
 #include "launch/run/host_time.h"
 
+#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "graph/op.h"
+#include "replayer/cost/parameters.h"
 
 namespace prism::launch {
 namespace {
 
 using graph::OpKind;
 
-// Every wait costs what stream_sync does, as the shim has it.
-constexpr std::pair<std::string_view, OpKind> kKeys[] = {
-    {"host.kernel_ns", OpKind::kKernel},
-    {"host.memcpy_ns", OpKind::kMemcpy},
-    {"host.memset_ns", OpKind::kMemset},
-    {"host.event_record_ns", OpKind::kEventRecord},
-    {"host.event_wait_ns", OpKind::kEventWait},
-    {"host.stream_sync_ns", OpKind::kStreamSync},
-    {"host.event_sync_ns", OpKind::kStreamSync},
-    {"host.device_sync_ns", OpKind::kStreamSync},
-    {"host.collective_ns", OpKind::kCollective},
-    {"host.peer_group_ns", OpKind::kPeerGroup},
-    {"host.segment_alloc_ns", OpKind::kSegmentAlloc},
-    {"host.segment_free_ns", OpKind::kSegmentFree},
-};
+// Whose measurement counts for an op: every wait costs what a stream_sync does, as the shim has it.
+OpKind MeasuredAs(OpKind kind) {
+  return kind == OpKind::kEventSync || kind == OpKind::kDeviceSync ? OpKind::kStreamSync : kind;
+}
 
 }  // namespace
 
@@ -43,18 +32,19 @@ void UseMeasuredHostTime(const std::vector<graph::Fragment>& fragments,
       sums[kind].total_ns += fragment.host_times[kind].total_ns;
     }
   }
-  const std::map<std::string_view, OpKind> kinds(std::begin(kKeys), std::end(kKeys));
   std::vector<graph::Parameter> parameters = cluster->parameters.all();
-  for (graph::Parameter& parameter : parameters) {
-    const auto found = kinds.find(parameter.key);
-    if (found == kinds.end() || sums[static_cast<size_t>(found->second)].calls == 0) {
+  for (size_t kind = 0; kind < sums.size(); ++kind) {
+    const graph::HostTime& sum = sums[static_cast<size_t>(MeasuredAs(static_cast<OpKind>(kind)))];
+    const std::string_view key = replayer::HostCostKey(static_cast<OpKind>(kind));
+    const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                    [&](const auto& parameter) { return parameter.key == key; });
+    if (sum.calls == 0 || found == parameters.end()) {
       continue;
     }
-    const graph::HostTime& sum = sums[static_cast<size_t>(found->second)];
-    parameter.value =
+    found->value =
         std::round(factor * static_cast<double>(sum.total_ns) / static_cast<double>(sum.calls));
-    parameter.mark = graph::Mark::kMeasured;
-    parameter.source = fmt::format(
+    found->mark = graph::Mark::kMeasured;
+    found->source = fmt::format(
         "--host-time measured:{}, mean of {} calls of {} recorded ranks on this machine", factor,
         sum.calls, fragments.size());
   }

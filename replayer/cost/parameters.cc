@@ -176,6 +176,39 @@ std::span<const ParameterKey> ParameterKeys() {
   return kKeys;
 }
 
+std::string_view HostCostKey(graph::OpKind kind) {
+  switch (kind) {
+    case graph::OpKind::kKernel:
+      return "host.kernel_ns";
+    case graph::OpKind::kMemcpy:
+      return "host.memcpy_ns";
+    case graph::OpKind::kMemset:
+      return "host.memset_ns";
+    case graph::OpKind::kEventRecord:
+      return "host.event_record_ns";
+    case graph::OpKind::kEventWait:
+      return "host.event_wait_ns";
+    case graph::OpKind::kEventSync:
+      return "host.event_sync_ns";
+    case graph::OpKind::kStreamSync:
+      return "host.stream_sync_ns";
+    case graph::OpKind::kDeviceSync:
+      return "host.device_sync_ns";
+    case graph::OpKind::kCollective:
+      return "host.collective_ns";
+    case graph::OpKind::kPeerGroup:
+      return "host.peer_group_ns";
+    case graph::OpKind::kSegmentAlloc:
+      return "host.segment_alloc_ns";
+    case graph::OpKind::kSegmentFree:
+      return "host.segment_free_ns";
+    case graph::OpKind::kHostGap:
+    case graph::OpKind::kMarker:
+      return "";
+  }
+  return "";
+}
+
 std::vector<std::string> CheckParameters(const graph::ParameterTable& table) {
   std::vector<std::string> faults;
   for (const ParameterKey& known : kKeys) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/cluster.h"
+#include "graph/op.h"
 
 namespace prism::replayer {
 
@@ -20,6 +21,9 @@ struct ParameterKey {
 
 // Every key, ordered.
 std::span<const ParameterKey> ParameterKeys();
+
+// The parameter that issuing an op of that kind costs the host; "" where it costs nothing.
+std::string_view HostCostKey(graph::OpKind kind);
 
 // What keeps `table` from being used, one line each: keys that it lacks, keys that no model reads,
 // units other than ours, values outside of what their unit allows. Models divide by rates and
