@@ -1,8 +1,10 @@
 // prism: the verbs beside the main job. Dispatch, --help, --version and exit codes; what a verb
 // does is in its verb_*.cc.
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +38,10 @@ void Print(std::FILE* file, const std::string& text) {
   std::fflush(file);
 }
 
+// mpirun ends all processes as soon as one has failed. One that process 0 speaks for stays until
+// that has failed as well, or could have; mpirun ends it earlier.
+constexpr std::chrono::seconds kStayFor(5);
+
 // What the machine lacks may differ between processes: each says so itself.
 int Fail(std::string_view who, const Status& status) {
   const std::string text = fmt::format("{}: {}\n", who, status.message());
@@ -43,6 +49,8 @@ int Fail(std::string_view who, const Status& status) {
       status.code() == StatusCode::kBadFile || status.code() == StatusCode::kEnvironment;
   if (of_machine && MpiSession::LaunchedRank() != 0) {
     fmt::print(stderr, "process {}: {}", MpiSession::LaunchedRank(), text);
+  } else if (MpiSession::LaunchedRank() != 0) {
+    std::this_thread::sleep_for(kStayFor);
   } else {
     Print(stderr, text);
   }
