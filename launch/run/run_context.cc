@@ -71,9 +71,10 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
     add("PRISM_STORE", fmt::format("{}", request.meeting.store_port));
   }
   add("PRISM_ROUTING", context.options.routing);
-  if (!request.meeting.values.empty()) {
+  const auto told = request.meeting.values_told.find(request.rank);
+  if (told != request.meeting.values_told.end() && told->second > 0) {
     add("PRISM_VALUES", request.meeting.values);
-    add("PRISM_VALUES_BYTES", fmt::format("{}", request.meeting.values_told.at(request.rank)));
+    add("PRISM_VALUES_BYTES", fmt::format("{}", told->second));
   }
   return spec;
 }

@@ -45,7 +45,7 @@ struct MeetingPoint {
   std::string exchange;     // path of the memory that they share; "" with one rank
   uint16_t store_port = 0;  // of their StoreServer; 0: the program makes no store
   std::string values;       // path of what recorded ranks gave to absent ones; "" nothing
-  std::map<Rank, uint64_t> values_told;  // bytes of it by rank
+  std::map<Rank, uint64_t> values_told;  // bytes of it by rank; 0 for the first to be recorded
 };
 
 // How one rank is to be run in a pass.
