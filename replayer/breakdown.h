@@ -5,10 +5,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "replayer/rendezvous.h"
+#include "graph/base/time.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {
+
+struct TimeRange {
+  TimeNs begin = 0;
+  TimeNs end = 0;
+
+  bool operator==(const TimeRange&) const = default;
+};
 
 // What kept a rank busy, in order of precedence.
 enum class ActivityKind : uint8_t { kCompute, kTransfer, kPeerWait };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "replayer/lane_rows.h"
+
 namespace prism::replayer {
 
 void LaneStream::Collect() {
@@ -10,63 +12,60 @@ void LaneStream::Collect() {
 }
 
 void LaneStream::Flush() {
-  for (size_t lane = 0; lane < tail_.size(); ++lane) {
-    Stand(lane, tail_[lane]);
+  if (computes_) {
+    LaneRanges& told = activity_->Add(ActivityKind::kCompute);
+    std::copy(busy_since_.begin(), busy_since_.end(), told.begin());
+    std::copy(tail_.begin(), tail_.end(), told.end());
+    busy_since_ = tail_;
+    computes_ = false;
   }
 }
 
-void LaneStream::Stand(size_t lane, TimeNs until) {
-  if (collects_ && busy_since_[lane] < tail_[lane]) {
-    (*activity_)[lane].Add(ActivityKind::kCompute, {busy_since_[lane], tail_[lane]});
+// Compute that a gap ends in one lane is told for all: cut in two it is as long.
+void LaneStream::Pass(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration) {
+  const size_t count = lanes.end - lanes.begin;
+  TimeNs* const tail = tail_.data() + lanes.begin;
+  const TimeNs* const base = issue.base + lanes.begin;
+  if (!collects_) {
+    PassRow(tail, base, issue.host_ns, duration, count);
+    return;
   }
-  tail_[lane] = until;
-  busy_since_[lane] = until;
+  const BusyRows busy = {tail, busy_since_.data() + lanes.begin};
+  if (computes_ && AnyBroken(busy, base, issue.host_ns, count)) {
+    Flush();
+  }
+  PassBusyRow(busy, base, issue.host_ns, duration, count);
 }
 
 void LaneStream::Compute(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration) {
-  if (!collects_) {
-    for (size_t lane = lanes.begin; lane < lanes.end; ++lane) {
-      tail_[lane] = std::max(tail_[lane], issue.of(lane)) + duration;
-    }
-    return;
-  }
-  for (size_t lane = lanes.begin; lane < lanes.end; ++lane) {
-    const TimeNs issued = issue.of(lane);
-    if (issued > tail_[lane]) {
-      Stand(lane, issued);
-    }
-    tail_[lane] += duration;
-  }
+  Pass(lanes, issue, duration);
+  computes_ = collects_;
 }
 
 void LaneStream::Copy(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration) {
-  for (size_t lane = lanes.begin; lane < lanes.end; ++lane) {
-    Stand(lane, std::max(tail_[lane], issue.of(lane)));
-    tail_[lane] += duration;
-    busy_since_[lane] = tail_[lane];
+  Flush();
+  Pass(lanes, issue, duration);
+  if (collects_) {
+    std::copy(tail_.begin() + lanes.begin, tail_.begin() + lanes.end,
+              busy_since_.begin() + lanes.begin);
   }
 }
 
 void LaneStream::StandUntil(const IssueTimes& issue) {
-  for (size_t lane = 0; lane < tail_.size(); ++lane) {
-    if (issue.of(lane) > tail_[lane]) {
-      Stand(lane, issue.of(lane));
-    }
-  }
+  Pass({0, static_cast<uint32_t>(tail_.size()), 0}, issue, 0);
 }
 
-void LaneStream::StandUntil(const std::vector<TimeNs>& times) {
-  for (size_t lane = 0; lane < tail_.size(); ++lane) {
-    if (times[lane] > tail_[lane]) {
-      Stand(lane, times[lane]);
-    }
+void LaneStream::MoveTo(TimeNs time) {
+  Flush();
+  tail_[0] = time;
+  if (collects_) {
+    busy_since_[0] = time;
   }
 }
 
 void LaneStream::Prolong(const LaneGroup& lanes, DurationNs duration) {
-  for (size_t lane = lanes.begin; lane < lanes.end; ++lane) {
-    tail_[lane] += duration;
-  }
+  AddRow(duration, tail_.data() + lanes.begin, lanes.end - lanes.begin);
+  computes_ = collects_;
 }
 
 }  // namespace prism::replayer

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/base/time.h"
-#include "replayer/breakdown.h"
+#include "replayer/lane_activity.h"
 #include "replayer/partition.h"
 
 namespace prism::replayer {
@@ -20,9 +20,8 @@ struct IssueTimes {
 
 class LaneStream {
  public:
-  // `activity`, by lane, takes the ranges of compute; it outlives the stream.
-  explicit LaneStream(std::vector<Breakdown>* activity)
-      : activity_(activity), tail_(activity->size(), 0), busy_since_(activity->size(), 0) {}
+  // `activity` takes the ranges of compute; it outlives the stream.
+  explicit LaneStream(LaneActivity* activity) : activity_(activity), tail_(activity->lanes(), 0) {}
 
   // By lane: the end of all that the stream has executed.
   [[nodiscard]] const std::vector<TimeNs>& tail() const { return tail_; }
@@ -39,21 +38,23 @@ class LaneStream {
 
   // The stream is idle at least until then, in all lanes.
   void StandUntil(const IssueTimes& issue);
-  void StandUntil(const std::vector<TimeNs>& times);
+  void StandUntil(const std::vector<TimeNs>& times) { StandUntil({times.data(), 0}); }
 
   // The one lane is busy until then instead, earlier or later.
-  void MoveTo(TimeNs time) { Stand(0, time); }
+  void MoveTo(TimeNs time);
 
   // Goes on computing for so long.
   void Prolong(const LaneGroup& lanes, DurationNs duration);
 
  private:
-  void Stand(size_t lane, TimeNs until);
+  void Pass(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
 
-  std::vector<Breakdown>* activity_;
+  LaneActivity* activity_;
   bool collects_ = false;
-  std::vector<TimeNs> tail_;        // by lane
-  std::vector<TimeNs> busy_since_;  // by lane: begin of the compute that ends at the tail
+  bool computes_ = false;     // may have compute that was not told
+  std::vector<TimeNs> tail_;  // by lane
+  // By lane, where told: begin of the compute that ends at the tail.
+  std::vector<TimeNs> busy_since_;
 };
 
 }  // namespace prism::replayer

@@ -349,7 +349,7 @@ class Partitioner {
         end.reach = placement_.Reach(rank, peer);
         end.slow_factor = placement_.LinkFactor(rank, peer);
         for (Rank lane : rank_class.lanes) {
-          end.sender_of.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);
+          end.peer_lane.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);
         }
         uint32_t comm = graph_.ranks.comms(Rank(rank))[endpoint.comm_slot];
         auto other =

@@ -49,7 +49,7 @@ struct ChannelEnd {
   uint32_t peer = 0;         // of the class's representative
   PeerLoad::Reach reach = PeerLoad::Reach::kNode;
   double slow_factor = 1;
-  std::vector<uint32_t> sender_of;  // of a receiving end, by lane: the sender's lane
+  std::vector<uint32_t> peer_lane;  // by lane: the lane of the other side
 };
 
 // Lanes [begin, end) of a class, which share all durations of compute.

@@ -3,17 +3,11 @@
 #include <algorithm>
 
 #include "replayer/jitter.h"
+#include "replayer/lane_rows.h"
 
 namespace prism::replayer {
 
 using graph::OpKind;
-
-namespace {
-
-// Activity of so many holds is kept before it is counted: some ranges a lane.
-constexpr uint32_t kHoldsKept = 64;
-
-}  // namespace
 
 RankTimeline::RankTimeline(const Config& config)
     : config_(config),
@@ -111,8 +105,8 @@ void RankTimeline::Advance(Rendezvous* rendezvous) {
       moved = AdvanceStream(stream) || moved;
     }
   }
-  if (holds_kept_ >= kHoldsKept) {
-    CountActivity();
+  if (activity_.ShouldCount()) {
+    CountActivity(true);
   }
 }
 
@@ -304,9 +298,10 @@ void RankTimeline::NoteAction(ActionKind kind, const StreamCursor& cursor, uint3
 void RankTimeline::NoteStart(const StreamCursor& cursor, const IssueTimes& issue) {
   NoteAction(ActionKind::kStart, cursor, 0);
   std::vector<TimeNs>& starts = starts_[static_cast<size_t>(cursor.iteration)];
-  starts = cursor.lanes.tail();
-  for (uint32_t lane = 0; lane < lanes_; ++lane) {
-    starts[lane] = std::max(starts[lane], issue.of(lane));
+  starts.resize(lanes_);
+  MaxRow(cursor.lanes.tail().data(), issue.base, issue.host_ns, starts.data(), lanes_);
+  if (cursor.iteration + 1 == iterations_ && config_.options->breakdown) {
+    activity_.Open(starts);
   }
 }
 
@@ -424,10 +419,12 @@ void RankTimeline::BeginHold(StreamCursor* cursor, const IssueTimes& issue) {
   Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = true;
   hold.keeps_transfers = Collects(cursor->iteration);
-  hold.arrival = cursor->lanes.tail();
-  for (uint32_t lane = 0; !measured_ && lane < lanes_; ++lane) {
-    hold.arrival[lane] = std::max(hold.arrival[lane], issue.of(lane));
+  if (measured_) {
+    hold.arrival = cursor->lanes.tail();
+    return;
   }
+  hold.arrival.resize(lanes_);
+  MaxRow(cursor->lanes.tail().data(), issue.base, issue.host_ns, hold.arrival.data(), lanes_);
 }
 
 void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
@@ -471,15 +468,15 @@ void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
 }
 
 void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {
-  const Hold& hold = rendezvous_->hold(HoldOf(cursor));
+  Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = false;
   cursor->lanes.StandUntil(hold.end);
   TraceHold(*cursor, step, hold);
-  if (Collects(cursor->iteration)) {
-    KeepActivity(step, hold);
-  }
   if (cursor->iteration + 1 == iterations_) {
     CountTraffic(step, hold);
+  }
+  if (Collects(cursor->iteration)) {
+    KeepActivity(step, &hold);
   }
   NoteAction(ActionKind::kFinish, *cursor, cursor->next);
   ++cursor->next;

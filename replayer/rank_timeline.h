@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "replayer/action.h"
-#include "replayer/breakdown.h"
 #include "replayer/class_costs.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/engine.h"
+#include "replayer/lane_activity.h"
 #include "replayer/lane_stream.h"
 #include "replayer/partition.h"
 #include "replayer/rendezvous.h"
@@ -132,8 +132,9 @@ class RankTimeline {
   void ReachCollective(StreamCursor* cursor, const Step& step);
   void ReachPeerGroup(StreamCursor* cursor, const Step& step);
   void FinishHold(StreamCursor* cursor, const Step& step);
-  void CountActivity();
-  void KeepActivity(const Step& step, const Hold& hold);
+  void CountActivity(bool stuck);
+  bool BoundFuture(bool stuck, std::vector<TimeNs>* until) const;
+  void KeepActivity(const Step& step, Hold* hold);
   void CountTraffic(const Step& step, const Hold& hold);
   void TraceHold(const StreamCursor& cursor, const Step& step, const Hold& hold);
   template <typename Enter>
@@ -163,8 +164,8 @@ class RankTimeline {
   OpPosition frontier_ = 0;  // it has issued ops before this
   size_t next_wait_ = 0;     // index into RolePlan::host_waits
   int32_t wait_iteration_ = 0;
-  std::vector<Breakdown> activity_;  // by lane
-  uint32_t holds_kept_ = 0;          // since activity was counted
+  LaneActivity activity_;
+  std::vector<TimeNs> until_;  // storage of CountActivity
   std::vector<Segment> segments_;
   std::vector<HostGap> gaps_;  // not reached yet, ascending
   bool measured_ = false;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "replayer/lane_rows.h"
 #include "replayer/rank_timeline.h"
 
 namespace prism::replayer {
@@ -79,52 +80,75 @@ void RankTimeline::TraceHold(const StreamCursor& cursor, const Step& step, const
   }
 }
 
-// Whatever is still to come waits, in the end, for one of the streams that hold now, so it begins
-// after the earliest of their arrivals. A host that stands at a gate may let others go on: then
-// nothing is counted.
-void RankTimeline::CountActivity() {
-  if (config_.gated || limit_ < end_) {
-    return;
-  }
-  constexpr TimeNs kNever = std::numeric_limits<TimeNs>::max();
-  std::vector<TimeNs> until(lanes_, kNever);
-  const auto bound = [&](const std::vector<TimeNs>& times) {
-    std::transform(times.begin(), times.end(), until.begin(), until.begin(),
-                   [](TimeNs a, TimeNs b) { return std::min(a, b); });
-  };
-  for (const StreamCursor& cursor : cursors_) {
-    if (cursor.holding) {
-      bound(rendezvous_->hold(HoldOf(&cursor)).arrival);
+// When the earliest op that is still to come could begin, by lane; false where nobody knows. What
+// waits for an event that was not recorded comes behind the stream that records it. `stuck`: the
+// host can issue nothing either before a stream that holds goes on, so that what it has not issued
+// comes behind that one.
+bool RankTimeline::BoundFuture(bool stuck, std::vector<TimeNs>* until) const {
+  bool bounded = false;
+  const auto bound = [&](const TimeNs* times) {
+    if (bounded) {
+      MinRow(times, until->data(), lanes_);
+    } else {
+      until->assign(times, times + lanes_);
     }
+    bounded = true;
+  };
+  std::vector<TimeNs> next(lanes_);
+  for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
+    StreamCursor cursor = cursors_[stream];
+    const std::vector<Step>& steps = plan_.streams[stream];
+    if (cursor.holding) {
+      bound(rendezvous_->hold(HoldOf(&cursors_[stream])).arrival.data());
+      continue;
+    }
+    if (!steps.empty() && cursor.next == steps.size()) {
+      cursor.next = 0;
+      ++cursor.iteration;
+    }
+    if (steps.empty() || (cursor.iteration == iterations_ && stream != plan_.first_stream)) {
+      continue;
+    }
+    // Behind the last step of the first stream: where the iteration ends.
+    const Step& step = steps[cursor.next];
+    if (PositionOf(cursor, step) < frontier_) {
+      const bool waits = step.kind == StepKind::kWait && step.aux != kNone;
+      if (waits && !events_[EventIndex(cursor.iteration, step.aux)].recorded) {
+        continue;
+      }
+    } else if (stuck && frontier_ < limit_) {
+      continue;
+    }
+    const IssueTimes issue = IssueOf(cursor, step);
+    MaxRow(cursor.lanes.tail().data(), issue.base, issue.host_ns, next.data(), lanes_);
+    bound(next.data());
   }
-  if (until[0] == kNever) {
+  return bounded;
+}
+
+// A host that stands at a gate may let others go on: then nothing is counted.
+void RankTimeline::CountActivity(bool stuck) {
+  if (config_.gated || limit_ < end_ || !BoundFuture(stuck, &until_)) {
     return;
   }
-  // The iteration ends where the first stream could go on.
-  bound(cursors_[plan_.first_stream].holding
-            ? rendezvous_->hold(HoldOf(&cursors_[plan_.first_stream])).arrival
-            : cursors_[plan_.first_stream].lanes.tail());
   for (StreamCursor& cursor : cursors_) {
     cursor.lanes.Flush();
   }
-  const std::vector<TimeNs>& starts = starts_.back();
-  for (uint32_t lane = 0; lane < lanes_; ++lane) {
-    const TimeNs begin = starts.empty() ? until[lane] : starts[lane];
-    activity_[lane].Count({std::min(begin, until[lane]), until[lane]});
-  }
-  holds_kept_ = 0;
+  activity_.CountUntil(until_);
 }
 
-void RankTimeline::KeepActivity(const Step& step, const Hold& hold) {
-  for (size_t i = 0; i < hold.transfers.size(); ++i) {
-    activity_[i % lanes_].Add(ActivityKind::kTransfer, hold.transfers[i]);
+void RankTimeline::KeepActivity(const Step& step, Hold* hold) {
+  for (size_t i = 0; i < hold->transfer_count; ++i) {
+    activity_.Take(ActivityKind::kTransfer, &hold->transfers[i]);
   }
-  ++holds_kept_;
-  const bool waits_for_stage = WaitsForStage(*config_.partition, rank_class_, plan_, step);
-  for (uint32_t lane = 0; waits_for_stage && lane < lanes_; ++lane) {
-    if (hold.start[lane] > hold.arrival[lane]) {
-      activity_[lane].Add(ActivityKind::kPeerWait, {hold.arrival[lane], hold.start[lane]});
-    }
+  if (WaitsForStage(*config_.partition, rank_class_, plan_, step) &&
+      AnyBefore(hold->arrival.data(), hold->start.data(), 0, lanes_)) {
+    LaneRanges& waited = activity_.Add(ActivityKind::kPeerWait);
+    std::copy(hold->arrival.begin(), hold->arrival.end(), waited.begin());
+    std::copy(hold->start.begin(), hold->start.end(), waited.end());
+  }
+  if (activity_.ShouldCount()) {
+    CountActivity(false);
   }
 }
 
@@ -137,9 +161,7 @@ void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
       SlotTraffic& traffic = traffic_[call.comm_slot];
       ++traffic.calls;
       traffic.bytes += plan_.program->collectives[plan_.transfers[call.transfer].shape].bytes;
-      for (DurationNs& transfer_ns : traffic.transfer_ns) {
-        transfer_ns += costs_.transfer_ns[call.transfer];
-      }
+      AddRow(costs_.transfer_ns[call.transfer], traffic.transfer_ns.data(), lanes_);
     }
     first = &traffic_[plan_.calls[step.aux].comm_slot];
   } else {
@@ -150,12 +172,12 @@ void RankTimeline::CountTraffic(const Step& step, const Hold& hold) {
       traffic.bytes += plan_.posts[p].bytes;
       first = first == nullptr ? &traffic : first;
     }
-    for (uint32_t lane = 0; first != nullptr && lane < lanes_; ++lane) {
-      first->transfer_ns[lane] += hold.end[lane] - hold.start[lane];
+    if (first != nullptr) {
+      AddSpanRow(hold.start.data(), hold.end.data(), first->transfer_ns.data(), lanes_);
     }
   }
-  for (uint32_t lane = 0; first != nullptr && lane < lanes_; ++lane) {
-    first->wait_ns[lane] += hold.start[lane] - hold.arrival[lane];
+  if (first != nullptr) {
+    AddSpanRow(hold.arrival.data(), hold.start.data(), first->wait_ns.data(), lanes_);
   }
 }
 
@@ -240,12 +262,13 @@ std::vector<RankTimes> RankTimeline::Times() {
   for (StreamCursor& cursor : cursors_) {
     cursor.lanes.Flush();
   }
-  std::vector<RankTimes> times;
+  std::vector<TimeNs> begin;
+  std::vector<TimeNs> end;
   for (uint32_t lane = 0; lane < lanes_; ++lane) {
-    times.push_back(activity_[lane].Finish(
-        {IterationStart(iterations_ - 1, lane), IterationStart(iterations_, lane)}));
+    begin.push_back(IterationStart(iterations_ - 1, lane));
+    end.push_back(IterationStart(iterations_, lane));
   }
-  return times;
+  return activity_.Finish(begin, end);
 }
 
 const Timeline& RankTimeline::TraceOf(uint32_t lane) const {

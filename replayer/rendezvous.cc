@@ -16,7 +16,7 @@ void Rendezvous::Open(HoldId id, uint32_t count) {
   Hold& hold = holds_[id];
   hold.start = hold.arrival;
   hold.end = hold.arrival;
-  hold.transfers.clear();
+  hold.transfer_count = 0;
   if (keeps_causes_) {
     hold.decisive.assign(hold.arrival.size(), kNone);
     hold.last.assign(hold.arrival.size(), kNone);
@@ -24,11 +24,28 @@ void Rendezvous::Open(HoldId id, uint32_t count) {
   hold.open.store(count, std::memory_order_relaxed);
 }
 
+TransferRows Rendezvous::NextTransfer(Hold* hold) {
+  LaneRanges* ranges = &transfer_;
+  if (hold->keeps_transfers) {
+    if (hold->transfers.size() == hold->transfer_count) {
+      hold->transfers.emplace_back();
+    }
+    ranges = &hold->transfers[hold->transfer_count++];
+  }
+  ranges->Resize(hold->arrival.size());
+  if (keeps_causes_) {
+    ends_before_ = hold->end;
+  }
+  written_ = {ranges->begin(), ranges->end(), hold->start.data(), hold->end.data()};
+  return written_;
+}
+
 // Transfers that end together: the first of the program decides, in whatever order they come.
 void Rendezvous::NoteCause(Hold* hold, uint32_t label) const {
   for (size_t lane = 0; lane < hold->arrival.size(); ++lane) {
-    const bool later = end_[lane] > hold->end[lane];
-    if (later || (end_[lane] == hold->end[lane] && label < hold->decisive[lane])) {
+    const TimeNs end = written_.end[lane];
+    const bool later = end > ends_before_[lane];
+    if (later || (end == ends_before_[lane] && label < hold->decisive[lane])) {
       hold->decisive[lane] = label;
       hold->last[lane] = last_.empty() ? kNone : last_[lane];
     }
@@ -40,27 +57,15 @@ void Rendezvous::Settle(HoldId id, uint32_t label) {
   if (keeps_causes_) {
     NoteCause(&hold, label);
   }
-  const size_t lanes = hold.arrival.size();
-  for (size_t lane = 0; lane < lanes; ++lane) {
-    hold.start[lane] = std::max(hold.start[lane], begin_[lane]);
-    hold.end[lane] = std::max(hold.end[lane], end_[lane]);
-  }
-  if (hold.keeps_transfers) {
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      hold.transfers.push_back({begin_[lane], end_[lane]});
-    }
-  }
   if (hold.open.fetch_sub(1, std::memory_order_release) == 1 && hold.owner != arriving_) {
     settled_.push_back(id);
   }
 }
 
 void Rendezvous::SettleAlone(const Post& send) {
-  begin_ = send.arrival;
-  end_ = begin_;
-  for (TimeNs& end : end_) {
-    end += send.transfer_ns;
-  }
+  Hold& hold = holds_[send.hold];
+  SettleRow(hold.arrival.data(), nullptr, send.transfer_ns, NextTransfer(&hold),
+            hold.arrival.size());
   Settle(send.hold, send.label);
 }
 
@@ -91,12 +96,8 @@ Rendezvous::Meeting& Rendezvous::MeetingAt(uint32_t comm_class, int64_t sequence
 void Rendezvous::SettleMeeting(const Meeting& meeting) {
   for (const Member& member : meeting.members) {
     const std::vector<uint32_t>& instance_of = member.entry->instance_of;
-    begin_.resize(instance_of.size());
-    end_.resize(instance_of.size());
-    for (size_t lane = 0; lane < instance_of.size(); ++lane) {
-      begin_[lane] = meeting.latest[instance_of[lane]];
-      end_[lane] = begin_[lane] + meeting.transfer_ns;
-    }
+    SettleRow(meeting.latest.data(), instance_of.data(), meeting.transfer_ns,
+              NextTransfer(&holds_[member.hold]), instance_of.size());
     if (keeps_causes_) {
       last_.resize(instance_of.size());
       std::transform(instance_of.begin(), instance_of.end(), last_.begin(),
@@ -130,9 +131,13 @@ void Rendezvous::Arrive(const CollectiveArrival& arrival) {
     NoteArrival(&meeting, entry, holds_[arrival.hold]);
   }
   const std::vector<TimeNs>& reached = holds_[arrival.hold].arrival;
-  for (size_t lane = 0; lane < reached.size(); ++lane) {
-    TimeNs& latest = meeting.latest[entry.instance_of[lane]];
-    latest = std::max(latest, reached[lane]);
+  if (meeting.latest.size() == 1) {
+    meeting.latest[0] = std::max(meeting.latest[0], LargestOf(reached.data(), reached.size()));
+  } else {
+    for (size_t lane = 0; lane < reached.size(); ++lane) {
+      TimeNs& latest = meeting.latest[entry.instance_of[lane]];
+      latest = std::max(latest, reached[lane]);
+    }
   }
   meeting.transfer_ns = std::max(meeting.transfer_ns, arrival.transfer_ns);
   meeting.own_ns = std::max(meeting.own_ns, arrival.own_ns);
@@ -167,42 +172,38 @@ bool Rendezvous::Take(PostQueue* queue, int64_t sequence, Post* post) {
 }
 
 void Rendezvous::Match(const Post& send, const Post& receive) {
-  const std::vector<uint32_t>& sender_of = receive.channel->sender_of;
-  const size_t lanes = sender_of.size();
   const DurationNs transfer_ns =
       send.fixed ? send.transfer_ns : std::max(send.transfer_ns, receive.transfer_ns);
-  begin_.resize(lanes);
-  end_.resize(lanes);
-  for (size_t lane = 0; lane < lanes; ++lane) {
-    const TimeNs sent = send.arrival[sender_of[lane]];
-    begin_[lane] = std::max(sent, receive.arrival[lane]);
-    // Eager: the bytes were on their way before the receiver came.
-    end_[lane] = send.eager ? std::max(receive.arrival[lane], sent + transfer_ns)
-                            : begin_[lane] + transfer_ns;
+  const std::vector<TimeNs>& sent = ArrivalOf(send);
+  const std::vector<TimeNs>& reached = ArrivalOf(receive);
+  const MatchRows received = {reached.data(), sent.data(), receive.channel->peer_lane.data(),
+                              transfer_ns};
+  const TransferRows out = NextTransfer(&holds_[receive.hold]);
+  if (send.eager) {
+    ReceiveEagerRow(received, out, reached.size());
+  } else {
+    MatchRow(received, out, reached.size());
   }
   Settle(receive.hold, receive.label);
-  if (send.eager) {
-    return;
+  if (!send.eager) {
+    MatchRow({sent.data(), reached.data(), send.channel->peer_lane.data(), transfer_ns},
+             NextTransfer(&holds_[send.hold]), sent.size());
+    Settle(send.hold, send.label);
   }
-  for (size_t lane = 0; lane < lanes; ++lane) {
-    end_[sender_of[lane]] = std::max(send.arrival[sender_of[lane]], receive.arrival[lane]);
-  }
-  for (size_t lane = 0; lane < lanes; ++lane) {
-    begin_[lane] = end_[lane];
-    end_[lane] += transfer_ns;
-  }
-  Settle(send.hold, send.label);
 }
 
 void Rendezvous::Arrive(const PeerArrival& arrival) {
   const std::lock_guard<std::mutex> lock(mutex_);
   arriving_ = holds_[arrival.hold].owner;
   const ChannelEnd& channel = *arrival.channel;
-  Post post = {arrival.sequence,    holds_[arrival.hold].arrival,
+  Post post = {arrival.sequence,    {},
                arrival.transfer_ns, arrival.hold,
                arrival.eager,       arrival.fixed,
                arrival.channel,     arrival.label,
                arrival.bytes};
+  if (arrival.eager) {
+    post.arrival = holds_[arrival.hold].arrival;
+  }
   const bool remote = channel.reach == PeerLoad::Reach::kNetwork && channel.channel != kNone;
   if (remote && arrival.is_send && frozen_ != nullptr) {
     post.transfer_ns = frozen_->sends[channel.channel][static_cast<size_t>(arrival.sequence)];

@@ -13,27 +13,23 @@
 #include <vector>
 
 #include "graph/base/time.h"
+#include "replayer/lane_ranges.h"
+#include "replayer/lane_rows.h"
 #include "replayer/partition.h"
 
 namespace prism::replayer {
 
-struct TimeRange {
-  TimeNs begin = 0;
-  TimeNs end = 0;
-
-  bool operator==(const TimeRange&) const = default;
-};
-
 // One stream of one class in front of a collective or a peer group; at most one a stream.
 struct Hold {
-  uint32_t owner = 0;                // class
-  std::atomic<uint32_t> open = 0;    // transfers not settled yet; 0: the stream may go on
-  bool keeps_transfers = false;      // fill `transfers`
-  std::vector<TimeNs> arrival;       // by lane: when the stream reached the op
-  std::vector<TimeNs> start;         // latest start of its transfers
-  std::vector<TimeNs> end;           // latest end
-  std::vector<TimeRange> transfers;  // each, all lanes of one after those of another
-  std::vector<uint32_t> decisive;    // by lane: label of the transfer that ended last
+  uint32_t owner = 0;                 // class
+  std::atomic<uint32_t> open = 0;     // transfers not settled yet; 0: the stream may go on
+  bool keeps_transfers = false;       // fill `transfers`
+  std::vector<TimeNs> arrival;        // by lane: when the stream reached the op
+  std::vector<TimeNs> start;          // latest start of its transfers
+  std::vector<TimeNs> end;            // latest end
+  std::vector<LaneRanges> transfers;  // the first transfer_count; storage behind
+  size_t transfer_count = 0;
+  std::vector<uint32_t> decisive;  // by lane: label of the transfer that ended last
   std::vector<uint32_t> last;  // by lane: of that, the rank that came last; kNone: no collective
 };
 
@@ -146,7 +142,7 @@ class Rendezvous {
   // A send or receive without its other side.
   struct Post {
     int64_t sequence = 0;
-    std::vector<TimeNs> arrival;  // by lane; the hold of an eager send has moved on
+    std::vector<TimeNs> arrival;  // by lane, of an eager send: its hold has moved on
     DurationNs transfer_ns = 0;
     HoldId hold = 0;
     bool eager = false;
@@ -162,7 +158,14 @@ class Rendezvous {
     size_t head = 0;
   };
 
-  // begin_ and end_ are the times of one transfer of the hold, last_ who came to it last.
+  // By lane: when the stream of a post that waits reached it.
+  [[nodiscard]] const std::vector<TimeNs>& ArrivalOf(const Post& post) const {
+    return post.eager ? post.arrival : holds_[post.hold].arrival;
+  }
+
+  // Where the next transfer of the hold is to be written; then Settle, with who came to it last in
+  // last_.
+  TransferRows NextTransfer(Hold* hold);
   void Settle(HoldId id, uint32_t label);
   void NoteCause(Hold* hold, uint32_t label) const;
   void NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const;
@@ -208,9 +211,10 @@ class Rendezvous {
   std::vector<Meeting> spare_;                  // storage of settled meetings
   std::vector<PostQueue> queues_;               // by 2 * channel + (receive ? 1 : 0)
   std::vector<HoldId> settled_;
-  uint32_t arriving_ = 0;      // class; sees itself what it settles of its own
-  std::vector<TimeNs> begin_;  // storage, by lane
-  std::vector<TimeNs> end_;    // likewise
+  uint32_t arriving_ = 0;            // class; sees itself what it settles of its own
+  LaneRanges transfer_;              // storage: a transfer that its hold does not keep
+  TransferRows written_;             // the transfer that is being settled
+  std::vector<TimeNs> ends_before_;  // of its hold; with causes
   bool keeps_causes_ = false;
   std::vector<uint32_t> last_;  // likewise; empty for sends and receives
 

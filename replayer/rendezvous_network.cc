@@ -84,12 +84,12 @@ void Rendezvous::DeferMeeting(Meeting* meeting, uint32_t comm_class) {
 }
 
 void Rendezvous::DeferSend(const Post& send, const Post* receive) {
-  const TransferId id = NewDeferred(send.arrival.front());
+  const TransferId id = NewDeferred(ArrivalOf(send).front());
   Deferred& transfer = deferred_[id];
   transfer.send = send;
   if (receive != nullptr) {
     transfer.receive = *receive;
-    transfer.start = std::max(transfer.start, receive->arrival.front());
+    transfer.start = std::max(transfer.start, ArrivalOf(*receive).front());
   }
   Announce(id);
 }

@@ -125,7 +125,7 @@ TimeRange Baseline::TransferOf(uint32_t c, uint32_t transfer, uint32_t lane) con
   const Party& other = parties[receives ? 0 : 1];
   const ScheduledTransfer& opposite = job_.classes[other.class_index].transfers[other.transfer];
   const uint32_t endpoint = plan.posts[scheduled.index].endpoint;
-  const uint32_t peer_lane = rank_class.channels[endpoint].sender_of[lane];
+  const uint32_t peer_lane = rank_class.channels[endpoint].peer_lane[lane];
   const TimeNs met = Arrival(other.class_index, opposite.hold, peer_lane);
   const bool eager = opposite.side == TransferSide::kEagerSend;
   return MessageRange(scheduled.side, eager, receives ? met : arrival, receives ? arrival : met,

@@ -27,7 +27,7 @@ Partition WithOneLane(const Partition& partition) {
       entry.instance_of = {0};
     }
     for (ChannelEnd& channel : rank_class.channels) {
-      channel.sender_of = {0};
+      channel.peer_lane = {0};
     }
   }
   return one;

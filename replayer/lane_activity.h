@@ -1,0 +1,82 @@
+// What kept the ranks of a class busy, counted while ranges come in, a row of one range a lane at a
+// time.
+//
+// A union of ranges in the order of their begins is measured by one addition each: what lies behind
+// the end of those before. Ranks of a class do the same ops, so an order that holds in one lane
+// mostly holds in all; then a row is counted for all lanes side by side. Where it does not, lanes
+// are counted one by one.
+//
+// No range is ever clipped. Of ranges that began before a time t, what lies behind t is one piece,
+// up to the latest of their ends: so the window's begin and end are taken into account by one
+// subtraction each.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/time.h"
+#include "replayer/breakdown.h"
+#include "replayer/lane_ranges.h"
+
+namespace prism::replayer {
+
+class LaneActivity {
+ public:
+  explicit LaneActivity(uint32_t lanes) : lanes_(lanes) {}
+
+  [[nodiscard]] uint32_t lanes() const { return lanes_; }
+
+  // A row, for the caller to fill before the next call.
+  LaneRanges& Add(ActivityKind kind);
+
+  // A row that the caller has filled, in exchange for storage.
+  void Take(ActivityKind kind, LaneRanges* ranges);
+
+  // Whether so much has come in that it should be counted.
+  [[nodiscard]] bool ShouldCount() const { return pending_.size() >= count_at_; }
+
+  // Every range added later begins at `until`, by lane, or after.
+  void CountUntil(const std::vector<TimeNs>& until);
+
+  // The window begins: at or after every `until` so far, at or before all that come.
+  void Open(const std::vector<TimeNs>& begin);
+
+  // The window ends: likewise. First match wins: compute, transfer, peer wait, the rest. Opens the
+  // window where that was not done. Once.
+  [[nodiscard]] std::vector<RankTimes> Finish(const std::vector<TimeNs>& begin,
+                                              const std::vector<TimeNs>& end);
+
+ private:
+  struct Row {
+    ActivityKind kind = ActivityKind::kCompute;
+    LaneRanges ranges;
+  };
+
+  struct LaneRange {
+    TimeNs begin = 0;
+    TimeNs end = 0;
+    size_t kind = 0;
+  };
+
+  void MakeTotals();
+  void SortPending();
+  [[nodiscard]] size_t OrderedRows(const std::vector<TimeNs>& until, bool* ordered) const;
+  void CountRows(size_t rows);
+  void CountLane(uint32_t lane, TimeNs until);
+  void Forget(const std::vector<bool>& counted);
+
+  static constexpr size_t kRowsKept = 16;  // before they are counted
+
+  uint32_t lanes_;
+  std::vector<Row> pending_;
+  std::vector<LaneRanges> spare_;
+  size_t count_at_ = kRowsKept;
+  bool open_ = false;
+  // By lane: time in which that kind or one before it was active, and the latest end of those.
+  std::array<std::vector<DurationNs>, kActivityKinds> covered_;
+  std::array<std::vector<TimeNs>, kActivityKinds> until_;
+  std::vector<LaneRange> of_lane_;  // storage
+};
+
+}  // namespace prism::replayer
