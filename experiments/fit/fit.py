@@ -220,6 +220,14 @@ def value_of(folder, profile, key):
     return 1.0 if key == "gpu.sustained_clock" else None
 
 
+def with_parameter(text, line):
+    """A profile's text with one more line behind its last parameter."""
+    if "[parameters]" not in text:
+        text = text.rstrip() + "\n\n[parameters]\n"
+    last = list(re.finditer(r"^(\[parameters\]|\S+ = \{ value = .*)\n", text, re.MULTILINE))[-1]
+    return text[:last.end()] + line + "\n" + text[last.end():]
+
+
 def write_presets(folder, names, values, note):
     """Puts fitted values into the profiles' files, marked fitted, with the plan as their source."""
     for name, value in zip(names, values):
@@ -239,8 +247,7 @@ def write_presets(folder, names, values, note):
         if found:
             text = text[:found.start()] + line + text[found.end():]
         else:
-            text = text.rstrip() + ("\n" if "[parameters]" in text else "\n\n[parameters]\n")
-            text += line + "\n"
+            text = with_parameter(text, line)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 

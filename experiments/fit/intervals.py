@@ -24,6 +24,8 @@ import re
 
 import numpy as np
 
+from fit import with_parameter
+
 SHARE = 0.89
 MANY_OF_CLUSTER, MANY_OF_FRAMEWORK, MANY_THAT_ASSUME_LITTLE = 28, 20, 28
 LITTLE = 0.1
@@ -114,11 +116,11 @@ def write(folder, profile, spread):
         text = re.sub(r"^spread\.(above|below|assumptions) = .*\n", "", file.read(),
                       flags=re.MULTILINE)
     if spread is not None:
-        text = text.rstrip() + "\n" + ("" if "[parameters]" in text else "\n[parameters]\n")
         below, above, factor = spread
         for key, value in (("above", above), ("assumptions", factor), ("below", below)):
-            text += (f'spread.{key} = {{ value = {value:.3g}, unit = "ratio", source = "residuals of '
-                     f'published rows (experiments/fit/intervals.py)", mark = "measured" }}\n')
+            text = with_parameter(text, (
+                f'spread.{key} = {{ value = {value:.3g}, unit = "ratio", source = "residuals of '
+                f'published rows (experiments/fit/intervals.py)", mark = "measured" }}'))
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 

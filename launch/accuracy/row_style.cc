@@ -428,6 +428,11 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
     style.gradient_type = graph::DataType::kFloat32;  // what Megatron-LM's --bf16 turns on
   }
+  if (family == FrameworkFamily::kMegatronDeepSpeed &&
+      row.Says("note", "bf16 optimizer with unsharded fp32 gradient accumulation")) {
+    style.gradient_type = graph::DataType::kFloat32;
+    style.separate_fp32_gradients = true;
+  }
   style.loss_scaling = style.precision == graph::Precision::kFloat16;
   if (style.precision == graph::Precision::kFloat32) {
     style.gradient_type = graph::DataType::kFloat32;

@@ -101,6 +101,9 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
   nic_ = table.Value("net.nic_bytes_per_s");
   nic_efficiency_ = table.Value("net.nic_efficiency");
   nics_per_node_ = table.Value("net.nics_per_node");
+  if (nics_per_node_ < gpus_per_node_) {
+    nic_efficiency_ *= table.Value("net.shared_nic_factor");
+  }
   hop_ = table.Value("net.hop_ns") * 1e-9;
   message_ = table.Value("net.message_ns") * 1e-9;
   loss_per_doubling_ = table.Value("net.bandwidth_loss_per_doubling");

@@ -189,7 +189,7 @@ double EmbeddingGradientBytes(const KernelView& view) {
 // part fits, and every kernel of it carries the shapes of the whole. Returns the parts.
 double IndexedParts(std::string_view name, const InputBytes& inputs) {
   constexpr double kMostBytes = 2147483647;
-  const bool iterates = !name.starts_with("_") && !name.starts_with("native_") && name != "cat" &&
+  const bool iterates = !name.starts_with("_") && name != "native_dropout" && name != "cat" &&
                         name != "sort" && name != "topk";
   double parts = 1;
   while (iterates && inputs.largest > kMostBytes * parts) {

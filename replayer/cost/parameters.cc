@@ -88,6 +88,7 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"net.nic_bytes_per_s", "byte/s", "one NIC, nominal, one direction"},
     {"net.nic_efficiency", "ratio", "NIC: achieved over nominal at large size"},
     {"net.nics_per_node", "1", "NICs of a node"},
+    {"net.shared_nic_factor", "ratio", "what of that two GPUs get of a NIC that they share"},
     {"net.nvlink_bytes_per_s", "byte/s", "NVLink of one GPU, nominal, one direction; 0: PCIe only"},
     {"net.nvlink_efficiency", "ratio", "send and receive over NVLink: achieved over nominal"},
     {"net.pcie_bytes_per_s", "byte/s", "PCIe of one GPU, nominal, one direction"},

@@ -174,9 +174,11 @@ class BucketedDataParallel : public DataParallel {
     const graph::TensorShape gradients = Tensor(rank_.gradient, {bucket.elements()});
     scale.Pointwise("aten::mul", {Tensor(graph::DataType::kFloat64, {}), gradients, gradients});
     ops->Append(scale.Finish().program);
-    const graph::CollectiveShape shape = Shards(buffer)
-                                             ? ReduceScatterOf(rank_.gradient, bucket.elements())
-                                             : AllReduceOf(rank_.gradient, bucket.elements());
+    const bool apart = rank_.style.separate_fp32_gradients;
+    const graph::DataType type = apart ? rank_.dtype : rank_.gradient;
+    const graph::CollectiveShape shape = Shards(buffer) && !apart
+                                             ? ReduceScatterOf(type, bucket.elements())
+                                             : AllReduceOf(type, bucket.elements());
     if (beside) {
       ops->Start(buffer.axis, shape, bucket.reduction);
     } else {

@@ -126,6 +126,17 @@ TEST(RowPlan, Blanks_are_derived_or_assumed_and_noted) {
   EXPECT_THAT(plan.assumptions, Contains("micro-batch: usual"));
 }
 
+TEST(RowPlan, DeepSpeeds_optimizer_of_bf16_sums_in_fp32_where_a_note_says_so) {
+  auto fields = Gpt175B();
+  Set(&fields, "framework", "Megatron-DeepSpeed");
+  Set(&fields, "precision", "bf16");
+  EXPECT_FALSE(PlanRow(OneRow(fields).row()).style.separate_fp32_gradients);
+  Set(&fields, "note", "bf16 optimizer with unsharded fp32 gradient accumulation");
+  const RowPlan plan = PlanRow(OneRow(fields).row());
+  EXPECT_TRUE(plan.style.separate_fp32_gradients);
+  EXPECT_EQ(plan.style.gradient_type, graph::DataType::kFloat32);
+}
+
 TEST(RowPlan, Without_a_shape_the_reason_is_named) {
   auto fields = Gpt175B();
   Set(&fields, "hidden", "");

@@ -111,6 +111,18 @@ TEST(ComputeCost, memory_bound_kernels_cost_their_bytes) {
             16'016 + kGap);
 }
 
+TEST(ComputeCost, an_op_too_long_for_32_bits_is_halved_unless_it_does_not_iterate) {
+  const graph::TensorShape whole = {DataType::kFloat16, {1 << 29}};
+  const graph::TensorShape twice = {DataType::kFloat16, {1 << 30}};
+  const auto time = [](const char* op, const graph::TensorShape& shape) {
+    return SecondsFromNs(CostSignatures(OneKernel(op, "k", {shape}))[0].duration_ns - kGap);
+  };
+  for (const char* op : {"aten::gelu", "aten::native_dropout_backward"}) {
+    EXPECT_NEAR(time(op, twice), time(op, whole), 1e-8) << op;  // each of two kernels takes half
+  }
+  EXPECT_NEAR(time("aten::native_dropout", twice), 2 * time("aten::native_dropout", whole), 1e-8);
+}
+
 TEST(ComputeCost, fused_kernels_move_the_tensors_that_they_list) {
   graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
   EXPECT_EQ(CostSignatures(OneKernel("fused::bias_dropout_add", "k", {x, x, x}))[0].duration_ns,
@@ -168,6 +180,16 @@ TEST(CollectiveCost, more_nodes_bytes_and_slow_links_never_help) {
       EXPECT_LE(two_nodes, cost.Collective(shape, {4, 2, 2, 1}));
     }
   }
+}
+
+TEST(CollectiveCost, gpus_that_share_a_nic_get_less_of_it) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  SetParameter(&cluster, "net.nics_per_node", 8);
+  SetParameter(&cluster, "net.shared_nic_factor", 0.5);
+  const double own = CollectiveCost(cluster).NicBandwidth();
+  SetParameter(&cluster, "net.nics_per_node", 4);
+  EXPECT_DOUBLE_EQ(CollectiveCost(cluster).NicBandwidth(), own / 2);
 }
 
 TEST(CollectiveCost, transfers_of_a_group_share_the_link) {

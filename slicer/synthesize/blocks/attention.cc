@@ -125,7 +125,7 @@ void UnfusedForward(const RankShape& rank, BlockWriter* writer) {
     writer->Kernel("aten::_softmax", "softmax_warp_forward", {of.scores});
   }
   if (rank.style.dropout) {
-    writer->Pointwise("aten::native_dropout", {of.scores});
+    writer->Kernel("aten::native_dropout", "fused_dropout_kernel_vec", {of.scores});
   }
   writer->Matmul("aten::bmm", kBatchedGemm, of.Of(rank.sequence, rank.value_size, rank.keys),
                  {of.scores, of.values});

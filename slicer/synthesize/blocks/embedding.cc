@@ -49,7 +49,8 @@ class EmbeddingWriter {
       ReduceForward(rank_, rank_.hidden, &writer_);
     }
     if (rank_.style.dropout) {
-      writer_.Pointwise("aten::native_dropout", {rank_.Outside(rank_.hidden)});
+      writer_.Kernel("aten::native_dropout", "fused_dropout_kernel_vec",
+                     {rank_.Outside(rank_.hidden)});
     }
     return writer_.Finish();
   }

@@ -331,6 +331,22 @@ void ReplicatedBackward(const RankShape& rank,
   }
 }
 
+namespace {
+
+// autograd's sum in 16 bit, then update_hp_grads and clear_lp_grads of DeepSpeed's BF16_Optimizer.
+void AccumulateApart(const RankShape& rank,
+                     const std::vector<int64_t>& shape,
+                     BlockWriter* writer) {
+  const graph::TensorShape narrow = Tensor(rank.dtype, shape);
+  const graph::TensorShape wide = Tensor(rank.gradient, shape);
+  writer->Pointwise("aten::add_", {narrow, narrow});
+  writer->Pointwise("aten::copy_", {wide, narrow});
+  writer->Pointwise("aten::add_", {wide, wide});
+  writer->Pointwise("aten::fill_", {narrow});
+}
+
+}  // namespace
+
 void AccumulateGradient(const RankShape& rank,
                         const std::vector<int64_t>& shape,
                         uint32_t parameter,
@@ -340,6 +356,10 @@ void AccumulateGradient(const RankShape& rank,
   }
   switch (rank.style.data_parallel) {
     case graph::DataParallelKind::kMegatron:
+      if (rank.style.separate_fp32_gradients) {
+        AccumulateApart(rank, shape, writer);
+        break;
+      }
       writer->Pointwise("aten::add_", {Tensor(rank.gradient, shape), Tensor(rank.dtype, shape)});
       break;
     case graph::DataParallelKind::kZero2:

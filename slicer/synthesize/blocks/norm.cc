@@ -140,7 +140,7 @@ void ResidualForward(const RankShape& rank, bool bias, bool before_norm, BlockWr
     writer->Pointwise("aten::add", {stream, vector});
   }
   if (rank.style.dropout) {
-    writer->Pointwise("aten::native_dropout", {stream});
+    writer->Kernel("aten::native_dropout", "fused_dropout_kernel_vec", {stream});
   }
   writer->Pointwise("aten::add", {stream, stream});
 }
