@@ -18,6 +18,7 @@
 #include "launch/emulation/host_clock.h"
 #include "launch/emulation/memory_history.h"
 #include "launch/process/out_of_memory.h"
+#include "launch/process/record_turn.h"
 #include "launch/process/stack_text.h"
 #include "launch/process/stall_watch.h"
 #include "replayer/replay.h"
@@ -29,7 +30,6 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
-constexpr int kBatch = 4096;  // records taken from one process in a turn
 // The same poll so often in a row, and nothing between, is a loop that waits. The allocator looks
 // at every allocation, and an optimizer that makes its state makes dozens in a row.
 constexpr int kPollsOfLoop = 256;
@@ -339,27 +339,23 @@ Status EmulationWorker::Take(Member& member,
 }
 
 Result<bool> EmulationWorker::StepMember(Member& member) {
-  // Looked at first: what the process wrote before it left is then in the ring.
-  const bool exited = member.process->Exited();
-  Record record;
-  std::span<const std::byte> payload;
-  int count = 0;
-  while ((exited || count < kBatch) && !HasRunAll(member) &&
-         member.process->channel().TryPop(&record, &payload)) {
-    ++count;
+  const RecordTaker take = [&](const Record& record,
+                               std::span<const std::byte> payload) -> Result<bool> {
     PRISM_RETURN_IF_ERROR(Take(member, record, payload));
-  }
+    return !HasRunAll(member);
+  };
+  PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(*member.process, take));
   FlushIssued(member);
-  TellDeparture(member, exited);
-  member.process->PumpOutput();
-  member.left = exited || HasRunAll(member);
+  TellDeparture(member, turn.exited);
+  member.left = turn.exited || HasRunAll(member);
   if (!member.left) {
     // Whoever sits at the terminal decides how long an interactive rank stands still.
-    if (count > 0 || !member.asked.empty() || member.departed || context_.options.interactive) {
+    if (turn.records > 0 || !member.asked.empty() || member.departed ||
+        context_.options.interactive) {
       member.stall_watch.Move();
     }
     PRISM_RETURN_IF_ERROR(member.stall_watch.Check(*member.process, member.stream.iteration()));
-    return count > 0;
+    return turn.records > 0;
   }
   if (!HasRunAll(member)) {
     const Status exit = member.process->ExitStatus();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "launch/process/out_of_memory.h"
+#include "launch/process/record_turn.h"
 #include "launch/process/stall_watch.h"
 #include "shim/channel/value_book.h"
 #include "slicer/record/recorder.h"
@@ -16,7 +17,6 @@
 namespace prism::launch {
 namespace {
 
-constexpr int kBatch = 8192;            // records taken from one process in a turn
 constexpr int64_t kWaitNs = 2'000'000;  // for records of one process; others wait meanwhile
 // Of the built-in workload, which is told how many iterations to run.
 constexpr int kWarmupIterations = 1;
@@ -56,6 +56,9 @@ struct RecordPass::Slot {
       startup_seconds = Seconds();
     }
     PRISM_RETURN_IF_ERROR(recorder.Consume(record, payload));
+    if (record.kind == channel::RecordKind::kOutOfMemory) {
+      held = recorder.Held(kLargestHeld);  // a program that gives up frees its blocks
+    }
     if (recorder.iterations() > iterations) {
       iterations = recorder.iterations();
       const double now = Seconds();
@@ -129,32 +132,24 @@ Status RecordPass::StartNext() {
 }
 
 Result<bool> RecordPass::StepSlot(Slot& slot) {
-  // Looked at first: what the process wrote before it left is then in the ring.
-  const bool exited = slot.process->Exited();
-  channel::Record record;
-  std::span<const std::byte> payload;
-  int count = 0;
-  while ((exited || count < kBatch) && !HasSeenAll(slot) &&
-         slot.process->channel().TryPop(&record, &payload)) {
-    ++count;
+  const RecordTaker see = [&](const channel::Record& record,
+                              std::span<const std::byte> payload) -> Result<bool> {
     PRISM_RETURN_IF_ERROR(
         slot.See(record, payload)
             .WithContext(fmt::format("recording rank {}", slot.process->rank().value())));
-    if (record.kind == channel::RecordKind::kOutOfMemory) {
-      slot.held = slot.recorder.Held(kLargestHeld);  // a program that gives up frees its blocks
-    }
-  }
-  slot.process->PumpOutput();
+    return !HasSeenAll(slot);
+  };
+  PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(*slot.process, see));
   PRISM_RETURN_IF_ERROR(CheckStore(context_, slot.store.get()));
-  if (exited || HasSeenAll(slot)) {
+  if (turn.exited || HasSeenAll(slot)) {
     slot.finished = true;
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
-  } else if (count > 0) {
+  } else if (turn.records > 0) {
     slot.stall_watch.Move();
   } else {
     PRISM_RETURN_IF_ERROR(slot.stall_watch.Check(*slot.process, slot.recorder.iterations() - 1));
   }
-  return count > 0 || exited;
+  return turn.records > 0 || turn.exited;
 }
 
 Status RecordPass::FinishSlot(Slot& slot) {

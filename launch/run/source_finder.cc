@@ -1,8 +1,10 @@
 #include "launch/run/source_finder.h"
 
 #include <memory>
+#include <optional>
 
 #include "launch/process/interrupt.h"
+#include "launch/process/record_turn.h"
 #include "launch/process/stack_text.h"
 #include "launch/process/stall_watch.h"
 #include "slicer/record/op_stream.h"
@@ -59,27 +61,25 @@ Result<std::vector<std::string>> FindSource(const RunContext& context, const Sou
   StallWatch stall_watch(context.options.stall_timeout_s);
   Countdown countdown(query);
   bool reached = false;
-  while (true) {
-    PRISM_RETURN_IF_ERROR(InterruptStatus());
-    const bool exited = process->Exited();
-    channel::Record record;
-    std::span<const std::byte> payload;
-    while (process->channel().TryPop(&record, &payload)) {
-      PRISM_ASSIGN_OR_RETURN(const bool complete, countdown.Take(record, payload));
-      reached = reached || complete;
-      if (record.kind != RecordKind::kFence) {
-        continue;
-      }
-      if (reached) {
-        return InnermostFrames(process->Stacks(), kShownFrames);
-      }
+  std::optional<std::vector<std::string>> frames;
+  const RecordTaker take = [&](const channel::Record& record,
+                               std::span<const std::byte> payload) -> Result<bool> {
+    PRISM_ASSIGN_OR_RETURN(const bool complete, countdown.Take(record, payload));
+    reached = reached || complete;
+    if (record.kind == RecordKind::kFence && reached) {
+      frames = InnermostFrames(process->Stacks(), kShownFrames);
+    } else if (record.kind == RecordKind::kFence) {
       process->channel().Reply(record.sync.request, {0, 0, 0});
       stall_watch.Move();
     }
-    if (exited) {
-      return std::vector<std::string>();
+    return !frames;
+  };
+  while (true) {
+    PRISM_RETURN_IF_ERROR(InterruptStatus());
+    PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(*process, take));
+    if (frames || turn.exited) {
+      return frames.value_or(std::vector<std::string>());
     }
-    process->PumpOutput();
     PRISM_RETURN_IF_ERROR(stall_watch.Check(*process, query.iteration));
     process->channel().WaitForRecord(kWaitNs);
   }

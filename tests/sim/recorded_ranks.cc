@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "launch/options/presets.h"
+#include "launch/process/record_turn.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {
@@ -37,20 +38,17 @@ class Descriptor {
 };
 
 Result<bool> Step(Member& member) {
-  const bool exited = member.process->Exited();
-  channel::Record record;
-  std::span<const std::byte> payload;
-  bool busy = exited;
-  while (member.process->channel().TryPop(&record, &payload)) {
+  const RecordTaker consume = [&](const channel::Record& record,
+                                  std::span<const std::byte> payload) -> Result<bool> {
     PRISM_RETURN_IF_ERROR(member.recorder.Consume(record, payload));
-    busy = true;
-  }
-  member.process->PumpOutput();
-  if (exited) {
+    return true;
+  };
+  PRISM_ASSIGN_OR_RETURN(const RecordTurn turn, TakeRecords(*member.process, consume));
+  if (turn.exited) {
     member.finished = true;
     PRISM_RETURN_IF_ERROR(member.process->ExitStatus());
   }
-  return busy;
+  return turn.records > 0 || turn.exited;
 }
 
 Status RunAll(std::vector<Member>& members) {

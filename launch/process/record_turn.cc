@@ -1,0 +1,25 @@
+#include "launch/process/record_turn.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int kRecordsPerTurn = 8192;
+
+}  // namespace
+
+Result<RecordTurn> TakeRecords(SandboxProcess& process, const RecordTaker& take) {
+  // Looked at first: what the process wrote before it left is then in the ring.
+  RecordTurn turn = {.exited = process.Exited()};
+  channel::Record record;
+  std::span<const std::byte> payload;
+  bool wanted = true;
+  while (wanted && (turn.exited || turn.records < kRecordsPerTurn) &&
+         process.channel().TryPop(&record, &payload)) {
+    ++turn.records;
+    PRISM_ASSIGN_OR_RETURN(wanted, take(record, payload));
+  }
+  process.PumpOutput();
+  return turn;
+}
+
+}  // namespace prism::launch
