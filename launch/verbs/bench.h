@@ -27,7 +27,7 @@ struct BenchCase {
 
 using BenchResult = Result<std::vector<BenchCase>>;
 
-// A synthetic job (slicer/synthesize/workloads.h).
+// A synthetic job (slicer/workloads/workloads.h).
 struct BenchWorkload {
   std::string name = "gpt3-layer";
   int32_t ranks = 8192;

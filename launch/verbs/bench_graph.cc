@@ -15,7 +15,7 @@
 #include "launch/verbs/bench.h"
 #include "launch/verbs/bench_clock.h"
 #include "replayer/engine.h"
-#include "slicer/synthesize/workloads.h"
+#include "slicer/workloads/workloads.h"
 
 namespace prism::launch {
 namespace {

@@ -13,7 +13,7 @@
 #include "replayer/network/routing.h"
 #include "replayer/network/topology.h"
 #include "replayer/replay.h"
-#include "slicer/synthesize/workloads.h"
+#include "slicer/workloads/workloads.h"
 
 namespace prism::launch {
 namespace {

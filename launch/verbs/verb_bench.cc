@@ -15,7 +15,7 @@
 #include "launch/verbs/bench_collectives.h"
 #include "launch/verbs/bench_search.h"
 #include "launch/verbs/verb.h"
-#include "slicer/synthesize/workloads.h"
+#include "slicer/workloads/workloads.h"
 
 namespace prism::launch {
 namespace {

@@ -11,16 +11,16 @@
 #include <utility>
 
 #include "graph/file.h"
-#include "slicer/synthesize/pipeline.h"
 #include "tests/support/test_parameters.h"
+#include "tests/support/uniform_pipeline.h"
 
 namespace prism::testing {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-slicer::UniformPipeline SmallPipeline() {
-  slicer::UniformPipeline options;
+UniformPipeline SmallPipeline() {
+  UniformPipeline options;
   options.parallel = {.tp = 2, .dp = 2, .pp = 4};
   options.microbatches = 8;
   options.forward_ns = 2 * kNsPerMs;
@@ -49,7 +49,7 @@ void AddMemory(graph::Graph* graph) {
 }
 
 Result<graph::Graph> Make(const std::string& kind) {
-  slicer::UniformPipeline options = SmallPipeline();
+  UniformPipeline options = SmallPipeline();
   if (kind == "slower") {
     options.backward_ns = 5 * kNsPerMs;
     options.gradient_bytes = 96 * kMiB;
@@ -59,7 +59,7 @@ Result<graph::Graph> Make(const std::string& kind) {
   } else if (kind != "pipeline" && kind != "unmatched") {
     return InvalidArgument("unknown kind " + kind);
   }
-  PRISM_ASSIGN_OR_RETURN(graph::Graph graph, slicer::MakeUniformPipeline(options));
+  PRISM_ASSIGN_OR_RETURN(graph::Graph graph, MakeUniformPipeline(options));
   graph.job.seq_len = 2048;
   graph.cluster = TestCluster();
   graph.cluster.gpu.name = "Test GPU";

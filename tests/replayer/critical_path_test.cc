@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "replayer/blame/blame.h"
-#include "slicer/synthesize/pipeline.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"
+#include "tests/support/uniform_pipeline.h"
 
 namespace prism::replayer {
 namespace {
@@ -93,14 +93,14 @@ TEST(CriticalPath, tells_overlap_apart) {
 }
 
 TEST(Blame, shares_sum_to_the_iteration_and_name_the_bubble) {
-  slicer::UniformPipeline job;
+  prism::testing::UniformPipeline job;
   job.parallel = {.tp = 2, .dp = 2, .pp = 4};
   job.microbatches = 8;
   job.forward_ns = 2'000'000;
   job.backward_ns = 4'000'000;
   job.layers_per_chunk = 2;
   job.tensor_bytes = 8 << 20;
-  Result<graph::Graph> graph = slicer::MakeUniformPipeline(job);
+  Result<graph::Graph> graph = prism::testing::MakeUniformPipeline(job);
   ASSERT_TRUE(graph.ok());
   graph->cluster = prism::testing::TestCluster();
   const Result<CriticalPath> path = FindCriticalPath(*graph, {});

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "replayer/engine.h"
-#include "slicer/synthesize/workloads.h"
+#include "slicer/workloads/workloads.h"
 #include "tests/support/test_parameters.h"
 
 namespace prism::replayer {

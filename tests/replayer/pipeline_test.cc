@@ -1,11 +1,10 @@
 // The bubble of a pipeline with equal stages, no host cost and free messages is the closed form of
 // Narayanan et al., SC21, section 2.2.
-#include "slicer/synthesize/pipeline.h"
-
 #include <gtest/gtest.h>
 
 #include "replayer/replay.h"
 #include "tests/support/test_parameters.h"
+#include "tests/support/uniform_pipeline.h"
 
 namespace prism::replayer {
 namespace {
@@ -24,7 +23,7 @@ graph::ClusterSpec FreeCluster() {
 
 // Times are for all chunks of a stage together.
 void ExpectClosedForm(int32_t pp, int32_t vpp, int64_t microbatches) {
-  slicer::UniformPipeline pipeline;
+  prism::testing::UniformPipeline pipeline;
   pipeline.parallel.pp = pp;
   pipeline.parallel.vpp = vpp;
   pipeline.parallel.dp = 2;
@@ -32,7 +31,7 @@ void ExpectClosedForm(int32_t pp, int32_t vpp, int64_t microbatches) {
   pipeline.forward_ns = kForward;  // of one chunk
   pipeline.backward_ns = kBackward;
   pipeline.message_bytes = 0;
-  Result<graph::Graph> graph = slicer::MakeUniformPipeline(pipeline);
+  Result<graph::Graph> graph = prism::testing::MakeUniformPipeline(pipeline);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   graph->cluster = FreeCluster();
   Result<ReplayResult> result = Replay(*graph, ReplayOptions());

@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
-#include "slicer/synthesize/pipeline.h"
-#include "slicer/synthesize/workloads.h"
+#include "slicer/workloads/workloads.h"
 #include "tests/support/test_parameters.h"
+#include "tests/support/uniform_pipeline.h"
 
 namespace prism::replayer {
 namespace {
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 graph::Graph Pipeline(int32_t tp, int32_t dp, int32_t pp) {
-  slicer::UniformPipeline job;
+  prism::testing::UniformPipeline job;
   job.parallel = {.tp = tp, .dp = dp, .pp = pp};
   job.microbatches = 6;
   job.forward_ns = 2'000'000;
@@ -28,7 +28,7 @@ graph::Graph Pipeline(int32_t tp, int32_t dp, int32_t pp) {
   job.layers_per_chunk = 8;
   job.tensor_bytes = 8 << 20;
   job.gradient_bytes = 64 << 20;
-  Result<graph::Graph> graph = slicer::MakeUniformPipeline(job);
+  Result<graph::Graph> graph = prism::testing::MakeUniformPipeline(job);
   EXPECT_TRUE(graph.ok()) << graph.status().message();
   graph->cluster = prism::testing::TestCluster();
   return *std::move(graph);

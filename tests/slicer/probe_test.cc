@@ -7,7 +7,7 @@
 #include "graph/rank_grid.h"
 #include "slicer/probe/derive_grid.h"
 #include "slicer/probe/prober.h"
-#include "slicer/synthesize/program_builder.h"
+#include "slicer/workloads/program_builder.h"
 
 namespace prism::slicer {
 namespace {

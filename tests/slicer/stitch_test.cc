@@ -10,7 +10,7 @@
 #include "graph/parallel_layout.h"
 #include "graph/validate.h"
 #include "slicer/stitch/adopt.h"
-#include "slicer/synthesize/program_builder.h"
+#include "slicer/workloads/program_builder.h"
 
 namespace prism::slicer {
 namespace {

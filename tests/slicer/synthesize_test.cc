@@ -7,8 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "graph/validate.h"
-#include "slicer/synthesize/pipeline.h"
-#include "slicer/synthesize/workloads.h"
+#include "slicer/synthesize/pass_schedule.h"
+#include "slicer/workloads/workloads.h"
+#include "tests/support/uniform_pipeline.h"
 
 namespace prism::slicer {
 namespace {
@@ -189,13 +190,13 @@ TEST(UniformPipeline, The_bubble_is_that_of_the_closed_form) {
         if (pp == 1 && vpp > 1) {
           continue;
         }
-        UniformPipeline options;
+        prism::testing::UniformPipeline options;
         options.parallel = Sizes(pp, vpp);
         options.microbatches = rounds * pp;
         options.forward_ns = 1009;
         options.backward_ns = 2017;
         options.layers_per_chunk = 3;
-        const Result<Graph> graph = MakeUniformPipeline(options);
+        const Result<Graph> graph = prism::testing::MakeUniformPipeline(options);
         ASSERT_TRUE(graph.ok()) << graph.status().message();
         const graph::Validation validation = graph::Validate(*graph);
         ASSERT_TRUE(validation.ok()) << validation.faults.front().message;
@@ -208,23 +209,24 @@ TEST(UniformPipeline, The_bubble_is_that_of_the_closed_form) {
 }
 
 TEST(UniformPipeline, Collectives_of_tp_and_dp_validate) {
-  UniformPipeline options;
+  prism::testing::UniformPipeline options;
   options.parallel = Sizes(4, 2);
   options.parallel.tp = 2;
   options.parallel.dp = 3;
   options.microbatches = 8;
   options.tensor_bytes = 64;
   options.gradient_bytes = 128;
-  const Result<Graph> graph = MakeUniformPipeline(options);
+  const Result<Graph> graph = prism::testing::MakeUniformPipeline(options);
   ASSERT_TRUE(graph.ok());
   EXPECT_TRUE(graph::Validate(*graph).ok());
 }
 
 TEST(UniformPipeline, Interleaving_that_does_not_divide_is_refused) {
-  UniformPipeline options;
+  prism::testing::UniformPipeline options;
   options.parallel = Sizes(4, 2);
   options.microbatches = 6;
-  EXPECT_EQ(MakeUniformPipeline(options).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(prism::testing::MakeUniformPipeline(options).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 int64_t KernelsAndCollectives(const graph::Program& program) {

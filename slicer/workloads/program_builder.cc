@@ -1,4 +1,4 @@
-#include "slicer/synthesize/program_builder.h"
+#include "slicer/workloads/program_builder.h"
 
 #include "graph/base/intern.h"
 #include "graph/describe.h"

@@ -1,22 +1,21 @@
-#include "slicer/synthesize/gpt3.h"
+#include "slicer/workloads/gpt3.h"
 
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "graph/parallel_layout.h"
-#include "slicer/synthesize/kernel_time.h"
-#include "slicer/synthesize/pipeline.h"
+#include "graph/job_groups.h"
+#include "slicer/workloads/kernel_time.h"
+#include "slicer/workloads/pipeline.h"
 
 namespace prism::slicer {
 namespace {
 
-using graph::Axis;
 using graph::CollectiveKind;
 using graph::CollectiveShape;
 using graph::DataType;
+using graph::GroupAxis;
 using graph::MatmulShape;
-using graph::ParallelLayout;
 using graph::ReduceOp;
 
 // GPT-3 175B (Brown et al. 2020, table 2.1) with Megatron's layout and padded vocabulary.
@@ -149,14 +148,6 @@ bool IsCollective(const Step& step) {
   return step.kind == Step::Kind::kAllGather || step.kind == Step::Kind::kReduceScatter;
 }
 
-std::vector<Rank> AxisGroup(const ParallelLayout& layout, Rank rank, Axis axis) {
-  graph::GroupPattern group;
-  for (int32_t i = 0; i < layout.size(axis); ++i) {
-    group.coordinates[static_cast<size_t>(axis)].push_back(i);
-  }
-  return layout.MembersOf(rank, group);
-}
-
 CollectiveShape Shape(CollectiveKind kind, DataType dtype, int64_t bytes) {
   const bool reduces = kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllReduce;
   return {kind, dtype, reduces ? ReduceOp::kSum : ReduceOp::kNone, -1, bytes};
@@ -165,13 +156,16 @@ CollectiveShape Shape(CollectiveKind kind, DataType dtype, int64_t bytes) {
 // Emits passes and the end of an iteration.
 class Gpt3Body {
  public:
-  Gpt3Body(Gpt3Detail detail, const ParallelLayout& layout)
-      : detail_(detail), layout_(layout), forward_(KernelForward()), backward_(KernelBackward()) {}
+  Gpt3Body(Gpt3Detail detail, const graph::ParallelSizes& sizes)
+      : detail_(detail),
+        groups_(sizes, 0),
+        forward_(KernelForward()),
+        backward_(KernelBackward()) {}
 
   void Pass(ProgramBuilder& builder, Rank rank, const StageStep& pass) const {
     const bool forward = pass.kind == StepKind::kForward;
-    const uint16_t tp = builder.CommSlot("tp", AxisGroup(layout_, rank, Axis::kTp));
-    const int32_t stage = layout_.CoordinatesOf(rank)[static_cast<size_t>(Axis::kPp)];
+    const uint16_t tp = builder.CommSlot("tp", groups_.Members(GroupAxis::kTensor, rank));
+    const int32_t stage = groups_.StageOf(rank);
     // Embedding in front of the first layer, logits and loss behind the last one.
     if (stage == 0) {
       builder.Kernel(kComputeStream, forward ? "embedding" : "embedding_backward",
@@ -192,7 +186,7 @@ class Gpt3Body {
   // ZeRO 1: gradients to their shards in fp32, a step on the shard, parameters back in bf16; one
   // pair of collectives a layer.
   void Finish(ProgramBuilder& builder, Rank rank) const {
-    const uint16_t dp = builder.CommSlot("dp", AxisGroup(layout_, rank, Axis::kDp));
+    const uint16_t dp = builder.CommSlot("dp", groups_.Members(GroupAxis::kData, rank));
     constexpr int64_t kLayerParameters = 12 * kHidden * kHidden / kTp;
     builder.Order(kComputeStream, kDataParallelStream);
     for (int64_t layer = 0; layer < kLayersPerStage; ++layer) {
@@ -202,8 +196,9 @@ class Gpt3Body {
     }
     builder.Order(kDataParallelStream, kComputeStream);
     // Adam reads and writes gradient, master weight and two moments of the shard.
-    builder.Kernel(kComputeStream, "adam",
-                   MemoryTime(28 * kLayerParameters * kLayersPerStage / layout_.sizes().dp));
+    builder.Kernel(
+        kComputeStream, "adam",
+        MemoryTime(28 * kLayerParameters * kLayersPerStage / groups_.Size(GroupAxis::kData)));
     builder.Order(kComputeStream, kDataParallelStream);
     for (int64_t layer = 0; layer < kLayersPerStage; ++layer) {
       builder.Collective(
@@ -239,7 +234,7 @@ class Gpt3Body {
   }
 
   Gpt3Detail detail_;
-  const ParallelLayout& layout_;
+  graph::JobGroups groups_;
   std::vector<Step> forward_;
   std::vector<Step> backward_;
 };
@@ -273,8 +268,7 @@ Result<graph::Graph> MakeGpt3(Gpt3Detail detail, int32_t ranks) {
   }
   graph::JobSpec job = Gpt3Job(ranks);
   job.name = detail == Gpt3Detail::kLayer ? "gpt3-layer" : "gpt3-kernel";
-  const ParallelLayout layout(job.parallel);
-  const Gpt3Body emitter(detail, layout);
+  const Gpt3Body emitter(detail, job.parallel);
   PipelineBody body;
   body.message_bytes = kActivation / kTp;
   body.pass = [&](ProgramBuilder& builder, Rank rank, const StageStep& pass) {

@@ -1,4 +1,4 @@
-#include "slicer/synthesize/workloads.h"
+#include "slicer/workloads/workloads.h"
 
 #include <array>
 #include <functional>
@@ -10,9 +10,9 @@
 #include "graph/parallel_layout.h"
 #include "slicer/plan.h"
 #include "slicer/stitch/stitch.h"
-#include "slicer/synthesize/gpt3.h"
-#include "slicer/synthesize/kernel_time.h"
-#include "slicer/synthesize/program_builder.h"
+#include "slicer/workloads/gpt3.h"
+#include "slicer/workloads/kernel_time.h"
+#include "slicer/workloads/program_builder.h"
 
 namespace prism::slicer {
 namespace {
