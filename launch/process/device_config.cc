@@ -4,15 +4,14 @@
 #include <cmath>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include "graph/base/check.h"
+#include "replayer/cost/parameters.h"
 #include "replayer/replay.h"
+#include "slicer/record/host_meter.h"
 
 namespace prism::launch {
 namespace {
-
-using channel::RecordKind;
 
 int64_t WholeValue(const graph::ClusterSpec& cluster, std::string_view key) {
   return std::llround(cluster.parameters.Value(key));
@@ -37,23 +36,12 @@ channel::DeviceProfile MakeProfile(const graph::ClusterSpec& cluster, const grap
   return profile;
 }
 
-// The keys are those the replayer charges by, so that the program's clock and the replay agree.
+// As the replayer charges them, so that the program's clock and the replay agree.
 void FillHostCosts(const graph::ClusterSpec& cluster, channel::Config* config) {
-  const std::pair<RecordKind, std::string_view> costs[] = {
-      {RecordKind::kKernel, "host.kernel_ns"},
-      {RecordKind::kMatmul, "host.kernel_ns"},
-      {RecordKind::kMemcpy, "host.memcpy_ns"},
-      {RecordKind::kMemset, "host.memset_ns"},
-      {RecordKind::kEventRecord, "host.event_record_ns"},
-      {RecordKind::kEventWait, "host.event_wait_ns"},
-      {RecordKind::kSync, "host.stream_sync_ns"},
-      {RecordKind::kCollective, "host.collective_ns"},
-      {RecordKind::kGroupEnd, "host.peer_group_ns"},
-      {RecordKind::kSegmentAlloc, "host.segment_alloc_ns"},
-      {RecordKind::kSegmentFree, "host.segment_free_ns"},
-  };
-  for (const auto& [kind, key] : costs) {
-    config->host_cost_ns[static_cast<size_t>(kind)] = WholeValue(cluster, key);
+  for (size_t kind = 0; kind < channel::kHostCostKinds; ++kind) {
+    if (const auto op = slicer::ChargedOp(static_cast<channel::RecordKind>(kind))) {
+      config->host_cost_ns[kind] = WholeValue(cluster, replayer::HostCostKey(*op));
+    }
   }
   config->poll_cost_ns = WholeValue(cluster, "host.poll_ns");
 }

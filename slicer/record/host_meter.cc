@@ -1,17 +1,11 @@
 #include "slicer/record/host_meter.h"
 
-#include <optional>
-
-#include "graph/op.h"
-
 namespace prism::slicer {
-namespace {
 
 using channel::RecordKind;
 using graph::OpKind;
 
-// All waits count as one kind: the shim charges them alike (Config::host_cost_ns).
-std::optional<OpKind> KindOf(RecordKind kind) {
+std::optional<OpKind> ChargedOp(RecordKind kind) {
   switch (kind) {
     case RecordKind::kKernel:
     case RecordKind::kMatmul:
@@ -39,10 +33,8 @@ std::optional<OpKind> KindOf(RecordKind kind) {
   }
 }
 
-}  // namespace
-
 void HostMeter::Add(const channel::Record& record) {
-  const std::optional<OpKind> kind = KindOf(record.kind);
+  const std::optional<OpKind> kind = ChargedOp(record.kind);
   if (record.host_ns == 0 || !kind) {
     return;
   }

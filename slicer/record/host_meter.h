@@ -2,12 +2,18 @@
 // (channel::Record::host_ns).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/fragment.h"
+#include "graph/op.h"
 #include "shim/channel/messages.h"
 
 namespace prism::slicer {
+
+// The op whose host cost a record of that kind has; none for records that cost the host nothing.
+// All waits count as one kind: the shim charges them alike (channel::Config::host_cost_ns).
+std::optional<graph::OpKind> ChargedOp(channel::RecordKind kind);
 
 class HostMeter {
  public:
