@@ -4,24 +4,14 @@
 
 #include "graph/base/check.h"
 #include "graph/base/hash.h"
+#include "graph/base/mix.h"
 
 namespace prism {
-namespace {
-
-uint64_t SplitMix64(uint64_t* state) {
-  *state += 0x9E3779B97F4A7C15U;
-  uint64_t mixed = *state;
-  mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9U;
-  mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBU;
-  return mixed ^ (mixed >> 31U);
-}
-
-}  // namespace
 
 Rng::Rng(uint64_t seed, std::string_view purpose) {
   uint64_t mixer = seed ^ Hash64(purpose);
   for (uint64_t& word : state_) {
-    word = SplitMix64(&mixer);
+    word = NextSplitMix(&mixer);
   }
 }
 

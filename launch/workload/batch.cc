@@ -1,14 +1,13 @@
 #include "launch/workload/batch.h"
 
+#include "graph/base/mix.h"
+
 namespace prism::launch {
 namespace {
 
 // SplitMix64: one step from a counter to a well-mixed number.
 uint64_t Mix(uint64_t counter) {
-  uint64_t mixed = counter * 0x9e3779b97f4a7c15U + 0x9e3779b97f4a7c15U;
-  mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
-  mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
-  return mixed ^ (mixed >> 31U);
+  return MixBits((counter + 1) * kSplitMixStep);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 
+#include "graph/base/mix.h"
 #include "shim/channel/value_book.h"
 #include "shim/session.h"
 
@@ -123,11 +124,7 @@ bool IsFloating(Element element) {
 
 // Uniform in (0, 1].
 double NextUniform(uint64_t* state) {
-  *state += 0x9E3779B97F4A7C15U;  // splitmix64
-  uint64_t mixed = *state;
-  mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9U;
-  mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBU;
-  return (static_cast<double>((mixed ^ (mixed >> 31U)) >> 11U) + 1) * 0x1p-53;
+  return (static_cast<double>(NextSplitMix(state) >> 11U) + 1) * 0x1p-53;
 }
 
 // By Box and Muller.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "graph/base/mix.h"
 #include "shim/nccl/exchange.h"
 
 namespace prism::shim {
@@ -25,17 +26,10 @@ struct UnitHead {
 
 static_assert(sizeof(UnitHead) + kPieceBytes < kMailboxBytes);
 
-uint64_t Mix(uint64_t value) {
-  // The finaliser of splitmix64.
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
-  return value ^ (value >> 31U);
-}
-
 uint64_t MailboxKey(uint64_t identity, int32_t sender, int32_t receiver) {
   const uint64_t pair = (static_cast<uint64_t>(static_cast<uint32_t>(sender)) << 32U) |
                         static_cast<uint32_t>(receiver);
-  return Mix(identity ^ Mix(pair + 1));
+  return MixBits(identity ^ MixBits(pair + 1));
 }
 
 // The place in the ring that `position` stands for, in at most two runs.
