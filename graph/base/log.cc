@@ -9,8 +9,10 @@
 namespace prism {
 namespace {
 
-constexpr std::array<LogLevel, 4> kLevels = {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo,
-                                             LogLevel::kDebug};
+const char* NameOf(LogLevel level) {
+  constexpr std::array<const char*, 4> kNames = {"error", "warning", "info", "debug"};
+  return kNames.at(static_cast<size_t>(level));
+}
 
 // One write a line: lines of several processes on one terminal do not mix.
 void WriteToStderr(std::string_view line) {
@@ -30,21 +32,6 @@ struct Logger::Output {
   Sink sink;
 };
 
-const char* LogLevelName(LogLevel level) {
-  constexpr std::array<const char*, 4> kNames = {"error", "warning", "info", "debug"};
-  return kNames.at(static_cast<size_t>(level));
-}
-
-Result<LogLevel> ParseLogLevel(std::string_view name) {
-  for (const LogLevel level : kLevels) {
-    if (name == LogLevelName(level)) {
-      return level;
-    }
-  }
-  return InvalidArgument(
-      fmt::format("unknown log level '{}'; use error, warning, info or debug", name));
-}
-
 Logger::Logger(LogLevel level) : Logger(level, WriteToStderr) {
 }
 
@@ -52,17 +39,11 @@ Logger::Logger(LogLevel level, Sink sink) : level_(level), output_(std::make_sha
   output_->sink = std::move(sink);
 }
 
-Logger Logger::ForRank(Rank rank) const {
-  Logger copy = *this;
-  copy.prefix_ = fmt::format("[rank {}] ", rank.value());
-  return copy;
-}
-
 void Logger::Log(LogLevel level, std::string_view message) const {
   if (!Enabled(level)) {
     return;
   }
-  std::string line = fmt::format("{}{}: {}", prefix_, LogLevelName(level), message);
+  std::string line = fmt::format("{}: {}", NameOf(level), message);
   std::replace(line.begin(), line.end(), '\n', ' ');
   line.push_back('\n');
   const std::lock_guard<std::mutex> lock(output_->mutex);

@@ -10,15 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/ids.h"
-#include "graph/base/status.h"
-
 namespace prism {
 
 enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
-
-const char* LogLevelName(LogLevel level);               // "error", "warning", "info", "debug"
-Result<LogLevel> ParseLogLevel(std::string_view name);  // kInvalidArgument on any other
 
 class Logger {
  public:
@@ -28,18 +22,10 @@ class Logger {
   explicit Logger(LogLevel level = LogLevel::kInfo);  // to stderr, one write a record
   Logger(LogLevel level, Sink sink);
 
-  // A logger of the same sink that puts "[rank r] " in front of every record.
-  [[nodiscard]] Logger ForRank(Rank rank) const;
-
   [[nodiscard]] bool Enabled(LogLevel level) const { return level <= level_; }
 
   // Line breaks inside the message become spaces, so that a record stays one line.
   void Log(LogLevel level, std::string_view message) const;
-
-  template <typename... Args>
-  void Error(fmt::format_string<Args...> format, Args&&... args) const {
-    Log(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
-  }
 
   template <typename... Args>
   void Warning(fmt::format_string<Args...> format, Args&&... args) const {
@@ -55,18 +41,10 @@ class Logger {
     }
   }
 
-  template <typename... Args>
-  void Debug(fmt::format_string<Args...> format, Args&&... args) const {
-    if (Enabled(LogLevel::kDebug)) {
-      Log(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
-    }
-  }
-
  private:
   struct Output;
 
   LogLevel level_;
-  std::string prefix_;
   std::shared_ptr<Output> output_;
 };
 

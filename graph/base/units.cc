@@ -1,7 +1,6 @@
 #include "graph/base/units.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <string>
 
@@ -9,25 +8,6 @@
 
 namespace prism {
 namespace {
-
-struct Unit {
-  std::string_view name;
-  double size;
-};
-
-constexpr std::array<Unit, 13> kByteUnits = {{{"", 1},
-                                              {"B", 1},
-                                              {"KB", 1e3},
-                                              {"kB", 1e3},
-                                              {"MB", 1e6},
-                                              {"GB", 1e9},
-                                              {"TB", 1e12},
-                                              {"KiB", 1024.0},
-                                              {"MiB", 1024.0 * 1024},
-                                              {"GiB", 1024.0 * 1024 * 1024},
-                                              {"TiB", 1024.0 * 1024 * 1024 * 1024},
-                                              {"PB", 1e15},
-                                              {"PiB", 1024.0 * 1024 * 1024 * 1024 * 1024}}};
 
 // Fixed-point digits without trailing zeros: 80.00 → "80", 79.650 → "79.65".
 std::string Trimmed(double value, int decimals) {
@@ -48,30 +28,6 @@ std::string FourDigits(double value) {
 }
 
 }  // namespace
-
-Result<int64_t> ParseBytes(std::string_view text) {
-  const Status bad = InvalidArgument(fmt::format(
-      "'{}' is not a size in bytes; write a number and a unit, for example 80GiB", text));
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || !(number >= 0)) {
-    return bad;
-  }
-  std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
-  while (!unit.empty() && unit.front() == ' ') {
-    unit.remove_prefix(1);
-  }
-  for (const Unit& candidate : kByteUnits) {
-    if (candidate.name == unit) {
-      const double bytes = std::round(number * candidate.size);
-      if (!(bytes < 9.2e18)) {
-        return bad;
-      }
-      return static_cast<int64_t>(bytes);
-    }
-  }
-  return bad;
-}
 
 std::string FormatBytes(int64_t bytes) {
   constexpr std::array<std::string_view, 6> kNames = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

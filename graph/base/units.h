@@ -1,24 +1,14 @@
-// Sizes, durations and counts as people write and read them. Everything inside the program is a
-// plain int64 of bytes or nanoseconds; these functions stand at the edges (options, presets,
-// reports). None depends on the locale.
+// Sizes, durations and counts as people read them. Everything inside the program is a plain int64
+// of bytes or nanoseconds; these functions stand at the edge (reports). None depends on the locale.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "graph/base/status.h"
 #include "graph/base/time.h"
 
 namespace prism {
-
-inline constexpr int64_t kKiB = int64_t{1} << 10;
-inline constexpr int64_t kMiB = int64_t{1} << 20;
-inline constexpr int64_t kGiB = int64_t{1} << 30;
-
-// "80GiB", "1.5 MiB", "512KB" (decimal), "4096" or "4096B" → bytes, rounded to the nearest byte.
-// kInvalidArgument for anything else, negative numbers and what exceeds int64 included.
-Result<int64_t> ParseBytes(std::string_view text);
 
 // Binary unit with at most two decimals and no needless zeros: "80 GiB", "79.65 GiB", "512 B".
 std::string FormatBytes(int64_t bytes);
