@@ -85,8 +85,7 @@ Status Master::HandleMessage(const PeerMessage& message, Coordinator* coordinato
     }
     case MessageKind::kFragment: {
       PRISM_ASSIGN_OR_RETURN(graph::Fragment fragment, graph::ParseFragment(in.GetText()));
-      given_values_[fragment.rank] = in.GetText();
-      fragments_.push_back(std::move(fragment));
+      slice_.Add(std::move(fragment), in.GetText());
       return OkStatus();
     }
     case MessageKind::kFailed: {
@@ -149,45 +148,17 @@ Status Master::Record(const std::vector<Rank>& ranks) {
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
-    PutRanks(ranks, &message.Put(MessageKind::kRecord).PutText(value_book_));
+    PutRanks(ranks, &message.Put(MessageKind::kRecord).PutText(slice_.book()));
     session_.Send(worker, message.Take());
   }
-  const size_t before = fragments_.size();
-  while (fragments_.size() < before + ranks.size()) {
+  const size_t before = slice_.fragments().size();
+  const auto recorded = [&] { return slice_.fragments().size() - before; };
+  while (recorded() < ranks.size()) {
     PRISM_RETURN_IF_ERROR(Pump(nullptr));
-    progress_.Update(static_cast<double>(fragments_.size() - before) /
-                     static_cast<double>(ranks.size()));
+    progress_.Update(static_cast<double>(recorded()) / static_cast<double>(ranks.size()));
   }
-  std::sort(fragments_.begin(), fragments_.end(),
-            [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  // Whoever is recorded later is told what these gave; in the emulation each is told what it was
-  // told here.
-  const uint64_t told = value_book_.size();
-  for (const auto& [rank, values] : given_values_) {
-    values_told_[rank] = told;
-    value_book_ += values;
-  }
-  given_values_.clear();
+  slice_.EndRound();
   return OkStatus();
-}
-
-// Ranks that were told values of a peer's when those of their own root, or of a nearer peer, were
-// not known yet: to be recorded once more, with all that is known now.
-std::vector<Rank> Master::TakeToldTooEarly() {
-  std::vector<Rank> ranks;
-  for (const graph::Fragment& fragment : fragments_) {
-    const bool guessed =
-        std::any_of(fragment.warnings.begin(), fragment.warnings.end(),
-                    [](const auto& warning) { return warning.code == "values_of_peer_role"; });
-    if (guessed && values_told_.at(fragment.rank) < value_book_.size() &&
-        told_again_.insert(fragment.rank).second) {
-      ranks.push_back(fragment.rank);
-    }
-  }
-  std::erase_if(fragments_, [&](const graph::Fragment& fragment) {
-    return std::binary_search(ranks.begin(), ranks.end(), fragment.rank);
-  });
-  return ranks;
 }
 
 // The built-in workload's ranks are planned; those of a program follow from what others did.
@@ -201,11 +172,12 @@ Status Master::Slice() {
   }
   const slicer::ProbeOptions options = MakeProbeOptions(context_);
   while (true) {
-    PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step, slicer::NextProbe(options, fragments_));
-    const std::vector<Rank> next = step.record.empty() ? TakeToldTooEarly() : step.record;
+    PRISM_ASSIGN_OR_RETURN(const slicer::ProbeStep step,
+                           slicer::NextProbe(options, slice_.fragments()));
+    const std::vector<Rank> next = step.record.empty() ? slice_.TakeToldTooEarly() : step.record;
     if (next.empty()) {
       progress_.Clear();
-      return SettleProgram(step, fragments_, &context_);
+      return SettleProgram(step, slice_.fragments(), &context_);
     }
     PRISM_RETURN_IF_ERROR(Record(next));
   }
@@ -214,18 +186,18 @@ Status Master::Slice() {
 // By a further run of the rank, or of the one that was recorded for its role.
 std::string Master::SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op) {
   SourceQuery query;
-  query.rank = recorded_iteration_.contains(rank) ? rank : graph.role_of(rank).representative;
-  const auto iteration = recorded_iteration_.find(query.rank);
-  if (!context_.job.user_program || iteration == recorded_iteration_.end()) {
+  query.rank = slice_.IterationOf(rank) ? rank : graph.role_of(rank).representative;
+  const std::optional<int32_t> iteration = slice_.IterationOf(query.rank);
+  if (!context_.job.user_program || !iteration) {
     return {};
   }
   query.program = &graph.role_of(rank).program;
   query.op = op;
-  query.iteration = iteration->second;
-  const SharedMemory values("prism-values", value_book_);
-  if (values.valid() && !value_book_.empty()) {
+  query.iteration = *iteration;
+  const SharedMemory values("prism-values", slice_.book());
+  if (values.valid() && !slice_.book().empty()) {
     query.meeting.values = values.Path();
-    query.meeting.values_told[query.rank] = values_told_[query.rank];
+    query.meeting.values_told[query.rank] = slice_.ToldBytes(query.rank);
   }
   const Result<std::vector<std::string>> frames = FindSource(context_, query);
   std::string text;
@@ -246,16 +218,15 @@ Status Master::Build(RunOutcome* outcome) {
   } else {
     progress_.BeginStage("build",
                          fmt::format("graph of {} ranks", context_.job.parallel.world_size()));
-    for (const graph::Fragment& fragment : fragments_) {
+    for (const graph::Fragment& fragment : slice_.fragments()) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
       outcome->iteration_seconds.push_back(fragment.iteration_seconds);
-      recorded_iteration_[fragment.rank] = fragment.warmup_iterations;
     }
     slicer::StitchInput input;
     input.job = context_.job;
     input.cluster = context_.cluster;
     input.plan = context_.plan;
-    input.fragments = std::move(fragments_);
+    input.fragments = slice_.TakeFragments();
     input.sandbox_ranks = context_.sandbox_ranks;
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
     context_.job = outcome->graph.job;
@@ -342,10 +313,9 @@ bool Master::MayAdopt(const Coordinator& coordinator) const {
 Status Master::Adopt(Rank rank, RunOutcome* outcome) {
   adopted_.insert(rank);
   PRISM_RETURN_IF_ERROR(Record({rank}));
-  graph::Fragment fragment = std::move(fragments_.back());
-  fragments_.clear();
-  PRISM_ASSIGN_OR_RETURN(outcome->graph,
-                         slicer::AdoptFragment(outcome->graph, std::move(fragment)));
+  PRISM_ASSIGN_OR_RETURN(
+      outcome->graph,
+      slicer::AdoptFragment(outcome->graph, std::move(slice_.TakeFragments().back())));
   context_.job = outcome->graph.job;
   PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph)
                             .WithContext(fmt::format(
@@ -399,10 +369,9 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
         .Put(store == nullptr ? uint16_t{0} : store->port());
     PutRanks(context_.log_ranks, &message);
     PutRanks(context_.snapshot_ranks, &message);
-    message.Put(int32_t{context_.options.iterations}).PutText(value_book_);
+    message.Put(int32_t{context_.options.iterations}).PutText(slice_.book());
     for (const Rank rank : context_.sandbox_ranks) {
-      const auto told = values_told_.find(rank);
-      message.Put(told == values_told_.end() ? uint64_t{value_book_.size()} : told->second);
+      message.Put(slice_.ToldBytes(rank));
     }
     session_.Send(worker, message.Take());
   }
@@ -443,7 +412,7 @@ Status Master::RunStages(RunOutcome* outcome) {
   WallTimes& wall = outcome->wall;
   PRISM_RETURN_IF_ERROR(timed(&wall.slice_s, [&] { return Slice(); }));
   if (context_.options.host_factor > 0) {
-    UseMeasuredHostTime(fragments_, context_.options.host_factor, &context_.cluster);
+    UseMeasuredHostTime(slice_.fragments(), context_.options.host_factor, &context_.cluster);
     const graph::ParameterTable& table = context_.cluster.parameters;
     context_.logger.Info("host time as measured: {:.1f} us a kernel, {:.1f} us a collective",
                          table.Value("host.kernel_ns") / 1e3,

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "graph/fragment.h"
 #include "graph/graph.h"
 #include "launch/emulation/coordinator.h"
 #include "launch/process/memory_sampler.h"
 #include "launch/process/mpi_session.h"
 #include "launch/run/messages.h"
 #include "launch/run/progress.h"
+#include "launch/run/recorded_slice.h"
 #include "launch/run/run_context.h"
 #include "launch/run/worker.h"
 #include "replayer/replay.h"
@@ -68,7 +68,6 @@ class Master {
   Status RunStages(RunOutcome* outcome);
   Status Slice();
   Status Record(const std::vector<Rank>& ranks);
-  std::vector<Rank> TakeToldTooEarly();
   std::string SourceLinesOf(const graph::Graph& graph, Rank rank, uint32_t op);
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);
@@ -93,18 +92,11 @@ class Master {
   Progress& progress_;
   MemorySampler memory_;
   Worker worker_;
-  std::vector<graph::Fragment> fragments_;
+  RecordedSlice slice_;
   uint32_t emulations_ = 0;  // begun so far
   std::set<Rank> adopted_;
   std::map<Rank, std::string> logs_;
   std::map<Rank, std::string> snapshots_;
-  // What recorded ranks gave to absent ones (shim/channel/value_book.h): of the round that runs, of
-  // all before it, and how much of that a rank was told when it was recorded.
-  std::map<Rank, std::string> given_values_;
-  std::string value_book_;
-  std::map<Rank, uint64_t> values_told_;
-  std::set<Rank> told_again_;
-  std::map<Rank, int32_t> recorded_iteration_;  // which of a rank's the graph holds
 };
 
 }  // namespace prism::launch

@@ -1,0 +1,54 @@
+// What process 0 has of the slice while rounds of it are recorded: fragments, and the book of
+// values that recorded ranks gave to absent ones (shim/channel/value_book.h). Whoever is recorded
+// in a later round is told the book as it then is; in the emulation each is told what it was told
+// here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/fragment.h"
+
+namespace prism::launch {
+
+class RecordedSlice {
+ public:
+  // A rank of the round that runs, and the values that it gave.
+  void Add(graph::Fragment fragment, std::string_view values);
+
+  // All ranks of a round have been added: what they gave is in the book from now on.
+  void EndRound();
+
+  // Ranks that were told values of a peer's when those of their own root, or of a nearer peer, were
+  // not known yet. They are no longer recorded, and are named once: record them with all that is
+  // known now.
+  std::vector<Rank> TakeToldTooEarly();
+
+  // By rank, ascending after a round.
+  [[nodiscard]] const std::vector<graph::Fragment>& fragments() const { return fragments_; }
+  std::vector<graph::Fragment> TakeFragments();
+
+  [[nodiscard]] const std::string& book() const { return book_; }
+
+  // Bytes of the book that the rank is told; all of it if the rank was never recorded.
+  [[nodiscard]] uint64_t ToldBytes(Rank rank) const;
+
+  // Which iteration of a rank's program was recorded last; none for other ranks.
+  [[nodiscard]] std::optional<int32_t> IterationOf(Rank rank) const;
+
+ private:
+  std::vector<graph::Fragment> fragments_;
+  std::map<Rank, std::string> given_;  // in the round that runs
+  std::string book_;
+  std::map<Rank, uint64_t> told_bytes_;
+  std::set<Rank> told_again_;
+  std::map<Rank, int32_t> iterations_;
+};
+
+}  // namespace prism::launch
