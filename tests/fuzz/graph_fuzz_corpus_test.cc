@@ -8,7 +8,7 @@
 #include "graph/base/file.h"
 #include "graph/file.h"
 #include "tests/fuzz/corpus.h"
-#include "tests/fuzz/graph_file_input.h"
+#include "tests/fuzz/graph_input.h"
 
 namespace prism::testing {
 namespace {

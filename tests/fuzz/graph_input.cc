@@ -1,4 +1,4 @@
-#include "tests/fuzz/graph_file_input.h"
+#include "tests/fuzz/graph_input.h"
 
 #include <algorithm>
 #include <string>
