@@ -139,7 +139,9 @@ std::vector<OptionSpec> OutputOptions() {
   return {
       {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},
       {"force", kOutput, "", "", "replace an existing --out folder"},
-      {"graph", kOutput, "FILE", "", "reuse this graph instead of recording one"},
+      {"graph", kOutput, "FILE", "",
+       "reuse this graph instead of recording one; what absent ranks of a program give is then not "
+       "known"},
       {"format", kOutput, "text|json", "text", "final report on stdout"},
       {"perfetto", kOutput, "", "", "write trace.pftrace: sandbox ranks and --trace-ranks"},
       {"trace-ranks", kOutput, "LIST", "none", "further ranks in trace.pftrace"},

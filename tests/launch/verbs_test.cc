@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/verbs/bench.h"
-#include "launch/verbs/run_folder.h"
+#include "launch/verbs/json_leaves.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {

@@ -52,7 +52,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"google/protobuf",
      {"graph/", "replayer/report/perfetto", "slicer/import/chakra/trace_file.cc"}},
     {"CLI/", {"launch/options/command_line.cc"}},
-    {"nlohmann/", {"launch/verbs/run_folder.cc", "slicer/import/chakra/process_groups.cc"}},
+    {"nlohmann/", {"launch/verbs/json_leaves.cc", "slicer/import/chakra/process_groups.cc"}},
     {"toml++/", {"launch/"}},
     {"zstd.h", {"graph/base/"}},
     {"fmt/", {"graph/", "slicer/", "replayer/", "launch/"}},

@@ -1,4 +1,4 @@
-// Reads the output folder of an earlier run. The only place besides tests that parses JSON.
+// A JSON document as its leaves, each with its path: so that summaries of runs can be compared.
 #pragma once
 
 #include <string>

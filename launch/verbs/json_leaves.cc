@@ -1,4 +1,4 @@
-#include "launch/verbs/run_folder.h"
+#include "launch/verbs/json_leaves.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
