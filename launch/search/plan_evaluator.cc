@@ -10,10 +10,9 @@
 #include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
 #include "launch/search/device_memory.h"
+#include "launch/search/shortened_job.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
-#include "replayer/stages/stage_replay.h"
-#include "slicer/synthesize/synthesize.h"
 
 namespace prism::launch {
 
@@ -34,22 +33,28 @@ PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
   return job;
 }
 
-Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
+Result<JobTime> PlanEvaluator::TimeOfJob(const Plan& plan, bool stalls) const {
   const Job job = Describe(plan);
-  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
-                         slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone));
-  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
-                         replayer::StageEvaluator::Create(program));
-  return TimeOf(evaluator, job.spec, problem_.cluster);
+  PRISM_ASSIGN_OR_RETURN(const JobReplay replay,
+                         ReplayJob(job.spec, job.style, problem_.cluster, stalls));
+  const graph::ParameterTable& parameters = problem_.cluster.parameters;
+  JobTime time;
+  time.seconds = SecondsOfIteration(replay.result.iteration_ns, parameters);
+  time.stalled_s = time.seconds;
+  time.uneven = !replay.result.uneven.empty();
+  if (replay.stalled.has_value()) {
+    time.stalled_s =
+        std::max(time.seconds, SecondsOfIteration(replay.stalled->iteration_ns, parameters));
+  }
+  return time;
+}
+
+Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
+  return TimeOfJob(plan, /*stalls=*/false);
 }
 
 Result<JobTime> PlanEvaluator::TimeWithStalls(const Plan& plan) const {
-  const Job job = Describe(plan);
-  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
-                         slicer::Synthesize(job.spec, job.style, slicer::Markers::kNone));
-  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
-                         replayer::StageEvaluator::Create(program));
-  return launch::TimeWithStalls(evaluator, job.spec, problem_.cluster);
+  return TimeOfJob(plan, /*stalls=*/true);
 }
 
 BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {

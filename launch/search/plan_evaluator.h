@@ -90,6 +90,7 @@ class PlanEvaluator {
         by_shape;
   };
 
+  [[nodiscard]] Result<JobTime> TimeOfJob(const Plan& plan, bool stalls) const;
   [[nodiscard]] Job Describe(const Plan& plan) const;
   [[nodiscard]] BusyTimes BusyTimesOf(const Plan& plan, const Job& job) const;
 

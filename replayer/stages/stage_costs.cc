@@ -42,7 +42,11 @@ StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& pl
   tables_.signatures = job.signatures;
 }
 
-Status StageCostModel::Bind(const graph::ClusterSpec& cluster, const StageScales& scales) {
+Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
+                            const StageScales& scales,
+                            const Lengthening* longer) {
+  longer_ = longer;
+  can_lengthen_ = true;
   const std::vector<std::string> faults = CheckParameters(cluster.parameters);
   if (!faults.empty() || cluster.gpus_per_node < 1) {
     return BadFile(fmt::format("the cluster '{}' cannot be used: {}", cluster.name,
@@ -60,6 +64,7 @@ Status StageCostModel::Bind(const graph::ClusterSpec& cluster, const StageScales
   costs_.iteration_host_ns.resize(plan_.stages.size());
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     BindStage(stage, overlap_slowdown);
+    CheckWindows(stage);
   }
   return OkStatus();
 }
@@ -272,6 +277,7 @@ void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
   std::vector<DurationNs> at_mark(lanes.marks.size() * width);
   DurationNs host = 0;
   size_t next_source = 0;
+  const bool gathers = longer_ != nullptr && WindowsGatherCharges(stage);
   for (uint32_t i = 0; i < lanes.instructions.size(); ++i) {
     const Instruction& instruction = lanes.instructions[i];
     host += costs_.span_ns[instruction.span];
@@ -288,8 +294,11 @@ void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
         }
       }
       const DurationNs beside = std::min(transfer_ns[source.transfer], compute);
+      const int64_t times = longer_ == nullptr ? 1
+                                               : TimesPaid(longer_->cuts[stage], source, gathers,
+                                                           compute >= transfer_ns[source.transfer]);
       charge_ns[instruction.charge] +=
-          std::llround((overlap_slowdown - 1) * static_cast<double>(beside));
+          times * std::llround((overlap_slowdown - 1) * static_cast<double>(beside));
     }
     if (instruction.kind == InstructionKind::kSegment) {
       const FoldedSegment& segment = segments[instruction.index];
@@ -310,6 +319,49 @@ void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
     }
   }
   costs_.iteration_host_ns[stage] = host + costs_.span_ns[lanes.rest_span];
+}
+
+// Whether collectives of the last window but one in front of the cut are paid for behind the
+// windows.
+bool StageCostModel::WindowsGatherCharges(size_t stage) const {
+  const SteadyCut& cut = longer_->cuts[stage];
+  const std::vector<StageChargeSource>& sources = plan_.stages[stage].charge_sources;
+  return std::any_of(sources.begin(), sources.end(), [&cut](const StageChargeSource& source) {
+    return source.instruction >= cut.at.back() && source.mark >= cut.marks[kCut - 2] &&
+           source.mark < cut.marks[kCut - 1];
+  });
+}
+
+// A collective that one window leaves is paid for by a wait of the next as everywhere in the steady
+// part. Those that gather until the end are paid for at their full transfer, as those of further
+// windows are, beside which more compute runs than beside the last ones.
+int64_t StageCostModel::TimesPaid(const SteadyCut& cut,
+                                  const StageChargeSource& source,
+                                  bool gathers,
+                                  bool saturated) {
+  if (!cut.IsBehind(source.instruction) || source.mark >= cut.marks[kCut]) {
+    return 1;
+  }
+  const bool last = source.mark >= cut.marks[kCut - 1];
+  const bool in_windows = source.instruction < cut.at.back();
+  can_lengthen_ = can_lengthen_ && (saturated || (last && in_windows));
+  return last && gathers && !in_windows ? 1 + longer_->windows : 1;
+}
+
+// Waits of all windows pay the same.
+void StageCostModel::CheckWindows(size_t stage) {
+  if (longer_ == nullptr) {
+    return;
+  }
+  const SteadyCut& cut = longer_->cuts[stage];
+  const std::vector<Instruction>& instructions = plan_.stages[stage].instructions;
+  const uint32_t length = cut.at[1] - cut.at[0];
+  for (uint32_t i = cut.at[0]; i < cut.at[kWindows - 1]; ++i) {
+    const uint32_t charge = instructions[i].charge;
+    can_lengthen_ = can_lengthen_ && (charge == kNone ||
+                                      costs_.charge_ns[stage][charge] ==
+                                          costs_.charge_ns[stage][instructions[i + length].charge]);
+  }
 }
 
 }  // namespace prism::replayer

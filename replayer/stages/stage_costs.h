@@ -14,6 +14,7 @@
 #include "replayer/cost/collective_cost.h"
 #include "replayer/stages/block_fold.h"
 #include "replayer/stages/stage_plan.h"
+#include "replayer/stages/steady_cut.h"
 
 namespace prism::replayer {
 
@@ -42,8 +43,13 @@ class StageCostModel {
   // Both outlive the model.
   StageCostModel(const graph::JobProgram& job, const StagePlan& plan);
 
-  // Fails on parameters that no cost can be computed from.
-  Status Bind(const graph::ClusterSpec& cluster, const StageScales& scales);
+  // Fails on parameters that no cost can be computed from. `longer`: what waits pay is that of the
+  // longer iteration; can_lengthen() says whether that is known.
+  Status Bind(const graph::ClusterSpec& cluster,
+              const StageScales& scales,
+              const Lengthening* longer = nullptr);
+
+  [[nodiscard]] bool can_lengthen() const { return can_lengthen_; }
 
   [[nodiscard]] const StageCosts& costs() const { return costs_; }
 
@@ -65,6 +71,12 @@ class StageCostModel {
   void BindTransfers(const CollectiveCost& cost, double scale);
   void BindSegments(double overlap_slowdown);
   void BindStage(size_t stage, double overlap_slowdown);
+  [[nodiscard]] bool WindowsGatherCharges(size_t stage) const;
+  int64_t TimesPaid(const SteadyCut& cut,
+                    const StageChargeSource& source,
+                    bool gathers,
+                    bool saturated);
+  void CheckWindows(size_t stage);
 
   const graph::JobProgram& job_;
   const StagePlan& plan_;
@@ -75,6 +87,8 @@ class StageCostModel {
   std::vector<uint32_t> kind_of_stage_;
   std::vector<bool> message_on_node_;
   std::vector<std::string> uneven_;
+  const Lengthening* longer_ = nullptr;
+  bool can_lengthen_ = true;
   StageCosts costs_;
 };
 

@@ -1,127 +1,91 @@
 #include "replayer/stages/stage_plan.h"
 
 #include <algorithm>
-#include <iterator>
+#include <bit>
 #include <map>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "replayer/stages/block_charges.h"
 #include "replayer/stages/charge_tracker.h"
+#include "replayer/stages/stage_matching.h"
 
 namespace prism::replayer {
 namespace {
 
 using graph::GroupAxis;
 
-// `more` becomes part of `streams`, ascending.
-void AddStreams(const std::vector<uint16_t>& more, std::vector<uint16_t>* streams) {
-  std::vector<uint16_t> joint;
-  std::set_union(streams->begin(), streams->end(), more.begin(), more.end(),
-                 std::back_inserter(joint));
-  *streams = std::move(joint);
+// Streams as bits.
+using StreamSet = uint32_t;
+static_assert(graph::kStageStreamCount <= 32);
+
+constexpr StreamSet Bit(uint16_t stream) {
+  return StreamSet{1} << stream;
 }
 
-bool FitsOneSegment(std::vector<uint16_t> streams, const std::vector<uint16_t>& more) {
-  AddStreams(more, &streams);
-  return streams.size() <= kMaxFoldedStreams;
+bool FitsOneSegment(StreamSet streams) {
+  return std::popcount(streams) <= static_cast<int>(kMaxFoldedStreams);
 }
 
-// What all stages share while they are laid out.
-class Matching {
+// What the layout asks of a block at every call.
+struct BlockStreams {
+  StreamSet all = 0;
+  StreamSet kernels = 0;  // that hold kernels
+};
+
+// Runs of blocks, each found from the run without its last block.
+class SegmentIds {
  public:
-  Matching(const graph::ParallelSizes& sizes, StagePlan* plan) : sizes_(sizes), plan_(plan) {}
+  static constexpr uint32_t kEmptyRun = 0;
 
-  uint32_t Post(const graph::PeerTransfer& transfer, int32_t stage) {
-    const int32_t step = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext) ? 1 : -1;
-    const int32_t peer = (stage + step + sizes_.pp) % sizes_.pp;
-    const int32_t from = transfer.is_send ? stage : peer;
-    const int32_t to = transfer.is_send ? peer : stage;
-    Channel& channel = channels_[{transfer.comm_slot, from, to}];
-    size_t& sequence = transfer.is_send ? channel.sent : channel.received;
-    if (sequence == channel.messages.size()) {
-      channel.messages.push_back(static_cast<uint32_t>(plan_->messages.size()));
-      plan_->messages.push_back({transfer.comm_slot, from, to, 0, -1});
+  uint32_t Append(uint32_t run, uint32_t block) {
+    const auto next = static_cast<uint32_t>(segments_.size());
+    const auto [found, inserted] = runs_.try_emplace(uint64_t{run} << 32U | block, next);
+    if (inserted) {
+      segments_.push_back(kNone);
     }
-    const uint32_t message = channel.messages[sequence++];
-    if (transfer.is_send) {
-      plan_->messages[message].bytes = transfer.bytes;
-    }
-    return message;
+    return found->second;
   }
 
-  uint32_t Meet(uint16_t axis, int32_t stage, uint32_t transfer) {
-    std::vector<uint32_t>& meetings = meetings_[axis];
-    size_t& sequence = met_[{axis, stage}];
-    if (sequence == meetings.size()) {
-      meetings.push_back(static_cast<uint32_t>(plan_->meetings.size()));
-      plan_->meetings.push_back({static_cast<GroupAxis>(axis) == GroupAxis::kEmbedding
-                                     ? 2U
-                                     : static_cast<uint32_t>(sizes_.pp),
-                                 {}});
-    }
-    const uint32_t meeting = meetings[sequence++];
-    plan_->meetings[meeting].transfers.emplace_back(stage, transfer);
-    return meeting;
-  }
-
-  [[nodiscard]] Status Check() const {
-    for (const auto& [key, channel] : channels_) {
-      if (channel.sent != channel.received) {
-        return InvalidArgument(fmt::format("stage {} sends {} messages to stage {}, which takes {}",
-                                           std::get<1>(key), channel.sent, std::get<2>(key),
-                                           channel.received));
-      }
-    }
-    for (const auto& [axis, meetings] : meetings_) {
-      for (const uint32_t meeting : meetings) {
-        const StageMeeting& met = plan_->meetings[meeting];
-        if (met.transfers.size() != met.members) {
-          return InvalidArgument(fmt::format("{} of {} stages join a collective of the group {}",
-                                             met.transfers.size(), met.members,
-                                             graph::GroupAxisName(static_cast<GroupAxis>(axis))));
-        }
-      }
-    }
-    return OkStatus();
-  }
+  // The segment of a run; kNone until it is set.
+  uint32_t& SegmentOf(uint32_t run) { return segments_[run]; }
 
  private:
-  struct Channel {
-    std::vector<uint32_t> messages;
-    size_t sent = 0;
-    size_t received = 0;
-  };
-
-  graph::ParallelSizes sizes_;
-  StagePlan* plan_;
-  std::map<std::tuple<uint16_t, int32_t, int32_t>, Channel> channels_;
-  std::map<uint16_t, std::vector<uint32_t>> meetings_;  // by axis, in order
-  std::map<std::pair<uint16_t, int32_t>, size_t> met_;  // by axis and stage
+  std::unordered_map<uint64_t, uint32_t> runs_;  // by run and block; never walked
+  std::vector<uint32_t> segments_ = {kNone};     // by run
 };
 
 // Lays out one stage.
 class StageLayout {
  public:
-  StageLayout(const graph::JobProgram& job, int32_t stage, Matching* matching, StagePlan* plan)
+  StageLayout(const graph::JobProgram& job,
+              int32_t stage,
+              const std::vector<BlockStreams>& streams,
+              StageMatching* matching,
+              StagePlan* plan)
       : job_(job),
+        streams_(streams),
         program_(job.stages[static_cast<size_t>(stage)]),
         stage_(stage),
         matching_(matching),
         plan_(plan),
         tracker_(plan->kernel_streams),
-        slot_event_(program_.event_slot_count, kNone),
-        computed_(graph::kStageStreamCount) {}
+        slot_event_(program_.event_slot_count, kNone) {}
 
   // `parts`: where the parts of each block begin.
-  Result<StageLanes> Run(bool fold,
-                         const std::vector<uint32_t>& parts,
-                         std::map<std::vector<uint32_t>, uint32_t>* segment_ids) {
+  Result<StageLanes> Run(bool fold, const std::vector<uint32_t>& parts, SegmentIds* segment_ids) {
     segment_ids_ = segment_ids;
     ChooseLanes(parts);
-    for (const uint32_t call : program_.calls) {
+    auto round = program_.rounds.begin();
+    for (uint32_t i = 0; i < program_.calls.size(); ++i) {
+      if (round != program_.rounds.end() && *round == i) {
+        CloseSegment();
+        lanes_.rounds.push_back(static_cast<uint32_t>(lanes_.instructions.size()));
+        ++round;
+      }
+      const uint32_t call = program_.calls[i];
       for (uint32_t part = parts[call]; part < parts[call + 1]; ++part) {
         PRISM_RETURN_IF_ERROR(AddPart(part, fold));
       }
@@ -167,6 +131,7 @@ class StageLayout {
     lanes_.lanes.resize(1);
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
       if (apart[stream]) {
+        apart_ |= Bit(stream);
         lanes_.lane_of_stream[stream] = static_cast<uint32_t>(lanes_.lanes.size());
         lanes_.lanes.emplace_back();
       }
@@ -189,38 +154,29 @@ class StageLayout {
   }
 
   [[nodiscard]] bool CanFold(uint32_t part) const {
-    const LoweredBlock& block = plan_->blocks[part];
-    if (!block.closed || block.streams.size() > kMaxFoldedStreams) {
+    const StreamSet streams = streams_[part].all;
+    if (!plan_->blocks[part].closed || !FitsOneSegment(streams) || (streams & apart_) != 0) {
       return false;
-    }
-    for (const uint16_t stream : block.streams) {
-      if (lanes_.lane_of_stream[stream] != 0) {
-        return false;
-      }
     }
     const std::vector<BlockContext>& contexts = plan_->charges[part].contexts;
     return std::all_of(contexts.begin(), contexts.end(), [&](const BlockContext& context) {
       return !tracker_.Owes(context.event_stream) &&
-             (context.computes_before || computed_[context.waiting_stream]);
+             (context.computes_before || (computed_ & Bit(context.waiting_stream)) != 0);
     });
   }
 
   void Fold(uint32_t part) {
-    const LoweredBlock& block = plan_->blocks[part];
     const std::vector<BlockExport>& exports = plan_->charges[part].exports;
-    if (!exports.empty() || !FitsOneSegment(open_streams_, block.streams)) {
+    if (!exports.empty() || !FitsOneSegment(open_streams_ | streams_[part].all)) {
       CloseSegment();
     }
     if (open_.empty()) {
-      NoteFirst(block.ops.front());
+      NoteFirst(plan_->blocks[part].ops.front());
     }
-    AddStreams(block.streams, &open_streams_);
+    open_streams_ |= streams_[part].all;
+    open_run_ = segment_ids_->Append(open_run_, part);
     open_.push_back(part);
-    for (const StageOp& op : block.ops) {
-      computed_[op.stream] =
-          computed_[op.stream] || (op.kind == StageOpKind::kWork &&
-                                   plan_->tables.works[op.index].kind == graph::OpKind::kKernel);
-    }
+    computed_ |= streams_[part].kernels;
     if (exports.empty()) {
       return;
     }
@@ -237,17 +193,18 @@ class StageLayout {
     if (open_.empty()) {
       return;
     }
-    const auto [found, inserted] =
-        segment_ids_->try_emplace(open_, static_cast<uint32_t>(plan_->segments.size()));
-    if (inserted) {
+    uint32_t& segment = segment_ids_->SegmentOf(open_run_);
+    if (segment == kNone) {
+      segment = static_cast<uint32_t>(plan_->segments.size());
       const auto exports = static_cast<uint32_t>(plan_->charges[open_.front()].exports.size());
       plan_->segments.push_back({open_, exports});
     }
     open_.clear();
-    open_streams_.clear();
+    open_run_ = SegmentIds::kEmptyRun;
+    open_streams_ = 0;
     Instruction instruction;
     instruction.kind = InstructionKind::kSegment;
-    instruction.index = found->second;
+    instruction.index = segment;
     Append(instruction, HostSpan{});
   }
 
@@ -269,8 +226,8 @@ class StageLayout {
     switch (op.kind) {
       case StageOpKind::kWork:
         instruction.kind = InstructionKind::kWork;
-        computed_[op.stream] =
-            computed_[op.stream] || plan_->tables.works[op.index].kind == graph::OpKind::kKernel;
+        computed_ |=
+            plan_->tables.works[op.index].kind == graph::OpKind::kKernel ? Bit(op.stream) : 0;
         break;
       case StageOpKind::kRecord:
         instruction.kind = InstructionKind::kRecord;
@@ -326,7 +283,7 @@ class StageLayout {
   }
 
   void SettleWait(Instruction* wait) {
-    if (wait->event == kNone || !computed_[wait->stream]) {
+    if (wait->event == kNone || (computed_ & Bit(wait->stream)) == 0) {
       return;
     }
     const RecordedEvent& event = events_[wait->event];
@@ -453,22 +410,42 @@ class StageLayout {
   }
 
   const graph::JobProgram& job_;
+  const std::vector<BlockStreams>& streams_;  // by block
   const graph::StageProgram& program_;
   int32_t stage_;
-  Matching* matching_;
+  StageMatching* matching_;
   StagePlan* plan_;
   ChargeTracker tracker_;
   std::vector<uint32_t> slot_event_;   // by slot: latest record
   std::vector<RecordedEvent> events_;  // by event of the stage
-  std::vector<bool> computed_;         // by stream: a kernel was issued
+  StreamSet apart_ = 0;                // with a lane of their own
+  StreamSet computed_ = 0;             // on which a kernel was issued
   std::vector<uint32_t> open_;         // blocks of the segment being collected
-  std::vector<uint16_t> open_streams_;
+  uint32_t open_run_ = SegmentIds::kEmptyRun;
+  StreamSet open_streams_ = 0;
   HostSpan rest_;  // host cost that no instruction holds yet
   bool has_first_ = false;
   std::map<HostSpan, uint32_t> span_ids_;
-  std::map<std::vector<uint32_t>, uint32_t>* segment_ids_ = nullptr;
+  SegmentIds* segment_ids_ = nullptr;
   StageLanes lanes_;
 };
+
+std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan) {
+  std::vector<BlockStreams> streams;
+  for (const LoweredBlock& block : plan.blocks) {
+    BlockStreams of_block;
+    for (const uint16_t stream : block.streams) {
+      of_block.all |= Bit(stream);
+    }
+    for (const StageOp& op : block.ops) {
+      const bool kernel = op.kind == StageOpKind::kWork &&
+                          plan.tables.works[op.index].kind == graph::OpKind::kKernel;
+      of_block.kernels |= kernel ? Bit(op.stream) : 0;
+    }
+    streams.push_back(of_block);
+  }
+  return streams;
+}
 
 }  // namespace
 
@@ -483,10 +460,11 @@ Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
     plan.charges.push_back(block.closed ? ChargesOf(block, plan.tables, plan.kernel_streams)
                                         : BlockCharges{});
   }
-  Matching matching(job.job.parallel, &plan);
-  std::map<std::vector<uint32_t>, uint32_t> segment_ids;
+  StageMatching matching(job.job.parallel, &plan);
+  SegmentIds segment_ids;
+  const std::vector<BlockStreams> streams = StreamsOfBlocks(plan);
   for (size_t stage = 0; stage < job.stages.size(); ++stage) {
-    StageLayout layout(job, static_cast<int32_t>(stage), &matching, &plan);
+    StageLayout layout(job, static_cast<int32_t>(stage), streams, &matching, &plan);
     PRISM_ASSIGN_OR_RETURN(StageLanes lanes, layout.Run(fold, lowered.begin, &segment_ids));
     plan.stages.push_back(std::move(lanes));
   }

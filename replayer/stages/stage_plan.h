@@ -98,9 +98,10 @@ struct StageLanes {
   std::vector<StageChargeSource> charge_sources;  // by instruction
   uint32_t charge_count = 0;
   uint32_t event_count = 0;
-  uint32_t rest_span = 0;     // host cost behind the last instruction
-  uint32_t first_span = 0;    // host cost up to and with the first op on a stream
-  uint16_t first_stream = 0;  // its stream
+  std::vector<uint32_t> rounds;  // instructions at which graph::StageProgram::rounds begin
+  uint32_t rest_span = 0;        // host cost behind the last instruction
+  uint32_t first_span = 0;       // host cost up to and with the first op on a stream
+  uint16_t first_stream = 0;     // its stream
 };
 
 struct StagePlan {

@@ -22,11 +22,22 @@ class StageEvaluator::Impl {
     if (options.iterations < 1) {
       return InvalidArgument(fmt::format("{} iterations: at least 1", options.iterations));
     }
-    PRISM_RETURN_IF_ERROR(model_.Bind(cluster, {options.compute_scale, options.comm_scale}));
-    if (!run_.Run(options.iterations)) {
+    StageReplayResult result;
+    std::optional<Lengthening> longer;
+    if (options.more_windows > 0) {
+      longer = FindSteadyCut(plan_, options.window_rounds, options.more_windows);
+      if (!longer.has_value()) {
+        result.known = false;
+        return result;
+      }
+    }
+    const Lengthening* lengthening = longer.has_value() ? &*longer : nullptr;
+    PRISM_RETURN_IF_ERROR(
+        model_.Bind(cluster, {options.compute_scale, options.comm_scale}, lengthening));
+    if (!run_.Run(options.iterations, lengthening)) {
       return RunFailed("the pipeline stages wait for each other in a circle");
     }
-    StageReplayResult result;
+    result.known = model_.can_lengthen() && run_.was_steady();
     result.uneven = model_.uneven();
     for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
       result.stage_ns.push_back(run_.IterationNs(stage));

@@ -19,7 +19,9 @@ StageRun::StageRun(const StagePlan& plan, const StageCostModel& model, bool deta
   meetings_.resize(plan.meetings.size());
 }
 
-bool StageRun::Run(int32_t iterations) {
+bool StageRun::Run(int32_t iterations, const Lengthening* longer) {
+  longer_ = longer;
+  was_steady_ = true;
   for (Stage& stage : stages_) {
     std::fill(stage.tails.begin(), stage.tails.end(), 0);
     stage.host = 0;
@@ -29,6 +31,10 @@ bool StageRun::Run(int32_t iterations) {
     BeginIteration(detailed_ && iteration + 2 >= iterations);
     if (!RunIteration()) {
       return false;
+    }
+    if (longer_ != nullptr && !WindowsWereSteady()) {
+      was_steady_ = false;
+      return true;
     }
     if (!detailed_ && IsSteady()) {
       return true;
@@ -70,6 +76,8 @@ void StageRun::BeginIteration(bool collects) {
     std::fill(stage.events.begin(), stage.events.end(), kUnknown);
     std::fill(stage.lanes.begin(), stage.lanes.end(), LaneCursor{});
     stage.bases.assign(1, stage.host);
+    stage.crossing.passed.assign(stage.lanes.size(), 0);
+    stage.crossing.host_shift_ns = 0;
     Wake(s);
   }
 }
@@ -95,6 +103,9 @@ bool StageRun::RunIteration() {
     const StageLanes& lanes = plan_.stages[s];
     Stage& stage = stages_[s];
     stage.host = stage.bases.back() + costs_.iteration_host_ns[s];
+    if (longer_ != nullptr && stage.bases.size() == longer_->cuts[s].epoch + 1) {
+      stage.host += stage.crossing.host_shift_ns;
+    }
     stage.next_start = StartOf(s);
     PRISM_CHECK_EQ(stage.bases.size(), lanes.syncs.size() + 1);
   }
@@ -141,9 +152,13 @@ bool StageRun::AdvanceHost(size_t s) {
   while (stage.bases.size() <= lanes.syncs.size()) {
     const uint32_t index = lanes.syncs[stage.bases.size() - 1];
     const Instruction& sync = lanes.instructions[index];
+    if (longer_ != nullptr && longer_->cuts[s].IsBehind(index) &&
+        stage.crossing.passed[0] <= kCut) {
+      return moved;
+    }
     TimeNs target = 0;
     if (sync.sync == graph::OpKind::kEventSync) {
-      target = stage.events[sync.event];
+      target = EventAt(s, sync.event, index);
       if (target == kUnknown) {
         return moved;
       }
@@ -160,21 +175,38 @@ bool StageRun::AdvanceHost(size_t s) {
     }
     const DurationNs host_ns = costs_.host_ns[s][index];
     const DurationNs charge = sync.charge == kNone ? 0 : costs_.charge_ns[s][sync.charge];
-    const TimeNs end = std::max(stage.bases.back() + host_ns, target) + charge;
+    const TimeNs reached = HostAt(s, index, static_cast<uint32_t>(stage.bases.size() - 1));
+    const TimeNs end = std::max(reached, target) + charge;
     stage.bases.push_back(end - host_ns);
     moved = true;
   }
   return moved;
 }
 
+// When the host issues that instruction, or reaches it if it is a wait of the host.
+TimeNs StageRun::HostAt(size_t s, uint32_t i, uint32_t epoch) const {
+  const TimeNs time = stages_[s].bases[epoch] + costs_.host_ns[s][i];
+  const bool behind =
+      longer_ != nullptr && epoch == longer_->cuts[s].epoch && longer_->cuts[s].IsBehind(i);
+  return behind ? time + stages_[s].crossing.host_shift_ns : time;
+}
+
 bool StageRun::AdvanceLane(size_t s, uint32_t lane) {
   const std::vector<uint32_t>& indices = plan_.stages[s].lanes[lane];
   LaneCursor& cursor = stages_[s].lanes[lane];
   const uint32_t before = cursor.next;
-  while (cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
+  if (longer_ == nullptr) {
+    while (cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
+      ++cursor.next;
+    }
+    return cursor.next != before;
+  }
+  const size_t passed = stages_[s].crossing.passed[lane];
+  while (CrossCuts(s, lane, cursor.next < indices.size() ? indices[cursor.next] : kNone) &&
+         cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
     ++cursor.next;
   }
-  return cursor.next != before;
+  return cursor.next != before || stages_[s].crossing.passed[lane] != passed;
 }
 
 // False when the instruction has to wait.
@@ -182,12 +214,12 @@ bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
   const Instruction& instruction = plan_.stages[s].instructions[i];
   Stage& stage = stages_[s];
   if (cursor->holding) {
-    return Finish(s, instruction, cursor);
+    return Finish(s, i, cursor);
   }
   if (instruction.epoch >= stage.bases.size()) {
     return false;
   }
-  const TimeNs issue = stage.bases[instruction.epoch] + costs_.host_ns[s][i];
+  const TimeNs issue = HostAt(s, i, instruction.epoch);
   if (instruction.kind == InstructionKind::kSegment) {
     ApplySegment(costs_.segments[model_.KindOf(s)][instruction.index], issue, &stage);
     return true;
@@ -210,10 +242,11 @@ bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
     case InstructionKind::kWait: {
       TimeNs ready = reached;
       if (instruction.event != kNone) {
-        if (stage.events[instruction.event] == kUnknown) {
+        const TimeNs event = EventAt(s, instruction.event, i);
+        if (event == kUnknown) {
           return false;
         }
-        ready = std::max(ready, stage.events[instruction.event]);
+        ready = std::max(ready, event);
       }
       tail = ready + (instruction.charge == kNone ? 0 : costs_.charge_ns[s][instruction.charge]);
       NoteCompute(&stage, ready, tail);
@@ -228,7 +261,7 @@ bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
       cursor->holding = true;
       cursor->arrival = reached;
       Arrive(s, instruction, reached);
-      return Finish(s, instruction, cursor);
+      return Finish(s, i, cursor);
     case InstructionKind::kSegment:
     case InstructionKind::kHostSync:
       break;
@@ -271,7 +304,8 @@ void StageRun::Arrive(size_t s, const Instruction& instruction, TimeNs arrival) 
   }
 }
 
-bool StageRun::Finish(size_t s, const Instruction& instruction, LaneCursor* cursor) {
+bool StageRun::Finish(size_t s, uint32_t i, LaneCursor* cursor) {
+  const Instruction& instruction = plan_.stages[s].instructions[i];
   Stage& stage = stages_[s];
   if (instruction.kind == InstructionKind::kMeeting) {
     const Meeting& meeting = meetings_[instruction.index];
@@ -284,7 +318,7 @@ bool StageRun::Finish(size_t s, const Instruction& instruction, LaneCursor* curs
     if (collects_ && meeting.latest > cursor->arrival) {
       stage.activity.peer_wait.push_back({cursor->arrival, meeting.latest});
     }
-  } else if (!FinishGroup(s, instruction, *cursor)) {
+  } else if (!FinishGroup(s, i, *cursor)) {
     return false;
   }
   cursor->holding = false;
@@ -292,12 +326,13 @@ bool StageRun::Finish(size_t s, const Instruction& instruction, LaneCursor* curs
 }
 
 // A send below the eager size ends by itself, and its bytes travel before the receiver comes.
-bool StageRun::FinishGroup(size_t s, const Instruction& instruction, const LaneCursor& cursor) {
+bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
+  const Instruction& instruction = plan_.stages[s].instructions[i];
   Stage& stage = stages_[s];
   const std::vector<StagePost>& posts = plan_.peer_groups[instruction.index].posts;
   for (const StagePost& post : posts) {
     const bool alone = post.is_send && costs_.message_eager[post.message];
-    if (!alone && (sent_[post.message] == kUnknown || received_[post.message] == kUnknown)) {
+    if (!alone && PeerArrival(s, i, post) == kUnknown) {
       return false;
     }
   }
@@ -310,9 +345,10 @@ bool StageRun::FinishGroup(size_t s, const Instruction& instruction, const LaneC
     if (eager && post.is_send) {
       transfer = {cursor.arrival, cursor.arrival + costs_.message_send_ns[post.message]};
     } else {
-      transfer.begin = std::max(sent_[post.message], received_[post.message]);
-      transfer.end = eager ? std::max(received_[post.message], sent_[post.message] + transfer_ns)
-                           : transfer.begin + transfer_ns;
+      const TimeNs peer = PeerArrival(s, i, post);
+      transfer.begin = std::max(cursor.arrival, peer);
+      transfer.end =
+          eager ? std::max(cursor.arrival, peer + transfer_ns) : transfer.begin + transfer_ns;
     }
     start = std::max(start, transfer.begin);
     end = std::max(end, transfer.end);

@@ -2,12 +2,14 @@
 // as what is known of the other stages allows, until all are through.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "replayer/breakdown.h"
 #include "replayer/stages/stage_costs.h"
 #include "replayer/stages/stage_plan.h"
+#include "replayer/stages/steady_cut.h"
 
 namespace prism::replayer {
 
@@ -17,8 +19,11 @@ class StageRun {
   // must not be folded then.
   StageRun(const StagePlan& plan, const StageCostModel& model, bool detailed);
 
-  // From time 0. False when stages wait for each other in a circle.
-  bool Run(int32_t iterations);
+  // From time 0. False when stages wait for each other in a circle. `longer`: with more windows in
+  // every iteration; was_steady() says whether that was possible.
+  bool Run(int32_t iterations, const Lengthening* longer = nullptr);
+
+  [[nodiscard]] bool was_steady() const { return was_steady_; }
 
   // Start to start of the last iteration.
   [[nodiscard]] DurationNs IterationNs(size_t stage) const;
@@ -33,6 +38,14 @@ class StageRun {
     TimeNs arrival = 0;  // of the hold
   };
 
+  // What is seen of a stage at its cuts.
+  struct Crossing {
+    std::vector<size_t> passed;  // by lane: cuts
+    std::array<TimeNs, kWindows + 1> host = {};
+    std::array<std::array<TimeNs, graph::kStageStreamCount>, kWindows + 1> tails = {};
+    DurationNs host_shift_ns = 0;  // of a host that does not wait behind the cut
+  };
+
   struct Stage {
     std::vector<TimeNs> tails;   // by stream
     std::vector<TimeNs> before;  // tails and host at the start of the iteration
@@ -43,6 +56,7 @@ class StageRun {
     TimeNs start = 0;  // of the iteration, as the engine defines it
     TimeNs next_start = 0;
     bool queued = false;
+    Crossing crossing;
     Activity activity;
   };
 
@@ -57,10 +71,18 @@ class StageRun {
   bool AdvanceHost(size_t s);
   bool AdvanceLane(size_t s, uint32_t lane);
   bool Execute(size_t s, uint32_t i, LaneCursor* cursor);
+  bool CrossCuts(size_t s, uint32_t lane, uint32_t instruction);
+  void MoveOn(size_t s, uint32_t lane);
+  [[nodiscard]] TimeNs EventAt(size_t s, uint32_t event, uint32_t waiting) const;
+  [[nodiscard]] TimeNs PeerArrival(size_t s, uint32_t i, const StagePost& post) const;
+  [[nodiscard]] bool IsLine(const std::array<TimeNs, kWindows>& values) const;
+  [[nodiscard]] bool WindowsWereSteady() const;
+  [[nodiscard]] bool HandedOnSteadily(size_t s) const;
+  [[nodiscard]] TimeNs HostAt(size_t s, uint32_t i, uint32_t epoch) const;
   void ApplySegment(const FoldedSegment& segment, TimeNs host, Stage* stage) const;
   void Arrive(size_t s, const Instruction& instruction, TimeNs arrival);
-  bool Finish(size_t s, const Instruction& instruction, LaneCursor* cursor);
-  bool FinishGroup(size_t s, const Instruction& instruction, const LaneCursor& cursor);
+  bool Finish(size_t s, uint32_t i, LaneCursor* cursor);
+  bool FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor);
   void Wake(size_t stage);
   [[nodiscard]] bool Done(size_t s) const;
   [[nodiscard]] bool LanePassed(size_t s, uint32_t lane, uint32_t instruction) const;
@@ -74,6 +96,8 @@ class StageRun {
   const StageCosts& costs_;
   bool detailed_;
   bool collects_ = false;
+  const Lengthening* longer_ = nullptr;
+  bool was_steady_ = true;
   std::vector<Stage> stages_;
   std::vector<TimeNs> sent_;      // by message: arrival of the sender
   std::vector<TimeNs> received_;  // of the receiver

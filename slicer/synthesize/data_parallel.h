@@ -26,6 +26,16 @@ struct StageContext {
   StageWriter* writer = nullptr;
 };
 
+// What calls of units have left behind that decides what later ones emit: sharded parameters that
+// are there or on their way, by chunk and unit, and the event that the next gather waits for.
+struct ParametersHeld {
+  std::vector<std::vector<bool>> gathered;
+  std::vector<std::vector<bool>> in_flight;
+  uint32_t last_copy_out = kNoEventSlot;
+
+  auto operator<=>(const ParametersHeld&) const = default;
+};
+
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
@@ -35,6 +45,10 @@ class DataParallel {
 
   // Emits the unit's block of that pass with everything around it.
   virtual void CallUnit(const UnitCall& call) = 0;
+
+  // Calls of micro-batches that are neither first nor last depend on this alone.
+  [[nodiscard]] const ParametersHeld& held() const { return held_; }
+  void set_held(ParametersHeld held) { held_ = std::move(held); }
 
   // Behind the last pass: gradients are reduced.
   virtual void FinishGradients() = 0;
@@ -49,6 +63,8 @@ class DataParallel {
   DataParallel() = default;
   DataParallel(const DataParallel&) = default;
   DataParallel& operator=(const DataParallel&) = default;
+
+  ParametersHeld held_;
 };
 
 // Flat buffers and buckets (Megatron-LM's DDP with and without its distributed optimizer,

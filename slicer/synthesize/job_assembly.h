@@ -43,6 +43,11 @@ class StageWriter {
   StageWriter(JobAssembly* assembly, bool marks) : assembly_(assembly), marks_(marks) {}
 
   void Call(uint32_t block) { stage_.calls.push_back(block); }
+  void Call(const std::vector<uint32_t>& blocks) {
+    stage_.calls.insert(stage_.calls.end(), blocks.begin(), blocks.end());
+  }
+  [[nodiscard]] const std::vector<uint32_t>& calls() const { return stage_.calls; }
+  void BeginRound() { stage_.rounds.push_back(static_cast<uint32_t>(stage_.calls.size())); }
   void Emit(const OpList& ops);
   void Emit(const std::string& key, const std::function<graph::Program()>& make) {
     Call(assembly_->BlockFor(key, make));

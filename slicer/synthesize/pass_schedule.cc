@@ -295,4 +295,27 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
   return WithMessages(shape, StagePasses(job.parallel, style.schedule, stage, shape.microbatches));
 }
 
+int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel) {
+  return parallel.vpp == 1 ? 1 : parallel.pp;
+}
+
+std::vector<size_t> SteadyRounds(const graph::ParallelSizes& parallel,
+                                 const std::vector<StageStep>& steps) {
+  const int64_t period = MicrobatchesOfRound(parallel) * parallel.vpp;
+  std::vector<size_t> forwards;
+  size_t filling = 0;  // forward passes in front of the first backward pass
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind == StepKind::kForward) {
+      forwards.push_back(i);
+    } else if (filling == 0 && steps[i].kind != StepKind::kExchange) {
+      filling = forwards.size();
+    }
+  }
+  std::vector<size_t> rounds;
+  for (size_t i = filling - 1; i < forwards.size(); i += static_cast<size_t>(period)) {
+    rounds.push_back(forwards[i]);
+  }
+  return rounds;
+}
+
 }  // namespace prism::slicer

@@ -67,4 +67,13 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
                                   const graph::TrainingStyle& style,
                                   int32_t stage);
 
+// Micro-batches by which a round of the steady part moves a stage on.
+int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel);
+
+// Steps at which the rounds of the steady part begin: every forward pass behind those that fill the
+// pipeline; interleaved, every (pp * vpp)-th of them. The pass with which backward passes begin is
+// the first. All stages run the backward passes of a micro-batch in the same round.
+std::vector<size_t> SteadyRounds(const graph::ParallelSizes& parallel,
+                                 const std::vector<StageStep>& steps);
+
 }  // namespace prism::slicer

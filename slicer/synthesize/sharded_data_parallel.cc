@@ -34,8 +34,8 @@ class ShardedDataParallel : public DataParallel {
       for (const ChunkUnit& unit : chunk.units) {
         units_.back().push_back(ShardsOf(unit.content->blocks.parameters));
       }
-      gathered_.emplace_back(chunk.units.size(), false);
-      in_flight_.emplace_back(chunk.units.size(), false);
+      held_.gathered.emplace_back(chunk.units.size(), false);
+      held_.in_flight.emplace_back(chunk.units.size(), false);
     }
   }
 
@@ -152,19 +152,19 @@ class ShardedDataParallel : public DataParallel {
 
   // Starts the gather of a unit that is neither there nor on its way.
   void StartGather(int32_t chunk, size_t unit) {
-    if (gathered_[static_cast<size_t>(chunk)][unit] ||
-        in_flight_[static_cast<size_t>(chunk)][unit]) {
+    if (held_.gathered[static_cast<size_t>(chunk)][unit] ||
+        held_.in_flight[static_cast<size_t>(chunk)][unit]) {
       return;
     }
-    in_flight_[static_cast<size_t>(chunk)][unit] = true;
+    held_.in_flight[static_cast<size_t>(chunk)][unit] = true;
     OpList ops;
     for (const ParameterShard& shard : Shards(chunk, unit)) {
       if (shard.group_size == 1) {
         continue;
       }
       const uint16_t stream = graph::StageStream(shard.axis);
-      if (last_copy_out_ != kNoEventSlot) {
-        ops.WaitSlot(stream, last_copy_out_);
+      if (held_.last_copy_out != kNoEventSlot) {
+        ops.WaitSlot(stream, held_.last_copy_out);
       }
       const graph::DataType type =
           rank_.style.fp8_param_gather ? graph::DataType::kFloat8 : rank_.dtype;
@@ -176,12 +176,12 @@ class ShardedDataParallel : public DataParallel {
 
   // The compute stream goes on with the unit's parameters.
   void Unshard(int32_t chunk, size_t unit) {
-    if (gathered_[static_cast<size_t>(chunk)][unit]) {
+    if (held_.gathered[static_cast<size_t>(chunk)][unit]) {
       return;
     }
     StartGather(chunk, unit);
-    gathered_[static_cast<size_t>(chunk)][unit] = true;
-    in_flight_[static_cast<size_t>(chunk)][unit] = false;
+    held_.gathered[static_cast<size_t>(chunk)][unit] = true;
+    held_.in_flight[static_cast<size_t>(chunk)][unit] = false;
     OpList ops;
     for (const ParameterShard& shard : Shards(chunk, unit)) {
       if (shard.group_size == 1) {
@@ -192,14 +192,14 @@ class ShardedDataParallel : public DataParallel {
       copy.Pointwise("fsdp::split_with_sizes_copy", {Tensor(rank_.dtype, {shard.elements})});
       ops.Append(copy.Finish().program);
       ops.Record(graph::kStageComputeStream, shard.copied_out);
-      last_copy_out_ = shard.copied_out;
+      held_.last_copy_out = shard.copied_out;
     }
     context_.writer->Emit(ops);
   }
 
   void Reshard(const UnitCall& call, bool reshards) {
     if (reshards) {
-      gathered_[static_cast<size_t>(call.chunk)][call.unit] = false;
+      held_.gathered[static_cast<size_t>(call.chunk)][call.unit] = false;
     }
   }
 
@@ -240,9 +240,6 @@ class ShardedDataParallel : public DataParallel {
   StageContext context_;
   const RankShape& rank_;
   std::vector<std::vector<std::vector<ParameterShard>>> units_;  // by chunk and unit
-  std::vector<std::vector<bool>> gathered_;                      // likewise: is there,
-  std::vector<std::vector<bool>> in_flight_;                     // is on its way
-  uint32_t last_copy_out_ = kNoEventSlot;
 };
 
 }  // namespace

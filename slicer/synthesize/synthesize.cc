@@ -1,9 +1,11 @@
 #include "slicer/synthesize/synthesize.h"
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -52,8 +54,15 @@ class StageSynthesis {
       writer_.Emit(ops);
     }
     data_parallel_->BeginIteration();
-    for (const StageStep& step : StageSteps(rank_.job, rank_.style, stage_)) {
-      Step(step);
+    const std::vector<StageStep> steps = StageSteps(rank_.job, rank_.style, stage_);
+    const std::vector<size_t> rounds = SteadyRounds(rank_.job.parallel, steps);
+    auto round = rounds.begin();
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (round != rounds.end() && *round == i) {
+        writer_.BeginRound();
+        ++round;
+      }
+      Step(steps[i]);
     }
     writer_.Marker("gradient sync", true);
     data_parallel_->FinishGradients();
@@ -93,7 +102,7 @@ class StageSynthesis {
 
   void Pass(const StageStep& step) {
     if (!writer_.marks()) {
-      IsBackward(step.kind) ? Backward(step) : Forward(step);
+      UnmarkedPass(step);
       return;
     }
     const std::string microbatch = fmt::format("micro-batch {}", step.microbatch);
@@ -107,6 +116,26 @@ class StageSynthesis {
     IsBackward(step.kind) ? Backward(step) : Forward(step);
     writer_.Marker(pass, false);
     writer_.Marker(microbatch, false);
+  }
+
+  // Passes of inner micro-batches that find the same parameters held are the same.
+  void UnmarkedPass(const StageStep& step) {
+    if (step.microbatch == 0 || step.microbatch + 1 == rank_.job.microbatches()) {
+      IsBackward(step.kind) ? Backward(step) : Forward(step);
+      return;
+    }
+    const auto [found, inserted] =
+        inner_passes_.try_emplace({step.kind, step.chunk, data_parallel_->held()});
+    InnerPass& pass = found->second;
+    if (!inserted) {
+      writer_.Call(pass.calls);
+      data_parallel_->set_held(pass.held);
+      return;
+    }
+    const auto begin = static_cast<std::ptrdiff_t>(writer_.calls().size());
+    IsBackward(step.kind) ? Backward(step) : Forward(step);
+    pass.calls.assign(writer_.calls().begin() + begin, writer_.calls().end());
+    pass.held = data_parallel_->held();
   }
 
   void Forward(const StageStep& step) {
@@ -262,6 +291,12 @@ class StageSynthesis {
     writer_.Emit(ops);
   }
 
+  // What a pass calls, and what it leaves held.
+  struct InnerPass {
+    std::vector<uint32_t> calls;
+    ParametersHeld held;
+  };
+
   const RankShape& rank_;
   int32_t stage_;
   std::vector<ModelChunk> chunks_;
@@ -269,6 +304,7 @@ class StageSynthesis {
   bool batched_;
   std::array<std::optional<uint32_t>, 16> exchanges_;  // blocks by what moves
   std::unique_ptr<DataParallel> data_parallel_;
+  std::map<std::tuple<StepKind, int32_t, ParametersHeld>, InnerPass> inner_passes_;
 };
 
 Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {

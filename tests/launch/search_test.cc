@@ -15,7 +15,10 @@
 #include "launch/search/device_memory.h"
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
+#include "launch/search/shortened_job.h"
+#include "replayer/cost/congestion.h"
 #include "replayer/memory/stage_memory.h"
+#include "slicer/synthesize/synthesize.h"
 
 namespace prism::launch {
 namespace {
@@ -130,6 +133,39 @@ TEST(PlanEvaluator, floors_are_below_time_and_memory) {
 }
 
 // Memory() looks at few stages.
+// Of a replay of every micro-batch.
+DurationNs WholeReplay(const graph::JobSpec& job,
+                       const graph::TrainingStyle& style,
+                       const graph::ClusterSpec& cluster) {
+  const Result<graph::JobProgram> program = slicer::Synthesize(job, style, slicer::Markers::kNone);
+  Result<replayer::StageEvaluator> evaluator = replayer::StageEvaluator::Create(*program);
+  return evaluator->Evaluate(replayer::WithCongestion(cluster, job), {})->iteration_ns;
+}
+
+TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
+  int shortened = 0;
+  for (const char* framework : {"megatron-core", "megatron-lm", "torchtitan", "nanotron"}) {
+    SearchProblem problem = SmallProblem(framework);
+    problem.global_batch_size = 96;
+    const PlanEvaluator evaluator = *PlanEvaluator::Create(problem, "");
+    const FrameworkStyle styles = *FrameworkStyle::Create(framework, problem.cluster.gpu.name, "");
+    for (const Plan& plan : DrawPlans(evaluator, 16, 40)) {
+      const graph::JobSpec job = JobOf(evaluator.problem(), plan);
+      const graph::TrainingStyle& style = styles.Of(job);
+      const Result<JobReplay> replay =
+          ReplayJob(job, style, evaluator.problem().cluster, /*stalls=*/false);
+      if (!replay.ok()) {
+        EXPECT_STREQ(framework, "nanotron") << replay.status().message();  // no interleaving
+        continue;
+      }
+      EXPECT_EQ(replay->result.iteration_ns, WholeReplay(job, style, evaluator.problem().cluster))
+          << framework << ": " << DescribePlan(plan);
+      shortened += replay->shortened ? 1 : 0;
+    }
+  }
+  EXPECT_GT(shortened, 20);
+}
+
 TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
   const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
   for (const Plan& plan : DrawPlans(evaluator, 64, 40)) {

@@ -1,0 +1,28 @@
+// The replay of a job by way of one with fewer micro-batches, where that gives the same times
+// (replayer/stages/steady_cut.h): schedules repeat themselves in their steady part.
+#pragma once
+
+#include <optional>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "replayer/stages/stage_replay.h"
+
+namespace prism::launch {
+
+struct JobReplay {
+  replayer::StageReplayResult result;
+  std::optional<replayer::StageReplayResult> stalled;  // where transfers may stall
+  bool shortened = false;                              // false: every micro-batch was replayed
+};
+
+// On the cluster as the job finds it (replayer/cost/congestion.h). `stalls`: also where its
+// transfers stall.
+Result<JobReplay> ReplayJob(const graph::JobSpec& job,
+                            const graph::TrainingStyle& style,
+                            const graph::ClusterSpec& cluster,
+                            bool stalls);
+
+}  // namespace prism::launch
