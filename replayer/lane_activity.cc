@@ -12,7 +12,25 @@ namespace {
 // So many lanes of all sums fit the nearest cache.
 constexpr size_t kLanesAtATime = 512;
 
+// Rows that wait to be counted shall stay in a cache, and be worth the search for their order.
+size_t RowsKept(size_t lanes) {
+  constexpr size_t kBytes = size_t{512} << 10U;
+  return std::clamp<size_t>(kBytes / (sizeof(TimeRange) * lanes), 4, 64);
+}
+
 }  // namespace
+
+LaneActivity::LaneActivity(uint32_t lanes)
+    : lanes_(lanes), rows_kept_(RowsKept(lanes)), count_at_(rows_kept_) {
+}
+
+void LaneActivity::Reserve() {
+  MakeTotals();
+  spare_.resize(rows_kept_);
+  for (LaneRanges& ranges : spare_) {
+    ranges.Resize(lanes_);
+  }
+}
 
 LaneRanges& LaneActivity::Add(ActivityKind kind) {
   Row& row = pending_.emplace_back();
@@ -116,7 +134,7 @@ void LaneActivity::Forget(const std::vector<bool>& counted) {
   }
   pending_.resize(kept);
   // Rows that stay are looked at again when as many have come.
-  count_at_ = std::max(kRowsKept, 2 * kept);
+  count_at_ = std::max(rows_kept_, 2 * kept);
 }
 
 void LaneActivity::CountUntil(const std::vector<TimeNs>& until) {

@@ -23,7 +23,10 @@ namespace prism::replayer {
 
 class LaneActivity {
  public:
-  explicit LaneActivity(uint32_t lanes) : lanes_(lanes) {}
+  explicit LaneActivity(uint32_t lanes);
+
+  // Makes storage for what is to come.
+  void Reserve();
 
   [[nodiscard]] uint32_t lanes() const { return lanes_; }
 
@@ -66,12 +69,11 @@ class LaneActivity {
   void CountLane(uint32_t lane, TimeNs until);
   void Forget(const std::vector<bool>& counted);
 
-  static constexpr size_t kRowsKept = 16;  // before they are counted
-
   uint32_t lanes_;
+  size_t rows_kept_;  // before they are counted
   std::vector<Row> pending_;
   std::vector<LaneRanges> spare_;
-  size_t count_at_ = kRowsKept;
+  size_t count_at_;
   bool open_ = false;
   // By lane: time in which that kind or one before it was active, and the latest end of those.
   std::array<std::vector<DurationNs>, kActivityKinds> covered_;

@@ -43,6 +43,9 @@ RankTimeline::RankTimeline(const Config& config)
       traces_.back().last.assign(ops, kNone);
     }
   }
+  if (config.options->breakdown) {
+    activity_.Reserve();
+  }
   for (StreamCursor& cursor : cursors_) {
     StartIteration(&cursor);
   }
@@ -446,25 +449,33 @@ void RankTimeline::ReachCollective(StreamCursor* cursor, const Step& step) {
   }
 }
 
+// Receives first: then a send to the class itself is matched at once.
 void RankTimeline::ReachPeerGroup(StreamCursor* cursor, const Step& step) {
-  PeerPosts posts = plan_.groups[step.aux];
-  HoldId hold = HoldOf(cursor);
-  rendezvous_->Open(hold, posts.end - posts.begin);
-  for (uint32_t p = posts.begin; p < posts.end; ++p) {
-    const PeerPost& post = plan_.posts[p];
-    const Endpoint& endpoint = plan_.endpoints[post.endpoint];
-    PeerArrival peer;
-    peer.channel = &rank_class_.channels[post.endpoint];
-    peer.is_send = endpoint.is_send;
-    peer.eager = endpoint.is_send && config_.collective_cost->IsEager(post.bytes);
-    peer.sequence = int64_t{cursor->iteration} * endpoint.per_iteration + post.sequence;
-    peer.hold = hold;
-    peer.transfer_ns = costs_.post_ns[p];
-    peer.fixed = post.fixed_ns >= 0;
-    peer.label = p;
-    peer.bytes = post.bytes;
-    rendezvous_->Arrive(peer);
+  const PeerPosts posts = plan_.groups[step.aux];
+  rendezvous_->Open(HoldOf(cursor), posts.end - posts.begin);
+  for (const bool sends : {false, true}) {
+    for (uint32_t p = posts.begin; p < posts.end; ++p) {
+      if (plan_.endpoints[plan_.posts[p].endpoint].is_send == sends) {
+        Post(*cursor, p);
+      }
+    }
   }
+}
+
+void RankTimeline::Post(const StreamCursor& cursor, uint32_t index) {
+  const PeerPost& post = plan_.posts[index];
+  const Endpoint& endpoint = plan_.endpoints[post.endpoint];
+  PeerArrival peer;
+  peer.channel = &rank_class_.channels[post.endpoint];
+  peer.is_send = endpoint.is_send;
+  peer.eager = endpoint.is_send && config_.collective_cost->IsEager(post.bytes);
+  peer.sequence = int64_t{cursor.iteration} * endpoint.per_iteration + post.sequence;
+  peer.hold = HoldOf(&cursor);
+  peer.transfer_ns = costs_.post_ns[index];
+  peer.fixed = post.fixed_ns >= 0;
+  peer.label = index;
+  peer.bytes = post.bytes;
+  rendezvous_->Arrive(peer);
 }
 
 void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {

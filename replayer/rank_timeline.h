@@ -131,6 +131,7 @@ class RankTimeline {
   void BeginHold(StreamCursor* cursor, const IssueTimes& issue);
   void ReachCollective(StreamCursor* cursor, const Step& step);
   void ReachPeerGroup(StreamCursor* cursor, const Step& step);
+  void Post(const StreamCursor& cursor, uint32_t index);
   void FinishHold(StreamCursor* cursor, const Step& step);
   void CountActivity(bool stuck);
   bool BoundFuture(bool stuck, std::vector<TimeNs>* until) const;

@@ -17,6 +17,7 @@ void Rendezvous::Open(HoldId id, uint32_t count) {
   hold.start = hold.arrival;
   hold.end = hold.arrival;
   hold.transfer_count = 0;
+  hold.alone_ns = -1;
   if (keeps_causes_) {
     hold.decisive.assign(hold.arrival.size(), kNone);
     hold.last.assign(hold.arrival.size(), kNone);
@@ -24,14 +25,28 @@ void Rendezvous::Open(HoldId id, uint32_t count) {
   hold.open.store(count, std::memory_order_relaxed);
 }
 
-TransferRows Rendezvous::NextTransfer(Hold* hold) {
-  LaneRanges* ranges = &transfer_;
-  if (hold->keeps_transfers) {
-    if (hold->transfers.size() == hold->transfer_count) {
-      hold->transfers.emplace_back();
-    }
-    ranges = &hold->transfers[hold->transfer_count++];
+void Rendezvous::Reserve(HoldId id, size_t lanes, size_t transfers) {
+  Hold& hold = holds_[id];
+  hold.arrival.resize(lanes);
+  hold.start.resize(lanes);
+  hold.end.resize(lanes);
+  hold.transfers.resize(transfers);
+  for (LaneRanges& ranges : hold.transfers) {
+    ranges.Resize(lanes);
   }
+}
+
+TransferRows Rendezvous::NextTransfer(Hold* hold) {
+  if (!hold->keeps_transfers) {
+    return RowsOf(hold, &transfer_);
+  }
+  if (hold->transfers.size() == hold->transfer_count) {
+    hold->transfers.emplace_back();
+  }
+  return RowsOf(hold, &hold->transfers[hold->transfer_count++]);
+}
+
+TransferRows Rendezvous::RowsOf(Hold* hold, LaneRanges* ranges) {
   ranges->Resize(hold->arrival.size());
   if (keeps_causes_) {
     ends_before_ = hold->end;
@@ -62,10 +77,17 @@ void Rendezvous::Settle(HoldId id, uint32_t label) {
   }
 }
 
+// Of several sends from one hold only the longest matters, unless somebody asks which.
 void Rendezvous::SettleAlone(const Post& send) {
   Hold& hold = holds_[send.hold];
-  SettleRow(hold.arrival.data(), nullptr, send.transfer_ns, NextTransfer(&hold),
-            hold.arrival.size());
+  if (send.transfer_ns > hold.alone_ns || keeps_causes_) {
+    const bool again = hold.alone_ns >= 0 && hold.keeps_transfers && !keeps_causes_;
+    hold.alone = again ? hold.alone : hold.transfer_count;
+    const TransferRows out =
+        again ? RowsOf(&hold, &hold.transfers[hold.alone]) : NextTransfer(&hold);
+    SettleRow(hold.arrival.data(), nullptr, send.transfer_ns, out, hold.arrival.size());
+    hold.alone_ns = send.transfer_ns;
+  }
   Settle(send.hold, send.label);
 }
 
@@ -201,9 +223,6 @@ void Rendezvous::Arrive(const PeerArrival& arrival) {
                arrival.eager,       arrival.fixed,
                arrival.channel,     arrival.label,
                arrival.bytes};
-  if (arrival.eager) {
-    post.arrival = holds_[arrival.hold].arrival;
-  }
   const bool remote = channel.reach == PeerLoad::Reach::kNetwork && channel.channel != kNone;
   if (remote && arrival.is_send && frozen_ != nullptr) {
     post.transfer_ns = frozen_->sends[channel.channel][static_cast<size_t>(arrival.sequence)];
@@ -226,6 +245,9 @@ void Rendezvous::Meet(Post post, bool is_send) {
   const size_t own = size_t{2} * post.channel->channel + (is_send ? 0 : 1);
   Post other;
   if (!Take(&queues_[own ^ 1U], post.sequence, &other)) {
+    if (post.eager) {
+      post.arrival = holds_[post.hold].arrival;
+    }
     queues_[own].posts.push_back(std::move(post));
   } else if (is_send) {
     MatchOrDefer(post, other);

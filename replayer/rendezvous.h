@@ -29,6 +29,9 @@ struct Hold {
   std::vector<TimeNs> end;            // latest end
   std::vector<LaneRanges> transfers;  // the first transfer_count; storage behind
   size_t transfer_count = 0;
+  // Of its eager sends, which begin together: the longest, and its index in `transfers`.
+  DurationNs alone_ns = -1;
+  size_t alone = 0;
   std::vector<uint32_t> decisive;  // by lane: label of the transfer that ended last
   std::vector<uint32_t> last;  // by lane: of that, the rank that came last; kNone: no collective
 };
@@ -106,6 +109,9 @@ class Rendezvous {
   [[nodiscard]] Hold& hold(HoldId id) { return holds_[id]; }
   [[nodiscard]] const Hold& hold(HoldId id) const { return holds_[id]; }
 
+  // Makes storage for holds with so many lanes and up to so many transfers at a time, kept or not.
+  void Reserve(HoldId id, size_t lanes, size_t transfers);
+
   // Prepares a hold, whose arrival is filled, for `count` transfers.
   void Open(HoldId id, uint32_t count);
 
@@ -142,7 +148,7 @@ class Rendezvous {
   // A send or receive without its other side.
   struct Post {
     int64_t sequence = 0;
-    std::vector<TimeNs> arrival;  // by lane, of an eager send: its hold has moved on
+    std::vector<TimeNs> arrival;  // by lane, of an eager send that waits: its hold has moved on
     DurationNs transfer_ns = 0;
     HoldId hold = 0;
     bool eager = false;
@@ -160,12 +166,13 @@ class Rendezvous {
 
   // By lane: when the stream of a post that waits reached it.
   [[nodiscard]] const std::vector<TimeNs>& ArrivalOf(const Post& post) const {
-    return post.eager ? post.arrival : holds_[post.hold].arrival;
+    return post.arrival.empty() ? holds_[post.hold].arrival : post.arrival;
   }
 
   // Where the next transfer of the hold is to be written; then Settle, with who came to it last in
   // last_.
   TransferRows NextTransfer(Hold* hold);
+  TransferRows RowsOf(Hold* hold, LaneRanges* ranges);
   void Settle(HoldId id, uint32_t label);
   void NoteCause(Hold* hold, uint32_t label) const;
   void NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const;
