@@ -21,23 +21,6 @@ uint32_t CountStreams(const Partition& partition) {
   return count;
 }
 
-// By stream: the most transfers that it stands in front of at a time.
-std::vector<size_t> MostTransfers(const RolePlan& plan) {
-  std::vector<size_t> most(plan.streams.size(), 0);
-  for (size_t stream = 0; stream < most.size(); ++stream) {
-    for (const Step& step : plan.streams[stream]) {
-      size_t transfers = 0;
-      if (step.kind == StepKind::kPeerGroup) {
-        transfers = plan.groups[step.aux].end - plan.groups[step.aux].begin;
-      } else if (step.kind == StepKind::kCollective) {
-        transfers = 1;  // of most groups
-      }
-      most[stream] = std::max(most[stream], transfers);
-    }
-  }
-  return most;
-}
-
 // A graph file may come from anywhere; cost models rely on what presets are checked for.
 Status CheckCluster(const graph::ClusterSpec& cluster) {
   std::vector<std::string> faults = CheckParameters(cluster.parameters);
@@ -90,10 +73,6 @@ void Engine::Impl::Start(const std::vector<Rank>& gated) {
   for (Rank rank : options_.traced) {
     traced[partition_.class_of[rank.value()]].insert(partition_.lane_of[rank.value()]);
   }
-  std::vector<std::vector<size_t>> most_transfers;  // by plan
-  for (const RolePlan& plan : partition_.plans) {
-    most_transfers.push_back(MostTransfers(plan));
-  }
   RankTimeline::Config config;
   config.partition = &partition_;
   config.collective_cost = &collective_cost_;
@@ -104,9 +83,9 @@ void Engine::Impl::Start(const std::vector<Rank>& gated) {
     config.gated = is_gated[c];
     config.traced.assign(traced[c].begin(), traced[c].end());
     timelines_.push_back(std::make_unique<RankTimeline>(config));
-    for (const size_t most : most_transfers[partition_.classes[c].groups.front().plan]) {
+    for (const uint32_t most : timelines_.back()->plan().most_transfers) {
       rendezvous_.hold(config.first_hold).owner = c;
-      rendezvous_.Reserve(config.first_hold++, partition_.classes[c].lanes.size(), most);
+      rendezvous_.Reserve(config.first_hold++, timelines_.back()->lane_count(), most);
     }
     queue_.Wake(c);
   }

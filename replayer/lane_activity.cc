@@ -24,9 +24,9 @@ LaneActivity::LaneActivity(uint32_t lanes)
     : lanes_(lanes), rows_kept_(RowsKept(lanes)), count_at_(rows_kept_) {
 }
 
-void LaneActivity::Reserve() {
+void LaneActivity::Reserve(size_t rows) {
   MakeTotals();
-  spare_.resize(rows_kept_);
+  spare_.resize(rows_kept_ + rows);
   for (LaneRanges& ranges : spare_) {
     ranges.Resize(lanes_);
   }

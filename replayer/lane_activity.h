@@ -25,8 +25,8 @@ class LaneActivity {
  public:
   explicit LaneActivity(uint32_t lanes);
 
-  // Makes storage for what is to come.
-  void Reserve();
+  // Makes storage for what is to come, up to so many rows at a time.
+  void Reserve(size_t rows);
 
   [[nodiscard]] uint32_t lanes() const { return lanes_; }
 

@@ -44,7 +44,8 @@ RankTimeline::RankTimeline(const Config& config)
     }
   }
   if (config.options->breakdown) {
-    activity_.Reserve();
+    const auto& most = plan_.most_transfers;
+    activity_.Reserve(most.empty() ? 0 : *std::max_element(most.begin(), most.end()));
   }
   for (StreamCursor& cursor : cursors_) {
     StartIteration(&cursor);

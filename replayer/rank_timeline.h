@@ -134,7 +134,7 @@ class RankTimeline {
   void Post(const StreamCursor& cursor, uint32_t index);
   void FinishHold(StreamCursor* cursor, const Step& step);
   void CountActivity(bool stuck);
-  bool BoundFuture(bool stuck, std::vector<TimeNs>* until) const;
+  bool BoundFuture(bool stuck);
   void KeepActivity(const Step& step, Hold* hold);
   void CountTraffic(const Step& step, const Hold& hold);
   void TraceHold(const StreamCursor& cursor, const Step& step, const Hold& hold);
@@ -167,6 +167,7 @@ class RankTimeline {
   int32_t wait_iteration_ = 0;
   LaneActivity activity_;
   std::vector<TimeNs> until_;  // storage of CountActivity
+  std::vector<TimeNs> next_;   // of BoundFuture
   std::vector<Segment> segments_;
   std::vector<HostGap> gaps_;  // not reached yet, ascending
   bool measured_ = false;

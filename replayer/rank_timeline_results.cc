@@ -80,21 +80,21 @@ void RankTimeline::TraceHold(const StreamCursor& cursor, const Step& step, const
   }
 }
 
-// When the earliest op that is still to come could begin, by lane; false where nobody knows. What
-// waits for an event that was not recorded comes behind the stream that records it. `stuck`: the
-// host can issue nothing either before a stream that holds goes on, so that what it has not issued
-// comes behind that one.
-bool RankTimeline::BoundFuture(bool stuck, std::vector<TimeNs>* until) const {
+// until_: when the earliest op that is still to come could begin, by lane; false where nobody
+// knows. What waits for an event that was not recorded comes behind the stream that records it.
+// `stuck`: the host can issue nothing either before a stream that holds goes on, so that what it
+// has not issued comes behind that one.
+bool RankTimeline::BoundFuture(bool stuck) {
   bool bounded = false;
   const auto bound = [&](const TimeNs* times) {
     if (bounded) {
-      MinRow(times, until->data(), lanes_);
+      MinRow(times, until_.data(), lanes_);
     } else {
-      until->assign(times, times + lanes_);
+      until_.assign(times, times + lanes_);
     }
     bounded = true;
   };
-  std::vector<TimeNs> next(lanes_);
+  next_.resize(lanes_);
   for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
     StreamCursor cursor = cursors_[stream];
     const std::vector<Step>& steps = plan_.streams[stream];
@@ -120,15 +120,15 @@ bool RankTimeline::BoundFuture(bool stuck, std::vector<TimeNs>* until) const {
       continue;
     }
     const IssueTimes issue = IssueOf(cursor, step);
-    MaxRow(cursor.lanes.tail().data(), issue.base, issue.host_ns, next.data(), lanes_);
-    bound(next.data());
+    MaxRow(cursor.lanes.tail().data(), issue.base, issue.host_ns, next_.data(), lanes_);
+    bound(next_.data());
   }
   return bounded;
 }
 
 // A host that stands at a gate may let others go on: then nothing is counted.
 void RankTimeline::CountActivity(bool stuck) {
-  if (config_.gated || limit_ < end_ || !BoundFuture(stuck, &until_)) {
+  if (config_.gated || limit_ < end_ || !BoundFuture(stuck)) {
     return;
   }
   for (StreamCursor& cursor : cursors_) {

@@ -21,6 +21,7 @@ class Builder {
     plan_.program = &program;
     plan_.compute_scale = compute_scale;
     plan_.streams.resize(program.stream_count);
+    plan_.most_transfers.resize(program.stream_count);
     plan_.host_ns.reserve(program.size());
     plan_.calls_per_slot.resize(program.comm_slot_count);
     compute_before_.resize(program.stream_count);
@@ -36,6 +37,7 @@ class Builder {
       plan_.host_ns.push_back(host_ns_);
       AddOp(op);
     }
+    CountTransfers();
     if (plan_.first_op != kNone) {
       plan_.first_op = plan_.streams[plan_.first_stream].front().op;  // a group's last
     }
@@ -50,6 +52,22 @@ class Builder {
     std::vector<DurationNs> compute_before;  // by stream
     std::vector<uint32_t> kernels_before;    // by stream
   };
+
+  void CountTransfers() {
+    for (size_t stream = 0; stream < plan_.streams.size(); ++stream) {
+      for (const Step& step : plan_.streams[stream]) {
+        uint32_t transfers = 0;
+        if (step.kind == StepKind::kPeerGroup) {
+          transfers = plan_.groups[step.aux].end - plan_.groups[step.aux].begin;
+        }
+        for (uint32_t c = step.aux; step.kind == StepKind::kCollective && c != kNone;
+             c = plan_.calls[c].next_in_group) {
+          ++transfers;
+        }
+        plan_.most_transfers[stream] = std::max(plan_.most_transfers[stream], transfers);
+      }
+    }
+  }
 
   void NumberEvents() {
     event_of_.assign(program_.size(), kNone);

@@ -106,7 +106,8 @@ DurationNs ScaledCompute(DurationNs duration, double scale);
 struct RolePlan {
   const graph::Program* program = nullptr;
   std::vector<std::vector<Step>> streams;
-  std::vector<DurationNs> host_ns;  // by op: as Step::host_ns
+  std::vector<uint32_t> most_transfers;  // by stream: that a step of it waits for
+  std::vector<DurationNs> host_ns;       // by op: as Step::host_ns
   std::vector<HostWait> host_waits;
   uint32_t event_count = 0;  // records that somebody waits for
   std::vector<TransferKind> transfers;
