@@ -40,295 +40,37 @@ using prism::shim::Sized;
 
 extern "C" {
 
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle,
-                              cublasOperation_t transa,
-                              cublasOperation_t transb,
-                              int m,
-                              int n,
-                              int k,
-                              const float* /*alpha*/,
-                              const float* /*A*/,
-                              int /*lda*/,
-                              const float* /*B*/,
-                              int /*ldb*/,
-                              const float* /*beta*/,
-                              float* /*C*/,
-                              int /*ldc*/) {
-  return Multiply(handle, Sized(Shape("cublasSgemm", transa, transb, CUDA_R_32F), m, n, k, 1));
-}
+// The products of one type: a single one, many at a stride, many by pointers. `name` is the single
+// one's as users write it; cublas_v2.h makes of it the one that is exported (cublasSgemm_v2).
+#define PRISM_GEMMS(name, Scalar, type)                                                            \
+  cublasStatus_t name(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,   \
+                      int m, int n, int k, const Scalar* /*alpha*/, const Scalar* /*A*/,           \
+                      int /*lda*/, const Scalar* /*B*/, int /*ldb*/, const Scalar* /*beta*/,       \
+                      Scalar* /*C*/, int /*ldc*/) {                                                \
+    return Multiply(handle, Sized(Shape(#name, transa, transb, type), m, n, k, 1));                \
+  }                                                                                                \
+  cublasStatus_t name##StridedBatched(                                                             \
+      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
+      int k, const Scalar* /*alpha*/, const Scalar* /*A*/, int /*lda*/, long long int /*strideA*/, \
+      const Scalar* /*B*/, int /*ldb*/, long long int /*strideB*/, const Scalar* /*beta*/,         \
+      Scalar* /*C*/, int /*ldc*/, long long int /*strideC*/, int batch) {                          \
+    return Multiply(handle,                                                                        \
+                    Sized(Shape(#name "StridedBatched", transa, transb, type), m, n, k, batch));   \
+  }                                                                                                \
+  cublasStatus_t name##Batched(cublasHandle_t handle, cublasOperation_t transa,                    \
+                               cublasOperation_t transb, int m, int n, int k,                      \
+                               const Scalar* /*alpha*/, const Scalar* const /*A*/[], int /*lda*/,  \
+                               const Scalar* const /*B*/[], int /*ldb*/, const Scalar* /*beta*/,   \
+                               Scalar* const /*C*/[], int /*ldc*/, int batch) {                    \
+    return Multiply(handle, Sized(Shape(#name "Batched", transa, transb, type), m, n, k, batch));  \
+  }
 
-cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle,
-                                         cublasOperation_t transa,
-                                         cublasOperation_t transb,
-                                         int m,
-                                         int n,
-                                         int k,
-                                         const float* /*alpha*/,
-                                         const float* /*A*/,
-                                         int /*lda*/,
-                                         long long int /*strideA*/,
-                                         const float* /*B*/,
-                                         int /*ldb*/,
-                                         long long int /*strideB*/,
-                                         const float* /*beta*/,
-                                         float* /*C*/,
-                                         int /*ldc*/,
-                                         long long int /*strideC*/,
-                                         int batch) {
-  return Multiply(handle, Sized(Shape("cublasSgemmStridedBatched", transa, transb, CUDA_R_32F), m,
-                                n, k, batch));
-}
-
-cublasStatus_t cublasSgemmBatched(cublasHandle_t handle,
-                                  cublasOperation_t transa,
-                                  cublasOperation_t transb,
-                                  int m,
-                                  int n,
-                                  int k,
-                                  const float* /*alpha*/,
-                                  const float* const /*A*/[],
-                                  int /*lda*/,
-                                  const float* const /*B*/[],
-                                  int /*ldb*/,
-                                  const float* /*beta*/,
-                                  float* const /*C*/[],
-                                  int /*ldc*/,
-                                  int batch) {
-  return Multiply(handle,
-                  Sized(Shape("cublasSgemmBatched", transa, transb, CUDA_R_32F), m, n, k, batch));
-}
-
-cublasStatus_t cublasDgemm_v2(cublasHandle_t handle,
-                              cublasOperation_t transa,
-                              cublasOperation_t transb,
-                              int m,
-                              int n,
-                              int k,
-                              const double* /*alpha*/,
-                              const double* /*A*/,
-                              int /*lda*/,
-                              const double* /*B*/,
-                              int /*ldb*/,
-                              const double* /*beta*/,
-                              double* /*C*/,
-                              int /*ldc*/) {
-  return Multiply(handle, Sized(Shape("cublasDgemm", transa, transb, CUDA_R_64F), m, n, k, 1));
-}
-
-cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t handle,
-                                         cublasOperation_t transa,
-                                         cublasOperation_t transb,
-                                         int m,
-                                         int n,
-                                         int k,
-                                         const double* /*alpha*/,
-                                         const double* /*A*/,
-                                         int /*lda*/,
-                                         long long int /*strideA*/,
-                                         const double* /*B*/,
-                                         int /*ldb*/,
-                                         long long int /*strideB*/,
-                                         const double* /*beta*/,
-                                         double* /*C*/,
-                                         int /*ldc*/,
-                                         long long int /*strideC*/,
-                                         int batch) {
-  return Multiply(handle, Sized(Shape("cublasDgemmStridedBatched", transa, transb, CUDA_R_64F), m,
-                                n, k, batch));
-}
-
-cublasStatus_t cublasDgemmBatched(cublasHandle_t handle,
-                                  cublasOperation_t transa,
-                                  cublasOperation_t transb,
-                                  int m,
-                                  int n,
-                                  int k,
-                                  const double* /*alpha*/,
-                                  const double* const /*A*/[],
-                                  int /*lda*/,
-                                  const double* const /*B*/[],
-                                  int /*ldb*/,
-                                  const double* /*beta*/,
-                                  double* const /*C*/[],
-                                  int /*ldc*/,
-                                  int batch) {
-  return Multiply(handle,
-                  Sized(Shape("cublasDgemmBatched", transa, transb, CUDA_R_64F), m, n, k, batch));
-}
-
-cublasStatus_t cublasCgemm_v2(cublasHandle_t handle,
-                              cublasOperation_t transa,
-                              cublasOperation_t transb,
-                              int m,
-                              int n,
-                              int k,
-                              const cuComplex* /*alpha*/,
-                              const cuComplex* /*A*/,
-                              int /*lda*/,
-                              const cuComplex* /*B*/,
-                              int /*ldb*/,
-                              const cuComplex* /*beta*/,
-                              cuComplex* /*C*/,
-                              int /*ldc*/) {
-  return Multiply(handle, Sized(Shape("cublasCgemm", transa, transb, CUDA_C_32F), m, n, k, 1));
-}
-
-cublasStatus_t cublasCgemmStridedBatched(cublasHandle_t handle,
-                                         cublasOperation_t transa,
-                                         cublasOperation_t transb,
-                                         int m,
-                                         int n,
-                                         int k,
-                                         const cuComplex* /*alpha*/,
-                                         const cuComplex* /*A*/,
-                                         int /*lda*/,
-                                         long long int /*strideA*/,
-                                         const cuComplex* /*B*/,
-                                         int /*ldb*/,
-                                         long long int /*strideB*/,
-                                         const cuComplex* /*beta*/,
-                                         cuComplex* /*C*/,
-                                         int /*ldc*/,
-                                         long long int /*strideC*/,
-                                         int batch) {
-  return Multiply(handle, Sized(Shape("cublasCgemmStridedBatched", transa, transb, CUDA_C_32F), m,
-                                n, k, batch));
-}
-
-cublasStatus_t cublasCgemmBatched(cublasHandle_t handle,
-                                  cublasOperation_t transa,
-                                  cublasOperation_t transb,
-                                  int m,
-                                  int n,
-                                  int k,
-                                  const cuComplex* /*alpha*/,
-                                  const cuComplex* const /*A*/[],
-                                  int /*lda*/,
-                                  const cuComplex* const /*B*/[],
-                                  int /*ldb*/,
-                                  const cuComplex* /*beta*/,
-                                  cuComplex* const /*C*/[],
-                                  int /*ldc*/,
-                                  int batch) {
-  return Multiply(handle,
-                  Sized(Shape("cublasCgemmBatched", transa, transb, CUDA_C_32F), m, n, k, batch));
-}
-
-cublasStatus_t cublasZgemm_v2(cublasHandle_t handle,
-                              cublasOperation_t transa,
-                              cublasOperation_t transb,
-                              int m,
-                              int n,
-                              int k,
-                              const cuDoubleComplex* /*alpha*/,
-                              const cuDoubleComplex* /*A*/,
-                              int /*lda*/,
-                              const cuDoubleComplex* /*B*/,
-                              int /*ldb*/,
-                              const cuDoubleComplex* /*beta*/,
-                              cuDoubleComplex* /*C*/,
-                              int /*ldc*/) {
-  return Multiply(handle, Sized(Shape("cublasZgemm", transa, transb, CUDA_C_64F), m, n, k, 1));
-}
-
-cublasStatus_t cublasZgemmStridedBatched(cublasHandle_t handle,
-                                         cublasOperation_t transa,
-                                         cublasOperation_t transb,
-                                         int m,
-                                         int n,
-                                         int k,
-                                         const cuDoubleComplex* /*alpha*/,
-                                         const cuDoubleComplex* /*A*/,
-                                         int /*lda*/,
-                                         long long int /*strideA*/,
-                                         const cuDoubleComplex* /*B*/,
-                                         int /*ldb*/,
-                                         long long int /*strideB*/,
-                                         const cuDoubleComplex* /*beta*/,
-                                         cuDoubleComplex* /*C*/,
-                                         int /*ldc*/,
-                                         long long int /*strideC*/,
-                                         int batch) {
-  return Multiply(handle, Sized(Shape("cublasZgemmStridedBatched", transa, transb, CUDA_C_64F), m,
-                                n, k, batch));
-}
-
-cublasStatus_t cublasZgemmBatched(cublasHandle_t handle,
-                                  cublasOperation_t transa,
-                                  cublasOperation_t transb,
-                                  int m,
-                                  int n,
-                                  int k,
-                                  const cuDoubleComplex* /*alpha*/,
-                                  const cuDoubleComplex* const /*A*/[],
-                                  int /*lda*/,
-                                  const cuDoubleComplex* const /*B*/[],
-                                  int /*ldb*/,
-                                  const cuDoubleComplex* /*beta*/,
-                                  cuDoubleComplex* const /*C*/[],
-                                  int /*ldc*/,
-                                  int batch) {
-  return Multiply(handle,
-                  Sized(Shape("cublasZgemmBatched", transa, transb, CUDA_C_64F), m, n, k, batch));
-}
-
-cublasStatus_t cublasHgemm(cublasHandle_t handle,
-                           cublasOperation_t transa,
-                           cublasOperation_t transb,
-                           int m,
-                           int n,
-                           int k,
-                           const __half* /*alpha*/,
-                           const __half* /*A*/,
-                           int /*lda*/,
-                           const __half* /*B*/,
-                           int /*ldb*/,
-                           const __half* /*beta*/,
-                           __half* /*C*/,
-                           int /*ldc*/) {
-  return Multiply(handle, Sized(Shape("cublasHgemm", transa, transb, CUDA_R_16F), m, n, k, 1));
-}
-
-cublasStatus_t cublasHgemmStridedBatched(cublasHandle_t handle,
-                                         cublasOperation_t transa,
-                                         cublasOperation_t transb,
-                                         int m,
-                                         int n,
-                                         int k,
-                                         const __half* /*alpha*/,
-                                         const __half* /*A*/,
-                                         int /*lda*/,
-                                         long long int /*strideA*/,
-                                         const __half* /*B*/,
-                                         int /*ldb*/,
-                                         long long int /*strideB*/,
-                                         const __half* /*beta*/,
-                                         __half* /*C*/,
-                                         int /*ldc*/,
-                                         long long int /*strideC*/,
-                                         int batch) {
-  return Multiply(handle, Sized(Shape("cublasHgemmStridedBatched", transa, transb, CUDA_R_16F), m,
-                                n, k, batch));
-}
-
-cublasStatus_t cublasHgemmBatched(cublasHandle_t handle,
-                                  cublasOperation_t transa,
-                                  cublasOperation_t transb,
-                                  int m,
-                                  int n,
-                                  int k,
-                                  const __half* /*alpha*/,
-                                  const __half* const /*A*/[],
-                                  int /*lda*/,
-                                  const __half* const /*B*/[],
-                                  int /*ldb*/,
-                                  const __half* /*beta*/,
-                                  __half* const /*C*/[],
-                                  int /*ldc*/,
-                                  int batch) {
-  return Multiply(handle,
-                  Sized(Shape("cublasHgemmBatched", transa, transb, CUDA_R_16F), m, n, k, batch));
-}
+PRISM_GEMMS(cublasSgemm, float, CUDA_R_32F)
+PRISM_GEMMS(cublasDgemm, double, CUDA_R_64F)
+PRISM_GEMMS(cublasCgemm, cuComplex, CUDA_C_32F)
+PRISM_GEMMS(cublasZgemm, cuDoubleComplex, CUDA_C_64F)
+PRISM_GEMMS(cublasHgemm, __half, CUDA_R_16F)
+#undef PRISM_GEMMS
 
 cublasStatus_t cublasSgemmEx(cublasHandle_t handle,
                              cublasOperation_t transa,
@@ -429,40 +171,19 @@ cublasStatus_t cublasGemmBatchedEx(cublasHandle_t handle,
   return Multiply(handle, Sized(product, m, n, k, batch));
 }
 
-cublasStatus_t cublasSgemv_v2(cublasHandle_t handle,
-                              cublasOperation_t trans,
-                              int m,
-                              int n,
-                              const float* /*alpha*/,
-                              const float* /*A*/,
-                              int /*lda*/,
-                              const float* /*x*/,
-                              int /*incx*/,
-                              const float* /*beta*/,
-                              float* /*y*/,
-                              int /*incy*/) {
-  // A matrix-vector product is a product with one column.
-  const bool plain = trans == CUBLAS_OP_N;
-  const auto product = Shape("cublasSgemv", trans, CUBLAS_OP_N, CUDA_R_32F);
-  return Multiply(handle, Sized(product, plain ? m : n, 1, plain ? n : m, 1));
-}
+// A matrix-vector product is a product with one column.
+#define PRISM_GEMV(name, Scalar, type)                                                          \
+  cublasStatus_t name(cublasHandle_t handle, cublasOperation_t trans, int m, int n,             \
+                      const Scalar* /*alpha*/, const Scalar* /*A*/, int /*lda*/,                \
+                      const Scalar* /*x*/, int /*incx*/, const Scalar* /*beta*/, Scalar* /*y*/, \
+                      int /*incy*/) {                                                           \
+    const bool plain = trans == CUBLAS_OP_N;                                                    \
+    return Multiply(handle, Sized(Shape(#name, trans, CUBLAS_OP_N, type), plain ? m : n, 1,     \
+                                  plain ? n : m, 1));                                           \
+  }
 
-cublasStatus_t cublasDgemv_v2(cublasHandle_t handle,
-                              cublasOperation_t trans,
-                              int m,
-                              int n,
-                              const double* /*alpha*/,
-                              const double* /*A*/,
-                              int /*lda*/,
-                              const double* /*x*/,
-                              int /*incx*/,
-                              const double* /*beta*/,
-                              double* /*y*/,
-                              int /*incy*/) {
-  // A matrix-vector product is a product with one column.
-  const bool plain = trans == CUBLAS_OP_N;
-  const auto product = Shape("cublasDgemv", trans, CUBLAS_OP_N, CUDA_R_64F);
-  return Multiply(handle, Sized(product, plain ? m : n, 1, plain ? n : m, 1));
-}
+PRISM_GEMV(cublasSgemv, float, CUDA_R_32F)
+PRISM_GEMV(cublasDgemv, double, CUDA_R_64F)
+#undef PRISM_GEMV
 
 }  // extern "C"
