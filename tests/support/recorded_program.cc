@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <span>
@@ -14,6 +13,7 @@
 
 #include "shim/channel/channel.h"
 #include "shim/channel/value_book.h"
+#include "shim/standalone_config.h"
 #include "slicer/record/definitions.h"
 
 namespace prism::test {
@@ -178,21 +178,8 @@ std::string ProgramRun::Said(const std::string& key) const {
 }
 
 channel::Config H100Config() {
-  channel::Config config = {};
-  config.version = channel::kProtocolVersion;
+  channel::Config config = shim::StandaloneConfig();
   config.mode = channel::Mode::kRecord;
-  config.world_size = 1;
-  config.sandbox_rank_count = 1;
-  std::snprintf(config.device.name, sizeof(config.device.name), "NVIDIA H100 80GB HBM3");
-  config.device.compute_major = 9;
-  config.device.compute_minor = 0;
-  config.device.sm_count = 132;
-  config.device.device_count = 8;
-  config.device.memory_bytes = int64_t{81'559} << 20;
-  config.device.context_bytes = int64_t{400} << 20;
-  config.device.l2_bytes = int64_t{50} << 20;
-  config.device.shared_memory_per_sm = 228 << 10;
-  config.device.shared_memory_per_block_optin = 227 << 10;
   return config;
 }
 

@@ -47,7 +47,7 @@ struct ProgramRun {
   [[nodiscard]] std::string Said(const std::string& key) const;
 };
 
-// One H100 of an 80 GB node, world of one rank.
+// What a program without a worker sees (shim/standalone_config.h), but recorded: one H100.
 channel::Config H100Config();
 
 ProgramRun RunRecorded(const ProgramSpec& spec);
