@@ -19,10 +19,7 @@ namespace prism::launch {
 namespace {
 
 constexpr const char* kHelpTail =
-    "\nprism VERB --help shows the options of one verb. The main job is prism-emulate.\n"
-    "\nExit codes: 0 ok, 1 the run failed, 2 command line, 3 a named file is unusable, 4 a gate "
-    "is\n"
-    "not met, 5 the environment lacks something, 130 SIGINT, 143 SIGTERM.\n";
+    "\nprism VERB --help shows the options of one verb. The main job is prism-emulate.\n";
 
 std::vector<Verb> AllVerbs() {
   return {ReplayVerb(), ReportVerb(), GraphShowVerb(), GraphValidateVerb(), DiffVerb(), MemVerb(),
@@ -69,7 +66,7 @@ std::string HelpText(const std::vector<Verb>& verbs) {
                         verb.spec.summary);
   }
   text += "  --help, --version\n";
-  return text + kHelpTail;
+  return text + kHelpTail + kExitCodesHelp;
 }
 
 // How many of the first words name `verb`: 0 when they do not.

@@ -67,10 +67,7 @@ constexpr const char* kHelpExamples =
 constexpr const char* kHelpTail =
     "\nEvery option can also be set by PRISM_<NAME> in the environment (PRISM_TARGET_GPUS) or by\n"
     "<name> in a --config file (target_gpus). Precedence: flag, environment, config file, preset,\n"
-    "default.\n"
-    "\nExit codes: 0 ok, 1 the run failed, 2 command line, 3 a named file is unusable, 4 a gate "
-    "is\n"
-    "not met, 5 the environment lacks something, 130 SIGINT, 143 SIGTERM.\n";
+    "default.\n";
 
 std::vector<OptionSpec> JobOptions() {
   using enum OptionGroup;
@@ -211,7 +208,7 @@ std::string HelpText() {
     }
   }
   text += "  --help, --version\n";
-  return text + kHelpExamples + kHelpTail;
+  return text + kHelpExamples + kHelpTail + kExitCodesHelp;
 }
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& known) {

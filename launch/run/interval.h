@@ -1,9 +1,5 @@
-// What master.cc and the verbs share about replaying: the proof before it and the interval after.
+// The interval around an iteration time.
 #pragma once
-
-#include <cstdint>
-#include <functional>
-#include <string>
 
 #include "graph/base/status.h"
 #include "graph/base/time.h"
@@ -11,11 +7,6 @@
 #include "replayer/replay.h"
 
 namespace prism::launch {
-
-// kRunFailed with the first faults when the graph cannot run. `source` adds lines that say where in
-// the program an op of a rank is; asked for the ops of the first fault only.
-using SourceLines = std::function<std::string(Rank, uint32_t op)>;
-Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source = nullptr);
 
 // Steady iteration with compute and transfers at the fast and at the slow end of what the cluster's
 // preset says about its own spread (spread.compute, spread.comm).

@@ -23,6 +23,7 @@
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
 #include "launch/run/source_finder.h"
+#include "launch/run/valid_graph.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
 

@@ -11,6 +11,7 @@
 #include "graph/base/parallel.h"
 #include "graph/file.h"
 #include "graph/fragment.h"
+#include "launch/exit_codes.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/wire.h"
 #include "launch/run/messages.h"
@@ -201,7 +202,7 @@ int ServeAsWorker(RunContext& context, MpiSession& session) {
     const Status interrupted = InterruptStatus();
     if (!interrupted.ok()) {
       worker.KillProcesses();
-      session.Abort(static_cast<int>(interrupted.code()));
+      session.Abort(ExitCode(interrupted));
     }
     bool busy = false;
     while (const std::optional<PeerMessage> message = session.TryReceive()) {

@@ -7,6 +7,7 @@
 
 #include "graph/file.h"
 #include "launch/run/interval.h"
+#include "launch/run/valid_graph.h"
 #include "replayer/cost/parameters.h"
 
 namespace prism::launch {

@@ -1,0 +1,18 @@
+// No time is printed of a graph that cannot run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+
+namespace prism::launch {
+
+// kRunFailed with the first faults when the graph cannot run. `source` adds lines that say where in
+// the program an op of a rank is; asked for the ops of the first fault only.
+using SourceLines = std::function<std::string(Rank, uint32_t op)>;
+Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source = nullptr);
+
+}  // namespace prism::launch
