@@ -1,6 +1,7 @@
 #include "launch/search/plan_evaluator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,6 +23,34 @@ Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::st
       FrameworkStyle::Create(problem.framework, problem.cluster.gpu.name, precision));
   PRISM_RETURN_IF_ERROR(UseFramework(style.HostProfile(), &problem.cluster));
   return PlanEvaluator(std::move(problem), std::move(style));
+}
+
+Result<PlanEvaluator> PlanEvaluator::Varied(const std::string& key, double value) const {
+  constexpr std::string_view kCosts = "costs.";
+  SearchProblem problem = problem_;
+  if (key == "gpu.memory_bytes") {
+    problem.cluster.gpu.memory_bytes = std::llround(value);
+    return PlanEvaluator(std::move(problem), style_);
+  }
+  if (key.starts_with(kCosts)) {
+    for (const graph::Parameter& cost : problem_.costs.all) {
+      if (cost.key == key.substr(kCosts.size())) {
+        problem.costs.State(cost.key, value, cost.unit);
+        return PlanEvaluator(std::move(problem), style_);
+      }
+    }
+  }
+  std::vector<graph::Parameter> parameters = problem.cluster.parameters.all();
+  for (graph::Parameter& parameter : parameters) {
+    if (parameter.key == key) {
+      parameter.value = value;
+      problem.cluster.parameters = graph::ParameterTable(std::move(parameters));
+      return PlanEvaluator(std::move(problem), style_);
+    }
+  }
+  return InvalidArgument(
+      fmt::format("--vary: {} has no number '{}'; prism presets shows what it has",
+                  problem_.cluster.name, key));
 }
 
 PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {

@@ -36,6 +36,10 @@ class PlanEvaluator {
   // Sets the host costs of the problem's cluster to those of its framework.
   static Result<PlanEvaluator> Create(SearchProblem problem, const std::string& precision);
 
+  // The same on a cluster in which one number is another: a parameter, "gpu.memory_bytes", or
+  // "costs." and a key of its costs. kInvalidArgument for a key that it does not have.
+  [[nodiscard]] Result<PlanEvaluator> Varied(const std::string& key, double value) const;
+
   [[nodiscard]] const SearchProblem& problem() const { return problem_; }
 
   // An iteration, by replay of the whole pipeline. Fails for a layout that the framework does not

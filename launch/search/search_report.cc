@@ -15,18 +15,6 @@ constexpr double kGib = 1024.0 * 1024 * 1024;
 constexpr double kThousand = 1e3;
 constexpr double kBillion = 1e9;
 
-const char* ObjectiveName(Objective objective) {
-  switch (objective) {
-    case Objective::kTime:
-      return "time";
-    case Objective::kCost:
-      return "cost";
-    case Objective::kEnergy:
-      return "energy";
-  }
-  PRISM_CHECK(false);
-}
-
 double GibOf(int64_t bytes) {
   return static_cast<double>(bytes) / kGib;
 }
@@ -176,7 +164,33 @@ std::string CsvLine(const char* list, const EvaluatedPlan& plan, int64_t capacit
                             capacity - plan.memory.device_bytes);
 }
 
+// What one run takes of machines that are rented, and of machines that are owned.
+std::string OwnerLines(const RunCost& cost) {
+  std::string text;
+  const auto line = [&](const char* title, const std::optional<double>& value, const char* unit) {
+    if (value.has_value()) {
+      text += fmt::format("  {:<11}{:>12.1f}  {}\n", title, *value / kThousand, unit);
+    }
+  };
+  line("capital", cost.capital_usd, "kUSD of GPUs written off in the best plan's time");
+  line("energy", cost.energy_usd, "kUSD for its energy");
+  line("carbon", cost.carbon_kg, "t of CO2");
+  return text;
+}
+
 }  // namespace
+
+const char* ObjectiveName(Objective objective) {
+  switch (objective) {
+    case Objective::kTime:
+      return "time";
+    case Objective::kCost:
+      return "cost";
+    case Objective::kEnergy:
+      return "energy";
+  }
+  PRISM_CHECK(false);
+}
 
 std::string SearchText(const PlanEvaluator& evaluator,
                        const SearchOptions& options,
@@ -192,9 +206,7 @@ std::string SearchText(const PlanEvaluator& evaluator,
   text +=
       PlanTable(fmt::format("best by {}", ObjectiveName(options.objective)), result.best, capacity);
   text += PlanTable("Pareto front of time and cost", result.front, capacity);
-  if (result.best.empty()) {
-    text += "no plan is left\n";
-  }
+  text += result.best.empty() ? "no plan is left\n" : OwnerLines(result.best.front().cost);
   if (const Plan* plan = AnyPlan(result); plan != nullptr) {
     const PlanEvaluator::AssumptionLines assumed = evaluator.Assumptions(*plan);
     for (const auto* lines : {&assumed.framework, &assumed.costs}) {
@@ -208,13 +220,13 @@ std::string SearchText(const PlanEvaluator& evaluator,
   return text;
 }
 
-std::string SearchJson(const PlanEvaluator& evaluator,
-                       const SearchOptions& options,
-                       const SearchResult& result) {
+void WriteSearch(const PlanEvaluator& evaluator,
+                 const SearchOptions& options,
+                 const SearchResult& result,
+                 JsonWriter* writer) {
   const SearchProblem& problem = evaluator.problem();
   const int64_t capacity = evaluator.capacity_bytes();
-  std::string text;
-  JsonWriter json(&text);
+  JsonWriter& json = *writer;
   json.BeginObject();
   json.Field("model", problem.model.name).Field("cluster", problem.cluster.name);
   json.Field("framework", problem.framework);
@@ -241,6 +253,14 @@ std::string SearchJson(const PlanEvaluator& evaluator,
     }
   }
   json.EndArray().EndObject();
+}
+
+std::string SearchJson(const PlanEvaluator& evaluator,
+                       const SearchOptions& options,
+                       const SearchResult& result) {
+  std::string text;
+  JsonWriter json(&text);
+  WriteSearch(evaluator, options, result, &json);
   return text + "\n";
 }
 

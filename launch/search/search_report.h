@@ -4,9 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/json_writer.h"
 #include "launch/search/search.h"
 
 namespace prism::launch {
+
+const char* ObjectiveName(Objective objective);
 
 std::string SearchText(const PlanEvaluator& evaluator,
                        const SearchOptions& options,
@@ -15,6 +18,12 @@ std::string SearchText(const PlanEvaluator& evaluator,
 std::string SearchJson(const PlanEvaluator& evaluator,
                        const SearchOptions& options,
                        const SearchResult& result);
+
+// The same as one value of a larger document.
+void WriteSearch(const PlanEvaluator& evaluator,
+                 const SearchOptions& options,
+                 const SearchResult& result,
+                 JsonWriter* json);
 
 // A plan a line, given ones first.
 std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result);

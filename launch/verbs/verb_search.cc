@@ -14,6 +14,7 @@
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search.h"
 #include "launch/search/search_report.h"
+#include "launch/search/sweep.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {
@@ -189,6 +190,27 @@ Status WriteFiles(const VerbArguments& arguments,
   return OkStatus();
 }
 
+Result<VerbOutput> RunSweep(const VerbArguments& arguments,
+                            const PlanEvaluator& evaluator,
+                            const SearchOptions& options,
+                            MpiSession& session) {
+  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(Last(arguments, "vary", "")));
+  if (arguments.Has("csv")) {
+    return InvalidArgument("--csv: a sweep is written as text, --format json or --svg");
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::vector<SweepPoint> points,
+                         Sweep(evaluator, options, variation, session));
+  if (arguments.Has("svg") && session.rank() == 0) {
+    PRISM_RETURN_IF_ERROR(
+        WriteFileAtomically(Last(arguments, "svg", ""), SweepSvg(variation, options, points)));
+  }
+  VerbOutput output;
+  output.text = arguments.format() == OutputFormat::kJson
+                    ? SweepJson(evaluator, options, variation, points)
+                    : SweepText(variation, options, points);
+  return output;
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadOptions(arguments));
   PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments));
@@ -203,6 +225,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   int64_t threads = SpreadThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
+  if (arguments.Has("vary")) {
+    return RunSweep(arguments, evaluator, options, session);
+  }
   PRISM_ASSIGN_OR_RETURN(const SearchResult result, Search(evaluator, options, session));
   if (session.rank() == 0) {
     PRISM_RETURN_IF_ERROR(WriteFiles(arguments, evaluator, result));
@@ -242,11 +267,14 @@ std::vector<VerbOption> SearchFlags() {
       {"plan", "tp=8,pp=35,...", "none",
        "a plan that is evaluated besides, whatever it is worth: tp, cp, pp, dp, ep, vpp, mb, "
        "recompute, zero, sp; repeatable"},
+      {"vary", "KEY:FROM:TO:STEPS", "none",
+       "repeat the search with other values of one number of the cluster: a parameter, "
+       "gpu.memory_bytes or costs.KEY"},
       {"top", "N", "10", "plans that the answer names"},
       {"exhaustive", "", "off", "evaluate and name every plan that fits"},
       {"threads", "N", "all; one under mpirun", "of each process"},
       {"csv", "FILE", "none", "the plans of the answer"},
-      {"svg", "FILE", "none", "the same as a plot of price over days"},
+      {"svg", "FILE", "none", "the same as a plot of price over days, or over what is varied"},
   };
 }
 

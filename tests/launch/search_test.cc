@@ -16,6 +16,7 @@
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
 #include "launch/search/shortened_job.h"
+#include "launch/search/sweep.h"
 #include "replayer/cost/congestion.h"
 #include "replayer/memory/stage_memory.h"
 #include "slicer/synthesize/synthesize.h"
@@ -182,6 +183,36 @@ TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
                                   OutsideAllocatorBytes(evaluator.problem().cluster, job, stage));
     }
     EXPECT_EQ(evaluator.Memory(plan)->device_bytes, worst) << DescribePlan(plan);
+  }
+}
+
+TEST(Sweep, changes_one_number_and_nothing_else) {
+  Result<MpiSession> session = MpiSession::Start();
+  ASSERT_TRUE(session.ok());
+  const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
+  SearchOptions options;
+  options.choices.gpus = {16};
+  options.choices.cp = options.choices.vpp = {1};
+  options.choices.micro_batch_sizes = {2};
+  options.top = 1;
+  const Variation price = *ParseVariation("costs.gpu_hour_usd:1:3:3");
+  const auto prices = Sweep(evaluator, options, price, *session);
+  ASSERT_TRUE(prices.ok()) << prices.status().message();
+  const double hours = prices->front().result.best.front().cost.gpu_hours;
+  for (const SweepPoint& point : *prices) {
+    EXPECT_DOUBLE_EQ(*point.result.best.front().cost.price_usd, point.value * hours);
+  }
+  EXPECT_EQ(prices->back().value, 3);
+  const Variation memory = *ParseVariation("gpu.memory_bytes:1e9:4e10:2");
+  const auto memories = Sweep(evaluator, options, memory, *session);
+  ASSERT_TRUE(memories.ok());
+  EXPECT_TRUE(memories->front().result.best.empty());
+  EXPECT_FALSE(memories->back().result.best.empty());
+  EXPECT_THAT(SweepText(memory, options, *memories), HasSubstr("no plan is left"));
+  EXPECT_THAT(SweepSvg(memory, options, *memories), HasSubstr("<circle"));
+  EXPECT_FALSE(Sweep(evaluator, options, *ParseVariation("net.none:1:2:2"), *session).ok());
+  for (const char* wrong : {"a:1:2", "a:0:2:2", "a:1:2:1", "a:1:x:3", "a:1:2:3:4"}) {
+    EXPECT_FALSE(ParseVariation(wrong).ok()) << wrong;
   }
 }
 
