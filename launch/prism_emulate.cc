@@ -1,5 +1,4 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "launch/options/options.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/mpi_session.h"
+#include "launch/process/stop_watch.h"
 #include "launch/run/master.h"
 #include "launch/run/output_folder.h"
 #include "launch/run/progress.h"
@@ -25,12 +25,6 @@
 
 namespace prism::launch {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 void Print(std::FILE* file, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), file);
@@ -71,10 +65,10 @@ void PrintReport(const RunContext& context,
 
 Status Report(const RunContext& context,
               const RunRecord& record,
-              Clock::time_point begin,
+              const StopWatch& whole,
               RunOutcome* outcome,
               OutputFolder* folder) {
-  const Clock::time_point report_begin = Clock::now();
+  const StopWatch report;
   replayer::SummaryInput input;
   input.graph = &outcome->graph;
   input.result = &outcome->result;
@@ -89,8 +83,8 @@ Status Report(const RunContext& context,
   }
   const replayer::Summary summary = replayer::Summarise(input);
   PRISM_RETURN_IF_ERROR(WriteResultFiles(context, *outcome, summary, folder));
-  outcome->wall.report_s = SecondsSince(report_begin);
-  outcome->wall.total_s = SecondsSince(begin);
+  outcome->wall.report_s = report.Seconds();
+  outcome->wall.total_s = whole.Seconds();
   PRISM_RETURN_IF_ERROR(folder->Write("run.json", RunJson(record, *outcome)));
   PRISM_RETURN_IF_ERROR(folder->Commit());
   PrintReport(context, summary, *folder, outcome->wall);
@@ -106,8 +100,8 @@ Status Report(const RunContext& context,
 Status RunAsMaster(RunContext& context,
                    MpiSession& session,
                    const std::vector<std::string>& command,
-                   Clock::time_point begin) {
-  const double plan_s = SecondsSince(begin);
+                   const StopWatch& whole) {
+  const double plan_s = whole.Seconds();
   Result<OutputFolder> folder = OutputFolder::Create(ChooseOutput(context));
   Progress progress(context.options.quiet || context.options.interactive ||
                     context.options.log_level < LogLevel::kInfo);
@@ -125,7 +119,7 @@ Status RunAsMaster(RunContext& context,
     record.processes = session.size();
     record.max_rss_bytes = master.max_rss_bytes();
     record.graph_hash = fmt::format("{:016x}", Hash64(outcome->graph_bytes));
-    status = Report(context, record, begin, &*outcome, &*folder);
+    status = Report(context, record, whole, &*outcome, &*folder);
   }
   if (!status.ok() && status.code() != StatusCode::kGateNotMet) {
     folder->CommitFailure(status.message());
@@ -134,7 +128,7 @@ Status RunAsMaster(RunContext& context,
 }
 
 int Run(const std::vector<std::string>& arguments) {
-  const Clock::time_point begin = Clock::now();
+  const StopWatch whole;
   Result<CommandLine> line =
       ParseCommandLine(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
   if (!line.ok()) {
@@ -170,7 +164,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (session->rank() != 0) {
     return ServeAsWorker(*context, *session);
   }
-  const Status status = RunAsMaster(*context, *session, arguments, begin);
+  const Status status = RunAsMaster(*context, *session, arguments, whole);
   if (status.ok()) {
     return kExitOk;
   }

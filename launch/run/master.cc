@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "launch/options/perturbation.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/shared_memory.h"
+#include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
 #include "launch/run/host_time.h"
 #include "launch/run/interval.h"
@@ -32,16 +32,6 @@ namespace {
 
 // Address space of the memory through which present ranks exchange data; touched pages count.
 constexpr off_t kExchangeBytes = off_t{1} << 32;
-
-class StopWatch {
- public:
-  double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 

@@ -1,6 +1,5 @@
 #include "launch/run/record_pass.h"
 
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "launch/process/out_of_memory.h"
 #include "launch/process/record_turn.h"
 #include "launch/process/stall_watch.h"
+#include "launch/process/stop_watch.h"
 #include "shim/channel/value_book.h"
 #include "slicer/record/recorder.h"
 
@@ -32,17 +32,13 @@ struct RecordPass::Slot {
   OutOfMemoryWatch memory_watch;
   StallWatch stall_watch;
   slicer::HeldMemory held = {};  // when the device was last full
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  StopWatch watch = {};          // since its start
   double startup_seconds = 0;    // until the program's first kernel; 0 before it
   int32_t iterations = 0;        // that have ended
   double iterations_end = 0;     // when the last of them did
   double iteration_seconds = 0;  // its length
   std::string values = {};       // that the rank gave to absent ones
   bool finished = false;
-
-  [[nodiscard]] double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
 
   Status See(const channel::Record& record, std::span<const std::byte> payload) {
     memory_watch.See(record, payload);
@@ -53,7 +49,7 @@ struct RecordPass::Slot {
       channel::AppendValue(head, payload, &values);
     }
     if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
-      startup_seconds = Seconds();
+      startup_seconds = watch.Seconds();
     }
     PRISM_RETURN_IF_ERROR(recorder.Consume(record, payload));
     if (record.kind == channel::RecordKind::kOutOfMemory) {
@@ -61,7 +57,7 @@ struct RecordPass::Slot {
     }
     if (recorder.iterations() > iterations) {
       iterations = recorder.iterations();
-      const double now = Seconds();
+      const double now = watch.Seconds();
       iteration_seconds = now - iterations_end;
       iterations_end = now;
     }

@@ -1,6 +1,4 @@
 // `prism bench graph` and `prism bench replay`.
-#include <sys/resource.h>
-
 #include <string>
 #include <utility>
 
@@ -12,23 +10,13 @@
 #include "graph/validate.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
+#include "launch/process/stop_watch.h"
 #include "launch/verbs/bench.h"
-#include "launch/verbs/bench_clock.h"
 #include "replayer/engine.h"
 #include "slicer/workloads/workloads.h"
 
 namespace prism::launch {
 namespace {
-
-// Of all threads of this process so far.
-double CpuSeconds() {
-  struct rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // Bytes of the heap that are in use.
 int64_t HeapBytes() {

@@ -1,11 +1,10 @@
 // `prism bench import`, and the workloads of `prism bench replay --export`.
-#include <chrono>
-#include <ctime>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "launch/process/stop_watch.h"
 #include "launch/verbs/bench.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
@@ -14,17 +13,6 @@
 namespace prism::launch {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Of this process; what other programs do does not count.
-double CpuSeconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 // One import of `bytes`, timed.
 Result<BenchCase> TimeImport(const graph::Graph& graph,
                              const std::string& name,
@@ -32,11 +20,11 @@ Result<BenchCase> TimeImport(const graph::Graph& graph,
   slicer::ImportOptions options;
   options.cluster = graph.cluster;
   options.job_name = graph.job.name;
-  const Clock::time_point begin = Clock::now();
+  const StopWatch watch;
   const double cpu_begin = CpuSeconds();
   PRISM_ASSIGN_OR_RETURN(const slicer::ImportResult result,
                          slicer::ImportGoalBytes(bytes, name, options));
-  const double seconds = SecondsSince(begin);
+  const double seconds = watch.Seconds();
   const double cpu_s = CpuSeconds() - cpu_begin;
   const auto size = static_cast<double>(bytes.size());
   BenchCase line = {"import", name, {}};

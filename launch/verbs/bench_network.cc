@@ -1,5 +1,4 @@
 // `prism bench network`: the max-min solver by itself, and a whole job on one network.
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -7,6 +6,7 @@
 
 #include "graph/base/rng.h"
 #include "launch/options/presets.h"
+#include "launch/process/stop_watch.h"
 #include "launch/verbs/bench.h"
 #include "launch/verbs/replay_summary.h"
 #include "replayer/network/flow_queue.h"
@@ -22,16 +22,6 @@ using replayer::FlowQueue;
 using replayer::LinkId;
 using replayer::Router;
 using replayer::Topology;
-
-class StopWatch {
- public:
-  [[nodiscard]] double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 constexpr int32_t kInFlight = 1024;
 constexpr int32_t kNodes = 128;  // of 8 NICs: as many as flows in flight

@@ -1,7 +1,6 @@
 // `prism bench device` and `prism bench record`.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/process/stop_watch.h"
 #include "launch/verbs/bench.h"
 #include "launch/verbs/bench_device.h"
 #include "launch/verbs/verb.h"
@@ -106,10 +106,6 @@ std::span<const std::byte> PayloadOf(const Message& message) {
   return std::as_bytes(std::span(message.payload));
 }
 
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 slicer::Recorder MakeRecorder() {
   slicer::RecorderOptions options;
   options.rank = Rank(0);
@@ -120,12 +116,12 @@ slicer::Recorder MakeRecorder() {
 // Seconds for all records through a recorder, without a channel.
 Result<double> TimeRecorder(const std::vector<Message>& stream) {
   slicer::Recorder recorder = MakeRecorder();
-  const auto begin = std::chrono::steady_clock::now();
+  const StopWatch watch;
   for (const Message& message : stream) {
     PRISM_RETURN_IF_ERROR(recorder.Consume(message.record, PayloadOf(message)));
   }
   PRISM_ASSIGN_OR_RETURN(const graph::Fragment fragment, recorder.Finish());
-  const double seconds = SecondsSince(begin);
+  const double seconds = watch.Seconds();
   if (fragment.program.size() == 0) {
     return RunFailed("the recorder returned an empty program: a bug of ours");
   }
@@ -146,7 +142,7 @@ Result<double> TimeChannel(const std::vector<Message>& stream, slicer::Recorder*
   if (header == nullptr) {
     return EnvironmentLacks("no shared memory for the channel (memfd_create)");
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const StopWatch watch;
   std::thread producer([&stream, header] {
     channel::ClaimProducer(header);
     for (const Message& message : stream) {
@@ -167,7 +163,7 @@ Result<double> TimeChannel(const std::vector<Message>& stream, slicer::Recorder*
       status = recorder->Consume(record, payload);
     }
   }
-  const double seconds = SecondsSince(begin);
+  const double seconds = watch.Seconds();
   producer.join();
   PRISM_RETURN_IF_ERROR(status);
   return seconds;

@@ -1,11 +1,11 @@
 #include "launch/verbs/bench_search.h"
 
-#include <chrono>
 #include <utility>
 
 #include "graph/base/rng.h"
 #include "launch/options/presets.h"
 #include "launch/process/mpi_session.h"
+#include "launch/process/stop_watch.h"
 #include "launch/search/search.h"
 
 namespace prism::launch {
@@ -13,16 +13,6 @@ namespace {
 
 constexpr int64_t kGpus = 8192;
 constexpr size_t kPlans = 200;
-
-class Stopwatch {
- public:
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 Result<PlanEvaluator> Gpt3Evaluator() {
   SearchProblem problem;
@@ -68,23 +58,23 @@ BenchResult BenchSearch(int threads) {
   PRISM_ASSIGN_OR_RETURN(const PlanEvaluator evaluator, Gpt3Evaluator());
   const std::vector<Plan> plans = DrawPlans(evaluator);
   std::vector<BenchCase> cases;
-  const Stopwatch times;
+  const StopWatch times;
   for (const Plan& plan : plans) {
     PRISM_RETURN_IF_ERROR(evaluator.Time(plan).status().WithContext(DescribePlan(plan)));
   }
-  cases.push_back(RateCase("full replay of plans on 8192 GPUs", times.seconds()));
-  const Stopwatch memories;
+  cases.push_back(RateCase("full replay of plans on 8192 GPUs", times.Seconds()));
+  const StopWatch memories;
   for (const Plan& plan : plans) {
     PRISM_RETURN_IF_ERROR(evaluator.Memory(plan).status().WithContext(DescribePlan(plan)));
   }
-  cases.push_back(RateCase("memory of plans on 8192 GPUs", memories.seconds()));
+  cases.push_back(RateCase("memory of plans on 8192 GPUs", memories.Seconds()));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
   SearchOptions options;
   options.choices.gpus = {kGpus};
   options.threads = threads;
-  const Stopwatch search;
+  const StopWatch search;
   PRISM_ASSIGN_OR_RETURN(const SearchResult result, Search(evaluator, options, session));
-  const double seconds = search.seconds();
+  const double seconds = search.Seconds();
   cases.push_back({"search",
                    "complete search of gpt3-175b on 8192 GPUs",
                    {{"candidates", static_cast<double>(result.candidates), "plans"},

@@ -1,0 +1,31 @@
+// How long something took, for people and for run.json; no result depends on it.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <chrono>
+
+namespace prism::launch {
+
+// Real seconds since it was made.
+class StopWatch {
+ public:
+  [[nodiscard]] double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// Seconds that the cores have worked for all threads of this process so far.
+inline double CpuSeconds() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace prism::launch
