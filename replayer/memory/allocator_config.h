@@ -1,5 +1,5 @@
-// Settings of torch's caching allocator: the string of PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF
-// before 2.9) and the two roundings that depend on it. Sizes in bytes.
+// Settings of torch's caching allocator (PYTORCH_ALLOC_CONF, PYTORCH_CUDA_ALLOC_CONF before 2.9)
+// and the two roundings that depend on them. Sizes in bytes.
 //
 // Constants and rules: c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.cpp of
 // PyTorch 2.11, as described in MEMORY.md section 1 of the design.
@@ -8,10 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <string>
-#include <string_view>
-
-#include "graph/base/status.h"
 
 namespace prism::replayer {
 
@@ -41,11 +37,5 @@ struct AllocatorConfig {
 
   bool operator==(const AllocatorConfig&) const = default;
 };
-
-// "max_split_size_mb:128,expandable_segments:True,roundup_power2_divisions:[256:1,>:4]". An option
-// that torch knows but that moves no address (pinned_*, release_lock_on_cudamalloc, ...) is read
-// over; an unknown one, or backend:cudaMallocAsync, which is another allocator, is refused
-// with kInvalidArgument, as torch does.
-Result<AllocatorConfig> ParseAllocatorConfig(std::string_view text);
 
 }  // namespace prism::replayer

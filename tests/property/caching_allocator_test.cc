@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/allocator_script.h"
+#include "tests/support/allocator_settings.h"
 
 namespace prism::replayer {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 using prism::testing::AllocatorScriptOptions;
 using prism::testing::AllocatorStep;
 using prism::testing::AllocatorStepKind;
+using prism::testing::ParseAllocatorConfig;
 using prism::testing::RandomAllocatorScript;
 
 // Segments never join, blocks of one lie in order, everything is searched from the start. Default

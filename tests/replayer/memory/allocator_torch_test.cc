@@ -14,6 +14,7 @@
 
 #include "replayer/memory/caching_allocator.h"
 #include "tests/support/allocator_script.h"
+#include "tests/support/allocator_settings.h"
 
 namespace prism::replayer {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 using prism::testing::AllocatorScriptOptions;
 using prism::testing::AllocatorStep;
 using prism::testing::AllocatorStepKind;
+using prism::testing::ParseAllocatorConfig;
 
 // What the program said.
 struct RealRun {
