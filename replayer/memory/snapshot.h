@@ -6,10 +6,8 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "graph/base/status.h"
 #include "replayer/memory/allocator_trace.h"
 
 namespace prism::replayer {
@@ -18,23 +16,14 @@ struct SnapshotEvent {
   AllocatorEvent event;
   int64_t time_us = 0;
   std::string frame;  // what asked for it, e.g. "aten::mm [2048,4096]"; "" unknown
-
-  bool operator==(const SnapshotEvent&) const = default;
 };
 
 struct MemorySnapshot {
   std::vector<SegmentState> segments;  // the state at the end
   std::vector<SnapshotEvent> events;   // oldest first
   bool expandable_segments = false;
-
-  bool operator==(const MemorySnapshot&) const = default;
 };
 
 std::string EncodeSnapshot(const MemorySnapshot& snapshot);
-
-// Reads a snapshot of ours or of torch, of its first device. `name` is for messages. Only the
-// opcodes that snapshots need are known; anything else, above all what would import or call, is
-// kBadFile. Frames beyond the innermost are dropped.
-Result<MemorySnapshot> DecodeSnapshot(std::string_view bytes, const std::string& name);
 
 }  // namespace prism::replayer
