@@ -208,4 +208,21 @@ PlanSpace EnumeratePlans(const SearchProblem& problem, const PlanChoices& choice
   return Enumeration(problem, choices).Run();
 }
 
+std::string WhyNoPlan(const SearchProblem& problem, const Plan& plan) {
+  PlanChoices choices;
+  choices.gpus = {plan.gpus()};
+  choices.tp = {plan.parallel.tp};
+  choices.cp = {plan.parallel.cp};
+  choices.pp = {plan.parallel.pp};
+  choices.dp = {plan.parallel.dp};
+  choices.ep = {plan.parallel.ep};
+  choices.vpp = {plan.parallel.vpp};
+  choices.micro_batch_sizes = {plan.micro_batch_size};
+  choices.recompute = {plan.recompute};
+  choices.zero = {plan.zero_stage};
+  choices.sequence_parallel = {plan.sequence_parallel};
+  const PlanSpace space = EnumeratePlans(problem, choices);
+  return space.plans.empty() ? space.rejected.begin()->first : "";
+}
+
 }  // namespace prism::launch

@@ -41,4 +41,7 @@ struct PlanSpace {
 // under the first reason that holds, in the order of the checks in plan_space.cc.
 PlanSpace EnumeratePlans(const SearchProblem& problem, const PlanChoices& choices);
 
+// The reason for which that enumeration leaves a plan out; "" if it does not.
+std::string WhyNoPlan(const SearchProblem& problem, const Plan& plan);
+
 }  // namespace prism::launch

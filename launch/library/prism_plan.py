@@ -1,0 +1,73 @@
+"""What a training plan takes of time, memory and money: launch/library/prism_plan.h for Python.
+
+    import prism_plan
+    evaluator = prism_plan.Evaluator(model="gpt3-175b", cluster="h100-8x")
+    plans = (prism_plan.Plan * 2)(prism_plan.plan(tp=8, pp=16, dp=64), prism_plan.plan(tp=4, dp=2048))
+    for cost in evaluator.evaluate(plans):
+        print(cost.iteration_s, cost.free_bytes)
+
+Arrays are handed to the library as they lie in memory; an array that numpy made of Plan's layout
+(numpy.frombuffer, Plan.from_buffer) works as well.
+"""
+
+import ctypes
+import pathlib
+
+OK, TOO_LARGE, IMPOSSIBLE, NOT_MODELLED = range(4)
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_char_p) for name in ("model", "cluster", "framework", "precision")]
+    _fields_ += [("global_batch_size", ctypes.c_int64), ("seq_len", ctypes.c_int64),
+                 ("tokens", ctypes.c_double)]
+
+
+class Plan(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int32) for name in (
+        "tp", "cp", "pp", "dp", "ep", "vpp", "micro_batch_size", "recompute", "zero",
+        "sequence_parallel")]
+
+
+class Cost(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_double) for name in (
+        "iteration_s", "iteration_low_s", "iteration_high_s", "days", "gpu_hours", "price_usd",
+        "energy_kwh", "mfu", "hfu")]
+    _fields_ += [(name, ctypes.c_int64) for name in (
+        "allocated_bytes", "device_bytes", "free_bytes", "status")]
+
+
+def plan(**choices):
+    """A plan with those choices; what is left out is one, none or off."""
+    sizes = dict.fromkeys(("tp", "cp", "pp", "dp", "ep", "vpp", "micro_batch_size"), 1)
+    return Plan(**{**sizes, **choices})
+
+
+class Evaluator:
+    """`library`: libprism_plan.so; the one beside this file if left out."""
+
+    def __init__(self, model=None, cluster=None, framework=None, precision=None,
+                 global_batch_size=0, seq_len=0, tokens=0.0, library=None):
+        path = library or pathlib.Path(__file__).parent / "libprism_plan.so"
+        self._calls = ctypes.CDLL(str(path))
+        self._calls.prism_plan_create.restype = ctypes.c_void_p
+        self._calls.prism_plan_evaluate.restype = ctypes.c_int64
+        self._calls.prism_plan_evaluate.argtypes = [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p]
+        texts = [text and text.encode() for text in (model, cluster, framework, precision)]
+        error = ctypes.create_string_buffer(1024)
+        self._evaluator = self._calls.prism_plan_create(
+            ctypes.byref(_Problem(*texts, global_batch_size, seq_len, tokens)), error,
+            ctypes.c_size_t(len(error)))
+        if not self._evaluator:
+            raise ValueError(error.value.decode())
+
+    def evaluate(self, plans, threads=1, costs=None):
+        """Costs of an array of plans, in `costs` if given."""
+        costs = (Cost * len(plans))() if costs is None else costs
+        self._calls.prism_plan_evaluate(self._evaluator, ctypes.byref(plans), len(plans), threads,
+                                        ctypes.byref(costs))
+        return costs
+
+    def __del__(self):
+        if getattr(self, "_evaluator", None):
+            self._calls.prism_plan_destroy(ctypes.c_void_p(self._evaluator))
