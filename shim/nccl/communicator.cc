@@ -33,10 +33,10 @@ Table& GetTable() {
 }
 
 // Without members, ranks are taken to fill nodes one after the other.
-CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
+graph::CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
   const int32_t per_node = std::max(1, SessionConfig().device.device_count);
-  CommunicatorShape shape = {spec.size, std::min(spec.size, per_node),
-                             (spec.size + per_node - 1) / per_node};
+  graph::CommunicatorShape shape = {spec.size, std::min(spec.size, per_node),
+                                    (spec.size + per_node - 1) / per_node};
   if (!spec.members.known()) {
     Count("nccl_memory_without_members");
     return shape;

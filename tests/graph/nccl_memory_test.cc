@@ -1,27 +1,25 @@
 // The worked numbers of NCCL's memory: 8 GPUs of an H100 node, 24 collective and 32 send/recv
 // channels, 32 a peer, 16 of NVLS, 2 MiB granules.
-#include "shim/nccl/ballast.h"
+#include "graph/nccl_memory.h"
 
 #include <gtest/gtest.h>
 
-namespace prism::shim {
+namespace prism::graph {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-channel::Config Cluster(int32_t compute_major) {
-  channel::Config config = {};
-  config.device.compute_major = compute_major;
-  config.nccl = {.collective_channels = 24,
-                 .p2p_channels = 32,
-                 .p2p_channels_per_peer = 32,
-                 .nvls_channels = compute_major >= 9 ? 16 : 0,
-                 .granularity_bytes = 2 * kMiB};
-  return config;
+NcclMemoryModel Cluster(int32_t compute_major) {
+  return {.collective_channels = 24,
+          .p2p_channels = 32,
+          .p2p_channels_per_peer = 32,
+          .nvls_channels = compute_major >= 9 ? 16 : 0,
+          .granularity_bytes = 2 * kMiB,
+          .reads_peers = compute_major == 8};
 }
 
-TEST(Ballast, EightH100OfANode) {
-  const NcclMemoryModel model(Cluster(9));
+TEST(NcclMemory, EightH100OfANode) {
+  const NcclMemoryModel model = Cluster(9);
   const CommunicatorShape node = {.size = 8, .local_ranks = 8, .node_count = 1};
   EXPECT_EQ(model.SetupBytes(node), (4 + 192 + 34) * kMiB);
   EXPECT_EQ(model.RingBytes(node), 12 * 24 * kMiB);
@@ -30,8 +28,8 @@ TEST(Ballast, EightH100OfANode) {
 }
 
 // NCCL issue 964: ring of four A100, 288 MiB.
-TEST(Ballast, FourA100ReadTheirPeers) {
-  const NcclMemoryModel model(Cluster(8));
+TEST(NcclMemory, FourA100ReadTheirPeers) {
+  const NcclMemoryModel model = Cluster(8);
   const CommunicatorShape node = {.size = 4, .local_ranks = 4, .node_count = 1};
   EXPECT_EQ(model.SetupBytes(node), (4 + 192) * kMiB);
   EXPECT_EQ(model.RingBytes(node), 288 * kMiB);
@@ -42,18 +40,18 @@ TEST(Ballast, FourA100ReadTheirPeers) {
 
 // One rank a node: all ring connections go over the network, 10 MiB each side and channel; send
 // and receive share 64 MiB a direction.
-TEST(Ballast, OneRankANode) {
-  const NcclMemoryModel model(Cluster(9));
+TEST(NcclMemory, OneRankANode) {
+  const NcclMemoryModel model = Cluster(9);
   const CommunicatorShape spread = {.size = 64, .local_ranks = 1, .node_count = 64};
   EXPECT_EQ(model.SetupBytes(spread), (4 + 192) * kMiB);
   EXPECT_EQ(model.RingBytes(spread), 20 * 24 * kMiB);
-  EXPECT_EQ(model.NetworkPeerBytes(spread), 64 * kMiB);
+  EXPECT_EQ(model.NetworkPeerBytes(), 64 * kMiB);
 }
 
-TEST(Ballast, NoPeersNoConnections) {
-  const NcclMemoryModel model(Cluster(9));
+TEST(NcclMemory, NoPeersNoConnections) {
+  const NcclMemoryModel model = Cluster(9);
   EXPECT_EQ(model.RingBytes({.size = 1, .local_ranks = 1, .node_count = 1}), 0);
 }
 
 }  // namespace
-}  // namespace prism::shim
+}  // namespace prism::graph
