@@ -155,8 +155,10 @@ ReplayResult Engine::Impl::Summarise() {
       }
     }
     result.classes += timeline->lane_count();
+    result.folded_ops += timeline->folded_ops();
     result.rank_ops +=
-        int64_t{timeline->plan().size()} * options_.iterations * timeline->lane_count();
+        int64_t{timeline->plan().size()} * options_.iterations * timeline->lane_count() -
+        timeline->folded_ops();
   }
   result.ranks.reserve(partition_.class_of.size());
   for (size_t rank = 0; rank < partition_.class_of.size(); ++rank) {

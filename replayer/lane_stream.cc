@@ -42,6 +42,11 @@ void LaneStream::Compute(const LaneGroup& lanes, const IssueTimes& issue, Durati
   computes_ = collects_;
 }
 
+bool LaneStream::WouldTellGap(const LaneGroup& lanes, const IssueTimes& issue) const {
+  return collects_ && AnyBefore(tail_.data() + lanes.begin, issue.base + lanes.begin, issue.host_ns,
+                                lanes.end - lanes.begin);
+}
+
 void LaneStream::Copy(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration) {
   Flush();
   Pass(lanes, issue, duration);

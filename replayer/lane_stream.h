@@ -36,6 +36,9 @@ class LaneStream {
   void Compute(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
   void Copy(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
 
+  // Whether compute is told and an op would find the stream idle in one of those lanes.
+  [[nodiscard]] bool WouldTellGap(const LaneGroup& lanes, const IssueTimes& issue) const;
+
   // The stream is idle at least until then, in all lanes.
   void StandUntil(const IssueTimes& issue);
   void StandUntil(const std::vector<TimeNs>& times) { StandUntil({times.data(), 0}); }

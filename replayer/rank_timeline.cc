@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "replayer/jitter.h"
 #include "replayer/lane_rows.h"
 
 namespace prism::replayer {
@@ -43,6 +42,8 @@ RankTimeline::RankTimeline(const Config& config)
       traces_.back().last.assign(ops, kNone);
     }
   }
+  folds_ = config.options->fold && traces_.empty() && !config.partition->jitter.any() &&
+           rank_class_.interference.empty();
   if (config.options->breakdown) {
     const auto& most = plan_.most_transfers;
     activity_.Reserve(most.empty() ? 0 : *std::max_element(most.begin(), most.end()));
@@ -306,62 +307,6 @@ void RankTimeline::NoteStart(const StreamCursor& cursor, const IssueTimes& issue
   MaxRow(cursor.lanes.tail().data(), issue.base, issue.host_ns, starts.data(), lanes_);
   if (cursor.iteration + 1 == iterations_ && config_.options->breakdown) {
     activity_.Open(starts);
-  }
-}
-
-// The hot loop: a run of kernels and copies that the host has issued without waiting in between.
-void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
-  const std::vector<Step>& steps = plan_.streams[stream];
-  OpPosition until = frontier_;
-  if (cursor->segment + 1 < segments_.size()) {
-    until = std::min(until, segments_[cursor->segment + 1].begin);
-  }
-  until -= OpPosition{cursor->iteration} * plan_.size();
-  const uint32_t first = cursor->next;
-  while (cursor->next < steps.size() && steps[cursor->next].kind == StepKind::kWork &&
-         steps[cursor->next].op < until) {
-    const Step& step = steps[cursor->next];
-    TraceBegin(*cursor, step);
-    for (const LaneGroup& group : rank_class_.groups) {
-      Work(cursor, config_.partition->plans[group.plan].streams[stream][cursor->next], group);
-    }
-    TraceEnd(*cursor, step);
-    ++cursor->next;
-  }
-  NoteAction(ActionKind::kWork, *cursor, first);
-}
-
-void RankTimeline::Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const {
-  const IssueTimes issue = IssueOf(*cursor, step);
-  const bool noisy = step.compute && config_.partition->jitter.any();
-  if (noisy || !rank_class_.interference.empty()) {
-    PerturbedWork(cursor, step, lanes);
-  } else if (step.compute) {
-    cursor->lanes.Compute(lanes, issue, step.duration);
-  } else {
-    cursor->lanes.Copy(lanes, issue, step.duration);
-  }
-}
-
-// Lanes have durations of their own.
-void RankTimeline::PerturbedWork(StreamCursor* cursor,
-                                 const Step& step,
-                                 const LaneGroup& lanes) const {
-  const IssueTimes issue = IssueOf(*cursor, step);
-  for (uint32_t lane = lanes.begin; lane < lanes.end; ++lane) {
-    const JitterKey key = {config_.options->seed, rank_class_.lanes[lane], cursor->iteration,
-                           step.op};
-    DurationNs duration = step.compute && config_.partition->jitter.any()
-                              ? Jittered(step.duration, config_.partition->jitter, key)
-                              : step.duration;
-    const TimeNs start = std::max(cursor->lanes.tail()[lane], issue.of(lane));
-    duration = Interrupted(rank_class_.interference, start, duration);
-    const LaneGroup one = {lane, lane + 1, lanes.plan};
-    if (step.compute) {
-      cursor->lanes.Compute(one, issue, duration);
-    } else {
-      cursor->lanes.Copy(one, issue, duration);
-    }
   }
 }
 

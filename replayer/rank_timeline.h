@@ -78,6 +78,7 @@ class RankTimeline {
 
   [[nodiscard]] const RolePlan& plan() const { return plan_; }
   [[nodiscard]] uint32_t lane_count() const { return lanes_; }
+  [[nodiscard]] int64_t folded_ops() const { return folded_ops_; }
   [[nodiscard]] uint32_t stream_count() const { return static_cast<uint32_t>(cursors_.size()); }
 
  private:
@@ -122,6 +123,7 @@ class RankTimeline {
   void NoteAction(ActionKind kind, const StreamCursor& cursor, uint32_t first) const;
   void NoteStart(const StreamCursor& cursor, const IssueTimes& issue);
   void RunWork(StreamCursor* cursor, uint16_t stream);
+  bool FoldRun(StreamCursor* cursor, uint16_t stream, OpPosition until);
   void Work(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const;
   void PerturbedWork(StreamCursor* cursor, const Step& step, const LaneGroup& lanes) const;
   bool Execute(StreamCursor* cursor, const Step& step);
@@ -165,6 +167,8 @@ class RankTimeline {
   OpPosition frontier_ = 0;  // it has issued ops before this
   size_t next_wait_ = 0;     // index into RolePlan::host_waits
   int32_t wait_iteration_ = 0;
+  bool folds_ = false;      // runs of kernels
+  int64_t folded_ops_ = 0;  // of all lanes
   LaneActivity activity_;
   std::vector<TimeNs> until_;  // storage of CountActivity
   std::vector<TimeNs> next_;   // of BoundFuture

@@ -81,6 +81,7 @@ struct ReplayOptions {
   double comm_scale = 1;                    // multiplies every transfer duration (intervals)
   int32_t threads = 1;                      // never changes a result
   bool classes = true;    // false: every rank is evaluated by itself, which changes no result
+  bool fold = true;       // false: every kernel of a run is evaluated, which changes no result
   bool breakdown = true;  // false: of RankTimes only iteration_ns is filled, in half of the time
 };
 
@@ -132,6 +133,7 @@ struct ReplayResult {
   std::vector<DurationNs> waits_ns;
   int64_t classes = 0;                             // ranks that were evaluated by themselves
   int64_t rank_ops = 0;                            // ops whose start and end were computed
+  int64_t folded_ops = 0;                          // ops evaluated as part of a run of kernels
   std::shared_ptr<const TransferTimes> transfers;  // under NetworkModel::kFlow
   int64_t flows = 0;                               // likewise: flows that shared the network
 

@@ -38,6 +38,7 @@ class Builder {
       AddOp(op);
     }
     CountTransfers();
+    plan_.folds = FoldRuns(plan_);
     if (plan_.first_op != kNone) {
       plan_.first_op = plan_.streams[plan_.first_stream].front().op;  // a group's last
     }

@@ -9,6 +9,7 @@
 
 #include "graph/base/time.h"
 #include "graph/graph.h"
+#include "replayer/run_fold.h"
 
 namespace prism::replayer {
 
@@ -106,6 +107,7 @@ DurationNs ScaledCompute(DurationNs duration, double scale);
 struct RolePlan {
   const graph::Program* program = nullptr;
   std::vector<std::vector<Step>> streams;
+  std::vector<RunFold> folds;            // by stream
   std::vector<uint32_t> most_transfers;  // by stream: that a step of it waits for
   std::vector<DurationNs> host_ns;       // by op: as Step::host_ns
   std::vector<HostWait> host_waits;

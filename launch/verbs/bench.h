@@ -38,6 +38,7 @@ struct BenchReplayOptions {
   int32_t iterations = 1;
   int32_t threads = 1;
   bool classes = true;               // false: every rank is evaluated by itself
+  bool fold = true;                  // false: every kernel of a run is evaluated
   std::vector<std::string> perturb;  // as --perturb of prism replay
   int64_t edits = 0;                 // more: BenchDelta instead
 };

@@ -112,6 +112,7 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   replay.iterations = options.iterations;
   replay.threads = options.threads;
   replay.classes = options.classes;
+  replay.fold = options.fold;
   for (const std::string& text : options.perturb) {
     PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation, ParsePerturbation(text, graph.job));
     replay.perturbations.push_back(std::move(perturbation));
@@ -132,6 +133,7 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   const auto held = static_cast<double>(HeapBytes() - heap);
   const replayer::ReplayResult result = engine.Summarise();
   const auto ops = static_cast<double>(result.rank_ops);
+  const auto folded = static_cast<double>(result.folded_ops);
   const auto stored = static_cast<double>(StoredOps(graph));
   const auto file = static_cast<double>(graph::EncodeGraph(graph).size());
 
@@ -142,11 +144,13 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
       {"cpu_seconds", cpu_s, "s"},
       {"build_seconds", build_s, "s"},
       {"ops_per_s_per_core", Per(Per(ops, options.threads), run_s), "rank-ops/s/core"},
-      {"bytes_per_op_memory", Per(held, Per(ops, options.iterations)), "B/rank-op of an iteration"},
+      {"bytes_per_op_memory", Per(held, Per(ops + folded, options.iterations)),
+       "B/rank-op of an iteration"},
       {"bytes_per_op_file", Per(file, stored), "B/stored op"},
       {"max_rss_bytes", static_cast<double>(MaxResidentBytes()), "B"},
       {"stored_ops", stored, "ops of all roles"},
       {"job_ops", static_cast<double>(graph.OpsPerIteration()), "ops of all ranks"},
+      {"folded_ops", folded, "rank-ops evaluated in runs"},
       {"classes", static_cast<double>(result.classes), "classes"},
       {"threads", static_cast<double>(options.threads), "threads"},
       {"iteration_seconds", SecondsFromNs(result.steady_iteration_ns()), "virtual s"},

@@ -87,8 +87,9 @@ std::string Last(const VerbArguments& arguments, const char* flag, const std::st
 
 // Published runs: rows to stdout unless they go to a file, then the errors.
 Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations",
-                                                  "classes", "perturb", "export", "delta"}));
+  PRISM_RETURN_IF_ERROR(
+      RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations", "classes", "fold",
+                                "perturb", "export", "delta"}));
   BenchAccuracyOptions options;
   options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
   if (options.tables.empty()) {
@@ -124,8 +125,9 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
 
 // Measured collectives: as RunAccuracy; without a table a sweep.
 Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"workload", "threads", "iterations", "classes",
-                                                  "perturb", "parameter-sets", "export", "delta"}));
+  PRISM_RETURN_IF_ERROR(
+      RefuseOptions(arguments, {"workload", "threads", "iterations", "classes", "fold", "perturb",
+                                "parameter-sets", "export", "delta"}));
   if (arguments.operands().size() == 1) {
     return RunSweep(arguments);
   }
@@ -187,12 +189,12 @@ BenchResult RunBench(const VerbArguments& arguments) {
   }
   if (name == "device" || name == "record") {
     PRISM_RETURN_IF_ERROR(RefuseOptions(
-        arguments, {"workload", "ranks", "threads", "iterations", "classes", "perturb"}));
+        arguments, {"workload", "ranks", "threads", "iterations", "classes", "fold", "perturb"}));
     return name == "device" ? BenchDevice() : BenchRecord();
   }
   if (name == "search") {
-    PRISM_RETURN_IF_ERROR(
-        RefuseOptions(arguments, {"workload", "ranks", "iterations", "classes", "perturb"}));
+    PRISM_RETURN_IF_ERROR(RefuseOptions(
+        arguments, {"workload", "ranks", "iterations", "classes", "fold", "perturb"}));
     int64_t threads = 1;
     PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
     return BenchSearch(static_cast<int>(threads));
@@ -201,11 +203,11 @@ BenchResult RunBench(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
   if (name == "graph" || name == "import") {
     PRISM_RETURN_IF_ERROR(
-        RefuseOptions(arguments, {"threads", "iterations", "classes", "perturb"}));
+        RefuseOptions(arguments, {"threads", "iterations", "classes", "fold", "perturb"}));
     return name == "graph" ? BenchGraph(options.workload) : BenchImport(options.workload);
   }
   if (name == "network") {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"threads", "classes", "perturb"}));
+    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"threads", "classes", "fold", "perturb"}));
     PRISM_RETURN_IF_ERROR(ReadIterations(arguments, &options));
     return BenchNetwork(options, arguments.operands().size() > 1 ? arguments.operands()[1] : "");
   }
@@ -219,11 +221,14 @@ BenchResult RunBench(const VerbArguments& arguments) {
   }
   int64_t threads = options.threads;
   std::string classes = "on";
+  std::string fold = "on";
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   PRISM_RETURN_IF_ERROR(ReadIterations(arguments, &options));
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("classes", {"on", "off"}, &classes));
   options.threads = static_cast<int32_t>(threads);
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("fold", {"on", "off"}, &fold));
   options.classes = classes == "on";
+  options.fold = fold == "on";
   options.perturb = arguments.Texts("perturb");
   PRISM_RETURN_IF_ERROR(ExportIfAsked(arguments, options.workload));
   if (arguments.Has("delta")) {
@@ -279,6 +284,7 @@ Verb BenchVerb() {
        {"threads", "N", "1", "threads of the replay or search"},
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
+       {"fold", "on|off", "on", "off: evaluate every kernel of a run by itself (replay)"},
        {"perturb", "SPEC", "none", "as of prism replay; repeatable (replay)"},
        {"export", "goal|chakra", "none", "also write the job to the file named next (replay)"},
        {"delta", "N", "off",

@@ -20,9 +20,6 @@ Baseline::Baseline(const BaselineSource& source, uint32_t holds_per_checkpoint)
       options_(source.options),
       holds_per_checkpoint_(holds_per_checkpoint),
       classes_(job_.classes.size()) {
-  for (const RolePlan& plan : partition_.plans) {
-    folds_.push_back(FoldRuns(plan));
-  }
   CostClasses(source);
   CostMeetings();
   const auto count = static_cast<uint32_t>(classes_.size());
@@ -65,7 +62,6 @@ void Baseline::CostClasses(const BaselineSource& source) {
       for (uint32_t lane = group.begin; lane < group.end; ++lane) {
         LaneCosts& costs = of_class.costs.emplace_back();
         costs.plan = &partition_.plans[group.plan];
-        costs.folds = &folds_[group.plan];
         costs.transfers = &of_class.transfers;
         costs.charges = &of_class.charges.back();
         costs.delay_ns = rank_class.delay_ns[lane];

@@ -80,8 +80,7 @@ class Baseline {
   const JobSchedule& job_;
   const ReplayOptions& options_;
   uint32_t holds_per_checkpoint_ = 0;
-  std::vector<std::vector<RunFold>> folds_;  // by plan, by stream
-  std::vector<LaneRun> runs_;                // by class
+  std::vector<LaneRun> runs_;  // by class
   std::vector<ClassBaseline> classes_;
   std::vector<size_t> first_latest_;  // by meeting
   std::vector<TimeNs> latest_;

@@ -90,7 +90,7 @@ void LaneRun::Work(const ScheduledAction& scheduled,
                    LaneTimes* lane) const {
   const Action& action = scheduled.action;
   const std::vector<Step>& steps = costs.plan->streams[action.stream];
-  const RunFold& fold = (*costs.folds)[action.stream];
+  const RunFold& fold = costs.plan->folds[action.stream];
   const Jitter& jitter = partition_.jitter;
   const bool noisy = jitter.any();
   const TimeNs base =

@@ -7,7 +7,6 @@
 
 #include "replayer/breakdown.h"
 #include "replayer/class_costs.h"
-#include "replayer/delta/run_fold.h"
 #include "replayer/delta/schedule.h"
 
 namespace prism::replayer {
@@ -24,7 +23,6 @@ struct StepPatch {
 // All durations of one lane.
 struct LaneCosts {
   const RolePlan* plan = nullptr;
-  const std::vector<RunFold>* folds = nullptr;  // by stream of the plan
   const TransferCosts* transfers = nullptr;
   const std::vector<DurationNs>* charges = nullptr;
   std::vector<StepPatch> patches;  // ascending; they overrule the plan

@@ -293,9 +293,7 @@ class VariantMaker {
     }
     variant->plan = std::make_unique<RolePlan>(
         MakeRolePlan(*variant->program, *costs_, key.compute_factor * options_.compute_scale));
-    variant->folds = std::make_unique<std::vector<RunFold>>(FoldRuns(*variant->plan));
     variant->costs.plan = variant->plan.get();
-    variant->costs.folds = variant->folds.get();
   }
 
   void Patch(const VariantKey& key, Variant* variant, ChangeFinder* finder) {

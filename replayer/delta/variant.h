@@ -35,7 +35,6 @@ struct Variant {
   // What `costs` points to where it is not the baseline's.
   std::unique_ptr<graph::Program> program;
   std::unique_ptr<RolePlan> plan;
-  std::unique_ptr<std::vector<RunFold>> folds;
   std::unique_ptr<TransferCosts> transfers;
   std::unique_ptr<std::vector<DurationNs>> charges;
 };

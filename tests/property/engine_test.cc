@@ -88,6 +88,30 @@ TEST(EngineProperty, classes_change_nothing) {
   }
 }
 
+// Runs of kernels evaluated as one give what each of their kernels gives.
+TEST(EngineProperty, folding_changes_nothing) {
+  int64_t folded = 0;
+  for (uint64_t seed = 0; seed < 1000 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const graph::Graph graph = ReplayableGraph(seed);
+    ReplayOptions options = RandomPerturbations(graph, seed);
+    options.classes = seed % 2 == 0;
+    options.fold = true;
+    const Result<ReplayResult> with = Replay(graph, options);
+    options.fold = false;
+    const Result<ReplayResult> without = Replay(graph, options);
+    ASSERT_TRUE(with.ok() && without.ok());
+    EXPECT_EQ(with->ranks, without->ranks);
+    EXPECT_EQ(with->communicators, without->communicators);
+    EXPECT_EQ(with->iteration_ns, without->iteration_ns);
+    EXPECT_EQ(with->waits_ns, without->waits_ns);
+    EXPECT_EQ(with->rank_ops + with->folded_ops, without->rank_ops);
+    EXPECT_EQ(without->folded_ops, 0);
+    folded += with->folded_ops;
+  }
+  EXPECT_GT(folded, 0);
+}
+
 TEST(EngineProperty, breakdown_sums_to_the_iteration) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     graph::Graph graph = ReplayableGraph(seed);

@@ -1,6 +1,8 @@
-#include "replayer/delta/run_fold.h"
+#include "replayer/run_fold.h"
 
 #include <algorithm>
+
+#include "replayer/role_plan.h"
 
 namespace prism::replayer {
 
@@ -17,8 +19,12 @@ std::vector<RunFold> FoldRuns(const RolePlan& plan) {
     for (size_t i = 0; i < steps.size(); ++i) {
       fold.before[i + 1] = fold.before[i] + (computes(i) ? steps[i].duration : 0);
     }
+    size_t waits = plan.host_waits.size();  // those before come before op i + 1
     for (size_t i = steps.size(); i-- > 0;) {
-      const bool goes_on = i + 1 < steps.size() && computes(i) && computes(i + 1);
+      bool goes_on = i + 1 < steps.size() && computes(i) && computes(i + 1);
+      for (; waits > 0 && plan.host_waits[waits - 1].op > steps[i].op; --waits) {
+        goes_on = false;
+      }
       const DurationNs own = steps[i].host_ns - fold.before[i];
       fold.lead[i] = goes_on ? std::max(own, fold.lead[i + 1]) : own;
       fold.run_end[i] = goes_on ? fold.run_end[i + 1] : static_cast<uint32_t>(i + 1);

@@ -2,15 +2,19 @@
 //
 // The run's ops i..j, issued at base + h_k with durations d_k, leave no gap when the stream is busy
 // until `tail` with tail + d_i + ... + d_{k-1} >= base + h_k for every k. With prefix sums P that
-// is tail - P_i - base >= max over k of (h_k - P_k), one comparison.
+// is tail - P_i - base >= max over k of (h_k - P_k), one comparison. With or without a gap the run
+// ends at max(tail - P_i, base + max over k of (h_k - P_k)) + P_{j+1}. The host waits inside no
+// run.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "replayer/role_plan.h"
+#include "graph/base/time.h"
 
 namespace prism::replayer {
+
+struct RolePlan;
 
 // Of one stream of a plan.
 struct RunFold {
