@@ -1,7 +1,6 @@
 #include "launch/options/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/parse_number.h"
 #include "launch/options/command_line.h"
 #include "launch/options/config_file.h"
 
@@ -109,9 +109,7 @@ class TypedReader {
     }
     const std::string& text = raw->texts.back();
     int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < lowest ||
-        value > highest) {
+    if (!ParseNumber(text, &value) || value < lowest || value > highest) {
       Fail(*raw, fmt::format("'{}' is no whole number from {} to {}", text, lowest, highest));
       return;
     }
@@ -161,10 +159,9 @@ class TypedReader {
       options->host_framework = text.substr(kFixed.size());
       return;
     }
-    const char* const end = text.data() + text.size();
     const bool is_measured =
         text.starts_with(kMeasured) &&
-        std::from_chars(text.data() + kMeasured.size(), end, options->host_factor).ptr == end;
+        ParseNumber(std::string_view(text).substr(kMeasured.size()), &options->host_factor);
     if (!is_measured || !(options->host_factor > 0 && options->host_factor <= kMaxFactor)) {
       Fail(*raw, fmt::format("'{}' is no host time; choose fixed, fixed:FRAMEWORK or "
                              "measured:FACTOR with a factor above 0 and at most {}",
@@ -179,10 +176,8 @@ class TypedReader {
       return;
     }
     const std::string& text = raw->texts.back();
-    const char* const end = text.data() + text.size();
     double value = 0;
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || rest != end || !(value > 0 && value <= kMaxFactor)) {
+    if (!ParseNumber(text, &value) || !(value > 0 && value <= kMaxFactor)) {
       Fail(*raw, fmt::format("'{}' is no number above 0, at most {}", text, kMaxFactor));
       return;
     }
@@ -194,15 +189,11 @@ class TypedReader {
     if (raw == nullptr) {
       return;
     }
-    const std::string& text = raw->texts.back();
+    const std::string_view text = raw->texts.back();
     constexpr std::string_view kZipf = "zipf:";
     double exponent = 0;
-    const char* const end = text.data() + text.size();
-    const bool is_zipf = text.starts_with(kZipf);
-    if (is_zipf) {
-      const auto [rest, error] = std::from_chars(text.data() + kZipf.size(), end, exponent);
-      exponent = error == std::errc() && rest == end ? exponent : 0;
-    }
+    const bool is_zipf =
+        text.starts_with(kZipf) && ParseNumber(text.substr(kZipf.size()), &exponent);
     if (text != "uniform" && !(is_zipf && exponent > 0 && exponent <= kMaxExponent)) {
       Fail(*raw, fmt::format("'{}' is neither uniform nor zipf:S with S above 0, at most {}", text,
                              kMaxExponent));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/parallel.h"
+#include "graph/base/parse_number.h"
 #include "graph/base/time.h"
 
 namespace prism::launch {
@@ -30,12 +30,6 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
     }
     text.remove_prefix(at + 1);
   }
-}
-
-template <typename Number>
-bool ParseNumber(std::string_view text, Number* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 // Reads one option; every Read function returns what is wrong, or "".

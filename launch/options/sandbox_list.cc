@@ -1,13 +1,13 @@
 #include "launch/options/sandbox_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "graph/base/parse_number.h"
 #include "graph/parallel_layout.h"
 #include "shim/channel/messages.h"
 
@@ -50,11 +50,6 @@ class ListParser {
 
   [[nodiscard]] Status Refuse(std::string_view part, const std::string& what) const {
     return InvalidArgument(fmt::format("{}: '{}' {}", option_, part, what));
-  }
-
-  static bool ParseNumber(std::string_view text, int64_t* value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-    return error == std::errc() && end == text.data() + text.size();
   }
 
   Status AddStage(std::string_view text, std::string_view part) {

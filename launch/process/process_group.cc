@@ -3,12 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::launch {
 namespace {
@@ -20,8 +21,7 @@ constexpr std::string_view kTorchPrefix = "torch_";
 
 pid_t NumberOf(std::string_view text) {
   pid_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+  return ParseNumber(text, &number) ? number : 0;
 }
 
 std::set<pid_t> MembersOf(pid_t group) {

@@ -1,12 +1,12 @@
 #include "launch/rendezvous/store_state.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "graph/base/parse_number.h"
 #include "launch/process/wire.h"
 
 namespace prism::launch {
@@ -102,12 +102,8 @@ std::string StoreState::CompareSet(const StoreRequest& request) {
 Result<std::string> StoreState::Add(const std::string& key, int64_t amount) {
   const std::string* const before = Find(key);
   int64_t sum = 0;
-  if (before != nullptr) {
-    const char* const end = before->data() + before->size();
-    const auto [stop, error] = std::from_chars(before->data(), end, sum);
-    if (error != std::errc() || stop != end) {
-      return BadFile(fmt::format("store operation add on a key that holds no number: {}", key));
-    }
+  if (before != nullptr && !ParseNumber(*before, &sum)) {
+    return BadFile(fmt::format("store operation add on a key that holds no number: {}", key));
   }
   if (__builtin_add_overflow(sum, amount, &sum)) {
     return BadFile(fmt::format("store operation add overflows: {}", key));

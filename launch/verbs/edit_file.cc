@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/base/parse_number.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/toml_reader.h"
 #include "replayer/cost/compute_cost.h"
@@ -48,11 +48,6 @@ bool Fits(std::string_view text, std::string_view pattern) {
     }
   }
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
-
-bool ParseIndex(std::string_view text, uint32_t* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 class EditReader {
@@ -217,8 +212,8 @@ class EditReader {
       uint32_t rank = 0;
       uint32_t op = 0;
       if (colon == std::string::npos ||
-          !ParseIndex(std::string_view(key).substr(0, colon), &rank) ||
-          !ParseIndex(std::string_view(key).substr(colon + 1), &op) ||
+          !ParseNumber(std::string_view(key).substr(0, colon), &rank) ||
+          !ParseNumber(std::string_view(key).substr(colon + 1), &op) ||
           rank >= graph_.ranks.size()) {
         Fail(fmt::format("'{}' is no RANK:OP of the job", key));
         continue;
@@ -281,7 +276,7 @@ class EditReader {
     }
     for (const std::string& key : table->Keys()) {
       uint32_t rank = 0;
-      if (!ParseIndex(key, &rank) || rank >= placement.size()) {
+      if (!ParseNumber(key, &rank) || rank >= placement.size()) {
         Fail(fmt::format("'{}' is no rank of the job", key));
         continue;
       }

@@ -1,12 +1,12 @@
 #include "launch/verbs/shared_network.h"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
+#include "graph/base/parse_number.h"
 #include "replayer/network/flow_replay.h"
 
 namespace prism::launch {
@@ -23,9 +23,7 @@ JobSpec ParseSpec(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon != std::string::npos && colon + 1 < text.size()) {
     int32_t node = -1;
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data() + colon + 1, last, node);
-    if (error == std::errc() && end == last && node >= 0) {
+    if (ParseNumber(std::string_view(text).substr(colon + 1), &node) && node >= 0) {
       spec = {text.substr(0, colon), node};
     }
   }

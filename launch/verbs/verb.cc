@@ -1,7 +1,6 @@
 #include "launch/verbs/verb.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/parse_number.h"
 #include "launch/options/command_line.h"
 
 namespace prism::launch {
@@ -72,9 +72,7 @@ Status VerbArguments::ReadInt(std::string_view flag,
   }
   const std::string text = Texts(flag).back();
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < lowest ||
-      value > highest) {
+  if (!ParseNumber(text, &value) || value < lowest || value > highest) {
     return InvalidArgument(
         fmt::format("--{}: '{}' is no whole number from {} to {}", flag, text, lowest, highest));
   }
@@ -88,9 +86,7 @@ Status VerbArguments::ReadNumber(std::string_view flag, double* target) const {
   }
   const std::string text = Texts(flag).back();
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
-      value <= 0) {
+  if (!ParseNumber(text, &value) || !std::isfinite(value) || value <= 0) {
     return InvalidArgument(fmt::format("--{}: '{}' is no number above 0", flag, text));
   }
   *target = value;

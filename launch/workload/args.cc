@@ -1,12 +1,13 @@
 #include "launch/workload/args.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::launch {
 namespace {
@@ -18,12 +19,6 @@ struct Flag {
   std::function<bool(std::string_view, WorkloadConfig*)> read;
 };
 
-template <typename Int>
-bool ReadInt(std::string_view text, Int* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 template <typename Access>
 Flag IntFlag(const char* name, Access access) {
   return {name,
@@ -32,7 +27,7 @@ Flag IntFlag(const char* name, Access access) {
             return fmt::format("{}", access(copy));
           },
           [access](std::string_view text, WorkloadConfig* config) {
-            return ReadInt(text, &access(*config));
+            return ParseNumber(text, &access(*config));
           }};
 }
 
@@ -215,8 +210,8 @@ Status ReadRankFromEnvironment(WorkloadConfig* config) {
   const char* world_text = std::getenv("WORLD_SIZE");
   int64_t rank = 0;
   int64_t world = 0;
-  if (rank_text == nullptr || world_text == nullptr || !ReadInt(rank_text, &rank) ||
-      !ReadInt(world_text, &world)) {
+  if (rank_text == nullptr || world_text == nullptr || !ParseNumber(rank_text, &rank) ||
+      !ParseNumber(world_text, &world)) {
     return InvalidArgument("RANK and WORLD_SIZE have to be set to numbers");
   }
   if (world != config->job.parallel.world_size()) {

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::testing {
 namespace {
@@ -33,9 +34,7 @@ bool IsPowerOfTwo(int64_t value) {
 template <typename Number>
 std::optional<Number> Parse(std::string_view text) {
   Number value = {};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
-                                                                  : std::nullopt;
+  return ParseNumber(text, &value) ? std::optional(value) : std::nullopt;
 }
 
 // Cuts at commas outside of brackets.

@@ -20,11 +20,25 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/log.h"
 #include "graph/base/parallel.h"
+#include "graph/base/parse_number.h"
 #include "graph/base/rng.h"
 #include "graph/base/units.h"
 
 namespace prism {
 namespace {
+
+TEST(ParseNumberTest, ReadsWholeTextsOnly) {
+  int32_t whole = 7;
+  EXPECT_TRUE(ParseNumber("-12", &whole));
+  EXPECT_EQ(whole, -12);
+  for (const char* text : {"", " 1", "1 ", "+1", "1.5", "0x1", "2147483648"}) {
+    EXPECT_FALSE(ParseNumber(text, &whole)) << text;
+  }
+  EXPECT_EQ(whole, -12);
+  double real = 0;
+  EXPECT_TRUE(ParseNumber("1.5e3", &real));
+  EXPECT_EQ(real, 1500);
+}
 
 TEST(UnitsTest, PrintsForPeople) {
   constexpr int64_t kGiB = int64_t{1} << 30;
