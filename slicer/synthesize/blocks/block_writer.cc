@@ -36,6 +36,14 @@ void BlockWriter::Kernel(std::string_view op,
   AppendKernel(signature);
 }
 
+void BlockWriter::KernelAgain() {
+  graph::OpRow row;
+  row.kind = OpKind::kKernel;
+  row.stream = kCompute;
+  row.signature = block_.program.signature.back();
+  Append(row);
+}
+
 // Halved until every part can be indexed.
 void BlockWriter::Iterate(std::string_view op, std::string_view kernel, const Tensors& inputs) {
   constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max();
@@ -46,7 +54,7 @@ void BlockWriter::Iterate(std::string_view op, std::string_view kernel, const Te
   Kernel(op, kernel, inputs);
   for (int64_t parts = 1; largest > kMostBytes * parts; parts *= 2) {
     for (int64_t part = 0; part < parts; ++part) {
-      Kernel(op, kernel, inputs);
+      KernelAgain();
     }
   }
 }

@@ -53,6 +53,9 @@ class BlockWriter {
               const Tensors& inputs,
               uint32_t blocks = 0);
 
+  // Once more the kernel that was written last; nothing else was since.
+  void KernelAgain();
+
   // An elementwise kernel of libtorch, or a reduction: kernels that index with 32 bits, so that an
   // op over a tensor of more than 2 GiB becomes several (TensorIterator::with_32bit_indexing).
   void Pointwise(std::string_view op, const Tensors& inputs) {

@@ -99,8 +99,12 @@ class OptimizerWriter {
                    const char* kernel,
                    const Tensors& inputs,
                    const std::vector<uint32_t>& launches) {
-    for (const uint32_t chunks : launches) {
-      writer_.Kernel(op, kernel, inputs, chunks);
+    for (size_t i = 0; i < launches.size(); ++i) {
+      if (i > 0 && launches[i] == launches[i - 1]) {
+        writer_.KernelAgain();
+      } else {
+        writer_.Kernel(op, kernel, inputs, launches[i]);
+      }
     }
   }
 
