@@ -15,6 +15,7 @@
 #include "graph/base/file.h"
 #include "graph/base/parse_number.h"
 #include "launch/options/perturbation.h"
+#include "launch/options/presets.h"
 #include "launch/options/toml_reader.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/nccl_tuner.h"
@@ -55,14 +56,16 @@ class EditReader {
   EditReader(const graph::Graph& graph, const replayer::ReplayOptions& options)
       : graph_(graph), options_(options), compute_(graph.cluster) {}
 
-  Result<replayer::Edit> Read(const std::string& path) && {
+  Result<EditFile> Read(const std::string& path) && {
     PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
     PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, path));
     TomlReader root = document.root();
     ReadPerturbations(&root);
-    for (auto [key, read] : {std::pair{"kernels", &EditReader::ReadKernels},
-                             {"ops", &EditReader::ReadOps},
+    for (auto [key, read] : {std::pair{"gpu", &EditReader::ReadGpu},
                              {"cluster", &EditReader::ReadCluster},
+                             {"kernels", &EditReader::ReadKernels},
+                             {"precision", &EditReader::ReadPrecision},
+                             {"ops", &EditReader::ReadOps},
                              {"algorithms", &EditReader::ReadAlgorithms},
                              {"placement", &EditReader::ReadPlacement}}) {
       if (root.Has(key)) {
@@ -76,7 +79,7 @@ class EditReader {
       return fault_.WithContext(path);
     }
     PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit_).WithContext(path));
-    return std::move(edit_);
+    return EditFile{std::move(edit_), std::move(assumptions_)};
   }
 
  private:
@@ -126,10 +129,12 @@ class EditReader {
     return compute_.Kernel(graph_, graph_.signatures[program.signature[op]]).duration_ns;
   }
 
-  // A line of [kernels]: a duration, or a factor of what each kernel takes.
+  // A line of [kernels]: a duration, a factor of what each kernel takes, or runs of them as one.
   struct KernelLine {
     std::vector<Rank> ranks;  // none: all
-    double factor = -1;
+    std::string shape;        // "" any
+    bool fuse = false;
+    double factor = 1;
     double microseconds = -1;
   };
 
@@ -138,8 +143,15 @@ class EditReader {
     if (line.Has("ranks")) {
       read.ranks = ParseRanks(line.Text("ranks"));
     }
-    (line.Has("microseconds") ? read.microseconds : read.factor) =
-        line.Number(line.Has("microseconds") ? "microseconds" : "factor");
+    if (line.Has("shape")) {
+      read.shape = line.Text("shape");
+    }
+    if (line.Has("fuse")) {
+      read.fuse = line.BoolOr("fuse", false);
+    } else {
+      (line.Has("microseconds") ? read.microseconds : read.factor) =
+          line.Number(line.Has("microseconds") ? "microseconds" : "factor");
+    }
     if (std::max(read.factor, read.microseconds) < 0 ||
         std::max(read.factor, read.microseconds) > kMaxMicroseconds) {
       Fail("a factor or duration of kernels must not be negative or beyond 10^12");
@@ -153,7 +165,12 @@ class EditReader {
       const KernelLine line = ReadKernelLine(table->Table(pattern));
       std::set<uint32_t> signatures;
       for (uint32_t s = 0; s < graph_.signatures.size(); ++s) {
-        if (Fits(graph_.string(graph_.signatures[s].name), pattern)) {
+        const graph::KernelSignature& signature = graph_.signatures[s];
+        const graph::MatmulShape& product = signature.matmul;
+        const bool shaped =
+            line.shape.empty() ||
+            Fits(fmt::format("{}x{}x{}", product.m, product.n, product.k), line.shape);
+        if (shaped && Fits(graph_.string(signature.name), pattern)) {
           signatures.insert(s);
         }
       }
@@ -162,9 +179,42 @@ class EditReader {
         any = AddKernels(role, signatures, line) || any;
       }
       if (!any) {
-        Fail(fmt::format("no kernel of these ranks fits '{}'", pattern));
+        Fail(fmt::format("no {} of these ranks fits '{}'", line.fuse ? "run of kernels" : "kernel",
+                         pattern));
+      }
+      if (line.fuse) {
+        assumptions_.push_back(
+            fmt::format("fused runs of '{}' take as long as their longest kernel; the host issues "
+                        "what it issued",
+                        pattern));
       }
     }
+  }
+
+  static bool IsKernelOf(const graph::Program& program,
+                         uint32_t op,
+                         const std::set<uint32_t>& signatures) {
+    return program.kind[op] == OpKind::kKernel && signatures.contains(program.signature[op]);
+  }
+
+  // Kernels that follow each other on a stream with nothing else issued between them: the first
+  // takes what the longest did, the others nothing.
+  [[nodiscard]] std::vector<replayer::OpDuration> FusedRuns(
+      const graph::Program& program, const std::set<uint32_t>& signatures) const {
+    std::vector<replayer::OpDuration> durations;
+    for (uint32_t begin = 0; begin < program.size();) {
+      uint32_t end = begin;
+      DurationNs longest = 0;
+      while (end < program.size() && IsKernelOf(program, end, signatures) &&
+             program.stream[end] == program.stream[begin]) {
+        longest = std::max(longest, DurationOf(program, end++));
+      }
+      for (uint32_t op = begin; end > begin + 1 && op < end; ++op) {
+        durations.push_back({op, op == begin ? longest : 0});
+      }
+      begin = std::max(end, begin + 1);
+    }
+    return durations;
   }
 
   // True when the role has any such kernel.
@@ -180,8 +230,11 @@ class EditReader {
       return false;
     }
     const graph::Program& program = graph_.roles[role].program;
-    for (uint32_t op = 0; op < program.size(); ++op) {
-      if (program.kind[op] != OpKind::kKernel || !signatures.contains(program.signature[op])) {
+    if (line.fuse) {
+      edit.durations = FusedRuns(program, signatures);
+    }
+    for (uint32_t op = 0; op < program.size() && !line.fuse; ++op) {
+      if (!IsKernelOf(program, op, signatures)) {
         continue;
       }
       const double duration = line.microseconds >= 0
@@ -230,9 +283,81 @@ class EditReader {
     }
   }
 
+  [[nodiscard]] int64_t MeasuredKernels() const {
+    int64_t count = 0;
+    for (const graph::Role& role : graph_.roles) {
+      for (uint32_t op = 0; op < role.program.size(); ++op) {
+        const bool fixed = (role.program.flags[op] & graph::kDurationFixed) != 0;
+        count += fixed && role.program.kind[op] == OpKind::kKernel ? 1 : 0;
+      }
+    }
+    return count;
+  }
+
+  void UseCluster(graph::ClusterSpec cluster) {
+    compute_ = replayer::ComputeCost(cluster);
+    edit_.cluster = std::move(cluster);
+  }
+
+  // Everything that a GPU's profile states; nodes, links and hosts stay.
+  void ReadGpu(TomlReader* table) {
+    Result<graph::ClusterSpec> other = LoadCluster(table->Text("of"));
+    if (!other.ok()) {
+      Fail(other.status().message());
+      return;
+    }
+    graph::ClusterSpec cluster = graph_.cluster;
+    cluster.gpu = other->gpu;
+    std::vector<graph::Parameter> parameters = cluster.parameters.all();
+    for (graph::Parameter& parameter : parameters) {
+      const graph::Parameter* of_other = other->parameters.Find(parameter.key);
+      if (parameter.key.starts_with("gpu.") && of_other != nullptr) {
+        parameter = *of_other;
+      }
+    }
+    cluster.parameters = graph::ParameterTable(std::move(parameters));
+    assumptions_.push_back(fmt::format(
+        "on {} the same kernels run with the same grids; {} of measured duration keep it; nodes, "
+        "links and hosts stay",
+        cluster.gpu.name, MeasuredKernels()));
+    UseCluster(std::move(cluster));
+  }
+
+  // What the model makes of each product with factors of that type; measured ones change by as
+  // much as the model's do.
+  void ReadPrecision(TomlReader* table) {
+    constexpr std::array kTypes = {graph::DataType::kFloat8, graph::DataType::kBfloat16,
+                                   graph::DataType::kFloat16, graph::DataType::kFloat32};
+    const graph::DataType type = kTypes[table->Choice("products", {"fp8", "bf16", "fp16", "fp32"})];
+    for (uint32_t role = 0; role < graph_.roles.size(); ++role) {
+      const graph::Program& program = graph_.roles[role].program;
+      replayer::ProgramEdit edit;
+      edit.role = role;
+      for (uint32_t op = 0; op < program.size(); ++op) {
+        if (program.kind[op] != OpKind::kKernel ||
+            graph_.signatures[program.signature[op]].matmul.m == 0) {
+          continue;
+        }
+        graph::KernelSignature signature = graph_.signatures[program.signature[op]];
+        const DurationNs before = compute_.Kernel(graph_, signature).duration_ns;
+        signature.matmul.input = type;
+        const auto after = static_cast<double>(compute_.Kernel(graph_, signature).duration_ns);
+        const double share = after / static_cast<double>(std::max<DurationNs>(1, before));
+        edit.durations.push_back(
+            {op, std::llround(share * static_cast<double>(DurationOf(program, op)))});
+      }
+      if (!edit.durations.empty()) {
+        AddEdit(std::move(edit));
+      }
+    }
+    assumptions_.emplace_back(
+        "of another precision are the matrix products alone: no kernel casts, activations and "
+        "transfers keep their size");
+  }
+
   void ReadCluster(TomlReader* table) {
-    edit_.cluster = graph_.cluster;
-    std::vector<graph::Parameter> parameters = graph_.cluster.parameters.all();
+    graph::ClusterSpec cluster = edit_.cluster.value_or(graph_.cluster);
+    std::vector<graph::Parameter> parameters = cluster.parameters.all();
     for (const std::string& key : table->Keys()) {
       const auto found = std::find_if(parameters.begin(), parameters.end(),
                                       [&](const graph::Parameter& p) { return p.key == key; });
@@ -244,7 +369,8 @@ class EditReader {
       found->source = "edited";
       found->mark = graph::Mark::kAssumed;
     }
-    edit_.cluster->parameters = graph::ParameterTable(std::move(parameters));
+    cluster.parameters = graph::ParameterTable(std::move(parameters));
+    UseCluster(std::move(cluster));
   }
 
   void ReadAlgorithms(TomlReader* table) {
@@ -291,14 +417,15 @@ class EditReader {
   replayer::ComputeCost compute_;
   replayer::Edit edit_;
   std::map<uint32_t, std::set<uint32_t>> named_;  // by role: ops of [kernels]
+  std::vector<std::string> assumptions_;
   Status fault_;
 };
 
 }  // namespace
 
-Result<replayer::Edit> ReadEditFile(const std::string& path,
-                                    const graph::Graph& graph,
-                                    const replayer::ReplayOptions& options) {
+Result<EditFile> ReadEditFile(const std::string& path,
+                              const graph::Graph& graph,
+                              const replayer::ReplayOptions& options) {
   return EditReader(graph, options).Read(path);
 }
 

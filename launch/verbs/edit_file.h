@@ -3,7 +3,10 @@
 //   perturb = ["straggler:5:1.5"]        # as --perturb, beside those of the command line
 //
 //   [kernels."*gemm*"]                   # kernels whose name fits: * for any text, ? for a letter
-//   factor = 0.5                         # or microseconds = 12.5
+//   factor = 0.5                         # or microseconds = 12.5, or fuse = true: runs of them on
+//   a
+//                                        # stream become one
+//   shape = "12288x2048x*"               # only products of these m, n and k; * for any
 //   ranks = "0-7+64"                     # all if left out
 //
 //   [ops]
@@ -11,6 +14,12 @@
 //                                        # numbers them
 //   [cluster]
 //   "net.nic_bytes_per_s" = 2.5e10       # parameters of the cluster: link speeds, latencies, ...
+//
+//   [gpu]
+//   of = "b200-8x"                       # another cluster's GPU, by its data sheet
+//
+//   [precision]
+//   products = "fp8"                     # of matrix products: fp8, bf16, fp16, fp32
 //
 //   [algorithms]
 //   dp = "Tree"                          # of communicators of that name; "*": of all
@@ -29,10 +38,16 @@
 
 namespace prism::launch {
 
+struct EditFile {
+  replayer::Edit edit;
+  std::vector<std::string> assumptions;  // one line each: what the edit takes for granted
+};
+
 // `options` are those of the job that is edited. Every rank or op that a line names must exist, and
-// every pattern must fit a kernel; no op may be named twice.
-Result<replayer::Edit> ReadEditFile(const std::string& path,
-                                    const graph::Graph& graph,
-                                    const replayer::ReplayOptions& options);
+// every pattern must fit a kernel; no op may be named twice. Factors are of what kernels take on
+// the cluster as edited.
+Result<EditFile> ReadEditFile(const std::string& path,
+                              const graph::Graph& graph,
+                              const replayer::ReplayOptions& options);
 
 }  // namespace prism::launch

@@ -19,10 +19,10 @@ Result<std::string> EditDifference(const graph::Graph& graph,
                                    const replayer::ReplayOptions& options,
                                    const std::string& edit_file,
                                    OutputFormat format) {
-  PRISM_ASSIGN_OR_RETURN(const replayer::Edit edit, ReadEditFile(edit_file, graph, options));
+  PRISM_ASSIGN_OR_RETURN(const EditFile file, ReadEditFile(edit_file, graph, options));
   PRISM_ASSIGN_OR_RETURN(const std::unique_ptr<DeltaReplay> recorded,
                          DeltaReplay::Record(graph, options));
-  PRISM_ASSIGN_OR_RETURN(const DeltaResult edited, recorded->Evaluate(edit));
+  PRISM_ASSIGN_OR_RETURN(const DeltaResult edited, recorded->Evaluate(file.edit));
   const double before = SecondsFromNs(recorded->baseline().steady_iteration_ns());
   const double after = SecondsFromNs(edited.replay.steady_iteration_ns());
   const auto ranks = static_cast<int64_t>(graph.ranks.size());
@@ -30,10 +30,14 @@ Result<std::string> EditDifference(const graph::Graph& graph,
       edited.full ? "a full replay"
                   : fmt::format("{} of {} ranks differ", edited.changed_ranks, ranks);
   if (format == OutputFormat::kText) {
-    return fmt::format(
+    std::string lines = fmt::format(
         "iteration time: baseline {:.6f} s, edited {:.6f} s, difference {:+.6f} s ({:+.3f} %); "
         "{}\n",
         before, after, after - before, 100 * (after / before - 1), evaluation);
+    for (const std::string& assumption : file.assumptions) {
+      lines += fmt::format("  assumed  {}\n", assumption);
+    }
+    return lines;
   }
   std::string text;
   JsonWriter json(&text);
@@ -43,7 +47,11 @@ Result<std::string> EditDifference(const graph::Graph& graph,
   json.EndObject();
   json.Field("evaluation", edited.full ? "full" : "delta");
   json.Field("changed_ranks", edited.full ? ranks : edited.changed_ranks).Field("ranks", ranks);
-  json.EndObject();
+  json.Key("assumptions").BeginArray();
+  for (const std::string& assumption : file.assumptions) {
+    json.Value(assumption);
+  }
+  json.EndArray().EndObject();
   return text + "\n";
 }
 

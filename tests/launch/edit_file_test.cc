@@ -1,0 +1,108 @@
+// What --edit FILE.toml makes of a synthesised job: which kernels, how long, and what it assumes.
+#include "launch/verbs/edit_file.h"
+
+#include <cmath>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/options/presets.h"
+#include "replayer/cost/compute_cost.h"
+#include "slicer/synthesize/expand.h"
+#include "slicer/synthesize/synthesize.h"
+
+namespace prism::launch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class EditFileTest : public ::testing::Test {
+ protected:
+  EditFileTest() {
+    graph::JobSpec job;
+    job.name = "small";
+    job.model = LoadModel("gpt3-1.3b")->model;
+    job.model.layers = 2;
+    job.seq_len = 1024;
+    job.global_batch_size = 2;
+    const Result<graph::JobProgram> program = slicer::Synthesize(job, {});
+    graph_ = *slicer::Expand(*program, *LoadCluster("a100-80-8x"));
+  }
+
+  Result<EditFile> Read(const std::string& text) {
+    const std::string path = ::testing::TempDir() + "edit.toml";
+    std::ofstream(path) << text;
+    return ReadEditFile(path, graph_, {});
+  }
+
+  [[nodiscard]] const graph::Program& program() const { return graph_.roles.front().program; }
+  [[nodiscard]] const graph::KernelSignature& SignatureOf(uint32_t op) const {
+    return graph_.signatures[program().signature[op]];
+  }
+  [[nodiscard]] DurationNs Duration(uint32_t op) const {
+    return replayer::ComputeCost(graph_.cluster).Kernel(graph_, SignatureOf(op)).duration_ns;
+  }
+
+  graph::Graph graph_;
+};
+
+TEST_F(EditFileTest, names_products_by_shape) {
+  const int64_t hidden = graph_.job.model.hidden;
+  const Result<EditFile> file =
+      Read("[kernels.\"*\"]\nshape = \"*x*x" + std::to_string(4 * hidden) + "\"\nfactor = 0.5\n");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_FALSE(file->edit.programs.front().durations.empty());
+  for (const replayer::OpDuration& op : file->edit.programs.front().durations) {
+    EXPECT_EQ(SignatureOf(op.op).matmul.k, 4 * hidden);
+    EXPECT_EQ(op.duration_ns, std::llround(0.5 * static_cast<double>(Duration(op.op))));
+  }
+  EXPECT_FALSE(Read("[kernels.\"*\"]\nshape = \"7x7x7\"\nfactor = 0.5\n").ok());
+}
+
+TEST_F(EditFileTest, fuses_runs_into_their_longest_kernel) {
+  const Result<EditFile> file = Read("[kernels.\"elementwise_kernel\"]\nfuse = true\n");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const auto& durations = file->edit.programs.front().durations;
+  ASSERT_GT(durations.size(), 1U);
+  EXPECT_GT(durations[0].duration_ns, 0);
+  EXPECT_EQ(durations[1].op, durations[0].op + 1);
+  EXPECT_EQ(durations[1].duration_ns, 0);
+  EXPECT_GE(durations[0].duration_ns, Duration(durations[1].op));
+  EXPECT_THAT(file->assumptions, ElementsAre(HasSubstr("longest kernel")));
+}
+
+TEST_F(EditFileTest, takes_another_gpu_by_its_data_sheet) {
+  const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const graph::ClusterSpec other = *LoadCluster("h200-8x");
+  EXPECT_EQ(file->edit.cluster->gpu, other.gpu);
+  EXPECT_EQ(file->edit.cluster->parameters.Value("gpu.hbm_bytes_per_s"),
+            other.parameters.Value("gpu.hbm_bytes_per_s"));
+  EXPECT_EQ(file->edit.cluster->parameters.Value("net.nic_bytes_per_s"),
+            graph_.cluster.parameters.Value("net.nic_bytes_per_s"));
+  EXPECT_THAT(file->assumptions, ElementsAre(HasSubstr("0 of measured duration")));
+  EXPECT_FALSE(Read("[gpu]\nof = \"none\"\n").ok());
+}
+
+TEST_F(EditFileTest, other_precision_and_other_gpu_compose) {
+  const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n[precision]\nproducts = \"fp8\"\n");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const replayer::ComputeCost cost(*file->edit.cluster);
+  int64_t products = 0;
+  for (const replayer::OpDuration& op : file->edit.programs.front().durations) {
+    graph::KernelSignature signature = SignatureOf(op.op);
+    EXPECT_GT(signature.matmul.m, 0);
+    signature.matmul.input = graph::DataType::kFloat8;
+    EXPECT_NEAR(static_cast<double>(op.duration_ns),
+                static_cast<double>(cost.Kernel(graph_, signature).duration_ns), 1);
+    ++products;
+  }
+  EXPECT_GT(products, 10);
+  EXPECT_EQ(file->assumptions.size(), 2U);
+}
+
+}  // namespace
+}  // namespace prism::launch
