@@ -107,6 +107,24 @@ void CoverRow(
 }
 
 PRISM_VECTOR_VERSIONS
+bool JoinRow(const LaneRanges& a, const LaneRanges& b, LaneRanges* out) {
+  const TimeNs* const a_begin = a.begin();
+  const TimeNs* const a_end = a.end();
+  const TimeNs* const b_begin = b.begin();
+  const TimeNs* const b_end = b.end();
+  TimeNs* __restrict const begin = out->begin();
+  TimeNs* __restrict const end = out->end();
+  const size_t lanes = a.lanes();
+  int64_t gaps = 0;
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    gaps |= (a_end[lane] - b_begin[lane]) | (b_end[lane] - a_begin[lane]);
+    begin[lane] = std::min(a_begin[lane], b_begin[lane]);
+    end[lane] = std::max(a_end[lane], b_end[lane]);
+  }
+  return gaps >= 0;
+}
+
+PRISM_VECTOR_VERSIONS
 void MatchRow(const MatchRows& match, const TransferRows& out, size_t lanes) {
   const TimeNs* const own = match.own;
   const TimeNs* const other = match.other;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "graph/base/time.h"
+#include "replayer/lane_ranges.h"
 
 namespace prism::replayer {
 
@@ -51,6 +52,9 @@ void PassBusyRow(const BusyRows& busy,
 // What lies behind `until` of the ranges is added to `covered`, and `until` moves to their ends.
 void CoverRow(
     const TimeNs* begin, const TimeNs* end, TimeNs* until, DurationNs* covered, size_t lanes);
+
+// out = the ranges of both as one; whether it is no longer than the two together anywhere.
+bool JoinRow(const LaneRanges& a, const LaneRanges& b, LaneRanges* out);
 
 // One transfer of a hold, by lane, and the latest start and end of all its transfers.
 struct TransferRows {

@@ -37,22 +37,29 @@ void Rendezvous::Reserve(HoldId id, size_t lanes, size_t transfers) {
 }
 
 TransferRows Rendezvous::NextTransfer(Hold* hold) {
-  if (!hold->keeps_transfers) {
-    return RowsOf(hold, &transfer_);
-  }
-  if (hold->transfers.size() == hold->transfer_count) {
+  if (hold->keeps_transfers && hold->transfers.size() == hold->transfer_count) {
     hold->transfers.emplace_back();
   }
-  return RowsOf(hold, &hold->transfers[hold->transfer_count++]);
-}
-
-TransferRows Rendezvous::RowsOf(Hold* hold, LaneRanges* ranges) {
-  ranges->Resize(hold->arrival.size());
+  LaneRanges& ranges = hold->keeps_transfers ? hold->transfers[hold->transfer_count++] : transfer_;
+  ranges.Resize(hold->arrival.size());
   if (keeps_causes_) {
     ends_before_ = hold->end;
   }
-  written_ = {ranges->begin(), ranges->end(), hold->start.data(), hold->end.data()};
+  written_ = {ranges.begin(), ranges.end(), hold->start.data(), hold->end.data()};
   return written_;
+}
+
+// Most transfers of a hold overlap in all lanes: then they are kept as one.
+void Rendezvous::JoinLast(Hold* hold) {
+  if (hold->transfer_count < 2 || !hold->keeps_transfers) {
+    return;
+  }
+  LaneRanges& before = hold->transfers[hold->transfer_count - 2];
+  joined_.Resize(before.lanes());
+  if (JoinRow(before, hold->transfers[hold->transfer_count - 1], &joined_)) {
+    std::swap(before, joined_);
+    --hold->transfer_count;
+  }
 }
 
 // Transfers that end together: the first of the program decides, in whatever order they come.
@@ -81,11 +88,9 @@ void Rendezvous::Settle(HoldId id, uint32_t label) {
 void Rendezvous::SettleAlone(const Post& send) {
   Hold& hold = holds_[send.hold];
   if (send.transfer_ns > hold.alone_ns || keeps_causes_) {
-    const bool again = hold.alone_ns >= 0 && hold.keeps_transfers && !keeps_causes_;
-    hold.alone = again ? hold.alone : hold.transfer_count;
-    const TransferRows out =
-        again ? RowsOf(&hold, &hold.transfers[hold.alone]) : NextTransfer(&hold);
-    SettleRow(hold.arrival.data(), nullptr, send.transfer_ns, out, hold.arrival.size());
+    SettleRow(hold.arrival.data(), nullptr, send.transfer_ns, NextTransfer(&hold),
+              hold.arrival.size());
+    JoinLast(&hold);
     hold.alone_ns = send.transfer_ns;
   }
   Settle(send.hold, send.label);
@@ -206,10 +211,12 @@ void Rendezvous::Match(const Post& send, const Post& receive) {
   } else {
     MatchRow(received, out, reached.size());
   }
+  JoinLast(&holds_[receive.hold]);
   Settle(receive.hold, receive.label);
   if (!send.eager) {
     MatchRow({sent.data(), reached.data(), send.channel->peer_lane.data(), transfer_ns},
              NextTransfer(&holds_[send.hold]), sent.size());
+    JoinLast(&holds_[send.hold]);
     Settle(send.hold, send.label);
   }
 }

@@ -21,17 +21,16 @@ namespace prism::replayer {
 
 // One stream of one class in front of a collective or a peer group; at most one a stream.
 struct Hold {
-  uint32_t owner = 0;                 // class
-  std::atomic<uint32_t> open = 0;     // transfers not settled yet; 0: the stream may go on
-  bool keeps_transfers = false;       // fill `transfers`
-  std::vector<TimeNs> arrival;        // by lane: when the stream reached the op
-  std::vector<TimeNs> start;          // latest start of its transfers
-  std::vector<TimeNs> end;            // latest end
-  std::vector<LaneRanges> transfers;  // the first transfer_count; storage behind
+  uint32_t owner = 0;              // class
+  std::atomic<uint32_t> open = 0;  // transfers not settled yet; 0: the stream may go on
+  bool keeps_transfers = false;    // fill `transfers`
+  std::vector<TimeNs> arrival;     // by lane: when the stream reached the op
+  std::vector<TimeNs> start;       // latest start of its transfers
+  std::vector<TimeNs> end;         // latest end
+  // The first transfer_count, where some may be joined to one; storage behind.
+  std::vector<LaneRanges> transfers;
   size_t transfer_count = 0;
-  // Of its eager sends, which begin together: the longest, and its index in `transfers`.
-  DurationNs alone_ns = -1;
-  size_t alone = 0;
+  DurationNs alone_ns = -1;        // the longest of its eager sends, which begin together
   std::vector<uint32_t> decisive;  // by lane: label of the transfer that ended last
   std::vector<uint32_t> last;  // by lane: of that, the rank that came last; kNone: no collective
 };
@@ -172,9 +171,9 @@ class Rendezvous {
   // Where the next transfer of the hold is to be written; then Settle, with who came to it last in
   // last_.
   TransferRows NextTransfer(Hold* hold);
-  TransferRows RowsOf(Hold* hold, LaneRanges* ranges);
   void Settle(HoldId id, uint32_t label);
   void NoteCause(Hold* hold, uint32_t label) const;
+  void JoinLast(Hold* hold);
   void NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const;
 
   // A transfer that the network has.
@@ -219,6 +218,7 @@ class Rendezvous {
   std::vector<PostQueue> queues_;               // by 2 * channel + (receive ? 1 : 0)
   std::vector<HoldId> settled_;
   uint32_t arriving_ = 0;            // class; sees itself what it settles of its own
+  LaneRanges joined_;                // storage
   LaneRanges transfer_;              // storage: a transfer that its hold does not keep
   TransferRows written_;             // the transfer that is being settled
   std::vector<TimeNs> ends_before_;  // of its hold; with causes
