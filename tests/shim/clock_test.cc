@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "shim/channel/channel.h"
+#include "tests/support/channel_drain.h"
 
 namespace prism::shim {
 namespace {
@@ -46,30 +47,20 @@ pid_t Start(int channel_descriptor, int output) {
 }
 
 // Follows the host time as the process advances it and answers each synchronisation.
-void Serve(channel::Consumer* consumer, Outcome* outcome) {
+void Serve(channel::Consumer* consumer, pid_t process, Outcome* outcome) {
   int64_t host_time = 0;
-  Record record = {};
-  std::span<const std::byte> payload;
-  while (true) {
-    if (!consumer->TryPop(&record, &payload)) {
-      if (!consumer->WaitForRecord(20 * kNsPerSecond)) {
-        return;
-      }
-      continue;
-    }
-    if (record.kind == RecordKind::kHostGap) {
-      host_time += record.host_gap.duration_ns;
-      outcome->gaps_ms.push_back(record.host_gap.duration_ns / 1'000'000);
-    }
-    if (record.kind == RecordKind::kSync) {
-      host_time += 10 * kNsPerSecond;
-      consumer->Reply(record.sync.request, {.status = 0, .host_time_ns = host_time, .value_ns = 0});
-    }
-    if (record.kind == RecordKind::kExit) {
-      outcome->exit_code = record.exit.code;
-      return;
-    }
-  }
+  outcome->exit_code =
+      test::DrainChannel(consumer, process, [&](const Record& record, std::span<const std::byte>) {
+        if (record.kind == RecordKind::kHostGap) {
+          host_time += record.host_gap.duration_ns;
+          outcome->gaps_ms.push_back(record.host_gap.duration_ns / 1'000'000);
+        }
+        if (record.kind == RecordKind::kSync) {
+          host_time += 10 * kNsPerSecond;
+          consumer->Reply(record.sync.request,
+                          {.status = 0, .host_time_ns = host_time, .value_ns = 0});
+        }
+      });
 }
 
 Outcome RunClockProgram(channel::Mode mode) {
@@ -88,7 +79,7 @@ Outcome RunClockProgram(channel::Mode mode) {
   const auto start = std::chrono::steady_clock::now();
   const pid_t process = Start(consumer.descriptor(), ends[1]);
   close(ends[1]);
-  Serve(&consumer, &outcome);
+  Serve(&consumer, process, &outcome);
   waitpid(process, nullptr, 0);
   outcome.real_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

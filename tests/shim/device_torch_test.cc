@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "shim/channel/channel.h"
+#include "tests/support/channel_drain.h"
 
 namespace prism::shim {
 namespace {
@@ -143,27 +144,16 @@ void Answer(const Record& record, channel::Consumer* consumer) {
   }
 }
 
-bool HasEnded(pid_t process) {
-  siginfo_t info = {};
-  return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == process;
-}
-
 // Takes records until the process has said that it exits, or is gone.
 Recording Drain(channel::Consumer* consumer, pid_t process, bool answers) {
   Recording recording;
-  Record record = {};
-  std::span<const std::byte> payload;
-  while (recording.exit_code < 0) {
-    if (consumer->TryPop(&record, &payload)) {
-      Take(record, payload, &recording);
-      if (answers) {
-        Answer(record, consumer);
-      }
-    } else if (!consumer->WaitForRecord(1'000'000'000) && HasEnded(process)) {
-      break;
-    }
-  }
+  test::DrainChannel(consumer, process,
+                     [&](const Record& record, std::span<const std::byte> payload) {
+                       Take(record, payload, &recording);
+                       if (answers) {
+                         Answer(record, consumer);
+                       }
+                     });
   return recording;
 }
 

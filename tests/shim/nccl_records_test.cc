@@ -16,6 +16,7 @@
 #include "graph/op.h"
 #include "shim/channel/channel.h"
 #include "shim/nccl/exchange_arena.h"
+#include "tests/support/channel_drain.h"
 
 namespace prism::shim {
 namespace {
@@ -23,8 +24,6 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 using testing::ElementsAre;
-
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 channel::Config JobOfFour(int32_t rank) {
   channel::Config config = {};
@@ -137,21 +136,13 @@ class Transcript {
 };
 
 // Reads until the process has left; its exit code.
-int Drain(channel::Consumer* consumer, Transcript* transcript) {
-  Record record = {};
-  std::span<const std::byte> payload;
-  while (true) {
-    if (!consumer->TryPop(&record, &payload)) {
-      if (!consumer->WaitForRecord(20 * kNsPerSecond)) {
-        return -1;
-      }
-      continue;
-    }
-    if (record.kind == RecordKind::kExit) {
-      return record.exit.code;
-    }
-    transcript->Add(record, payload);
-  }
+int Drain(channel::Consumer* consumer, pid_t process, Transcript* transcript) {
+  return test::DrainChannel(consumer, process,
+                            [&](const Record& record, std::span<const std::byte> payload) {
+                              if (record.kind != RecordKind::kExit) {
+                                transcript->Add(record, payload);
+                              }
+                            });
 }
 
 // What ranks 1 and 3 say while they do `part` of nccl_program.
@@ -178,8 +169,8 @@ void RunProgram(const char* part, Said* said) {
     }
     processes.push_back(process);
   }
-  EXPECT_EQ(Drain(&first, &said->first), 0);
-  EXPECT_EQ(Drain(&last, &said->last), 0);
+  EXPECT_EQ(Drain(&first, processes[0], &said->first), 0);
+  EXPECT_EQ(Drain(&last, processes[1], &said->last), 0);
   for (const pid_t process : processes) {
     int state = 0;
     waitpid(process, &state, 0);

@@ -17,6 +17,7 @@
 
 #include "shim/channel/channel.h"
 #include "slicer/record/recorder.h"
+#include "tests/support/channel_drain.h"
 
 namespace prism::shim {
 namespace {
@@ -88,18 +89,7 @@ std::vector<int64_t> RunProgram(channel::Consumer* consumer, const Take& take) {
   EXPECT_EQ(pipe(ends.data()), 0);
   const pid_t process = Start(consumer->descriptor(), ends[1]);
   close(ends[1]);
-  Record record = {};
-  std::span<const std::byte> payload;
-  while (record.kind != RecordKind::kExit) {
-    if (consumer->TryPop(&record, &payload)) {
-      take(record, payload);
-    } else if (!consumer->WaitForRecord(60 * kNsPerSecond) ||
-               waitpid(process, nullptr, WNOHANG) > 0) {
-      ADD_FAILURE() << "the program left without a word";
-      break;
-    }
-  }
-  EXPECT_EQ(record.exit.code, 0);
+  EXPECT_EQ(test::DrainChannel(consumer, process, take), 0);
   waitpid(process, nullptr, 0);
   std::string text(4096, '\0');
   const ssize_t got = read(ends[0], text.data(), text.size());

@@ -15,6 +15,7 @@
 #include "shim/channel/value_book.h"
 #include "shim/standalone_config.h"
 #include "slicer/record/definitions.h"
+#include "tests/support/channel_drain.h"
 
 namespace prism::test {
 namespace {
@@ -59,12 +60,6 @@ pid_t Start(const ProgramSpec& spec, int channel_descriptor, int output) {
     _exit(127);
   }
   return process;
-}
-
-bool HasEnded(pid_t process) {
-  siginfo_t info = {};
-  return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == process;
 }
 
 class Keeper {
@@ -192,16 +187,9 @@ ProgramRun RunRecorded(const ProgramSpec& spec) {
   }
   const pid_t process = Start(spec, consumer.descriptor(), output);
   Keeper keeper(&run, spec);
-  Record record = {};
-  std::span<const std::byte> payload;
-  for (bool over = false; !over;) {
-    if (consumer.TryPop(&record, &payload)) {
-      keeper.Take(record, payload);
-      over = record.kind == RecordKind::kExit;
-    } else if (!consumer.WaitForRecord(1'000'000'000)) {
-      over = HasEnded(process);
-    }
-  }
+  DrainChannel(&consumer, process, [&](const Record& record, std::span<const std::byte> payload) {
+    keeper.Take(record, payload);
+  });
   int status = 0;
   waitpid(process, &status, 0);
   run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
