@@ -9,7 +9,8 @@ of a GPU type, a cluster or a framework, never of a row, a model or a plan of pa
 ratios of predicted to measured are minimised with soft-L1 weights (Huber-like, so that a row which
 the model cannot explain does not bend the rest; `loss = "cauchy"` where many rows are of a second
 kind that no column tells), by Gauss-Newton steps within the bounds (scipy.optimize.lsq_linear). `prior` is the width, in log units, to which a parameter is held to
-its start where the data say nothing.
+its start where the data say nothing, `ridge` how much that counts: chosen among 0.01, 0.02 and 0.04
+by what --hold-out prints.
 
 `prism bench accuracy --parameter-sets` predicts all rows for a batch of parameter sets at once.
 """
@@ -27,7 +28,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 SOFT = 0.04  # log ratio at which soft-L1 turns from squares to absolute values
-RIDGE = 0.02  # how much one prior width counts, in log units of one vote
+RIDGE = 0.02  # how much one prior width counts, in log units of one vote, unless a plan has its own
 
 
 class Rows:
@@ -50,6 +51,7 @@ class Rows:
         self.gpu = np.array([row["gpu"].split()[0].split("-")[0] for row in self.rows])
         self.fitted = np.ones(len(self.rows), dtype=bool)
         self.loss = plan.get("loss", "soft-L1")
+        self.ridge = plan.get("ridge", RIDGE)
 
     @staticmethod
     def _seconds(row):
@@ -126,7 +128,7 @@ def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
 
     def state(prediction, point):
         residuals = np.log(prediction[mask] / rows.measured[mask])
-        return residuals, cost_of(residuals, weights, RIDGE * (point - origin) / prior,
+        return residuals, cost_of(residuals, weights, rows.ridge * (point - origin) / prior,
                                   rows.loss)
 
     residuals, cost = state(predicted, x)
@@ -135,8 +137,8 @@ def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
         moved = evaluate([np.exp(x + delta * unit) for unit in np.eye(len(x))])
         jacobian = (np.log(moved[:, mask]) - np.log(predicted[mask])).T / delta
         scale = (weights * soft_weights(residuals, rows.loss))[:, None]
-        matrix = np.vstack([jacobian * scale, np.diag(RIDGE / prior)])
-        target = np.concatenate([-residuals * scale[:, 0], -RIDGE * (x - origin) / prior])
+        matrix = np.vstack([jacobian * scale, np.diag(rows.ridge / prior)])
+        target = np.concatenate([-residuals * scale[:, 0], -rows.ridge * (x - origin) / prior])
         solution = lsq_linear(matrix, target, bounds=(np.maximum(low - x, -0.5) - 1e-9,
                                                       np.minimum(high - x, 0.5) + 1e-9)).x
         trials = [np.clip(x + share * solution, low, high) for share in (1, 0.6, 0.3, 0.1)]
@@ -191,8 +193,8 @@ def hold_out(evaluate, rows, parameters, labels, what, folder):
         for _ in range(30):
             residuals = (logs[0] + jacobian @ (x - at) - truth)[rest]
             scale = (weights[rest] * soft_weights(residuals, rows.loss))[:, None]
-            matrix = np.vstack([jacobian[rest] * scale, np.diag(RIDGE / prior)])
-            target = np.concatenate([-residuals * scale[:, 0], -RIDGE * (x - origin) / prior])
+            matrix = np.vstack([jacobian[rest] * scale, np.diag(rows.ridge / prior)])
+            target = np.concatenate([-residuals * scale[:, 0], -rows.ridge * (x - origin) / prior])
             x = x + lsq_linear(matrix, target, bounds=(low - x - 1e-9, high - x + 1e-9)).x
         left = known & (labels == label)
         held[left] = np.exp(logs[0] + jacobian @ (x - at))[left]

@@ -103,4 +103,15 @@ RowPlan PlanRow(const PublishedRow& row) {
   return plan;
 }
 
+Result<std::vector<RowPlan>> PlanTables(const std::vector<std::string>& paths) {
+  std::vector<RowPlan> plans;
+  for (const std::string& path : paths) {
+    PRISM_ASSIGN_OR_RETURN(const PublishedTable table, ReadPublishedTable(path));
+    for (const PublishedRow& row : table.Rows()) {
+      plans.push_back(PlanRow(row));
+    }
+  }
+  return plans;
+}
+
 }  // namespace prism::launch

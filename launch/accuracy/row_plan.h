@@ -31,4 +31,7 @@ struct RowPlan {
 
 RowPlan PlanRow(const PublishedRow& row);
 
+// All rows of the tables of these paths, in order.
+Result<std::vector<RowPlan>> PlanTables(const std::vector<std::string>& paths);
+
 }  // namespace prism::launch

@@ -13,25 +13,14 @@
 
 #include "graph/base/file.h"
 #include "launch/accuracy/csv_table.h"
+#include "launch/accuracy/effects.h"
 #include "launch/accuracy/predictor.h"
 #include "launch/accuracy/published_errors.h"
-#include "launch/accuracy/published_row.h"
 #include "launch/accuracy/row_plan.h"
 #include "launch/accuracy/source_summary.h"
 
 namespace prism::launch {
 namespace {
-
-Result<std::vector<RowPlan>> ReadPlans(const std::vector<std::string>& paths) {
-  std::vector<RowPlan> plans;
-  for (const std::string& path : paths) {
-    PRISM_ASSIGN_OR_RETURN(const PublishedTable table, ReadPublishedTable(path));
-    for (const PublishedRow& row : table.Rows()) {
-      plans.push_back(PlanRow(row));
-    }
-  }
-  return plans;
-}
 
 // Predicted and measured peak memory and the error; empty where the row has none.
 std::string BytesColumns(const RowPlan& plan) {
@@ -233,7 +222,11 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
 
 Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  PRISM_ASSIGN_OR_RETURN(const std::vector<RowPlan> plans, ReadPlans(options.tables));
+  PRISM_ASSIGN_OR_RETURN(std::vector<RowPlan> plans, PlanTables(options.tables));
+  ProfileOverrides overrides;
+  for (const std::string& effect : options.without) {
+    PRISM_RETURN_IF_ERROR(TakeAway(effect, &plans, &overrides));
+  }
   Predictor predictor(plans);
   BenchAccuracyOutput output;
   if (!options.parameter_sets.empty()) {
@@ -241,7 +234,7 @@ Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
     return output;
   }
   PRISM_ASSIGN_OR_RETURN(std::vector<RowPrediction> predictions,
-                         predictor.Predict({}, /*with_intervals=*/true));
+                         predictor.Predict(overrides, /*with_intervals=*/true));
   std::vector<RowOutcome> outcomes;
   for (size_t i = 0; i < plans.size(); ++i) {
     std::string reason = ReasonSkipped(plans[i], predictions[i]);

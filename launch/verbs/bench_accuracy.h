@@ -17,6 +17,7 @@ struct BenchAccuracyOptions {
   // output is a line of predicted seconds for each set, in the order of the rows, "nan" for those
   // that cannot be predicted. For fits (experiments/fit). "" none.
   std::string parameter_sets;
+  std::vector<std::string> without;  // effects that are taken away (launch/accuracy/effects.h)
 };
 
 struct BenchAccuracyOutput {
@@ -26,5 +27,9 @@ struct BenchAccuracyOutput {
 };
 
 Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options);
+
+// The effects options.without names, every one where it names none, taken away in turn: a line each
+// with the errors without it, over all rows of the tables together, and by source in the rows.
+Result<BenchAccuracyOutput> BenchAblation(const BenchAccuracyOptions& options);
 
 }  // namespace prism::launch

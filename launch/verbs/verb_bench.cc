@@ -97,7 +97,13 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   }
   options.out = Last(arguments, "out", "");
   options.parameter_sets = Last(arguments, "parameter-sets", "");
-  PRISM_ASSIGN_OR_RETURN(const BenchAccuracyOutput result, BenchAccuracy(options));
+  options.without = arguments.Texts("without");
+  const bool ablation = arguments.Has("ablation");
+  if (ablation) {
+    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"parameter-sets"}));
+  }
+  PRISM_ASSIGN_OR_RETURN(const BenchAccuracyOutput result,
+                         ablation ? BenchAblation(options) : BenchAccuracy(options));
   VerbOutput output;
   if (arguments.format() == OutputFormat::kJson) {
     for (const BenchCase& line : result.cases) {
@@ -105,7 +111,7 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
     }
     return output;
   }
-  const bool rows = options.out.empty() && options.parameter_sets.empty();
+  const bool rows = options.out.empty() && options.parameter_sets.empty() && !ablation;
   output.text = rows ? result.rows + "\n" + result.text : result.text;
   return output;
 }
@@ -127,7 +133,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
 Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(
       RefuseOptions(arguments, {"workload", "threads", "iterations", "classes", "fold", "perturb",
-                                "parameter-sets", "export", "delta"}));
+                                "parameter-sets", "without", "ablation", "export", "delta"}));
   if (arguments.operands().size() == 1) {
     return RunSweep(arguments);
   }
@@ -177,8 +183,8 @@ Status ReadIterations(const VerbArguments& arguments, BenchReplayOptions* option
 
 BenchResult RunBench(const VerbArguments& arguments) {
   const std::string& name = arguments.operands().front();
-  PRISM_RETURN_IF_ERROR(
-      RefuseOptions(arguments, {"out", "parameter-sets", "fit", "cluster", "collective"}));
+  PRISM_RETURN_IF_ERROR(RefuseOptions(
+      arguments, {"out", "parameter-sets", "without", "ablation", "fit", "cluster", "collective"}));
   const size_t wanted = name == "network" || (name == "replay" && arguments.Has("export")) ? 2 : 1;
   if (arguments.operands().size() > wanted) {
     return InvalidArgument(
@@ -293,6 +299,10 @@ Verb BenchVerb() {
        {"out", "FILE", "stdout", "where the rows go (accuracy, collectives)"},
        {"parameter-sets", "FILE", "none",
         "a line profile:key=value... a set: print predicted seconds only (accuracy)"},
+       {"without", "EFFECT", "none",
+        "predict as if there were no such effect; repeatable; a wrong name lists all (accuracy)"},
+       {"ablation", "", "off",
+        "instead: each effect taken away in turn, or those of --without (accuracy)"},
        {"fit", "", "off", "fit the profiles to the table and print the values (collectives)"},
        {"cluster", "PRESET|FILE", "h100-8x", "of the sweep (collectives)"},
        {"collective", "NAME", "all_reduce", "of the sweep, as nccl-tests names it (collectives)"}}};

@@ -33,6 +33,7 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) {
   matmul_half_k_ = table.Value("gpu.matmul_half_k");
   tile_m_ = table.Value("gpu.matmul_tile_m");
   tile_n_ = table.Value("gpu.matmul_tile_n");
+  most_splits_ = table.Value("gpu.matmul_most_splits");
   sm_count_ = std::max(1, cluster.gpu.sm_count);
   attention_efficiency_ = table.Value("gpu.attention_efficiency");
   attention_backward_efficiency_ = table.Value("gpu.attention_backward_efficiency");
@@ -120,12 +121,11 @@ double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_v
                         {std::max(1.0, tile_m_ / 2), std::max(1.0, tile_n_ / 2), 0.85},
                         {std::max(1.0, tile_m_ / 2), std::max(1.0, tile_n_ / 4), 0.7}};
   constexpr double kLeastSplitK = 1024;
-  constexpr double kMostSplits = 16;
   const double flops_per_s = MatmulFlops(shape.input, name);
   const auto k = static_cast<double>(shape.k);
   double compute = std::numeric_limits<double>::infinity();
   for (const Size& size : sizes) {
-    for (double splits = 1; splits <= kMostSplits; splits *= 2) {
+    for (double splits = 1; splits <= most_splits_; splits *= 2) {
       if (splits > 1 && k / splits < kLeastSplitK) {
         break;
       }

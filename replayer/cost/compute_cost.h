@@ -79,6 +79,7 @@ class ComputeCost {
   double matmul_half_k_ = 0;
   double tile_m_ = 1;
   double tile_n_ = 1;
+  double most_splits_ = 1;
   double sm_count_ = 1;
   double attention_efficiency_ = 0;
   double attention_backward_efficiency_ = 0;

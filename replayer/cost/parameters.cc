@@ -31,6 +31,7 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"gpu.matmul_fp8_efficiency", "ratio", "large fp8 matrix products likewise"},
     {"gpu.matmul_half_k", "element", "inner length at which half of that efficiency is reached"},
     {"gpu.matmul_misaligned_factor", "ratio", "batched products off 16-byte rows: times as long"},
+    {"gpu.matmul_most_splits", "1", "parts that an inner dimension is cut into at most (split-K)"},
     {"gpu.matmul_tile_m", "element", "rows of the tile that one SM works on"},
     {"gpu.matmul_tile_n", "element", "columns of that tile"},
     {"gpu.peak_bf16_flops", "flop/s", "dense matrix peak, bf16 and fp16"},

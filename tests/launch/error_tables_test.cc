@@ -27,7 +27,9 @@ TEST_P(ErrorTable, Is_what_the_command_writes) {
   if (!std::filesystem::exists(table)) {
     GTEST_SKIP() << "../shared/groundtruth is not there";
   }
-  const Result<BenchAccuracyOutput> output = BenchAccuracy({{table}, "", ""});
+  BenchAccuracyOptions options;
+  options.tables = {table};
+  const Result<BenchAccuracyOutput> output = BenchAccuracy(options);
   ASSERT_TRUE(output.ok()) << output.status().message();
   const Result<std::string> committed =
       ReadFile(root + "/experiments/accuracy/" + name + "/errors.csv");

@@ -51,12 +51,16 @@ TEST(ComputeCost, matrix_product_takes_whole_waves) {
 TEST(ComputeCost, few_tiles_with_a_long_inner_loop_split_it) {
   graph::Graph graph = OneKernel("aten::mm", "gemm", {});
   SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e15);
+  SetParameter(&graph.cluster, "gpu.matmul_most_splits", 16);
   graph::MatmulShape& shape = graph.signatures[0].matmul;
   shape = {128, 128, 65536, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
   const DurationNs split = CostSignatures(graph)[0].duration_ns;
+  SetParameter(&graph.cluster, "gpu.matmul_most_splits", 1);
+  const DurationNs unsplit = CostSignatures(graph)[0].duration_ns;
   shape.k = 1024;
   const DurationNs whole = CostSignatures(graph)[0].duration_ns;
-  EXPECT_LT(split, whole * 20);  // without splits: 57 times
+  EXPECT_LT(split, whole * 20);
+  EXPECT_GT(unsplit, whole * 50);
 }
 
 TEST(ComputeCost, rows_off_16_bytes_leave_the_matrix_units) {
