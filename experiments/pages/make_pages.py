@@ -5,7 +5,8 @@
 
 For every table: experiments/accuracy/<table>/ with errors.csv (what `prism bench accuracy` writes),
 summary.txt (what it prints), plot.svg (predicted against measured) and a README.md whose part above
-the line "## Largest residuals" is written anew and whose reasons below it are kept.
+the line "## Largest residuals" is written anew and whose reasons below it are kept, like what
+stands below "## Found".
 """
 import argparse
 import csv
@@ -80,7 +81,34 @@ def plan_of(row):
     return ", ".join(prefix + row[name] for name, prefix in names if row.get(name))
 
 
-def page(table, rows, source_rows, summary, kept):
+def llama_flops(row):
+    """Of a step, as NeMo counts them: attention over the whole square, though half is masked."""
+    layers, hidden, length = (float(row[key]) for key in ("layers", "hidden", "seq_len"))
+    groups = float(row["kv_heads"]) / float(row["heads"])
+    terms = (12 + 12 * groups + 18 * float(row["ffn"]) / hidden + 12 * length / hidden +
+             6 * float(row["vocab"]) / (layers * hidden))
+    return float(row["global_batch"]) * length * layers * hidden ** 2 * terms
+
+
+def throughput(predicted, by_id):
+    """Rows that print model TFLOP/s and a plan, though no time."""
+    text = ""
+    for row in predicted:
+        source = by_id[row["id"]]
+        if not (row["predicted_s"] and source["tflops_per_gpu"] and source["tp"]):
+            continue
+        printed = float(source["tflops_per_gpu"])
+        own = llama_flops(source) / float(row["predicted_s"]) / float(source["num_gpus"]) / 1e12
+        text += (f"| {row['id'].rsplit('-', 1)[1]} | {source['gpu'].split()[0]} | {plan_of(source)} | "
+                 f"{printed:.0f} | {own:.0f} | {100 * (printed / own - 1):+.1f} |\n")
+    if not text:
+        return ""
+    return ("\n## Throughput\n\nModel TFLOP/s a GPU, as NeMo counts them (`llama_flops` in "
+            "`make_pages.py`), of rows that print their plan; the error is that of the time.\n\n"
+            "| row | GPU | plan | printed | predicted | error, % |\n|---|---|---|---:|---:|---:|\n" + text)
+
+
+def page(table, rows, predicted, source_rows, summary, kept):
     by_id = {row["id"]: row for row in source_rows}
     worst = sorted(rows, key=lambda row: -abs(math.log1p(float(row["error_pct"]) / 100)))[:10]
     text = f"# {table}\n\n"
@@ -91,13 +119,22 @@ def page(table, rows, source_rows, summary, kept):
         text += "![predicted against measured](plot.svg)\n\n"
     text += "## Largest residuals\n\n"
     if not rows:
-        return text + "No row of this table has a measured iteration time.\n"
+        return text + "No row of this table has a measured iteration time.\n" + throughput(predicted, by_id)
     text += "| row | plan | measured, s | error, % | reason |\n|---|---|---:|---:|---|\n"
     for row in worst:
         reason = kept.get(row["id"], "not found")
         text += (f"| {row['id'].rsplit('-', 1)[1]} | {plan_of(by_id[row['id']])} | "
                  f"{float(row['measured_s']):.4g} | {float(row['error_pct']):+.1f} | {reason} |\n")
     return text
+
+
+def findings(path):
+    """What somebody has written below the heading "## Found", which is kept."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        _, heading, rest = file.read().partition("\n## Found\n")
+    return heading + rest
 
 
 def kept_reasons(path, table):
@@ -134,7 +171,8 @@ def main():
         summary = "\n".join(line for line in run.stdout.splitlines() if " rows/s" not in line)
         rows = compared(read(errors))
         readme = os.path.join(folder, "README.md")
-        write(readme, page(table, rows, read(source), summary, kept_reasons(readme, table)))
+        text = page(table, rows, read(errors), read(source), summary, kept_reasons(readme, table))
+        write(readme, text + findings(readme))
         if rows:
             write(os.path.join(folder, "plot.svg"), plot(rows, table))
         print(summary.splitlines()[0], flush=True)
