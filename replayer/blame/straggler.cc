@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "replayer/cost/compute_cost.h"
+#include "replayer/role_plan.h"
 
 namespace prism::replayer {
 namespace {
@@ -29,15 +31,40 @@ struct Symptom {
   double least_excess = 0;  // of the whole
 };
 
-// Ranks whose value is clearly above the median of their role.
-std::vector<Suspect> Outliers(const graph::Graph& graph, const Symptom& symptom) {
-  constexpr double kNormalDeviation = 1.4826;  // of a normal distribution over its median deviation
-  std::vector<std::vector<uint32_t>> ranks_of(graph.roles.size());
+// Ranks that do the same.
+using Peers = std::vector<uint32_t>;
+
+std::vector<Peers> RanksByRole(const graph::Graph& graph) {
+  std::vector<Peers> ranks_of(graph.roles.size());
   for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
     ranks_of[graph.ranks.role[rank]].push_back(rank);
   }
+  return ranks_of;
+}
+
+// What the kernels of each role take by the graph.
+std::vector<DurationNs> KernelTimes(const graph::Graph& graph) {
+  const ComputeCost cost(graph.cluster);
+  const OpCosts costs = OpCostsOf(graph, graph.cluster, &cost);
+  std::vector<DurationNs> times;
+  for (const graph::Role& role : graph.roles) {
+    const graph::Program& program = role.program;
+    DurationNs& sum = times.emplace_back(0);
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] == graph::OpKind::kKernel) {
+        const bool fixed = (program.flags[op] & graph::kDurationFixed) != 0;
+        sum += fixed ? program.value[op] : costs.kernel[program.signature[op]];
+      }
+    }
+  }
+  return times;
+}
+
+// Ranks whose value is clearly above the median of their peers.
+std::vector<Suspect> Outliers(const std::vector<Peers>& peers, const Symptom& symptom) {
+  constexpr double kNormalDeviation = 1.4826;  // of a normal distribution over its median deviation
   std::vector<Suspect> suspects;
-  for (const std::vector<uint32_t>& ranks : ranks_of) {
+  for (const Peers& ranks : peers) {
     std::vector<DurationNs> of_role;
     std::vector<DurationNs> wholes;
     for (uint32_t rank : ranks) {
@@ -100,19 +127,69 @@ class Examiner {
     compute.whole = compute.values;
     compute.least_excess = kLeastCompute;
     own.least_excess = kLeastOwn;
-    symptoms.suspects = Outliers(graph_, compute);
+    const std::vector<Peers> by_role = RanksByRole(graph_);
+    symptoms.suspects = Outliers(by_role, compute);
+    for (Suspect& suspect : SuspectsAlone(by_role)) {
+      symptoms.suspects.push_back(std::move(suspect));
+    }
     const bool computes = !symptoms.suspects.empty();
     if (!computes) {
-      symptoms.suspects = Outliers(graph_, own);
+      symptoms.suspects = Outliers(by_role, own);
     }
     for (Suspect& suspect : symptoms.suspects) {
-      AddEvidence(computes ? compute : own, computes, &suspect);
+      if (suspect.evidence.empty()) {
+        AddComparison(computes ? compute : own, computes, &suspect);
+      }
+      AddWaits(&suspect);
     }
+    std::stable_sort(symptoms.suspects.begin(), symptoms.suspects.end(),
+                     [](const Suspect& a, const Suspect& b) { return a.factor > b.factor; });
     AddWaiting(&symptoms);
     return symptoms;
   }
 
  private:
+  // Of the ranks that are alone in their roles: those that compute clearly longer, by what their
+  // kernels take, than the others.
+  [[nodiscard]] std::vector<Suspect> SuspectsAlone(const std::vector<Peers>& by_role) const {
+    const std::vector<DurationNs> kernels = KernelTimes(graph_);
+    Peers alone;
+    Symptom symptom;
+    symptom.least_excess = kLeastAlone;
+    symptom.values.resize(graph_.ranks.size());
+    for (const Peers& ranks : by_role) {
+      const double expected =
+          ranks.size() == 1 ? static_cast<double>(kernels[graph_.ranks.role[ranks.front()]]) : 0;
+      if (expected > 0) {
+        alone.push_back(ranks.front());
+        symptom.values[ranks.front()] = std::llround(
+            kRatioUnit * static_cast<double>(ranks_[ranks.front()].compute_ns) / expected);
+      }
+    }
+    if (alone.size() < kFewestAlone) {
+      return {};
+    }
+    symptom.whole = symptom.values;
+    std::vector<Suspect> suspects = Outliers({alone}, symptom);
+    for (Suspect& suspect : suspects) {
+      std::vector<DurationNs> others;
+      for (uint32_t rank : alone) {
+        if (rank != suspect.rank.value()) {
+          others.push_back(symptom.values[rank]);
+        }
+      }
+      suspect.evidence.push_back(fmt::format(
+          "computes {:.3f} times as long as its kernels take by the graph, the {} alone in their "
+          "roles {:.3f} times",
+          static_cast<double>(symptom.values[suspect.rank.value()]) / kRatioUnit,
+          FormatCounted(static_cast<int64_t>(others.size()), "other rank"),
+          static_cast<double>(Median(others)) / kRatioUnit));
+    }
+    return suspects;
+  }
+
+  static constexpr double kRatioUnit = 1e9;  // ratios are compared as whole numbers
+
   [[nodiscard]] std::span<const DurationNs> WaitsOf(uint32_t rank) const {
     const uint32_t begin = graph_.ranks.comm_begin[rank];
     return {waits_ns_.data() + begin, graph_.ranks.comm_begin[rank + 1] - begin};
@@ -127,7 +204,7 @@ class Examiner {
     return graph_.string(StringId(graph_.communicators.name[comm]));
   }
 
-  void AddEvidence(const Symptom& symptom, bool computes, Suspect* suspect) const {
+  void AddComparison(const Symptom& symptom, bool computes, Suspect* suspect) const {
     const uint32_t rank = suspect->rank.value();
     std::vector<DurationNs> others;
     for (uint32_t other = 0; other < graph_.ranks.size(); ++other) {
@@ -143,6 +220,10 @@ class Examiner {
                  : fmt::format("waits {} an iteration less than the {} that do the same work, and "
                                "computes no longer",
                                FormatDuration(symptom.values[rank] - usual), peers));
+  }
+
+  void AddWaits(Suspect* suspect) const {
+    const uint32_t rank = suspect->rank.value();
     const auto held = graph_.ranks.comms(suspect->rank);
     for (uint32_t slot = 0; slot < held.size(); ++slot) {
       const DurationNs own = WaitsOf(rank)[slot];

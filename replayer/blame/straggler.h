@@ -8,6 +8,10 @@
 // kLeastOwn, and by kDeviations standard deviations of the role, which are estimated by the median
 // deviation. Own time is the coarser symptom: waits beside compute, and beside each other, are
 // taken off as well.
+//
+// Ranks that are alone in their role have nobody to be compared with directly. Theirs is how many
+// times as long they compute as their kernels take by the graph, compared among them; where there
+// are fewer than kFewestAlone nobody can be told.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +24,9 @@
 namespace prism::replayer {
 
 inline constexpr double kLeastCompute = 0.01;  // of what the median rank of the role computes
-inline constexpr double kLeastOwn = 0.1;       // of its iteration
+inline constexpr double kLeastAlone = 0.03;    // likewise, of a rank that is alone in its role
+inline constexpr size_t kFewestAlone = 3;
+inline constexpr double kLeastOwn = 0.1;  // of its iteration
 inline constexpr double kDeviations = 8;
 
 struct Suspect {

@@ -40,6 +40,7 @@ std::vector<graph::Graph> Jobs() {
   jobs.push_back(Pipeline(4, 4, 1));
   jobs.push_back(Pipeline(1, 8, 2));
   jobs.push_back(Pipeline(8, 1, 4));
+  jobs.push_back(Pipeline(1, 1, 6));  // every rank alone in its role
   Result<graph::Graph> layers = slicer::MakeWorkload("gpt3-layer", 256);
   EXPECT_TRUE(layers.ok());
   layers->cluster = prism::testing::TestCluster();
