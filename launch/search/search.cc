@@ -156,7 +156,8 @@ class SearchRun {
 
   // Whether the run is over budget or deadline, which is then counted.
   bool IsRuledOut(const RunCost& cost) {
-    if (options_.budget_usd.has_value() && cost.price_usd.value_or(0) > *options_.budget_usd) {
+    if ((options_.budget_usd.has_value() && cost.price_usd.value_or(0) > *options_.budget_usd) ||
+        (options_.budget_gpu_hours.has_value() && cost.gpu_hours > *options_.budget_gpu_hours)) {
       ++result_.over_budget;
       return true;
     }

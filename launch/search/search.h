@@ -27,7 +27,8 @@ struct SearchOptions {
   PlanChoices choices;
   std::vector<Plan> given;  // evaluated besides, whatever their rank
   Objective objective = Objective::kTime;
-  std::optional<double> budget_usd;  // plans that cost more are out
+  std::optional<double> budget_usd;        // plans that cost more are out
+  std::optional<double> budget_gpu_hours;  // likewise
   std::optional<double> deadline_days;
   size_t top = 10;          // plans that the answer names
   bool exhaustive = false;  // every plan that fits is evaluated and named

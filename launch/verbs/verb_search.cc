@@ -1,6 +1,7 @@
 // prism search: the best plans to train a model, by replay of the whole pipeline of each.
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "launch/options/presets.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/spread.h"
+#include "launch/search/model_size.h"
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search.h"
 #include "launch/search/search_report.h"
@@ -105,15 +107,18 @@ Result<SearchOptions> ReadOptions(const VerbArguments& arguments) {
   SearchOptions options;
   PRISM_RETURN_IF_ERROR(ReadChoices(arguments, &options.choices));
   PRISM_RETURN_IF_ERROR(ReadBound(arguments, "budget", &options.budget_usd));
+  PRISM_RETURN_IF_ERROR(ReadBound(arguments, "gpu-hours", &options.budget_gpu_hours));
   PRISM_RETURN_IF_ERROR(ReadBound(arguments, "deadline", &options.deadline_days));
   for (const std::string& text : arguments.Texts("plan")) {
     PRISM_ASSIGN_OR_RETURN(const Plan plan, ParsePlan(text));
     options.given.push_back(plan);
   }
   const bool open = options.choices.gpus.empty();
-  if (open && !options.budget_usd.has_value() && !options.deadline_days.has_value()) {
+  if (open && !options.budget_usd.has_value() && !options.budget_gpu_hours.has_value() &&
+      !options.deadline_days.has_value()) {
     return InvalidArgument(
-        "say what is given: --gpus N (or several, N,M), --budget USD or --deadline DAYS");
+        "say what is given: --gpus N (or several, N,M), --budget USD, --gpu-hours H or --deadline "
+        "DAYS");
   }
   // What is given bounds one measure; unless the user says otherwise the other one is made small.
   std::string objective = options.deadline_days.has_value() ? "cost" : "time";
@@ -128,10 +133,20 @@ Result<SearchOptions> ReadOptions(const VerbArguments& arguments) {
   return options;
 }
 
-Result<SearchProblem> ReadProblem(const VerbArguments& arguments) {
+// Names with commas between them.
+std::vector<std::string> ModelsOf(const VerbArguments& arguments) {
+  std::vector<std::string> models;
+  std::istringstream text(Last(arguments, "model", "gpt3-175b"));
+  for (std::string model; std::getline(text, model, ',');) {
+    models.push_back(model);
+  }
+  return models;
+}
+
+Result<SearchProblem> ReadProblem(const VerbArguments& arguments, const std::string& model) {
   SearchProblem problem;
   const std::string cluster = Last(arguments, "cluster", "h100-8x");
-  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(Last(arguments, "model", "gpt3-175b")));
+  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(model));
   PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
   PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
   problem.model = std::move(preset.model);
@@ -146,6 +161,11 @@ Result<SearchProblem> ReadProblem(const VerbArguments& arguments) {
   }
   problem.tokens = 300e9;
   PRISM_RETURN_IF_ERROR(arguments.ReadNumber("tokens", &problem.tokens));
+  if (arguments.Has("tokens-per-parameter")) {
+    double ratio = 0;
+    PRISM_RETURN_IF_ERROR(arguments.ReadNumber("tokens-per-parameter", &ratio));
+    problem.tokens = TokensOf(problem.model, ratio);
+  }
   if (arguments.Has("price")) {
     double price = 0;
     PRISM_RETURN_IF_ERROR(arguments.ReadNumber("price", &price));
@@ -211,12 +231,34 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   return output;
 }
 
+Result<VerbOutput> RunSizes(const VerbArguments& arguments,
+                            const std::vector<PlanEvaluator>& evaluators,
+                            const SearchOptions& options,
+                            MpiSession& session) {
+  for (const char* flag : {"vary", "csv", "svg", "plan"}) {
+    if (arguments.Has(flag)) {
+      return InvalidArgument(fmt::format("--{} takes one --model", flag));
+    }
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::vector<SizedModel> models,
+                         SearchSizes(evaluators, options, session));
+  VerbOutput output;
+  output.text = arguments.format() == OutputFormat::kJson ? SizesJson(evaluators, models, options)
+                                                          : SizesText(models, options);
+  return output;
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadOptions(arguments));
-  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments));
-  PRISM_ASSIGN_OR_RETURN(
-      const PlanEvaluator evaluator,
-      PlanEvaluator::Create(std::move(problem), Last(arguments, "precision", "")));
+  std::vector<PlanEvaluator> evaluators;
+  for (const std::string& model : ModelsOf(arguments)) {
+    PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments, model));
+    PRISM_ASSIGN_OR_RETURN(
+        PlanEvaluator made,
+        PlanEvaluator::Create(std::move(problem), Last(arguments, "precision", "")));
+    evaluators.push_back(std::move(made));
+  }
+  const PlanEvaluator& evaluator = evaluators.front();
   if (options.budget_usd.has_value() &&
       !evaluator.problem().costs.Value("gpu_hour_usd").has_value()) {
     return InvalidArgument("--budget: the cluster has no price; state one with --price");
@@ -225,6 +267,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   int64_t threads = SpreadThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
+  if (evaluators.size() > 1) {
+    return RunSizes(arguments, evaluators, options, session);
+  }
   if (arguments.Has("vary")) {
     return RunSweep(arguments, evaluator, options, session);
   }
@@ -240,14 +285,18 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 std::vector<VerbOption> SearchFlags() {
   return {
-      {"model", "PRESET|FILE", "gpt3-175b", "what is trained"},
+      {"model", "PRESET|FILE,...", "gpt3-175b",
+       "what is trained; of several, which is the largest that can be"},
       {"cluster", "PRESET|FILE", "h100-8x", "where; prices and power are those of its [costs]"},
       {"framework", "NAME", "megatron-core", "whose kernels, schedules and host costs"},
       {"precision", "NAME", "the framework's", "of matrix products: bf16, fp16, fp8, mxfp8"},
       {"gpus", "N,...", "any", "numbers of GPUs"},
       {"budget", "USD", "none", "plans that cost more are out"},
+      {"gpu-hours", "H", "none", "plans that take more are out"},
       {"deadline", "DAYS", "none", "plans that take longer are out"},
       {"tokens", "N", "3e11", "to train on"},
+      {"tokens-per-parameter", "R", "none",
+       "instead: as many times the model's parameters; about 20 is compute-optimal"},
       {"objective", "time|cost|energy", "cost with --deadline, else time", "what is made small"},
       {"price", "USD", "the cluster's", "of one GPU-hour"},
       {"global-batch-size", "N", "the model's", "sequences"},

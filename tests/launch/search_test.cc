@@ -13,6 +13,7 @@
 #include "launch/options/presets.h"
 #include "launch/search/answer.h"
 #include "launch/search/device_memory.h"
+#include "launch/search/model_size.h"
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
 #include "launch/search/shortened_job.h"
@@ -184,6 +185,39 @@ TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
     }
     EXPECT_EQ(evaluator.Memory(plan)->device_bytes, worst) << DescribePlan(plan);
   }
+}
+
+TEST(ModelSize, grows_with_the_budget) {
+  Result<MpiSession> session = MpiSession::Start();
+  ASSERT_TRUE(session.ok());
+  std::vector<PlanEvaluator> evaluators;
+  for (const char* model : {"gpt3-13b", "gpt3-1.3b"}) {
+    SearchProblem problem = SmallProblem("megatron-core");
+    problem.model = LoadModel(model)->model;
+    problem.cluster = *LoadCluster("a100-80-8x");
+    problem.tokens = TokensOf(problem.model, 20);
+    evaluators.push_back(*PlanEvaluator::Create(problem, ""));
+  }
+  EXPECT_NEAR(evaluators.back().problem().tokens, 26e9, 1e9);
+  SearchOptions options;
+  options.choices.gpus = {16};
+  options.choices.tp = {1, 8};
+  options.choices.cp = options.choices.vpp = {1};
+  options.choices.micro_batch_sizes = {1};
+  options.top = 1;
+  std::string largest;
+  for (const double hours : {10.0, 1000.0, 100'000.0}) {
+    options.budget_gpu_hours = hours;
+    const auto models = SearchSizes(evaluators, options, *session);
+    ASSERT_TRUE(models.ok());
+    EXPECT_EQ(models->front().name, "gpt3-1.3b");
+    for (const SizedModel& model : *models) {
+      EXPECT_TRUE(!model.trains() || model.result.best.front().cost.gpu_hours <= hours);
+    }
+    const std::string text = SizesText(*models, options);
+    largest += text.substr(text.rfind('\n', text.size() - 2) + 1);
+  }
+  EXPECT_EQ(largest, "no model can be trained so\nlargest: gpt3-1.3b\nlargest: gpt3-13b\n");
 }
 
 TEST(Sweep, changes_one_number_and_nothing_else) {

@@ -1,0 +1,36 @@
+// Which of several models is the largest that a budget trains: each on as many tokens as its size
+// asks for, by its best plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "launch/search/search.h"
+
+namespace prism::launch {
+
+struct SizedModel {
+  std::string name;
+  int64_t parameters = 0;
+  double tokens = 0;
+  SearchResult result;
+
+  [[nodiscard]] bool trains() const { return !result.best.empty(); }
+};
+
+// Tokens of a model: `tokens_per_parameter` (about 20 is compute-optimal: Hoffmann et al. 2022,
+// arXiv 2203.15556) times its parameters.
+double TokensOf(const graph::ModelSpec& model, double tokens_per_parameter);
+
+// One search a model, in the order of their sizes. `evaluators`: of one problem each.
+Result<std::vector<SizedModel>> SearchSizes(const std::vector<PlanEvaluator>& evaluators,
+                                            const SearchOptions& options,
+                                            MpiSession& session);
+
+std::string SizesText(const std::vector<SizedModel>& models, const SearchOptions& options);
+std::string SizesJson(const std::vector<PlanEvaluator>& evaluators,
+                      const std::vector<SizedModel>& models,
+                      const SearchOptions& options);
+
+}  // namespace prism::launch
