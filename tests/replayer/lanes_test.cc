@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint32_t kRanks = 256;  // two replicas of the workload
 
-graph::Graph MakeGraph() {
-  Result<graph::Graph> graph = slicer::MakeWorkload("gpt3-layer", kRanks);
+graph::Graph MakeGraph(const char* workload) {
+  Result<graph::Graph> graph = slicer::MakeWorkload(workload, kRanks);
   EXPECT_TRUE(graph.ok()) << graph.status().message();
   graph->cluster = prism::testing::TestCluster();
   return *std::move(graph);
@@ -68,8 +68,7 @@ void ExpectSame(const ReplayResult& a, const ReplayResult& b) {
   }
 }
 
-TEST(Lanes, threads_and_classes_change_no_number) {
-  const graph::Graph graph = MakeGraph();
+void ExpectSameForAll(const graph::Graph& graph) {
   for (const bool noise : {false, true}) {
     ReplayOptions options = Perturbed(noise);
     const ReplayResult apart = ReplayApart(graph, options);
@@ -85,6 +84,16 @@ TEST(Lanes, threads_and_classes_change_no_number) {
       ExpectSame(apart, *lanes);
     }
   }
+}
+
+TEST(Lanes, threads_and_classes_change_no_number) {
+  ExpectSameForAll(MakeGraph("gpt3-layer"));
+}
+
+// Here a class meets itself, so that its activity is counted while it goes on.
+TEST(Lanes, messages_within_a_class_change_no_number) {
+  ExpectSameForAll(MakeGraph("llm"));
+  ExpectSameForAll(MakeGraph("stencil"));
 }
 
 }  // namespace
