@@ -22,8 +22,9 @@ constexpr const char* kHelpTail =
     "\nprism VERB --help shows the options of one verb. The main job is prism-emulate.\n";
 
 std::vector<Verb> AllVerbs() {
-  return {ReplayVerb(), ReportVerb(), GraphShowVerb(), GraphValidateVerb(), DiffVerb(), MemVerb(),
-          ImportVerb(), ExportVerb(), SearchVerb(),    PresetsVerb(),       BenchVerb()};
+  return {ReplayVerb(), ReportVerb(), GraphShowVerb(), GraphValidateVerb(),
+          DiffVerb(),   MemVerb(),    ImportVerb(),    ExportVerb(),
+          FlightVerb(), SearchVerb(), PresetsVerb(),   BenchVerb()};
 }
 
 // Under mpirun all processes come to the same output; process 0 speaks for them.

@@ -141,9 +141,10 @@ void EmulationWorker::FlushIssued(Member& member) {
   }
 }
 
-// A program of the user's that trains on after the last iteration of the emulation.
+// A program of the user's that trains on after the last iteration of the emulation. One that has
+// departed is waited for: what it issues is no iteration of the graph's.
 bool EmulationWorker::HasRunAll(const Member& member) const {
-  return member.stream.iteration() >= context_.options.iterations;
+  return !member.departed && member.stream.iteration() >= context_.options.iterations;
 }
 
 void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {

@@ -292,13 +292,22 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   return OkStatus();
 }
 
-// Of "python -u folder/train.py --steps 3" it is "train", of "python -m package.train" the module.
+// Of "env NAME=VALUE python -u folder/train.py --steps 3" it is "train", of "python -m
+// package.train" the module.
 std::string ProgramName(const std::vector<std::string>& program) {
-  std::filesystem::path name = std::filesystem::path(program.front()).filename();
-  if (!name.string().starts_with("python")) {
-    return name.string();
+  const auto file_name = [&](size_t i) {
+    return std::filesystem::path(program[i]).filename().string();
+  };
+  size_t first = 0;
+  if (file_name(0) == "env") {
+    do {
+      ++first;
+    } while (first < program.size() && program[first].find('=') != std::string::npos);
   }
-  for (size_t i = 1; i < program.size(); ++i) {
+  if (first == program.size() || !file_name(first).starts_with("python")) {
+    return file_name(first == program.size() ? 0 : first);
+  }
+  for (size_t i = first + 1; i < program.size(); ++i) {
     if (program[i] == "-m" && i + 1 < program.size()) {
       return program[i + 1];
     }
@@ -306,7 +315,7 @@ std::string ProgramName(const std::vector<std::string>& program) {
       return std::filesystem::path(program[i]).stem().string();
     }
   }
-  return name.string();
+  return file_name(first);
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ struct Verb {
 Verb BenchVerb();
 Verb DiffVerb();
 Verb ExportVerb();
+Verb FlightVerb();
 Verb GraphShowVerb();
 Verb GraphValidateVerb();
 Verb ImportVerb();

@@ -1,7 +1,11 @@
 #include "replayer/memory/pickle.h"
 
+#include <bit>
+#include <cstring>
 #include <limits>
-#include <utility>
+#include <optional>
+
+#include <fmt/format.h>
 
 namespace prism::replayer {
 namespace {
@@ -10,24 +14,40 @@ namespace {
 enum Opcode : uint8_t {
   kMark = '(',
   kStop = '.',
+  kNone = 'N',
   kBinInt = 'J',
   kBinInt1 = 'K',
   kBinInt2 = 'M',
+  kBinFloat = 'G',
   kBinUnicode = 'X',
+  kAppend = 'a',
   kAppends = 'e',
   kEmptyList = ']',
   kEmptyDict = '}',
+  kEmptyTuple = ')',
+  kTuple = 't',
+  kSetItem = 's',
   kSetItems = 'u',
   kBinGet = 'h',
   kLongBinGet = 'j',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
   kProto = 0x80,
+  kTuple1 = 0x85,
   kTuple2 = 0x86,
+  kTuple3 = 0x87,
   kNewTrue = 0x88,
   kNewFalse = 0x89,
   kLong1 = 0x8A,
   kShortBinUnicode = 0x8C,
   kMemoize = 0x94,
+  kFrame = 0x95,
 };
+
+constexpr uint8_t kNewestProtocol = 5;
+
+// A few bytes of a pickle can make a value of some hundred: a bound on their number.
+constexpr size_t kMaxValues = size_t{1} << 26;
 
 }  // namespace
 
@@ -99,6 +119,287 @@ void PickleWriter::String(const std::string& text) {
 std::string PickleWriter::Finish() {
   out_.push_back(kStop);
   return std::move(out_);
+}
+
+const PickleValue* PickleTree::Find(const PickleValue& dict, std::string_view key) const {
+  if (dict.kind != PickleValue::Kind::kDict) {
+    return nullptr;
+  }
+  for (size_t i = 0; i + 1 < dict.elements.size(); i += 2) {
+    const PickleValue& candidate = values_[dict.elements[i]];
+    if (candidate.kind == PickleValue::Kind::kString && candidate.text == key) {
+      return &values_[dict.elements[i + 1]];
+    }
+  }
+  return nullptr;
+}
+
+// The stack machine. Every step checks what it takes from the input and from the stack.
+class PickleReader {
+ public:
+  PickleReader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+
+  Result<PickleTree> Read() {
+    while (!stopped_) {
+      const size_t at = position_;
+      const std::optional<uint64_t> opcode = Take(1);
+      if (!opcode || tree_.values_.size() > kMaxValues || !Step(static_cast<uint8_t>(*opcode))) {
+        return BadFile(fmt::format("{}: byte {} of its pickle cannot be read",
+                                   name_, at));
+      }
+    }
+    tree_.root_ = stack_.back();
+    return std::move(tree_);
+  }
+
+ private:
+  using Kind = PickleValue::Kind;
+
+  std::optional<uint64_t> Take(size_t bytes) {
+    if (bytes_.size() - position_ < bytes) {
+      return std::nullopt;
+    }
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) {
+      value |= uint64_t{static_cast<uint8_t>(bytes_[position_ + i])} << (8U * i);
+    }
+    position_ += bytes;
+    return value;
+  }
+
+  bool Push(PickleValue value) {
+    stack_.push_back(static_cast<uint32_t>(tree_.values_.size()));
+    tree_.values_.push_back(std::move(value));
+    return true;
+  }
+
+  bool PushNumber(Kind kind, int64_t number) {
+    PickleValue value;
+    value.kind = kind;
+    value.number = number;
+    return Push(std::move(value));
+  }
+
+  bool PushString(size_t length_bytes) {
+    const std::optional<uint64_t> length = Take(length_bytes);
+    if (!length || bytes_.size() - position_ < *length) {
+      return false;
+    }
+    PickleValue value;
+    value.kind = Kind::kString;
+    value.text = bytes_.substr(position_, *length);
+    position_ += *length;
+    return Push(std::move(value));
+  }
+
+  // Two's complement, little endian, of up to 9 bytes: addresses have their top bit set at times.
+  bool PushLong() {
+    const std::optional<uint64_t> size = Take(1);
+    if (!size || *size > 9) {
+      return false;
+    }
+    const size_t kept = std::min<size_t>(*size, 8);
+    const std::optional<uint64_t> low = Take(kept);
+    const std::optional<uint64_t> high = Take(*size - kept);
+    if (!low || !high || *high != 0) {
+      return false;
+    }
+    uint64_t value = *low;
+    const bool is_negative = *size > 0 && *size < 8 && ((value >> (8U * *size - 1)) & 1U) != 0;
+    if (is_negative) {
+      value |= ~uint64_t{0} << (8U * *size);
+    }
+    return PushNumber(Kind::kInt, static_cast<int64_t>(value));
+  }
+
+  bool PushFloat() {
+    const std::optional<uint64_t> bits = Take(8);
+    if (!bits) {
+      return false;
+    }
+    uint64_t swapped = 0;  // big endian
+    for (unsigned i = 0; i < 8; ++i) {
+      swapped |= ((*bits >> (8U * i)) & 0xFFU) << (8U * (7U - i));
+    }
+    PickleValue value;
+    value.kind = Kind::kFloat;
+    value.real = std::bit_cast<double>(swapped);
+    return Push(std::move(value));
+  }
+
+  bool PushContainer(Kind kind) {
+    PickleValue value;
+    value.kind = kind;
+    return Push(std::move(value));
+  }
+
+  // Moves what lies above `begin` into the container below it, which stays on the stack.
+  bool MoveInto(Kind kind, size_t begin) {
+    if (begin == 0 || begin > stack_.size() || (!marks_.empty() && marks_.back() >= begin)) {
+      return false;
+    }
+    PickleValue& container = tree_.values_[stack_[begin - 1]];
+    const size_t count = stack_.size() - begin;
+    if (container.kind != kind || (kind == Kind::kDict && count % 2 != 0)) {
+      return false;
+    }
+    container.elements.insert(container.elements.end(),
+                              stack_.begin() + static_cast<ptrdiff_t>(begin), stack_.end());
+    stack_.resize(begin);
+    return true;
+  }
+
+  bool MoveFromMark(Kind kind) {
+    if (marks_.empty()) {
+      return false;
+    }
+    const size_t begin = marks_.back();
+    marks_.pop_back();
+    return MoveInto(kind, begin);
+  }
+
+  bool MakeTuple(size_t begin) {
+    if (begin > stack_.size() || (!marks_.empty() && marks_.back() > begin)) {
+      return false;
+    }
+    PickleValue tuple;
+    tuple.kind = Kind::kSequence;
+    tuple.elements.assign(stack_.begin() + static_cast<ptrdiff_t>(begin), stack_.end());
+    stack_.resize(begin);
+    return Push(std::move(tuple));
+  }
+
+  bool MakeTupleOf(size_t count) {
+    return stack_.size() >= count && MakeTuple(stack_.size() - count);
+  }
+
+  bool MakeTupleFromMark() {
+    if (marks_.empty()) {
+      return false;
+    }
+    const size_t begin = marks_.back();
+    marks_.pop_back();
+    return MakeTuple(begin);
+  }
+
+  bool Remember(std::optional<uint64_t> index) {
+    if (!index || stack_.empty()) {
+      return false;
+    }
+    memo_[*index] = stack_.back();
+    return true;
+  }
+
+  bool Recall(size_t index_bytes) {
+    const std::optional<uint64_t> index = Take(index_bytes);
+    const auto found = index ? memo_.find(*index) : memo_.end();
+    if (found == memo_.end()) {
+      return false;
+    }
+    stack_.push_back(found->second);
+    return true;
+  }
+
+  bool PushInt(size_t bytes) {
+    const std::optional<uint64_t> value = Take(bytes);
+    if (!value) {
+      return false;
+    }
+    const int64_t number =
+        bytes == 4 ? int64_t{static_cast<int32_t>(*value)} : static_cast<int64_t>(*value);
+    return PushNumber(Kind::kInt, number);
+  }
+
+  bool Step(uint8_t opcode) {
+    switch (opcode) {
+      case kProto: {
+        const std::optional<uint64_t> protocol = Take(1);
+        return protocol && *protocol <= kNewestProtocol;
+      }
+      case kFrame:
+        return Take(8).has_value();
+      case kMark:
+        marks_.push_back(stack_.size());
+        return true;
+      case kStop:
+        stopped_ = true;
+        return stack_.size() == 1 && marks_.empty();
+      case kAppend:
+        return stack_.size() >= 2 && MoveInto(Kind::kSequence, stack_.size() - 1);
+      case kAppends:
+        return MoveFromMark(Kind::kSequence);
+      case kSetItem:
+        return stack_.size() >= 3 && MoveInto(Kind::kDict, stack_.size() - 2);
+      case kSetItems:
+        return MoveFromMark(Kind::kDict);
+      case kMemoize:
+        return Remember(memo_.size());
+      case kBinPut:
+        return Remember(Take(1));
+      case kLongBinPut:
+        return Remember(Take(4));
+      case kBinGet:
+        return Recall(1);
+      case kLongBinGet:
+        return Recall(4);
+      default:
+        return StepValue(opcode);
+    }
+  }
+
+  bool StepValue(uint8_t opcode) {
+    switch (opcode) {
+      case kNone:
+        return Push({});
+      case kNewTrue:
+        return PushNumber(Kind::kBool, 1);
+      case kNewFalse:
+        return PushNumber(Kind::kBool, 0);
+      case kBinInt:
+        return PushInt(4);
+      case kBinInt1:
+        return PushInt(1);
+      case kBinInt2:
+        return PushInt(2);
+      case kLong1:
+        return PushLong();
+      case kBinFloat:
+        return PushFloat();
+      case kShortBinUnicode:
+        return PushString(1);
+      case kBinUnicode:
+        return PushString(4);
+      case kEmptyList:
+        return PushContainer(Kind::kSequence);
+      case kEmptyDict:
+        return PushContainer(Kind::kDict);
+      case kEmptyTuple:
+        return MakeTuple(stack_.size());
+      case kTuple:
+        return MakeTupleFromMark();
+      case kTuple1:
+        return MakeTupleOf(1);
+      case kTuple2:
+        return MakeTupleOf(2);
+      case kTuple3:
+        return MakeTupleOf(3);
+      default:
+        return false;
+    }
+  }
+
+  std::string_view bytes_;
+  const std::string& name_;
+  size_t position_ = 0;
+  bool stopped_ = false;
+  PickleTree tree_;
+  std::vector<uint32_t> stack_;
+  std::vector<size_t> marks_;  // sizes of the stack
+  std::map<uint64_t, uint32_t> memo_;
+};
+
+Result<PickleTree> ReadPickle(std::string_view bytes, const std::string& name) {
+  return PickleReader(bytes, name).Read();
 }
 
 }  // namespace prism::replayer

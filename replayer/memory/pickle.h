@@ -1,10 +1,14 @@
-// The part of Python's pickle format that memory snapshots use: booleans, integers, strings, pairs,
-// lists and dictionaries with string keys.
+// The part of Python's pickle format that torch's dumps use: None, booleans, integers, floats,
+// strings, lists, tuples and dictionaries with string keys. Nothing that imports or calls.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
 
 namespace prism::replayer {
 
@@ -33,5 +37,37 @@ class PickleWriter {
   std::string out_;
   std::map<std::string, uint32_t> memo_;
 };
+
+// A value of a pickle that was read. Containers name their elements by index into PickleTree, since
+// a pickle may refer to the same one twice.
+struct PickleValue {
+  enum class Kind : uint8_t { kNone, kBool, kInt, kFloat, kString, kSequence, kDict };
+
+  Kind kind = Kind::kNone;
+  int64_t number = 0;              // kBool, kInt
+  double real = 0;                 // kFloat
+  std::string text;                // kString
+  std::vector<uint32_t> elements;  // kSequence: values; kDict: keys and values in turn
+};
+
+class PickleTree {
+ public:
+  [[nodiscard]] const PickleValue& at(uint32_t index) const { return values_[index]; }
+
+  [[nodiscard]] const PickleValue& root() const { return values_[root_]; }
+
+  // The value of a key of a dictionary; nullptr without it, or for what is no dictionary.
+  [[nodiscard]] const PickleValue* Find(const PickleValue& dict, std::string_view key) const;
+
+ private:
+  friend class PickleReader;
+
+  std::vector<PickleValue> values_;
+  uint32_t root_ = 0;
+};
+
+// kBadFile, with the position, for an opcode that is not of this part, for what is cut off, too
+// large or not well formed.
+Result<PickleTree> ReadPickle(std::string_view bytes, const std::string& name);
 
 }  // namespace prism::replayer

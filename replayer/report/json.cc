@@ -26,14 +26,14 @@ void WriteJob(const Summary& summary, JsonWriter* json) {
   json->Field("cp", job.parallel.cp);
   json->Field("ep", job.parallel.ep);
   json->Field("vpp", job.parallel.vpp);
-  json->Field("micro_batch_size", job.micro_batch_size);
-  json->Field("global_batch_size", job.global_batch_size);
-  if (job.seq_len > 0) {
-    json->Field("seq_len", job.seq_len);
-  } else {
-    json->NullField("seq_len");
-  }
-  json->Field("microbatches", job.microbatches());
+  const bool batch_is_known = job.seq_len > 0;  // a user's program keeps it to itself
+  const auto of_batch = [&](const char* key, int64_t value) {
+    batch_is_known ? json->Field(key, value) : json->NullField(key);
+  };
+  of_batch("micro_batch_size", job.micro_batch_size);
+  of_batch("global_batch_size", job.global_batch_size);
+  of_batch("seq_len", job.seq_len);
+  of_batch("microbatches", job.microbatches());
   if (summary.model_params) {
     json->Field("model_params", static_cast<int64_t>(*summary.model_params));
   } else {

@@ -233,7 +233,7 @@ PRISM_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition,
                                             pthread_mutex_t* mutex,
                                             const timespec* deadline) {
   const clockid_t clock = prism::shim::ClockOfDeadline(deadline);
-  if (prism::shim::IsWatchdog() && prism::shim::IsValid(deadline)) {
+  if (prism::shim::WaitsUntilAsked() && prism::shim::IsValid(deadline)) {
     return prism::shim::WaitAsWatchdog(condition, mutex, clock, deadline);
   }
   return WaitUntil(clock, deadline, [&](const timespec* real) {
@@ -245,7 +245,7 @@ PRISM_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition,
                                             pthread_mutex_t* mutex,
                                             clockid_t clock,
                                             const timespec* deadline) {
-  if (prism::shim::IsWatchdog() && prism::shim::IsValid(deadline)) {
+  if (prism::shim::WaitsUntilAsked() && prism::shim::IsValid(deadline)) {
     return prism::shim::WaitAsWatchdog(condition, mutex, clock, deadline);
   }
   return WaitUntil(clock, deadline, [&](const timespec* real) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "shim/clock/hung_clock.h"
 #include "shim/clock/real_time.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/session.h"
@@ -38,7 +39,8 @@ struct Registry {
   std::mutex looking;  // one round at a time; taken before `mutex`
   std::mutex mutex;
   std::vector<Watchdog*> present;
-  size_t seen = 0;  // watchdogs ever
+  std::set<pthread_cond_t*> heartbeats;  // where heartbeat monitors wait
+  size_t seen = 0;                       // watchdogs ever
   std::set<const void*> groups;
   int64_t round = 0;
   std::atomic<bool> transfers{false};  // issued since the last round
@@ -116,7 +118,31 @@ void GiveUp(Registry* registry) {
   }
 }
 
+// A monitor that is about to wait misses it: to be called again and again.
+void WakeHeartbeats(Registry* registry) {
+  const std::lock_guard<std::mutex> lock(registry->mutex);
+  for (pthread_cond_t* const condition : registry->heartbeats) {
+    pthread_cond_broadcast(condition);
+  }
+}
+
+int WaitAsHeartbeat(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  Registry& registry = Get();
+  {
+    const std::lock_guard<std::mutex> lock(registry.mutex);
+    registry.heartbeats.insert(condition);
+  }
+  const int error = pthread_cond_wait(condition, mutex);
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  registry.heartbeats.erase(condition);
+  return error;
+}
+
 }  // namespace
+
+bool WaitsUntilAsked() {
+  return IsWatchdog() && !(IsHung() && IsNamed(kHeartbeatName));
+}
 
 bool IsWatchdog() {
   return SessionMode() != channel::Mode::kStandalone &&
@@ -128,7 +154,7 @@ int WaitAsWatchdog(pthread_cond_t* condition,
                    clockid_t clock,
                    const timespec* deadline) {
   if (IsNamed(kHeartbeatName)) {
-    return pthread_cond_wait(condition, mutex);
+    return WaitAsHeartbeat(condition, mutex);
   }
   static thread_local Membership membership;
   Watchdog& watchdog = membership.watchdog;
@@ -183,6 +209,9 @@ void LetWatchdogsLook(bool in_any_case) {
   Registry& registry = Get();
   if ((!registry.transfers.load() && !in_any_case) || IsWatchdog()) {
     return;
+  }
+  if (IsHung()) {
+    WakeHeartbeats(&registry);
   }
   const std::lock_guard<std::mutex> one_at_a_time(registry.looking);
   registry.transfers.store(false);

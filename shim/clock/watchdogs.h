@@ -6,8 +6,9 @@
 // kWatchdogPeriodNs of host time, with transfers issued since they last looked. The thread that did
 // so goes on when all have looked.
 //
-// The heartbeat monitor beside them never wakes by itself: what it guards against is a watchdog
-// that stands still.
+// The heartbeat monitor beside them does not wake by itself, since what it guards against is a
+// watchdog that stands still, until the rank hangs (shim/clock/hung_clock.h): then its waits follow
+// the clock, and it writes the flight recorder's dump when a watchdog asks for it.
 //
 // Not in kStandalone, where nothing is recorded.
 #pragma once
@@ -24,8 +25,11 @@ namespace prism::shim {
 // ProcessGroupNCCL's kWatchdogThreadSleepMillis (torch 2.11).
 inline constexpr int64_t kWatchdogPeriodNs = 100'000'000;
 
-// Whether the calling thread's timed waits are WaitAsWatchdog's: by its name, as c10d gives it.
+// The calling thread is one of them, or a heartbeat monitor: by its name, as c10d gives it.
 bool IsWatchdog();
+
+// Whether its timed waits are WaitAsWatchdog's.
+bool WaitsUntilAsked();
 
 // The timed wait of such a thread: 0 when the program notified it, ETIMEDOUT when it has to look,
 // its clock then at the deadline (WatchdogAheadNs).

@@ -88,6 +88,8 @@ TEST(JobResolution, a_program_is_named_by_its_script) {
   EXPECT_EQ(name({"/usr/bin/python3", "-u", "folder/train.py", "--steps"}), "train");
   EXPECT_EQ(name({"python", "-m", "package.train"}), "package.train");
   EXPECT_EQ(name({"/opt/bin/trainer", "x.py"}), "trainer");
+  EXPECT_EQ(name({"env", "A=1", "B=2", "python", "train.py"}), "train");
+  EXPECT_EQ(name({"env", "A=1"}), "env");
 }
 
 }  // namespace

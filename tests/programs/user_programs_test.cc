@@ -185,20 +185,32 @@ TEST_F(UserProgram, departure_is_adopted_for_the_role) {
 }
 
 // One rank takes part in a collective that no other one calls. Time goes on for it until c10d's
-// watchdog ends it, as on a cluster; it does not wait for a dump that nobody asked for.
+// watchdog ends it, as on a cluster, and has its flight recorder's dump written, which torch's own
+// tool compares with those of the virtual peers.
 TEST_F(UserProgram, hang_is_found_by_the_frameworks_own_watchdog) {
   ASSERT_EQ(Train("plain").code, 0);
   const std::string graph = folder_ / "plain.prism";
   std::filesystem::rename(folder_ / "out/graph.prism", graph);
-  const Finished run =
-      RunCommand({"env", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=100", PRISM_EMULATE, "--graph", graph,
-                  "--out", folder_ / "out", "--force", "--sandbox-ranks", "0", "--on-mismatch",
-                  "hang", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "extra"});
+  const Finished run = RunCommand(
+      {"env", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=2500", "TORCH_FR_BUFFER_SIZE=2000",
+       "TORCH_NCCL_DUMP_ON_TIMEOUT=1", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" + (folder_ / "dump_"),
+       PRISM_EMULATE, "--graph", graph, "--out", folder_ / "out", "--force", "--sandbox-ranks", "0",
+       "--on-mismatch", "hang", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "extra"});
   EXPECT_EQ(run.code, 1) << run.output;
   EXPECT_THAT(run.output, AllOf(HasSubstr("rank 0 departs from the graph"),
                                 HasSubstr("Watchdog caught collective operation timeout"),
                                 HasSubstr("OpType=ALLREDUCE")));
   ExpectNothingLeft();
+  const Finished flight =
+      RunCommand({PRISM_PROGRAM, "flight", graph, folder_ / "dump_0", "-o", folder_ / "dumps"});
+  EXPECT_THAT(
+      flight.output,
+      AllOf(HasSubstr("then it did      nccl:all_reduce of [4096, 4096] Float"),
+            HasSubstr("training.py:"), HasSubstr("all_reduce (sum) of 132352 bytes float32")));
+  const Finished trace = RunCommand(
+      {PRISM_PYTHON, "-m", "torch.distributed.flight_recorder.fr_trace", folder_ / "dumps"});
+  EXPECT_THAT(trace.output, HasSubstr("Expected input sizes: '[[4096, 4096]]' does not match found "
+                                      "input sizes: '[[33088]]'"));
 }
 
 // Every bug is found while the graph is built, before any time is told. The wrong groups of one

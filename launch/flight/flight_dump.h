@@ -1,0 +1,71 @@
+// What PyTorch's flight recorder wrote of one rank: the collectives, sends and receives that its
+// process groups were asked for, oldest first. Format: the pickle of version 2.x that
+// TORCH_FR_BUFFER_SIZE makes a process keep, and that torchfrtrace reads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+struct FlightTensors {
+  std::vector<std::vector<int64_t>> sizes;  // a shape a tensor
+  std::vector<std::string> types;           // "Float", "BFloat16"; one a tensor
+
+  bool operator==(const FlightTensors&) const = default;
+};
+
+struct FlightFrame {
+  std::string function;
+  std::string file;
+  int64_t line = 0;
+
+  bool operator==(const FlightFrame&) const = default;
+};
+
+struct FlightEntry {
+  int64_t record_id = 0;  // counted over all groups of the process
+  int64_t collective_seq_id = 0;
+  int64_t p2p_seq_id = 0;
+  int64_t op_id = 0;
+  std::string group;  // key of FlightDump::groups
+  std::string name;   // "nccl:all_reduce", "nccl:send 0->1" (ranks of the group)
+  FlightTensors input;
+  FlightTensors output;
+  std::string state;  // "scheduled", "started" or "completed"
+  int64_t created_ns = 0;
+  std::vector<FlightFrame> frames;  // innermost first
+
+  bool operator==(const FlightEntry&) const = default;
+};
+
+struct FlightGroup {
+  std::string description;
+  std::vector<Rank> ranks;  // of the job, by rank in the group
+
+  bool operator==(const FlightGroup&) const = default;
+};
+
+struct FlightDump {
+  std::string version;
+  std::map<std::string, FlightGroup> groups;  // by c10d's name
+  std::vector<FlightEntry> entries;
+
+  bool operator==(const FlightDump&) const = default;
+};
+
+// kBadFile for what is no dump, or one of another version. `name` is for messages.
+Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& name);
+
+std::string EncodeFlightDump(const FlightDump& dump);
+
+// The entry is a send or a receive.
+bool IsPeerEntry(const FlightEntry& entry);
+
+}  // namespace prism::launch

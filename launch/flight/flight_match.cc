@@ -1,0 +1,249 @@
+#include "launch/flight/flight_match.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace prism::launch {
+namespace {
+
+using graph::CollectiveKind;
+
+size_t RunLength(const FlightMatch& match, size_t from, size_t phase) {
+  size_t length = 0;
+  while (from + length < match.did.size() &&
+         SameCall(match.did[from + length],
+                  match.iteration[(phase + length) % match.iteration.size()])) {
+    ++length;
+  }
+  return length;
+}
+
+const char* CollectiveEntryName(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllGather:
+      return "nccl:_all_gather_base";
+    case CollectiveKind::kReduceScatter:
+      return "nccl:_reduce_scatter_base";
+    default:
+      return nullptr;
+  }
+}
+
+// Makes the entries of one peer.
+class PeerWriter {
+ public:
+  PeerWriter(const graph::Graph& graph, Rank rank, const FlightDump& dump, Rank peer)
+      : graph_(graph), rank_(rank), dump_(dump), peer_(peer) {
+    out_.version = dump.version;
+    for (const auto& [name, group] : dump.groups) {
+      if (std::find(group.ranks.begin(), group.ranks.end(), peer) != group.ranks.end()) {
+        out_.groups[name] = group;
+      }
+    }
+  }
+
+  // A call of the dump, if the peer has it as well. False: it has not.
+  bool Copy(const FlightCall& call) {
+    bool shared = false;
+    for (size_t i = call.first_entry; i < call.first_entry + call.entries; ++i) {
+      const FlightEntry& entry = dump_.entries[i];
+      if (!out_.groups.contains(entry.group)) {
+        return false;
+      }
+      if (IsPeerEntry(entry)) {
+        shared = CopyPeerEntry(entry) || shared;
+      } else if (call.kind || shared) {
+        Add(entry);
+        shared = true;
+      }
+    }
+    return shared;
+  }
+
+  // A call that the dump has an iteration before.
+  bool Repeat(const FlightCall& before) {
+    const size_t first = out_.entries.size();
+    if (!Copy(before)) {
+      return false;
+    }
+    Renumber(first);
+    return true;
+  }
+
+  // A call of the graph that the dump does not have.
+  bool Make(const FlightCall& call) {
+    if (!call.kind) {
+      return false;  // its group is not known
+    }
+    for (const auto& [name, group] : out_.groups) {
+      const std::vector<uint16_t> slots = SlotsOfGroup(graph_, rank_, group);
+      if (std::find(slots.begin(), slots.end(), call.slots.front()) == slots.end()) {
+        continue;
+      }
+      FlightEntry entry = EntryOf(call, static_cast<int64_t>(group.ranks.size()));
+      entry.group = name;
+      out_.entries.push_back(std::move(entry));
+      Renumber(out_.entries.size() - 1);
+      return true;
+    }
+    return false;
+  }
+
+  FlightDump Take() { return std::move(out_); }
+
+ private:
+  void Add(FlightEntry entry) {
+    entry.frames.clear();
+    out_.entries.push_back(std::move(entry));
+  }
+
+  // A send of one is a receive of the other.
+  bool CopyPeerEntry(const FlightEntry& entry) {
+    const std::vector<Rank>& ranks = out_.groups.at(entry.group).ranks;
+    const auto index_of = [&](Rank rank) {
+      return std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+    };
+    const bool is_send = entry.name.starts_with("nccl:send ");
+    const auto name = [&](bool send, Rank here, Rank there) {
+      return fmt::format("nccl:{} {}{}{}", send ? "send" : "recv", index_of(here),
+                         send ? "->" : "<-", index_of(there));
+    };
+    if (entry.name != name(is_send, rank_, peer_)) {
+      return false;
+    }
+    FlightEntry mirrored = entry;
+    mirrored.name = name(!is_send, peer_, rank_);
+    Add(std::move(mirrored));
+    return true;
+  }
+
+  [[nodiscard]] FlightEntry EntryOf(const FlightCall& call, int64_t ranks) const {
+    const graph::Program& program = graph_.role_of(rank_).program;
+    const graph::CollectiveShape& shape = program.collectives[program.signature[call.op]];
+    const int64_t element = std::max<int64_t>(1, graph::DataTypeBytes(shape.dtype));
+    const int64_t whole = shape.bytes / element;
+    FlightEntry entry;
+    const char* const name = CollectiveEntryName(shape.kind);
+    entry.name =
+        name != nullptr ? name : fmt::format("nccl:{}", graph::CollectiveKindName(shape.kind));
+    const std::string type = FlightTypeName(shape.dtype);
+    const bool gathers = shape.kind == CollectiveKind::kAllGather;
+    const bool scatters = shape.kind == CollectiveKind::kReduceScatter;
+    entry.input = {{{gathers ? whole / ranks : whole}}, {type}};
+    entry.output = {{{scatters ? whole / ranks : whole}}, {type}};
+    return entry;
+  }
+
+  // What was added from `first` on follows what the peer has of that group.
+  void Renumber(size_t first) {
+    FlightEntry before;
+    for (size_t i = 0; i < first; ++i) {
+      before = out_.entries[i].group == out_.entries[first].group ? out_.entries[i] : before;
+    }
+    const int64_t record = first == 0 ? 0 : out_.entries[first - 1].record_id + 1;
+    const bool peers = IsPeerEntry(out_.entries[first]);
+    for (size_t i = first; i < out_.entries.size(); ++i) {
+      FlightEntry& entry = out_.entries[i];
+      entry.record_id = record + static_cast<int64_t>(i - first);
+      entry.collective_seq_id = before.collective_seq_id + (peers ? 0 : 1);
+      entry.p2p_seq_id = before.p2p_seq_id + (peers ? 1 : 0);
+      entry.op_id = before.op_id + 1 + static_cast<int64_t>(i - first);
+      entry.created_ns = before.created_ns;
+      entry.state = "scheduled";
+    }
+  }
+
+  const graph::Graph& graph_;
+  Rank rank_;
+  const FlightDump& dump_;
+  Rank peer_;
+  FlightDump out_;
+};
+
+}  // namespace
+
+Result<FlightMatch> MatchDump(const graph::Graph& graph,
+                              Rank rank,
+                              const FlightDump& dump,
+                              std::optional<size_t> begin) {
+  FlightMatch match;
+  match.did = CallsOfDump(graph, rank, dump);
+  match.iteration = CallsOfGraph(graph, rank);
+  if (match.iteration.empty()) {
+    return InvalidArgument(fmt::format("rank {} of the graph calls nothing of NCCL", rank.value()));
+  }
+  const auto consider = [&match](size_t from, size_t phase) {
+    const size_t length = RunLength(match, from, phase);
+    if (length > match.count) {
+      match.begin = from;
+      match.phase = phase;
+      match.count = length;
+    }
+  };
+  if (begin) {
+    consider(std::min(*begin, match.did.size()), 0);
+  } else {
+    // The recorder keeps the latest entries: a dump may begin anywhere in an iteration, but where
+    // set-up is still in it an iteration begins somewhere.
+    for (size_t phase = 0; phase < match.iteration.size(); ++phase) {
+      consider(0, phase);
+    }
+    for (size_t at = 1; at + match.count < match.did.size(); ++at) {
+      consider(at, 0);
+    }
+  }
+  if (match.count == 0) {
+    return InvalidArgument(fmt::format(
+        "none of the {} calls of the dump is one of rank {} in the graph: is it another rank's, or "
+        "the graph another job's? (--rank R, --begin N)",
+        match.did.size(), rank.value()));
+  }
+  return match;
+}
+
+std::vector<Rank> PeersOfExpected(const graph::Graph& graph, Rank rank, const FlightMatch& match) {
+  const FlightCall& call = match.expected();
+  std::vector<Rank> peers;
+  if (call.kind) {
+    const CommId comm(graph.ranks.comms(rank)[call.slots.front()]);
+    for (const uint32_t member : graph.communicators.members_of(comm)) {
+      peers.emplace_back(member);
+    }
+  }
+  for (const PeerMove& move : call.moves) {
+    peers.emplace_back(move.peer);
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  std::erase(peers, rank);
+  return peers;
+}
+
+FlightDump PeerDump(const graph::Graph& graph,
+                    Rank rank,
+                    const FlightDump& dump,
+                    const FlightMatch& match,
+                    Rank peer) {
+  PeerWriter writer(graph, rank, dump, peer);
+  for (size_t i = 0; i < match.end(); ++i) {
+    // Of a coalesced collective one entry makes several calls.
+    if (i == 0 || match.did[i].first_entry != match.did[i - 1].first_entry) {
+      writer.Copy(match.did[i]);
+    }
+  }
+  const size_t period = match.iteration.size();
+  for (size_t ahead = 0; ahead < period; ++ahead) {
+    const size_t at = match.end() + ahead;
+    const bool known = at >= match.begin + period && at - period < match.end();
+    if (known ? writer.Repeat(match.did[at - period])
+              : writer.Make(match.iteration[(match.phase + match.count + ahead) % period])) {
+      break;
+    }
+  }
+  return writer.Take();
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,205 @@
+// prism flight: a flight recorder's dump beside what the graph has the rank and its peers do.
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/base/file.h"
+#include "graph/base/json_writer.h"
+#include "graph/base/units.h"
+#include "graph/describe.h"
+#include "launch/flight/flight_match.h"
+#include "launch/options/sandbox_list.h"
+#include "launch/verbs/replay_summary.h"
+#include "launch/verbs/verb.h"
+
+namespace prism::launch {
+namespace {
+
+// A dump a peer is written; those of more have to be asked for.
+constexpr size_t kDefaultPeers = 64;
+
+// What is known of a dump.
+struct View {
+  const graph::Graph& graph;
+  Rank rank;
+  std::string path;
+  FlightDump dump;
+  FlightMatch match;
+  std::vector<Rank> written = {};  // peers
+
+  [[nodiscard]] bool departs() const { return match.end() < match.did.size(); }
+  [[nodiscard]] const FlightEntry& departing() const {
+    return dump.entries[match.did[match.end()].first_entry];
+  }
+};
+
+std::string ShapesText(const FlightTensors& tensors) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < tensors.sizes.size(); ++i) {
+    parts.push_back(fmt::format("[{}] {}", fmt::join(tensors.sizes[i], ", "), tensors.types[i]));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string EntryText(const View& view, const FlightEntry& entry) {
+  const FlightGroup& group = view.dump.groups.at(entry.group);
+  const int64_t number = IsPeerEntry(entry) ? entry.p2p_seq_id : entry.collective_seq_id;
+  return fmt::format("{} of {}, number {} of {} (group {}), {}", entry.name,
+                     ShapesText(entry.input), number, group.description, entry.group, entry.state);
+}
+
+std::string ExpectedText(const View& view) {
+  return graph::DescribeRankOp(view.graph, view.rank, view.match.expected().op);
+}
+
+std::string Text(const View& view) {
+  const FlightMatch& match = view.match;
+  std::string text =
+      fmt::format("rank {}: {} in {}, in {}\n", view.rank.value(),
+                  FormatCounted(static_cast<int64_t>(match.did.size()), "NCCL call"),
+                  FormatCounted(static_cast<int64_t>(view.dump.groups.size()), "group"), view.path);
+  text +=
+      fmt::format("  as in the graph  calls {} to {}, from call {} of the {} of an iteration on\n",
+                  match.begin, match.end() - 1, match.phase, match.iteration.size());
+  if (match.count < match.iteration.size()) {
+    text += "                   less than an iteration: is that where it begins? (--begin N)\n";
+  }
+  if (view.departs()) {
+    text += fmt::format("  then it did      {}\n", EntryText(view, view.departing()));
+    for (const FlightFrame& frame : view.departing().frames) {
+      text +=
+          fmt::format("                   at {} ({}:{})\n", frame.function, frame.file, frame.line);
+    }
+    text += fmt::format("  the graph has    {}\n", ExpectedText(view));
+  } else {
+    text += fmt::format("  next             {}\n", ExpectedText(view));
+  }
+  std::vector<uint32_t> peers;
+  for (const Rank peer : PeersOfExpected(view.graph, view.rank, match)) {
+    peers.push_back(peer.value());
+  }
+  text += fmt::format("  with             rank{} {}\n", peers.size() == 1 ? "" : "s",
+                      peers.empty() ? "none" : fmt::format("{}", fmt::join(peers, ", ")));
+  return text;
+}
+
+std::string Json(const View& view) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("rank", view.rank.value()).Field("calls", view.match.did.size());
+  json.Field("first_as_in_graph", view.match.begin).Field("as_in_graph", view.match.count);
+  json.Field("calls_of_iteration", view.match.iteration.size());
+  json.Field("departs", view.departs());
+  json.Field("did", view.departs() ? EntryText(view, view.departing()) : std::string());
+  json.Field("graph", ExpectedText(view));
+  json.Key("peers").BeginArray();
+  for (const Rank peer : PeersOfExpected(view.graph, view.rank, view.match)) {
+    json.Value(peer.value());
+  }
+  json.EndArray().Field("dumps_written", view.written.size()).EndObject();
+  return text + "\n";
+}
+
+// torchfrtrace takes the digits at the end of a file's name for the rank.
+std::string PrefixOf(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename();
+  const size_t last = name.find_last_not_of("0123456789");
+  return name.substr(0, last == std::string::npos ? 0 : last + 1);
+}
+
+Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
+  const std::string& path = arguments.operands()[1];
+  const std::string name = std::filesystem::path(path).filename();
+  const std::string digits = name.substr(PrefixOf(path).size());
+  int64_t rank = digits.empty() || digits.size() > 9 ? -1 : std::stoll(digits);
+  const auto world = static_cast<int64_t>(graph.ranks.size());
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("rank", 0, world - 1, &rank));
+  if (rank < 0 || rank >= world) {
+    return InvalidArgument(fmt::format(
+        "{} does not end in a rank of the job, below {}: give it with --rank R", path, world));
+  }
+  return Rank(static_cast<uint32_t>(rank));
+}
+
+Result<std::vector<Rank>> RanksToWrite(const VerbArguments& arguments, const View& view) {
+  if (arguments.Has("ranks")) {
+    PRISM_ASSIGN_OR_RETURN(
+        std::vector<Rank> ranks,
+        NumberedRanks("--ranks", arguments.Texts("ranks").back(), view.graph.job));
+    std::erase(ranks, view.rank);
+    return ranks;
+  }
+  std::vector<Rank> ranks = PeersOfExpected(view.graph, view.rank, view.match);
+  ranks.resize(std::min(ranks.size(), kDefaultPeers));
+  return ranks;
+}
+
+Status WriteDumps(const std::string& folder, const std::string& own, View* view) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string prefix = folder + "/" + PrefixOf(view->path);
+  PRISM_RETURN_IF_ERROR(WriteFileAtomically(fmt::format("{}{}", prefix, view->rank.value()), own));
+  for (const Rank peer : view->written) {
+    const FlightDump dump = PeerDump(view->graph, view->rank, view->dump, view->match, peer);
+    PRISM_RETURN_IF_ERROR(
+        WriteFileAtomically(fmt::format("{}{}", prefix, peer.value()), EncodeFlightDump(dump)));
+  }
+  return OkStatus();
+}
+
+Result<VerbOutput> Run(const VerbArguments& arguments) {
+  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands()[0]));
+  const std::string& path = arguments.operands()[1];
+  PRISM_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));
+  PRISM_ASSIGN_OR_RETURN(const Rank rank, RankOf(arguments, loaded.graph));
+  int64_t begin = -1;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("begin", 0, std::numeric_limits<int32_t>::max(), &begin));
+  const auto known = begin < 0 ? std::nullopt : std::optional<size_t>(begin);
+  PRISM_ASSIGN_OR_RETURN(FlightMatch match, MatchDump(loaded.graph, rank, dump, known));
+  View view{loaded.graph, rank, path, std::move(dump), std::move(match)};
+  std::string written;
+  if (arguments.Has("o")) {
+    const std::string folder = arguments.Texts("o").back();
+    PRISM_ASSIGN_OR_RETURN(view.written, RanksToWrite(arguments, view));
+    PRISM_RETURN_IF_ERROR(WriteDumps(folder, bytes, &view));
+    written = fmt::format("  written          {} in {}: torchfrtrace --allow-incomplete-ranks {}\n",
+                          FormatCounted(static_cast<int64_t>(view.written.size()) + 1, "dump"),
+                          folder, folder);
+  }
+  VerbOutput output;
+  output.text = arguments.format() == OutputFormat::kJson ? Json(view) : Text(view) + written;
+  return output;
+}
+
+}  // namespace
+
+Verb FlightVerb() {
+  Verb verb;
+  verb.spec = {
+      "flight",
+      "GRAPH DUMP",
+      "a PyTorch flight recorder's dump beside what the graph expects",
+      "DUMP is what torch wrote of one rank: of a sandbox rank, or of a rank of the real job\n"
+      "(TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DEBUG_INFO_TEMP_FILE=PREFIX; at a time-out, or by\n"
+      "torch._C._distributed_c10d._dump_nccl_trace). The longest run of its calls that is the\n"
+      "graph's iteration over and over counts as what the rank did right.\n",
+      2,
+      2,
+      {{"rank", "R", "the digits that the name of DUMP ends in", "whose dump it is"},
+       {"begin", "N", "the longest run", "the call of DUMP, from 0, that an iteration begins with"},
+       {"o", "FOLDER", "none", "also write what its peers' dumps would be, for torchfrtrace"},
+       {"ranks", "LIST", "up to 64 of the expected call", "which peers: numbers and ranges"}}};
+  verb.run = Run;
+  return verb;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,121 @@
+// Dumps of PyTorch's flight recorder, made by hand: the format, where a rank departs from the
+// graph, and what its peers would have.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "launch/flight/flight_match.h"
+#include "tests/support/tiny_graph.h"
+
+namespace prism::launch {
+namespace {
+
+using testing::Collective;
+using testing::Send;
+using testing::TinyGraph;
+
+// Rank 0 of two: an all_reduce of 1024 floats, then a send of 4096 bytes to rank 1.
+graph::Graph Job() {
+  graph::Graph graph = TinyGraph({{Collective(0, 0, 1000), Send(1, 1, 500, 4096)},
+                                  {Collective(0, 0, 1000), testing::Receive(1, 0, 500, 4096)}});
+  for (graph::Role& role : graph.roles) {
+    for (graph::CollectiveShape& shape : role.program.collectives) {
+      shape = {.kind = graph::CollectiveKind::kAllReduce,
+               .dtype = graph::DataType::kFloat32,
+               .reduce = graph::ReduceOp::kSum,
+               .root = -1,
+               .bytes = 4096};
+    }
+  }
+  return graph;
+}
+
+FlightDump Dump(const std::vector<std::string>& names, int64_t elements = 1024) {
+  FlightDump dump;
+  dump.version = "2.10";
+  dump.groups["0"] = {"default_pg", {Rank(0), Rank(1)}};
+  for (const std::string& name : names) {
+    FlightEntry entry;
+    entry.record_id = static_cast<int64_t>(dump.entries.size());
+    entry.op_id = entry.record_id + 1;
+    entry.group = "0";
+    entry.name = name;
+    entry.input = {{{elements}}, {"Float"}};
+    entry.output = {{{elements}}, {"Float"}};
+    entry.state = "completed";
+    entry.frames = {{"step", "train.py", 7}};
+    dump.entries.push_back(entry);
+    (IsPeerEntry(entry) ? dump.entries.back().p2p_seq_id : dump.entries.back().collective_seq_id) =
+        entry.op_id;
+  }
+  return dump;
+}
+
+constexpr const char* kSum = "nccl:all_reduce";
+constexpr const char* kSend = "nccl:send 0->1";
+
+TEST(FlightTest, dump_reads_back) {
+  const FlightDump dump = Dump({kSum, kSend, "nccl:coalesced"});
+  const Result<FlightDump> read = DecodeFlightDump(EncodeFlightDump(dump), "dump");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_TRUE(*read == dump);
+}
+
+TEST(FlightTest, damaged_dump_is_refused) {
+  const std::string bytes = EncodeFlightDump(Dump({kSum, kSend}));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(DecodeFlightDump(bytes.substr(0, size), "dump").status().code(),
+              StatusCode::kBadFile);
+  }
+}
+
+TEST(FlightTest, departure_is_where_the_longest_run_ends) {
+  const FlightDump dump =
+      Dump({"nccl:broadcast", kSum, kSend, kSum, kSend, kSum, "nccl:broadcast", kSend});
+  const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
+  ASSERT_TRUE(match.ok()) << match.status().message();
+  EXPECT_EQ(match->begin, 1U);
+  EXPECT_EQ(match->end(), 6U);
+  EXPECT_EQ(match->expected().op, 1U);  // the send
+  EXPECT_EQ(PeersOfExpected(Job(), Rank(0), *match), std::vector<Rank>{Rank(1)});
+}
+
+TEST(FlightTest, overwritten_dump_begins_inside_an_iteration) {
+  const Result<FlightMatch> match =
+      MatchDump(Job(), Rank(0), Dump({kSend, kSum, kSend, kSum, kSum}));
+  ASSERT_TRUE(match.ok());
+  EXPECT_EQ(match->begin, 0U);
+  EXPECT_EQ(match->phase, 1U);
+  EXPECT_EQ(match->end(), 4U);
+}
+
+TEST(FlightTest, size_counts) {
+  EXPECT_FALSE(MatchDump(Job(), Rank(0), Dump({kSum, kSend}, 1000)).ok());
+}
+
+TEST(FlightTest, peer_receives_what_the_rank_sends_and_waits_for_what_it_left_out) {
+  const FlightDump dump = Dump({kSum, kSend, kSum, "nccl:broadcast"});
+  const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
+  ASSERT_TRUE(match.ok());
+  const FlightDump peer = PeerDump(Job(), Rank(0), dump, *match, Rank(1));
+  ASSERT_EQ(peer.entries.size(), 4U);
+  EXPECT_EQ(peer.entries[1].name, "nccl:recv 1<-0");
+  EXPECT_TRUE(peer.entries[1].frames.empty());
+  EXPECT_EQ(peer.entries[3].name, "nccl:recv 1<-0");
+  EXPECT_EQ(peer.entries[3].state, "scheduled");
+  EXPECT_EQ(peer.entries[3].record_id, 3);
+}
+
+TEST(FlightTest, expected_call_without_one_before_is_made_from_the_graph) {
+  const FlightDump dump = Dump({kSend, "nccl:broadcast"});
+  const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
+  ASSERT_TRUE(match.ok());
+  const FlightDump peer = PeerDump(Job(), Rank(0), dump, *match, Rank(1));
+  ASSERT_EQ(peer.entries.size(), 2U);
+  EXPECT_EQ(peer.entries[1].name, kSum);
+  EXPECT_EQ(peer.entries[1].input, (FlightTensors{{{1024}}, {"Float"}}));
+}
+
+}  // namespace
+}  // namespace prism::launch
