@@ -1,11 +1,12 @@
 #include "launch/flight/flight_calls.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <string_view>
 #include <utility>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::launch {
 namespace {
@@ -164,8 +165,9 @@ class DumpReader {
     const size_t arrow = entry.name.find_first_of("<-", kBackend.size());
     const std::vector<Rank>& ranks = dump_.groups.at(entry.group).ranks;
     uint32_t peer = std::numeric_limits<uint32_t>::max();
-    if (arrow != std::string::npos && arrow + 2 < entry.name.size()) {
-      std::from_chars(entry.name.data() + arrow + 2, entry.name.data() + entry.name.size(), peer);
+    if (arrow != std::string::npos) {
+      ParseNumber(std::string_view(entry.name).substr(std::min(arrow + 2, entry.name.size())),
+                  &peer);
     }
     move.peer = peer < ranks.size() ? ranks[peer].value() : peer;
     return move;
