@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "graph/base/ids.h"
+#include "graph/base/mix.h"
 #include "graph/base/time.h"
 #include "replayer/replay.h"
 
@@ -37,17 +38,14 @@ struct JitterKey {
   uint32_t op = 0;
 };
 
-// The finaliser of splitmix64.
-inline uint64_t MixBits(uint64_t x) {
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31U);
+// One step of splitmix64 from `state`.
+inline uint64_t StepBits(uint64_t state) {
+  return NextSplitMix(&state);
 }
 
 inline uint64_t NoiseBits(const JitterKey& key) {
-  return MixBits(key.seed ^ MixBits((uint64_t{key.rank.value()} << 32U) | key.op) ^
-                 MixBits(static_cast<uint64_t>(key.iteration) << 17U));
+  return StepBits(key.seed ^ StepBits((uint64_t{key.rank.value()} << 32U) | key.op) ^
+                  StepBits(static_cast<uint64_t>(key.iteration) << 17U));
 }
 
 // About normal with mean 0 and variance 1: the sum of four uniforms of 16 bits each, so bounded by
@@ -92,7 +90,7 @@ inline DurationNs Jittered(DurationNs duration, const Jitter& jitter, const Jitt
     if (jitter.spread[shape] > 0) {
       factor *= JitterFactor(static_cast<JitterShape>(shape), jitter.spread[shape], bits);
     }
-    bits = MixBits(bits);  // shapes are independent of each other
+    bits = StepBits(bits);  // shapes are independent of each other
   }
   return std::llround(static_cast<double>(duration) * factor);
 }

@@ -4,24 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/mix.h"
+
 namespace prism::replayer {
 
 using graph::FabricRouting;
 
-namespace {
-
-// The finaliser of splitmix64 (Vigna, public domain).
-uint64_t Mix(uint64_t value) {
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
-  return value ^ (value >> 31U);
-}
-
-}  // namespace
-
 uint32_t EcmpChoice(uint64_t flow_key, uint64_t salt, uint32_t count) {
-  constexpr uint64_t kStep = 0x9E3779B97F4A7C15U;
-  const uint64_t hash = Mix(Mix(salt * kStep + 2) + flow_key * kStep);
+  const uint64_t hash = MixBits(MixBits(salt * kSplitMixStep + 2) + flow_key * kSplitMixStep);
   return static_cast<uint32_t>(((hash >> 32U) * count) >> 32U);
 }
 
