@@ -116,7 +116,7 @@ struct TrainingStyle {
   DataType gradient_type = DataType::kFloat32;  // of reduction
   bool separate_fp32_gradients = false;         // DeepSpeed's BF16_Optimizer: autograd sums in 16
                                                 // bit, each micro-batch is then cast and added to
-                                         // fp32; all-reduced in 16 bit even where shards step
+  // fp32; all-reduced in 16 bit even where shards step
   bool overlap_grad_reduce = true;               // beside the backward pass of the last micro-batch
   bool overlap_param_gather = false;             // beside the forward pass of the first micro-batch
   int64_t bucket_elements = 40'000'000;          // Megatron: at least this many,

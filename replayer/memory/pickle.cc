@@ -144,8 +144,7 @@ class PickleReader {
       const size_t at = position_;
       const std::optional<uint64_t> opcode = Take(1);
       if (!opcode || tree_.values_.size() > kMaxValues || !Step(static_cast<uint8_t>(*opcode))) {
-        return BadFile(fmt::format("{}: byte {} of its pickle cannot be read",
-                                   name_, at));
+        return BadFile(fmt::format("{}: byte {} of its pickle cannot be read", name_, at));
       }
     }
     tree_.root_ = stack_.back();

@@ -102,7 +102,9 @@ TEST(BenchReplay, has_every_metric_of_the_contract) {
               IsSupersetOf({"ops", "seconds", "build_seconds", "ops_per_s_per_core",
                             "bytes_per_op_memory", "bytes_per_op_file", "max_rss_bytes"}));
   for (const BenchMetric& metric : result->front().metrics) {
-    EXPECT_THAT(metric.value, Gt(0.0)) << metric.name;
+    if (metric.name != "folded_ops") {  // a ring has no runs of kernels
+      EXPECT_THAT(metric.value, Gt(0.0)) << metric.name;
+    }
   }
 }
 
@@ -117,7 +119,8 @@ TEST(BenchReplay, without_classes_every_rank_is_evaluated) {
   EXPECT_EQ(ValueOf(merged->front(), "classes"), 1);
   EXPECT_EQ(ValueOf(each->front(), "classes"), 32);
   EXPECT_EQ(ValueOf(each->front(), "ops"), 32 * ValueOf(merged->front(), "ops"));
-  EXPECT_EQ(ValueOf(each->front(), "ops"), ValueOf(each->front(), "job_ops"));
+  EXPECT_EQ(ValueOf(each->front(), "ops") + ValueOf(each->front(), "folded_ops"),
+            ValueOf(each->front(), "job_ops"));
   EXPECT_EQ(ValueOf(each->front(), "iteration_seconds"),
             ValueOf(merged->front(), "iteration_seconds"));
 }
