@@ -134,7 +134,6 @@ class Sweep {
   void SettleMessage(uint32_t meeting);
   TouchedComm& Touch(uint32_t comm, uint32_t instance);
   void MeetAtCollective(const Waiting& waiting);
-  void TellMembers(uint32_t meeting, const TouchedComm& touched, TimeRange range);
   [[nodiscard]] TimeRange RangeOf(uint32_t meeting, const TouchedComm& touched) const;
   [[nodiscard]] TimeNs LatestOfAll(uint32_t meeting, uint32_t comm) const;
   [[nodiscard]] const Party* PartyOf(uint32_t meeting, uint32_t rank, uint32_t comm) const;

@@ -57,7 +57,6 @@ class MaxMinSolver {
   [[nodiscard]] uint32_t flows_on(LinkId link) const {
     return static_cast<uint32_t>(links_[link].hops.size());
   }
-  [[nodiscard]] size_t flow_count() const { return flows_.size(); }  // removed ones included
 
  private:
   static constexpr LinkId kOwnBound = 0xFFFFFFFFU;
