@@ -1,6 +1,7 @@
 #include "graph/job.h"
 
 #include <algorithm>
+#include <array>
 
 #include "graph/base/check.h"
 
@@ -88,7 +89,21 @@ double LogitFlops(const ModelSpec& model) {
   return 2.0 * static_cast<double>(model.hidden) * static_cast<double>(model.vocab);
 }
 
+constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
+
 }  // namespace
+
+const char* RecomputeName(Recompute recompute) {
+  return kRecomputeNames.at(static_cast<size_t>(recompute));
+}
+
+std::optional<Recompute> RecomputeNamed(std::string_view name) {
+  const auto* const found = std::find(kRecomputeNames.begin(), kRecomputeNames.end(), name);
+  if (found == kRecomputeNames.end()) {
+    return std::nullopt;
+  }
+  return static_cast<Recompute>(found - kRecomputeNames.begin());
+}
 
 bool LayersDivide(int64_t layers, int64_t chunks) {
   const bool balanced = chunks > 2 && (layers + 2) % chunks == 0 && layers > chunks;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/op.h"
@@ -11,6 +13,9 @@
 namespace prism::graph {
 
 enum class Recompute : uint8_t { kNone, kSelective, kFull };
+
+const char* RecomputeName(Recompute recompute);  // "none", "selective", "full"
+std::optional<Recompute> RecomputeNamed(std::string_view name);
 
 // kGpt: LayerNorm, biases, learned positions, GeLU. kLlama: RMSNorm, no biases, rotary positions,
 // SwiGLU. kNemotron: LayerNorm, no biases, rotary positions, squared ReLU.

@@ -98,18 +98,6 @@ Status ReadTable(const std::string& path, const toml::table& table, ConfigValues
   return OkStatus();
 }
 
-const char* RecomputeName(graph::Recompute recompute) {
-  switch (recompute) {
-    case graph::Recompute::kNone:
-      return "none";
-    case graph::Recompute::kSelective:
-      return "selective";
-    case graph::Recompute::kFull:
-      return "full";
-  }
-  return "none";
-}
-
 std::string Quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -139,7 +127,7 @@ std::string JobText(const Options& options, const graph::JobSpec& job) {
     text += fmt::format("micro_batch_size = {}\nglobal_batch_size = {}\n", job.micro_batch_size,
                         job.global_batch_size);
     text += job.seq_len > 0 ? fmt::format("seq_len = {}\n", job.seq_len) : std::string();
-    text += fmt::format("recompute = \"{}\"\nzero = {}\n", RecomputeName(job.recompute),
+    text += fmt::format("recompute = \"{}\"\nzero = {}\n", graph::RecomputeName(job.recompute),
                         job.zero_stage);
   }
   text += fmt::format("iterations = {}\nseed = {}\n", options.iterations, options.seed);

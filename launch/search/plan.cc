@@ -35,12 +35,9 @@ Status SetWord(const std::string& key, const std::string& value, Plan* plan) {
     plan->sequence_parallel = value == "on";
     return OkStatus();
   }
-  for (const graph::Recompute recompute :
-       {graph::Recompute::kNone, graph::Recompute::kSelective, graph::Recompute::kFull}) {
-    if (value == RecomputeName(recompute)) {
-      plan->recompute = recompute;
-      return OkStatus();
-    }
+  if (const auto recompute = graph::RecomputeNamed(value)) {
+    plan->recompute = *recompute;
+    return OkStatus();
   }
   return InvalidArgument(
       fmt::format("a plan's recompute is none, selective or full, not '{}'", value));
@@ -84,18 +81,6 @@ bool operator<(const Plan& a, const Plan& b) {
   return KeyOf(a) < KeyOf(b);
 }
 
-const char* RecomputeName(graph::Recompute recompute) {
-  switch (recompute) {
-    case graph::Recompute::kNone:
-      return "none";
-    case graph::Recompute::kSelective:
-      return "selective";
-    case graph::Recompute::kFull:
-      return "full";
-  }
-  PRISM_CHECK(false);
-}
-
 std::string DescribePlan(const Plan& plan) {
   const graph::ParallelSizes& sizes = plan.parallel;
   const std::string experts = sizes.ep > 1 ? fmt::format(", ep {}", sizes.ep) : "";
@@ -103,7 +88,7 @@ std::string DescribePlan(const Plan& plan) {
       "tp {}, cp {}, pp {}, dp {}{}, vpp {}, micro-batch {}, recompute {}, ZeRO {}, sequence "
       "parallel {}",
       sizes.tp, sizes.cp, sizes.pp, sizes.dp, experts, sizes.vpp, plan.micro_batch_size,
-      RecomputeName(plan.recompute), plan.zero_stage, plan.sequence_parallel ? "on" : "off");
+      graph::RecomputeName(plan.recompute), plan.zero_stage, plan.sequence_parallel ? "on" : "off");
 }
 
 Result<Plan> ParsePlan(const std::string& text) {

@@ -102,7 +102,7 @@ void WritePlan(const EvaluatedPlan& plan, int64_t capacity, JsonWriter* json) {
   json->Field("gpus", plan.plan.gpus()).Field("tp", sizes.tp).Field("cp", sizes.cp);
   json->Field("pp", sizes.pp).Field("dp", sizes.dp).Field("ep", sizes.ep).Field("vpp", sizes.vpp);
   json->Field("micro_batch_size", plan.plan.micro_batch_size);
-  json->Field("recompute", RecomputeName(plan.plan.recompute));
+  json->Field("recompute", graph::RecomputeName(plan.plan.recompute));
   json->Field("zero", plan.plan.zero_stage);
   json->Field("sequence_parallel", plan.plan.sequence_parallel);
   json->Field("iteration_time_s", plan.time.seconds);
@@ -149,10 +149,11 @@ std::string CsvNumber(const std::optional<double>& value) {
 
 std::string CsvLine(const char* list, const EvaluatedPlan& plan, int64_t capacity) {
   const graph::ParallelSizes& sizes = plan.plan.parallel;
-  std::string text = fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}", list, plan.plan.gpus(),
-                                 sizes.tp, sizes.cp, sizes.pp, sizes.dp, sizes.ep, sizes.vpp,
-                                 plan.plan.micro_batch_size, RecomputeName(plan.plan.recompute),
-                                 plan.plan.zero_stage, plan.plan.sequence_parallel ? "on" : "off");
+  std::string text =
+      fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}", list, plan.plan.gpus(), sizes.tp, sizes.cp,
+                  sizes.pp, sizes.dp, sizes.ep, sizes.vpp, plan.plan.micro_batch_size,
+                  graph::RecomputeName(plan.plan.recompute), plan.plan.zero_stage,
+                  plan.plan.sequence_parallel ? "on" : "off");
   text += fmt::format(",{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{:.6g},{:.9g}", plan.time.seconds,
                       plan.interval.low_s, plan.interval.high_s, plan.cost.days, plan.mfu, plan.hfu,
                       plan.cost.gpu_hours);

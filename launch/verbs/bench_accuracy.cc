@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -18,6 +17,7 @@
 #include "launch/accuracy/published_errors.h"
 #include "launch/accuracy/row_plan.h"
 #include "launch/accuracy/source_summary.h"
+#include "launch/process/stop_watch.h"
 
 namespace prism::launch {
 namespace {
@@ -214,14 +214,10 @@ Result<std::string> PredictSets(const std::string& path, Predictor* predictor) {
   return output;
 }
 
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 }  // namespace
 
 Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
+  const StopWatch watch;
   PRISM_ASSIGN_OR_RETURN(std::vector<RowPlan> plans, PlanTables(options.tables));
   ProfileOverrides overrides;
   for (const std::string& effect : options.without) {
@@ -256,7 +252,7 @@ Result<BenchAccuracyOutput> BenchAccuracy(const BenchAccuracyOptions& options) {
       AddErrors("memory_", errors->second, {}, &output.cases.back().metrics);
     }
   }
-  const double seconds = SecondsSince(begin);
+  const double seconds = watch.Seconds();
   const double rate = static_cast<double>(plans.size()) / seconds;
   output.text += fmt::format("{} rows in {:.2f} s, {:.0f} rows/s\n", plans.size(), seconds, rate);
   return output;

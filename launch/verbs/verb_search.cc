@@ -56,12 +56,9 @@ Status ReadList(const VerbArguments& arguments,
 
 Status ReadRecompute(const VerbArguments& arguments, std::vector<graph::Recompute>* choices) {
   const std::string text = Last(arguments, "recompute", "any");
-  for (const graph::Recompute recompute :
-       {graph::Recompute::kNone, graph::Recompute::kSelective, graph::Recompute::kFull}) {
-    if (text == RecomputeName(recompute)) {
-      choices->push_back(recompute);
-      return OkStatus();
-    }
+  if (const auto recompute = graph::RecomputeNamed(text)) {
+    choices->push_back(*recompute);
+    return OkStatus();
   }
   return text == "any"
              ? OkStatus()
