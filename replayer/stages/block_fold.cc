@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace prism::replayer {
 namespace {
@@ -43,8 +44,9 @@ std::vector<Form> Identity(size_t streams) {
 
 template <typename Streams>
 size_t IndexOf(const Streams& streams, size_t count, uint16_t stream) {
-  return static_cast<size_t>(std::find(streams.begin(), streams.begin() + count, stream) -
-                             streams.begin());
+  return static_cast<size_t>(
+      std::find(streams.begin(), streams.begin() + static_cast<ptrdiff_t>(count), stream) -
+      streams.begin());
 }
 
 void Store(const std::vector<Form>& tails, FoldedSegment* folded) {
