@@ -15,7 +15,6 @@
 #include "graph/file.h"
 #include "launch/options/perturbation.h"
 #include "launch/process/interrupt.h"
-#include "launch/process/shared_memory.h"
 #include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
 #include "launch/run/host_time.h"
@@ -24,6 +23,7 @@
 #include "launch/run/program_layout.h"
 #include "launch/run/source_finder.h"
 #include "launch/run/valid_graph.h"
+#include "launch/sandbox/shared_memory.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
 

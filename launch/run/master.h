@@ -11,13 +11,13 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "launch/emulation/coordinator.h"
-#include "launch/process/memory_sampler.h"
 #include "launch/process/mpi_session.h"
 #include "launch/run/messages.h"
 #include "launch/run/progress.h"
 #include "launch/run/recorded_slice.h"
 #include "launch/run/run_context.h"
 #include "launch/run/worker.h"
+#include "launch/sandbox/memory_sampler.h"
 #include "replayer/replay.h"
 
 namespace prism::launch {

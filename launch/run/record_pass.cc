@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "launch/process/out_of_memory.h"
-#include "launch/process/record_turn.h"
-#include "launch/process/stall_watch.h"
 #include "launch/process/stop_watch.h"
+#include "launch/sandbox/out_of_memory.h"
+#include "launch/sandbox/record_turn.h"
+#include "launch/sandbox/stall_watch.h"
 #include "shim/channel/value_book.h"
 #include "slicer/record/recorder.h"
 

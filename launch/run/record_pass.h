@@ -13,8 +13,8 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
-#include "launch/process/shared_memory.h"
 #include "launch/run/run_context.h"
+#include "launch/sandbox/shared_memory.h"
 
 namespace prism::launch {
 

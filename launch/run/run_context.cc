@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/process/device_config.h"
+#include "launch/sandbox/device_config.h"
 #include "launch/workload/args.h"
 
 namespace prism::launch {

@@ -15,9 +15,10 @@
 #include "graph/graph.h"
 #include "graph/job.h"
 #include "launch/options/options.h"
-#include "launch/process/gpu.h"
-#include "launch/process/sandbox.h"
+#include "launch/process/install_paths.h"
 #include "launch/rendezvous/store_server.h"
+#include "launch/sandbox/gpu.h"
+#include "launch/sandbox/sandbox_process.h"
 #include "replayer/replay.h"
 #include "slicer/plan.h"
 

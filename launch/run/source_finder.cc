@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "launch/process/interrupt.h"
-#include "launch/process/record_turn.h"
-#include "launch/process/stack_text.h"
-#include "launch/process/stall_watch.h"
+#include "launch/sandbox/record_turn.h"
+#include "launch/sandbox/stack_text.h"
+#include "launch/sandbox/stall_watch.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::launch {

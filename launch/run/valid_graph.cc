@@ -1,10 +1,13 @@
 #include "launch/run/valid_graph.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "graph/file.h"
 #include "graph/validate.h"
 
 namespace prism::launch {
@@ -30,6 +33,19 @@ Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source) {
     }
   }
   return RunFailed(text);
+}
+
+Result<LoadedGraph> LoadValidGraph(const std::string& path) {
+  LoadedGraph loaded;
+  loaded.path = path;
+  PRISM_ASSIGN_OR_RETURN(loaded.graph, graph::ReadGraph(path));
+  std::error_code ignored;
+  loaded.file_bytes = static_cast<int64_t>(std::filesystem::file_size(path, ignored));
+  const Status valid = RefuseInvalid(loaded.graph);
+  if (!valid.ok()) {
+    return BadFile(fmt::format("{}: {}", path, valid.message()));
+  }
+  return loaded;
 }
 
 }  // namespace prism::launch

@@ -15,4 +15,13 @@ namespace prism::launch {
 using SourceLines = std::function<std::string(Rank, uint32_t op)>;
 Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source = nullptr);
 
+struct LoadedGraph {
+  std::string path;
+  graph::Graph graph;
+  int64_t file_bytes = 0;
+};
+
+// kBadFile for a file that is absent, damaged or no graph that can run, with its first faults.
+Result<LoadedGraph> LoadValidGraph(const std::string& path);
+
 }  // namespace prism::launch

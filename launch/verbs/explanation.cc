@@ -1,12 +1,19 @@
 #include "launch/verbs/explanation.h"
 
 #include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
+#include "launch/run/interval.h"
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
+#include "replayer/cost/parameters.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
+#include "replayer/report/summary.h"
 #include "replayer/report/text.h"
 
 namespace prism::launch {
@@ -68,6 +75,27 @@ std::string AsJson(const graph::Graph& graph,
   }
   json.EndObject();
   return text + "\n";
+}
+
+// The same summary as that of a run which departs from the graph in nothing.
+Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
+                                        const replayer::ReplayOptions& options) {
+  const std::vector<std::string> faults =
+      replayer::CheckParameters(loaded.graph.cluster.parameters);
+  if (!faults.empty()) {
+    return BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
+                               loaded.path, faults.front()));
+  }
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
+                         replayer::Replay(loaded.graph, options));
+  PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(loaded.graph, options));
+  replayer::SummaryInput input;
+  input.graph = &loaded.graph;
+  input.result = &result;
+  input.low_ns = interval.low_ns;
+  input.high_ns = interval.high_ns;
+  input.graph_bytes = loaded.file_bytes;
+  return replayer::Summarise(input);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "launch/verbs/replay_summary.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/verb.h"
 #include "replayer/replay.h"
 

@@ -6,7 +6,7 @@
 
 #include "graph/base/status.h"
 #include "launch/options/options.h"
-#include "launch/verbs/replay_summary.h"
+#include "launch/run/valid_graph.h"
 #include "replayer/replay.h"
 
 namespace prism::launch {

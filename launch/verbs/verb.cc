@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -106,12 +105,6 @@ Status VerbArguments::ReadChoice(std::string_view flag,
   }
   *target = text;
   return OkStatus();
-}
-
-std::string LibraryFolder() {
-  std::error_code ignored;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return (program.parent_path().parent_path() / "lib").string();
 }
 
 std::string VerbHelp(const VerbSpec& spec) {

@@ -84,9 +84,6 @@ Verb ReplayVerb();
 Verb ReportVerb();
 Verb SearchVerb();
 
-// Where the shared libraries lie: ../lib, seen from the running program's folder.
-std::string LibraryFolder();
-
 // The text of `prism VERB --help`.
 std::string VerbHelp(const VerbSpec& spec);
 

@@ -1,4 +1,5 @@
 // prism bench: one JSON object (or block of text) a case.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -10,10 +11,9 @@
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "launch/verbs/bench.h"
-#include "launch/verbs/bench_accuracy.h"
-#include "launch/verbs/bench_collectives.h"
-#include "launch/verbs/bench_search.h"
+#include "launch/bench/accuracy.h"
+#include "launch/bench/bench.h"
+#include "launch/bench/collectives.h"
 #include "launch/verbs/verb.h"
 #include "slicer/workloads/workloads.h"
 
@@ -21,6 +21,8 @@ namespace prism::launch {
 namespace {
 
 constexpr int64_t kMaxRanks = 1 << 20;
+constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kMaxIterations = 1000;
 
 // JSON numbers without a fraction are written without one.
 void WriteNumber(double value, JsonWriter* json) {
@@ -61,7 +63,6 @@ std::string CaseText(const BenchCase& line) {
   return text;
 }
 
-// Options that a bench has not been given a meaning for would be ignored in silence.
 Status RefuseOptions(const VerbArguments& arguments, const std::vector<std::string>& flags) {
   for (const std::string& flag : flags) {
     if (arguments.Has(flag)) {
@@ -72,12 +73,19 @@ Status RefuseOptions(const VerbArguments& arguments, const std::vector<std::stri
   return OkStatus();
 }
 
+Status ReadCount(const VerbArguments& arguments,
+                 const char* flag,
+                 int64_t highest,
+                 int32_t* count) {
+  int64_t value = *count;
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt(flag, 1, highest, &value));
+  *count = static_cast<int32_t>(value);
+  return OkStatus();
+}
+
 Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("workload", slicer::WorkloadNames(), &workload->name));
-  int64_t ranks = workload->ranks;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 1, kMaxRanks, &ranks));
-  workload->ranks = static_cast<int32_t>(ranks);
-  return OkStatus();
+  return ReadCount(arguments, "ranks", kMaxRanks, &workload->ranks);
 }
 
 std::string Last(const VerbArguments& arguments, const char* flag, const std::string& fallback) {
@@ -87,9 +95,6 @@ std::string Last(const VerbArguments& arguments, const char* flag, const std::st
 
 // Published runs: rows to stdout unless they go to a file, then the errors.
 Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(
-      RefuseOptions(arguments, {"workload", "ranks", "threads", "iterations", "classes", "fold",
-                                "perturb", "export", "delta"}));
   BenchAccuracyOptions options;
   options.tables.assign(arguments.operands().begin() + 1, arguments.operands().end());
   if (options.tables.empty()) {
@@ -131,16 +136,10 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
 
 // Measured collectives: as RunAccuracy; without a table a sweep.
 Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
-  PRISM_RETURN_IF_ERROR(
-      RefuseOptions(arguments, {"workload", "threads", "iterations", "classes", "fold", "perturb",
-                                "parameter-sets", "without", "ablation", "export", "delta"}));
   if (arguments.operands().size() == 1) {
     return RunSweep(arguments);
   }
   PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"ranks", "cluster", "collective"}));
-  if (arguments.operands().size() > 2) {
-    return InvalidArgument("bench collectives takes one table");
-  }
   BenchCollectivesOptions options;
   options.table = arguments.operands()[1];
   options.fit = arguments.Has("fit");
@@ -174,88 +173,132 @@ Status ExportIfAsked(const VerbArguments& arguments, const BenchWorkload& worklo
   return ExportWorkload(workload, format, arguments.operands()[1]);
 }
 
-Status ReadIterations(const VerbArguments& arguments, BenchReplayOptions* options) {
-  int64_t iterations = options->iterations;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
-  options->iterations = static_cast<int32_t>(iterations);
-  return OkStatus();
+Result<VerbOutput> PrintCases(const VerbArguments& arguments, const BenchResult& cases) {
+  PRISM_RETURN_IF_ERROR(cases.status());
+  VerbOutput output;
+  for (const BenchCase& line : *cases) {
+    output.text += arguments.format() == OutputFormat::kJson ? CaseJson(line) : CaseText(line);
+  }
+  return output;
 }
 
-BenchResult RunBench(const VerbArguments& arguments) {
-  const std::string& name = arguments.operands().front();
-  PRISM_RETURN_IF_ERROR(RefuseOptions(
-      arguments, {"out", "parameter-sets", "without", "ablation", "fit", "cluster", "collective"}));
-  const size_t wanted = name == "network" || (name == "replay" && arguments.Has("export")) ? 2 : 1;
-  if (arguments.operands().size() > wanted) {
-    return InvalidArgument(
-        fmt::format("bench {} takes no '{}'", name, arguments.operands()[wanted]));
-  }
-  if (name != "replay") {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"export", "delta"}));
-  }
-  if (name == "device" || name == "record") {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(
-        arguments, {"workload", "ranks", "threads", "iterations", "classes", "fold", "perturb"}));
-    return name == "device" ? BenchDevice() : BenchRecord();
-  }
-  if (name == "search") {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(
-        arguments, {"workload", "ranks", "iterations", "classes", "fold", "perturb"}));
-    int64_t threads = 1;
-    PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
-    return BenchSearch(static_cast<int>(threads));
-  }
+Result<VerbOutput> RunDevice(const VerbArguments& arguments) {
+  return PrintCases(arguments, BenchDevice());
+}
+
+Result<VerbOutput> RunRecord(const VerbArguments& arguments) {
+  return PrintCases(arguments, BenchRecord());
+}
+
+Result<VerbOutput> RunGraph(const VerbArguments& arguments) {
+  BenchWorkload workload;
+  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &workload));
+  return PrintCases(arguments, BenchGraph(workload));
+}
+
+Result<VerbOutput> RunImport(const VerbArguments& arguments) {
+  BenchWorkload workload;
+  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &workload));
+  return PrintCases(arguments, BenchImport(workload));
+}
+
+Result<VerbOutput> RunSearch(const VerbArguments& arguments) {
+  int32_t threads = 1;
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "threads", kMaxThreads, &threads));
+  return PrintCases(arguments, BenchSearch(threads));
+}
+
+Result<VerbOutput> RunNetwork(const VerbArguments& arguments) {
   BenchReplayOptions options;
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
-  if (name == "graph" || name == "import") {
-    PRISM_RETURN_IF_ERROR(
-        RefuseOptions(arguments, {"threads", "iterations", "classes", "fold", "perturb"}));
-    return name == "graph" ? BenchGraph(options.workload) : BenchImport(options.workload);
-  }
-  if (name == "network") {
-    PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"threads", "classes", "fold", "perturb"}));
-    PRISM_RETURN_IF_ERROR(ReadIterations(arguments, &options));
-    return BenchNetwork(options, arguments.operands().size() > 1 ? arguments.operands()[1] : "");
-  }
-  if (name != "replay") {
-    const std::vector<std::string> known = {"accuracy", "collectives", "device", "graph", "import",
-                                            "network",  "record",      "replay", "search"};
-    const std::string near = NearestName(name, known);
-    return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
-                                       near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                                       fmt::join(known, ", ")));
-  }
-  int64_t threads = options.threads;
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "iterations", kMaxIterations, &options.iterations));
+  const std::string path = arguments.operands().size() > 1 ? arguments.operands()[1] : "";
+  return PrintCases(arguments, BenchNetwork(options, path));
+}
+
+Result<VerbOutput> RunReplay(const VerbArguments& arguments) {
+  BenchReplayOptions options;
   std::string classes = "on";
   std::string fold = "on";
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
-  PRISM_RETURN_IF_ERROR(ReadIterations(arguments, &options));
+  PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &options.workload));
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "threads", kMaxThreads, &options.threads));
+  PRISM_RETURN_IF_ERROR(ReadCount(arguments, "iterations", kMaxIterations, &options.iterations));
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("classes", {"on", "off"}, &classes));
-  options.threads = static_cast<int32_t>(threads);
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("fold", {"on", "off"}, &fold));
   options.classes = classes == "on";
   options.fold = fold == "on";
   options.perturb = arguments.Texts("perturb");
-  PRISM_RETURN_IF_ERROR(ExportIfAsked(arguments, options.workload));
   if (arguments.Has("delta")) {
     PRISM_RETURN_IF_ERROR(arguments.ReadInt("delta", 1, 100'000, &options.edits));
   }
-  return BenchReplay(options);
+  PRISM_RETURN_IF_ERROR(ExportIfAsked(arguments, options.workload));
+  return PrintCases(arguments, BenchReplay(options));
+}
+
+struct Bench {
+  const char* name;
+  size_t operands;                   // behind its name, at most
+  std::vector<std::string> options;  // that have a meaning for it
+  Result<VerbOutput> (*run)(const VerbArguments& arguments);
+};
+
+const std::vector<Bench>& Benches() {
+  static const std::vector<Bench> benches = {
+      {"accuracy", 63, {"out", "parameter-sets", "without", "ablation"}, RunAccuracy},
+      {"collectives", 1, {"out", "fit", "ranks", "cluster", "collective"}, RunCollectives},
+      {"device", 0, {}, RunDevice},
+      {"graph", 0, {"workload", "ranks"}, RunGraph},
+      {"import", 0, {"workload", "ranks"}, RunImport},
+      {"network", 1, {"workload", "ranks", "iterations"}, RunNetwork},
+      {"record", 0, {}, RunRecord},
+      {"replay",
+       1,
+       {"workload", "ranks", "threads", "iterations", "classes", "fold", "perturb", "export",
+        "delta"},
+       RunReplay},
+      {"search", 0, {"threads"}, RunSearch}};
+  return benches;
+}
+
+Status UnknownBench(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Bench& bench : Benches()) {
+    known.push_back(bench.name);
+  }
+  const std::string near = NearestName(name, known);
+  return InvalidArgument(fmt::format("unknown bench '{}'; {}choose {}", name,
+                                     near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                                     fmt::join(known, ", ")));
+}
+
+// What a bench has no meaning for would be ignored in silence.
+Status CheckArguments(const VerbArguments& arguments, const Bench& bench) {
+  std::vector<std::string> meaningless;
+  for (const VerbOption& option : BenchVerb().spec.options) {
+    if (std::find(bench.options.begin(), bench.options.end(), option.flag) == bench.options.end()) {
+      meaningless.push_back(option.flag);
+    }
+  }
+  PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, meaningless));
+  const std::vector<std::string>& operands = arguments.operands();
+  // The file that replay takes is that of its --export.
+  const bool none = bench.name == std::string("replay") && !arguments.Has("export");
+  const size_t most = none ? 0 : bench.operands;
+  if (operands.size() > most + 1) {
+    return InvalidArgument(fmt::format("bench {} takes no '{}'", bench.name, operands[most + 1]));
+  }
+  return OkStatus();
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  if (arguments.operands().front() == "accuracy") {
-    return RunAccuracy(arguments);
+  const std::string& name = arguments.operands().front();
+  for (const Bench& bench : Benches()) {
+    if (bench.name == name) {
+      PRISM_RETURN_IF_ERROR(CheckArguments(arguments, bench));
+      return bench.run(arguments);
+    }
   }
-  if (arguments.operands().front() == "collectives") {
-    return RunCollectives(arguments);
-  }
-  PRISM_ASSIGN_OR_RETURN(const std::vector<BenchCase> cases, RunBench(arguments));
-  VerbOutput output;
-  for (const BenchCase& line : cases) {
-    output.text += arguments.format() == OutputFormat::kJson ? CaseJson(line) : CaseText(line);
-  }
-  return output;
+  return UnknownBench(name);
 }
 
 }  // namespace

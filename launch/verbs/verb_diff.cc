@@ -12,8 +12,8 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/diff.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/json_leaves.h"
-#include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {

@@ -7,9 +7,9 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/fixed_durations.h"
 #include "launch/verbs/named_format.h"
-#include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/parameters.h"
 #include "slicer/export/astra/layer_export.h"

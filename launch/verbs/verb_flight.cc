@@ -16,7 +16,7 @@
 #include "graph/describe.h"
 #include "launch/flight/flight_match.h"
 #include "launch/options/sandbox_list.h"
-#include "launch/verbs/replay_summary.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {

@@ -14,7 +14,7 @@
 #include "graph/describe.h"
 #include "graph/parallel_layout.h"
 #include "graph/rank_grid.h"
-#include "launch/verbs/replay_summary.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/role_traffic.h"
 #include "launch/verbs/verb.h"
 

@@ -9,7 +9,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
-#include "launch/verbs/replay_summary.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/verb.h"
 #include "replayer/memory/worst_rank.h"
 

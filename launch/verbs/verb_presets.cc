@@ -12,6 +12,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "launch/options/presets.h"
+#include "launch/process/install_paths.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "launch/options/perturbation.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/explanation.h"
 #include "launch/verbs/iteration_samples.h"
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/replay_difference.h"
-#include "launch/verbs/replay_summary.h"
 #include "launch/verbs/shared_network.h"
 #include "launch/verbs/verb.h"
 

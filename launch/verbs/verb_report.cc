@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "launch/options/perturbation.h"
+#include "launch/run/valid_graph.h"
 #include "launch/verbs/explanation.h"
 #include "launch/verbs/replay_arguments.h"
-#include "launch/verbs/replay_summary.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {

@@ -1,12 +1,12 @@
 // Rows of measured collectives, their errors and the sweep.
-#include "launch/verbs/bench_collectives.h"
-
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "launch/bench/collectives.h"
 
 namespace prism::launch {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "graph/base/file.h"
 #include "launch/accuracy/csv_table.h"
-#include "launch/verbs/bench_accuracy.h"
+#include "launch/bench/accuracy.h"
 
 namespace prism::launch {
 namespace {

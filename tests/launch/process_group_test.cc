@@ -1,4 +1,4 @@
-#include "launch/process/process_group.h"
+#include "launch/sandbox/process_group.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "launch/process/stack_text.h"
+#include "launch/sandbox/stack_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/verbs/bench.h"
+#include "launch/bench/bench.h"
 #include "launch/verbs/json_leaves.h"
 #include "launch/verbs/verb.h"
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "launch/options/presets.h"
-#include "launch/process/record_turn.h"
+#include "launch/sandbox/record_turn.h"
 #include "slicer/record/recorder.h"
 
 namespace prism::launch {

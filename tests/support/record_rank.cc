@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "launch/options/presets.h"
-#include "launch/process/device_config.h"
-#include "launch/process/shared_memory.h"
 #include "launch/rendezvous/store_server.h"
+#include "launch/sandbox/device_config.h"
+#include "launch/sandbox/shared_memory.h"
 #include "tests/support/recorded_program.h"
 
 namespace prism::test {

@@ -1,4 +1,4 @@
-#include "launch/process/record_turn.h"
+#include "launch/sandbox/record_turn.h"
 
 namespace prism::launch {
 namespace {

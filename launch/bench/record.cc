@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "launch/bench/bench.h"
+#include "launch/bench/device.h"
+#include "launch/process/install_paths.h"
 #include "launch/process/stop_watch.h"
-#include "launch/verbs/bench.h"
-#include "launch/verbs/bench_device.h"
-#include "launch/verbs/verb.h"
 #include "shim/channel/channel.h"
 #include "slicer/record/op_stream.h"
 #include "slicer/record/recorder.h"

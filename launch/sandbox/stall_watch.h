@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "graph/base/status.h"
-#include "launch/process/sandbox.h"
+#include "launch/sandbox/sandbox_process.h"
 
 namespace prism::launch {
 

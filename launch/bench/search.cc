@@ -1,13 +1,13 @@
-#include "launch/verbs/bench_search.h"
+#include "launch/search/search.h"
 
 #include <utility>
 
 #include "graph/base/rng.h"
+#include "launch/bench/bench.h"
 #include "launch/library/plan_evaluator.h"
 #include "launch/options/presets.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/stop_watch.h"
-#include "launch/search/search.h"
 
 namespace prism::launch {
 namespace {

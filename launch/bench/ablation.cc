@@ -10,7 +10,7 @@
 #include "launch/accuracy/error_statistics.h"
 #include "launch/accuracy/predictor.h"
 #include "launch/accuracy/source_summary.h"
-#include "launch/verbs/bench_accuracy.h"
+#include "launch/bench/accuracy.h"
 
 namespace prism::launch {
 namespace {

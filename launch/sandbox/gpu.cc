@@ -1,4 +1,4 @@
-#include "launch/process/gpu.h"
+#include "launch/sandbox/gpu.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "launch/verbs/bench_accuracy.h"
+#include "launch/bench/accuracy.h"
 
 #include <algorithm>
 #include <charconv>

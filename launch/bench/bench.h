@@ -83,6 +83,11 @@ BenchResult BenchDelta(const std::string& name,
 // file, or of the workload where `path` is empty.
 BenchResult BenchNetwork(const BenchReplayOptions& options, const std::string& path);
 
+// GPT-3 175B on 8,192 H100 of h100-8x, batch 1,536: 200 plans drawn by a seed among those whose
+// states fit, each evaluated by itself on one thread (time, then memory), then the complete search
+// on `threads`.
+BenchResult BenchSearch(int threads);
+
 // Highest resident size of this process so far, bytes.
 int64_t MaxResidentBytes();
 

@@ -1,4 +1,4 @@
-#include "launch/process/out_of_memory.h"
+#include "launch/sandbox/out_of_memory.h"
 
 #include <cstring>
 #include <string>

@@ -9,10 +9,10 @@
 #include "graph/file.h"
 #include "graph/rank_classes.h"
 #include "graph/validate.h"
+#include "launch/bench/bench.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/process/stop_watch.h"
-#include "launch/verbs/bench.h"
 #include "replayer/engine.h"
 #include "slicer/workloads/workloads.h"
 

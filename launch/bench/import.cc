@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/bench/bench.h"
 #include "launch/process/stop_watch.h"
-#include "launch/verbs/bench.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
 #include "slicer/import/goal/goal_import.h"

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "graph/base/status.h"
-#include "launch/process/sandbox.h"
+#include "launch/sandbox/sandbox_process.h"
 #include "shim/channel/messages.h"
 
 namespace prism::launch {

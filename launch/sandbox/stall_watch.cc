@@ -1,4 +1,4 @@
-#include "launch/process/stall_watch.h"
+#include "launch/sandbox/stall_watch.h"
 
 #include <fmt/format.h>
 

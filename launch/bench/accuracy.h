@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "launch/verbs/bench.h"
+#include "launch/bench/bench.h"
 
 namespace prism::launch {
 

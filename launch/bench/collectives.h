@@ -8,7 +8,7 @@
 
 #include "graph/base/status.h"
 #include "launch/accuracy/collective_row.h"
-#include "launch/verbs/bench.h"
+#include "launch/bench/bench.h"
 
 namespace prism::launch {
 

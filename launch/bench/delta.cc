@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/rng.h"
+#include "launch/bench/bench.h"
 #include "launch/process/stop_watch.h"
-#include "launch/verbs/bench.h"
 #include "replayer/delta/delta_replay.h"
 
 namespace prism::launch {

@@ -1,4 +1,4 @@
-#include "launch/process/sandbox.h"
+#include "launch/sandbox/sandbox_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +14,14 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <filesystem>
 #include <map>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
-#include "launch/process/process_group.h"
+#include "launch/sandbox/process_group.h"
 
 extern char** environ;
 
@@ -157,17 +155,6 @@ std::string DescribeExit(int wait_status) {
     return fmt::format("was ended by signal {} (SIG{})", number, name == nullptr ? "?" : name);
   }
   return fmt::format("left with exit code {}", WEXITSTATUS(wait_status));
-}
-
-// Of a library that is preloaded the loader would only say that it is missing, and the program run
-// on a real GPU, or on none; without the observer groups have no members.
-Status CheckBuilt(const std::filesystem::path& library) {
-  std::error_code ignored;
-  if (std::filesystem::exists(library, ignored)) {
-    return OkStatus();
-  }
-  return EnvironmentLacks(fmt::format(
-      "{} is missing: the shim is not built; run ./run.sh, which builds it", library.string()));
 }
 
 }  // namespace
@@ -315,42 +302,6 @@ void SandboxProcess::Kill() {
   }
   wait_status_ = status;
   PumpOutput();
-}
-
-Result<InstallPaths> FindInstallPaths() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path root = program.parent_path().parent_path();
-  InstallPaths paths;
-  paths.workload = (root / "bin" / "prism-workload").string();
-  paths.library_path = (root / "lib" / "prism").string();
-  if (error || !fs::exists(paths.workload, error)) {
-    return EnvironmentLacks(
-        fmt::format("{} is missing: it needs the libtorch of the torch wheel; "
-                    "run ./run.sh, which installs and builds it",
-                    paths.workload));
-  }
-  const Result<std::string> list = ReadFile(paths.library_path + "/preload.txt");
-  if (!list.ok()) {
-    return EnvironmentLacks(
-        fmt::format("{}/preload.txt is missing: the shim is not built; run "
-                    "./run.sh, which builds it",
-                    paths.library_path));
-  }
-  std::string names = *list;
-  std::replace(names.begin(), names.end(), ':', ' ');
-  std::istringstream stream(names);
-  for (std::string name; stream >> name;) {
-    if (!paths.preload.empty()) {
-      paths.preload += ':';
-    }
-    paths.preload += (root / "lib" / name).string();
-    PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / name));
-  }
-  PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / "libprism_observer.so"));
-  PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / "libprism_rendezvous.so"));
-  return paths;
 }
 
 }  // namespace prism::launch

@@ -1,4 +1,4 @@
-#include "launch/process/memory_sampler.h"
+#include "launch/sandbox/memory_sampler.h"
 
 #include <time.h>
 #include <unistd.h>

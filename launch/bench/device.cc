@@ -1,4 +1,4 @@
-#include "launch/verbs/bench_device.h"
+#include "launch/bench/device.h"
 
 #include <dlfcn.h>
 #include <sys/wait.h>

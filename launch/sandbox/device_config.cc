@@ -1,4 +1,4 @@
-#include "launch/process/device_config.h"
+#include "launch/sandbox/device_config.h"
 
 #include <algorithm>
 #include <cmath>

@@ -84,14 +84,4 @@ class SandboxProcess {
   std::string partial_line_;
 };
 
-// Where our own programs and libraries lie, from the running program's path.
-struct InstallPaths {
-  std::string workload;      // bin/prism-workload
-  std::string preload;       // value of LD_PRELOAD
-  std::string library_path;  // folder of the stand-ins under their real names
-};
-
-// kEnvironment, saying what to build, when something is missing.
-Result<InstallPaths> FindInstallPaths();
-
 }  // namespace prism::launch

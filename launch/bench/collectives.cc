@@ -1,4 +1,4 @@
-#include "launch/verbs/bench_collectives.h"
+#include "launch/bench/collectives.h"
 
 #include <algorithm>
 #include <map>

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "graph/base/rng.h"
+#include "launch/bench/bench.h"
 #include "launch/options/presets.h"
 #include "launch/process/stop_watch.h"
-#include "launch/verbs/bench.h"
-#include "launch/verbs/replay_summary.h"
+#include "launch/run/valid_graph.h"
 #include "replayer/network/flow_queue.h"
 #include "replayer/network/routing.h"
 #include "replayer/network/topology.h"
