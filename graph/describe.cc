@@ -4,6 +4,7 @@
 #include <functional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace prism::graph {
 namespace {
@@ -203,6 +204,21 @@ std::string SignatureKey(const KernelSignature& signature,
 
 std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op) {
   return fmt::format("rank {} op {}: {}", rank.value(), op, DescribeOp(graph, rank, op));
+}
+
+std::string MembersText(std::span<const uint32_t> members) {
+  constexpr size_t kShown = 4;
+  if (members.empty()) {
+    return "none";
+  }
+  const bool consecutive = members.back() - members.front() + 1 == members.size();
+  if (consecutive && members.size() > 2) {
+    return fmt::format("{}-{}", members.front(), members.back());
+  }
+  if (members.size() <= kShown) {
+    return fmt::format("{}", fmt::join(members, ", "));
+  }
+  return fmt::format("{}, ... {}", fmt::join(members.first(kShown - 1), ", "), members.back());
 }
 
 }  // namespace prism::graph

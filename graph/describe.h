@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,8 @@ std::string SignatureKey(const KernelSignature& signature, const std::vector<std
 
 // "rank 5 op 17: <what it does>".
 std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op);
+
+// Ascending members shortened to what a line can hold: "0-7", "0, 8, 16, ... 56"; "none" of none.
+std::string MembersText(std::span<const uint32_t> members);
 
 }  // namespace prism::graph

@@ -160,7 +160,7 @@ class DumpReader {
   // "nccl:send 0->1", "nccl:recv 0<-1": the peer comes last, as rank of the group.
   [[nodiscard]] PeerMove MoveOf(const FlightEntry& entry) const {
     PeerMove move;
-    move.is_send = entry.name.starts_with("nccl:send ");
+    move.is_send = IsSendEntry(entry);
     move.bytes = AllBytes(move.is_send ? entry.input : entry.output);
     const size_t arrow = entry.name.find_first_of("<-", kBackend.size());
     const std::vector<Rank>& ranks = dump_.groups.at(entry.group).ranks;

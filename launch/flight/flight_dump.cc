@@ -161,8 +161,12 @@ void WriteEntry(const FlightEntry& entry, const FlightGroup& group, PickleWriter
 
 }  // namespace
 
+bool IsSendEntry(const FlightEntry& entry) {
+  return entry.name.starts_with("nccl:send ");
+}
+
 bool IsPeerEntry(const FlightEntry& entry) {
-  return entry.name.starts_with("nccl:send ") || entry.name.starts_with("nccl:recv ");
+  return IsSendEntry(entry) || entry.name.starts_with("nccl:recv ");
 }
 
 Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& name) {

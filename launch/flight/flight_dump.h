@@ -65,7 +65,8 @@ Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& n
 
 std::string EncodeFlightDump(const FlightDump& dump);
 
-// The entry is a send or a receive.
+// The entry is a send; a send or a receive.
+bool IsSendEntry(const FlightEntry& entry);
 bool IsPeerEntry(const FlightEntry& entry);
 
 }  // namespace prism::launch

@@ -21,14 +21,14 @@ size_t RunLength(const FlightMatch& match, size_t from, size_t phase) {
   return length;
 }
 
-const char* CollectiveEntryName(CollectiveKind kind) {
+std::string CollectiveEntryName(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllGather:
       return "nccl:_all_gather_base";
     case CollectiveKind::kReduceScatter:
       return "nccl:_reduce_scatter_base";
     default:
-      return nullptr;
+      return fmt::format("nccl:{}", graph::CollectiveKindName(kind));
   }
 }
 
@@ -106,7 +106,7 @@ class PeerWriter {
     const auto index_of = [&](Rank rank) {
       return std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
     };
-    const bool is_send = entry.name.starts_with("nccl:send ");
+    const bool is_send = IsSendEntry(entry);
     const auto name = [&](bool send, Rank here, Rank there) {
       return fmt::format("nccl:{} {}{}{}", send ? "send" : "recv", index_of(here),
                          send ? "->" : "<-", index_of(there));
@@ -126,9 +126,7 @@ class PeerWriter {
     const int64_t element = std::max<int64_t>(1, graph::DataTypeBytes(shape.dtype));
     const int64_t whole = shape.bytes / element;
     FlightEntry entry;
-    const char* const name = CollectiveEntryName(shape.kind);
-    entry.name =
-        name != nullptr ? name : fmt::format("nccl:{}", graph::CollectiveKindName(shape.kind));
+    entry.name = CollectiveEntryName(shape.kind);
     const std::string type = FlightTypeName(shape.dtype);
     const bool gathers = shape.kind == CollectiveKind::kAllGather;
     const bool scatters = shape.kind == CollectiveKind::kReduceScatter;

@@ -33,6 +33,7 @@ struct View {
   FlightDump dump;
   FlightMatch match;
   std::vector<Rank> written = {};  // peers
+  size_t left_out = 0;             // peers of the expected call whose dumps nobody asked for
 
   [[nodiscard]] bool departs() const { return match.end() < match.did.size(); }
   [[nodiscard]] const FlightEntry& departing() const {
@@ -86,7 +87,7 @@ std::string Text(const View& view) {
     peers.push_back(peer.value());
   }
   text += fmt::format("  with             rank{} {}\n", peers.size() == 1 ? "" : "s",
-                      peers.empty() ? "none" : fmt::format("{}", fmt::join(peers, ", ")));
+                      graph::MembersText(peers));
   return text;
 }
 
@@ -129,17 +130,18 @@ Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
   return Rank(static_cast<uint32_t>(rank));
 }
 
-Result<std::vector<Rank>> RanksToWrite(const VerbArguments& arguments, const View& view) {
+Status ChooseRanksToWrite(const VerbArguments& arguments, View* view) {
   if (arguments.Has("ranks")) {
     PRISM_ASSIGN_OR_RETURN(
-        std::vector<Rank> ranks,
-        NumberedRanks("--ranks", arguments.Texts("ranks").back(), view.graph.job));
-    std::erase(ranks, view.rank);
-    return ranks;
+        view->written, NumberedRanks("--ranks", arguments.Texts("ranks").back(), view->graph.job));
+    std::erase(view->written, view->rank);
+    return OkStatus();
   }
-  std::vector<Rank> ranks = PeersOfExpected(view.graph, view.rank, view.match);
-  ranks.resize(std::min(ranks.size(), kDefaultPeers));
-  return ranks;
+  view->written = PeersOfExpected(view->graph, view->rank, view->match);
+  const size_t kept = std::min(view->written.size(), kDefaultPeers);
+  view->left_out = view->written.size() - kept;
+  view->written.resize(kept);
+  return OkStatus();
 }
 
 Status WriteDumps(const std::string& folder, const std::string& own, View* view) {
@@ -169,11 +171,15 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   std::string written;
   if (arguments.Has("o")) {
     const std::string folder = arguments.Texts("o").back();
-    PRISM_ASSIGN_OR_RETURN(view.written, RanksToWrite(arguments, view));
+    PRISM_RETURN_IF_ERROR(ChooseRanksToWrite(arguments, &view));
     PRISM_RETURN_IF_ERROR(WriteDumps(folder, bytes, &view));
     written = fmt::format("  written          {} in {}: torchfrtrace --allow-incomplete-ranks {}\n",
                           FormatCounted(static_cast<int64_t>(view.written.size()) + 1, "dump"),
                           folder, folder);
+    if (view.left_out > 0) {
+      written += fmt::format("                   without those of {}: --ranks LIST\n",
+                             FormatCounted(static_cast<int64_t>(view.left_out), "more peer"));
+    }
   }
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? Json(view) : Text(view) + written;

@@ -131,19 +131,6 @@ std::string RolesText(const graph::Graph& graph) {
   return text;
 }
 
-// "0-7", "0, 8, 16, ... 56": members shortened to what a line can hold.
-std::string MembersText(std::span<const uint32_t> members) {
-  constexpr size_t kShown = 4;
-  const bool consecutive = members.back() - members.front() + 1 == members.size();
-  if (consecutive && members.size() > 2) {
-    return fmt::format("{}-{}", members.front(), members.back());
-  }
-  if (members.size() <= kShown) {
-    return fmt::format("{}", fmt::join(members, ", "));
-  }
-  return fmt::format("{}, ... {}", fmt::join(members.first(kShown - 1), ", "), members.back());
-}
-
 std::string RankText(const graph::Graph& graph, Rank rank) {
   const graph::Coordinates at = graph::ParallelLayout(graph.job.parallel).CoordinatesOf(rank);
   const graph::Role& role = graph.role_of(rank);
@@ -156,7 +143,7 @@ std::string RankText(const graph::Graph& graph, Rank rank) {
     text += fmt::format("  communicator slot {:<3} {} (number {}), {}: {}\n", slot++,
                         graph.strings[graph.communicators.name[comm]], comm,
                         FormatCounted(static_cast<int64_t>(members.size()), "rank"),
-                        MembersText(members));
+                        graph::MembersText(members));
   }
   slot = 0;
   for (const uint32_t peer : graph.ranks.peers(rank)) {
