@@ -1,5 +1,6 @@
 // prism mem: what fills the device of one rank at its peak.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "graph/describe.h"
 #include "launch/run/valid_graph.h"
 #include "launch/verbs/verb.h"
+#include "replayer/memory/like_peaks.h"
 #include "replayer/memory/worst_rank.h"
 
 namespace prism::launch {
@@ -59,16 +61,38 @@ std::string ClassLines(const std::vector<graph::MemoryClass>& classes) {
   return text;
 }
 
+// A rank that was not recorded and is only like its role: how far recorded ones were from it.
+std::optional<replayer::PeakSpread> SpreadOf(const View& view) {
+  if (view.source() != graph::RankSource::kLike) {
+    return std::nullopt;
+  }
+  return replayer::SpreadOfLike(view.graph, view.role().stage);
+}
+
+std::string LikeLine(const View& view) {
+  const auto spread = SpreadOf(view);
+  if (!spread) {
+    return {};
+  }
+  const int64_t peak = view.memory().peak_allocated;
+  return fmt::format("  {:<24}{} to {} bytes, as {} recorded ranks like it have\n", "  within",
+                     FormatCount(peak - spread->below), FormatCount(peak + spread->above),
+                     spread->ranks);
+}
+
 std::string MemText(const View& view) {
   const graph::MemoryProfile& memory = view.memory();
   std::string source = fmt::format("source {}", graph::RankSourceName(view.source()));
   if (view.source() == graph::RankSource::kRole) {
     source += fmt::format(", recorded on rank {}", view.role().representative.value());
+  } else if (view.source() == graph::RankSource::kLike) {
+    source += fmt::format(" rank {}, which was recorded", view.role().representative.value());
   }
   std::string text = fmt::format("rank {} ({}; {})\n", view.rank.value(), view.role().name, source);
   text += Line("device memory", memory.device_bytes(),
                fmt::format("of {}", FormatBytes(view.graph.cluster.gpu.memory_bytes)));
   text += Line("allocated at the peak", memory.peak_allocated);
+  text += LikeLine(view);
   text += ClassLines(memory.at_peak);
   text += Line("reserved, not allocated", memory.peak_reserved - memory.peak_allocated);
   text += Line("outside the allocator", memory.outside_bytes());
@@ -105,6 +129,10 @@ std::string MemJson(const View& view) {
   json.Field("device_bytes", memory.device_bytes());
   json.Field("device_capacity_bytes", view.graph.cluster.gpu.memory_bytes);
   json.Field("peak_allocated_bytes", memory.peak_allocated);
+  if (const auto spread = SpreadOf(view)) {
+    json.Field("peak_allocated_low_bytes", memory.peak_allocated - spread->below);
+    json.Field("peak_allocated_high_bytes", memory.peak_allocated + spread->above);
+  }
   json.Field("peak_reserved_bytes", memory.peak_reserved);
   json.Field("steady_allocated_bytes", memory.steady_allocated);
   json.Key("at_peak");
@@ -141,7 +169,8 @@ Verb MemVerb() {
       "GRAPH",
       "what fills the device of one rank at its peak",
       "source: recorded (this rank ran while recording), sandbox (it ran in the emulation) or\n"
-      "role (as the recorded rank of its role).\n",
+      "role (as the recorded rank of its role) or like (its role communicates as it does, but was\n"
+      "cut otherwise by a sharded optimizer: the peak has a range).\n",
       1,
       1,
       {{"rank", "R", "the worst", "global rank"}}};

@@ -1,0 +1,40 @@
+#include "replayer/memory/like_peaks.h"
+
+#include <gtest/gtest.h>
+
+namespace prism::replayer {
+namespace {
+
+graph::Role RoleOf(int32_t stage, int64_t peak) {
+  graph::Role role;
+  role.stage = stage;
+  role.memory.peak_allocated = peak;
+  return role;
+}
+
+// Stage 0: ranks 0 (its role), 1 and 2 recorded, 3 not. Stage 1: 4 recorded, 5 not.
+graph::Graph ShardedJob() {
+  using enum graph::RankSource;
+  graph::Graph graph;
+  graph.roles = {RoleOf(0, 1000), RoleOf(1, 800), RoleOf(0, 1012), RoleOf(0, 995)};
+  graph.ranks.role = {0, 2, 3, 0, 1, 1};
+  graph.ranks.source = {kSandbox, kRecorded, kRecorded, kLike, kRecorded, kLike};
+  return graph;
+}
+
+TEST(LikePeaks, TheFurthestRecordedRanksOfTheStageAreTheRange) {
+  const PeakSpread spread = SpreadOfLike(ShardedJob(), 0);
+  EXPECT_EQ(spread.ranks, 3);
+  EXPECT_EQ(spread.above, 12);
+  EXPECT_EQ(spread.below, 5);
+}
+
+TEST(LikePeaks, AStageWithOneRecordedRankTakesTheWidestRange) {
+  const PeakSpread spread = SpreadOfLike(ShardedJob(), 1);
+  EXPECT_EQ(spread.ranks, 4);
+  EXPECT_EQ(spread.above, 12);
+  EXPECT_EQ(spread.below, 5);
+}
+
+}  // namespace
+}  // namespace prism::replayer
