@@ -9,23 +9,16 @@
 namespace prism::launch {
 namespace {
 
-// A length to try: so many micro-batches, with windows of these many rounds.
-struct Trial {
-  int64_t microbatches = 0;
-  std::vector<uint32_t> window_rounds;
-};
-
-// The rest of the micro-batches comes in whole windows of pp micro-batches. The pipeline's first
-// micro-batches fill it and its rounds take some more to settle; most settle at once into rounds
-// alike, and those whose messages go round the pipeline repeat themselves after pp rounds.
-std::vector<Trial> TrialsOf(const graph::JobSpec& job) {
+// Lengths to try, each with the same part of a round as the job. A loop needs a round in every
+// stage with one alike on both sides; the first micro-batches fill the pipeline, and the passes of
+// the first and the last one are not like those of others. Most schedules have that in the first
+// length; those that put off weight gradients settle later.
+std::vector<int64_t> LengthsOf(const graph::JobSpec& job) {
   const int64_t pp = job.parallel.pp;
-  const int64_t rest = job.microbatches() % pp;
   if (slicer::MicrobatchesOfRound(job.parallel) > 1) {
-    return {{8 * pp, {1}}, {12 * pp, {1}}};
+    return {6 * pp, 9 * pp};
   }
-  const auto stages = static_cast<uint32_t>(pp);
-  return {{2 * pp + (7 + pp) / pp * pp + rest, {1}}, {8 * pp + rest, {1, stages}}};
+  return {pp + 4, 3 * pp + 8};
 }
 
 class Replayer {
@@ -41,11 +34,11 @@ class Replayer {
   }
 
   Result<JobReplay> Run() const {
-    for (const Trial& trial : TrialsOf(job_)) {
-      if (trial.microbatches >= job_.microbatches()) {
+    for (const int64_t microbatches : LengthsOf(job_)) {
+      if (microbatches >= job_.microbatches()) {
         break;
       }
-      PRISM_ASSIGN_OR_RETURN(const std::optional<JobReplay> found, Try(trial));
+      PRISM_ASSIGN_OR_RETURN(const std::optional<JobReplay> found, Try(microbatches));
       if (found.has_value()) {
         return *found;
       }
@@ -58,26 +51,21 @@ class Replayer {
   }
 
  private:
-  Result<std::optional<JobReplay>> Try(const Trial& trial) const {
+  Result<std::optional<JobReplay>> Try(int64_t microbatches) const {
     graph::JobSpec job = job_;
-    job.global_batch_size = trial.microbatches * job.micro_batch_size * job.parallel.dp;
+    job.global_batch_size = microbatches * job.micro_batch_size * job.parallel.dp;
     PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
                            slicer::Synthesize(job, style_, slicer::Markers::kNone));
     PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
                            replayer::StageEvaluator::Create(program));
-    const int64_t rounds =
-        (job_.microbatches() - trial.microbatches) / slicer::MicrobatchesOfRound(job_.parallel);
-    for (const uint32_t window : trial.window_rounds) {
-      replayer::StageReplayOptions options;
-      options.window_rounds = window;
-      options.more_windows = rounds / window;
-      PRISM_ASSIGN_OR_RETURN(JobReplay replay, Evaluate(evaluator, options));
-      replay.shortened = true;
-      if (replay.result.known && (!replay.stalled.has_value() || replay.stalled->known)) {
-        return std::optional(std::move(replay));
-      }
-    }
-    return std::optional<JobReplay>();
+    replayer::StageReplayOptions options;
+    options.more_rounds =
+        (job_.microbatches() - microbatches) / slicer::MicrobatchesOfRound(job_.parallel);
+    PRISM_ASSIGN_OR_RETURN(JobReplay replay, Evaluate(evaluator, options));
+    replay.shortened = true;
+    const bool known =
+        replay.result.known && (!replay.stalled.has_value() || replay.stalled->known);
+    return known ? std::optional(std::move(replay)) : std::nullopt;
   }
 
   Result<JobReplay> Evaluate(replayer::StageEvaluator& evaluator,

@@ -44,9 +44,9 @@ StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& pl
 
 Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
                             const StageScales& scales,
-                            const Lengthening* longer) {
-  longer_ = longer;
-  can_lengthen_ = true;
+                            const SteadyLoop* loop) {
+  loop_ = loop;
+  can_loop_ = true;
   const std::vector<std::string> faults = CheckParameters(cluster.parameters);
   if (!faults.empty() || cluster.gpus_per_node < 1) {
     return BadFile(fmt::format("the cluster '{}' cannot be used: {}", cluster.name,
@@ -62,9 +62,10 @@ Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
   costs_.host_ns.resize(plan_.stages.size());
   costs_.charge_ns.resize(plan_.stages.size());
   costs_.iteration_host_ns.resize(plan_.stages.size());
+  costs_.turn_host_ns.assign(plan_.stages.size(), 0);
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     BindStage(stage, overlap_slowdown);
-    CheckWindows(stage);
+    BindLoop(stage);
   }
   return OkStatus();
 }
@@ -99,7 +100,7 @@ void StageCostModel::FindTopologies(int32_t gpus_per_node) {
       kinds_.push_back(std::move(topologies));
     }
   }
-  FindMessageNodes();
+  FindChannelNodes();
 }
 
 CommTopology StageCostModel::TopologyOfAxis(GroupAxis axis, int32_t stage) {
@@ -130,25 +131,20 @@ CommTopology StageCostModel::TopologyOfAxis(GroupAxis axis, int32_t stage) {
   return slowest;
 }
 
-void StageCostModel::FindMessageNodes() {
-  message_on_node_.clear();
+void StageCostModel::FindChannelNodes() {
+  channel_on_node_.clear();
   const int32_t stage_ranks = groups_.ranks_per_stage();
-  std::map<std::pair<int32_t, int32_t>, bool> on_node;  // by stages
-  for (const PeerMessage& message : plan_.messages) {
-    const auto [found, inserted] = on_node.try_emplace({message.from, message.to}, false);
-    if (inserted) {
-      int32_t together = 0;  // none where stages are whole nodes
-      for (int32_t r = 0; r < stage_ranks && stage_ranks % gpus_per_node_ != 0; ++r) {
-        const int32_t from = message.from * stage_ranks + r;
-        const int32_t to = message.to * stage_ranks + r;
-        together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
-      }
-      found->second = together == stage_ranks;
-      if (together != 0 && together != stage_ranks) {
-        uneven_.push_back(fmt::format("messages from stage {} to {}", message.from, message.to));
-      }
+  for (const PeerChannel& channel : plan_.channels) {
+    int32_t together = 0;  // none where stages are whole nodes
+    for (int32_t r = 0; r < stage_ranks && stage_ranks % gpus_per_node_ != 0; ++r) {
+      const int32_t from = channel.from * stage_ranks + r;
+      const int32_t to = channel.to * stage_ranks + r;
+      together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
     }
-    message_on_node_.push_back(found->second);
+    channel_on_node_.push_back(together == stage_ranks);
+    if (together != 0 && together != stage_ranks) {
+      uneven_.push_back(fmt::format("messages from stage {} to {}", channel.from, channel.to));
+    }
   }
   std::sort(uneven_.begin(), uneven_.end());
   uneven_.erase(std::unique(uneven_.begin(), uneven_.end()), uneven_.end());
@@ -219,9 +215,10 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
   for (const StagePeerGroup& group : plan_.peer_groups) {
     loads.clear();
     for (const StagePost& post : group.posts) {
-      loads.push_back(
-          {plan_.messages[post.message].bytes, post.is_send,
-           message_on_node_[post.message] ? PeerLoad::Reach::kNode : PeerLoad::Reach::kNetwork});
+      loads.push_back({plan_.messages[post.message].bytes, post.is_send,
+                       channel_on_node_[plan_.messages[post.message].channel]
+                           ? PeerLoad::Reach::kNode
+                           : PeerLoad::Reach::kNetwork});
     }
     const std::vector<DurationNs> shared = cost.PeerTransfers(loads);
     for (size_t p = 0; p < group.posts.size(); ++p) {
@@ -277,7 +274,7 @@ void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
   std::vector<DurationNs> at_mark(lanes.marks.size() * width);
   DurationNs host = 0;
   size_t next_source = 0;
-  const bool gathers = longer_ != nullptr && WindowsGatherCharges(stage);
+  const bool gathers = loop_ != nullptr && GathersCharges(stage);
   for (uint32_t i = 0; i < lanes.instructions.size(); ++i) {
     const Instruction& instruction = lanes.instructions[i];
     host += costs_.span_ns[instruction.span];
@@ -294,9 +291,9 @@ void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
         }
       }
       const DurationNs beside = std::min(transfer_ns[source.transfer], compute);
-      const int64_t times = longer_ == nullptr ? 1
-                                               : TimesPaid(longer_->cuts[stage], source, gathers,
-                                                           compute >= transfer_ns[source.transfer]);
+      const int64_t times = loop_ == nullptr ? 1
+                                             : TimesPaid(loop_->stages[stage], source, gathers,
+                                                         compute >= transfer_ns[source.transfer]);
       charge_ns[instruction.charge] +=
           times * std::llround((overlap_slowdown - 1) * static_cast<double>(beside));
     }
@@ -321,47 +318,67 @@ void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
   costs_.iteration_host_ns[stage] = host + costs_.span_ns[lanes.rest_span];
 }
 
-// Whether collectives of the last window but one in front of the cut are paid for behind the
-// windows.
-bool StageCostModel::WindowsGatherCharges(size_t stage) const {
-  const SteadyCut& cut = longer_->cuts[stage];
+// Whether collectives of the round before the loop are paid for behind the round that follows it.
+bool StageCostModel::GathersCharges(size_t stage) const {
+  const StageLoop& loop = loop_->stages[stage];
   const std::vector<StageChargeSource>& sources = plan_.stages[stage].charge_sources;
-  return std::any_of(sources.begin(), sources.end(), [&cut](const StageChargeSource& source) {
-    return source.instruction >= cut.at.back() && source.mark >= cut.marks[kCut - 2] &&
-           source.mark < cut.marks[kCut - 1];
+  return std::any_of(sources.begin(), sources.end(), [&loop](const StageChargeSource& source) {
+    return source.instruction >= loop.next_end && source.mark >= loop.marks_before &&
+           source.mark < loop.marks.begin;
   });
 }
 
-// A collective that one window leaves is paid for by a wait of the next as everywhere in the steady
+// A collective that one round leaves is paid for by a wait of the next as everywhere in the steady
 // part. Those that gather until the end are paid for at their full transfer, as those of further
-// windows are, beside which more compute runs than beside the last ones.
-int64_t StageCostModel::TimesPaid(const SteadyCut& cut,
+// turns are, beside which more compute runs than beside the last ones.
+int64_t StageCostModel::TimesPaid(const StageLoop& loop,
                                   const StageChargeSource& source,
                                   bool gathers,
                                   bool saturated) {
-  if (!cut.IsBehind(source.instruction) || source.mark >= cut.marks[kCut]) {
+  if (source.instruction < loop.instructions.end || source.mark >= loop.marks.end) {
     return 1;
   }
-  const bool last = source.mark >= cut.marks[kCut - 1];
-  const bool in_windows = source.instruction < cut.at.back();
-  can_lengthen_ = can_lengthen_ && (saturated || (last && in_windows));
-  return last && gathers && !in_windows ? 1 + longer_->windows : 1;
+  const bool last = source.mark >= loop.marks.begin;
+  const bool next = source.instruction < loop.next_end;
+  can_loop_ = can_loop_ && (saturated || (last && next));
+  return last && gathers && !next ? loop_->turns : 1;
 }
 
-// Waits of all windows pay the same.
-void StageCostModel::CheckWindows(size_t stage) {
-  if (longer_ == nullptr) {
+// Every turn takes the host as long, pays the same and sends the same.
+void StageCostModel::BindLoop(size_t stage) {
+  if (loop_ == nullptr) {
     return;
   }
-  const SteadyCut& cut = longer_->cuts[stage];
-  const std::vector<Instruction>& instructions = plan_.stages[stage].instructions;
-  const uint32_t length = cut.at[1] - cut.at[0];
-  for (uint32_t i = cut.at[0]; i < cut.at[kWindows - 1]; ++i) {
-    const uint32_t charge = instructions[i].charge;
-    can_lengthen_ = can_lengthen_ && (charge == kNone ||
-                                      costs_.charge_ns[stage][charge] ==
-                                          costs_.charge_ns[stage][instructions[i + length].charge]);
+  const StageLoop& loop = loop_->stages[stage];
+  const std::vector<DurationNs>& host_ns = costs_.host_ns[stage];
+  costs_.turn_host_ns[stage] = host_ns[loop.instructions.end] - host_ns[loop.instructions.begin];
+  for (uint32_t i = loop.instructions.begin; can_loop_ && i < loop.instructions.end; ++i) {
+    const uint32_t later = i + loop.instructions.length();
+    can_loop_ = PaysAlike(stage, i, later) && SendsAlike(stage, i, later);
   }
+}
+
+bool StageCostModel::PaysAlike(size_t stage, uint32_t i, uint32_t later) const {
+  const auto charge = [&](uint32_t instruction) {
+    const uint32_t id = plan_.stages[stage].instructions[instruction].charge;
+    return id == kNone ? 0 : costs_.charge_ns[stage][id];
+  };
+  return charge(i) == charge(later);
+}
+
+bool StageCostModel::SendsAlike(size_t stage, uint32_t i, uint32_t later) const {
+  const std::vector<Instruction>& instructions = plan_.stages[stage].instructions;
+  if (instructions[i].kind != InstructionKind::kPeerGroup) {
+    return true;
+  }
+  const auto alike = [this](const StagePost& a, const StagePost& b) {
+    return costs_.message_ns[a.message] == costs_.message_ns[b.message] &&
+           costs_.message_send_ns[a.message] == costs_.message_send_ns[b.message] &&
+           costs_.message_eager[a.message] == costs_.message_eager[b.message];
+  };
+  const std::vector<StagePost>& posts = plan_.peer_groups[instructions[i].index].posts;
+  const std::vector<StagePost>& others = plan_.peer_groups[instructions[later].index].posts;
+  return std::equal(posts.begin(), posts.end(), others.begin(), others.end(), alike);
 }
 
 }  // namespace prism::replayer

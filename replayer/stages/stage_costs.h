@@ -14,7 +14,7 @@
 #include "replayer/cost/collective_cost.h"
 #include "replayer/stages/block_fold.h"
 #include "replayer/stages/stage_plan.h"
-#include "replayer/stages/steady_cut.h"
+#include "replayer/stages/steady_loop.h"
 
 namespace prism::replayer {
 
@@ -31,6 +31,7 @@ struct StageCosts {
   std::vector<std::vector<DurationNs>> host_ns;    // by stage and instruction: its issue
   std::vector<std::vector<DurationNs>> charge_ns;  // by stage and charge
   std::vector<DurationNs> iteration_host_ns;       // by stage
+  std::vector<DurationNs> turn_host_ns;            // by stage: of a turn of the loop
 };
 
 struct StageScales {
@@ -43,13 +44,13 @@ class StageCostModel {
   // Both outlive the model.
   StageCostModel(const graph::JobProgram& job, const StagePlan& plan);
 
-  // Fails on parameters that no cost can be computed from. `longer`: what waits pay is that of the
-  // longer iteration; can_lengthen() says whether that is known.
+  // Fails on parameters that no cost can be computed from. `loop`: what waits behind it pay is that
+  // of all its turns; can_loop() says whether that is known.
   Status Bind(const graph::ClusterSpec& cluster,
               const StageScales& scales,
-              const Lengthening* longer = nullptr);
+              const SteadyLoop* loop = nullptr);
 
-  [[nodiscard]] bool can_lengthen() const { return can_lengthen_; }
+  [[nodiscard]] bool can_loop() const { return can_loop_; }
 
   [[nodiscard]] const StageCosts& costs() const { return costs_; }
 
@@ -66,17 +67,19 @@ class StageCostModel {
 
   void FindTopologies(int32_t gpus_per_node);
   CommTopology TopologyOfAxis(graph::GroupAxis axis, int32_t stage);
-  void FindMessageNodes();
+  void FindChannelNodes();
   void BindWorks(const graph::ClusterSpec& cluster, double scale);
   void BindTransfers(const CollectiveCost& cost, double scale);
   void BindSegments(double overlap_slowdown);
   void BindStage(size_t stage, double overlap_slowdown);
-  [[nodiscard]] bool WindowsGatherCharges(size_t stage) const;
-  int64_t TimesPaid(const SteadyCut& cut,
+  [[nodiscard]] bool GathersCharges(size_t stage) const;
+  int64_t TimesPaid(const StageLoop& loop,
                     const StageChargeSource& source,
                     bool gathers,
                     bool saturated);
-  void CheckWindows(size_t stage);
+  void BindLoop(size_t stage);
+  [[nodiscard]] bool PaysAlike(size_t stage, uint32_t i, uint32_t later) const;
+  [[nodiscard]] bool SendsAlike(size_t stage, uint32_t i, uint32_t later) const;
 
   const graph::JobProgram& job_;
   const StagePlan& plan_;
@@ -85,10 +88,10 @@ class StageCostModel {
   int32_t gpus_per_node_ = 0;
   std::vector<Topologies> kinds_;
   std::vector<uint32_t> kind_of_stage_;
-  std::vector<bool> message_on_node_;
+  std::vector<bool> channel_on_node_;
   std::vector<std::string> uneven_;
-  const Lengthening* longer_ = nullptr;
-  bool can_lengthen_ = true;
+  const SteadyLoop* loop_ = nullptr;
+  bool can_loop_ = true;
   StageCosts costs_;
 };
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,15 +20,13 @@ class StageMatching {
   StageMatching(const graph::ParallelSizes& sizes, StagePlan* plan) : sizes_(sizes), plan_(plan) {}
 
   uint32_t Post(const graph::PeerTransfer& transfer, int32_t stage) {
-    const int32_t step = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext) ? 1 : -1;
-    const int32_t peer = (stage + step + sizes_.pp) % sizes_.pp;
-    const int32_t from = transfer.is_send ? stage : peer;
-    const int32_t to = transfer.is_send ? peer : stage;
-    Channel& channel = channels_[{transfer.comm_slot, from, to}];
-    size_t& sequence = transfer.is_send ? channel.sent : channel.received;
+    const uint32_t id = ChannelOf(transfer, stage);
+    Channel& channel = channels_[id];
+    uint32_t& sequence = transfer.is_send ? channel.sent : channel.received;
     if (sequence == channel.messages.size()) {
       channel.messages.push_back(static_cast<uint32_t>(plan_->messages.size()));
-      plan_->messages.push_back({transfer.comm_slot, from, to, 0, -1});
+      plan_->messages.push_back({id, sequence, 0});
+      ++plan_->channels[id].messages;
     }
     const uint32_t message = channel.messages[sequence++];
     if (transfer.is_send) {
@@ -54,11 +51,12 @@ class StageMatching {
   }
 
   [[nodiscard]] Status Check() const {
-    for (const auto& [key, channel] : channels_) {
+    for (size_t id = 0; id < channels_.size(); ++id) {
+      const Channel& channel = channels_[id];
       if (channel.sent != channel.received) {
         return InvalidArgument(fmt::format("stage {} sends {} messages to stage {}, which takes {}",
-                                           std::get<1>(key), channel.sent, std::get<2>(key),
-                                           channel.received));
+                                           plan_->channels[id].from, channel.sent,
+                                           plan_->channels[id].to, channel.received));
       }
     }
     for (const auto& [axis, meetings] : meetings_) {
@@ -77,13 +75,35 @@ class StageMatching {
  private:
   struct Channel {
     std::vector<uint32_t> messages;
-    size_t sent = 0;
-    size_t received = 0;
+    uint32_t sent = 0;
+    uint32_t received = 0;
   };
+
+  // Neighbours form a ring; with two stages both are one rank, and both ways one channel.
+  uint32_t ChannelOf(const graph::PeerTransfer& transfer, int32_t stage) {
+    const bool next = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext);
+    const int32_t peer = (stage + (next ? 1 : -1) + sizes_.pp) % sizes_.pp;
+    const int32_t from = transfer.is_send ? stage : peer;
+    const size_t way = sizes_.pp > 2 && next != transfer.is_send ? 1 : 0;
+    const size_t place =
+        (size_t{transfer.comm_slot} * static_cast<size_t>(sizes_.pp) + static_cast<size_t>(from)) *
+            2 +
+        way;
+    if (place >= channel_at_.size()) {
+      channel_at_.resize(place + 1, kNone);
+    }
+    if (channel_at_[place] == kNone) {
+      channel_at_[place] = static_cast<uint32_t>(channels_.size());
+      channels_.emplace_back();
+      plan_->channels.push_back({transfer.comm_slot, from, transfer.is_send ? peer : stage, 0});
+    }
+    return channel_at_[place];
+  }
 
   graph::ParallelSizes sizes_;
   StagePlan* plan_;
-  std::map<std::tuple<uint16_t, int32_t, int32_t>, Channel> channels_;
+  std::vector<Channel> channels_;                       // as StagePlan::channels
+  std::vector<uint32_t> channel_at_;                    // by axis, sender and way
   std::map<uint16_t, std::vector<uint32_t>> meetings_;  // by axis, in order
   std::map<std::pair<uint16_t, int32_t>, size_t> met_;  // by axis and stage
 };

@@ -67,11 +67,17 @@ struct StageChargeSource {
 
 // One send with its receive.
 struct PeerMessage {
+  uint32_t channel = 0;
+  uint32_t sequence = 0;  // in its channel
+  int64_t bytes = 0;
+};
+
+// All messages along an axis from one stage to another.
+struct PeerChannel {
   uint16_t axis = 0;
   int32_t from = 0;  // stages
   int32_t to = 0;
-  int64_t bytes = 0;
-  DurationNs fixed_ns = -1;
+  uint32_t messages = 0;
 };
 
 struct StagePost {
@@ -110,6 +116,7 @@ struct StagePlan {
   std::vector<uint16_t> kernel_streams;  // ascending
   LoweredTables tables;
   std::vector<Segment> segments;
+  std::vector<PeerChannel> channels;
   std::vector<PeerMessage> messages;
   std::vector<StagePeerGroup> peer_groups;
   std::vector<StageMeeting> meetings;

@@ -1,6 +1,7 @@
 #include "replayer/stages/stage_replay.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,7 +13,8 @@ namespace prism::replayer {
 class StageEvaluator::Impl {
  public:
   Impl(const graph::JobProgram& job, StagePlan plan, bool detailed)
-      : plan_(std::move(plan)),
+      : job_(job),
+        plan_(std::move(plan)),
         model_(job, plan_),
         run_(plan_, model_, detailed),
         detailed_(detailed) {}
@@ -23,21 +25,25 @@ class StageEvaluator::Impl {
       return InvalidArgument(fmt::format("{} iterations: at least 1", options.iterations));
     }
     StageReplayResult result;
-    std::optional<Lengthening> longer;
-    if (options.more_windows > 0) {
-      longer = FindSteadyCut(plan_, options.window_rounds, options.more_windows);
-      if (!longer.has_value()) {
+    std::optional<SteadyLoop> loop;
+    if (options.more_rounds > 0) {
+      loop = FindSteadyLoop(job_, plan_, 1 + options.more_rounds);
+      if (!loop.has_value()) {
         result.known = false;
         return result;
       }
     }
-    const Lengthening* lengthening = longer.has_value() ? &*longer : nullptr;
+    const SteadyLoop* repeated = loop.has_value() ? &*loop : nullptr;
     PRISM_RETURN_IF_ERROR(
-        model_.Bind(cluster, {options.compute_scale, options.comm_scale}, lengthening));
-    if (!run_.Run(options.iterations, lengthening)) {
+        model_.Bind(cluster, {options.compute_scale, options.comm_scale}, repeated));
+    if (!model_.can_loop()) {
+      result.known = false;
+      return result;
+    }
+    if (!run_.Run(options.iterations, repeated)) {
       return RunFailed("the pipeline stages wait for each other in a circle");
     }
-    result.known = model_.can_lengthen() && run_.was_steady();
+    result.known = run_.was_steady();
     result.uneven = model_.uneven();
     for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
       result.stage_ns.push_back(run_.IterationNs(stage));
@@ -50,6 +56,7 @@ class StageEvaluator::Impl {
   }
 
  private:
+  const graph::JobProgram& job_;
   StagePlan plan_;
   StageCostModel model_;
   StageRun run_;

@@ -1,28 +1,27 @@
 #include "replayer/stages/stage_run.h"
 
 #include <algorithm>
-
-#include "graph/base/check.h"
+#include <bit>
 
 namespace prism::replayer {
 
 StageRun::StageRun(const StagePlan& plan, const StageCostModel& model, bool detailed)
     : plan_(plan), model_(model), costs_(model.costs()), detailed_(detailed) {
-  stages_.resize(plan.stages.size());
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    stages_[s].tails.resize(graph::kStageStreamCount);
-    stages_[s].events.resize(plan.stages[s].event_count);
-    stages_[s].lanes.resize(plan.stages[s].lanes.size());
+  state_.stages.resize(plan.stages.size());
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    Stage& stage = state_.stages[s];
+    stage.tails.resize(graph::kStageStreamCount);
+    stage.events.resize(plan.stages[s].event_count);
+    stage.lanes.resize(plan.stages[s].lanes.size());
   }
-  sent_.resize(plan.messages.size());
-  received_.resize(plan.messages.size());
-  meetings_.resize(plan.meetings.size());
+  state_.meetings.resize(plan.meetings.size());
 }
 
-bool StageRun::Run(int32_t iterations, const Lengthening* longer) {
-  longer_ = longer;
+bool StageRun::Run(int32_t iterations, const SteadyLoop* loop) {
+  loop_ = loop;
   was_steady_ = true;
-  for (Stage& stage : stages_) {
+  LayOutMessages();
+  for (Stage& stage : state_.stages) {
     std::fill(stage.tails.begin(), stage.tails.end(), 0);
     stage.host = 0;
     stage.activity = {};
@@ -30,11 +29,7 @@ bool StageRun::Run(int32_t iterations, const Lengthening* longer) {
   for (int32_t iteration = 0; iteration < iterations; ++iteration) {
     BeginIteration(detailed_ && iteration + 2 >= iterations);
     if (!RunIteration()) {
-      return false;
-    }
-    if (longer_ != nullptr && !WindowsWereSteady()) {
-      was_steady_ = false;
-      return true;
+      return !was_steady_;
     }
     if (!detailed_ && IsSteady()) {
       return true;
@@ -43,11 +38,26 @@ bool StageRun::Run(int32_t iterations, const Lengthening* longer) {
   return true;
 }
 
+// As many places for a channel's messages as may be under way at once.
+void StageRun::LayOutMessages() {
+  state_.channels.clear();
+  uint32_t places = 0;
+  for (size_t c = 0; c < plan_.channels.size(); ++c) {
+    const uint32_t repeated = loop_ == nullptr ? 0 : loop_->messages[c] * kTurnsKept;
+    const uint32_t room = std::bit_ceil(plan_.channels[c].messages + repeated);
+    state_.channels.push_back({places, room - 1});
+    places += room;
+  }
+  for (std::vector<Arrival>& arrivals : state_.arrivals) {
+    arrivals.resize(places);
+  }
+}
+
 // Whether the iteration has moved all stages by the same time: then every further one is the same.
 // A stream that has not moved is not used.
 bool StageRun::IsSteady() const {
-  const DurationNs moved = stages_.front().host - stages_.front().before.back();
-  for (const Stage& stage : stages_) {
+  const DurationNs moved = state_.stages.front().host - state_.stages.front().before.back();
+  for (const Stage& stage : state_.stages) {
     if (stage.host - stage.before.back() != moved) {
       return false;
     }
@@ -63,21 +73,29 @@ bool StageRun::IsSteady() const {
 
 void StageRun::BeginIteration(bool collects) {
   collects_ = collects;
-  std::fill(sent_.begin(), sent_.end(), kUnknown);
-  std::fill(received_.begin(), received_.end(), kUnknown);
-  for (size_t m = 0; m < meetings_.size(); ++m) {
-    meetings_[m] = {plan_.meetings[m].members, 0};
+  for (std::vector<Arrival>& arrivals : state_.arrivals) {
+    std::fill(arrivals.begin(), arrivals.end(), Arrival{});
   }
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    Stage& stage = stages_[s];
+  for (Channel& channel : state_.channels) {
+    channel.posted = channel.finished = {};
+  }
+  for (size_t m = 0; m < state_.meetings.size(); ++m) {
+    state_.meetings[m] = {plan_.meetings[m].members, 0};
+  }
+  state_.turns = loop_ == nullptr ? 1 : loop_->turns;
+  state_.begun = 1;
+  for (size_t s = 0; s < state_.stages.size(); ++s) {
+    Stage& stage = state_.stages[s];
     stage.start = StartOf(s);
     stage.before = stage.tails;
     stage.before.push_back(stage.host);
     std::fill(stage.events.begin(), stage.events.end(), kUnknown);
+    if (loop_ != nullptr) {
+      stage.looped.assign(kTurnsKept * loop_->stages[s].events.length(), kUnknown);
+    }
     std::fill(stage.lanes.begin(), stage.lanes.end(), LaneCursor{});
+    stage.waits = {};
     stage.bases.assign(1, stage.host);
-    stage.crossing.passed.assign(stage.lanes.size(), 0);
-    stage.crossing.host_shift_ns = 0;
     Wake(s);
   }
 }
@@ -85,80 +103,91 @@ void StageRun::BeginIteration(bool collects) {
 // When the first op that has a stream would begin.
 TimeNs StageRun::StartOf(size_t s) const {
   const StageLanes& lanes = plan_.stages[s];
-  return std::max(stages_[s].host + costs_.span_ns[lanes.first_span],
-                  stages_[s].tails[lanes.first_stream]);
+  const Stage& stage = state_.stages[s];
+  return std::max(stage.host + costs_.span_ns[lanes.first_span], stage.tails[lanes.first_stream]);
 }
 
 bool StageRun::RunIteration() {
-  while (!work_.empty()) {
-    const uint32_t stage = work_.back();
-    work_.pop_back();
-    stages_[stage].queued = false;
-    Advance(stage);
+  if (loop_ != nullptr && !RunTurns()) {
+    was_steady_ = false;
+    return false;
   }
-  for (size_t s = 0; s < stages_.size(); ++s) {
+  Settle();
+  for (size_t s = 0; s < state_.stages.size(); ++s) {
     if (!Done(s)) {
       return false;
     }
-    const StageLanes& lanes = plan_.stages[s];
-    Stage& stage = stages_[s];
-    stage.host = stage.bases.back() + costs_.iteration_host_ns[s];
-    if (longer_ != nullptr && stage.bases.size() == longer_->cuts[s].epoch + 1) {
-      stage.host += stage.crossing.host_shift_ns;
-    }
+    Stage& stage = state_.stages[s];
+    stage.host = stage.bases.back() + costs_.iteration_host_ns[s] +
+                 (state_.turns - 1) * costs_.turn_host_ns[s];
     stage.next_start = StartOf(s);
-    PRISM_CHECK_EQ(stage.bases.size(), lanes.syncs.size() + 1);
   }
   return true;
 }
 
+// Goes on until everything waits, or is through.
+void StageRun::Settle() {
+  while (!work_.empty()) {
+    const uint32_t stage = work_.back();
+    work_.pop_back();
+    state_.stages[stage].queued = false;
+    Advance(stage);
+  }
+}
+
 void StageRun::Wake(size_t stage) {
-  if (!stages_[stage].queued) {
-    stages_[stage].queued = true;
+  if (!state_.stages[stage].queued) {
+    state_.stages[stage].queued = true;
     work_.push_back(static_cast<uint32_t>(stage));
   }
 }
 
 bool StageRun::Done(size_t s) const {
-  for (size_t lane = 0; lane < stages_[s].lanes.size(); ++lane) {
-    if (stages_[s].lanes[lane].next < plan_.stages[s].lanes[lane].size()) {
+  const Stage& stage = state_.stages[s];
+  for (size_t lane = 0; lane < stage.lanes.size(); ++lane) {
+    if (stage.lanes[lane].next < plan_.stages[s].lanes[lane].size()) {
       return false;
     }
   }
-  return stages_[s].bases.size() == plan_.stages[s].syncs.size() + 1;
+  return stage.waits.next == plan_.stages[s].syncs.size();
 }
 
 void StageRun::Advance(size_t stage) {
   bool moved = true;
   while (moved) {
     moved = AdvanceHost(stage);
-    for (uint32_t lane = 0; lane < stages_[stage].lanes.size(); ++lane) {
+    for (uint32_t lane = 0; lane < state_.stages[stage].lanes.size(); ++lane) {
       moved = AdvanceLane(stage, lane) || moved;
     }
   }
 }
 
-bool StageRun::LanePassed(size_t s, uint32_t lane, uint32_t instruction) const {
+// Lanes without a part in the loop stand behind every turn of it, or in front of the first.
+bool StageRun::LanePassed(size_t s, uint32_t lane, uint32_t instruction, uint32_t turn) const {
   const std::vector<uint32_t>& indices = plan_.stages[s].lanes[lane];
-  const uint32_t next = stages_[s].lanes[lane].next;
-  return next == indices.size() || indices[next] > instruction;
+  const LaneCursor& cursor = state_.stages[s].lanes[lane];
+  const bool behind = cursor.next == indices.size() || indices[cursor.next] > instruction;
+  if (loop_ == nullptr || loop_->stages[s].lanes[lane].empty()) {
+    return behind;
+  }
+  return cursor.turn > turn || (cursor.turn == turn && behind);
 }
 
 // Passes the waits of the host whose end is known.
 bool StageRun::AdvanceHost(size_t s) {
   const StageLanes& lanes = plan_.stages[s];
-  Stage& stage = stages_[s];
+  Stage& stage = state_.stages[s];
+  LaneCursor& waits = stage.waits;
   bool moved = false;
-  while (stage.bases.size() <= lanes.syncs.size()) {
-    const uint32_t index = lanes.syncs[stage.bases.size() - 1];
-    const Instruction& sync = lanes.instructions[index];
-    if (longer_ != nullptr && longer_->cuts[s].IsBehind(index) &&
-        stage.crossing.passed[0] <= kCut) {
+  while (loop_ == nullptr || EnterTurn(loop_->stages[s].syncs, &waits)) {
+    if (waits.next == lanes.syncs.size()) {
       return moved;
     }
+    const uint32_t index = lanes.syncs[waits.next];
+    const Instruction& sync = lanes.instructions[index];
     TimeNs target = 0;
     if (sync.sync == graph::OpKind::kEventSync) {
-      target = EventAt(s, sync.event, index);
+      target = EventFor(s, sync.event, index, waits.turn);
       if (target == kUnknown) {
         return moved;
       }
@@ -167,59 +196,56 @@ bool StageRun::AdvanceHost(size_t s) {
         if (sync.sync == graph::OpKind::kStreamSync && stream != sync.stream) {
           continue;
         }
-        if (!LanePassed(s, lanes.lane_of_stream[stream], index)) {
+        if (!LanePassed(s, lanes.lane_of_stream[stream], index, waits.turn)) {
           return moved;
         }
         target = std::max(target, stage.tails[stream]);
       }
     }
-    const DurationNs host_ns = costs_.host_ns[s][index];
     const DurationNs charge = sync.charge == kNone ? 0 : costs_.charge_ns[s][sync.charge];
-    const TimeNs reached = HostAt(s, index, static_cast<uint32_t>(stage.bases.size() - 1));
+    const TimeNs reached = HostAt(s, index, waits.turn);
     const TimeNs end = std::max(reached, target) + charge;
-    stage.bases.push_back(end - host_ns);
+    stage.bases.push_back(stage.bases.back() + (end - reached));
+    ++waits.next;
     moved = true;
   }
   return moved;
 }
 
+size_t StageRun::EpochOf(size_t s, const Instruction& instruction, uint32_t turn) const {
+  return instruction.epoch + (turn == 0 ? 0 : size_t{turn} * loop_->stages[s].syncs.length());
+}
+
 // When the host issues that instruction, or reaches it if it is a wait of the host.
-TimeNs StageRun::HostAt(size_t s, uint32_t i, uint32_t epoch) const {
-  const TimeNs time = stages_[s].bases[epoch] + costs_.host_ns[s][i];
-  const bool behind =
-      longer_ != nullptr && epoch == longer_->cuts[s].epoch && longer_->cuts[s].IsBehind(i);
-  return behind ? time + stages_[s].crossing.host_shift_ns : time;
+TimeNs StageRun::HostAt(size_t s, uint32_t i, uint32_t turn) const {
+  const TimeNs time = state_.stages[s].bases[EpochOf(s, plan_.stages[s].instructions[i], turn)] +
+                      costs_.host_ns[s][i];
+  return turn == 0 ? time : time + turn * costs_.turn_host_ns[s];
 }
 
 bool StageRun::AdvanceLane(size_t s, uint32_t lane) {
   const std::vector<uint32_t>& indices = plan_.stages[s].lanes[lane];
-  LaneCursor& cursor = stages_[s].lanes[lane];
-  const uint32_t before = cursor.next;
-  if (longer_ == nullptr) {
-    while (cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
-      ++cursor.next;
-    }
-    return cursor.next != before;
-  }
-  const size_t passed = stages_[s].crossing.passed[lane];
-  while (CrossCuts(s, lane, cursor.next < indices.size() ? indices[cursor.next] : kNone) &&
+  LaneCursor& cursor = state_.stages[s].lanes[lane];
+  bool moved = false;
+  while ((loop_ == nullptr || EnterTurn(loop_->stages[s].lanes[lane], &cursor)) &&
          cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
     ++cursor.next;
+    moved = true;
   }
-  return cursor.next != before || stages_[s].crossing.passed[lane] != passed;
+  return moved;
 }
 
 // False when the instruction has to wait.
 bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
   const Instruction& instruction = plan_.stages[s].instructions[i];
-  Stage& stage = stages_[s];
+  Stage& stage = state_.stages[s];
   if (cursor->holding) {
     return Finish(s, i, cursor);
   }
-  if (instruction.epoch >= stage.bases.size()) {
+  if (EpochOf(s, instruction, cursor->turn) >= stage.bases.size()) {
     return false;
   }
-  const TimeNs issue = HostAt(s, i, instruction.epoch);
+  const TimeNs issue = HostAt(s, i, cursor->turn);
   if (instruction.kind == InstructionKind::kSegment) {
     ApplySegment(costs_.segments[model_.KindOf(s)][instruction.index], issue, &stage);
     return true;
@@ -236,13 +262,13 @@ bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
     case InstructionKind::kRecord:
       tail = reached;
       if (instruction.event != kNone) {
-        stage.events[instruction.event] = reached;
+        EventOf(s, instruction.event, cursor->turn) = reached;
       }
       return true;
     case InstructionKind::kWait: {
       TimeNs ready = reached;
       if (instruction.event != kNone) {
-        const TimeNs event = EventAt(s, instruction.event, i);
+        const TimeNs event = EventFor(s, instruction.event, i, cursor->turn);
         if (event == kUnknown) {
           return false;
         }
@@ -260,7 +286,7 @@ bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
     case InstructionKind::kPeerGroup:
       cursor->holding = true;
       cursor->arrival = reached;
-      Arrive(s, instruction, reached);
+      Arrive(s, instruction, *cursor);
       return Finish(s, i, cursor);
     case InstructionKind::kSegment:
     case InstructionKind::kHostSync:
@@ -283,10 +309,10 @@ void StageRun::ApplySegment(const FoldedSegment& segment, TimeNs host, Stage* st
   }
 }
 
-void StageRun::Arrive(size_t s, const Instruction& instruction, TimeNs arrival) {
+void StageRun::Arrive(size_t s, const Instruction& instruction, const LaneCursor& cursor) {
   if (instruction.kind == InstructionKind::kMeeting) {
-    Meeting& meeting = meetings_[instruction.index];
-    meeting.latest = std::max(meeting.latest, arrival);
+    Meeting& meeting = state_.meetings[instruction.index];
+    meeting.latest = std::max(meeting.latest, cursor.arrival);
     if (--meeting.missing == 0) {
       for (const auto& [stage, transfer] : plan_.meetings[instruction.index].transfers) {
         Wake(static_cast<size_t>(stage));
@@ -295,20 +321,40 @@ void StageRun::Arrive(size_t s, const Instruction& instruction, TimeNs arrival) 
     return;
   }
   for (const StagePost& post : plan_.peer_groups[instruction.index].posts) {
-    const PeerMessage& message = plan_.messages[post.message];
-    (post.is_send ? sent_ : received_)[post.message] = arrival;
-    const int32_t peer = post.is_send ? message.to : message.from;
-    if (static_cast<size_t>(peer) != s) {
-      Wake(static_cast<size_t>(peer));
+    const uint32_t id = plan_.messages[post.message].channel;
+    ArrivalOf(post, post.is_send, cursor.turn) = {NumberOf(post, cursor.turn), cursor.arrival};
+    ++state_.channels[id].posted[post.is_send ? 1 : 0];
+    const PeerChannel& channel = plan_.channels[id];
+    const auto peer = static_cast<size_t>(post.is_send ? channel.to : channel.from);
+    if (peer != s) {
+      Wake(peer);
     }
   }
 }
 
+// Of the message among all of its channel.
+int64_t StageRun::NumberOf(const StagePost& post, uint32_t turn) const {
+  const PeerMessage& message = plan_.messages[post.message];
+  return turn == 0 ? message.sequence
+                   : message.sequence + int64_t{turn} * loop_->messages[message.channel];
+}
+
+StageRun::Arrival& StageRun::ArrivalOf(const StagePost& post, bool of_sender, uint32_t turn) {
+  const Channel& channel = state_.channels[plan_.messages[post.message].channel];
+  const auto place = static_cast<uint32_t>(NumberOf(post, turn)) & channel.mask;
+  return state_.arrivals[of_sender ? 1 : 0][channel.begin + place];
+}
+
+TimeNs StageRun::PeerArrival(const StagePost& post, uint32_t turn) {
+  const Arrival& arrival = ArrivalOf(post, !post.is_send, turn);
+  return arrival.message == NumberOf(post, turn) ? arrival.at : kUnknown;
+}
+
 bool StageRun::Finish(size_t s, uint32_t i, LaneCursor* cursor) {
   const Instruction& instruction = plan_.stages[s].instructions[i];
-  Stage& stage = stages_[s];
+  Stage& stage = state_.stages[s];
   if (instruction.kind == InstructionKind::kMeeting) {
-    const Meeting& meeting = meetings_[instruction.index];
+    const Meeting& meeting = state_.meetings[instruction.index];
     if (meeting.missing > 0) {
       return false;
     }
@@ -328,11 +374,11 @@ bool StageRun::Finish(size_t s, uint32_t i, LaneCursor* cursor) {
 // A send below the eager size ends by itself, and its bytes travel before the receiver comes.
 bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
   const Instruction& instruction = plan_.stages[s].instructions[i];
-  Stage& stage = stages_[s];
+  Stage& stage = state_.stages[s];
   const std::vector<StagePost>& posts = plan_.peer_groups[instruction.index].posts;
   for (const StagePost& post : posts) {
     const bool alone = post.is_send && costs_.message_eager[post.message];
-    if (!alone && PeerArrival(s, i, post) == kUnknown) {
+    if (!alone && PeerArrival(post, cursor.turn) == kUnknown) {
       return false;
     }
   }
@@ -345,7 +391,7 @@ bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
     if (eager && post.is_send) {
       transfer = {cursor.arrival, cursor.arrival + costs_.message_send_ns[post.message]};
     } else {
-      const TimeNs peer = PeerArrival(s, i, post);
+      const TimeNs peer = PeerArrival(post, cursor.turn);
       transfer.begin = std::max(cursor.arrival, peer);
       transfer.end =
           eager ? std::max(cursor.arrival, peer + transfer_ns) : transfer.begin + transfer_ns;
@@ -353,6 +399,7 @@ bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
     start = std::max(start, transfer.begin);
     end = std::max(end, transfer.end);
     NoteTransfer(&stage, transfer.begin, transfer.end);
+    ++state_.channels[plan_.messages[post.message].channel].finished[post.is_send ? 1 : 0];
   }
   stage.tails[instruction.stream] = end;
   if (collects_ && start > cursor.arrival) {
@@ -380,11 +427,12 @@ void StageRun::NoteTransfer(Stage* stage, TimeNs begin, TimeNs end) const {
 }
 
 DurationNs StageRun::IterationNs(size_t stage) const {
-  return stages_[stage].next_start - stages_[stage].start;
+  return state_.stages[stage].next_start - state_.stages[stage].start;
 }
 
 RankTimes StageRun::Times(size_t stage) const {
-  return BreakDown(stages_[stage].activity, {stages_[stage].start, stages_[stage].next_start});
+  const Stage& of = state_.stages[stage];
+  return BreakDown(of.activity, {of.start, of.next_start});
 }
 
 }  // namespace prism::replayer
