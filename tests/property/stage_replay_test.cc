@@ -188,5 +188,64 @@ TEST(SteadyLoop, gives_the_nanosecond_of_every_round) {
   EXPECT_GT(looped, 20);
 }
 
+// One stage: each stream computes at a pace of its own and waits for what the one in front of it
+// did a round ago, which may be some time behind: which of them is the slowest shows late.
+graph::JobProgram Chase(const std::vector<DurationNs>& paces,
+                        const std::vector<DurationNs>& ahead,
+                        int64_t rounds) {
+  graph::JobProgram job;
+  job.job.parallel = {};
+  job.strings = {""};
+  const auto add = [](graph::Program* program, graph::OpKind kind, size_t stream, int64_t value) {
+    graph::OpRow row;
+    row.kind = kind;
+    row.stream = static_cast<uint16_t>(stream);
+    row.value = value;
+    row.flags = graph::kLaunchedWithPrevious;
+    if (kind == graph::OpKind::kKernel) {
+      row.flags |= graph::kDurationFixed;
+    }
+    return program->Append(row);
+  };
+  job.blocks.resize(2);
+  for (graph::Program& block : job.blocks) {
+    block.stream_count = graph::kStageStreamCount;
+  }
+  for (size_t stream = paces.size(); stream-- > 0;) {
+    add(&job.blocks[0], graph::OpKind::kKernel, stream, ahead[stream]);
+    if (stream > 0) {  // recorded a round ago
+      add(&job.blocks[1], graph::OpKind::kEventWait, stream, static_cast<int64_t>(stream));
+    }
+    add(&job.blocks[1], graph::OpKind::kKernel, stream, paces[stream]);
+    add(&job.blocks[1], graph::OpKind::kEventRecord, stream, static_cast<int64_t>(stream) + 1);
+  }
+  job.stages.emplace_back().calls = {0};
+  job.stages[0].event_slot_count = static_cast<uint16_t>(paces.size());
+  for (int64_t round = 0; round < rounds; ++round) {
+    job.stages[0].rounds.push_back(static_cast<uint32_t>(job.stages[0].calls.size()));
+    job.stages[0].calls.push_back(1);
+  }
+  return job;
+}
+
+RC_GTEST_PROP(SteadyLoop, follows_changes_of_pace, ()) {
+  const size_t streams = *rc::gen::inRange<size_t>(2, 6);
+  const auto paces =
+      *rc::gen::container<std::vector<DurationNs>>(streams, rc::gen::inRange<DurationNs>(1, 20));
+  const auto ahead =
+      *rc::gen::container<std::vector<DurationNs>>(streams, rc::gen::inRange<DurationNs>(0, 2000));
+  const int64_t few = *rc::gen::inRange(4, 10);
+  StageReplayOptions options;
+  options.more_rounds = *rc::gen::inRange(1, 1000);
+  const graph::ClusterSpec cluster = ClusterOf({});
+  const graph::JobProgram short_job = Chase(paces, ahead, few);
+  const graph::JobProgram long_job = Chase(paces, ahead, few + options.more_rounds);
+  const auto told = StageEvaluator::Create(short_job)->Evaluate(cluster, options);
+  const auto whole = StageEvaluator::Create(long_job)->Evaluate(cluster, {});
+  RC_ASSERT(told.ok() && whole.ok());
+  RC_ASSERT(told->known);
+  RC_ASSERT(told->iteration_ns == whole->iteration_ns);
+}
+
 }  // namespace
 }  // namespace prism::replayer
