@@ -100,10 +100,12 @@ Status ReadRole(ChunkReader* reader, const TableSizes& sizes, Role* role) {
   if (!status.ok()) {
     return reader->Damaged(status.message());
   }
-  return ReadRuns(
+  PRISM_RETURN_IF_ERROR(ReadRuns(
       reader, kOps, op_count,
       [&](std::string_view ops) { return DecodeOps(ops, sizes, &role->program); },
-      [&] { return role->program.size(); });
+      [&] { return role->program.size(); }));
+  role->program.ShrinkToFit();
+  return OkStatus();
 }
 
 Status ReadTables(ChunkReader* reader, const TableSizes& sizes, Graph* graph) {

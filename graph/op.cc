@@ -72,6 +72,16 @@ uint32_t Program::Append(const OpRow& row) {
   return size() - 1;
 }
 
+void Program::ShrinkToFit() {
+  kind.shrink_to_fit();
+  flags.shrink_to_fit();
+  stream.shrink_to_fit();
+  comm_slot.shrink_to_fit();
+  signature.shrink_to_fit();
+  dep.shrink_to_fit();
+  value.shrink_to_fit();
+}
+
 const char* CollectiveKindName(CollectiveKind kind) {
   return kCollectiveNames.at(static_cast<size_t>(kind));
 }

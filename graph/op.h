@@ -12,6 +12,7 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/time.h"
+#include "graph/column.h"
 
 namespace prism::graph {
 
@@ -135,14 +136,14 @@ struct OpRow {
 // recorded in an earlier iteration counts as already over (kNoDep).
 struct Program {
   std::vector<OpKind> kind;
-  std::vector<uint8_t> flags;                // OpFlag bits
-  std::vector<uint16_t> stream;              // StreamId; 0 where the kind has none
-  std::vector<uint16_t> comm_slot;           // kCollective only, else kNoSlot
-  std::vector<uint32_t> signature;           // meaning by kind, see OpKind
-  std::vector<uint32_t> dep;                 // index of the kEventRecord op, else kNoDep
-  std::vector<int64_t> value;                // meaning by kind, see OpKind
-  std::vector<CollectiveShape> collectives;  // distinct shapes, in order of first use
-  std::vector<PeerGroup> peer_groups;        // distinct groups, in order of first use
+  std::vector<uint8_t> flags;                 // OpFlag bits
+  std::vector<uint16_t> stream;               // StreamId; 0 where the kind has none
+  SparseColumn<uint16_t, kNoSlot> comm_slot;  // kCollective only, else kNoSlot
+  std::vector<uint32_t> signature;            // meaning by kind, see OpKind
+  SparseColumn<uint32_t, kNoDep> dep;         // index of the kEventRecord op, else kNoDep
+  NumberColumn value;                         // meaning by kind, see OpKind
+  std::vector<CollectiveShape> collectives;   // distinct shapes, in order of first use
+  std::vector<PeerGroup> peer_groups;         // distinct groups, in order of first use
   uint16_t stream_count = 1;
   uint16_t comm_slot_count = 0;
   uint16_t peer_slot_count = 0;
@@ -151,6 +152,9 @@ struct Program {
 
   // Adds an op while the program is built; returns its index.
   uint32_t Append(const OpRow& row);
+
+  // Gives back the room that the columns keep for more ops.
+  void ShrinkToFit();
 
   bool operator==(const Program&) const = default;
 };

@@ -80,7 +80,7 @@ graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name) 
     for (uint32_t op = 0; op < program.size() && !slots.empty(); ++op) {
       if (IsOn(program, op, slots)) {
         program.flags[op] |= graph::kDurationFixed;
-        program.value[op] = 0;
+        program.value.Set(op, 0);
       }
     }
   }
@@ -98,7 +98,7 @@ graph::Graph WithFreeHost(graph::Graph graph) {
   for (graph::Role& role : graph.roles) {
     for (uint32_t op = 0; op < role.program.size(); ++op) {
       if (role.program.kind[op] == OpKind::kHostGap) {
-        role.program.value[op] = 0;
+        role.program.value.Set(op, 0);
       }
     }
   }

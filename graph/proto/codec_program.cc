@@ -57,13 +57,13 @@ Status AppendOp(const proto::Ops& ops, int at, const TableSizes& sizes, Program*
   if (distance > index) {
     return BadFile(fmt::format("depends on an op {} before it", distance));
   }
-  program->kind.push_back(kind);
-  program->flags.push_back(static_cast<uint8_t>(ops.flags()[static_cast<size_t>(at)]));
-  program->stream.push_back(static_cast<uint16_t>(stream));
-  program->comm_slot.push_back(static_cast<uint16_t>(slot - 1));
-  program->signature.push_back(signature);
-  program->dep.push_back(distance == 0 ? kNoDep : index - distance);
-  program->value.push_back(ops.value(at));
+  program->Append({.kind = kind,
+                   .flags = static_cast<uint8_t>(ops.flags()[static_cast<size_t>(at)]),
+                   .stream = static_cast<uint16_t>(stream),
+                   .comm_slot = static_cast<uint16_t>(slot - 1),
+                   .signature = signature,
+                   .dep = distance == 0 ? kNoDep : index - distance,
+                   .value = ops.value(at)});
   return OkStatus();
 }
 

@@ -20,11 +20,11 @@ void FixDurations(graph::Graph* graph) {
         continue;
       }
       if (program.kind[op] == graph::OpKind::kKernel) {
-        program.value[op] = kernels[program.signature[op]];
+        program.value.Set(op, kernels[program.signature[op]]);
       } else if (program.kind[op] == graph::OpKind::kMemcpy) {
-        program.value[op] = cost.Copy(program.value[op], program.flags[op]);
+        program.value.Set(op, cost.Copy(program.value[op], program.flags[op]));
       } else if (program.kind[op] == graph::OpKind::kMemset) {
-        program.value[op] = cost.Memset(program.value[op]);
+        program.value.Set(op, cost.Memset(program.value[op]));
       } else {
         continue;
       }

@@ -87,7 +87,7 @@ Result<EditedJob> ApplyEdit(const graph::Graph& graph,
       for (uint32_t e : edits_of[rank]) {
         for (const OpDuration& op : edit.programs[e].durations) {
           program.flags[op.op] |= graph::kDurationFixed;
-          program.value[op.op] = op.duration_ns;
+          program.value.Set(op.op, op.duration_ns);
         }
       }
     }

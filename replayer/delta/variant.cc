@@ -284,7 +284,7 @@ class VariantMaker {
     for (uint32_t e : key.edits) {
       for (const OpDuration& op : edit_.programs[e].durations) {
         variant->program->flags[op.op] |= graph::kDurationFixed;
-        variant->program->value[op.op] = op.duration_ns;
+        variant->program->value.Set(op.op, op.duration_ns);
       }
     }
     if (!costs_) {

@@ -9,51 +9,47 @@ OpList::OpList() {
   program_.stream_count = graph::kStageStreamCount;
 }
 
-uint32_t OpList::Add(OpKind kind, uint16_t stream) {
-  graph::OpRow row;
-  row.kind = kind;
-  row.stream = stream;
-  return program_.Append(row);
-}
-
 uint32_t OpList::Record(uint16_t stream, uint32_t slot) {
-  const uint32_t op = Add(OpKind::kEventRecord, stream);
-  program_.value[op] = slot == kNoEventSlot ? 0 : int64_t{slot} + 1;
-  return op;
+  return program_.Append({.kind = OpKind::kEventRecord,
+                          .stream = stream,
+                          .value = slot == kNoEventSlot ? 0 : int64_t{slot} + 1});
 }
 
 void OpList::Wait(uint16_t stream, uint32_t record_op) {
-  program_.dep[Add(OpKind::kEventWait, stream)] = record_op;
+  program_.Append({.kind = OpKind::kEventWait, .stream = stream, .dep = record_op});
 }
 
 void OpList::WaitSlot(uint16_t stream, uint32_t slot) {
-  program_.value[Add(OpKind::kEventWait, stream)] = int64_t{slot} + 1;
+  program_.Append({.kind = OpKind::kEventWait, .stream = stream, .value = int64_t{slot} + 1});
 }
 
 void OpList::Collective(uint16_t stream,
                         graph::GroupAxis axis,
                         const graph::CollectiveShape& shape) {
-  const uint32_t op = Add(OpKind::kCollective, stream);
-  program_.comm_slot[op] = graph::SlotOf(axis);
-  program_.signature[op] = InternValue(program_.collectives, shape);
+  program_.Append({.kind = OpKind::kCollective,
+                   .stream = stream,
+                   .comm_slot = graph::SlotOf(axis),
+                   .signature = InternValue(program_.collectives, shape)});
 }
 
 void OpList::PeerGroup(uint16_t stream, const graph::PeerGroup& group) {
-  program_.signature[Add(OpKind::kPeerGroup, stream)] = InternValue(program_.peer_groups, group);
+  program_.Append({.kind = OpKind::kPeerGroup,
+                   .stream = stream,
+                   .signature = InternValue(program_.peer_groups, group)});
 }
 
 void OpList::HostGap(DurationNs duration_ns) {
-  program_.value[Add(OpKind::kHostGap, 0)] = duration_ns;
+  program_.Append({.kind = OpKind::kHostGap, .value = duration_ns});
 }
 
 void OpList::DeviceSync() {
-  Add(OpKind::kDeviceSync, 0);
+  program_.Append({.kind = OpKind::kDeviceSync});
 }
 
 void OpList::Marker(uint32_t name, bool begins) {
-  const uint32_t op = Add(OpKind::kMarker, 0);
-  program_.signature[op] = name;
-  program_.flags[op] = begins ? graph::kMarkerBegin : graph::kMarkerEnd;
+  program_.Append({.kind = OpKind::kMarker,
+                   .flags = begins ? graph::kMarkerBegin : graph::kMarkerEnd,
+                   .signature = name});
 }
 
 void OpList::Blocking(graph::GroupAxis axis, const graph::CollectiveShape& shape) {

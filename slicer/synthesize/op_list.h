@@ -43,7 +43,6 @@ class OpList {
   [[nodiscard]] const graph::Program& program() const { return program_; }
 
  private:
-  uint32_t Add(graph::OpKind kind, uint16_t stream);
   void CopyOp(const graph::Program& block, uint32_t op, std::vector<uint32_t>* copied);
 
   graph::Program program_;

@@ -21,10 +21,12 @@ uint64_t ProgramHash(const graph::Program& program) {
   hasher.AddString(BytesOf(program.kind));
   hasher.AddString(BytesOf(program.flags));
   hasher.AddString(BytesOf(program.stream));
-  hasher.AddString(BytesOf(program.comm_slot));
   hasher.AddString(BytesOf(program.signature));
-  hasher.AddString(BytesOf(program.dep));
-  hasher.AddString(BytesOf(program.value));
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    hasher.Add(program.comm_slot[op]);
+    hasher.Add(program.dep[op]);
+    hasher.Add(program.value[op]);
+  }
   for (const graph::PeerGroup& group : program.peer_groups) {
     hasher.Add(group.transfers.front().bytes);
     hasher.Add(group.transfers.front().peer_slot);

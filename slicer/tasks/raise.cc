@@ -56,7 +56,8 @@ class Raiser {
   };
 
   void FindWaits() {
-    for (const uint32_t dep : program_.dep) {
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      const uint32_t dep = program_.dep[op];
       if (dep != graph::kNoDep) {
         events_[dep].waited = true;
       }

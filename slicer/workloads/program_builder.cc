@@ -39,35 +39,34 @@ void ProgramBuilder::Kernel(uint16_t stream,
   if (inserted) {
     fragment_.signatures.push_back(std::move(signature));
   }
-  const uint32_t op = Append(OpKind::kKernel, stream);
-  fragment_.program.signature[op] = found->second;
-  fragment_.program.flags[op] = graph::kDurationFixed;
-  fragment_.program.value[op] = duration;
+  fragment_.program.Append({.kind = OpKind::kKernel,
+                            .flags = graph::kDurationFixed,
+                            .stream = stream,
+                            .signature = found->second,
+                            .value = duration});
 }
 
 void ProgramBuilder::Collective(uint16_t stream,
                                 uint16_t comm_slot,
                                 const graph::CollectiveShape& shape) {
-  const uint32_t op = Append(OpKind::kCollective, stream);
-  fragment_.program.comm_slot[op] = comm_slot;
-  fragment_.program.signature[op] = InternValue(fragment_.program.collectives, shape);
+  fragment_.program.Append({.kind = OpKind::kCollective,
+                            .stream = stream,
+                            .comm_slot = comm_slot,
+                            .signature = InternValue(fragment_.program.collectives, shape)});
 }
 
 void ProgramBuilder::PeerGroup(uint16_t stream, const graph::PeerGroup& group) {
-  const uint32_t op = Append(OpKind::kPeerGroup, stream);
-  fragment_.program.signature[op] = InternValue(fragment_.program.peer_groups, group);
+  fragment_.program.Append({.kind = OpKind::kPeerGroup,
+                            .stream = stream,
+                            .signature = InternValue(fragment_.program.peer_groups, group)});
 }
 
 void ProgramBuilder::MarkerBegin(const std::string& name) {
-  const uint32_t op = Append(OpKind::kMarker, 0);
-  fragment_.program.signature[op] = InternString(name);
-  fragment_.program.flags[op] = graph::kMarkerBegin;
+  Marker(name, graph::kMarkerBegin);
 }
 
 void ProgramBuilder::MarkerEnd(const std::string& name) {
-  const uint32_t op = Append(OpKind::kMarker, 0);
-  fragment_.program.signature[op] = InternString(name);
-  fragment_.program.flags[op] = graph::kMarkerEnd;
+  Marker(name, graph::kMarkerEnd);
 }
 
 void ProgramBuilder::Order(uint16_t stream, uint16_t waiting) {
@@ -75,28 +74,28 @@ void ProgramBuilder::Order(uint16_t stream, uint16_t waiting) {
 }
 
 uint32_t ProgramBuilder::Record(uint16_t stream) {
-  return Append(OpKind::kEventRecord, stream);
+  return fragment_.program.Append({.kind = OpKind::kEventRecord, .stream = stream});
 }
 
 void ProgramBuilder::Wait(uint16_t stream, uint32_t record_op) {
-  const uint32_t op = Append(OpKind::kEventWait, stream);
-  fragment_.program.dep[op] = record_op;
+  fragment_.program.Append({.kind = OpKind::kEventWait, .stream = stream, .dep = record_op});
 }
 
 void ProgramBuilder::StreamSync(uint16_t stream) {
-  Append(OpKind::kStreamSync, stream);
+  fragment_.program.Append({.kind = OpKind::kStreamSync, .stream = stream});
 }
 
 void ProgramBuilder::DeviceSync() {
-  Append(OpKind::kDeviceSync, 0);
+  fragment_.program.Append({.kind = OpKind::kDeviceSync});
 }
 
 graph::Fragment ProgramBuilder::Finish() {
   return std::move(fragment_);
 }
 
-uint32_t ProgramBuilder::Append(OpKind kind, uint16_t stream) {
-  return fragment_.program.Append({.kind = kind, .stream = stream});
+void ProgramBuilder::Marker(const std::string& name, graph::OpFlag side) {
+  fragment_.program.Append(
+      {.kind = OpKind::kMarker, .flags = side, .signature = InternString(name)});
 }
 
 uint32_t ProgramBuilder::InternString(const std::string& text) {

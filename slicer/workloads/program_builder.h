@@ -47,8 +47,7 @@ class ProgramBuilder {
   graph::Fragment Finish();
 
  private:
-  // Appends an op with neutral columns and returns its index.
-  uint32_t Append(graph::OpKind kind, uint16_t stream);
+  void Marker(const std::string& name, graph::OpFlag side);
   uint32_t InternString(const std::string& text);
 
   graph::Fragment fragment_;

@@ -32,13 +32,9 @@ Program PeriodicProgram(int micro_batches, int layers, int kernels_a_layer) {
   program.stream_count = 2;
   program.collectives.push_back({.bytes = int64_t{1} << 25U});
   const auto append = [&](OpKind kind, uint16_t stream, uint16_t slot, uint32_t dep) {
-    program.kind.push_back(kind);
-    program.flags.push_back(0);
-    program.stream.push_back(stream);
-    program.comm_slot.push_back(slot);
-    program.signature.push_back(kind == OpKind::kKernel ? program.size() * 7 % 3 : 0);
-    program.dep.push_back(dep);
-    program.value.push_back(0);
+    const uint32_t signature = kind == OpKind::kKernel ? (program.size() + 1) * 7 % 3 : 0;
+    program.Append(
+        {.kind = kind, .stream = stream, .comm_slot = slot, .signature = signature, .dep = dep});
   };
   for (int layer = 0; layer < micro_batches * layers; ++layer) {
     for (int kernel = 0; kernel < kernels_a_layer; ++kernel) {

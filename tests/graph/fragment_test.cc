@@ -79,7 +79,8 @@ TEST_F(FragmentTest, HashSeesTheProgramButNotMemoryOrIdentity) {
   other.comm_slots[0].members.emplace_back(99);
   EXPECT_NE(StructuralHash(other), hash);
   other = fragment_;
-  other.program.value.back() += 1;
+  const uint32_t last = other.program.size() - 1;
+  other.program.value.Set(last, other.program.value[last] + 1);
   EXPECT_NE(StructuralHash(other), hash);
 }
 

@@ -184,7 +184,7 @@ TEST(Validate, What_is_out_of_range_is_named_and_stops_the_rest) {
   graph.roles[0].program.signature[1] = 99;
   EXPECT_EQ(Rule(Validate(graph)), "id_range");
   graph = Sound().Build();
-  graph.roles[0].program.value.pop_back();
+  graph.roles[0].program.signature.pop_back();
   EXPECT_EQ(Rule(Validate(graph)), "column_length");
   graph = Sound().Build();
   graph.ranks.comm_ids[0] = 7;

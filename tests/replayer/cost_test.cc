@@ -137,11 +137,10 @@ TEST(ComputeCost, unknown_kernels_are_counted_as_such) {
   graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
   graph::Graph graph = OneKernel("custom::op", "mystery", {x});
   graph.roles.resize(1);
-  graph::Program& program = graph.roles[0].program;
-  program.kind = {graph::OpKind::kKernel, graph::OpKind::kKernel};
-  program.flags = {0, graph::kDurationFixed};
-  program.signature = {0, 0};
-  program.value = {0, 5};
+  graph::Program program;
+  program.Append({.kind = graph::OpKind::kKernel});
+  program.Append({.kind = graph::OpKind::kKernel, .flags = graph::kDurationFixed, .value = 5});
+  graph.roles[0].program = program;
   graph.ranks.role = {0, 0, 0};
   CostReport report = ReportCosts(graph);
   ASSERT_EQ(report.size(), 2U);

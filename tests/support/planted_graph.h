@@ -57,14 +57,15 @@ class PlantedGraph {
       graph_.signatures.back().name = StringId(0);
       graph_.signatures.back().framework_op = StringId(0);
     }
-    Append(role, graph::OpKind::kKernel, stream);
-    return *this;
+    return Op(role, graph::OpKind::kKernel, stream);
   }
 
   PlantedGraph& Collective(uint32_t role, uint16_t slot, int64_t bytes, uint16_t stream = 0) {
-    graph::Program& program = Append(role, graph::OpKind::kCollective, stream);
-    program.comm_slot.back() = slot;
-    program.signature.back() = static_cast<uint32_t>(program.collectives.size());
+    graph::Program& program = graph_.roles[role].program;
+    program.Append({.kind = graph::OpKind::kCollective,
+                    .stream = stream,
+                    .comm_slot = slot,
+                    .signature = static_cast<uint32_t>(program.collectives.size())});
     program.collectives.push_back({graph::CollectiveKind::kAllReduce, graph::DataType::kFloat32,
                                    graph::ReduceOp::kSum, -1, bytes});
     return *this;
@@ -81,8 +82,10 @@ class PlantedGraph {
   PlantedGraph& Transfers(uint32_t role,
                           std::vector<graph::PeerTransfer> transfers,
                           uint16_t stream = 0) {
-    graph::Program& program = Append(role, graph::OpKind::kPeerGroup, stream);
-    program.signature.back() = static_cast<uint32_t>(program.peer_groups.size());
+    graph::Program& program = graph_.roles[role].program;
+    program.Append({.kind = graph::OpKind::kPeerGroup,
+                    .stream = stream,
+                    .signature = static_cast<uint32_t>(program.peer_groups.size())});
     program.peer_groups.push_back({std::move(transfers)});
     return *this;
   }
@@ -92,14 +95,14 @@ class PlantedGraph {
                    graph::OpKind kind,
                    uint16_t stream = 0,
                    uint32_t dep = graph::kNoDep) {
-    Append(role, kind, stream).dep.back() = dep;
+    graph_.roles[role].program.Append({.kind = kind, .stream = stream, .dep = dep});
     return *this;
   }
 
   PlantedGraph& IterationMarker(uint32_t role, bool begin) {
-    graph::Program& program = Append(role, graph::OpKind::kMarker, 0);
-    program.signature.back() = 1;
-    program.flags.back() = begin ? graph::kMarkerBegin : graph::kMarkerEnd;
+    graph_.roles[role].program.Append({.kind = graph::OpKind::kMarker,
+                                       .flags = begin ? graph::kMarkerBegin : graph::kMarkerEnd,
+                                       .signature = 1});
     return *this;
   }
 
@@ -121,12 +124,6 @@ class PlantedGraph {
   }
 
  private:
-  graph::Program& Append(uint32_t role, graph::OpKind kind, uint16_t stream) {
-    graph::Program& program = graph_.roles[role].program;
-    program.Append({.kind = kind, .stream = stream});
-    return program;
-  }
-
   graph::Graph graph_;
   std::vector<std::vector<uint32_t>> comms_;  // by rank
   std::vector<std::vector<uint32_t>> peers_;  // by rank

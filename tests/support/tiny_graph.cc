@@ -64,13 +64,6 @@ graph::Program MakeProgram(const std::vector<TinyOp>& ops, uint16_t streams, siz
   for (const TinyOp& op : ops) {
     bool timed = op.kind == OpKind::kKernel || op.kind == OpKind::kCollective ||
                  op.kind == OpKind::kPeerGroup;
-    program.kind.push_back(op.kind);
-    program.flags.push_back(
-        static_cast<uint8_t>(op.flags | (timed ? uint8_t{graph::kDurationFixed} : uint8_t{0})));
-    program.stream.push_back(op.stream);
-    program.comm_slot.push_back(op.comm_slot);
-    program.dep.push_back(op.dep);
-    program.value.push_back(op.value);
     uint32_t signature = 0;
     if (op.kind == OpKind::kCollective) {
       program.collectives.resize(1);
@@ -79,7 +72,14 @@ graph::Program MakeProgram(const std::vector<TinyOp>& ops, uint16_t streams, siz
       signature = static_cast<uint32_t>(program.peer_groups.size());
       program.peer_groups.push_back({op.transfers});
     }
-    program.signature.push_back(signature);
+    program.Append({.kind = op.kind,
+                    .flags = static_cast<uint8_t>(
+                        op.flags | (timed ? uint8_t{graph::kDurationFixed} : uint8_t{0})),
+                    .stream = op.stream,
+                    .comm_slot = op.comm_slot,
+                    .signature = signature,
+                    .dep = op.dep,
+                    .value = op.value});
   }
   return program;
 }
