@@ -147,6 +147,12 @@ void NoteUnfitted(const std::string& gpu, Assumptions* assumptions) {
   }
 }
 
+// Published runs of these frameworks are of 2020 to 2022.
+bool BeforePxn(FrameworkFamily family) {
+  return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
+         family == FrameworkFamily::kDeepSpeedZero;
+}
+
 }  // namespace
 
 RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
@@ -157,6 +163,9 @@ RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
   cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, assumptions);
   cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
                       "frameworks/" + FrameworkName(FamilyOfRow(row)), cluster.network};
+  if (BeforePxn(FamilyOfRow(row))) {
+    cluster.profiles.insert(cluster.profiles.begin() + 1, "nccl/2.10");
+  }
   return cluster;
 }
 

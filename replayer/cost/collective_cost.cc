@@ -104,6 +104,7 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
   if (nics_per_node_ < gpus_per_node_) {
     nic_efficiency_ *= table.Value("net.shared_nic_factor");
   }
+  crossed_nic_factor_ = table.Value("net.crossed_nic_factor");
   hop_ = table.Value("net.hop_ns") * 1e-9;
   message_ = table.Value("net.message_ns") * 1e-9;
   loss_per_doubling_ = table.Value("net.bandwidth_loss_per_doubling");
@@ -120,6 +121,15 @@ double CollectiveCost::NetworkBandwidth(const CommTopology& topology) const {
   double nics = topology.ranks_per_node * nics_per_node_ / gpus_per_node_;
   double doublings = std::log2(static_cast<double>(topology.nodes));
   return nic_ * nic_efficiency_ * nics * std::pow(1 + loss_per_doubling_, -doublings);
+}
+
+// Likewise for rings and trees, which enter and leave a node by the same NIC: where no two of their
+// GPUs are below one PCIe switch, one of the two ends is across the host from it.
+double CollectiveCost::PassingBandwidth(const CommTopology& topology) const {
+  constexpr int32_t kGpusOfSwitch = 2;
+  const bool crosses =
+      topology.ranks_per_node > 1 && topology.ranks_per_node * kGpusOfSwitch <= gpus_per_node_;
+  return NetworkBandwidth(topology) * (crosses ? crossed_nic_factor_ : 1);
 }
 
 // What a ring inside a node gets of the links of one GPU.
@@ -204,7 +214,7 @@ double CollectiveCost::RingTrafficSeconds(const graph::CollectiveShape& shape,
 double CollectiveCost::NetworkSeconds(const graph::CollectiveShape& shape,
                                       const CommTopology& topology,
                                       NcclChoice choice) const {
-  const double bandwidth = NetworkBandwidth(topology);
+  const double bandwidth = PassingBandwidth(topology);
   const auto bytes = static_cast<double>(shape.bytes);
   const double passes = topology.nodes == 2 ? 1 : 2;
   switch (choice.algorithm) {
@@ -231,7 +241,7 @@ double CollectiveCost::TreeTrafficSeconds(const graph::CollectiveShape& shape,
   double intra = nvlink_ > 0 ? nvlink_ : pcie_;
   double bandwidth = intra * ring_efficiency_ / 2;
   if (topology.nodes > 1) {
-    double network = NetworkBandwidth(topology) / (topology.nodes == 2 ? 1 : 2);
+    double network = PassingBandwidth(topology) / (topology.nodes == 2 ? 1 : 2);
     bandwidth = topology.ranks_per_node == 1 ? network : std::min(bandwidth, network);
   }
   return static_cast<double>(shape.bytes) / TreeBandwidth(bandwidth, topology, protocol);

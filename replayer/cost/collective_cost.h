@@ -124,6 +124,7 @@ class CollectiveCost {
                                        const CommTopology& topology) const;
   [[nodiscard]] double LinkBandwidth(const CommTopology& topology) const;
   [[nodiscard]] double NetworkBandwidth(const CommTopology& topology) const;
+  [[nodiscard]] double PassingBandwidth(const CommTopology& topology) const;
   [[nodiscard]] double LatencySeconds(const graph::CollectiveShape& shape,
                                       const CommTopology& topology,
                                       NcclChoice choice) const;
@@ -140,6 +141,7 @@ class CollectiveCost {
   double peer_bandwidth_ = 0;  // achieved by send and receive inside a node
   double nic_ = 0;             // nominal, one NIC
   double nic_efficiency_ = 0;
+  double crossed_nic_factor_ = 1;
   double nics_per_node_ = 1;
   double gpus_per_node_ = 1;
   double hop_ = 0;      // seconds

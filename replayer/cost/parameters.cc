@@ -81,6 +81,8 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"nccl.ring_efficiency", "ratio", "NVLink under a long ring, Simple: achieved over nominal"},
     {"nccl.ring_local_bytes_per_s", "byte/s", "what a ring's own pass over its data adds"},
     {"net.bandwidth_loss_per_doubling", "ratio", "network bandwidth lost per doubling of nodes"},
+    {"net.crossed_nic_factor", "ratio",
+     "what of the NICs a ring gets that enters a node across the host from its NIC"},
     {"net.cube_mesh", "flag", "NVLinks form a hybrid cube mesh (DGX-1) instead of a switch"},
     {"net.hop_ns", "ns", "a network step beyond the latency in NCCL's tuner"},
     {"net.in_network_reduction", "flag", "switches of the network reduce (SHARP)"},

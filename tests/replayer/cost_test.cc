@@ -195,6 +195,23 @@ TEST(CollectiveCost, gpus_that_share_a_nic_get_less_of_it) {
   EXPECT_DOUBLE_EQ(CollectiveCost(cluster).NicBandwidth(), own / 2);
 }
 
+TEST(CollectiveCost, rings_that_cross_the_host_get_less_of_the_nics) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  graph::CollectiveShape shape;
+  shape.bytes = int64_t{1} << 32;
+  const auto network = [&](double factor, int32_t local) {
+    SetParameter(&cluster, "net.crossed_nic_factor", factor);
+    return CollectiveCost(cluster).ShareOf(shape, {4 * local, 4, local}).network;
+  };
+  for (const int32_t local : {2, 4}) {
+    EXPECT_DOUBLE_EQ(network(0.5, local), 2 * network(1, local)) << local;
+  }
+  for (const int32_t local : {1, 8}) {  // enters and leaves below the switch of its NIC
+    EXPECT_DOUBLE_EQ(network(0.5, local), network(1, local)) << local;
+  }
+}
+
 TEST(CollectiveCost, transfers_of_a_group_share_the_link) {
   using Reach = PeerLoad::Reach;
   graph::ClusterSpec cluster = prism::testing::TestCluster();
