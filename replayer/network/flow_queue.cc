@@ -13,7 +13,6 @@ namespace {
 constexpr size_t kArity = 4;  // of the heap: fewer cache lines a level than with two
 // More than the last bits of a quotient, less than a nanosecond of any time that is likely.
 constexpr double kRoundingAside = 1 - 1e-15;
-constexpr uint32_t kNowhere = 0xFFFFFFFFU;
 
 }  // namespace
 
@@ -22,22 +21,16 @@ FlowQueue::FlowQueue(std::vector<double> capacities) : solver_(std::move(capacit
 
 FlowId FlowQueue::Begin(const FlowRequest& request, TimeNs now) {
   const FlowId flow = solver_.Add(request.links, request.bound);
-  if (flow >= bytes_.size()) {
-    const size_t size = flow + size_t{1};
-    bytes_.resize(size);
-    rate_.resize(size);
-    since_.resize(size);
-    end_.resize(size);
-    owner_.resize(size);
-    place_.resize(size);
+  if (flow >= flights_.size()) {
+    flights_.resize(flow + size_t{1});
   }
-  bytes_[flow] = request.bytes;
-  rate_[flow] = 0;
-  since_[flow] = now;
-  end_[flow] = kNever;
-  owner_[flow] = request.owner;
-  heap_.push_back(flow);
-  place_[flow] = static_cast<uint32_t>(heap_.size() - 1);
+  flights_[flow] = {.bytes = request.bytes,
+                    .rate = 0,
+                    .since = now,
+                    .end = kNever,
+                    .owner = request.owner,
+                    .place = static_cast<uint32_t>(heap_.size())};
+  heap_.push_back({kNever, flow});
   return flow;
 }
 
@@ -45,76 +38,83 @@ void FlowQueue::Settle(TimeNs now) {
   for (const FlowId flow : solver_.Solve()) {
     Reschedule(flow, now);
   }
+  SettleFront();
 }
 
 void FlowQueue::Reschedule(FlowId flow, TimeNs now) {
-  bytes_[flow] -= rate_[flow] * 1e-9 * static_cast<double>(now - since_[flow]);
-  bytes_[flow] = std::max(bytes_[flow], 0.0);
-  since_[flow] = now;
-  rate_[flow] = solver_.rate(flow);
-  PRISM_CHECK(rate_[flow] > 0);
-  end_[flow] = now + NsFromSeconds(bytes_[flow] / rate_[flow] * kRoundingAside);
-  SiftUp(place_[flow]);
-  SiftDown(place_[flow]);
+  Flight& flight = flights_[flow];
+  flight.bytes -= flight.rate * 1e-9 * static_cast<double>(now - flight.since);
+  flight.bytes = std::max(flight.bytes, 0.0);
+  flight.since = now;
+  flight.rate = solver_.rate(flow);
+  PRISM_CHECK(flight.rate > 0);
+  flight.end = now + NsFromSeconds(flight.bytes / flight.rate * kRoundingAside);
+  if (flight.end < heap_[flight.place].end) {
+    heap_[flight.place].end = flight.end;
+    SiftUp(flight.place);
+  }
+}
+
+// Until the first entry is where it belongs.
+void FlowQueue::SettleFront() {
+  while (!heap_.empty() && heap_.front().end < flights_[heap_.front().flow].end) {
+    heap_.front().end = flights_[heap_.front().flow].end;
+    SiftDown(0);
+  }
 }
 
 void FlowQueue::EndNext(std::vector<uint32_t>* owners) {
   const TimeNs now = NextEnd();
   ending_.clear();
-  while (!heap_.empty() && end_[heap_.front()] == now) {
-    ending_.push_back(heap_.front());
-    Erase(heap_.front());
+  while (NextEnd() == now && !heap_.empty()) {
+    ending_.push_back(heap_.front().flow);
+    EraseFront();
+    SettleFront();
   }
+  std::sort(ending_.begin(), ending_.end());
   for (const FlowId flow : ending_) {
-    owners->push_back(owner_[flow]);
+    owners->push_back(flights_[flow].owner);
     solver_.Remove(flow);
   }
   ended_ += static_cast<int64_t>(ending_.size());
 }
 
-void FlowQueue::Place(size_t at, FlowId flow) {
-  heap_[at] = flow;
-  place_[flow] = static_cast<uint32_t>(at);
+void FlowQueue::Place(size_t at, const Entry& entry) {
+  heap_[at] = entry;
+  flights_[entry.flow].place = static_cast<uint32_t>(at);
 }
 
 void FlowQueue::SiftUp(size_t at) {
-  const FlowId flow = heap_[at];
-  while (at > 0 && Before(flow, heap_[(at - 1) / kArity])) {
+  const Entry entry = heap_[at];
+  while (at > 0 && entry.end < heap_[(at - 1) / kArity].end) {
     Place(at, heap_[(at - 1) / kArity]);
     at = (at - 1) / kArity;
   }
-  Place(at, flow);
+  Place(at, entry);
 }
 
 void FlowQueue::SiftDown(size_t at) {
-  const FlowId flow = heap_[at];
-  while (true) {
-    const size_t first = at * kArity + 1;
-    size_t least = heap_.size();
-    for (size_t child = first; child < std::min(first + kArity, heap_.size()); ++child) {
-      if (least == heap_.size() || Before(heap_[child], heap_[least])) {
-        least = child;
-      }
+  const Entry entry = heap_[at];
+  for (size_t first = at * kArity + 1; first < heap_.size(); first = at * kArity + 1) {
+    size_t least = first;
+    for (size_t child = first + 1; child < std::min(first + kArity, heap_.size()); ++child) {
+      least = heap_[child].end < heap_[least].end ? child : least;
     }
-    if (least == heap_.size() || !Before(heap_[least], flow)) {
-      Place(at, flow);
-      return;
+    if (heap_[least].end >= entry.end) {
+      break;
     }
     Place(at, heap_[least]);
     at = least;
   }
+  Place(at, entry);
 }
 
-void FlowQueue::Erase(FlowId flow) {
-  const size_t at = std::exchange(place_[flow], kNowhere);
-  const FlowId last = heap_.back();
+void FlowQueue::EraseFront() {
+  heap_.front() = heap_.back();
   heap_.pop_back();
-  if (last == flow) {
-    return;
+  if (!heap_.empty()) {
+    SiftDown(0);
   }
-  Place(at, last);
-  SiftUp(at);
-  SiftDown(place_[last]);
 }
 
 }  // namespace prism::replayer

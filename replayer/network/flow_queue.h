@@ -37,7 +37,7 @@ class FlowQueue {
   void Settle(TimeNs now);
 
   // When the next flow ends; kNever where none is in flight.
-  [[nodiscard]] TimeNs NextEnd() const { return heap_.empty() ? kNever : end_[heap_.front()]; }
+  [[nodiscard]] TimeNs NextEnd() const { return heap_.empty() ? kNever : heap_.front().end; }
 
   // Ends all flows that end at NextEnd and adds their owners to `owners`, in the order of flow ids.
   void EndNext(std::vector<uint32_t>* owners);
@@ -47,24 +47,33 @@ class FlowQueue {
   [[nodiscard]] int64_t ended() const { return ended_; }
 
  private:
+  struct Flight {
+    double bytes = 0;  // left at `since`
+    double rate = 0;   // since then
+    TimeNs since = 0;
+    TimeNs end = kNever;
+    uint32_t owner = 0;
+    uint32_t place = 0;  // in heap_
+  };
+
+  // `end` is that of the flow or, but for the first entry, earlier: a flow that is slowed stays
+  // where it is until it comes to the front.
+  struct Entry {
+    TimeNs end = kNever;
+    FlowId flow = 0;
+  };
+
   void Reschedule(FlowId flow, TimeNs now);
-  [[nodiscard]] bool Before(FlowId a, FlowId b) const {
-    return end_[a] < end_[b] || (end_[a] == end_[b] && a < b);
-  }
-  void Place(size_t at, FlowId flow);
+  void SettleFront();
+  void Place(size_t at, const Entry& entry);
   void SiftUp(size_t at);
   void SiftDown(size_t at);
-  void Erase(FlowId flow);
+  void EraseFront();
 
   MaxMinSolver solver_;
   int64_t ended_ = 0;
-  std::vector<double> bytes_;    // by flow: left at since_
-  std::vector<double> rate_;     // by flow: since then
-  std::vector<TimeNs> since_;    // by flow
-  std::vector<TimeNs> end_;      // by flow
-  std::vector<uint32_t> owner_;  // by flow
-  std::vector<uint32_t> place_;  // by flow: in heap_
-  std::vector<FlowId> heap_;     // by end, then id
+  std::vector<Flight> flights_;  // by flow
+  std::vector<Entry> heap_;      // by end
   std::vector<FlowId> ending_;   // storage
 };
 

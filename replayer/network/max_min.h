@@ -24,8 +24,9 @@
 // filled as well, and the filling is repeated. It ends when every flow has a bottleneck, which is
 // the proof that the result is the one that filling all flows would give.
 //
-// Units are the caller's (byte/s, byte/ns). Relative precision kPrecision. Results depend on the
-// order of calls alone, never on addresses. Dense arrays, no allocation once they have grown.
+// Units are the caller's (byte/s, byte/ns). Relative precision kPrecision: sums are carried on as
+// flows come and go, and rounding of 1e-16 a change stays far below it. Results depend on the order
+// of calls alone, never on addresses. Dense arrays, no allocation once they have grown.
 #pragma once
 
 #include <cstdint>
@@ -60,13 +61,13 @@ class MaxMinSolver {
 
  private:
   static constexpr LinkId kOwnBound = 0xFFFFFFFFU;
+  static constexpr size_t kFewCandidates = 64;  // so many need no heap
+  static constexpr uint32_t kEndOfList = 0xFFFFFFFFU;
 
   struct Flow {
     double rate = 0;
     double bound = 0;
-    double filled = 0;  // rate in the filling under way; < 0: none yet
     LinkId bottleneck = kOwnBound;
-    LinkId filled_at = kOwnBound;
     uint32_t hop_count = 0;
     uint32_t free_in = 0;  // number of the Solve that fills it
   };
@@ -77,23 +78,49 @@ class MaxMinSolver {
     uint32_t place = 0;  // index in Link::hops
   };
 
-  struct Link {
+  struct alignas(64) Link {
     double capacity = 0;
-    double demand = 0;     // sum of the bounds of its flows
-    double left = 0;       // what flows that are not filled leave
-    double unfilled = 0;   // of that, left in the filling under way
-    double level = -1;     // rate at which it filled; < 0: it did not
-    double highest = 0;    // rate filled on it
-    uint32_t free = 0;     // flows to fill
-    uint32_t open = 0;     // of these, without a rate yet
-    uint32_t touched = 0;  // number of the Solve that looks at it
-    uint32_t seeded = 0;   // likewise
+    double demand = 0;          // sum of the bounds of its flows
+    double used = 0;            // sum of their rates
+    uint32_t bottlenecked = 0;  // flows whose bottleneck it is
+    uint32_t touched = 0;       // number of the Solve that looks at it
+    uint32_t seeded = 0;        // likewise
+    uint32_t local = 0;         // of that Solve: index in touched_
     std::vector<uint32_t> hops;
+  };
+
+  // What a Solve looks at lies side by side: flows to fill, the links of these that can fill, and
+  // which of the flows cross which of the links.
+  struct FreeFlow {
+    FlowId flow = 0;
+    LinkId filled_at = kOwnBound;
+    double bound = 0;
+    double filled = 0;  // rate in the filling under way; < 0: none yet
+    uint32_t first_hop = 0;
+    uint32_t hop_end = 0;
+  };
+
+  struct TouchedLink {
+    LinkId link = 0;
+    uint32_t free = 0;          // flows to fill
+    uint32_t open = 0;          // of these, without a rate yet
+    uint32_t bottlenecked = 0;  // of the other flows: those whose bottleneck it is
+    uint32_t first_hop = kEndOfList;
+    double left = 0;      // what flows that are not filled leave
+    double unfilled = 0;  // of that, left in the filling under way
+    double level = -1;    // rate at which it filled; < 0: it did not
+    double highest = 0;   // rate filled on it
+  };
+
+  struct FreeHop {
+    uint32_t flow = 0;  // index in free_
+    uint32_t link = 0;  // index in touched_
+    uint32_t next = 0;  // hop of the same link
   };
 
   struct Candidate {
     double level = 0;
-    LinkId link = 0;
+    uint32_t link = 0;  // index in touched_
   };
 
   [[nodiscard]] FlowId FlowOf(uint32_t hop) const { return hop / max_links_; }
@@ -108,29 +135,36 @@ class MaxMinSolver {
   }
 
   void Widen(uint32_t max_links);
-  void Seed(FlowId flow);
+  void Seed(LinkId link);
   void Free(FlowId flow);
   void Touch(LinkId link);
   void Fill();
-  void CollectCandidates(double highest_bound);
-  void FillFlow(FlowId flow, double level, LinkId at);
-  void FillLink(LinkId link, double level);
+  void SortByBound();
+  void CollectCandidates();
+  [[nodiscard]] Candidate LowestOfFew(double reached) const;
+  Candidate LowestOfHeap();
+  void FillFlow(FreeFlow* flow, double level, LinkId at);
+  void FillLink(TouchedLink* link, double level);
   bool FreeUnproven();
-  bool KeepsBottleneck(FlowId flow, LinkId link) const;
+  bool KeepsBottleneck(const Flow& flow, const TouchedLink& link) const;
   void Commit();
+  void FreeBottlenecked(LinkId link);
 
   uint32_t max_links_ = 4;  // of a flow so far; grows
   uint32_t solve_ = 1;      // number of the Solve to come
   std::vector<Flow> flows_;
   std::vector<Hop> hops_;
   std::vector<Link> links_;
-  std::vector<FlowId> unused_;      // removed flows
-  std::vector<FlowId> added_;       // since the last Solve
-  std::vector<LinkId> seeds_;       // links of flows added or removed since
-  std::vector<FlowId> free_;        // flows to fill
-  std::vector<FlowId> by_bound_;    // the same, by bound
-  std::vector<LinkId> touched_;     // links of these
-  std::vector<Candidate> filling_;  // heap of links that may fill, lowest level first
+  std::vector<FlowId> unused_;  // removed flows
+  std::vector<FlowId> added_;   // since the last Solve
+  std::vector<LinkId> seeds_;   // links of flows added or removed since
+  std::vector<FreeFlow> free_;
+  std::vector<TouchedLink> touched_;
+  std::vector<FreeHop> free_hops_;
+  double lowest_bound_ = 0;         // of flows in free_
+  double highest_bound_ = 0;        // likewise
+  std::vector<uint32_t> by_bound_;  // indices in free_
+  std::vector<Candidate> filling_;  // links that may fill; a heap of many, lowest level first
   std::vector<FlowId> changed_;
 };
 
