@@ -17,26 +17,74 @@ bool IsHostWait(OpKind kind) {
   return kind == OpKind::kEventSync || kind == OpKind::kStreamSync || kind == OpKind::kDeviceSync;
 }
 
-// Where parts begin, and the end: in front of and behind every wait of the host, unless an event is
-// recorded in one part and waited for in another.
-std::vector<uint32_t> CutsOf(const graph::Program& program) {
-  std::vector<uint32_t> cuts = {0};
-  uint32_t part_begin = 0;
+// Whether the next that is issued behind these messages is that compute waits for them: then it
+// makes no difference to anything else that they hold up what is issued later.
+bool IsBlocking(const graph::Program& program, uint32_t group) {
+  const uint16_t stream = program.stream[group];
+  for (uint32_t op = group + 1; op < program.size(); ++op) {
+    if (program.kind[op] == OpKind::kEventWait) {
+      const uint32_t record = program.dep[op];
+      return program.stream[op] == graph::kStageComputeStream && record != graph::kNoDep &&
+             record > group && program.stream[record] == stream;
+    }
+    const bool records = program.kind[op] == OpKind::kEventRecord && program.stream[op] == stream;
+    if (!records && program.kind[op] != OpKind::kMarker) {
+      return false;
+    }
+  }
+  return false;
+}
+
+bool IsEvent(OpKind kind) {
+  return kind == OpKind::kEventRecord || kind == OpKind::kEventWait || kind == OpKind::kEventSync;
+}
+
+// Ops that cannot be folded.
+bool IsOpen(const graph::Program& program, uint32_t op) {
+  const OpKind kind = program.kind[op];
+  return IsHostWait(kind) || kind == OpKind::kPeerGroup ||
+         (IsEvent(kind) && program.value[op] != 0);
+}
+
+// By position: whether all events that are recorded in front of it are over.
+std::vector<bool> PossibleCuts(const graph::Program& program) {
+  std::vector<uint32_t> needed(program.size());  // by op: the last that waits for it
   for (uint32_t op = 0; op < program.size(); ++op) {
-    if (program.dep[op] != graph::kNoDep && program.dep[op] < part_begin) {
-      return {0, program.size()};
+    if (program.dep[op] != graph::kNoDep) {
+      needed[program.dep[op]] = op;
     }
-    if (IsHostWait(program.kind[op])) {
-      if (op > cuts.back()) {
-        cuts.push_back(op);
+  }
+  std::vector<bool> possible(program.size() + 1);
+  uint32_t last = 0;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    possible[op] = last < op || op == 0;
+    last = std::max(last, needed[op]);
+  }
+  possible.back() = true;
+  return possible;
+}
+
+// Where parts begin, and the end: as closely around open ops as events allow that are recorded in
+// one part and waited for in another.
+std::vector<uint32_t> CutsOf(const graph::Program& program) {
+  const std::vector<bool> possible = PossibleCuts(program);
+  std::vector<uint32_t> cuts = {0};
+  uint32_t last_possible = 0;
+  bool open = false;  // the part that is being collected
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    last_possible = possible[op] ? op : last_possible;
+    if (open && last_possible == op) {
+      cuts.push_back(op);
+      open = false;
+    }
+    if (!open && IsOpen(program, op)) {
+      open = true;
+      if (last_possible > cuts.back()) {
+        cuts.push_back(last_possible);
       }
-      cuts.push_back(op + 1);
-      part_begin = op + 1;
     }
   }
-  if (cuts.back() < program.size() || cuts.size() == 1) {
-    cuts.push_back(program.size());
-  }
+  cuts.push_back(program.size());
   return cuts;
 }
 
@@ -90,6 +138,8 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
     PRISM_RETURN_IF_ERROR(AddOp(op, &block));
   }
   block.rest_span = InternSpan();
+  block.blocking =
+      end - begin == 1 && program.kind[begin] == OpKind::kPeerGroup && IsBlocking(program, begin);
   std::sort(block.streams.begin(), block.streams.end());
   block.streams.erase(std::unique(block.streams.begin(), block.streams.end()), block.streams.end());
   return block;

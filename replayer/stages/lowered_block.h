@@ -67,13 +67,15 @@ struct CollectiveCalls {
   bool operator==(const CollectiveCalls&) const = default;
 };
 
-// A block, or the part of one between waits of the host: those end what can be folded.
+// A block, or a part of one. Parts end around what cannot be folded (waits of the host, messages,
+// events that outlive the block), so that the rest can.
 struct LoweredBlock {
   const graph::Program* program = nullptr;
   std::vector<StageOp> ops;
   uint32_t rest_span = 0;         // host cost behind the last of them
   uint32_t event_count = 0;       // inside the block
   bool closed = true;             // only works, inner events and collectives of one stage
+  bool blocking = false;          // just a peer group that compute waits for next
   std::vector<uint16_t> streams;  // that its ops are on, ascending
 };
 

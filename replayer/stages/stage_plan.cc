@@ -140,7 +140,7 @@ class StageLayout {
 
   void NoteApart(const LoweredBlock& block, std::vector<bool>* apart) const {
     for (const StageOp& op : block.ops) {
-      if (op.kind == StageOpKind::kPeerGroup ||
+      if ((op.kind == StageOpKind::kPeerGroup && !block.blocking) ||
           (op.kind == StageOpKind::kCollective && IsMeeting(op))) {
         (*apart)[op.stream] = true;
       }

@@ -5,7 +5,8 @@
 // Calls of closed blocks (lowered_block.h) are folded: a run of them is one segment, which moves
 // the host and the tails of its streams by a fixed max-plus matrix (block_fold.h). Everything else
 // is one instruction an op. Streams that meet other stages have a lane of their own, because they
-// stand still while the rest goes on; all others are evaluated in issue order, as one lane.
+// stand still while the rest goes on, unless compute waits for them at once; all others are
+// evaluated in issue order, as one lane.
 #pragma once
 
 #include <cstdint>
