@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/intern.h"
+#include "graph/program_cuts.h"
 
 namespace prism::replayer {
 
@@ -46,28 +47,10 @@ bool IsOpen(const graph::Program& program, uint32_t op) {
          (IsEvent(kind) && program.value[op] != 0);
 }
 
-// By position: whether all events that are recorded in front of it are over.
-std::vector<bool> PossibleCuts(const graph::Program& program) {
-  std::vector<uint32_t> needed(program.size());  // by op: the last that waits for it
-  for (uint32_t op = 0; op < program.size(); ++op) {
-    if (program.dep[op] != graph::kNoDep) {
-      needed[program.dep[op]] = op;
-    }
-  }
-  std::vector<bool> possible(program.size() + 1);
-  uint32_t last = 0;
-  for (uint32_t op = 0; op < program.size(); ++op) {
-    possible[op] = last < op || op == 0;
-    last = std::max(last, needed[op]);
-  }
-  possible.back() = true;
-  return possible;
-}
-
 // Where parts begin, and the end: as closely around open ops as events allow that are recorded in
 // one part and waited for in another.
 std::vector<uint32_t> CutsOf(const graph::Program& program) {
-  const std::vector<bool> possible = PossibleCuts(program);
+  const std::vector<bool> possible = graph::CutPlaces(program);
   std::vector<uint32_t> cuts = {0};
   uint32_t last_possible = 0;
   bool open = false;  // the part that is being collected

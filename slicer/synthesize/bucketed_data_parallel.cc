@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/program_cuts.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/grad_buckets.h"
 
@@ -124,18 +125,24 @@ class BucketedDataParallel : public DataParallel {
   // The block with a reduction wherever its last gradient is ready. A bucket starts over after
   // that, so every micro-batch that reduces does it at the same places.
   void CallAndReduce(const UnitCall& call) {
-    const auto key = std::make_tuple(call.pass, call.chunk, call.unit);
-    const auto known = spliced_.find(key);
-    if (known != spliced_.end()) {
-      context_.writer->Call(known->second);
-      return;
+    const auto [found, inserted] =
+        spliced_.try_emplace(std::make_tuple(call.pass, call.chunk, call.unit));
+    if (inserted) {
+      found->second = Splice(call, DueReductions(call));
     }
-    const UnitContent& content = *Unit(call).content;
-    const Block& block = BlockOfCall(content, call.pass);
+    context_.writer->Call(found->second);
+  }
+
+  // A bucket whose gradients are complete in front of an op.
+  struct DueReduction {
+    uint32_t op = 0;
+    GradPlace place;
+  };
+
+  std::vector<DueReduction> DueReductions(const UnitCall& call) {
+    std::vector<DueReduction> due;
     ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
-    OpList ops;
-    bool reduced = false;
-    for (const GradientReady& ready : block.ready) {
+    for (const GradientReady& ready : BlockOfCall(*Unit(call).content, call.pass).ready) {
       const GradPlace place = ready.parameter == kSharedEmbedding
                                   ? gradients.places.front().front()
                                   : gradients.places[call.unit][ready.parameter];
@@ -144,19 +151,58 @@ class BucketedDataParallel : public DataParallel {
       if (++count == buffer.buckets[place.bucket].expected) {
         count = 0;
         if (buffer.group_size > 1) {
-          ops.Copy(block.program, ready.op);
-          Reduce(buffer, buffer.buckets[place.bucket], /*beside=*/true, &ops);
-          reduced = true;
+          due.push_back({ready.op, place});
         }
       }
     }
-    uint32_t index = IndexOfCall(content, call.pass);
-    if (reduced) {
-      ops.Copy(block.program, block.program.size());
-      index = context_.writer->assembly().AddBlock(ops.program());
+    return due;
+  }
+
+  // Calls that make up the unit's block with its reductions. It is cut wherever gradients are
+  // ready, so that all stages and buckets share the pieces; where an event reaches over the place,
+  // the reduction becomes a part of the piece.
+  std::vector<uint32_t> Splice(const UnitCall& call, const std::vector<DueReduction>& due) {
+    const uint32_t whole = IndexOfCall(*Unit(call).content, call.pass);
+    if (due.empty()) {
+      return {whole};
     }
-    spliced_.emplace(key, index);
-    context_.writer->Call(index);
+    const Block& block = BlockOfCall(*Unit(call).content, call.pass);
+    const std::vector<bool> places = graph::CutPlaces(block.program);
+    const ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
+    JobAssembly& assembly = context_.writer->assembly();
+    std::vector<uint32_t> calls;
+    uint32_t begin = 0;  // of the piece
+    OpList piece;        // empty while it is a slice of the block
+    const auto end_piece = [&](uint32_t end) {
+      if (piece.program().size() > 0) {
+        piece.Copy(block.program, begin, end);
+        calls.push_back(assembly.AddBlock(piece.program()));
+        piece = OpList();
+      } else if (end > begin) {
+        calls.push_back(assembly.SliceOf(whole, begin, end));
+      }
+      begin = end;
+    };
+    auto next = due.begin();
+    for (const GradientReady& ready : block.ready) {
+      if (places[ready.op]) {
+        end_piece(ready.op);
+      }
+      for (; next != due.end() && next->op == ready.op; ++next) {
+        const GradBuffer& buffer = gradients.buffers[next->place.buffer];
+        const GradBucket& bucket = buffer.buckets[next->place.bucket];
+        if (begin == ready.op) {
+          OpList ops;
+          Reduce(buffer, bucket, /*beside=*/true, &ops);
+          calls.push_back(assembly.BlockOf(ops));
+        } else {
+          piece.Copy(block.program, begin, ready.op);
+          Reduce(buffer, bucket, /*beside=*/true, &piece);
+        }
+      }
+    }
+    end_piece(block.program.size());
+    return calls;
   }
 
   // Index into ready_ of the chunk's first buffer.
@@ -281,7 +327,7 @@ class BucketedDataParallel : public DataParallel {
   bool every_microbatch_;
   std::vector<ChunkGradients> chunks_;
   std::vector<std::vector<int32_t>> ready_;  // by buffer of all chunks, and bucket
-  std::map<std::tuple<StepKind, int32_t, size_t>, uint32_t> spliced_;
+  std::map<std::tuple<StepKind, int32_t, size_t>, std::vector<uint32_t>> spliced_;  // calls
 };
 
 }  // namespace

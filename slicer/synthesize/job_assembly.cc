@@ -59,6 +59,19 @@ uint32_t JobAssembly::BlockOf(const OpList& ops) {
   return found->second;
 }
 
+uint32_t JobAssembly::SliceOf(uint32_t block, uint32_t begin, uint32_t end) {
+  if (begin == 0 && end == blocks_[block].size()) {
+    return block;
+  }
+  const auto [found, inserted] = slices_.try_emplace({block, begin, end}, 0);
+  if (inserted) {
+    OpList ops;
+    ops.Copy(blocks_[block], begin, end);
+    found->second = AddBlock(ops.program());
+  }
+  return found->second;
+}
+
 uint32_t JobAssembly::BlockFor(const std::string& key,
                                const std::function<graph::Program()>& make) {
   const auto [found, inserted] = made_.try_emplace(key, 0);

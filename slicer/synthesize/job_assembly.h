@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "graph/job_program.h"
 #include "slicer/synthesize/block.h"
@@ -23,6 +24,9 @@ class JobAssembly {
   // The block with just these ops, appended if new.
   uint32_t BlockOf(const OpList& ops);
 
+  // Ops begin to end of a block as a block, appended if new. It may be cut at both.
+  uint32_t SliceOf(uint32_t block, uint32_t begin, uint32_t end);
+
   // The block that was made for `key` before, else the one that `make` makes now.
   uint32_t BlockFor(const std::string& key, const std::function<graph::Program()>& make);
 
@@ -34,6 +38,7 @@ class JobAssembly {
   std::vector<graph::Program> blocks_;
   std::map<std::string, uint32_t> block_ids_;  // by content
   std::map<std::string, uint32_t> made_;       // by key
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
 };
 
 // The calls of one stage while they are written.

@@ -73,7 +73,10 @@ void OpList::Append(const graph::Program& program) {
   }
 }
 
-void OpList::Copy(const graph::Program& block, uint32_t end) {
+void OpList::Copy(const graph::Program& block, uint32_t begin, uint32_t end) {
+  if (copied_.size() < begin) {
+    copied_.resize(begin, graph::kNoDep);
+  }
   for (auto op = static_cast<uint32_t>(copied_.size()); op < end; ++op) {
     CopyOp(block, op, &copied_);
   }

@@ -36,9 +36,10 @@ class OpList {
 
   void Append(const graph::Program& program);
 
-  // Copies ops of `block`, up to `end` and from where the last call left off: what is written
-  // between two calls comes in between. The same block until it is through.
-  void Copy(const graph::Program& block, uint32_t end);
+  // Copies ops of `block`, up to `end` and from `begin` or where the last call left off: what is
+  // written between two calls comes in between. The same block until it is through; it may be cut
+  // at `begin` (graph/program_cuts.h).
+  void Copy(const graph::Program& block, uint32_t begin, uint32_t end);
 
   [[nodiscard]] const graph::Program& program() const { return program_; }
 
