@@ -22,7 +22,6 @@ struct UnitCall {
 struct StageContext {
   const RankShape* rank = nullptr;
   const std::vector<ModelChunk>* chunks = nullptr;
-  int32_t stage = 0;
   StageWriter* writer = nullptr;
 };
 
@@ -40,13 +39,13 @@ class DataParallel {
  public:
   virtual ~DataParallel() = default;
 
-  // In front of the first pass.
+  // In front of the first pass. Nothing is held then.
   virtual void BeginIteration() = 0;
 
   // Emits the unit's block of that pass with everything around it.
   virtual void CallUnit(const UnitCall& call) = 0;
 
-  // Calls of micro-batches that are neither first nor last depend on this alone.
+  // Calls of a first, an inner or a last micro-batch depend on this alone.
   [[nodiscard]] const ParametersHeld& held() const { return held_; }
   void set_held(ParametersHeld held) { held_ = std::move(held); }
 

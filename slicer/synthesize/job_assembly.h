@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "graph/job_program.h"
 #include "slicer/synthesize/block.h"
@@ -63,7 +64,13 @@ class StageWriter {
   [[nodiscard]] bool marks() const { return marks_; }
 
   JobAssembly& assembly() { return *assembly_; }
-  [[nodiscard]] graph::StageProgram Finish() { return std::move(stage_); }
+
+  // The stage written so far; the next has the same event slots.
+  [[nodiscard]] graph::StageProgram Finish() {
+    graph::StageProgram next;
+    next.event_slot_count = stage_.event_slot_count;
+    return std::exchange(stage_, std::move(next));
+  }
 
  private:
   JobAssembly* assembly_;

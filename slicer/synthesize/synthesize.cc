@@ -1,5 +1,6 @@
 #include "slicer/synthesize/synthesize.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -28,33 +29,40 @@ bool IsBackward(StepKind kind) {
          kind == StepKind::kWeightGradient;
 }
 
-// Writes the iteration of one stage.
+bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
+  const auto same = [](const ChunkUnit& x, const ChunkUnit& y) {
+    return x.kind == y.kind && x.content == y.content;
+  };
+  return a.first == b.first && a.last == b.last &&
+         std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(), same);
+}
+
+// Writes the iterations of stages that are made of the same chunks: they differ in the order of
+// their passes only, so that each pass is worked out once.
 class StageSynthesis {
  public:
-  StageSynthesis(const RankShape& rank,
-                 int32_t stage,
-                 std::vector<ModelChunk> chunks,
-                 const StageWriter& writer)
+  StageSynthesis(const RankShape& rank, std::vector<ModelChunk> chunks, const StageWriter& writer)
       : rank_(rank),
-        stage_(stage),
         chunks_(std::move(chunks)),
         writer_(writer),
         batched_(BatchesMessages(rank.style)) {
-    const StageContext context = {&rank_, &chunks_, stage, &writer_};
+    const StageContext context = {&rank_, &chunks_, &writer_};
     const bool sharded =
         rank.style.data_parallel == graph::DataParallelKind::kFsdp || rank.job.zero_stage == 3;
     data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
+    nothing_held_ = data_parallel_->held();
   }
 
-  graph::StageProgram Run() {
-    writer_.Marker("iteration", true);
-    if (rank_.style.iteration_gap_ns > 0) {
-      OpList ops;
-      ops.HostGap(rank_.style.iteration_gap_ns);
-      writer_.Emit(ops);
-    }
-    data_parallel_->BeginIteration();
-    const std::vector<StageStep> steps = StageSteps(rank_.job, rank_.style, stage_);
+  // Markers tell layers apart that are alike otherwise.
+  [[nodiscard]] bool Writes(const std::vector<ModelChunk>& chunks) const {
+    return !writer_.marks() && std::equal(chunks_.begin(), chunks_.end(), chunks.begin(),
+                                          chunks.end(), HaveSameContent);
+  }
+
+  graph::StageProgram Run(int32_t stage) {
+    data_parallel_->set_held(nothing_held_);
+    Once(&begin_, [this] { Begin(); });
+    const std::vector<StageStep> steps = StageSteps(rank_.job, rank_.style, stage);
     const std::vector<size_t> rounds = SteadyRounds(rank_.job.parallel, steps);
     auto round = rounds.begin();
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -64,6 +72,36 @@ class StageSynthesis {
       }
       Step(steps[i]);
     }
+    Once(&end_, [this] { End(); });
+    return writer_.Finish();
+  }
+
+ private:
+  using Calls = std::optional<std::vector<uint32_t>>;
+
+  // Writes what is in `calls`, which `write` fills the first time.
+  template <typename Write>
+  void Once(Calls* calls, Write write) {
+    if (calls->has_value()) {
+      writer_.Call(**calls);
+      return;
+    }
+    const auto begin = static_cast<std::ptrdiff_t>(writer_.calls().size());
+    write();
+    calls->emplace(writer_.calls().begin() + begin, writer_.calls().end());
+  }
+
+  void Begin() {
+    writer_.Marker("iteration", true);
+    if (rank_.style.iteration_gap_ns > 0) {
+      OpList ops;
+      ops.HostGap(rank_.style.iteration_gap_ns);
+      writer_.Emit(ops);
+    }
+    data_parallel_->BeginIteration();
+  }
+
+  void End() {
     writer_.Marker("gradient sync", true);
     data_parallel_->FinishGradients();
     writer_.Marker("gradient sync", false);
@@ -80,10 +118,8 @@ class StageSynthesis {
       ReportAndSync();
     }
     writer_.Marker("iteration", false);
-    return writer_.Finish();
   }
 
- private:
   [[nodiscard]] BlockTables& Tables() { return writer_.assembly().tables(); }
 
   [[nodiscard]] const ModelChunk& Chunk(const StageStep& step) const {
@@ -118,24 +154,18 @@ class StageSynthesis {
     writer_.Marker(microbatch, false);
   }
 
-  // Passes of inner micro-batches that find the same parameters held are the same.
+  // Passes of first, inner and last micro-batches that find the same parameters held are the same.
   void UnmarkedPass(const StageStep& step) {
-    if (step.microbatch == 0 || step.microbatch + 1 == rank_.job.microbatches()) {
-      IsBackward(step.kind) ? Backward(step) : Forward(step);
-      return;
-    }
-    const auto [found, inserted] =
-        inner_passes_.try_emplace({step.kind, step.chunk, data_parallel_->held()});
-    InnerPass& pass = found->second;
-    if (!inserted) {
-      writer_.Call(pass.calls);
+    const bool first = step.microbatch == 0;
+    const bool last = step.microbatch + 1 == rank_.job.microbatches();
+    KnownPass& pass = passes_[{step.kind, step.chunk, first, last, data_parallel_->held()}];
+    const bool known = pass.calls.has_value();
+    Once(&pass.calls, [&] { IsBackward(step.kind) ? Backward(step) : Forward(step); });
+    if (known) {
       data_parallel_->set_held(pass.held);
-      return;
+    } else {
+      pass.held = data_parallel_->held();
     }
-    const auto begin = static_cast<std::ptrdiff_t>(writer_.calls().size());
-    IsBackward(step.kind) ? Backward(step) : Forward(step);
-    pass.calls.assign(writer_.calls().begin() + begin, writer_.calls().end());
-    pass.held = data_parallel_->held();
   }
 
   void Forward(const StageStep& step) {
@@ -176,9 +206,11 @@ class StageSynthesis {
   // A tensor that was on the stream of messages is freed: libtorch's allocator records an event
   // there.
   void Release() {
-    OpList ops;
-    ops.Record(graph::StageStream(GroupAxis::kPipeline));
-    writer_.Emit(ops);
+    Once(&release_, [this] {
+      OpList ops;
+      ops.Record(graph::StageStream(GroupAxis::kPipeline));
+      writer_.Emit(ops);
+    });
   }
 
   [[nodiscard]] int64_t MessageBytes() const {
@@ -292,19 +324,22 @@ class StageSynthesis {
   }
 
   // What a pass calls, and what it leaves held.
-  struct InnerPass {
-    std::vector<uint32_t> calls;
+  struct KnownPass {
+    Calls calls;
     ParametersHeld held;
   };
 
   const RankShape& rank_;
-  int32_t stage_;
   std::vector<ModelChunk> chunks_;
   StageWriter writer_;
   bool batched_;
-  std::array<std::optional<uint32_t>, 16> exchanges_;  // blocks by what moves
   std::unique_ptr<DataParallel> data_parallel_;
-  std::map<std::tuple<StepKind, int32_t, ParametersHeld>, InnerPass> inner_passes_;
+  ParametersHeld nothing_held_;
+  std::array<std::optional<uint32_t>, 16> exchanges_;  // blocks by what moves
+  Calls begin_;
+  Calls end_;
+  Calls release_;
+  std::map<std::tuple<StepKind, int32_t, bool, bool, ParametersHeld>, KnownPass> passes_;
 };
 
 Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
@@ -336,14 +371,20 @@ Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
   graph::JobProgram program;
   program.job = job;
   program.style = style;
+  std::vector<std::unique_ptr<StageSynthesis>> writers;  // their data parallelism points into them
   for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
     std::vector<ModelChunk> chunks;
     for (int32_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
       chunks.push_back(maker.Make(stage, chunk));
     }
-    program.stages.push_back(
-        StageSynthesis(rank, stage, std::move(chunks), {&assembly, markers == Markers::kAll})
-            .Run());
+    auto writer = std::find_if(writers.begin(), writers.end(),
+                               [&](const auto& known) { return known->Writes(chunks); });
+    if (writer == writers.end()) {
+      writer = writers.insert(
+          writer, std::make_unique<StageSynthesis>(
+                      rank, std::move(chunks), StageWriter(&assembly, markers == Markers::kAll)));
+    }
+    program.stages.push_back((*writer)->Run(stage));
   }
   assembly.MoveInto(&program);
   if (style.host_cost == graph::HostCost::kGraph) {
