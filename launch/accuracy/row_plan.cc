@@ -61,7 +61,7 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
 Result<double> BytesOfPlan(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster,
                          ComposeCluster(plan.cluster.profiles, {}));
-  return PredictedBytes(row, plan.job, plan.style, cluster.parameters, assumptions);
+  return PredictedBytes(row, plan.job, plan.style, cluster, assumptions);
 }
 
 }  // namespace

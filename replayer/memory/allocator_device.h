@@ -41,6 +41,8 @@ class SimulatedDevice final : public AllocatorDevice {
 
   explicit SimulatedDevice(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
+  void set_capacity_bytes(int64_t bytes) { capacity_bytes_ = bytes; }
+
   // The time now and the time at which what was issued to a stream so far will have ended, in
   // nanoseconds of virtual time. Neither goes back.
   void SetNow(int64_t now_ns) { now_ns_ = now_ns; }

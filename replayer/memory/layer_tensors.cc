@@ -43,8 +43,6 @@ struct Sizes {
 
   [[nodiscard]] int64_t Logits() const { return tokens * model.vocab / tp; }  // elements
 
-  [[nodiscard]] bool is_nanotron() const { return style.framework == "nanotron"; }
-
   const graph::ModelSpec& model;
   const TrainingStyle& style;
   int64_t element;
@@ -75,28 +73,13 @@ std::vector<Tensor> CoreAttention(const Sizes& sizes) {
   return tensors;
 }
 
-// nanotron keeps queries as a view of the permuted q, k and v (rotary positions are applied in
-// place), and keys and values once more in the tensor that they are joined to
-// (nanotron/models/llama.py, CausalSelfAttention.forward).
-std::vector<Tensor> AttentionInputs(const Sizes& sizes) {
-  const graph::ModelSpec& model = sizes.model;
-  std::vector<Tensor> tensors = {{"queries", sizes.Heads(model.heads)},
-                                 {"keys", sizes.Heads(model.kv_heads)},
-                                 {"values", sizes.Heads(model.kv_heads)}};
-  if (sizes.is_nanotron()) {
-    tensors.push_back({"joined keys and values", 2 * sizes.Heads(model.kv_heads)});
-  }
-  return tensors;
-}
-
 // Inputs of the activation and what it hands on. SwiGLU as in Megatron's fused kernel keeps both
 // branches and recomputes silu; unfused, silu's output is kept as well.
 std::vector<Tensor> MlpTensors(const Sizes& sizes) {
   std::vector<Tensor> tensors = {
       {"activation input", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()}};
   const bool keeps_silu =
-      sizes.is_nanotron() ||
-      (sizes.style.data_parallel == graph::DataParallelKind::kFsdp && !sizes.style.compiled);
+      sizes.style.data_parallel == graph::DataParallelKind::kFsdp && !sizes.style.compiled;
   if (sizes.model.block == BlockKind::kLlama && keeps_silu) {
     tensors.push_back({"silu output", sizes.Ffn()});
   }
@@ -112,8 +95,10 @@ void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
 // and dropout at t = 1 (Korthikanti et al., equation 1).
 std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
-                               {"attention norm output", sizes.Hidden()}};
-  Append(AttentionInputs(sizes), &saved);
+                               {"attention norm output", sizes.Hidden()},
+                               {"queries", sizes.Heads(sizes.model.heads)},
+                               {"keys", sizes.Heads(sizes.model.kv_heads)},
+                               {"values", sizes.Heads(sizes.model.kv_heads)}};
   if (with_core_attention) {
     Append(CoreAttention(sizes), &saved);
   }
@@ -128,13 +113,6 @@ std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
     saved.push_back({"mlp dropout mask", sizes.Mask()});
   }
   return saved;
-}
-
-// Gradients of weights in 16 bit, where they are not added within the matrix product: autograd
-// makes them, and nanotron adds them to its float32 buffer when the pass is over.
-std::vector<Tensor> WeightGradients(const Sizes& sizes, int64_t elements) {
-  return sizes.is_nanotron() ? std::vector<Tensor>{{"weight gradients", elements * sizes.element}}
-                             : std::vector<Tensor>{};
 }
 
 int64_t LayerElements(const Sizes& sizes) {
@@ -181,7 +159,6 @@ UnitTensors EmbeddingTensors(const JobSpec& job, const TrainingStyle& style) {
   }
   tensors.forward = {{"partial embeddings", sizes.WholeHidden()}};
   tensors.backward = {{"gathered gradients", sizes.WholeHidden()}};
-  tensors.gradients = WeightGradients(sizes, sizes.model.vocab * sizes.model.hidden / sizes.tp);
   return tensors;
 }
 
@@ -219,14 +196,13 @@ UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style) {
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
   tensors.backward.push_back(
       {"gradient of the mlp", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()});
-  tensors.gradients = WeightGradients(sizes, LayerElements(sizes));
   return tensors;
 }
 
 // Cross entropy in float32 makes a copy of the 16-bit logits and turns it in place into the softmax
-// that backward needs; nanotron (tensor_parallel/functional.py) and PyTorch's own hold the float32
-// logits and what is made of them at once, and PyTorch's a float32 gradient in the backward pass,
-// while the training loop refers to the 16-bit logits. A fused one works in place in those.
+// that backward needs; PyTorch's own holds the float32 logits and what is made of them at once, and
+// a float32 gradient in the backward pass, while the training loop refers to the 16-bit logits. A
+// fused one works in place in those.
 UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   const Sizes sizes(job, style);
   UnitTensors tensors;
@@ -240,7 +216,7 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
     tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
     tensors.forward.push_back({"logits", sizes.Logits() * sizes.element});
     const bool is_fsdp = style.data_parallel == graph::DataParallelKind::kFsdp;
-    if (sizes.is_nanotron() || is_fsdp) {
+    if (is_fsdp) {
       tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
     }
     if (is_fsdp) {
@@ -250,16 +226,12 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
     tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
   }
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
-  tensors.gradients = WeightGradients(sizes, sizes.model.vocab * sizes.model.hidden / sizes.tp);
   return tensors;
 }
 
 UnitTensors BoundaryTensors(const JobSpec& job, const TrainingStyle& style) {
   const Sizes sizes(job, style);
   UnitTensors tensors;
-  if (sizes.is_nanotron()) {
-    tensors.saved = {{"stage output", sizes.Hidden()}};
-  }
   tensors.backward = {{"received gradient", sizes.Hidden()}};
   return tensors;
 }

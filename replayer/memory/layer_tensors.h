@@ -1,5 +1,6 @@
 // The tensors that a micro-batch leaves on a rank between its forward and its backward pass, and
 // those that come and go meanwhile: one entry a tensor, with the rule that it follows from.
+// nanotron's are in nanotron_passes.h.
 //
 // Letters as in Korthikanti et al. 2022 (arXiv 2205.05198, section 4): s sequence, b micro-batch,
 // h hidden, f feed-forward width, a heads, t tensor parallel size, v vocabulary; 16-bit tensors
@@ -21,10 +22,9 @@ struct Tensor {
 
 // What one unit (embedding, layer, head) does with memory in one micro-batch.
 struct UnitTensors {
-  std::vector<Tensor> saved;      // from its forward pass to its backward pass
-  std::vector<Tensor> forward;    // beside them at the worst moment of the forward pass
-  std::vector<Tensor> backward;   // the same of the backward pass
-  std::vector<Tensor> gradients;  // from its backward pass to the end of the micro-batch's
+  std::vector<Tensor> saved;     // from its forward pass to its backward pass
+  std::vector<Tensor> forward;   // beside them at the worst moment of the forward pass
+  std::vector<Tensor> backward;  // the same of the backward pass
 
   [[nodiscard]] int64_t saved_bytes() const;
 };
@@ -33,8 +33,8 @@ UnitTensors EmbeddingTensors(const graph::JobSpec& job, const graph::TrainingSty
 UnitTensors LayerTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 UnitTensors HeadTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
-// The output of a stage that another one follows. Megatron frees what it has sent (its
-// deallocate_pipeline_outputs); nanotron keeps it for the backward pass.
+// The output of a stage that another one follows, which is freed once it is sent (Megatron's
+// deallocate_pipeline_outputs).
 UnitTensors BoundaryTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
 }  // namespace prism::replayer

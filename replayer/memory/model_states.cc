@@ -166,7 +166,7 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
 
 // nanotron/optim/gradient_accumulator.py and zero.py: gradients accumulate in one flat float32
 // buffer of all parameters whatever the ZeRO stage; master copy and moments are those of the own
-// shard. With data parallelism DistributedDataParallel keeps buckets of 16-bit gradients besides.
+// shard. Without ZeRO DistributedDataParallel keeps buckets of 16-bit gradients besides.
 std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
   const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
   const int64_t own = CeilDivide(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
@@ -175,7 +175,7 @@ std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
                                      {"optimizer", own * kMasterBytes},
                                      {"optimizer", own * kMomentBytes},
                                      {"optimizer", own * kMomentBytes}};
-  if (job.parallel.dp > 1) {
+  if (job.parallel.dp > 1 && job.zero_stage == 0) {
     states.push_back({"gradients", elements * value_bytes});
   }
   return states;

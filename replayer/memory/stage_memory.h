@@ -2,8 +2,8 @@
 // states (model_states.h) and activations (layer_tensors.h) in the order of the schedule, every one
 // a block of the simulated caching allocator.
 //
-// Each tensor follows from the model's shape and the framework's code; the only fitted numbers are
-// those of nanotron's pending tensors (PendingModel).
+// Each tensor follows from the model's shape and the framework's code; the only fitted numbers say
+// how far nanotron's hosts are ahead of their devices (PendingModel).
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,10 @@ int64_t ActivationBytes(const graph::JobSpec& job,
                         const graph::TrainingStyle& style,
                         int32_t stage);
 
-// What nanotron's peaks hold beyond what its code needs at once (stage_memory.cc): how far its
-// hosts run ahead of their devices. The memory.* parameters, and the times that decide who is
-// ahead.
+// How far nanotron's hosts run ahead of their devices (nanotron_memory.cc): the memory.*
+// parameters, and the times that decide who is ahead.
 struct PendingModel {
-  int64_t gathers = 0;      // gathered inputs that pile up where hosts are ahead
-  double gradients = 0;     // share of the 16-bit weight gradients
+  int64_t collectives = 0;  // issued and not passed where a host is ahead: what its queue holds
   double lag_share = 1;     // device time over host time from which on hosts are ahead
   double host_s = 0;        // host thread: a layer of a pipeline, both passes, one rank
   double host_rank_s = 0;   // what each tensor-parallel rank adds
@@ -49,7 +47,8 @@ PendingModel PendingModelOf(const graph::ParameterTable& parameters);
 struct StageMemoryOptions {
   AllocatorConfig allocator;
   int64_t workspace_bytes = 33'554'432;  // of cuBLAS: 32 MiB from Hopper on, before 8,519,680
-  // What PyTorch can have: 80 GB less a context and what NCCL takes.
+  // What PyTorch can have: 80 GB less a context and what NCCL takes. Nothing but nanotron's memory
+  // depends on it.
   int64_t device_bytes = int64_t{72} << 30;
   PendingModel pending;
 };

@@ -1,0 +1,27 @@
+// Memory of a pipeline stage of nanotron: its first iterations, allocation by allocation, in the
+// simulated caching allocator.
+//
+// Reserved memory is more than what is allocated at once, and follows from the order: moments of
+// Adam that the first step puts into free blocks of activations, flat copies of parameters that
+// ZeRO gathers, and inputs of reduce-scatters, which cannot be used again before the device has
+// passed them (nanotron_passes.h).
+#pragma once
+
+#include <cstdint>
+
+#include "graph/base/status.h"
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "replayer/memory/stage_memory.h"
+
+namespace prism::replayer {
+
+// peak_reserved is that of the third iteration's optimizer step: nanotron resets the peaks before
+// and after the passes of each of its first iterations, and its benchmark reads them at the end of
+// the third. It is less than what was reserved before where the device became full meanwhile.
+StageMemory PredictNanotronMemory(const graph::JobSpec& job,
+                                  const graph::TrainingStyle& style,
+                                  int32_t stage,
+                                  const StageMemoryOptions& options);
+
+}  // namespace prism::replayer
