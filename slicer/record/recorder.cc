@@ -29,12 +29,19 @@ struct Iteration {
   uint32_t closed = 0;
 };
 
+// An iteration that the next one equals but for segments.
+struct NearlyFound {
+  int32_t number;
+  Iteration iteration;  // without its segment ops
+  int64_t segments;     // of both
+};
+
 bool IsSegmentOp(const CanonicalOp& op) {
   return op.kind == OpKind::kSegmentAlloc || op.kind == OpKind::kSegmentFree;
 }
 
-// The iteration without its segment ops.
-void DropSegmentOps(Iteration* iteration) {
+// The iteration without its segment ops; how many it had.
+int64_t DropSegmentOps(Iteration* iteration) {
   std::vector<uint32_t> new_index;
   std::vector<CanonicalOp> kept;
   uint32_t closed = 0;
@@ -50,8 +57,10 @@ void DropSegmentOps(Iteration* iteration) {
     kept.push_back(op);
     closed = i < iteration->closed ? static_cast<uint32_t>(kept.size()) : closed;
   }
+  const size_t dropped = iteration->ops.size() - kept.size();
   iteration->ops = std::move(kept);
   iteration->closed = closed;
+  return static_cast<int64_t>(dropped);
 }
 
 std::string DescribeAt(const Iteration& iteration, size_t index) {
@@ -128,8 +137,8 @@ class Recorder::Impl {
   void KeepOp(const PlacedOp& placed);
   void EndIteration();
   Status FindIdentical();
-  [[nodiscard]] std::string TooFew() const;
-  [[nodiscard]] std::string Difference(size_t count) const;
+  void Judge(int32_t last, size_t count);
+  [[nodiscard]] std::string WhyNone() const;
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;
 
   RecorderOptions options_;
@@ -140,6 +149,8 @@ class Recorder::Impl {
   Iteration current_;
   // The iteration that the next one equals; previous_ holds it.
   std::optional<int32_t> found_;
+  std::optional<NearlyFound> nearly_;  // the last such
+  std::string difference_;             // of the last two iterations that differ
   std::map<std::string, int64_t> counters_;
   int64_t unsteady_segments_ = 0;
   std::string out_of_memory_;  // the last refused allocation, "" if none
@@ -209,22 +220,46 @@ void Recorder::Impl::KeepOp(const PlacedOp& placed) {
 
 // The current iteration is complete: is it as the one before?
 void Recorder::Impl::EndIteration() {
-  if (found_.has_value() || current_.ops.empty()) {
-    return;
-  }
   const int32_t number = stream_.iteration() - 1;
-  const bool same = !previous_.ops.empty() && previous_.ops.size() == current_.ops.size() &&
-                    !FirstDifference(previous_, current_, current_.ops.size()).has_value();
-  if (same) {
-    found_ = number - 1;
+  if (found_.has_value() || current_.ops.empty() || number >= options_.most_iterations) {
     return;
   }
-  if (number + 1 < options_.most_iterations) {
+  if (!previous_.ops.empty()) {
+    Judge(number, std::max(previous_.ops.size(), current_.ops.size()));
+  }
+  if (!found_.has_value()) {
     previous_ = std::exchange(current_, Iteration());
   }
 }
 
-std::string Recorder::Impl::TooFew() const {
+// Whether iteration `last`, the current one, does what the one before did within `count` ops. The
+// caching allocator may still take or give back a segment in one iteration and not in the next;
+// such ops are no part of the steady state.
+void Recorder::Impl::Judge(int32_t last, size_t count) {
+  if (!FirstDifference(previous_, current_, count).has_value()) {
+    found_ = last - 1;
+    return;
+  }
+  Iteration before = previous_;
+  Iteration after = current_;
+  const int64_t segments = DropSegmentOps(&before) + DropSegmentOps(&after);
+  const bool whole = count == std::max(previous_.ops.size(), current_.ops.size());
+  const size_t left =
+      whole ? std::max(before.ops.size(), after.ops.size()) : std::max(before.closed, after.closed);
+  const std::optional<size_t> at = FirstDifference(before, after, left);
+  if (!at.has_value()) {
+    nearly_ = NearlyFound{last - 1, std::move(before), segments};
+    return;
+  }
+  difference_ = fmt::format("rank {}: iterations {} and {} differ at op {}: {} against {}",
+                            options_.rank.value(), last - 1, last, *at, DescribeAt(before, *at),
+                            DescribeAt(after, *at));
+}
+
+std::string Recorder::Impl::WhyNone() const {
+  if (!difference_.empty()) {
+    return difference_ + "; no two iterations in turn do the same";
+  }
   std::string message = fmt::format(
       "rank {} ran {} complete iterations, {} to warm up and two that are recorded are needed",
       options_.rank.value(), iterations(), options_.warmup_iterations);
@@ -240,48 +275,24 @@ std::string Recorder::Impl::TooFew() const {
   return message;
 }
 
-// Where the last two iterations differ within `count` ops, in words; "" where they do not.
-std::string Recorder::Impl::Difference(size_t count) const {
-  const std::optional<size_t> at = FirstDifference(previous_, current_, count);
-  if (!at.has_value()) {
-    return "";
-  }
-  const int32_t last = std::min(stream_.iteration(), options_.most_iterations - 1);
-  return fmt::format("rank {}: iterations {} and {} differ at op {}: {} against {}",
-                     options_.rank.value(), last - 1, last, *at, DescribeAt(previous_, *at),
-                     DescribeAt(current_, *at));
-}
-
-// The program has left, or was given up: what it did last has to do. After its last iteration of
-// all comes the end of the program, not the way to the next one. The caching allocator may still
-// take or give back a segment in one iteration and not in the next; such ops are no part of the
-// steady state.
+// The program has left, or was given up: what it did has to do. After its last iteration of all
+// comes the end of the program, not the way to the next one.
 Status Recorder::Impl::FindIdentical() {
+  if (!found_.has_value() && !complete()) {
+    current_.tables = stream_.tables();
+    if (current_.closed != 0 && !previous_.ops.empty()) {
+      Judge(stream_.iteration(), std::max(previous_.closed, current_.closed));
+    }
+  }
   if (found_.has_value()) {
     return OkStatus();
   }
-  const bool given_up = complete();
-  if (!given_up) {
-    current_.tables = stream_.tables();
-    if (current_.closed == 0) {
-      return RunFailed(TooFew());
-    }
+  if (!nearly_.has_value()) {
+    return RunFailed(WhyNone());
   }
-  if (previous_.ops.empty()) {
-    return RunFailed(TooFew());
-  }
-  for (Iteration* iteration : {&previous_, &current_}) {
-    const auto before = static_cast<int64_t>(iteration->ops.size());
-    DropSegmentOps(iteration);
-    unsteady_segments_ += before - static_cast<int64_t>(iteration->ops.size());
-  }
-  const std::string difference =
-      Difference(given_up ? std::max(previous_.ops.size(), current_.ops.size())
-                          : std::max(previous_.closed, current_.closed));
-  if (!difference.empty()) {
-    return RunFailed(difference);
-  }
-  found_ = std::min(stream_.iteration(), options_.most_iterations - 1) - 1;
+  found_ = nearly_->number;
+  previous_ = std::move(nearly_->iteration);
+  unsteady_segments_ = nearly_->segments;
   return OkStatus();
 }
 

@@ -270,6 +270,31 @@ TEST(Recorder, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
   EXPECT_THAT(fragment->iteration_begin, HasSubstr("\"iteration\""));
 }
 
+TEST(Recorder, IterationsThatDifferInSegmentsAloneWillDoWhenTheProgramEndsInsideOfOne) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    if (i == 2) {
+      script.Segment(2 << 20);
+    }
+    AddTraining(&script, 16);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 1);
+  ASSERT_EQ(fragment->warnings.size(), 1U);
+  EXPECT_EQ(fragment->warnings[0].code, "segments_not_steady");
+}
+
+TEST(Recorder, AProgramThatEndsInsideOfAnIterationIsToldWhereTheOnesBeforeDiffer) {
+  RecordScript script;
+  for (const int32_t size : {16, 32, 64, 128}) {
+    AddTraining(&script, size);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 1 and 2 differ at op"));
+}
+
 TEST(Recorder, AProgramThatNeverRepeatsIsExplained) {
   RecordScript script;
   for (int i = 0; i < 16; ++i) {
