@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "slicer/record/iteration_rule.h"
 
 namespace prism::launch {
 namespace {
@@ -14,8 +15,10 @@ using graph::OpKind;
 using slicer::CanonicalOp;
 using slicer::OpTables;
 
-bool IsSegmentOp(OpKind kind) {
-  return kind == OpKind::kSegmentAlloc || kind == OpKind::kSegmentFree;
+// Need not be there, on either side. `strings` has the name of a marker.
+bool IsUncounted(OpKind kind, uint32_t signature, const std::vector<std::string>& strings) {
+  return kind == OpKind::kSegmentAlloc || kind == OpKind::kSegmentFree ||
+         (kind == OpKind::kMarker && strings[signature] != slicer::kIterationMarker);
 }
 
 }  // namespace
@@ -62,15 +65,16 @@ std::optional<replayer::OpPosition> Verifier::PositionOf(const slicer::OpPlace& 
   return std::nullopt;
 }
 
-void Verifier::SkipSegments() {
-  while (cursor_ < program_.size() && IsSegmentOp(program_.kind[cursor_])) {
+void Verifier::SkipUncounted() {
+  while (cursor_ < program_.size() &&
+         IsUncounted(program_.kind[cursor_], program_.signature[cursor_], graph_.strings)) {
     ++cursor_;
   }
 }
 
 // False when the iteration before has not come to its end.
 bool Verifier::StartIteration(int32_t iteration) {
-  SkipSegments();
+  SkipUncounted();
   const bool complete = current_.iteration < 0 || cursor_ == program_.size();
   previous_ = std::exchange(current_, IterationMap());
   current_.iteration = iteration;
@@ -89,10 +93,10 @@ Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& 
     return Mismatch(op, tables);
   }
   current_.graph_index.push_back(graph::kNoDep);
-  if (IsSegmentOp(op.kind)) {
+  if (IsUncounted(op.kind, op.signature, tables.strings)) {
     return {};
   }
-  SkipSegments();
+  SkipUncounted();
   const bool past_end = cursor_ == program_.size();
   if (past_end && placed.place.iteration + 1 >= iterations_) {
     return {};  // the program takes itself down
@@ -127,7 +131,8 @@ bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
     if (Matches(op, tables)) {
       return true;
     }
-    if (program_.kind[cursor_] != OpKind::kEventSync && !IsSegmentOp(program_.kind[cursor_])) {
+    if (program_.kind[cursor_] != OpKind::kEventSync &&
+        !IsUncounted(program_.kind[cursor_], program_.signature[cursor_], graph_.strings)) {
       break;
     }
   }

@@ -1,12 +1,13 @@
 // Compares what a sandbox rank really does, op by op, with its role's program in the graph, and
 // says where in the graph it stands.
 //
-// Kernels, copies, collectives, waits and markers have to be equal. Taking or giving back device
-// memory does not depart from the graph (the first iteration does it, a steady one does not), and
-// host time that the graph does not foresee (a sleep) is no departure either: it is passed on. Nor
-// are waits of the host for an event, on either side: programs bound what they have in flight by
-// asking first and waiting only for what is not over. One that the graph lacks takes no time, one
-// that only the graph has is replayed.
+// Kernels, copies, collectives and waits have to be equal. Taking or giving back device memory does
+// not depart from the graph (the first iteration does it, a steady one does not), and host time
+// that the graph does not foresee (a sleep) is no departure either: it is passed on. Nor are waits
+// of the host for an event, on either side: programs bound what they have in flight by asking first
+// and waiting only for what is not over. One that the graph lacks takes no time, one that only the
+// graph has is replayed. Nor are ranges that a program names, beside the iteration: a data loader
+// opens one more where an epoch ends.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +70,7 @@ class Verifier {
     std::vector<uint32_t> graph_index;  // by live index; kNoDep where the graph has no such op
   };
 
-  void SkipSegments();
+  void SkipUncounted();
   bool StartIteration(int32_t iteration);
   bool Matches(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
   bool FindMatch(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
