@@ -59,6 +59,36 @@ int32_t RankGrid::Coordinate(Rank rank, size_t axis) const {
                               static_cast<uint32_t>(axes_[axis].size));
 }
 
+ParallelRank RankGrid::ParallelRankOf(Rank rank) const {
+  ParallelRank at;
+  int32_t dp_stride = 1;
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    const std::string& name = axes_[axis].name;
+    const int32_t coordinate = Coordinate(rank, axis);
+    if (name == "tp") {
+      at.tp = coordinate;
+    } else if (name == "cp") {
+      at.cp = coordinate;
+    } else if (name == "pp") {
+      at.pp = coordinate;
+    } else {
+      at.dp += coordinate * dp_stride;
+      dp_stride *= axes_[axis].size;
+      at.ep = name == "ep" ? coordinate : at.ep;
+    }
+  }
+  return at;
+}
+
+Rank RankGrid::LowestOfStage(int32_t stage) const {
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    if (axes_[axis].name == "pp") {
+      return Moved(Rank(0), axis, stage);
+    }
+  }
+  return Rank(0);
+}
+
 Rank RankGrid::Moved(Rank rank, size_t axis, int32_t coordinate) const {
   const auto own = static_cast<uint32_t>(Coordinate(rank, axis));
   return Rank(rank.value() - own * strides_[axis] +
@@ -97,7 +127,7 @@ Result<GridGroup> RankGrid::GroupOf(Rank self, const std::vector<Rank>& members)
   if (product != members.size()) {
     return RunFailed(fmt::format(
         "group {} of rank {} is no product of coordinates of {}; give the layout that the program "
-        "uses (--tp, --dp, --pp)",
+        "uses (--tp, --pp)",
         ShowMembers(members), self.value(), ToText()));
   }
   return group;

@@ -40,6 +40,16 @@ struct GridPeer {
   bool operator==(const GridPeer&) const = default;
 };
 
+// A rank's coordinates by what axes are called. What is neither tp, cp nor pp is data parallel; ep
+// is the part of it that experts are spread over.
+struct ParallelRank {
+  int32_t tp = 0;
+  int32_t cp = 0;
+  int32_t dp = 0;
+  int32_t pp = 0;
+  int32_t ep = 0;
+};
+
 class RankGrid {
  public:
   // The fastest axis first; sizes at least 1.
@@ -52,6 +62,9 @@ class RankGrid {
   [[nodiscard]] const std::vector<GridAxis>& axes() const { return axes_; }
   [[nodiscard]] uint32_t world_size() const { return strides_.back(); }
   [[nodiscard]] int32_t Coordinate(Rank rank, size_t axis) const;
+  [[nodiscard]] ParallelRank ParallelRankOf(Rank rank) const;
+  // The lowest rank of a pipeline stage; of a grid without stages the first of all.
+  [[nodiscard]] Rank LowestOfStage(int32_t stage) const;
   // The rank whose coordinate on that axis is another, all others equal.
   [[nodiscard]] Rank Moved(Rank rank, size_t axis, int32_t coordinate) const;
 

@@ -1,6 +1,7 @@
 #include "launch/options/config_file.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -113,22 +114,37 @@ std::string Quoted(const std::string& text) {
   return result + "\"";
 }
 
+// Of a user's program only what was given: the rest it shows by itself when it runs.
+std::string LayoutText(const Options& options, const graph::JobSpec& job) {
+  const graph::ParallelSizes& sizes = job.parallel;
+  const std::pair<const char*, std::string> entries[] = {
+      {"tp", std::to_string(sizes.tp)},
+      {"pp", std::to_string(sizes.pp)},
+      {"dp", std::to_string(sizes.dp)},
+      {"vpp", std::to_string(sizes.vpp)},
+      {"sequence_parallel", job.sequence_parallel ? "\"on\"" : "\"off\""},
+      {"micro_batch_size", std::to_string(job.micro_batch_size)},
+      {"global_batch_size", std::to_string(job.global_batch_size)},
+      {"seq_len", std::to_string(job.seq_len)},
+      {"recompute", fmt::format("\"{}\"", graph::RecomputeName(job.recompute))},
+      {"zero", std::to_string(job.zero_stage)}};
+  std::string text;
+  for (const auto& [name, value] : entries) {
+    if (!job.user_program || options.given.contains(name)) {
+      text += fmt::format("{} = {}\n", name, value);
+    }
+  }
+  return text;
+}
+
 std::string JobText(const Options& options, const graph::JobSpec& job) {
   std::string text = "[job]\n";
   if (options.graph.empty()) {
-    const graph::ParallelSizes& sizes = job.parallel;
-    text += fmt::format("target_gpus = {}\n", sizes.world_size());
+    text += fmt::format("target_gpus = {}\n", job.parallel.world_size());
     if (!job.user_program) {
       text += fmt::format("model = {}\n", Quoted(options.model));
     }
-    text += fmt::format("tp = {}\npp = {}\ndp = {}\nvpp = {}\n", sizes.tp, sizes.pp, sizes.dp,
-                        sizes.vpp);
-    text += fmt::format("sequence_parallel = \"{}\"\n", job.sequence_parallel ? "on" : "off");
-    text += fmt::format("micro_batch_size = {}\nglobal_batch_size = {}\n", job.micro_batch_size,
-                        job.global_batch_size);
-    text += job.seq_len > 0 ? fmt::format("seq_len = {}\n", job.seq_len) : std::string();
-    text += fmt::format("recompute = \"{}\"\nzero = {}\n", graph::RecomputeName(job.recompute),
-                        job.zero_stage);
+    text += LayoutText(options, job);
   }
   text += fmt::format("iterations = {}\nseed = {}\n", options.iterations, options.seed);
   if (options.program.empty()) {

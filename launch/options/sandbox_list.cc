@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
-#include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
 #include "shim/channel/messages.h"
 
 namespace prism::launch {
@@ -19,19 +19,18 @@ constexpr size_t kMaxRanks = static_cast<size_t>(channel::kMaxSandboxRanks);
 class ListParser {
  public:
   ListParser(const std::string& option, const graph::JobSpec& job, const slicer::SlicePlan& plan)
-      : option_(option), job_(job), layout_(job.parallel), plan_(plan) {}
+      : option_(option), job_(job), grid_(graph::RankGrid::Of(job)), plan_(plan) {}
 
   Status Add(std::string_view part) {
     if (part == "auto") {
       const int32_t pp = job_.parallel.pp;
       for (const int32_t stage : {0, pp / 2, pp - 1}) {
-        ranks_.insert(LowestOfStage(stage));
+        ranks_.insert(grid_.LowestOfStage(stage));
       }
       return OkStatus();
     }
     if (part == "first" || part == "last") {
-      const int32_t last = layout_.world_size() - 1;
-      ranks_.insert(Rank(static_cast<uint32_t>(part == "first" ? 0 : last)));
+      ranks_.insert(Rank(part == "first" ? 0 : grid_.world_size() - 1));
       return OkStatus();
     }
     if (part.rfind("stage:", 0) == 0) {
@@ -46,8 +45,6 @@ class ListParser {
   [[nodiscard]] std::vector<Rank> ranks() const { return {ranks_.begin(), ranks_.end()}; }
 
  private:
-  [[nodiscard]] Rank LowestOfStage(int32_t stage) const { return layout_.RankAt({0, 0, 0, stage}); }
-
   [[nodiscard]] Status Refuse(std::string_view part, const std::string& what) const {
     return InvalidArgument(fmt::format("{}: '{}' {}", option_, part, what));
   }
@@ -58,7 +55,7 @@ class ListParser {
       return Refuse(part, fmt::format("names no pipeline stage; the job has stages 0 to {}",
                                       job_.parallel.pp - 1));
     }
-    ranks_.insert(LowestOfStage(static_cast<int32_t>(stage)));
+    ranks_.insert(grid_.LowestOfStage(static_cast<int32_t>(stage)));
     return OkStatus();
   }
 
@@ -86,9 +83,9 @@ class ListParser {
       return Refuse(part,
                     "is no rank; use numbers, ranges (3-5), first, last, stage:K, role:NAME, auto");
     }
-    if (high >= layout_.world_size()) {
-      return Refuse(part, fmt::format("is outside of the job; its last rank is {}",
-                                      layout_.world_size() - 1));
+    if (high >= int64_t{grid_.world_size()}) {
+      return Refuse(
+          part, fmt::format("is outside of the job; its last rank is {}", grid_.world_size() - 1));
     }
     if (high - low >= static_cast<int64_t>(kMaxRanks)) {
       return Refuse(part, fmt::format("names more than {} ranks", kMaxRanks));
@@ -101,7 +98,7 @@ class ListParser {
 
   const std::string& option_;
   const graph::JobSpec& job_;
-  graph::ParallelLayout layout_;
+  graph::RankGrid grid_;
   const slicer::SlicePlan& plan_;
   std::set<Rank> ranks_;
 };

@@ -12,7 +12,6 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
-#include "graph/parallel_layout.h"
 #include "graph/rank_grid.h"
 #include "launch/run/valid_graph.h"
 #include "launch/verbs/role_traffic.h"
@@ -132,10 +131,10 @@ std::string RolesText(const graph::Graph& graph) {
 }
 
 std::string RankText(const graph::Graph& graph, Rank rank) {
-  const graph::Coordinates at = graph::ParallelLayout(graph.job.parallel).CoordinatesOf(rank);
+  const graph::ParallelRank at = graph::RankGrid::Of(graph.job).ParallelRankOf(rank);
   const graph::Role& role = graph.role_of(rank);
   std::string text = fmt::format("\nrank {}: {}, tp {} cp {} dp {} pp {}, source {}\n",
-                                 rank.value(), role.name, at[0], at[1], at[2], at[3],
+                                 rank.value(), role.name, at.tp, at.cp, at.dp, at.pp,
                                  graph::RankSourceName(graph.ranks.source[rank.value()]));
   size_t slot = 0;
   for (const uint32_t comm : graph.ranks.comms(rank)) {

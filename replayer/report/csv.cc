@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
-#include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
 
 namespace prism::replayer {
 namespace {
@@ -32,18 +32,16 @@ std::string RanksCsv(const graph::Graph& graph, const ReplayResult& result) {
   std::string text =
       "rank,role,stage,tp_rank,dp_rank,cp_rank,ep_rank,iteration_ns,compute_ns,exposed_comm_ns,"
       "bubble_ns,idle_ns,peak_allocated_bytes,peak_reserved_bytes,device_bytes,source\n";
-  const graph::ParallelLayout layout(graph.job.parallel);
+  const graph::RankGrid grid = graph::RankGrid::Of(graph.job);
   for (uint32_t i = 0; i < graph.ranks.size(); ++i) {
     const Rank rank(i);
     const graph::Role& role = graph.role_of(rank);
-    const graph::Coordinates at = layout.CoordinatesOf(rank);
+    const graph::ParallelRank at = grid.ParallelRankOf(rank);
     const RankTimes& times = result.ranks[i];
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", i,
-                   Quoted(role.name), role.stage, at[static_cast<size_t>(graph::Axis::kTp)],
-                   at[static_cast<size_t>(graph::Axis::kDp)],
-                   at[static_cast<size_t>(graph::Axis::kCp)], layout.EpRankOf(rank),
-                   times.iteration_ns, times.compute_ns, times.exposed_comm_ns, times.bubble_ns,
-                   times.idle_ns, role.memory.peak_allocated, role.memory.peak_reserved,
+                   Quoted(role.name), role.stage, at.tp, at.dp, at.cp, at.ep, times.iteration_ns,
+                   times.compute_ns, times.exposed_comm_ns, times.bubble_ns, times.idle_ns,
+                   role.memory.peak_allocated, role.memory.peak_reserved,
                    role.memory.device_bytes(), graph::RankSourceName(graph.ranks.source[i]));
   }
   return text;

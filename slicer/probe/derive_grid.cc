@@ -188,8 +188,8 @@ Result<std::vector<GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
        ++border, ++next) {
     if (next->first % border->first != 0) {
       return RunFailed(fmt::format(
-          "the groups of the program form no grid of ranks: {} ends at {} ranks, {} at {}; give "
-          "the layout by --tp, --cp, --dp and --pp",
+          "the groups of the program form no grid of ranks: {} ends at {} ranks, {} at {}; "
+          "one of the two groups is wrong, or the job is no grid of parallel axes",
           border->second, border->first, next->second, next->first));
     }
     axes.push_back({"", static_cast<int32_t>(next->first / border->first)});
@@ -199,29 +199,19 @@ Result<std::vector<GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
 
 graph::ParallelSizes SizesOf(const std::vector<GridAxis>& axes) {
   graph::ParallelSizes sizes;
-  graph::ParallelSizes flat;
-  int last = 0;
-  bool in_order = true;
   for (const GridAxis& axis : axes) {
-    flat.dp *= axis.size;
-    int place = 2;  // dp, between cp and pp
     if (axis.name == "tp") {
       sizes.tp = axis.size;
-      place = 0;
     } else if (axis.name == "cp") {
       sizes.cp = axis.size;
-      place = 1;
     } else if (axis.name == "pp") {
       sizes.pp = axis.size;
-      place = 3;
     } else {
       sizes.dp *= axis.size;
       sizes.ep *= axis.name == "ep" ? axis.size : 1;
     }
-    in_order = in_order && place >= last;
-    last = place;
   }
-  return in_order ? sizes : flat;
+  return sizes;
 }
 
 }  // namespace prism::slicer

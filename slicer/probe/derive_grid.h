@@ -23,8 +23,7 @@ Result<std::vector<graph::GridAxis>> DeriveGrid(const graph::ParallelSizes& give
                                                 const std::vector<const graph::Fragment*>& ranks);
 
 // Degrees of parallelism that those axes come to: dp is the product of what is neither tp, cp nor
-// pp, ep the part of it whose axis is named so. Axes in another order than tp, cp, dp, pp come to
-// dp alone.
+// pp, ep the part of it whose axis is named so.
 graph::ParallelSizes SizesOf(const std::vector<graph::GridAxis>& axes);
 
 }  // namespace prism::slicer

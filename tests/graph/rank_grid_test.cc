@@ -80,6 +80,17 @@ TEST(RankGrid, Family_and_members_are_inverse_on_every_rank) {
   }
 }
 
+TEST(RankGrid, Coordinates_go_by_name_whatever_the_order_of_axes) {
+  const RankGrid grid({{"pp", 4}, {"ep", 2}, {"dp", 3}, {"tp", 2}});
+  const ParallelRank at = grid.ParallelRankOf(Rank(3 + 4 * (1 + 2 * (2 + 3 * 1))));
+  EXPECT_EQ(at.pp, 3);
+  EXPECT_EQ(at.ep, 1);
+  EXPECT_EQ(at.dp, 1 + 2 * 2);
+  EXPECT_EQ(at.tp, 1);
+  EXPECT_EQ(grid.LowestOfStage(3), Rank(3));
+  EXPECT_EQ(RankGrid({{"dp", 8}}).LowestOfStage(0), Rank(0));
+}
+
 TEST(RankGrid, Peers_wrap_around) {
   const RankGrid grid = SmallGrid();
   const GridPeer next = grid.PeerOf(Rank(0), Rank(4));

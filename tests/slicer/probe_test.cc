@@ -160,12 +160,12 @@ TEST(Probe, GroupsThatFormNoGridAskForTheLayout) {
   EXPECT_THAT(grid.status().message(), HasSubstr("two ends at 2 ranks, three at 3"));
 }
 
-TEST(Probe, AxesOutOfOrderComeToDataParallelAlone) {
+TEST(Probe, SizesFollowTheNamesOfAxesWhateverTheirOrder) {
   EXPECT_EQ(SizesOf({{"tp", 2}, {"dp", 8}, {"pp", 3}}).pp, 3);
   EXPECT_EQ(SizesOf({{"tp", 2}, {"dp", 4}, {"dp_2", 2}, {"pp", 3}}).dp, 8);
-  const graph::ParallelSizes swapped = SizesOf({{"pp", 3}, {"tp", 2}});
-  EXPECT_EQ(swapped.pp, 1);
-  EXPECT_EQ(swapped.dp, 6);
+  const graph::ParallelSizes pipeline_first = SizesOf({{"pp", 3}, {"tp", 2}});
+  EXPECT_EQ(pipeline_first.pp, 3);
+  EXPECT_EQ(pipeline_first.tp, 2);
 }
 
 }  // namespace
