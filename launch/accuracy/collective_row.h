@@ -9,7 +9,7 @@
 
 #include "graph/base/status.h"
 #include "graph/cluster.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 #include "launch/options/presets.h"
 #include "replayer/cost/collective_cost.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 
 namespace prism::launch {
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 #include "launch/accuracy/effects.h"
 #include "launch/accuracy/predictor.h"
 #include "launch/accuracy/published_errors.h"

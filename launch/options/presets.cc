@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "launch/options/measured_kernels.h"
 #include "launch/options/options.h"
 #include "launch/options/toml_reader.h"
 #include "replayer/cost/parameters.h"
@@ -298,10 +299,15 @@ Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string
   cluster.name = reader.Text("name");
   cluster.source = reader.Text("source");
   cluster.gpus_per_node = static_cast<int32_t>(reader.Integer("gpus_per_node", 1, 1024));
+  const std::string kernels = reader.Has("measured_kernels") ? reader.Text("measured_kernels") : "";
   Profile profile;
   PRISM_RETURN_IF_ERROR(ReadProfile(reader, 0, {}, &profile).WithContext(where));
   PRISM_RETURN_IF_ERROR(document.status());
   PRISM_RETURN_IF_ERROR(UseProfile(profile, where, &cluster));
+  if (!kernels.empty()) {
+    const std::string path = std::filesystem::path(where).replace_filename(kernels).string();
+    PRISM_RETURN_IF_ERROR(UseMeasuredKernels(path, &cluster));
+  }
   return cluster;
 }
 

@@ -3,6 +3,8 @@
 // the same form. What clusters share lies in profiles, one a GPU type (gpus/), version of NCCL
 // (nccl/) and way of issuing work (frameworks/): a cluster, and a profile as well, names the
 // profiles that it builds on, and of a parameter given twice the one nearer to the cluster counts.
+// A cluster file may name a table of measured kernels beside it: measured_kernels = "FILE.csv"
+// (launch/options/measured_kernels.h).
 #pragma once
 
 #include <cstdint>

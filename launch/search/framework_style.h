@@ -8,7 +8,7 @@
 #include "graph/base/status.h"
 #include "graph/job.h"
 #include "graph/training_style.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 
 namespace prism::launch {
 

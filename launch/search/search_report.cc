@@ -6,7 +6,7 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 
 namespace prism::launch {
 namespace {

@@ -18,6 +18,7 @@
 #include "launch/options/presets.h"
 #include "launch/options/toml_reader.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/cost/measured_kernels.h"
 #include "replayer/cost/nccl_tuner.h"
 
 namespace prism::launch {
@@ -309,6 +310,14 @@ class EditReader {
     graph::ClusterSpec cluster = graph_.cluster;
     cluster.gpu = other->gpu;
     std::vector<graph::Parameter> parameters = cluster.parameters.all();
+    std::erase_if(parameters, [](const graph::Parameter& parameter) {
+      return replayer::IsMeasuredKernelKey(parameter.key);
+    });
+    for (const graph::Parameter& parameter : other->parameters.all()) {
+      if (replayer::IsMeasuredKernelKey(parameter.key)) {
+        parameters.push_back(parameter);
+      }
+    }
     for (graph::Parameter& parameter : parameters) {
       const graph::Parameter* of_other = other->parameters.Find(parameter.key);
       if (parameter.key.starts_with("gpu.") && of_other != nullptr) {

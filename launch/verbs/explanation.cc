@@ -10,6 +10,7 @@
 #include "launch/run/interval.h"
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
+#include "replayer/cost/compute_cost.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
@@ -20,16 +21,20 @@ namespace prism::launch {
 namespace {
 
 struct Explanation {
+  std::optional<replayer::CostReport> costs;
   std::optional<replayer::Blame> blame;
   std::optional<replayer::Symptoms> symptoms;
 
-  [[nodiscard]] bool empty() const { return !blame && !symptoms; }
+  [[nodiscard]] bool empty() const { return !costs && !blame && !symptoms; }
 };
 
 Result<Explanation> Explain(const VerbArguments& arguments,
                             const graph::Graph& graph,
                             const replayer::ReplayOptions& options) {
   Explanation explanation;
+  if (arguments.Has("costs")) {
+    explanation.costs = replayer::ReportCosts(graph);
+  }
   if (arguments.Has("critical-path")) {
     if (options.network == replayer::NetworkModel::kFlow) {
       return InvalidArgument("--critical-path knows no --network flow; leave one out");
@@ -45,10 +50,42 @@ Result<Explanation> Explain(const VerbArguments& arguments,
   return explanation;
 }
 
+// What stands behind a rule of CostReport.
+const char* SourceOf(const std::string& rule) {
+  if (rule == "measured" || rule == "fixed") {
+    return "measured";
+  }
+  return rule == "matmul" || rule == "attention" ? "model" : "bytes";
+}
+
+std::string CostsText(const replayer::CostReport& costs) {
+  std::string text = "kernels of an iteration, all ranks, by what decided their time\n";
+  for (const replayer::CostRule& rule : costs) {
+    text +=
+        fmt::format("  {:<10}{:<10}{:>14} ops {:>14.6f} s{}{}\n", SourceOf(rule.rule), rule.rule,
+                    rule.ops, rule.seconds, rule.example.empty() ? "" : "  ", rule.example);
+  }
+  return text;
+}
+
+void WriteCosts(const replayer::CostReport& costs, JsonWriter* json) {
+  json->BeginArray();
+  for (const replayer::CostRule& rule : costs) {
+    json->BeginObject();
+    json->Field("source", SourceOf(rule.rule)).Field("rule", rule.rule);
+    json->Field("ops", rule.ops).Field("seconds", rule.seconds);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 std::string AsText(const graph::Graph& graph,
                    const replayer::Summary& summary,
                    const Explanation& explanation) {
   std::string text = replayer::SummaryText(summary, {});
+  if (explanation.costs) {
+    text += CostsText(*explanation.costs);
+  }
   if (explanation.blame) {
     text += replayer::BlameText(*explanation.blame);
   }
@@ -65,6 +102,10 @@ std::string AsJson(const graph::Graph& graph,
   JsonWriter json(&text);
   json.BeginObject().Key("summary");
   replayer::WriteSummary(summary, &json);
+  if (explanation.costs) {
+    json.Key("costs");
+    WriteCosts(*explanation.costs, &json);
+  }
   if (explanation.blame) {
     json.Key("critical_path");
     replayer::WriteBlame(*explanation.blame, &json);
@@ -101,7 +142,10 @@ Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
 }  // namespace
 
 std::vector<VerbOption> ExplanationOptions() {
-  return {{"critical-path", "", "off",
+  return {{"costs", "", "off",
+           "what decided the times of kernels: measurements, models or bytes, with their number "
+           "and seconds"},
+          {"critical-path", "", "off",
            "what determined the iteration time: shares of compute, communication, bubble and host "
            "on the longest path through all ranks"},
           {"find-straggler", "", "off",

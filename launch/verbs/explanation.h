@@ -12,11 +12,12 @@
 
 namespace prism::launch {
 
-// --critical-path and --find-straggler, as lines of the verb's table.
+// --costs, --critical-path and --find-straggler, as lines of the verb's table.
 std::vector<VerbOption> ExplanationOptions();
 
 // The summary of the replay, and what the command line asks for beside it. As JSON the summary
-// alone is summary.json; with more it is one of the keys summary, critical_path and straggler.
+// alone is summary.json; with more it is one of the keys summary, costs, critical_path and
+// straggler.
 Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,
                                           const LoadedGraph& loaded,
                                           const replayer::ReplayOptions& options);

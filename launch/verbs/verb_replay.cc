@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "launch/options/measured_kernels.h"
 #include "launch/options/perturbation.h"
 #include "launch/run/valid_graph.h"
 #include "launch/verbs/explanation.h"
@@ -20,7 +21,10 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   Options options;
   std::string edit_file;
   PRISM_RETURN_IF_ERROR(ReadReplayArguments(arguments, &options, &edit_file));
-  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
+  PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
+  for (const std::string& table : arguments.Texts("kernels")) {
+    PRISM_RETURN_IF_ERROR(UseMeasuredKernels(table, &loaded.graph.cluster));
+  }
   const graph::JobSpec& job = loaded.graph.job;
   options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay, MakeReplayOptions(options, job));
@@ -77,7 +81,10 @@ Verb ReplayVerb() {
                "--format json gives the bytes of its summary.json.\n",
                1,
                1,
-               {{"samples", "N", "off",
+               {{"kernels", "FILE", "none",
+                 "CSV of measured kernels (kind, type, m, n, k, batch, seconds, source), which "
+                 "count instead of the model; repeatable"},
+                {"samples", "N", "off",
                  "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
                  "spreads over its processes"},
                 {"job", "GRAPH[:FIRST_NODE]", "none",

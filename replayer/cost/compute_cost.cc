@@ -18,7 +18,7 @@ constexpr double kPlainEfficiency = 0.85;
 
 }  // namespace
 
-ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) {
+ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) : measured_(cluster.parameters) {
   const graph::ParameterTable& table = cluster.parameters;
   const double clock = table.Value("gpu.sustained_clock");
   peak_bf16_ = clock * table.Value("gpu.peak_bf16_flops");
@@ -190,6 +190,9 @@ DurationNs ComputeCost::AtLeastFloor(double seconds) const {
 KernelCost ComputeCost::Kernel(const graph::Graph& graph,
                                const graph::KernelSignature& signature) const {
   KernelView view = {graph.string(signature.name), graph.string(signature.framework_op), signature};
+  if (const std::optional<DurationNs> measured = measured_.Find(view)) {
+    return {*measured, "measured"};
+  }
   if (signature.matmul.m > 0) {
     return {AtLeastFloor(MatmulSeconds(signature.matmul, view.kernel)), "matmul"};
   }

@@ -3,8 +3,9 @@
 // Matrix products by a roofline with tiles, waves and split-K, attention by its FLOPs, everything
 // else by the bytes that its framework op must move, at least the launch floor. What no rule knows
 // is costed by the bytes of its inputs and counted, so that the report can say what share of the
-// time rests on which rule. At most twelve parameters a GPU type are fitted; the rest is its data
-// sheet (replayer/cost/parameters.h).
+// time rests on which rule. A measured time (replayer/cost/measured_kernels.h) goes before all. At
+// most twelve parameters a GPU type are fitted; the rest is its data sheet
+// (replayer/cost/parameters.h).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,14 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/cost/kernel_rules.h"
+#include "replayer/cost/measured_kernels.h"
 
 namespace prism::replayer {
 
 // How many ops of one iteration over all ranks, and how much of their time, one rule decided.
 struct CostRule {
-  std::string rule;  // "matmul", "attention", "memory", "foreach", "default", "fixed", "copy"
+  // "measured", "matmul", "attention", "memory", "foreach", "default", "fixed", "copy"
+  std::string rule;
   int64_t ops = 0;
   double seconds = 0;
   std::string example;  // framework op and kernel of the costliest signature under "default"
@@ -90,6 +93,7 @@ class ComputeCost {
   double copy_bandwidth_ = 0;  // between host and device
   double floor_ = 0;           // seconds
   DurationNs gap_ns_ = 0;
+  MeasuredKernels measured_;
 };
 
 // Costs of all signatures of `graph`, by SignatureId.

@@ -110,19 +110,6 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// "aten::add_" → "add", "aten::sum.dim_IntList" → "sum".
-std::string_view BareName(std::string_view op) {
-  size_t colon = op.rfind("::");
-  if (colon != std::string_view::npos) {
-    op.remove_prefix(colon + 2);
-  }
-  op = op.substr(0, op.find('.'));
-  if (op.size() > 1 && op.back() == '_') {
-    op.remove_suffix(1);
-  }
-  return op;
-}
-
 struct InputBytes {
   double sum = 0;
   double largest = 0;
@@ -200,6 +187,18 @@ double IndexedParts(std::string_view name, const InputBytes& inputs) {
 
 }  // namespace
 
+std::string_view BareOpName(std::string_view op) {
+  size_t colon = op.rfind("::");
+  if (colon != std::string_view::npos) {
+    op.remove_prefix(colon + 2);
+  }
+  op = op.substr(0, op.find('.'));
+  if (op.size() > 1 && op.back() == '_') {
+    op.remove_suffix(1);
+  }
+  return op;
+}
+
 bool IsAttentionKernel(const KernelView& view) {
   bool attention = Contains(view.framework_op, "flash_attention") ||
                    Contains(view.framework_op, "efficient_attention") ||
@@ -268,7 +267,7 @@ std::optional<double> TensorListBytes(const KernelView& view) {
 }
 
 std::optional<double> FrameworkOpBytes(const KernelView& view) {
-  std::string_view name = BareName(view.framework_op);
+  std::string_view name = BareOpName(view.framework_op);
   if (view.signature.inputs.empty()) {
     return std::nullopt;
   }

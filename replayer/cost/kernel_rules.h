@@ -35,6 +35,9 @@ struct KernelView {
 bool IsAttentionKernel(const KernelView& view);
 bool IsAttentionBackward(const KernelView& view);
 
+// "aten::add_" -> "add", "aten::sum.dim_IntList" -> "sum".
+std::string_view BareOpName(std::string_view op);
+
 // Which generation of fused attention runs: they differ in how well they keep the matrix units
 // busy.
 enum class AttentionGeneration : uint8_t { kFlash1, kFlash2, kHopper };

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "replayer/cost/measured_kernels.h"
 
 namespace prism::replayer {
 namespace {
@@ -222,6 +223,13 @@ std::vector<std::string> CheckParameters(const graph::ParameterTable& table) {
     }
   }
   for (const graph::Parameter& given : table.all()) {
+    if (IsMeasuredKernelKey(given.key)) {
+      const std::string fault = FaultOf({given.key, "ns", "a measured kernel"}, given);
+      if (!fault.empty()) {
+        faults.push_back(fault);
+      }
+      continue;
+    }
     const auto known = std::find_if(kKeys.begin(), kKeys.end(),
                                     [&](const ParameterKey& key) { return key.key == given.key; });
     std::string fault = known == kKeys.end() ? fmt::format("parameter {} is unknown", given.key)

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 #include "launch/accuracy/effects.h"
 #include "launch/bench/accuracy.h"
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/accuracy/baseline.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 #include "launch/accuracy/error_statistics.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/accuracy/row_plan.h"

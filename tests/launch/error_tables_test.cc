@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 #include "launch/bench/accuracy.h"
 
 namespace prism::launch {

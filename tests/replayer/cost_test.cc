@@ -7,6 +7,7 @@
 
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/cost/measured_kernels.h"
 #include "replayer/cost/parameters.h"
 #include "tests/support/test_parameters.h"
 
@@ -131,6 +132,36 @@ TEST(ComputeCost, fused_kernels_move_the_tensors_that_they_list) {
   graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};
   EXPECT_EQ(CostSignatures(OneKernel("fused::bias_dropout_add", "k", {x, x, x}))[0].duration_ns,
             240'000 + kGap);
+}
+
+TEST(ComputeCost, measured_kernels_go_before_the_model) {
+  graph::TensorShape x = {DataType::kBfloat16, {2, 500, 1000}};
+  graph::Graph graph = OneKernel("aten::gelu", "k", {x});
+  graph.signatures.resize(3, graph.signatures[0]);
+  // Column-major 1280 x 256: 256 rows, 1280 columns in row-major words.
+  graph.signatures[1].matmul = {1280,  256,  128, 1, DataType::kBfloat16, DataType::kBfloat16,
+                                false, false};
+  graph.signatures[2].matmul = graph.signatures[1].matmul;
+  graph.signatures[2].matmul.k = 256;
+  std::vector<graph::Parameter> parameters = graph.cluster.parameters.all();
+  for (const auto& [kind, sizes] : std::vector<std::pair<std::string, KernelSizes>>{
+           {"gelu", {1000, 1000, 1, 1}}, {"matmul", {256, 1280, 128, 1}}}) {
+    parameters.push_back({MeasuredKernelKey(kind, "bfloat16", sizes), 7777, "ns", "", {}});
+  }
+  graph.cluster.parameters = graph::ParameterTable(std::move(parameters));
+  EXPECT_TRUE(CheckParameters(graph.cluster.parameters).empty());
+  graph.roles.resize(1);
+  for (uint32_t i = 0; i < 3; ++i) {
+    graph.roles[0].program.Append({.kind = graph::OpKind::kKernel, .signature = i});
+  }
+  graph.ranks.role = {0, 0};
+  const CostReport report = ReportCosts(graph);
+  ASSERT_EQ(report.size(), 2U);
+  EXPECT_EQ(report[0].rule, "matmul");
+  EXPECT_EQ(report[0].ops, 2);
+  EXPECT_EQ(report[1].rule, "measured");
+  EXPECT_EQ(report[1].ops, 4);
+  EXPECT_DOUBLE_EQ(report[1].seconds, 4 * 7777e-9);
 }
 
 TEST(ComputeCost, unknown_kernels_are_counted_as_such) {

@@ -170,8 +170,27 @@ def host():
     return table
 
 
+def kernel_table(result, source):
+    """What `prism replay --kernels` takes: ops that launch one kernel each."""
+    rows = []
+    for name, products_of_type in result["products"].items():
+        for row in products_of_type if isinstance(products_of_type, list) else []:
+            rows.append(("matmul", name, row["m"], row["n"], row["k"], 1, row["seconds"]["p50"]))
+    for name, times in result["attention"].items():
+        if name.startswith("FLASH") and isinstance(times, dict):
+            length = int(name.split()[1])
+            rows.append(("attention", "bfloat16", length, length, 128, 16, times["forward"]["p50"]))
+    for hidden, times in result["ops"].items():
+        for op, kind in (("layer_norm", "native_layer_norm"), ("gelu", "gelu"), ("add", "add"),
+                         ("softmax", "_softmax"), ("copy", "copy")):
+            rows.append((kind, "bfloat16", 4096, hidden, 1, 1, times[op]["p50"]))
+    lines = [",".join(map(str, (*row, source))) for row in rows]
+    return "\n".join(["kind,type,m,n,k,batch,seconds,source", *lines]) + "\n"
+
+
 def main():
     args = common.arguments(CASES)
+    import torch
     result = {"host": host(), "attention": attention(),
               "ops": {hidden: small_ops(hidden) for hidden in HIDDEN}, "products": {}, "fit": {}}
     for name in TYPES:
@@ -181,6 +200,8 @@ def main():
         except RuntimeError as error:
             result["products"][name] = str(error)[:200]
         common.write(args, result)
+    source = f"kernel_times.py on {torch.cuda.get_device_name(0)}".replace(",", " ")
+    args.out.with_suffix(".csv").write_text(kernel_table(result, source))
     result["layers"] = layers()
     common.write(args, result)
 

@@ -1,4 +1,4 @@
-#include "launch/accuracy/csv_table.h"
+#include "launch/options/csv_table.h"
 
 #include <utility>
 

@@ -1,0 +1,22 @@
+// Reads a table of measured kernels: CSV with the columns kind, type, m, n, k, batch, seconds and
+// source, as experiments/gpu writes it; replayer/cost/measured_kernels.h says what they mean.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+
+namespace prism::launch {
+
+// The rows as parameters of a cluster, marked measured. kBadFile, naming the line, for a row that
+// cannot be used or has the kernel of another.
+Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text,
+                                                           const std::string& where);
+
+// Puts the rows of the file among the parameters of `cluster`, in place of those of the same
+// kernel.
+Status UseMeasuredKernels(const std::string& path, graph::ClusterSpec* cluster);
+
+}  // namespace prism::launch

@@ -1,0 +1,48 @@
+// Times of kernels as a real GPU took them, in place of what the model says. They are parameters of
+// the cluster (graph::ParameterTable), so that they travel with a graph and have a source and a
+// mark as all others. A key is
+//
+//   kernel.KIND.TYPE.MxNxKxBATCH, in ns from the start of a kernel of a full stream to the next
+//
+//   KIND matmul                          M rows, N columns of the result, K inner length, by batch,
+//                                        in the words of row-major tensors (cuBLAS's m is N)
+//   KIND attention, attention_backward   M queries, N keys, K wide, by sequences times heads
+//   KIND a framework op (gelu, add)      M rows of its first input, N wide; K and BATCH 1. Only ops
+//                                        that launch one kernel, since each kernel counts in full
+//
+// TYPE as graph::DataTypeName has it, of the first factor, of queries, of the first input; tf32 for
+// products of fp32 that may use it. How operands lie in memory is not told apart.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "graph/base/time.h"
+#include "graph/cluster.h"
+#include "replayer/cost/kernel_rules.h"
+
+namespace prism::replayer {
+
+// M, N, K and BATCH.
+using KernelSizes = std::array<int64_t, 4>;
+
+std::string MeasuredKernelKey(std::string_view kind,
+                              std::string_view type,
+                              const KernelSizes& sizes);
+bool IsMeasuredKernelKey(std::string_view key);
+
+class MeasuredKernels {
+ public:
+  explicit MeasuredKernels(const graph::ParameterTable& parameters);
+
+  // Nothing where no row has the kernel's kind, type and sizes.
+  [[nodiscard]] std::optional<DurationNs> Find(const KernelView& view) const;
+
+ private:
+  std::map<std::string, DurationNs, std::less<>> times_;
+};
+
+}  // namespace prism::replayer
