@@ -55,6 +55,7 @@ struct EditTimes {
   double full_s = 0;
   int64_t equal = 0;
   int64_t executed = 0;
+  int64_t given_up = 0;  // replayed in full
 };
 
 Status RunEdits(const graph::Graph& graph,
@@ -78,7 +79,8 @@ Status RunEdits(const graph::Graph& graph,
     times->executed += delta.executed;
     const int64_t edited =
         std::count(graph.ranks.role.begin(), graph.ranks.role.end(), edit.programs.front().role);
-    if (delta.changed_ranks <= (bench.whole_role ? edited : 1)) {
+    times->given_up += delta.full ? 1 : 0;
+    if (!delta.full && delta.changed_ranks <= (bench.whole_role ? edited : 1)) {
       times->absorbed_ratios.push_back(full_s / delta_s);
     }
     times->equal += delta.replay.ranks == full.ranks &&
@@ -122,6 +124,7 @@ BenchResult BenchDelta(const std::string& name,
         {"delta_seconds", Median(times.delta_s), "s, median"},
         {"ratio", Median(times.ratios), "full/delta, median"},
         {"ratio_least", *std::min_element(times.ratios.begin(), times.ratios.end()), "full/delta"},
+        {"full_replays", static_cast<double>(times.given_up), "edits replayed in full"},
         {"absorbed_edits", static_cast<double>(times.absorbed_ratios.size()), "edits"},
         {"absorbed_ratio", Median(times.absorbed_ratios), "full/delta, median"},
         {"absorbed_ratio_least",

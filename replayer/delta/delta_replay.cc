@@ -1,6 +1,7 @@
 #include "replayer/delta/delta_replay.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -37,6 +38,28 @@ ReplayOptions Recordable(ReplayOptions options) {
   return options;
 }
 
+// Whether the ranks of both do the same things in the same order and wait for the same: durations
+// and costs of the host differ at most.
+bool DiffersInTimesAlone(const graph::Program& a, const graph::Program& b) {
+  constexpr int kTimes = graph::kDurationFixed | graph::kLaunchedWithPrevious;
+  if (a.kind != b.kind || a.stream != b.stream || a.comm_slot != b.comm_slot || a.dep != b.dep ||
+      a.collectives != b.collectives || a.peer_groups != b.peer_groups ||
+      a.stream_count != b.stream_count || a.comm_slot_count != b.comm_slot_count ||
+      a.peer_slot_count != b.peer_slot_count) {
+    return false;
+  }
+  for (uint32_t op = 0; op < a.size(); ++op) {
+    const bool transfers =
+        a.kind[op] == graph::OpKind::kCollective || a.kind[op] == graph::OpKind::kPeerGroup;
+    if (((a.flags[op] ^ b.flags[op]) & ~kTimes) != 0 ||
+        (transfers && (a.signature[op] != b.signature[op] || a.flags[op] != b.flags[op] ||
+                       a.value[op] != b.value[op]))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool Kills(const ReplayOptions& options) {
   return std::any_of(options.perturbations.begin(), options.perturbations.end(),
                      [](const Perturbation& p) { return p.kind == PerturbationKind::kKill; });
@@ -54,7 +77,7 @@ DeltaReplay::DeltaReplay(const graph::Graph& graph, ReplayOptions options, Parti
 
 Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& graph,
                                                          const ReplayOptions& options,
-                                                         uint32_t holds_per_checkpoint) {
+                                                         const DeltaSettings& settings) {
   if (!options.traced.empty()) {
     return InvalidArgument("timelines of ranks are not part of a replay after an edit");
   }
@@ -72,7 +95,7 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   const double slowdown = graph.cluster.parameters.Value("overlap.compute_slowdown");
   const BaselineSource source = {delta->partition_, delta->schedule_, delta->options_, delta->cost_,
                                  slowdown};
-  delta->baseline_ = std::make_unique<Baseline>(source, holds_per_checkpoint);
+  delta->baseline_ = std::make_unique<Baseline>(source, settings.holds_per_checkpoint);
   for (const RankClass& rank_class : delta->partition_.classes) {
     delta->ranks_of_.emplace_back(rank_class.lanes.size());
   }
@@ -82,14 +105,22 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   }
   delta->sweep_ = std::make_unique<Sweep>(
       RecordedJob{delta->graph_, delta->options_, delta->partition_, delta->schedule_,
-                  *delta->baseline_, slowdown, delta->ranks_of_});
+                  *delta->baseline_, slowdown, delta->ranks_of_},
+      settings.most_work);
   return delta;
 }
 
 // Whether actions and meetings of the edited job follow each other as recorded.
 bool DeltaReplay::SameOrder(const Edit& edit) const {
-  if (edit.role_program || !AllInRecording(options_)) {
+  if (!AllInRecording(options_)) {
     return false;
+  }
+  for (const graph::Role& role : graph_.roles) {
+    if (edit.ReplacesProgram(role) &&
+        (role.stage != edit.role_program->stage ||
+         !DiffersInTimesAlone(role.program, edit.role_program->program))) {
+      return false;
+    }
   }
   if (edit.cluster) {
     const char* eager = "p2p.eager_bytes";
@@ -115,10 +146,7 @@ Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
   }
   PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit));
   if (!SameOrder(edit)) {
-    PRISM_ASSIGN_OR_RETURN(const EditedJob job, ApplyEdit(graph_, options_, edit));
-    PRISM_ASSIGN_OR_RETURN(result.replay, Replay(job.graph, job.options));
-    result.full = true;
-    return result;
+    return ReplayInFull(edit);
   }
   if (edit.options) {
     PRISM_RETURN_IF_ERROR(CheckOptions(graph_, *edit.options));
@@ -127,17 +155,28 @@ Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
       RecordedJob{graph_, options_, partition_, schedule_, *baseline_,
                   graph_.cluster.parameters.Value("overlap.compute_slowdown"), ranks_of_},
       edit);
-  const std::vector<RankTotals> totals = sweep_->Run(variants);
+  const std::optional<std::vector<RankTotals>> totals = sweep_->Run(variants);
+  if (!totals) {
+    return ReplayInFull(edit);
+  }
   result.executed = sweep_->executed();
-  result.changed_ranks = static_cast<int64_t>(totals.size());
+  result.changed_ranks = std::ssize(*totals);
   result.replay = result_;
-  for (const RankTotals& rank : totals) {
+  for (const RankTotals& rank : *totals) {
     const size_t last = rank.starts.size() - 1;
     result.replay.ranks[rank.rank] =
         TimesOf(rank.covered, rank.starts[last] - rank.starts[last - 1]);
   }
-  SumIterations(totals, &result.replay);
-  SumCommunicators(totals, &result.replay);
+  SumIterations(*totals, &result.replay);
+  SumCommunicators(*totals, &result.replay);
+  return result;
+}
+
+Result<DeltaResult> DeltaReplay::ReplayInFull(const Edit& edit) const {
+  DeltaResult result;
+  PRISM_ASSIGN_OR_RETURN(const EditedJob job, ApplyEdit(graph_, options_, edit));
+  PRISM_ASSIGN_OR_RETURN(result.replay, Replay(job.graph, job.options));
+  result.full = true;
   return result;
 }
 

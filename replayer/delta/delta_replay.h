@@ -24,23 +24,28 @@ namespace prism::replayer {
 struct DeltaResult {
   // Equal to that of a full replay but for `classes` and `rank_ops`, which are the recording's.
   ReplayResult replay;
-  bool full = false;     // a full replay was necessary: the order of the job may have changed
+  // A full replay was done: the order of the job may have changed, or so much differs that it takes
+  // less time.
+  bool full = false;
   int64_t executed = 0;  // actions (runs of ops, meetings) that were evaluated again
   int64_t changed_ranks = 0;
 };
 
-class DeltaReplay {
- public:
+struct DeltaSettings {
   // Collectives and peer groups of a class between two places from which a lane can be evaluated
   // again: fewer cost memory, more make an edit dearer.
-  static constexpr uint32_t kHoldsPerCheckpoint = 32;
+  uint32_t holds_per_checkpoint = 32;
+  // Of the work of a full replay, how much is spent on a delta before it is given up for one.
+  double most_work = 0.5;
+};
 
+class DeltaReplay {
+ public:
   // Replays and keeps what later ones need. The graph is kept. Fails as Replay does, and on options
   // with traced ranks.
-  static Result<std::unique_ptr<DeltaReplay>> Record(
-      const graph::Graph& graph,
-      const ReplayOptions& options,
-      uint32_t holds_per_checkpoint = kHoldsPerCheckpoint);
+  static Result<std::unique_ptr<DeltaReplay>> Record(const graph::Graph& graph,
+                                                     const ReplayOptions& options,
+                                                     const DeltaSettings& settings = {});
   DeltaReplay(const DeltaReplay&) = delete;
   DeltaReplay& operator=(const DeltaReplay&) = delete;
 
@@ -53,6 +58,7 @@ class DeltaReplay {
   DeltaReplay(const graph::Graph& graph, ReplayOptions options, Partition partition);
 
   [[nodiscard]] bool SameOrder(const Edit& edit) const;
+  [[nodiscard]] Result<DeltaResult> ReplayInFull(const Edit& edit) const;
   void SumIterations(const std::vector<RankTotals>& totals, ReplayResult* result) const;
   void SumCommunicators(const std::vector<RankTotals>& totals, ReplayResult* result);
 

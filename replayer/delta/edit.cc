@@ -15,16 +15,32 @@ bool HasDuration(OpKind kind) {
   return kind == OpKind::kKernel || kind == OpKind::kMemcpy || kind == OpKind::kMemset;
 }
 
+// The program that replaces another may name kernels that the graph has, no others.
+Status CheckRoleProgram(const graph::Graph& graph, const Edit& edit) {
+  if (!edit.role_program) {
+    return OkStatus();
+  }
+  const graph::Program& program = edit.role_program->program;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] == OpKind::kKernel && program.signature[op] >= graph.signatures.size()) {
+      return InvalidArgument(fmt::format("the program given for role '{}': op {} has no signature",
+                                         edit.role_program->name, op));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status CheckProgramEdits(const graph::Graph& graph, const Edit& edit) {
+  PRISM_RETURN_IF_ERROR(CheckRoleProgram(graph, edit));
   for (const ProgramEdit& program : edit.programs) {
     if (program.role >= graph.roles.size()) {
       return InvalidArgument(
           fmt::format("edit of role {}: the job has {}", program.role, graph.roles.size()));
     }
     const graph::Role& role = graph.roles[program.role];
-    if (edit.role_program && edit.role_program->name == role.name) {
+    if (edit.ReplacesProgram(role)) {
       return InvalidArgument(
           fmt::format("role '{}' is given another program and other durations", role.name));
     }
@@ -58,7 +74,7 @@ Result<EditedJob> ApplyEdit(const graph::Graph& graph,
   }
   if (edit.role_program) {
     for (graph::Role& role : job.graph.roles) {
-      role = role.name == edit.role_program->name ? *edit.role_program : role;
+      role = edit.ReplacesProgram(role) ? *edit.role_program : role;
     }
   }
   // By rank: the edits that concern it.

@@ -29,7 +29,11 @@ struct Edit {
   std::vector<ProgramEdit> programs;          // a later one overrules
   std::optional<graph::ClusterSpec> cluster;  // instead of the graph's: link speeds, host costs
   std::optional<ReplayOptions> options;       // instead: perturbations, placement, algorithms
-  std::optional<graph::Role> role_program;    // instead of the role of the same name
+  std::optional<graph::Role> role_program;    // instead of the roles of the same name
+
+  [[nodiscard]] bool ReplacesProgram(const graph::Role& role) const {
+    return role_program && role_program->name == role.name;
+  }
 };
 
 struct EditedJob {

@@ -11,26 +11,83 @@ bool Sweep::Outcome::SameAs(const Outcome& other) const {
          end == other.end;
 }
 
-Sweep::Sweep(const RecordedJob& job)
+Sweep::Sweep(const RecordedJob& job, double most_work)
     : job_(job),
+      comm_stands_for_(job.graph.communicators.size()),
+      most_work_(most_work * WorkOfFullReplay()),
       unit_of_(job.graph.ranks.size(), kNone),
       variant_of_(job.graph.ranks.size(), kNone),
       totals_of_(job.graph.ranks.size(), kNone),
       waiting_(job.schedule.meetings.size()),
       touched_of_(job.graph.communicators.size(), kNone) {
+  FindCommunicatorsAlike();
 }
 
-std::vector<RankTotals> Sweep::Run(const std::vector<Variant>& variants) {
+void Sweep::FindCommunicatorsAlike() {
+  std::vector<std::vector<uint32_t>> first;  // by communicator class and instance
+  for (const CommClass& comm_class : job_.partition.comm_classes) {
+    first.emplace_back(comm_class.instances, kNone);
+  }
+  for (uint32_t rank = 0; rank < job_.graph.ranks.size(); ++rank) {
+    const RankClass& rank_class = job_.partition.classes[job_.partition.class_of[rank]];
+    const auto comms = job_.graph.ranks.comms(Rank(rank));
+    for (size_t slot = 0; slot < comms.size(); ++slot) {
+      const CommEntry& entry = rank_class.comms[slot];
+      uint32_t& alike = first[entry.comm_class][entry.instance_of[job_.partition.lane_of[rank]]];
+      alike = alike == kNone ? comms[slot] : alike;
+      comm_stands_for_[comms[slot]] = alike;
+    }
+  }
+}
+
+uint32_t Sweep::StandsFor(uint32_t rank) const {
+  return whole_lanes_ ? job_.partition.classes[job_.partition.class_of[rank]]
+                            .lanes[job_.partition.lane_of[rank]]
+                            .value()
+                      : rank;
+}
+
+std::optional<std::vector<RankTotals>> Sweep::Run(const std::vector<Variant>& variants) {
+  Begin(variants);
+  const bool carried = Carry();
+  std::vector<RankTotals> totals = Finish();
+  return carried ? std::make_optional(std::move(totals)) : std::nullopt;
+}
+
+void Sweep::Begin(const std::vector<Variant>& variants) {
   variants_ = &variants;
   executed_ = 0;
+  told_ = 0;
   floor_ = 0;
+  whole_lanes_ = std::all_of(variants.begin(), variants.end(), [this](const Variant& variant) {
+    return variant.ranks.size() == job_.ranks_of[variant.class_index][variant.lane].size();
+  });
   for (uint32_t v = 0; v < variants.size(); ++v) {
     for (uint32_t rank : variants[v].ranks) {
       variant_of_[rank] = v;
     }
     ScheduleActivation(v, 0);
   }
+}
+
+// A full replay evaluates lanes side by side, so many in the time of one here.
+double Sweep::WorkOfFullReplay() const {
+  constexpr int64_t kLanesAtOnce = 16;
+  int64_t work = 0;
+  for (uint32_t c = 0; c < job_.partition.classes.size(); ++c) {
+    const auto lanes = static_cast<int64_t>(job_.partition.classes[c].lanes.size());
+    work += std::ssize(ScheduleOf(c).actions) * (1 + lanes / kLanesAtOnce);
+  }
+  return static_cast<double>(work);
+}
+
+// False where too much differs.
+bool Sweep::Carry() {
+  constexpr int64_t kActionsPerOutcome = 2;  // in time
   while (!meetings_.empty() || !activations_.empty()) {
+    if (static_cast<double>(executed_ + kActionsPerOutcome * told_) > most_work_) {
+      return false;
+    }
     if (!activations_.empty() &&
         (meetings_.empty() || activations_.top().before <= meetings_.top())) {
       const Activation activation = activations_.top();
@@ -43,21 +100,43 @@ std::vector<RankTotals> Sweep::Run(const std::vector<Variant>& variants) {
       Settle(meeting);
     }
   }
+  return true;
+}
+
+// Takes back all that a run leaves behind, and gives each rank what the one that stands for it came
+// to.
+std::vector<RankTotals> Sweep::Finish() {
   for (const Unit& unit : units_) {
     for (uint32_t rank : unit.ranks) {
       unit_of_[rank] = kNone;
     }
   }
   units_.clear();
-  for (const Variant& variant : variants) {
+  for (const Variant& variant : *variants_) {
     for (uint32_t rank : variant.ranks) {
       variant_of_[rank] = kNone;
     }
   }
-  for (const RankTotals& totals : totals_) {
-    totals_of_[totals.rank] = kNone;
+  for (; !meetings_.empty(); meetings_.pop()) {
+    waiting_[meetings_.top()].clear();
   }
-  return std::exchange(totals_, {});
+  activations_ = {};
+  std::vector<RankTotals> totals = std::exchange(totals_, {});
+  for (size_t i = 0, count = totals.size(); i < count; ++i) {
+    const uint32_t stands = totals[i].rank;
+    totals_of_[stands] = kNone;
+    if (!whole_lanes_) {
+      continue;
+    }
+    for (uint32_t rank :
+         job_.ranks_of[job_.partition.class_of[stands]][job_.partition.lane_of[stands]]) {
+      if (rank != stands) {
+        totals.push_back(totals[i]);
+        totals.back().rank = rank;
+      }
+    }
+  }
+  return totals;
 }
 
 const LaneCosts& Sweep::CostsOf(const Unit& unit) const {
@@ -89,7 +168,7 @@ void Sweep::Activate(const Activation& activation) {
   const Variant& variant = (*variants_)[activation.variant];
   std::vector<uint32_t> ranks;
   for (uint32_t rank : variant.ranks) {
-    if (unit_of_[rank] == kNone) {
+    if (rank == StandsFor(rank) && unit_of_[rank] == kNone) {
       ranks.push_back(rank);
     }
   }

@@ -6,11 +6,15 @@
 // once all units on their way to it have come; where the outcome is another than before, ranks that
 // are not in a unit yet join one. A unit that knows exactly what the baseline knew at a checkpoint
 // is dissolved: its ranks go on as before.
+//
+// Where an edit concerns whole lanes, ranks of a lane stay alike: one of them stands for all, and
+// one communicator for those that are alike in time.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -30,12 +34,14 @@ struct RankTotals {
 
 class Sweep {
  public:
-  explicit Sweep(const RecordedJob& job);
+  // `most_work`: as DeltaSettings.
+  Sweep(const RecordedJob& job, double most_work);
 
-  // Totals of the ranks that differ, in no particular order. May be called again.
-  std::vector<RankTotals> Run(const std::vector<Variant>& variants);
+  // Totals of the ranks that differ, in no particular order; nothing where a full replay is likely
+  // to take less time. May be called again.
+  std::optional<std::vector<RankTotals>> Run(const std::vector<Variant>& variants);
 
-  // Lanes times actions executed by the last run.
+  // Units times actions executed by the last run.
   [[nodiscard]] int64_t executed() const { return executed_; }
 
  private:
@@ -108,6 +114,18 @@ class Sweep {
     TimeRange range;
   };
 
+  // Who stands for the rank, or the communicator: itself unless whole lanes differ.
+  [[nodiscard]] uint32_t StandsFor(uint32_t rank) const;
+  [[nodiscard]] uint32_t CommStandsFor(uint32_t comm) const {
+    return whole_lanes_ ? comm_stands_for_[comm] : comm;
+  }
+  [[nodiscard]] uint32_t UnitOf(uint32_t rank) const { return unit_of_[StandsFor(rank)]; }
+
+  void FindCommunicatorsAlike();
+  [[nodiscard]] double WorkOfFullReplay() const;
+  void Begin(const std::vector<Variant>& variants);
+  bool Carry();
+  std::vector<RankTotals> Finish();
   [[nodiscard]] const LaneCosts& CostsOf(const Unit& unit) const;
   [[nodiscard]] const ClassSchedule& ScheduleOf(uint32_t c) const {
     return job_.schedule.classes[c];
@@ -146,6 +164,10 @@ class Sweep {
 
   RecordedJob job_;
   const std::vector<Variant>* variants_ = nullptr;
+  bool whole_lanes_ = false;
+  std::vector<uint32_t> comm_stands_for_;  // by communicator, where whole lanes differ
+  double most_work_ = 0;                   // from which on a full replay is likely to be faster
+  int64_t told_ = 0;                       // outcomes of meetings
   int64_t executed_ = 0;
   uint32_t floor_ = 0;         // meetings before this are over
   uint32_t settling_ = kNone;  // the meeting that is being settled

@@ -55,7 +55,7 @@ void Sweep::MeetAtCollective(const Waiting& waiting) {
       arrival < before && before == job_.baseline.Latest(transfer.meeting, instance);
   const bool other = unit.variant != kNone && (*variants_)[unit.variant].other_transfers;
   for (uint32_t rank : unit.ranks) {
-    TouchedComm& touched = Touch(job_.graph.ranks.comms(Rank(rank))[slot], instance);
+    TouchedComm& touched = Touch(CommStandsFor(job_.graph.ranks.comms(Rank(rank))[slot]), instance);
     touched.latest = std::max(touched.latest, arrival);
     touched.lowered = touched.lowered || lowered;
     touched.transfer_ns =
@@ -85,8 +85,8 @@ const Party* Sweep::PartyOf(uint32_t meeting, uint32_t rank, uint32_t comm) cons
 TimeNs Sweep::ArrivalOf(uint32_t rank, const Party& party) const {
   const uint32_t c = party.class_index;
   const ScheduledTransfer& transfer = ScheduleOf(c).transfers[party.transfer];
-  if (unit_of_[rank] != kNone) {
-    const Unit& unit = units_[unit_of_[rank]];
+  if (UnitOf(rank) != kNone) {
+    const Unit& unit = units_[UnitOf(rank)];
     const uint16_t stream =
         ScheduleOf(c).actions[ScheduleOf(c).holds[transfer.hold].arrive].action.stream;
     if (unit.open[stream].hold == transfer.hold) {
@@ -146,8 +146,8 @@ void Sweep::SettleCollective(uint32_t meeting) {
       continue;
     }
     for (uint32_t member : job_.graph.communicators.members_of(CommId(touched.comm))) {
-      if (unit_of_[member] == kNone) {
-        Tell(member, *PartyOf(meeting, member, touched.comm), touched.range);
+      if (UnitOf(member) == kNone) {
+        Tell(StandsFor(member), *PartyOf(meeting, member, touched.comm), touched.range);
       }
     }
   }
@@ -156,7 +156,7 @@ void Sweep::SettleCollective(uint32_t meeting) {
     const uint32_t call = ScheduleOf(unit.class_index).transfers[w.transfer].index;
     const uint16_t slot = PlanOf(unit.class_index).calls[call].comm_slot;
     for (uint32_t rank : unit.ranks) {
-      const uint32_t comm = job_.graph.ranks.comms(Rank(rank))[slot];
+      const uint32_t comm = CommStandsFor(job_.graph.ranks.comms(Rank(rank))[slot]);
       Tell(rank, {unit.class_index, w.transfer}, touched_[touched_of_[comm]].range);
     }
   }
@@ -181,7 +181,8 @@ void Sweep::SettleMessage(uint32_t meeting) {
   const auto peer_of = [this](uint32_t rank, const Party& party) {
     const RolePlan& plan = PlanOf(party.class_index);
     const uint32_t post = ScheduleOf(party.class_index).transfers[party.transfer].index;
-    return job_.graph.ranks.peers(Rank(rank))[plan.endpoints[plan.posts[post].endpoint].peer_slot];
+    return StandsFor(
+        job_.graph.ranks.peers(Rank(rank))[plan.endpoints[plan.posts[post].endpoint].peer_slot]);
   };
   std::vector<std::pair<uint32_t, uint32_t>> pairs;  // receiver, sender
   for (const Waiting& w : waiting_[meeting]) {
@@ -229,9 +230,12 @@ void Sweep::Tell(uint32_t rank, const Party& party, TimeRange range) {
   outcomes_.push_back(outcome);
 }
 
-// Ranks that are alike and hear the same go on together.
+// Ranks that are alike and hear the same go on together. One that stands for others hears what each
+// of them does.
 void Sweep::Deliver() {
+  told_ += std::ssize(outcomes_);
   std::sort(outcomes_.begin(), outcomes_.end());
+  outcomes_.erase(std::unique(outcomes_.begin(), outcomes_.end()), outcomes_.end());
   const std::vector<Outcome> outcomes = std::exchange(outcomes_, {});
   for (auto begin = outcomes.begin(); begin != outcomes.end();) {
     auto end = std::find_if_not(begin, outcomes.end(),

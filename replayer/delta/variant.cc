@@ -33,7 +33,8 @@ class ChangeFinder {
 
   void Steps(const RolePlan& before, const RolePlan& after) {
     if (before.host_ns != after.host_ns) {
-      changed_.resize(schedule_.actions.size());
+      // One that does nothing on any stream still begins its iterations at other times.
+      changed_.resize(std::max<size_t>(schedule_.actions.size(), 1));
       std::iota(changed_.begin(), changed_.end(), 0U);
       return;
     }
@@ -120,7 +121,7 @@ class VariantMaker {
         cluster_(edit.cluster ? *edit.cluster : job.graph.cluster) {}
 
   std::vector<Variant> Run() && {
-    if (edit_.options || edit_.cluster) {
+    if (edit_.options || edit_.cluster || edit_.role_program) {
       GroupAllRanks();
     } else {
       GroupEditedRanks();
@@ -214,7 +215,9 @@ class VariantMaker {
       if (rewired || other_costs) {
         key.wiring = std::move(wiring);
       }
-      if (key.wiring || !key.edits.empty() || !(effects[rank] == before[rank])) {
+      const graph::Role& role = job_.graph.role_of(Rank(rank));
+      if (key.wiring || !key.edits.empty() || edit_.ReplacesProgram(role) ||
+          !(effects[rank] == before[rank])) {
         replanned_ = true;
         groups_[std::move(key)].push_back(rank);
       }
@@ -279,8 +282,9 @@ class VariantMaker {
 
   // The plan anew: for all but single ops.
   void Replan(const VariantKey& key, Variant* variant) {
-    const uint32_t role = job_.partition.classes[key.class_index].role;
-    variant->program = std::make_unique<graph::Program>(job_.graph.roles[role].program);
+    const graph::Role& role = job_.graph.roles[job_.partition.classes[key.class_index].role];
+    variant->program = std::make_unique<graph::Program>(
+        edit_.ReplacesProgram(role) ? edit_.role_program->program : role.program);
     for (uint32_t e : key.edits) {
       for (const OpDuration& op : edit_.programs[e].durations) {
         variant->program->flags[op.op] |= graph::kDurationFixed;
@@ -332,7 +336,7 @@ class VariantMaker {
   const Edit& edit_;
   const ReplayOptions& options_;
   const graph::ClusterSpec& cluster_;
-  bool replanned_ = false;
+  bool replanned_ = false;  // more than single ops take another time
   std::map<VariantKey, std::vector<uint32_t>> groups_;
   std::optional<ComputeCost> compute_;
   std::optional<OpCosts> costs_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -29,6 +30,9 @@ graph::Graph DrawGraph() {
   graph::Graph graph =
       prism::testing::RandomGraph(prism::testing::RandomOptions(*rc::gen::arbitrary<uint64_t>()));
   graph.cluster = prism::testing::TestCluster();
+  for (size_t role = 0; role < graph.roles.size(); ++role) {
+    graph.roles[role].name = "role " + std::to_string(role);
+  }
   prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", Coin() ? 0 : 1 << 20U);
   return graph;
 }
@@ -126,10 +130,40 @@ ReplayOptions DrawOtherOptions(const graph::Graph& graph, ReplayOptions options)
   return options;
 }
 
+// A program with which a role does the same in another time: other kernels, others launched as one,
+// longer gaps.
+graph::Role DrawRoleProgram(const graph::Graph& graph) {
+  graph::Role role = graph.role_of(DrawRank(graph));
+  graph::Program& program = role.program;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if (Draw(0, 3) > 0) {
+      continue;
+    }
+    switch (program.kind[op]) {
+      case graph::OpKind::kKernel:
+        program.signature[op] =
+            static_cast<uint32_t>(Draw(0, static_cast<int64_t>(graph.signatures.size()) - 1));
+        program.flags[op] ^= Coin() ? graph::kDurationFixed : graph::kLaunchedWithPrevious;
+        program.value.Set(op, Draw(0, 20'000));
+        break;
+      case graph::OpKind::kHostGap:
+        program.value.Set(op, Draw(0, 50'000));
+        break;
+      default:
+        break;
+    }
+  }
+  return role;
+}
+
 Edit DrawEdit(const graph::Graph& graph, const ReplayOptions& options) {
   Edit edit;
-  for (int64_t i = Draw(0, 2); i > 0; --i) {
-    edit.programs.push_back(DrawProgramEdit(graph));
+  if (Draw(0, 3) == 0) {
+    edit.role_program = DrawRoleProgram(graph);
+  } else {
+    for (int64_t i = Draw(0, 2); i > 0; --i) {
+      edit.programs.push_back(DrawProgramEdit(graph));
+    }
   }
   if (Draw(0, 2) == 0) {
     edit.options = DrawOtherOptions(graph, options);
@@ -146,8 +180,10 @@ Edit DrawEdit(const graph::Graph& graph, const ReplayOptions& options) {
 RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
   const graph::Graph graph = DrawGraph();
   const ReplayOptions options = DrawOptions(graph);
-  Result<std::unique_ptr<DeltaReplay>> recorded =
-      DeltaReplay::Record(graph, options, static_cast<uint32_t>(Draw(1, 8)));
+  DeltaSettings settings;
+  settings.holds_per_checkpoint = static_cast<uint32_t>(Draw(1, 8));
+  settings.most_work = 1e9;  // never given up
+  Result<std::unique_ptr<DeltaReplay>> recorded = DeltaReplay::Record(graph, options, settings);
   RC_ASSERT(recorded.ok());
   // Several, so that one that leaves something behind is found by the next.
   for (int i = 0; i < 4; ++i) {
@@ -163,6 +199,27 @@ RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
     RC_ASSERT(delta->replay.iteration_ns == full->iteration_ns);
     RC_ASSERT(bool(delta->replay.ranks == full->ranks));
     RC_ASSERT(bool(delta->replay.communicators == full->communicators));
+  }
+}
+
+// An edit that is given up leaves nothing behind.
+RC_GTEST_PROP(DeltaProperty, is_given_up_where_too_much_differs, ()) {
+  const graph::Graph graph = DrawGraph();
+  const ReplayOptions options = DrawOptions(graph);
+  Result<std::unique_ptr<DeltaReplay>> recorded =
+      DeltaReplay::Record(graph, options, {.holds_per_checkpoint = 2, .most_work = 0.01});
+  RC_ASSERT(recorded.ok());
+  for (int i = 0; i < 4; ++i) {
+    const Edit edit = DrawEdit(graph, options);
+    Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
+    RC_ASSERT(delta.ok());
+    RC_CLASSIFY(delta->full);
+    Result<EditedJob> job = ApplyEdit(graph, options, edit);
+    RC_ASSERT(job.ok());
+    Result<ReplayResult> full = Replay(job->graph, job->options);
+    RC_ASSERT(full.ok());
+    RC_ASSERT(delta->replay.iteration_ns == full->iteration_ns);
+    RC_ASSERT(bool(delta->replay.ranks == full->ranks));
   }
 }
 
