@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -292,30 +293,68 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   return OkStatus();
 }
 
-// Of "env NAME=VALUE python -u folder/train.py --steps 3" it is "train", of "python -m
-// package.train" the module.
-std::string ProgramName(const std::vector<std::string>& program) {
-  const auto file_name = [&](size_t i) {
-    return std::filesystem::path(program[i]).filename().string();
-  };
+std::string FileName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+// What env is to start: "python" of "env NAME=VALUE python -u train.py". The end where nothing is.
+size_t FirstWord(const std::vector<std::string>& program) {
   size_t first = 0;
-  if (file_name(0) == "env") {
+  if (FileName(program[0]) == "env") {
     do {
       ++first;
     } while (first < program.size() && program[first].find('=') != std::string::npos);
   }
-  if (first == program.size() || !file_name(first).starts_with("python")) {
-    return file_name(first == program.size() ? 0 : first);
+  return first;
+}
+
+// Where the program's own name is: the script or module of an interpreter, else the first word.
+size_t NameWord(const std::vector<std::string>& program) {
+  const size_t first = FirstWord(program);
+  if (first == program.size() || !FileName(program[first]).starts_with("python")) {
+    return first == program.size() ? 0 : first;
   }
   for (size_t i = first + 1; i < program.size(); ++i) {
     if (program[i] == "-m" && i + 1 < program.size()) {
-      return program[i + 1];
+      return i + 1;
     }
     if (!program[i].starts_with("-")) {
-      return std::filesystem::path(program[i]).stem().string();
+      return i;
     }
   }
-  return file_name(first);
+  return first;
+}
+
+// Of "env NAME=VALUE python -u folder/train.py --steps 3" it is "train", of "python -m
+// package.train" the module.
+std::string ProgramName(const std::vector<std::string>& program) {
+  const size_t word = NameWord(program);
+  if (word <= FirstWord(program)) {
+    return FileName(program[word]);
+  }
+  return program[word - 1] == "-m" ? program[word]
+                                   : std::filesystem::path(program[word]).stem().string();
+}
+
+// A launcher would start the ranks of a node; here each rank is started by itself.
+Status RefuseLauncher(const std::vector<std::string>& program) {
+  constexpr const char* kLaunchers[] = {"torchrun",
+                                        "torch.distributed.run",
+                                        "torch.distributed.launch",
+                                        "accelerate",
+                                        "accelerate.commands.launch",
+                                        "deepspeed",
+                                        "mpirun",
+                                        "mpiexec",
+                                        "srun"};
+  const std::string name = FileName(program[NameWord(program)]);
+  if (std::find(std::begin(kLaunchers), std::end(kLaunchers), name) == std::end(kLaunchers)) {
+    return OkStatus();
+  }
+  return InvalidArgument(fmt::format(
+      "{} starts ranks, and so does prism-emulate, with the environment that torchrun gives them: "
+      "name what {} would start, as in -- python train.py",
+      name, name));
 }
 
 }  // namespace
@@ -346,6 +385,7 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
         "--model together with -- PROGRAM: the program brings its own; leave "
         "one out");
   }
+  PRISM_RETURN_IF_ERROR(RefuseLauncher(options.program));
   PRISM_RETURN_IF_ERROR(CheckGpus(options, cluster));
   const Layout layout = {options.tp.value_or(1), options.pp.value_or(1)};
   PRISM_RETURN_IF_ERROR(CheckProduct(options.target_gpus, layout));

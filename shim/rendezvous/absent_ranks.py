@@ -73,10 +73,43 @@ def _scatter_own(c10d, output_list, src, group, group_src):
         output_list[0] = c10d._tensor_to_object(output, size, group)
 
 
+def _gathers_of_absent(c10d, group, dst, group_dst):
+    group = c10d._group_or_default_group(group)
+    if c10d._rank_not_in_group(group):
+        return False
+    if dst is None and group_dst is None:
+        dst = 0
+    if c10d._canonicalize_group_rank(group, dst, group_dst, return_global=False) != group.rank():
+        return False
+    return any(_shim.prism_shim_rank_is_present(rank) == 0
+               for rank in c10d.get_process_group_ranks(group))
+
+
+def _gather_own(c10d, obj, object_gather_list, group):
+    """gather_object at the root: the same calls; a member that gives nothing gives what the root has."""
+    torch = c10d.torch
+    group = c10d._group_or_default_group(group)
+    device = c10d._get_object_coll_device(group)
+    tensor, size = c10d._object_to_tensor(obj, device, group)
+    ranks = group.size()
+    sizes = list(torch.zeros(ranks, dtype=torch.long, device=device).split(1))
+    c10d.all_gather(sizes, size, group=group)
+    largest = int(max(sizes).item())
+    tensor.resize_(largest)
+    gathered = torch.zeros(ranks, largest, dtype=torch.uint8, device=device)
+    c10d.gather(tensor, gather_list=list(gathered.unbind()), group_dst=group.rank(), group=group)
+    # No pickled object begins with a zero.
+    for i, first in enumerate(gathered[:, 0].tolist()):
+        object_gather_list[i] = (
+            obj if first == 0 else c10d._tensor_to_object(gathered[i], sizes[i], group))
+
+
 def _replace_bodies(c10d):
     c10d._prism_root_is_absent = lambda *where: _root_is_absent(c10d, *where)
     c10d._prism_broadcast_own = lambda *arguments: _broadcast_own(c10d, *arguments)
     c10d._prism_scatter_own = lambda *arguments: _scatter_own(c10d, *arguments)
+    c10d._prism_gathers_of_absent = lambda *where: _gathers_of_absent(c10d, *where)
+    c10d._prism_gather_own = lambda *arguments: _gather_own(c10d, *arguments)
 
     def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
         if _prism_root_is_absent(group, src, group_src):  # noqa: F821
@@ -90,7 +123,12 @@ def _replace_bodies(c10d):
         return _prism_scatter_object_list(scatter_object_output_list,  # noqa: F821
                                           scatter_object_input_list, src, group, group_src)
 
-    for body in (broadcast_object_list, scatter_object_list):
+    def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
+        if _prism_gathers_of_absent(group, dst, group_dst):  # noqa: F821
+            return _prism_gather_own(obj, object_gather_list, group)  # noqa: F821
+        return _prism_gather_object(obj, object_gather_list, dst, group, group_dst)  # noqa: F821
+
+    for body in (broadcast_object_list, scatter_object_list, gather_object):
         function = getattr(c10d, body.__name__)
         function = getattr(function, "__wrapped__", function)
         original = types.FunctionType(function.__code__, function.__globals__, function.__name__,

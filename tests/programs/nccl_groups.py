@@ -32,6 +32,10 @@ objects = [None] * 8
 dist.all_gather_object(objects, {"size": world}, group=node)
 print("same all_gather_object", objects)
 
+objects = [None] * 8
+dist.gather_object({"rank": rank}, objects, dst=rank, group=node)
+assert objects == [{"rank": rank}] * 8, "who is absent gives what the root has"
+
 dist.barrier()
 dist.destroy_process_group()
 print("done", flush=True)
