@@ -41,7 +41,7 @@ Result<Explanation> Explain(const VerbArguments& arguments,
     }
     PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
                            replayer::FindCriticalPath(graph, options));
-    explanation.blame = replayer::BlamePath(graph, options, path);
+    PRISM_ASSIGN_OR_RETURN(explanation.blame, replayer::BlamePath(graph, options, path));
   }
   if (arguments.Has("find-straggler")) {
     PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));

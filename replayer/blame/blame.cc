@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "replayer/blame/busy_time.h"
 #include "replayer/placement.h"
 
 namespace prism::replayer {
@@ -158,24 +159,43 @@ class PathReader {
   std::vector<std::vector<std::string>> layers_;  // by role and op
 };
 
-// Where the path is longest; ties to the lowest stage.
-int32_t HomeStage(const graph::Graph& graph, const CriticalPath& path) {
-  std::map<int32_t, DurationNs> time;
+// The key with the largest value; ties to the lowest.
+template <typename Key>
+Key Longest(const std::map<Key, DurationNs>& time) {
+  return std::max_element(time.begin(), time.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+// Where the path is longest.
+void FindHome(const graph::Graph& graph, const CriticalPath& path, Blame* blame) {
+  std::map<int32_t, DurationNs> stages;
   for (const PathStep& step : path.steps) {
-    time[graph.role_of(step.rank).stage] += step.duration();
+    stages[graph.role_of(step.rank).stage] += step.duration();
   }
-  const auto longest = std::max_element(
-      time.begin(), time.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return longest == time.end() ? 0 : longest->first;
+  blame->home_stage = Longest(stages);
+  std::map<Rank, DurationNs> ranks;
+  for (const PathStep& step : path.steps) {
+    if (graph.role_of(step.rank).stage == blame->home_stage) {
+      ranks[step.rank] += step.duration();
+    }
+  }
+  blame->home_rank = Longest(ranks);
 }
 
 }  // namespace
 
-Blame BlamePath(const graph::Graph& graph, const ReplayOptions& options, const CriticalPath& path) {
+Result<Blame> BlamePath(const graph::Graph& graph,
+                        const ReplayOptions& options,
+                        const CriticalPath& path) {
   Blame blame;
   blame.rank = path.rank;
   blame.iteration_ns = path.end - path.begin;
-  blame.home_stage = HomeStage(graph, path);
+  if (path.steps.empty()) {
+    return blame;
+  }
+  FindHome(graph, path, &blame);
+  PRISM_ASSIGN_OR_RETURN(const BusyTime home, BusyTime::Of(graph, options, blame.home_rank));
   blame.steps = static_cast<int64_t>(path.steps.size());
   PathReader reader(graph, options);
   Tally shares;
@@ -190,11 +210,14 @@ Blame BlamePath(const graph::Graph& graph, const ReplayOptions& options, const C
     const int32_t stage = graph.role_of(step.rank).stage;
     ranks.insert(step.rank);
     const std::string category = reader.CategoryOf(step);
-    if (stage == blame.home_stage || step.kind == PathKind::kTransfer) {
-      shares.Add(category, ns);
-    } else {
-      shares.Add("bubble", ns);
-      bubble.Add(category, ns);
+    const bool away = stage != blame.home_stage && step.kind != PathKind::kTransfer;
+    const DurationNs waited = away ? ns - home.Within({step.begin, step.end}) : 0;
+    if (waited > 0) {
+      shares.Add("bubble", waited);
+      bubble.Add(category, waited);
+    }
+    if (waited < ns) {
+      shares.Add(category, ns - waited);
     }
     ops.Add(reader.OpName(step), ns);
     stages.Add(fmt::format("stage {}", stage), ns);

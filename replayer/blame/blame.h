@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/blame/critical_path.h"
 
@@ -21,11 +22,13 @@ struct Blame {
   Rank rank;  // where the path ends
   DurationNs iteration_ns = 0;
   int32_t home_stage = 0;  // on which the path is longest
+  Rank home_rank;          // of that stage
   int64_t steps = 0;
   int64_t ranks = 0;  // that the path comes by
-  // Communication by the name of its communicators; compute, host, copies and late starts of the
-  // home stage; bubble: those of all other stages, for which the home stage waits while the
-  // pipeline fills and drains. Sums to the iteration.
+  // Compute, host, copies and late starts; communication by the name of its communicators; bubble:
+  // what other stages do on the path while the home rank has nothing to do, as when the pipeline
+  // fills and drains. What they do while it is busy itself is no bubble: the home stage would take
+  // that time anyway. Sums to the iteration.
   std::vector<BlameItem> shares;
   std::vector<BlameItem> bubble;  // what the bubble consists of; sums to its share
   std::vector<BlameItem> ops;
@@ -34,7 +37,9 @@ struct Blame {
   std::vector<BlameItem> links;  // of transfers
 };
 
-// `options` as the path was found with.
-Blame BlamePath(const graph::Graph& graph, const ReplayOptions& options, const CriticalPath& path);
+// `options` as the path was found with. Replays once more.
+Result<Blame> BlamePath(const graph::Graph& graph,
+                        const ReplayOptions& options,
+                        const CriticalPath& path);
 
 }  // namespace prism::replayer

@@ -65,9 +65,9 @@ std::string SuspectText(const graph::Graph& graph, const Suspect& suspect) {
 
 std::string BlameText(const Blame& blame) {
   std::string text = fmt::format(
-      "critical path {} to the end of rank {}, {} on {}; at home on stage {}\n",
+      "critical path {} to the end of rank {}, {} on {}; at home on stage {}, rank {}\n",
       FormatDuration(blame.iteration_ns), blame.rank.value(), FormatCounted(blame.steps, "step"),
-      FormatCounted(blame.ranks, "rank"), blame.home_stage);
+      FormatCounted(blame.ranks, "rank"), blame.home_stage, blame.home_rank.value());
   for (const BlameItem& item : blame.shares) {
     text += ItemLine(item, blame.iteration_ns, "  ");
     if (item.what == "bubble") {
@@ -87,6 +87,7 @@ void WriteBlame(const Blame& blame, JsonWriter* json) {
   json->Field("iteration_ns", blame.iteration_ns);
   json->Field("rank", int64_t{blame.rank.value()});
   json->Field("home_stage", int64_t{blame.home_stage});
+  json->Field("home_rank", int64_t{blame.home_rank.value()});
   json->Field("steps", blame.steps);
   json->Field("ranks", blame.ranks);
   WriteItems("shares", blame.shares, json);

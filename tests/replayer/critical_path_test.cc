@@ -92,6 +92,32 @@ TEST(CriticalPath, tells_overlap_apart) {
                           "0 5 compute 360-361"));
 }
 
+DurationNs Share(const std::vector<BlameItem>& items, const std::string& what) {
+  for (const BlameItem& item : items) {
+    if (item.what == what) {
+      return item.ns;
+    }
+  }
+  return -1;
+}
+
+// Rank 1 has 80 to do on its own while it waits for 100 of rank 0, and 150 behind that: the path
+// comes by rank 0, but only 20 of that are lost to waiting.
+TEST(Blame, what_another_stage_does_meanwhile_is_no_bubble) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 100), Send(0, 1, 10, 1 << 24)},
+                                  {Kernel(0, 80), Receive(0, 0, 10, 1 << 24), Kernel(0, 150)}});
+  graph.roles[1].stage = 1;
+  const Result<CriticalPath> path = FindCriticalPath(graph, Iterations(1));
+  ASSERT_TRUE(path.ok());
+  const Result<Blame> blame = BlamePath(graph, Iterations(1), *path);
+  ASSERT_TRUE(blame.ok());
+  EXPECT_EQ(blame->home_stage, 1);
+  EXPECT_EQ(blame->home_rank, Rank(1));
+  EXPECT_EQ(Share(blame->shares, "compute"), 80 + 150);
+  EXPECT_EQ(Share(blame->shares, "bubble"), 20);
+  EXPECT_EQ(Share(blame->bubble, "compute"), 20);
+}
+
 TEST(Blame, shares_sum_to_the_iteration_and_name_the_bubble) {
   prism::testing::UniformPipeline job;
   job.parallel = {.tp = 2, .dp = 2, .pp = 4};
@@ -105,7 +131,9 @@ TEST(Blame, shares_sum_to_the_iteration_and_name_the_bubble) {
   graph->cluster = prism::testing::TestCluster();
   const Result<CriticalPath> path = FindCriticalPath(*graph, {});
   ASSERT_TRUE(path.ok());
-  const Blame blame = BlamePath(*graph, {}, *path);
+  const Result<Blame> blamed = BlamePath(*graph, {}, *path);
+  ASSERT_TRUE(blamed.ok());
+  const Blame& blame = *blamed;
   const auto sum = [](const std::vector<BlameItem>& items) {
     return std::accumulate(items.begin(), items.end(), DurationNs{0},
                            [](DurationNs total, const BlameItem& item) { return total + item.ns; });
@@ -113,18 +141,11 @@ TEST(Blame, shares_sum_to_the_iteration_and_name_the_bubble) {
   EXPECT_EQ(sum(blame.shares), blame.iteration_ns);
   EXPECT_EQ(sum(blame.ops), blame.iteration_ns);
   EXPECT_EQ(sum(blame.stages), blame.iteration_ns);
-  const auto share = [](const std::vector<BlameItem>& items, const std::string& what) {
-    for (const BlameItem& item : items) {
-      if (item.what == what) {
-        return item.ns;
-      }
-    }
-    return DurationNs{-1};
-  };
   // 1F1B: 8 micro-batches of 6 ms, and 3 more while the pipeline fills and drains.
-  EXPECT_EQ(share(blame.shares, "compute") + share(blame.bubble, "compute"), (8 + 3) * 6'000'000);
-  EXPECT_EQ(sum(blame.bubble), share(blame.shares, "bubble"));
-  EXPECT_GT(share(blame.shares, "communication: tp"), 0);
+  EXPECT_EQ(Share(blame.shares, "compute"), 8 * 6'000'000);
+  EXPECT_EQ(Share(blame.bubble, "compute"), 3 * 6'000'000);
+  EXPECT_EQ(sum(blame.bubble), Share(blame.shares, "bubble"));
+  EXPECT_GT(Share(blame.shares, "communication: tp"), 0);
 }
 
 }  // namespace
