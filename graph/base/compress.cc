@@ -1,6 +1,10 @@
 #include "graph/base/compress.h"
 
+#include <algorithm>
+#include <limits>
+
 #include <fmt/format.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include "graph/base/check.h"
@@ -40,6 +44,48 @@ Result<std::string> Decompress(std::string_view compressed, size_t max_bytes) {
                                                                  ? ZSTD_getErrorName(size)
                                                                  : "shorter than it claims"));
   }
+  return bytes;
+}
+
+bool IsGzip(std::string_view bytes) {
+  return bytes.starts_with("\x1f\x8b");
+}
+
+Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes) {
+  constexpr int kGzipOnly = 16 + MAX_WBITS;
+  constexpr size_t kFirstGuess = size_t{1} << 16U;
+  z_stream stream = {};
+  PRISM_CHECK_EQ(inflateInit2(&stream, kGzipOnly), Z_OK);
+  std::string bytes;
+  size_t size = 0;
+  int state = Z_OK;
+  size_t taken = 0;
+  while (state == Z_OK && size <= max_bytes) {
+    if (size == bytes.size()) {
+      bytes.resize(std::min(std::max(kFirstGuess, 2 * size), max_bytes + 1));
+    }
+    constexpr size_t kMostAtOnce = std::numeric_limits<uInt>::max();
+    const size_t in = std::min(compressed.size() - taken, kMostAtOnce);
+    const size_t room = std::min(bytes.size() - size, kMostAtOnce);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(compressed.data() + taken));
+    stream.avail_in = static_cast<uInt>(in);
+    stream.next_out = reinterpret_cast<Bytef*>(bytes.data() + size);
+    stream.avail_out = static_cast<uInt>(room);
+    state = inflate(&stream, Z_NO_FLUSH);
+    taken += in - stream.avail_in;
+    size += room - stream.avail_out;
+    if (state == Z_STREAM_END && taken < compressed.size()) {
+      state = inflateReset(&stream);  // another member
+    }
+  }
+  inflateEnd(&stream);
+  if (size > max_bytes) {
+    return BadFile(fmt::format("more than {} bytes when decompressed", max_bytes));
+  }
+  if (state != Z_STREAM_END) {
+    return BadFile(state == Z_BUF_ERROR ? "gzip data that ends too early" : "damaged gzip data");
+  }
+  bytes.resize(size);
   return bytes;
 }
 

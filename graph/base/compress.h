@@ -1,4 +1,4 @@
-// Zstandard on whole buffers.
+// Zstandard on whole buffers; gzip, which other programs write, to be read alone.
 #pragma once
 
 #include <cstddef>
@@ -15,5 +15,11 @@ std::string Compress(std::string_view bytes);
 // Never allocates more than `max_bytes`, whatever the input claims. kBadFile when the input is no
 // whole zstd frame or holds more.
 Result<std::string> Decompress(std::string_view compressed, size_t max_bytes);
+
+[[nodiscard]] bool IsGzip(std::string_view bytes);
+
+// What gzip packed, of all its members. kBadFile when the input is damaged or holds more than
+// `max_bytes`; takes twice as much memory as what it holds at most.
+Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes);
 
 }  // namespace prism

@@ -47,19 +47,22 @@ Result<ImportResult> ReadGoal(std::vector<std::string> files, const Settings& se
   return slicer::ImportGoal(files.front(), settings.options);
 }
 
-// "trace" where there is trace.0.et: the files of all ranks.
+// "trace" where there is trace.0.et or trace.0.et.gz: the files of all ranks.
 void ExpandPrefix(std::vector<std::string>* files) {
   if (files->size() != 1 || std::filesystem::exists(files->front())) {
     return;
   }
   const std::string prefix = files->front();
-  std::vector<std::string> found;
-  for (std::string file = prefix + ".0.et"; std::filesystem::exists(file);
-       file = fmt::format("{}.{}.et", prefix, found.size())) {
-    found.push_back(file);
-  }
-  if (!found.empty()) {
-    *files = std::move(found);
+  for (const char* ending : {".et", ".et.gz"}) {
+    std::vector<std::string> found;
+    for (std::string file = prefix + ".0" + ending; std::filesystem::exists(file);
+         file = fmt::format("{}.{}{}", prefix, found.size(), ending)) {
+      found.push_back(file);
+    }
+    if (!found.empty()) {
+      *files = std::move(found);
+      return;
+    }
   }
 }
 
@@ -198,7 +201,7 @@ Verb ImportVerb() {
       "make a graph of another tool's workload",
       "  goal    a GOAL schedule (LogGOPSim, ATLAHS), text or binary\n"
       "  chakra  Chakra execution traces, PREFIX.<rank>.et of every rank; PREFIX alone takes all;\n"
-      "          one trace with --target-gpus N: N ranks that do the same\n"
+      "          one trace with --target-gpus N: N ranks that do the same; .et.gz as well\n"
       "  astra   an ASTRA-sim text workload, a layer a line\n"
       "  simai   the same as SimAI's AICB writes it\n"
       "What the file leaves open is counted and stands among the graph's assumptions. A file that\n"

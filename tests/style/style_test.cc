@@ -56,6 +56,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"CLI/", {"launch/options/command_line.cc"}},
     {"nlohmann/", {"launch/verbs/json_leaves.cc", "slicer/import/chakra/process_groups.cc"}},
     {"toml++/", {"launch/"}},
+    {"zlib.h", {"graph/base/"}},
     {"zstd.h", {"graph/base/"}},
     {"fmt/", {"graph/", "slicer/", "replayer/", "launch/"}},
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/compress.h"
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
 #include "slicer/import/chakra/process_groups.h"
@@ -376,13 +378,20 @@ class ChakraImport {
   int64_t unordered_ = 0;
 };
 
-// "trace.12.et" → 12; nothing when the name says no rank.
+constexpr size_t kMaxTraceBytes = size_t{1} << 32U;  // of one that was packed
+
+// "trace.12.et", "trace.12.et.gz" → 12; nothing when the name says no rank.
 std::optional<uint32_t> RankOfName(const std::string& path) {
+  constexpr std::string_view kPacked = ".gz";
   constexpr std::string_view kEnding = ".et";
-  if (!path.ends_with(kEnding)) {
+  std::string stem = path;
+  if (stem.ends_with(kPacked)) {
+    stem.resize(stem.size() - kPacked.size());
+  }
+  if (!stem.ends_with(kEnding)) {
     return std::nullopt;
   }
-  const std::string stem = path.substr(0, path.size() - kEnding.size());
+  stem.resize(stem.size() - kEnding.size());
   const size_t dot = stem.find_last_of("./");
   uint32_t rank = 0;
   const char* const begin = stem.data() + (dot == std::string::npos ? 0 : dot + 1);
@@ -453,9 +462,19 @@ Result<ImportResult> ImportChakra(const std::vector<std::string>& files,
     PRISM_RETURN_IF_ERROR(SortByRank(&ordered));
   }
   std::vector<MappedFile> mapped;
+  std::deque<std::string> unpacked;
   std::vector<ChakraSource> traces;
   for (const std::string& file : ordered) {
     PRISM_ASSIGN_OR_RETURN(MappedFile bytes, MappedFile::Open(file));
+    if (IsGzip(bytes.bytes())) {
+      Result<std::string> held = Gunzip(bytes.bytes(), kMaxTraceBytes);
+      if (!held.ok()) {
+        return held.status().WithContext(file);
+      }
+      unpacked.push_back(std::move(*held));
+      traces.push_back({file, unpacked.back()});
+      continue;
+    }
     traces.push_back({file, bytes.bytes()});
     mapped.push_back(std::move(bytes));
   }

@@ -27,7 +27,7 @@ struct ChakraSource {
 };
 
 // The files of ranks 0, 1, ..., named PREFIX.<rank>.et; or one file for options.target_gpus ranks
-// that all do the same.
+// that all do the same. Files may be packed by gzip (PREFIX.<rank>.et.gz).
 Result<ImportResult> ImportChakra(const std::vector<std::string>& files,
                                   const ImportOptions& options,
                                   const ChakraOptions& chakra);

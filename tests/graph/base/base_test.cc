@@ -194,6 +194,26 @@ TEST(CompressTest, GivesBackTheInputAndBoundsTheOutput) {
   EXPECT_EQ(*Decompress(Compress(""), 0), "");
 }
 
+// What gzip makes of a thousand times "a".
+TEST(CompressTest, ReadsWhatGzipPacked) {
+  using std::string_literals::operator""s;
+  const std::string packed =
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x4b\x4c\x1c\x05\xa3\x60\x14\x0c\x77\x00"
+      "\x00\x03\xda\x38\x9a\xe8\x03\x00\x00"
+      ""s;
+  const std::string expected(1000, 'a');
+  EXPECT_TRUE(IsGzip(packed));
+  EXPECT_FALSE(IsGzip(expected));
+  EXPECT_EQ(*Gunzip(packed, 1000), expected);
+  EXPECT_EQ(*Gunzip(packed + packed, 1 << 20U), expected + expected);
+  EXPECT_THAT(Gunzip(packed, 999).status().message(), ::testing::HasSubstr("more than 999 bytes"));
+  EXPECT_THAT(Gunzip(packed.substr(0, packed.size() - 9), 1000).status().message(),
+              ::testing::HasSubstr("ends too early"));
+  std::string damaged = packed;
+  damaged[packed.size() - 6] ^= 1;
+  EXPECT_THAT(Gunzip(damaged, 1000).status().message(), ::testing::HasSubstr("damaged"));
+}
+
 TEST(JsonWriterTest, WritesPrettyJson) {
   std::string text;
   JsonWriter json(&text);
