@@ -10,8 +10,7 @@ namespace {
 constexpr std::string_view kQuotes = "it sets ";
 
 // Releases are named by year, month and patch: "26.04.01 container". In months.
-std::optional<double> DateOf(const PublishedRow& row) {
-  const std::string& version = row.Text("framework_version");
+std::optional<double> ParseRelease(std::string_view version) {
   double parts[3] = {0, 0, 0};
   const char* at = version.data();
   const char* end = at + version.size();
@@ -25,6 +24,10 @@ std::optional<double> DateOf(const PublishedRow& row) {
     at = next == end || *next != '.' ? end : next + 1;
   }
   return parts[1] > 0 ? std::optional(12 * parts[0] + parts[1] + parts[2] / 100) : std::nullopt;
+}
+
+std::optional<double> DateOf(const PublishedRow& row) {
+  return ParseRelease(row.Text("framework_version"));
 }
 
 RowRecipe Own(const PublishedRow& row) {
@@ -46,6 +49,15 @@ double DistanceOf(const PublishedRow& row, const PublishedRow& other, double mon
 }
 
 }  // namespace
+
+bool OfReleaseBefore(const PublishedRow& row, int year, int month) {
+  constexpr double kOldest = 12 * 20;  // below: numbers of versions, not years
+  const std::string_view version = row.Text("framework_version");
+  const size_t begin = version.find_first_of("0123456789");
+  const std::optional<double> date =
+      begin == std::string_view::npos ? std::nullopt : ParseRelease(version.substr(begin));
+  return date.has_value() && *date >= kOldest && *date < 12 * year + month;
+}
 
 RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
   RowRecipe recipe = Own(row);

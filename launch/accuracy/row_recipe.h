@@ -22,4 +22,8 @@ struct RowRecipe {
 // GPU which is nearest in precision, plan and date.
 RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
 
+// Whether the row names a release by year (of the century) and month, and one before that:
+// "NeMo 24.03.01" is before 24, 9.
+bool OfReleaseBefore(const PublishedRow& row, int year, int month);
+
 }  // namespace prism::launch

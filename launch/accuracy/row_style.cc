@@ -89,9 +89,12 @@ TrainingStyle MegaScaleStyle() {
 }
 
 // Transformer Engine's kernels; what the recipes of NeMo and of MLPerf submissions turn on.
-TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
+TrainingStyle MegatronCoreStyle(const PublishedRow& row, const graph::JobSpec& job) {
   TrainingStyle style;
-  style.attention = graph::AttentionKind::kCudnn;
+  // Rows of releases up to 24.07 are as much slower as flash v2 is, the more so the longer their
+  // sequences.
+  style.attention =
+      OfReleaseBefore(row, 24, 9) ? graph::AttentionKind::kFlash : graph::AttentionKind::kCudnn;
   style.fused_bias_activation = true;
   style.fused_bias_dropout_add = true;
   style.fused_norm = true;
@@ -180,7 +183,7 @@ TrainingStyle FamilyStyle(FrameworkFamily family,
     case FrameworkFamily::kMegaScale:
       return MegaScaleStyle();
     case FrameworkFamily::kMegatronCore:
-      return MegatronCoreStyle(job);
+      return MegatronCoreStyle(row, job);
     case FrameworkFamily::kFsdp:
       return FsdpStyle(row);
     case FrameworkFamily::kTorchtitan:

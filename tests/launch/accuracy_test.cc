@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "launch/accuracy/baseline.h"
-#include "launch/options/csv_table.h"
 #include "launch/accuracy/error_statistics.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/accuracy/row_plan.h"
+#include "launch/options/csv_table.h"
 
 namespace prism::launch {
 namespace {
@@ -135,6 +135,21 @@ TEST(RowPlan, DeepSpeeds_optimizer_of_bf16_sums_in_fp32_where_a_note_says_so) {
   const RowPlan plan = PlanRow(OneRow(fields).row());
   EXPECT_TRUE(plan.style.separate_fp32_gradients);
   EXPECT_EQ(plan.style.gradient_type, graph::DataType::kFloat32);
+}
+
+TEST(RowPlan, Releases_of_Megatron_Core_up_to_24_07_run_flash_attention) {
+  const auto attention = [](const std::string& version) {
+    auto fields = Gpt175B();
+    fields[2].second = "NeMo / Megatron-Core";
+    fields.emplace_back("framework_version", version);
+    return PlanRow(OneRow(fields).row()).style.attention;
+  };
+  for (const char* version : {"24.07 container", "NeMo 24.03.01"}) {
+    EXPECT_EQ(attention(version), graph::AttentionKind::kFlash) << version;
+  }
+  for (const char* version : {"", "v24.11.1", "NeMo 25.04.rc2", "0.8.0"}) {
+    EXPECT_EQ(attention(version), graph::AttentionKind::kCudnn) << version;
+  }
 }
 
 TEST(RowPlan, Without_a_shape_the_reason_is_named) {
