@@ -38,8 +38,7 @@ bool Slower(const CommTopology& a, const CommTopology& b) {
 
 StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& plan)
     : job_(job), plan_(plan), groups_(job.job.parallel, job.style.shard_size) {
-  tables_.strings = job.strings;
-  tables_.signatures = job.signatures;
+  strings_.strings = job.strings;
 }
 
 Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
@@ -151,14 +150,12 @@ void StageCostModel::FindChannelNodes() {
 }
 
 void StageCostModel::BindWorks(const graph::ClusterSpec& cluster, double scale) {
-  tables_.cluster = cluster;
   const ComputeCost compute(cluster);
-  const std::vector<KernelCost> kernels = CostSignatures(tables_);
   costs_.work_ns.clear();
   for (const WorkItem& item : plan_.tables.works) {
     DurationNs duration = item.fixed_ns;
     if (duration < 0 && item.kind == graph::OpKind::kKernel) {
-      duration = kernels[item.signature].duration_ns;
+      duration = compute.Kernel(strings_, job_.signatures[item.signature]).duration_ns;
     } else if (duration < 0) {
       duration = item.kind == graph::OpKind::kMemcpy ? compute.Copy(item.bytes, item.direction)
                                                      : compute.Memset(item.bytes);

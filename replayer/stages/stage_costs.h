@@ -84,7 +84,7 @@ class StageCostModel {
   const graph::JobProgram& job_;
   const StagePlan& plan_;
   graph::JobGroups groups_;
-  graph::Graph tables_;  // strings and signatures, as the cost models want them
+  graph::Graph strings_;  // those of the job, as the cost model wants them
   int32_t gpus_per_node_ = 0;
   std::vector<Topologies> kinds_;
   std::vector<uint32_t> kind_of_stage_;

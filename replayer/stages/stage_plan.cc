@@ -41,19 +41,29 @@ class SegmentIds {
   static constexpr uint32_t kEmptyRun = 0;
 
   uint32_t Append(uint32_t run, uint32_t block) {
-    const auto next = static_cast<uint32_t>(segments_.size());
-    const auto [found, inserted] = runs_.try_emplace(uint64_t{run} << 32U | block, next);
-    if (inserted) {
-      segments_.push_back(kNone);
+    if (latest_[run].block != block) {
+      const auto next = static_cast<uint32_t>(segments_.size());
+      const auto [found, inserted] = runs_.try_emplace(uint64_t{run} << 32U | block, next);
+      if (inserted) {
+        segments_.push_back(kNone);
+        latest_.emplace_back();
+      }
+      latest_[run] = {block, found->second};
     }
-    return found->second;
+    return latest_[run].next;
   }
 
   // The segment of a run; kNone until it is set.
   uint32_t& SegmentOf(uint32_t run) { return segments_[run]; }
 
  private:
+  struct Step {
+    uint32_t block = kNone;
+    uint32_t next = 0;  // run
+  };
+
   std::unordered_map<uint64_t, uint32_t> runs_;  // by run and block; never walked
+  std::vector<Step> latest_ = {{}};              // by run: mostly the next as well
   std::vector<uint32_t> segments_ = {kNone};     // by run
 };
 

@@ -1,5 +1,7 @@
 #include "slicer/synthesize/block.h"
 
+#include <utility>
+
 namespace prism::slicer {
 namespace {
 
@@ -11,6 +13,7 @@ void AppendNumber(int64_t number, std::string* text) {
 std::string KeyOf(const graph::KernelSignature& signature) {
   const graph::MatmulShape& matmul = signature.matmul;
   std::string key;
+  key.reserve((16 + 4 * signature.inputs.size()) * sizeof(int64_t));
   for (const int64_t number :
        {int64_t{signature.name.value()}, int64_t{signature.framework_op.value()}, matmul.m,
         matmul.n, matmul.k, matmul.batch, static_cast<int64_t>(matmul.input),
@@ -44,6 +47,11 @@ int64_t BlockParameter::ElementCount() const {
 
 BlockTables::BlockTables() {
   InternString("");
+}
+
+void BlockTables::MoveInto(graph::JobProgram* job) {
+  job->strings = std::move(strings_);
+  job->signatures = std::move(signatures_);
 }
 
 uint32_t BlockTables::InternString(const std::string& text) {

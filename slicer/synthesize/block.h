@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/job_program.h"
@@ -66,6 +66,9 @@ class BlockTables {
   uint32_t InternString(const std::string& text);
   uint32_t InternSignature(const graph::KernelSignature& signature);  // ids of InternString
 
+  // Moves strings and signatures out.
+  void MoveInto(graph::JobProgram* job);
+
   [[nodiscard]] const std::vector<std::string>& strings() const { return strings_; }
   [[nodiscard]] const std::vector<graph::KernelSignature>& signatures() const {
     return signatures_;
@@ -73,9 +76,9 @@ class BlockTables {
 
  private:
   std::vector<std::string> strings_;
-  std::map<std::string, uint32_t> string_ids_;
+  std::unordered_map<std::string, uint32_t> string_ids_;  // never walked
   std::vector<graph::KernelSignature> signatures_;
-  std::map<std::string, uint32_t> signature_ids_;  // by content
+  std::unordered_map<std::string, uint32_t> signature_ids_;  // by content; never walked
 };
 
 }  // namespace prism::slicer

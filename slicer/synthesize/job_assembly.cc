@@ -82,8 +82,7 @@ uint32_t JobAssembly::BlockFor(const std::string& key,
 }
 
 void JobAssembly::MoveInto(graph::JobProgram* job) {
-  job->strings = tables_.strings();
-  job->signatures = tables_.signatures();
+  tables_.MoveInto(job);
   job->blocks = std::move(blocks_);
   *this = JobAssembly();
 }

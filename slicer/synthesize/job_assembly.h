@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "graph/job_program.h"
@@ -37,8 +38,8 @@ class JobAssembly {
  private:
   BlockTables tables_;
   std::vector<graph::Program> blocks_;
-  std::map<std::string, uint32_t> block_ids_;  // by content
-  std::map<std::string, uint32_t> made_;       // by key
+  std::unordered_map<std::string, uint32_t> block_ids_;  // by content; never walked
+  std::map<std::string, uint32_t> made_;                 // by key
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
 };
 
