@@ -185,7 +185,7 @@ TEST(SteadyLoop, gives_the_nanosecond_of_every_round) {
     const StageReplayResult whole = evaluate(few + options.more_rounds * of_round, {});
     RC_ASSERT(short_job.stage_ns == whole.stage_ns);
   }));
-  EXPECT_GT(looped, 20);
+  EXPECT_GT(looped, 5);
 }
 
 // One stage: each stream computes at a pace of its own and waits for what the one in front of it
