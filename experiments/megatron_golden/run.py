@@ -38,8 +38,8 @@ DROPPED = {"load", "save", "data-path", "vocab-file", "merge-file", "data-cache-
            "tokenizer-type"}
 # Token ids without a vocabulary: 50,256 words and the end of text, as in GPT-2's. Gloo groups take
 # no device memory.
-ADDED = {"eval-iters": 0, "mock-data": True, "tokenizer-type": "NullTokenizer",
-         "vocab-size": 50256, "disable-gloo-process-groups": True}
+ADDED = {"eval-iters": 0, "disable-gloo-process-groups": True}
+GPT_DATA = {"mock-data": True, "tokenizer-type": "NullTokenizer", "vocab-size": 50256}
 
 
 def configurations():
@@ -62,10 +62,22 @@ def published(test_case):
                        "peak": int(values["peak_bytes"])}
 
 
-def arguments(config, iterations, tensorboard):
+def data_arguments(test_case, python, environment, folder):
+    """GPT has mock data; BERT, which has none, gets a vocabulary and a data set in `folder`."""
+    if not test_case.startswith("bert/"):
+        return GPT_DATA
+    # Outside of the virtual device there is no GPU to ask for its architecture.
+    subprocess.run([python, HERE / "make_bert_data.py", folder], check=True,
+                   env=environment | {"TORCH_CUDA_ARCH_LIST": "8.0"}, stdout=subprocess.DEVNULL)
+    return {"eval-iters": 1, "tokenizer-type": "BertWordPieceLowerCase",
+            "vocab-file": f"{folder}/bert-large-uncased/vocab.txt",
+            "data-path": f"{folder}/documents", "data-cache-path": f"{folder}/cache"}
+
+
+def arguments(config, iterations, tensorboard, data):
     merged = {key: value for key, value in config["args"].items() if key not in DROPPED}
-    merged |= ADDED | {"train-iters": iterations, "log-interval": 1,
-                       "tensorboard-dir": tensorboard}
+    merged |= ADDED | data | {"train-iters": iterations, "log-interval": 1,
+                              "tensorboard-dir": tensorboard}
     line = []
     for key, value in merged.items():
         if value is not False and value is not None:
@@ -91,11 +103,12 @@ def read_memory(python, tensorboard):
     return current[-1], peak[0], peak[-1]
 
 
-def recorded_ranks(config, world):
+def recorded_ranks(config, test_case, world):
     """The last rank, which the rows are of; before it the one that tells others of its tensor
-    parallel group what to do."""
+    parallel group what to do, and that writes the index of a data set."""
     tensor_parallel = config["args"].get("tensor-model-parallel-size", 1)
-    return [0, world - 1] if tensor_parallel > 1 else [world - 1]
+    needs_first = tensor_parallel > 1 or test_case.startswith("bert/")
+    return [0, world - 1] if needs_first else [world - 1]
 
 
 def run(options, test_case, order):
@@ -113,13 +126,15 @@ def run(options, test_case, order):
                     "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     rows = [row for row in published(test_case) if row["platform"] == options.platform]
     world = rows[0]["gpus"]
-    ranks = recorded_ranks(config, world)
-    with tempfile.TemporaryDirectory() as tensorboard:
+    ranks = recorded_ranks(config, test_case, world)
+    with (tempfile.TemporaryDirectory() as tensorboard,
+          tempfile.TemporaryDirectory() as data_folder):
+        data = data_arguments(test_case, options.python, environment, data_folder)
         command = [str(ROOT / "build/tests/record_rank"), CLUSTERS[options.platform], str(world),
                    ",".join(map(str, ranks)), order, options.python,
                    str(options.checkout / script),
-                   *arguments(config, options.iterations, tensorboard)]
-        done = subprocess.run(command, env=environment, cwd=options.checkout, text=True,
+                   *arguments(config, options.iterations, tensorboard, data)]
+        done = subprocess.run(command, env=environment, cwd=data_folder, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             sys.exit(f"{test_case}: exit code {done.returncode}\n{done.stdout[-4000:]}")
