@@ -1,38 +1,41 @@
 #include "slicer/synthesize/block.h"
 
+#include <bit>
 #include <utility>
+
+#include "graph/base/mix.h"
 
 namespace prism::slicer {
 namespace {
 
-void AppendNumber(int64_t number, std::string* text) {
-  text->append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
+// Of a sequence of numbers. For tables in memory.
+class ContentHash {
+ public:
+  void Add(int64_t number) {
+    hash_ = (std::rotl(hash_, 5) ^ static_cast<uint64_t>(number)) * kSplitMixStep;
+  }
 
-// The content of a signature as bytes.
-std::string KeyOf(const graph::KernelSignature& signature) {
+  [[nodiscard]] uint64_t Digest() const { return MixBits(hash_); }
+
+ private:
+  uint64_t hash_ = 0;
+};
+
+uint64_t HashOf(const graph::KernelSignature& signature) {
   const graph::MatmulShape& matmul = signature.matmul;
-  std::string key;
-  key.reserve((16 + 4 * signature.inputs.size()) * sizeof(int64_t));
+  ContentHash hash;
   for (const int64_t number :
        {int64_t{signature.name.value()}, int64_t{signature.framework_op.value()}, matmul.m,
-        matmul.n, matmul.k, matmul.batch, static_cast<int64_t>(matmul.input),
-        static_cast<int64_t>(matmul.output), int64_t{matmul.transpose_a},
-        int64_t{matmul.transpose_b}}) {
-    AppendNumber(number, &key);
-  }
-  for (size_t i = 0; i < signature.grid.size(); ++i) {
-    AppendNumber(signature.grid[i], &key);
-    AppendNumber(signature.block[i], &key);
+        matmul.n, matmul.k, matmul.batch, int64_t{signature.grid[0]}}) {
+    hash.Add(number);
   }
   for (const graph::TensorShape& input : signature.inputs) {
-    AppendNumber(static_cast<int64_t>(input.dtype), &key);
-    AppendNumber(static_cast<int64_t>(input.dims.size()), &key);
+    hash.Add(static_cast<int64_t>(input.dtype));
     for (const int64_t dim : input.dims) {
-      AppendNumber(dim, &key);
+      hash.Add(dim);
     }
   }
-  return key;
+  return hash.Digest();
 }
 
 }  // namespace
@@ -54,22 +57,29 @@ void BlockTables::MoveInto(graph::JobProgram* job) {
   job->signatures = std::move(signatures_);
 }
 
-uint32_t BlockTables::InternString(const std::string& text) {
-  const auto [found, inserted] =
-      string_ids_.try_emplace(text, static_cast<uint32_t>(strings_.size()));
-  if (inserted) {
-    strings_.push_back(text);
+uint32_t BlockTables::InternString(std::string_view text) {
+  const auto found = string_ids_.find(text);
+  if (found != string_ids_.end()) {
+    return found->second;
   }
-  return found->second;
+  const auto id = static_cast<uint32_t>(strings_.size());
+  string_ids_.emplace(text, id);
+  strings_.emplace_back(text);
+  return id;
 }
 
-uint32_t BlockTables::InternSignature(const graph::KernelSignature& signature) {
-  const auto [found, inserted] =
-      signature_ids_.try_emplace(KeyOf(signature), static_cast<uint32_t>(signatures_.size()));
-  if (inserted) {
-    signatures_.push_back(signature);
+uint32_t BlockTables::InternSignature(graph::KernelSignature signature) {
+  const uint64_t hash = HashOf(signature);
+  const auto [begin, end] = signature_ids_.equal_range(hash);
+  for (auto known = begin; known != end; ++known) {
+    if (signatures_[known->second] == signature) {
+      return known->second;
+    }
   }
-  return found->second;
+  const auto id = static_cast<uint32_t>(signatures_.size());
+  signature_ids_.emplace(hash, id);
+  signatures_.push_back(std::move(signature));
+  return id;
 }
 
 }  // namespace prism::slicer

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -63,8 +65,8 @@ class BlockTables {
  public:
   BlockTables();
 
-  uint32_t InternString(const std::string& text);
-  uint32_t InternSignature(const graph::KernelSignature& signature);  // ids of InternString
+  uint32_t InternString(std::string_view text);
+  uint32_t InternSignature(graph::KernelSignature signature);  // ids of InternString
 
   // Moves strings and signatures out.
   void MoveInto(graph::JobProgram* job);
@@ -75,10 +77,16 @@ class BlockTables {
   }
 
  private:
+  struct TextHash {
+    using is_transparent = void;
+
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+
   std::vector<std::string> strings_;
-  std::unordered_map<std::string, uint32_t> string_ids_;  // never walked
+  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> string_ids_;  // never walked
   std::vector<graph::KernelSignature> signatures_;
-  std::unordered_map<std::string, uint32_t> signature_ids_;  // by content; never walked
+  std::unordered_multimap<uint64_t, uint32_t> signature_ids_;  // by hash of the content
 };
 
 }  // namespace prism::slicer

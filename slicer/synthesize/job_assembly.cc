@@ -99,7 +99,7 @@ void StageWriter::Marker(std::string_view name, bool begins) {
   }
   Emit(fmt::format("{} {}", begins ? "begin" : "end", name), [&] {
     OpList ops;
-    ops.Marker(assembly_->tables().InternString(std::string(name)), begins);
+    ops.Marker(assembly_->tables().InternString(name), begins);
     return ops.program();
   });
 }

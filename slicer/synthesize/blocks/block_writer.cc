@@ -24,16 +24,16 @@ graph::TensorShape Tensor(DataType dtype, std::vector<int64_t> dims) {
 
 void BlockWriter::Kernel(std::string_view op,
                          std::string_view kernel,
-                         const Tensors& inputs,
+                         Tensors inputs,
                          uint32_t blocks) {
   graph::KernelSignature signature;
-  signature.name = StringId(tables_->InternString(std::string(kernel)));
-  signature.framework_op = StringId(tables_->InternString(std::string(op)));
-  signature.inputs = inputs;
+  signature.name = StringId(tables_->InternString(kernel));
+  signature.framework_op = StringId(tables_->InternString(op));
+  signature.inputs = std::move(inputs);
   if (blocks > 0) {
     signature.grid = {blocks, 1, 1};
   }
-  AppendKernel(signature);
+  AppendKernel(std::move(signature));
 }
 
 void BlockWriter::KernelAgain() {
@@ -45,13 +45,13 @@ void BlockWriter::KernelAgain() {
 }
 
 // Halved until every part can be indexed.
-void BlockWriter::Iterate(std::string_view op, std::string_view kernel, const Tensors& inputs) {
+void BlockWriter::Iterate(std::string_view op, std::string_view kernel, Tensors inputs) {
   constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max();
   int64_t largest = 0;
   for (const graph::TensorShape& input : inputs) {
     largest = std::max(largest, input.Bytes());
   }
-  Kernel(op, kernel, inputs);
+  Kernel(op, kernel, std::move(inputs));
   for (int64_t parts = 1; largest > kMostBytes * parts; parts *= 2) {
     for (int64_t part = 0; part < parts; ++part) {
       KernelAgain();
@@ -59,8 +59,8 @@ void BlockWriter::Iterate(std::string_view op, std::string_view kernel, const Te
   }
 }
 
-void BlockWriter::Fused(std::string_view name, const Tensors& accesses) {
-  Kernel("fused::" + std::string(name), name, accesses);
+void BlockWriter::Fused(std::string_view name, Tensors accesses) {
+  Kernel("fused::" + std::string(name), name, std::move(accesses));
 }
 
 // cuBLAS stores matrices by column: it computes Dᵀ = op(B)ᵀ · op(A)ᵀ, so that the columns of D
@@ -68,11 +68,11 @@ void BlockWriter::Fused(std::string_view name, const Tensors& accesses) {
 void BlockWriter::Matmul(std::string_view op,
                          std::string_view library,
                          const Product& product,
-                         const Tensors& inputs) {
+                         Tensors inputs) {
   graph::KernelSignature signature;
-  signature.name = StringId(tables_->InternString(std::string(library)));
-  signature.framework_op = StringId(tables_->InternString(std::string(op)));
-  signature.inputs = inputs;
+  signature.name = StringId(tables_->InternString(library));
+  signature.framework_op = StringId(tables_->InternString(op));
+  signature.inputs = std::move(inputs);
   signature.matmul = {product.columns,
                       product.rows,
                       product.depth,
@@ -81,7 +81,7 @@ void BlockWriter::Matmul(std::string_view op,
                       product.output,
                       product.transposed_right,
                       product.transposed_left};
-  AppendKernel(signature);
+  AppendKernel(std::move(signature));
 }
 
 void BlockWriter::Copy(int64_t bytes, uint8_t flags) {
@@ -157,11 +157,11 @@ uint32_t BlockWriter::Append(graph::OpRow row) {
   return block_.program.Append(row);
 }
 
-void BlockWriter::AppendKernel(const graph::KernelSignature& signature) {
+void BlockWriter::AppendKernel(graph::KernelSignature signature) {
   graph::OpRow row;
   row.kind = OpKind::kKernel;
   row.stream = kCompute;
-  row.signature = tables_->InternSignature(signature);
+  row.signature = tables_->InternSignature(std::move(signature));
   Append(row);
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/job_program.h"
@@ -48,33 +49,30 @@ class BlockWriter {
   explicit BlockWriter(BlockTables* tables) : tables_(tables) {}
 
   // One kernel of framework op `op`. `blocks`: grid size, given where the cost follows from it.
-  void Kernel(std::string_view op,
-              std::string_view kernel,
-              const Tensors& inputs,
-              uint32_t blocks = 0);
+  void Kernel(std::string_view op, std::string_view kernel, Tensors inputs, uint32_t blocks = 0);
 
   // Once more the kernel that was written last; nothing else was since.
   void KernelAgain();
 
   // An elementwise kernel of libtorch, or a reduction: kernels that index with 32 bits, so that an
   // op over a tensor of more than 2 GiB becomes several (TensorIterator::with_32bit_indexing).
-  void Pointwise(std::string_view op, const Tensors& inputs) {
-    Iterate(op, "elementwise_kernel", inputs);
+  void Pointwise(std::string_view op, Tensors inputs) {
+    Iterate(op, "elementwise_kernel", std::move(inputs));
   }
-  void Reduction(std::string_view op, const Tensors& inputs) {
-    Iterate(op, "reduce_kernel", inputs);
+  void Reduction(std::string_view op, Tensors inputs) {
+    Iterate(op, "reduce_kernel", std::move(inputs));
   }
-  void Iterate(std::string_view op, std::string_view kernel, const Tensors& inputs);
+  void Iterate(std::string_view op, std::string_view kernel, Tensors inputs);
 
   // One kernel in place of several ops (a compiler's, or one written by hand). `accesses`: every
   // tensor once for each time that it is read or written (replayer/cost/kernel_rules.h).
-  void Fused(std::string_view name, const Tensors& accesses);
+  void Fused(std::string_view name, Tensors accesses);
 
   // A matrix product. `library` is the cuBLAS call.
   void Matmul(std::string_view op,
               std::string_view library,
               const Product& product,
-              const Tensors& inputs);
+              Tensors inputs);
 
   // A copy by the copy engine; `flags` as in graph::OpFlag.
   void Copy(int64_t bytes, uint8_t flags);
@@ -108,7 +106,7 @@ class BlockWriter {
   enum class Launch : uint8_t { kSingle, kFirst, kWithPrevious };
 
   uint32_t Append(graph::OpRow row);
-  void AppendKernel(const graph::KernelSignature& signature);
+  void AppendKernel(graph::KernelSignature signature);
   void AppendCollective(graph::GroupAxis axis,
                         uint16_t stream,
                         const graph::CollectiveShape& shape);

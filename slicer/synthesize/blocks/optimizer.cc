@@ -23,10 +23,13 @@ std::vector<uint32_t> Launches(const std::vector<int64_t>& sizes, size_t lists) 
   uint32_t tensors = 0;
   for (const int64_t size : sizes) {
     ++tensors;
-    const int64_t of_tensor = (size + kChunkElements - 1) / kChunkElements;
-    for (int64_t chunk = 0; chunk < of_tensor; ++chunk) {
-      ++chunks;
-      const bool ends = chunk + 1 == of_tensor;
+    int64_t left = (size + kChunkElements - 1) / kChunkElements;
+    while (left > 0) {
+      const auto taken =
+          static_cast<uint32_t>(std::min<int64_t>(left, int64_t{kLaunchChunks} - chunks));
+      chunks += taken;
+      left -= taken;
+      const bool ends = left == 0;
       if (chunks == kLaunchChunks || (ends && tensors == kLaunchTensors[lists])) {
         launches.push_back(chunks);
         chunks = 0;
@@ -42,6 +45,7 @@ std::vector<uint32_t> Launches(const std::vector<int64_t>& sizes, size_t lists) 
 
 Tensors Flat(DataType dtype, const std::vector<int64_t>& sizes) {
   Tensors tensors;
+  tensors.reserve(sizes.size());
   for (const int64_t size : sizes) {
     tensors.push_back(Tensor(dtype, {size}));
   }
@@ -50,6 +54,7 @@ Tensors Flat(DataType dtype, const std::vector<int64_t>& sizes) {
 
 Tensors Repeat(const Tensors& tensors, size_t times) {
   Tensors all;
+  all.reserve(tensors.size() * times);
   for (size_t i = 0; i < times; ++i) {
     all.insert(all.end(), tensors.begin(), tensors.end());
   }
