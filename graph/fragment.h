@@ -43,7 +43,7 @@ struct Fragment {
   MemoryProfile memory;
   std::vector<Warning> warnings;
   int32_t warmup_iterations = 0;     // that the program ran before the recorded one
-  int32_t iterations = 0;            // that the program ran in all before it was ended
+  int32_t iterations = 0;            // that the program ran in all, up to one that is odd
   std::string iteration_begin;       // what begins an iteration, in words
   std::vector<HostTime> host_times;  // by OpKind; empty: not measured
   // Real time, for run.json only.

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
-#include "slicer/record/iteration_rule.h"
 
 namespace prism::launch {
 namespace {
@@ -14,12 +13,6 @@ namespace {
 using graph::OpKind;
 using slicer::CanonicalOp;
 using slicer::OpTables;
-
-// Need not be there, on either side. `strings` has the name of a marker.
-bool IsUncounted(OpKind kind, uint32_t signature, const std::vector<std::string>& strings) {
-  return kind == OpKind::kSegmentAlloc || kind == OpKind::kSegmentFree ||
-         (kind == OpKind::kMarker && strings[signature] != slicer::kIterationMarker);
-}
 
 }  // namespace
 
@@ -66,8 +59,9 @@ std::optional<replayer::OpPosition> Verifier::PositionOf(const slicer::OpPlace& 
 }
 
 void Verifier::SkipUncounted() {
-  while (cursor_ < program_.size() &&
-         IsUncounted(program_.kind[cursor_], program_.signature[cursor_], graph_.strings)) {
+  while (
+      cursor_ < program_.size() &&
+      slicer::MayComeAndGo(program_.kind[cursor_], program_.signature[cursor_], graph_.strings)) {
     ++cursor_;
   }
 }
@@ -93,7 +87,7 @@ Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& 
     return Mismatch(op, tables);
   }
   current_.graph_index.push_back(graph::kNoDep);
-  if (IsUncounted(op.kind, op.signature, tables.strings)) {
+  if (slicer::MayComeAndGo(op.kind, op.signature, tables.strings)) {
     return {};
   }
   SkipUncounted();
@@ -132,7 +126,8 @@ bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
       return true;
     }
     if (program_.kind[cursor_] != OpKind::kEventSync &&
-        !IsUncounted(program_.kind[cursor_], program_.signature[cursor_], graph_.strings)) {
+        !slicer::MayComeAndGo(program_.kind[cursor_], program_.signature[cursor_],
+                              graph_.strings)) {
       break;
     }
   }

@@ -41,8 +41,8 @@ Status SettleProgram(const slicer::ProbeStep& found,
         first.iterations, warmup));
   }
   if (available < context->options.iterations) {
-    context->logger.Info("the program has {} iterations after warm-up, of {} asked for", available,
-                         context->options.iterations);
+    context->logger.Info("the program has {} iterations alike after warm-up, of {} asked for",
+                         available, context->options.iterations);
     context->options.iterations = available;
   }
   return ChooseRanks(context);

@@ -71,6 +71,10 @@ struct OpTables {
   bool operator==(const OpTables&) const = default;
 };
 
+// Ops that one iteration may have and the next one not, though the rank does the same: taking or
+// giving back device memory, and ranges that the program names, of which `strings` has the name.
+bool MayComeAndGo(graph::OpKind kind, uint32_t signature, const std::vector<std::string>& strings);
+
 class OpStream {
  public:
   // `self`: the global rank of the process; its place in each communicator is checked. The first

@@ -40,15 +40,16 @@ bool IsSegmentOp(const CanonicalOp& op) {
   return op.kind == OpKind::kSegmentAlloc || op.kind == OpKind::kSegmentFree;
 }
 
-// The iteration without its segment ops; how many it had.
-int64_t DropSegmentOps(Iteration* iteration) {
+// The iteration without the ops that `is_dropped` names; how many it had.
+template <typename Predicate>
+int64_t DropOps(Iteration* iteration, Predicate is_dropped) {
   std::vector<uint32_t> new_index;
   std::vector<CanonicalOp> kept;
   uint32_t closed = 0;
   for (size_t i = 0; i < iteration->ops.size(); ++i) {
     CanonicalOp op = iteration->ops[i];
     new_index.push_back(static_cast<uint32_t>(kept.size()));
-    if (IsSegmentOp(op)) {
+    if (is_dropped(op)) {
       continue;
     }
     if (op.dep != graph::kNoDep) {
@@ -61,6 +62,15 @@ int64_t DropSegmentOps(Iteration* iteration) {
   iteration->ops = std::move(kept);
   iteration->closed = closed;
   return static_cast<int64_t>(dropped);
+}
+
+// What the emulation compares: waits and time of the host are no departure from the graph.
+Iteration WithoutWaits(Iteration iteration) {
+  DropOps(&iteration, [&](const CanonicalOp& op) {
+    return op.kind == OpKind::kEventSync || op.kind == OpKind::kHostGap ||
+           MayComeAndGo(op.kind, op.signature, iteration.tables.strings);
+  });
+  return iteration;
 }
 
 std::string DescribeAt(const Iteration& iteration, size_t index) {
@@ -136,6 +146,7 @@ class Recorder::Impl {
   Status ConsumeOutOfMemory(const Record& record);
   void KeepOp(const PlacedOp& placed);
   void EndIteration();
+  void LookForOdd(int32_t number);
   Status FindIdentical();
   void Judge(int32_t last, size_t count);
   [[nodiscard]] std::string WhyNone() const;
@@ -150,7 +161,10 @@ class Recorder::Impl {
   // The iteration that the next one equals; previous_ holds it.
   std::optional<int32_t> found_;
   std::optional<NearlyFound> nearly_;  // the last such
-  std::string difference_;             // of the last two iterations that differ
+  // The first iteration behind found_ that does something else; previous_ is not it.
+  std::optional<int32_t> odd_;
+  std::string odd_example_;
+  std::string difference_;  // of the last two iterations that differ
   std::map<std::string, int64_t> counters_;
   int64_t unsteady_segments_ = 0;
   std::string out_of_memory_;  // the last refused allocation, "" if none
@@ -209,7 +223,7 @@ Status Recorder::Impl::ConsumeOutOfMemory(const Record& record) {
 }
 
 void Recorder::Impl::KeepOp(const PlacedOp& placed) {
-  if (found_.has_value() || placed.place.iteration < options_.warmup_iterations) {
+  if (odd_.has_value() || placed.place.iteration < options_.warmup_iterations) {
     return;
   }
   current_.ops.push_back(placed.op);
@@ -221,14 +235,40 @@ void Recorder::Impl::KeepOp(const PlacedOp& placed) {
 // The current iteration is complete: is it as the one before?
 void Recorder::Impl::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
-  if (found_.has_value() || current_.ops.empty() || number >= options_.most_iterations) {
+  if (found_.has_value()) {
+    LookForOdd(number);
+    return;
+  }
+  if (current_.ops.empty() || number >= options_.most_iterations) {
     return;
   }
   if (!previous_.ops.empty()) {
     Judge(number, std::max(previous_.ops.size(), current_.ops.size()));
   }
+  Iteration ended = std::exchange(current_, Iteration());
   if (!found_.has_value()) {
-    previous_ = std::exchange(current_, Iteration());
+    previous_ = std::move(ended);
+  }
+}
+
+// The program may do something else now and then: evaluate, or save what it has.
+void Recorder::Impl::LookForOdd(int32_t number) {
+  if (odd_.has_value() || current_.ops.empty()) {
+    return;
+  }
+  const Iteration ended = std::exchange(current_, Iteration());
+  const size_t longer = std::max(previous_.ops.size(), ended.ops.size());
+  if (!FirstDifference(previous_, ended, longer).has_value()) {
+    return;
+  }
+  const Iteration steady = WithoutWaits(previous_);
+  const Iteration counted = WithoutWaits(ended);
+  const size_t left = std::max(steady.ops.size(), counted.ops.size());
+  if (const auto at = FirstDifference(steady, counted, left)) {
+    odd_ = number;
+    odd_example_ =
+        fmt::format("iteration {} of rank {} has {} instead of {}", number, options_.rank.value(),
+                    DescribeAt(counted, *at), DescribeAt(steady, *at));
   }
 }
 
@@ -242,7 +282,7 @@ void Recorder::Impl::Judge(int32_t last, size_t count) {
   }
   Iteration before = previous_;
   Iteration after = current_;
-  const int64_t segments = DropSegmentOps(&before) + DropSegmentOps(&after);
+  const int64_t segments = DropOps(&before, IsSegmentOp) + DropOps(&after, IsSegmentOp);
   const bool whole = count == std::max(previous_.ops.size(), current_.ops.size());
   const size_t left =
       whole ? std::max(before.ops.size(), after.ops.size()) : std::max(before.closed, after.closed);
@@ -302,6 +342,9 @@ std::vector<graph::Warning> Recorder::Impl::Warnings() const {
     warnings.push_back(
         {.code = name, .count = count, .example = fmt::format("rank {}", options_.rank.value())});
   }
+  if (odd_.has_value()) {
+    warnings.push_back({.code = "odd_iteration", .count = 1, .example = odd_example_});
+  }
   if (unsteady_segments_ > 0) {
     warnings.push_back({.code = "segments_not_steady",
                         .count = unsteady_segments_,
@@ -327,7 +370,7 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.warnings = Warnings();
   fragment.host_times = host_.times();
   fragment.warmup_iterations = *found_;
-  fragment.iterations = iterations();
+  fragment.iterations = odd_.value_or(iterations());
   fragment.iteration_begin = stream_.iteration_begin();
   return fragment;
 }

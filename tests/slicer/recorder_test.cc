@@ -295,6 +295,19 @@ TEST(Recorder, AProgramThatEndsInsideOfAnIterationIsToldWhereTheOnesBeforeDiffer
   EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 1 and 2 differ at op"));
 }
 
+TEST(Recorder, AnOddIterationAmongSteadyOnesEndsThemAndIsAWarning) {
+  RecordScript script;
+  for (const bool logs : {false, false, false, false, true, false}) {
+    AddTraining(&script, 16, logs);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->iterations, 3) << "the fourth logs";
+  ASSERT_EQ(fragment->warnings.size(), 1U);
+  EXPECT_EQ(fragment->warnings[0].code, "odd_iteration");
+  EXPECT_THAT(fragment->warnings[0].example, HasSubstr("iteration 3 of rank 0 has kernel mean"));
+}
+
 TEST(Recorder, AProgramThatNeverRepeatsIsExplained) {
   RecordScript script;
   for (int i = 0; i < 16; ++i) {
