@@ -206,6 +206,25 @@ std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op) {
   return fmt::format("rank {} op {}: {}", rank.value(), op, DescribeOp(graph, rank, op));
 }
 
+std::string WithoutTemplates(std::string_view description) {
+  constexpr size_t kShown = 32;  // longer arguments are left out
+  std::string text;
+  int depth = 0;
+  size_t begin = 0;  // of the outermost arguments, in `text`
+  for (size_t i = 0; i < description.size(); ++i) {
+    const bool arrow = i > 0 && description[i - 1] == '-';
+    text += description[i];
+    if (description[i] == '<' && ++depth == 1) {
+      begin = text.size();
+    } else if (description[i] == '>' && !arrow && depth > 0 && --depth == 0 &&
+               text.size() - begin > kShown) {
+      text.resize(begin);
+      text += "...>";
+    }
+  }
+  return text;
+}
+
 std::string MembersText(std::span<const uint32_t> members) {
   constexpr size_t kShown = 4;
   if (members.empty()) {

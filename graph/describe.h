@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -30,6 +31,10 @@ std::string SignatureKey(const KernelSignature& signature, const std::vector<std
 
 // "rank 5 op 17: <what it does>".
 std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op);
+
+// A description without the template arguments of kernels that would fill lines: "reduce<...>". For
+// messages alone, as what differs may be in them.
+std::string WithoutTemplates(std::string_view description);
 
 // Ascending members shortened to what a line can hold: "0-7", "0, 8, 16, ... 56"; "none" of none.
 std::string MembersText(std::span<const uint32_t> members);

@@ -200,13 +200,13 @@ bool Verifier::PeersMatch(const graph::PeerGroup& group, const OpTables& tables)
 Verdict Verifier::Mismatch(const CanonicalOp& op, const OpTables& tables) const {
   Verdict verdict;
   verdict.kind = VerdictKind::kMismatch;
-  verdict.did = slicer::DescribeOp(op, tables);
+  verdict.did = graph::WithoutTemplates(slicer::DescribeOp(op, tables));
   if (op.comm_slot != graph::kNoSlot) {
     const slicer::RecordedCommunicator& comm = tables.comm_slots[op.comm_slot];
     verdict.did += fmt::format(" (group {} of {} ranks)", comm.name, comm.size);
   }
   if (cursor_ < program_.size()) {
-    verdict.expected = graph::DescribeRankOp(graph_, rank_, cursor_);
+    verdict.expected = graph::WithoutTemplates(graph::DescribeRankOp(graph_, rank_, cursor_));
   }
   return verdict;
 }

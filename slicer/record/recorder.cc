@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/describe.h"
 #include "slicer/record/host_meter.h"
 #include "slicer/record/memory_tracker.h"
 #include "slicer/record/op_stream.h"
@@ -74,8 +75,9 @@ Iteration WithoutWaits(Iteration iteration) {
 }
 
 std::string DescribeAt(const Iteration& iteration, size_t index) {
-  return index < iteration.ops.size() ? DescribeOp(iteration.ops[index], iteration.tables)
-                                      : "nothing (the iteration is over)";
+  return index < iteration.ops.size()
+             ? graph::WithoutTemplates(DescribeOp(iteration.ops[index], iteration.tables))
+             : "nothing (the iteration is over)";
 }
 
 // Index of the first op that differs within `count` ops; nothing when none does. Ids alone decide
