@@ -11,12 +11,12 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
-#include "launch/options/csv_table.h"
 #include "launch/accuracy/effects.h"
 #include "launch/accuracy/predictor.h"
 #include "launch/accuracy/published_errors.h"
 #include "launch/accuracy/row_plan.h"
 #include "launch/accuracy/source_summary.h"
+#include "launch/options/csv_table.h"
 #include "launch/process/stop_watch.h"
 
 namespace prism::launch {

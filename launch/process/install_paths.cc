@@ -66,6 +66,8 @@ Result<InstallPaths> FindInstallPaths() {
   return paths;
 }
 
-std::string LibraryFolder() { return (InstallRoot() / "lib").string(); }
+std::string LibraryFolder() {
+  return (InstallRoot() / "lib").string();
+}
 
 }  // namespace prism::launch

@@ -315,7 +315,7 @@ struct ExitBody {
 struct ValueHead {
   uint64_t communicator;   // equal on all members
   uint64_t shape;          // equal for communicators that lie alike in the job; 0 not known
-  uint64_t sequence;       // of the collective in its communicator, of a send among those to target
+  uint64_t sequence;       // among the root's of that operation; of a send among those to target
   int32_t giver;           // global rank; filled by the worker
   int32_t source;          // rank in the communicator
   int32_t target;          // of a send: rank in the communicator; else -1

@@ -165,7 +165,6 @@ ValueHead AbsentMembers::HeadOf(ExchangeOperation operation, const ExchangeCall&
   ValueHead head = {};
   head.communicator = call.group.identity;
   head.shape = shape_;
-  head.sequence = call.sequence;
   head.source = call.root;
   head.target = -1;
   head.giver = members_.known() ? members_.GlobalRank(call.root) : SessionConfig().rank;
@@ -177,14 +176,14 @@ ValueHead AbsentMembers::HeadOf(ExchangeOperation operation, const ExchangeCall&
   return head;
 }
 
-void AbsentMembers::Provide(ExchangeOperation operation,
+void AbsentMembers::Provide(const ValueHead& head,
                             const ExchangeCall& call,
                             void* recv,
                             Memory* memory) {
   const size_t bytes = BytesOf(call);
-  const std::span<const std::byte> value = LookUp(HeadOf(operation, call));
+  const std::span<const std::byte> value = LookUp(head);
   if (!value.empty()) {
-    const bool is_scatter = operation == ExchangeOperation::kScatter;
+    const bool is_scatter = head.operation == static_cast<uint8_t>(ExchangeOperation::kScatter);
     const size_t offset = is_scatter ? static_cast<size_t>(call.group.rank) * bytes : 0;
     memory->Write(recv, bytes, value.data() + offset);
     return;
@@ -205,15 +204,20 @@ void AbsentMembers::BeforeCollective(ExchangeOperation operation,
     return;
   }
   const ExchangeGroup& group = call->group;
+  ValueHead head = HeadOf(operation, *call);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    head.sequence = rooted_[{operation, call->root}]++;
+  }
   if (IsPresent(group, call->root)) {
     if (group.rank == call->root && group.present.size() < static_cast<size_t>(group.size)) {
-      Keep(HeadOf(operation, *call), *send, memory);
+      Keep(head, *send, memory);
     }
     return;
   }
   const bool gives = group.rank == group.present.front();
   if (gives || !is_broadcast) {
-    Provide(operation, *call, recv, memory);
+    Provide(head, *call, recv, memory);
   }
   if (is_broadcast) {
     call->root = group.present.front();

@@ -48,14 +48,21 @@ class AbsentMembers {
   void Receive(const ExchangeCall& call, void* recv, Memory* memory);
 
  private:
+  // But for its sequence.
   [[nodiscard]] channel::ValueHead HeadOf(ExchangeOperation operation,
                                           const ExchangeCall& call) const;
-  void Provide(ExchangeOperation operation, const ExchangeCall& call, void* recv, Memory* memory);
+  void Provide(const channel::ValueHead& head,
+               const ExchangeCall& call,
+               void* recv,
+               Memory* memory);
   bool Mirror(const ExchangeCall& call, void* recv, Memory* memory);
 
   Membership members_;
   uint64_t shape_ = 0;
   std::mutex mutex_;
+  // Calls so far, by operation and root. Other collectives do not count: stages of a pipeline have
+  // different ones in between.
+  std::map<std::pair<ExchangeOperation, int32_t>, uint64_t> rooted_;
   std::map<int32_t, uint64_t> sent_;  // messages so far, by peer
   std::map<int32_t, uint64_t> received_;
   std::map<std::pair<size_t, Element>, std::vector<std::byte>> last_sent_;  // by bytes and type

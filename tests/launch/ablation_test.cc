@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
-#include "launch/options/csv_table.h"
 #include "launch/accuracy/effects.h"
 #include "launch/bench/accuracy.h"
+#include "launch/options/csv_table.h"
 
 namespace prism::launch {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
-#include "launch/options/csv_table.h"
 #include "launch/bench/accuracy.h"
+#include "launch/options/csv_table.h"
 
 namespace prism::launch {
 namespace {
