@@ -9,6 +9,7 @@
 
 #include "graph/job_program.h"
 #include "replayer/role_plan.h"
+#include "replayer/stages/stream_set.h"
 
 namespace prism::replayer {
 
@@ -34,15 +35,15 @@ class ChargeTracker {
   void Issue(uint16_t stream, const Collective& collective) {
     if (Follows(stream)) {
       streams_[stream].all.push_back(collective);
+      owing_ |= Bit(stream);
     }
   }
 
   // What a record on that stream covers; for Settle.
   [[nodiscard]] size_t Position(uint16_t stream) const { return streams_[stream].all.size(); }
 
-  [[nodiscard]] bool Owes(uint16_t stream) const {
-    return streams_[stream].settled < streams_[stream].all.size();
-  }
+  // Streams with collectives that no wait has settled.
+  [[nodiscard]] StreamSet owing() const { return owing_; }
 
   // Calls pay(collective) for each collective on `stream` before `position` that is not settled.
   template <typename Pay>
@@ -50,6 +51,9 @@ class ChargeTracker {
     Queue& queue = streams_[stream];
     for (; queue.settled < position; ++queue.settled) {
       pay(queue.all[queue.settled]);
+    }
+    if (queue.settled == queue.all.size()) {
+      owing_ &= ~Bit(stream);
     }
   }
 
@@ -61,6 +65,7 @@ class ChargeTracker {
 
   std::vector<Queue> streams_ = std::vector<Queue>(graph::kStageStreamCount);
   std::vector<bool> followed_;
+  StreamSet owing_ = 0;
 };
 
 }  // namespace prism::replayer

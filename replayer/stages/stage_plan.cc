@@ -17,14 +17,6 @@ namespace {
 
 using graph::GroupAxis;
 
-// Streams as bits.
-using StreamSet = uint32_t;
-static_assert(graph::kStageStreamCount <= 32);
-
-constexpr StreamSet Bit(uint16_t stream) {
-  return StreamSet{1} << stream;
-}
-
 bool FitsOneSegment(StreamSet streams) {
   return std::popcount(streams) <= static_cast<int>(kMaxFoldedStreams);
 }
@@ -32,7 +24,10 @@ bool FitsOneSegment(StreamSet streams) {
 // What the layout asks of a block at every call.
 struct BlockStreams {
   StreamSet all = 0;
-  StreamSet kernels = 0;  // that hold kernels
+  StreamSet kernels = 0;   // that hold kernels
+  StreamSet settled = 0;   // that must owe nothing in front of it
+  StreamSet computed = 0;  // that must have computed in front of it
+  bool foldable = false;   // as far as it is known without what comes in front
 };
 
 // Runs of blocks, each found from the run without its last block.
@@ -113,16 +108,17 @@ class StageLayout {
   };
 
   Status AddPart(uint32_t part, bool fold) {
+    if (fold && CanFold(streams_[part])) {
+      Fold(part);
+      return OkStatus();
+    }
     const LoweredBlock& block = plan_->blocks[part];
     if (block.ops.empty()) {
       AddRest(block.rest_span);
-    } else if (fold && CanFold(part)) {
-      Fold(part);
-    } else {
-      CloseSegment();
-      return Inline(block);
+      return OkStatus();
     }
-    return OkStatus();
+    CloseSegment();
+    return Inline(block);
   }
 
   void ChooseLanes(const std::vector<uint32_t>& parts) {
@@ -163,16 +159,9 @@ class StageLayout {
                        job_.job.parallel);
   }
 
-  [[nodiscard]] bool CanFold(uint32_t part) const {
-    const StreamSet streams = streams_[part].all;
-    if (!plan_->blocks[part].closed || !FitsOneSegment(streams) || (streams & apart_) != 0) {
-      return false;
-    }
-    const std::vector<BlockContext>& contexts = plan_->charges[part].contexts;
-    return std::all_of(contexts.begin(), contexts.end(), [&](const BlockContext& context) {
-      return !tracker_.Owes(context.event_stream) &&
-             (context.computes_before || (computed_ & Bit(context.waiting_stream)) != 0);
-    });
+  [[nodiscard]] bool CanFold(const BlockStreams& block) const {
+    return block.foldable && (block.all & apart_) == 0 && (block.settled & tracker_.owing()) == 0 &&
+           (block.computed & ~computed_) == 0;
   }
 
   void Fold(uint32_t part) {
@@ -442,7 +431,9 @@ class StageLayout {
 
 std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan) {
   std::vector<BlockStreams> streams;
-  for (const LoweredBlock& block : plan.blocks) {
+  streams.reserve(plan.blocks.size());
+  for (size_t i = 0; i < plan.blocks.size(); ++i) {
+    const LoweredBlock& block = plan.blocks[i];
     BlockStreams of_block;
     for (const uint16_t stream : block.streams) {
       of_block.all |= Bit(stream);
@@ -452,6 +443,11 @@ std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan) {
                           plan.tables.works[op.index].kind == graph::OpKind::kKernel;
       of_block.kernels |= kernel ? Bit(op.stream) : 0;
     }
+    for (const BlockContext& context : plan.charges[i].contexts) {
+      of_block.settled |= Bit(context.event_stream);
+      of_block.computed |= context.computes_before ? 0 : Bit(context.waiting_stream);
+    }
+    of_block.foldable = block.closed && !block.ops.empty() && FitsOneSegment(of_block.all);
     streams.push_back(of_block);
   }
   return streams;
