@@ -66,6 +66,7 @@ std::vector<Rank> JobGroups::Members(GroupAxis axis, Rank rank) const {
   const Shape shape = ShapeOf(axis);
   const auto lowest = static_cast<int32_t>(LowestMember(axis, rank).value());
   std::vector<Rank> members;
+  members.reserve(static_cast<size_t>(shape[0].count) * static_cast<size_t>(shape[1].count));
   for (int32_t j = 0; j < shape[1].count; ++j) {
     for (int32_t i = 0; i < shape[0].count; ++i) {
       members.emplace_back(

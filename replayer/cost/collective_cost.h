@@ -44,6 +44,8 @@ struct PeerLoad {
   int64_t bytes = 0;
   bool is_send = false;
   Reach reach = Reach::kNode;
+
+  bool operator==(const PeerLoad&) const = default;
 };
 
 // Which part of a transfer depends on who else uses the network. It takes at least `fixed` and, of

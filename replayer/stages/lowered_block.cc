@@ -1,9 +1,8 @@
 #include "replayer/stages/lowered_block.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
+#include "graph/base/content_hash.h"
 #include "graph/base/intern.h"
 #include "graph/program_cuts.h"
 
@@ -73,6 +72,24 @@ std::vector<uint32_t> CutsOf(const graph::Program& program) {
 
 }  // namespace
 
+size_t HostSpanHash::operator()(const HostSpan& span) const {
+  ContentHash hash;
+  for (const uint32_t count : span.ops) {
+    hash.Add(count);
+  }
+  hash.Add(span.gap_ns);
+  return hash.Digest();
+}
+
+size_t WorkItemHash::operator()(const WorkItem& item) const {
+  ContentHash hash;
+  for (const int64_t number : {static_cast<int64_t>(item.kind), int64_t{item.direction},
+                               int64_t{item.signature}, item.bytes, item.fixed_ns}) {
+    hash.Add(number);
+  }
+  return hash.Digest();
+}
+
 bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
   switch (axis) {
     case GroupAxis::kPipeline:
@@ -110,6 +127,8 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
   block.program = &program;
   program_ = &program;
   span_ = {};
+  streams_ = 0;
+  block.ops.reserve(end - begin);
   event_of_.assign(program.size(), kNone);
   for (uint32_t op = begin; op < end; ++op) {
     const uint32_t dep = program.dep[op];
@@ -123,8 +142,11 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
   block.rest_span = InternSpan();
   block.blocking =
       end - begin == 1 && program.kind[begin] == OpKind::kPeerGroup && IsBlocking(program, begin);
-  std::sort(block.streams.begin(), block.streams.end());
-  block.streams.erase(std::unique(block.streams.begin(), block.streams.end()), block.streams.end());
+  for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+    if ((streams_ & Bit(stream)) != 0) {
+      block.streams.push_back(stream);
+    }
+  }
   return block;
 }
 
@@ -190,7 +212,7 @@ StageOp& BlockLowering::Push(uint32_t op, StageOpKind kind, LoweredBlock* block)
   stage_op.span = InternSpan();
   block->ops.push_back(stage_op);
   if (kind != StageOpKind::kHostSync) {
-    block->streams.push_back(stage_op.stream);
+    streams_ |= Bit(stage_op.stream);
   }
   return block->ops.back();
 }
@@ -233,7 +255,6 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
     const bool free = (program.flags[op] & graph::kLaunchedWithPrevious) != 0;
     joint.ops[static_cast<size_t>(OpKind::kCollective)] += free ? 0 : 1;
     block->ops.pop_back();
-    block->streams.pop_back();
     span_ = joint;
   }
   calls.transfers.push_back(transfer);

@@ -4,15 +4,16 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "graph/base/time.h"
 #include "graph/job_program.h"
 #include "replayer/role_plan.h"
+#include "replayer/stages/stream_set.h"
 
 namespace prism::replayer {
 
@@ -21,7 +22,11 @@ struct HostSpan {
   std::array<uint32_t, graph::kOpKindCount> ops = {};
   DurationNs gap_ns = 0;
 
-  auto operator<=>(const HostSpan&) const = default;
+  bool operator==(const HostSpan&) const = default;
+};
+
+struct HostSpanHash {
+  size_t operator()(const HostSpan& span) const;
 };
 
 // A distinct kernel, copy or memset.
@@ -32,9 +37,13 @@ struct WorkItem {
   int64_t bytes = 0;         // copies and memsets
   DurationNs fixed_ns = -1;  // from the program; -1: ask the cost model
 
-  auto operator<=>(const WorkItem&) const = default;
+  bool operator==(const WorkItem&) const = default;
 
   [[nodiscard]] bool is_compute() const { return kind != graph::OpKind::kMemcpy || direction == 0; }
+};
+
+struct WorkItemHash {
+  size_t operator()(const WorkItem& item) const;
 };
 
 // A distinct collective on a group axis.
@@ -120,9 +129,10 @@ class BlockLowering {
   const graph::Program* program_ = nullptr;  // being lowered
   HostSpan span_;                            // since the last step
   std::vector<uint32_t> event_of_;           // by op of the block
+  StreamSet streams_ = 0;                    // of the part
   LoweredTables tables_;
-  std::map<HostSpan, uint32_t> span_ids_;
-  std::map<WorkItem, uint32_t> work_ids_;
+  std::unordered_map<HostSpan, uint32_t, HostSpanHash> span_ids_;  // never walked
+  std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never walked
 };
 
 }  // namespace prism::replayer

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/intern.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/replay.h"
@@ -208,6 +209,9 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
   for (const PeerMessage& message : plan_.messages) {
     costs_.message_eager.push_back(cost.IsEager(message.bytes));
   }
+  // Few groups differ in their loads.
+  std::vector<std::vector<PeerLoad>> known;
+  std::vector<std::vector<DurationNs>> durations;
   std::vector<PeerLoad> loads;
   for (const StagePeerGroup& group : plan_.peer_groups) {
     loads.clear();
@@ -217,7 +221,11 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
                            ? PeerLoad::Reach::kNode
                            : PeerLoad::Reach::kNetwork});
     }
-    const std::vector<DurationNs> shared = cost.PeerTransfers(loads);
+    const uint32_t id = InternValue(known, loads);
+    if (id == durations.size()) {
+      durations.push_back(cost.PeerTransfers(loads));
+    }
+    const std::vector<DurationNs>& shared = durations[id];
     for (size_t p = 0; p < group.posts.size(); ++p) {
       const auto& [message, is_send] = group.posts[p];
       const DurationNs duration = Scaled(shared[p], scale);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -424,7 +423,7 @@ class StageLayout {
   StreamSet open_streams_ = 0;
   HostSpan rest_;  // host cost that no instruction holds yet
   bool has_first_ = false;
-  std::map<HostSpan, uint32_t> span_ids_;
+  std::unordered_map<HostSpan, uint32_t, HostSpanHash> span_ids_;  // never walked
   SegmentIds* segment_ids_ = nullptr;
   StageLanes lanes_;
 };

@@ -1,25 +1,11 @@
 #include "slicer/synthesize/block.h"
 
-#include <bit>
 #include <utility>
 
-#include "graph/base/mix.h"
+#include "graph/base/content_hash.h"
 
 namespace prism::slicer {
 namespace {
-
-// Of a sequence of numbers. For tables in memory.
-class ContentHash {
- public:
-  void Add(int64_t number) {
-    hash_ = (std::rotl(hash_, 5) ^ static_cast<uint64_t>(number)) * kSplitMixStep;
-  }
-
-  [[nodiscard]] uint64_t Digest() const { return MixBits(hash_); }
-
- private:
-  uint64_t hash_ = 0;
-};
 
 uint64_t HashOf(const graph::KernelSignature& signature) {
   const graph::MatmulShape& matmul = signature.matmul;

@@ -1,0 +1,24 @@
+// The hash of a sequence of numbers, for tables in memory: short and inline, and no part of any
+// file (graph/base/hash.h is for those).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "graph/base/mix.h"
+
+namespace prism {
+
+class ContentHash {
+ public:
+  void Add(int64_t number) {
+    hash_ = (std::rotl(hash_, 5) ^ static_cast<uint64_t>(number)) * kSplitMixStep;
+  }
+
+  [[nodiscard]] uint64_t Digest() const { return MixBits(hash_); }
+
+ private:
+  uint64_t hash_ = 0;
+};
+
+}  // namespace prism
