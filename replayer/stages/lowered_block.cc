@@ -1,5 +1,7 @@
 #include "replayer/stages/lowered_block.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "graph/base/content_hash.h"
@@ -72,7 +74,27 @@ std::vector<uint32_t> CutsOf(const graph::Program& program) {
 
 }  // namespace
 
-size_t HostSpanHash::operator()(const HostSpan& span) const {
+uint32_t SpanTable::Intern(const HostSpan& span) {
+  const auto [found, inserted] = ids_.try_emplace(span, static_cast<uint32_t>(spans_.size()));
+  if (inserted) {
+    spans_.push_back(span);
+  }
+  return found->second;
+}
+
+uint32_t SpanTable::InternSum(uint32_t first, uint32_t second) {
+  if (first == kEmptySpan || second == kEmptySpan) {
+    return first == kEmptySpan ? second : first;
+  }
+  HostSpan sum = spans_[first];
+  for (size_t kind = 0; kind < sum.ops.size(); ++kind) {
+    sum.ops[kind] += spans_[second].ops[kind];
+  }
+  sum.gap_ns += spans_[second].gap_ns;
+  return Intern(sum);
+}
+
+size_t SpanTable::SpanHash::operator()(const HostSpan& span) const {
   ContentHash hash;
   for (const uint32_t count : span.ops) {
     hash.Add(count);
@@ -265,13 +287,7 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
 }
 
 uint32_t BlockLowering::InternSpan() {
-  const auto [found, inserted] =
-      span_ids_.try_emplace(span_, static_cast<uint32_t>(tables_.spans.size()));
-  if (inserted) {
-    tables_.spans.push_back(span_);
-  }
-  span_ = {};
-  return found->second;
+  return tables_.spans.Intern(std::exchange(span_, {}));
 }
 
 uint32_t BlockLowering::InternWork(const WorkItem& item) {

@@ -25,8 +25,30 @@ struct HostSpan {
   bool operator==(const HostSpan&) const = default;
 };
 
-struct HostSpanHash {
-  size_t operator()(const HostSpan& span) const;
+// Distinct spans by first use.
+class SpanTable {
+ public:
+  static constexpr uint32_t kEmptySpan = 0;
+
+  SpanTable() { Intern({}); }
+
+  // The index of a span, appended if new.
+  uint32_t Intern(const HostSpan& span);
+
+  // Of two spans together, likewise.
+  uint32_t InternSum(uint32_t first, uint32_t second);
+
+  [[nodiscard]] const HostSpan& operator[](uint32_t span) const { return spans_[span]; }
+  [[nodiscard]] auto begin() const { return spans_.begin(); }
+  [[nodiscard]] auto end() const { return spans_.end(); }
+
+ private:
+  struct SpanHash {
+    size_t operator()(const HostSpan& span) const;
+  };
+
+  std::vector<HostSpan> spans_;
+  std::unordered_map<HostSpan, uint32_t, SpanHash> ids_;  // never walked
 };
 
 // A distinct kernel, copy or memset.
@@ -96,7 +118,7 @@ struct LoweredBlocks {
 
 // Everything that blocks refer to, distinct.
 struct LoweredTables {
-  std::vector<HostSpan> spans;
+  SpanTable spans;
   std::vector<WorkItem> works;
   std::vector<TransferItem> transfers;
   std::vector<CollectiveCalls> collectives;
@@ -131,7 +153,6 @@ class BlockLowering {
   std::vector<uint32_t> event_of_;           // by op of the block
   StreamSet streams_ = 0;                    // of the part
   LoweredTables tables_;
-  std::unordered_map<HostSpan, uint32_t, HostSpanHash> span_ids_;  // never walked
   std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never walked
 };
 

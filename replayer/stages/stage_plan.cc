@@ -95,7 +95,7 @@ class StageLayout {
       }
     }
     CloseSegment();
-    lanes_.rest_span = InternSpan(rest_);
+    lanes_.rest_span = rest_;
     lanes_.event_count = static_cast<uint32_t>(events_.size());
     return std::move(lanes_);
   }
@@ -203,7 +203,7 @@ class StageLayout {
     Instruction instruction;
     instruction.kind = InstructionKind::kSegment;
     instruction.index = segment;
-    Append(instruction, HostSpan{});
+    Append(instruction, SpanTable::kEmptySpan);
   }
 
   Status Inline(const LoweredBlock& block) {
@@ -247,14 +247,13 @@ class StageLayout {
         instruction.sync = op.sync;
         instruction.event = EventOf(op, first_event);
         if (op.sync == graph::OpKind::kEventSync && instruction.event == kNone) {
-          HostSpan span = plan_->tables.spans[op.span];  // over since an earlier iteration
-          AddTo(span, &rest_);
+          AddRest(op.span);  // over since an earlier iteration
           return OkStatus();
         }
         SettleSync(&instruction);
         break;
     }
-    Append(instruction, plan_->tables.spans[op.span]);
+    Append(instruction, op.span);
     return OkStatus();
   }
 
@@ -354,10 +353,9 @@ class StageLayout {
     return OkStatus();
   }
 
-  void Append(Instruction instruction, HostSpan span) {
-    AddTo(rest_, &span);
-    rest_ = {};
-    instruction.span = InternSpan(span);
+  void Append(Instruction instruction, uint32_t span) {
+    instruction.span =
+        plan_->tables.spans.InternSum(std::exchange(rest_, SpanTable::kEmptySpan), span);
     instruction.epoch = static_cast<uint32_t>(lanes_.syncs.size());
     const auto index = static_cast<uint32_t>(lanes_.instructions.size());
     if (instruction.kind == InstructionKind::kHostSync) {
@@ -377,34 +375,16 @@ class StageLayout {
       return;
     }
     has_first_ = true;
-    HostSpan span = plan_->tables.spans[op.span];
-    AddTo(rest_, &span);
-    lanes_.first_span = InternSpan(span);
+    lanes_.first_span = plan_->tables.spans.InternSum(rest_, op.span);
     lanes_.first_stream = op.stream;
-  }
-
-  static void AddTo(const HostSpan& span, HostSpan* sum) {
-    for (size_t kind = 0; kind < span.ops.size(); ++kind) {
-      sum->ops[kind] += span.ops[kind];
-    }
-    sum->gap_ns += span.gap_ns;
   }
 
   // Blocks of markers alone cost nothing and do not end a segment.
   void AddRest(uint32_t span) {
-    if (plan_->tables.spans[span] != HostSpan{}) {
+    if (span != SpanTable::kEmptySpan) {
       CloseSegment();
-      AddTo(plan_->tables.spans[span], &rest_);
+      rest_ = plan_->tables.spans.InternSum(rest_, span);
     }
-  }
-
-  uint32_t InternSpan(const HostSpan& span) {
-    const auto [found, inserted] =
-        span_ids_.try_emplace(span, static_cast<uint32_t>(plan_->tables.spans.size()));
-    if (inserted) {
-      plan_->tables.spans.push_back(span);
-    }
-    return found->second;
   }
 
   const graph::JobProgram& job_;
@@ -421,9 +401,8 @@ class StageLayout {
   std::vector<uint32_t> open_;         // blocks of the segment being collected
   uint32_t open_run_ = SegmentIds::kEmptyRun;
   StreamSet open_streams_ = 0;
-  HostSpan rest_;  // host cost that no instruction holds yet
+  uint32_t rest_ = SpanTable::kEmptySpan;  // host cost that no instruction holds yet
   bool has_first_ = false;
-  std::unordered_map<HostSpan, uint32_t, HostSpanHash> span_ids_;  // never walked
   SegmentIds* segment_ids_ = nullptr;
   StageLanes lanes_;
 };
