@@ -32,7 +32,7 @@ struct ParametersHeld {
   std::vector<std::vector<bool>> in_flight;
   uint32_t last_copy_out = kNoEventSlot;
 
-  auto operator<=>(const ParametersHeld&) const = default;
+  bool operator==(const ParametersHeld&) const = default;
 };
 
 class DataParallel {

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/intern.h"
 #include "graph/job_groups.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/job_assembly.h"
@@ -50,7 +51,7 @@ class StageSynthesis {
     const bool sharded =
         rank.style.data_parallel == graph::DataParallelKind::kFsdp || rank.job.zero_stage == 3;
     data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
-    nothing_held_ = data_parallel_->held();
+    held_states_ = {data_parallel_->held()};
   }
 
   // Markers tell layers apart that are alike otherwise.
@@ -60,7 +61,8 @@ class StageSynthesis {
   }
 
   graph::StageProgram Run(int32_t stage) {
-    data_parallel_->set_held(nothing_held_);
+    held_ = kNothingHeld;
+    data_parallel_->set_held(held_states_[held_]);
     Once(&begin_, [this] { Begin(); });
     const std::vector<StageStep> steps = StageSteps(rank_.job, rank_.style, stage);
     const std::vector<size_t> rounds = SteadyRounds(rank_.job.parallel, steps);
@@ -78,6 +80,8 @@ class StageSynthesis {
 
  private:
   using Calls = std::optional<std::vector<uint32_t>>;
+
+  static constexpr uint32_t kNothingHeld = 0;
 
   // Writes what is in `calls`, which `write` fills the first time.
   template <typename Write>
@@ -158,14 +162,13 @@ class StageSynthesis {
   void UnmarkedPass(const StageStep& step) {
     const bool first = step.microbatch == 0;
     const bool last = step.microbatch + 1 == rank_.job.microbatches();
-    KnownPass& pass = passes_[{step.kind, step.chunk, first, last, data_parallel_->held()}];
-    const bool known = pass.calls.has_value();
-    Once(&pass.calls, [&] { IsBackward(step.kind) ? Backward(step) : Forward(step); });
-    if (known) {
-      data_parallel_->set_held(pass.held);
-    } else {
-      pass.held = data_parallel_->held();
-    }
+    KnownPass& pass = passes_[{step.kind, step.chunk, first, last, held_}];
+    Once(&pass.calls, [&] {
+      data_parallel_->set_held(held_states_[held_]);
+      IsBackward(step.kind) ? Backward(step) : Forward(step);
+      pass.held = InternValue(held_states_, data_parallel_->held());
+    });
+    held_ = pass.held;
   }
 
   void Forward(const StageStep& step) {
@@ -326,7 +329,7 @@ class StageSynthesis {
   // What a pass calls, and what it leaves held.
   struct KnownPass {
     Calls calls;
-    ParametersHeld held;
+    uint32_t held = kNothingHeld;
   };
 
   const RankShape& rank_;
@@ -334,12 +337,14 @@ class StageSynthesis {
   StageWriter writer_;
   bool batched_;
   std::unique_ptr<DataParallel> data_parallel_;
-  ParametersHeld nothing_held_;
+  std::vector<ParametersHeld>
+      held_states_;               // distinct; what is held in front of an iteration first
+  uint32_t held_ = kNothingHeld;  // what unmarked passes have left, of these
   std::array<std::optional<uint32_t>, 16> exchanges_;  // blocks by what moves
   Calls begin_;
   Calls end_;
   Calls release_;
-  std::map<std::tuple<StepKind, int32_t, bool, bool, ParametersHeld>, KnownPass> passes_;
+  std::map<std::tuple<StepKind, int32_t, bool, bool, uint32_t>, KnownPass> passes_;
 };
 
 Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
