@@ -110,15 +110,17 @@ CommTopology StageCostModel::TopologyOfAxis(GroupAxis axis, int32_t stage) {
   }
   CommTopology slowest;
   bool uneven = false;
-  std::vector<bool> seen(static_cast<size_t>(job_.job.parallel.world_size()));
+  // Groups that begin at the same place in a node lie on nodes in the same way.
+  std::vector<bool> seen(static_cast<size_t>(gpus_per_node_));
   const int32_t begin = stage * groups_.ranks_per_stage();
   for (int32_t r = begin; r < begin + groups_.ranks_per_stage(); ++r) {
     const auto rank = Rank(static_cast<uint32_t>(r));
-    const uint32_t lowest = groups_.LowestMember(axis, rank).value();
-    if (seen[lowest]) {
+    const size_t place =
+        groups_.LowestMember(axis, rank).value() % static_cast<uint32_t>(gpus_per_node_);
+    if (seen[place]) {
       continue;
     }
-    seen[lowest] = true;
+    seen[place] = true;
     const CommTopology topology = TopologyOf(Numbers(groups_.Members(axis, rank)), gpus_per_node_);
     uneven = uneven || (r != begin && topology != slowest);
     if (r == begin || Slower(topology, slowest)) {
