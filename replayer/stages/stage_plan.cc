@@ -24,6 +24,7 @@ bool FitsOneSegment(StreamSet streams) {
 struct BlockStreams {
   StreamSet all = 0;
   StreamSet kernels = 0;   // that hold kernels
+  StreamSet apart = 0;     // that wait for other stages
   StreamSet settled = 0;   // that must owe nothing in front of it
   StreamSet computed = 0;  // that must have computed in front of it
   bool foldable = false;   // as far as it is known without what comes in front
@@ -60,6 +61,11 @@ class SegmentIds {
   std::vector<Step> latest_ = {{}};              // by run: mostly the next as well
   std::vector<uint32_t> segments_ = {kNone};     // by run
 };
+
+bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes) {
+  const uint32_t transfer = plan.tables.collectives[op.index].transfers.front();
+  return SpansStages(static_cast<GroupAxis>(plan.tables.transfers[transfer].axis), sizes);
+}
 
 // Lays out one stage.
 class StageLayout {
@@ -121,41 +127,24 @@ class StageLayout {
   }
 
   void ChooseLanes(const std::vector<uint32_t>& parts) {
-    std::vector<bool> apart(graph::kStageStreamCount);
     std::vector<bool> called(parts.size() - 1);
     for (const uint32_t call : program_.calls) {
       called[call] = true;
     }
     for (uint32_t call = 0; call < called.size(); ++call) {
       for (uint32_t part = parts[call]; called[call] && part < parts[call + 1]; ++part) {
-        NoteApart(plan_->blocks[part], &apart);
+        apart_ |= streams_[part].apart;
       }
     }
-    apart[graph::kStageComputeStream] = false;
+    apart_ &= ~Bit(graph::kStageComputeStream);
     lanes_.lane_of_stream.assign(graph::kStageStreamCount, 0);
     lanes_.lanes.resize(1);
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
-      if (apart[stream]) {
-        apart_ |= Bit(stream);
+      if ((apart_ & Bit(stream)) != 0) {
         lanes_.lane_of_stream[stream] = static_cast<uint32_t>(lanes_.lanes.size());
         lanes_.lanes.emplace_back();
       }
     }
-  }
-
-  void NoteApart(const LoweredBlock& block, std::vector<bool>* apart) const {
-    for (const StageOp& op : block.ops) {
-      if ((op.kind == StageOpKind::kPeerGroup && !block.blocking) ||
-          (op.kind == StageOpKind::kCollective && IsMeeting(op))) {
-        (*apart)[op.stream] = true;
-      }
-    }
-  }
-
-  [[nodiscard]] bool IsMeeting(const StageOp& op) const {
-    const uint32_t transfer = plan_->tables.collectives[op.index].transfers.front();
-    return SpansStages(static_cast<GroupAxis>(plan_->tables.transfers[transfer].axis),
-                       job_.job.parallel);
   }
 
   [[nodiscard]] bool CanFold(const BlockStreams& block) const {
@@ -321,7 +310,7 @@ class StageLayout {
   Status AddCollective(const StageOp& op, Instruction* instruction) {
     const std::vector<uint32_t>& transfers = plan_->tables.collectives[op.index].transfers;
     instruction->kind = InstructionKind::kCollective;
-    if (IsMeeting(op)) {
+    if (IsMeeting(*plan_, op, job_.job.parallel)) {
       if (transfers.size() > 1) {
         return InvalidArgument("an NCCL group of collectives over several pipeline stages");
       }
@@ -407,7 +396,8 @@ class StageLayout {
   StageLanes lanes_;
 };
 
-std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan) {
+std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan,
+                                          const graph::ParallelSizes& sizes) {
   std::vector<BlockStreams> streams;
   streams.reserve(plan.blocks.size());
   for (size_t i = 0; i < plan.blocks.size(); ++i) {
@@ -420,6 +410,10 @@ std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan) {
       const bool kernel = op.kind == StageOpKind::kWork &&
                           plan.tables.works[op.index].kind == graph::OpKind::kKernel;
       of_block.kernels |= kernel ? Bit(op.stream) : 0;
+      if ((op.kind == StageOpKind::kPeerGroup && !block.blocking) ||
+          (op.kind == StageOpKind::kCollective && IsMeeting(plan, op, sizes))) {
+        of_block.apart |= Bit(op.stream);
+      }
     }
     for (const BlockContext& context : plan.charges[i].contexts) {
       of_block.settled |= Bit(context.event_stream);
@@ -446,7 +440,7 @@ Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
   }
   StageMatching matching(job.job.parallel, &plan);
   SegmentIds segment_ids;
-  const std::vector<BlockStreams> streams = StreamsOfBlocks(plan);
+  const std::vector<BlockStreams> streams = StreamsOfBlocks(plan, job.job.parallel);
   for (size_t stage = 0; stage < job.stages.size(); ++stage) {
     StageLayout layout(job, static_cast<int32_t>(stage), streams, &matching, &plan);
     PRISM_ASSIGN_OR_RETURN(StageLanes lanes, layout.Run(fold, lowered.begin, &segment_ids));
