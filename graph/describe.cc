@@ -1,6 +1,7 @@
 #include "graph/describe.h"
 
 #include <array>
+#include <cctype>
 #include <functional>
 
 #include <fmt/format.h>
@@ -206,21 +207,37 @@ std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op) {
   return fmt::format("rank {} op {}: {}", rank.value(), op, DescribeOp(graph, rank, op));
 }
 
-std::string WithoutTemplates(std::string_view description) {
-  constexpr size_t kShown = 32;  // longer arguments are left out
-  std::string text;
+namespace {
+
+// Behind the bracket that closes the one at `open`; the end where none does.
+size_t BehindClosing(std::string_view text, size_t open) {
+  const char close = text[open] == '<' ? '>' : ')';
   int depth = 0;
-  size_t begin = 0;  // of the outermost arguments, in `text`
-  for (size_t i = 0; i < description.size(); ++i) {
-    const bool arrow = i > 0 && description[i - 1] == '-';
-    text += description[i];
-    if (description[i] == '<' && ++depth == 1) {
-      begin = text.size();
-    } else if (description[i] == '>' && !arrow && depth > 0 && --depth == 0 &&
-               text.size() - begin > kShown) {
-      text.resize(begin);
-      text += "...>";
+  for (size_t i = open; i < text.size(); ++i) {
+    const bool arrow = text[i] == '>' && text[i - 1] == '-';
+    depth += text[i] == text[open] ? 1 : 0;
+    if (text[i] == close && !arrow && --depth == 0) {
+      return i + 1;
     }
+  }
+  return text.size();
+}
+
+}  // namespace
+
+std::string WithoutTemplates(std::string_view description) {
+  constexpr size_t kShown = 32;  // longer ones are left out
+  std::string text;
+  for (size_t i = 0; i < description.size();) {
+    const bool begins = description[i] == '<' && i > 0 && std::isalnum(description[i - 1]) != 0;
+    const bool arguments = description[i] == '(' && text.ends_with("<...>");
+    const size_t end = begins || arguments ? BehindClosing(description, i) : i + 1;
+    if (end - i > kShown) {
+      text += begins ? "<...>" : "(...)";
+    } else {
+      text += description.substr(i, end - i);
+    }
+    i = end;
   }
   return text;
 }

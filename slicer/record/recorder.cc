@@ -293,9 +293,8 @@ void Recorder::Impl::Judge(int32_t last, size_t count) {
     nearly_ = NearlyFound{last - 1, std::move(before), segments};
     return;
   }
-  difference_ = fmt::format("rank {}: iterations {} and {} differ at op {}: {} against {}",
-                            options_.rank.value(), last - 1, last, *at, DescribeAt(before, *at),
-                            DescribeAt(after, *at));
+  difference_ = fmt::format("iterations {} and {} differ at op {}: {} against {}", last - 1, last,
+                            *at, DescribeAt(before, *at), DescribeAt(after, *at));
 }
 
 std::string Recorder::Impl::WhyNone() const {

@@ -12,6 +12,9 @@ TEST(Describe, Long_template_arguments_are_left_out_of_messages) {
       WithoutTemplates("kernel void reduce<float, sum_functor<float, float>, std::array<int, 4> "
                        ">(long) grid 8,1,1"),
       "kernel void reduce<...>(long) grid 8,1,1");
+  EXPECT_EQ(WithoutTemplates("kernel apply<4, {lambda()#1}::operator()() const::{lambda(float)#2}>"
+                             "(long, State, {lambda(int)#1}, std::array<char*, 2>) grid 1,1,1"),
+            "kernel apply<...>(...) grid 1,1,1");
   EXPECT_EQ(WithoutTemplates("kernel fill<int> grid 1,1,1"), "kernel fill<int> grid 1,1,1");
   EXPECT_EQ(WithoutTemplates("send 0->1, recv 0<-1 of 8 bytes"), "send 0->1, recv 0<-1 of 8 bytes");
 }
