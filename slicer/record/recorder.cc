@@ -150,7 +150,7 @@ class Recorder::Impl {
   void EndIteration();
   void LookForOdd(int32_t number);
   Status FindIdentical();
-  void Judge(int32_t last, size_t count);
+  void Judge(int32_t last, bool whole);
   [[nodiscard]] std::string WhyNone() const;
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;
 
@@ -245,7 +245,7 @@ void Recorder::Impl::EndIteration() {
     return;
   }
   if (!previous_.ops.empty()) {
-    Judge(number, std::max(previous_.ops.size(), current_.ops.size()));
+    Judge(number, true);
   }
   Iteration ended = std::exchange(current_, Iteration());
   if (!found_.has_value()) {
@@ -274,21 +274,21 @@ void Recorder::Impl::LookForOdd(int32_t number) {
   }
 }
 
-// Whether iteration `last`, the current one, does what the one before did within `count` ops. The
-// caching allocator may still take or give back a segment in one iteration and not in the next;
-// such ops are no part of the steady state.
-void Recorder::Impl::Judge(int32_t last, size_t count) {
-  if (!FirstDifference(previous_, current_, count).has_value()) {
+// Whether iteration `last`, the current one, does what the one before did: in whole, or up to where
+// they are closed. The caching allocator may still take or give back a segment in one iteration and
+// not in the next; such ops are no part of the steady state.
+void Recorder::Impl::Judge(int32_t last, bool whole) {
+  const auto count = [whole](const Iteration& a, const Iteration& b) {
+    return whole ? std::max(a.ops.size(), b.ops.size()) : size_t{std::max(a.closed, b.closed)};
+  };
+  if (!FirstDifference(previous_, current_, count(previous_, current_)).has_value()) {
     found_ = last - 1;
     return;
   }
   Iteration before = previous_;
   Iteration after = current_;
   const int64_t segments = DropOps(&before, IsSegmentOp) + DropOps(&after, IsSegmentOp);
-  const bool whole = count == std::max(previous_.ops.size(), current_.ops.size());
-  const size_t left =
-      whole ? std::max(before.ops.size(), after.ops.size()) : std::max(before.closed, after.closed);
-  const std::optional<size_t> at = FirstDifference(before, after, left);
+  const std::optional<size_t> at = FirstDifference(before, after, count(before, after));
   if (!at.has_value()) {
     nearly_ = NearlyFound{last - 1, std::move(before), segments};
     return;
@@ -322,7 +322,7 @@ Status Recorder::Impl::FindIdentical() {
   if (!found_.has_value() && !complete()) {
     current_.tables = stream_.tables();
     if (current_.closed != 0 && !previous_.ops.empty()) {
-      Judge(stream_.iteration(), std::max(previous_.closed, current_.closed));
+      Judge(stream_.iteration(), false);
     }
   }
   if (found_.has_value()) {
