@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "graph/base/content_hash.h"
 
 namespace prism::slicer {
 
@@ -52,11 +53,11 @@ int32_t RootAmongAscending(const RecordedCommunicator& comm, int32_t root) {
 }  // namespace
 
 size_t OpStream::SignatureKeyHash::operator()(const SignatureKey& key) const {
-  uint64_t hash = 0xCBF29CE484222325ULL;  // FNV-1a over words
+  ContentHash hash;
   for (const uint32_t word : key) {
-    hash = (hash ^ word) * 0x100000001B3ULL;
+    hash.Add(word);
   }
-  return hash ^ (hash >> 32U);
+  return hash.Digest();
 }
 
 Result<std::span<const PlacedOp>> OpStream::Push(const Record& record,
