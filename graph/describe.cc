@@ -132,6 +132,20 @@ constexpr std::array<const char*, kOpKindCount> kOpKindNames = {
     "event_wait", "event_sync",    "stream_sync",  "device_sync", "collective",
     "peer_group", "segment_alloc", "segment_free", "marker"};
 
+// Behind the bracket that closes the one at `open`; the end where none does.
+size_t BehindClosing(std::string_view text, size_t open) {
+  const char close = text[open] == '<' ? '>' : ')';
+  int depth = 0;
+  for (size_t i = open; i < text.size(); ++i) {
+    const bool arrow = text[i] == '>' && text[i - 1] == '-';
+    depth += text[i] == text[open] ? 1 : 0;
+    if (text[i] == close && !arrow && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return text.size();
+}
+
 }  // namespace
 
 const char* OpKindName(OpKind kind) {
@@ -206,24 +220,6 @@ std::string SignatureKey(const KernelSignature& signature,
 std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op) {
   return fmt::format("rank {} op {}: {}", rank.value(), op, DescribeOp(graph, rank, op));
 }
-
-namespace {
-
-// Behind the bracket that closes the one at `open`; the end where none does.
-size_t BehindClosing(std::string_view text, size_t open) {
-  const char close = text[open] == '<' ? '>' : ')';
-  int depth = 0;
-  for (size_t i = open; i < text.size(); ++i) {
-    const bool arrow = text[i] == '>' && text[i - 1] == '-';
-    depth += text[i] == text[open] ? 1 : 0;
-    if (text[i] == close && !arrow && --depth == 0) {
-      return i + 1;
-    }
-  }
-  return text.size();
-}
-
-}  // namespace
 
 std::string WithoutTemplates(std::string_view description) {
   constexpr size_t kShown = 32;  // longer ones are left out

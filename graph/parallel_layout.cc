@@ -60,10 +60,6 @@ Rank ParallelLayout::RankAt(const Coordinates& coordinates) const {
   return Rank(static_cast<uint32_t>(rank));
 }
 
-int32_t ParallelLayout::EpRankOf(Rank rank) const {
-  return CoordinatesOf(rank)[static_cast<size_t>(Axis::kDp)] % sizes_.ep;
-}
-
 std::vector<Rank> ParallelLayout::MembersOf(Rank self, const GroupPattern& pattern) const {
   const Coordinates own = CoordinatesOf(self);
   std::array<std::vector<int32_t>, kAxisCount> lists;

@@ -38,7 +38,6 @@ class ParallelLayout {
   [[nodiscard]] int32_t size(Axis axis) const;
   [[nodiscard]] Coordinates CoordinatesOf(Rank rank) const;
   [[nodiscard]] Rank RankAt(const Coordinates& coordinates) const;
-  [[nodiscard]] int32_t EpRankOf(Rank rank) const;  // dp_rank mod ep
 
   // Members, ascending, of the group of that pattern that `self` belongs to.
   [[nodiscard]] std::vector<Rank> MembersOf(Rank self, const GroupPattern& pattern) const;
