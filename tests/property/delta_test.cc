@@ -177,6 +177,19 @@ Edit DrawEdit(const graph::Graph& graph, const ReplayOptions& options) {
   return edit;
 }
 
+void CompareWithFull(const graph::Graph& graph,
+                     const ReplayOptions& options,
+                     const Edit& edit,
+                     const DeltaResult& delta) {
+  Result<EditedJob> job = ApplyEdit(graph, options, edit);
+  RC_ASSERT(job.ok());
+  Result<ReplayResult> full = Replay(job->graph, job->options);
+  RC_ASSERT(full.ok());
+  RC_ASSERT(delta.replay.iteration_ns == full->iteration_ns);
+  RC_ASSERT(bool(delta.replay.ranks == full->ranks));
+  RC_ASSERT(bool(delta.replay.communicators == full->communicators));
+}
+
 RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
   const graph::Graph graph = DrawGraph();
   const ReplayOptions options = DrawOptions(graph);
@@ -192,13 +205,7 @@ RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
     RC_LOG() << delta.status().message();
     RC_ASSERT(delta.ok());
     RC_ASSERT(!delta->full);
-    Result<EditedJob> job = ApplyEdit(graph, options, edit);
-    RC_ASSERT(job.ok());
-    Result<ReplayResult> full = Replay(job->graph, job->options);
-    RC_ASSERT(full.ok());
-    RC_ASSERT(delta->replay.iteration_ns == full->iteration_ns);
-    RC_ASSERT(bool(delta->replay.ranks == full->ranks));
-    RC_ASSERT(bool(delta->replay.communicators == full->communicators));
+    CompareWithFull(graph, options, edit, *delta);
   }
 }
 
@@ -214,12 +221,7 @@ RC_GTEST_PROP(DeltaProperty, is_given_up_where_too_much_differs, ()) {
     Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
     RC_ASSERT(delta.ok());
     RC_CLASSIFY(delta->full);
-    Result<EditedJob> job = ApplyEdit(graph, options, edit);
-    RC_ASSERT(job.ok());
-    Result<ReplayResult> full = Replay(job->graph, job->options);
-    RC_ASSERT(full.ok());
-    RC_ASSERT(delta->replay.iteration_ns == full->iteration_ns);
-    RC_ASSERT(bool(delta->replay.ranks == full->ranks));
+    CompareWithFull(graph, options, edit, *delta);
   }
 }
 
