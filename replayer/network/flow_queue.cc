@@ -93,14 +93,19 @@ void FlowQueue::SiftUp(size_t at) {
   Place(at, entry);
 }
 
+// The earliest child is chosen by conditional moves: no branch could foresee which it is.
 void FlowQueue::SiftDown(size_t at) {
   const Entry entry = heap_[at];
   for (size_t first = at * kArity + 1; first < heap_.size(); first = at * kArity + 1) {
+    const size_t last = std::min(first + kArity, heap_.size());
     size_t least = first;
-    for (size_t child = first + 1; child < std::min(first + kArity, heap_.size()); ++child) {
-      least = heap_[child].end < heap_[least].end ? child : least;
+    TimeNs end = heap_[first].end;
+    for (size_t child = first + 1; child < last; ++child) {
+      const bool earlier = heap_[child].end < end;
+      least = earlier ? child : least;
+      end = earlier ? heap_[child].end : end;
     }
-    if (heap_[least].end >= entry.end) {
+    if (end >= entry.end) {
       break;
     }
     Place(at, heap_[least]);

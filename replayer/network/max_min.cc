@@ -1,8 +1,6 @@
 #include "replayer/network/max_min.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <utility>
 
 #include "graph/base/check.h"
@@ -17,30 +15,31 @@ MaxMinSolver::MaxMinSolver(std::vector<double> capacities) : links_(capacities.s
 }
 
 // Room for longer ways: hops of a flow move, their order stays.
-void MaxMinSolver::Widen(uint32_t max_links) {
-  std::vector<Hop> hops(flows_.size() * max_links);
+void MaxMinSolver::Widen() {
+  const uint32_t before = 1U << hop_bits_;
+  std::vector<Hop> hops(flows_.size() * before * 2);
   for (FlowId flow = 0; flow < flows_.size(); ++flow) {
-    std::copy_n(hops_.begin() + flow * max_links_, flows_[flow].hop_count,
-                hops.begin() + flow * max_links);
+    std::copy_n(hops_.begin() + flow * before, flows_[flow].hop_count,
+                hops.begin() + flow * before * 2);
   }
   for (Link& link : links_) {
     for (uint32_t& hop : link.hops) {
-      hop = hop / max_links_ * max_links + hop % max_links_;
+      hop = hop / before * before * 2 + hop % before;
     }
   }
   hops_ = std::move(hops);
-  max_links_ = max_links;
+  ++hop_bits_;
 }
 
 FlowId MaxMinSolver::Add(std::span<const LinkId> links, double bound) {
   PRISM_CHECK(bound > 0);
-  if (links.size() > max_links_) {
-    Widen(static_cast<uint32_t>(links.size()));
+  while (links.size() > 1U << hop_bits_) {
+    Widen();
   }
   if (unused_.empty()) {
     unused_.push_back(static_cast<FlowId>(flows_.size()));
     flows_.emplace_back();
-    hops_.resize(hops_.size() + max_links_);
+    hops_.resize(hops_.size() + (1U << hop_bits_));
   }
   const FlowId id = unused_.back();
   unused_.pop_back();
@@ -49,14 +48,13 @@ FlowId MaxMinSolver::Add(std::span<const LinkId> links, double bound) {
   flow.bound = bound;
   flow.bottleneck = kOwnBound;
   flow.hop_count = static_cast<uint32_t>(links.size());
-  flow.free_in = 0;
-  const uint32_t first = id * max_links_;
+  flow.opened = 0;
+  const uint32_t first = id << hop_bits_;
   for (uint32_t i = 0; i < links.size(); ++i) {
     Seed(links[i]);
-    std::vector<uint32_t>& on_link = links_[links[i]].hops;
-    links_[links[i]].demand += bound;
-    hops_[first + i] = {links[i], static_cast<uint32_t>(on_link.size())};
-    on_link.push_back(first + i);
+    Link& link = links_[links[i]];
+    hops_[first + i] = {links[i], static_cast<uint32_t>(link.hops.size())};
+    link.hops.push_back(first + i);
   }
   added_.push_back(id);
   return id;
@@ -71,7 +69,6 @@ void MaxMinSolver::Remove(FlowId id) {
     hops_[link.hops[hop.place]].place = hop.place;
     link.hops.pop_back();
     // No rounding is carried on where nothing is left.
-    link.demand = link.hops.empty() ? 0 : link.demand - flow.bound;
     link.used = link.hops.empty() ? 0 : link.used - flow.rate;
   }
   if (flow.bottleneck != kOwnBound) {
@@ -89,245 +86,152 @@ void MaxMinSolver::Seed(LinkId id) {
   }
 }
 
-void MaxMinSolver::Touch(LinkId id) {
-  Link& link = links_[id];
-  link.touched = solve_;
-  link.local = static_cast<uint32_t>(touched_.size());
-  TouchedLink& touched = touched_.emplace_back();
-  touched.link = id;
-  touched.left = link.capacity - link.used;
-  touched.bottlenecked = link.bottlenecked;
-}
-
-void MaxMinSolver::Free(FlowId id) {
+void MaxMinSolver::Open(FlowId id) {
   Flow& flow = flows_[id];
-  if (flow.free_in == solve_) {
+  if (flow.opened == solve_) {
     return;
   }
-  flow.free_in = solve_;
-  const auto index = static_cast<uint32_t>(free_.size());
-  lowest_bound_ = index == 0 ? flow.bound : std::min(lowest_bound_, flow.bound);
-  highest_bound_ = index == 0 ? flow.bound : std::max(highest_bound_, flow.bound);
-  FreeFlow& free = free_.emplace_back();
-  free.flow = id;
-  free.bound = flow.bound;
-  free.first_hop = static_cast<uint32_t>(free_hops_.size());
+  flow.opened = solve_;
+  flow.open = true;
+  ++open_;
+  if (flow.bottleneck != kOwnBound) {
+    --links_[flow.bottleneck].bottlenecked;
+    flow.bottleneck = kOwnBound;
+  }
+  flow.local = static_cast<uint32_t>(opened_.size());
+  opened_.push_back(id);
+  bounds_.Reserve(flow.local + 1);
+  bounds_.Set(flow.local, flow.bound);
+  bounds_.Resize(flow.local + 1);
+  lowest_bound_ = std::min(lowest_bound_, flow.bound);
+  OpenHops(id);
+}
+
+// A link that was not touched yet becomes the next one.
+void MaxMinSolver::OpenHops(FlowId id) {
+  const Flow& flow = flows_[id];
+  uint32_t count = levels_.size();
+  levels_.Reserve(count + flow.hop_count);
+  if (touched_.size() < count + flow.hop_count) {
+    touched_.resize(2 * size_t{count + flow.hop_count});
+  }
   for (const Hop& hop : HopsOf(id)) {
-    const Link& link = links_[hop.link];
-    if (link.touched != solve_) {
-      if (!CanFill(link)) {
-        continue;
-      }
-      Touch(hop.link);
-    }
-    TouchedLink& touched = touched_[link.local];
-    ++touched.free;
-    touched.left += flow.rate;
-    touched.bottlenecked -= flow.bottleneck == hop.link ? 1 : 0;
-    free_hops_.push_back({index, link.local, touched.first_hop});
-    touched.first_hop = static_cast<uint32_t>(free_hops_.size() - 1);
+    Link& link = links_[hop.link];
+    const bool fresh = link.touched != solve_;
+    link.touched = solve_;
+    link.local = fresh ? count : link.local;
+    count += fresh ? 1 : 0;
+    touched_[link.local] = hop.link;
+    ++link.open;
+    const double others = link.used - flow.rate;
+    link.used = link.open == link.hops.size() ? 0 : others;  // no rounding is carried on
+    levels_.Set(link.local, LevelOf(link));
   }
-  free.hop_end = static_cast<uint32_t>(free_hops_.size());
+  levels_.Resize(count);
 }
 
-void MaxMinSolver::FillFlow(FreeFlow* flow, double level, LinkId at) {
-  flow->filled = level;
-  flow->filled_at = at;
-  for (uint32_t hop = flow->first_hop; hop < flow->hop_end; ++hop) {
-    TouchedLink& link = touched_[free_hops_[hop].link];
-    link.unfilled -= level;
-    link.highest = level;  // levels only rise
-    --link.open;
-  }
+// Levels only rise; what is left may be less by the last bits.
+double MaxMinSolver::LevelOf(const Link& link) const {
+  return std::max((link.capacity - link.used) / link.open, level_);
 }
 
-void MaxMinSolver::FillLink(TouchedLink* link, double level) {
-  link->level = level;
-  for (uint32_t hop = link->first_hop; hop != kEndOfList; hop = free_hops_[hop].next) {
-    FreeFlow& flow = free_[free_hops_[hop].flow];
-    if (flow.filled < 0) {
-      FillFlow(&flow, level, link->link);
-    }
-  }
-}
-
-namespace {
-
-// Heaps of the standard library keep the largest in front.
-struct HigherLevel {
-  template <typename Candidate>
-  bool operator()(const Candidate& a, const Candidate& b) const {
-    return a.level > b.level || (a.level == b.level && a.link > b.link);
-  }
-};
-
-}  // namespace
-
-// A link on which all flows could run at the highest bound never fills.
-void MaxMinSolver::CollectCandidates() {
-  filling_.clear();
-  for (uint32_t i = 0; i < touched_.size(); ++i) {
-    TouchedLink& link = touched_[i];
-    link.unfilled = std::max(link.left, 0.0);
-    link.open = link.free;
-    link.level = -1;
-    link.highest = 0;
-    if (link.unfilled < highest_bound_ * link.open) {
-      filling_.push_back({link.unfilled / link.open, i});
-    }
-  }
-  if (filling_.size() > kFewCandidates) {
-    std::make_heap(filling_.begin(), filling_.end(), HigherLevel());
-  }
-}
-
-void MaxMinSolver::SortByBound() {
-  by_bound_.resize(free_.size());
-  std::iota(by_bound_.begin(), by_bound_.end(), 0U);
-  if (lowest_bound_ < highest_bound_) {
-    std::stable_sort(by_bound_.begin(), by_bound_.end(),
-                     [this](uint32_t a, uint32_t b) { return free_[a].bound < free_[b].bound; });
-  }
-}
-
-MaxMinSolver::Candidate MaxMinSolver::LowestOfFew(double reached) const {
-  Candidate lowest = {std::numeric_limits<double>::infinity(), 0};
-  for (const Candidate& candidate : filling_) {
-    const TouchedLink& link = touched_[candidate.link];
-    const double level = link.unfilled / link.open;  // not used where it is no number
-    lowest = link.open > 0 && level < lowest.level ? Candidate{level, candidate.link} : lowest;
-  }
-  lowest.level = std::max(lowest.level, reached);
-  return lowest;
-}
-
-// Flows that stopped below leave more to the others, so that a level in the heap is a lower bound.
-MaxMinSolver::Candidate MaxMinSolver::LowestOfHeap() {
-  while (!filling_.empty()) {
-    const Candidate front = filling_.front();
-    const TouchedLink& link = touched_[front.link];
-    const double level = link.unfilled / link.open;
-    if (link.open > 0 && level <= front.level) {
-      return front;
-    }
-    std::pop_heap(filling_.begin(), filling_.end(), HigherLevel());
-    if (link.open > 0) {
-      filling_.back().level = level;
-      std::push_heap(filling_.begin(), filling_.end(), HigherLevel());
-    } else {
-      filling_.pop_back();
-    }
-  }
-  return {std::numeric_limits<double>::infinity(), 0};
-}
-
-void MaxMinSolver::Fill() {
-  SortByBound();
-  CollectCandidates();
-  for (FreeFlow& flow : free_) {
-    flow.filled = -1;
-  }
-  const bool few = filling_.size() <= kFewCandidates;
-  Candidate lowest;
-  for (size_t next = 0; next < by_bound_.size();) {
-    lowest = few ? LowestOfFew(lowest.level) : LowestOfHeap();
-    bool stopped = false;  // some flow at its bound: the level of the link may have risen
-    for (; next < by_bound_.size() && free_[by_bound_[next]].bound <= lowest.level; ++next) {
-      FreeFlow& flow = free_[by_bound_[next]];
-      if (flow.filled < 0) {
-        FillFlow(&flow, flow.bound, kOwnBound);
-        stopped = true;
-      }
-    }
-    if (!stopped && next < by_bound_.size()) {
-      FillLink(&touched_[lowest.link], lowest.level);
-    }
-    while (next < by_bound_.size() && free_[by_bound_[next]].filled >= 0) {
-      ++next;
-    }
-  }
-}
-
-// Of a flow that was not filled and meets the link.
-bool MaxMinSolver::KeepsBottleneck(const Flow& flow, const TouchedLink& link) const {
-  if (link.level >= 0 && flow.rate > link.level * (1 + kPrecision)) {
-    return false;  // the flows that stopped here would have less than it
-  }
-  if (flow.bottleneck != link.link) {
-    return true;
-  }
-  return link.unfilled <= kPrecision * links_[link.link].capacity &&
-         flow.rate >= link.highest * (1 - kPrecision);
-}
-
-bool MaxMinSolver::FreeUnproven() {
-  const size_t proven = free_.size();
-  for (size_t i = 0, count = touched_.size(); i < count; ++i) {
-    const TouchedLink link = touched_[i];
-    const std::vector<uint32_t>& hops = links_[link.link].hops;
-    // Where nobody stopped now and nobody else had stopped, nothing is to be proven.
-    if (link.free == hops.size() || (link.level < 0 && link.bottlenecked == 0)) {
-      continue;
-    }
-    for (const uint32_t hop : hops) {
-      const FlowId flow = FlowOf(hop);
-      if (flows_[flow].free_in != solve_ && !KeepsBottleneck(flows_[flow], link)) {
-        Free(flow);
-      }
-    }
-  }
-  return free_.size() > proven;
-}
-
-void MaxMinSolver::Commit() {
-  changed_.clear();
-  for (const FreeFlow& free : free_) {
-    Flow& flow = flows_[free.flow];
-    if (flow.bottleneck != kOwnBound) {
-      --links_[flow.bottleneck].bottlenecked;
-    }
-    if (free.filled_at != kOwnBound) {
-      ++links_[free.filled_at].bottlenecked;
-    }
-    flow.bottleneck = free.filled_at;
-    if (flow.rate != free.filled) {
-      for (const Hop& hop : HopsOf(free.flow)) {
-        links_[hop.link].used += free.filled - flow.rate;
-      }
-      flow.rate = free.filled;
-      changed_.push_back(free.flow);
-    }
-  }
-}
-
-// Frees the flows whose bottleneck the link was.
-void MaxMinSolver::FreeBottlenecked(LinkId id) {
+// Opens the flows whose bottleneck the link is.
+void MaxMinSolver::OpenBottlenecked(LinkId id) {
   const Link& link = links_[id];
   for (uint32_t i = 0, left = link.bottlenecked; left > 0; ++i) {
     const FlowId flow = FlowOf(link.hops[i]);
     if (flows_[flow].bottleneck == id) {
-      Free(flow);
+      Open(flow);
       --left;
     }
   }
 }
 
+void MaxMinSolver::Fill() {
+  while (open_ > 0) {
+    const Levels::Entry link = levels_.Lowest();
+    const Levels::Entry flow = lowest_bound_ <= link.level ? bounds_.Lowest() : Levels::Entry();
+    if (flow.level <= link.level) {
+      level_ = flow.level;
+      Stop(opened_[flow.index], kOwnBound);
+    } else {
+      FillLink(touched_[link.index], link.level);
+    }
+  }
+}
+
+// Where others have more than the level they give way first, and the link fills later.
+void MaxMinSolver::FillLink(LinkId id, double level) {
+  Link& link = links_[id];
+  const double most = level * (1 + kPrecision);
+  stopping_.resize(std::max(stopping_.size(), link.hops.size()));
+  giving_way_.resize(stopping_.size());
+  uint32_t stopping = 0;
+  uint32_t giving_way = 0;
+  for (const uint32_t hop : link.hops) {
+    const Flow& flow = flows_[FlowOf(hop)];
+    const bool above = flow.rate > most;
+    stopping_[stopping] = FlowOf(hop);
+    giving_way_[giving_way] = FlowOf(hop);
+    stopping += flow.open ? 1 : 0;
+    giving_way += above && !flow.open ? 1 : 0;
+  }
+  for (uint32_t i = 0; i < giving_way; ++i) {
+    Open(giving_way_[i]);
+  }
+  if (giving_way > 0) {
+    return;
+  }
+  level_ = level;
+  link.bottlenecked += stopping;
+  for (uint32_t i = 0; i < stopping; ++i) {
+    Stop(stopping_[i], id);
+  }
+}
+
+// At the level reached.
+void MaxMinSolver::Stop(FlowId id, LinkId at) {
+  Flow& flow = flows_[id];
+  flow.open = false;
+  --open_;
+  flow.bottleneck = at;
+  bounds_.Set(flow.local, Levels::kNone);
+  const bool below_before = level_ < flow.rate * (1 - kPrecision);
+  if (flow.rate != level_) {
+    flow.rate = level_;
+    changed_.push_back(id);
+  }
+  for (const Hop& hop : HopsOf(id)) {
+    Link& link = links_[hop.link];
+    --link.open;
+    link.used += level_;
+    const double level = LevelOf(link);
+    levels_.Set(link.local, link.open > 0 ? level : Levels::kNone);
+  }
+  if (!below_before) {
+    return;
+  }
+  for (const Hop& hop : HopsOf(id)) {
+    if (hop.link != at) {
+      OpenBottlenecked(hop.link);
+    }
+  }
+}
+
 const std::vector<FlowId>& MaxMinSolver::Solve() {
-  free_.clear();
-  touched_.clear();
-  free_hops_.clear();
+  changed_.clear();
+  level_ = 0;
+  lowest_bound_ = Levels::kNone;
   for (const FlowId flow : added_) {
-    Free(flow);
+    Open(flow);
   }
   for (const LinkId link : seeds_) {
-    FreeBottlenecked(link);
+    OpenBottlenecked(link);
   }
-  if (!free_.empty()) {
-    do {
-      Fill();
-    } while (FreeUnproven());
-  }
-  Commit();
+  Fill();
+  opened_.clear();
+  bounds_.Resize(0);
+  levels_.Resize(0);
   added_.clear();
   seeds_.clear();
   ++solve_;

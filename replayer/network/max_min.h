@@ -18,20 +18,29 @@
 //   Rates 5, 5, 2; bottlenecks A, A, its bound.
 //   When flow 1 leaves: flow 2 rises to 6, where B is full (6 + 2); its bottleneck is B.
 //
-// Incremental. When flows come and go, rates change only near them: Solve starts from the flows
-// whose bottleneck is a link of a changed flow, fills these alone into what the others leave, and
-// then looks whether each of the others that it met still has its bottleneck. One that has not is
-// filled as well, and the filling is repeated. It ends when every flow has a bottleneck, which is
-// the proof that the result is the one that filling all flows would give.
+// Incremental. When flows come and go, rates change only near them. Solve opens the flows whose
+// bottleneck is a link of a changed flow and fills these alone into what the others leave, lowest
+// level first. Two things open more of them on the way:
+//   - a link is to fill at a level below the rate of another flow on it: that flow has to give way;
+//   - a flow stops below its rate of before: on its other links there may be room for the flows
+//     whose bottleneck they are.
+// Either had a rate of at least the level reached, so that nothing filled before is taken back and
+// no flow is filled twice. In the end every flow has a bottleneck, which is the proof that the
+// result is the one that filling all flows would give.
 //
 // Units are the caller's (byte/s, byte/ns). Relative precision kPrecision: sums are carried on as
 // flows come and go, and rounding of 1e-16 a change stays far below it. Results depend on the order
 // of calls alone, never on addresses. Dense arrays, no allocation once they have grown.
+//
+// Speed. A change concerns about five flows of three links each, so what it costs is branches that
+// are guessed wrong: the loops over links and flows choose by conditional moves.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "replayer/network/levels.h"
 
 namespace prism::replayer {
 
@@ -61,18 +70,18 @@ class MaxMinSolver {
 
  private:
   static constexpr LinkId kOwnBound = 0xFFFFFFFFU;
-  static constexpr size_t kFewCandidates = 64;  // so many need no heap
-  static constexpr uint32_t kEndOfList = 0xFFFFFFFFU;
 
   struct Flow {
     double rate = 0;
     double bound = 0;
     LinkId bottleneck = kOwnBound;
     uint32_t hop_count = 0;
-    uint32_t free_in = 0;  // number of the Solve that fills it
+    uint32_t opened = 0;  // number of the Solve that fills it
+    uint32_t local = 0;   // of that Solve: index in opened_
+    bool open = false;    // without a rate yet
   };
 
-  // One link of one flow. Hops of flow f lie at f * max_links_.
+  // One link of one flow. Hops of flow f begin at f << hop_bits_.
   struct Hop {
     LinkId link = 0;
     uint32_t place = 0;  // index in Link::hops
@@ -80,92 +89,50 @@ class MaxMinSolver {
 
   struct alignas(64) Link {
     double capacity = 0;
-    double demand = 0;          // sum of the bounds of its flows
-    double used = 0;            // sum of their rates
-    uint32_t bottlenecked = 0;  // flows whose bottleneck it is
+    double used = 0;            // sum of the rates of its flows that are not open
+    uint32_t open = 0;          // flows
+    uint32_t bottlenecked = 0;  // flows whose bottleneck it is; an open one has none
+    uint32_t seeded = 0;        // number of the Solve that starts from it
     uint32_t touched = 0;       // number of the Solve that looks at it
-    uint32_t seeded = 0;        // likewise
     uint32_t local = 0;         // of that Solve: index in touched_
     std::vector<uint32_t> hops;
   };
 
-  // What a Solve looks at lies side by side: flows to fill, the links of these that can fill, and
-  // which of the flows cross which of the links.
-  struct FreeFlow {
-    FlowId flow = 0;
-    LinkId filled_at = kOwnBound;
-    double bound = 0;
-    double filled = 0;  // rate in the filling under way; < 0: none yet
-    uint32_t first_hop = 0;
-    uint32_t hop_end = 0;
-  };
-
-  struct TouchedLink {
-    LinkId link = 0;
-    uint32_t free = 0;          // flows to fill
-    uint32_t open = 0;          // of these, without a rate yet
-    uint32_t bottlenecked = 0;  // of the other flows: those whose bottleneck it is
-    uint32_t first_hop = kEndOfList;
-    double left = 0;      // what flows that are not filled leave
-    double unfilled = 0;  // of that, left in the filling under way
-    double level = -1;    // rate at which it filled; < 0: it did not
-    double highest = 0;   // rate filled on it
-  };
-
-  struct FreeHop {
-    uint32_t flow = 0;  // index in free_
-    uint32_t link = 0;  // index in touched_
-    uint32_t next = 0;  // hop of the same link
-  };
-
-  struct Candidate {
-    double level = 0;
-    uint32_t link = 0;  // index in touched_
-  };
-
-  [[nodiscard]] FlowId FlowOf(uint32_t hop) const { return hop / max_links_; }
+  [[nodiscard]] FlowId FlowOf(uint32_t hop) const { return hop >> hop_bits_; }
   [[nodiscard]] std::span<const Hop> HopsOf(FlowId flow) const {
-    return {hops_.data() + size_t{flow} * max_links_, flows_[flow].hop_count};
+    return {hops_.data() + (size_t{flow} << hop_bits_), flows_[flow].hop_count};
   }
 
-  // Whether a link can fill at all. Others need no look: a flow there stops at its bound, or at
-  // another link.
-  [[nodiscard]] static bool CanFill(const Link& link) {
-    return link.demand > link.capacity * (1 + kPrecision);
-  }
-
-  void Widen(uint32_t max_links);
+  void Widen();
   void Seed(LinkId link);
-  void Free(FlowId flow);
-  void Touch(LinkId link);
+  void Open(FlowId flow);
+  void OpenHops(FlowId flow);
+  void OpenBottlenecked(LinkId link);
   void Fill();
-  void SortByBound();
-  void CollectCandidates();
-  [[nodiscard]] Candidate LowestOfFew(double reached) const;
-  Candidate LowestOfHeap();
-  void FillFlow(FreeFlow* flow, double level, LinkId at);
-  void FillLink(TouchedLink* link, double level);
-  bool FreeUnproven();
-  bool KeepsBottleneck(const Flow& flow, const TouchedLink& link) const;
-  void Commit();
-  void FreeBottlenecked(LinkId link);
+  void FillLink(LinkId link, double level);
+  void Stop(FlowId flow, LinkId at);
+  [[nodiscard]] double LevelOf(const Link& link) const;
 
-  uint32_t max_links_ = 4;  // of a flow so far; grows
-  uint32_t solve_ = 1;      // number of the Solve to come
+  uint32_t hop_bits_ = 2;  // room for the links of a flow; grows
+  uint32_t solve_ = 1;     // number of the Solve to come
   std::vector<Flow> flows_;
   std::vector<Hop> hops_;
   std::vector<Link> links_;
   std::vector<FlowId> unused_;  // removed flows
   std::vector<FlowId> added_;   // since the last Solve
   std::vector<LinkId> seeds_;   // links of flows added or removed since
-  std::vector<FreeFlow> free_;
-  std::vector<TouchedLink> touched_;
-  std::vector<FreeHop> free_hops_;
-  double lowest_bound_ = 0;         // of flows in free_
-  double highest_bound_ = 0;        // likewise
-  std::vector<uint32_t> by_bound_;  // indices in free_
-  std::vector<Candidate> filling_;  // links that may fill; a heap of many, lowest level first
   std::vector<FlowId> changed_;
+
+  // Of the filling under way.
+  double level_ = 0;                // reached
+  uint32_t open_ = 0;               // flows
+  std::vector<FlowId> opened_;      // flows, some of which have stopped
+  Levels bounds_;                   // of these, while they are open
+  double lowest_bound_ = 0;         // or lower
+  std::vector<LinkId> touched_;     // links of these
+  Levels levels_;                   // at which these fill, if no other flow gives way
+  std::vector<FlowId> stopping_;    // storage
+  std::vector<FlowId> giving_way_;  // storage
 };
 
 }  // namespace prism::replayer
