@@ -19,7 +19,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;
@@ -153,9 +153,10 @@ enum class RecordKind : uint8_t {
   kExit = 23,
   kOutOfMemory = 24,
   kOutsideAlloc = 25,
-  kFence = 26,  // the process stands in an NCCL call until the worker lets it go on
-  kHold = 28,   // a hold on a real GPU began or ended; asks for a deadline when it began
-  kValue = 27,  // a small value that this rank gave to absent others; the value follows
+  kFence = 26,     // the process stands in an NCCL call until the worker lets it go on
+  kHold = 28,      // a hold on a real GPU began or ended; asks for a deadline when it began
+  kValue = 27,     // a small value that this rank gave to absent others; the value follows
+  kCommName = 29,  // the framework named a communicator's group after it was made
 };
 
 // Tables that kDefine fills. Payload layouts are given beside each.
@@ -267,6 +268,11 @@ struct CommDestroyBody {
   uint32_t comm;
 };
 
+struct CommNameBody {
+  uint32_t comm;
+  uint32_t group_name;  // kGroupName
+};
+
 struct SegmentBody {  // kSegmentAlloc, kSegmentFree, kBlockAlloc, kBlockFree, kOutOfMemory
   uint64_t address;
   int64_t bytes;
@@ -362,6 +368,7 @@ struct Record {
     PeerTransferBody peer;
     CommInitBody comm_init;
     CommDestroyBody comm_destroy;
+    CommNameBody comm_name;
     SegmentBody segment;
     OutsideBody outside;
     MarkerBody marker;

@@ -77,6 +77,9 @@ ncclResult_t CheckAndSubmit(DataCall request) {
     return Invalid(request, "buffer");
   }
   op.element = static_cast<Element>(request.type);
+  if (!op.communicator->named.load(std::memory_order_relaxed)) {
+    NameLate(op.communicator);
+  }
   return Submit(op);
 }
 

@@ -171,6 +171,7 @@ Communicator* CreateCommunicator(const CommunicatorSpec& spec) {
   communicator->size = spec.size;
   communicator->rank = spec.rank;
   communicator->members = spec.members;
+  communicator->named = !spec.group_name.empty();
   communicator->present = PresentRanks(spec.members, spec.size, spec.rank);
   cudaGetDevice(&communicator->device);
   Table& table = GetTable();
@@ -198,6 +199,22 @@ Communicator* FindCommunicator(const void* handle) {
   const auto found = table.by_handle.find(handle);
   return found == table.by_handle.end() || found->second->destroyed.load() ? nullptr
                                                                            : found->second.get();
+}
+
+void NameLate(Communicator* communicator) {
+  if (communicator->named.exchange(true)) {
+    return;
+  }
+  const CommunicatorSpec spec = DescribeFrameworkGroup(0);
+  if (spec.size != communicator->size || spec.rank != communicator->rank ||
+      spec.group_name.empty()) {
+    return;
+  }
+  channel::Record record = {};
+  record.kind = channel::RecordKind::kCommName;
+  record.comm_name.comm = communicator->id;
+  record.comm_name.group_name = DefineOnce(channel::Table::kGroupName, spec.group_name);
+  Emit(record);
 }
 
 void DestroyCommunicator(Communicator* communicator) {

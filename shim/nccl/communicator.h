@@ -41,6 +41,7 @@ struct Communicator {
   std::vector<int32_t> present;  // ranks in the communicator that run in the sandbox
   std::atomic<bool> destroyed{false};
   std::atomic<int> async_error{0};  // ncclResult_t
+  std::atomic<bool> named{false};   // or the framework has been asked for a name with a call
 
   std::mutex mutex;  // calls for this communicator, one after the other
   uint32_t next_sequence = 0;
@@ -72,6 +73,9 @@ struct CommunicatorSpec {
 Communicator* CreateCommunicator(const CommunicatorSpec& spec);
 // The communicator of a handle; nullptr for handles that are none or destroyed.
 Communicator* FindCommunicator(const void* handle);
+// With a call of a communicator that had no name when it was made: a split process group is
+// described after its communicator exists. Emits kCommName where the framework names it now.
+void NameLate(Communicator* communicator);
 // Emits kCommDestroy, gives memory back. Twice is harmless.
 void DestroyCommunicator(Communicator* communicator);
 

@@ -6,9 +6,10 @@ namespace prism::slicer {
 
 void IterationRule::See(const channel::Record& record) {
   using channel::RecordKind;
-  const bool trains = record.kind == RecordKind::kMatmul ||
-                      (record.kind == RecordKind::kKernel && record.thread != step_thread_);
-  trained_ = trained_ || (open_steps_ == 0 && trains);
+  const bool product = record.kind == RecordKind::kMatmul;
+  const bool further_thread =
+      (product || record.kind == RecordKind::kKernel) && record.thread != step_thread_;
+  trained_ = trained_ || further_thread || (product && open_steps_ == 0);
 }
 
 IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,

@@ -2,9 +2,11 @@
 //
 // A program may say so itself, by ranges named "iteration" (torch.profiler.record_function). Else
 // an iteration begins with an optimizer step: torch marks each by a range "Optimizer.step#...". A
-// step that follows another without training in between (a matrix product, or kernels of a further
-// thread such as autograd's) belongs to the same iteration: several optimizers, or one that steps
-// group by group. Whichever of the two a program does first decides for the whole run.
+// step that follows another without training in between belongs to the same iteration: several
+// optimizers, or one that steps group by group. Training is a matrix product outside of steps, or
+// kernels of a further thread such as autograd's anywhere: a step may run the passes itself (a
+// closure, as Lightning gives one), or multiply matrices for its own sake (Muon). Whichever of the
+// two a program does first decides for the whole run.
 #pragma once
 
 #include <cstdint>

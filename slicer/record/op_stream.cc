@@ -66,6 +66,7 @@ Result<std::span<const PlacedOp>> OpStream::Push(const Record& record,
   switch (record.kind) {
     case RecordKind::kDefine:
     case RecordKind::kCommInit:
+    case RecordKind::kCommName:
     case RecordKind::kCommDestroy:
       PRISM_RETURN_IF_ERROR(PushDefinition(record, payload));
       break;
@@ -88,6 +89,9 @@ Status OpStream::PushDefinition(const Record& record, std::span<const std::byte>
   }
   if (record.kind == RecordKind::kCommInit) {
     return PushCommInit(record.comm_init, payload);
+  }
+  if (record.kind == RecordKind::kCommName) {
+    return PushCommName(record.comm_name);
   }
   // A destroyed communicator keeps its entry: slots of this iteration may still refer to it, and
   // ids are not used again.
@@ -186,6 +190,16 @@ Status OpStream::PushCommInit(const channel::CommInitBody& body,
     comm.members.clear();
   }
   communicators_[body.comm] = std::move(comm);
+  return OkStatus();
+}
+
+// Slots of the iteration that has begun keep the name that they were interned with.
+Status OpStream::PushCommName(const channel::CommNameBody& body) {
+  const auto found = communicators_.find(body.comm);
+  if (found == communicators_.end()) {
+    return Damaged(fmt::format("a name for communicator {}, which was not made", body.comm));
+  }
+  PRISM_ASSIGN_OR_RETURN(found->second.name, definitions_.Name(Table::kGroupName, body.group_name));
   return OkStatus();
 }
 

@@ -128,6 +128,7 @@ class OpStream {
   Status PushDefinition(const channel::Record& record, std::span<const std::byte> payload);
   Status PushOp(const channel::Record& record);
   Status PushCommInit(const channel::CommInitBody& body, std::span<const std::byte> payload);
+  Status PushCommName(const channel::CommNameBody& body);
   Status PushKernel(const channel::Record& record);
   Status PushCopy(const channel::Record& record);
   Status PushEvent(const channel::Record& record);

@@ -100,6 +100,9 @@ int Splits(ncclComm_t world, int rank) {
   int turned_rank = -1;
   ncclCommUserRank(turned, &turned_rank);
   REQUIRE(turned_rank == (rank == 3 ? 0 : 1));
+  WorkFor("turned", 3, -2, 2, turned_rank);  // a framework describes a split group afterwards
+  float* value = Device({1});
+  REQUIRE(ncclBroadcast(value, value, 1, ncclFloat, 0, turned, nullptr) == ncclSuccess);
   REQUIRE(ncclCommDestroy(turned) == ncclSuccess);
   REQUIRE(ncclCommDestroy(pair) == ncclSuccess);
   return 0;

@@ -66,6 +66,10 @@ class Transcript {
       case RecordKind::kGroupEnd:
         Line("group end");
         return;
+      case RecordKind::kCommName:
+        Line("name ", record.comm_name.comm, " '",
+             Name(channel::Table::kGroupName, record.comm_name.group_name), "'");
+        return;
       case RecordKind::kCommDestroy:
         Line("destroy ", record.comm_destroy.comm);
         return;
@@ -200,8 +204,9 @@ TEST(NcclRecords, TwoPresentRanksOfFour) {
                   "broadcast 1/3 float32 reduce 0 root 3, 4 bytes", "nccl p2p 64 MiB",
                   "send to 0 of 1, 4 bytes", "group end",
                   "init 2 'pair' rank 0 of 2 start 1 stride 2 parent 1 members",
-                  "init 3 '' rank 1 of 2 start 0 stride 0 parent 2 members 3 1", "destroy 3",
-                  "destroy 2", "cublasGemmEx 2x3x4 batch 1 bfloat16 to float32 A'",
+                  "init 3 '' rank 1 of 2 start 0 stride 0 parent 2 members 3 1", "name 3 'turned'",
+                  "broadcast 3/0 float32 reduce 0 root 0, 4 bytes", "destroy 3", "destroy 2",
+                  "cublasGemmEx 2x3x4 batch 1 bfloat16 to float32 A'",
                   "cublasDgemmStridedBatched 5x6x7 batch 8 float64 to float64 B'",
                   "cublasLtMatmul 32x16x64 batch 1 bfloat16 to bfloat16 A'", "nccl setup -230 MiB",
                   "nccl ring -288 MiB", "nccl nvls -128 MiB", "nccl p2p -448 MiB", "destroy 1"));

@@ -24,6 +24,9 @@ class RecordScript {
  public:
   [[nodiscard]] const std::vector<ScriptedRecord>& records() const { return records_; }
 
+  // What follows is issued by that thread.
+  void OnThread(uint16_t thread) { thread_ = thread; }
+
   uint32_t Define(channel::Table table, const std::string& payload) {
     const auto [entry, is_new] = ids_[table].emplace(payload, ids_[table].size() + 1);
     if (is_new) {
@@ -96,6 +99,14 @@ class RecordScript {
     Add(record);
   }
 
+  void CommName(uint32_t comm, const std::string& name) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kCommName;
+    record.comm_name.comm = comm;
+    record.comm_name.group_name = Define(channel::Table::kGroupName, name);
+    Add(record);
+  }
+
   void AllReduce(uint32_t comm, int64_t bytes, uint16_t stream) {
     channel::Record record = {};
     record.kind = channel::RecordKind::kCollective;
@@ -153,6 +164,7 @@ class RecordScript {
 
   void Add(const channel::Record& record, const void* payload = nullptr, size_t bytes = 0) {
     ScriptedRecord scripted = {.record = record, .payload = std::vector<std::byte>(bytes)};
+    scripted.record.thread = thread_;
     if (bytes > 0) {
       std::memcpy(scripted.payload.data(), payload, bytes);
     }
@@ -160,6 +172,7 @@ class RecordScript {
   }
 
  private:
+  uint16_t thread_ = 0;
   std::vector<ScriptedRecord> records_;
   std::map<channel::Table, std::map<std::string, uint32_t>> ids_;
 };

@@ -257,6 +257,36 @@ TEST(Recorder, AnOptimizerStepAfterTrainingBeginsAnIteration) {
                           OpKind::kKernel, OpKind::kKernel, OpKind::kMarker));
 }
 
+TEST(Recorder, AStepThatRunsThePassesItselfBeginsAnIteration) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    script.Marker("Optimizer.step#AdamW.step", true);
+    script.Matmul(16);
+    script.OnThread(3);  // the backward pass, which autograd runs
+    script.Matmul(16);
+    script.OnThread(0);
+    script.Marker("Optimizer.step#AdamW.step", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->iterations, 3) << "the last has no step behind it";
+}
+
+TEST(Recorder, AGroupThatIsNamedLateHasItsNameFromTheNextIterationOn) {
+  RecordScript script;
+  script.CommInit(3, "", 4, 0, 2);
+  for (int i = 0; i < 3; ++i) {
+    AddIteration(&script);
+    if (i == 0) {
+      script.CommName(3, "mesh_cp");
+    }
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  ASSERT_EQ(fragment->comm_slots.size(), 1U);
+  EXPECT_EQ(fragment->comm_slots[0].name, "mesh_cp");
+}
+
 TEST(Recorder, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
   RecordScript script;
   for (int i = 0; i < 4; ++i) {
