@@ -157,7 +157,9 @@ Status RecordPass::FinishSlot(Slot& slot) {
   const std::string context = fmt::format("recording rank {}", slot.process->rank().value());
   Result<graph::Fragment> fragment = slot.recorder.Finish();
   if (!fragment.ok()) {
-    return fragment.status().WithContext(context);
+    return Status(fragment.status().code(),
+                  fmt::format("{}: {}; its last lines:\n{}", context, fragment.status().message(),
+                              slot.process->LastLines()));
   }
   fragment->startup_seconds = slot.startup_seconds;
   fragment->iteration_seconds = slot.iteration_seconds;

@@ -132,7 +132,7 @@ void TakeForeground() {
 
 // The last lines that say something: libtorch puts its message in front of its stack, whose frames
 // would push it out of sight. The whole text is in the rank's log.
-std::string LastLines(std::string_view text, size_t count) {
+std::string Tail(std::string_view text, size_t count) {
   std::deque<std::string_view> kept;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -259,10 +259,14 @@ Status SandboxProcess::ExitStatus() const {
     return EnvironmentLacks(
         fmt::format("the program of rank {} lacks a library: {}; run ./run.sh, "
                     "which installs what is missing",
-                    rank_.value(), LastLines(log_, 1)));
+                    rank_.value(), Tail(log_, 1)));
   }
   return RunFailed(fmt::format("the program of rank {} {}; its last lines:\n{}", rank_.value(),
-                               DescribeExit(*wait_status_), LastLines(log_, kTailLines)));
+                               DescribeExit(*wait_status_), LastLines()));
+}
+
+std::string SandboxProcess::LastLines() const {
+  return Tail(log_, kTailLines);
 }
 
 std::string SandboxProcess::Stacks() {

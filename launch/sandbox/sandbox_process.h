@@ -62,6 +62,9 @@ class SandboxProcess {
   // not answer within half a second.
   std::string Stacks();
 
+  // The last lines of output that say something.
+  [[nodiscard]] std::string LastLines() const;
+
   // All output so far; of very long output the first part.
   [[nodiscard]] const std::string& log() const { return log_; }
 
