@@ -238,6 +238,13 @@ std::string WithoutTemplates(std::string_view description) {
   return text;
 }
 
+std::string LayoutText(const ParallelSizes& sizes) {
+  const std::string context = sizes.cp > 1 ? fmt::format(" × cp {}", sizes.cp) : std::string();
+  const std::string expert = sizes.ep > 1 ? fmt::format(" (ep {})", sizes.ep) : std::string();
+  return fmt::format("tp {}{} × pp {} × dp {}{}, vpp {}", sizes.tp, context, sizes.pp, sizes.dp,
+                     expert, sizes.vpp);
+}
+
 std::string MembersText(std::span<const uint32_t> members) {
   constexpr size_t kShown = 4;
   if (members.empty()) {

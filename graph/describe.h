@@ -36,6 +36,10 @@ std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op);
 // messages alone, as what differs may be in them.
 std::string WithoutTemplates(std::string_view description);
 
+// "tp 8 × pp 16 × dp 64, vpp 1"; context and expert parallelism where there is any: "tp 1 × cp 4 ×
+// pp 1 × dp 16 (ep 8), vpp 1".
+std::string LayoutText(const ParallelSizes& sizes);
+
 // Ascending members shortened to what a line can hold: "0-7", "0, 8, 16, ... 56"; "none" of none.
 std::string MembersText(std::span<const uint32_t> members);
 

@@ -7,6 +7,7 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
+#include "graph/describe.h"
 #include "launch/options/options.h"
 #include "launch/run/program_layout.h"
 #include "launch/version.h"
@@ -133,8 +134,8 @@ std::string PlanText(const RunContext& context) {
   const graph::ParallelSizes& sizes = job.parallel;
   std::string text = fmt::format("{} on {} × {} ({})\n", job.name, FormatCount(sizes.world_size()),
                                  context.cluster.gpu.name, context.cluster.name);
-  text += fmt::format("  layout         tp {} × pp {} × dp {}, vpp {} ({})\n", sizes.tp, sizes.pp,
-                      sizes.dp, sizes.vpp, context.layout_origin);
+  text +=
+      fmt::format("  layout         {} ({})\n", graph::LayoutText(sizes), context.layout_origin);
   if (job.seq_len > 0) {  // else nothing is known of the user's program
     text += fmt::format("  batch          {} of {} tokens, micro-batch {}, {} a rank\n",
                         FormatCounted(job.global_batch_size, "sequence"), FormatCount(job.seq_len),

@@ -72,8 +72,7 @@ std::string HeadText(const graph::Graph& graph) {
   const graph::ParallelSizes& sizes = job.parallel;
   std::string text = fmt::format("{} on {} × {} ({})\n", job.name, FormatCount(sizes.world_size()),
                                  graph.cluster.gpu.name, graph.cluster.name);
-  text += fmt::format("  layout            tp {} × cp {} × dp {} × pp {}, vpp {}, ep {}\n",
-                      sizes.tp, sizes.cp, sizes.dp, sizes.pp, sizes.vpp, sizes.ep);
+  text += fmt::format("  layout            {}\n", graph::LayoutText(sizes));
   if (!job.facts.axes.empty()) {
     text += fmt::format(
         "  program           ranks form {}; {} to warm up; iterations begin with {}\n",

@@ -9,6 +9,7 @@
 
 #include "graph/base/time.h"
 #include "graph/base/units.h"
+#include "graph/describe.h"
 
 namespace prism::replayer {
 namespace {
@@ -36,9 +37,7 @@ std::string JobLine(const Summary& summary) {
 // A user's program says nothing about its batch.
 std::string LayoutLine(const Summary& summary) {
   const graph::JobSpec& job = summary.job;
-  std::string text =
-      fmt::format("  layout            tp {} × pp {} × dp {}, vpp {}", job.parallel.tp,
-                  job.parallel.pp, job.parallel.dp, job.parallel.vpp);
+  std::string text = fmt::format("  layout            {}", graph::LayoutText(job.parallel));
   if (job.seq_len > 0) {
     text += fmt::format("; batch {} × {} tokens, {} a rank", FormatCount(job.global_batch_size),
                         FormatCount(job.seq_len), FormatCounted(job.microbatches(), "micro-batch"));
