@@ -43,40 +43,36 @@ class JobAssembly {
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
 };
 
-// The calls of one stage while they are written.
+// The calls of stages of one kind while they are written.
 class StageWriter {
  public:
   // `assembly` outlives the writer. `marks` off: markers are left out.
   StageWriter(JobAssembly* assembly, bool marks) : assembly_(assembly), marks_(marks) {}
 
-  void Call(uint32_t block) { stage_.calls.push_back(block); }
+  void Call(uint32_t block) { calls_.push_back(block); }
   void Call(const std::vector<uint32_t>& blocks) {
-    stage_.calls.insert(stage_.calls.end(), blocks.begin(), blocks.end());
+    calls_.insert(calls_.end(), blocks.begin(), blocks.end());
   }
-  [[nodiscard]] const std::vector<uint32_t>& calls() const { return stage_.calls; }
-  void BeginRound() { stage_.rounds.push_back(static_cast<uint32_t>(stage_.calls.size())); }
   void Emit(const OpList& ops);
   void Emit(const std::string& key, const std::function<graph::Program()>& make) {
     Call(assembly_->BlockFor(key, make));
   }
   void Marker(std::string_view name, bool begins);
-  uint32_t NewEventSlot() { return stage_.event_slot_count++; }
+  uint32_t NewEventSlot() { return event_slot_count_++; }
+  [[nodiscard]] uint16_t event_slot_count() const { return event_slot_count_; }
 
   [[nodiscard]] bool marks() const { return marks_; }
 
   JobAssembly& assembly() { return *assembly_; }
 
-  // The stage written so far; the next has the same event slots.
-  [[nodiscard]] graph::StageProgram Finish() {
-    graph::StageProgram next;
-    next.event_slot_count = stage_.event_slot_count;
-    return std::exchange(stage_, std::move(next));
-  }
+  // What was called since the last time.
+  [[nodiscard]] std::vector<uint32_t> TakeCalls() { return std::exchange(calls_, {}); }
 
  private:
   JobAssembly* assembly_;
   bool marks_;
-  graph::StageProgram stage_;
+  std::vector<uint32_t> calls_;
+  uint16_t event_slot_count_ = 0;
 };
 
 }  // namespace prism::slicer

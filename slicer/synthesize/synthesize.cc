@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -60,39 +57,51 @@ class StageSynthesis {
                                           chunks.end(), HaveSameContent);
   }
 
-  graph::StageProgram Run(int32_t stage) {
+  // `kind`: the number of this synthesis among those of the job.
+  graph::PhrasedStage Run(int32_t stage, uint32_t kind) {
     held_ = kNothingHeld;
     data_parallel_->set_held(held_states_[held_]);
-    Once(&begin_, [this] { Begin(); });
+    graph::PhrasedStage phrased;
+    phrased.kind = kind;
+    phrased.steps.push_back(Once(&begin_, [this] { Begin(); }));
     const std::vector<StageStep> steps = StageSteps(rank_.job, rank_.style, stage);
-    const std::vector<size_t> rounds = SteadyRounds(rank_.job.parallel, steps);
-    auto round = rounds.begin();
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (round != rounds.end() && *round == i) {
-        writer_.BeginRound();
-        ++round;
-      }
-      Step(steps[i]);
+    for (const StageStep& step : steps) {
+      phrased.steps.push_back(Step(step));
     }
-    Once(&end_, [this] { End(); });
-    return writer_.Finish();
+    phrased.steps.push_back(Once(&end_, [this] { End(); }));
+    for (const size_t round : SteadyRounds(rank_.job.parallel, steps)) {
+      phrased.rounds.push_back(static_cast<uint32_t>(round + 1));
+    }
+    return phrased;
+  }
+
+  [[nodiscard]] graph::PhrasedKind TakePhrases() {
+    return {std::move(phrases_), writer_.event_slot_count()};
   }
 
  private:
-  using Calls = std::optional<std::vector<uint32_t>>;
-
   static constexpr uint32_t kNothingHeld = 0;
+  static constexpr uint32_t kUnknown = 0xFFFFFFFFU;
 
-  // Writes what is in `calls`, which `write` fills the first time.
+  // The phrase that `write` writes.
   template <typename Write>
-  void Once(Calls* calls, Write write) {
-    if (calls->has_value()) {
-      writer_.Call(**calls);
-      return;
-    }
-    const auto begin = static_cast<std::ptrdiff_t>(writer_.calls().size());
+  uint32_t NewPhrase(Write write) {
     write();
-    calls->emplace(writer_.calls().begin() + begin, writer_.calls().end());
+    std::vector<uint32_t> calls = writer_.TakeCalls();
+    if (writer_.marks()) {
+      phrases_.push_back(std::move(calls));
+      return static_cast<uint32_t>(phrases_.size() - 1);
+    }
+    return InternValue(phrases_, calls);
+  }
+
+  // Likewise, unless it is known.
+  template <typename Write>
+  uint32_t Once(uint32_t* phrase, Write write) {
+    if (*phrase == kUnknown) {
+      *phrase = NewPhrase(write);
+    }
+    return *phrase;
   }
 
   void Begin() {
@@ -130,21 +139,18 @@ class StageSynthesis {
     return chunks_[static_cast<size_t>(step.chunk)];
   }
 
-  void Step(const StageStep& step) {
-    if (step.kind == StepKind::kExchange) {
-      Exchange(step.exchange);
-    } else if (step.kind == StepKind::kRelease) {
-      Release();
-    } else {
-      Pass(step);
+  uint32_t Step(const StageStep& step) {
+    switch (step.kind) {
+      case StepKind::kExchange:
+        return Exchange(step.exchange);
+      case StepKind::kRelease:
+        return Once(&release_, [this] { Release(); });
+      default:
+        return writer_.marks() ? NewPhrase([&] { MarkedPass(step); }) : UnmarkedPass(step);
     }
   }
 
-  void Pass(const StageStep& step) {
-    if (!writer_.marks()) {
-      UnmarkedPass(step);
-      return;
-    }
+  void MarkedPass(const StageStep& step) {
     const std::string microbatch = fmt::format("micro-batch {}", step.microbatch);
     const char* direction = step.kind == StepKind::kForward          ? "forward"
                             : step.kind == StepKind::kWeightGradient ? "weight gradient"
@@ -159,16 +165,26 @@ class StageSynthesis {
   }
 
   // Passes of first, inner and last micro-batches that find the same parameters held are the same.
-  void UnmarkedPass(const StageStep& step) {
-    const bool first = step.microbatch == 0;
-    const bool last = step.microbatch + 1 == rank_.job.microbatches();
-    KnownPass& pass = passes_[{step.kind, step.chunk, first, last, held_}];
-    Once(&pass.calls, [&] {
+  uint32_t UnmarkedPass(const StageStep& step) {
+    constexpr size_t kKinds = 4;  // of passes: those of StepKind before kExchange
+    const size_t chunks = chunks_.size();
+    const size_t place = step.microbatch == 0 ? 1 : 0;
+    const size_t end = step.microbatch + 1 == rank_.job.microbatches() ? 2 : 0;
+    const size_t key = ((held_ * kKinds + static_cast<size_t>(step.kind)) * chunks +
+                        static_cast<size_t>(step.chunk)) *
+                           4 +
+                       place + end;
+    if (key >= passes_.size()) {
+      passes_.resize((size_t{held_} + 1) * kKinds * chunks * 4);
+    }
+    if (passes_[key].phrase == kUnknown) {
       data_parallel_->set_held(held_states_[held_]);
-      IsBackward(step.kind) ? Backward(step) : Forward(step);
-      pass.held = InternValue(held_states_, data_parallel_->held());
-    });
-    held_ = pass.held;
+      const uint32_t phrase =
+          NewPhrase([&] { IsBackward(step.kind) ? Backward(step) : Forward(step); });
+      passes_[key] = {phrase, InternValue(held_states_, data_parallel_->held())};
+    }
+    held_ = passes_[key].held;
+    return passes_[key].phrase;
   }
 
   void Forward(const StageStep& step) {
@@ -209,11 +225,9 @@ class StageSynthesis {
   // A tensor that was on the stream of messages is freed: libtorch's allocator records an event
   // there.
   void Release() {
-    Once(&release_, [this] {
-      OpList ops;
-      ops.Record(graph::StageStream(GroupAxis::kPipeline));
-      writer_.Emit(ops);
-    });
+    OpList ops;
+    ops.Record(graph::StageStream(GroupAxis::kPipeline));
+    writer_.Emit(ops);
   }
 
   [[nodiscard]] int64_t MessageBytes() const {
@@ -230,15 +244,12 @@ class StageSynthesis {
     return {is_send, graph::SlotOf(axis), graph::SlotOf(peer), MessageBytes()};
   }
 
-  void Exchange(const StageExchange& exchange) {
+  uint32_t Exchange(const StageExchange& exchange) {
     const int key = (exchange.to_previous ? 1 : 0) + (exchange.to_next ? 2 : 0) +
                     (exchange.from_previous ? 4 : 0) + (exchange.from_next ? 8 : 0);
-    std::optional<uint32_t>& block = exchanges_[static_cast<size_t>(key)];
-    if (!block.has_value()) {
-      block = writer_.assembly().BlockOf(batched_ ? ExchangeBatched(exchange)
-                                                  : ExchangeApart(exchange));
-    }
-    writer_.Call(*block);
+    return Once(&exchanges_[static_cast<size_t>(key)], [&] {
+      writer_.Emit(batched_ ? ExchangeBatched(exchange) : ExchangeApart(exchange));
+    });
   }
 
   // Forward direction first: with two stages both neighbours are one rank, and transfers between a
@@ -328,9 +339,15 @@ class StageSynthesis {
 
   // What a pass calls, and what it leaves held.
   struct KnownPass {
-    Calls calls;
+    uint32_t phrase = kUnknown;
     uint32_t held = kNothingHeld;
   };
+
+  static constexpr std::array<uint32_t, 16> NoExchanges() {
+    std::array<uint32_t, 16> none = {};
+    none.fill(kUnknown);
+    return none;
+  }
 
   const RankShape& rank_;
   std::vector<ModelChunk> chunks_;
@@ -340,11 +357,12 @@ class StageSynthesis {
   std::vector<ParametersHeld>
       held_states_;               // distinct; what is held in front of an iteration first
   uint32_t held_ = kNothingHeld;  // what unmarked passes have left, of these
-  std::array<std::optional<uint32_t>, 16> exchanges_;  // blocks by what moves
-  Calls begin_;
-  Calls end_;
-  Calls release_;
-  std::map<std::tuple<StepKind, int32_t, bool, bool, uint32_t>, KnownPass> passes_;
+  std::vector<std::vector<uint32_t>> phrases_;
+  std::array<uint32_t, 16> exchanges_ = NoExchanges();  // phrases by what moves
+  uint32_t begin_ = kUnknown;                           // phrases
+  uint32_t end_ = kUnknown;
+  uint32_t release_ = kUnknown;
+  std::vector<KnownPass> passes_;  // by held, kind, chunk, and whether first or last
 };
 
 Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
@@ -366,36 +384,46 @@ void LaunchAsGraph(graph::JobProgram* job) {
 
 }  // namespace
 
-Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
-                                     const graph::TrainingStyle& style,
-                                     Markers markers) {
+Result<graph::PhrasedJob> SynthesizePhrases(const graph::JobSpec& job,
+                                            const graph::TrainingStyle& style,
+                                            Markers markers) {
   PRISM_RETURN_IF_ERROR(CheckJob(job, style));
   const RankShape rank(job, style);
   JobAssembly assembly;
   ChunkMaker maker(rank, &assembly);
-  graph::JobProgram program;
-  program.job = job;
-  program.style = style;
-  std::vector<std::unique_ptr<StageSynthesis>> writers;  // their data parallelism points into them
+  graph::PhrasedJob phrased;
+  phrased.program.job = job;
+  phrased.program.style = style;
+  std::vector<std::unique_ptr<StageSynthesis>> kinds;  // their data parallelism points into them
   for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
     std::vector<ModelChunk> chunks;
     for (int32_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
       chunks.push_back(maker.Make(stage, chunk));
     }
-    auto writer = std::find_if(writers.begin(), writers.end(),
-                               [&](const auto& known) { return known->Writes(chunks); });
-    if (writer == writers.end()) {
-      writer = writers.insert(
-          writer, std::make_unique<StageSynthesis>(
-                      rank, std::move(chunks), StageWriter(&assembly, markers == Markers::kAll)));
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const auto& known) { return known->Writes(chunks); });
+    if (kind == kinds.end()) {
+      kind = kinds.insert(
+          kind, std::make_unique<StageSynthesis>(rank, std::move(chunks),
+                                                 StageWriter(&assembly, markers == Markers::kAll)));
     }
-    program.stages.push_back((*writer)->Run(stage));
+    phrased.stages.push_back((*kind)->Run(stage, static_cast<uint32_t>(kind - kinds.begin())));
   }
-  assembly.MoveInto(&program);
+  for (const auto& kind : kinds) {
+    phrased.kinds.push_back(kind->TakePhrases());
+  }
+  assembly.MoveInto(&phrased.program);
   if (style.host_cost == graph::HostCost::kGraph) {
-    LaunchAsGraph(&program);
+    LaunchAsGraph(&phrased.program);
   }
-  return program;
+  return phrased;
+}
+
+Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
+                                     const graph::TrainingStyle& style,
+                                     Markers markers) {
+  PRISM_ASSIGN_OR_RETURN(graph::PhrasedJob phrased, SynthesizePhrases(job, style, markers));
+  return graph::WriteOut(std::move(phrased));
 }
 
 }  // namespace prism::slicer

@@ -12,6 +12,7 @@
 
 #include "graph/base/status.h"
 #include "graph/job_program.h"
+#include "graph/phrased_job.h"
 
 namespace prism::slicer {
 
@@ -22,5 +23,10 @@ enum class Markers : uint8_t { kAll, kNone };
 Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
                                      const graph::TrainingStyle& style,
                                      Markers markers = Markers::kAll);
+
+// The same before every stage is written out: many times shorter where a pipeline is deep.
+Result<graph::PhrasedJob> SynthesizePhrases(const graph::JobSpec& job,
+                                            const graph::TrainingStyle& style,
+                                            Markers markers = Markers::kAll);
 
 }  // namespace prism::slicer

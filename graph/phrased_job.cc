@@ -1,0 +1,26 @@
+#include "graph/phrased_job.h"
+
+#include <utility>
+
+namespace prism::graph {
+
+JobProgram WriteOut(PhrasedJob job) {
+  for (const PhrasedStage& phrased : job.stages) {
+    const PhrasedKind& kind = job.kinds[phrased.kind];
+    StageProgram stage;
+    stage.event_slot_count = kind.event_slot_count;
+    auto round = phrased.rounds.begin();
+    for (uint32_t i = 0; i < phrased.steps.size(); ++i) {
+      if (round != phrased.rounds.end() && *round == i) {
+        stage.rounds.push_back(static_cast<uint32_t>(stage.calls.size()));
+        ++round;
+      }
+      const std::vector<uint32_t>& phrase = kind.phrases[phrased.steps[i]];
+      stage.calls.insert(stage.calls.end(), phrase.begin(), phrase.end());
+    }
+    job.program.stages.push_back(std::move(stage));
+  }
+  return std::move(job.program);
+}
+
+}  // namespace prism::graph

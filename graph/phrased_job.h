@@ -1,0 +1,35 @@
+// A JobProgram whose stages are not written out. What a stage calls at one step of its schedule (a
+// pass, an exchange of messages, the begin or the end of an iteration) is a phrase. Stages that are
+// made of the same layers share their phrases and differ in the order alone, so that a job with
+// thousands of passes is a few dozens of phrases and, for every stage, a row of their numbers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/job_program.h"
+
+namespace prism::graph {
+
+// Stages with the same phrases.
+struct PhrasedKind {
+  std::vector<std::vector<uint32_t>> phrases;  // calls: indices into JobProgram::blocks
+  uint16_t event_slot_count = 0;
+};
+
+struct PhrasedStage {
+  uint32_t kind = 0;
+  std::vector<uint32_t> steps;   // phrases of its kind, in host issue order
+  std::vector<uint32_t> rounds;  // steps at which StageProgram::rounds begin
+};
+
+struct PhrasedJob {
+  JobProgram program;  // without stages
+  std::vector<PhrasedKind> kinds;
+  std::vector<PhrasedStage> stages;  // by pipeline stage
+};
+
+// The same with every call of every stage.
+JobProgram WriteOut(PhrasedJob job);
+
+}  // namespace prism::graph
