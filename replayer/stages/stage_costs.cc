@@ -55,16 +55,16 @@ Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
   if (gpus_per_node_ != cluster.gpus_per_node) {
     FindTopologies(cluster.gpus_per_node);
   }
-  const double overlap_slowdown = cluster.parameters.Value("overlap.compute_slowdown");
+  overlap_slowdown_ = cluster.parameters.Value("overlap.compute_slowdown");
   BindWorks(cluster, scales.compute);
   BindTransfers(CollectiveCost(cluster), scales.comm);
-  BindSegments(overlap_slowdown);
+  BindSegments();
   costs_.host_ns.resize(plan_.stages.size());
   costs_.charge_ns.resize(plan_.stages.size());
   costs_.iteration_host_ns.resize(plan_.stages.size());
   costs_.turn_host_ns.assign(plan_.stages.size(), 0);
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
-    BindStage(stage, overlap_slowdown);
+    BindStage(stage);
     BindLoop(stage);
   }
   return OkStatus();
@@ -82,7 +82,8 @@ void StageCostModel::FindTopologies(int32_t gpus_per_node) {
   // Where stages are whole nodes, groups of one stage lie on them as those of any other do.
   const bool whole_nodes = groups_.ranks_per_stage() % gpus_per_node == 0;
   std::vector<CommTopology> by_axis(graph::kGroupAxisCount);
-  for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
+  const auto stages = static_cast<size_t>(job_.job.parallel.pp);
+  for (size_t stage = 0; stage < stages; ++stage) {
     const bool as_before = stage > 0 && whole_nodes && uneven_.empty();
     for (uint16_t a = 0; a < graph::kGroupAxisCount; ++a) {
       const auto axis = static_cast<GroupAxis>(a);
@@ -133,20 +134,24 @@ CommTopology StageCostModel::TopologyOfAxis(GroupAxis axis, int32_t stage) {
   return slowest;
 }
 
+bool StageCostModel::OnNode(int32_t from_stage, int32_t to_stage) {
+  const int32_t stage_ranks = groups_.ranks_per_stage();
+  int32_t together = 0;  // none where stages are whole nodes
+  for (int32_t r = 0; r < stage_ranks && stage_ranks % gpus_per_node_ != 0; ++r) {
+    const int32_t from = from_stage * stage_ranks + r;
+    const int32_t to = to_stage * stage_ranks + r;
+    together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
+  }
+  if (together != 0 && together != stage_ranks) {
+    uneven_.push_back(fmt::format("messages from stage {} to {}", from_stage, to_stage));
+  }
+  return together == stage_ranks;
+}
+
 void StageCostModel::FindChannelNodes() {
   channel_on_node_.clear();
-  const int32_t stage_ranks = groups_.ranks_per_stage();
   for (const PeerChannel& channel : plan_.channels) {
-    int32_t together = 0;  // none where stages are whole nodes
-    for (int32_t r = 0; r < stage_ranks && stage_ranks % gpus_per_node_ != 0; ++r) {
-      const int32_t from = channel.from * stage_ranks + r;
-      const int32_t to = channel.to * stage_ranks + r;
-      together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
-    }
-    channel_on_node_.push_back(together == stage_ranks);
-    if (together != 0 && together != stage_ranks) {
-      uneven_.push_back(fmt::format("messages from stage {} to {}", channel.from, channel.to));
-    }
+    channel_on_node_.push_back(OnNode(channel.from, channel.to));
   }
   std::sort(uneven_.begin(), uneven_.end());
   uneven_.erase(std::unique(uneven_.begin(), uneven_.end()), uneven_.end());
@@ -239,7 +244,12 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
   }
 }
 
-void StageCostModel::BindSegments(double overlap_slowdown) {
+FoldDurations StageCostModel::DurationsOf(uint32_t kind) const {
+  return {&costs_.work_ns, &costs_.span_ns, &costs_.transfer_ns[kind], &costs_.collective_ns[kind],
+          overlap_slowdown_};
+}
+
+void StageCostModel::BindSegments() {
   std::vector<bool> used(plan_.blocks.size());
   for (const Segment& segment : plan_.segments) {
     for (const uint32_t block : segment.blocks) {
@@ -249,12 +259,7 @@ void StageCostModel::BindSegments(double overlap_slowdown) {
   costs_.segments.assign(kinds_.size(), {});
   std::vector<FoldedSegment> blocks(plan_.blocks.size());
   for (size_t kind = 0; kind < kinds_.size(); ++kind) {
-    FoldDurations durations;
-    durations.work = &costs_.work_ns;
-    durations.span = &costs_.span_ns;
-    durations.transfer = &costs_.transfer_ns[kind];
-    durations.collective = &costs_.collective_ns[kind];
-    durations.overlap_slowdown = overlap_slowdown;
+    const FoldDurations durations = DurationsOf(static_cast<uint32_t>(kind));
     for (uint32_t block = 0; block < blocks.size(); ++block) {
       if (used[block]) {
         blocks[block] = FoldBlock(plan_, block, durations);
@@ -267,7 +272,7 @@ void StageCostModel::BindSegments(double overlap_slowdown) {
 }
 
 // Host time of every instruction, and what its waits pay, both in issue order.
-void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
+void StageCostModel::BindStage(size_t stage) {
   const StageLanes& lanes = plan_.stages[stage];
   const std::vector<FoldedSegment>& segments = costs_.segments[kind_of_stage_[stage]];
   const std::vector<DurationNs>& transfer_ns = costs_.transfer_ns[kind_of_stage_[stage]];
@@ -302,7 +307,7 @@ void StageCostModel::BindStage(size_t stage, double overlap_slowdown) {
                                              : TimesPaid(loop_->stages[stage], source, gathers,
                                                          compute >= transfer_ns[source.transfer]);
       charge_ns[instruction.charge] +=
-          times * std::llround((overlap_slowdown - 1) * static_cast<double>(beside));
+          times * std::llround((overlap_slowdown_ - 1) * static_cast<double>(beside));
     }
     if (instruction.kind == InstructionKind::kSegment) {
       const FoldedSegment& segment = segments[instruction.index];

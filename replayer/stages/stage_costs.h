@@ -57,6 +57,13 @@ class StageCostModel {
   // Stages that have the same topologies share a kind.
   [[nodiscard]] uint32_t KindOf(size_t stage) const { return kind_of_stage_[stage]; }
 
+  // What the ops of blocks last on stages of that kind.
+  [[nodiscard]] FoldDurations DurationsOf(uint32_t kind) const;
+
+  // Whether messages between two stages stay inside nodes; where only some do, uneven() says so.
+  // Behind Bind.
+  bool OnNode(int32_t from_stage, int32_t to_stage);
+
   // Families of communicators, "tp of stage 3", whose members do not all lie on nodes in the same
   // way. Each is costed by its slowest member, which the engine would tell apart.
   [[nodiscard]] const std::vector<std::string>& uneven() const { return uneven_; }
@@ -70,8 +77,8 @@ class StageCostModel {
   void FindChannelNodes();
   void BindWorks(const graph::ClusterSpec& cluster, double scale);
   void BindTransfers(const CollectiveCost& cost, double scale);
-  void BindSegments(double overlap_slowdown);
-  void BindStage(size_t stage, double overlap_slowdown);
+  void BindSegments();
+  void BindStage(size_t stage);
   [[nodiscard]] bool GathersCharges(size_t stage) const;
   int64_t TimesPaid(const StageLoop& loop,
                     const StageChargeSource& source,
@@ -86,6 +93,7 @@ class StageCostModel {
   graph::JobGroups groups_;
   graph::Graph strings_;  // those of the job, as the cost model wants them
   int32_t gpus_per_node_ = 0;
+  double overlap_slowdown_ = 1;
   std::vector<Topologies> kinds_;
   std::vector<uint32_t> kind_of_stage_;
   std::vector<bool> channel_on_node_;

@@ -20,16 +20,6 @@ bool FitsOneSegment(StreamSet streams) {
   return std::popcount(streams) <= static_cast<int>(kMaxFoldedStreams);
 }
 
-// What the layout asks of a block at every call.
-struct BlockStreams {
-  StreamSet all = 0;
-  StreamSet kernels = 0;   // that hold kernels
-  StreamSet apart = 0;     // that wait for other stages
-  StreamSet settled = 0;   // that must owe nothing in front of it
-  StreamSet computed = 0;  // that must have computed in front of it
-  bool foldable = false;   // as far as it is known without what comes in front
-};
-
 // Runs of blocks, each found from the run without its last block.
 class SegmentIds {
  public:
@@ -61,11 +51,6 @@ class SegmentIds {
   std::vector<Step> latest_ = {{}};              // by run: mostly the next as well
   std::vector<uint32_t> segments_ = {kNone};     // by run
 };
-
-bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes) {
-  const uint32_t transfer = plan.tables.collectives[op.index].transfers.front();
-  return SpansStages(static_cast<GroupAxis>(plan.tables.transfers[transfer].axis), sizes);
-}
 
 // Lays out one stage.
 class StageLayout {
@@ -396,6 +381,13 @@ class StageLayout {
   StageLanes lanes_;
 };
 
+}  // namespace
+
+bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes) {
+  const uint32_t transfer = plan.tables.collectives[op.index].transfers.front();
+  return SpansStages(static_cast<GroupAxis>(plan.tables.transfers[transfer].axis), sizes);
+}
+
 std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan,
                                           const graph::ParallelSizes& sizes) {
   std::vector<BlockStreams> streams;
@@ -425,25 +417,29 @@ std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan,
   return streams;
 }
 
-}  // namespace
-
-Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
+Result<StagePlan> LowerBlocks(const graph::JobProgram& job) {
   StagePlan plan;
   BlockLowering lowering(job);
   PRISM_ASSIGN_OR_RETURN(LoweredBlocks lowered, lowering.Lower());
   plan.blocks = std::move(lowered.parts);
+  plan.parts = std::move(lowered.begin);
   plan.tables = std::move(lowering.tables());
   plan.kernel_streams = KernelStreams(plan.blocks, plan.tables);
   for (const LoweredBlock& block : plan.blocks) {
     plan.charges.push_back(block.closed ? ChargesOf(block, plan.tables, plan.kernel_streams)
                                         : BlockCharges{});
   }
+  return plan;
+}
+
+Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
+  PRISM_ASSIGN_OR_RETURN(StagePlan plan, LowerBlocks(job));
   StageMatching matching(job.job.parallel, &plan);
   SegmentIds segment_ids;
   const std::vector<BlockStreams> streams = StreamsOfBlocks(plan, job.job.parallel);
   for (size_t stage = 0; stage < job.stages.size(); ++stage) {
     StageLayout layout(job, static_cast<int32_t>(stage), streams, &matching, &plan);
-    PRISM_ASSIGN_OR_RETURN(StageLanes lanes, layout.Run(fold, lowered.begin, &segment_ids));
+    PRISM_ASSIGN_OR_RETURN(StageLanes lanes, layout.Run(fold, plan.parts, &segment_ids));
     plan.stages.push_back(std::move(lanes));
   }
   PRISM_RETURN_IF_ERROR(matching.Check());

@@ -113,6 +113,7 @@ struct StageLanes {
 
 struct StagePlan {
   std::vector<LoweredBlock> blocks;      // and parts of blocks
+  std::vector<uint32_t> parts;           // those of block b are blocks[parts[b] .. parts[b + 1])
   std::vector<BlockCharges> charges;     // by block; empty for those that are not closed
   std::vector<uint16_t> kernel_streams;  // ascending
   LoweredTables tables;
@@ -123,6 +124,25 @@ struct StagePlan {
   std::vector<StageMeeting> meetings;
   std::vector<StageLanes> stages;
 };
+
+// What the layout asks of a block at every call.
+struct BlockStreams {
+  StreamSet all = 0;
+  StreamSet kernels = 0;   // that hold kernels
+  StreamSet apart = 0;     // that wait for other stages
+  StreamSet settled = 0;   // that must owe nothing in front of it
+  StreamSet computed = 0;  // that must have computed in front of it
+  bool foldable = false;   // as far as it is known without what comes in front
+};
+
+// The blocks of a plan without stages. `job` outlives it.
+Result<StagePlan> LowerBlocks(const graph::JobProgram& job);
+
+// By block of the plan.
+std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan, const graph::ParallelSizes& sizes);
+
+// Whether a collective is one over several stages.
+bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes);
 
 // `fold` false: every op is an instruction of its own. Fails when sends and receives or collectives
 // of the stages do not pair up. `job` outlives the plan.

@@ -9,6 +9,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "graph/validate.h"
+#include "replayer/stages/phrase_replay.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/pass_schedule.h"
 #include "slicer/synthesize/synthesize.h"
@@ -154,10 +155,39 @@ RC_GTEST_PROP(StageReplay, agrees_with_the_engine_on_the_expanded_graph, ()) {
   }
 }
 
+// The same of phrases, with and without markers, for which each step is a phrase of its own.
+TEST(PhraseReplay, agrees_with_the_replay_op_by_op) {
+  int64_t known = 0;
+  int64_t drawn = 0;
+  EXPECT_TRUE(rc::check([&] {
+    const Case c = *rc::gen::exec(DrawCase);
+    const graph::ClusterSpec cluster = ClusterOf(c);
+    const auto markers = Pick<slicer::Markers>({slicer::Markers::kAll, slicer::Markers::kNone});
+    Result<graph::PhrasedJob> phrased = slicer::SynthesizePhrases(c.job, c.style, markers);
+    RC_ASSERT(phrased.ok());
+    const Result<PhraseEvaluator> phrases = PhraseEvaluator::Create(*phrased);
+    RC_ASSERT(phrases.ok());
+    const Result<StageReplayResult> result = phrases->Evaluate(cluster, {});
+    RC_ASSERT(result.ok());
+    ++drawn;
+    if (!result->known) {
+      return;
+    }
+    ++known;
+    const graph::JobProgram job = graph::WriteOut(*std::move(phrased));
+    const Result<StageReplayResult> expected = StageEvaluator::Create(job)->Evaluate(cluster, {});
+    RC_ASSERT(expected.ok());
+    RC_ASSERT(result->stage_ns == expected->stage_ns);
+    RC_ASSERT(result->uneven == expected->uneven);
+  }));
+  EXPECT_GT(known, drawn / 2);
+}
+
 // A round that is repeated stands for the micro-batches that a short job lacks, whatever the
 // schedule, the host's waits in it and the pace at which stages work off what they are behind.
 TEST(SteadyLoop, gives_the_nanosecond_of_every_round) {
   int64_t looped = 0;
+  int64_t by_phrases = 0;
   EXPECT_TRUE(rc::check([&] {
     Case c = *rc::gen::exec(DrawCase);
     const graph::ClusterSpec cluster = ClusterOf(c);
@@ -178,14 +208,20 @@ TEST(SteadyLoop, gives_the_nanosecond_of_every_round) {
       return *result;
     };
     const StageReplayResult short_job = evaluate(few, options);
-    if (!short_job.known) {
+    const graph::PhrasedJob phrased =
+        *slicer::SynthesizePhrases(c.job, c.style, slicer::Markers::kNone);
+    const StageReplayResult phrases = *PhraseEvaluator::Create(phrased)->Evaluate(cluster, options);
+    if (!short_job.known && !phrases.known) {
       return;
     }
-    ++looped;
     const StageReplayResult whole = evaluate(few + options.more_rounds * of_round, {});
-    RC_ASSERT(short_job.stage_ns == whole.stage_ns);
+    looped += short_job.known ? 1 : 0;
+    by_phrases += phrases.known ? 1 : 0;
+    RC_ASSERT(!short_job.known || short_job.stage_ns == whole.stage_ns);
+    RC_ASSERT(!phrases.known || phrases.stage_ns == whole.stage_ns);
   }));
   EXPECT_GT(looped, 5);
+  EXPECT_GT(by_phrases, 5);
 }
 
 // One stage: each stream computes at a pace of its own and waits for what the one in front of it

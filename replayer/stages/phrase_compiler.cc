@@ -1,0 +1,416 @@
+#include "replayer/stages/phrase_compiler.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "graph/base/intern.h"
+
+namespace prism::replayer {
+
+using graph::GroupAxis;
+using graph::OpKind;
+
+namespace {
+
+// Index into kPhraseAxes; -1 for others.
+int ChannelAxis(uint16_t axis) {
+  const auto* found =
+      std::find(kPhraseAxes.begin(), kPhraseAxes.end(), static_cast<GroupAxis>(axis));
+  return found == kPhraseAxes.end() ? -1 : static_cast<int>(found - kPhraseAxes.begin());
+}
+
+uint16_t SlotRegister(uint32_t slot) {
+  return static_cast<uint16_t>(kFirstSlotRegister + slot);
+}
+
+}  // namespace
+
+PhraseCompiler::PhraseCompiler(const Shared& shared,
+                               uint32_t kind,
+                               const FoldDurations& durations,
+                               PhraseReach reach)
+    : shared_(shared),
+      kind_(kind),
+      durations_(durations),
+      reach_(reach),
+      phrases_(shared.job->kinds[kind].phrases.size()),
+      first_event_(SlotRegister(shared.job->kinds[kind].event_slot_count)),
+      register_count_(first_event_),
+      folded_(shared.plan->blocks.size()),
+      is_folded_(shared.plan->blocks.size()) {
+  for (const LoweredBlock& block : shared.plan->blocks) {
+    register_count_ = std::max(register_count_, size_t{first_event_} + block.event_count);
+  }
+}
+
+void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
+  LoadContext(contexts_[context]);
+  phrase_ = {};
+  phrase_.ops = static_cast<uint32_t>(ops_.size());
+  writer_.Reset(register_count_);
+  for (const uint32_t call : shared_.job->kinds[kind_].phrases[phrase]) {
+    for (uint32_t part = shared_.plan->parts[call]; part < shared_.plan->parts[call + 1]; ++part) {
+      CompilePart(part);
+    }
+  }
+  events_.clear();
+  Flush(0);
+  phrase_.host_ns = writer_.host_ns();
+  phrase_.op_count = static_cast<uint32_t>(ops_.size()) - phrase_.ops;
+  StoreContext();
+  phrase_.next = InternValue(contexts_, context_);
+  const size_t place = size_t{context} * phrases_ + phrase;
+  if (place >= table_.size()) {
+    table_.resize((size_t{context} + 1) * phrases_, kNone);
+  }
+  table_[place] = static_cast<uint32_t>(compiled_.size());
+  compiled_.push_back(phrase_);
+}
+
+void PhraseCompiler::CompilePart(uint32_t part) {
+  const LoweredBlock& block = shared_.plan->blocks[part];
+  events_.clear();
+  if (block.ops.empty()) {
+    writer_.AddHost((*durations_.span)[block.rest_span]);
+  } else if (CanFold(part)) {
+    FoldPart(part);
+  } else {
+    Inline(block);
+  }
+}
+
+bool PhraseCompiler::CanFold(uint32_t part) const {
+  const BlockStreams& block = (*shared_.streams)[part];
+  return block.foldable && (block.all & shared_.posting) == 0 && (block.settled & owing_) == 0 &&
+         (block.computed & ~context_.computed) == 0;
+}
+
+const FoldedSegment& PhraseCompiler::Folded(uint32_t part) {
+  if (!is_folded_[part]) {
+    folded_[part] = FoldBlock(*shared_.plan, part, durations_);
+    is_folded_[part] = true;
+  }
+  return folded_[part];
+}
+
+void PhraseCompiler::FoldPart(uint32_t part) {
+  const FoldedSegment& folded = Folded(part);
+  std::array<uint16_t, kMaxFoldedStreams> tails = {};
+  for (uint32_t i = 0; i < kMaxFoldedStreams; ++i) {
+    tails[i] = TailRegister(folded.streams[i < folded.stream_count ? i : 0]);
+  }
+  std::sort(tails.begin(), tails.end());
+  MakeRoom(std::vector<uint16_t>(tails.begin(), std::unique(tails.begin(), tails.end())), 0);
+  writer_.Fold(folded);
+  phrase_.tails |= (*shared_.streams)[part].all;
+  const std::vector<BlockExport>& exports = shared_.plan->charges[part].exports;
+  const size_t width = folded.compute_ns.size();
+  for (size_t e = 0; e < exports.size(); ++e) {
+    if (!Follows(exports[e].stream)) {
+      continue;
+    }
+    Owe(exports[e].stream, exports[e].transfer);
+    PhraseContext::Owed& owed = context_.owed.back();
+    for (size_t k = 0; k < width; ++k) {
+      owed.beside[k] += folded.export_ns[e * width + k];
+    }
+  }
+  for (size_t k = 0; k < width; ++k) {
+    compute_[k] += folded.compute_ns[k];
+  }
+  context_.computed |= (*shared_.streams)[part].kernels;
+}
+
+template <typename Registers>
+void PhraseCompiler::MakeRoom(const Registers& registers, uint32_t op) {
+  if (!writer_.HasRoomFor(registers)) {
+    Flush(op);
+  }
+}
+
+// Events of the block that no op from `op` on waits for are forgotten.
+void PhraseCompiler::Flush(uint32_t op) {
+  writer_.Flush(
+      first_event_,
+      [&](uint32_t event) { return event < events_.size() && events_[event].last_use >= op; },
+      [&](uint32_t move) {
+        ops_.emplace_back();
+        ops_.back().index = move;
+      });
+}
+
+void PhraseCompiler::Inline(const LoweredBlock& block) {
+  events_.assign(block.event_count, {});
+  for (uint32_t i = 0; i < block.ops.size(); ++i) {
+    if (block.ops[i].event != kNone) {
+      events_[block.ops[i].event].last_use = i;
+    }
+  }
+  for (uint32_t i = 0; i < block.ops.size(); ++i) {
+    InlineOp(block, i);
+  }
+  writer_.AddHost((*durations_.span)[block.rest_span]);
+}
+
+void PhraseCompiler::InlineOp(const LoweredBlock& block, uint32_t i) {
+  const StageOp& op = block.ops[i];
+  writer_.AddHost((*durations_.span)[op.span]);
+  if (op.kind == StageOpKind::kHostSync) {
+    HostSync(op, i);
+    return;
+  }
+  const uint16_t tail = TailRegister(op.stream);
+  const uint16_t event = op.slot != kNone    ? SlotRegister(op.slot)
+                         : op.event != kNone ? EventRegister(op.event)
+                                             : tail;
+  MakeRoom(std::array<uint16_t, 2>{tail, event}, i);
+  writer_.ReachHost(tail);
+  phrase_.tails |= Bit(op.stream);
+  const bool posts = (shared_.posting & Bit(op.stream)) != 0;
+  switch (op.kind) {
+    case StageOpKind::kWork: {
+      const DurationNs duration = (*durations_.work)[op.index];
+      writer_.Delay(tail, duration);
+      if (shared_.plan->tables.works[op.index].kind == OpKind::kKernel) {
+        context_.computed |= Bit(op.stream);
+        const std::vector<uint16_t>& streams = shared_.plan->kernel_streams;
+        const auto k = std::find(streams.begin(), streams.end(), op.stream) - streams.begin();
+        compute_[static_cast<size_t>(k)] += duration;
+      }
+      can_run_ = can_run_ && !posts;
+      break;
+    }
+    case StageOpKind::kRecord:
+      if (event != tail) {
+        writer_.Copy(tail, event);
+        if (op.slot != kNone && op.event != kNone) {
+          writer_.Copy(tail, EventRegister(op.event));
+        }
+        Record(op);
+        can_run_ = can_run_ && !posts;
+      }
+      break;
+    case StageOpKind::kWait:
+      if (event != tail) {
+        writer_.Raise(tail, event);
+        Wait(op);
+      }
+      break;
+    case StageOpKind::kCollective:
+      can_run_ = can_run_ && !posts;
+      Collective(op, i);
+      break;
+    case StageOpKind::kPeerGroup:
+      Flush(i);
+      Exchange(block, op);
+      break;
+    case StageOpKind::kHostSync:
+      break;
+  }
+}
+
+void PhraseCompiler::Record(const StageOp& op) {
+  if (op.event != kNone) {
+    events_[op.event].stream = op.stream;
+    events_[op.event].covers = owed_count_[op.stream];
+  }
+  if (op.slot != kNone) {
+    phrase_.moves_slots = true;
+    SetSlot(static_cast<uint16_t>(op.slot), op.stream, owed_count_[op.stream]);
+  }
+}
+
+void PhraseCompiler::Wait(const StageOp& op) {
+  if ((context_.computed & Bit(op.stream)) == 0) {
+    return;
+  }
+  uint16_t stream = op.stream;
+  uint32_t covers = 0;
+  if (op.slot == kNone) {
+    stream = events_[op.event].stream;
+    covers = events_[op.event].covers;
+  }
+  for (const PhraseContext::Slot& slot : context_.slots) {
+    if (slot.slot == op.slot) {
+      stream = slot.stream;
+      covers = slot.covers;
+    }
+  }
+  if (stream == op.stream || covers == 0) {
+    return;
+  }
+  const DurationNs charge = Settle(stream, covers, op.stream, false);
+  writer_.Delay(TailRegister(op.stream), charge);
+  can_run_ = can_run_ && (charge == 0 || (shared_.posting & Bit(op.stream)) == 0);
+}
+
+void PhraseCompiler::Collective(const StageOp& op, uint32_t i) {
+  const StagePlan& plan = *shared_.plan;
+  const std::vector<uint32_t>& transfers = plan.tables.collectives[op.index].transfers;
+  if (IsMeeting(plan, op, shared_.job->program.job.parallel)) {
+    can_run_ = can_run_ && transfers.size() == 1;
+    Flush(i);
+    PhraseOp& meeting = Push(PhraseOpKind::kMeeting, op.stream);
+    meeting.axis = plan.tables.transfers[transfers.front()].axis;
+    meeting.ns = (*durations_.transfer)[transfers.front()];
+  } else {
+    writer_.Delay(TailRegister(op.stream), (*durations_.collective)[op.index]);
+  }
+  if (Follows(op.stream)) {
+    for (const uint32_t transfer : transfers) {
+      Owe(op.stream, transfer);
+    }
+  }
+}
+
+PhraseOp& PhraseCompiler::Push(PhraseOpKind kind, uint16_t stream) {
+  ops_.emplace_back();
+  ops_.back().kind = kind;
+  ops_.back().reg = TailRegister(stream);
+  return ops_.back();
+}
+
+void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
+  const graph::PeerGroup& group = block.program->peer_groups[op.index];
+  const bool posts = (shared_.posting & Bit(op.stream)) != 0;
+  const bool alone = group.transfers.size() == 1 && group.transfers.front().is_send;
+  can_run_ = can_run_ && posts == !block.blocking && (!posts || alone);
+  std::vector<PeerLoad> loads;
+  PhraseExchange exchange = {static_cast<uint32_t>(posts_.size()), 0};
+  const bool ring = shared_.job->program.job.parallel.pp > 2;
+  for (const graph::PeerTransfer& transfer : group.transfers) {
+    const int axis = ChannelAxis(transfer.comm_slot);
+    PhrasePost post;
+    post.is_send = transfer.is_send;
+    post.to_next = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext);
+    post.eager = shared_.cost->IsEager(transfer.bytes);
+    const int way = ring && post.to_next != post.is_send ? 1 : 0;
+    can_run_ = can_run_ && axis >= 0;
+    post.channel = static_cast<uint8_t>(std::max(axis, 0) * 2 + way);
+    const bool on_node = post.to_next ? reach_.next_on_node : reach_.previous_on_node;
+    loads.push_back({transfer.bytes, transfer.is_send,
+                     on_node ? PeerLoad::Reach::kNode : PeerLoad::Reach::kNetwork});
+    posts_.push_back(post);
+    ++exchange.count;
+  }
+  const std::vector<DurationNs> shared = shared_.cost->PeerTransfers(loads);
+  for (size_t i = 0; i < shared.size(); ++i) {
+    posts_[exchange.posts + i].transfer = shared[i];
+  }
+  Push(posts ? PhraseOpKind::kPost : PhraseOpKind::kExchange, op.stream).index =
+      static_cast<uint32_t>(exchanges_.size());
+  exchanges_.push_back(exchange);
+}
+
+void PhraseCompiler::HostSync(const StageOp& op, uint32_t i) {
+  DurationNs charge = 0;
+  uint16_t reg = TailRegister(op.stream);
+  if (op.sync == OpKind::kEventSync) {
+    can_run_ = false;
+  } else if (op.sync == OpKind::kStreamSync) {
+    can_run_ = can_run_ && (shared_.posting & Bit(op.stream)) == 0;
+    charge = Settle(op.stream, owed_count_[op.stream], op.stream, true);
+  } else {
+    can_run_ = can_run_ && shared_.posting == 0;
+    reg = kAllTails;
+    for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+      charge += Settle(stream, owed_count_[stream], stream, true);
+    }
+  }
+  Flush(i);
+  PhraseOp& sync = Push(PhraseOpKind::kHostSync, op.stream);
+  sync.reg = reg;
+  sync.ns = charge;
+  sync.host_ns = writer_.host_ns();
+  phrase_.syncs = true;
+}
+
+void PhraseCompiler::LoadContext(const PhraseContext& context) {
+  context_ = context;
+  compute_.assign(shared_.plan->kernel_streams.size(), 0);
+  std::fill(owed_count_.begin(), owed_count_.end(), 0);
+  owing_ = 0;
+  for (PhraseContext::Owed& owed : context_.owed) {
+    for (DurationNs& beside : owed.beside) {
+      beside = -beside;  // compute since is what runs from now on less this
+    }
+    ++owed_count_[owed.stream];
+    owing_ |= Bit(owed.stream);
+  }
+}
+
+void PhraseCompiler::StoreContext() {
+  for (PhraseContext::Owed& owed : context_.owed) {
+    for (size_t k = 0; k < compute_.size(); ++k) {
+      owed.beside[k] = std::min(owed.transfer, compute_[k] - owed.beside[k]);
+    }
+  }
+}
+
+// As ChargeTracker.
+bool PhraseCompiler::Follows(uint16_t stream) const {
+  const std::vector<uint16_t>& kernels = shared_.plan->kernel_streams;
+  return !kernels.empty() && !(kernels.size() == 1 && kernels.front() == stream);
+}
+
+void PhraseCompiler::Owe(uint16_t stream, uint32_t transfer) {
+  context_.owed.push_back({stream, (*durations_.transfer)[transfer], compute_});
+  ++owed_count_[stream];
+  owing_ |= Bit(stream);
+}
+
+void PhraseCompiler::SetSlot(uint16_t slot, uint16_t stream, uint32_t covers) {
+  const auto place = std::lower_bound(
+      context_.slots.begin(), context_.slots.end(), slot,
+      [](const PhraseContext::Slot& known, uint16_t number) { return known.slot < number; });
+  const bool known = place != context_.slots.end() && place->slot == slot;
+  if (known && covers == 0) {
+    context_.slots.erase(place);
+  } else if (known) {
+    *place = {slot, stream, covers};
+  } else if (covers > 0) {
+    context_.slots.insert(place, {slot, stream, covers});
+  }
+}
+
+// What a wait pays for the first `covers` collectives that the stream owes.
+DurationNs PhraseCompiler::Settle(uint16_t stream,
+                                  uint32_t covers,
+                                  uint16_t waiting,
+                                  bool any_stream) {
+  const std::vector<uint16_t>& kernels = shared_.plan->kernel_streams;
+  DurationNs charge = 0;
+  uint32_t left = covers;
+  if (covers == 0) {
+    return 0;
+  }
+  std::erase_if(context_.owed, [&](const PhraseContext::Owed& owed) {
+    if (owed.stream != stream || left == 0) {
+      return false;
+    }
+    --left;
+    DurationNs compute = 0;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      const bool counts = kernels[k] != stream && (any_stream || kernels[k] == waiting);
+      compute += counts ? compute_[k] - owed.beside[k] : 0;
+    }
+    charge += std::llround((durations_.overlap_slowdown - 1) *
+                           static_cast<double>(std::min(owed.transfer, compute)));
+    return true;
+  });
+  const uint32_t settled = covers - left;
+  owed_count_[stream] -= settled;
+  owing_ &= owed_count_[stream] == 0 ? ~Bit(stream) : ~StreamSet{0};
+  for (Event& event : events_) {
+    event.covers -= event.stream == stream ? std::min(settled, event.covers) : 0;
+  }
+  std::erase_if(context_.slots, [&](PhraseContext::Slot& slot) {
+    slot.covers -= slot.stream == stream ? std::min(settled, slot.covers) : 0;
+    return slot.covers == 0;
+  });
+  return charge;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,202 @@
+// Phrases (graph/phrased_job.h) as a stage runs them: moves of its registers, and in between what
+// waits for other stages or for the host. What a phrase does depends on what is left from before it
+// (a PhraseContext): collectives that no wait has paid for and streams that have computed. Contexts
+// recur, so that each phrase is compiled once a context, however often it is called.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "graph/phrased_job.h"
+#include "replayer/cost/collective_cost.h"
+#include "replayer/stages/phrase_moves.h"
+#include "replayer/stages/stage_costs.h"
+#include "replayer/stages/stage_plan.h"
+
+namespace prism::replayer {
+
+enum class PhraseOpKind : uint8_t {
+  kMove,
+  kExchange,  // messages that the stream and all behind it wait for
+  kPost,      // a message that nothing of this stage waits for
+  kMeeting,   // a collective over stages
+  kHostSync,  // the host waits for a register
+};
+
+struct PhraseOp {
+  PhraseOpKind kind = PhraseOpKind::kMove;
+  uint16_t reg = 0;        // of its stream
+  uint16_t axis = 0;       // kMeeting
+  uint32_t index = 0;      // move, or exchange
+  DurationNs ns = 0;       // kMeeting: of the collective; kHostSync: charge
+  DurationNs host_ns = 0;  // kHostSync: host time of the phrase up to it
+};
+
+// One message of an exchange, as one end sees it.
+struct PhrasePost {
+  uint8_t channel = 0;  // by axis and way, of channels with the same sender
+  bool is_send = false;
+  bool to_next = false;     // the peer
+  bool eager = false;       // a send ends by itself, its bytes travel before the receiver comes
+  DurationNs transfer = 0;  // at this end
+};
+
+struct PhraseExchange {
+  uint32_t posts = 0;  // in PhraseKind::posts
+  uint32_t count = 0;
+};
+
+struct CompiledPhrase {
+  uint32_t ops = 0;  // in PhraseKind::ops
+  uint32_t op_count = 0;
+  uint32_t next = 0;    // context behind it
+  StreamSet tails = 0;  // that it moves
+  bool moves_slots = false;
+  bool syncs = false;  // the host waits
+  DurationNs host_ns = 0;
+};
+
+// Axes that messages travel along; channel 2 * axis + way, the way telling the directions round a
+// ring of more than two stages apart.
+inline constexpr std::array<graph::GroupAxis, 3> kPhraseAxes = {
+    graph::GroupAxis::kPipeline, graph::GroupAxis::kPipelineForward,
+    graph::GroupAxis::kPipelineBackward};
+inline constexpr size_t kPhraseChannels = 2 * kPhraseAxes.size();  // with the same sender
+
+// PhraseOp::reg where the host waits for all streams.
+inline constexpr uint16_t kAllTails = 0xFFFF;
+
+// Collectives that are not paid for, and events that say which of them a wait pays for.
+struct PhraseContext {
+  struct Owed {
+    uint16_t stream = 0;
+    DurationNs transfer = 0;
+    std::vector<DurationNs> beside;  // by kernel stream: compute since, up to the transfer
+
+    bool operator==(const Owed&) const = default;
+  };
+  struct Slot {
+    uint16_t slot = 0;
+    uint16_t stream = 0;
+    uint32_t covers = 0;  // of those that the stream owes, the first ones
+
+    bool operator==(const Slot&) const = default;
+  };
+
+  StreamSet computed = 0;
+  std::vector<Owed> owed;   // by issue
+  std::vector<Slot> slots;  // ascending; those that cover any
+
+  bool operator==(const PhraseContext&) const = default;
+};
+
+// Where the messages of a kind of stage go.
+struct PhraseReach {
+  bool previous_on_node = false;
+  bool next_on_node = false;
+
+  bool operator==(const PhraseReach&) const = default;
+};
+
+class PhraseCompiler {
+ public:
+  // What all kinds of a job share; outlives the compiler.
+  struct Shared {
+    const graph::PhrasedJob* job = nullptr;
+    const StagePlan* plan = nullptr;  // LowerBlocks
+    const std::vector<BlockStreams>* streams = nullptr;
+    StreamSet posting = 0;  // streams with messages that nothing of their stage waits for
+    const CollectiveCost* cost = nullptr;
+  };
+
+  PhraseCompiler(const PhraseCompiler&) = delete;
+  PhraseCompiler& operator=(const PhraseCompiler&) = delete;
+  PhraseCompiler(const Shared& shared,
+                 uint32_t kind,
+                 const FoldDurations& durations,
+                 PhraseReach reach);
+
+  // What a phrase does in a context, 0 being that in front of an iteration; compiled the first
+  // time. An index, for compiled().
+  uint32_t Find(uint32_t context, uint32_t phrase) {
+    const size_t place = size_t{context} * phrases_ + phrase;
+    if (place >= table_.size() || table_[place] == kNone) {
+      Compile(context, phrase);
+    }
+    return table_[place];
+  }
+
+  // False once there was a phrase that cannot be compiled; what Find gave then means nothing.
+  [[nodiscard]] bool can_run() const { return can_run_; }
+
+  [[nodiscard]] const CompiledPhrase& compiled(uint32_t index) const { return compiled_[index]; }
+  [[nodiscard]] const MoveTape& tape() const { return tape_; }
+  [[nodiscard]] const std::vector<PhraseOp>& ops() const { return ops_; }
+  [[nodiscard]] const std::vector<PhraseExchange>& exchanges() const { return exchanges_; }
+  [[nodiscard]] const std::vector<PhrasePost>& posts() const { return posts_; }
+  [[nodiscard]] size_t register_count() const { return register_count_; }
+
+ private:
+  void Compile(uint32_t context, uint32_t phrase);
+  void CompilePart(uint32_t part);
+  [[nodiscard]] bool CanFold(uint32_t part) const;
+  void FoldPart(uint32_t part);
+  void Inline(const LoweredBlock& block);
+  void InlineOp(const LoweredBlock& block, uint32_t op);
+  void Record(const StageOp& op);
+  void Wait(const StageOp& op);
+  void Collective(const StageOp& op, uint32_t i);
+  void Exchange(const LoweredBlock& block, const StageOp& op);
+  void HostSync(const StageOp& op, uint32_t i);
+  void Flush(uint32_t op);
+  [[nodiscard]] uint16_t EventRegister(uint32_t event) const {
+    return static_cast<uint16_t>(first_event_ + event);
+  }
+  PhraseOp& Push(PhraseOpKind kind, uint16_t stream);
+  void LoadContext(const PhraseContext& context);
+  void StoreContext();
+  void Owe(uint16_t stream, uint32_t transfer);
+  [[nodiscard]] bool Follows(uint16_t stream) const;
+  DurationNs Settle(uint16_t stream, uint32_t covers, uint16_t waiting, bool any_stream);
+  void SetSlot(uint16_t slot, uint16_t stream, uint32_t covers);
+  const FoldedSegment& Folded(uint32_t part);
+  template <typename Registers>
+  void MakeRoom(const Registers& registers, uint32_t op);
+
+  Shared shared_;
+  uint32_t kind_;
+  FoldDurations durations_;
+  PhraseReach reach_;
+  size_t phrases_;
+  uint16_t first_event_;
+  bool can_run_ = true;
+  size_t register_count_;
+
+  std::vector<uint32_t> table_;  // by context and phrase: compiled
+  std::vector<CompiledPhrase> compiled_;
+  std::vector<PhraseContext> contexts_ = {{}};
+  MoveTape tape_;
+  std::vector<PhraseOp> ops_;
+  std::vector<PhraseExchange> exchanges_;
+  std::vector<PhrasePost> posts_;
+  std::vector<FoldedSegment> folded_;  // by part
+  std::vector<bool> is_folded_;
+
+  // Of the phrase being compiled. What is owed counts compute from when this was `compute_`, which
+  // moves on with every kernel.
+  struct Event {
+    uint16_t stream = 0;
+    uint32_t covers = 0;
+    uint32_t last_use = 0;
+  };
+  MoveWriter writer_{&tape_};
+  PhraseContext context_;
+  CompiledPhrase phrase_;
+  std::vector<Event> events_;        // of the block
+  std::vector<DurationNs> compute_;  // by kernel stream
+  std::vector<uint32_t> owed_count_ = std::vector<uint32_t>(graph::kStageStreamCount);  // by stream
+  StreamSet owing_ = 0;  // streams that owe any
+};
+
+}  // namespace prism::replayer

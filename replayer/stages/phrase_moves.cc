@@ -1,0 +1,150 @@
+#include "replayer/stages/phrase_moves.h"
+
+#include <algorithm>
+
+// Sanitisers instrument what chooses among the versions, before they are ready themselves.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define PRISM_VECTOR_VERSIONS __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+#define PRISM_VECTOR_VERSIONS
+#endif
+
+namespace prism::replayer {
+
+PRISM_VECTOR_VERSIONS
+void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
+  const Move& move = tape.moves[index];
+  const uint16_t* in = tape.registers.data() + move.registers;
+  const uint16_t* out = in + move.inputs;
+  const DurationNs* entry = tape.entries.data() + move.matrix;
+  std::array<TimeNs, kMoveWidth> after;
+  std::array<TimeNs, kMostMoveInputs> before;
+  for (uint32_t j = 0; j < move.inputs; ++j) {
+    before[j] = registers[in[j]];
+  }
+  for (uint32_t begin = 0; begin < move.outputs; begin += kMoveWidth) {
+    after.fill(kNever);
+    for (uint32_t j = 0; j < move.inputs; ++j, entry += kMoveWidth) {
+      for (uint32_t i = 0; i < kMoveWidth; ++i) {
+        after[i] = std::max(after[i], before[j] + entry[i]);
+      }
+    }
+    const uint32_t count = std::min<uint32_t>(kMoveWidth, move.outputs - begin);
+    for (uint32_t i = 0; i < count; ++i) {
+      registers[out[begin + i]] = after[i];
+    }
+  }
+}
+
+void MoveWriter::Reset(size_t registers) {
+  if (place_.size() < registers) {
+    place_.resize(registers, kUntouched);
+    is_written_.resize(registers);
+  }
+  host_ns_ = 0;
+  Restart();
+}
+
+void MoveWriter::Restart() {
+  for (const uint16_t reg : touched_) {
+    place_[reg] = kUntouched;
+    is_written_[reg] = false;
+  }
+  touched_.clear();
+  written_.clear();
+  forms_.clear();
+  input_count_ = 1;
+  inputs_[0] = kHostRegister;
+}
+
+// The form of a register, which is an input if nothing was written to it.
+MoveWriter::Form& MoveWriter::At(uint16_t reg) {
+  if (place_[reg] == kUntouched) {
+    place_[reg] = static_cast<uint16_t>(forms_.size());
+    touched_.push_back(reg);
+    forms_.emplace_back();
+    forms_.back().fill(kNever);
+    forms_.back()[input_count_] = 0;
+    inputs_[input_count_++] = reg;
+  }
+  return forms_[place_[reg]];
+}
+
+MoveWriter::Form& MoveWriter::Writable(uint16_t reg) {
+  if (!is_written_[reg]) {
+    is_written_[reg] = true;
+    written_.push_back(reg);
+  }
+  return At(reg);
+}
+
+void MoveWriter::ReachHost(uint16_t reg) {
+  Form& form = Writable(reg);
+  form[0] = std::max(form[0], host_ns_);
+}
+
+void MoveWriter::Delay(uint16_t reg, DurationNs duration) {
+  for (DurationNs& entry : Writable(reg)) {
+    entry += duration;
+  }
+}
+
+void MoveWriter::Raise(uint16_t reg, uint16_t by) {
+  const Form other = At(by);
+  Form& form = Writable(reg);
+  for (uint32_t j = 0; j < kMostMoveInputs; ++j) {
+    form[j] = std::max(form[j], other[j]);
+  }
+}
+
+void MoveWriter::Copy(uint16_t from, uint16_t to) {
+  const Form form = At(from);
+  if (place_[to] == kUntouched) {  // what it was does not matter
+    place_[to] = static_cast<uint16_t>(forms_.size());
+    touched_.push_back(to);
+    forms_.emplace_back();
+  }
+  Writable(to) = form;
+}
+
+void MoveWriter::Fold(const FoldedSegment& segment) {
+  std::array<Form, kMaxFoldedStreams> after;
+  for (uint32_t i = 0; i < segment.stream_count; ++i) {
+    after[i].fill(kNever);
+    after[i][0] = host_ns_ + segment.from_host[i];
+    for (uint32_t j = 0; j < segment.stream_count; ++j) {
+      if (segment.from_tail[i][j] > kNever / 2) {
+        const Form& before = At(TailRegister(segment.streams[j]));
+        for (uint32_t k = 0; k < kMostMoveInputs; ++k) {
+          after[i][k] = std::max(after[i][k], before[k] + segment.from_tail[i][j]);
+        }
+      }
+    }
+  }
+  for (uint32_t i = 0; i < segment.stream_count; ++i) {
+    Writable(TailRegister(segment.streams[i])) = after[i];
+  }
+  host_ns_ += segment.host_ns;
+}
+
+uint32_t MoveWriter::Store() {
+  Move move;
+  move.registers = static_cast<uint32_t>(tape_->registers.size());
+  move.matrix = static_cast<uint32_t>(tape_->entries.size());
+  move.inputs = static_cast<uint16_t>(input_count_);
+  move.outputs = static_cast<uint16_t>(outputs_.size());
+  tape_->registers.insert(tape_->registers.end(), inputs_.begin(), inputs_.begin() + input_count_);
+  tape_->registers.insert(tape_->registers.end(), outputs_.begin(), outputs_.end());
+  for (size_t begin = 0; begin < outputs_.size(); begin += kMoveWidth) {
+    for (uint32_t j = 0; j < input_count_; ++j) {
+      for (size_t i = begin; i < begin + kMoveWidth; ++i) {
+        tape_->entries.push_back(i < outputs_.size() ? forms_[place_[outputs_[i]]][j] : kNever);
+      }
+    }
+  }
+  tape_->moves.push_back(move);
+  return static_cast<uint32_t>(tape_->moves.size() - 1);
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,112 @@
+// What a stage does between two meetings with others, as max-plus matrices: registers (the host's
+// time, tails of streams, event slots) from where they stood before.
+//
+//   out'[i] = max over j of in[j] + m[j][i]
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/time.h"
+#include "graph/job_program.h"
+#include "replayer/stages/block_fold.h"
+
+namespace prism::replayer {
+
+// Numbers of a stage's registers. Behind the slots: events inside the block being written.
+inline constexpr uint16_t kHostRegister = 0;
+constexpr uint16_t TailRegister(uint16_t stream) {
+  return static_cast<uint16_t>(1 + stream);
+}
+inline constexpr uint16_t kFirstSlotRegister = 1 + graph::kStageStreamCount;
+
+inline constexpr uint32_t kMoveWidth = 8;  // outputs side by side
+inline constexpr uint32_t kMostMoveInputs = 8;
+inline constexpr uint32_t kMostMoveOutputs = 64;
+
+struct Move {
+  uint32_t registers = 0;  // where its inputs begin in MoveTape::registers; its outputs follow
+  uint32_t matrix = 0;     // in MoveTape::entries: by kMoveWidth outputs, input and output
+  uint16_t inputs = 0;
+  uint16_t outputs = 0;
+};
+
+// Moves and what they share.
+struct MoveTape {
+  std::vector<Move> moves;
+  std::vector<uint16_t> registers;
+  std::vector<DurationNs> entries;
+};
+
+void ApplyMove(const MoveTape& tape, uint32_t move, TimeNs* registers);
+
+// Follows ops in forms and writes a move wherever what follows needs registers.
+class MoveWriter {
+ public:
+  // A time as a function of the inputs.
+  using Form = std::array<DurationNs, kMostMoveInputs>;
+
+  explicit MoveWriter(MoveTape* tape) : tape_(tape) {}
+
+  void Reset(size_t registers);
+
+  // As if `duration` went by on the host.
+  void AddHost(DurationNs duration) { host_ns_ += duration; }
+  [[nodiscard]] DurationNs host_ns() const { return host_ns_; }
+
+  // Whether those registers may be used beside the current ones without a move in between.
+  template <typename Registers>
+  [[nodiscard]] bool HasRoomFor(const Registers& registers) const {
+    size_t more = 0;
+    for (const uint16_t reg : registers) {
+      more += place_[reg] == kUntouched ? 1 : 0;
+    }
+    return input_count_ + more <= kMostMoveInputs && forms_.size() + more <= kMostMoveOutputs;
+  }
+
+  // register = max(register, host).
+  void ReachHost(uint16_t reg);
+  void Delay(uint16_t reg, DurationNs duration);
+  void Raise(uint16_t reg, uint16_t by);  // register = max(register, by)
+  void Copy(uint16_t from, uint16_t to);
+  void Fold(const FoldedSegment& segment);
+
+  // Writes what was followed and starts over; calls write(move). Of registers from `first_event` on
+  // only those for which is_live(register - first_event).
+  template <typename IsLive, typename Write>
+  void Flush(uint16_t first_event, IsLive is_live, Write write) {
+    outputs_.clear();
+    for (const uint16_t reg : written_) {
+      if (reg < first_event || is_live(static_cast<uint32_t>(reg - first_event))) {
+        outputs_.push_back(reg);
+      }
+    }
+    if (!outputs_.empty()) {
+      write(Store());
+    }
+    Restart();
+  }
+
+ private:
+  static constexpr uint16_t kUntouched = 0xFFFF;
+
+  Form& At(uint16_t reg);
+  Form& Writable(uint16_t reg);
+  uint32_t Store();
+  void Restart();
+
+  MoveTape* tape_;
+  DurationNs host_ns_ = 0;  // since the base of the host's register
+  uint32_t input_count_ = 1;
+  std::array<uint16_t, kMostMoveInputs> inputs_ = {};
+  std::vector<uint16_t> place_;  // by register: in forms_
+  std::vector<Form> forms_;
+  std::vector<uint16_t> touched_;  // registers with forms
+  std::vector<bool> is_written_;   // by register
+  std::vector<uint16_t> written_;
+  std::vector<uint16_t> outputs_;
+};
+
+}  // namespace prism::replayer

@@ -1,0 +1,355 @@
+#include "replayer/stages/phrase_run.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace prism::replayer {
+namespace {
+
+constexpr size_t kSender = 0;
+constexpr size_t kReceiver = 1;
+
+}  // namespace
+
+PhraseRun::PhraseRun(const graph::PhrasedJob& job,
+                     std::vector<StageSetup> setups,
+                     StreamSet posting)
+    : job_(job), setups_(std::move(setups)), posting_(posting), stages_(setups_.size()) {
+  size_t registers = 0;
+  size_t messages = 0;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    Stage& stage = stages_[s];
+    stage.compiler = setups_[s].compiler;
+    stage.registers = registers;
+    stage.register_count = stage.compiler->register_count();
+    stage.steps = &job.stages[s].steps;
+    stage.before.resize(kFirstSlotRegister);
+    registers += stage.register_count;
+    messages = std::max(messages, stage.steps->size());
+  }
+  registers_.resize(registers);
+  const graph::ParallelSizes& sizes = job.program.job.parallel;
+  const size_t under_way = 3 * static_cast<size_t>(sizes.pp) * static_cast<size_t>(sizes.vpp) + 8;
+  room_ = static_cast<uint32_t>(std::bit_ceil(std::min(messages, under_way)));
+  channels_.resize(kPhraseChannels * stages_.size());
+  arrivals_.resize(2 * channels_.size() * room_);
+}
+
+bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
+  loop_ = loop;
+  failed_ = false;
+  std::fill(registers_.begin(), registers_.end(), 0);
+  for (Channel& channel : channels_) {
+    channel.send_tail = 0;
+  }
+  for (int32_t iteration = 0; iteration < iterations; ++iteration) {
+    BeginIteration();
+    if (!RunIteration()) {
+      return false;
+    }
+    EndIteration();
+    if (IsSteady()) {
+      return true;
+    }
+  }
+  return true;
+}
+
+void PhraseRun::BeginIteration() {
+  for (Channel& channel : channels_) {
+    channel.posted = channel.finished = {};
+  }
+  for (std::vector<Meeting>& meetings : meetings_) {
+    meetings.clear();
+  }
+  turns_ = loop_ == nullptr ? 1 : loop_->turns;
+  begun_ = 1;
+  for (size_t s = stages_.size(); s-- > 0;) {
+    Stage& stage = stages_[s];
+    TimeNs* registers = RegistersOf(stage);
+    stage.start = StartOf(s);
+    std::copy_n(registers, kFirstSlotRegister, stage.before.begin());
+    std::fill(registers + kFirstSlotRegister, registers + stage.register_count, kNever);
+    stage.step = stage.turn = stage.op = stage.context = 0;
+    stage.inside = stage.arrived = false;
+    stage.moved_tails = 0;
+    stage.moved_slots = stage.synced = false;
+    stage.met = {};
+    for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+      if ((posting_ & Bit(stream)) != 0) {
+        registers[TailRegister(stream)] = kNever;  // what messages wait for beside send_tail
+      }
+    }
+    Wake(s);
+  }
+}
+
+TimeNs PhraseRun::StartOf(size_t s) const {
+  const TimeNs* registers = registers_.data() + stages_[s].registers;
+  return std::max(registers[kHostRegister] + setups_[s].first_host_ns,
+                  registers[TailRegister(setups_[s].first_stream)]);
+}
+
+bool PhraseRun::RunIteration() {
+  if (loop_ != nullptr && !RunTurns()) {
+    return false;
+  }
+  Settle();
+  return !failed_ && std::all_of(stages_.begin(), stages_.end(), [](const Stage& stage) {
+    return stage.step == stage.steps->size();
+  });
+}
+
+void PhraseRun::EndIteration() {
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    TimeNs* registers = RegistersOf(stages_[s]);
+    for (size_t c = 0; c < kPhraseChannels; ++c) {
+      const uint16_t reg = TailRegister(graph::StageStream(kPhraseAxes[c / 2]));
+      if ((posting_ & Bit(static_cast<uint16_t>(reg - 1))) == 0) {
+        continue;
+      }
+      Channel& channel = channels_[c * stages_.size() + s];
+      registers[reg] = std::max(registers[reg], stages_[s].before[reg]);
+      if (channel.posted[kSender] > 0) {
+        channel.send_tail = std::max(channel.send_tail, registers[reg]);
+        registers[reg] = channel.send_tail;
+      }
+    }
+    stages_[s].next_start = StartOf(s);
+  }
+}
+
+// As StageRun: a stream that has not moved is not used.
+bool PhraseRun::IsSteady() {
+  const TimeNs* first = RegistersOf(stages_.front());
+  const DurationNs moved = first[kHostRegister] - stages_.front().before[kHostRegister];
+  for (const Stage& stage : stages_) {
+    const TimeNs* registers = RegistersOf(stage);
+    for (size_t reg = 0; reg < kFirstSlotRegister; ++reg) {
+      const DurationNs by = registers[reg] - stage.before[reg];
+      if (by != moved && (by != 0 || reg == kHostRegister)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+DurationNs PhraseRun::IterationNs(size_t stage) const {
+  return stages_[stage].next_start - stages_[stage].start;
+}
+
+void PhraseRun::Wake(size_t s) {
+  if (!stages_[s].queued) {
+    stages_[s].queued = true;
+    work_.push_back(static_cast<uint32_t>(s));
+  }
+}
+
+void PhraseRun::Settle() {
+  while (!work_.empty()) {
+    const uint32_t stage = work_.back();
+    work_.pop_back();
+    stages_[stage].queued = false;
+    if (!failed_) {
+      Advance(stage);
+    }
+  }
+}
+
+// False where the stage is through, or waits for a turn to begin.
+bool PhraseRun::NextStep(size_t s) {
+  Stage& stage = stages_[s];
+  if (loop_ != nullptr && stage.step == loop_->stages[s].end && stage.turn + 1 < turns_) {
+    if (stage.turn + 1 >= begun_) {
+      return false;
+    }
+    ++stage.turn;
+    stage.step = loop_->stages[s].begin;
+  }
+  if (stage.step == stage.steps->size()) {
+    return false;
+  }
+  stage.phrase = stage.compiler->Find(stage.context, (*stage.steps)[stage.step]);
+  failed_ = failed_ || !stage.compiler->can_run();
+  stage.inside = true;
+  stage.op = 0;
+  return !failed_;
+}
+
+void PhraseRun::Advance(size_t s) {
+  Stage& stage = stages_[s];
+  while (stage.inside || NextStep(s)) {
+    const CompiledPhrase& phrase = stage.compiler->compiled(stage.phrase);
+    for (; stage.op < phrase.op_count; ++stage.op) {
+      if (!Execute(s, stage.compiler->ops()[phrase.ops + stage.op])) {
+        return;
+      }
+    }
+    RegistersOf(stage)[kHostRegister] += phrase.host_ns;
+    stage.context = phrase.next;
+    stage.moved_tails |= phrase.tails;
+    stage.moved_slots = stage.moved_slots || phrase.moves_slots;
+    stage.synced = stage.synced || phrase.syncs;
+    stage.inside = false;
+    ++stage.step;
+  }
+}
+
+// False when the stage has to wait.
+bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
+  Stage& stage = stages_[s];
+  switch (op.kind) {
+    case PhraseOpKind::kMove:
+      ApplyMove(stage.compiler->tape(), op.index, RegistersOf(stage));
+      return true;
+    case PhraseOpKind::kExchange:
+      return Exchange(s, op);
+    case PhraseOpKind::kPost:
+      Post(s, op);
+      return !failed_;
+    case PhraseOpKind::kMeeting:
+      return Meet(s, op);
+    case PhraseOpKind::kHostSync:
+      HostSync(&stage, op);
+      return true;
+  }
+  return true;
+}
+
+size_t PhraseRun::PeerOf(size_t s, const PhrasePost& post) const {
+  const size_t last = stages_.size() - 1;
+  if (post.to_next) {
+    return s == last ? 0 : s + 1;
+  }
+  return s == 0 ? last : s - 1;
+}
+
+PhraseRun::Channel& PhraseRun::ChannelOf(size_t s, const PhrasePost& post) {
+  return channels_[post.channel * stages_.size() + (post.is_send ? s : PeerOf(s, post))];
+}
+
+PhraseRun::Arrival& PhraseRun::ArrivalAt(const Channel& channel, size_t end, int64_t number) {
+  const auto index = static_cast<size_t>(&channel - channels_.data());
+  return arrivals_[(2 * index + end) * room_ + (static_cast<size_t>(number) & (room_ - 1))];
+}
+
+void PhraseRun::Put(Channel* channel, size_t end, Arrival arrival) {
+  if (channel->posted[end] - channel->finished[1 - end] >= room_) {
+    failed_ = true;
+    return;
+  }
+  ArrivalAt(*channel, end, channel->posted[end]++) = arrival;
+}
+
+bool PhraseRun::IsPosted(const PhrasePost& post) const {
+  return (posting_ & Bit(graph::StageStream(kPhraseAxes[post.channel / 2]))) != 0;
+}
+
+void PhraseRun::Arrive(size_t s, const PhraseExchange& exchange, TimeNs at) {
+  const PhrasePost* posts = stages_[s].compiler->posts().data() + exchange.posts;
+  for (uint32_t p = 0; p < exchange.count; ++p) {
+    if (!IsPosted(posts[p])) {
+      Put(&ChannelOf(s, posts[p]), posts[p].is_send ? kSender : kReceiver, {at, posts[p].transfer});
+      Wake(PeerOf(s, posts[p]));
+    }
+  }
+}
+
+// As StageRun::FinishGroup.
+bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
+  Stage& stage = stages_[s];
+  TimeNs& tail = RegistersOf(stage)[op.reg];
+  const PhraseExchange exchange = stage.compiler->exchanges()[op.index];
+  if (!stage.arrived) {
+    Arrive(s, exchange, tail);
+    stage.arrived = true;
+  }
+  const PhrasePost* posts = stage.compiler->posts().data() + exchange.posts;
+  for (uint32_t p = 0; p < exchange.count; ++p) {
+    const Channel& channel = ChannelOf(s, posts[p]);
+    const size_t mine = posts[p].is_send ? kSender : kReceiver;
+    const bool alone = posts[p].is_send && posts[p].eager;
+    if (!alone && channel.posted[1 - mine] <= channel.finished[mine]) {
+      return false;
+    }
+  }
+  const TimeNs arrival = tail;
+  for (uint32_t p = 0; p < exchange.count; ++p) {
+    const PhrasePost& post = posts[p];
+    Channel& channel = ChannelOf(s, post);
+    const size_t mine = post.is_send ? kSender : kReceiver;
+    const int64_t number = channel.finished[mine]++;
+    TimeNs end = arrival + post.transfer;
+    if (!post.is_send || !post.eager) {
+      const Arrival& peer = ArrivalAt(channel, 1 - mine, number);
+      const DurationNs transfer = std::max(post.transfer, peer.transfer);
+      const bool posted = IsPosted(post) && !post.eager;
+      const TimeNs there = posted ? std::max(peer.at, channel.send_tail) : peer.at;
+      end = post.eager ? std::max(arrival, there + transfer) : std::max(arrival, there) + transfer;
+      channel.send_tail = posted ? end : channel.send_tail;
+    }
+    tail = std::max(tail, end);
+  }
+  stage.arrived = false;
+  return true;
+}
+
+void PhraseRun::Post(size_t s, const PhraseOp& op) {
+  Stage& stage = stages_[s];
+  TimeNs& ready = RegistersOf(stage)[op.reg];
+  const PhrasePost& post = stage.compiler->posts()[stage.compiler->exchanges()[op.index].posts];
+  Channel& channel = ChannelOf(s, post);
+  Arrival arrival = {ready, post.transfer};
+  if (post.eager) {
+    arrival.at = std::max(ready, channel.send_tail);
+    channel.send_tail = arrival.at + post.transfer;
+  }
+  Put(&channel, kSender, arrival);
+  ready = kNever;
+  Wake(PeerOf(s, post));
+}
+
+bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
+  Stage& stage = stages_[s];
+  TimeNs& tail = RegistersOf(stage)[op.reg];
+  std::vector<Meeting>& meetings = meetings_[op.axis];
+  const uint32_t number = stage.met[op.axis];
+  if (!stage.arrived) {
+    if (number == meetings.size()) {
+      const bool ends = static_cast<graph::GroupAxis>(op.axis) == graph::GroupAxis::kEmbedding;
+      meetings.push_back({ends ? 2U : static_cast<uint32_t>(stages_.size()), kNever, 0});
+    }
+    Meeting& meeting = meetings[number];
+    meeting.latest = std::max(meeting.latest, tail);
+    meeting.longest = std::max(meeting.longest, op.ns);
+    stage.arrived = true;
+    if (--meeting.missing == 0) {
+      for (size_t other = 0; other < stages_.size(); ++other) {
+        Wake(other);
+      }
+    }
+  }
+  if (meetings[number].missing > 0) {
+    return false;
+  }
+  tail = meetings[number].latest + meetings[number].longest;
+  ++stage.met[op.axis];
+  stage.arrived = false;
+  return true;
+}
+
+void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
+  TimeNs* registers = RegistersOf(*stage);
+  const TimeNs reached = registers[kHostRegister] + op.host_ns;
+  TimeNs target = kNever;
+  if (op.reg == kAllTails) {
+    target = *std::max_element(registers + TailRegister(0), registers + kFirstSlotRegister);
+  } else {
+    target = registers[op.reg];
+  }
+  registers[kHostRegister] += std::max(reached, target) + op.ns - reached;
+}
+
+}  // namespace prism::replayer

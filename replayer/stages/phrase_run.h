@@ -1,0 +1,154 @@
+// Runs the iterations of a PhrasedJob: every stage goes through its phrases in host issue order, as
+// far as what is known of the other stages allows, until all are through. The same times as
+// StageRun's, which takes the ops of a stage one by one; here a pass is one product with a matrix.
+//
+// A round of the steady part may stand for many (PhraseLoop). No stage begins a turn of it before
+// all have gone as far as they can in the turns before. What is known then is a row of registers,
+// and each turn moves it on by the same maxima of sums: a function that is monotone, convex, and
+// commutes with adding one time to all. If two turns moved all registers by the same time L, but
+// for the host's, which moved by its own rate of at most L, and those that the loop does not touch,
+// then so does every further turn: convexity gives that it moves each by at least L, and
+// monotonicity that it moves none by more. All turns that are left are then taken at once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "graph/phrased_job.h"
+#include "replayer/stages/phrase_compiler.h"
+
+namespace prism::replayer {
+
+// The steps of each stage that are run `turns` times.
+struct PhraseLoop {
+  struct OfStage {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+  std::vector<OfStage> stages;
+  int64_t turns = 1;
+};
+
+// The last round with one like it on either side, as FindSteadyLoop (steady_loop.h). Nothing where
+// there is none.
+std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t turns);
+
+class PhraseRun {
+ public:
+  // What a stage starts with.
+  struct StageSetup {
+    PhraseCompiler* compiler = nullptr;
+    DurationNs first_host_ns = 0;  // host time up to and with the first op that has a stream
+    uint16_t first_stream = 0;
+  };
+
+  // All outlive the run. `posting`: streams of kPost.
+  PhraseRun(const graph::PhrasedJob& job, std::vector<StageSetup> setups, StreamSet posting);
+
+  // From time 0. False where a phrase cannot be compiled, or stages wait for each other: then
+  // nothing is known.
+  bool Run(int32_t iterations, const PhraseLoop* loop);
+
+  // Start to start of the last iteration.
+  [[nodiscard]] DurationNs IterationNs(size_t stage) const;
+
+ private:
+  struct Stage {
+    PhraseCompiler* compiler = nullptr;
+    size_t registers = 0;  // where they begin in registers_
+    size_t register_count = 0;
+    const std::vector<uint32_t>* steps = nullptr;
+    uint32_t step = 0;
+    uint32_t turn = 0;
+    uint32_t op = 0;      // of the phrase
+    uint32_t phrase = 0;  // compiled
+    uint32_t context = 0;
+    bool inside = false;   // of the phrase
+    bool arrived = false;  // at what the op waits for
+    bool queued = false;
+    StreamSet moved_tails = 0;  // in the turns of the loop
+    bool moved_slots = false;
+    bool synced = false;
+    std::array<uint32_t, graph::kGroupAxisCount> met = {};
+    std::vector<TimeNs> before;  // host and tails at the start of the iteration
+    TimeNs start = 0;
+    TimeNs next_start = 0;
+  };
+
+  // One end of a message.
+  struct Arrival {
+    TimeNs at = 0;
+    DurationNs transfer = 0;
+  };
+
+  // 0: senders, 1: receivers.
+  struct Channel {
+    std::array<int64_t, 2> posted = {};
+    std::array<int64_t, 2> finished = {};
+    TimeNs send_tail = 0;  // of the sender's stream, where nothing waits for its messages
+  };
+
+  struct Meeting {
+    uint32_t missing = 0;
+    TimeNs latest = 0;
+    DurationNs longest = 0;
+  };
+
+  // Registers at the end of a turn.
+  struct Snapshot {
+    std::vector<int64_t> shape;
+    std::vector<TimeNs> values;
+  };
+
+  void BeginIteration();
+  bool RunIteration();
+  void EndIteration();
+  bool RunTurns();
+  void JumpToEnd();
+  [[nodiscard]] bool MovesEvenly() const;
+  [[nodiscard]] bool StageMovesEvenly(const Stage& stage, DurationNs turn_ns) const;
+  void TakeSnapshot(Snapshot* snapshot);
+  template <typename Visit>
+  void VisitRegisters(Visit visit);
+  void Settle();
+  void Advance(size_t s);
+  bool NextStep(size_t s);
+  bool Execute(size_t s, const PhraseOp& op);
+  bool Exchange(size_t s, const PhraseOp& op);
+  void Arrive(size_t s, const PhraseExchange& exchange, TimeNs at);
+  void Post(size_t s, const PhraseOp& op);
+  bool Meet(size_t s, const PhraseOp& op);
+  void HostSync(Stage* stage, const PhraseOp& op);
+  void Wake(size_t s);
+  [[nodiscard]] size_t PeerOf(size_t s, const PhrasePost& post) const;
+  [[nodiscard]] Channel& ChannelOf(size_t s, const PhrasePost& post);
+  [[nodiscard]] Arrival& ArrivalAt(const Channel& channel, size_t end, int64_t number);
+  void Put(Channel* channel, size_t end, Arrival arrival);
+  [[nodiscard]] bool IsPosted(const PhrasePost& post) const;
+  [[nodiscard]] TimeNs StartOf(size_t s) const;
+  [[nodiscard]] bool IsSteady();
+  [[nodiscard]] TimeNs* RegistersOf(const Stage& stage) {
+    return registers_.data() + stage.registers;
+  }
+
+  const graph::PhrasedJob& job_;
+  std::vector<StageSetup> setups_;
+  StreamSet posting_;
+  std::vector<Stage> stages_;
+  std::vector<TimeNs> registers_;
+  std::vector<Channel> channels_;  // by PhrasePost::channel and sender
+  std::vector<Arrival> arrivals_;  // rings of room_, by channel and end
+  uint32_t room_ = 0;
+  std::array<std::vector<Meeting>, graph::kGroupAxisCount> meetings_;  // in order
+  std::vector<uint32_t> work_;
+  const PhraseLoop* loop_ = nullptr;
+  int64_t turns_ = 1;  // of the loop, without those jumped over
+  int64_t begun_ = 1;
+  bool failed_ = false;
+  std::array<Snapshot, 3> history_;  // the latest first
+};
+
+}  // namespace prism::replayer
