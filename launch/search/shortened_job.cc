@@ -1,8 +1,12 @@
 #include "launch/search/shortened_job.h"
 
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "graph/phrased_job.h"
 #include "replayer/cost/congestion.h"
+#include "replayer/stages/phrase_replay.h"
 #include "slicer/synthesize/pass_schedule.h"
 #include "slicer/synthesize/synthesize.h"
 
@@ -38,37 +42,50 @@ class Replayer {
       if (microbatches >= job_.microbatches()) {
         break;
       }
-      PRISM_ASSIGN_OR_RETURN(const std::optional<JobReplay> found, Try(microbatches));
-      if (found.has_value()) {
-        return *found;
+      PRISM_ASSIGN_OR_RETURN(JobReplay found, Try(microbatches));
+      if (IsKnown(found)) {
+        return found;
       }
     }
-    PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
-                           slicer::Synthesize(job_, style_, slicer::Markers::kNone));
-    PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
-                           replayer::StageEvaluator::Create(program));
-    return Evaluate(evaluator, {});
+    return Replay(job_, {});
   }
 
  private:
-  Result<std::optional<JobReplay>> Try(int64_t microbatches) const {
+  Result<JobReplay> Try(int64_t microbatches) const {
     graph::JobSpec job = job_;
     job.global_batch_size = microbatches * job.micro_batch_size * job.parallel.dp;
-    PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
-                           slicer::Synthesize(job, style_, slicer::Markers::kNone));
-    PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator evaluator,
-                           replayer::StageEvaluator::Create(program));
     replayer::StageReplayOptions options;
     options.more_rounds =
         (job_.microbatches() - microbatches) / slicer::MicrobatchesOfRound(job_.parallel);
-    PRISM_ASSIGN_OR_RETURN(JobReplay replay, Evaluate(evaluator, options));
-    replay.shortened = true;
-    const bool known =
-        replay.result.known && (!replay.stalled.has_value() || replay.stalled->known);
-    return known ? std::optional(std::move(replay)) : std::nullopt;
+    return Replay(job, options);
   }
 
-  Result<JobReplay> Evaluate(replayer::StageEvaluator& evaluator,
+  // By phrases where they can be run so, else op by op. Not known where more rounds cannot be
+  // told from this job.
+  Result<JobReplay> Replay(const graph::JobSpec& job,
+                           const replayer::StageReplayOptions& options) const {
+    PRISM_ASSIGN_OR_RETURN(graph::PhrasedJob phrased,
+                           slicer::SynthesizePhrases(job, style_, slicer::Markers::kNone));
+    PRISM_ASSIGN_OR_RETURN(const replayer::PhraseEvaluator phrases,
+                           replayer::PhraseEvaluator::Create(phrased));
+    PRISM_ASSIGN_OR_RETURN(JobReplay replay, Evaluate(phrases, options));
+    replay.by_phrases = IsKnown(replay);
+    if (!replay.by_phrases) {
+      const graph::JobProgram program = graph::WriteOut(std::move(phrased));
+      PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator stages,
+                             replayer::StageEvaluator::Create(program));
+      PRISM_ASSIGN_OR_RETURN(replay, Evaluate(stages, options));
+    }
+    replay.shortened = options.more_rounds > 0;
+    return replay;
+  }
+
+  static bool IsKnown(const JobReplay& replay) {
+    return replay.result.known && (!replay.stalled.has_value() || replay.stalled->known);
+  }
+
+  template <typename Evaluator>
+  Result<JobReplay> Evaluate(Evaluator& evaluator,
                              const replayer::StageReplayOptions& options) const {
     JobReplay replay;
     PRISM_ASSIGN_OR_RETURN(replay.result, evaluator.Evaluate(cluster_, options));

@@ -16,6 +16,7 @@ struct JobReplay {
   replayer::StageReplayResult result;
   std::optional<replayer::StageReplayResult> stalled;  // where transfers may stall
   bool shortened = false;                              // false: every micro-batch was replayed
+  bool by_phrases = false;                             // false: op by op
 };
 
 // On the cluster as the job finds it (replayer/cost/congestion.h). `stalls`: also where its

@@ -146,6 +146,7 @@ DurationNs WholeReplay(const graph::JobSpec& job,
 
 TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
   int shortened = 0;
+  int by_phrases = 0;
   int64_t batch = 48;
   for (const char* framework : {"megatron-core", "megatron-lm", "torchtitan", "nanotron"}) {
     SearchProblem problem = SmallProblem(framework);
@@ -165,9 +166,11 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
       EXPECT_EQ(replay->result.iteration_ns, WholeReplay(job, style, evaluator.problem().cluster))
           << framework << ": " << DescribePlan(plan);
       shortened += replay->shortened ? 1 : 0;
+      by_phrases += replay->by_phrases ? 1 : 0;
     }
   }
   EXPECT_GT(shortened, 60);
+  EXPECT_GT(by_phrases, 100);
 }
 
 TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
