@@ -5,10 +5,22 @@
 namespace prism::replayer {
 namespace {
 
+// Ranges come in nearly in order: each goes back past few others, or else all are sorted.
 void SortByBegin(std::vector<TimeRange>* ranges) {
   const auto earlier = [](const TimeRange& a, const TimeRange& b) { return a.begin < b.begin; };
-  if (!std::is_sorted(ranges->begin(), ranges->end(), earlier)) {
-    std::sort(ranges->begin(), ranges->end(), earlier);
+  size_t moves = 8 * ranges->size();
+  for (size_t i = 1; i < ranges->size(); ++i) {
+    const TimeRange range = (*ranges)[i];
+    size_t at = i;
+    for (; at > 0 && range.begin < (*ranges)[at - 1].begin && moves > 0; --moves) {
+      (*ranges)[at] = (*ranges)[at - 1];
+      --at;
+    }
+    (*ranges)[at] = range;
+    if (moves == 0) {
+      std::sort(ranges->begin(), ranges->end(), earlier);
+      return;
+    }
   }
 }
 

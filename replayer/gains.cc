@@ -66,7 +66,7 @@ Status AddPerturbations(const graph::Graph& graph,
                                        static_cast<std::ptrdiff_t>(i));
     PRISM_ASSIGN_OR_RETURN(const DeltaResult without, recorded->Evaluate(fewer));
     report->gains.push_back(
-        {fmt::format("perturbation {}", i + 1), without.replay.steady_iteration_ns()});
+        {fmt::format("perturbation {}", i + 1), without.replay->steady_iteration_ns()});
   }
   return OkStatus();
 }

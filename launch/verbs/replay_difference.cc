@@ -24,7 +24,7 @@ Result<std::string> EditDifference(const graph::Graph& graph,
                          DeltaReplay::Record(graph, options));
   PRISM_ASSIGN_OR_RETURN(const DeltaResult edited, recorded->Evaluate(file.edit));
   const double before = SecondsFromNs(recorded->baseline().steady_iteration_ns());
-  const double after = SecondsFromNs(edited.replay.steady_iteration_ns());
+  const double after = SecondsFromNs(edited.replay->steady_iteration_ns());
   const auto ranks = static_cast<int64_t>(graph.ranks.size());
   const std::string evaluation =
       edited.full ? "a full replay"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "replayer/cost/compute_cost.h"
@@ -88,6 +87,7 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
       MakePartition(graph, Recordable(options), {}, OpCostsOf(graph, graph.cluster, &compute)));
   std::unique_ptr<DeltaReplay> delta(new DeltaReplay(graph, options, std::move(partition)));
   delta->result_ = std::move(result);
+  delta->edited_ = delta->result_;
   std::optional<JobSchedule> schedule =
       MakeSchedule(delta->partition_, delta->options_, delta->cost_);
   PRISM_CHECK(schedule.has_value());
@@ -139,7 +139,6 @@ bool DeltaReplay::SameOrder(const Edit& edit) const {
 }
 
 Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
-  DeltaResult result;
   if (edit.cluster && !CheckParameters(edit.cluster->parameters).empty()) {
     return InvalidArgument("edit of the cluster: " +
                            CheckParameters(edit.cluster->parameters).front());
@@ -159,48 +158,84 @@ Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
   if (!totals) {
     return ReplayInFull(edit);
   }
+  TakeBack();
+  DeltaResult result;
   result.executed = sweep_->executed();
-  result.changed_ranks = std::ssize(*totals);
-  result.replay = result_;
-  for (const RankTotals& rank : *totals) {
-    const size_t last = rank.starts.size() - 1;
-    result.replay.ranks[rank.rank] =
-        TimesOf(rank.covered, rank.starts[last] - rank.starts[last - 1]);
-  }
-  SumIterations(*totals, &result.replay);
-  SumCommunicators(*totals, &result.replay);
+  result.changed_ranks = SumRanks(*totals);
+  SumIterations(*totals);
+  SumCommunicators(*totals);
+  result.replay = &edited_;
   return result;
 }
 
-Result<DeltaResult> DeltaReplay::ReplayInFull(const Edit& edit) const {
+Result<DeltaResult> DeltaReplay::ReplayInFull(const Edit& edit) {
   DeltaResult result;
   PRISM_ASSIGN_OR_RETURN(const EditedJob job, ApplyEdit(graph_, options_, edit));
-  PRISM_ASSIGN_OR_RETURN(result.replay, Replay(job.graph, job.options));
+  PRISM_ASSIGN_OR_RETURN(full_, Replay(job.graph, job.options));
+  result.replay = &full_;
   result.full = true;
   return result;
 }
 
-void DeltaReplay::SumIterations(const std::vector<RankTotals>& totals, ReplayResult* result) const {
-  if (totals.empty()) {
+// The result of the last edit becomes that of the recording again.
+void DeltaReplay::TakeBack() {
+  for (uint32_t rank : changed_ranks_) {
+    edited_.ranks[rank] = result_.ranks[rank];
+  }
+  for (uint32_t comm : changed_comms_) {
+    edited_.communicators[comm] = result_.communicators[comm];
+  }
+  edited_.iteration_ns = result_.iteration_ns;
+  changed_ranks_.clear();
+  changed_comms_.clear();
+}
+
+std::span<const uint32_t> DeltaReplay::RanksOf(const RankTotals& totals) const {
+  if (totals.of_lane) {
+    return ranks_of_[partition_.class_of[totals.rank]][partition_.lane_of[totals.rank]];
+  }
+  return {&totals.rank, 1};
+}
+
+const LaneTimes& DeltaReplay::Before(uint32_t rank) const {
+  return baseline_->of_class(partition_.class_of[rank]).ends[partition_.lane_of[rank]];
+}
+
+// How many differ.
+int64_t DeltaReplay::SumRanks(const std::vector<RankTotals>& all) {
+  for (const RankTotals& totals : all) {
+    const size_t last = totals.starts.size() - 1;
+    const RankTimes times = TimesOf(totals.covered, totals.starts[last] - totals.starts[last - 1]);
+    for (uint32_t rank : RanksOf(totals)) {
+      edited_.ranks[rank] = times;
+      changed_ranks_.push_back(rank);
+    }
+  }
+  return std::ssize(changed_ranks_);
+}
+
+void DeltaReplay::SumIterations(const std::vector<RankTotals>& all) {
+  if (all.empty()) {
     return;
   }
-  std::vector<DurationNs>& iterations = result->iteration_ns;
+  std::vector<DurationNs>& iterations = edited_.iteration_ns;
   std::fill(iterations.begin(), iterations.end(), 0);
   const auto add = [&](const std::vector<TimeNs>& starts) {
     for (size_t i = 0; i < iterations.size(); ++i) {
       iterations[i] = std::max(iterations[i], starts[i + 1] - starts[i]);
     }
   };
-  std::vector<std::vector<uint32_t>> left;  // by class and lane: ranks that are as before
+  std::vector<std::vector<size_t>> left;  // by class and lane: ranks that are as before
   for (const auto& of_class : ranks_of_) {
-    std::vector<uint32_t>& lanes = left.emplace_back();
+    std::vector<size_t>& lanes = left.emplace_back();
     for (const std::vector<uint32_t>& ranks : of_class) {
-      lanes.push_back(static_cast<uint32_t>(ranks.size()));
+      lanes.push_back(ranks.size());
     }
   }
-  for (const RankTotals& rank : totals) {
-    --left[partition_.class_of[rank.rank]][partition_.lane_of[rank.rank]];
-    add(rank.starts);
+  for (const RankTotals& totals : all) {
+    left[partition_.class_of[totals.rank]][partition_.lane_of[totals.rank]] -=
+        RanksOf(totals).size();
+    add(totals.starts);
   }
   for (uint32_t c = 0; c < left.size(); ++c) {
     for (uint32_t lane = 0; lane < left[c].size(); ++lane) {
@@ -211,45 +246,63 @@ void DeltaReplay::SumIterations(const std::vector<RankTotals>& totals, ReplayRes
   }
 }
 
-// Communicators of ranks whose traffic differs; of all their members the longest.
-void DeltaReplay::SumCommunicators(const std::vector<RankTotals>& totals, ReplayResult* result) {
-  std::set<uint32_t> touched;
-  for (uint32_t i = 0; i < totals.size(); ++i) {
-    const RankTotals& rank = totals[i];
-    totals_of_[rank.rank] = i;
-    const LaneTimes& before =
-        baseline_->of_class(partition_.class_of[rank.rank]).ends[partition_.lane_of[rank.rank]];
-    const auto held = graph_.ranks.comms(Rank(rank.rank));
-    for (size_t slot = 0; slot < held.size(); ++slot) {
-      if (rank.transfer_ns[slot] != before.transfer_ns[slot] ||
-          rank.wait_ns[slot] != before.wait_ns[slot]) {
-        touched.insert(held[slot]);
+// Communicators of ranks whose traffic differs. Where whole lanes are edited, those that are alike
+// in time are summed up once.
+void DeltaReplay::SumCommunicators(const std::vector<RankTotals>& all) {
+  std::vector<std::pair<uint32_t, uint32_t>> touched;  // which stands for it, communicator
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    const RankTotals& totals = all[i];
+    const LaneTimes& before = Before(totals.rank);
+    for (uint32_t rank : RanksOf(totals)) {
+      totals_of_[rank] = i;
+    }
+    for (size_t slot = 0; slot < totals.transfer_ns.size(); ++slot) {
+      if (totals.transfer_ns[slot] == before.transfer_ns[slot] &&
+          totals.wait_ns[slot] == before.wait_ns[slot]) {
+        continue;
+      }
+      for (uint32_t rank : RanksOf(totals)) {
+        const uint32_t comm = graph_.ranks.comms(Rank(rank))[slot];
+        touched.emplace_back(sweep_->CommStandsFor(comm), comm);
       }
     }
   }
-  for (uint32_t comm : touched) {
-    CommunicatorTimes& times = result->communicators[comm];
-    times.transfer_ns = 0;
-    times.wait_ns_max = 0;
-    for (uint32_t member : graph_.communicators.members_of(CommId(comm))) {
-      const auto held = graph_.ranks.comms(Rank(member));
-      const auto found = std::find(held.begin(), held.end(), comm);
-      if (found == held.end()) {
-        continue;  // a member that never uses it
-      }
-      const auto slot = static_cast<size_t>(found - held.begin());
-      const uint32_t changed = totals_of_[member];
-      const LaneTimes& before =
-          baseline_->of_class(partition_.class_of[member]).ends[partition_.lane_of[member]];
-      const auto& transfer = changed == kNone ? before.transfer_ns : totals[changed].transfer_ns;
-      const auto& wait = changed == kNone ? before.wait_ns : totals[changed].wait_ns;
-      times.transfer_ns = std::max(times.transfer_ns, transfer[slot]);
-      times.wait_ns_max = std::max(times.wait_ns_max, wait[slot]);
+  std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  for (size_t i = 0; i < touched.size(); ++i) {
+    const auto [stands, comm] = touched[i];
+    const bool alike = i > 0 && touched[i - 1].first == stands;
+    CommunicatorTimes& times = edited_.communicators[comm];
+    const CommunicatorTimes summed =
+        alike ? edited_.communicators[touched[i - 1].second] : TimesOfMembers(all, comm);
+    times.transfer_ns = summed.transfer_ns;
+    times.wait_ns_max = summed.wait_ns_max;
+    changed_comms_.push_back(comm);
+  }
+  for (uint32_t rank : changed_ranks_) {
+    totals_of_[rank] = kNone;
+  }
+}
+
+// The longest of all its members.
+CommunicatorTimes DeltaReplay::TimesOfMembers(const std::vector<RankTotals>& all,
+                                              uint32_t comm) const {
+  CommunicatorTimes times;
+  for (uint32_t member : graph_.communicators.members_of(CommId(comm))) {
+    const auto held = graph_.ranks.comms(Rank(member));
+    const auto found = std::find(held.begin(), held.end(), comm);
+    if (found == held.end()) {
+      continue;  // a member that never uses it
     }
+    const auto slot = static_cast<size_t>(found - held.begin());
+    const uint32_t changed = totals_of_[member];
+    const LaneTimes& before = Before(member);
+    const auto& transfer = changed == kNone ? before.transfer_ns : all[changed].transfer_ns;
+    const auto& wait = changed == kNone ? before.wait_ns : all[changed].wait_ns;
+    times.transfer_ns = std::max(times.transfer_ns, transfer[slot]);
+    times.wait_ns_max = std::max(times.wait_ns_max, wait[slot]);
   }
-  for (const RankTotals& rank : totals) {
-    totals_of_[rank.rank] = kNone;
-  }
+  return times;
 }
 
 }  // namespace prism::replayer

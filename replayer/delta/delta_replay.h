@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -22,8 +23,9 @@
 namespace prism::replayer {
 
 struct DeltaResult {
-  // Equal to that of a full replay but for `classes` and `rank_ops`, which are the recording's.
-  ReplayResult replay;
+  // `ranks`, `communicators` and `iteration_ns` are those of a full replay; the rest is that of the
+  // recording, unless `full`. Valid until the next call of Evaluate.
+  const ReplayResult* replay = nullptr;
   // A full replay was done: the order of the job may have changed, or so much differs that it takes
   // less time.
   bool full = false;
@@ -58,9 +60,15 @@ class DeltaReplay {
   DeltaReplay(const graph::Graph& graph, ReplayOptions options, Partition partition);
 
   [[nodiscard]] bool SameOrder(const Edit& edit) const;
-  [[nodiscard]] Result<DeltaResult> ReplayInFull(const Edit& edit) const;
-  void SumIterations(const std::vector<RankTotals>& totals, ReplayResult* result) const;
-  void SumCommunicators(const std::vector<RankTotals>& totals, ReplayResult* result);
+  [[nodiscard]] Result<DeltaResult> ReplayInFull(const Edit& edit);
+  [[nodiscard]] std::span<const uint32_t> RanksOf(const RankTotals& totals) const;
+  [[nodiscard]] const LaneTimes& Before(uint32_t rank) const;
+  void TakeBack();
+  int64_t SumRanks(const std::vector<RankTotals>& totals);
+  void SumIterations(const std::vector<RankTotals>& totals);
+  void SumCommunicators(const std::vector<RankTotals>& totals);
+  [[nodiscard]] CommunicatorTimes TimesOfMembers(const std::vector<RankTotals>& totals,
+                                                 uint32_t comm) const;
 
   const graph::Graph& graph_;
   ReplayOptions options_;
@@ -71,6 +79,10 @@ class DeltaReplay {
   std::unique_ptr<Baseline> baseline_;
   std::unique_ptr<Sweep> sweep_;
   ReplayResult result_;
+  ReplayResult edited_;  // as result_ but for these:
+  std::vector<uint32_t> changed_ranks_;
+  std::vector<uint32_t> changed_comms_;
+  ReplayResult full_;                // of the last edit that was replayed in full
   std::vector<uint32_t> totals_of_;  // by rank; between calls all kNone
 };
 

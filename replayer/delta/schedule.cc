@@ -128,7 +128,8 @@ class MeetingFinder {
         const uint32_t sequence =
             static_cast<uint32_t>(action.iteration) * plan.calls_per_slot[call.comm_slot] +
             call.sequence;
-        Add(class_index, {comm_keys_[comm_class] + sequence, c, hold, TransferSide::kCollective},
+        Add(class_index,
+            {comm_keys_[comm_class] + sequence, c, hold, TransferSide::kCollective, call.comm_slot},
             comm_class, partition_.comm_classes[comm_class].entry_count);
       }
     } else {
@@ -142,7 +143,8 @@ class MeetingFinder {
                                   : cost_.IsEager(post.bytes) ? TransferSide::kEagerSend
                                                               : TransferSide::kSend;
         Add(class_index,
-            {channel_keys_[rank_class.channels[post.endpoint].channel] + sequence, p, hold, side},
+            {channel_keys_[rank_class.channels[post.endpoint].channel] + sequence, p, hold, side,
+             0},
             kNone, 2);
       }
     }

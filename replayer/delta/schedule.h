@@ -36,6 +36,7 @@ struct ScheduledTransfer {
   uint32_t index = 0;  // call or post of the plan
   uint32_t hold = 0;
   TransferSide side = TransferSide::kCollective;
+  uint16_t comm_slot = 0;  // of a collective
 };
 
 // A stream in front of a collective or peer group: from a kArrive to a kFinish.

@@ -103,8 +103,7 @@ bool Sweep::Carry() {
   return true;
 }
 
-// Takes back all that a run leaves behind, and gives each rank what the one that stands for it came
-// to.
+// Takes back all that a run leaves behind.
 std::vector<RankTotals> Sweep::Finish() {
   for (const Unit& unit : units_) {
     for (uint32_t rank : unit.ranks) {
@@ -122,19 +121,8 @@ std::vector<RankTotals> Sweep::Finish() {
   }
   activations_ = {};
   std::vector<RankTotals> totals = std::exchange(totals_, {});
-  for (size_t i = 0, count = totals.size(); i < count; ++i) {
-    const uint32_t stands = totals[i].rank;
-    totals_of_[stands] = kNone;
-    if (!whole_lanes_) {
-      continue;
-    }
-    for (uint32_t rank :
-         job_.ranks_of[job_.partition.class_of[stands]][job_.partition.lane_of[stands]]) {
-      if (rank != stands) {
-        totals.push_back(totals[i]);
-        totals.back().rank = rank;
-      }
-    }
+  for (const RankTotals& rank : totals) {
+    totals_of_[rank.rank] = kNone;
   }
   return totals;
 }
@@ -190,6 +178,7 @@ uint32_t Sweep::Restore(
   unit.times = job_.baseline.Restore(c, checkpoint, lane);
   unit.next_checkpoint = checkpoint + 1;
   unit.open.resize(PlanOf(c).streams.size());
+  unit.among.resize(job_.partition.classes[c].comms.size(), Among::kUnknown);
   for (uint32_t rank : unit.ranks) {
     unit_of_[rank] = index;
   }
@@ -230,6 +219,8 @@ uint32_t Sweep::Split(uint32_t from, std::vector<uint32_t> ranks) {
     left.erase(std::lower_bound(left.begin(), left.end(), rank));
   }
   unit.ranks = std::move(ranks);
+  unit.among.assign(unit.among.size(), Among::kUnknown);
+  units_[from].among = unit.among;
   const std::vector<ScheduledTransfer>& transfers = ScheduleOf(unit.class_index).transfers;
   for (const OpenHold& open : unit.open) {
     if (open.hold == kNone || open.waiting == 0) {
@@ -272,10 +263,11 @@ void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs
   open.times.end = arrival;
   open.times.transfers.clear();
   const bool moved = arrival != job_.baseline.Arrival(unit.class_index, hold, unit.lane);
+  const TransferCosts& costs = *CostsOf(unit).transfers;
   for (uint32_t t = schedule.holds[hold].begin; t < schedule.holds[hold].end; ++t) {
     const ScheduledTransfer& transfer = schedule.transfers[t];
     if (transfer.side == TransferSide::kEagerSend) {
-      const DurationNs own = CostsOf(unit).transfers->post_ns[transfer.index];
+      const DurationNs own = costs.post_ns[transfer.index];
       open.times.Add({arrival, arrival + own});
       if (transfer.meeting >= floor_ && transfer.meeting != settling_ && (moved || other)) {
         open.differs = true;
@@ -284,6 +276,9 @@ void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs
       }
     } else if (transfer.meeting < floor_) {
       open.times.Add(job_.baseline.TransferOf(unit.class_index, t, unit.lane));
+    } else if (IsAmongThemselves(&unit, transfer)) {
+      open.times.Add({arrival, arrival + costs.call_ns[transfer.index]});
+      open.differs = open.differs || moved;
     } else {
       ++open.waiting;
       if (transfer.meeting != settling_) {
@@ -291,6 +286,37 @@ void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs
       }
     }
   }
+}
+
+bool Sweep::IsAmongThemselves(Unit* unit, const ScheduledTransfer& transfer) {
+  if (transfer.side != TransferSide::kCollective) {
+    return false;
+  }
+  Among& among = unit->among[transfer.comm_slot];
+  if (among == Among::kUnknown) {
+    among = HoldsAllMembers(*unit, transfer.comm_slot) ? Among::kThemselves : Among::kOthers;
+  }
+  return among == Among::kThemselves;
+}
+
+// A rank that stands for its lane stands for all members of its communicators where no other lane
+// has any.
+bool Sweep::HoldsAllMembers(const Unit& unit, uint16_t slot) const {
+  const CommEntry& entry = job_.partition.classes[unit.class_index].comms[slot];
+  if (job_.partition.comm_classes[entry.comm_class].entry_count > 1) {
+    return false;
+  }
+  if (whole_lanes_) {
+    return std::count(entry.instance_of.begin(), entry.instance_of.end(),
+                      entry.instance_of[unit.lane]) == 1;
+  }
+  const uint32_t index = unit_of_[unit.ranks.front()];
+  return std::all_of(unit.ranks.begin(), unit.ranks.end(), [&](uint32_t rank) {
+    const auto members =
+        job_.graph.communicators.members_of(CommId(job_.graph.ranks.comms(Rank(rank))[slot]));
+    return std::all_of(members.begin(), members.end(),
+                       [&](uint32_t member) { return unit_of_[member] == index; });
+  });
 }
 
 // Until the unit has to wait for a meeting, is dissolved or comes to its end.
@@ -402,7 +428,8 @@ void Sweep::AddTotals(const Unit& unit, const LaneTimes& before) {
     uint32_t& index = totals_of_[rank];
     if (index == kNone) {
       index = static_cast<uint32_t>(totals_.size());
-      totals_.push_back({rank, end.starts, end.activity.covered(), end.transfer_ns, end.wait_ns});
+      totals_.push_back(
+          {rank, whole_lanes_, end.starts, end.activity.covered(), end.transfer_ns, end.wait_ns});
     }
     RankTotals& totals = totals_[index];
     const auto add = [](const auto& after, const auto& earlier, auto* to) {

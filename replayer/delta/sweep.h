@@ -23,9 +23,10 @@
 
 namespace prism::replayer {
 
-// What a rank comes to in the end.
+// What a rank comes to in the end, or all ranks of its lane.
 struct RankTotals {
   uint32_t rank = 0;
+  bool of_lane = false;
   std::vector<TimeNs> starts;  // as LaneTimes
   Breakdown::Covered covered = {};
   std::vector<DurationNs> transfer_ns;  // as LaneTimes
@@ -41,6 +42,11 @@ class Sweep {
   // to take less time. May be called again.
   std::optional<std::vector<RankTotals>> Run(const std::vector<Variant>& variants);
 
+  // Which communicator stands for this one: itself unless whole lanes differ.
+  [[nodiscard]] uint32_t CommStandsFor(uint32_t comm) const {
+    return whole_lanes_ ? comm_stands_for_[comm] : comm;
+  }
+
   // Units times actions executed by the last run.
   [[nodiscard]] int64_t executed() const { return executed_; }
 
@@ -52,6 +58,10 @@ class Sweep {
     bool differs = false;  // one that was settled took place at another time than before
     HoldTimes times;
   };
+
+  // Whether a unit's ranks are all members of the communicators of a slot: a collective of theirs
+  // concerns nobody else and needs no meeting.
+  enum class Among : uint8_t { kUnknown, kOthers, kThemselves };
 
   // An eager send at another time than before.
   struct EagerSend {
@@ -69,6 +79,7 @@ class Sweep {
     uint32_t position = 0;  // next action
     uint32_t next_checkpoint = 0;
     std::vector<OpenHold> open;   // by stream
+    std::vector<Among> among;     // by communicator slot
     std::vector<EagerSend> sent;  // whose receivers may not have come
   };
 
@@ -114,11 +125,8 @@ class Sweep {
     TimeRange range;
   };
 
-  // Who stands for the rank, or the communicator: itself unless whole lanes differ.
+  // Likewise of ranks.
   [[nodiscard]] uint32_t StandsFor(uint32_t rank) const;
-  [[nodiscard]] uint32_t CommStandsFor(uint32_t comm) const {
-    return whole_lanes_ ? comm_stands_for_[comm] : comm;
-  }
   [[nodiscard]] uint32_t UnitOf(uint32_t rank) const { return unit_of_[StandsFor(rank)]; }
 
   void FindCommunicatorsAlike();
@@ -147,6 +155,8 @@ class Sweep {
   void AddTotals(const Unit& unit, const LaneTimes& before);
   void OpenTransfers(uint32_t unit, uint32_t hold, uint16_t stream, TimeNs arrival);
   void Pend(uint32_t meeting, uint32_t unit, uint32_t transfer);
+  bool IsAmongThemselves(Unit* unit, const ScheduledTransfer& transfer);
+  [[nodiscard]] bool HoldsAllMembers(const Unit& unit, uint16_t slot) const;
   void Settle(uint32_t meeting);
   void SettleCollective(uint32_t meeting);
   void SettleMessage(uint32_t meeting);

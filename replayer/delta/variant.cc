@@ -19,15 +19,16 @@ class ChangeFinder {
   ChangeFinder(const ClassSchedule& schedule, std::vector<uint32_t>* changed)
       : schedule_(schedule), changed_(*changed) {}
 
-  // A step of a stream, in every iteration.
-  void Step(uint16_t stream, uint32_t step) {
-    for (uint32_t position : schedule_.of_stream[stream]) {
-      const Action& action = schedule_.actions[position].action;
-      const bool runs = action.kind == ActionKind::kWork ? action.first <= step && step < action.end
-                                                         : action.first == step;
-      if (runs && action.kind != ActionKind::kStart) {
-        changed_.push_back(position);
-      }
+  // A step of a stream, in every iteration: the actions of a stream are in the order of its steps.
+  void Step(uint16_t stream, uint32_t step, int32_t iterations) {
+    const std::vector<uint32_t>& positions = schedule_.of_stream[stream];
+    for (int32_t iteration = 0; iteration < iterations; ++iteration) {
+      const auto after =
+          std::partition_point(positions.begin(), positions.end(), [&](uint32_t position) {
+            const Action& action = schedule_.actions[position].action;
+            return std::pair(action.iteration, action.first) <= std::pair(iteration, step);
+          });
+      changed_.push_back(*std::prev(after));
     }
   }
 
@@ -320,7 +321,7 @@ class VariantMaker {
       }
       const auto index = static_cast<uint32_t>(step - steps.begin());
       variant->costs.patches.push_back({stream, index, duration});
-      finder->Step(stream, index);
+      finder->Step(stream, index, options_.iterations);
       for (ChargeSource& source : sources) {
         if (plan.program->kind[op] == graph::OpKind::kKernel && source.Counts(op, stream)) {
           source.compute_ns += duration - step->duration;

@@ -185,9 +185,9 @@ void CompareWithFull(const graph::Graph& graph,
   RC_ASSERT(job.ok());
   Result<ReplayResult> full = Replay(job->graph, job->options);
   RC_ASSERT(full.ok());
-  RC_ASSERT(delta.replay.iteration_ns == full->iteration_ns);
-  RC_ASSERT(bool(delta.replay.ranks == full->ranks));
-  RC_ASSERT(bool(delta.replay.communicators == full->communicators));
+  RC_ASSERT(delta.replay->iteration_ns == full->iteration_ns);
+  RC_ASSERT(bool(delta.replay->ranks == full->ranks));
+  RC_ASSERT(bool(delta.replay->communicators == full->communicators));
 }
 
 RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
