@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/base/parse_number.h"
 
 namespace prism::launch {
 namespace {
@@ -84,13 +84,9 @@ constexpr auto kShortTables = std::to_array<std::string_view>({
 
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
-std::optional<double> ParseNumber(const std::string& text) {
+std::optional<double> FiniteNumber(const std::string& text) {
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
-    return std::nullopt;
-  }
-  return value;
+  return ParseNumber(text, &value) && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 bool IsShortTable(const CsvTable& csv) {
@@ -129,7 +125,7 @@ Status CheckFields(const CsvTable& csv, const std::string& path) {
     }
     for (const std::string_view column : kNumberColumns) {
       const std::string& field = csv.Field(row, column);
-      const std::optional<double> value = field.empty() ? 0.0 : ParseNumber(field);
+      const std::optional<double> value = field.empty() ? 0.0 : FiniteNumber(field);
       if (!value.has_value() || *value < 0 || *value > 1e18) {
         return BadFile(fmt::format("{}:{}: {}: '{}' is no number that could stand here", path,
                                    csv.LineOf(row), column, field));
@@ -159,7 +155,7 @@ bool PublishedRow::Says(std::string_view column, std::string_view lower_case_wor
 
 std::optional<double> PublishedRow::Number(std::string_view column) const {
   const std::string& field = Text(column);
-  return field.empty() ? std::nullopt : ParseNumber(field);
+  return field.empty() ? std::nullopt : FiniteNumber(field);
 }
 
 std::optional<int64_t> PublishedRow::Integer(std::string_view column) const {

@@ -185,6 +185,7 @@ bool Coordinator::TryAnswer(Member& member,
   }
   answer->host_time_ns = *now;
   if (ask.kind == RankEventKind::kAskHostTime) {
+    member.waited_for = ask.position;
     return true;
   }
   const std::optional<TimeNs> end = end_of(ask.position);
@@ -199,7 +200,8 @@ bool Coordinator::TryAnswer(Member& member,
   if (!end && !nothing_moves) {
     return false;
   }
-  answer->status = end && *end <= *now ? kReady : kNotReady;
+  const std::optional<TimeNs> waited = end_of(member.waited_for);
+  answer->status = end && *end <= std::max(*now, waited.value_or(0)) ? kReady : kNotReady;
   if (!end) {
     // Nothing else can move: the program polls for what only its own further work, or that of
     // another that polls too, can bring about. Polling again has to pass time.

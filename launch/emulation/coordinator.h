@@ -78,8 +78,9 @@ class Coordinator {
     std::vector<replayer::OpPosition> untold_events;
     // Position and event of the last poll that was answered "not ready".
     std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
-    DurationNs extra_host_ns = 0;        // beyond the graph
-    std::optional<MeasuredHolds> holds;  // on a real GPU
+    replayer::OpPosition waited_for = -1;  // see kAskHostTime
+    DurationNs extra_host_ns = 0;          // beyond the graph
+    std::optional<MeasuredHolds> holds;    // on a real GPU
     std::string extra_host_example;
     bool departed = false;
     bool left = false;

@@ -16,7 +16,10 @@ enum class RankEventKind : uint8_t {
   kIssued,       // position: everything before it has been issued
   kHostGap,      // value: host time that the graph does not foresee, ns
   kHostWait,     // the host waited for an event; the graph has no such wait there
-  kAskHostTime,  // request: a synchronisation call waits
+  kAskHostTime,  // request: a synchronisation call waits; position: for this op, that recorded an
+                 // event, else -1. Afterwards what ends no later than that is over for the host,
+                 // also where the graph has no such wait (of an earlier iteration's events, or of
+                 // ones that were over while the rank was recorded) and its time does not move
   kAskEvent,     // request; position: the op that recorded the event, -1 long over;
                  // value: host time of a poll that is answered "not ready"; 0: a watching thread
   kAskElapsed,   // request; position and value: ops that recorded start and end

@@ -65,6 +65,7 @@ struct EmulationWorker::Member {
   // Where the host stood and which event it asked for when last told "not ready".
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
   int poll_count = 0;                       // in a row
+  replayer::OpPosition waited_for = -1;     // the event that the host waited for last
   replayer::OpPosition told = 0;            // position that process 0 knows
   bool departed = false;                    // nothing more is compared or told
   bool held = false;                        // departed, and waits for an answer that does not come
@@ -228,7 +229,14 @@ bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpP
   if (!now || !end || member.departed) {
     return false;
   }
-  const bool ready = *end <= *now;
+  bool ready = *end <= *now;
+  if (!ready && member.waited_for >= 0) {
+    const std::optional<TimeNs> waited = member.clock.EndOf(member.waited_for);
+    if (!waited) {
+      return false;
+    }
+    ready = *end <= *waited;
+  }
   if (!ready) {
     const DurationNs passed = CountPoll(member, event);
     member.clock.Pass(passed);
@@ -269,6 +277,9 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
     case RecordKind::kSync:
       ask.kind = RankEventKind::kAskHostTime;
       ask.request = record.sync.request;
+      ask.position = member.waited_for = record.sync.kind == channel::SyncKind::kEvent
+                                             ? EventPosition(member, record.sync.event)
+                                             : -1;
       member.clock.Stop();
       break;
     case RecordKind::kQueryEvent:

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <regex>
 
 #include <fmt/format.h>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::launch {
 namespace {
@@ -78,9 +79,8 @@ std::string_view Stem(std::string_view key) {
 }
 
 int64_t NumberAtEnd(std::string_view key) {
-  const std::string_view digits = key.substr(Stem(key).size());
   int64_t number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  ParseNumber(key.substr(Stem(key).size()), &number);  // 0 of none
   return number;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/units.h"
 #include "graph/rank_grid.h"
 #include "launch/options/job_resolution.h"
 #include "launch/run/rank_choice.h"
@@ -31,8 +32,9 @@ Status SettleProgram(const slicer::ProbeStep& found,
     warmup = std::max(warmup, fragment.warmup_iterations);
   }
   const graph::Fragment& first = fragments.front();
-  context->logger.Info("ranks form {}; {} roles; iterations begin with {}, {} of them to warm up",
-                       graph::RankGrid(found.axes).ToText(), found.plan.roles.size(),
+  context->logger.Info("ranks form {}; {}; iterations begin with {}, {} of them to warm up",
+                       graph::RankGrid(found.axes).ToText(),
+                       FormatCounted(static_cast<int64_t>(found.plan.roles.size()), "role"),
                        first.iteration_begin, warmup);
   const int32_t available = first.iterations - warmup;
   if (available < 1) {

@@ -1,11 +1,12 @@
 #include "launch/search/plan.h"
 
-#include <charconv>
 #include <map>
 #include <sstream>
 #include <tuple>
 
 #include <fmt/format.h>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::launch {
 namespace {
@@ -20,8 +21,7 @@ auto KeyOf(const Plan& plan) {
 Result<int64_t> ParseCount(const std::string& key, const std::string& text) {
   constexpr int64_t kMost = 1 << 20;
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMost) {
+  if (!ParseNumber(text, &value) || value < 0 || value > kMost) {
     return InvalidArgument(fmt::format("a plan's {} is a whole number, not '{}'", key, text));
   }
   return value;

@@ -1,11 +1,11 @@
 #include "launch/search/sweep.h"
 
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
+#include "graph/base/parse_number.h"
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
 
@@ -13,13 +13,6 @@ namespace prism::launch {
 namespace {
 
 constexpr int kMostSteps = 1000;
-
-template <typename T>
-bool ReadWhole(const std::string& text, T* value) {
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, *value);
-  return error == std::errc() && at == end;
-}
 
 std::vector<std::string> PartsOf(const std::string& text) {
   std::vector<std::string> parts;
@@ -53,8 +46,8 @@ double Variation::ValueAt(int step) const {
 Result<Variation> ParseVariation(const std::string& text) {
   const std::vector<std::string> parts = PartsOf(text);
   Variation variation;
-  const bool read = parts.size() == 4 && ReadWhole(parts[1], &variation.from) &&
-                    ReadWhole(parts[2], &variation.to) && ReadWhole(parts[3], &variation.steps);
+  const bool read = parts.size() == 4 && ParseNumber(parts[1], &variation.from) &&
+                    ParseNumber(parts[2], &variation.to) && ParseNumber(parts[3], &variation.steps);
   if (!read || !(variation.from > 0) || !(variation.to > 0) || variation.steps < 2 ||
       variation.steps > kMostSteps) {
     return InvalidArgument(

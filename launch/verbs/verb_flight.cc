@@ -12,6 +12,7 @@
 
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
+#include "graph/base/parse_number.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "launch/flight/flight_match.h"
@@ -119,8 +120,8 @@ std::string PrefixOf(const std::string& path) {
 Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
   const std::string& path = arguments.operands()[1];
   const std::string name = std::filesystem::path(path).filename();
-  const std::string digits = name.substr(PrefixOf(path).size());
-  int64_t rank = digits.empty() || digits.size() > 9 ? -1 : std::stoll(digits);
+  int64_t rank = -1;
+  ParseNumber(name.substr(PrefixOf(path).size()), &rank);
   const auto world = static_cast<int64_t>(graph.ranks.size());
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("rank", 0, world - 1, &rank));
   if (rank < 0 || rank >= world) {

@@ -41,6 +41,8 @@ using CanonicalOp = graph::OpRow;
 struct OpPlace {
   int32_t iteration = -1;
   uint32_t index = 0;
+
+  bool operator==(const OpPlace&) const = default;
 };
 
 struct PlacedOp {

@@ -125,6 +125,11 @@ TEST_F(UserProgram, waits_for_events_as_time_asks_for) {
   ExpectNothingLeft();
 }
 
+TEST_F(UserProgram, what_it_waited_for_is_over) {
+  const Finished run = Train("late");
+  ASSERT_EQ(run.code, 0) << run.output;
+}
+
 TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
   ExpectFailure(Train("crash"), "RuntimeError: planted");
 }

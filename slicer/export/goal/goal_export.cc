@@ -1,7 +1,6 @@
 #include "slicer/export/goal/goal_export.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/base/parse_number.h"
 #include "slicer/export/goal/goal_writer.h"
 #include "slicer/import/goal/goal_binary.h"
 #include "slicer/import/goal/goal_limits.h"
@@ -23,15 +23,10 @@ constexpr std::string_view kTagPrefix = "tag ";
 // The number in the name of a communicator that came from GOAL.
 std::optional<uint32_t> TagOf(const std::string& name) {
   uint32_t tag = 0;
-  if (!name.starts_with(kTagPrefix)) {
-    return std::nullopt;
-  }
-  const char* const end = name.data() + name.size();
-  const auto [last, error] = std::from_chars(name.data() + kTagPrefix.size(), end, tag);
-  if (error != std::errc() || last != end || tag > kMaxGoalTag) {
-    return std::nullopt;
-  }
-  return tag;
+  const bool is_tag = name.starts_with(kTagPrefix) &&
+                      ParseNumber(std::string_view(name).substr(kTagPrefix.size()), &tag) &&
+                      tag <= kMaxGoalTag;
+  return is_tag ? std::optional(tag) : std::nullopt;
 }
 
 // By communicator: the number in its name, else one that none has.

@@ -1,11 +1,12 @@
 #include "slicer/import/astra/network_file.h"
 
-#include <charconv>
 #include <cmath>
 #include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::slicer {
 namespace {
@@ -106,11 +107,8 @@ class NetworkReader {
   }
 
   Status ReadNumber(const Entry& entry, std::string_view text, double* number) const {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-    if (error != std::errc() || end != text.data() + text.size()) {
-      return Wrong(entry.line, fmt::format("'{}' is no number", text));
-    }
-    return OkStatus();
+    return ParseNumber(text, number) ? OkStatus()
+                                     : Wrong(entry.line, fmt::format("'{}' is no number", text));
   }
 
   [[nodiscard]] Status Check(int line) const {

@@ -1,7 +1,8 @@
 #include "slicer/import/astra/words.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "graph/base/parse_number.h"
 
 namespace prism::slicer {
 namespace {
@@ -26,11 +27,7 @@ std::vector<std::string_view> Words(std::string_view line) {
 
 std::optional<int64_t> NumberOf(std::string_view text) {
   int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number > kMaxNumber) {
-    return std::nullopt;
-  }
-  return number;
+  return ParseNumber(text, &number) && number <= kMaxNumber ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace prism::slicer

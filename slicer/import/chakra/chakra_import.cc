@@ -1,7 +1,6 @@
 #include "slicer/import/chakra/chakra_import.h"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 #include <map>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include "graph/base/compress.h"
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
+#include "graph/base/parse_number.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/chakra/trace_file.h"
 
@@ -394,12 +394,9 @@ std::optional<uint32_t> RankOfName(const std::string& path) {
   stem.resize(stem.size() - kEnding.size());
   const size_t dot = stem.find_last_of("./");
   uint32_t rank = 0;
-  const char* const begin = stem.data() + (dot == std::string::npos ? 0 : dot + 1);
-  const auto [end, error] = std::from_chars(begin, stem.data() + stem.size(), rank);
-  if (error != std::errc() || end != stem.data() + stem.size() || rank >= kMaxRanks) {
-    return std::nullopt;
-  }
-  return rank;
+  const std::string_view digits =
+      std::string_view(stem).substr(dot == std::string::npos ? 0 : dot + 1);
+  return ParseNumber(digits, &rank) && rank < kMaxRanks ? std::optional(rank) : std::nullopt;
 }
 
 // The files in the order of their ranks.
