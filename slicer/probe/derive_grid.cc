@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -133,11 +134,25 @@ std::optional<size_t> AxisSpanned(const RankGrid& grid, Rank self, const std::ve
   return spanned;
 }
 
-bool HasPeersAlong(const RankGrid& grid, size_t axis, const Fragment& fragment) {
-  return std::any_of(fragment.peer_slots.begin(), fragment.peer_slots.end(), [&](Rank peer) {
-    return peer != fragment.rank &&
-           grid.Moved(fragment.rank, axis, grid.Coordinate(peer, axis)) == peer;
-  });
+// Stages of a pipeline send to the ones beside them, the first and the last to each other where
+// there are several chunks; an all-to-all, which NCCL has no call for, goes to everybody.
+bool IsPipeline(const RankGrid& grid, size_t axis, const std::vector<const Fragment*>& ranks) {
+  const int32_t size = grid.axes()[axis].size;
+  bool has_peers = false;
+  for (const Fragment* fragment : ranks) {
+    for (const Rank peer : fragment->peer_slots) {
+      const int32_t other = grid.Coordinate(peer, axis);
+      if (peer == fragment->rank || grid.Moved(fragment->rank, axis, other) != peer) {
+        continue;
+      }
+      const int32_t distance = std::abs(other - grid.Coordinate(fragment->rank, axis));
+      if (distance != 1 && distance != size - 1) {
+        return false;
+      }
+      has_peers = true;
+    }
+  }
+  return has_peers;
 }
 
 std::string NameOfAxis(const RankGrid& grid,
@@ -151,10 +166,7 @@ std::string NameOfAxis(const RankGrid& grid,
       }
     }
   }
-  const bool has_peers = std::any_of(ranks.begin(), ranks.end(), [&](const Fragment* fragment) {
-    return HasPeersAlong(grid, axis, *fragment);
-  });
-  return has_peers ? "pp" : "dp";
+  return IsPipeline(grid, axis, ranks) ? "pp" : "dp";
 }
 
 std::vector<GridAxis> Named(std::vector<GridAxis> axes, const std::vector<const Fragment*>& ranks) {

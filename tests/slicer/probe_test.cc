@@ -127,7 +127,7 @@ TEST(Probe, AShardedOptimizerMarksItsAxisAndSplitsNoRoles) {
 TEST(Probe, RanksOfAnExchangeAreAlike) {
   const auto record = [](Rank rank) {
     ProgramBuilder builder(rank, 1);
-    const uint16_t group = builder.CommSlot("experts", Along(rank, 1));
+    const uint16_t group = builder.CommSlot("unnamed", Along(rank, 1));
     graph::PeerGroup exchange;
     for (const Rank peer : Along(rank, 1)) {
       exchange.transfers.push_back({true, group, builder.PeerSlot(peer), 32});
@@ -141,6 +141,9 @@ TEST(Probe, RanksOfAnExchangeAreAlike) {
   const Result<Outcome> outcome = ProbeAll(Options(2), std::function<Fragment(Rank)>(record));
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   EXPECT_EQ(outcome->last.plan.roles.size(), 1U);
+  EXPECT_THAT(outcome->last.axes,
+              ElementsAre(GridAxis{"tp", 2}, GridAxis{"dp", 8}, GridAxis{"pp", 3}))
+      << "an exchange makes no pipeline";
 }
 
 TEST(Probe, MoreRolesThanAllowedAreRefusedWithTheAxis) {
