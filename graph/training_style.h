@@ -96,6 +96,7 @@ struct TrainingStyle {
   bool cp_all_gather = false;        // context parallel gathers keys and values (Llama 3)
   bool parallel_block = false;       // attention and feed-forward side by side (MegaScale)
   bool cp_all_to_all = false;        // context parallel by all-to-all over heads; else a ring
+  int64_t packed_length = 0;         // tokens of sequences that share one, each for itself; 0: none
   bool moe_fused_dispatch = false;   // DeepEP, HybridEP; else permute kernels and all-to-all
   bool moe_overlap = false;       // dispatch and combine beside the compute of another micro-batch
   bool moe_drop_and_pad = false;  // every expert has a fixed number of rows: the host need not know

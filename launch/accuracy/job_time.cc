@@ -26,28 +26,33 @@ graph::TrainingStyle WithHostTimes(const graph::JobSpec& job,
   return style;
 }
 
-double SecondsOfIteration(DurationNs iteration_ns, const graph::ParameterTable& parameters) {
-  return SecondsFromNs(iteration_ns) + parameters.Value("host.iteration_ns") * 1e-9;
+double SecondsOfIteration(DurationNs iteration_ns,
+                          const graph::ParameterTable& parameters,
+                          bool frozen_weights) {
+  const double host = frozen_weights ? 0 : parameters.Value("host.iteration_ns") * 1e-9;
+  return SecondsFromNs(iteration_ns) + host;
 }
 
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,
-                       const graph::JobSpec& job,
+                       const TimedJob& timed,
                        const graph::ClusterSpec& cluster) {
   PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
-                         evaluator.Evaluate(replayer::WithCongestion(cluster, job), {}));
-  const double seconds = SecondsOfIteration(result.iteration_ns, cluster.parameters);
+                         evaluator.Evaluate(replayer::WithCongestion(cluster, timed.job), {}));
+  const double seconds =
+      SecondsOfIteration(result.iteration_ns, cluster.parameters, timed.style.frozen_weights);
   return JobTime{seconds, seconds, !result.uneven.empty()};
 }
 
 Result<JobTime> TimeWithStalls(replayer::StageEvaluator& evaluator,
-                               const graph::JobSpec& job,
+                               const TimedJob& timed,
                                const graph::ClusterSpec& cluster) {
-  PRISM_ASSIGN_OR_RETURN(JobTime time, TimeOf(evaluator, job, cluster));
-  if (const std::optional<graph::ClusterSpec> stalled = replayer::Stalled(cluster, job)) {
+  PRISM_ASSIGN_OR_RETURN(JobTime time, TimeOf(evaluator, timed, cluster));
+  if (const std::optional<graph::ClusterSpec> stalled = replayer::Stalled(cluster, timed.job)) {
     PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
                            evaluator.Evaluate(*stalled, {}));
-    time.stalled_s =
-        std::max(time.seconds, SecondsOfIteration(result.iteration_ns, cluster.parameters));
+    time.stalled_s = std::max(
+        time.seconds,
+        SecondsOfIteration(result.iteration_ns, cluster.parameters, timed.style.frozen_weights));
   }
   return time;
 }

@@ -23,17 +23,27 @@ struct JobTime {
   bool uneven = false;   // StageReplayResult names communicators that ranks of a stage do not share
 };
 
-// Seconds of an iteration of `iteration_ns`, with what the host does outside of ops.
-double SecondsOfIteration(DurationNs iteration_ns, const graph::ParameterTable& parameters);
+// Seconds of an iteration of `iteration_ns`, with what the host does outside of ops. It does that
+// for the parameters that are trained (optimizer, norm, buckets): `frozen_weights` leave next to
+// none, as fine-tuning of adapters in three tables has it.
+double SecondsOfIteration(DurationNs iteration_ns,
+                          const graph::ParameterTable& parameters,
+                          bool frozen_weights = false);
 
-// On the cluster as `job`, whose graph the evaluator has, finds it; stalled_s is seconds.
+// What is timed: `job` and `style` have the graph that an evaluator holds.
+struct TimedJob {
+  const graph::JobSpec& job;
+  const graph::TrainingStyle& style;
+};
+
+// On the cluster as the job finds it; stalled_s is seconds.
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,
-                       const graph::JobSpec& job,
+                       const TimedJob& timed,
                        const graph::ClusterSpec& cluster);
 
 // The same with stalled_s; two evaluations where transfers may stall.
 Result<JobTime> TimeWithStalls(replayer::StageEvaluator& evaluator,
-                               const graph::JobSpec& job,
+                               const TimedJob& timed,
                                const graph::ClusterSpec& cluster);
 
 struct TimeInterval {

@@ -152,7 +152,10 @@ class Predictor::Impl {
         graph::ClusterSpec cluster = profile;
         cluster.gpus_per_node = where.gpus_per_node;
         const auto time_of = with_intervals ? TimeWithStalls : TimeOf;
-        found = times.emplace(place, time_of(*job->evaluator, plans_[row].job, cluster)).first;
+        found = times
+                    .emplace(place, time_of(*job->evaluator, {plans_[row].job, plans_[row].style},
+                                            cluster))
+                    .first;
       }
       const Result<JobTime>& time = found->second;
       if (!time.ok()) {

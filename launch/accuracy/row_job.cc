@@ -213,12 +213,16 @@ int32_t ZeroStageOfRow(const PublishedRow& row) {
              : 0;
 }
 
-bool SequenceParallelOfRow(const PublishedRow& row, int32_t tp) {
-  if (tp == 1) {
+// Megatron-LM has had sequence parallelism and selective recomputation since the same paper
+// (Korthikanti et al. 2022).
+bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
+  if (job.parallel.tp == 1) {
     return false;
   }
   const bool early = row.Says("framework", "deepspeed") || row.Says("source_key", "2020") ||
-                     row.Says("source_key", "sc21");
+                     row.Says("source_key", "sc21") ||
+                     (FamilyOfRow(row) == FrameworkFamily::kMegatronLm &&
+                      job.recompute == graph::Recompute::kFull);
   return row.Flag("sp").value_or(!early);
 }
 
@@ -238,8 +242,8 @@ Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumption
   PRISM_RETURN_IF_ERROR(ReadBatch(row, assumptions, &job));
   AssumeInterleaving(row, assumptions, &job);
   CheckInterleaving(assumptions, &job);
-  job.sequence_parallel = SequenceParallelOfRow(row, job.parallel.tp);
   job.recompute = RecomputeOfRow(row, assumptions);
+  job.sequence_parallel = SequenceParallelOfRow(row, job);
   job.zero_stage = ZeroStageOfRow(row);
   return job;
 }

@@ -200,15 +200,6 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   model.vocab = assumptions->Or(row.Integer("vocab"), vocabulary, "vocabulary: the usual one");
   model.tied_embeddings = HasTiedEmbeddings(row, model);
   model.sliding_window = NumberAfter(arch, "sliding window");
-  // NeMo's fine-tuning recipes pack question and answer pairs; MLPerf's documents fill a sequence.
-  const bool packs = (row.Says("run_kind", "sft") || row.Says("run_kind", "lora")) &&
-                     !row.Says("source_key", "mlperf");
-  if (packs) {
-    constexpr int64_t kPackedLength = 256;
-    model.sliding_window = kPackedLength;
-    assumptions->Add(
-        "fine-tuning: packed sequences of about 256 tokens, which attend by themselves");
-  }
   if (arch.find("mla") != std::string::npos) {
     SetLatentAttention(&model);
   }

@@ -319,6 +319,18 @@ void ReadRecipe(const PublishedRow& row,
   style->moe_overlap = recipe.Says("moe_a2a_overlap=true") || row.Says("extra", "1f1b overlap");
 }
 
+// NeMo's fine-tuning recipes pack question and answer pairs; MLPerf's documents fill a sequence.
+int64_t PackedLengthOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  const bool packs = (row.Says("run_kind", "sft") || row.Says("run_kind", "lora")) &&
+                     !row.Says("source_key", "mlperf");
+  if (!packs) {
+    return 0;
+  }
+  constexpr int64_t kPairs = 256;
+  assumptions->Add("fine-tuning: packed sequences of about 256 tokens, which attend by themselves");
+  return kPairs;
+}
+
 bool Has8BitUnits(const PublishedRow& row) {
   for (const char* word : {"h100", "h200", "gh200", "b200", "b300", "blackwell", "hopper", "l40"}) {
     if (row.Says("gpu", word)) {
@@ -430,6 +442,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
       family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
     style.gradient_type = graph::DataType::kFloat32;  // what Megatron-LM's --bf16 turns on
+    style.separate_fp32_gradients = family == FrameworkFamily::kMegatronDeepSpeed;
   }
   if (family == FrameworkFamily::kMegatronDeepSpeed &&
       row.Says("note", "bf16 optimizer with unsharded fp32 gradient accumulation")) {
@@ -446,6 +459,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   if (family == FrameworkFamily::kMegatronCore) {
     ReadRecipe(row, job, assumptions, &style);
   }
+  style.packed_length = PackedLengthOfRow(row, assumptions);
   const bool is_wide = style.precision == graph::Precision::kBfloat16 ||
                        style.precision == graph::Precision::kFloat16 ||
                        style.precision == graph::Precision::kFloat32;

@@ -126,6 +126,24 @@ TEST(RowPlan, Blanks_are_derived_or_assumed_and_noted) {
   EXPECT_THAT(plan.assumptions, Contains("micro-batch: usual"));
 }
 
+TEST(RowPlan, Fine_tuning_packs_short_sequences_but_for_mlperf) {
+  auto fields = Gpt175B();
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).style.packed_length, 0);
+  Set(&fields, "run_kind", "SFT");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).style.packed_length, 256);
+  Set(&fields, "source_key", "mlperf_training");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).style.packed_length, 0);
+}
+
+TEST(RowPlan, Megatron_that_recomputes_whole_layers_has_no_sequence_parallelism) {
+  auto fields = Gpt175B();
+  EXPECT_FALSE(PlanRow(OneRow(fields).row()).job.sequence_parallel);
+  Set(&fields, "recompute", "selective");
+  EXPECT_TRUE(PlanRow(OneRow(fields).row()).job.sequence_parallel);
+  Set(&fields, "sp", "no");
+  EXPECT_FALSE(PlanRow(OneRow(fields).row()).job.sequence_parallel);
+}
+
 TEST(RowPlan, DeepSpeeds_optimizer_of_bf16_sums_in_fp32_where_a_note_says_so) {
   auto fields = Gpt175B();
   Set(&fields, "framework", "Megatron-DeepSpeed");

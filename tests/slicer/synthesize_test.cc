@@ -88,6 +88,31 @@ TEST(Synthesize, graphs_of_parts_and_of_the_iteration_cost_one_launch_each) {
   EXPECT_EQ(launches(), 0U);
 }
 
+// Sequences that share one attend to themselves, in every layer.
+TEST(Synthesize, packed_sequences_shorten_the_keys_of_every_layer) {
+  graph::JobSpec job;
+  job.model.layers = 2;
+  job.model.hidden = 256;
+  job.model.heads = job.model.kv_heads = 4;
+  job.model.ffn = 512;
+  job.model.vocab = 1000;
+  job.seq_len = 128;
+  graph::TrainingStyle style;
+  style.attention = graph::AttentionKind::kFlash;
+  style.packed_length = 32;
+  const Result<graph::JobProgram> program = Synthesize(job, style);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  size_t attentions = 0;
+  for (const graph::KernelSignature& signature : program->signatures) {
+    const std::string& kernel = program->strings[signature.name.value()];
+    if (kernel.find("flash_fwd") != std::string::npos) {
+      ++attentions;
+      EXPECT_EQ(signature.inputs[1].dims, (std::vector<int64_t>{1, 32, 4, 64})) << kernel;
+    }
+  }
+  EXPECT_GT(attentions, 0U);
+}
+
 // Stage s puts off s weight passes, so that the input gradients of the next micro-batch go first.
 TEST(StagePasses, zero_bubble_and_breadth_first) {
   EXPECT_EQ(Show(Schedule::kZeroBubble, Sizes(2, 1), 0, 3), "F0 F1 I0 W0 F2 I1 W1 I2 W2 ");

@@ -25,11 +25,16 @@ std::unique_ptr<FeedForward> MakeFeedForward(const RankShape& rank,
 
 // Every second layer may attend to a window only. Fused attention is costed as causal, half of
 // queries × keys: as many keys as make that half what a window of w leaves of s tokens,
-// w · (s - w / 2) pairs.
+// w · (s - w / 2) pairs. Of packed sequences each attends to itself.
 RankShape AtLayer(const RankShape& rank, int64_t layer) {
   RankShape result = rank;
   const int64_t window = rank.job.model.sliding_window;
+  const int64_t packed = rank.style.packed_length;
   const int64_t length = rank.job.seq_len;
+  if (packed > 0 && packed < length) {
+    result.keys = packed;
+    return result;
+  }
   if (window > 0 && window < length && layer % 2 == 0) {
     result.keys = 2 * window * (length - window / 2) / length;
   }
