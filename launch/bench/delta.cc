@@ -48,11 +48,16 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double Least(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+}
+
 // What some edits came to.
 struct EditTimes {
   std::vector<double> delta_s;
   std::vector<double> ratios;           // full over delta
-  std::vector<double> absorbed_ratios;  // of edits that nobody but the edited ranks noticed
+  std::vector<double> absorbed_ratios;  // of edits that no other rank was reached by
+  std::vector<double> unfelt_ratios;    // of those after which iterations last as long as before
   double full_s = 0;
   int64_t equal = 0;
   int64_t executed = 0;
@@ -78,11 +83,12 @@ Status RunEdits(const graph::Graph& graph,
     times->delta_s.push_back(delta_s);
     times->ratios.push_back(full_s / delta_s);
     times->executed += delta.executed;
-    const int64_t edited =
-        std::count(graph.ranks.role.begin(), graph.ranks.role.end(), edit.programs.front().role);
     times->given_up += delta.full ? 1 : 0;
-    if (!delta.full && delta.changed_ranks <= (bench.whole_role ? edited : 1)) {
+    if (!delta.full && delta.reached == 0) {
       times->absorbed_ratios.push_back(full_s / delta_s);
+    }
+    if (!delta.full && full.iteration_ns == recorded->baseline().iteration_ns) {
+      times->unfelt_ratios.push_back(full_s / delta_s);
     }
     times->equal += delta.replay->ranks == full.ranks &&
                             delta.replay->communicators == full.communicators &&
@@ -124,15 +130,14 @@ BenchResult BenchDelta(const std::string& name,
         {"full_seconds", times.full_s / count, "s, mean"},
         {"delta_seconds", Median(times.delta_s), "s, median"},
         {"ratio", Median(times.ratios), "full/delta, median"},
-        {"ratio_least", *std::min_element(times.ratios.begin(), times.ratios.end()), "full/delta"},
+        {"ratio_least", Least(times.ratios), "full/delta"},
         {"full_replays", static_cast<double>(times.given_up), "edits replayed in full"},
         {"absorbed_edits", static_cast<double>(times.absorbed_ratios.size()), "edits"},
         {"absorbed_ratio", Median(times.absorbed_ratios), "full/delta, median"},
-        {"absorbed_ratio_least",
-         times.absorbed_ratios.empty()
-             ? 0
-             : *std::min_element(times.absorbed_ratios.begin(), times.absorbed_ratios.end()),
-         "full/delta"},
+        {"absorbed_ratio_least", Least(times.absorbed_ratios), "full/delta"},
+        {"unfelt_edits", static_cast<double>(times.unfelt_ratios.size()),
+         "edits that do not change the iteration"},
+        {"unfelt_ratio_least", Least(times.unfelt_ratios), "full/delta"},
         {"executed_actions", static_cast<double>(times.executed) / count, "actions/edit"},
         {"max_rss_bytes", static_cast<double>(MaxResidentBytes()), "B"},
     };

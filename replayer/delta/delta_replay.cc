@@ -161,6 +161,7 @@ Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
   TakeBack();
   DeltaResult result;
   result.executed = sweep_->executed();
+  result.reached = sweep_->reached();
   result.changed_ranks = SumRanks(*totals);
   SumIterations(*totals);
   SumCommunicators(*totals);

@@ -29,8 +29,9 @@ struct DeltaResult {
   // A full replay was done: the order of the job may have changed, or so much differs that it takes
   // less time.
   bool full = false;
-  int64_t executed = 0;  // actions (runs of ops, meetings) that were evaluated again
-  int64_t changed_ranks = 0;
+  int64_t executed = 0;       // actions (runs of ops, meetings) that were evaluated again
+  int64_t changed_ranks = 0;  // that come to something else in the end
+  int64_t reached = 0;        // as Sweep: where none, slack absorbs the edit
 };
 
 struct DeltaSettings {

@@ -96,8 +96,9 @@ void LaneRun::Work(const ScheduledAction& scheduled,
   const TimeNs base =
       lane->registers[scheduled.base] + action.iteration * costs.plan->iteration_host_ns();
   TimeNs& tail = lane->registers[action.stream];
-  auto patch = std::lower_bound(costs.patches.begin(), costs.patches.end(),
-                                StepPatch{action.stream, action.first, 0});
+  auto patch = costs.patches.empty() ? costs.patches.end()
+                                     : std::lower_bound(costs.patches.begin(), costs.patches.end(),
+                                                        StepPatch{action.stream, action.first, 0});
   for (uint32_t i = action.first; i < action.end;) {
     const bool patched =
         patch != costs.patches.end() && patch->stream == action.stream && patch->step < action.end;

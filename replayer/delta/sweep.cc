@@ -57,6 +57,7 @@ std::optional<std::vector<RankTotals>> Sweep::Run(const std::vector<Variant>& va
 void Sweep::Begin(const std::vector<Variant>& variants) {
   variants_ = &variants;
   executed_ = 0;
+  reached_ = 0;
   told_ = 0;
   floor_ = 0;
   whole_lanes_ = std::all_of(variants.begin(), variants.end(), [this](const Variant& variant) {
@@ -202,6 +203,7 @@ uint32_t Sweep::Wake(const Outcome& outcome, std::vector<uint32_t> ranks) {
       checkpoints.begin(), checkpoints.end(),
       [&](const Checkpoint& c) { return schedule.cuts[c.cut].settled <= settling_; });
   const auto checkpoint = static_cast<uint32_t>(after - checkpoints.begin()) - 1;
+  reached_ += outcome.variant == kNone ? std::ssize(ranks) : 0;
   const uint32_t unit =
       Restore(outcome.class_index, outcome.lane, outcome.variant, checkpoint, std::move(ranks));
   Advance(unit);
@@ -327,16 +329,20 @@ void Sweep::Advance(uint32_t index) {
   const LaneRun& run = job_.baseline.run(c);
   const LaneCosts& costs = CostsOf(unit);
   const ClassBaseline& before = job_.baseline.of_class(c);
+  const auto next_cut = [&] {
+    return unit.next_checkpoint < before.checkpoints.size()
+               ? &schedule.cuts[before.checkpoints[unit.next_checkpoint].cut]
+               : nullptr;
+  };
+  const Cut* cut = next_cut();
   while (unit.position < schedule.actions.size()) {
-    if (unit.next_checkpoint < before.checkpoints.size()) {
-      const Cut& cut = schedule.cuts[before.checkpoints[unit.next_checkpoint].cut];
-      if (cut.position == unit.position) {
-        run.Count(cut, &unit.times);
-        if (Dissolve(&unit, unit.next_checkpoint)) {
-          return;
-        }
-        ++unit.next_checkpoint;
+    if (cut != nullptr && cut->position == unit.position) {
+      run.Count(*cut, &unit.times);
+      if (Dissolve(&unit, unit.next_checkpoint)) {
+        return;
       }
+      ++unit.next_checkpoint;
+      cut = next_cut();
     }
     const ScheduledAction& scheduled = schedule.actions[unit.position];
     if (scheduled.action.kind == ActionKind::kFinish) {

@@ -47,8 +47,10 @@ class Sweep {
     return whole_lanes_ ? comm_stands_for_[comm] : comm;
   }
 
-  // Units times actions executed by the last run.
+  // Of the last run: units times actions executed, and ranks that take other times somewhere though
+  // they are in no variant; where whole lanes differ, lanes.
   [[nodiscard]] int64_t executed() const { return executed_; }
+  [[nodiscard]] int64_t reached() const { return reached_; }
 
  private:
   // A stream in front of its transfers.
@@ -179,6 +181,7 @@ class Sweep {
   double most_work_ = 0;                   // from which on a full replay is likely to be faster
   int64_t told_ = 0;                       // outcomes of meetings
   int64_t executed_ = 0;
+  int64_t reached_ = 0;
   uint32_t floor_ = 0;         // meetings before this are over
   uint32_t settling_ = kNone;  // the meeting that is being settled
   std::deque<Unit> units_;
