@@ -4,14 +4,15 @@ and compares allocated bytes with the published ones.
 
   run.py CHECKOUT --revision NAME --platform dgx_a100|dgx_h100|dgx_gb200 --config ID [--config ID]...
          [--order profile|descending|ascending]... [--python PYTHON] [--with-extensions]
-         [--iterations N] [--results FILE]
+         [--with-flash-attention] [--iterations N] [--results FILE]
   run.py --show FILE
 
 CHECKOUT is a working tree of NVIDIA/Megatron-LM, NAME its revision. IDs are those of
 ../shared/traces/megatron-golden/configs.jsonl.gz without environment and platform
 (gpt/gpt3_mcore_tp1_pp4). PYTHON has torch and what Megatron imports. --with-extensions adds
-absent_extensions/, the stand-ins for apex. Results are appended to FILE, one JSON object a run, and
-printed beside the published rows; --show prints those of a file.
+absent_extensions/, the stand-ins for apex, --with-flash-attention the one for flash-attn. Results
+are appended to FILE, one JSON object a run, and printed beside the published rows; --show prints
+those of a file.
 """
 
 import argparse
@@ -118,6 +119,8 @@ def run(options, test_case, order):
     path = [str(options.checkout), *filter(None, [os.environ.get("PYTHONPATH")])]
     if options.with_extensions:
         path.insert(0, str(HERE / "absent_extensions"))
+    if options.with_flash_attention:
+        path.insert(0, str(HERE / "absent_flash_attention"))
     environment = os.environ | {k: str(v) for k, v in config["env"].items() if "$" not in str(v)}
     # Rank 0 calls make, which asks the python3 and python3-config in PATH.
     python = pathlib.Path(options.python)
@@ -187,6 +190,7 @@ def main():
     parser.add_argument("--order", action="append", default=[])
     parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"))
     parser.add_argument("--with-extensions", action="store_true")
+    parser.add_argument("--with-flash-attention", action="store_true")
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--show", type=pathlib.Path)
