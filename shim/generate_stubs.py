@@ -8,6 +8,12 @@
       symbol versions that the facade of the library has to show.
   generate_stubs.py surface OUT.txt SHIM.so LIBRARY=CODE=PATH...
       Writes one line a name: library, name, implemented or refused (weak in the linked shim).
+  generate_stubs.py passes OUT.S LIBRARY=CODE=PATH...
+      Writes a weak function for each name, which jumps to the real library's (device/pass.S); a
+      function of the shim that sees the call first is a strong symbol and wins at link time.
+  generate_stubs.py renames OUT.txt OBJECT...
+      Writes "name prism_twin_name" for each call of the replaced libraries that objects define,
+      for objcopy.
 
 Standard library and nm only.
 """
@@ -88,14 +94,40 @@ def write_surface(out, shim, libraries):
     pathlib.Path(out).write_text("".join(sorted(lines)))
 
 
+def write_passes(out, libraries):
+    names = sorted({name for library, _, path in libraries for name in functions(library, path)})
+    code = [f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n  jmp *.Lreal{i}(%rip)\n"
+            f".size {name}, . - {name}\n"
+            f".Lfind{i}:\n  lea .Lname{i}(%rip), %r10\n  lea .Lreal{i}(%rip), %r11\n"
+            "  jmp prism_device_find\n" for i, name in enumerate(names)]
+    slots = [f".Lreal{i}: .quad .Lfind{i}\n" for i in range(len(names))]
+    texts = [f'.Lname{i}: .string "{name}"\n' for i, name in enumerate(names)]
+    pathlib.Path(out).write_text(
+        ".hidden prism_device_find\n.text\n" + "".join(code) + ".data\n.balign 8\n"
+        + "".join(slots) + ".section .rodata\n" + "".join(texts)
+        + '.section .note.GNU-stack,"",@progbits\n')
+
+
+def write_renames(out, objects):
+    listing = subprocess.run(["nm", "--defined-only", "-g", *objects], check=True,
+                             capture_output=True, text=True).stdout
+    names = sorted(set(re.findall(r" T ((?:cu|__cuda)\w+)$", listing, re.MULTILINE)))
+    pathlib.Path(out).write_text("".join(f"{name} prism_twin_{name}\n" for name in names))
+
+
 def main():
     verb, out, second = sys.argv[1:4]
+    if verb == "renames":
+        write_renames(out, sys.argv[3:])
+        return
     libraries = []
-    for argument in sys.argv[4:]:
+    for argument in sys.argv[3 if verb == "passes" else 4:]:
         library, code, path = argument.split("=", 2)
         libraries.append((library, int(code), path))
     if verb == "stubs":
         write_stubs(out, second, libraries)
+    elif verb == "passes":
+        write_passes(out, libraries)
     else:
         write_surface(out, second, libraries)
 

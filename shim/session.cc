@@ -218,7 +218,7 @@ __attribute__((constructor)) void StartSession() {
 bool IsIssued(RecordKind kind) {
   return kind != RecordKind::kBlockAlloc && kind != RecordKind::kBlockFree &&
          kind != RecordKind::kCounter && kind != RecordKind::kAllocatorStats &&
-         kind != RecordKind::kFence;
+         kind != RecordKind::kFence && kind != RecordKind::kHold;
 }
 
 void FillLocked(State& state, Record& record) {
@@ -263,6 +263,10 @@ const Config& SessionConfig() {
 
 Mode SessionMode() {
   return Get().config.mode;
+}
+
+channel::Header* SessionChannel() {
+  return Get().header;
 }
 
 void Emit(Record record) {

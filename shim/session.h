@@ -16,6 +16,7 @@ namespace prism::shim {
 
 const channel::Config& SessionConfig();
 channel::Mode SessionMode();
+channel::Header* SessionChannel();  // nullptr in kStandalone
 
 // Sends a record: fills thread ordinal and current context, adds the host cost of its kind to the
 // virtual clock (clock/virtual_clock.h), blocks while the ring is full. In kStandalone does

@@ -75,11 +75,6 @@ std::atomic_ref<int32_t> StatusOf(Header* header) {
   return std::atomic_ref<int32_t>(header->answer.status);
 }
 
-bool WorkerGone(Header* header) {
-  return StatusOf(header).load(std::memory_order_relaxed) == kAborted ||
-         (worker_process != 0 && getppid() != worker_process);
-}
-
 bool WaitForRoom(Header* header, uint64_t head, uint64_t needed) {
   RingControl& ring = header->ring;
   while (head + needed - ring.tail.load(std::memory_order_acquire) > kRingSlots) {
@@ -123,6 +118,11 @@ bool WakesAtOnce(const Header* header, RecordKind kind) {
 }
 
 }  // namespace
+
+bool WorkerGone(Header* header) {
+  return StatusOf(header).load(std::memory_order_relaxed) == kAborted ||
+         (worker_process != 0 && getppid() != worker_process);
+}
 
 size_t ChannelBytes() {
   return kHeaderBytes + size_t{kRingSlots} * kSlotBytes;

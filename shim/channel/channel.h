@@ -37,6 +37,9 @@ struct AnswerValue {
 };
 AnswerValue WaitAnswer(Header* header, uint32_t request, void (*while_hung)() = nullptr);
 
+// True once the worker has ended the run, or died.
+bool WorkerGone(Header* header);
+
 // When the hold may end that is under way on the lane; false while that is not known.
 bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64_t* time_ns);
 

@@ -88,12 +88,14 @@ bool HoldDevice::Load(std::string* error) {
   if (!succeeded(driver_.device_pointer(&device_board_, memory, 0), "cuMemHostGetDevicePointer")) {
     return false;
   }
+  if (!succeeded(LoadKernels(), "cuModuleLoadData of the image of holds")) {
+    return false;
+  }
   if (means_ == HoldMeans::kWaitValue) {
     return true;
   }
   constexpr size_t kLaneBytes = sizeof(HoldLane) * kHoldLanes;
-  return succeeded(LoadKernels(), "cuModuleLoadData of the image of holds") &&
-         succeeded(driver_.allocate(&device_lanes_, kLaneBytes), "cuMemAlloc") &&
+  return succeeded(driver_.allocate(&device_lanes_, kLaneBytes), "cuMemAlloc") &&
          succeeded(driver_.set(device_lanes_, 0, kLaneBytes), "cuMemsetD8");
 }
 
@@ -101,7 +103,7 @@ bool HoldDevice::Load(std::string* error) {
 CUresult HoldDevice::LoadKernels() {
   CUmodule loaded = nullptr;
   CUresult code = driver_.load_module(&loaded, prism_hold_image);
-  std::vector<const char*> names = {kHoldTransferName};
+  std::vector<const char*> names = {kHoldTransferName, kScaleName};
   for (auto kind = CollectiveKind::kAllReduce; kind <= CollectiveKind::kScatter;
        kind = static_cast<CollectiveKind>(static_cast<int>(kind) + 1)) {
     names.push_back(HoldKernelName(kind));
@@ -156,6 +158,21 @@ bool HoldDevice::LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks
   std::array<void*, 3> arguments = {&device_board_, &device_lanes_, &lane};
   return driver_.launch(found->second, std::max(1U, blocks), 1, 1, kHoldThreads, 1, 1, 0, stream,
                         arguments.data(), nullptr) == CUDA_SUCCESS;
+}
+
+bool HoldDevice::Scale(
+    void* data, uint64_t count, uint32_t element, double factor, CUstream stream) {
+  constexpr uint64_t kThreads = 256;
+  constexpr uint64_t kMostBlocks = 1024;  // each thread takes more than one element then
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = kernels_.find(kScaleName);
+  if (found == kernels_.end() || count == 0) {
+    return count == 0;
+  }
+  const uint64_t blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
+  std::array<void*, 4> arguments = {&data, &count, &element, &factor};
+  return driver_.launch(found->second, static_cast<uint32_t>(blocks), 1, 1, kThreads, 1, 1, 0,
+                        stream, arguments.data(), nullptr) == CUDA_SUCCESS;
 }
 
 bool HoldDevice::LaunchWait(uint32_t lane, uint64_t sequence, CUstream stream) {

@@ -32,6 +32,7 @@ enum class HoldMeans : uint8_t { kKernel, kWaitValue, kHostCallback };
 // A collective's kernel; sends and receives have no kind.
 const char* HoldKernelName(graph::CollectiveKind kind);
 inline constexpr const char* kHoldTransferName = "prism_hold_sendrecv";
+inline constexpr const char* kScaleName = "prism_scale";
 
 // Blocks, hence SMs, of NCCL's kernel for so many bytes on a communicator of so many channels: one
 // a channel, fewer where a channel would get less than it is worth (src/enqueue.cc; 512 threads and
@@ -71,6 +72,11 @@ class HoldDevice {
 
   // All holds end now, and all later ones at once.
   void Abort();
+
+  // Multiplies so many elements of device memory by a factor, in the order of the stream.
+  // `element`: nccl/reduction.h. False when the driver refuses; nothing without kernels
+  // (kHostCallback).
+  bool Scale(void* data, uint64_t count, uint32_t element, double factor, CUstream stream);
 
   // Holds that were launched and whose end was not told.
   [[nodiscard]] bool HasOpen() const;

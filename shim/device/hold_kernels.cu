@@ -1,4 +1,7 @@
 // The kernels of holds, one a kind of collective, so that profilers show what a stream waits for.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include "shim/device/hold_logic.h"
 
 namespace {
@@ -50,6 +53,47 @@ PRISM_HOLD(alltoall)
 PRISM_HOLD(gather)
 PRISM_HOLD(scatter)
 PRISM_HOLD(sendrecv)
+
+namespace {
+
+template <typename Element>
+__device__ void Scale(void* data, uint64_t count, double factor) {
+  auto* const elements = static_cast<Element*>(data);
+  const uint64_t step = uint64_t{blockDim.x} * gridDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    elements[i] =
+        static_cast<Element>(static_cast<float>(elements[i]) * static_cast<float>(factor));
+  }
+}
+
+template <>
+__device__ void Scale<double>(void* data, uint64_t count, double factor) {
+  auto* const elements = static_cast<double*>(data);
+  const uint64_t step = uint64_t{blockDim.x} * gridDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    elements[i] *= factor;
+  }
+}
+
+}  // namespace
+
+// What a sum over ranks with equal values makes of one rank's, of the floating-point types by their
+// numbers in nccl.h.
+extern "C" __global__ void prism_scale(void* data,
+                                       uint64_t count,
+                                       uint32_t element,
+                                       double factor) {
+  switch (element) {
+    case 6:
+      return Scale<__half>(data, count, factor);
+    case 7:
+      return Scale<float>(data, count, factor);
+    case 8:
+      return Scale<double>(data, count, factor);
+    case 9:
+      return Scale<__nv_bfloat16>(data, count, factor);
+  }
+}
 
 // Writes the global timer: for reading both clocks at one moment, and for its step.
 extern "C" __global__ void prism_read_timer(uint64_t* times, uint32_t count) {

@@ -19,7 +19,8 @@ bool HoldService::Step() {
   }
   std::erase_if(waiting_, [&](const Waiting& hold) {
     uint64_t time_ns = 0;
-    const bool known = channel::TakeDeadline(header_, hold.lane, hold.sequence, &time_ns);
+    const bool known = may_end_(hold.lane, hold.sequence) &&
+                       channel::TakeDeadline(header_, hold.lane, hold.sequence, &time_ns);
     if (known) {
       device_->SetDeadline(hold.lane, hold.sequence, time_ns);
       busy = true;

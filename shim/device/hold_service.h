@@ -14,10 +14,13 @@ namespace prism::shim {
 class HoldService {
  public:
   using Emit = std::function<void(const channel::Record&)>;
+  // Asked again and again of a hold that has begun, by lane and sequence: whether it may end, since
+  // what it stands for is done.
+  using MayEnd = std::function<bool(uint32_t, uint64_t)>;
 
-  // All three outlive the service.
-  HoldService(HoldDevice* device, const channel::Header* header, Emit emit)
-      : device_(device), header_(header), emit_(std::move(emit)) {}
+  // All outlive the service.
+  HoldService(HoldDevice* device, const channel::Header* header, Emit emit, MayEnd may_end)
+      : device_(device), header_(header), emit_(std::move(emit)), may_end_(std::move(may_end)) {}
 
   // Passes on what there is, in both directions. False: nothing. From one thread, all the time:
   // what it finds late ends late.
@@ -32,6 +35,7 @@ class HoldService {
   HoldDevice* device_;
   const channel::Header* header_;
   Emit emit_;
+  MayEnd may_end_;
   std::vector<HoldEvent> events_;
   std::vector<Waiting> waiting_;
 };

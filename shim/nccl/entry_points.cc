@@ -6,7 +6,6 @@
 #include <cstring>
 #include <vector>
 
-#include "shim/cuda/memory.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/export.h"
 #include "shim/nccl/group.h"
@@ -240,14 +239,14 @@ ncclResult_t ncclMemAlloc(void** pointer, size_t size) {
   if (pointer == nullptr) {
     return prism::shim::Invalid("ncclMemAlloc : invalid pointer");
   }
-  *pointer = size == 0 ? nullptr : prism::shim::DeviceAllocate(size);
-  return *pointer == nullptr && size != 0
+  *pointer = nullptr;
+  return size != 0 && cudaMalloc(pointer, size) != cudaSuccess
              ? prism::shim::SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'")
              : ncclSuccess;
 }
 
 ncclResult_t ncclMemFree(void* pointer) {
-  return pointer == nullptr || prism::shim::DeviceFree(pointer)
+  return pointer == nullptr || cudaFree(pointer) == cudaSuccess
              ? ncclSuccess
              : prism::shim::Invalid("ncclMemFree : invalid pointer");
 }

@@ -9,7 +9,7 @@
 #include "graph/op.h"
 #include "shim/cuda/capture.h"
 #include "shim/cuda/stream.h"
-#include "shim/nccl/value_policy.h"
+#include "shim/nccl/device_values.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -30,6 +30,11 @@ thread_local ThreadGroup thread_group;
 
 bool IsTransfer(const NcclOp& op) {
   return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
+}
+
+// What a graph launches is on a stream of the recording device already.
+cudaStream_t RecordedStream(const NcclOp& op) {
+  return op.captured != nullptr ? op.stream : StreamOfCall(op.stream).recorded;
 }
 
 graph::DataType DataTypeOf(Element element) {
@@ -96,7 +101,7 @@ int64_t CollectiveBytes(const NcclOp& op) {
 void EmitCollective(const NcclOp& op, uint32_t sequence, bool grouped_with_next) {
   Record record = {};
   record.kind = RecordKind::kCollective;
-  record.stream = StreamIndex(op.stream);
+  record.stream = StreamIndex(RecordedStream(op));
   record.collective.comm = op.communicator->id;
   record.collective.collective = static_cast<uint8_t>(KindOf(op.operation));
   record.collective.dtype = static_cast<uint8_t>(DataTypeOf(op.element));
@@ -105,6 +110,7 @@ void EmitCollective(const NcclOp& op, uint32_t sequence, bool grouped_with_next)
   record.collective.root = op.root;
   record.collective.sequence = sequence;
   record.collective.bytes = CollectiveBytes(op);
+  record.hold_lane = op.hold_lane;
   Emit(record);
 }
 
@@ -116,7 +122,7 @@ void EmitOneRankCopy(const NcclOp& op) {
   }
   Record record = {};
   record.kind = RecordKind::kMemcpy;
-  record.stream = StreamIndex(op.stream);
+  record.stream = StreamIndex(RecordedStream(op));
   record.copy.bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
   Emit(record);
 }
@@ -131,11 +137,13 @@ void EmitTransfers(const std::vector<NcclOp>& transfers) {
   }
   for (cudaStream_t stream : streams) {
     Record record = {};
-    record.stream = StreamIndex(stream);
+    uint32_t hold_lane = 0;
     for (const NcclOp& op : transfers) {
       if (op.stream != stream) {
         continue;
       }
+      hold_lane = op.hold_lane;
+      record.stream = StreamIndex(RecordedStream(op));
       record.kind = RecordKind::kPeerTransfer;
       record.peer.comm = op.communicator->id;
       record.peer.peer = op.root;
@@ -144,9 +152,11 @@ void EmitTransfers(const std::vector<NcclOp>& transfers) {
       record.peer.dtype = static_cast<uint8_t>(DataTypeOf(op.element));
       Emit(record);
     }
+    const uint16_t index = record.stream;
     record = {};
     record.kind = RecordKind::kGroupEnd;
-    record.stream = StreamIndex(stream);
+    record.stream = index;
+    record.hold_lane = hold_lane;
     Emit(record);
   }
 }
@@ -229,20 +239,24 @@ ncclResult_t Issue(const std::vector<NcclOp>& ops) {
   return transfers.empty() ? ncclSuccess : MoveTransfers(transfers);
 }
 
-ncclResult_t CarryOut(const std::vector<NcclOp>& ops) {
+ncclResult_t CarryOut(std::vector<NcclOp> ops) {
   for (const NcclOp& op : ops) {
     if (!TakeMemoryOf(op)) {
       return SetLastError(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
     }
   }
-  if (!IsCaptured(ops.front().stream)) {
+  const cudaStream_t stream = StreamOfCall(ops.front().stream).recorded;
+  if (!IsCaptured(stream)) {
     return Issue(ops);
   }
+  if (const ncclResult_t result = Capture(ops); result != ncclSuccess) {
+    return result;
+  }
   // The group is one node of the graph, issued anew at each launch.
-  Keep(ops.front().stream, cudaGraphNodeTypeKernel, [ops](const GraphRun& graph) {
+  Keep(stream, cudaGraphNodeTypeKernel, [ops](const GraphRun& graph) {
     std::vector<NcclOp> issued = ops;
     for (NcclOp& op : issued) {
-      op.stream = graph.Stream(op.stream);
+      op.stream = graph.Stream(StreamOfCall(op.stream).recorded);
     }
     Issue(issued);
   });
@@ -289,10 +303,11 @@ ncclResult_t EndGroup() {
   ops.swap(*thread_group.ops);
   delete thread_group.ops;
   thread_group.ops = nullptr;
-  return ops.empty() ? ncclSuccess : CarryOut(ops);
+  return ops.empty() ? ncclSuccess : CarryOut(std::move(ops));
 }
 
-ncclResult_t Submit(const NcclOp& op) {
+ncclResult_t Submit(NcclOp op) {
+  op.hold_lane = StreamOfCall(op.stream).hold_lane;
   if (thread_group.depth == 0) {
     return CarryOut({op});
   }

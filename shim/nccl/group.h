@@ -3,18 +3,21 @@
 //
 // Carrying out: buffers that a real NCCL would allocate now are accounted, then the records of all
 // ops go out (collectives in order of issue, then one peer group a stream), then values move
-// (value_policy.h). Records go first, because moving values may wait for other sandbox ranks whose
+// (device_values.h). Records go first, because moving values may wait for other sandbox ranks whose
 // progress depends on what this rank has issued.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/exchange.h"
 #include "shim/nccl/nccl_api.h"
 
 namespace prism::shim {
+
+struct HeldCapture;
 
 // One collective, send or receive as it was called. `count` as in ExchangeCall.
 struct NcclOp {
@@ -24,16 +27,18 @@ struct NcclOp {
   void* recv = nullptr;
   size_t count = 0;
   Element element = Element::kUint8;
-  int reduction = -1;  // ncclRedOp_t; -1 none
-  int32_t root = -1;   // or the peer
-  cudaStream_t stream = nullptr;
+  int reduction = -1;             // ncclRedOp_t; -1 none
+  int32_t root = -1;              // or the peer
+  cudaStream_t stream = nullptr;  // as given; of what a graph launches: the recorded one
+  uint32_t hold_lane = 0;         // NcclStream (device_values.h)
+  std::shared_ptr<HeldCapture> captured = nullptr;  // on a real device, of what a graph launches
 };
 
 ncclResult_t StartGroup();
 ncclResult_t EndGroup();
 
 // Appends the op to the open group of this thread, or carries it out.
-ncclResult_t Submit(const NcclOp& op);
+ncclResult_t Submit(NcclOp op);
 
 // The message of the last failure in this process, for ncclGetLastError; and how to set it. Returns
 // `code`.

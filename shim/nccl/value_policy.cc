@@ -12,20 +12,6 @@ namespace prism::shim {
 
 namespace {
 
-class DeviceMemory : public Memory {
- public:
-  bool Read(const void* source, size_t bytes, void* out) override {
-    return ReadBytes(out, source, bytes) != 0;
-  }
-  void Write(void* target, size_t bytes, const void* data) override {
-    WriteBytes(target, data, bytes);
-  }
-  void Invalidate(void* target, size_t bytes) override { prism::shim::Invalidate(target, bytes); }
-  bool AnyValid(const void* source, size_t bytes) override {
-    return source != nullptr && bytes != 0 && ValidBytes(source, bytes) != 0;
-  }
-};
-
 Reduction ReductionOf(const NcclOp& op) {
   Reduction reduction;
   if (op.reduction < 0) {
@@ -94,21 +80,19 @@ ncclResult_t Fail(Communicator* communicator, const ExchangeStatus& status) {
 
 }  // namespace
 
-ncclResult_t MoveCollective(const NcclOp& op, uint32_t sequence) {
-  DeviceMemory memory;
-  Exchange exchange(SharedArena(), &memory);
+ncclResult_t ExchangeCollective(const NcclOp& op, uint32_t sequence, Memory* memory) {
+  Exchange exchange(SharedArena(), memory);
   const std::lock_guard<std::mutex> lock(op.communicator->mutex);
   NcclOp moved = op;
   ExchangeCall call = CallOf(op, sequence);
-  op.communicator->absent.BeforeCollective(op.operation, &call, &moved.send, op.recv, &memory);
+  op.communicator->absent.BeforeCollective(op.operation, &call, &moved.send, op.recv, memory);
   const ExchangeStatus status = Run(&exchange, moved, call);
   return status.ok() ? ncclSuccess : Fail(op.communicator, status);
 }
 
 // Not under the communicators' locks: two threads may send and receive on one communicator at a
 // time, each direction of a pair is used by one thread.
-ncclResult_t MoveTransfers(std::span<const NcclOp> ops) {
-  DeviceMemory memory;
+ncclResult_t ExchangeTransfers(std::span<const NcclOp> ops, Memory* memory) {
   std::vector<ExchangeTransfer> transfers;
   // Sends first: what comes back from an absent peer may be taken from them.
   for (const ExchangeOperation direction : {ExchangeOperation::kSend, ExchangeOperation::kRecv}) {
@@ -116,8 +100,8 @@ ncclResult_t MoveTransfers(std::span<const NcclOp> ops) {
       if (op.operation == direction && !op.communicator->IsPresent(op.root)) {
         const ExchangeCall call = CallOf(op, 0);
         direction == ExchangeOperation::kSend
-            ? op.communicator->absent.Send(call, op.send, &memory)
-            : op.communicator->absent.Receive(call, op.recv, &memory);
+            ? op.communicator->absent.Send(call, op.send, memory)
+            : op.communicator->absent.Receive(call, op.recv, memory);
       }
     }
   }
@@ -127,7 +111,7 @@ ncclResult_t MoveTransfers(std::span<const NcclOp> ops) {
       transfers.push_back({CallOf(op, 0), is_send ? op.send : nullptr, op.recv});
     }
   }
-  Exchange exchange(SharedArena(), &memory);
+  Exchange exchange(SharedArena(), memory);
   const ExchangeStatus status = exchange.Transfers(transfers);
   return status.ok() ? ncclSuccess : Fail(ops.front().communicator, status);
 }

@@ -99,8 +99,9 @@ class HeldRank {
   }
 
   void Serve() {
-    shim::HoldService service(device_.get(), header_,
-                              [this](const Record& record) { Push(record); });
+    shim::HoldService service(
+        device_.get(), header_, [this](const Record& record) { Push(record); },
+        [](uint32_t, uint64_t) { return true; });
     while (!finished_) {
       if (!service.Step()) {
         sched_yield();

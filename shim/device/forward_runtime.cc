@@ -1,0 +1,172 @@
+// The CUDA runtime's calls that issue, order or own work.
+#include <cuda_runtime_api.h>
+
+#include "shim/device/driver_calls.h"
+#include "shim/device/forward.h"
+#include "shim/observer/observer_loader.h"
+
+extern "C" {
+// Declared by headers for nvcc alone (shim/cuda/launch.cc).
+void __cudaRegisterFunction(void** handle,
+                            const char* host_stub,
+                            char* device_function,
+                            const char* device_name,
+                            int thread_limit,
+                            uint3* thread,
+                            uint3* block,
+                            dim3* block_dim,
+                            dim3* grid_dim,
+                            int* warp_size);
+void __cudaRegisterVar(void** handle,
+                       char* host_variable,
+                       char* device_address,
+                       const char* device_name,
+                       int is_extern,
+                       size_t bytes,
+                       int is_constant,
+                       int is_global);
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_stub);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel,
+                               dim3 grid,
+                               dim3 block,
+                               void** arguments,
+                               size_t shared_bytes,
+                               cudaStream_t stream);
+}
+
+PRISM_TOLD(__cudaRegisterFunction);
+PRISM_TOLD(__cudaRegisterVar);
+PRISM_MADE(__cudaGetKernel);
+PRISM_TOLD(__cudaLaunchKernel);
+PRISM_TOLD(cudaLaunchKernel);
+PRISM_TOLD(cudaLaunchCooperativeKernel);
+
+PRISM_TOLD(cudaFree);
+PRISM_TOLD(cudaFreeAsync);
+PRISM_TOLD(cudaMemcpy);
+PRISM_TOLD(cudaMemcpyAsync);
+PRISM_TOLD(cudaMemcpyPeer);
+PRISM_TOLD(cudaMemcpyPeerAsync);
+PRISM_TOLD(cudaMemcpy2DAsync);
+PRISM_TOLD(cudaMemcpyToSymbol);
+PRISM_TOLD(cudaMemset);
+PRISM_TOLD(cudaMemsetAsync);
+
+PRISM_MADE(cudaStreamCreate);
+PRISM_MADE(cudaStreamCreateWithFlags);
+PRISM_MADE(cudaStreamCreateWithPriority);
+PRISM_ENDED(cudaStreamDestroy);
+PRISM_TOLD(cudaStreamWaitEvent);
+PRISM_TOLD(cudaStreamSynchronize);
+PRISM_TOLD(cudaStreamQuery);
+PRISM_TOLD(cudaDeviceSynchronize);
+
+PRISM_MADE(cudaEventCreate);
+PRISM_MADE(cudaEventCreateWithFlags);
+PRISM_ENDED(cudaEventDestroy);
+PRISM_TOLD(cudaEventRecord);
+PRISM_TOLD(cudaEventRecordWithFlags);
+PRISM_TOLD(cudaEventQuery);
+PRISM_TOLD(cudaEventSynchronize);
+PRISM_TOLD(cudaEventElapsedTime);
+
+PRISM_TOLD(cudaStreamBeginCapture);
+PRISM_MADE(cudaStreamEndCapture);
+PRISM_MADE(cudaGraphInstantiate);
+PRISM_MADE(cudaGraphInstantiateWithFlags);
+PRISM_MADE(cudaGraphInstantiateWithParams);
+PRISM_TOLD(cudaGraphExecUpdate);
+PRISM_TOLD(cudaGraphLaunch);
+PRISM_ENDED(cudaGraphExecDestroy);
+PRISM_ENDED(cudaGraphDestroy);
+
+PRISM_CALL(cudaLaunchKernelExC);
+PRISM_CALL(cudaMalloc);
+PRISM_CALL(cudaMallocAsync);
+PRISM_CALL(cudaMallocFromPoolAsync);
+PRISM_CALL(cudaGetDeviceCount);
+PRISM_CALL(cudaGetDriverEntryPointByVersion);
+PRISM_CALL(cudaThreadExchangeStreamCaptureMode);
+
+namespace prism::shim {
+namespace {
+
+cudaError_t LaunchKernelExC(const cudaLaunchConfig_t* config,
+                            const void* function,
+                            void** arguments) {
+  if (!WithinReal::Is()) {
+    cudaLaunchConfig_t twin = *config;
+    twin.stream = TwinOf(config->stream);
+    prism_twin_cudaLaunchKernelExC(&twin, function, arguments);
+  }
+  return PRISM_REAL(cudaLaunchKernelExC)(config, function, arguments);
+}
+
+// An allocation is told once the real device has made it, or refused it for want of memory.
+template <typename Twin>
+cudaError_t Allocated(cudaError_t result, void** pointer, Twin tell) {
+  if (!WithinReal::Is() && (result == cudaSuccess || result == cudaErrorMemoryAllocation)) {
+    TellAllocation(result == cudaSuccess ? *pointer : nullptr);
+    void* same = nullptr;
+    tell(&same);
+  }
+  return result;
+}
+
+cudaError_t Malloc(void** pointer, size_t bytes) {
+  return Allocated(PRISM_REAL(cudaMalloc)(pointer, bytes), pointer,
+                   [=](void** same) { prism_twin_cudaMalloc(same, bytes); });
+}
+
+cudaError_t MallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
+  return Allocated(PRISM_REAL(cudaMallocAsync)(pointer, bytes, stream), pointer,
+                   [=](void** same) { prism_twin_cudaMalloc(same, bytes); });
+}
+
+cudaError_t MallocFromPoolAsync(void** pointer,
+                                size_t bytes,
+                                cudaMemPool_t pool,
+                                cudaStream_t stream) {
+  return Allocated(PRISM_REAL(cudaMallocFromPoolAsync)(pointer, bytes, pool, stream), pointer,
+                   [=](void** same) { prism_twin_cudaMalloc(same, bytes); });
+}
+
+// The place that the call reads and writes is one for each device.
+cudaError_t ExchangeCaptureMode(cudaStreamCaptureMode* mode) {
+  if (!WithinReal::Is()) {
+    cudaStreamCaptureMode same = *mode;
+    prism_twin_cudaThreadExchangeStreamCaptureMode(&same);
+  }
+  return PRISM_REAL(cudaThreadExchangeStreamCaptureMode)(mode);
+}
+
+cudaError_t GetDriverEntryPoint(const char* symbol,
+                                void** function,
+                                unsigned int version,
+                                unsigned long long flags,
+                                cudaDriverEntryPointQueryResult* status) {
+  const bool within = WithinReal::Is();
+  const cudaError_t result =
+      PRISM_REAL(cudaGetDriverEntryPointByVersion)(symbol, function, version, flags, status);
+  if (!within && result == cudaSuccess) {
+    *function = SeenDriverCall(symbol, *function);
+  }
+  return result;
+}
+
+cudaError_t GetDeviceCount(int* count) {
+  // What a program asks first, and where libtorch, if it uses it, is there for sure.
+  LoadObserver();
+  return PRISM_REAL(cudaGetDeviceCount)(count);
+}
+
+}  // namespace
+}  // namespace prism::shim
+
+PRISM_SEEN(cudaLaunchKernelExC, prism::shim::LaunchKernelExC);
+PRISM_SEEN(cudaMalloc, prism::shim::Malloc);
+PRISM_SEEN(cudaMallocAsync, prism::shim::MallocAsync);
+PRISM_SEEN(cudaMallocFromPoolAsync, prism::shim::MallocFromPoolAsync);
+PRISM_SEEN(cudaThreadExchangeStreamCaptureMode, prism::shim::ExchangeCaptureMode);
+PRISM_SEEN(cudaGetDriverEntryPointByVersion, prism::shim::GetDriverEntryPoint);
+PRISM_SEEN(cudaGetDeviceCount, prism::shim::GetDeviceCount);

@@ -1,0 +1,194 @@
+#include "shim/device/holds.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "shim/channel/channel.h"
+#include "shim/device/hold_device.h"
+#include "shim/device/hold_service.h"
+#include "shim/device/real_library.h"
+#include "shim/session.h"
+
+namespace prism::shim {
+namespace {
+
+using HoldId = std::pair<uint32_t, uint64_t>;  // lane, sequence
+
+constexpr int kStepsBetweenLooks = 4096;  // at the worker, which may have gone
+
+[[noreturn]] void Die(const char* what, const char* why) {
+  fprintf(stderr, "prism shim: %s: %s\n", what, why);
+  syscall(SYS_exit_group, 1);
+  __builtin_unreachable();
+}
+
+// PRISM_HOLD: what a stream stands by (hold_device.h).
+HoldMeans ChosenMeans() {
+  const char* const name = getenv("PRISM_HOLD");
+  if (name == nullptr || strcmp(name, "kernel") == 0) {
+    return HoldMeans::kKernel;
+  }
+  if (strcmp(name, "wait-value") == 0) {
+    return HoldMeans::kWaitValue;
+  }
+  if (strcmp(name, "host-callback") == 0) {
+    return HoldMeans::kHostCallback;
+  }
+  Die("PRISM_HOLD is none of kernel, wait-value, host-callback", name);
+}
+
+class Holds {
+ public:
+  static Holds& Get() {
+    static Holds* const holds = new Holds();  // its threads run until the process ends
+    return *holds;
+  }
+
+  bool Launch(const HoldLaunch& launch, HoldValues values) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const WithinReal within;
+    if (!device_->Launch(launch.kernel, launch.lane, launch.blocks, launch.stream)) {
+      return false;
+    }
+    AddLocked(launch.lane, std::move(values));
+    return true;
+  }
+
+  bool Capture(const HoldLaunch& launch) {
+    const WithinReal within;
+    return device_->Capture(launch.kernel, launch.lane, launch.blocks, launch.stream);
+  }
+
+  void CountLaunch(uint32_t lane, HoldValues values) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    device_->CountLaunch(lane);
+    AddLocked(lane, std::move(values));
+  }
+
+  HoldDevice& device() { return *device_; }
+
+ private:
+  struct Task {
+    HoldId hold;
+    HoldValues values;
+  };
+
+  Holds() {
+    Driver driver;
+    const WithinReal within;
+    if (const char* const missing = LoadDriver(RealDriver(), &driver); missing != nullptr) {
+      Die("the driver lacks what holds need", missing);
+    }
+    std::string error;
+    device_ = HoldDevice::Create(driver, ChosenMeans(), &error);
+    if (device_ == nullptr) {
+      Die("no holds on this GPU", error.c_str());
+    }
+    std::thread(&Holds::Serve, this).detach();
+    std::thread(&Holds::WorkOut, this).detach();
+  }
+
+  void AddLocked(uint32_t lane, HoldValues values) {
+    const HoldId hold = {lane, next_[lane]++};
+    if (values) {
+      unfinished_.insert(hold);
+      tasks_.push_back({hold, std::move(values)});
+    }
+    launched_.notify_all();
+  }
+
+  // Also tells that the hold has begun.
+  bool MayEnd(HoldId hold) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!unfinished_.contains(hold)) {
+      return true;
+    }
+    if (begun_.insert(hold).second) {
+      launched_.notify_all();
+    }
+    return false;
+  }
+
+  // Passes on beginnings and deadlines, all the time while a hold is under way.
+  void Serve() {
+    pthread_setname_np(pthread_self(), "prism holds");
+    HoldService service(
+        device_.get(), SessionChannel(), [](const channel::Record& record) { Emit(record); },
+        [this](uint32_t lane, uint64_t sequence) { return MayEnd({lane, sequence}); });
+    for (int steps = 1;; ++steps) {
+      if (steps % kStepsBetweenLooks == 0 && channel::WorkerGone(SessionChannel())) {
+        device_->Abort();  // the program goes on to its next record, which ends it
+        return;
+      }
+      if (service.Step()) {
+        continue;
+      }
+      if (device_->HasOpen()) {
+        sched_yield();
+        continue;
+      }
+      std::unique_lock<std::mutex> lock(mutex_);
+      launched_.wait(lock, [this] { return device_->HasOpen(); });
+    }
+  }
+
+  void WorkOut() {
+    pthread_setname_np(pthread_self(), "prism values");
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      launched_.wait(lock,
+                     [this] { return !tasks_.empty() && begun_.contains(tasks_.front().hold); });
+      const Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task.values();
+      lock.lock();
+      begun_.erase(task.hold);
+      unfinished_.erase(task.hold);
+    }
+  }
+
+  std::unique_ptr<HoldDevice> device_;
+  std::mutex mutex_;
+  std::condition_variable launched_;
+  std::map<uint32_t, uint64_t> next_;  // sequence, by lane
+  std::deque<Task> tasks_;             // in the order of the calls
+  std::set<HoldId> begun_;             // of those with values
+  std::set<HoldId> unfinished_;        // likewise
+};
+
+}  // namespace
+
+bool LaunchHold(const HoldLaunch& launch, HoldValues values) {
+  return Holds::Get().Launch(launch, std::move(values));
+}
+
+bool CaptureHold(const HoldLaunch& launch) {
+  return Holds::Get().Capture(launch);
+}
+
+void CountHoldLaunch(uint32_t lane, HoldValues values) {
+  Holds::Get().CountLaunch(lane, std::move(values));
+}
+
+bool ScaleOnDevice(void* data, uint64_t count, uint32_t element, double factor, CUstream stream) {
+  const WithinReal within;
+  return Holds::Get().device().Scale(data, count, element, factor, stream);
+}
+
+}  // namespace prism::shim

@@ -1,0 +1,35 @@
+// The holds of this process on its GPU: hold_device.h with the threads that serve it.
+//
+// A hold may carry values: a function that works them out while the stream stands. One thread runs
+// them in the order of the calls, each when its hold has begun, and none ends before its values are
+// there. That order is one in which streams can reach them, since a stream waits for nothing that
+// is issued later; and members of a communicator agree on it, as on a real NCCL.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include <cuda.h>
+
+namespace prism::shim {
+
+using HoldValues = std::function<void()>;  // may be empty
+
+// A hold on a stream, of the collective's kernel with so many blocks. False when the driver
+// refuses.
+struct HoldLaunch {
+  const char* kernel;
+  uint32_t lane;
+  uint32_t blocks;
+  CUstream stream;
+};
+bool LaunchHold(const HoldLaunch& launch, HoldValues values);
+
+// On a stream under capture, and for each launch of its graph.
+bool CaptureHold(const HoldLaunch& launch);
+void CountHoldLaunch(uint32_t lane, HoldValues values);
+
+// hold_device.h: Scale.
+bool ScaleOnDevice(void* data, uint64_t count, uint32_t element, double factor, CUstream stream);
+
+}  // namespace prism::shim

@@ -1,0 +1,55 @@
+// Host copies of the buffers of NCCL calls on a real device: filled in the order of the stream
+// before a hold, worked on by the exchange while it stands, written back behind it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "shim/nccl/group.h"
+
+namespace prism::shim {
+
+class Staging : public Memory {
+ public:
+  // Room for what the ops read and write; nullptr where there is no pinned memory left.
+  static std::unique_ptr<Staging> Create(std::span<const NcclOp> ops);
+  ~Staging() override;  // once the stream has passed CopyOut
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  // Enqueue; false when the device refuses.
+  bool CopyIn(cudaStream_t stream);
+  bool CopyOut(cudaStream_t stream);
+
+  // By addresses on the device.
+  bool Read(const void* source, size_t bytes, void* out) override;
+  void Write(void* target, size_t bytes, const void* data) override;
+  void Invalidate(void* target, size_t bytes) override;
+  bool AnyValid(const void* source, size_t bytes) override;
+
+ private:
+  // Bytes of the device side by side, with the place of their copy.
+  struct Range {
+    std::byte* device;
+    size_t bytes;
+    bool read;
+    bool written;
+    size_t offset = 0;
+  };
+
+  Staging() = default;
+  void AddRead(const void* device, size_t bytes);
+  void AddWritten(void* device, size_t bytes);
+  void AddKept(void* device, size_t bytes);  // what is not written stays
+  void Join();
+  std::byte* OnHost(const void* device);
+  bool Copy(cudaStream_t stream, bool in);
+
+  std::vector<Range> ranges_;
+  std::byte* host_ = nullptr;
+  size_t host_bytes_ = 0;
+};
+
+}  // namespace prism::shim

@@ -1,0 +1,109 @@
+#include "shim/device/twins.h"
+
+#include <cstddef>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "shim/device/forward.h"
+#include "shim/session.h"
+
+PRISM_TWIN(cudaStreamCreateWithFlags);
+PRISM_TWIN(cudaEventCreateWithFlags);
+
+namespace prism::shim {
+namespace {
+
+struct Twins {
+  std::shared_mutex mutex;
+  std::unordered_map<const void*, const void*> by_real;
+  std::unordered_map<const void*, const void*> streams;  // real ones by twin
+};
+
+// Never destroyed: threads of the program use the device until the very end.
+Twins& Get() {
+  alignas(Twins) static std::byte storage[sizeof(Twins)];
+  static Twins* const twins = new (storage) Twins();
+  return *twins;
+}
+
+// The default streams are handles that both devices know (stream.cc).
+bool IsDefault(cudaStream_t stream) {
+  return reinterpret_cast<uintptr_t>(stream) <= 2;
+}
+
+}  // namespace
+
+void PairHandles(const void* real, const void* twin) {
+  Twins& twins = Get();
+  const std::unique_lock<std::shared_mutex> lock(twins.mutex);
+  twins.by_real[real] = twin;
+}
+
+void UnpairHandle(const void* real) {
+  Twins& twins = Get();
+  const std::unique_lock<std::shared_mutex> lock(twins.mutex);
+  const auto found = twins.by_real.find(real);
+  if (found != twins.by_real.end()) {
+    twins.streams.erase(found->second);
+    twins.by_real.erase(found);
+  }
+}
+
+void* FindTwin(const void* real) {
+  Twins& twins = Get();
+  const std::shared_lock<std::shared_mutex> lock(twins.mutex);
+  const auto found = twins.by_real.find(real);
+  return found == twins.by_real.end() ? nullptr : const_cast<void*>(found->second);
+}
+
+bool FindRealStream(cudaStream_t twin, cudaStream_t* real) {
+  *real = twin;
+  if (IsDefault(twin)) {
+    return true;
+  }
+  Twins& twins = Get();
+  const std::shared_lock<std::shared_mutex> lock(twins.mutex);
+  const auto found = twins.streams.find(twin);
+  if (found == twins.streams.end()) {
+    return false;
+  }
+  *real = static_cast<cudaStream_t>(const_cast<void*>(found->second));
+  return true;
+}
+
+cudaStream_t TwinOfStream(cudaStream_t real) {
+  if (IsDefault(real)) {
+    return real;
+  }
+  if (void* const twin = FindTwin(real)) {
+    return static_cast<cudaStream_t>(twin);
+  }
+  cudaStream_t twin = nullptr;
+  prism_twin_cudaStreamCreateWithFlags(&twin, cudaStreamNonBlocking);
+  PairStreams(real, twin);
+  return twin;
+}
+
+cudaEvent_t TwinOfEvent(cudaEvent_t real) {
+  if (real == nullptr) {
+    return nullptr;
+  }
+  if (void* const twin = FindTwin(real)) {
+    return static_cast<cudaEvent_t>(twin);
+  }
+  cudaEvent_t twin = nullptr;
+  prism_twin_cudaEventCreateWithFlags(&twin, cudaEventDefault);
+  PairHandles(real, twin);
+  return twin;
+}
+
+void PairStreams(cudaStream_t real, cudaStream_t twin) {
+  Twins& twins = Get();
+  const std::unique_lock<std::shared_mutex> lock(twins.mutex);
+  twins.by_real[real] = twin;
+  twins.streams[twin] = real;
+}
+
+}  // namespace prism::shim

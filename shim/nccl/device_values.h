@@ -1,0 +1,29 @@
+// Where a collective happens on the device: on the virtual one values move at the call, since
+// nothing else runs (virtual_values.cc); on a real one in the order of the stream, while a hold
+// stands in it (shim/device/held_values.cc).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "shim/nccl/group.h"
+
+namespace prism::shim {
+
+// What a program's stream is to the NCCL stand-in: the virtual device's stream, which records are
+// made for, and the lane + 1 of the holds on the real one (shim/device/hold_logic.h; 0: none).
+struct NcclStream {
+  cudaStream_t recorded;
+  uint32_t hold_lane;
+};
+NcclStream StreamOfCall(cudaStream_t given);
+
+// A collective, or all sends and receives of a group. Their records are out.
+ncclResult_t MoveCollective(const NcclOp& op, uint32_t sequence);
+ncclResult_t MoveTransfers(std::span<const NcclOp> ops);
+
+// The ops become part of a graph, whose launches call the two above. Keeps in each op what a launch
+// needs.
+ncclResult_t Capture(std::span<NcclOp> ops);
+
+}  // namespace prism::shim

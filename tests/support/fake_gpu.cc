@@ -1,0 +1,284 @@
+// A GPU that is the CPU, with all of CUDA over it: the virtual device (libfake_virtual.so, behind
+// this library) whose kernels do nothing, and here those that matter to the shim: holds and factors
+// run, on one queue that keeps the order of issue for all streams. Copies behind a hold that is
+// under way wait in the queue; calls that wait for the device wait for the queue.
+#include <dlfcn.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "shim/device/hold_logic.h"
+#include "shim/device/host_machine.h"
+#include "shim/nccl/reduction.h"
+
+namespace {
+
+using prism::shim::Element;
+
+// The virtual device's function of that name.
+template <typename Function>
+Function* Behind(const char* name) {
+  static void* const library = dlopen(PRISM_FAKE_VIRTUAL, RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+class Queue {
+ public:
+  static Queue& Get() {
+    static Queue* const queue = new Queue();
+    return *queue;
+  }
+
+  void Add(std::function<void()> work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    works_.push_back(std::move(work));
+    ++added_;
+    changed_.notify_all();
+  }
+
+  // False when nothing is under way: the caller does it at once.
+  bool AddIfBusy(const std::function<void()>& work) {
+    if (!IsBusy()) {
+      return false;
+    }
+    Add(work);
+    return true;
+  }
+
+  bool IsBusy() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return done_ != added_;
+  }
+
+  void Drain() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, target = added_] { return done_ >= target; });
+  }
+
+ private:
+  Queue() { std::thread(&Queue::Run, this).detach(); }
+
+  void Run() {
+    while (true) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return !works_.empty(); });
+      const std::function<void()> work = std::move(works_.front());
+      works_.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+      ++done_;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> works_;
+  uint64_t added_ = 0;
+  uint64_t done_ = 0;
+};
+
+// Kernels of the shim's own image.
+struct Kernels {
+  std::mutex mutex;
+  std::set<const void*> modules;
+  std::set<std::string> names;  // their addresses are the handles
+};
+
+Kernels& GetKernels() {
+  static Kernels* const kernels = new Kernels();
+  return *kernels;
+}
+
+const std::string* FindOwn(CUfunction function) {
+  Kernels& kernels = GetKernels();
+  const std::lock_guard<std::mutex> lock(kernels.mutex);
+  for (const std::string& name : kernels.names) {
+    if (static_cast<const void*>(&name) == static_cast<const void*>(function)) {
+      return &name;
+    }
+  }
+  return nullptr;
+}
+
+template <typename T>
+T Argument(void** arguments, int index) {
+  T value;
+  std::memcpy(&value, arguments[index], sizeof(value));
+  return value;
+}
+
+template <typename T>
+T* At(CUdeviceptr address) {
+  return reinterpret_cast<T*>(address);
+}
+
+void RunHold(prism::shim::HoldBoard* board,
+             prism::shim::HoldLane* lanes,
+             uint32_t lane,
+             unsigned int count) {
+  std::vector<std::thread> blocks;
+  for (unsigned int block = 0; block < count; ++block) {
+    blocks.emplace_back([=] {
+      prism::shim::HostMachine machine;
+      prism::shim::HoldBlock(machine, board, lanes, lane, count);
+    });
+  }
+  for (std::thread& block : blocks) {
+    block.join();
+  }
+}
+
+void LaunchOwn(const std::string& name, unsigned int blocks, void** arguments) {
+  if (name == "prism_scale") {
+    auto* const data = static_cast<std::byte*>(Argument<void*>(arguments, 0));
+    const auto count = Argument<uint64_t>(arguments, 1);
+    const auto element = static_cast<Element>(Argument<uint32_t>(arguments, 2));
+    const auto factor = Argument<double>(arguments, 3);
+    Queue::Get().Add([=] {
+      const size_t bytes = prism::shim::ElementBytes(element);
+      for (uint64_t i = 0; i < count; ++i) {
+        std::byte* const at = data + i * bytes;
+        prism::shim::WriteScalar(at, element, prism::shim::ReadScalar(at, element) * factor);
+      }
+    });
+    return;
+  }
+  auto* const board = At<prism::shim::HoldBoard>(Argument<CUdeviceptr>(arguments, 0));
+  auto* const lanes = At<prism::shim::HoldLane>(Argument<CUdeviceptr>(arguments, 1));
+  const auto lane = Argument<uint32_t>(arguments, 2);
+  // Two blocks stand for all: a thread each.
+  Queue::Get().Add([=] { RunHold(board, lanes, lane, std::min(blocks, 2U)); });
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  constexpr uint32_t kFatBinaryMagic = 0xBA55ED50;
+  uint32_t magic = 0;
+  uint64_t size = 0;
+  std::memcpy(&magic, image, sizeof(magic));
+  if (magic == kFatBinaryMagic) {
+    std::memcpy(&size, static_cast<const char*>(image) + 8, sizeof(size));
+    if (std::string_view(static_cast<const char*>(image), size).find("prism_hold_") !=
+        std::string_view::npos) {
+      Kernels& kernels = GetKernels();
+      const std::lock_guard<std::mutex> lock(kernels.mutex);
+      kernels.modules.insert(image);
+      *module = static_cast<CUmodule>(const_cast<void*>(image));
+      return CUDA_SUCCESS;
+    }
+  }
+  return Behind<decltype(cuModuleLoadData)>("cuModuleLoadData")(module, image);
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  Kernels& kernels = GetKernels();
+  {
+    const std::lock_guard<std::mutex> lock(kernels.mutex);
+    if (kernels.modules.contains(module)) {
+      const std::string& kept = *kernels.names.insert(name).first;
+      *function = static_cast<CUfunction>(const_cast<void*>(static_cast<const void*>(&kept)));
+      return CUDA_SUCCESS;
+    }
+  }
+  return Behind<decltype(cuModuleGetFunction)>("cuModuleGetFunction")(function, module, name);
+}
+
+CUresult cuLaunchKernel(CUfunction function,
+                        unsigned int grid_x,
+                        unsigned int grid_y,
+                        unsigned int grid_z,
+                        unsigned int block_x,
+                        unsigned int block_y,
+                        unsigned int block_z,
+                        unsigned int shared_bytes,
+                        CUstream stream,
+                        void** arguments,
+                        void** extra) {
+  if (const std::string* const own = FindOwn(function)) {
+    LaunchOwn(*own, grid_x, arguments);
+    return CUDA_SUCCESS;
+  }
+  return Behind<decltype(cuLaunchKernel)>("cuLaunchKernel")(function, grid_x, grid_y, grid_z,
+                                                            block_x, block_y, block_z, shared_bytes,
+                                                            stream, arguments, extra);
+}
+
+CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int /*flags*/) {
+  *memory = std::calloc(1, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int /*flags*/) {
+  *device = reinterpret_cast<CUdeviceptr>(host);
+  return CUDA_SUCCESS;
+}
+
+// Of holds; what a program allocates comes by the runtime.
+CUresult cuMemAlloc(CUdeviceptr* device, size_t bytes) {
+  *device = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8(CUdeviceptr device, unsigned char value, size_t bytes) {
+  std::memset(At<void>(device), value, bytes);
+  return CUDA_SUCCESS;
+}
+
+cudaError_t cudaMemcpyAsync(
+    void* target, const void* source, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  const auto copy = [=] {
+    return Behind<decltype(cudaMemcpyAsync)>("cudaMemcpyAsync")(target, source, bytes, kind,
+                                                                stream);
+  };
+  return Queue::Get().AddIfBusy([=] { copy(); }) ? cudaSuccess : copy();
+}
+
+cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {
+  Queue::Get().Drain();
+  return Behind<decltype(cudaMemcpy)>("cudaMemcpy")(target, source, bytes, kind);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  Queue::Get().Drain();
+  return Behind<decltype(cudaStreamSynchronize)>("cudaStreamSynchronize")(stream);
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  Queue::Get().Drain();
+  return Behind<decltype(cudaDeviceSynchronize)>("cudaDeviceSynchronize")();
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  Queue::Get().Drain();
+  return Behind<decltype(cudaEventSynchronize)>("cudaEventSynchronize")(event);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return Queue::Get().IsBusy() ? cudaErrorNotReady
+                               : Behind<decltype(cudaEventQuery)>("cudaEventQuery")(event);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return Queue::Get().IsBusy() ? cudaErrorNotReady
+                               : Behind<decltype(cudaStreamQuery)>("cudaStreamQuery")(stream);
+}
+}

@@ -1,0 +1,115 @@
+// The session of the virtual device where it stands for a real GPU under the shim: nobody is told
+// of anything, but what arrives is written as lines to the file of PRISM_FAKE_GPU_LOG. The profile
+// is that of the process's channel, where it has one.
+#include <stdlib.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "shim/channel/channel.h"
+#include "shim/observer/observer_loader.h"
+#include "shim/session.h"
+#include "shim/standalone_config.h"
+#include "tests/support/op_line.h"
+
+namespace prism::shim {
+namespace {
+
+struct Log {
+  std::mutex mutex;
+  std::FILE* file = nullptr;
+  std::map<std::pair<channel::Table, std::string>, uint32_t> ids;
+  std::map<uint32_t, std::string> kernels;
+};
+
+Log& Get() {
+  static Log* const log = [] {
+    auto* const made = new Log();
+    const char* const path = getenv("PRISM_FAKE_GPU_LOG");
+    made->file = path == nullptr ? nullptr : std::fopen(path, "a");
+    return made;
+  }();
+  return *log;
+}
+
+thread_local uint32_t thread_context = 0;
+
+}  // namespace
+
+const channel::Config& SessionConfig() {
+  static const channel::Config config = [] {
+    const char* const text = getenv("PRISM_CHANNEL_FD");
+    channel::Header* const header =
+        text == nullptr ? nullptr
+                        : channel::MapChannel(static_cast<int>(strtol(text, nullptr, 10)));
+    channel::Config made = header == nullptr ? StandaloneConfig() : header->config;
+    made.mode = channel::Mode::kStandalone;
+    return made;
+  }();
+  return config;
+}
+
+channel::Mode SessionMode() {
+  return channel::Mode::kStandalone;
+}
+
+void Emit(channel::Record record) {
+  Log& log = Get();
+  const std::lock_guard<std::mutex> lock(log.mutex);
+  if (log.file == nullptr) {
+    return;
+  }
+  const std::string line = testing::OpLine(record, log.kernels);
+  if (!line.empty()) {
+    std::fprintf(log.file, "%s\n", line.c_str());
+    std::fflush(log.file);
+  }
+}
+
+void Emit(channel::Record record, const void* /*payload*/, uint32_t /*payload_bytes*/) {
+  Emit(record);
+}
+
+Reply Request(channel::Record record) {
+  Emit(record);
+  return {0, 0};
+}
+
+uint32_t DefineOnce(channel::Table table, std::string_view payload) {
+  Log& log = Get();
+  const std::lock_guard<std::mutex> lock(log.mutex);
+  const auto next = static_cast<uint32_t>(log.ids.size() + 1);
+  const auto [entry, is_new] = log.ids.try_emplace({table, std::string(payload)}, next);
+  if (table == channel::Table::kKernelName) {
+    log.kernels.try_emplace(entry->second, payload);
+  }
+  return entry->second;
+}
+
+void SetThreadContext(uint32_t context) {
+  thread_context = context;
+}
+
+uint32_t ThreadContext() {
+  return thread_context;
+}
+
+void SetThreadInGraph(bool /*in_graph*/) {
+}
+
+void Count(std::string_view /*counter*/, int64_t /*n*/) {
+}
+
+void Refuse(const char* function_name) {
+  std::fprintf(stderr, "fake GPU: %s refuses\n", function_name);
+}
+
+void LoadObserver() {
+}
+
+}  // namespace prism::shim
