@@ -151,7 +151,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (!output.ok()) {
     return Fail(output);
   }
-  Result<InstallPaths> paths = FindInstallPaths();
+  Result<InstallPaths> paths = FindInstallPaths(context->gpu.has_value());
   if (!paths.ok()) {
     return Fail(paths.status());
   }

@@ -143,9 +143,11 @@ void EmulationWorker::FlushIssued(Member& member) {
 }
 
 // A program of the user's that trains on after the last iteration of the emulation. One that has
-// departed is waited for: what it issues is no iteration of the graph's.
+// departed is waited for: what it issues is no iteration of the graph's. So is a GPU that has yet to
+// come to what was issued.
 bool EmulationWorker::HasRunAll(const Member& member) const {
-  return !member.departed && member.stream.iteration() >= context_.options.iterations;
+  return !member.departed && member.stream.iteration() >= context_.options.iterations &&
+         !member.holds.under_way();
 }
 
 void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
@@ -247,11 +249,14 @@ bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpP
 }
 
 // A hold of an op that the graph does not have (before the first iteration, after the last) ends at
-// once.
+// once, and so do all where ranks take turns on a GPU.
 void EmulationWorker::TakeHold(Member& member, const channel::HoldBody& hold) {
+  if (hold.ended != 0) {
+    member.holds.End(hold.lane, hold.sequence);
+  }
   const std::optional<replayer::OpPosition> position =
       member.holds.PositionOf(hold.lane, hold.sequence);
-  if (!position) {
+  if (!position || SharesGpu(context_)) {
     member.process->channel().SetDeadline(hold.lane, hold.sequence, 0);
     return;
   }

@@ -24,8 +24,15 @@ class HoldLanes {
     if (position) {
       positions_[{lane, sequence}] = *position;
       holds_[*position] = {lane, sequence};
+      ++under_way_;
     }
   }
+
+  // Its stream has left the hold.
+  void End(uint32_t lane, uint64_t sequence) { under_way_ -= PositionOf(lane, sequence) ? 1 : 0; }
+
+  // Whether an op of the graph stands in a stream or has yet to come to its place there.
+  [[nodiscard]] bool under_way() const { return under_way_ > 0; }
 
   [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(uint32_t lane,
                                                                uint64_t sequence) const {
@@ -42,6 +49,7 @@ class HoldLanes {
   std::map<uint32_t, uint64_t> count_;
   std::map<std::pair<uint32_t, uint64_t>, replayer::OpPosition> positions_;
   std::map<replayer::OpPosition, Hold> holds_;
+  int64_t under_way_ = 0;
 };
 
 }  // namespace prism::launch

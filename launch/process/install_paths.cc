@@ -29,40 +29,49 @@ Status CheckBuilt(const std::filesystem::path& library) {
       "{} is missing: the shim is not built; run ./run.sh, which builds it", library.string()));
 }
 
-}  // namespace
-
-Result<InstallPaths> FindInstallPaths() {
-  namespace fs = std::filesystem;
-  const fs::path root = InstallRoot();
-  InstallPaths paths;
-  paths.workload = (root / "bin" / "prism-workload").string();
-  paths.library_path = (root / "lib" / "prism").string();
-  std::error_code ignored;
-  if (!fs::exists(paths.workload, ignored)) {
-    return EnvironmentLacks(
-        fmt::format("{} is missing: it needs the libtorch of the torch wheel; "
-                    "run ./run.sh, which installs and builds it",
-                    paths.workload));
-  }
-  const Result<std::string> list = ReadFile(paths.library_path + "/preload.txt");
+// The folder lists what is preloaded, by path from lib/.
+Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, const char* folder) {
+  DeviceLibraries libraries;
+  libraries.folder = (lib / folder).string();
+  const std::string list_path = libraries.folder + "/preload.txt";
+  const Result<std::string> list = ReadFile(list_path);
   if (!list.ok()) {
-    return EnvironmentLacks(
-        fmt::format("{}/preload.txt is missing: the shim is not built; run "
-                    "./run.sh, which builds it",
-                    paths.library_path));
+    return EnvironmentLacks(fmt::format(
+        "{} is missing: the shim is not built; run ./run.sh, which builds it", list_path));
   }
   std::string names = *list;
   std::replace(names.begin(), names.end(), ':', ' ');
   std::istringstream stream(names);
   for (std::string name; stream >> name;) {
-    if (!paths.preload.empty()) {
-      paths.preload += ':';
+    if (!libraries.preload.empty()) {
+      libraries.preload += ':';
     }
-    paths.preload += (root / "lib" / name).string();
-    PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / name));
+    libraries.preload += (lib / name).string();
+    PRISM_RETURN_IF_ERROR(CheckBuilt(lib / name));
   }
-  PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / "libprism_observer.so"));
-  PRISM_RETURN_IF_ERROR(CheckBuilt(root / "lib" / "libprism_rendezvous.so"));
+  return libraries;
+}
+
+}  // namespace
+
+Result<InstallPaths> FindInstallPaths(bool with_gpu) {
+  const std::filesystem::path root = InstallRoot();
+  const std::filesystem::path lib = root / "lib";
+  InstallPaths paths;
+  paths.workload = (root / "bin" / "prism-workload").string();
+  std::error_code ignored;
+  if (!std::filesystem::exists(paths.workload, ignored)) {
+    return EnvironmentLacks(
+        fmt::format("{} is missing: it needs the libtorch of the torch wheel; "
+                    "run ./run.sh, which installs and builds it",
+                    paths.workload));
+  }
+  PRISM_ASSIGN_OR_RETURN(paths.virtual_device, FindDeviceLibraries(lib, "prism"));
+  if (with_gpu) {
+    PRISM_ASSIGN_OR_RETURN(paths.gpu, FindDeviceLibraries(lib, "prism-cuda"));
+  }
+  PRISM_RETURN_IF_ERROR(CheckBuilt(lib / "libprism_observer.so"));
+  PRISM_RETURN_IF_ERROR(CheckBuilt(lib / "libprism_rendezvous.so"));
   return paths;
 }
 

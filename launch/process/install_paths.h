@@ -7,15 +7,21 @@
 
 namespace prism::launch {
 
+// What is put around a program, so that it meets one kind of device.
+struct DeviceLibraries {
+  std::string preload;  // value of LD_PRELOAD
+  std::string folder;   // of the stand-ins under their real names
+};
+
 // What a sandbox process needs.
 struct InstallPaths {
-  std::string workload;      // bin/prism-workload
-  std::string preload;       // value of LD_PRELOAD
-  std::string library_path;  // folder of the stand-ins under their real names
+  std::string workload;  // bin/prism-workload
+  DeviceLibraries virtual_device;
+  DeviceLibraries gpu;  // empty unless asked for
 };
 
 // kEnvironment, saying what to build, when something is missing.
-Result<InstallPaths> FindInstallPaths();
+Result<InstallPaths> FindInstallPaths(bool with_gpu);
 
 // lib/ beside the bin/ of the running program.
 std::string LibraryFolder();

@@ -342,7 +342,12 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   options.frozen = outcome->result.transfers;
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
                          Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
-  if (context_.gpu) {
+  if (SharesGpu(context_)) {
+    outcome->warnings.push_back(
+        {"gpu_shared", static_cast<int64_t>(context_.sandbox_ranks.size()),
+         fmt::format("ranks on {}: values are right, times come from the replay",
+                     FormatCounted(context_.gpu->count, "GPU"))});
+  } else if (context_.gpu) {
     coordinator.MeasureArrivals(context_.options.device_scale);
   }
   const SharedMemory exchange("prism-exchange", kExchangeBytes);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +13,46 @@
 #include "launch/workload/args.h"
 
 namespace prism::launch {
+
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// The name of a GPU among those that this process sees.
+std::string VisibleGpu(int ordinal) {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::istringstream names(visible == nullptr ? "" : visible);
+  std::string name;
+  for (int i = 0; i <= ordinal; ++i) {
+    if (!std::getline(names, name, ',')) {
+      return fmt::format("{}", ordinal);
+    }
+  }
+  return name;
+}
+
+// Which libraries stand under the program, and which GPU it sees: one alone, so that every rank has
+// it as its first.
+void AddDevice(const RunContext& context, const SandboxRequest& request, Variables* environment) {
+  const bool on_gpu = request.mode == channel::Mode::kDevice;
+  const DeviceLibraries& libraries = on_gpu ? context.paths.gpu : context.paths.virtual_device;
+  environment->emplace_back("LD_PRELOAD", libraries.preload);
+  const char* inherited = std::getenv("LD_LIBRARY_PATH");
+  const bool has_inherited = inherited != nullptr && inherited[0] != '\0';
+  environment->emplace_back(
+      "LD_LIBRARY_PATH",
+      libraries.folder + (has_inherited ? fmt::format(":{}", inherited) : std::string()));
+  if (!on_gpu) {
+    return;
+  }
+  const auto found = std::lower_bound(request.present.begin(), request.present.end(), request.rank);
+  const auto place = static_cast<int>(found - request.present.begin());
+  environment->emplace_back("PRISM_DRIVER", context.gpu->driver);
+  environment->emplace_back("CUDA_VISIBLE_DEVICES", VisibleGpu(place % context.gpu->count));
+  environment->emplace_back("LOCAL_RANK", "0");
+}
+
+}  // namespace
 
 SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request) {
   SandboxSpec spec;
@@ -57,11 +100,7 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   add("TORCHELASTIC_RUN_ID", "none");
   add("TORCHELASTIC_USE_AGENT_STORE", "True");
   add("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  add("LD_PRELOAD", context.paths.preload);
-  const char* inherited = std::getenv("LD_LIBRARY_PATH");
-  const bool has_inherited = inherited != nullptr && inherited[0] != '\0';
-  add("LD_LIBRARY_PATH",
-      context.paths.library_path + (has_inherited ? fmt::format(":{}", inherited) : std::string()));
+  AddDevice(context, request, &spec.environment);
   // One thread: the kernels do nothing, and the host's work must not depend on the machine.
   add("OMP_NUM_THREADS", "1");
   if (!request.meeting.exchange.empty()) {
@@ -77,6 +116,10 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
     add("PRISM_VALUES_BYTES", fmt::format("{}", told->second));
   }
   return spec;
+}
+
+bool SharesGpu(const RunContext& context) {
+  return context.gpu && context.sandbox_ranks.size() > static_cast<size_t>(context.gpu->count);
 }
 
 Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present) {

@@ -41,6 +41,10 @@ struct RunContext {
   Logger logger;
 };
 
+// More sandbox ranks than GPUs: they take turns on one, so their values are right and what they
+// take says nothing about time, which comes from the replay.
+bool SharesGpu(const RunContext& context);
+
 // Where the ranks that run together find each other.
 struct MeetingPoint {
   std::string exchange;     // path of the memory that they share; "" with one rank

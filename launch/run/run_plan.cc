@@ -111,20 +111,24 @@ Status ChooseDevice(RunContext* context) {
     }
     return OkStatus();
   }
-  // The calls of a program are not passed through to a real GPU yet.
   const Result<Gpu> gpu = FindGpu();
-  const std::string reason =
-      gpu.ok() ? fmt::format("programs cannot run on the {} yet", gpu->name) : "no GPU here";
+  if (gpu.ok()) {
+    context->gpu = *gpu;
+    options.device = Device::kCuda;
+    if (gpu->is_test) {
+      context->warnings.push_back(
+          {"test_device", 1, fmt::format("all of CUDA goes to {}", gpu->driver)});
+    }
+    return OkStatus();
+  }
   if (options.device == Device::kCuda) {
-    return gpu.ok() ? EnvironmentLacks(
-                          fmt::format("--device cuda: {}; use --device virtual or auto", reason))
-                    : gpu.status();
+    return gpu.status();
   }
   options.device = Device::kVirtual;
-  const std::string consequence =
-      fmt::format("--device auto: {}, sandbox ranks run on the virtual one", reason);
-  context->warnings.push_back({"device_fallback", 1, consequence});
-  context->logger.Warning("{}", consequence);
+  constexpr const char* kConsequence =
+      "--device auto: no GPU here, sandbox ranks run on the virtual one";
+  context->warnings.push_back({"device_fallback", 1, kConsequence});
+  context->logger.Warning("{}", kConsequence);
   return OkStatus();
 }
 

@@ -1,8 +1,10 @@
 #include "launch/sandbox/gpu.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 
 #include <fmt/format.h>
@@ -23,7 +25,9 @@ struct CloseLibrary {
 
 }  // namespace
 
-Result<Gpu> FindGpu(const std::string& driver) {
+Result<Gpu> FindGpu() {
+  const char* const test_device = std::getenv("PRISM_TEST_DEVICE");
+  const std::string driver = test_device != nullptr ? test_device : "libcuda.so.1";
   constexpr const char* kInstead = "; install the driver, or use --device virtual or auto";
   const std::unique_ptr<void, CloseLibrary> library(dlopen(driver.c_str(), RTLD_NOW | RTLD_LOCAL));
   void* const handle = library.get();
@@ -42,6 +46,9 @@ Result<Gpu> FindGpu(const std::string& driver) {
   if (code != 0 || count == nullptr || count(&gpu.count) != 0 || gpu.count == 0) {
     return EnvironmentLacks(fmt::format("--device cuda: {} shows no GPU{}", driver, kInstead));
   }
+  gpu.is_test = test_device != nullptr;
+  link_map* map = nullptr;
+  gpu.driver = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : driver;
   std::array<char, 256> text = {};
   if (name != nullptr && name(text.data(), static_cast<int>(text.size()), 0) == 0) {
     gpu.name = text.data();

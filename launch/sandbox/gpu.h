@@ -9,11 +9,13 @@ namespace prism::launch {
 
 struct Gpu {
   int count = 0;
-  std::string name;  // of the first
+  std::string name;      // of the first
+  std::string driver;    // path of the library that was asked
+  bool is_test = false;  // PRISM_TEST_DEVICE: a device that tests bring, and no GPU
 };
 
-// Opens the driver by its soname and asks it. kEnvironment, in one line, where there is no
-// driver, or one without a device.
-Result<Gpu> FindGpu(const std::string& driver = "libcuda.so.1");
+// Opens the driver by its soname, or the library of PRISM_TEST_DEVICE, and asks it. kEnvironment,
+// in one line, where there is no driver, or one without a device.
+Result<Gpu> FindGpu();
 
 }  // namespace prism::launch
