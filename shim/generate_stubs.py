@@ -11,6 +11,8 @@
   generate_stubs.py passes OUT.S LIBRARY=CODE=PATH...
       Writes a weak function for each name, which jumps to the real library's (device/pass.S); a
       function of the shim that sees the call first is a strong symbol and wins at link time.
+  generate_stubs.py echoes OUT.S LIBRARY=CODE=PATH...
+      Writes a function for each name that tells it to tests/support/echo.S.
   generate_stubs.py renames OUT.txt OBJECT...
       Writes "name prism_twin_name" for each call of the replaced libraries that objects define,
       for objcopy.
@@ -108,6 +110,16 @@ def write_passes(out, libraries):
         + '.section .note.GNU-stack,"",@progbits\n')
 
 
+def write_echoes(out, libraries):
+    names = sorted({name for library, _, path in libraries for name in functions(library, path)})
+    code = [f".globl {name}\n.type {name}, @function\n{name}:\n  lea .Lname{i}(%rip), %rax\n"
+            f"  jmp prism_echo_call\n.size {name}, . - {name}\n" for i, name in enumerate(names)]
+    texts = [f'.Lname{i}: .string "{name}"\n' for i, name in enumerate(names)]
+    pathlib.Path(out).write_text(
+        ".hidden prism_echo_call\n.text\n" + "".join(code) + ".section .rodata\n" + "".join(texts)
+        + '.section .note.GNU-stack,"",@progbits\n')
+
+
 def write_renames(out, objects):
     listing = subprocess.run(["nm", "--defined-only", "-g", *objects], check=True,
                              capture_output=True, text=True).stdout
@@ -121,13 +133,15 @@ def main():
         write_renames(out, sys.argv[3:])
         return
     libraries = []
-    for argument in sys.argv[3 if verb == "passes" else 4:]:
+    for argument in sys.argv[3 if verb in ("passes", "echoes") else 4:]:
         library, code, path = argument.split("=", 2)
         libraries.append((library, int(code), path))
     if verb == "stubs":
         write_stubs(out, second, libraries)
     elif verb == "passes":
         write_passes(out, libraries)
+    elif verb == "echoes":
+        write_echoes(out, libraries)
     else:
         write_surface(out, second, libraries)
 

@@ -143,8 +143,8 @@ void EmulationWorker::FlushIssued(Member& member) {
 }
 
 // A program of the user's that trains on after the last iteration of the emulation. One that has
-// departed is waited for: what it issues is no iteration of the graph's. So is a GPU that has yet to
-// come to what was issued.
+// departed is waited for: what it issues is no iteration of the graph's. So is a GPU that has not
+// come to all that was issued.
 bool EmulationWorker::HasRunAll(const Member& member) const {
   return !member.departed && member.stream.iteration() >= context_.options.iterations &&
          !member.holds.under_way();

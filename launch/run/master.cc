@@ -323,6 +323,12 @@ Status Master::Emulate(RunOutcome* outcome) {
       PRISM_RETURN_IF_ERROR(Adopt(*departed, outcome));
     }
   } while (departed);
+  if (SharesGpu(context_)) {
+    outcome->warnings.push_back(
+        {"gpu_shared", static_cast<int64_t>(context_.sandbox_ranks.size()),
+         fmt::format("ranks on {}: values are right, times come from the replay",
+                     FormatCounted(context_.gpu->count, "GPU"))});
+  }
   return OkStatus();
 }
 
@@ -342,12 +348,8 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   options.frozen = outcome->result.transfers;
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
                          Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
-  if (SharesGpu(context_)) {
-    outcome->warnings.push_back(
-        {"gpu_shared", static_cast<int64_t>(context_.sandbox_ranks.size()),
-         fmt::format("ranks on {}: values are right, times come from the replay",
-                     FormatCounted(context_.gpu->count, "GPU"))});
-  } else if (context_.gpu) {
+  const bool measured = context_.gpu && !SharesGpu(context_);
+  if (measured) {
     coordinator.MeasureArrivals(context_.options.device_scale);
   }
   const SharedMemory exchange("prism-exchange", kExchangeBytes);
@@ -389,7 +391,7 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
                                  fmt::format("of {} holds; the latest by {}", holds.holds,
                                              FormatDuration(holds.latest_ns))});
   }
-  if (!context_.gpu && coordinator.extra_host_ns() == 0 && predicted != emulated) {
+  if (!measured && coordinator.extra_host_ns() == 0 && predicted != emulated) {
     return RunFailed(fmt::format(
         "the emulation took {} ns an iteration, the replay {} ns, though no rank departed from the "
         "graph: a bug of ours",

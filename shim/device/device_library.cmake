@@ -74,3 +74,16 @@ add_custom_target(prism_device_facades ALL DEPENDS ${prism_device_facades})
 list(JOIN prism_device_preload ":" prism_device_preload_text)
 file(WRITE ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/prism-cuda/preload.txt
   "${prism_device_preload_text}\n")
+
+# For tests: a device below that tells what it is called with.
+if(PRISM_BUILD_TESTS)
+  set(prism_echoes ${CMAKE_CURRENT_BINARY_DIR}/echoes.S)
+  add_custom_command(OUTPUT ${prism_echoes}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate_stubs.py echoes
+            ${prism_echoes} ${prism_passed}
+    DEPENDS generate_stubs.py VERBATIM)
+  add_library(echo_device SHARED EXCLUDE_FROM_ALL
+    ${prism_echoes} ${PROJECT_SOURCE_DIR}/tests/support/echo.S)
+  set_target_properties(echo_device PROPERTIES
+    LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endif()

@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -17,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "shim/channel/channel.h"
 #include "shim/device/hold_device.h"
@@ -30,6 +34,14 @@ namespace {
 using HoldId = std::pair<uint32_t, uint64_t>;  // lane, sequence
 
 constexpr int kStepsBetweenLooks = 4096;  // at the worker, which may have gone
+constexpr int kBusySteps = 2000;          // without anything to do, before it naps between them
+constexpr int64_t kNapNs = 10'000;
+constexpr int kLooksAfterAbort = 1000;  // a millisecond apart
+
+void Nap() {
+  const timespec nap = {.tv_sec = 0, .tv_nsec = kNapNs};
+  syscall(SYS_nanosleep, &nap, nullptr);
+}
 
 [[noreturn]] void Die(const char* what, const char* why) {
   fprintf(stderr, "prism shim: %s: %s\n", what, why);
@@ -124,22 +136,35 @@ class Holds {
     return false;
   }
 
+  // A GPU on which a kernel stands would keep the process from leaving.
+  [[noreturn]] void EndProcess() {
+    device_->Abort();
+    std::vector<HoldEvent> events;
+    for (int looks = 0; looks < kLooksAfterAbort && device_->HasOpen(); ++looks) {
+      device_->Poll(&events);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    Die("holds", "the run was aborted or its worker process has gone");
+  }
+
   // Passes on beginnings and deadlines, all the time while a hold is under way.
   void Serve() {
     pthread_setname_np(pthread_self(), "prism holds");
+    prctl(PR_SET_TIMERSLACK, 1);
     HoldService service(
         device_.get(), SessionChannel(), [](const channel::Record& record) { Emit(record); },
         [this](uint32_t lane, uint64_t sequence) { return MayEnd({lane, sequence}); });
+    int idle_steps = 0;
     for (int steps = 1;; ++steps) {
       if (steps % kStepsBetweenLooks == 0 && channel::WorkerGone(SessionChannel())) {
-        device_->Abort();  // the program goes on to its next record, which ends it
-        return;
+        EndProcess();
       }
       if (service.Step()) {
+        idle_steps = 0;
         continue;
       }
       if (device_->HasOpen()) {
-        sched_yield();
+        ++idle_steps < kBusySteps ? static_cast<void>(sched_yield()) : Nap();
         continue;
       }
       std::unique_lock<std::mutex> lock(mutex_);

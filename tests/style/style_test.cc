@@ -31,7 +31,7 @@ const std::set<std::string> kForeignInterfaces = {"shim/cuda/",
                                                   "shim/nccl/",
                                                   "shim/clock/",
                                                   "shim/device/",
-                                                  "tests/support/fake_cuda",
+                                                  "tests/support/fake_",
                                                   "shim/observer/group_hook.cc"};
 
 const std::map<std::string, std::set<std::string>> kMayInclude = {

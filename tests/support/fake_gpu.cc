@@ -16,7 +16,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -128,23 +127,7 @@ T* At(CUdeviceptr address) {
   return reinterpret_cast<T*>(address);
 }
 
-void RunHold(prism::shim::HoldBoard* board,
-             prism::shim::HoldLane* lanes,
-             uint32_t lane,
-             unsigned int count) {
-  std::vector<std::thread> blocks;
-  for (unsigned int block = 0; block < count; ++block) {
-    blocks.emplace_back([=] {
-      prism::shim::HostMachine machine;
-      prism::shim::HoldBlock(machine, board, lanes, lane, count);
-    });
-  }
-  for (std::thread& block : blocks) {
-    block.join();
-  }
-}
-
-void LaunchOwn(const std::string& name, unsigned int blocks, void** arguments) {
+void LaunchOwn(const std::string& name, void** arguments) {
   if (name == "prism_scale") {
     auto* const data = static_cast<std::byte*>(Argument<void*>(arguments, 0));
     const auto count = Argument<uint64_t>(arguments, 1);
@@ -162,8 +145,11 @@ void LaunchOwn(const std::string& name, unsigned int blocks, void** arguments) {
   auto* const board = At<prism::shim::HoldBoard>(Argument<CUdeviceptr>(arguments, 0));
   auto* const lanes = At<prism::shim::HoldLane>(Argument<CUdeviceptr>(arguments, 1));
   const auto lane = Argument<uint32_t>(arguments, 2);
-  // Two blocks stand for all: a thread each.
-  Queue::Get().Add([=] { RunHold(board, lanes, lane, std::min(blocks, 2U)); });
+  // One block stands for all.
+  Queue::Get().Add([=] {
+    prism::shim::HostMachine machine;
+    prism::shim::HoldBlock(machine, board, lanes, lane, 1);
+  });
 }
 
 }  // namespace
@@ -214,7 +200,7 @@ CUresult cuLaunchKernel(CUfunction function,
                         void** arguments,
                         void** extra) {
   if (const std::string* const own = FindOwn(function)) {
-    LaunchOwn(*own, grid_x, arguments);
+    LaunchOwn(*own, arguments);
     return CUDA_SUCCESS;
   }
   return Behind<decltype(cuLaunchKernel)>("cuLaunchKernel")(function, grid_x, grid_y, grid_z,

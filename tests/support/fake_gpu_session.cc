@@ -1,6 +1,6 @@
 // The session of the virtual device where it stands for a real GPU under the shim: nobody is told
 // of anything, but what arrives is written as lines to the file of PRISM_FAKE_GPU_LOG. The profile
-// is that of the process's channel, where it has one.
+// is that of the process's channel, where it has one, with one device.
 #include <stdlib.h>
 
 #include <cstdint>
@@ -49,6 +49,7 @@ const channel::Config& SessionConfig() {
                         : channel::MapChannel(static_cast<int>(strtol(text, nullptr, 10)));
     channel::Config made = header == nullptr ? StandaloneConfig() : header->config;
     made.mode = channel::Mode::kStandalone;
+    made.device.device_count = 1;
     return made;
   }();
   return config;

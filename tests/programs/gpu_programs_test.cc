@@ -1,0 +1,73 @@
+// Programs of users with their sandbox ranks on a real device, which tests/support/fake_gpu.cc
+// stands for: the whole run, each op compared with the graph that was recorded on the virtual one.
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/job_run.h"
+
+namespace prism {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+
+class GpuProgram : public testing::Test {
+ protected:
+  void SetUp() override { setenv("PRISM_TEST_DEVICE", PRISM_FAKE_GPU, 1); }
+  void TearDown() override { unsetenv("PRISM_TEST_DEVICE"); }
+
+  Finished Run(const std::vector<std::string>& options, const std::vector<std::string>& program) {
+    std::vector<std::string> command = {PRISM_EMULATE, "--target-gpus", "64"};
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), {"--", PRISM_PYTHON});
+    command.insert(command.end(), program.begin(), program.end());
+    return RunCommand(command);
+  }
+
+  [[nodiscard]] nlohmann::json Summary(const std::string& out) const {
+    return nlohmann::json::parse(ReadText(folder_ / out + "/summary.json"));
+  }
+
+  [[nodiscard]] std::vector<std::string> Warnings(const std::string& out) const {
+    std::vector<std::string> codes;
+    const nlohmann::json summary = Summary(out);
+    for (const auto& warning : summary["warnings"]) {
+      codes.push_back(warning["code"]);
+    }
+    return codes;
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(GpuProgram, ddp_keeps_to_the_graph_and_is_held) {
+  const Finished run = Run({"--device", "cuda", "--sandbox-ranks", "0", "--out", folder_ / "out"},
+                           {PRISM_PROGRAM_DIR "/training.py", "plain"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_EQ(Summary("out")["device"], "cuda");
+  EXPECT_THAT(Warnings("out"), Contains("test_device"));
+  EXPECT_THAT(Warnings("out"), Not(Contains("gpu_shared")));
+  EXPECT_GT(Summary("out")["iteration_time_s"], 0);
+}
+
+// Values go through the exchange of the two ranks, with what stands for the other 62. A time that
+// differs from the replay's would have ended the run.
+TEST_F(GpuProgram, ranks_that_share_a_gpu_exchange_values_and_take_their_times_from_the_replay) {
+  const Finished run = Run({"--device", "auto", "--sandbox-ranks", "0,5", "--out", folder_ / "out"},
+                           {PRISM_PROGRAM_DIR "/fully_sharded.py"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(Warnings("out"), IsSupersetOf({"test_device", "gpu_shared"}));
+  for (const char* const log : {"out/logs/rank0.log", "out/logs/rank5.log"}) {
+    EXPECT_THAT(ReadText(folder_ / log), HasSubstr("step 2 total [69.0, 128.0]"));
+  }
+}
+
+}  // namespace
+}  // namespace prism

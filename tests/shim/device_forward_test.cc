@@ -1,0 +1,254 @@
+// A program's calls on a real device, with tests/support/fake_gpu.cc in its place: what the program
+// makes arrives below, and is recorded as on the virtual device.
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shim/channel/channel.h"
+#include "shim/standalone_config.h"
+#include "tests/support/channel_drain.h"
+#include "tests/support/op_line.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Mode;
+using channel::Record;
+using channel::RecordKind;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+std::string Preload(const std::string& folder) {
+  const std::string libraries = PRISM_LIBRARY_DIR;
+  std::ifstream file(libraries + "/" + folder + "/preload.txt");
+  std::string all;
+  for (std::string entry; std::getline(file, entry, ':');) {
+    all += (all.empty() ? "" : ":") + libraries + "/" + entry.substr(0, entry.find('\n'));
+  }
+  return all;
+}
+
+Variables OnVirtualDevice() {
+  return {{"LD_PRELOAD", Preload("prism")}};
+}
+
+Variables OnFakeGpu() {
+  return {{"LD_PRELOAD", Preload("prism-cuda")},
+          {"LD_LIBRARY_PATH", std::string(PRISM_LIBRARY_DIR) + "/prism-cuda"},
+          {"PRISM_TEST_DEVICE", PRISM_FAKE_GPU}};
+}
+
+// A program with a channel; its standard output is kept in a file.
+class Program {
+ public:
+  Program(const char* path, Mode mode, const Variables& environment)
+      : consumer_(ConfigOf(mode)), output_(std::tmpfile()) {
+    process_ = fork();
+    if (process_ == 0) {
+      dup2(fileno(output_), STDOUT_FILENO);
+      for (const auto& [name, value] : environment) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+      setenv("OMP_NUM_THREADS", "1", 1);
+      setenv("PRISM_CHANNEL_FD", std::to_string(consumer_.descriptor()).c_str(), 1);
+      execl(path, path, nullptr);
+      _exit(127);
+    }
+  }
+
+  ~Program() { std::fclose(output_); }
+
+  channel::Consumer& consumer() { return consumer_; }
+
+  // Takes all records and waits for the end; the exit code that the program says, -1 where it ends
+  // without.
+  template <typename Take>
+  int Run(const Take& take) {
+    const int code = test::DrainChannel(&consumer_, process_, take);
+    int status = 0;
+    waitpid(process_, &status, 0);
+    return code;
+  }
+
+  std::string Output() const {
+    std::rewind(output_);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), output_));
+    return text;
+  }
+
+ private:
+  static channel::Config ConfigOf(Mode mode) {
+    channel::Config config = StandaloneConfig();
+    config.version = channel::kProtocolVersion;
+    config.mode = mode;
+    return config;
+  }
+
+  channel::Consumer consumer_;
+  std::FILE* output_;
+  pid_t process_ = -1;
+};
+
+// What a program is recorded as doing.
+std::vector<std::string> RecordedLines(const char* path, const Variables& environment) {
+  Program program(path, Mode::kRecord, environment);
+  std::map<uint32_t, std::string> kernels;
+  std::vector<std::string> lines;
+  const int code = program.Run([&](const Record& record, std::span<const std::byte> payload) {
+    if (record.kind == RecordKind::kDefine && record.define.table == channel::Table::kKernelName) {
+      kernels[record.define.id] = {reinterpret_cast<const char*>(payload.data()), payload.size()};
+    }
+    if (std::string line = testing::OpLine(record, kernels); !line.empty()) {
+      lines.push_back(std::move(line));
+    }
+  });
+  EXPECT_EQ(code, 0) << program.Output();
+  return lines;
+}
+
+// Addresses are a process's own.
+std::vector<std::string> WithoutAddresses(std::vector<std::string> lines) {
+  for (std::string& line : lines) {
+    if (line.starts_with("allocate ")) {
+      line = "allocate " + line.substr(line.rfind(' '));
+    } else if (line.starts_with("free ")) {
+      line = "free";
+    }
+  }
+  return lines;
+}
+
+TEST(DeviceForward, a_program_is_recorded_as_on_the_virtual_device_and_arrives_below) {
+  const std::string log = ::testing::TempDir() + "fake_gpu_" + std::to_string(getpid()) + ".log";
+  Variables environment = OnFakeGpu();
+  environment.emplace_back("PRISM_FAKE_GPU_LOG", log);
+  const std::vector<std::string> recorded = RecordedLines(PRISM_TORCH_PROGRAM, environment);
+  const std::vector<std::string> on_virtual = RecordedLines(PRISM_TORCH_PROGRAM, OnVirtualDevice());
+  std::vector<std::string> arrived;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    arrived.push_back(line);
+  }
+  std::remove(log.c_str());
+  EXPECT_GT(recorded.size(), 60U);
+  EXPECT_EQ(arrived, recorded);
+  EXPECT_EQ(WithoutAddresses(recorded), WithoutAddresses(on_virtual));
+}
+
+struct Holds {
+  int calls = 0;
+  int began = 0;
+  int ended = 0;
+};
+
+// Ends holds as a worker does, a millisecond after they have begun.
+Holds RunHeld(Program* program) {
+  Holds holds;
+  const int code = program->Run([&](const Record& record, std::span<const std::byte>) {
+    holds.calls += record.kind == RecordKind::kCollective && record.hold_lane != 0 ? 1 : 0;
+    if (record.kind == RecordKind::kHold && record.hold.ended == 0) {
+      ++holds.began;
+      EXPECT_EQ(holds.began, holds.calls);
+      program->consumer().SetDeadline(record.hold.lane, record.hold.sequence,
+                                      record.hold.time_ns + 1'000'000);
+    }
+    holds.ended += record.kind == RecordKind::kHold && record.hold.ended != 0 ? 1 : 0;
+  });
+  EXPECT_EQ(code, 0);
+  return holds;
+}
+
+TEST(DeviceForward, a_collective_holds_its_stream_and_leaves_its_values) {
+  Program program(PRISM_HELD_PROGRAM, Mode::kDevice, OnFakeGpu());
+  const Holds holds = RunHeld(&program);
+  EXPECT_EQ(holds.calls, 2);
+  EXPECT_EQ(holds.began, 2);
+  EXPECT_GE(holds.ended, 1);  // the process may leave before it tells of the last
+  EXPECT_EQ(program.Output(), "sum of 4: 3 3\nsum of 524288: 3 3\n");
+}
+
+TEST(DeviceForward, an_abort_ends_a_program_that_is_held) {
+  Program program(PRISM_HELD_PROGRAM, Mode::kDevice, OnFakeGpu());
+  const int code = program.Run([&](const Record& record, std::span<const std::byte>) {
+    if (record.kind == RecordKind::kHold) {
+      program.consumer().Abort();
+    }
+  });
+  EXPECT_EQ(code, -1);
+  EXPECT_EQ(program.Output(), "");
+}
+
+// Where the echoes (echo_device.S) leave what they were called with.
+struct Echo {
+  const char* name;
+  std::array<uint64_t, 6> registers;
+  std::array<uint64_t, 8> stack;
+};
+
+std::vector<std::string> NamesThatPass() {
+  std::vector<std::string> names;
+  std::FILE* const listing = popen("nm -D --defined-only " PRISM_DEVICE_LIBRARY, "r");
+  std::array<char, 512> line{};
+  while (std::fgets(line.data(), line.size(), listing) != nullptr) {
+    std::istringstream words(line.data());
+    std::string address;
+    std::string kind;
+    std::string name;
+    words >> address >> kind >> name;
+    // Strong ones see the call first (forward.h).
+    if (kind == "W" && (name.starts_with("cu") || name.starts_with("__cuda"))) {
+      names.push_back(name);
+    }
+  }
+  pclose(listing);
+  return names;
+}
+
+TEST(DeviceForward, every_other_call_arrives_with_its_arguments) {
+  using Call = uint64_t(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                        uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+  setenv("PRISM_TEST_DEVICE", PRISM_ECHO_DEVICE, 1);
+  void* const device = dlopen(PRISM_DEVICE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(device, nullptr) << dlerror();
+  void* const below = dlopen(PRISM_ECHO_DEVICE, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(below, nullptr) << dlerror();
+  const auto* const echo = static_cast<const Echo*>(dlsym(below, "prism_echo"));
+  const std::vector<std::string> names = NamesThatPass();
+  std::vector<std::string> wrong;
+  for (const std::string& name : names) {
+    auto* const call = reinterpret_cast<Call*>(dlsym(device, name.c_str()));
+    for (const uint64_t first : {1U, 101U}) {  // the first call of a name has to find it
+      const uint64_t a = first;
+      const uint64_t result = call(a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7, a + 8, a + 9,
+                                   a + 10, a + 11, a + 12, a + 13);
+      bool same = result == 42 && name == echo->name;
+      for (uint64_t i = 0; i < 14; ++i) {
+        same = same && (i < 6 ? echo->registers[i] : echo->stack[i - 6]) == a + i;
+      }
+      if (!same) {
+        wrong.push_back(name);
+      }
+    }
+  }
+  EXPECT_GT(names.size(), 1500U);
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+}  // namespace
+}  // namespace prism::shim

@@ -1,0 +1,42 @@
+// One rank of two under the shim: a sum of two numbers with a peer that is not there, from the
+// host's memory and back, and a hold around it. What it prints is compared in
+// device_forward_test.
+#include <array>
+#include <cstdio>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+namespace {
+
+bool Sum(ncclComm_t comm, cudaStream_t stream, size_t count) {
+  std::vector<float> numbers(count, 1.5F);
+  float* buffer = nullptr;
+  const size_t bytes = count * sizeof(float);
+  if (cudaMalloc(reinterpret_cast<void**>(&buffer), bytes) != cudaSuccess ||
+      cudaMemcpy(buffer, numbers.data(), bytes, cudaMemcpyHostToDevice) != cudaSuccess ||
+      ncclAllReduce(buffer, buffer, count, ncclFloat, ncclSum, comm, stream) != ncclSuccess ||
+      cudaStreamSynchronize(stream) != cudaSuccess ||
+      cudaMemcpy(numbers.data(), buffer, bytes, cudaMemcpyDeviceToHost) != cudaSuccess) {
+    return false;
+  }
+  std::printf("sum of %zu: %g %g\n", count, static_cast<double>(numbers.front()),
+              static_cast<double>(numbers.back()));
+  return true;
+}
+
+}  // namespace
+
+int main() {
+  ncclUniqueId id = {};
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  ncclGetUniqueId(&id);
+  if (cudaStreamCreate(&stream) != cudaSuccess ||
+      ncclCommInitRank(&comm, 2, id, 0) != ncclSuccess) {
+    return 2;
+  }
+  // By way of the host, and on the device.
+  return Sum(comm, stream, 4) && Sum(comm, stream, size_t{1} << 19) ? 0 : 3;
+}
