@@ -23,6 +23,7 @@
 #include "shim/clock/hung_clock.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
+#include "shim/observer/observer_calls.h"
 #include "shim/stack_writer.h"
 #include "shim/standalone_config.h"
 

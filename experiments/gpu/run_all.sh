@@ -36,7 +36,7 @@ if [ -z "$dry" ] && ! "$python" -c 'import sys, torch; sys.exit(not torch.cuda.i
 fi
 # Limits in seconds; 580 in all. One that fails does not keep the others from running.
 failed=0
-for entry in constants:40 holds:60 kernel_times:240 virtual_truth:150 hybrid:90; do
+for entry in constants:40 holds:60 kernel_times:200 virtual_truth:120 pass_through:70 hybrid:90; do
   name=${entry%:*}
   echo "== $name"
   timeout "${entry#*:}" "$python" "$here/programs/$name.py" $dry --root "$root" \

@@ -17,6 +17,7 @@
 #include "shim/cuda/address_space.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/written_bytes.h"
+#include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
 namespace prism::shim {

@@ -12,6 +12,7 @@
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/memory.h"
 #include "shim/device/real_library.h"
+#include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
 namespace prism::shim {

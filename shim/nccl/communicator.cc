@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
 namespace prism::shim {

@@ -14,6 +14,7 @@
 #include <cstdlib>
 
 #include "shim/cuda/memory.h"
+#include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "shim/clock/watchdogs.h"
-#include "shim/session.h"
+#include "shim/observer/observer_calls.h"
 
 namespace {
 

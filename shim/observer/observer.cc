@@ -19,9 +19,9 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
+#include "shim/observer/observer_calls.h"
 #include "shim/observer/process_groups.h"
 #include "shim/observer/value_rules.h"
-#include "shim/session.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // libprism_observer.so.
 #pragma once
 
-#include "shim/session.h"
+#include "shim/observer/observer_calls.h"
 
 namespace prism::shim {
 

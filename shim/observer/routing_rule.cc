@@ -13,8 +13,8 @@
 
 #include <ATen/ATen.h>
 
+#include "shim/observer/observer_calls.h"
 #include "shim/observer/true_results.h"
-#include "shim/session.h"
 
 namespace prism::shim {
 namespace {

@@ -12,7 +12,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "shim/session.h"
+#include "shim/observer/observer_calls.h"
 
 namespace prism::shim {
 namespace {

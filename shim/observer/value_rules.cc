@@ -15,9 +15,9 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
+#include "shim/observer/observer_calls.h"
 #include "shim/observer/routing_rule.h"
 #include "shim/observer/true_results.h"
-#include "shim/session.h"
 
 namespace prism::shim {
 namespace {

@@ -10,7 +10,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "shim/session.h"
+#include "shim/observer/observer_calls.h"
 
 namespace prism::shim {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <mutex>
 
+#include "shim/observer/observer_calls.h"
 #include "shim/rendezvous/absent_ranks_source.h"
-#include "shim/session.h"
 
 namespace prism::shim {
 namespace {

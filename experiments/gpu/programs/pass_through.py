@@ -1,0 +1,45 @@
+"""Item 2, op by op: programs on the GPU under the shim, each op compared with the virtual device.
+
+The virtual device records the program; then it runs on the GPU, and what the shim sees there (kernels
+with names and grids, products with shapes, copies, events and waits in their order) is compared with
+the record. The first difference of each program is in its result. With PRISM_TEST_DEVICE the device
+is the one that tests bring.
+"""
+import json
+import subprocess
+import sys
+
+import common
+import virtual_truth
+
+CASES = [f"prism-emulate --device cuda --target-gpus 1, {preset}, {variant}: every op"
+         for preset, variant in virtual_truth.PROGRAMS]
+
+
+def run(args, cluster, preset, variant, folder):
+    out = folder / "run"
+    command = [args.root / "build/bin/prism-emulate", "--target-gpus", "1", "--cluster", cluster,
+               "--device", "cuda", "--sandbox-ranks", "0", "--quiet", "--out", out, "--",
+               *virtual_truth.stage(args, preset, variant, folder / "stage.json")]
+    done = subprocess.run(list(map(str, command)), cwd=args.root, capture_output=True, text=True,
+                          timeout=100, check=False)
+    if done.returncode != 0:
+        return {"code": done.returncode, "said": done.stderr[-1500:]}
+    summary = json.loads((out / "summary.json").read_text())
+    return {"code": 0, "device": summary["device"], "ops": summary["graph"]["ops"],
+            "warnings": summary["warnings"]}
+
+
+def main():
+    args = common.arguments(CASES)
+    if not (args.root / "build/bin/prism-emulate").exists():
+        sys.exit("pass_through: build/bin/prism-emulate is missing; run ./run.sh first")
+    result = {}
+    cluster = virtual_truth.cluster(common.machine())
+    for preset, variant in virtual_truth.PROGRAMS:
+        result[f"{preset} {variant}"] = virtual_truth.in_folder(run, args, cluster, preset, variant)
+        common.write(args, {"programs": result})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+// Between libprism_observer.so, which uses libtorch, and the preloaded library, which must not:
+// what the observer looks up by dlsym, plain C so that no C++ type crosses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/channel/messages.h"
+
+namespace prism::shim {
+
+// Membership of the process group that the framework is working for on this thread. Set by the
+// observer library when it is loaded; called at communicator creation. False: not known.
+struct GroupInfo {
+  char name[128];
+  int32_t global_start;
+  int32_t global_stride;  // 0: `members` says
+  int32_t size;
+  int32_t rank;            // in the group
+  const int32_t* members;  // global ranks by rank in the group, or null; the thread's until it asks
+                           // again
+};
+using GroupProvider = bool (*)(GroupInfo* info);
+
+// The c10d::ProcessGroupNCCL that is making a communicator on this thread, and for which ranks of
+// it; `group` null where none is.
+struct GroupAtWork {
+  void* group;
+  const void* key;  // std::string: a device, or "lower:higher" for two ranks of the group alone
+  int32_t pair_rank;
+  bool with_itself;
+};
+
+}  // namespace prism::shim
+
+extern "C" {
+uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes);
+void prism_shim_set_context(uint32_t context);
+uint32_t prism_shim_context();
+void prism_shim_marker(uint32_t name, int begin);
+void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
+void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);
+void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
+const prism::shim::GroupAtWork* prism_shim_group_at_work();
+int prism_shim_mode();
+void prism_shim_write(void* target, const void* data, size_t bytes);
+// Reads into `out`; how many of the bytes were ever written.
+size_t prism_shim_read(void* out, const void* source, size_t bytes);
+// The next read of so many device bytes by this thread of which none was written gets these; of no
+// bytes: no longer.
+void prism_shim_answer_read(const void* value, size_t bytes);
+void prism_shim_count(const char* counter);
+}
