@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -20,7 +19,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "shim/channel/channel.h"
 #include "shim/device/hold_device.h"
@@ -36,7 +34,6 @@ using HoldId = std::pair<uint32_t, uint64_t>;  // lane, sequence
 constexpr int kStepsBetweenLooks = 4096;  // at the worker, which may have gone
 constexpr int kBusySteps = 2000;          // without anything to do, before it naps between them
 constexpr int64_t kNapNs = 10'000;
-constexpr int kLooksAfterAbort = 1000;  // a millisecond apart
 
 void Nap() {
   const timespec nap = {.tv_sec = 0, .tv_nsec = kNapNs};
@@ -136,14 +133,9 @@ class Holds {
     return false;
   }
 
-  // A GPU on which a kernel stands would keep the process from leaving.
+  // Kernels that stand would keep the GPU from letting the process go.
   [[noreturn]] void EndProcess() {
     device_->Abort();
-    std::vector<HoldEvent> events;
-    for (int looks = 0; looks < kLooksAfterAbort && device_->HasOpen(); ++looks) {
-      device_->Poll(&events);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
     Die("holds", "the run was aborted or its worker process has gone");
   }
 

@@ -18,6 +18,7 @@
 #include "shim/clock/watchdogs.h"
 #include "shim/cuda/memory.h"
 #include "shim/nccl/nccl_api.h"
+#include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
 #define REQUIRE(condition)                                         \
