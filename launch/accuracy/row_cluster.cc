@@ -136,9 +136,9 @@ int32_t DomainOfRow(const PublishedRow& row, const std::string& gpu, Assumptions
 }
 
 // Leaving each Blackwell GPU out of the fit of its generation in turn costs 9 % in the median
-// (experiments/fit, --hold-out gpu).
+// (experiments/fit, --hold-out gpu); those in it have a clock of their own.
 void NoteUnfitted(const std::string& gpu, Assumptions* assumptions) {
-  constexpr double kOfClass = 0.09;
+  constexpr double kOfClass = 0.06;
   constexpr double kPrior = 0.12;
   if (InRacks(gpu) || gpu == "gpus/b200" || gpu == "gpus/b300") {
     assumptions->Add("GPU: efficiencies fitted to its generation", kOfClass);

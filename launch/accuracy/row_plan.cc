@@ -41,8 +41,9 @@ int32_t NodeRanksOfExperts(const graph::ParallelSizes& sizes, int32_t gpus_per_n
 // What widens an interval beyond parameters and repeats.
 void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   constexpr double kSecondHand = 0.2;
-  constexpr double kExperts = 0.15;  // releases of one configuration differ by up to 40 %
-  constexpr double kPacked = 0.15;
+  constexpr double kExperts = 0.12;  // releases of one configuration differ by up to 40 %
+  constexpr double kPacked = 0.08;
+  constexpr double kAdapters = 0.12;
   constexpr double kPlainProducts = 0.1;
   if (row.Text("verified") == "no") {
     assumptions->Add("row: second hand, or its configuration uncertain", kSecondHand);
@@ -50,8 +51,10 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   if (plan.job.model.moe.experts > 0) {
     assumptions->Add("experts: kernels and host time as of releases of early 2026", kExperts);
   }
-  if (row.Says("run_kind", "sft") || plan.style.frozen_weights) {
+  if (plan.style.packed_length > 0) {
     assumptions->Add("fine-tuning: lengths of the sequences", kPacked);
+  } else if (plan.style.frozen_weights) {
+    assumptions->Add("adapters: of the attention's products", kAdapters);
   }
   if (plan.style.precision == graph::Precision::kFloat32) {
     assumptions->Add("fp32: one efficiency for all GPUs", kPlainProducts);
