@@ -54,8 +54,7 @@ void ReportReserved(size_t allocated, size_t reserved) {
 // While recording, and in an emulation whose memory history is asked for.
 bool TellsOfBlocks() {
   static const bool tells = prism::shim::SessionMode() == prism::channel::Mode::kRecord ||
-                            (prism::shim::SessionMode() == prism::channel::Mode::kEmulate &&
-                             std::getenv("PRISM_BLOCK_EVENTS") != nullptr);
+                            std::getenv("PRISM_BLOCK_EVENTS") != nullptr;
   return tells;
 }
 

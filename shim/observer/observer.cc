@@ -250,8 +250,12 @@ void OnRangeEnd(const at::RecordFunction& function, at::ObserverContext* /*scope
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void prism_observer_start() {
-  prism::shim::StartValueRules();
-  if (prism_shim_mode() == 0) {
+  const auto mode = static_cast<prism::channel::Mode>(prism_shim_mode());
+  // On a real device kernels compute their results themselves.
+  if (mode != prism::channel::Mode::kDevice) {
+    prism::shim::StartValueRules();
+  }
+  if (mode == prism::channel::Mode::kStandalone) {
     return;
   }
   at::addGlobalCallback(
