@@ -4,7 +4,10 @@
 
 namespace prism::graph {
 
-JobProgram WriteOut(PhrasedJob job) {
+JobProgram WriteOut(const PhrasedJob& job) {
+  JobProgram program = *job.program;
+  program.job = job.job;
+  program.style = job.style;
   for (const PhrasedStage& phrased : job.stages) {
     const PhrasedKind& kind = job.kinds[phrased.kind];
     StageProgram stage;
@@ -18,9 +21,9 @@ JobProgram WriteOut(PhrasedJob job) {
       const std::vector<uint32_t>& phrase = kind.phrases[phrased.steps[i]];
       stage.calls.insert(stage.calls.end(), phrase.begin(), phrase.end());
     }
-    job.program.stages.push_back(std::move(stage));
+    program.stages.push_back(std::move(stage));
   }
-  return std::move(job.program);
+  return program;
 }
 
 }  // namespace prism::graph

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "graph/job_program.h"
@@ -24,12 +25,15 @@ struct PhrasedStage {
 };
 
 struct PhrasedJob {
-  JobProgram program;  // without stages
+  JobSpec job;
+  TrainingStyle style;
+  // Blocks, strings and signatures alone. Other jobs may share it, and add to it.
+  std::shared_ptr<JobProgram> program;
   std::vector<PhrasedKind> kinds;
   std::vector<PhrasedStage> stages;  // by pipeline stage
 };
 
 // The same with every call of every stage.
-JobProgram WriteOut(PhrasedJob job);
+JobProgram WriteOut(const PhrasedJob& job);
 
 }  // namespace prism::graph

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kGpus = 8192;
 constexpr size_t kPlans = 200;
+constexpr size_t kFurtherPlans = 800;
 constexpr size_t kUsualPlans = 1000;
 
 // Real seconds and those of all cores.
@@ -42,7 +43,10 @@ Result<PlanEvaluator> Gpt3Evaluator() {
 
 // Plans that may fit, from all on those GPUs, or from those that keep tensor parallelism in a node
 // and sequences whole.
-std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, size_t count, bool usual) {
+std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator,
+                            size_t count,
+                            bool usual,
+                            const char* seed = "bench search") {
   PlanChoices choices;
   choices.gpus = {kGpus};
   if (usual) {
@@ -50,13 +54,27 @@ std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, size_t count, bool u
     choices.cp = {1};
   }
   const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
-  Rng rng(1, "bench search");
+  Rng rng(1, seed);
   std::vector<Plan> plans;
   while (plans.size() < count) {
     const int64_t drawn = rng.UniformInt(0, static_cast<int64_t>(space.plans.size()) - 1);
     const Plan& plan = space.plans[static_cast<size_t>(drawn)];
     if (evaluator.MemoryFloor(plan) <= evaluator.capacity_bytes()) {
       plans.push_back(plan);
+    }
+  }
+  return plans;
+}
+
+// Plans that may fit, one after the other in the order in which a search has them, from the middle.
+std::vector<Plan> NeighbouringPlans(const PlanEvaluator& evaluator, size_t count) {
+  PlanChoices choices;
+  choices.gpus = {kGpus};
+  const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
+  std::vector<Plan> plans;
+  for (size_t i = space.plans.size() / 2; i < space.plans.size() && plans.size() < count; ++i) {
+    if (evaluator.MemoryFloor(space.plans[i]) <= evaluator.capacity_bytes()) {
+      plans.push_back(space.plans[i]);
     }
   }
   return plans;
@@ -72,6 +90,29 @@ BenchCase RateCase(const char* name, size_t count, const Stopwatch& watch, int t
            {"seconds", watch.seconds(), "s"},
            {"threads", static_cast<double>(threads), "threads"},
            {"plans_per_s_per_core", plans / watch.cpu_seconds(), "plans/s"}}};
+}
+
+// How much of what was asked of the cache was there.
+void AddShares(const CacheShares& before, const CacheShares& after, BenchCase* bench) {
+  const auto share = [](const replayer::CacheCount& from, const replayer::CacheCount& to) {
+    return 100.0 * static_cast<double>(to.found - from.found) /
+           static_cast<double>(to.asked - from.asked);
+  };
+  bench->metrics.push_back({"units_found", share(before.units, after.units), "%"});
+  bench->metrics.push_back({"folded_blocks_found", share(before.folds, after.folds), "%"});
+}
+
+Result<BenchCase> TimesCase(const char* name,
+                            const PlanEvaluator& evaluator,
+                            const std::vector<Plan>& plans) {
+  const CacheShares before = evaluator.cache_shares();
+  const Stopwatch watch;
+  for (const Plan& plan : plans) {
+    PRISM_RETURN_IF_ERROR(evaluator.Time(plan).status().WithContext(DescribePlan(plan)));
+  }
+  BenchCase bench = RateCase(name, plans.size(), watch, 1);
+  AddShares(before, evaluator.cache_shares(), &bench);
+  return bench;
 }
 
 prism_plan_choice ChoiceOf(const Plan& plan) {
@@ -111,11 +152,18 @@ BenchResult BenchSearch(int threads) {
   PRISM_ASSIGN_OR_RETURN(const PlanEvaluator evaluator, Gpt3Evaluator());
   const std::vector<Plan> plans = DrawPlans(evaluator, kPlans, /*usual=*/false);
   std::vector<BenchCase> cases;
-  const Stopwatch times;
-  for (const Plan& plan : plans) {
-    PRISM_RETURN_IF_ERROR(evaluator.Time(plan).status().WithContext(DescribePlan(plan)));
-  }
-  cases.push_back(RateCase("full replay of plans on 8192 GPUs", kPlans, times, 1));
+  PRISM_ASSIGN_OR_RETURN(
+      BenchCase cold,
+      TimesCase("full replay of plans on 8192 GPUs, cache empty at first", evaluator, plans));
+  cases.push_back(std::move(cold));
+  PRISM_ASSIGN_OR_RETURN(
+      BenchCase more, TimesCase("full replay of further plans", evaluator,
+                                DrawPlans(evaluator, kFurtherPlans, /*usual=*/false, "further")));
+  cases.push_back(std::move(more));
+  PRISM_ASSIGN_OR_RETURN(BenchCase sweep,
+                         TimesCase("full replay of neighbours in the order of a search", evaluator,
+                                   NeighbouringPlans(evaluator, kFurtherPlans)));
+  cases.push_back(std::move(sweep));
   const Stopwatch memories;
   for (const Plan& plan : plans) {
     PRISM_RETURN_IF_ERROR(evaluator.Memory(plan).status().WithContext(DescribePlan(plan)));

@@ -64,8 +64,11 @@ PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
 
 Result<JobTime> PlanEvaluator::TimeOfJob(const Plan& plan, bool stalls) const {
   const Job job = Describe(plan);
-  PRISM_ASSIGN_OR_RETURN(const JobReplay replay,
-                         ReplayJob(job.spec, job.style, problem_.cluster, stalls));
+  std::unique_ptr<PlanCache> cache = caches_->Take();
+  const Result<JobReplay> replayed =
+      ReplayJob(job.spec, job.style, problem_.cluster, stalls, cache.get());
+  caches_->GiveBack(std::move(cache));
+  PRISM_ASSIGN_OR_RETURN(const JobReplay replay, replayed);
   const graph::ParameterTable& parameters = problem_.cluster.parameters;
   JobTime time;
   time.seconds = SecondsOfIteration(replay.result.iteration_ns, parameters);

@@ -17,6 +17,7 @@
 #include "launch/search/framework_style.h"
 #include "launch/search/layer_time.h"
 #include "launch/search/plan.h"
+#include "launch/search/plan_cache.h"
 
 namespace prism::launch {
 
@@ -70,6 +71,9 @@ class PlanEvaluator {
   [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
   [[nodiscard]] double Hfu(const Plan& plan, double iteration_s) const;
 
+  // How much of what evaluations asked for had been worked out before.
+  [[nodiscard]] CacheShares cache_shares() const { return caches_->Shares(); }
+
   // What was assumed, one line each: of the framework, of the cluster's parameters, of its costs.
   struct AssumptionLines {
     std::vector<std::string> framework;
@@ -101,6 +105,7 @@ class PlanEvaluator {
   SearchProblem problem_;
   FrameworkStyle style_;
   std::unique_ptr<LayerTimes> layer_times_ = std::make_unique<LayerTimes>();
+  std::unique_ptr<PlanCaches> caches_ = std::make_unique<PlanCaches>();
 };
 
 }  // namespace prism::launch

@@ -30,8 +30,9 @@ class Replayer {
   Replayer(const graph::JobSpec& job,
            const graph::TrainingStyle& style,
            const graph::ClusterSpec& cluster,
-           bool stalls)
-      : job_(job), style_(style), cluster_(replayer::WithCongestion(cluster, job)) {
+           bool stalls,
+           PlanCache* cache)
+      : job_(job), style_(style), cache_(cache), cluster_(replayer::WithCongestion(cluster, job)) {
     if (stalls) {
       stalled_ = replayer::Stalled(cluster, job);
     }
@@ -64,17 +65,21 @@ class Replayer {
   // told from this job.
   Result<JobReplay> Replay(const graph::JobSpec& job,
                            const replayer::StageReplayOptions& options) const {
-    PRISM_ASSIGN_OR_RETURN(graph::PhrasedJob phrased,
-                           slicer::SynthesizePhrases(job, style_, slicer::Markers::kNone));
-    PRISM_ASSIGN_OR_RETURN(const replayer::PhraseEvaluator phrases,
-                           replayer::PhraseEvaluator::Create(phrased));
-    PRISM_ASSIGN_OR_RETURN(JobReplay replay, Evaluate(phrases, options));
+    PlanCache::Entry& cache = cache_->For(job, style_);
+    PRISM_ASSIGN_OR_RETURN(const graph::PhrasedJob phrased,
+                           cache.synthesizer.Run(job, style_, slicer::Markers::kNone));
+    PRISM_ASSIGN_OR_RETURN(JobReplay replay, OnClusters([&](const graph::ClusterSpec& cluster) {
+                             return replayer::PhraseReplay(phrased, cluster, options,
+                                                           &cache.library);
+                           }));
     replay.by_phrases = IsKnown(replay);
     if (!replay.by_phrases) {
-      const graph::JobProgram program = graph::WriteOut(std::move(phrased));
+      const graph::JobProgram program = graph::WriteOut(phrased);
       PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator stages,
                              replayer::StageEvaluator::Create(program));
-      PRISM_ASSIGN_OR_RETURN(replay, Evaluate(stages, options));
+      PRISM_ASSIGN_OR_RETURN(replay, OnClusters([&](const graph::ClusterSpec& cluster) {
+                               return stages.Evaluate(cluster, options);
+                             }));
     }
     replay.shortened = options.more_rounds > 0;
     return replay;
@@ -84,19 +89,19 @@ class Replayer {
     return replay.result.known && (!replay.stalled.has_value() || replay.stalled->known);
   }
 
-  template <typename Evaluator>
-  Result<JobReplay> Evaluate(Evaluator& evaluator,
-                             const replayer::StageReplayOptions& options) const {
+  template <typename Evaluate>
+  Result<JobReplay> OnClusters(Evaluate evaluate) const {
     JobReplay replay;
-    PRISM_ASSIGN_OR_RETURN(replay.result, evaluator.Evaluate(cluster_, options));
+    PRISM_ASSIGN_OR_RETURN(replay.result, evaluate(cluster_));
     if (stalled_.has_value()) {
-      PRISM_ASSIGN_OR_RETURN(replay.stalled, evaluator.Evaluate(*stalled_, options));
+      PRISM_ASSIGN_OR_RETURN(replay.stalled, evaluate(*stalled_));
     }
     return replay;
   }
 
   const graph::JobSpec& job_;
   const graph::TrainingStyle& style_;
+  PlanCache* cache_;
   graph::ClusterSpec cluster_;
   std::optional<graph::ClusterSpec> stalled_;
 };
@@ -106,8 +111,9 @@ class Replayer {
 Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             const graph::TrainingStyle& style,
                             const graph::ClusterSpec& cluster,
-                            bool stalls) {
-  return Replayer(job, style, cluster, stalls).Run();
+                            bool stalls,
+                            PlanCache* cache) {
+  return Replayer(job, style, cluster, stalls, cache).Run();
 }
 
 }  // namespace prism::launch

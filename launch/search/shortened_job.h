@@ -8,6 +8,7 @@
 #include "graph/cluster.h"
 #include "graph/job.h"
 #include "graph/training_style.h"
+#include "launch/search/plan_cache.h"
 #include "replayer/stages/stage_replay.h"
 
 namespace prism::launch {
@@ -20,10 +21,11 @@ struct JobReplay {
 };
 
 // On the cluster as the job finds it (replayer/cost/congestion.h). `stalls`: also where its
-// transfers stall.
+// transfers stall. Any cache gives the same.
 Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             const graph::TrainingStyle& style,
                             const graph::ClusterSpec& cluster,
-                            bool stalls);
+                            bool stalls,
+                            PlanCache* cache);
 
 }  // namespace prism::launch

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "graph/base/content_hash.h"
-#include "graph/base/intern.h"
 #include "graph/program_cuts.h"
 
 namespace prism::replayer {
@@ -112,6 +111,24 @@ size_t WorkItemHash::operator()(const WorkItem& item) const {
   return hash.Digest();
 }
 
+size_t TransferItemHash::operator()(const TransferItem& item) const {
+  ContentHash hash;
+  for (const int64_t number :
+       {int64_t{item.axis}, static_cast<int64_t>(item.shape.kind),
+        static_cast<int64_t>(item.shape.dtype), item.shape.bytes, item.fixed_ns}) {
+    hash.Add(number);
+  }
+  return hash.Digest();
+}
+
+size_t CollectiveCallsHash::operator()(const CollectiveCalls& calls) const {
+  ContentHash hash;
+  for (const uint32_t transfer : calls.transfers) {
+    hash.Add(transfer);
+  }
+  return hash.Digest();
+}
+
 bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
   switch (axis) {
     case GroupAxis::kPipeline:
@@ -126,15 +143,14 @@ bool SpansStages(GroupAxis axis, const graph::ParallelSizes& sizes) {
   }
 }
 
-BlockLowering::BlockLowering(const graph::JobProgram& job) : job_(job) {
-}
-
-Result<LoweredBlocks> BlockLowering::Lower() {
+Result<LoweredBlocks> BlockLowering::Lower(const graph::JobProgram& job, uint32_t first) {
   LoweredBlocks blocks;
-  for (const graph::Program& program : job_.blocks) {
+  for (uint32_t b = first; b < job.blocks.size(); ++b) {
+    const graph::Program& program = job.blocks[b];
     const std::vector<uint32_t> cuts = CutsOf(program);
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
       PRISM_ASSIGN_OR_RETURN(LoweredBlock part, LowerPart(program, cuts[i], cuts[i + 1]));
+      part.program = b;
       blocks.parts.push_back(std::move(part));
     }
     blocks.begin.push_back(static_cast<uint32_t>(blocks.parts.size()));
@@ -146,7 +162,6 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
                                               uint32_t begin,
                                               uint32_t end) {
   LoweredBlock block;
-  block.program = &program;
   program_ = &program;
   span_ = {};
   streams_ = 0;
@@ -281,7 +296,7 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
   }
   calls.transfers.push_back(transfer);
   Push(op, StageOpKind::kCollective, block).index = InternCalls(calls);
-  if (SpansStages(static_cast<GroupAxis>(item.axis), job_.job.parallel)) {
+  if (SpansStages(static_cast<GroupAxis>(item.axis), sizes_)) {
     block->closed = false;
   }
 }
@@ -300,11 +315,21 @@ uint32_t BlockLowering::InternWork(const WorkItem& item) {
 }
 
 uint32_t BlockLowering::InternTransfer(const TransferItem& item) {
-  return InternValue(tables_.transfers, item);
+  const auto [found, inserted] =
+      transfer_ids_.try_emplace(item, static_cast<uint32_t>(tables_.transfers.size()));
+  if (inserted) {
+    tables_.transfers.push_back(item);
+  }
+  return found->second;
 }
 
 uint32_t BlockLowering::InternCalls(const CollectiveCalls& calls) {
-  return InternValue(tables_.collectives, calls);
+  const auto [found, inserted] =
+      calls_ids_.try_emplace(calls, static_cast<uint32_t>(tables_.collectives.size()));
+  if (inserted) {
+    tables_.collectives.push_back(calls);
+  }
+  return found->second;
 }
 
 }  // namespace prism::replayer

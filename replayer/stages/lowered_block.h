@@ -79,6 +79,10 @@ struct TransferItem {
 
 enum class StageOpKind : uint8_t { kWork, kRecord, kWait, kCollective, kPeerGroup, kHostSync };
 
+struct TransferItemHash {
+  size_t operator()(const TransferItem& item) const;
+};
+
 // One op of a block; ops without a stream are in the spans.
 struct StageOp {
   StageOpKind kind = StageOpKind::kWork;
@@ -98,10 +102,14 @@ struct CollectiveCalls {
   bool operator==(const CollectiveCalls&) const = default;
 };
 
+struct CollectiveCallsHash {
+  size_t operator()(const CollectiveCalls& calls) const;
+};
+
 // A block, or a part of one. Parts end around what cannot be folded (waits of the host, messages,
 // events that outlive the block), so that the rest can.
 struct LoweredBlock {
-  const graph::Program* program = nullptr;
+  uint32_t program = 0;  // index into JobProgram::blocks
   std::vector<StageOp> ops;
   uint32_t rest_span = 0;         // host cost behind the last of them
   uint32_t event_count = 0;       // inside the block
@@ -129,12 +137,12 @@ bool SpansStages(graph::GroupAxis axis, const graph::ParallelSizes& sizes);
 
 class BlockLowering {
  public:
-  explicit BlockLowering(const graph::JobProgram& job);
+  // `tables` outlives the lowering.
+  BlockLowering(const graph::ParallelSizes& sizes, LoweredTables* tables)
+      : sizes_(sizes), tables_(*tables) {}
 
-  // Fails on an op that a block may not hold.
-  Result<LoweredBlocks> Lower();
-
-  [[nodiscard]] LoweredTables& tables() { return tables_; }
+  // All blocks from `first` on. Fails on an op that a block may not hold.
+  Result<LoweredBlocks> Lower(const graph::JobProgram& job, uint32_t first = 0);
 
  private:
   Result<LoweredBlock> LowerPart(const graph::Program& program, uint32_t begin, uint32_t end);
@@ -147,13 +155,15 @@ class BlockLowering {
   uint32_t InternTransfer(const TransferItem& item);
   uint32_t InternCalls(const CollectiveCalls& calls);
 
-  const graph::JobProgram& job_;
+  graph::ParallelSizes sizes_;
   const graph::Program* program_ = nullptr;  // being lowered
   HostSpan span_;                            // since the last step
   std::vector<uint32_t> event_of_;           // by op of the block
   StreamSet streams_ = 0;                    // of the part
-  LoweredTables tables_;
-  std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never walked
+  LoweredTables& tables_;
+  std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never walked, as the others
+  std::unordered_map<TransferItem, uint32_t, TransferItemHash> transfer_ids_;
+  std::unordered_map<CollectiveCalls, uint32_t, CollectiveCallsHash> calls_ids_;
 };
 
 }  // namespace prism::replayer

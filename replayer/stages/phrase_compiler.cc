@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -29,20 +30,21 @@ uint16_t SlotRegister(uint32_t slot) {
 
 PhraseCompiler::PhraseCompiler(const Shared& shared,
                                uint32_t kind,
-                               const FoldDurations& durations,
+                               const LibraryCosts::Topologies& topologies,
                                PhraseReach reach)
     : shared_(shared),
       kind_(kind),
-      durations_(durations),
+      plan_(shared.library->plan()),
+      costs_(*shared.costs),
+      topologies_(topologies),
       reach_(reach),
       phrases_(shared.job->kinds[kind].phrases.size()),
       first_event_(SlotRegister(shared.job->kinds[kind].event_slot_count)),
-      register_count_(first_event_),
-      folded_(shared.plan->blocks.size()),
-      is_folded_(shared.plan->blocks.size()) {
-  for (const LoweredBlock& block : shared.plan->blocks) {
-    register_count_ = std::max(register_count_, size_t{first_event_} + block.event_count);
-  }
+      register_count_(size_t{first_event_} + kMostLiveEvents) {
+}
+
+DurationNs PhraseCompiler::TransferNs(uint32_t transfer) const {
+  return costs_.TransferNs(transfer, topologies_[plan_.tables.transfers[transfer].axis]);
 }
 
 void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
@@ -51,12 +53,12 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   phrase_.ops = static_cast<uint32_t>(ops_.size());
   writer_.Reset(register_count_);
   for (const uint32_t call : shared_.job->kinds[kind_].phrases[phrase]) {
-    for (uint32_t part = shared_.plan->parts[call]; part < shared_.plan->parts[call + 1]; ++part) {
+    for (uint32_t part = plan_.parts[call]; part < plan_.parts[call + 1]; ++part) {
       CompilePart(part);
     }
   }
   events_.clear();
-  Flush(0);
+  Flush();
   phrase_.host_ns = writer_.host_ns();
   phrase_.op_count = static_cast<uint32_t>(ops_.size()) - phrase_.ops;
   StoreContext();
@@ -70,10 +72,10 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
 }
 
 void PhraseCompiler::CompilePart(uint32_t part) {
-  const LoweredBlock& block = shared_.plan->blocks[part];
+  const LoweredBlock& block = plan_.blocks[part];
   events_.clear();
   if (block.ops.empty()) {
-    writer_.AddHost((*durations_.span)[block.rest_span]);
+    writer_.AddHost(costs_.SpanNs(block.rest_span));
   } else if (CanFold(part)) {
     FoldPart(part);
   } else {
@@ -82,30 +84,23 @@ void PhraseCompiler::CompilePart(uint32_t part) {
 }
 
 bool PhraseCompiler::CanFold(uint32_t part) const {
-  const BlockStreams& block = (*shared_.streams)[part];
+  const BlockStreams& block = shared_.library->streams()[part];
   return block.foldable && (block.all & shared_.posting) == 0 && (block.settled & owing_) == 0 &&
          (block.computed & ~context_.computed) == 0;
 }
 
-const FoldedSegment& PhraseCompiler::Folded(uint32_t part) {
-  if (!is_folded_[part]) {
-    folded_[part] = FoldBlock(*shared_.plan, part, durations_);
-    is_folded_[part] = true;
-  }
-  return folded_[part];
-}
-
 void PhraseCompiler::FoldPart(uint32_t part) {
-  const FoldedSegment& folded = Folded(part);
+  const BlockStreams& streams = shared_.library->streams()[part];
+  const FoldedSegment& folded = costs_.Folded(part, streams.axes, topologies_);
   std::array<uint16_t, kMaxFoldedStreams> tails = {};
   for (uint32_t i = 0; i < kMaxFoldedStreams; ++i) {
     tails[i] = TailRegister(folded.streams[i < folded.stream_count ? i : 0]);
   }
   std::sort(tails.begin(), tails.end());
-  MakeRoom(std::vector<uint16_t>(tails.begin(), std::unique(tails.begin(), tails.end())), 0);
+  MakeRoom(std::vector<uint16_t>(tails.begin(), std::unique(tails.begin(), tails.end())));
   writer_.Fold(folded);
-  phrase_.tails |= (*shared_.streams)[part].all;
-  const std::vector<BlockExport>& exports = shared_.plan->charges[part].exports;
+  phrase_.tails |= streams.all;
+  const std::vector<BlockExport>& exports = plan_.charges[part].exports;
   const size_t width = folded.compute_ns.size();
   for (size_t e = 0; e < exports.size(); ++e) {
     if (!Follows(exports[e].stream)) {
@@ -120,25 +115,30 @@ void PhraseCompiler::FoldPart(uint32_t part) {
   for (size_t k = 0; k < width; ++k) {
     compute_[k] += folded.compute_ns[k];
   }
-  context_.computed |= (*shared_.streams)[part].kernels;
+  context_.computed |= streams.kernels;
 }
 
 template <typename Registers>
-void PhraseCompiler::MakeRoom(const Registers& registers, uint32_t op) {
+void PhraseCompiler::MakeRoom(const Registers& registers) {
   if (!writer_.HasRoomFor(registers)) {
-    Flush(op);
+    Flush();
   }
 }
 
-// Events of the block that no op from `op` on waits for are forgotten.
-void PhraseCompiler::Flush(uint32_t op) {
+void PhraseCompiler::Flush() {
   writer_.Flush(
-      first_event_,
-      [&](uint32_t event) { return event < events_.size() && events_[event].last_use >= op; },
+      first_event_, [&](uint32_t place) { return (live_events_ >> place & 1U) != 0; },
       [&](uint32_t move) {
         ops_.emplace_back();
         ops_.back().index = move;
       });
+}
+
+void PhraseCompiler::PlaceEvent(uint32_t event) {
+  const auto place = static_cast<uint32_t>(std::countr_one(live_events_));
+  can_run_ = can_run_ && place < kMostLiveEvents;
+  events_[event].place = static_cast<uint16_t>(place % kMostLiveEvents);
+  live_events_ |= 1U << place % kMostLiveEvents;
 }
 
 void PhraseCompiler::Inline(const LoweredBlock& block) {
@@ -149,33 +149,42 @@ void PhraseCompiler::Inline(const LoweredBlock& block) {
     }
   }
   for (uint32_t i = 0; i < block.ops.size(); ++i) {
+    const StageOp& op = block.ops[i];
+    if (op.event != kNone && op.kind == StageOpKind::kRecord && events_[op.event].last_use > i) {
+      PlaceEvent(op.event);
+    }
     InlineOp(block, i);
+    if (op.event != kNone && events_[op.event].last_use == i && op.kind != StageOpKind::kRecord) {
+      live_events_ &= ~(1U << events_[op.event].place);
+    }
   }
-  writer_.AddHost((*durations_.span)[block.rest_span]);
+  writer_.AddHost(costs_.SpanNs(block.rest_span));
 }
 
 void PhraseCompiler::InlineOp(const LoweredBlock& block, uint32_t i) {
   const StageOp& op = block.ops[i];
-  writer_.AddHost((*durations_.span)[op.span]);
+  writer_.AddHost(costs_.SpanNs(op.span));
   if (op.kind == StageOpKind::kHostSync) {
-    HostSync(op, i);
+    HostSync(op);
     return;
   }
   const uint16_t tail = TailRegister(op.stream);
-  const uint16_t event = op.slot != kNone    ? SlotRegister(op.slot)
-                         : op.event != kNone ? EventRegister(op.event)
-                                             : tail;
-  MakeRoom(std::array<uint16_t, 2>{tail, event}, i);
+  const bool waited =
+      op.event != kNone && (op.kind != StageOpKind::kRecord || events_[op.event].last_use > i);
+  const uint16_t event = op.slot != kNone ? SlotRegister(op.slot)
+                         : waited         ? EventRegister(op.event)
+                                          : tail;
+  MakeRoom(std::array<uint16_t, 2>{tail, event});
   writer_.ReachHost(tail);
   phrase_.tails |= Bit(op.stream);
   const bool posts = (shared_.posting & Bit(op.stream)) != 0;
   switch (op.kind) {
     case StageOpKind::kWork: {
-      const DurationNs duration = (*durations_.work)[op.index];
+      const DurationNs duration = costs_.WorkNs(op.index);
       writer_.Delay(tail, duration);
-      if (shared_.plan->tables.works[op.index].kind == OpKind::kKernel) {
+      if (plan_.tables.works[op.index].kind == OpKind::kKernel) {
         context_.computed |= Bit(op.stream);
-        const std::vector<uint16_t>& streams = shared_.plan->kernel_streams;
+        const std::vector<uint16_t>& streams = plan_.kernel_streams;
         const auto k = std::find(streams.begin(), streams.end(), op.stream) - streams.begin();
         compute_[static_cast<size_t>(k)] += duration;
       }
@@ -185,7 +194,7 @@ void PhraseCompiler::InlineOp(const LoweredBlock& block, uint32_t i) {
     case StageOpKind::kRecord:
       if (event != tail) {
         writer_.Copy(tail, event);
-        if (op.slot != kNone && op.event != kNone) {
+        if (op.slot != kNone && waited) {
           writer_.Copy(tail, EventRegister(op.event));
         }
         Record(op);
@@ -200,10 +209,10 @@ void PhraseCompiler::InlineOp(const LoweredBlock& block, uint32_t i) {
       break;
     case StageOpKind::kCollective:
       can_run_ = can_run_ && !posts;
-      Collective(op, i);
+      Collective(op);
       break;
     case StageOpKind::kPeerGroup:
-      Flush(i);
+      Flush();
       Exchange(block, op);
       break;
     case StageOpKind::kHostSync:
@@ -246,17 +255,16 @@ void PhraseCompiler::Wait(const StageOp& op) {
   can_run_ = can_run_ && (charge == 0 || (shared_.posting & Bit(op.stream)) == 0);
 }
 
-void PhraseCompiler::Collective(const StageOp& op, uint32_t i) {
-  const StagePlan& plan = *shared_.plan;
-  const std::vector<uint32_t>& transfers = plan.tables.collectives[op.index].transfers;
-  if (IsMeeting(plan, op, shared_.job->program.job.parallel)) {
+void PhraseCompiler::Collective(const StageOp& op) {
+  const std::vector<uint32_t>& transfers = plan_.tables.collectives[op.index].transfers;
+  if (IsMeeting(plan_, op, shared_.job->job.parallel)) {
     can_run_ = can_run_ && transfers.size() == 1;
-    Flush(i);
+    Flush();
     PhraseOp& meeting = Push(PhraseOpKind::kMeeting, op.stream);
-    meeting.axis = plan.tables.transfers[transfers.front()].axis;
-    meeting.ns = (*durations_.transfer)[transfers.front()];
+    meeting.axis = plan_.tables.transfers[transfers.front()].axis;
+    meeting.ns = TransferNs(transfers.front());
   } else {
-    writer_.Delay(TailRegister(op.stream), (*durations_.collective)[op.index]);
+    writer_.Delay(TailRegister(op.stream), costs_.CollectiveNs(op.index, topologies_));
   }
   if (Follows(op.stream)) {
     for (const uint32_t transfer : transfers) {
@@ -273,19 +281,19 @@ PhraseOp& PhraseCompiler::Push(PhraseOpKind kind, uint16_t stream) {
 }
 
 void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
-  const graph::PeerGroup& group = block.program->peer_groups[op.index];
+  const graph::PeerGroup& group = shared_.job->program->blocks[block.program].peer_groups[op.index];
   const bool posts = (shared_.posting & Bit(op.stream)) != 0;
   const bool alone = group.transfers.size() == 1 && group.transfers.front().is_send;
   can_run_ = can_run_ && posts == !block.blocking && (!posts || alone);
   std::vector<PeerLoad> loads;
   PhraseExchange exchange = {static_cast<uint32_t>(posts_.size()), 0};
-  const bool ring = shared_.job->program.job.parallel.pp > 2;
+  const bool ring = shared_.job->job.parallel.pp > 2;
   for (const graph::PeerTransfer& transfer : group.transfers) {
     const int axis = ChannelAxis(transfer.comm_slot);
     PhrasePost post;
     post.is_send = transfer.is_send;
     post.to_next = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext);
-    post.eager = shared_.cost->IsEager(transfer.bytes);
+    post.eager = costs_.collective_cost().IsEager(transfer.bytes);
     const int way = ring && post.to_next != post.is_send ? 1 : 0;
     can_run_ = can_run_ && axis >= 0;
     post.channel = static_cast<uint8_t>(std::max(axis, 0) * 2 + way);
@@ -295,7 +303,7 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
     posts_.push_back(post);
     ++exchange.count;
   }
-  const std::vector<DurationNs> shared = shared_.cost->PeerTransfers(loads);
+  const std::vector<DurationNs> shared = costs_.collective_cost().PeerTransfers(loads);
   for (size_t i = 0; i < shared.size(); ++i) {
     posts_[exchange.posts + i].transfer = shared[i];
   }
@@ -304,7 +312,7 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
   exchanges_.push_back(exchange);
 }
 
-void PhraseCompiler::HostSync(const StageOp& op, uint32_t i) {
+void PhraseCompiler::HostSync(const StageOp& op) {
   DurationNs charge = 0;
   uint16_t reg = TailRegister(op.stream);
   if (op.sync == OpKind::kEventSync) {
@@ -319,7 +327,7 @@ void PhraseCompiler::HostSync(const StageOp& op, uint32_t i) {
       charge += Settle(stream, owed_count_[stream], stream, true);
     }
   }
-  Flush(i);
+  Flush();
   PhraseOp& sync = Push(PhraseOpKind::kHostSync, op.stream);
   sync.reg = reg;
   sync.ns = charge;
@@ -329,7 +337,7 @@ void PhraseCompiler::HostSync(const StageOp& op, uint32_t i) {
 
 void PhraseCompiler::LoadContext(const PhraseContext& context) {
   context_ = context;
-  compute_.assign(shared_.plan->kernel_streams.size(), 0);
+  compute_.assign(plan_.kernel_streams.size(), 0);
   std::fill(owed_count_.begin(), owed_count_.end(), 0);
   owing_ = 0;
   for (PhraseContext::Owed& owed : context_.owed) {
@@ -351,12 +359,12 @@ void PhraseCompiler::StoreContext() {
 
 // As ChargeTracker.
 bool PhraseCompiler::Follows(uint16_t stream) const {
-  const std::vector<uint16_t>& kernels = shared_.plan->kernel_streams;
+  const std::vector<uint16_t>& kernels = plan_.kernel_streams;
   return !kernels.empty() && !(kernels.size() == 1 && kernels.front() == stream);
 }
 
 void PhraseCompiler::Owe(uint16_t stream, uint32_t transfer) {
-  context_.owed.push_back({stream, (*durations_.transfer)[transfer], compute_});
+  context_.owed.push_back({stream, TransferNs(transfer), compute_});
   ++owed_count_[stream];
   owing_ |= Bit(stream);
 }
@@ -380,7 +388,7 @@ DurationNs PhraseCompiler::Settle(uint16_t stream,
                                   uint32_t covers,
                                   uint16_t waiting,
                                   bool any_stream) {
-  const std::vector<uint16_t>& kernels = shared_.plan->kernel_streams;
+  const std::vector<uint16_t>& kernels = plan_.kernel_streams;
   DurationNs charge = 0;
   uint32_t left = covers;
   if (covers == 0) {
@@ -396,7 +404,7 @@ DurationNs PhraseCompiler::Settle(uint16_t stream,
       const bool counts = kernels[k] != stream && (any_stream || kernels[k] == waiting);
       compute += counts ? compute_[k] - owed.beside[k] : 0;
     }
-    charge += std::llround((durations_.overlap_slowdown - 1) *
+    charge += std::llround((costs_.overlap_slowdown() - 1) *
                            static_cast<double>(std::min(owed.transfer, compute)));
     return true;
   });

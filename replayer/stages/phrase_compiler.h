@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "graph/phrased_job.h"
-#include "replayer/cost/collective_cost.h"
+#include "replayer/stages/block_library.h"
 #include "replayer/stages/phrase_moves.h"
-#include "replayer/stages/stage_costs.h"
 #include "replayer/stages/stage_plan.h"
 
 namespace prism::replayer {
@@ -64,6 +63,9 @@ inline constexpr std::array<graph::GroupAxis, 3> kPhraseAxes = {
     graph::GroupAxis::kPipelineBackward};
 inline constexpr size_t kPhraseChannels = 2 * kPhraseAxes.size();  // with the same sender
 
+// Events inside a block that are waited for later, at one time.
+inline constexpr uint32_t kMostLiveEvents = 16;
+
 // PhraseOp::reg where the host waits for all streams.
 inline constexpr uint16_t kAllTails = 0xFFFF;
 
@@ -101,20 +103,20 @@ struct PhraseReach {
 
 class PhraseCompiler {
  public:
-  // What all kinds of a job share; outlives the compiler.
+  // What all kinds of a job share.
   struct Shared {
     const graph::PhrasedJob* job = nullptr;
-    const StagePlan* plan = nullptr;  // LowerBlocks
-    const std::vector<BlockStreams>* streams = nullptr;
+    const BlockLibrary* library = nullptr;  // with the blocks of the job
+    LibraryCosts* costs = nullptr;          // of the library
     StreamSet posting = 0;  // streams with messages that nothing of their stage waits for
-    const CollectiveCost* cost = nullptr;
   };
 
   PhraseCompiler(const PhraseCompiler&) = delete;
   PhraseCompiler& operator=(const PhraseCompiler&) = delete;
+  // `topologies`: of the stages of that kind.
   PhraseCompiler(const Shared& shared,
                  uint32_t kind,
-                 const FoldDurations& durations,
+                 const LibraryCosts::Topologies& topologies,
                  PhraseReach reach);
 
   // What a phrase does in a context, 0 being that in front of an iteration; compiled the first
@@ -146,13 +148,14 @@ class PhraseCompiler {
   void InlineOp(const LoweredBlock& block, uint32_t op);
   void Record(const StageOp& op);
   void Wait(const StageOp& op);
-  void Collective(const StageOp& op, uint32_t i);
+  void Collective(const StageOp& op);
   void Exchange(const LoweredBlock& block, const StageOp& op);
-  void HostSync(const StageOp& op, uint32_t i);
-  void Flush(uint32_t op);
+  void HostSync(const StageOp& op);
+  void Flush();
   [[nodiscard]] uint16_t EventRegister(uint32_t event) const {
-    return static_cast<uint16_t>(first_event_ + event);
+    return static_cast<uint16_t>(first_event_ + events_[event].place);
   }
+  void PlaceEvent(uint32_t event);
   PhraseOp& Push(PhraseOpKind kind, uint16_t stream);
   void LoadContext(const PhraseContext& context);
   void StoreContext();
@@ -160,13 +163,15 @@ class PhraseCompiler {
   [[nodiscard]] bool Follows(uint16_t stream) const;
   DurationNs Settle(uint16_t stream, uint32_t covers, uint16_t waiting, bool any_stream);
   void SetSlot(uint16_t slot, uint16_t stream, uint32_t covers);
-  const FoldedSegment& Folded(uint32_t part);
+  [[nodiscard]] DurationNs TransferNs(uint32_t transfer) const;
   template <typename Registers>
-  void MakeRoom(const Registers& registers, uint32_t op);
+  void MakeRoom(const Registers& registers);
 
   Shared shared_;
   uint32_t kind_;
-  FoldDurations durations_;
+  const StagePlan& plan_;
+  LibraryCosts& costs_;
+  LibraryCosts::Topologies topologies_;
   PhraseReach reach_;
   size_t phrases_;
   uint16_t first_event_;
@@ -180,13 +185,12 @@ class PhraseCompiler {
   std::vector<PhraseOp> ops_;
   std::vector<PhraseExchange> exchanges_;
   std::vector<PhrasePost> posts_;
-  std::vector<FoldedSegment> folded_;  // by part
-  std::vector<bool> is_folded_;
 
   // Of the phrase being compiled. What is owed counts compute from when this was `compute_`, which
   // moves on with every kernel.
   struct Event {
     uint16_t stream = 0;
+    uint16_t place = 0;  // among those that are waited for later
     uint32_t covers = 0;
     uint32_t last_use = 0;
   };
@@ -196,7 +200,8 @@ class PhraseCompiler {
   std::vector<Event> events_;        // of the block
   std::vector<DurationNs> compute_;  // by kernel stream
   std::vector<uint32_t> owed_count_ = std::vector<uint32_t>(graph::kStageStreamCount);  // by stream
-  StreamSet owing_ = 0;  // streams that owe any
+  StreamSet owing_ = 0;       // streams that owe any
+  uint32_t live_events_ = 0;  // places that are taken, as bits
 };
 
 }  // namespace prism::replayer

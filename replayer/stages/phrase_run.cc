@@ -29,7 +29,7 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
     messages = std::max(messages, stage.steps->size());
   }
   registers_.resize(registers);
-  const graph::ParallelSizes& sizes = job.program.job.parallel;
+  const graph::ParallelSizes& sizes = job.job.parallel;
   const size_t under_way = 3 * static_cast<size_t>(sizes.pp) * static_cast<size_t>(sizes.vpp) + 8;
   room_ = static_cast<uint32_t>(std::bit_ceil(std::min(messages, under_way)));
   channels_.resize(kPhraseChannels * stages_.size());

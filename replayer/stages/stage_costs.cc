@@ -21,24 +21,41 @@ DurationNs Scaled(DurationNs duration, double scale) {
   return scale == 1 ? duration : std::llround(static_cast<double>(duration) * scale);
 }
 
-std::vector<uint32_t> Numbers(const std::vector<Rank>& ranks) {
-  std::vector<uint32_t> numbers;
-  numbers.reserve(ranks.size());
-  for (const Rank rank : ranks) {
-    numbers.push_back(rank.value());
-  }
-  return numbers;
-}
-
-// Which of two layouts on nodes is slower: more nodes, then fewer ranks on each.
-bool Slower(const CommTopology& a, const CommTopology& b) {
-  return a.nodes != b.nodes ? a.nodes > b.nodes : a.ranks_per_node < b.ranks_per_node;
-}
-
 }  // namespace
 
+DurationNs WorkDuration(const WorkItem& item,
+                        const ComputeCost& compute,
+                        const graph::Graph& strings,
+                        const std::vector<graph::KernelSignature>& signatures) {
+  if (item.fixed_ns >= 0) {
+    return item.fixed_ns;
+  }
+  if (item.kind == graph::OpKind::kKernel) {
+    return compute.Kernel(strings, signatures[item.signature]).duration_ns;
+  }
+  return item.kind == graph::OpKind::kMemcpy ? compute.Copy(item.bytes, item.direction)
+                                             : compute.Memset(item.bytes);
+}
+
+DurationNs SpanDuration(const HostSpan& span, const std::vector<DurationNs>& host) {
+  DurationNs sum = span.gap_ns;
+  for (size_t kind = 0; kind < span.ops.size(); ++kind) {
+    sum += span.ops[kind] * host[kind];
+  }
+  return sum;
+}
+
+Status CheckCluster(const graph::ClusterSpec& cluster) {
+  const std::vector<std::string> faults = CheckParameters(cluster.parameters);
+  if (!faults.empty() || cluster.gpus_per_node < 1) {
+    return BadFile(fmt::format("the cluster '{}' cannot be used: {}", cluster.name,
+                               faults.empty() ? "no GPUs per node" : faults.front()));
+  }
+  return OkStatus();
+}
+
 StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& plan)
-    : job_(job), plan_(plan), groups_(job.job.parallel, job.style.shard_size) {
+    : job_(job), plan_(plan) {
   strings_.strings = job.strings;
 }
 
@@ -47,12 +64,8 @@ Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
                             const SteadyLoop* loop) {
   loop_ = loop;
   can_loop_ = true;
-  const std::vector<std::string> faults = CheckParameters(cluster.parameters);
-  if (!faults.empty() || cluster.gpus_per_node < 1) {
-    return BadFile(fmt::format("the cluster '{}' cannot be used: {}", cluster.name,
-                               faults.empty() ? "no GPUs per node" : faults.front()));
-  }
-  if (gpus_per_node_ != cluster.gpus_per_node) {
+  PRISM_RETURN_IF_ERROR(CheckCluster(cluster));
+  if (!topologies_.has_value() || topologies_->gpus_per_node() != cluster.gpus_per_node) {
     FindTopologies(cluster.gpus_per_node);
   }
   overlap_slowdown_ = cluster.parameters.Value("overlap.compute_slowdown");
@@ -71,125 +84,41 @@ Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
 }
 
 void StageCostModel::FindTopologies(int32_t gpus_per_node) {
-  gpus_per_node_ = gpus_per_node;
-  kinds_.clear();
-  kind_of_stage_.clear();
-  uneven_.clear();
   std::vector<bool> used(graph::kGroupAxisCount);
   for (const TransferItem& item : plan_.tables.transfers) {
     used[item.axis] = true;
   }
-  // Where stages are whole nodes, groups of one stage lie on them as those of any other do.
-  const bool whole_nodes = groups_.ranks_per_stage() % gpus_per_node == 0;
-  std::vector<CommTopology> by_axis(graph::kGroupAxisCount);
-  const auto stages = static_cast<size_t>(job_.job.parallel.pp);
-  for (size_t stage = 0; stage < stages; ++stage) {
-    const bool as_before = stage > 0 && whole_nodes && uneven_.empty();
-    for (uint16_t a = 0; a < graph::kGroupAxisCount; ++a) {
-      const auto axis = static_cast<GroupAxis>(a);
-      if (used[a] && (!as_before || axis == GroupAxis::kEmbedding)) {
-        by_axis[a] = TopologyOfAxis(axis, static_cast<int32_t>(stage));
-      }
-    }
-    Topologies topologies;
-    for (const TransferItem& item : plan_.tables.transfers) {
-      topologies.push_back(by_axis[item.axis]);
-    }
-    const auto found = std::find(kinds_.begin(), kinds_.end(), topologies);
-    kind_of_stage_.push_back(static_cast<uint32_t>(found - kinds_.begin()));
-    if (found == kinds_.end()) {
-      kinds_.push_back(std::move(topologies));
-    }
-  }
-  FindChannelNodes();
-}
-
-CommTopology StageCostModel::TopologyOfAxis(GroupAxis axis, int32_t stage) {
-  const int32_t pp = job_.job.parallel.pp;
-  if (axis == GroupAxis::kEmbedding && stage != 0 && stage != pp - 1) {
-    return {};
-  }
-  CommTopology slowest;
-  bool uneven = false;
-  // Groups that begin at the same place in a node lie on nodes in the same way.
-  std::vector<bool> seen(static_cast<size_t>(gpus_per_node_));
-  const int32_t begin = stage * groups_.ranks_per_stage();
-  for (int32_t r = begin; r < begin + groups_.ranks_per_stage(); ++r) {
-    const auto rank = Rank(static_cast<uint32_t>(r));
-    const size_t place =
-        groups_.LowestMember(axis, rank).value() % static_cast<uint32_t>(gpus_per_node_);
-    if (seen[place]) {
-      continue;
-    }
-    seen[place] = true;
-    const CommTopology topology = TopologyOf(Numbers(groups_.Members(axis, rank)), gpus_per_node_);
-    uneven = uneven || (r != begin && topology != slowest);
-    if (r == begin || Slower(topology, slowest)) {
-      slowest = topology;
-    }
-  }
-  if (uneven) {
-    uneven_.push_back(fmt::format("{} of stage {}", graph::GroupAxisName(axis), stage));
-  }
-  return slowest;
-}
-
-bool StageCostModel::OnNode(int32_t from_stage, int32_t to_stage) {
-  const int32_t stage_ranks = groups_.ranks_per_stage();
-  int32_t together = 0;  // none where stages are whole nodes
-  for (int32_t r = 0; r < stage_ranks && stage_ranks % gpus_per_node_ != 0; ++r) {
-    const int32_t from = from_stage * stage_ranks + r;
-    const int32_t to = to_stage * stage_ranks + r;
-    together += from / gpus_per_node_ == to / gpus_per_node_ ? 1 : 0;
-  }
-  if (together != 0 && together != stage_ranks) {
-    uneven_.push_back(fmt::format("messages from stage {} to {}", from_stage, to_stage));
-  }
-  return together == stage_ranks;
-}
-
-void StageCostModel::FindChannelNodes() {
+  topologies_.emplace(job_.job.parallel, job_.style.shard_size, gpus_per_node, used);
   channel_on_node_.clear();
   for (const PeerChannel& channel : plan_.channels) {
-    channel_on_node_.push_back(OnNode(channel.from, channel.to));
+    channel_on_node_.push_back(topologies_->OnNode(channel.from, channel.to));
   }
-  std::sort(uneven_.begin(), uneven_.end());
-  uneven_.erase(std::unique(uneven_.begin(), uneven_.end()), uneven_.end());
 }
 
 void StageCostModel::BindWorks(const graph::ClusterSpec& cluster, double scale) {
   const ComputeCost compute(cluster);
   costs_.work_ns.clear();
   for (const WorkItem& item : plan_.tables.works) {
-    DurationNs duration = item.fixed_ns;
-    if (duration < 0 && item.kind == graph::OpKind::kKernel) {
-      duration = compute.Kernel(strings_, job_.signatures[item.signature]).duration_ns;
-    } else if (duration < 0) {
-      duration = item.kind == graph::OpKind::kMemcpy ? compute.Copy(item.bytes, item.direction)
-                                                     : compute.Memset(item.bytes);
-    }
-    costs_.work_ns.push_back(Scaled(duration, scale));
+    costs_.work_ns.push_back(Scaled(WorkDuration(item, compute, strings_, job_.signatures), scale));
   }
   const std::vector<DurationNs> host = HostCosts(cluster.parameters);
   costs_.span_ns.clear();
   for (const HostSpan& span : plan_.tables.spans) {
-    DurationNs sum = span.gap_ns;
-    for (size_t kind = 0; kind < span.ops.size(); ++kind) {
-      sum += span.ops[kind] * host[kind];
-    }
-    costs_.span_ns.push_back(sum);
+    costs_.span_ns.push_back(SpanDuration(span, host));
   }
 }
 
 void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
   const std::vector<TransferItem>& transfers = plan_.tables.transfers;
-  costs_.transfer_ns.assign(kinds_.size(), {});
-  costs_.collective_ns.assign(kinds_.size(), {});
-  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+  const std::vector<StageTopologies::ByAxis>& kinds = topologies_->kinds();
+  costs_.transfer_ns.assign(kinds.size(), {});
+  costs_.collective_ns.assign(kinds.size(), {});
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
     for (size_t t = 0; t < transfers.size(); ++t) {
-      const DurationNs duration = transfers[t].fixed_ns >= 0
-                                      ? transfers[t].fixed_ns
-                                      : cost.Collective(transfers[t].shape, kinds_[kind][t]);
+      const DurationNs duration =
+          transfers[t].fixed_ns >= 0
+              ? transfers[t].fixed_ns
+              : cost.Collective(transfers[t].shape, kinds[kind][transfers[t].axis]);
       costs_.transfer_ns[kind].push_back(Scaled(duration, scale));
     }
     // Calls of one NCCL group run one after the other on a communicator, beside those of others.
@@ -205,7 +134,7 @@ void StageCostModel::BindTransfers(const CollectiveCost& cost, double scale) {
   for (const StageMeeting& meeting : plan_.meetings) {
     DurationNs longest = 0;
     for (const auto& [stage, transfer] : meeting.transfers) {
-      const uint32_t kind = kind_of_stage_[static_cast<size_t>(stage)];
+      const uint32_t kind = KindOf(static_cast<size_t>(stage));
       longest = std::max(longest, costs_.transfer_ns[kind][transfer]);
     }
     costs_.meeting_ns.push_back(longest);
@@ -256,9 +185,9 @@ void StageCostModel::BindSegments() {
       used[block] = true;
     }
   }
-  costs_.segments.assign(kinds_.size(), {});
+  costs_.segments.assign(topologies_->kinds().size(), {});
   std::vector<FoldedSegment> blocks(plan_.blocks.size());
-  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+  for (size_t kind = 0; kind < topologies_->kinds().size(); ++kind) {
     const FoldDurations durations = DurationsOf(static_cast<uint32_t>(kind));
     for (uint32_t block = 0; block < blocks.size(); ++block) {
       if (used[block]) {
@@ -274,8 +203,8 @@ void StageCostModel::BindSegments() {
 // Host time of every instruction, and what its waits pay, both in issue order.
 void StageCostModel::BindStage(size_t stage) {
   const StageLanes& lanes = plan_.stages[stage];
-  const std::vector<FoldedSegment>& segments = costs_.segments[kind_of_stage_[stage]];
-  const std::vector<DurationNs>& transfer_ns = costs_.transfer_ns[kind_of_stage_[stage]];
+  const std::vector<FoldedSegment>& segments = costs_.segments[KindOf(stage)];
+  const std::vector<DurationNs>& transfer_ns = costs_.transfer_ns[KindOf(stage)];
   const std::vector<uint16_t>& streams = plan_.kernel_streams;
   const size_t width = streams.size();
   std::vector<DurationNs>& host_ns = costs_.host_ns[stage];

@@ -4,19 +4,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/graph.h"
-#include "graph/job_groups.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/stages/block_fold.h"
 #include "replayer/stages/stage_plan.h"
+#include "replayer/stages/stage_topologies.h"
 #include "replayer/stages/steady_loop.h"
 
 namespace prism::replayer {
+
+class ComputeCost;
 
 struct StageCosts {
   std::vector<DurationNs> work_ns;                     // by WorkItem
@@ -33,6 +36,16 @@ struct StageCosts {
   std::vector<DurationNs> iteration_host_ns;       // by stage
   std::vector<DurationNs> turn_host_ns;            // by stage: of a turn of the loop
 };
+
+// What they take before scales.
+DurationNs WorkDuration(const WorkItem& item,
+                        const ComputeCost& compute,
+                        const graph::Graph& strings,
+                        const std::vector<graph::KernelSignature>& signatures);
+DurationNs SpanDuration(const HostSpan& span, const std::vector<DurationNs>& host);
+
+// Fails on parameters that no cost can be computed from.
+Status CheckCluster(const graph::ClusterSpec& cluster);
 
 struct StageScales {
   double compute = 1;  // multiplies every compute duration (intervals)
@@ -54,27 +67,13 @@ class StageCostModel {
 
   [[nodiscard]] const StageCosts& costs() const { return costs_; }
 
-  // Stages that have the same topologies share a kind.
-  [[nodiscard]] uint32_t KindOf(size_t stage) const { return kind_of_stage_[stage]; }
-
-  // What the ops of blocks last on stages of that kind.
-  [[nodiscard]] FoldDurations DurationsOf(uint32_t kind) const;
-
-  // Whether messages between two stages stay inside nodes; where only some do, uneven() says so.
   // Behind Bind.
-  bool OnNode(int32_t from_stage, int32_t to_stage);
-
-  // Families of communicators, "tp of stage 3", whose members do not all lie on nodes in the same
-  // way. Each is costed by its slowest member, which the engine would tell apart.
-  [[nodiscard]] const std::vector<std::string>& uneven() const { return uneven_; }
+  [[nodiscard]] uint32_t KindOf(size_t stage) const { return topologies_->KindOf(stage); }
+  [[nodiscard]] const std::vector<std::string>& uneven() const { return topologies_->uneven(); }
 
  private:
-  // Of a transfer on one kind of stage.
-  using Topologies = std::vector<CommTopology>;  // by TransferItem
-
   void FindTopologies(int32_t gpus_per_node);
-  CommTopology TopologyOfAxis(graph::GroupAxis axis, int32_t stage);
-  void FindChannelNodes();
+  [[nodiscard]] FoldDurations DurationsOf(uint32_t kind) const;
   void BindWorks(const graph::ClusterSpec& cluster, double scale);
   void BindTransfers(const CollectiveCost& cost, double scale);
   void BindSegments();
@@ -90,14 +89,10 @@ class StageCostModel {
 
   const graph::JobProgram& job_;
   const StagePlan& plan_;
-  graph::JobGroups groups_;
   graph::Graph strings_;  // those of the job, as the cost model wants them
-  int32_t gpus_per_node_ = 0;
   double overlap_slowdown_ = 1;
-  std::vector<Topologies> kinds_;
-  std::vector<uint32_t> kind_of_stage_;
+  std::optional<StageTopologies> topologies_;
   std::vector<bool> channel_on_node_;
-  std::vector<std::string> uneven_;
   const SteadyLoop* loop_ = nullptr;
   bool can_loop_ = true;
   StageCosts costs_;

@@ -214,7 +214,8 @@ class StageLayout {
         PRISM_RETURN_IF_ERROR(AddCollective(op, &instruction));
         break;
       case StageOpKind::kPeerGroup:
-        PRISM_RETURN_IF_ERROR(AddPeerGroup(block.program->peer_groups[op.index], &instruction));
+        PRISM_RETURN_IF_ERROR(
+            AddPeerGroup(job_.blocks[block.program].peer_groups[op.index], &instruction));
         break;
       case StageOpKind::kHostSync:
         instruction.kind = InstructionKind::kHostSync;
@@ -388,55 +389,53 @@ bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSi
   return SpansStages(static_cast<GroupAxis>(plan.tables.transfers[transfer].axis), sizes);
 }
 
-std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan,
-                                          const graph::ParallelSizes& sizes) {
-  std::vector<BlockStreams> streams;
-  streams.reserve(plan.blocks.size());
-  for (size_t i = 0; i < plan.blocks.size(); ++i) {
-    const LoweredBlock& block = plan.blocks[i];
-    BlockStreams of_block;
-    for (const uint16_t stream : block.streams) {
-      of_block.all |= Bit(stream);
-    }
-    for (const StageOp& op : block.ops) {
-      const bool kernel = op.kind == StageOpKind::kWork &&
-                          plan.tables.works[op.index].kind == graph::OpKind::kKernel;
-      of_block.kernels |= kernel ? Bit(op.stream) : 0;
-      if ((op.kind == StageOpKind::kPeerGroup && !block.blocking) ||
-          (op.kind == StageOpKind::kCollective && IsMeeting(plan, op, sizes))) {
-        of_block.apart |= Bit(op.stream);
+BlockStreams StreamsOfBlock(const StagePlan& plan,
+                            uint32_t index,
+                            const graph::ParallelSizes& sizes) {
+  const LoweredBlock& block = plan.blocks[index];
+  BlockStreams streams;
+  for (const uint16_t stream : block.streams) {
+    streams.all |= Bit(stream);
+  }
+  for (const StageOp& op : block.ops) {
+    const bool kernel =
+        op.kind == StageOpKind::kWork && plan.tables.works[op.index].kind == graph::OpKind::kKernel;
+    const bool posts = op.kind == StageOpKind::kPeerGroup && !block.blocking;
+    streams.kernels |= kernel ? Bit(op.stream) : 0;
+    streams.posting |= posts ? Bit(op.stream) : 0;
+    if (op.kind == StageOpKind::kCollective) {
+      streams.apart |= IsMeeting(plan, op, sizes) ? Bit(op.stream) : 0;
+      for (const uint32_t transfer : plan.tables.collectives[op.index].transfers) {
+        streams.axes |= 1U << plan.tables.transfers[transfer].axis;
       }
     }
-    for (const BlockContext& context : plan.charges[i].contexts) {
-      of_block.settled |= Bit(context.event_stream);
-      of_block.computed |= context.computes_before ? 0 : Bit(context.waiting_stream);
-    }
-    of_block.foldable = block.closed && !block.ops.empty() && FitsOneSegment(of_block.all);
-    streams.push_back(of_block);
   }
+  streams.apart |= streams.posting;
+  for (const BlockContext& context : plan.charges[index].contexts) {
+    streams.settled |= Bit(context.event_stream);
+    streams.computed |= context.computes_before ? 0 : Bit(context.waiting_stream);
+  }
+  streams.foldable = block.closed && !block.ops.empty() && FitsOneSegment(streams.all);
   return streams;
 }
 
-Result<StagePlan> LowerBlocks(const graph::JobProgram& job) {
+Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
   StagePlan plan;
-  BlockLowering lowering(job);
-  PRISM_ASSIGN_OR_RETURN(LoweredBlocks lowered, lowering.Lower());
+  BlockLowering lowering(job.job.parallel, &plan.tables);
+  PRISM_ASSIGN_OR_RETURN(LoweredBlocks lowered, lowering.Lower(job));
   plan.blocks = std::move(lowered.parts);
   plan.parts = std::move(lowered.begin);
-  plan.tables = std::move(lowering.tables());
   plan.kernel_streams = KernelStreams(plan.blocks, plan.tables);
   for (const LoweredBlock& block : plan.blocks) {
     plan.charges.push_back(block.closed ? ChargesOf(block, plan.tables, plan.kernel_streams)
                                         : BlockCharges{});
   }
-  return plan;
-}
-
-Result<StagePlan> MakeStagePlan(const graph::JobProgram& job, bool fold) {
-  PRISM_ASSIGN_OR_RETURN(StagePlan plan, LowerBlocks(job));
   StageMatching matching(job.job.parallel, &plan);
   SegmentIds segment_ids;
-  const std::vector<BlockStreams> streams = StreamsOfBlocks(plan, job.job.parallel);
+  std::vector<BlockStreams> streams;
+  for (uint32_t block = 0; block < plan.blocks.size(); ++block) {
+    streams.push_back(StreamsOfBlock(plan, block, job.job.parallel));
+  }
   for (size_t stage = 0; stage < job.stages.size(); ++stage) {
     StageLayout layout(job, static_cast<int32_t>(stage), streams, &matching, &plan);
     PRISM_ASSIGN_OR_RETURN(StageLanes lanes, layout.Run(fold, plan.parts, &segment_ids));

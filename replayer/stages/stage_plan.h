@@ -132,14 +132,14 @@ struct BlockStreams {
   StreamSet apart = 0;     // that wait for other stages
   StreamSet settled = 0;   // that must owe nothing in front of it
   StreamSet computed = 0;  // that must have computed in front of it
+  StreamSet posting = 0;   // with messages that nothing of the stage waits for
+  uint32_t axes = 0;       // of its collectives, as bits
   bool foldable = false;   // as far as it is known without what comes in front
 };
 
-// The blocks of a plan without stages. `job` outlives it.
-Result<StagePlan> LowerBlocks(const graph::JobProgram& job);
-
-// By block of the plan.
-std::vector<BlockStreams> StreamsOfBlocks(const StagePlan& plan, const graph::ParallelSizes& sizes);
+BlockStreams StreamsOfBlock(const StagePlan& plan,
+                            uint32_t block,
+                            const graph::ParallelSizes& sizes);
 
 // Whether a collective is one over several stages.
 bool IsMeeting(const StagePlan& plan, const StageOp& op, const graph::ParallelSizes& sizes);

@@ -38,9 +38,14 @@ BlockTables::BlockTables() {
   InternString("");
 }
 
-void BlockTables::MoveInto(graph::JobProgram* job) {
-  job->strings = std::move(strings_);
-  job->signatures = std::move(signatures_);
+void BlockTables::MoveInto(graph::JobProgram* program) {
+  program->strings = std::move(strings_);
+  program->signatures = std::move(signatures_);
+}
+
+void BlockTables::MoveFrom(graph::JobProgram* program) {
+  strings_ = std::move(program->strings);
+  signatures_ = std::move(program->signatures);
 }
 
 uint32_t BlockTables::InternString(std::string_view text) {

@@ -68,8 +68,9 @@ class BlockTables {
   uint32_t InternString(std::string_view text);
   uint32_t InternSignature(graph::KernelSignature signature);  // ids of InternString
 
-  // Moves strings and signatures out.
-  void MoveInto(graph::JobProgram* job);
+  // As JobAssembly.
+  void MoveInto(graph::JobProgram* program);
+  void MoveFrom(graph::JobProgram* program);
 
   [[nodiscard]] const std::vector<std::string>& strings() const { return strings_; }
   [[nodiscard]] const std::vector<graph::KernelSignature>& signatures() const {

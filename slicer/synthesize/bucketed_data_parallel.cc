@@ -42,8 +42,9 @@ class BucketedDataParallel : public DataParallel {
         elements.push_back(buffer.elements);
       }
     }
-    context_.writer->Emit(fmt::format("zero {}", fmt::join(elements, ",")),
-                          [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
+    context_.writer->Emit(
+        fmt::format("zero {} {}", context_.style_number, fmt::join(elements, ",")),
+        [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
     if (rank_.style.overlap_param_gather) {
       StartGathers(/*backwards=*/true);
     }
@@ -176,7 +177,7 @@ class BucketedDataParallel : public DataParallel {
     const auto end_piece = [&](uint32_t end) {
       if (piece.program().size() > 0) {
         piece.Copy(block.program, begin, end);
-        calls.push_back(assembly.AddBlock(piece.program()));
+        calls.push_back(assembly.BlockOf(piece));
         piece = OpList();
       } else if (end > begin) {
         calls.push_back(assembly.SliceOf(whole, begin, end));

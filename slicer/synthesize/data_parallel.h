@@ -21,6 +21,7 @@ struct UnitCall {
 // What the writer of a stage shares with its data parallelism.
 struct StageContext {
   const RankShape* rank = nullptr;
+  uint32_t style_number = 0;  // tells the rank's style from others of the assembly
   const std::vector<ModelChunk>* chunks = nullptr;
   StageWriter* writer = nullptr;
 };

@@ -81,10 +81,14 @@ uint32_t JobAssembly::BlockFor(const std::string& key,
   return found->second;
 }
 
-void JobAssembly::MoveInto(graph::JobProgram* job) {
-  tables_.MoveInto(job);
-  job->blocks = std::move(blocks_);
-  *this = JobAssembly();
+void JobAssembly::MoveInto(graph::JobProgram* program) {
+  tables_.MoveInto(program);
+  program->blocks = std::move(blocks_);
+}
+
+void JobAssembly::MoveFrom(graph::JobProgram* program) {
+  tables_.MoveFrom(program);
+  blocks_ = std::move(program->blocks);
 }
 
 void StageWriter::Emit(const OpList& ops) {

@@ -1,4 +1,5 @@
-// A JobProgram while it is built: the joint tables, and blocks that several stages call.
+// A JobProgram while it is built: the joint tables, and blocks that several stages call, or several
+// jobs whose programs are one.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,9 @@ class JobAssembly {
   // The block that was made for `key` before, else the one that `make` makes now.
   uint32_t BlockFor(const std::string& key, const std::function<graph::Program()>& make);
 
-  // Fills strings, signatures and blocks; the assembly is empty afterwards.
-  void MoveInto(graph::JobProgram* job);
+  // Lends strings, signatures and blocks to a program; nothing may be added until they are back.
+  void MoveInto(graph::JobProgram* program);
+  void MoveFrom(graph::JobProgram* program);
 
  private:
   BlockTables tables_;

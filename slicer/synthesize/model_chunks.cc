@@ -7,20 +7,61 @@
 #include "graph/stage_layers.h"
 
 namespace prism::slicer {
-ModelChunk ChunkMaker::Make(int32_t stage, int32_t chunk) {
-  const graph::ParallelSizes& sizes = rank_.job.parallel;
+namespace {
+
+uint32_t Bits(bool first, bool second, bool third) {
+  return (first ? 1U : 0U) + (second ? 2U : 0U) + (third ? 4U : 0U);
+}
+
+}  // namespace
+
+// Ranks of a mixture of experts know how many replicas share the experts.
+graph::JobSpec UnitCache::UnitJob(const graph::JobSpec& job) {
+  graph::JobSpec unit = job;
+  unit.parallel.pp = 1;
+  unit.parallel.vpp = 1;
+  unit.parallel.dp = job.model.moe.experts > 0 ? job.parallel.dp : 1;
+  unit.global_batch_size = 0;
+  unit.zero_stage = 0;
+  return unit;
+}
+
+uint32_t UnitCache::ShapeOf(const graph::JobSpec& unit_job, const graph::TrainingStyle& style) {
+  graph::JobSpec job = unit_job;
+  const graph::ParallelSizes& sizes = unit_job.parallel;
+  const Sizes varied = {sizes.tp,
+                        sizes.cp,
+                        sizes.dp,
+                        sizes.ep,
+                        sizes.etp,
+                        job.micro_batch_size,
+                        static_cast<int64_t>(job.recompute),
+                        job.sequence_parallel ? 1 : 0};
+  job.parallel = {};
+  job.micro_batch_size = 0;
+  job.recompute = {};
+  job.sequence_parallel = false;
+  const auto key = std::make_tuple(InternValue(jobs_, job), StyleOf(style), varied);
+  return shapes_.try_emplace(key, static_cast<uint32_t>(shapes_.size())).first->second;
+}
+
+ModelChunk ChunkMaker::Make(const graph::JobSpec& job, int32_t stage, int32_t chunk) {
+  const graph::ParallelSizes& sizes = job.parallel;
   const int64_t chunks = int64_t{sizes.pp} * sizes.vpp;
   const int64_t index = int64_t{chunk} * sizes.pp + stage;
   ModelChunk result;
   result.first = index == 0;
   result.last = index == chunks - 1;
   UnitPlace place;
-  place.shares_embedding = chunks == 1 && rank_.job.model.tied_embeddings;
-  const graph::LayerRange layers = graph::LayersOfChunk(rank_.job, rank_.style, index);
+  place.shares_embedding = chunks == 1 && job.model.tied_embeddings;
+  const graph::LayerRange layers = graph::LayersOfChunk(job, rank_.style, index);
   if (result.first) {
     place.gradient_received = !result.last && layers.begin == layers.end;
-    result.units.push_back({UnitKind::kEmbedding, "embedding",
-                            Add(EmbeddingUnit(rank_, place, &assembly_->tables()))});
+    const uint32_t bits = Bits(place.shares_embedding, place.gradient_received, false);
+    result.units.push_back(
+        {UnitKind::kEmbedding, "embedding", cache_->Find({UnitKind::kEmbedding, shape_, bits}, [&] {
+           return Add(EmbeddingUnit(rank_, place, &assembly_->tables()));
+         })});
   }
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     place.layer = layer;
@@ -42,26 +83,31 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
     chunk->units.push_back(
         {UnitKind::kLayer, fmt::format("layer {}", place->layer), Layer(*place)});
   }
-  UnitBlocks head = HeadUnit(rank_, *place, &assembly_->tables());
-  chunk->units.push_back({UnitKind::kHead, "loss", Add(head)});
   // The weights are those of the first one, whose backward pass comes last.
-  head.parameters.clear();
-  head.backward.ready.clear();
-  head.backward_weight.ready.clear();
-  head.backward_input.ready.clear();
-  for (int64_t i = 0; i < further; ++i) {
-    chunk->units.push_back({UnitKind::kHead, "loss", Add(head)});
+  for (int64_t i = 0; i < 1 + further; ++i) {
+    const uint32_t bits = Bits(place->shares_embedding, i > 0, false);
+    chunk->units.push_back(
+        {UnitKind::kHead, "loss", cache_->Find({UnitKind::kHead, shape_, bits}, [&] {
+           UnitBlocks head = HeadUnit(rank_, *place, &assembly_->tables());
+           if (i > 0) {
+             head.parameters.clear();
+             head.backward.ready.clear();
+             head.backward_weight.ready.clear();
+             head.backward_input.ready.clear();
+           }
+           return Add(std::move(head));
+         })});
   }
 }
 
+// What tells the layers of a model apart: kind of feed-forward, place in a period of two, whether
+// the gradient comes from another stage.
 std::shared_ptr<const UnitContent> ChunkMaker::Layer(const UnitPlace& place) {
-  const LayerKey key = {rank_.job.model.IsMoeLayer(place.layer), place.layer % 2 == 0,
-                        place.gradient_received};
-  std::shared_ptr<const UnitContent>& content = layers_[key];
-  if (content == nullptr) {
-    content = Add(LayerUnit(rank_, place, &assembly_->tables()));
-  }
-  return content;
+  const uint32_t bits =
+      Bits(rank_.job.model.IsMoeLayer(place.layer), place.layer % 2 == 0, place.gradient_received) +
+      (place.shares_embedding ? 8U : 0U);
+  return cache_->Find({UnitKind::kLayer, shape_, bits},
+                      [&] { return Add(LayerUnit(rank_, place, &assembly_->tables())); });
 }
 
 std::shared_ptr<const UnitContent> ChunkMaker::Add(UnitBlocks blocks) {

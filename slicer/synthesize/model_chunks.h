@@ -2,6 +2,7 @@
 // equal layers of all stages share theirs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "graph/base/intern.h"
 #include "slicer/synthesize/blocks/blocks.h"
 #include "slicer/synthesize/job_assembly.h"
 
@@ -35,26 +37,66 @@ struct ModelChunk {
   std::vector<ChunkUnit> units;  // in forward order
 };
 
-class ChunkMaker {
+// Units of all jobs of a synthesizer, by what decides their content.
+class UnitCache {
  public:
-  // All outlive the maker.
-  ChunkMaker(const RankShape& rank, JobAssembly* assembly) : rank_(rank), assembly_(assembly) {}
+  // Its shape: all that writers of units are told of the job. What they are not told (pipeline,
+  // replicas, batch, ZeRO) is one, or zero.
+  static graph::JobSpec UnitJob(const graph::JobSpec& job);
 
-  // Chunk `chunk` of stage `stage`.
-  ModelChunk Make(int32_t stage, int32_t chunk);
+  // A number for a shape, and one for a style.
+  uint32_t ShapeOf(const graph::JobSpec& job, const graph::TrainingStyle& style);
+  uint32_t StyleOf(const graph::TrainingStyle& style) { return InternValue(styles_, style); }
+
+  // Kind, shape and what of the place matters.
+  using Key = std::tuple<UnitKind, uint32_t, uint32_t>;
+
+  // The unit that was made for `key` before, else the one that `make` makes now.
+  template <typename Make>
+  std::shared_ptr<const UnitContent> Find(const Key& key, Make make) {
+    std::shared_ptr<const UnitContent>& unit = units_[key];
+    ++asked_;
+    if (unit == nullptr) {
+      unit = make();
+    } else {
+      ++found_;
+    }
+    return unit;
+  }
+
+  [[nodiscard]] int64_t asked() const { return asked_; }
+  [[nodiscard]] int64_t found() const { return found_; }
 
  private:
-  // What tells the layers of a model apart: kind of feed-forward, place in a period of two, whether
-  // the gradient comes from another stage.
-  using LayerKey = std::tuple<bool, bool, bool>;
+  // What jobs of one search differ in.
+  using Sizes = std::array<int64_t, 8>;
 
+  std::vector<graph::JobSpec> jobs_;  // distinct, without those sizes
+  std::vector<graph::TrainingStyle> styles_;
+  std::map<std::tuple<uint32_t, uint32_t, Sizes>, uint32_t> shapes_;
+  std::map<Key, std::shared_ptr<const UnitContent>> units_;
+  int64_t asked_ = 0;
+  int64_t found_ = 0;
+};
+
+class ChunkMaker {
+ public:
+  // All outlive the maker. `rank`: of a UnitJob, of that shape.
+  ChunkMaker(const RankShape& rank, uint32_t shape, JobAssembly* assembly, UnitCache* cache)
+      : rank_(rank), shape_(shape), assembly_(assembly), cache_(cache) {}
+
+  // Chunk `chunk` of stage `stage` of a job.
+  ModelChunk Make(const graph::JobSpec& job, int32_t stage, int32_t chunk);
+
+ private:
   void AddEnd(UnitPlace* place, ModelChunk* chunk);
   std::shared_ptr<const UnitContent> Layer(const UnitPlace& place);
   std::shared_ptr<const UnitContent> Add(UnitBlocks blocks);
 
   const RankShape& rank_;
+  uint32_t shape_;
   JobAssembly* assembly_;
-  std::map<LayerKey, std::shared_ptr<const UnitContent>> layers_;
+  UnitCache* cache_;
 };
 
 }  // namespace prism::slicer

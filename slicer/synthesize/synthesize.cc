@@ -16,6 +16,7 @@
 #include "slicer/synthesize/job_assembly.h"
 #include "slicer/synthesize/model_chunks.h"
 #include "slicer/synthesize/pass_schedule.h"
+#include "slicer/synthesize/phrase_synthesizer.h"
 
 namespace prism::slicer {
 namespace {
@@ -35,18 +36,36 @@ bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
          std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(), same);
 }
 
+// What the writers of one job are told of it.
+struct SynthesisShape {
+  RankShape rank;
+  RankShape unit;            // what writers of units see
+  uint32_t unit_number = 0;  // of UnitCache
+  uint32_t style_number = 0;
+
+  // What the optimizer's kernels depend on beside its pieces.
+  [[nodiscard]] std::string OptimizerKey() const {
+    const graph::ParallelSizes& sizes = rank.job.parallel;
+    return fmt::format("{} {} {} {} {} {}", style_number, static_cast<int>(rank.dtype), sizes.tp,
+                       sizes.pp, sizes.world_size(), rank.job.zero_stage);
+  }
+};
+
 // Writes the iterations of stages that are made of the same chunks: they differ in the order of
 // their passes only, so that each pass is worked out once.
 class StageSynthesis {
  public:
-  StageSynthesis(const RankShape& rank, std::vector<ModelChunk> chunks, const StageWriter& writer)
-      : rank_(rank),
+  StageSynthesis(const SynthesisShape& shape,
+                 std::vector<ModelChunk> chunks,
+                 const StageWriter& writer)
+      : shape_(shape),
+        rank_(shape.rank),
         chunks_(std::move(chunks)),
         writer_(writer),
-        batched_(BatchesMessages(rank.style)) {
-    const StageContext context = {&rank_, &chunks_, &writer_};
+        batched_(BatchesMessages(shape.rank.style)) {
+    const StageContext context = {&rank_, shape.style_number, &chunks_, &writer_};
     const bool sharded =
-        rank.style.data_parallel == graph::DataParallelKind::kFsdp || rank.job.zero_stage == 3;
+        rank_.style.data_parallel == graph::DataParallelKind::kFsdp || rank_.job.zero_stage == 3;
     data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
     held_states_ = {data_parallel_->held()};
   }
@@ -121,8 +140,9 @@ class StageSynthesis {
     writer_.Marker("optimizer", true);
     const OptimizerPieces pieces = data_parallel_->Pieces();
     if (!rank_.style.frozen_weights) {
-      const std::string key = fmt::format("optimizer {} {} {}", fmt::join(pieces.decay, ","),
-                                          fmt::join(pieces.no_decay, ","), pieces.weights);
+      const std::string key =
+          fmt::format("optimizer {} {} {} {}", shape_.OptimizerKey(), fmt::join(pieces.decay, ","),
+                      fmt::join(pieces.no_decay, ","), pieces.weights);
       writer_.Emit(key, [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
     }
     data_parallel_->FinishIteration();
@@ -190,8 +210,9 @@ class StageSynthesis {
   void Forward(const StageStep& step) {
     const ModelChunk& chunk = Chunk(step);
     if (chunk.first || chunk.last) {
-      writer_.Emit(fmt::format("batch {} {}", chunk.first, chunk.last),
-                   [&] { return BatchLoad(rank_, chunk.first, chunk.last, &Tables()).program; });
+      writer_.Emit(fmt::format("batch {} {} {}", shape_.unit_number, chunk.first, chunk.last), [&] {
+        return BatchLoad(shape_.unit, chunk.first, chunk.last, &Tables()).program;
+      });
     }
     for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
       writer_.Marker(chunk.units[unit].marker, true);
@@ -330,7 +351,8 @@ class StageSynthesis {
 
   void ReportAndSync() {
     if (chunks_.back().last) {
-      writer_.Emit("loss report", [&] { return LossReport(rank_, &Tables()).program; });
+      writer_.Emit("loss report " + shape_.OptimizerKey(),
+                   [&] { return LossReport(rank_, &Tables()).program; });
     }
     OpList ops;
     ops.DeviceSync();
@@ -349,6 +371,7 @@ class StageSynthesis {
     return none;
   }
 
+  const SynthesisShape& shape_;
   const RankShape& rank_;
   std::vector<ModelChunk> chunks_;
   StageWriter writer_;
@@ -374,9 +397,9 @@ Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
 }
 
 // The iteration is one launch.
-void LaunchAsGraph(graph::JobProgram* job) {
-  for (graph::Program& block : job->blocks) {
-    for (uint8_t& flags : block.flags) {
+void LaunchAsGraph(size_t first, graph::JobProgram* program) {
+  for (size_t block = first; block < program->blocks.size(); ++block) {
+    for (uint8_t& flags : program->blocks[block].flags) {
       flags |= graph::kLaunchedWithPrevious;
     }
   }
@@ -384,46 +407,57 @@ void LaunchAsGraph(graph::JobProgram* job) {
 
 }  // namespace
 
-Result<graph::PhrasedJob> SynthesizePhrases(const graph::JobSpec& job,
-                                            const graph::TrainingStyle& style,
-                                            Markers markers) {
+Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
+                                                 const graph::TrainingStyle& style,
+                                                 Markers markers) {
   PRISM_RETURN_IF_ERROR(CheckJob(job, style));
-  const RankShape rank(job, style);
-  JobAssembly assembly;
-  ChunkMaker maker(rank, &assembly);
+  PRISM_CHECK((style.host_cost == graph::HostCost::kGraph) == launched_as_graph_);
+  assembly_.MoveFrom(program_.get());
+  const graph::JobSpec unit_job = UnitCache::UnitJob(job);
+  const SynthesisShape shape = {RankShape(job, style), RankShape(unit_job, style),
+                                units_.ShapeOf(unit_job, style), units_.StyleOf(style)};
+  ChunkMaker maker(shape.unit, shape.unit_number, &assembly_, &units_);
   graph::PhrasedJob phrased;
-  phrased.program.job = job;
-  phrased.program.style = style;
+  phrased.job = job;
+  phrased.style = style;
+  phrased.program = program_;
   std::vector<std::unique_ptr<StageSynthesis>> kinds;  // their data parallelism points into them
   for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
     std::vector<ModelChunk> chunks;
     for (int32_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
-      chunks.push_back(maker.Make(stage, chunk));
+      chunks.push_back(maker.Make(job, stage, chunk));
     }
     auto kind = std::find_if(kinds.begin(), kinds.end(),
                              [&](const auto& known) { return known->Writes(chunks); });
     if (kind == kinds.end()) {
       kind = kinds.insert(
-          kind, std::make_unique<StageSynthesis>(rank, std::move(chunks),
-                                                 StageWriter(&assembly, markers == Markers::kAll)));
+          kind, std::make_unique<StageSynthesis>(
+                    shape, std::move(chunks), StageWriter(&assembly_, markers == Markers::kAll)));
     }
     phrased.stages.push_back((*kind)->Run(stage, static_cast<uint32_t>(kind - kinds.begin())));
   }
   for (const auto& kind : kinds) {
     phrased.kinds.push_back(kind->TakePhrases());
   }
-  assembly.MoveInto(&phrased.program);
-  if (style.host_cost == graph::HostCost::kGraph) {
-    LaunchAsGraph(&phrased.program);
+  assembly_.MoveInto(program_.get());
+  if (launched_as_graph_) {
+    LaunchAsGraph(launched_, program_.get());
+    launched_ = program_->blocks.size();
   }
   return phrased;
+}
+
+Result<graph::PhrasedJob> SynthesizePhrases(const graph::JobSpec& job,
+                                            const graph::TrainingStyle& style,
+                                            Markers markers) {
+  return PhraseSynthesizer(style.host_cost == graph::HostCost::kGraph).Run(job, style, markers);
 }
 
 Result<graph::JobProgram> Synthesize(const graph::JobSpec& job,
                                      const graph::TrainingStyle& style,
                                      Markers markers) {
-  PRISM_ASSIGN_OR_RETURN(graph::PhrasedJob phrased, SynthesizePhrases(job, style, markers));
-  return graph::WriteOut(std::move(phrased));
+  PRISM_ASSIGN_OR_RETURN(const graph::PhrasedJob phrased, SynthesizePhrases(job, style, markers));
+  return graph::WriteOut(phrased);
 }
 
 }  // namespace prism::slicer

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/base/parallel.h"
 #include "graph/base/rng.h"
 #include "launch/options/presets.h"
 #include "launch/search/answer.h"
@@ -154,11 +155,12 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
     problem.global_batch_size = batch;
     const PlanEvaluator evaluator = *PlanEvaluator::Create(problem, "");
     const FrameworkStyle styles = *FrameworkStyle::Create(framework, problem.cluster.gpu.name, "");
+    PlanCache cache;
     for (const Plan& plan : DrawPlans(evaluator, 16, 40)) {
       const graph::JobSpec job = JobOf(evaluator.problem(), plan);
       const graph::TrainingStyle& style = styles.Of(job);
       const Result<JobReplay> replay =
-          ReplayJob(job, style, evaluator.problem().cluster, /*stalls=*/false);
+          ReplayJob(job, style, evaluator.problem().cluster, /*stalls=*/false, &cache);
       if (!replay.ok()) {
         EXPECT_STREQ(framework, "nanotron") << replay.status().message();  // no interleaving
         continue;
@@ -171,6 +173,34 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
   }
   EXPECT_GT(shortened, 60);
   EXPECT_GT(by_phrases, 100);
+}
+
+// What is kept from one plan to the next changes no time: not in another order, not with nothing
+// kept, not by several threads.
+TEST(PlanCache, changes_no_time_in_any_order) {
+  for (const char* framework : {"megatron-core", "torchtitan"}) {
+    const PlanEvaluator forwards = SmallEvaluator(framework);
+    const PlanEvaluator backwards = SmallEvaluator(framework);
+    const PlanEvaluator together = SmallEvaluator(framework);
+    const std::vector<Plan> plans = DrawPlans(forwards, 32, 40);
+    std::vector<double> times(plans.size());
+    std::vector<double> reversed(plans.size());
+    std::vector<double> threaded(plans.size());
+    for (size_t i = 0; i < plans.size(); ++i) {
+      times[i] = forwards.Time(plans[i])->seconds;
+      reversed[plans.size() - 1 - i] = backwards.Time(plans[plans.size() - 1 - i])->seconds;
+    }
+    ParallelFor(3, static_cast<int64_t>(plans.size()), [&](int64_t i) {
+      const auto plan = static_cast<size_t>(i);
+      threaded[plan] = together.Time(plans[plan])->seconds;
+    });
+    EXPECT_EQ(times, reversed);
+    EXPECT_EQ(times, threaded);
+    for (const size_t alone : {size_t{3}, size_t{21}, plans.size() - 1}) {
+      EXPECT_EQ(times[alone], SmallEvaluator(framework).Time(plans[alone])->seconds);
+    }
+    EXPECT_GT(forwards.cache_shares().folds.found, forwards.cache_shares().folds.asked / 2);
+  }
 }
 
 TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {

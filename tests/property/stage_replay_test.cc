@@ -163,18 +163,17 @@ TEST(PhraseReplay, agrees_with_the_replay_op_by_op) {
     const Case c = *rc::gen::exec(DrawCase);
     const graph::ClusterSpec cluster = ClusterOf(c);
     const auto markers = Pick<slicer::Markers>({slicer::Markers::kAll, slicer::Markers::kNone});
-    Result<graph::PhrasedJob> phrased = slicer::SynthesizePhrases(c.job, c.style, markers);
+    const Result<graph::PhrasedJob> phrased = slicer::SynthesizePhrases(c.job, c.style, markers);
     RC_ASSERT(phrased.ok());
-    const Result<PhraseEvaluator> phrases = PhraseEvaluator::Create(*phrased);
-    RC_ASSERT(phrases.ok());
-    const Result<StageReplayResult> result = phrases->Evaluate(cluster, {});
+    BlockLibrary library(c.job.parallel.pp > 1);
+    const Result<StageReplayResult> result = PhraseReplay(*phrased, cluster, {}, &library);
     RC_ASSERT(result.ok());
     ++drawn;
     if (!result->known) {
       return;
     }
     ++known;
-    const graph::JobProgram job = graph::WriteOut(*std::move(phrased));
+    const graph::JobProgram job = graph::WriteOut(*phrased);
     const Result<StageReplayResult> expected = StageEvaluator::Create(job)->Evaluate(cluster, {});
     RC_ASSERT(expected.ok());
     RC_ASSERT(result->stage_ns == expected->stage_ns);
@@ -210,7 +209,8 @@ TEST(SteadyLoop, gives_the_nanosecond_of_every_round) {
     const StageReplayResult short_job = evaluate(few, options);
     const graph::PhrasedJob phrased =
         *slicer::SynthesizePhrases(c.job, c.style, slicer::Markers::kNone);
-    const StageReplayResult phrases = *PhraseEvaluator::Create(phrased)->Evaluate(cluster, options);
+    BlockLibrary library(sizes.pp > 1);
+    const StageReplayResult phrases = *PhraseReplay(phrased, cluster, options, &library);
     if (!short_job.known && !phrases.known) {
       return;
     }

@@ -1,0 +1,61 @@
+// What plans of one problem have in common, kept from one to the next: written units, lowered,
+// costed and folded blocks. All of it is keyed by what decides it, so that no result depends on
+// which plans were evaluated before, or on which thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "replayer/stages/block_library.h"
+#include "slicer/synthesize/phrase_synthesizer.h"
+
+namespace prism::launch {
+
+// How much was there already.
+struct CacheShares {
+  replayer::CacheCount units;  // layers, embeddings and heads that were written
+  replayer::CacheCount folds;  // blocks as matrices
+};
+
+class PlanCache {
+ public:
+  struct Entry {
+    Entry(bool several_stages, bool launched_as_graph)
+        : synthesizer(launched_as_graph), library(several_stages) {}
+
+    slicer::PhraseSynthesizer synthesizer;
+    replayer::BlockLibrary library;
+  };
+
+  // What jobs like this one share. A new one where it has grown too large.
+  Entry& For(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+  [[nodiscard]] CacheShares Shares() const;
+
+ private:
+  static constexpr size_t kMostBlocks = 50'000;
+
+  std::array<std::unique_ptr<Entry>, 4> entries_;
+  CacheShares dropped_;  // counts of those that had grown too large
+};
+
+// Caches for as many threads as ask at once.
+class PlanCaches {
+ public:
+  // A cache that nobody else has until it is given back.
+  std::unique_ptr<PlanCache> Take();
+  void GiveBack(std::unique_ptr<PlanCache> cache);
+
+  // Of those that were given back.
+  [[nodiscard]] CacheShares Shares() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<PlanCache>> idle_;
+};
+
+}  // namespace prism::launch

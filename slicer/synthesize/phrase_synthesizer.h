@@ -1,0 +1,38 @@
+// Synthesis of many jobs, one after the other, that share what they have in common: units are
+// written once for each shape of a rank, small blocks once for each content. All programs are one,
+// which only grows; which jobs came before changes numbers of blocks and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "graph/base/status.h"
+#include "graph/phrased_job.h"
+#include "slicer/synthesize/job_assembly.h"
+#include "slicer/synthesize/model_chunks.h"
+#include "slicer/synthesize/synthesize.h"
+
+namespace prism::slicer {
+
+class PhraseSynthesizer {
+ public:
+  // `launched_as_graph`: styles are HostCost::kGraph, else none is.
+  explicit PhraseSynthesizer(bool launched_as_graph) : launched_as_graph_(launched_as_graph) {}
+
+  // As Synthesize. The job that it gives stays good while others are synthesised, in turn.
+  Result<graph::PhrasedJob> Run(const graph::JobSpec& job,
+                                const graph::TrainingStyle& style,
+                                Markers markers);
+
+  [[nodiscard]] const UnitCache& units() const { return units_; }
+  [[nodiscard]] size_t block_count() const { return program_->blocks.size(); }
+
+ private:
+  bool launched_as_graph_;
+  std::shared_ptr<graph::JobProgram> program_ = std::make_shared<graph::JobProgram>();
+  JobAssembly assembly_;
+  UnitCache units_;
+  size_t launched_ = 0;  // blocks that are marked as launched with those before
+};
+
+}  // namespace prism::slicer
