@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/base/rng.h"
 #include "tests/support/random_perturbations.h"
 #include "tests/support/simple_evaluator.h"
 
@@ -56,6 +57,51 @@ TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
       }
     }
   }
+}
+
+// One rank or two die at the start of some iteration.
+void AddKills(const graph::Graph& graph, uint64_t seed, ReplayOptions* options) {
+  Perturbation kill;
+  kill.kind = PerturbationKind::kKill;
+  Rng rng(seed, "kills");
+  for (int64_t kills = rng.UniformInt(1, 2); kills > 0; --kills) {
+    kill.ranks = {Rank(static_cast<uint32_t>(rng.UniformInt(0, graph.ranks.size() - 1)))};
+    kill.iteration = static_cast<int32_t>(rng.UniformInt(0, options->iterations - 1));
+    options->perturbations.push_back(kill);
+  }
+}
+
+// All ops that end in spite of the kills end when they do there, and no others end.
+TEST(EngineProperty, kills_leave_undone_what_the_simple_evaluator_leaves_undone) {
+  int64_t stalled = 0;
+  int64_t finished = 0;
+  for (uint64_t seed = 0; seed < 1000 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const graph::Graph graph = ReplayableGraph(seed);
+    ReplayOptions options = RandomPerturbations(graph, seed);
+    AddKills(graph, seed, &options);
+    const prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, options);
+    Result<Engine> engine = Engine::Create(graph, options, AllRanks(graph));
+    ASSERT_TRUE(engine.ok());
+    for (Rank rank : AllRanks(graph)) {
+      engine->Issue(rank, int64_t{options.iterations} * graph.role_of(rank).program.size());
+    }
+    ASSERT_EQ(engine->Run(), simple.finished);
+    for (Rank rank : AllRanks(graph)) {
+      const std::vector<TimeNs>& ends = simple.timelines[rank.value()].end;
+      for (size_t i = 0; i < ends.size(); ++i) {
+        ASSERT_EQ(engine->EndTime(rank, static_cast<OpPosition>(i)).value_or(-1), ends[i])
+            << "rank " << rank.value() << " op " << i;
+        (ends[i] < 0 ? stalled : finished) += 1;
+      }
+    }
+    for (const bool classes : {true, false}) {
+      options.classes = classes;
+      EXPECT_EQ(Replay(graph, options).ok(), simple.finished);
+    }
+  }
+  EXPECT_GT(stalled, 0);
+  EXPECT_GT(finished, 0);
 }
 
 // Splitting every rank into a class of its own (by gates that are wide open) changes nothing.
