@@ -27,7 +27,7 @@ Result<std::string> EditDifference(const graph::Graph& graph,
   const double after = SecondsFromNs(edited.replay->steady_iteration_ns());
   const auto ranks = static_cast<int64_t>(graph.ranks.size());
   const std::string evaluation =
-      edited.full ? "a full replay"
+      edited.full ? fmt::format("a full replay ({})", edited.why_full)
                   : fmt::format("{} of {} ranks differ", edited.changed_ranks, ranks);
   if (format == OutputFormat::kText) {
     std::string lines = fmt::format(
@@ -46,6 +46,9 @@ Result<std::string> EditDifference(const graph::Graph& graph,
   json.Field("baseline", before).Field("edited", after).Field("difference", after - before);
   json.EndObject();
   json.Field("evaluation", edited.full ? "full" : "delta");
+  if (edited.full) {
+    json.Field("why_full", edited.why_full);
+  }
   json.Field("changed_ranks", edited.full ? ranks : edited.changed_ranks).Field("ranks", ranks);
   json.Key("assumptions").BeginArray();
   for (const std::string& assumption : file.assumptions) {

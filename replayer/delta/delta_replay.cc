@@ -110,32 +110,33 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   return delta;
 }
 
-// Whether actions and meetings of the edited job follow each other as recorded.
-bool DeltaReplay::SameOrder(const Edit& edit) const {
-  if (!AllInRecording(options_)) {
-    return false;
-  }
+// Why actions and meetings of the edited job may follow each other otherwise than recorded; empty
+// where they do not.
+std::string_view DeltaReplay::WhyOtherOrder(const Edit& edit) const {
   for (const graph::Role& role : graph_.roles) {
     if (edit.ReplacesProgram(role) &&
         (role.stage != edit.role_program->stage ||
          !DiffersInTimesAlone(role.program, edit.role_program->program))) {
-      return false;
+      return "the program does other things";
     }
   }
-  if (edit.cluster) {
-    const char* eager = "p2p.eager_bytes";
-    if (edit.cluster->parameters.Value(eager) != graph_.cluster.parameters.Value(eager)) {
-      return false;
-    }
+  const char* eager = "p2p.eager_bytes";
+  if (edit.cluster &&
+      edit.cluster->parameters.Value(eager) != graph_.cluster.parameters.Value(eager)) {
+    return "another eager limit";
   }
-  if (!edit.options) {
-    return true;
+  const ReplayOptions& other = edit.options ? *edit.options : options_;
+  if (!AllInRecording(options_) || !AllInRecording(other)) {
+    return "slow hosts or devices taken away at regular times";
   }
-  const ReplayOptions& other = *edit.options;
-  return other.iterations == options_.iterations && other.breakdown == options_.breakdown &&
-         JitterOf(other) == JitterOf(options_) &&
-         (!JitterOf(options_).any() || other.seed == options_.seed) && !Kills(other) &&
-         AllInRecording(other);
+  if (other.iterations != options_.iterations || other.breakdown != options_.breakdown) {
+    return "other iterations, or a breakdown in one of both alone";
+  }
+  if (JitterOf(other) != JitterOf(options_) ||
+      (JitterOf(options_).any() && other.seed != options_.seed)) {
+    return "other noise";
+  }
+  return Kills(other) ? "a killed rank" : "";
 }
 
 Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
@@ -144,8 +145,8 @@ Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
                            CheckParameters(edit.cluster->parameters).front());
   }
   PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit));
-  if (!SameOrder(edit)) {
-    return ReplayInFull(edit);
+  if (const std::string_view why = WhyOtherOrder(edit); !why.empty()) {
+    return ReplayInFull(edit, why);
   }
   if (edit.options) {
     PRISM_RETURN_IF_ERROR(CheckOptions(graph_, *edit.options));
@@ -156,7 +157,7 @@ Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
       edit);
   const std::optional<std::vector<RankTotals>> totals = sweep_->Run(variants);
   if (!totals) {
-    return ReplayInFull(edit);
+    return ReplayInFull(edit, "so much differs that it takes less time");
   }
   TakeBack();
   DeltaResult result;
@@ -169,12 +170,13 @@ Result<DeltaResult> DeltaReplay::Evaluate(const Edit& edit) {
   return result;
 }
 
-Result<DeltaResult> DeltaReplay::ReplayInFull(const Edit& edit) {
+Result<DeltaResult> DeltaReplay::ReplayInFull(const Edit& edit, std::string_view why) {
   DeltaResult result;
   PRISM_ASSIGN_OR_RETURN(const EditedJob job, ApplyEdit(graph_, options_, edit));
   PRISM_ASSIGN_OR_RETURN(full_, Replay(job.graph, job.options));
   result.replay = &full_;
   result.full = true;
+  result.why_full = why;
   return result;
 }
 

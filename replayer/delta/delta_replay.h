@@ -5,13 +5,17 @@
 //   Result<DeltaResult> edited = (*recorded)->Evaluate(edit);
 //
 // A full replay in the same mode is Replay of what ApplyEdit makes, with the options of the
-// recording. By classes, an edit of one rank splits its class there; here the ranks that come to
+// recording. Replayed in full, and told as such, is what changes who does what in which order: a
+// program with other ops, another eager limit, other noise, kills (the job then stalls, and a full
+// replay says who waits for whom), slow hosts and devices that are taken away at regular times.
+// By classes, an edit of one rank splits its class there; here the ranks that come to
 // differ leave their lane, and only they.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -27,8 +31,9 @@ struct DeltaResult {
   // recording, unless `full`. Valid until the next call of Evaluate.
   const ReplayResult* replay = nullptr;
   // A full replay was done: the order of the job may have changed, or so much differs that it takes
-  // less time.
+  // less time. `why_full` says which, for people.
   bool full = false;
+  std::string_view why_full;
   int64_t executed = 0;       // actions (runs of ops, meetings) that were evaluated again
   int64_t changed_ranks = 0;  // that come to something else in the end
   int64_t reached = 0;        // as Sweep: where none, slack absorbs the edit
@@ -60,8 +65,8 @@ class DeltaReplay {
  private:
   DeltaReplay(const graph::Graph& graph, ReplayOptions options, Partition partition);
 
-  [[nodiscard]] bool SameOrder(const Edit& edit) const;
-  [[nodiscard]] Result<DeltaResult> ReplayInFull(const Edit& edit);
+  [[nodiscard]] std::string_view WhyOtherOrder(const Edit& edit) const;
+  [[nodiscard]] Result<DeltaResult> ReplayInFull(const Edit& edit, std::string_view why);
   [[nodiscard]] std::span<const uint32_t> RanksOf(const RankTotals& totals) const;
   [[nodiscard]] const LaneTimes& Before(uint32_t rank) const;
   void TakeBack();

@@ -209,6 +209,25 @@ RC_GTEST_PROP(DeltaProperty, equals_a_full_replay, ()) {
   }
 }
 
+// A program with one op more is another order; a delta afterwards is none the worse for it.
+RC_GTEST_PROP(DeltaProperty, replays_other_programs_in_full_and_says_so, ()) {
+  const graph::Graph graph = DrawGraph();
+  const ReplayOptions options = DrawOptions(graph);
+  Result<std::unique_ptr<DeltaReplay>> recorded = DeltaReplay::Record(graph, options);
+  RC_ASSERT(recorded.ok());
+  Edit edit;
+  edit.role_program = graph.role_of(DrawRank(graph));
+  graph::OpRow gap;
+  gap.kind = graph::OpKind::kHostGap;
+  gap.value = Draw(0, 20'000);
+  edit.role_program->program.Append(gap);
+  Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
+  RC_ASSERT(delta.ok());
+  RC_ASSERT(delta->full);
+  RC_ASSERT(delta->why_full == "the program does other things");
+  CompareWithFull(graph, options, edit, *delta);
+}
+
 // An edit that is given up leaves nothing behind.
 RC_GTEST_PROP(DeltaProperty, is_given_up_where_too_much_differs, ()) {
   const graph::Graph graph = DrawGraph();
