@@ -2,6 +2,7 @@
 // segments and the libraries without a facade make them.
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <string_view>
 
 #include <cuda.h>
