@@ -25,14 +25,15 @@ class PhraseSynthesizer {
                                 Markers markers);
 
   [[nodiscard]] const UnitCache& units() const { return units_; }
-  [[nodiscard]] size_t block_count() const { return program_->blocks.size(); }
+  [[nodiscard]] int64_t op_count() const { return op_count_; }  // of all blocks
 
  private:
   bool launched_as_graph_;
   std::shared_ptr<graph::JobProgram> program_ = std::make_shared<graph::JobProgram>();
   JobAssembly assembly_;
   UnitCache units_;
-  size_t launched_ = 0;  // blocks that are marked as launched with those before
+  size_t known_blocks_ = 0;  // after the last job
+  int64_t op_count_ = 0;
 };
 
 }  // namespace prism::slicer

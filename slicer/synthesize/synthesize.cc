@@ -441,8 +441,10 @@ Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
   }
   assembly_.MoveInto(program_.get());
   if (launched_as_graph_) {
-    LaunchAsGraph(launched_, program_.get());
-    launched_ = program_->blocks.size();
+    LaunchAsGraph(known_blocks_, program_.get());
+  }
+  for (; known_blocks_ < program_->blocks.size(); ++known_blocks_) {
+    op_count_ += program_->blocks[known_blocks_].size();
   }
   return phrased;
 }
