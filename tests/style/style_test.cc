@@ -27,12 +27,9 @@ constexpr size_t kNesting = 4;
 const std::map<std::string, std::string> kFunctionExceptions = {};
 
 // Signatures that a foreign interface dictates.
-const std::set<std::string> kForeignInterfaces = {"shim/cuda/",
-                                                  "shim/nccl/",
-                                                  "shim/clock/",
-                                                  "shim/device/",
-                                                  "tests/support/fake_",
-                                                  "shim/observer/group_hook.cc"};
+const std::set<std::string> kForeignInterfaces = {
+    "shim/cuda/",   "shim/nccl/",          "shim/clock/",
+    "shim/device/", "tests/support/fake_", "shim/observer/group_hook.cc"};
 
 const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"graph/base", {"graph/base"}},
