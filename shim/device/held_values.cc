@@ -43,28 +43,6 @@ bool IsAlone(const NcclOp& op) {
   return op.communicator->present.size() <= 1;
 }
 
-graph::CollectiveKind KindOf(ExchangeOperation operation) {
-  using graph::CollectiveKind;
-  switch (operation) {
-    case ExchangeOperation::kAllGather:
-      return CollectiveKind::kAllGather;
-    case ExchangeOperation::kReduceScatter:
-      return CollectiveKind::kReduceScatter;
-    case ExchangeOperation::kBroadcast:
-      return CollectiveKind::kBroadcast;
-    case ExchangeOperation::kReduce:
-      return CollectiveKind::kReduce;
-    case ExchangeOperation::kAllToAll:
-      return CollectiveKind::kAllToAll;
-    case ExchangeOperation::kGather:
-      return CollectiveKind::kGather;
-    case ExchangeOperation::kScatter:
-      return CollectiveKind::kScatter;
-    default:
-      return CollectiveKind::kAllReduce;
-  }
-}
-
 HoldLaunch HoldOf(const NcclOp& op, const char* kernel, int32_t channels) {
   const auto bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
   return {kernel, op.hold_lane - 1, HoldBlocks(bytes, channels), op.stream};
@@ -262,7 +240,7 @@ int32_t CollectiveChannels() {
 }
 
 HoldLaunch HoldOf(const NcclOp& op) {
-  return HoldOf(op, HoldKernelName(KindOf(op.operation)), CollectiveChannels());
+  return HoldOf(op, HoldKernelName(CollectiveKindOf(op.operation)), CollectiveChannels());
 }
 
 HoldLaunch HoldOfTransfers(const NcclOp& op) {

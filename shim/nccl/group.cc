@@ -6,7 +6,6 @@
 #include <mutex>
 #include <vector>
 
-#include "graph/op.h"
 #include "shim/cuda/capture.h"
 #include "shim/cuda/stream.h"
 #include "shim/nccl/device_values.h"
@@ -64,27 +63,6 @@ graph::ReduceOp ReduceOpOf(int reduction) {
   }
 }
 
-CollectiveKind KindOf(ExchangeOperation operation) {
-  switch (operation) {
-    case ExchangeOperation::kAllGather:
-      return CollectiveKind::kAllGather;
-    case ExchangeOperation::kReduceScatter:
-      return CollectiveKind::kReduceScatter;
-    case ExchangeOperation::kBroadcast:
-      return CollectiveKind::kBroadcast;
-    case ExchangeOperation::kReduce:
-      return CollectiveKind::kReduce;
-    case ExchangeOperation::kAllToAll:
-      return CollectiveKind::kAllToAll;
-    case ExchangeOperation::kGather:
-      return CollectiveKind::kGather;
-    case ExchangeOperation::kScatter:
-      return CollectiveKind::kScatter;
-    default:
-      return CollectiveKind::kAllReduce;
-  }
-}
-
 // graph::CollectiveShape::bytes: the larger of the two buffers of one rank.
 int64_t CollectiveBytes(const NcclOp& op) {
   const auto bytes = static_cast<int64_t>(op.count * ElementBytes(op.element));
@@ -103,7 +81,7 @@ void EmitCollective(const NcclOp& op, uint32_t sequence, bool grouped_with_next)
   record.kind = RecordKind::kCollective;
   record.stream = StreamIndex(RecordedStream(op));
   record.collective.comm = op.communicator->id;
-  record.collective.collective = static_cast<uint8_t>(KindOf(op.operation));
+  record.collective.collective = static_cast<uint8_t>(CollectiveKindOf(op.operation));
   record.collective.dtype = static_cast<uint8_t>(DataTypeOf(op.element));
   record.collective.reduce = static_cast<uint8_t>(ReduceOpOf(op.reduction));
   record.collective.grouped_with_next = grouped_with_next ? 1 : 0;
@@ -275,6 +253,27 @@ ErrorText& GetErrorText() {
 }
 
 }  // namespace
+
+CollectiveKind CollectiveKindOf(ExchangeOperation operation) {
+  switch (operation) {
+    case ExchangeOperation::kAllGather:
+      return CollectiveKind::kAllGather;
+    case ExchangeOperation::kReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case ExchangeOperation::kBroadcast:
+      return CollectiveKind::kBroadcast;
+    case ExchangeOperation::kReduce:
+      return CollectiveKind::kReduce;
+    case ExchangeOperation::kAllToAll:
+      return CollectiveKind::kAllToAll;
+    case ExchangeOperation::kGather:
+      return CollectiveKind::kGather;
+    case ExchangeOperation::kScatter:
+      return CollectiveKind::kScatter;
+    default:
+      return CollectiveKind::kAllReduce;
+  }
+}
 
 const char* LastError() {
   return GetErrorText().text;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "graph/op.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/exchange.h"
 #include "shim/nccl/nccl_api.h"
@@ -33,6 +34,9 @@ struct NcclOp {
   uint32_t hold_lane = 0;         // NcclStream (device_values.h)
   std::shared_ptr<HeldCapture> captured = nullptr;  // on a real device, of what a graph launches
 };
+
+// Of a collective; sends and receives are none.
+graph::CollectiveKind CollectiveKindOf(ExchangeOperation operation);
 
 ncclResult_t StartGroup();
 ncclResult_t EndGroup();
