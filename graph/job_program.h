@@ -77,10 +77,6 @@ constexpr uint16_t SlotOf(PeerSlot peer) {
 struct StageProgram {
   std::vector<uint32_t> calls;    // indices into JobProgram::blocks
   uint16_t event_slot_count = 0;  // events that outlive their block
-  // Calls at which the rounds of the steady part begin, in which stages repeat themselves: a job
-  // with more micro-batches has more of them and is otherwise the same. Round r of a stage takes
-  // messages of rounds r and r - 1 of its neighbours. Empty where the schedule has none.
-  std::vector<uint32_t> rounds;
 
   bool operator==(const StageProgram&) const = default;
 };

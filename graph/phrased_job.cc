@@ -12,13 +12,8 @@ JobProgram WriteOut(const PhrasedJob& job) {
     const PhrasedKind& kind = job.kinds[phrased.kind];
     StageProgram stage;
     stage.event_slot_count = kind.event_slot_count;
-    auto round = phrased.rounds.begin();
-    for (uint32_t i = 0; i < phrased.steps.size(); ++i) {
-      if (round != phrased.rounds.end() && *round == i) {
-        stage.rounds.push_back(static_cast<uint32_t>(stage.calls.size()));
-        ++round;
-      }
-      const std::vector<uint32_t>& phrase = kind.phrases[phrased.steps[i]];
+    for (const uint32_t step : phrased.steps) {
+      const std::vector<uint32_t>& phrase = kind.phrases[step];
       stage.calls.insert(stage.calls.end(), phrase.begin(), phrase.end());
     }
     program.stages.push_back(std::move(stage));

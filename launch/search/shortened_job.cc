@@ -43,58 +43,54 @@ class Replayer {
       if (microbatches >= job_.microbatches()) {
         break;
       }
-      PRISM_ASSIGN_OR_RETURN(JobReplay found, Try(microbatches));
-      if (IsKnown(found)) {
-        return found;
+      graph::JobSpec job = job_;
+      job.global_batch_size = microbatches * job.micro_batch_size * job.parallel.dp;
+      const int64_t more_rounds =
+          (job_.microbatches() - microbatches) / slicer::MicrobatchesOfRound(job_.parallel);
+      PRISM_ASSIGN_OR_RETURN(std::optional<JobReplay> found, ByPhrases(job, more_rounds));
+      if (found.has_value()) {
+        return *std::move(found);
       }
     }
-    return Replay(job_, {});
+    PRISM_ASSIGN_OR_RETURN(std::optional<JobReplay> whole, ByPhrases(job_, 0));
+    return whole.has_value() ? *std::move(whole) : OpByOp();
   }
 
  private:
-  Result<JobReplay> Try(int64_t microbatches) const {
-    graph::JobSpec job = job_;
-    job.global_batch_size = microbatches * job.micro_batch_size * job.parallel.dp;
-    replayer::StageReplayOptions options;
-    options.more_rounds =
-        (job_.microbatches() - microbatches) / slicer::MicrobatchesOfRound(job_.parallel);
-    return Replay(job, options);
-  }
-
-  // By phrases where they can be run so, else op by op. Not known where more rounds cannot be
-  // told from this job.
-  Result<JobReplay> Replay(const graph::JobSpec& job,
-                           const replayer::StageReplayOptions& options) const {
+  // Nothing where the job cannot be run by phrases, or more rounds cannot be told from it.
+  Result<std::optional<JobReplay>> ByPhrases(const graph::JobSpec& job, int64_t more_rounds) const {
     PlanCache::Entry& cache = cache_->For(job, style_);
     PRISM_ASSIGN_OR_RETURN(const graph::PhrasedJob phrased,
                            cache.synthesizer.Run(job, style_, slicer::Markers::kNone));
-    PRISM_ASSIGN_OR_RETURN(JobReplay replay, OnClusters([&](const graph::ClusterSpec& cluster) {
-                             return replayer::PhraseReplay(phrased, cluster, options,
-                                                           &cache.library);
-                           }));
-    replay.by_phrases = IsKnown(replay);
-    if (!replay.by_phrases) {
-      const graph::JobProgram program = graph::WriteOut(phrased);
-      PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator stages,
-                             replayer::StageEvaluator::Create(program));
-      PRISM_ASSIGN_OR_RETURN(replay, OnClusters([&](const graph::ClusterSpec& cluster) {
-                               return stages.Evaluate(cluster, options);
-                             }));
+    replayer::PhraseReplayOptions options;
+    options.more_rounds = more_rounds;
+    std::optional<JobReplay> replay;
+    PRISM_ASSIGN_OR_RETURN(const std::optional<replayer::StageReplayResult> result,
+                           replayer::PhraseReplay(phrased, cluster_, options, &cache.library));
+    if (!result.has_value()) {
+      return replay;
     }
-    replay.shortened = options.more_rounds > 0;
+    std::optional<replayer::StageReplayResult> stalled;
+    if (stalled_.has_value()) {
+      PRISM_ASSIGN_OR_RETURN(stalled,
+                             replayer::PhraseReplay(phrased, *stalled_, options, &cache.library));
+      if (!stalled.has_value()) {
+        return replay;
+      }
+    }
+    replay = {*result, std::move(stalled), more_rounds > 0, true};
     return replay;
   }
 
-  static bool IsKnown(const JobReplay& replay) {
-    return replay.result.known && (!replay.stalled.has_value() || replay.stalled->known);
-  }
-
-  template <typename Evaluate>
-  Result<JobReplay> OnClusters(Evaluate evaluate) const {
+  Result<JobReplay> OpByOp() const {
+    PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
+                           slicer::Synthesize(job_, style_, slicer::Markers::kNone));
+    PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator stages,
+                           replayer::StageEvaluator::Create(program));
     JobReplay replay;
-    PRISM_ASSIGN_OR_RETURN(replay.result, evaluate(cluster_));
+    PRISM_ASSIGN_OR_RETURN(replay.result, stages.Evaluate(cluster_, {}));
     if (stalled_.has_value()) {
-      PRISM_ASSIGN_OR_RETURN(replay.stalled, evaluate(*stalled_));
+      PRISM_ASSIGN_OR_RETURN(replay.stalled, stages.Evaluate(*stalled_, {}));
     }
     return replay;
   }

@@ -1,5 +1,5 @@
 // The replay of a job by way of one with fewer micro-batches, where that gives the same times
-// (replayer/stages/steady_loop.h): schedules repeat themselves in their steady part.
+// (replayer/stages/phrase_run.h): schedules repeat themselves in their steady part.
 #pragma once
 
 #include <optional>

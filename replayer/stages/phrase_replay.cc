@@ -74,10 +74,12 @@ class Evaluation {
     return true;
   }
 
-  StageReplayResult Run(const StageReplayOptions& options, const PhraseLoop* loop) {
-    StageReplayResult result;
+  std::optional<StageReplayResult> Run(int32_t iterations, const PhraseLoop* loop) {
     PhraseRun run(*shared_.job, std::move(setups_), shared_.posting);
-    result.known = run.Run(options.iterations, loop);
+    if (!run.Run(iterations, loop)) {
+      return std::nullopt;
+    }
+    StageReplayResult result;
     result.uneven = topologies_.uneven();
     for (size_t stage = 0; stage < shared_.job->stages.size(); ++stage) {
       result.stage_ns.push_back(run.IterationNs(stage));
@@ -141,12 +143,11 @@ class Evaluation {
 
 }  // namespace
 
-Result<StageReplayResult> PhraseReplay(const graph::PhrasedJob& job,
-                                       const graph::ClusterSpec& cluster,
-                                       const StageReplayOptions& options,
-                                       BlockLibrary* library) {
-  StageReplayResult unknown;
-  unknown.known = false;
+Result<std::optional<StageReplayResult>> PhraseReplay(const graph::PhrasedJob& job,
+                                                      const graph::ClusterSpec& cluster,
+                                                      const PhraseReplayOptions& options,
+                                                      BlockLibrary* library) {
+  const std::optional<StageReplayResult> unknown;
   std::optional<PhraseLoop> loop;
   if (options.more_rounds > 0) {
     loop = FindPhraseLoop(job, 1 + options.more_rounds);
@@ -166,7 +167,7 @@ Result<StageReplayResult> PhraseReplay(const graph::PhrasedJob& job,
   if (!evaluation.SetUp()) {
     return unknown;
   }
-  return evaluation.Run(options, loop.has_value() ? &*loop : nullptr);
+  return evaluation.Run(options.iterations, loop.has_value() ? &*loop : nullptr);
 }
 
 }  // namespace prism::replayer

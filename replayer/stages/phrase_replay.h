@@ -2,6 +2,9 @@
 // many times faster, for jobs that PhraseRun can run.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/phrased_job.h"
@@ -10,11 +13,16 @@
 
 namespace prism::replayer {
 
-// `known` false: this job takes a StageEvaluator, or more rounds cannot be told from it. Scales are
-// 1. `library`: for jobs of this job's program and with several stages, or one, as this.
-Result<StageReplayResult> PhraseReplay(const graph::PhrasedJob& job,
-                                       const graph::ClusterSpec& cluster,
-                                       const StageReplayOptions& options,
-                                       BlockLibrary* library);
+struct PhraseReplayOptions {
+  int32_t iterations = 3;   // as ReplayOptions
+  int64_t more_rounds = 0;  // as if the steady part had this many more rounds (PhraseLoop)
+};
+
+// Nothing where this job takes a StageEvaluator, or more rounds cannot be told from it. `library`:
+// for jobs of this job's program and with several stages, or one, as this.
+Result<std::optional<StageReplayResult>> PhraseReplay(const graph::PhrasedJob& job,
+                                                      const graph::ClusterSpec& cluster,
+                                                      const PhraseReplayOptions& options,
+                                                      BlockLibrary* library);
 
 }  // namespace prism::replayer

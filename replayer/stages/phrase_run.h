@@ -32,8 +32,8 @@ struct PhraseLoop {
   int64_t turns = 1;
 };
 
-// The last round with one like it on either side, as FindSteadyLoop (steady_loop.h). Nothing where
-// there is none.
+// The last round with one like it on either side, run `turns` times. Nothing where there is
+// none.
 std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t turns);
 
 class PhraseRun {

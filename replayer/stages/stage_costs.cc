@@ -59,11 +59,7 @@ StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& pl
   strings_.strings = job.strings;
 }
 
-Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
-                            const StageScales& scales,
-                            const SteadyLoop* loop) {
-  loop_ = loop;
-  can_loop_ = true;
+Status StageCostModel::Bind(const graph::ClusterSpec& cluster, const StageScales& scales) {
   PRISM_RETURN_IF_ERROR(CheckCluster(cluster));
   if (!topologies_.has_value() || topologies_->gpus_per_node() != cluster.gpus_per_node) {
     FindTopologies(cluster.gpus_per_node);
@@ -75,10 +71,8 @@ Status StageCostModel::Bind(const graph::ClusterSpec& cluster,
   costs_.host_ns.resize(plan_.stages.size());
   costs_.charge_ns.resize(plan_.stages.size());
   costs_.iteration_host_ns.resize(plan_.stages.size());
-  costs_.turn_host_ns.assign(plan_.stages.size(), 0);
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     BindStage(stage);
-    BindLoop(stage);
   }
   return OkStatus();
 }
@@ -215,7 +209,6 @@ void StageCostModel::BindStage(size_t stage) {
   std::vector<DurationNs> at_mark(lanes.marks.size() * width);
   DurationNs host = 0;
   size_t next_source = 0;
-  const bool gathers = loop_ != nullptr && GathersCharges(stage);
   for (uint32_t i = 0; i < lanes.instructions.size(); ++i) {
     const Instruction& instruction = lanes.instructions[i];
     host += costs_.span_ns[instruction.span];
@@ -232,11 +225,8 @@ void StageCostModel::BindStage(size_t stage) {
         }
       }
       const DurationNs beside = std::min(transfer_ns[source.transfer], compute);
-      const int64_t times = loop_ == nullptr ? 1
-                                             : TimesPaid(loop_->stages[stage], source, gathers,
-                                                         compute >= transfer_ns[source.transfer]);
       charge_ns[instruction.charge] +=
-          times * std::llround((overlap_slowdown_ - 1) * static_cast<double>(beside));
+          std::llround((overlap_slowdown_ - 1) * static_cast<double>(beside));
     }
     if (instruction.kind == InstructionKind::kSegment) {
       const FoldedSegment& segment = segments[instruction.index];
@@ -257,69 +247,6 @@ void StageCostModel::BindStage(size_t stage) {
     }
   }
   costs_.iteration_host_ns[stage] = host + costs_.span_ns[lanes.rest_span];
-}
-
-// Whether collectives of the round before the loop are paid for behind the round that follows it.
-bool StageCostModel::GathersCharges(size_t stage) const {
-  const StageLoop& loop = loop_->stages[stage];
-  const std::vector<StageChargeSource>& sources = plan_.stages[stage].charge_sources;
-  return std::any_of(sources.begin(), sources.end(), [&loop](const StageChargeSource& source) {
-    return source.instruction >= loop.next_end && source.mark >= loop.marks_before &&
-           source.mark < loop.marks.begin;
-  });
-}
-
-// A collective that one round leaves is paid for by a wait of the next as everywhere in the steady
-// part. Those that gather until the end are paid for at their full transfer, as those of further
-// turns are, beside which more compute runs than beside the last ones.
-int64_t StageCostModel::TimesPaid(const StageLoop& loop,
-                                  const StageChargeSource& source,
-                                  bool gathers,
-                                  bool saturated) {
-  if (source.instruction < loop.instructions.end || source.mark >= loop.marks.end) {
-    return 1;
-  }
-  const bool last = source.mark >= loop.marks.begin;
-  const bool next = source.instruction < loop.next_end;
-  can_loop_ = can_loop_ && (saturated || (last && next));
-  return last && gathers && !next ? loop_->turns : 1;
-}
-
-// Every turn takes the host as long, pays the same and sends the same.
-void StageCostModel::BindLoop(size_t stage) {
-  if (loop_ == nullptr) {
-    return;
-  }
-  const StageLoop& loop = loop_->stages[stage];
-  const std::vector<DurationNs>& host_ns = costs_.host_ns[stage];
-  costs_.turn_host_ns[stage] = host_ns[loop.instructions.end] - host_ns[loop.instructions.begin];
-  for (uint32_t i = loop.instructions.begin; can_loop_ && i < loop.instructions.end; ++i) {
-    const uint32_t later = i + loop.instructions.length();
-    can_loop_ = PaysAlike(stage, i, later) && SendsAlike(stage, i, later);
-  }
-}
-
-bool StageCostModel::PaysAlike(size_t stage, uint32_t i, uint32_t later) const {
-  const auto charge = [&](uint32_t instruction) {
-    const uint32_t id = plan_.stages[stage].instructions[instruction].charge;
-    return id == kNone ? 0 : costs_.charge_ns[stage][id];
-  };
-  return charge(i) == charge(later);
-}
-
-bool StageCostModel::SendsAlike(size_t stage, uint32_t i, uint32_t later) const {
-  const std::vector<Instruction>& instructions = plan_.stages[stage].instructions;
-  if (instructions[i].kind != InstructionKind::kPeerGroup) {
-    return true;
-  }
-  const auto alike = [this](const StagePost& a, const StagePost& b) {
-    return costs_.message_ns[a.message] == costs_.message_ns[b.message] &&
-           costs_.message_send_ns[a.message] == costs_.message_send_ns[b.message] &&
-           costs_.message_eager[a.message] == costs_.message_eager[b.message];
-  };
-  const std::vector<StagePost>& posts = plan_.peer_groups[instructions[i].index].posts;
-  const std::vector<StagePost>& others = plan_.peer_groups[instructions[later].index].posts;
-  return std::equal(posts.begin(), posts.end(), others.begin(), others.end(), alike);
 }
 
 }  // namespace prism::replayer

@@ -15,7 +15,6 @@
 #include "replayer/stages/block_fold.h"
 #include "replayer/stages/stage_plan.h"
 #include "replayer/stages/stage_topologies.h"
-#include "replayer/stages/steady_loop.h"
 
 namespace prism::replayer {
 
@@ -34,7 +33,6 @@ struct StageCosts {
   std::vector<std::vector<DurationNs>> host_ns;    // by stage and instruction: its issue
   std::vector<std::vector<DurationNs>> charge_ns;  // by stage and charge
   std::vector<DurationNs> iteration_host_ns;       // by stage
-  std::vector<DurationNs> turn_host_ns;            // by stage: of a turn of the loop
 };
 
 // What they take before scales.
@@ -57,13 +55,8 @@ class StageCostModel {
   // Both outlive the model.
   StageCostModel(const graph::JobProgram& job, const StagePlan& plan);
 
-  // Fails on parameters that no cost can be computed from. `loop`: what waits behind it pay is that
-  // of all its turns; can_loop() says whether that is known.
-  Status Bind(const graph::ClusterSpec& cluster,
-              const StageScales& scales,
-              const SteadyLoop* loop = nullptr);
-
-  [[nodiscard]] bool can_loop() const { return can_loop_; }
+  // Fails on parameters that no cost can be computed from.
+  Status Bind(const graph::ClusterSpec& cluster, const StageScales& scales);
 
   [[nodiscard]] const StageCosts& costs() const { return costs_; }
 
@@ -78,14 +71,6 @@ class StageCostModel {
   void BindTransfers(const CollectiveCost& cost, double scale);
   void BindSegments();
   void BindStage(size_t stage);
-  [[nodiscard]] bool GathersCharges(size_t stage) const;
-  int64_t TimesPaid(const StageLoop& loop,
-                    const StageChargeSource& source,
-                    bool gathers,
-                    bool saturated);
-  void BindLoop(size_t stage);
-  [[nodiscard]] bool PaysAlike(size_t stage, uint32_t i, uint32_t later) const;
-  [[nodiscard]] bool SendsAlike(size_t stage, uint32_t i, uint32_t later) const;
 
   const graph::JobProgram& job_;
   const StagePlan& plan_;
@@ -93,8 +78,6 @@ class StageCostModel {
   double overlap_slowdown_ = 1;
   std::optional<StageTopologies> topologies_;
   std::vector<bool> channel_on_node_;
-  const SteadyLoop* loop_ = nullptr;
-  bool can_loop_ = true;
   StageCosts costs_;
 };
 

@@ -25,8 +25,7 @@ class StageMatching {
     uint32_t& sequence = transfer.is_send ? channel.sent : channel.received;
     if (sequence == channel.messages.size()) {
       channel.messages.push_back(static_cast<uint32_t>(plan_->messages.size()));
-      plan_->messages.push_back({id, sequence, 0});
-      ++plan_->channels[id].messages;
+      plan_->messages.push_back({id, 0});
     }
     const uint32_t message = channel.messages[sequence++];
     if (transfer.is_send) {
@@ -95,7 +94,7 @@ class StageMatching {
     if (channel_at_[place] == kNone) {
       channel_at_[place] = static_cast<uint32_t>(channels_.size());
       channels_.emplace_back();
-      plan_->channels.push_back({transfer.comm_slot, from, transfer.is_send ? peer : stage, 0});
+      plan_->channels.push_back({transfer.comm_slot, from, transfer.is_send ? peer : stage});
     }
     return channel_at_[place];
   }

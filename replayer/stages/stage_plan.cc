@@ -73,14 +73,7 @@ class StageLayout {
   Result<StageLanes> Run(bool fold, const std::vector<uint32_t>& parts, SegmentIds* segment_ids) {
     segment_ids_ = segment_ids;
     ChooseLanes(parts);
-    auto round = program_.rounds.begin();
-    for (uint32_t i = 0; i < program_.calls.size(); ++i) {
-      if (round != program_.rounds.end() && *round == i) {
-        CloseSegment();
-        lanes_.rounds.push_back(static_cast<uint32_t>(lanes_.instructions.size()));
-        ++round;
-      }
-      const uint32_t call = program_.calls[i];
+    for (const uint32_t call : program_.calls) {
       for (uint32_t part = parts[call]; part < parts[call + 1]; ++part) {
         PRISM_RETURN_IF_ERROR(AddPart(part, fold));
       }

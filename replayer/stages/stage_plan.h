@@ -69,7 +69,6 @@ struct StageChargeSource {
 // One send with its receive.
 struct PeerMessage {
   uint32_t channel = 0;
-  uint32_t sequence = 0;  // in its channel
   int64_t bytes = 0;
 };
 
@@ -78,7 +77,6 @@ struct PeerChannel {
   uint16_t axis = 0;
   int32_t from = 0;  // stages
   int32_t to = 0;
-  uint32_t messages = 0;
 };
 
 struct StagePost {
@@ -105,10 +103,9 @@ struct StageLanes {
   std::vector<StageChargeSource> charge_sources;  // by instruction
   uint32_t charge_count = 0;
   uint32_t event_count = 0;
-  std::vector<uint32_t> rounds;  // instructions at which graph::StageProgram::rounds begin
-  uint32_t rest_span = 0;        // host cost behind the last instruction
-  uint32_t first_span = 0;       // host cost up to and with the first op on a stream
-  uint16_t first_stream = 0;     // its stream
+  uint32_t rest_span = 0;     // host cost behind the last instruction
+  uint32_t first_span = 0;    // host cost up to and with the first op on a stream
+  uint16_t first_stream = 0;  // its stream
 };
 
 struct StagePlan {

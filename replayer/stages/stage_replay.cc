@@ -1,7 +1,6 @@
 #include "replayer/stages/stage_replay.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,26 +23,11 @@ class StageEvaluator::Impl {
     if (options.iterations < 1) {
       return InvalidArgument(fmt::format("{} iterations: at least 1", options.iterations));
     }
-    StageReplayResult result;
-    std::optional<SteadyLoop> loop;
-    if (options.more_rounds > 0) {
-      loop = FindSteadyLoop(job_, plan_, 1 + options.more_rounds);
-      if (!loop.has_value()) {
-        result.known = false;
-        return result;
-      }
-    }
-    const SteadyLoop* repeated = loop.has_value() ? &*loop : nullptr;
-    PRISM_RETURN_IF_ERROR(
-        model_.Bind(cluster, {options.compute_scale, options.comm_scale}, repeated));
-    if (!model_.can_loop()) {
-      result.known = false;
-      return result;
-    }
-    if (!run_.Run(options.iterations, repeated)) {
+    PRISM_RETURN_IF_ERROR(model_.Bind(cluster, {options.compute_scale, options.comm_scale}));
+    if (!run_.Run(options.iterations)) {
       return RunFailed("the pipeline stages wait for each other in a circle");
     }
-    result.known = run_.was_steady();
+    StageReplayResult result;
     result.uneven = model_.uneven();
     for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
       result.stage_ns.push_back(run_.IterationNs(stage));

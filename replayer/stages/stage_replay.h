@@ -26,11 +26,9 @@ struct StageReplayOptions {
   int32_t iterations = 3;    // as ReplayOptions; those like the one before are not run
   double compute_scale = 1;  // likewise
   double comm_scale = 1;     // likewise
-  int64_t more_rounds = 0;   // as if the steady part had this many more rounds (steady_loop.h)
 };
 
 struct StageReplayResult {
-  bool known = true;                 // false: more_rounds cannot be told from this job
   DurationNs iteration_ns = 0;       // of the last iteration, of the slowest stage
   std::vector<DurationNs> stage_ns;  // likewise, by stage
   std::vector<RankTimes> stages;     // by stage; only from a detailed evaluator

@@ -1,7 +1,6 @@
 #include "replayer/stages/stage_run.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace prism::replayer {
 
@@ -15,12 +14,12 @@ StageRun::StageRun(const StagePlan& plan, const StageCostModel& model, bool deta
     stage.lanes.resize(plan.stages[s].lanes.size());
   }
   state_.meetings.resize(plan.meetings.size());
+  for (std::vector<TimeNs>& arrivals : state_.arrivals) {
+    arrivals.resize(plan.messages.size());
+  }
 }
 
-bool StageRun::Run(int32_t iterations, const SteadyLoop* loop) {
-  loop_ = loop;
-  was_steady_ = true;
-  LayOutMessages();
+bool StageRun::Run(int32_t iterations) {
   for (Stage& stage : state_.stages) {
     std::fill(stage.tails.begin(), stage.tails.end(), 0);
     stage.host = 0;
@@ -29,28 +28,13 @@ bool StageRun::Run(int32_t iterations, const SteadyLoop* loop) {
   for (int32_t iteration = 0; iteration < iterations; ++iteration) {
     BeginIteration(detailed_ && iteration + 2 >= iterations);
     if (!RunIteration()) {
-      return !was_steady_;
+      return false;
     }
     if (!detailed_ && IsSteady()) {
       return true;
     }
   }
   return true;
-}
-
-// As many places for a channel's messages as may be under way at once.
-void StageRun::LayOutMessages() {
-  state_.channels.clear();
-  uint32_t places = 0;
-  for (size_t c = 0; c < plan_.channels.size(); ++c) {
-    const uint32_t repeated = loop_ == nullptr ? 0 : loop_->messages[c] * kTurnsKept;
-    const uint32_t room = std::bit_ceil(plan_.channels[c].messages + repeated);
-    state_.channels.push_back({places, room - 1});
-    places += room;
-  }
-  for (std::vector<Arrival>& arrivals : state_.arrivals) {
-    arrivals.resize(places);
-  }
 }
 
 // Whether the iteration has moved all stages by the same time: then every further one is the same.
@@ -73,26 +57,18 @@ bool StageRun::IsSteady() const {
 
 void StageRun::BeginIteration(bool collects) {
   collects_ = collects;
-  for (std::vector<Arrival>& arrivals : state_.arrivals) {
-    std::fill(arrivals.begin(), arrivals.end(), Arrival{});
-  }
-  for (Channel& channel : state_.channels) {
-    channel.posted = channel.finished = {};
+  for (std::vector<TimeNs>& arrivals : state_.arrivals) {
+    std::fill(arrivals.begin(), arrivals.end(), kUnknown);
   }
   for (size_t m = 0; m < state_.meetings.size(); ++m) {
     state_.meetings[m] = {plan_.meetings[m].members, 0};
   }
-  state_.turns = loop_ == nullptr ? 1 : loop_->turns;
-  state_.begun = 1;
   for (size_t s = 0; s < state_.stages.size(); ++s) {
     Stage& stage = state_.stages[s];
     stage.start = StartOf(s);
     stage.before = stage.tails;
     stage.before.push_back(stage.host);
     std::fill(stage.events.begin(), stage.events.end(), kUnknown);
-    if (loop_ != nullptr) {
-      stage.looped.assign(kTurnsKept * loop_->stages[s].events.length(), kUnknown);
-    }
     std::fill(stage.lanes.begin(), stage.lanes.end(), LaneCursor{});
     stage.waits = {};
     stage.bases.assign(1, stage.host);
@@ -108,18 +84,13 @@ TimeNs StageRun::StartOf(size_t s) const {
 }
 
 bool StageRun::RunIteration() {
-  if (loop_ != nullptr && !RunTurns()) {
-    was_steady_ = false;
-    return false;
-  }
   Settle();
   for (size_t s = 0; s < state_.stages.size(); ++s) {
     if (!Done(s)) {
       return false;
     }
     Stage& stage = state_.stages[s];
-    stage.host = stage.bases.back() + costs_.iteration_host_ns[s] +
-                 (state_.turns - 1) * costs_.turn_host_ns[s];
+    stage.host = stage.bases.back() + costs_.iteration_host_ns[s];
     stage.next_start = StartOf(s);
   }
   return true;
@@ -162,15 +133,10 @@ void StageRun::Advance(size_t stage) {
   }
 }
 
-// Lanes without a part in the loop stand behind every turn of it, or in front of the first.
-bool StageRun::LanePassed(size_t s, uint32_t lane, uint32_t instruction, uint32_t turn) const {
+bool StageRun::LanePassed(size_t s, uint32_t lane, uint32_t instruction) const {
   const std::vector<uint32_t>& indices = plan_.stages[s].lanes[lane];
   const LaneCursor& cursor = state_.stages[s].lanes[lane];
-  const bool behind = cursor.next == indices.size() || indices[cursor.next] > instruction;
-  if (loop_ == nullptr || loop_->stages[s].lanes[lane].empty()) {
-    return behind;
-  }
-  return cursor.turn > turn || (cursor.turn == turn && behind);
+  return cursor.next == indices.size() || indices[cursor.next] > instruction;
 }
 
 // Passes the waits of the host whose end is known.
@@ -179,15 +145,12 @@ bool StageRun::AdvanceHost(size_t s) {
   Stage& stage = state_.stages[s];
   LaneCursor& waits = stage.waits;
   bool moved = false;
-  while (loop_ == nullptr || EnterTurn(loop_->stages[s].syncs, &waits)) {
-    if (waits.next == lanes.syncs.size()) {
-      return moved;
-    }
+  while (waits.next < lanes.syncs.size()) {
     const uint32_t index = lanes.syncs[waits.next];
     const Instruction& sync = lanes.instructions[index];
     TimeNs target = 0;
     if (sync.sync == graph::OpKind::kEventSync) {
-      target = EventFor(s, sync.event, index, waits.turn);
+      target = stage.events[sync.event];
       if (target == kUnknown) {
         return moved;
       }
@@ -196,14 +159,14 @@ bool StageRun::AdvanceHost(size_t s) {
         if (sync.sync == graph::OpKind::kStreamSync && stream != sync.stream) {
           continue;
         }
-        if (!LanePassed(s, lanes.lane_of_stream[stream], index, waits.turn)) {
+        if (!LanePassed(s, lanes.lane_of_stream[stream], index)) {
           return moved;
         }
         target = std::max(target, stage.tails[stream]);
       }
     }
     const DurationNs charge = sync.charge == kNone ? 0 : costs_.charge_ns[s][sync.charge];
-    const TimeNs reached = HostAt(s, index, waits.turn);
+    const TimeNs reached = HostAt(s, index);
     const TimeNs end = std::max(reached, target) + charge;
     stage.bases.push_back(stage.bases.back() + (end - reached));
     ++waits.next;
@@ -212,23 +175,16 @@ bool StageRun::AdvanceHost(size_t s) {
   return moved;
 }
 
-size_t StageRun::EpochOf(size_t s, const Instruction& instruction, uint32_t turn) const {
-  return instruction.epoch + (turn == 0 ? 0 : size_t{turn} * loop_->stages[s].syncs.length());
-}
-
 // When the host issues that instruction, or reaches it if it is a wait of the host.
-TimeNs StageRun::HostAt(size_t s, uint32_t i, uint32_t turn) const {
-  const TimeNs time = state_.stages[s].bases[EpochOf(s, plan_.stages[s].instructions[i], turn)] +
-                      costs_.host_ns[s][i];
-  return turn == 0 ? time : time + turn * costs_.turn_host_ns[s];
+TimeNs StageRun::HostAt(size_t s, uint32_t i) const {
+  return state_.stages[s].bases[plan_.stages[s].instructions[i].epoch] + costs_.host_ns[s][i];
 }
 
 bool StageRun::AdvanceLane(size_t s, uint32_t lane) {
   const std::vector<uint32_t>& indices = plan_.stages[s].lanes[lane];
   LaneCursor& cursor = state_.stages[s].lanes[lane];
   bool moved = false;
-  while ((loop_ == nullptr || EnterTurn(loop_->stages[s].lanes[lane], &cursor)) &&
-         cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
+  while (cursor.next < indices.size() && Execute(s, indices[cursor.next], &cursor)) {
     ++cursor.next;
     moved = true;
   }
@@ -242,10 +198,10 @@ bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
   if (cursor->holding) {
     return Finish(s, i, cursor);
   }
-  if (EpochOf(s, instruction, cursor->turn) >= stage.bases.size()) {
+  if (instruction.epoch >= stage.bases.size()) {
     return false;
   }
-  const TimeNs issue = HostAt(s, i, cursor->turn);
+  const TimeNs issue = HostAt(s, i);
   if (instruction.kind == InstructionKind::kSegment) {
     ApplySegment(costs_.segments[model_.KindOf(s)][instruction.index], issue, &stage);
     return true;
@@ -262,13 +218,13 @@ bool StageRun::Execute(size_t s, uint32_t i, LaneCursor* cursor) {
     case InstructionKind::kRecord:
       tail = reached;
       if (instruction.event != kNone) {
-        EventOf(s, instruction.event, cursor->turn) = reached;
+        stage.events[instruction.event] = reached;
       }
       return true;
     case InstructionKind::kWait: {
       TimeNs ready = reached;
       if (instruction.event != kNone) {
-        const TimeNs event = EventFor(s, instruction.event, i, cursor->turn);
+        const TimeNs event = stage.events[instruction.event];
         if (event == kUnknown) {
           return false;
         }
@@ -321,10 +277,8 @@ void StageRun::Arrive(size_t s, const Instruction& instruction, const LaneCursor
     return;
   }
   for (const StagePost& post : plan_.peer_groups[instruction.index].posts) {
-    const uint32_t id = plan_.messages[post.message].channel;
-    ArrivalOf(post, post.is_send, cursor.turn) = {NumberOf(post, cursor.turn), cursor.arrival};
-    ++state_.channels[id].posted[post.is_send ? 1 : 0];
-    const PeerChannel& channel = plan_.channels[id];
+    state_.arrivals[post.is_send ? 1 : 0][post.message] = cursor.arrival;
+    const PeerChannel& channel = plan_.channels[plan_.messages[post.message].channel];
     const auto peer = static_cast<size_t>(post.is_send ? channel.to : channel.from);
     if (peer != s) {
       Wake(peer);
@@ -332,22 +286,8 @@ void StageRun::Arrive(size_t s, const Instruction& instruction, const LaneCursor
   }
 }
 
-// Of the message among all of its channel.
-int64_t StageRun::NumberOf(const StagePost& post, uint32_t turn) const {
-  const PeerMessage& message = plan_.messages[post.message];
-  return turn == 0 ? message.sequence
-                   : message.sequence + int64_t{turn} * loop_->messages[message.channel];
-}
-
-StageRun::Arrival& StageRun::ArrivalOf(const StagePost& post, bool of_sender, uint32_t turn) {
-  const Channel& channel = state_.channels[plan_.messages[post.message].channel];
-  const auto place = static_cast<uint32_t>(NumberOf(post, turn)) & channel.mask;
-  return state_.arrivals[of_sender ? 1 : 0][channel.begin + place];
-}
-
-TimeNs StageRun::PeerArrival(const StagePost& post, uint32_t turn) {
-  const Arrival& arrival = ArrivalOf(post, !post.is_send, turn);
-  return arrival.message == NumberOf(post, turn) ? arrival.at : kUnknown;
+TimeNs StageRun::PeerArrival(const StagePost& post) const {
+  return state_.arrivals[post.is_send ? 0 : 1][post.message];
 }
 
 bool StageRun::Finish(size_t s, uint32_t i, LaneCursor* cursor) {
@@ -378,7 +318,7 @@ bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
   const std::vector<StagePost>& posts = plan_.peer_groups[instruction.index].posts;
   for (const StagePost& post : posts) {
     const bool alone = post.is_send && costs_.message_eager[post.message];
-    if (!alone && PeerArrival(post, cursor.turn) == kUnknown) {
+    if (!alone && PeerArrival(post) == kUnknown) {
       return false;
     }
   }
@@ -391,7 +331,7 @@ bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
     if (eager && post.is_send) {
       transfer = {cursor.arrival, cursor.arrival + costs_.message_send_ns[post.message]};
     } else {
-      const TimeNs peer = PeerArrival(post, cursor.turn);
+      const TimeNs peer = PeerArrival(post);
       transfer.begin = std::max(cursor.arrival, peer);
       transfer.end =
           eager ? std::max(cursor.arrival, peer + transfer_ns) : transfer.begin + transfer_ns;
@@ -399,7 +339,6 @@ bool StageRun::FinishGroup(size_t s, uint32_t i, const LaneCursor& cursor) {
     start = std::max(start, transfer.begin);
     end = std::max(end, transfer.end);
     NoteTransfer(&stage, transfer.begin, transfer.end);
-    ++state_.channels[plan_.messages[post.message].channel].finished[post.is_send ? 1 : 0];
   }
   stage.tails[instruction.stream] = end;
   if (collects_ && start > cursor.arrival) {
