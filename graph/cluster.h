@@ -55,7 +55,7 @@ struct GpuSpec {
   int64_t l2_bytes = 0;
   int64_t shared_memory_per_sm = 0;           // bytes
   int64_t shared_memory_per_block_optin = 0;  // bytes
-  bool segments_ascending = true;  // order in which cudaMalloc hands out addresses (MEMORY.md)
+  bool segments_ascending = true;             // order in which cudaMalloc hands out addresses
 
   bool operator==(const GpuSpec&) const = default;
 };

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cctype>
-#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,13 +9,7 @@
 namespace prism::graph {
 namespace {
 
-// How slots are named: by number for a program alone, by name and rank for a rank.
-struct SlotNames {
-  std::function<std::string(uint16_t)> communicator;
-  std::function<std::string(uint16_t)> peer;
-};
-
-std::string Name(const std::vector<std::string>& strings, uint32_t id) {
+std::string Name(std::span<const std::string> strings, uint32_t id) {
   return id < strings.size() ? strings[id] : fmt::format("string #{}", id);
 }
 
@@ -38,93 +31,106 @@ const char* ReduceName(ReduceOp reduce) {
   return "";
 }
 
-std::string DescribeCollective(const Program& program, uint32_t op, const SlotNames& slots) {
-  const uint32_t index = program.signature[op];
-  if (index >= program.collectives.size()) {
-    return fmt::format("collective #{}", index);
+std::string DescribeCollective(const OpRow& op, const OpNames& names) {
+  if (op.signature >= names.collectives.size()) {
+    return fmt::format("collective #{}", op.signature);
   }
-  const CollectiveShape& shape = program.collectives[index];
+  const CollectiveShape& shape = names.collectives[op.signature];
   const std::string root = shape.root < 0 ? "" : fmt::format(" from root {}", shape.root);
   return fmt::format("{}{} of {} bytes {}{} on {}", CollectiveKindName(shape.kind),
                      ReduceName(shape.reduce), shape.bytes, DataTypeName(shape.dtype), root,
-                     slots.communicator(program.comm_slot[op]));
+                     names.communicator(op.comm_slot));
 }
 
-std::string DescribePeerGroup(const Program& program, uint32_t op, const SlotNames& slots) {
-  const uint32_t index = program.signature[op];
-  if (index >= program.peer_groups.size()) {
-    return fmt::format("peer group #{}", index);
+std::string DescribePeerGroup(const OpRow& op, const OpNames& names) {
+  if (op.signature >= names.peer_groups.size()) {
+    return fmt::format("peer group #{}", op.signature);
   }
   std::string text;
-  for (const PeerTransfer& transfer : program.peer_groups[index].transfers) {
+  for (const PeerTransfer& transfer : names.peer_groups[op.signature].transfers) {
     text += fmt::format("{}{} {} bytes {} {} on {}", text.empty() ? "" : " + ",
                         transfer.is_send ? "send" : "receive", transfer.bytes,
-                        transfer.is_send ? "to" : "from", slots.peer(transfer.peer_slot),
-                        slots.communicator(transfer.comm_slot));
+                        transfer.is_send ? "to" : "from", names.peer(transfer.peer_slot),
+                        names.communicator(transfer.comm_slot));
   }
   return text.empty() ? "empty peer group" : text;
 }
 
-std::string DescribeKernel(const Program& program,
-                           uint32_t op,
-                           const std::vector<std::string>& strings,
-                           const std::vector<KernelSignature>& signatures) {
-  const uint32_t index = program.signature[op];
-  if (index >= signatures.size()) {
-    return fmt::format("kernel #{}", index);
-  }
-  const KernelSignature& signature = signatures[index];
-  std::string text = fmt::format("kernel {}", Name(strings, signature.name.value()));
-  const MatmulShape& matmul = signature.matmul;
-  if (matmul.m > 0) {
-    text += fmt::format(" {}x{}x{} batch {}", matmul.m, matmul.n, matmul.k, matmul.batch);
-  }
-  if ((program.flags[op] & kDurationFixed) != 0) {
-    text += fmt::format(" of {} ns", program.value[op]);
-  }
-  const std::string framework_op = Name(strings, signature.framework_op.value());
-  return framework_op.empty() ? text : fmt::format("{} ({})", text, framework_op);
+// "4096x1536x12288 batch 1 tn bfloat16", where BLAS has its letters for transposed or not.
+std::string DescribeMatmul(const MatmulShape& matmul) {
+  std::string text = fmt::format("{}x{}x{} batch {} {}{} {}", matmul.m, matmul.n, matmul.k,
+                                 matmul.batch, matmul.transpose_a ? 't' : 'n',
+                                 matmul.transpose_b ? 't' : 'n', DataTypeName(matmul.input));
+  return matmul.output == matmul.input ? text
+                                       : fmt::format("{} to {}", text, DataTypeName(matmul.output));
 }
 
-std::string Describe(const Program& program,
-                     uint32_t op,
-                     const std::vector<std::string>& strings,
-                     const std::vector<KernelSignature>& signatures,
-                     const SlotNames& slots) {
-  switch (program.kind[op]) {
+std::string DescribeKernel(const OpRow& op, const OpNames& names) {
+  if (op.signature >= names.signatures.size()) {
+    return fmt::format("kernel #{}", op.signature);
+  }
+  const KernelSignature& signature = names.signatures[op.signature];
+  std::string text = fmt::format("kernel {}", Name(names.strings, signature.name.value()));
+  if (signature.matmul.m > 0) {
+    text += fmt::format(" {}", DescribeMatmul(signature.matmul));
+  }
+  if (signature.grid[0] > 0) {
+    text += fmt::format(" grid {} block {}", fmt::join(signature.grid, ","),
+                        fmt::join(signature.block, ","));
+  }
+  if ((op.flags & kDurationFixed) != 0) {
+    text += fmt::format(" of {} ns", op.value);
+  }
+  const std::string framework_op = Name(names.strings, signature.framework_op.value());
+  return framework_op.empty()
+             ? text
+             : fmt::format("{} ({})", text, DescribeFrameworkOp(framework_op, signature.inputs));
+}
+
+const char* DirectionName(uint8_t flags) {
+  return (flags & kHostToDevice) != 0   ? "host to device"
+         : (flags & kDeviceToHost) != 0 ? "device to host"
+                                        : "device to device";
+}
+
+std::string DescribeEvent(uint32_t dep) {
+  return dep == kNoDep ? "an event of an earlier iteration"
+                       : fmt::format("the event of op {}", dep);
+}
+
+std::string Describe(const OpRow& op, const OpNames& names) {
+  switch (op.kind) {
     case OpKind::kKernel:
-      return DescribeKernel(program, op, strings, signatures);
+      return DescribeKernel(op, names);
     case OpKind::kMemcpy:
-      return fmt::format("copy of {} bytes", program.value[op]);
+      return fmt::format("copy of {} bytes {}", op.value, DirectionName(op.flags));
     case OpKind::kMemset:
-      return fmt::format("memset of {} bytes", program.value[op]);
+      return fmt::format("memset of {} bytes", op.value);
     case OpKind::kHostGap:
-      return fmt::format("host gap of {} ns", program.value[op]);
+      return fmt::format("host gap of {} ns", op.value);
     case OpKind::kEventRecord:
-      return fmt::format("event record on stream {}", program.stream[op]);
+      return "event record";
     case OpKind::kEventWait:
-      return fmt::format("stream {} waits for the event of op {}", program.stream[op],
-                         static_cast<int64_t>(static_cast<int32_t>(program.dep[op])));
+      return fmt::format("stream {} waits for {}", op.stream, DescribeEvent(op.dep));
     case OpKind::kEventSync:
-      return fmt::format("host waits for the event of op {}",
-                         static_cast<int64_t>(static_cast<int32_t>(program.dep[op])));
+      return fmt::format("host waits for {}", DescribeEvent(op.dep));
     case OpKind::kStreamSync:
-      return fmt::format("host waits for stream {}", program.stream[op]);
+      return fmt::format("host waits for stream {}", op.stream);
     case OpKind::kDeviceSync:
       return "host waits for the device";
     case OpKind::kCollective:
-      return DescribeCollective(program, op, slots);
+      return DescribeCollective(op, names);
     case OpKind::kPeerGroup:
-      return DescribePeerGroup(program, op, slots);
+      return DescribePeerGroup(op, names);
     case OpKind::kSegmentAlloc:
-      return fmt::format("segment of {} bytes allocated", program.value[op]);
+      return fmt::format("segment of {} bytes allocated", op.value);
     case OpKind::kSegmentFree:
-      return fmt::format("segment of {} bytes freed", program.value[op]);
+      return fmt::format("segment of {} bytes freed", op.value);
     case OpKind::kMarker:
-      return fmt::format("marker {} {}", Name(strings, program.signature[op]),
-                         (program.flags[op] & kMarkerBegin) != 0 ? "begins" : "ends");
+      return fmt::format("marker {} {}", Name(names.strings, op.signature),
+                         (op.flags & kMarkerBegin) != 0 ? "begins" : "ends");
   }
-  return fmt::format("op of unknown kind {}", static_cast<int>(program.kind[op]));
+  return fmt::format("op of unknown kind {}", static_cast<int>(op.kind));
 }
 
 constexpr std::array<const char*, kOpKindCount> kOpKindNames = {
@@ -148,6 +154,16 @@ size_t BehindClosing(std::string_view text, size_t open) {
 
 }  // namespace
 
+OpRow RowOf(const Program& program, uint32_t op) {
+  return {.kind = program.kind[op],
+          .flags = program.flags[op],
+          .stream = program.stream[op],
+          .comm_slot = program.comm_slot[op],
+          .signature = program.signature[op],
+          .dep = program.dep[op],
+          .value = program.value[op]};
+}
+
 const char* OpKindName(OpKind kind) {
   return kOpKindNames.at(static_cast<size_t>(kind));
 }
@@ -166,34 +182,57 @@ const char* RankSourceName(RankSource source) {
   return "";
 }
 
+std::string DescribeOp(const OpRow& op, const OpNames& names) {
+  const std::string text = Describe(op, names);
+  const bool named = op.kind == OpKind::kEventWait || op.kind == OpKind::kStreamSync;
+  return HasStream(op.kind) && !named ? fmt::format("{} on stream {}", text, op.stream) : text;
+}
+
 std::string DescribeOp(const Program& program,
                        uint32_t op,
                        const std::vector<std::string>& strings,
                        const std::vector<KernelSignature>& signatures) {
-  const SlotNames slots = {
-      [](uint16_t slot) { return fmt::format("communicator slot {}", slot); },
-      [](uint16_t slot) { return fmt::format("peer slot {}", slot); },
-  };
-  return Describe(program, op, strings, signatures, slots);
+  return DescribeOp(
+      RowOf(program, op),
+      {.strings = strings,
+       .signatures = signatures,
+       .collectives = program.collectives,
+       .peer_groups = program.peer_groups,
+       .communicator = [](uint16_t slot) { return fmt::format("communicator slot {}", slot); },
+       .peer = [](uint16_t slot) { return fmt::format("peer slot {}", slot); }});
 }
 
 std::string DescribeOp(const Graph& graph, Rank rank, uint32_t op) {
-  const SlotNames slots = {
-      [&](uint16_t slot) {
-        const auto comms = graph.ranks.comms(rank);
-        if (slot >= comms.size()) {
-          return fmt::format("communicator slot {}", slot);
-        }
-        return fmt::format("communicator {}",
-                           Name(graph.strings, graph.communicators.name[comms[slot]]));
-      },
-      [&](uint16_t slot) {
-        const auto peers = graph.ranks.peers(rank);
-        return slot < peers.size() ? fmt::format("rank {}", peers[slot])
-                                   : fmt::format("peer slot {}", slot);
-      },
+  const Program& program = graph.role_of(rank).program;
+  const auto communicator = [&](uint16_t slot) {
+    const auto comms = graph.ranks.comms(rank);
+    if (slot >= comms.size()) {
+      return fmt::format("communicator slot {}", slot);
+    }
+    return fmt::format("communicator {} of ranks {}",
+                       Name(graph.strings, graph.communicators.name[comms[slot]]),
+                       MembersText(graph.communicators.members_of(CommId(comms[slot]))));
   };
-  return Describe(graph.role_of(rank).program, op, graph.strings, graph.signatures, slots);
+  const auto peer = [&](uint16_t slot) {
+    const auto peers = graph.ranks.peers(rank);
+    return slot < peers.size() ? fmt::format("rank {}", peers[slot])
+                               : fmt::format("peer slot {}", slot);
+  };
+  return DescribeOp(RowOf(program, op), {.strings = graph.strings,
+                                         .signatures = graph.signatures,
+                                         .collectives = program.collectives,
+                                         .peer_groups = program.peer_groups,
+                                         .communicator = communicator,
+                                         .peer = peer});
+}
+
+std::string DescribeFrameworkOp(std::string_view op, std::span<const TensorShape> inputs) {
+  std::string text(op);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    text += fmt::format("{}[{}] {}", i == 0 ? " " : ", ", fmt::join(inputs[i].dims, ","),
+                        DataTypeName(inputs[i].dtype));
+  }
+  return text;
 }
 
 std::string SignatureKey(const KernelSignature& signature,

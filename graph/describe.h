@@ -1,7 +1,10 @@
-// An op in words, for messages: "all_reduce (sum) of 4096 bytes bfloat16 on communicator tp".
+// An op in words, for messages: "all_reduce (sum) of 4096 bytes bfloat16 on communicator tp of
+// ranks 0-7 on stream 2". Ops with different words differ, and the other way around but for long
+// lists of members and, without their templates, for kernels.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,16 +18,36 @@ namespace prism::graph {
 const char* OpKindName(OpKind kind);            // "kernel", "memcpy", ..., snake_case
 const char* RankSourceName(RankSource source);  // "sandbox", "recorded", "role", "like"
 
+// What the ids of an op stand for, and how the slots of its rank are called: "communicator tp of
+// ranks 0-7", "rank 5". What lies out of range is shown as a number.
+struct OpNames {
+  std::span<const std::string> strings;
+  std::span<const KernelSignature> signatures;
+  std::span<const CollectiveShape> collectives;
+  std::span<const PeerGroup> peer_groups;
+  std::function<std::string(uint16_t slot)> communicator;
+  std::function<std::string(uint16_t slot)> peer;
+};
+
+std::string DescribeOp(const OpRow& op, const OpNames& names);
+
+// One op of a program as a row; `dep` as in the program.
+OpRow RowOf(const Program& program, uint32_t op);
+
 // Op of a program by itself: communicators and peers appear as slots. The program need not be
-// valid: what is out of range is shown as a number.
+// valid.
 std::string DescribeOp(const Program& program,
                        uint32_t op,
                        const std::vector<std::string>& strings,
                        const std::vector<KernelSignature>& signatures);
 
-// Op of a rank: communicators by name, peers by rank. The rank table must be in range
+// Op of a rank: communicators by name and members, peers by rank. The rank table must be in range
 // (validate.h).
 std::string DescribeOp(const Graph& graph, Rank rank, uint32_t op);
+
+// A framework op with the tensors it was given: "aten::mm [4096,12288] bfloat16, [12288,1536]
+// bfloat16".
+std::string DescribeFrameworkOp(std::string_view op, std::span<const TensorShape> inputs);
 
 // Text that is equal exactly for equal signatures, whatever the numbering of their string tables.
 std::string SignatureKey(const KernelSignature& signature, const std::vector<std::string>& strings);

@@ -45,6 +45,7 @@ struct Fragment {
   int32_t warmup_iterations = 0;     // that the program ran before the recorded one
   int32_t iterations = 0;            // that the program ran in all, up to one that is odd
   std::string iteration_begin;       // what begins an iteration, in words
+  int32_t steps_per_iteration = 1;   // of those begins that one iteration holds
   std::vector<HostTime> host_times;  // by OpKind; empty: not measured
   // Real time, for run.json only.
   double startup_seconds = 0;    // process start to first op

@@ -100,9 +100,10 @@ struct GridAxis {
 
 // What a program of the user's showed while it was recorded.
 struct ProgramFacts {
-  int32_t warmup_iterations = 0;  // that it runs before the one that repeats
-  std::string iteration_begin;    // what begins an iteration, in words
-  std::vector<GridAxis> axes;     // the fastest first; empty where the layout says it all
+  int32_t warmup_iterations = 0;    // that it runs before the one that repeats
+  std::string iteration_begin;      // what begins an iteration, in words
+  int32_t steps_per_iteration = 1;  // of those begins that one iteration holds
+  std::vector<GridAxis> axes;       // the fastest first; empty where the layout says it all
 
   bool operator==(const ProgramFacts&) const = default;
 };

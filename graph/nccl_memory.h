@@ -1,6 +1,6 @@
-// Device memory that NCCL takes for a communicator, outside of the framework's allocator: formulas
-// of MEMORY.md section 2 of the design, from the sources of NCCL 2.28.9 (src/init.cc,
-// src/channel.cc, src/include/device.h, src/transport/*.cc). Header only: the shim takes this
+// Device memory that NCCL takes for a communicator, outside of the framework's allocator. The
+// formulas add up what the sources of NCCL 2.28.9 allocate (src/init.cc, src/channel.cc,
+// src/include/device.h, src/include/alloc.h, src/transport/*.cc). Header only: the shim takes this
 // memory from the virtual device, a search adds it up.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/base/check.h"
+#include "graph/base/mix.h"
 
 namespace prism::graph {
 namespace {
@@ -28,12 +29,6 @@ struct Signatures {
     return std::span(words).subspan(begin[item], begin[item + 1] - begin[item]);
   }
 };
-
-uint64_t Mix(uint64_t hash, uint64_t word) {
-  // The multiplier of splitmix64's finaliser; only speed depends on it.
-  hash = (hash ^ word) * 0xBF58476D1CE4E5B9ULL;
-  return hash ^ (hash >> 29U);
-}
 
 // Items of one kind (ranks or communicators) with their current class. The invariant that makes
 // partial rounds exact: after each Split the items of a class had equal signatures; an item none of
@@ -119,9 +114,9 @@ class Partition {
     for (uint32_t i = 0; i < dirty.size(); ++i) {
       const std::span<const uint64_t> words = signatures.of(i);
       const uint32_t old = class_of_[dirty[i]];
-      uint64_t hash = Mix(old, words.size());
+      uint64_t hash = MixBits(old ^ words.size());
       for (const uint64_t word : words) {
-        hash = Mix(hash, word);
+        hash = MixBits(hash ^ word);
       }
       const auto fresh = static_cast<uint32_t>(groups_.size());
       const auto [found, inserted] = first_with_hash.try_emplace(hash, fresh);

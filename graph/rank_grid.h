@@ -55,8 +55,8 @@ class RankGrid {
   // The fastest axis first; sizes at least 1.
   explicit RankGrid(std::vector<GridAxis> axes);
 
-  // That of a job: as its program showed, else tp, cp, dp and pp, dp in two where experts are
-  // spread over a part of it.
+  // That of a job: as its program showed, else Megatron's order, tp fastest, then cp, dp and pp, dp
+  // in two where experts are spread over a part of it.
   static RankGrid Of(const JobSpec& job);
 
   [[nodiscard]] const std::vector<GridAxis>& axes() const { return axes_; }

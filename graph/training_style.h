@@ -88,7 +88,8 @@ struct TrainingStyle {
   HostCost host_cost = HostCost::kEager;
   uint32_t graph_parts = 0;  // GraphPart
   uint32_t recompute_parts = kRecomputeCoreAttention;
-  bool frozen_weights = false;  // low-rank adapters: no gradients of the model's own weights
+  bool frozen_weights = false;   // low-rank adapters: no gradients of the model's own weights
+  bool adapter_dropout = false;  // of what they read
 
   // Tensor, context and expert parallelism.
   bool tp_comm_overlap = false;      // tensor-parallel transfers beside the matrix products
@@ -115,9 +116,9 @@ struct TrainingStyle {
   // Data parallelism.
   DataParallelKind data_parallel = DataParallelKind::kMegatron;
   DataType gradient_type = DataType::kFloat32;  // of reduction
-  bool separate_fp32_gradients = false;         // DeepSpeed's BF16_Optimizer: autograd sums in 16
-                                                // bit, each micro-batch is then cast and added to
-  // fp32; all-reduced in 16 bit even where shards step
+  // DeepSpeed's BF16_Optimizer: autograd sums in 16 bit, each micro-batch is then cast and added to
+  // fp32; all-reduced in 16 bit even where shards step.
+  bool separate_fp32_gradients = false;
   bool overlap_grad_reduce = true;               // beside the backward pass of the last micro-batch
   bool overlap_param_gather = false;             // beside the forward pass of the first micro-batch
   int64_t bucket_elements = 40'000'000;          // Megatron: at least this many,

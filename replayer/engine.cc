@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parallel.h"
+#include "replayer/cost/cluster_check.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/engine_impl.h"
 
@@ -19,19 +20,6 @@ uint32_t CountStreams(const Partition& partition) {
     count += static_cast<uint32_t>(partition.plans[rank_class.groups.front().plan].streams.size());
   }
   return count;
-}
-
-// A graph file may come from anywhere; cost models rely on what presets are checked for.
-Status CheckCluster(const graph::ClusterSpec& cluster) {
-  std::vector<std::string> faults = CheckParameters(cluster.parameters);
-  if (cluster.gpus_per_node < 1) {
-    faults.push_back(fmt::format("{} GPUs per node", cluster.gpus_per_node));
-  }
-  if (faults.empty()) {
-    return OkStatus();
-  }
-  return BadFile(fmt::format("the graph's cluster '{}' cannot be used: {}; {} such faults in all",
-                             cluster.name, faults.front(), faults.size()));
 }
 
 }  // namespace

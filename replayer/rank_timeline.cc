@@ -323,7 +323,12 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
   if (!shared) {
     cursor->lanes.StandUntil(issue);
     if (step.aux != kNone) {
-      events_[EventIndex(cursor->iteration, step.aux)] = {true, cursor->lanes.tail()};
+      const size_t event = EventIndex(cursor->iteration, step.aux);
+      events_[event] = {true, cursor->lanes.tail()};
+      if (measured_) {
+        recorded_.push_back(
+            {PositionOf(*cursor, step), event, static_cast<size_t>(cursor - cursors_.data())});
+      }
     }
     TraceEnd(*cursor, step);
     NoteAction(ActionKind::kRecord, *cursor, cursor->next);

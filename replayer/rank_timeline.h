@@ -110,6 +110,13 @@ class RankTimeline {
     std::vector<TimeNs> times;
   };
 
+  // Where arrivals are measured: an event that a stream recorded.
+  struct RecordedEvent {
+    OpPosition position = 0;
+    size_t event = 0;   // of events_
+    size_t stream = 0;  // of cursors_
+  };
+
   void PlanPauses();
   bool AdvanceHost();
   void AddGap(HostGap gap);
@@ -178,6 +185,7 @@ class RankTimeline {
   std::map<OpPosition, TimeNs> arrivals_;  // where measured, not reached yet
   std::vector<StreamCursor> cursors_;
   std::vector<Event> events_;                // by iteration and event
+  std::vector<RecordedEvent> recorded_;      // within the last iteration
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream
   TransferCosts costs_;
   std::vector<std::vector<DurationNs>> charge_ns_;  // by group of lanes and charge

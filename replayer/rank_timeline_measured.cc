@@ -33,6 +33,8 @@ std::optional<TimeNs> RankTimeline::ComputedArrival(OpPosition position) const {
 
 // False while it is not known. By what the rank turned out slower or faster than its graph since it
 // was last measured, its host and all its streams move; those that hold stand where they arrived.
+// So do the events that streams ahead have recorded behind the op: they are what a later op waits
+// for, and would else be moved a second time by what that op turns out to be late.
 bool RankTimeline::TakeArrival(StreamCursor* cursor, const Step& step) {
   const auto arrival = arrivals_.find(PositionOf(*cursor, step));
   if (arrival == arrivals_.end()) {
@@ -43,6 +45,15 @@ bool RankTimeline::TakeArrival(StreamCursor* cursor, const Step& step) {
   for (StreamCursor& other : cursors_) {
     if (&other != cursor && !other.holding) {
       other.lanes.MoveTo(other.lanes.tail()[0] + shift);
+    }
+  }
+  const OpPosition position = PositionOf(*cursor, step);
+  std::erase_if(recorded_, [&](const auto& recorded) {
+    return recorded.position < position - static_cast<OpPosition>(plan_.size());
+  });
+  for (const RecordedEvent& recorded : recorded_) {
+    if (recorded.position > position && !cursors_[recorded.stream].holding) {
+      events_[recorded.event].times[0] += shift;
     }
   }
   cursor->lanes.MoveTo(time);

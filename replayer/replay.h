@@ -85,8 +85,8 @@ struct ReplayOptions {
   bool breakdown = true;  // false: of RankTimes only iteration_ns is filled, in half of the time
 };
 
-// How one rank spends a steady iteration, first match wins (DESIGN.md section 3). Sums to
-// iteration_ns.
+// How one rank spends a steady iteration; of what holds at a moment the first of these counts. Sums
+// to iteration_ns (breakdown.h).
 struct RankTimes {
   DurationNs iteration_ns = 0;
   DurationNs compute_ns = 0;

@@ -3,13 +3,15 @@
 
   generate_stubs.py stubs OUT.S MAPS_DIR LIBRARY=CODE=PATH...
       Reads the exported functions of the real libraries and writes a weak function for each, which
-      refuses with its name and returns the library's own "not supported" code; an implementation
-      in the shim is a strong symbol and wins at link time. Writes MAPS_DIR/<library>.map with the
-      symbol versions that the facade of the library has to show.
+      does what cuda/library_calls.txt says, or refuses with its name and returns the library's own
+      "not supported" code; an implementation in the shim is a strong symbol and wins at link time.
+      Writes MAPS_DIR/<library>.map with the symbol versions that the facade of the library has to
+      show.
   generate_stubs.py surface OUT.txt SHIM.so LIBRARY=CODE=PATH...
-      Writes one line a name: library, name, implemented or refused (weak in the linked shim).
+      Writes one line a name: library, name, implemented or refused.
   generate_stubs.py passes OUT.S LIBRARY=CODE=PATH...
-      Writes a weak function for each name, which jumps to the real library's (device/pass.S); a
+      Writes a weak function for each name, which jumps to the real library's (device/pass.S), or
+      tells of it first where it is an op of cuda/library_calls.txt (device/library_call.S); a
       function of the shim that sees the call first is a strong symbol and wins at link time.
   generate_stubs.py echoes OUT.S LIBRARY=CODE=PATH...
       Writes a function for each name that tells it to tests/support/echo.S.
@@ -37,6 +39,34 @@ SKIPPED_NAMES = re.compile(r"^_Z|^_init$|^_fini$")
 LATER_NAMES = {"libcublasLt.so.13": {"cublasLtGroupedMatrixLayoutInit_internal"}}
 
 
+# cuda/library_calls.cc: Action, by number, and HandleKind of the libraries that have another than
+# an object of its own.
+ACTIONS = ("done", "create", "number", "destroy", "stream", "run", "workspace", "elements")
+HANDLE_KINDS = {"libcufft.so.12": 1, "libcublas.so.13": 2, "libcudnn.so.9": 3}
+OWN_OBJECT = re.compile(r"Descriptor(Ex|_v9)?$")  # of a cuDNN call's first argument
+NO_ARGUMENT = 255
+
+
+def described_calls():
+    """(library, regular expression, bytes of cuda/library_calls.cc's LibraryCall as a number)."""
+    table = pathlib.Path(__file__).parent / "cuda" / "library_calls.txt"
+    for line in table.read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        library, action, *arguments, pattern = line.split()
+        first, second = ([int(argument) for argument in arguments] + [NO_ARGUMENT] * 2)[:2]
+        yield library, re.compile(pattern), ACTIONS.index(action) | first << 8 | second << 16
+
+
+def described(library, name, calls):
+    """What library_calls.txt says about the name, None if nothing."""
+    for its_library, pattern, what in calls:
+        if its_library == library and pattern.fullmatch(name):
+            kind = 0 if OWN_OBJECT.search(name) else HANDLE_KINDS.get(library, 0)
+            return what | kind << 24
+    return None
+
+
 def symbols(path):
     """(type, name, version) of the dynamic symbols that a library defines."""
     out = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True,
@@ -53,7 +83,12 @@ def functions(library, path):
     return sorted(names | LATER_NAMES.get(library, set()))
 
 
-def stub(name, code, index):
+def stub(name, code, what, index):
+    start = f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n"
+    end = f".size {name}, . - {name}\n"
+    if what is not None:
+        return (f"{start}  lea .Lname{index}(%rip), %r10\n  mov ${what}, %r11d\n"
+                f"  jmp prism_shim_library_call\n{end}")
     if NULL_NAMES.search(name):
         code, target = 0, "prism_shim_refuse"
     elif NEGATIVE_NAMES.search(name):
@@ -62,50 +97,75 @@ def stub(name, code, index):
         target = "prism_shim_refuse_text"
     else:
         target = "prism_shim_refuse"
-    return (f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n"
-            f"  lea .Lname{index}(%rip), %rdi\n  mov ${code}, %rsi\n  jmp {target}\n"
-            f".size {name}, . - {name}\n")
+    return f"{start}  lea .Lname{index}(%rip), %rdi\n  mov ${code}, %rsi\n  jmp {target}\n{end}"
 
 
 def write_stubs(out, maps_dir, libraries):
     pathlib.Path(maps_dir).mkdir(parents=True, exist_ok=True)
+    calls = list(described_calls())
     seen = {}
     for library, code, path in libraries:
         for name in functions(library, path):
-            seen.setdefault(name, code)
+            seen.setdefault(name, (code, described(library, name, calls)))
         versions = sorted({version for _, _, version in symbols(path) if version})
         text = "".join(f"{version} {{ }};\n" for version in versions)
         (pathlib.Path(maps_dir) / f"{library}.map").write_text(
             text or "{ local: *; };\n")
     code_lines = []
     names = []
-    for index, (name, code) in enumerate(sorted(seen.items())):
-        code_lines.append(stub(name, code, index))
+    for index, (name, (code, what)) in enumerate(sorted(seen.items())):
+        code_lines.append(stub(name, code, what, index))
         names.append(f'.Lname{index}: .string "{name}"\n')
     pathlib.Path(out).write_text(
-        ".hidden prism_shim_refuse\n.hidden prism_shim_refuse_text\n.text\n" + "".join(code_lines)
+        ".hidden prism_shim_refuse\n.hidden prism_shim_refuse_text\n"
+        ".hidden prism_shim_library_call\n.text\n" + "".join(code_lines)
         + ".section .rodata\n" + "".join(names) + '.section .note.GNU-stack,"",@progbits\n')
 
 
 def write_surface(out, shim, libraries):
     strong = {name for kind, name, _ in symbols(shim) if kind == "T"}
+    calls = list(described_calls())
     lines = []
     for library, _, path in libraries:
         for name in functions(library, path):
-            lines.append(f"{library}\t{name}\t{'implemented' if name in strong else 'refused'}\n")
+            known = name in strong or described(library, name, calls) is not None
+            lines.append(f"{library}\t{name}\t{'implemented' if known else 'refused'}\n")
     pathlib.Path(out).write_text("".join(sorted(lines)))
 
 
+def is_told(what):
+    """Whether a real device's call is an op, or says where ops of its plan go."""
+    action = None if what is None else ACTIONS[what & 255]
+    return action == "run" or (action == "stream" and what >> 24 == HANDLE_KINDS["libcufft.so.12"])
+
+
+def own_functions(library, path):
+    """Without the private functions of other libraries that it has a copy of."""
+    first = library.removeprefix("lib").split(".")[0]
+    prefix = {"cudart": ("cuda", "__cuda"), "cuda": "cu"}.get(first, first)
+    return [name for name in functions(library, path) if name.startswith(prefix)]
+
+
 def write_passes(out, libraries):
-    names = sorted({name for library, _, path in libraries for name in functions(library, path)})
-    code = [f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n  jmp *.Lreal{i}(%rip)\n"
-            f".size {name}, . - {name}\n"
-            f".Lfind{i}:\n  lea .Lname{i}(%rip), %r10\n  lea .Lreal{i}(%rip), %r11\n"
-            "  jmp prism_device_find\n" for i, name in enumerate(names)]
+    calls = list(described_calls())
+    whats = {name: described(library, name, calls)
+             for library, _, path in libraries for name in own_functions(library, path)}
+    names = sorted(whats)
+    code = []
+    for i, name in enumerate(names):
+        code.append(f".weak {name}\n.type {name}, @function\n{name}:\n  endbr64\n")
+        if is_told(whats[name]):
+            code.append(f"  lea .Lname{i}(%rip), %r10\n  mov ${whats[name]}, %r11d\n"
+                        "  jmp prism_device_library_call\n"
+                        f".size {name}, . - {name}\n.Lfind{i}:\n")
+            continue
+        code.append(f"  jmp *.Lreal{i}(%rip)\n.size {name}, . - {name}\n"
+                    f".Lfind{i}:\n  lea .Lname{i}(%rip), %r10\n  lea .Lreal{i}(%rip), %r11\n"
+                    "  jmp prism_device_find\n")
     slots = [f".Lreal{i}: .quad .Lfind{i}\n" for i in range(len(names))]
     texts = [f'.Lname{i}: .string "{name}"\n' for i, name in enumerate(names)]
     pathlib.Path(out).write_text(
-        ".hidden prism_device_find\n.text\n" + "".join(code) + ".data\n.balign 8\n"
+        ".hidden prism_device_find\n.hidden prism_device_library_call\n.text\n" + "".join(code) + ".data\n.balign 8\n"
         + "".join(slots) + ".section .rodata\n" + "".join(texts)
         + '.section .note.GNU-stack,"",@progbits\n')
 

@@ -1,6 +1,6 @@
-// The stacks of this process, on request of its worker: it sends kStackSignal and reads what comes
-// into the file of PRISM_STACK_FD, up to a zero byte. Python's frames where an interpreter runs,
-// the machine's of the interrupted thread where none does.
+// The stacks of this process, on request of its worker: it sends StackSignal() (messages.h) and
+// reads what comes into the file of PRISM_STACK_FD, up to a zero byte. Python's frames where an
+// interpreter runs, the machine's of the interrupted thread where none does.
 #pragma once
 
 namespace prism::shim {

@@ -1,5 +1,6 @@
 // Holds by a C interface, for programs/probe.py. One device, one GPU, the calling thread's context.
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -92,9 +93,10 @@ void prism_probe_count(uint32_t lane) {
   device->CountLaunch(lane);
 }
 
-// Waits for what a lane does next; its time. A negative one: it ended.
+// Waits for what a lane does next; its time. A negative one: it ended. 0: nothing within 5 s.
 int64_t prism_probe_next(uint32_t lane) {
-  while (true) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(5)) {
     for (size_t i = 0; i < events.size(); ++i) {
       if (events[i].lane == lane) {
         const HoldEvent event = events[i];
@@ -105,6 +107,7 @@ int64_t prism_probe_next(uint32_t lane) {
     }
     device->Poll(&events);
   }
+  return 0;
 }
 
 void prism_probe_deadline(uint32_t lane, uint64_t sequence, uint64_t time_ns) {

@@ -121,6 +121,7 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   head.set_warmup_iterations(fragment.warmup_iterations);
   head.set_iterations(fragment.iterations);
   head.set_iteration_begin(fragment.iteration_begin);
+  head.set_steps_per_iteration(fragment.steps_per_iteration);
   for (const HostTime& time : fragment.host_times) {
     head.add_host_calls(time.calls);
     head.add_host_ns(time.total_ns);
@@ -177,6 +178,7 @@ Status DecodeFragmentHead(std::string_view payload,
   fragment->warmup_iterations = head.warmup_iterations();
   fragment->iterations = head.iterations();
   fragment->iteration_begin = head.iteration_begin();
+  fragment->steps_per_iteration = head.steps_per_iteration();
   for (int kind = 0; kind < std::min(head.host_calls_size(), head.host_ns_size()); ++kind) {
     fragment->host_times.push_back({head.host_calls(kind), head.host_ns(kind)});
   }

@@ -148,6 +148,7 @@ void ToMessage(const JobSpec& job, proto::Job* message) {
   message->set_seed(job.seed);
   message->set_warmup_iterations(job.facts.warmup_iterations);
   message->set_iteration_begin(job.facts.iteration_begin);
+  message->set_steps_per_iteration(job.facts.steps_per_iteration);
   for (const GridAxis& axis : job.facts.axes) {
     message->add_axis_name(axis.name);
     message->add_axis_size(axis.size);
@@ -175,6 +176,7 @@ Status FromMessage(const proto::Job& message, JobSpec* job) {
   job->seed = message.seed();
   job->facts.warmup_iterations = message.warmup_iterations();
   job->facts.iteration_begin = message.iteration_begin();
+  job->facts.steps_per_iteration = std::max(1, message.steps_per_iteration());
   if (message.axis_name_size() != message.axis_size_size()) {
     return BadFile("columns of axes differ in length");
   }

@@ -27,10 +27,20 @@ graph::TrainingStyle WithHostTimes(const graph::JobSpec& job,
 }
 
 double SecondsOfIteration(DurationNs iteration_ns,
-                          const graph::ParameterTable& parameters,
-                          bool frozen_weights) {
-  const double host = frozen_weights ? 0 : parameters.Value("host.iteration_ns") * 1e-9;
+                          const graph::TrainingStyle& style,
+                          const graph::ParameterTable& parameters) {
+  const double host = style.frozen_weights ? 0 : parameters.Value("host.iteration_ns") * 1e-9;
   return SecondsFromNs(iteration_ns) + host;
+}
+
+JobTime JobTimeOf(const replayer::StageReplayResult& result,
+                  const std::optional<replayer::StageReplayResult>& stalled,
+                  const graph::TrainingStyle& style,
+                  const graph::ParameterTable& parameters) {
+  const double seconds = SecondsOfIteration(result.iteration_ns, style, parameters);
+  const double stalled_s =
+      stalled ? SecondsOfIteration(stalled->iteration_ns, style, parameters) : seconds;
+  return JobTime{seconds, std::max(seconds, stalled_s), !result.uneven.empty()};
 }
 
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,
@@ -38,23 +48,19 @@ Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,
                        const graph::ClusterSpec& cluster) {
   PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
                          evaluator.Evaluate(replayer::WithCongestion(cluster, timed.job), {}));
-  const double seconds =
-      SecondsOfIteration(result.iteration_ns, cluster.parameters, timed.style.frozen_weights);
-  return JobTime{seconds, seconds, !result.uneven.empty()};
+  return JobTimeOf(result, std::nullopt, timed.style, cluster.parameters);
 }
 
 Result<JobTime> TimeWithStalls(replayer::StageEvaluator& evaluator,
                                const TimedJob& timed,
                                const graph::ClusterSpec& cluster) {
-  PRISM_ASSIGN_OR_RETURN(JobTime time, TimeOf(evaluator, timed, cluster));
-  if (const std::optional<graph::ClusterSpec> stalled = replayer::Stalled(cluster, timed.job)) {
-    PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
-                           evaluator.Evaluate(*stalled, {}));
-    time.stalled_s = std::max(
-        time.seconds,
-        SecondsOfIteration(result.iteration_ns, cluster.parameters, timed.style.frozen_weights));
+  PRISM_ASSIGN_OR_RETURN(const replayer::StageReplayResult result,
+                         evaluator.Evaluate(replayer::WithCongestion(cluster, timed.job), {}));
+  std::optional<replayer::StageReplayResult> stalled;
+  if (const std::optional<graph::ClusterSpec> slow = replayer::Stalled(cluster, timed.job)) {
+    PRISM_ASSIGN_OR_RETURN(stalled, evaluator.Evaluate(*slow, {}));
   }
-  return time;
+  return JobTimeOf(result, stalled, timed.style, cluster.parameters);
 }
 
 TimeInterval IntervalOf(const JobTime& time,

@@ -2,6 +2,8 @@
 // iteration and of experts, and the interval that parameters, repeats and assumptions leave.
 #pragma once
 
+#include <optional>
+
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/job.h"
@@ -23,18 +25,24 @@ struct JobTime {
   bool uneven = false;   // StageReplayResult names communicators that ranks of a stage do not share
 };
 
-// Seconds of an iteration of `iteration_ns`, with what the host does outside of ops. It does that
-// for the parameters that are trained (optimizer, norm, buckets): `frozen_weights` leave next to
-// none, as fine-tuning of adapters in three tables has it.
-double SecondsOfIteration(DurationNs iteration_ns,
-                          const graph::ParameterTable& parameters,
-                          bool frozen_weights = false);
-
 // What is timed: `job` and `style` have the graph that an evaluator holds.
 struct TimedJob {
   const graph::JobSpec& job;
   const graph::TrainingStyle& style;
 };
+
+// Seconds of an iteration of `iteration_ns`, with what the host does outside of ops. It does that
+// for the parameters that are trained (optimizer, norm, buckets): frozen weights leave next to
+// none, as fine-tuning of adapters in three tables has it.
+double SecondsOfIteration(DurationNs iteration_ns,
+                          const graph::TrainingStyle& style,
+                          const graph::ParameterTable& parameters);
+
+// Of a replay, and of one where transfers stall if they may.
+JobTime JobTimeOf(const replayer::StageReplayResult& result,
+                  const std::optional<replayer::StageReplayResult>& stalled,
+                  const graph::TrainingStyle& style,
+                  const graph::ParameterTable& parameters);
 
 // On the cluster as the job finds it; stalled_s is seconds.
 Result<JobTime> TimeOf(replayer::StageEvaluator& evaluator,

@@ -18,27 +18,77 @@ int32_t Degree(const std::optional<int64_t>& stated) {
   return static_cast<int32_t>(std::clamp<int64_t>(stated.value_or(1), 1, kMaxDegree));
 }
 
-// A run whose plan is not printed at all: as many replicas as there are sequences, the rest is
-// tensor parallel inside a node and pipeline parallel beyond.
-void AssumePlan(const PublishedRow& row, int64_t gpus, graph::ParallelSizes* sizes) {
-  const bool fully_sharded = row.Says("framework", "jax") || row.Says("framework", "maxtext");
-  if (fully_sharded) {
-    return;  // everything is data parallel
+// The run of the table that prints its plan and is nearest to this one: same model, GPU and
+// framework, the number of GPUs as near as possible; nothing where there is none.
+std::optional<PublishedRow> NearestPlan(const PublishedRow& row, int64_t gpus) {
+  std::optional<PublishedRow> nearest;
+  double least = 0;
+  for (const PublishedRow& other : row.RowsOfTable()) {
+    const std::optional<int64_t> its_gpus = other.Integer("num_gpus");
+    if (!other.Integer("tp").has_value() || !its_gpus.has_value() ||
+        other.Text("model") != row.Text("model") || other.Text("gpu") != row.Text("gpu") ||
+        FamilyOfRow(other) != FamilyOfRow(row)) {
+      continue;
+    }
+    const double ratio = static_cast<double>(*its_gpus) / static_cast<double>(gpus);
+    const double distance = std::abs(std::log2(ratio));
+    if (!nearest.has_value() || distance < least) {
+      nearest = other;
+      least = distance;
+    }
   }
+  return nearest;
+}
+
+// GPUs of a replica: what micro-batches of one sequence leave where their number is printed, else
+// as few as there are sequences for, and enough to hold a model that is trained whole.
+int64_t GpusOfReplica(const PublishedRow& row, int64_t gpus) {
   const int64_t sequences = row.Integer("global_batch").value_or(gpus);
-  int64_t model_parallel = 1;
-  while (gpus / model_parallel > sequences && gpus % (2 * model_parallel) == 0) {
-    model_parallel *= 2;
+  const int64_t steps = row.Integer("grad_accum").value_or(0);
+  if (steps > 0 && sequences % steps == 0 && gpus % (sequences / steps) == 0) {
+    return gpus / (sequences / steps);
+  }
+  int64_t replica = 1;
+  while (gpus / replica > sequences && gpus % (2 * replica) == 0) {
+    replica *= 2;
   }
   constexpr double kBillionsAGpu = 3;  // states of 16 to 18 bytes a parameter in about 60 GB
   const double billions = row.Number("params_b").value_or(0);
   const bool trains_all = !row.Says("run_kind", "lora") && !row.Says("model", "lora");
-  while (trains_all && billions / static_cast<double>(model_parallel) > kBillionsAGpu &&
-         gpus % (2 * model_parallel) == 0) {
-    model_parallel *= 2;
+  while (trains_all && billions / static_cast<double>(replica) > kBillionsAGpu &&
+         gpus % (2 * replica) == 0) {
+    replica *= 2;
   }
-  sizes->tp = static_cast<int32_t>(std::min<int64_t>(model_parallel, 8));
-  sizes->pp = static_cast<int32_t>(model_parallel / sizes->tp);
+  return replica;
+}
+
+// A run whose plan is not printed at all. Replicas are divided as in the nearest run that prints
+// its plan, what tp and pp leave being context parallel; where there is none, they are tensor
+// parallel inside a node and pipeline parallel beyond.
+void AssumePlan(const PublishedRow& row,
+                int64_t gpus,
+                Assumptions* assumptions,
+                graph::ParallelSizes* sizes) {
+  const bool fully_sharded = row.Says("framework", "jax") || row.Says("framework", "maxtext");
+  if (fully_sharded) {
+    assumptions->Add("parallel plan: not printed, fully sharded", 0.03);
+    return;
+  }
+  const int64_t replica = GpusOfReplica(row, gpus);
+  if (const std::optional<PublishedRow> like = NearestPlan(row, gpus)) {
+    const int32_t tp = Degree(like->Integer("tp"));
+    const int32_t pp = Degree(like->Integer("pp"));
+    if (replica % (int64_t{tp} * pp) == 0) {
+      sizes->tp = tp;
+      sizes->pp = pp;
+      sizes->cp = static_cast<int32_t>(replica / (int64_t{tp} * pp));
+      assumptions->Add("parallel plan: not printed, as in the nearest run that prints one", 0.03);
+      return;
+    }
+  }
+  sizes->tp = static_cast<int32_t>(std::min<int64_t>(replica, 8));
+  sizes->pp = static_cast<int32_t>(replica / sizes->tp);
+  assumptions->Add("parallel plan: not printed, the usual one", 0.12);
 }
 
 // Megatron-Core divides experts as it divides layers unless told otherwise; recipes of
@@ -70,8 +120,7 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
     return RunFailed("number of GPUs is missing");
   }
   if (!row.Integer("tp").has_value() && !row.Integer("pp").has_value()) {
-    AssumePlan(row, gpus, &sizes);
-    assumptions->Add("parallel plan: not printed, the usual one", 0.12);
+    AssumePlan(row, gpus, assumptions, &sizes);
   }
   const int64_t model_parallel = int64_t{sizes.tp} * sizes.pp * sizes.cp;
   if (model_parallel > gpus) {
@@ -161,7 +210,9 @@ void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
   }
 }
 
-graph::Recompute RecomputeOfRow(const PublishedRow& row, Assumptions* assumptions) {
+graph::Recompute RecomputeOfRow(const PublishedRow& row,
+                                const graph::ModelSpec& model,
+                                Assumptions* assumptions) {
   const std::string text = row.Lower("recompute");
   const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
   if (says("full")) {
@@ -185,8 +236,12 @@ graph::Recompute RecomputeOfRow(const PublishedRow& row, Assumptions* assumption
     assumptions->Add("recompute: full, as before 2022");
     return graph::Recompute::kFull;
   }
-  const bool unfused =
-      row.Says("framework", "megascale") || row.Lower("framework") == "megatron-lm";
+  if (FamilyOfRow(row) == FrameworkFamily::kJax) {
+    assumptions->Add("recompute: feed-forwards and norms, else JAX's runs would not fit", 0.08);
+    return graph::Recompute::kSelective;
+  }
+  const bool unfused = row.Says("framework", "megascale") ||
+                       row.Lower("framework") == "megatron-lm" || LacksFusedAttention(row, model);
   assumptions->Add(unfused ? "recompute: selective" : "recompute: none");
   return unfused ? graph::Recompute::kSelective : graph::Recompute::kNone;
 }
@@ -242,7 +297,7 @@ Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumption
   PRISM_RETURN_IF_ERROR(ReadBatch(row, assumptions, &job));
   AssumeInterleaving(row, assumptions, &job);
   CheckInterleaving(assumptions, &job);
-  job.recompute = RecomputeOfRow(row, assumptions);
+  job.recompute = RecomputeOfRow(row, job.model, assumptions);
   job.sequence_parallel = SequenceParallelOfRow(row, job);
   job.zero_stage = ZeroStageOfRow(row);
   return job;

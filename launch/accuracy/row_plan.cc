@@ -44,7 +44,7 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   constexpr double kExperts = 0.12;  // releases of one configuration differ by up to 40 %
   constexpr double kPacked = 0.08;
   constexpr double kAdapters = 0.12;
-  constexpr double kPlainProducts = 0.1;
+  constexpr double kPlainProducts = 0.06;
   if (row.Text("verified") == "no") {
     assumptions->Add("row: second hand, or its configuration uncertain", kSecondHand);
   }
@@ -57,7 +57,7 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
     assumptions->Add("adapters: of the attention's products", kAdapters);
   }
   if (plan.style.precision == graph::Precision::kFloat32) {
-    assumptions->Add("fp32: one efficiency for all GPUs", kPlainProducts);
+    assumptions->Add("fp32: efficiency of the GPU's generation, not fitted", kPlainProducts);
   }
 }
 

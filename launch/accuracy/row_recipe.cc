@@ -3,6 +3,9 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <string_view>
+
+#include "launch/accuracy/row_style.h"
 
 namespace prism::launch {
 namespace {
@@ -36,12 +39,24 @@ RowRecipe Own(const PublishedRow& row) {
   return begin == std::string::npos ? RowRecipe{} : RowRecipe{note.substr(begin)};
 }
 
+// Without remarks: "DeepSeekV3 (w/ MTP)".
+std::string_view ModelName(const PublishedRow& row) {
+  const std::string_view name = row.Text("model");
+  return name.substr(0, name.find(" ("));
+}
+
+// Tables of a year write FP8-MX for what those of the next call MXFP8.
+bool SamePrecision(const PublishedRow& row, const PublishedRow& other) {
+  Assumptions none;
+  return PrecisionOfRow(row, &none) == PrecisionOfRow(other, &none);
+}
+
 // In months; a change of plan or precision changes a recipe more than a release does.
 double DistanceOf(const PublishedRow& row, const PublishedRow& other, double months) {
   constexpr double kOtherPrecision = 12;
   constexpr double kOtherPlan = 4;
   double distance = months;
-  distance += row.Text("precision") != other.Text("precision") ? kOtherPrecision : 0;
+  distance += SamePrecision(row, other) ? 0 : kOtherPrecision;
   for (const char* column : {"tp", "pp", "ep", "micro_batch"}) {
     distance += row.Text(column) != other.Text(column) ? kOtherPlan : 0;
   }
@@ -69,7 +84,7 @@ RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
   double nearest = kFarthest;
   for (const PublishedRow& other : row.RowsOfTable()) {
     const std::optional<double> its_date = DateOf(other);
-    if (other.Text("model") != row.Text("model") || other.Text("gpu") != row.Text("gpu") ||
+    if (ModelName(other) != ModelName(row) || other.Text("gpu") != row.Text("gpu") ||
         !its_date.has_value()) {
       continue;
     }

@@ -95,6 +95,9 @@ TrainingStyle MegatronCoreStyle(const PublishedRow& row, const graph::JobSpec& j
   // sequences.
   style.attention =
       OfReleaseBefore(row, 24, 9) ? graph::AttentionKind::kFlash : graph::AttentionKind::kCudnn;
+  if (LacksFusedAttention(row, job.model)) {
+    style.attention = graph::AttentionKind::kUnfused;
+  }
   style.fused_bias_activation = true;
   style.fused_bias_dropout_add = true;
   style.fused_norm = true;
@@ -153,6 +156,7 @@ TrainingStyle JaxStyle(const PublishedRow& row) {
   style.attention = graph::AttentionKind::kCudnn;
   style.compiled = true;
   style.host_cost = graph::HostCost::kGraph;
+  style.fp8_param_gather = true;  // XLA casts shards before it gathers them
   return style;
 }
 
@@ -273,7 +277,9 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
                              uint32_t{graph::kRecomputeActivation} | uint32_t{graph::kRecomputeMlp};
   }
   style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
-  style->fp8_param_gather = row.Says("precision", "fp8 all-gather");
+  // MLPerf's benchmark drops a tenth; NeMo's recipes nothing.
+  style->adapter_dropout = style->frozen_weights && row.Says("source_key", "mlperf");
+  style->fp8_param_gather |= row.Says("precision", "fp8 all-gather");
   const std::string zero = row.Lower("zero_stage");
   if (zero.find("fsdp") != std::string::npos || zero.find("full_shard") != std::string::npos ||
       job.zero_stage == 3) {
@@ -341,6 +347,11 @@ bool Has8BitUnits(const PublishedRow& row) {
 }
 
 }  // namespace
+
+bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model) {
+  const bool blackwell = row.Says("gpu", "b200") || row.Says("gpu", "b300");
+  return model.latent.kv_rank > 0 && blackwell && OfReleaseBefore(row, 25, 7);
+}
 
 FrameworkFamily FamilyOfRow(const PublishedRow& row) {
   const std::string framework = row.Lower("framework");
@@ -458,6 +469,9 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   ReadFlags(row, job, &style);
   if (family == FrameworkFamily::kMegatronCore) {
     ReadRecipe(row, job, assumptions, &style);
+    if (LacksFusedAttention(row, job.model)) {
+      assumptions->Add("attention: unfused, as no library had kernels for these heads", 0.3);
+    }
   }
   style.packed_length = PackedLengthOfRow(row, assumptions);
   const bool is_wide = style.precision == graph::Precision::kBfloat16 ||

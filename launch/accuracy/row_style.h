@@ -28,6 +28,10 @@ enum class FrameworkFamily : uint8_t {
 
 FrameworkFamily FamilyOfRow(const PublishedRow& row);
 
+// Whether the release has no fused attention for the model's heads: cuDNN trains those of 192 and
+// 128 elements (latent attention) on Blackwell from 9.11 (mid 2025) on.
+bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model);
+
 // TrainingStyle::framework of the family, which is also the name of its profile of parameters under
 // launch/presets/frameworks/: "megatron-lm".
 std::string FrameworkName(FrameworkFamily family);

@@ -1,10 +1,11 @@
 #include "launch/search/search.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "graph/base/rng.h"
 #include "launch/bench/bench.h"
-#include "launch/library/plan_evaluator.h"
+#include "launch/library/plan_library.h"
 #include "launch/options/presets.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/stop_watch.h"
@@ -14,7 +15,8 @@ namespace {
 
 constexpr int64_t kGpus = 8192;
 constexpr size_t kPlans = 200;
-constexpr size_t kFurtherPlans = 800;
+constexpr size_t kManyPlans = 1000;
+constexpr size_t kNeighbours = 800;
 constexpr size_t kUsualPlans = 1000;
 
 // Real seconds and those of all cores.
@@ -43,10 +45,7 @@ Result<PlanEvaluator> Gpt3Evaluator() {
 
 // Plans that may fit, from all on those GPUs, or from those that keep tensor parallelism in a node
 // and sequences whole.
-std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator,
-                            size_t count,
-                            bool usual,
-                            const char* seed = "bench search") {
+std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, size_t count, bool usual) {
   PlanChoices choices;
   choices.gpus = {kGpus};
   if (usual) {
@@ -54,7 +53,7 @@ std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator,
     choices.cp = {1};
   }
   const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
-  Rng rng(1, seed);
+  Rng rng(1, "bench search");
   std::vector<Plan> plans;
   while (plans.size() < count) {
     const int64_t drawn = rng.UniformInt(0, static_cast<int64_t>(space.plans.size()) - 1);
@@ -62,6 +61,36 @@ std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator,
     if (evaluator.MemoryFloor(plan) <= evaluator.capacity_bytes()) {
       plans.push_back(plan);
     }
+  }
+  return plans;
+}
+
+// What a rank of the plan computes: all that decides its layers.
+Plan LayersOf(Plan plan) {
+  plan.parallel.pp = plan.parallel.dp = plan.parallel.vpp = 1;
+  plan.zero_stage = 0;
+  return plan;
+}
+
+// All plans that may fit of as many kinds of layers as have that many plans, drawn by a seed: what
+// an evaluation of all plans there are would be made of.
+std::vector<Plan> PlansOfDrawnLayers(const PlanEvaluator& evaluator, size_t count) {
+  PlanChoices choices;
+  choices.gpus = {kGpus};
+  std::vector<Plan> all = EnumeratePlans(evaluator.problem(), choices).plans;
+  std::sort(all.begin(), all.end(), BeforeByLayers);
+  Rng rng(1, "bench search");
+  std::vector<Plan> plans;
+  while (plans.size() < count) {
+    const int64_t drawn = rng.UniformInt(0, static_cast<int64_t>(all.size()) - 1);
+    const Plan layers = LayersOf(all[static_cast<size_t>(drawn)]);
+    std::erase_if(all, [&](const Plan& plan) {
+      const bool mine = LayersOf(plan) == layers;
+      if (mine && evaluator.MemoryFloor(plan) <= evaluator.capacity_bytes()) {
+        plans.push_back(plan);
+      }
+      return mine;
+    });
   }
   return plans;
 }
@@ -156,13 +185,14 @@ BenchResult BenchSearch(int threads) {
       BenchCase cold,
       TimesCase("full replay of plans on 8192 GPUs, cache empty at first", evaluator, plans));
   cases.push_back(std::move(cold));
-  PRISM_ASSIGN_OR_RETURN(
-      BenchCase more, TimesCase("full replay of further plans", evaluator,
-                                DrawPlans(evaluator, kFurtherPlans, /*usual=*/false, "further")));
-  cases.push_back(std::move(more));
+  PRISM_ASSIGN_OR_RETURN(const PlanEvaluator afresh, Gpt3Evaluator());
+  PRISM_ASSIGN_OR_RETURN(BenchCase ordered,
+                         TimesCase("full replay of all plans of layers that were drawn", afresh,
+                                   PlansOfDrawnLayers(afresh, kManyPlans)));
+  cases.push_back(std::move(ordered));
   PRISM_ASSIGN_OR_RETURN(BenchCase sweep,
                          TimesCase("full replay of neighbours in the order of a search", evaluator,
-                                   NeighbouringPlans(evaluator, kFurtherPlans)));
+                                   NeighbouringPlans(evaluator, kNeighbours)));
   cases.push_back(std::move(sweep));
   const Stopwatch memories;
   for (const Plan& plan : plans) {

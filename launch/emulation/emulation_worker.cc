@@ -113,7 +113,9 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
     }
     PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(spec));
     members_.push_back(std::make_unique<Member>(
-        Member{rank, std::move(process), slicer::OpStream(rank, graph_.job.facts.warmup_iterations),
+        Member{rank, std::move(process),
+               slicer::OpStream(rank, graph_.job.facts.warmup_iterations,
+                                graph_.job.facts.steps_per_iteration),
                Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank),
                StallWatch(context_.options.stall_timeout_s),
                HostClock(graph_, rank, replayer::HostFactor(context_.perturbations, rank))}));

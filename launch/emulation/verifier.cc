@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "graph/describe.h"
 
 namespace prism::launch {
@@ -201,10 +199,6 @@ Verdict Verifier::Mismatch(const CanonicalOp& op, const OpTables& tables) const 
   Verdict verdict;
   verdict.kind = VerdictKind::kMismatch;
   verdict.did = graph::WithoutTemplates(slicer::DescribeOp(op, tables));
-  if (op.comm_slot != graph::kNoSlot) {
-    const slicer::RecordedCommunicator& comm = tables.comm_slots[op.comm_slot];
-    verdict.did += fmt::format(" (group {} of {} ranks)", comm.name, comm.size);
-  }
   if (cursor_ < program_.size()) {
     verdict.expected = graph::WithoutTemplates(graph::DescribeRankOp(graph_, rank_, cursor_));
   }

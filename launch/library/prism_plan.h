@@ -1,5 +1,5 @@
 // What a training plan takes of time, memory and money, for optimisers outside of Prism: a C
-// interface. launch/library/plan_evaluator.h puts C++ on top of it and launch/library/prism_plan.py
+// interface. launch/library/plan_library.h puts C++ on top of it and launch/library/prism_plan.py
 // Python; plans and results stay in the caller's memory throughout.
 //
 // Numbers are those of `prism search`: time by replay of the whole pipeline, memory by the

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
+#include "graph/limits.h"
 #include "launch/options/command_line.h"
 #include "launch/options/config_file.h"
 
@@ -234,15 +235,14 @@ class TypedReader {
   Status status_;
 };
 
-constexpr int64_t kMaxGpus = 1 << 20;      // what a graph's rank table is made for
 constexpr int64_t kMaxLength = 1LL << 30;  // sequences, tokens: far above any job
 
 void ReadJobOptions(TypedReader& reader, Options* options) {
-  reader.ReadInt("target_gpus", 1, kMaxGpus, &options->target_gpus);
+  reader.ReadInt("target_gpus", 1, graph::kMaxRanks, &options->target_gpus);
   reader.ReadText("model", &options->model);
-  reader.ReadInt("tp", 1, kMaxGpus, &options->tp);
-  reader.ReadInt("pp", 1, kMaxGpus, &options->pp);
-  reader.ReadInt("dp", 1, kMaxGpus, &options->dp);
+  reader.ReadInt("tp", 1, graph::kMaxRanks, &options->tp);
+  reader.ReadInt("pp", 1, graph::kMaxRanks, &options->pp);
+  reader.ReadInt("dp", 1, graph::kMaxRanks, &options->dp);
   reader.ReadInt("vpp", 1, 1024, &options->vpp);
   if (const auto on = reader.ReadChoice("sequence_parallel", {"off", "on"})) {
     options->sequence_parallel = *on == 1;

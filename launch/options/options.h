@@ -1,6 +1,6 @@
 // The options of prism-emulate: one table (flag, environment, config key, default, help) and one
 // typed struct. Precedence: flag, then PRISM_* environment, then config file, then preset, then
-// default. What has not landed is absent from the table and therefore from --help, and refused.
+// default. What is not in the table is refused.
 //
 // The names follow from the flag: `--micro-batch-size` is PRISM_MICRO_BATCH_SIZE in the environment
 // and `micro_batch_size` in a config file; on the command line underscores count as dashes.

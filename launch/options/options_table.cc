@@ -60,9 +60,9 @@ constexpr const char* kHelpExamples =
     "  prism-emulate --target-gpus 8192 --sandbox-ranks stage:3\n"
     "      one rank of pipeline stage 3 with its own output, live\n"
     "  prism-emulate --target-gpus 8192 --perturb straggler:4096:1.5\n"
-    "      rank 4096 computes half as slow again\n"
+    "      rank 4096 takes 1.5 times as long to compute\n"
     "  prism-emulate --target-gpus 64 --tp 2 --pp 4 -- ./train --lr 0.1\n"
-    "      a program of yours on libtorch, which marks its iterations by a range \"iteration\"\n";
+    "      a program of yours, an iteration for each step of its optimizer\n";
 
 constexpr const char* kHelpTail =
     "\nEvery option can also be set by PRISM_<NAME> in the environment (PRISM_TARGET_GPUS) or by\n"

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "graph/limits.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/options.h"
 #include "launch/options/toml_reader.h"
@@ -206,15 +207,14 @@ Status UseProfile(const Profile& profile, const std::string& where, graph::Clust
 }
 
 void ReadLayout(TomlReader reader, LayoutPreset* layout) {
-  constexpr int64_t kMaxSize = 1 << 20;
   if (reader.Has("tp")) {
-    layout->tp = static_cast<int32_t>(reader.Integer("tp", 1, kMaxSize));
+    layout->tp = static_cast<int32_t>(reader.Integer("tp", 1, graph::kMaxRanks));
   }
   if (reader.Has("pp")) {
-    layout->pp = static_cast<int32_t>(reader.Integer("pp", 1, kMaxSize));
+    layout->pp = static_cast<int32_t>(reader.Integer("pp", 1, graph::kMaxRanks));
   }
   layout->vpp = static_cast<int32_t>(reader.IntegerOr("vpp", 1, 1024, 1));
-  layout->micro_batch_size = reader.IntegerOr("micro_batch_size", 1, kMaxSize, 1);
+  layout->micro_batch_size = reader.IntegerOr("micro_batch_size", 1, 1 << 20, 1);
   layout->global_batch_size = reader.Integer("global_batch_size", 1, int64_t{1} << 30);
   if (reader.Has("recompute")) {
     layout->recompute =

@@ -172,6 +172,29 @@ TomlReader TomlReader::Table(const std::string& key) {
   return {state_, table, path_ + key + "."};
 }
 
+std::vector<TomlReader> TomlReader::TablesOr(const std::string& key) {
+  used_.insert(key);
+  const toml::node* node = FindNode(table_, key);
+  std::vector<TomlReader> tables;
+  if (node == nullptr) {
+    return tables;
+  }
+  if (!node->is_array_of_tables()) {
+    Fail(key, fmt::format("a list of tables is needed here, each under [[{}]]", key));
+    return tables;
+  }
+  for (const toml::node& entry : *node->as_array()) {
+    tables.push_back(
+        {state_, entry.as_table(), fmt::format("{}{}.{}.", path_, key, tables.size() + 1)});
+  }
+  return tables;
+}
+
+void TomlReader::Refuse(const std::string& what) {
+  const std::vector<std::string> keys = Keys();
+  Fail(keys.empty() ? "" : keys.front(), what);
+}
+
 void TomlReader::RefuseOthers() {
   for (const std::string& key : Keys()) {
     if (used_.count(key) == 0) {

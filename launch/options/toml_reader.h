@@ -45,9 +45,13 @@ class TomlReader {
   bool BoolOr(const std::string& key, bool fallback);
   size_t Choice(const std::string& key, const std::vector<std::string>& choices);
   TomlReader Table(const std::string& key);
+  std::vector<TomlReader> TablesOr(const std::string& key);  // [[key]] in their order; absent: none
 
   [[nodiscard]] bool Has(const std::string& key) const;
   [[nodiscard]] std::vector<std::string> Keys() const;  // in alphabetical order
+
+  // The table as a whole lacks something.
+  void Refuse(const std::string& what);
 
   // A key that nothing has read is a failure: a misspelt key must not be ignored.
   void RefuseOthers();

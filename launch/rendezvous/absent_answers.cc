@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
+#include "launch/rendezvous/unique_id.h"
 
 namespace prism::launch {
 namespace {
@@ -50,24 +51,8 @@ constexpr std::array kPatterns = {
     Pattern{"*CUDASymmetricMemory*/#/#", AnswerKind::kMirrorDevice},
 };
 
-constexpr size_t kUniqueIdBytes = 128;  // sizeof(ncclUniqueId)
-
 bool IsDigit(char letter) {
   return letter >= '0' && letter <= '9';
-}
-
-// FNV-1a of the key, stretched to the length of an id. Equal keys give equal ids everywhere.
-std::string IdFromKey(std::string_view key) {
-  uint64_t hash = 0xCBF29CE484222325U;
-  for (const char letter : key) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3U;
-  }
-  std::string id(kUniqueIdBytes, '\0');
-  for (size_t i = 0; i < id.size(); ++i) {
-    hash = (hash ^ i) * 0x100000001B3U;
-    id[i] = static_cast<char>(hash >> 56U);
-  }
-  return id;
 }
 
 // The key without the number that it ends with.
@@ -131,7 +116,7 @@ std::optional<std::string> AbsentAnswers::Answer(const std::string& key,
   const int64_t number = NumberAtEnd(key);
   switch (pattern->answer) {
     case AnswerKind::kUniqueId:
-      return IdFromKey(key);
+      return UniqueIdFromKey(key);
     case AnswerKind::kOne:
       return "1";
     case AnswerKind::kAbsentCount:

@@ -139,7 +139,8 @@ Status Master::Record(const std::vector<Rank>& ranks) {
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
-    PutRanks(ranks, &message.Put(MessageKind::kRecord).PutText(slice_.book()));
+    message.Put(MessageKind::kRecord).Put(slice_.steps_per_iteration()).PutText(slice_.book());
+    PutRanks(ranks, &message);
     session_.Send(worker, message.Take());
   }
   const size_t before = slice_.fragments().size();

@@ -1,6 +1,7 @@
 #include "launch/run/record_pass.h"
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,9 +79,11 @@ void RecordPass::ReportStacks() {
   }
 }
 
-Status RecordPass::Add(const std::vector<Rank>& ranks, std::string_view values) {
+Status RecordPass::Add(const std::vector<Rank>& ranks, std::string_view values, int32_t steps) {
   PRISM_CHECK(done());
-  ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
+  for (const Rank rank : ranks) {
+    wanted_.push_back({rank, steps});
+  }
   values_bytes_ = values.size();
   if (values.empty()) {
     return OkStatus();
@@ -101,11 +104,12 @@ bool RecordPass::HasSeenAll(const Slot& slot) const {
 }
 
 bool RecordPass::done() const {
-  return next_ == ranks_.size() && slots_.empty();
+  return wanted_.empty() && slots_.empty();
 }
 
 Status RecordPass::StartNext() {
-  const Rank rank = ranks_[next_++];
+  const auto [rank, steps] = wanted_.front();
+  wanted_.pop_front();
   SandboxRequest request;
   request.rank = rank;
   request.mode = channel::Mode::kRecord;
@@ -121,6 +125,7 @@ Status RecordPass::StartNext() {
   slicer::RecorderOptions options;
   options.rank = rank;
   options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
+  options.steps_per_iteration = steps;
   slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process),
                                                slicer::Recorder(options), OutOfMemoryWatch(rank),
                                                StallWatch(context_.options.stall_timeout_s)}));
@@ -156,6 +161,10 @@ Status RecordPass::FinishSlot(Slot& slot) {
   }
   const std::string context = fmt::format("recording rank {}", slot.process->rank().value());
   Result<graph::Fragment> fragment = slot.recorder.Finish();
+  if (const std::optional<int32_t> steps = slot.recorder.period(); !fragment.ok() && steps) {
+    wanted_.push_front({slot.process->rank(), *steps});  // once more, with longer iterations
+    return OkStatus();
+  }
   if (!fragment.ok()) {
     return Status(fragment.status().code(),
                   fmt::format("{}: {}; its last lines:\n{}", context, fragment.status().message(),
@@ -170,7 +179,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
 
 Result<bool> RecordPass::Step() {
   bool busy = false;
-  while (next_ < ranks_.size() && slots_.size() < slot_count_) {
+  while (!wanted_.empty() && slots_.size() < slot_count_) {
     PRISM_RETURN_IF_ERROR(StartNext());
     busy = true;
   }

@@ -3,6 +3,7 @@
 // process 0.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,8 +31,9 @@ class RecordPass {
   RecordPass(const RunContext& context, size_t slots);
   ~RecordPass();
 
-  // `values`: the book of what ranks recorded before have given. Those added before must be done.
-  Status Add(const std::vector<Rank>& ranks, std::string_view values);
+  // `values`: the book of what ranks recorded before have given; `steps`: the optimizer steps that
+  // an iteration holds as far as is known, 1 else. Those added before must be done.
+  Status Add(const std::vector<Rank>& ranks, std::string_view values, int32_t steps);
 
   // Starts, drains and finishes processes. True when something happened. Failures: kRunFailed
   // naming the rank, how its program ended and its last lines; for a full device the rank, the op
@@ -52,14 +54,19 @@ class RecordPass {
  private:
   struct Slot;
 
+  // Still to be recorded, with `steps` optimizer steps an iteration.
+  struct Wanted {
+    Rank rank;
+    int32_t steps;
+  };
+
   Status StartNext();
   [[nodiscard]] bool HasSeenAll(const Slot& slot) const;
   Result<bool> StepSlot(Slot& slot);
   Status FinishSlot(Slot& slot);
 
   const RunContext& context_;
-  std::vector<Rank> ranks_;
-  size_t next_ = 0;
+  std::deque<Wanted> wanted_;
   size_t slot_count_;
   size_t waits_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;

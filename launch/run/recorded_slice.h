@@ -39,6 +39,11 @@ class RecordedSlice {
   // Bytes of the book that the rank is told; all of it if the rank was never recorded.
   [[nodiscard]] uint64_t ToldBytes(Rank rank) const;
 
+  // Optimizer steps that an iteration of the program holds; 1 before any rank was recorded.
+  [[nodiscard]] int32_t steps_per_iteration() const {
+    return fragments_.empty() ? 1 : fragments_.front().steps_per_iteration;
+  }
+
   // Which iteration of a rank's program was recorded last; none for other ranks.
   [[nodiscard]] std::optional<int32_t> IterationOf(Rank rank) const;
 

@@ -1,7 +1,8 @@
 // What every stage of a run reads: the job, the cluster, the plan and where our programs lie. Made
-// in main, equal in all processes, before MPI starts. Of a user's program layout, plan and ranks
-// stand open until its slice is recorded: process 0 then settles them (run/program_layout.h) and
-// sends them to the workers; nothing changes after that.
+// in main, equal in all processes, before MPI starts. What only a recording tells (the job as the
+// graph has it; of a user's program layout, plan, ranks and number of iterations) process 0 fills
+// in (run/program_layout.h, run/master.h), and sends what the emulation reads to the workers as it
+// begins.
 #pragma once
 
 #include <map>

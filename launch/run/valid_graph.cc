@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
 #include "graph/file.h"
 #include "graph/validate.h"
+#include "replayer/cost/parameters.h"
 
 namespace prism::launch {
 namespace {
@@ -46,6 +48,15 @@ Result<LoadedGraph> LoadValidGraph(const std::string& path) {
     return BadFile(fmt::format("{}: {}", path, valid.message()));
   }
   return loaded;
+}
+
+Status RefuseUncosted(const LoadedGraph& loaded) {
+  const std::vector<std::string> faults =
+      replayer::CheckParameters(loaded.graph.cluster.parameters);
+  return faults.empty()
+             ? OkStatus()
+             : BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
+                                   loaded.path, faults.front()));
 }
 
 }  // namespace prism::launch

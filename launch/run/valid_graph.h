@@ -24,4 +24,8 @@ struct LoadedGraph {
 // kBadFile for a file that is absent, damaged or no graph that can run, with its first faults.
 Result<LoadedGraph> LoadValidGraph(const std::string& path);
 
+// kBadFile where the graph's cluster lacks a parameter that costs need: it was recorded by an older
+// version.
+Status RefuseUncosted(const LoadedGraph& loaded);
+
 }  // namespace prism::launch

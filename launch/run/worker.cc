@@ -44,6 +44,7 @@ void Worker::Begin() {
 }
 
 Status Worker::Record(WireReader* message) {
+  const auto steps = message->Get<int32_t>();
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
   emulation_.reset();  // one that is to be begun anew
@@ -52,7 +53,7 @@ Status Worker::Record(WireReader* message) {
     const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
     recording_ = std::make_unique<RecordPass>(context_, slots);
   }
-  return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values);
+  return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, steps);
 }
 
 // What process 0 came to know by recording goes into the context.

@@ -7,7 +7,8 @@
 namespace prism::launch {
 namespace {
 
-// Of cuBLAS (MEMORY.md section 2 of the design).
+// Of cuBLAS, as libtorch allocates them (getChosenWorkspaceSize, aten/src/ATen/cuda/
+// CublasHandlePool.cpp): 2 x 4096 KiB + 8 x 16 KiB, and 32 MiB from Hopper on.
 constexpr int64_t kWorkspaceBeforeHopper = 8'519'680;
 constexpr int64_t kWorkspaceFromHopper = 33'554'432;
 

@@ -27,6 +27,10 @@ struct Plan {
 // A total order without meaning: ties between plans are broken by it.
 bool operator<(const Plan& a, const Plan& b);
 
+// An order in which plans of the same layers, and of the same layout among them, are neighbours:
+// what they have in common (launch/search/plan_cache.h) is worked out once then.
+bool BeforeByLayers(const Plan& a, const Plan& b);
+
 // "tp 8, cp 1, pp 35, dp 8, vpp 1, micro-batch 1, recompute full, ZeRO 0, sequence parallel off".
 std::string DescribePlan(const Plan& plan);
 

@@ -10,6 +10,7 @@
 #include "launch/accuracy/baseline.h"
 #include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
+#include "launch/options/variation.h"
 #include "launch/search/device_memory.h"
 #include "launch/search/shortened_job.h"
 #include "replayer/memory/model_states.h"
@@ -28,10 +29,6 @@ Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::st
 Result<PlanEvaluator> PlanEvaluator::Varied(const std::string& key, double value) const {
   constexpr std::string_view kCosts = "costs.";
   SearchProblem problem = problem_;
-  if (key == "gpu.memory_bytes") {
-    problem.cluster.gpu.memory_bytes = std::llround(value);
-    return PlanEvaluator(std::move(problem), style_);
-  }
   if (key.starts_with(kCosts)) {
     for (const graph::Parameter& cost : problem_.costs.all) {
       if (cost.key == key.substr(kCosts.size())) {
@@ -40,17 +37,8 @@ Result<PlanEvaluator> PlanEvaluator::Varied(const std::string& key, double value
       }
     }
   }
-  std::vector<graph::Parameter> parameters = problem.cluster.parameters.all();
-  for (graph::Parameter& parameter : parameters) {
-    if (parameter.key == key) {
-      parameter.value = value;
-      problem.cluster.parameters = graph::ParameterTable(std::move(parameters));
-      return PlanEvaluator(std::move(problem), style_);
-    }
-  }
-  return InvalidArgument(
-      fmt::format("--vary: {} has no number '{}'; prism presets shows what it has",
-                  problem_.cluster.name, key));
+  PRISM_ASSIGN_OR_RETURN(problem.cluster, VariedCluster(problem_.cluster, key, value));
+  return PlanEvaluator(std::move(problem), style_);
 }
 
 PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
@@ -69,16 +57,7 @@ Result<JobTime> PlanEvaluator::TimeOfJob(const Plan& plan, bool stalls) const {
       ReplayJob(job.spec, job.style, problem_.cluster, stalls, cache.get());
   caches_->GiveBack(std::move(cache));
   PRISM_ASSIGN_OR_RETURN(const JobReplay replay, replayed);
-  const graph::ParameterTable& parameters = problem_.cluster.parameters;
-  JobTime time;
-  time.seconds = SecondsOfIteration(replay.result.iteration_ns, parameters);
-  time.stalled_s = time.seconds;
-  time.uneven = !replay.result.uneven.empty();
-  if (replay.stalled.has_value()) {
-    time.stalled_s =
-        std::max(time.seconds, SecondsOfIteration(replay.stalled->iteration_ns, parameters));
-  }
-  return time;
+  return JobTimeOf(replay.result, replay.stalled, job.style, problem_.cluster.parameters);
 }
 
 Result<JobTime> PlanEvaluator::Time(const Plan& plan) const {
@@ -119,7 +98,7 @@ double PlanEvaluator::TimeFloor(const Plan& plan) const {
   }
   const DurationNs at_last =
       replayer::LayersOfStage(job.spec, job.style, last) * busy.layer + busy.head;
-  return SecondsOfIteration(job.spec.microbatches() * at_last + behind * busy.layer,
+  return SecondsOfIteration(job.spec.microbatches() * at_last + behind * busy.layer, job.style,
                             problem_.cluster.parameters);
 }
 

@@ -1,29 +1,16 @@
 #include "launch/search/sweep.h"
 
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
-#include "graph/base/parse_number.h"
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
 
 namespace prism::launch {
 namespace {
-
-constexpr int kMostSteps = 1000;
-
-std::vector<std::string> PartsOf(const std::string& text) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  for (size_t colon = text.find(':'); colon != std::string::npos; colon = text.find(':', begin)) {
-    parts.push_back(text.substr(begin, colon - begin));
-    begin = colon + 1;
-  }
-  parts.push_back(text.substr(begin));
-  return parts;
-}
 
 std::string OptionalText(const std::optional<double>& value) {
   return value.has_value() ? fmt::format("{:.6g}", *value) : "-";
@@ -38,25 +25,6 @@ std::string PlanLine(double value, const char* list, const EvaluatedPlan& plan) 
 }
 
 }  // namespace
-
-double Variation::ValueAt(int step) const {
-  return from + (to - from) * step / (steps - 1);
-}
-
-Result<Variation> ParseVariation(const std::string& text) {
-  const std::vector<std::string> parts = PartsOf(text);
-  Variation variation;
-  const bool read = parts.size() == 4 && ParseNumber(parts[1], &variation.from) &&
-                    ParseNumber(parts[2], &variation.to) && ParseNumber(parts[3], &variation.steps);
-  if (!read || !(variation.from > 0) || !(variation.to > 0) || variation.steps < 2 ||
-      variation.steps > kMostSteps) {
-    return InvalidArgument(
-        fmt::format("--vary: '{}' is not KEY:FROM:TO:STEPS with values above 0 and 2 to {} steps",
-                    text, kMostSteps));
-  }
-  variation.key = parts[0];
-  return variation;
-}
 
 Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
                                       const SearchOptions& options,
@@ -111,6 +79,26 @@ std::string SweepJson(const PlanEvaluator& evaluator,
   }
   json.EndArray().EndObject();
   return text + "\n";
+}
+
+Result<std::string> SweepCsv(const PlanEvaluator& evaluator,
+                             const Variation& variation,
+                             const std::vector<SweepPoint>& points) {
+  std::string text;
+  for (const SweepPoint& point : points) {
+    PRISM_ASSIGN_OR_RETURN(const PlanEvaluator varied,
+                           evaluator.Varied(variation.key, point.value));
+    std::istringstream lines(SearchCsv(varied, point.result));
+    std::string line;
+    std::getline(lines, line);
+    if (text.empty()) {
+      text = fmt::format("{},{}\n", variation.key, line);
+    }
+    while (std::getline(lines, line)) {
+      text += fmt::format("{},{}\n", point.value, line);
+    }
+  }
+  return text;
 }
 
 std::string SweepSvg(const Variation& variation,

@@ -5,22 +5,10 @@
 #include <vector>
 
 #include "graph/base/status.h"
+#include "launch/options/variation.h"
 #include "launch/search/search.h"
 
 namespace prism::launch {
-
-// "KEY:FROM:TO:STEPS": STEPS values from FROM to TO, evenly spaced, all above 0. KEY: a parameter
-// of the cluster ("net.nic_bytes_per_s"), "gpu.memory_bytes", or "costs." and a key of its costs.
-struct Variation {
-  std::string key;
-  double from = 0;
-  double to = 0;
-  int steps = 2;
-
-  [[nodiscard]] double ValueAt(int step) const;
-};
-
-Result<Variation> ParseVariation(const std::string& text);
 
 struct SweepPoint {
   double value = 0;
@@ -42,6 +30,10 @@ std::string SweepJson(const PlanEvaluator& evaluator,
                       const SearchOptions& options,
                       const Variation& variation,
                       const std::vector<SweepPoint>& points);
+// As SearchCsv, behind a column with the value.
+Result<std::string> SweepCsv(const PlanEvaluator& evaluator,
+                             const Variation& variation,
+                             const std::vector<SweepPoint>& points);
 std::string SweepSvg(const Variation& variation,
                      const SearchOptions& options,
                      const std::vector<SweepPoint>& points);

@@ -13,10 +13,13 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/base/glob.h"
 #include "graph/base/parse_number.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/options/toml_reader.h"
+#include "launch/run/valid_graph.h"
+#include "launch/verbs/program_edit_file.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/measured_kernels.h"
 #include "replayer/cost/nccl_tuner.h"
@@ -29,38 +32,13 @@ using replayer::NcclAlgorithm;
 
 constexpr double kMaxMicroseconds = 1e12;
 
-// * stands for any text, ? for one character.
-bool Fits(std::string_view text, std::string_view pattern) {
-  size_t t = 0;
-  size_t p = 0;
-  size_t star = std::string_view::npos;
-  size_t resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++t;
-      ++p;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
-
 class EditReader {
  public:
   EditReader(const graph::Graph& graph, const replayer::ReplayOptions& options)
       : graph_(graph), options_(options), compute_(graph.cluster) {}
 
-  Result<EditFile> Read(const std::string& path) && {
-    PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-    PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, path));
-    TomlReader root = document.root();
+  // All but [[program]].
+  Result<EditFile> Read(const std::string& path, const TomlDocument& document, TomlReader root) && {
     ReadPerturbations(&root);
     for (auto [key, read] : {std::pair{"gpu", &EditReader::ReadGpu},
                              {"cluster", &EditReader::ReadCluster},
@@ -80,7 +58,10 @@ class EditReader {
       return fault_.WithContext(path);
     }
     PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit_).WithContext(path));
-    return EditFile{std::move(edit_), std::move(assumptions_)};
+    EditFile file;
+    file.edit = std::move(edit_);
+    file.assumptions = std::move(assumptions_);
+    return file;
   }
 
  private:
@@ -170,8 +151,8 @@ class EditReader {
         const graph::MatmulShape& product = signature.matmul;
         const bool shaped =
             line.shape.empty() ||
-            Fits(fmt::format("{}x{}x{}", product.m, product.n, product.k), line.shape);
-        if (shaped && Fits(graph_.string(signature.name), pattern)) {
+            FitsPattern(fmt::format("{}x{}x{}", product.m, product.n, product.k), line.shape);
+        if (shaped && FitsPattern(graph_.string(signature.name), pattern)) {
           signatures.insert(s);
         }
       }
@@ -435,7 +416,29 @@ class EditReader {
 Result<EditFile> ReadEditFile(const std::string& path,
                               const graph::Graph& graph,
                               const replayer::ReplayOptions& options) {
-  return EditReader(graph, options).Read(path);
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, path));
+  TomlReader root = document.root();
+  const std::vector<slicer::ProgramEditStep> steps = ReadProgramEdits(&root);
+  PRISM_RETURN_IF_ERROR(document.status());
+  if (steps.empty()) {
+    return EditReader(graph, options).Read(path, document, std::move(root));
+  }
+  Result<slicer::EditedGraph> edited = slicer::ApplyProgramEdits(graph, steps);
+  if (!edited.ok()) {
+    return edited.status().WithContext(path);
+  }
+  if (const Status valid = RefuseInvalid(edited->graph); !valid.ok()) {
+    return InvalidArgument(
+        fmt::format("{}: what [[program]] makes cannot run: {}", path, valid.message()));
+  }
+  PRISM_ASSIGN_OR_RETURN(EditFile file,
+                         EditReader(edited->graph, options).Read(path, document, std::move(root)));
+  file.assumptions.insert(file.assumptions.begin(), edited->assumptions.begin(),
+                          edited->assumptions.end());
+  file.memory = std::move(edited->memory);
+  file.program = std::move(edited->graph);
+  return file;
 }
 
 }  // namespace prism::launch

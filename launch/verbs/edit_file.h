@@ -2,10 +2,13 @@
 //
 //   perturb = ["straggler:5:1.5"]        # as --perturb, beside those of the command line
 //
+//   [[program]]                          # another program, see launch/verbs/program_edit_file.h:
+//   overlap = "off"                      # in the order of the file, before all that follows
+//   of = "dp"
+//
 //   [kernels."*gemm*"]                   # kernels whose name fits: * for any text, ? for a letter
 //   factor = 0.5                         # or microseconds = 12.5, or fuse = true: runs of them on
-//   a
-//                                        # stream become one
+//                                        # a stream become one
 //   shape = "12288x2048x*"               # only products of these m, n and k; * for any
 //   ranks = "0-7+64"                     # all if left out
 //
@@ -28,6 +31,7 @@
 //   "3" = 12                             # ranks 3 and 12 change places
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +43,11 @@
 namespace prism::launch {
 
 struct EditFile {
+  // What [[program]] makes of the graph; `edit` is of it then.
+  std::optional<graph::Graph> program;
   replayer::Edit edit;
   std::vector<std::string> assumptions;  // one line each: what the edit takes for granted
+  std::vector<std::string> memory;       // one line an edit of [[program]]: what it does to it
 };
 
 // `options` are those of the job that is edited. Every rank or op that a line names must exist, and

@@ -11,7 +11,6 @@
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/cost/parameters.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
 #include "replayer/report/summary.h"
@@ -118,27 +117,6 @@ std::string AsJson(const graph::Graph& graph,
   return text + "\n";
 }
 
-// The same summary as that of a run which departs from the graph in nothing.
-Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
-                                        const replayer::ReplayOptions& options) {
-  const std::vector<std::string> faults =
-      replayer::CheckParameters(loaded.graph.cluster.parameters);
-  if (!faults.empty()) {
-    return BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
-                               loaded.path, faults.front()));
-  }
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
-                         replayer::Replay(loaded.graph, options));
-  PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(loaded.graph, options));
-  replayer::SummaryInput input;
-  input.graph = &loaded.graph;
-  input.result = &result;
-  input.low_ns = interval.low_ns;
-  input.high_ns = interval.high_ns;
-  input.graph_bytes = loaded.file_bytes;
-  return replayer::Summarise(input);
-}
-
 }  // namespace
 
 std::vector<VerbOption> ExplanationOptions() {
@@ -150,6 +128,20 @@ std::vector<VerbOption> ExplanationOptions() {
            "on the longest path through all ranks"},
           {"find-straggler", "", "off",
            "the slow rank by its symptoms: compute against its peers, who waits for whom"}};
+}
+
+Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
+                                        const replayer::ReplayOptions& options) {
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
+                         replayer::Replay(loaded.graph, options));
+  PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(loaded.graph, options));
+  replayer::SummaryInput input;
+  input.graph = &loaded.graph;
+  input.result = &result;
+  input.low_ns = interval.low_ns;
+  input.high_ns = interval.high_ns;
+  input.graph_bytes = loaded.file_bytes;
+  return replayer::Summarise(input);
 }
 
 Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,

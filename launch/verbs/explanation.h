@@ -9,11 +9,16 @@
 #include "launch/run/valid_graph.h"
 #include "launch/verbs/verb.h"
 #include "replayer/replay.h"
+#include "replayer/report/summary.h"
 
 namespace prism::launch {
 
 // --costs, --critical-path and --find-straggler, as lines of the verb's table.
 std::vector<VerbOption> ExplanationOptions();
+
+// That of a run which departs from the graph in nothing.
+Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
+                                        const replayer::ReplayOptions& options);
 
 // The summary of the replay, and what the command line asks for beside it. As JSON the summary
 // alone is summary.json; with more it is one of the keys summary, costs, critical_path and

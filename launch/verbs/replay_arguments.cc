@@ -30,8 +30,9 @@ std::vector<VerbOption> ReplayVerbOptions() {
        "transfers between nodes: the bottleneck of their way, or what sharing the cluster's links "
        "with all others leaves"},
       {"edit", "FILE", "none",
-       "perturbations from a file, one a line, # for comments; FILE.toml: kernels, ops, GPU, "
-       "precision, cluster, algorithms and placement to change, compared with the job as it is"},
+       "perturbations from a file, one a line, # for comments; FILE.toml: another program "
+       "(overlap, buckets, recompute, optimizer, offload), kernels, ops, GPU, precision, cluster, "
+       "algorithms and placement, compared with the job as it is"},
       {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}};
 }
 

@@ -15,27 +15,82 @@ namespace prism::launch {
 using replayer::DeltaReplay;
 using replayer::DeltaResult;
 
+namespace {
+
+struct Evaluation {
+  double before = 0;  // seconds of the last iteration
+  double after = 0;
+  bool full = false;
+  std::string why_full;
+  int64_t changed_ranks = 0;
+};
+
+Result<Evaluation> EvaluateDelta(const graph::Graph& graph,
+                                 const replayer::ReplayOptions& options,
+                                 const replayer::Edit& edit) {
+  PRISM_ASSIGN_OR_RETURN(const std::unique_ptr<DeltaReplay> recorded,
+                         DeltaReplay::Record(graph, options));
+  PRISM_ASSIGN_OR_RETURN(const DeltaResult edited, recorded->Evaluate(edit));
+  return Evaluation{SecondsFromNs(recorded->baseline().steady_iteration_ns()),
+                    SecondsFromNs(edited.replay->steady_iteration_ns()), edited.full,
+                    std::string(edited.why_full), edited.changed_ranks};
+}
+
+// A program with the same ops is an edit of durations; any other one is replayed from the start.
+Result<Evaluation> Evaluate(const graph::Graph& graph,
+                            const replayer::ReplayOptions& options,
+                            const EditFile& file) {
+  if (!file.program) {
+    return EvaluateDelta(graph, options, file.edit);
+  }
+  const auto durations =
+      replayer::AsDurations(graph, *file.program, file.edit.cluster.value_or(graph.cluster));
+  if (durations) {
+    replayer::Edit edit = file.edit;
+    edit.programs.insert(edit.programs.begin(), durations->begin(), durations->end());
+    return EvaluateDelta(graph, options, edit);
+  }
+  PRISM_ASSIGN_OR_RETURN(const replayer::EditedJob job,
+                         replayer::ApplyEdit(*file.program, options, file.edit));
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult before, replayer::Replay(graph, options));
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult after,
+                         replayer::Replay(job.graph, job.options));
+  return Evaluation{SecondsFromNs(before.steady_iteration_ns()),
+                    SecondsFromNs(after.steady_iteration_ns()), true, "a program with other ops",
+                    static_cast<int64_t>(graph.ranks.size())};
+}
+
+void WriteLines(const char* key, const std::vector<std::string>& lines, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const std::string& line : lines) {
+    json->Value(line);
+  }
+  json->EndArray();
+}
+
+}  // namespace
+
 Result<std::string> EditDifference(const graph::Graph& graph,
                                    const replayer::ReplayOptions& options,
                                    const std::string& edit_file,
                                    OutputFormat format) {
   PRISM_ASSIGN_OR_RETURN(const EditFile file, ReadEditFile(edit_file, graph, options));
-  PRISM_ASSIGN_OR_RETURN(const std::unique_ptr<DeltaReplay> recorded,
-                         DeltaReplay::Record(graph, options));
-  PRISM_ASSIGN_OR_RETURN(const DeltaResult edited, recorded->Evaluate(file.edit));
-  const double before = SecondsFromNs(recorded->baseline().steady_iteration_ns());
-  const double after = SecondsFromNs(edited.replay->steady_iteration_ns());
+  PRISM_ASSIGN_OR_RETURN(const Evaluation times, Evaluate(graph, options, file));
+  const double change = times.after - times.before;
   const auto ranks = static_cast<int64_t>(graph.ranks.size());
-  const std::string evaluation =
-      edited.full ? fmt::format("a full replay ({})", edited.why_full)
-                  : fmt::format("{} of {} ranks differ", edited.changed_ranks, ranks);
   if (format == OutputFormat::kText) {
+    const std::string evaluation =
+        times.full ? fmt::format("a full replay ({})", times.why_full)
+                   : fmt::format("{} of {} ranks differ", times.changed_ranks, ranks);
     std::string lines = fmt::format(
         "iteration time: baseline {:.6f} s, edited {:.6f} s, difference {:+.6f} s ({:+.3f} %); "
         "{}\n",
-        before, after, after - before, 100 * (after / before - 1), evaluation);
-    for (const std::string& assumption : file.assumptions) {
-      lines += fmt::format("  assumed  {}\n", assumption);
+        times.before, times.after, change, 100 * (times.after / times.before - 1), evaluation);
+    for (const std::string& line : file.memory) {
+      lines += fmt::format("  memory   {}\n", line);
+    }
+    for (const std::string& line : file.assumptions) {
+      lines += fmt::format("  assumed  {}\n", line);
     }
     return lines;
   }
@@ -43,18 +98,16 @@ Result<std::string> EditDifference(const graph::Graph& graph,
   JsonWriter json(&text);
   json.BeginObject();
   json.Key("iteration_s").BeginObject();
-  json.Field("baseline", before).Field("edited", after).Field("difference", after - before);
+  json.Field("baseline", times.before).Field("edited", times.after).Field("difference", change);
   json.EndObject();
-  json.Field("evaluation", edited.full ? "full" : "delta");
-  if (edited.full) {
-    json.Field("why_full", edited.why_full);
+  json.Field("evaluation", times.full ? "full" : "delta");
+  if (times.full) {
+    json.Field("why_full", times.why_full);
   }
-  json.Field("changed_ranks", edited.full ? ranks : edited.changed_ranks).Field("ranks", ranks);
-  json.Key("assumptions").BeginArray();
-  for (const std::string& assumption : file.assumptions) {
-    json.Value(assumption);
-  }
-  json.EndArray().EndObject();
+  json.Field("changed_ranks", times.full ? ranks : times.changed_ranks).Field("ranks", ranks);
+  WriteLines("memory", file.memory, &json);
+  WriteLines("assumptions", file.assumptions, &json);
+  json.EndObject();
   return text + "\n";
 }
 

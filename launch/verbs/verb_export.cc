@@ -11,7 +11,6 @@
 #include "launch/verbs/fixed_durations.h"
 #include "launch/verbs/named_format.h"
 #include "launch/verbs/verb.h"
-#include "replayer/cost/parameters.h"
 #include "slicer/export/astra/layer_export.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
@@ -73,12 +72,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   }
   const std::string out = arguments.Texts("o").back();
   PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands()[1]));
-  const std::vector<std::string> faults =
-      replayer::CheckParameters(loaded.graph.cluster.parameters);
-  if (!faults.empty()) {
-    return BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
-                               loaded.path, faults.front()));
-  }
+  PRISM_RETURN_IF_ERROR(RefuseUncosted(loaded));
   FixDurations(&loaded.graph);
   PRISM_ASSIGN_OR_RETURN(const ExportResult result, format->write(loaded.graph, out));
   VerbOutput output;

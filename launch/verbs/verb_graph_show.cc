@@ -156,10 +156,9 @@ uint32_t ShownOps(const graph::Program& program, const ShowOptions& options) {
 
 std::string OpsText(const graph::Graph& graph, Rank rank, const ShowOptions& options) {
   const graph::Program& program = graph.role_of(rank).program;
-  std::string text = fmt::format("\n{:>8}{:>8}  what rank {} does\n", "op", "stream", rank.value());
+  std::string text = fmt::format("\n{:>8}  what rank {} does\n", "op", rank.value());
   for (uint32_t op = 0; op < ShownOps(program, options); ++op) {
-    text +=
-        fmt::format("{:>8}{:>8}  {}\n", op, program.stream[op], graph::DescribeOp(graph, rank, op));
+    text += fmt::format("{:>8}  {}\n", op, graph::DescribeOp(graph, rank, op));
   }
   return text;
 }

@@ -4,30 +4,81 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "graph/base/file.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/perturbation.h"
+#include "launch/options/variation.h"
 #include "launch/run/valid_graph.h"
+#include "launch/verbs/edit_file.h"
 #include "launch/verbs/explanation.h"
 #include "launch/verbs/iteration_samples.h"
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/replay_difference.h"
+#include "launch/verbs/replay_sweep.h"
 #include "launch/verbs/shared_network.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {
 namespace {
 
+// --vary: the job, or what the edit makes of it, at each value.
+Result<VerbOutput> RunSweep(const VerbArguments& arguments,
+                            const LoadedGraph& loaded,
+                            replayer::ReplayOptions replay,
+                            const std::string& edit_file) {
+  for (const char* flag : {"samples", "gains", "job", "costs", "critical-path", "find-straggler"}) {
+    if (arguments.Has(flag)) {
+      return InvalidArgument(fmt::format("--vary repeats the replay; leave --{} out", flag));
+    }
+  }
+  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Texts("vary").back()));
+  LoadedGraph varied = loaded;
+  EditFile file;
+  if (!edit_file.empty()) {
+    PRISM_ASSIGN_OR_RETURN(file, ReadEditFile(edit_file, loaded.graph, replay));
+    PRISM_ASSIGN_OR_RETURN(
+        replayer::EditedJob job,
+        replayer::ApplyEdit(file.program ? *file.program : loaded.graph, replay, file.edit));
+    varied.graph = std::move(job.graph);
+    replay = std::move(job.options);
+  }
+  PRISM_ASSIGN_OR_RETURN(ReplaySweep sweep, SweepReplay(varied, replay, variation));
+  sweep.assumptions.insert(sweep.assumptions.end(), file.assumptions.begin(),
+                           file.assumptions.end());
+  if (arguments.Has("csv")) {
+    PRISM_RETURN_IF_ERROR(
+        WriteFileAtomically(arguments.Texts("csv").back(), ReplaySweepCsv(sweep)));
+  }
+  if (arguments.Has("svg")) {
+    PRISM_RETURN_IF_ERROR(
+        WriteFileAtomically(arguments.Texts("svg").back(), ReplaySweepSvg(sweep)));
+  }
+  VerbOutput output;
+  output.text =
+      arguments.format() == OutputFormat::kJson ? ReplaySweepJson(sweep) : ReplaySweepText(sweep);
+  return output;
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   Options options;
   std::string edit_file;
   PRISM_RETURN_IF_ERROR(ReadReplayArguments(arguments, &options, &edit_file));
   PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
+  PRISM_RETURN_IF_ERROR(RefuseUncosted(loaded));
   for (const std::string& table : arguments.Texts("kernels")) {
     PRISM_RETURN_IF_ERROR(UseMeasuredKernels(table, &loaded.graph.cluster));
   }
   const graph::JobSpec& job = loaded.graph.job;
   options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay, MakeReplayOptions(options, job));
+  if (arguments.Has("vary")) {
+    return RunSweep(arguments, loaded, replay, edit_file);
+  }
+  if (arguments.Has("csv") || arguments.Has("svg")) {
+    return InvalidArgument("--csv and --svg are of --vary KEY:FROM:TO:STEPS");
+  }
   VerbOutput output;
   const bool flow = options.network == replayer::NetworkModel::kFlow;
   if (flow && (!edit_file.empty() || arguments.Has("gains"))) {
@@ -74,26 +125,32 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 
 Verb ReplayVerb() {
   Verb verb;
-  verb.spec = {"replay",
-               "GRAPH",
-               "compute the timeline of all ranks again",
-               "Without --perturb the numbers are those of the run that wrote the graph, and\n"
-               "--format json gives the bytes of its summary.json.\n",
-               1,
-               1,
-               {{"kernels", "FILE", "none",
-                 "CSV of measured kernels (kind, type, m, n, k, batch, seconds, source), which "
-                 "count instead of the model; repeatable"},
-                {"samples", "N", "off",
-                 "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
-                 "spreads over its processes"},
-                {"job", "GRAPH[:FIRST_NODE]", "none",
-                 "with --network flow: a further job on the same network, from that node on or "
-                 "behind the others; repeatable. Prints each job's iteration time alone and "
-                 "together"},
-                {"gains", "", "off",
-                 "the iteration time without compute, the host, communication, each family of "
-                 "communicators, each perturbation"}}};
+  verb.spec = {
+      "replay",
+      "GRAPH",
+      "compute the timeline of all ranks again",
+      "Without --perturb the numbers are those of the run that wrote the graph, and\n"
+      "--format json gives the bytes of its summary.json.\n",
+      1,
+      1,
+      {{"kernels", "FILE", "none",
+        "CSV of measured kernels (kind, type, m, n, k, batch, seconds, source), which "
+        "count instead of the model; repeatable"},
+       {"samples", "N", "off",
+        "with jitter: p50, p90 and p99 of the iteration time over N seeds, which mpirun "
+        "spreads over its processes"},
+       {"job", "GRAPH[:FIRST_NODE]", "none",
+        "with --network flow: a further job on the same network, from that node on or "
+        "behind the others; repeatable. Prints each job's iteration time alone and "
+        "together"},
+       {"gains", "", "off",
+        "the iteration time without compute, the host, communication, each family of "
+        "communicators, each perturbation"},
+       {"vary", "KEY:FROM:TO:STEPS", "none",
+        "repeat the replay with other values of one parameter of the graph's cluster; with "
+        "--edit FILE.toml of the edited job"},
+       {"csv", "FILE", "none", "what --vary prints"},
+       {"svg", "FILE", "none", "the iteration time over what is varied"}}};
   for (const auto& more : {ReplayVerbOptions(), ExplanationOptions()}) {
     verb.spec.options.insert(verb.spec.options.end(), more.begin(), more.end());
   }

@@ -40,6 +40,7 @@ Result<FinishedRun> LoadRun(const std::string& path) {
     graph = (folder / "graph.prism").string();
   }
   PRISM_ASSIGN_OR_RETURN(run.loaded, LoadValidGraph(graph));
+  PRISM_RETURN_IF_ERROR(RefuseUncosted(run.loaded));
   run.options.seed = run.loaded.graph.job.seed;
   return run;
 }

@@ -12,6 +12,7 @@
 #include "launch/options/presets.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/spread.h"
+#include "launch/search/job_list.h"
 #include "launch/search/model_size.h"
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search.h"
@@ -140,14 +141,25 @@ std::vector<std::string> ModelsOf(const VerbArguments& arguments) {
   return models;
 }
 
-Result<SearchProblem> ReadProblem(const VerbArguments& arguments, const std::string& model) {
+// What all jobs of a command line share.
+Result<SearchProblem> ReadSite(const VerbArguments& arguments) {
   SearchProblem problem;
   const std::string cluster = Last(arguments, "cluster", "h100-8x");
-  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(model));
   PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
   PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
-  problem.model = std::move(preset.model);
   problem.framework = Last(arguments, "framework", "megatron-core");
+  if (arguments.Has("price")) {
+    double price = 0;
+    PRISM_RETURN_IF_ERROR(arguments.ReadNumber("price", &price));
+    problem.costs.State("gpu_hour_usd", price, "USD/h");
+  }
+  return problem;
+}
+
+Result<SearchProblem> ReadProblem(const VerbArguments& arguments, const std::string& model) {
+  PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadSite(arguments));
+  PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(model));
+  problem.model = std::move(preset.model);
   problem.global_batch_size = preset.layout.global_batch_size;
   problem.seq_len = problem.model.seq_len;
   PRISM_RETURN_IF_ERROR(
@@ -162,11 +174,6 @@ Result<SearchProblem> ReadProblem(const VerbArguments& arguments, const std::str
     double ratio = 0;
     PRISM_RETURN_IF_ERROR(arguments.ReadNumber("tokens-per-parameter", &ratio));
     problem.tokens = TokensOf(problem.model, ratio);
-  }
-  if (arguments.Has("price")) {
-    double price = 0;
-    PRISM_RETURN_IF_ERROR(arguments.ReadNumber("price", &price));
-    problem.costs.State("gpu_hour_usd", price, "USD/h");
   }
   return problem;
 }
@@ -212,11 +219,12 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
                             const SearchOptions& options,
                             MpiSession& session) {
   PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(Last(arguments, "vary", "")));
-  if (arguments.Has("csv")) {
-    return InvalidArgument("--csv: a sweep is written as text, --format json or --svg");
-  }
   PRISM_ASSIGN_OR_RETURN(const std::vector<SweepPoint> points,
                          Sweep(evaluator, options, variation, session));
+  if (arguments.Has("csv") && session.rank() == 0) {
+    PRISM_ASSIGN_OR_RETURN(const std::string csv, SweepCsv(evaluator, variation, points));
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(Last(arguments, "csv", ""), csv));
+  }
   if (arguments.Has("svg") && session.rank() == 0) {
     PRISM_RETURN_IF_ERROR(
         WriteFileAtomically(Last(arguments, "svg", ""), SweepSvg(variation, options, points)));
@@ -245,8 +253,43 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
   return output;
 }
 
+// --jobs: several jobs with deadlines share the GPUs.
+Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options) {
+  for (const char* flag : {"model", "vary", "csv", "svg", "plan", "tokens", "tokens-per-parameter",
+                           "deadline", "budget", "gpu-hours", "global-batch-size", "seq-len"}) {
+    if (arguments.Has(flag)) {
+      return InvalidArgument(fmt::format("--jobs states its jobs itself; leave --{} out", flag));
+    }
+  }
+  if (options.choices.gpus.size() != 1) {
+    return InvalidArgument("--jobs needs --gpus N: what the jobs share");
+  }
+  if (!arguments.Has("objective")) {
+    options.objective = Objective::kCost;
+  } else if (options.objective == Objective::kEnergy) {
+    return InvalidArgument("--jobs: what is made small is time (the makespan) or cost");
+  }
+  PRISM_ASSIGN_OR_RETURN(const SearchProblem site, ReadSite(arguments));
+  PRISM_ASSIGN_OR_RETURN(
+      const std::vector<ListedJob> jobs,
+      ReadJobList(Last(arguments, "jobs", ""), site, options.choices.gpus.front()));
+  PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
+  int64_t threads = SpreadThreads(session);
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
+  options.threads = static_cast<int>(threads);
+  PRISM_ASSIGN_OR_RETURN(const JobsAnswer answer,
+                         AllotJobs(jobs, Last(arguments, "precision", ""), options, session));
+  VerbOutput output;
+  output.text = arguments.format() == OutputFormat::kJson ? JobsJson(answer, options)
+                                                          : JobsText(answer, options);
+  return output;
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadOptions(arguments));
+  if (arguments.Has("jobs")) {
+    return RunJobs(arguments, std::move(options));
+  }
   std::vector<PlanEvaluator> evaluators;
   for (const std::string& model : ModelsOf(arguments)) {
     PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments, model));
@@ -316,6 +359,9 @@ std::vector<VerbOption> SearchFlags() {
       {"vary", "KEY:FROM:TO:STEPS", "none",
        "repeat the search with other values of one number of the cluster: a parameter, "
        "gpu.memory_bytes or costs.KEY"},
+      {"jobs", "FILE", "none",
+       "several jobs with deadlines that share --gpus N: who gets how many, and when, so that all "
+       "deadlines hold at the least cost or, with --objective time, the least makespan"},
       {"top", "N", "10", "plans that the answer names"},
       {"exhaustive", "", "off", "evaluate and name every plan that fits"},
       {"threads", "N", "all; one under mpirun", "of each process"},

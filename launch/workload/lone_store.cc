@@ -1,26 +1,8 @@
 #include "launch/workload/lone_store.h"
 
+#include "launch/rendezvous/unique_id.h"
+
 namespace prism::launch {
-namespace {
-
-constexpr size_t kUniqueIdBytes = 128;  // sizeof(ncclUniqueId)
-
-// FNV-1a of the key, stretched to the length of an id. Equal keys give equal ids everywhere.
-std::vector<uint8_t> IdFromKey(const std::string& key) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  for (const char letter : key) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
-  }
-  std::vector<uint8_t> id(kUniqueIdBytes);
-  for (size_t i = 0; i < id.size(); ++i) {
-    hash = (hash ^ i) * 0x100000001b3U;
-    id[i] = static_cast<uint8_t>(hash >> 56U);
-  }
-  return id;
-}
-
-}  // namespace
-
 c10::intrusive_ptr<c10d::Store> LoneStore::clone() {
   return c10::intrusive_ptr<c10d::Store>::reclaim_copy(this);
 }
@@ -33,7 +15,11 @@ void LoneStore::set(const std::string& key, const std::vector<uint8_t>& value) {
 std::vector<uint8_t> LoneStore::get(const std::string& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = values_.find(key);
-  return found == values_.end() ? IdFromKey(key) : found->second;
+  if (found != values_.end()) {
+    return found->second;
+  }
+  const std::string id = UniqueIdFromKey(key);
+  return {id.begin(), id.end()};
 }
 
 int64_t LoneStore::add(const std::string& key, int64_t value) {

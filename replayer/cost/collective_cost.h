@@ -108,6 +108,8 @@ class CollectiveCost {
   [[nodiscard]] double NetworkSeconds(const graph::CollectiveShape& shape,
                                       const CommTopology& topology,
                                       NcclChoice choice) const;
+  [[nodiscard]] double MessageSeconds(graph::CollectiveKind kind,
+                                      const CommTopology& topology) const;
   [[nodiscard]] double RingBandwidth(double bandwidth,
                                      const CommTopology& topology,
                                      NcclProtocol protocol) const;

@@ -10,13 +10,6 @@
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {
-namespace {
-
-// Large products outside of the matrix units, whose operands arrive long before they are needed:
-// between 0.95 (A100) and 0.77 (H100, which runs into its power limit) with cuBLAS in fp32.
-constexpr double kPlainEfficiency = 0.85;
-
-}  // namespace
 
 ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) : measured_(cluster.parameters) {
   const graph::ParameterTable& table = cluster.parameters;
@@ -29,6 +22,7 @@ ComputeCost::ComputeCost(const graph::ClusterSpec& cluster) : measured_(cluster.
   matmul_efficiency_ = table.Value("gpu.matmul_efficiency");
   matmul_fp4_efficiency_ = table.Value("gpu.matmul_fp4_efficiency");
   matmul_fp8_efficiency_ = table.Value("gpu.matmul_fp8_efficiency");
+  matmul_fp32_efficiency_ = table.Value("gpu.matmul_fp32_efficiency");
   matmul_misaligned_factor_ = table.Value("gpu.matmul_misaligned_factor");
   matmul_half_k_ = table.Value("gpu.matmul_half_k");
   tile_m_ = table.Value("gpu.matmul_tile_m");
@@ -59,10 +53,10 @@ double ComputeCost::MatmulFlops(graph::DataType type, std::string_view name) con
       return peak_fp8_ > 0 ? peak_fp8_ * matmul_fp8_efficiency_ : peak_bf16_ * matmul_efficiency_;
     case graph::DataType::kFloat32: {
       const bool tf32 = name.find("tf32") != std::string_view::npos && peak_tf32_ > 0;
-      return tf32 ? peak_tf32_ * matmul_efficiency_ : peak_fp32_ * kPlainEfficiency;
+      return tf32 ? peak_tf32_ * matmul_efficiency_ : peak_fp32_ * matmul_fp32_efficiency_;
     }
     case graph::DataType::kFloat64:
-      return peak_fp32_ / 2 * kPlainEfficiency;
+      return peak_fp32_ / 2 * matmul_fp32_efficiency_;
     default:
       return peak_bf16_ * matmul_efficiency_;
   }
@@ -109,8 +103,9 @@ double ComputeCost::TiledSeconds(const graph::MatmulShape& shape,
 }
 
 // The best of the ways that cuBLAS has: its largest tile, a half and a quarter of it, each either
-// way round, with k whole or split. Smaller tiles load more bytes for each flop.
-double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_view name) const {
+// way round, with k whole or split. Smaller tiles load more bytes for each flop. Without the bytes
+// of its operands.
+double ComputeCost::ProductSeconds(const graph::MatmulShape& shape, std::string_view name) const {
   struct Size {
     double rows;
     double columns;
@@ -135,13 +130,25 @@ double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_v
            TiledSeconds(shape, {size.columns, size.rows, splits, size.efficiency}, flops_per_s)});
     }
   }
+  return compute;
+}
+
+double ComputeCost::MatmulSeconds(const graph::MatmulShape& shape, std::string_view name) const {
   const auto m = static_cast<double>(shape.m);
   const auto n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k);
   const double batch = std::max<double>(1, static_cast<double>(shape.batch));
   const double bytes =
       batch * (m * k + k * n) * static_cast<double>(graph::DataTypeBytes(shape.input)) +
       batch * m * n * static_cast<double>(graph::DataTypeBytes(shape.output));
-  return std::max(compute * MisalignedFactor(shape), BytesSeconds(bytes));
+  return std::max(ProductSeconds(shape, name) * MisalignedFactor(shape), BytesSeconds(bytes));
+}
+
+// As efficient as a plain product of that shape (assumed: no published runs of convolutions are
+// held against it). fp32 goes through matrix units as tf32, which torch lets cuDNN do by default.
+double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
+  const double moved = BytesSeconds(convolution.bytes);
+  return convolution.narrow ? moved : std::max(moved, ProductSeconds(convolution.product, "tf32"));
 }
 
 // Inputs begin with q, k, v of [batch, heads, sequence, head dimension] (the backward op puts the
@@ -195,6 +202,9 @@ KernelCost ComputeCost::Kernel(const graph::Graph& graph,
   }
   if (signature.matmul.m > 0) {
     return {AtLeastFloor(MatmulSeconds(signature.matmul, view.kernel)), "matmul"};
+  }
+  if (const std::optional<Convolution> convolution = FindConvolution(view)) {
+    return {AtLeastFloor(ConvolutionSeconds(*convolution)), "convolution"};
   }
   if (IsAttentionKernel(view)) {
     double seconds = AttentionSeconds(view);

@@ -1,10 +1,10 @@
 // How long kernels take on an idle GPU: per signature, never per op.
 //
-// Matrix products by a roofline with tiles, waves and split-K, attention by its FLOPs, everything
-// else by the bytes that its framework op must move, at least the launch floor. What no rule knows
-// is costed by the bytes of its inputs and counted, so that the report can say what share of the
-// time rests on which rule. A measured time (replayer/cost/measured_kernels.h) goes before all. At
-// most twelve parameters a GPU type are fitted; the rest is its data sheet
+// Matrix products and convolutions by a roofline with tiles, waves and split-K, attention by its
+// FLOPs, everything else by the bytes that its framework op must move, at least the launch floor.
+// What no rule knows is costed by the bytes of its inputs and counted, so that the report can say
+// what share of the time rests on which rule. A measured time (replayer/cost/measured_kernels.h)
+// goes before all. At most twelve parameters a GPU type are fitted; the rest is its data sheet
 // (replayer/cost/parameters.h).
 #pragma once
 
@@ -15,6 +15,7 @@
 
 #include "graph/base/time.h"
 #include "graph/graph.h"
+#include "replayer/cost/convolution.h"
 #include "replayer/cost/kernel_rules.h"
 #include "replayer/cost/measured_kernels.h"
 
@@ -22,7 +23,8 @@ namespace prism::replayer {
 
 // How many ops of one iteration over all ranks, and how much of their time, one rule decided.
 struct CostRule {
-  // "measured", "matmul", "attention", "memory", "foreach", "default", "fixed", "copy"
+  // "measured", "matmul", "convolution", "attention", "memory", "foreach", "default", "fixed",
+  // "copy"
   std::string rule;
   int64_t ops = 0;
   double seconds = 0;
@@ -61,6 +63,8 @@ class ComputeCost {
   };
 
   [[nodiscard]] double MatmulSeconds(const graph::MatmulShape& shape, std::string_view name) const;
+  [[nodiscard]] double ProductSeconds(const graph::MatmulShape& shape, std::string_view name) const;
+  [[nodiscard]] double ConvolutionSeconds(const Convolution& convolution) const;
   [[nodiscard]] double TiledSeconds(const graph::MatmulShape& shape,
                                     const Tiling& tiling,
                                     double flops_per_s) const;
@@ -78,6 +82,7 @@ class ComputeCost {
   double matmul_efficiency_ = 0;
   double matmul_fp4_efficiency_ = 0;
   double matmul_fp8_efficiency_ = 0;
+  double matmul_fp32_efficiency_ = 0;
   double matmul_misaligned_factor_ = 1;
   double matmul_half_k_ = 0;
   double tile_m_ = 1;

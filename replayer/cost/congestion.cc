@@ -1,5 +1,7 @@
 #include "replayer/cost/congestion.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -21,8 +23,8 @@ graph::ClusterSpec Congested(const graph::ClusterSpec& cluster,
                              const graph::ParallelSizes& sizes,
                              bool stalls) {
   const graph::ParameterTable& table = cluster.parameters;
-  const double over_nodes =
-      sizes.tp > cluster.gpus_per_node ? table.Value("host.collective_nodes_factor") : 1.0;
+  const double nodes = std::max(1.0, static_cast<double>(sizes.tp) / cluster.gpus_per_node);
+  const double over_nodes = std::pow(table.Value("host.collective_nodes_factor"), std::log2(nodes));
   const double call_ns = CrossesNodes(cluster, sizes)
                              ? sizes.tp * over_nodes * table.Value("host.collective_rank_ns")
                              : 0.0;

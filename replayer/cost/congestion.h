@@ -3,8 +3,8 @@
 // (EFA, 8 H100 a node) and nowhere else, their causes not known; elsewhere their sizes are 0:
 //
 // - In a job whose pipeline crosses nodes, a collective call takes host.collective_rank_ns of the
-//   host for each tensor-parallel rank, host.collective_nodes_factor times that where the group
-//   spans nodes: hosts become the bottleneck, whatever the micro-batch.
+//   host for each tensor-parallel rank, host.collective_nodes_factor times that for each doubling
+//   of the nodes that the group spans: hosts become the bottleneck, whatever the micro-batch.
 // - From net.stall_nodes nodes on, and where a tensor-parallel group spans net.stall_group_nodes,
 //   each send and receive stalls for net.stall_ns. Other pipelines over nodes stall in some runs
 //   and in others of the same kind not: a quarter of the published ones, each by that much.

@@ -125,6 +125,12 @@ InputBytes BytesOfInputs(const graph::KernelSignature& signature) {
   return bytes;
 }
 
+// Batch normalisation goes over its input once for the statistics and once to apply them.
+double BatchNormBytes(const KernelView& view) {
+  const InputBytes bytes = BytesOfInputs(view.signature);
+  return bytes.sum + 2 * bytes.largest;
+}
+
 // Layer and RMS normalisation. The backward op launches one kernel for the input's gradient (reads
 // the output's gradient and the input, writes as much) and others for weight and bias, which only
 // read.
@@ -284,6 +290,9 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   }
   if (Contains(name, "layer_norm") || Contains(name, "rms_norm")) {
     return NormalisationBytes(view, Contains(name, "backward"));
+  }
+  if (Contains(name, "batch_norm")) {
+    return BatchNormBytes(view);
   }
   if (name == "embedding" || name == "index_select" || name == "index") {
     return EmbeddingBytes(view.signature);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "replayer/cost/collective_kinds.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -62,10 +64,6 @@ size_t NodesIndex(const NcclFabric& fabric) {
 
 double PerArchitecture(const std::array<ByNodes, 4>& table, const NcclFabric& fabric) {
   return table[static_cast<size_t>(fabric.architecture)][NodesIndex(fabric)] * kGiga;
-}
-
-bool IsChain(CollectiveKind kind) {
-  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "replayer/cost/compute_cost.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -30,7 +32,48 @@ Status CheckRoleProgram(const graph::Graph& graph, const Edit& edit) {
   return OkStatus();
 }
 
+// Whether both issue the same ops, whatever those take.
+bool SameOps(const graph::Program& a, const graph::Program& b) {
+  return a.kind == b.kind && a.flags == b.flags && a.stream == b.stream &&
+         a.comm_slot == b.comm_slot && a.dep == b.dep && a.collectives == b.collectives &&
+         a.peer_groups == b.peer_groups && a.stream_count == b.stream_count;
+}
+
 }  // namespace
+
+std::optional<std::vector<ProgramEdit>> AsDurations(const graph::Graph& graph,
+                                                    const graph::Graph& other,
+                                                    const graph::ClusterSpec& cluster) {
+  if (graph.roles.size() != other.roles.size() || !(graph.ranks == other.ranks)) {
+    return std::nullopt;
+  }
+  const ComputeCost cost(cluster);
+  std::vector<ProgramEdit> edits;
+  for (uint32_t role = 0; role < graph.roles.size(); ++role) {
+    const graph::Program& before = graph.roles[role].program;
+    const graph::Program& after = other.roles[role].program;
+    if (!SameOps(before, after)) {
+      return std::nullopt;
+    }
+    ProgramEdit edit = {.role = role, .ranks = {}, .durations = {}};
+    for (uint32_t op = 0; op < before.size(); ++op) {
+      const bool kernel = before.kind[op] == OpKind::kKernel;
+      const bool fixed = (after.flags[op] & graph::kDurationFixed) != 0;
+      if (before.value[op] != after.value[op] ||
+          (!kernel && before.signature[op] != after.signature[op])) {
+        return std::nullopt;
+      }
+      if (kernel && !fixed && before.signature[op] != after.signature[op]) {
+        edit.durations.push_back(
+            {op, cost.Kernel(other, other.signatures[after.signature[op]]).duration_ns});
+      }
+    }
+    if (!edit.durations.empty()) {
+      edits.push_back(std::move(edit));
+    }
+  }
+  return edits;
+}
 
 Status CheckProgramEdits(const graph::Graph& graph, const Edit& edit) {
   PRISM_RETURN_IF_ERROR(CheckRoleProgram(graph, edit));

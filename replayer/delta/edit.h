@@ -47,6 +47,12 @@ Result<EditedJob> ApplyEdit(const graph::Graph& graph,
                             const ReplayOptions& options,
                             const Edit& edit);
 
+// Where `other` is `graph` but for the signatures of kernels: the durations that make the one of
+// the other, as `cluster` costs them. Nothing where they differ in more.
+std::optional<std::vector<ProgramEdit>> AsDurations(const graph::Graph& graph,
+                                                    const graph::Graph& other,
+                                                    const graph::ClusterSpec& cluster);
+
 // Whether ApplyEdit takes the program edits.
 Status CheckProgramEdits(const graph::Graph& graph, const Edit& edit);
 

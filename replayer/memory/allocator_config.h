@@ -2,7 +2,7 @@
 // and the two roundings that depend on them. Sizes in bytes.
 //
 // Constants and rules: c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.cpp of
-// PyTorch 2.11, as described in MEMORY.md section 1 of the design.
+// PyTorch 2.11.
 #pragma once
 
 #include <array>

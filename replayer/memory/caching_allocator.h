@@ -1,10 +1,10 @@
 // Exact simulation of torch's CUDA caching allocator (native backend): which address every tensor
 // gets, which segments are asked of the device and when the device is full.
 //
-// Follows c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11, as described in MEMORY.md section 1 of
-// the design; addresses are those of the real allocator when the device hands out the same
-// segments. Time enters through AllocatorDevice::HasFinished alone, for blocks that another stream
-// has used. Not simulated: private pools of CUDA graphs, and free-memory callbacks.
+// Follows c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; addresses are those of the real
+// allocator when the device hands out the same segments. Time enters through
+// AllocatorDevice::HasFinished alone, for blocks that another stream has used. Not simulated:
+// private pools of CUDA graphs, and free-memory callbacks.
 //
 //   SimulatedDevice device(int64_t{80} << 30);
 //   CachingAllocator allocator(AllocatorConfig{}, &device);

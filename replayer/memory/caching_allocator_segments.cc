@@ -3,17 +3,10 @@
 #include <numeric>
 
 #include "graph/base/check.h"
+#include "graph/base/divide.h"
 #include "replayer/memory/caching_allocator.h"
 
 namespace prism::replayer {
-namespace {
-
-int64_t RoundUp(int64_t bytes, int64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-}  // namespace
-
 // Page of an expandable segment.
 int64_t CachingAllocator::PageBytes(PoolKind pool) const {
   return pool == PoolKind::kSmall ? kSmallSegmentBytes : config_.large_segment_bytes;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/base/divide.h"
 #include "graph/stage_layers.h"
 
 namespace prism::replayer {
@@ -25,14 +26,6 @@ constexpr int64_t kVocabAlignment = 128;  // times tp
 constexpr int64_t kMasterBytes = 4;
 constexpr int64_t kMomentBytes = 4;
 constexpr int64_t kScalarBytes = 4;
-
-int64_t RoundUp(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-int64_t CeilDivide(int64_t value, int64_t parts) {
-  return (value + parts - 1) / parts;
-}
 
 // Collects parameters in the order of their declaration.
 class Declarations {
@@ -116,12 +109,12 @@ std::vector<int64_t> BucketElements(const StageParameters::Kind& kind,
   for (const int64_t elements : kind.elements) {
     open += elements;
     if (open >= limit) {
-      buckets.push_back(RoundUp(open, kShardAlignment * dp));
+      buckets.push_back(RoundUp<int64_t>(open, kShardAlignment * dp));
       open = 0;
     }
   }
   if (open > 0) {
-    buckets.push_back(RoundUp(open, kShardAlignment * dp));
+    buckets.push_back(RoundUp<int64_t>(open, kShardAlignment * dp));
   }
   return buckets;
 }
@@ -169,7 +162,7 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
 // shard. Without ZeRO DistributedDataParallel keeps buckets of 16-bit gradients besides.
 std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
   const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
-  const int64_t own = CeilDivide(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
+  const int64_t own = DivideUp<int64_t>(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
   std::vector<StateTensor> states = {{"parameters", elements * value_bytes},
                                      {"gradients", elements * kMasterBytes},
                                      {"optimizer", own * kMasterBytes},
@@ -187,7 +180,7 @@ std::vector<StateTensor> FsdpStates(int64_t elements,
                                     const JobSpec& job,
                                     const TrainingStyle& style) {
   const int64_t dp = int64_t{job.parallel.dp} * job.parallel.cp;
-  const int64_t own = CeilDivide(elements, style.shard_size > 0 ? style.shard_size : dp);
+  const int64_t own = DivideUp<int64_t>(elements, style.shard_size > 0 ? style.shard_size : dp);
   return {{"parameters", own * kMasterBytes},
           {"gradients", own * kMasterBytes},
           {"optimizer", own * kMomentBytes},
@@ -218,7 +211,8 @@ int64_t LayersOfStage(const JobSpec& job, const TrainingStyle& style, int32_t st
 StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t chunk) {
   const graph::ModelSpec& model = job.model;
   const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
-  const int64_t words = RoundUp(model.vocab, kVocabAlignment * job.parallel.tp) * model.hidden;
+  const int64_t words =
+      RoundUp<int64_t>(model.vocab, kVocabAlignment * job.parallel.tp) * model.hidden;
   Declarations declarations(job);
   if (chunk == 0) {
     declarations.Words(model.tied_embeddings, words);

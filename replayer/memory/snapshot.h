@@ -1,5 +1,5 @@
 // Memory snapshots as torch.cuda.memory._dump_snapshot writes them: a pickle that the PyTorch
-// memory viewer and torch.cuda._memory_viz open. Format: MEMORY.md section 3 of the design.
+// memory viewer and torch.cuda._memory_viz open. Format: what torch/cuda/_memory_viz.py reads.
 //
 // One device, one stack frame an event: what the program did, as a name.
 #pragma once

@@ -27,7 +27,7 @@ MemoryUse UseOf(const std::string& memory_class) {
 }
 
 // cuBLAS keeps one workspace a handle and stream: the thread of the forward pass and that of
-// autograd have a handle each (MEMORY.md section 2 of the design).
+// autograd have a handle each (recorded memory snapshots show two once a backward pass ran).
 constexpr int64_t kWorkspaces = 2;
 
 using Blocks = std::vector<MemoryAccount::Block>;

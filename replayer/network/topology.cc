@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "graph/base/divide.h"
 
 namespace prism::replayer {
 
@@ -15,17 +16,13 @@ using graph::NetworkSpec;
 
 namespace {
 
-int32_t CeilDiv(int32_t amount, int32_t part) {
-  return (amount + part - 1) / part;
-}
-
 // The smallest box that is nearly a cube.
 std::array<int32_t, 3> TorusOf(const NetworkSpec& spec, int32_t nodes) {
   if (spec.torus[0] > 0) {
     return spec.torus;
   }
   const auto side = static_cast<int32_t>(std::ceil(std::cbrt(nodes) - 1e-9));
-  return {side, CeilDiv(nodes, side * side) > 0 ? side : 1, CeilDiv(nodes, side * side)};
+  return {side, DivideUp(nodes, side * side) > 0 ? side : 1, DivideUp(nodes, side * side)};
 }
 
 }  // namespace
@@ -42,7 +39,7 @@ class TopologyBuilder {
     uplink_ = spec_.uplink_bytes_per_s > 0 ? spec_.uplink_bytes_per_s : nic_;
     cluster_link_ = spec_.cluster_bytes_per_s > 0 ? spec_.cluster_bytes_per_s / spec_.planes : nic_;
     const int32_t per_cluster = spec_.nodes_per_cluster > 0 ? spec_.nodes_per_cluster : size.nodes;
-    const int32_t clusters = CeilDiv(size.nodes, per_cluster);
+    const int32_t clusters = DivideUp(size.nodes, per_cluster);
     for (plane_ = 0; plane_ < spec_.planes; ++plane_) {
       std::vector<VertexId> gateways;
       for (int32_t cluster = 0; cluster < clusters; ++cluster) {
@@ -74,7 +71,7 @@ class TopologyBuilder {
   void AddTree() {
     const int32_t nics = result_.size_.nics_per_node;
     const int32_t rails = spec_.kind == FabricKind::kRailFatTree ? nics : 1;
-    const int32_t groups = CeilDiv(nodes_, spec_.nodes_per_leaf);
+    const int32_t groups = DivideUp(nodes_, spec_.nodes_per_leaf);
     std::vector<VertexId> leaves;
     for (int32_t leaf = 0; leaf < groups * rails; ++leaf) {
       leaves.push_back(AddSwitch(fmt::format("leaf{}", leaf)));
@@ -95,7 +92,7 @@ class TopologyBuilder {
   void AddSpines(const std::vector<VertexId>& leaves) {
     const auto leaf_count = static_cast<int32_t>(leaves.size());
     const int32_t per_pod = spec_.leaves_per_pod > 0 ? spec_.leaves_per_pod : leaf_count;
-    const int32_t pods = CeilDiv(leaf_count, per_pod);
+    const int32_t pods = DivideUp(leaf_count, per_pod);
     std::vector<VertexId> spines;
     for (int32_t spine = 0; spine < pods * spec_.leaf_uplinks; ++spine) {
       spines.push_back(AddSwitch(fmt::format("spine{}", spine)));

@@ -1,13 +1,14 @@
 #include "replayer/stages/block_library.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
 #include "graph/base/content_hash.h"
-#include "replayer/cost/parameters.h"
+#include "replayer/cost/cluster_check.h"
 #include "replayer/replay.h"
 #include "replayer/stages/stage_costs.h"
 
@@ -53,6 +54,7 @@ void LibraryCosts::Extend(const graph::JobProgram& program) {
 void LibraryCosts::ForgetFolds() {
   folds_.clear();
   fold_ids_.clear();
+  latest_folds_.clear();
 }
 
 DurationNs LibraryCosts::TransferNs(uint32_t transfer, uint32_t topology) {
@@ -84,21 +86,28 @@ const FoldedSegment& LibraryCosts::Folded(uint32_t part,
   constexpr uint32_t kBits = 16;  // of a topology's number in the key: four axes at most
   FoldKey key = {part, 0};
   uint32_t shift = 0;
-  for (uint32_t axis = 0; axis < graph::kGroupAxisCount; ++axis) {
-    if ((axes >> axis & 1U) != 0) {
-      PRISM_CHECK(topologies[axis] < 1U << kBits && shift < 64);
-      key.topologies |= uint64_t{topologies[axis]} << shift;
-      shift += kBits;
-    }
+  for (uint32_t left = axes; left != 0; left &= left - 1, shift += kBits) {
+    const uint32_t topology = topologies[static_cast<size_t>(std::countr_zero(left))];
+    PRISM_CHECK(topology < 1U << kBits && shift < 64);
+    key.topologies |= uint64_t{topology} << shift;
+  }
+  ++fold_count_.asked;
+  if (part >= latest_folds_.size()) {
+    latest_folds_.resize(plan_.blocks.size());
+  }
+  LatestFold& latest = latest_folds_[part];
+  if (latest.folded != nullptr && latest.topologies == key.topologies) {
+    ++fold_count_.found;
+    return *latest.folded;
   }
   const auto [found, inserted] = fold_ids_.try_emplace(key, static_cast<uint32_t>(folds_.size()));
-  ++fold_count_.asked;
   if (inserted) {
     folds_.push_back(Fold(part, topologies));
   } else {
     ++fold_count_.found;
   }
-  return folds_[found->second];
+  latest = {key.topologies, &folds_[found->second]};
+  return *latest.folded;
 }
 
 FoldedSegment LibraryCosts::Fold(uint32_t part, const Topologies& topologies) {
@@ -172,6 +181,23 @@ Result<LibraryCosts*> BlockLibrary::CostsOn(const graph::ClusterSpec& cluster,
   }
   (*found)->Extend(program);
   return found->get();
+}
+
+const StageTopologies& BlockLibrary::TopologiesOf(const graph::ParallelSizes& sizes,
+                                                  int32_t shard_size,
+                                                  int32_t gpus_per_node,
+                                                  uint32_t axes) {
+  const std::array<int64_t, 9> key = {sizes.tp,  sizes.cp,   sizes.dp,      sizes.pp, sizes.ep,
+                                      sizes.etp, shard_size, gpus_per_node, axes};
+  auto found = topologies_.find(key);
+  if (found == topologies_.end()) {
+    std::vector<bool> used(graph::kGroupAxisCount);
+    for (size_t axis = 0; axis < used.size(); ++axis) {
+      used[axis] = (axes >> axis & 1U) != 0;
+    }
+    found = topologies_.emplace(key, StageTopologies(sizes, shard_size, gpus_per_node, used)).first;
+  }
+  return found->second;
 }
 
 CacheCount BlockLibrary::folds() const {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -69,6 +70,10 @@ class LibraryCosts {
 
     bool operator==(const FoldKey&) const = default;
   };
+  struct LatestFold {
+    uint64_t topologies = 0;
+    const FoldedSegment* folded = nullptr;
+  };
   struct FoldKeyHash {
     size_t operator()(const FoldKey& key) const;
   };
@@ -89,6 +94,7 @@ class LibraryCosts {
   std::unordered_map<uint64_t, DurationNs> transfer_ns_;  // by transfer and topology; never walked
   std::deque<FoldedSegment> folds_;
   std::unordered_map<FoldKey, uint32_t, FoldKeyHash> fold_ids_;  // never walked
+  std::vector<LatestFold> latest_folds_;                         // by part
   std::vector<DurationNs> transfer_row_;                         // of the block being folded
   std::vector<DurationNs> collective_row_;                       // likewise
   CacheCount fold_count_;
@@ -110,6 +116,12 @@ class BlockLibrary {
   // Of all clusters.
   [[nodiscard]] CacheCount folds() const;
 
+  // How communicators of a job lie on nodes, along the axes that are bits of `axes`.
+  const StageTopologies& TopologiesOf(const graph::ParallelSizes& sizes,
+                                      int32_t shard_size,
+                                      int32_t gpus_per_node,
+                                      uint32_t axes);
+
   // What its blocks cost on a cluster; stays for the last few clusters. Fails on parameters that no
   // cost can be computed from.
   Result<LibraryCosts*> CostsOn(const graph::ClusterSpec& cluster,
@@ -123,7 +135,9 @@ class BlockLibrary {
   BlockLowering lowering_;
   std::vector<BlockStreams> streams_;                // by block of the plan
   std::deque<std::unique_ptr<LibraryCosts>> costs_;  // the latest last
-  CacheCount dropped_folds_;                         // of those that made room
+  // By sizes, and what else TopologiesOf is given.
+  std::map<std::array<int64_t, 9>, StageTopologies> topologies_;
+  CacheCount dropped_folds_;  // of those that made room
 };
 
 }  // namespace prism::replayer

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
+#include <span>
 #include <utility>
-
-#include "graph/base/intern.h"
 
 namespace prism::replayer {
 
@@ -40,7 +38,7 @@ PhraseCompiler::PhraseCompiler(const Shared& shared,
       reach_(reach),
       phrases_(shared.job->kinds[kind].phrases.size()),
       first_event_(SlotRegister(shared.job->kinds[kind].event_slot_count)),
-      register_count_(size_t{first_event_} + kMostLiveEvents) {
+      first_debt_(static_cast<uint16_t>(first_event_ + kMostLiveEvents)) {
 }
 
 DurationNs PhraseCompiler::TransferNs(uint32_t transfer) const {
@@ -51,7 +49,7 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   LoadContext(contexts_[context]);
   phrase_ = {};
   phrase_.ops = static_cast<uint32_t>(ops_.size());
-  writer_.Reset(register_count_);
+  writer_.Reset(register_count());
   for (const uint32_t call : shared_.job->kinds[kind_].phrases[phrase]) {
     for (uint32_t part = plan_.parts[call]; part < plan_.parts[call + 1]; ++part) {
       CompilePart(part);
@@ -60,9 +58,9 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   events_.clear();
   Flush();
   phrase_.host_ns = writer_.host_ns();
-  phrase_.op_count = static_cast<uint32_t>(ops_.size()) - phrase_.ops;
   StoreContext();
-  phrase_.next = InternValue(contexts_, context_);
+  phrase_.op_count = static_cast<uint32_t>(ops_.size()) - phrase_.ops;
+  phrase_.next = NumberOfContext();
   const size_t place = size_t{context} * phrases_ + phrase;
   if (place >= table_.size()) {
     table_.resize((size_t{context} + 1) * phrases_, kNone);
@@ -97,9 +95,8 @@ void PhraseCompiler::FoldPart(uint32_t part) {
     tails[i] = TailRegister(folded.streams[i < folded.stream_count ? i : 0]);
   }
   std::sort(tails.begin(), tails.end());
-  MakeRoom(std::vector<uint16_t>(tails.begin(), std::unique(tails.begin(), tails.end())));
+  MakeRoom(std::span<const uint16_t>(tails.begin(), std::unique(tails.begin(), tails.end())));
   writer_.Fold(folded);
-  phrase_.tails |= streams.all;
   const std::vector<BlockExport>& exports = plan_.charges[part].exports;
   const size_t width = folded.compute_ns.size();
   for (size_t e = 0; e < exports.size(); ++e) {
@@ -176,7 +173,6 @@ void PhraseCompiler::InlineOp(const LoweredBlock& block, uint32_t i) {
                                           : tail;
   MakeRoom(std::array<uint16_t, 2>{tail, event});
   writer_.ReachHost(tail);
-  phrase_.tails |= Bit(op.stream);
   const bool posts = (shared_.posting & Bit(op.stream)) != 0;
   switch (op.kind) {
     case StageOpKind::kWork: {
@@ -226,7 +222,6 @@ void PhraseCompiler::Record(const StageOp& op) {
     events_[op.event].covers = owed_count_[op.stream];
   }
   if (op.slot != kNone) {
-    phrase_.moves_slots = true;
     SetSlot(static_cast<uint16_t>(op.slot), op.stream, owed_count_[op.stream]);
   }
 }
@@ -247,12 +242,17 @@ void PhraseCompiler::Wait(const StageOp& op) {
       covers = slot.covers;
     }
   }
-  if (stream == op.stream || covers == 0) {
+  if (stream == op.stream || (owing_ & Bit(stream)) == 0) {
     return;
   }
   const DurationNs charge = Settle(stream, covers, op.stream, false);
   writer_.Delay(TailRegister(op.stream), charge);
-  can_run_ = can_run_ && (charge == 0 || (shared_.posting & Bit(op.stream)) == 0);
+  const bool pays = TakeDebt(stream);
+  if (pays) {
+    Flush();
+    Push(PhraseOpKind::kPay, op.stream).index = uint32_t{first_debt_} + stream;
+  }
+  can_run_ = can_run_ && ((charge == 0 && !pays) || (shared_.posting & Bit(op.stream)) == 0);
 }
 
 void PhraseCompiler::Collective(const StageOp& op) {
@@ -314,111 +314,28 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
 
 void PhraseCompiler::HostSync(const StageOp& op) {
   DurationNs charge = 0;
+  StreamSet paid = 0;
   uint16_t reg = TailRegister(op.stream);
   if (op.sync == OpKind::kEventSync) {
     can_run_ = false;
   } else if (op.sync == OpKind::kStreamSync) {
     can_run_ = can_run_ && (shared_.posting & Bit(op.stream)) == 0;
     charge = Settle(op.stream, owed_count_[op.stream], op.stream, true);
+    paid = TakeDebt(op.stream) ? Bit(op.stream) : 0;
   } else {
     can_run_ = can_run_ && shared_.posting == 0;
     reg = kAllTails;
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
       charge += Settle(stream, owed_count_[stream], stream, true);
+      paid |= TakeDebt(stream) ? Bit(stream) : 0;
     }
   }
   Flush();
   PhraseOp& sync = Push(PhraseOpKind::kHostSync, op.stream);
   sync.reg = reg;
+  sync.index = paid;
   sync.ns = charge;
   sync.host_ns = writer_.host_ns();
-  phrase_.syncs = true;
-}
-
-void PhraseCompiler::LoadContext(const PhraseContext& context) {
-  context_ = context;
-  compute_.assign(plan_.kernel_streams.size(), 0);
-  std::fill(owed_count_.begin(), owed_count_.end(), 0);
-  owing_ = 0;
-  for (PhraseContext::Owed& owed : context_.owed) {
-    for (DurationNs& beside : owed.beside) {
-      beside = -beside;  // compute since is what runs from now on less this
-    }
-    ++owed_count_[owed.stream];
-    owing_ |= Bit(owed.stream);
-  }
-}
-
-void PhraseCompiler::StoreContext() {
-  for (PhraseContext::Owed& owed : context_.owed) {
-    for (size_t k = 0; k < compute_.size(); ++k) {
-      owed.beside[k] = std::min(owed.transfer, compute_[k] - owed.beside[k]);
-    }
-  }
-}
-
-// As ChargeTracker.
-bool PhraseCompiler::Follows(uint16_t stream) const {
-  const std::vector<uint16_t>& kernels = plan_.kernel_streams;
-  return !kernels.empty() && !(kernels.size() == 1 && kernels.front() == stream);
-}
-
-void PhraseCompiler::Owe(uint16_t stream, uint32_t transfer) {
-  context_.owed.push_back({stream, TransferNs(transfer), compute_});
-  ++owed_count_[stream];
-  owing_ |= Bit(stream);
-}
-
-void PhraseCompiler::SetSlot(uint16_t slot, uint16_t stream, uint32_t covers) {
-  const auto place = std::lower_bound(
-      context_.slots.begin(), context_.slots.end(), slot,
-      [](const PhraseContext::Slot& known, uint16_t number) { return known.slot < number; });
-  const bool known = place != context_.slots.end() && place->slot == slot;
-  if (known && covers == 0) {
-    context_.slots.erase(place);
-  } else if (known) {
-    *place = {slot, stream, covers};
-  } else if (covers > 0) {
-    context_.slots.insert(place, {slot, stream, covers});
-  }
-}
-
-// What a wait pays for the first `covers` collectives that the stream owes.
-DurationNs PhraseCompiler::Settle(uint16_t stream,
-                                  uint32_t covers,
-                                  uint16_t waiting,
-                                  bool any_stream) {
-  const std::vector<uint16_t>& kernels = plan_.kernel_streams;
-  DurationNs charge = 0;
-  uint32_t left = covers;
-  if (covers == 0) {
-    return 0;
-  }
-  std::erase_if(context_.owed, [&](const PhraseContext::Owed& owed) {
-    if (owed.stream != stream || left == 0) {
-      return false;
-    }
-    --left;
-    DurationNs compute = 0;
-    for (size_t k = 0; k < kernels.size(); ++k) {
-      const bool counts = kernels[k] != stream && (any_stream || kernels[k] == waiting);
-      compute += counts ? compute_[k] - owed.beside[k] : 0;
-    }
-    charge += std::llround((costs_.overlap_slowdown() - 1) *
-                           static_cast<double>(std::min(owed.transfer, compute)));
-    return true;
-  });
-  const uint32_t settled = covers - left;
-  owed_count_[stream] -= settled;
-  owing_ &= owed_count_[stream] == 0 ? ~Bit(stream) : ~StreamSet{0};
-  for (Event& event : events_) {
-    event.covers -= event.stream == stream ? std::min(settled, event.covers) : 0;
-  }
-  std::erase_if(context_.slots, [&](PhraseContext::Slot& slot) {
-    slot.covers -= slot.stream == stream ? std::min(settled, slot.covers) : 0;
-    return slot.covers == 0;
-  });
-  return charge;
 }
 
 }  // namespace prism::replayer

@@ -21,14 +21,16 @@ enum class PhraseOpKind : uint8_t {
   kPost,      // a message that nothing of this stage waits for
   kMeeting,   // a collective over stages
   kHostSync,  // the host waits for a register
+  kOwe,       // adds to a debt
+  kPay,       // a debt delays a stream, and is none any more
 };
 
 struct PhraseOp {
   PhraseOpKind kind = PhraseOpKind::kMove;
   uint16_t reg = 0;        // of its stream
   uint16_t axis = 0;       // kMeeting
-  uint32_t index = 0;      // move, or exchange
-  DurationNs ns = 0;       // kMeeting: of the collective; kHostSync: charge
+  uint32_t index = 0;      // move, exchange, or register of a debt; kHostSync: streams that it pays
+  DurationNs ns = 0;       // kMeeting: of the collective; kHostSync: charge; kOwe: what is added
   DurationNs host_ns = 0;  // kHostSync: host time of the phrase up to it
 };
 
@@ -42,17 +44,14 @@ struct PhrasePost {
 };
 
 struct PhraseExchange {
-  uint32_t posts = 0;  // in PhraseKind::posts
+  uint32_t posts = 0;  // in PhraseCompiler::posts()
   uint32_t count = 0;
 };
 
 struct CompiledPhrase {
-  uint32_t ops = 0;  // in PhraseKind::ops
+  uint32_t ops = 0;  // in PhraseCompiler::ops()
   uint32_t op_count = 0;
-  uint32_t next = 0;    // context behind it
-  StreamSet tails = 0;  // that it moves
-  bool moves_slots = false;
-  bool syncs = false;  // the host waits
+  uint32_t next = 0;  // context behind it
   DurationNs host_ns = 0;
 };
 
@@ -69,26 +68,33 @@ inline constexpr uint32_t kMostLiveEvents = 16;
 // PhraseOp::reg where the host waits for all streams.
 inline constexpr uint16_t kAllTails = 0xFFFF;
 
-// Collectives that are not paid for, and events that say which of them a wait pays for.
+// Streams that compute, at most, and times of each; jobs with more take a StageEvaluator.
+inline constexpr size_t kMostKernelStreams = 4;
+using KernelTimes = std::array<DurationNs, kMostKernelStreams>;
+
+// Collectives that are not paid for, and events that say which of them a wait pays for. Those that
+// cost whoever waits first the same by now are a debt of their stream, a register, so that contexts
+// recur where gradients are reduced in every micro-batch and waited for in the end.
 struct PhraseContext {
   struct Owed {
     uint16_t stream = 0;
     DurationNs transfer = 0;
-    std::vector<DurationNs> beside;  // by kernel stream: compute since, up to the transfer
+    KernelTimes beside = {};  // compute since, up to the transfer
 
     bool operator==(const Owed&) const = default;
   };
   struct Slot {
     uint16_t slot = 0;
     uint16_t stream = 0;
-    uint32_t covers = 0;  // of those that the stream owes, the first ones
+    uint32_t covers = 0;  // of those that the stream owes, the first ones, behind all of its debt
 
     bool operator==(const Slot&) const = default;
   };
 
   StreamSet computed = 0;
-  std::vector<Owed> owed;   // by issue
-  std::vector<Slot> slots;  // ascending; those that cover any
+  StreamSet debts = 0;      // streams that have one
+  std::vector<Owed> owed;   // by issue, behind the debts
+  std::vector<Slot> slots;  // ascending; those that cover any, or a debt
 
   bool operator==(const PhraseContext&) const = default;
 };
@@ -137,10 +143,15 @@ class PhraseCompiler {
   [[nodiscard]] const std::vector<PhraseOp>& ops() const { return ops_; }
   [[nodiscard]] const std::vector<PhraseExchange>& exchanges() const { return exchanges_; }
   [[nodiscard]] const std::vector<PhrasePost>& posts() const { return posts_; }
-  [[nodiscard]] size_t register_count() const { return register_count_; }
+  [[nodiscard]] size_t register_count() const {
+    return size_t{first_debt_} + graph::kStageStreamCount;
+  }
+  // The last ones are debts, by stream.
+  [[nodiscard]] uint16_t first_debt() const { return first_debt_; }
 
  private:
   void Compile(uint32_t context, uint32_t phrase);
+  uint32_t NumberOfContext();
   void CompilePart(uint32_t part);
   [[nodiscard]] bool CanFold(uint32_t part) const;
   void FoldPart(uint32_t part);
@@ -159,6 +170,10 @@ class PhraseCompiler {
   PhraseOp& Push(PhraseOpKind kind, uint16_t stream);
   void LoadContext(const PhraseContext& context);
   void StoreContext();
+  void StoreDebts();
+  [[nodiscard]] bool IsSettled(const PhraseContext::Owed& owed) const;
+  bool TakeDebt(uint16_t stream);
+  [[nodiscard]] DurationNs ChargeOf(DurationNs beside) const;
   void Owe(uint16_t stream, uint32_t transfer);
   [[nodiscard]] bool Follows(uint16_t stream) const;
   DurationNs Settle(uint16_t stream, uint32_t covers, uint16_t waiting, bool any_stream);
@@ -176,11 +191,12 @@ class PhraseCompiler {
   size_t phrases_;
   uint16_t first_event_;
   bool can_run_ = true;
-  size_t register_count_;
+  uint16_t first_debt_;
 
   std::vector<uint32_t> table_;  // by context and phrase: compiled
   std::vector<CompiledPhrase> compiled_;
   std::vector<PhraseContext> contexts_ = {{}};
+  std::vector<uint64_t> context_hashes_ = {0};  // of contexts_, but for the first
   MoveTape tape_;
   std::vector<PhraseOp> ops_;
   std::vector<PhraseExchange> exchanges_;
@@ -197,10 +213,10 @@ class PhraseCompiler {
   MoveWriter writer_{&tape_};
   PhraseContext context_;
   CompiledPhrase phrase_;
-  std::vector<Event> events_;        // of the block
-  std::vector<DurationNs> compute_;  // by kernel stream
+  std::vector<Event> events_;  // of the block
+  KernelTimes compute_ = {};
   std::vector<uint32_t> owed_count_ = std::vector<uint32_t>(graph::kStageStreamCount);  // by stream
-  StreamSet owing_ = 0;       // streams that owe any
+  StreamSet owing_ = 0;       // streams that owe any, or have a debt
   uint32_t live_events_ = 0;  // places that are taken, as bits
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "replayer/stages/phrase_run.h"
 
@@ -14,10 +15,6 @@ bool RoundsAreAlike(const graph::PhrasedStage& stage, size_t round) {
   const auto begin = [&](size_t r) { return stage.steps.begin() + stage.rounds[r]; };
   return std::equal(begin(round - 1), begin(round), begin(round), begin(round + 1)) &&
          std::equal(begin(round), begin(round + 1), begin(round + 1), begin(round + 2));
-}
-
-bool IsNever(TimeNs time) {
-  return time < kNever / 2;
 }
 
 }  // namespace
@@ -44,29 +41,25 @@ std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t t
 }
 
 bool PhraseRun::RunTurns() {
+  Settle();
   size_t taken = 0;
-  while (begun_ < turns_) {
-    Settle();
-    if (failed_) {
-      return false;
-    }
+  for (; begun_ < turns_ && !failed_; RunTurn()) {
     std::rotate(history_.begin(), history_.end() - 1, history_.end());
     TakeSnapshot(&history_.front());
-    if (++taken >= history_.size() && MovesEvenly()) {
-      JumpToEnd();
-      return true;
-    }
-    for (Stage& stage : stages_) {
-      stage.moved_tails = taken == 1 ? 0 : stage.moved_tails;
-      stage.moved_slots = taken > 1 && stage.moved_slots;
-      stage.synced = taken > 1 && stage.synced;
-    }
-    ++begun_;
-    for (size_t s = stages_.size(); s-- > 0;) {
-      Wake(s);
+    if (++taken >= history_.size() && turns_ - begun_ > 1 && MovesEvenly()) {
+      Jump();
+      taken = 0;
     }
   }
-  return true;
+  return !failed_;
+}
+
+void PhraseRun::RunTurn() {
+  ++begun_;
+  for (size_t s = stages_.size(); s-- > 0;) {
+    Wake(s);
+  }
+  Settle();
 }
 
 // Calls visit(value) for all times that the next turn depends on; those of stages first, by stage
@@ -99,71 +92,68 @@ void PhraseRun::TakeSnapshot(Snapshot* snapshot) {
       snapshot->shape.push_back(channel.posted[end] - channel.finished[1 - end]);
     }
   }
+  for (const std::vector<Meeting>& meetings : meetings_) {
+    snapshot->shape.push_back(static_cast<int64_t>(meetings.size()));
+  }
   VisitRegisters([&](TimeNs value) { snapshot->values.push_back(value); });
 }
 
-// Whether the last two turns moved everything by the same time, but for what phrase_run.h says.
+// Whether the last two turns moved every register by the same time.
 bool PhraseRun::MovesEvenly() const {
-  const Snapshot& now = history_[0];
-  if (now.shape != history_[1].shape || now.shape != history_[2].shape ||
-      now.values.size() != history_[1].values.size() ||
-      now.values.size() != history_[2].values.size()) {
+  const auto& [now, before, first] = history_;
+  if (now.shape != before.shape || now.shape != first.shape ||
+      now.values.size() != before.values.size() || now.values.size() != first.values.size()) {
     return false;
   }
-  const size_t compute = stages_.front().registers + TailRegister(graph::kStageComputeStream);
-  const DurationNs turn_ns = now.values[compute] - history_[1].values[compute];
-  for (const Stage& stage : stages_) {
-    if (!StageMovesEvenly(stage, turn_ns)) {
-      return false;
-    }
-  }
-  for (size_t i = registers_.size(); i < now.values.size(); ++i) {
-    const DurationNs by = now.values[i] - history_[1].values[i];
-    const bool unused = by == 0 && now.values[i] == 0;  // channels without messages
-    if (by != history_[1].values[i] - history_[2].values[i] || (by != turn_ns && !unused)) {
+  for (size_t i = 0; i < now.values.size(); ++i) {
+    if (now.values[i] - before.values[i] != before.values[i] - first.values[i]) {
       return false;
     }
   }
   return true;
 }
 
-bool PhraseRun::StageMovesEvenly(const Stage& stage, DurationNs turn_ns) const {
-  for (size_t reg = 0; reg < stage.register_count; ++reg) {
-    const size_t i = stage.registers + reg;
-    const TimeNs value = history_[0].values[i];
-    const DurationNs by = value - history_[1].values[i];
-    if (by != history_[1].values[i] - history_[2].values[i]) {
-      return false;
-    }
-    if (by == turn_ns) {
-      continue;
-    }
-    bool still = false;  // moves on its own, or not at all
-    if (reg == kHostRegister) {
-      still = !stage.synced && by <= turn_ns;
-    } else if (by == 0 && reg < kFirstSlotRegister) {
-      still = IsNever(value) || (stage.moved_tails & Bit(static_cast<uint16_t>(reg - 1))) == 0;
+// Takes those of the turns that are left that go on as the last two did: all, or by halves as many
+// as there are.
+void PhraseRun::Jump() {
+  moves_.clear();
+  for (size_t i = 0; i < history_[0].values.size(); ++i) {
+    moves_.push_back(history_[0].values[i] - history_[1].values[i]);
+  }
+  Snapshot& now = history_[0];
+  int64_t turns = turns_ - begun_ - 1;
+  while (turns > 0 && !failed_) {
+    MoveTo(now, turns);
+    RunTurn();
+    TakeSnapshot(&history_[1]);
+    failed_ = failed_ || history_[1].shape != now.shape;  // what waits does not depend on times
+    if (!failed_ && GoesOn(now, turns + 1, history_[1])) {
+      std::swap(now, history_[1]);
+      turns_ -= turns;
     } else {
-      still = by == 0 && (IsNever(value) || !stage.moved_slots);
+      MoveTo(now, 0);
+      ++turns_;  // that one was none
     }
-    if (!still) {
-      return false;
-    }
+    turns = std::min(turns / 2, turns_ - begun_ - 1);
   }
-  return true;
 }
 
-void PhraseRun::JumpToEnd() {
-  const int64_t left = turns_ - begun_;
+void PhraseRun::MoveTo(const Snapshot& snapshot, int64_t turns) {
   size_t i = 0;
   VisitRegisters([&](TimeNs& value) {
-    value += left * (history_[0].values[i] - history_[1].values[i]);
+    value = snapshot.values[i] + turns * moves_[i];
     ++i;
   });
-  turns_ = begun_;
-  for (size_t s = stages_.size(); s-- > 0;) {
-    Wake(s);
+}
+
+// Whether `later` is where `turns` turns like the last ones lead to.
+bool PhraseRun::GoesOn(const Snapshot& snapshot, int64_t turns, const Snapshot& later) const {
+  for (size_t i = 0; i < moves_.size(); ++i) {
+    if (later.values[i] != snapshot.values[i] + turns * moves_[i]) {
+      return false;
+    }
   }
+  return true;
 }
 
 }  // namespace prism::replayer

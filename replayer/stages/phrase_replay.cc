@@ -40,14 +40,6 @@ UsedStreams StreamsOf(const graph::PhrasedJob& job, const BlockLibrary& library)
   return used;
 }
 
-StageTopologies TopologiesOf(const graph::PhrasedJob& job, int32_t gpus_per_node, uint32_t axes) {
-  std::vector<bool> used(graph::kGroupAxisCount);
-  for (size_t axis = 0; axis < used.size(); ++axis) {
-    used[axis] = (axes >> axis & 1U) != 0;
-  }
-  return StageTopologies(job.job.parallel, job.style.shard_size, gpus_per_node, used);
-}
-
 // One evaluation on one cluster.
 class Evaluation {
  public:
@@ -157,13 +149,17 @@ Result<std::optional<StageReplayResult>> PhraseReplay(const graph::PhrasedJob& j
   }
   PRISM_RETURN_IF_ERROR(graph::CheckGroups(job.job.parallel, job.style.shard_size));
   PRISM_RETURN_IF_ERROR(library->Extend(*job.program));
+  if (library->plan().kernel_streams.size() > kMostKernelStreams) {
+    return unknown;
+  }
   PhraseCompiler::Shared shared;
   shared.job = &job;
   shared.library = library;
   PRISM_ASSIGN_OR_RETURN(shared.costs, library->CostsOn(cluster, *job.program));
   const UsedStreams used = StreamsOf(job, *library);
   shared.posting = used.posting;
-  Evaluation evaluation(shared, TopologiesOf(job, cluster.gpus_per_node, used.axes));
+  Evaluation evaluation(shared, library->TopologiesOf(job.job.parallel, job.style.shard_size,
+                                                      cluster.gpus_per_node, used.axes));
   if (!evaluation.SetUp()) {
     return unknown;
   }

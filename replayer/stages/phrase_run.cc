@@ -70,11 +70,11 @@ void PhraseRun::BeginIteration() {
     TimeNs* registers = RegistersOf(stage);
     stage.start = StartOf(s);
     std::copy_n(registers, kFirstSlotRegister, stage.before.begin());
-    std::fill(registers + kFirstSlotRegister, registers + stage.register_count, kNever);
+    TimeNs* debts = registers + stage.compiler->first_debt();
+    std::fill(registers + kFirstSlotRegister, debts, kNever);
+    std::fill(debts, registers + stage.register_count, 0);
     stage.step = stage.turn = stage.op = stage.context = 0;
     stage.inside = stage.arrived = false;
-    stage.moved_tails = 0;
-    stage.moved_slots = stage.synced = false;
     stage.met = {};
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
       if ((posting_ & Bit(stream)) != 0) {
@@ -189,9 +189,6 @@ void PhraseRun::Advance(size_t s) {
     }
     RegistersOf(stage)[kHostRegister] += phrase.host_ns;
     stage.context = phrase.next;
-    stage.moved_tails |= phrase.tails;
-    stage.moved_slots = stage.moved_slots || phrase.moves_slots;
-    stage.synced = stage.synced || phrase.syncs;
     stage.inside = false;
     ++stage.step;
   }
@@ -213,6 +210,12 @@ bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
       return Meet(s, op);
     case PhraseOpKind::kHostSync:
       HostSync(&stage, op);
+      return true;
+    case PhraseOpKind::kOwe:
+      RegistersOf(stage)[op.index] += op.ns;
+      return true;
+    case PhraseOpKind::kPay:
+      RegistersOf(stage)[op.reg] += std::exchange(RegistersOf(stage)[op.index], 0);
       return true;
   }
   return true;
@@ -349,7 +352,11 @@ void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
   } else {
     target = registers[op.reg];
   }
-  registers[kHostRegister] += std::max(reached, target) + op.ns - reached;
+  DurationNs charge = op.ns;
+  for (StreamSet left = op.index; left != 0; left &= left - 1) {
+    charge += std::exchange(registers[stage->compiler->first_debt() + std::countr_zero(left)], 0);
+  }
+  registers[kHostRegister] += std::max(reached, target) + charge - reached;
 }
 
 }  // namespace prism::replayer

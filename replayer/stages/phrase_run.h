@@ -4,11 +4,10 @@
 //
 // A round of the steady part may stand for many (PhraseLoop). No stage begins a turn of it before
 // all have gone as far as they can in the turns before. What is known then is a row of registers,
-// and each turn moves it on by the same maxima of sums: a function that is monotone, convex, and
-// commutes with adding one time to all. If two turns moved all registers by the same time L, but
-// for the host's, which moved by its own rate of at most L, and those that the loop does not touch,
-// then so does every further turn: convexity gives that it moves each by at least L, and
-// monotonicity that it moves none by more. All turns that are left are then taken at once.
+// and each turn moves it on by the same maxima of sums: a function whose components are all convex.
+// Let two turns have moved every register by its own time: x, x + r, x + 2r. If a turn from
+// x + (n + 2)r gives x + (n + 3)r, then each component is on one line at 0, 1 and n + 2; being
+// convex, it is on that line in between. So the turns from x + 2r on to x + (n + 3)r are one.
 #pragma once
 
 #include <array>
@@ -69,9 +68,6 @@ class PhraseRun {
     bool inside = false;   // of the phrase
     bool arrived = false;  // at what the op waits for
     bool queued = false;
-    StreamSet moved_tails = 0;  // in the turns of the loop
-    bool moved_slots = false;
-    bool synced = false;
     std::array<uint32_t, graph::kGroupAxisCount> met = {};
     std::vector<TimeNs> before;  // host and tails at the start of the iteration
     TimeNs start = 0;
@@ -107,10 +103,12 @@ class PhraseRun {
   bool RunIteration();
   void EndIteration();
   bool RunTurns();
-  void JumpToEnd();
+  void RunTurn();
+  void Jump();
+  [[nodiscard]] bool GoesOn(const Snapshot& snapshot, int64_t turns, const Snapshot& later) const;
   [[nodiscard]] bool MovesEvenly() const;
-  [[nodiscard]] bool StageMovesEvenly(const Stage& stage, DurationNs turn_ns) const;
   void TakeSnapshot(Snapshot* snapshot);
+  void MoveTo(const Snapshot& snapshot, int64_t turns);
   template <typename Visit>
   void VisitRegisters(Visit visit);
   void Settle();
@@ -149,6 +147,7 @@ class PhraseRun {
   int64_t begun_ = 1;
   bool failed_ = false;
   std::array<Snapshot, 3> history_;  // the latest first
+  std::vector<DurationNs> moves_;    // of registers in a turn
 };
 
 }  // namespace prism::replayer

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "graph/base/intern.h"
+#include "replayer/cost/cluster_check.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/cost/parameters.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {
@@ -43,15 +43,6 @@ DurationNs SpanDuration(const HostSpan& span, const std::vector<DurationNs>& hos
     sum += span.ops[kind] * host[kind];
   }
   return sum;
-}
-
-Status CheckCluster(const graph::ClusterSpec& cluster) {
-  const std::vector<std::string> faults = CheckParameters(cluster.parameters);
-  if (!faults.empty() || cluster.gpus_per_node < 1) {
-    return BadFile(fmt::format("the cluster '{}' cannot be used: {}", cluster.name,
-                               faults.empty() ? "no GPUs per node" : faults.front()));
-  }
-  return OkStatus();
 }
 
 StageCostModel::StageCostModel(const graph::JobProgram& job, const StagePlan& plan)

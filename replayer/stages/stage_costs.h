@@ -42,9 +42,6 @@ DurationNs WorkDuration(const WorkItem& item,
                         const std::vector<graph::KernelSignature>& signatures);
 DurationNs SpanDuration(const HostSpan& span, const std::vector<DurationNs>& host);
 
-// Fails on parameters that no cost can be computed from.
-Status CheckCluster(const graph::ClusterSpec& cluster);
-
 struct StageScales {
   double compute = 1;  // multiplies every compute duration (intervals)
   double comm = 1;     // multiplies every transfer duration

@@ -65,11 +65,4 @@ Result<StageReplayResult> StageEvaluator::Evaluate(const graph::ClusterSpec& clu
   return impl_->Evaluate(cluster, options);
 }
 
-Result<StageReplayResult> StageReplay(const graph::JobProgram& job,
-                                      const graph::ClusterSpec& cluster,
-                                      const StageReplayOptions& options) {
-  PRISM_ASSIGN_OR_RETURN(StageEvaluator evaluator, StageEvaluator::Create(job, true));
-  return evaluator.Evaluate(cluster, options);
-}
-
 }  // namespace prism::replayer

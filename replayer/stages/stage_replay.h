@@ -1,10 +1,7 @@
 // The iteration time of a job from its JobProgram, with the semantics of replayer/engine.h and to
 // the nanosecond the same, without a graph of all ranks: one evaluation for each pipeline stage.
 //
-//   Result<StageReplayResult> result = StageReplay(job, cluster, {});
-//
-// or, for many evaluations of one job with other parameters (a fit), StageEvaluator, which keeps
-// what does not depend on them.
+// A StageEvaluator keeps what does not depend on parameters, for many evaluations of one job.
 //
 // All ranks of a stage are taken to be alike. Where their communicators lie on nodes in different
 // ways they are not: then the slowest stands for all, and `uneven` says so.
@@ -52,10 +49,5 @@ class StageEvaluator {
   explicit StageEvaluator(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-// Once, with the breakdown.
-Result<StageReplayResult> StageReplay(const graph::JobProgram& job,
-                                      const graph::ClusterSpec& cluster,
-                                      const StageReplayOptions& options);
 
 }  // namespace prism::replayer

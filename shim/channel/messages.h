@@ -53,8 +53,8 @@ struct DeviceProfile {
   int32_t reserved;
 };
 
-// How much device memory NCCL takes, read by shim/nccl/ballast.h (formulas: MEMORY.md section 2 of
-// the design; NCCL 2.28). Filled from the cluster preset.
+// How much device memory NCCL takes, read by shim/nccl/ballast.h (formulas: graph/nccl_memory.h).
+// Filled from the cluster preset.
 struct NcclProfile {
   int32_t collective_channels;
   int32_t p2p_channels;

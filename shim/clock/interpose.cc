@@ -4,7 +4,7 @@
 // CPU-time clocks, relative time-outs of poll and select, and sleeps of threads that only watch.
 //
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
-// variables (VIRTUAL_DEVICE.md section 8 of the design).
+// variables.
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>

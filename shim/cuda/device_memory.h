@@ -7,8 +7,8 @@
 
 namespace prism::shim {
 
-// cudaMalloc's granularity and that of the virtual memory calls (VIRTUAL_DEVICE.md section 1 of the
-// design: 2 MiB).
+// cudaMalloc's granularity and that of the virtual memory calls, 2 MiB
+// (cuMemGetAllocationGranularity on every GPU since Volta).
 inline constexpr size_t kDeviceGranularity = size_t{2} << 20;
 
 // Copies to device memory above this are not done, only marked (memory.h). Token ids, counters,

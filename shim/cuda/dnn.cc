@@ -1,16 +1,16 @@
 // cuDNN: handles, and the graph API that attention is built with. A descriptor is a store of
 // attributes: what was set is what is got. The few answers that a library with one engine and no
 // knobs gives are added. Executing a plan emits one kKernel record; what it computes and with which
-// shapes is in the framework op it belongs to. The older calls per layer refuse by name (generated
-// stubs).
+// shapes is in the framework op it belongs to, or in the graph (dnn_operation.h). Of the older
+// calls per layer, recurrent networks are in dnn_rnn.cc, others in library_calls.txt.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 
 #include "shim/cuda/blas_record.h"
-#include "shim/cuda/dnn_attention.h"
 #include "shim/cuda/dnn_descriptor.h"
+#include "shim/cuda/dnn_operation.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -74,29 +74,35 @@ Answer OwnAnswer(cudnnBackendAttributeName_t name) {
   }
 }
 
+void HandContextOn(const Descriptor& source, Descriptor* target) {
+  target->context = source.context;
+  target->replaces_framework_op = source.replaces_framework_op;
+}
+
 // Where a finished descriptor's context comes from: its operation graph, or the descriptor that
 // hands it on.
 void FindContext(Descriptor* descriptor) {
   if (descriptor->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-    if (const auto attention = FindAttention(*descriptor)) {
-      descriptor->context = DefineOnce(channel::Table::kContext, EncodeContext(*attention));
+    if (const auto operation = FindOperation(*descriptor)) {
+      descriptor->context = DefineOnce(channel::Table::kContext, EncodeContext(*operation));
+      descriptor->replaces_framework_op = operation->replaces_framework_op;
     }
     return;
   }
   for (const auto name : {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
                           CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG}) {
     for (const Descriptor* const source : descriptor->Descriptors(name)) {
-      descriptor->context = source->context;
+      HandContextOn(*source, descriptor);
     }
   }
 }
 
 // The caller's descriptors stand for the results of heuristics and for a configuration's engine.
-void HandContextOn(const Descriptor& source, void* elements, int64_t count) {
+void HandContextOnToAll(const Descriptor& source, void* elements, int64_t count) {
   auto* const* const targets = static_cast<Descriptor* const*>(elements);
   for (int64_t i = 0; i < count; ++i) {
     if (targets[i] != nullptr) {
-      targets[i]->context = source.context;
+      HandContextOn(source, targets[i]);
     }
   }
 }
@@ -267,8 +273,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   } else if (own.is_number) {
     std::memset(elements, 0, bytes);
   } else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
-    prism::shim::HandContextOn(*FromOpaque(descriptor), elements,
-                               std::clamp<int64_t>(requested, 0, available));
+    prism::shim::HandContextOnToAll(*FromOpaque(descriptor), elements,
+                                    std::clamp<int64_t>(requested, 0, available));
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -279,10 +285,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
   if (handle == nullptr || plan == nullptr || variant_pack == nullptr) {
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
-  // The framework's op says more where there is one.
   const uint32_t outer = prism::shim::ThreadContext();
   const uint32_t own = FromOpaque(plan)->context;
-  if (outer == 0 && own != 0) {
+  if (own != 0 && (outer == 0 || FromOpaque(plan)->replaces_framework_op)) {
     prism::shim::SetThreadContext(own);
   }
   prism::shim::EmitLibraryCall("cudnnBackendExecute", FromHandle(handle)->stream);

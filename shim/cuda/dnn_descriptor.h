@@ -25,6 +25,7 @@ struct DnnDescriptor {
   // The framework op that its operation graph stands for (kContext id, 0 none): handed on from
   // graph to heuristics, engine configuration and plan.
   uint32_t context = 0;
+  bool replaces_framework_op = false;  // the context goes before the one of the caller
   std::map<cudnnBackendAttributeName_t, DnnAttribute> attributes;
 
   // The attribute's elements; empty where it was not set.

@@ -2,12 +2,12 @@
 # are in it under other names and keep the records (twins.h); each name of the replaced libraries is
 # a function that forwards it (forward.h, pass.S); NCCL stays ours.
 set(prism_passed ${prism_replaced})
-list(FILTER prism_passed INCLUDE REGEX "^lib(cublas|cublasLt|cuda|cudart|cudnn)[.]")
+list(FILTER prism_passed INCLUDE REGEX "^lib(cublas|cublasLt|cuda|cudart|cudnn|cufft|cusolver|cusparse)[.]")
 set(prism_passes ${CMAKE_CURRENT_BINARY_DIR}/passes.S)
 add_custom_command(OUTPUT ${prism_passes}
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate_stubs.py passes ${prism_passes}
           ${prism_passed}
-  DEPENDS generate_stubs.py VERBATIM)
+  DEPENDS generate_stubs.py cuda/library_calls.txt VERBATIM)
 
 # Names of NCCL that the stand-in lacks refuse, as on the virtual device.
 set(prism_nccl ${prism_replaced})
@@ -29,11 +29,14 @@ add_custom_command(OUTPUT ${prism_twin}
   COMMAND_EXPAND_LISTS VERBATIM)
 
 add_library(prism_device SHARED
+  device/device_reduction.cc
   device/forward_blas.cc
   device/forward_dnn.cc
   device/forward_driver.cc
+  device/forward_library.cc
   device/forward_runtime.cc
   device/held_values.cc
+  device/library_call.S
   device/holds.cc
   device/pass.S
   device/real_library.cc

@@ -4,7 +4,7 @@
 //   PRISM_TOLD(name)  work and waits: recorded, then done
 //   PRISM_MADE(name)  what makes objects: done, then made on the virtual device and paired
 //   PRISM_ENDED(name) what destroys one, its first argument
-//   PRISM_SEEN(name, function)  by a function of ours, which calls CallReal and CallTwin
+//   PRISM_SEEN(name, function)  by a function of ours, which calls PRISM_REAL(name) and CallTwin
 //
 // Calls that are not named here go straight to the real library (pass.S).
 #pragma once

@@ -7,6 +7,23 @@ PRISM_MADE(cudnnCreate);
 PRISM_ENDED(cudnnDestroy);
 PRISM_TOLD(cudnnSetStream);
 
+// Recurrent networks; other layers are ops of one name (forward_library.cc).
+PRISM_MADE(cudnnCreateTensorDescriptor);
+PRISM_TOLD(cudnnSetTensorNdDescriptor);
+PRISM_ENDED(cudnnDestroyTensorDescriptor);
+PRISM_MADE(cudnnCreateFilterDescriptor);
+PRISM_TOLD(cudnnSetFilterNdDescriptor);
+PRISM_ENDED(cudnnDestroyFilterDescriptor);
+PRISM_MADE(cudnnCreateRNNDescriptor);
+PRISM_TOLD(cudnnSetRNNDescriptor_v8);
+PRISM_ENDED(cudnnDestroyRNNDescriptor);
+PRISM_MADE(cudnnCreateRNNDataDescriptor);
+PRISM_TOLD(cudnnSetRNNDataDescriptor);
+PRISM_ENDED(cudnnDestroyRNNDataDescriptor);
+PRISM_TOLD(cudnnRNNForward);
+PRISM_TOLD(cudnnRNNBackwardData_v8);
+PRISM_TOLD(cudnnRNNBackwardWeights_v8);
+
 PRISM_CALL(cudnnBackendCreateDescriptor);
 PRISM_CALL(cudnnBackendDestroyDescriptor);
 PRISM_CALL(cudnnBackendInitialize);

@@ -6,7 +6,7 @@
 //
 // While recording there is no deadline to wait for: the call itself waits for its buffers.
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "shim/device/forward.h"
 #include "shim/device/hold_device.h"
 #include "shim/device/holds.h"
+#include "shim/device/relaxed_capture.h"
 #include "shim/device/staging.h"
 #include "shim/nccl/device_values.h"
 #include "shim/nccl/value_policy.h"
@@ -88,11 +89,10 @@ class OnDevice {
   }
 
   bool Copy(void* target, const void* source) {
-    using CopyAsync = cudaError_t(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t);
-    auto* const copy = reinterpret_cast<CopyAsync*>(FindReal("cudaMemcpyAsync"));
     const WithinReal within;
     return target == source || target == nullptr || source == nullptr ||
-           copy(target, source, bytes_, cudaMemcpyDeviceToDevice, op_.stream) == cudaSuccess;
+           PRISM_FIND_REAL(cudaMemcpyAsync)(target, source, bytes_, cudaMemcpyDeviceToDevice,
+                                            op_.stream) == cudaSuccess;
   }
 
   // In place the other slots hold what the program has there (parameters of a sharded optimizer);
@@ -125,10 +125,8 @@ class OnDevice {
 };
 
 bool WaitFor(cudaStream_t stream) {
-  auto* const wait =
-      reinterpret_cast<cudaError_t (*)(cudaStream_t)>(FindReal("cudaStreamSynchronize"));
   const WithinReal within;
-  return wait(stream) == cudaSuccess;
+  return PRISM_FIND_REAL(cudaStreamSynchronize)(stream) == cudaSuccess;
 }
 
 // Stagings that a stream may still read, with an event behind the last use.
@@ -141,15 +139,16 @@ class InUse {
 
   void Add(std::unique_ptr<Staging> staging, cudaStream_t stream) {
     const WithinReal within;
+    const RelaxedCapture relaxed;
     cudaEvent_t event = nullptr;
-    create_(&event, cudaEventDisableTiming);
-    record_(event, stream);
+    PRISM_FIND_REAL(cudaEventCreateWithFlags)(&event, cudaEventDisableTiming);
+    PRISM_FIND_REAL(cudaEventRecord)(event, stream);
     const std::lock_guard<std::mutex> lock(mutex_);
     entries_.push_back({std::move(staging), event});
-    std::erase_if(entries_, [this](const Entry& entry) {
-      const bool passed = query_(entry.event) == cudaSuccess;
+    std::erase_if(entries_, [](const Entry& entry) {
+      const bool passed = PRISM_FIND_REAL(cudaEventQuery)(entry.event) == cudaSuccess;
       if (passed) {
-        destroy_(entry.event);
+        PRISM_FIND_REAL(cudaEventDestroy)(entry.event);
       }
       return passed;
     });
@@ -161,17 +160,6 @@ class InUse {
     cudaEvent_t event;
   };
 
-  template <typename Function>
-  static Function* Find(const char* name) {
-    return reinterpret_cast<Function*>(FindReal(name));
-  }
-
-  cudaError_t (*create_)(cudaEvent_t*, unsigned int) =
-      Find<cudaError_t(cudaEvent_t*, unsigned int)>("cudaEventCreateWithFlags");
-  cudaError_t (*record_)(cudaEvent_t, cudaStream_t) =
-      Find<cudaError_t(cudaEvent_t, cudaStream_t)>("cudaEventRecord");
-  cudaError_t (*query_)(cudaEvent_t) = Find<cudaError_t(cudaEvent_t)>("cudaEventQuery");
-  cudaError_t (*destroy_)(cudaEvent_t) = Find<cudaError_t(cudaEvent_t)>("cudaEventDestroy");
   std::mutex mutex_;
   std::vector<Entry> entries_;
 };
@@ -204,17 +192,12 @@ ncclResult_t Stand(const HoldLaunch& hold,
 
 // The same on a stream under capture, for launches of its graph.
 ncclResult_t CaptureStand(const HoldLaunch& hold, std::span<NcclOp> ops) {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // for pinned memory
-  auto* const exchange_mode = reinterpret_cast<cudaError_t (*)(cudaStreamCaptureMode*)>(
-      FindReal("cudaThreadExchangeStreamCaptureMode"));
   auto captured = std::make_shared<HeldCapture>();
   for (NcclOp& op : ops) {
     op.captured = captured;
   }
   const WithinReal within;
-  exchange_mode(&mode);
   captured->staging = Staging::Create(ops);
-  exchange_mode(&mode);
   Staging* const copies = captured->staging.get();
   return copies != nullptr && copies->CopyIn(hold.stream) && CaptureHold(hold) &&
                  copies->CopyOut(hold.stream)
@@ -247,32 +230,6 @@ HoldLaunch HoldOfTransfers(const NcclOp& op) {
   return HoldOf(op, kHoldTransferName, SessionConfig().nccl.p2p_channels);
 }
 
-// One hold a stream for all of its sends and receives.
-ncclResult_t CaptureTransfers(const std::vector<NcclOp*>& ops) {
-  std::map<cudaStream_t, std::vector<NcclOp*>> streams;
-  for (NcclOp* const op : ops) {
-    streams[op->stream].push_back(op);
-  }
-  for (const auto& [stream, group] : streams) {
-    std::vector<NcclOp> copies;
-    for (const NcclOp* const op : group) {
-      copies.push_back(*op);
-    }
-    if (IsTimed()) {
-      const ncclResult_t result = CaptureStand(HoldOfTransfers(copies.front()), copies);
-      if (result != ncclSuccess) {
-        return result;
-      }
-    } else {
-      copies.front().captured = std::make_shared<HeldCapture>();
-    }
-    for (NcclOp* const op : group) {
-      op->captured = copies.front().captured;
-    }
-  }
-  return ncclSuccess;
-}
-
 // Ops by stream, in order of first use, as their records are (group.cc).
 std::vector<std::vector<NcclOp>> ByStream(std::span<const NcclOp> ops) {
   std::vector<std::vector<NcclOp>> streams;
@@ -283,6 +240,32 @@ std::vector<std::vector<NcclOp>> ByStream(std::span<const NcclOp> ops) {
     (found == streams.end() ? streams.emplace_back() : *found).push_back(op);
   }
   return streams;
+}
+
+bool IsTransfer(const NcclOp& op) {
+  return op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
+}
+
+// One hold a stream for all of its sends and receives.
+ncclResult_t CaptureTransfers(std::span<NcclOp> ops) {
+  std::vector<NcclOp> transfers;
+  std::copy_if(ops.begin(), ops.end(), std::back_inserter(transfers), IsTransfer);
+  for (std::vector<NcclOp>& group : ByStream(transfers)) {
+    if (IsTimed()) {
+      const ncclResult_t result = CaptureStand(HoldOfTransfers(group.front()), group);
+      if (result != ncclSuccess) {
+        return result;
+      }
+    } else {
+      group.front().captured = std::make_shared<HeldCapture>();
+    }
+    for (NcclOp& op : ops) {
+      if (IsTransfer(op) && op.stream == group.front().stream) {
+        op.captured = group.front().captured;
+      }
+    }
+  }
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -328,10 +311,8 @@ ncclResult_t MoveTransfers(std::span<const NcclOp> ops) {
 }
 
 ncclResult_t Capture(std::span<NcclOp> ops) {
-  std::vector<NcclOp*> transfers;
   for (NcclOp& op : ops) {
-    if (op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv) {
-      transfers.push_back(&op);
+    if (IsTransfer(op)) {
       continue;
     }
     OnDevice on_device(op);
@@ -349,7 +330,7 @@ ncclResult_t Capture(std::span<NcclOp> ops) {
       return result;
     }
   }
-  return CaptureTransfers(transfers);
+  return CaptureTransfers(ops);
 }
 
 }  // namespace prism::shim

@@ -19,11 +19,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define PRISM_HOST_AND_DEVICE __host__ __device__
-#else
-#define PRISM_HOST_AND_DEVICE
-#endif
+#include "shim/host_and_device.h"
 
 namespace prism::shim {
 

@@ -23,7 +23,7 @@
 #include "shim/channel/channel.h"
 #include "shim/device/hold_device.h"
 #include "shim/device/hold_service.h"
-#include "shim/device/real_library.h"
+#include "shim/device/relaxed_capture.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -100,6 +100,7 @@ class Holds {
   Holds() {
     Driver driver;
     const WithinReal within;
+    const RelaxedCapture relaxed;
     if (const char* const missing = LoadDriver(RealDriver(), &driver); missing != nullptr) {
       Die("the driver lacks what holds need", missing);
     }

@@ -11,6 +11,13 @@ namespace prism::shim {
 // The function of that exported name. Ends the process with one line where no library has it.
 void* FindReal(const char* name);
 
+// The same with the type that the library's header gives the name; looked for once.
+#define PRISM_FIND_REAL(name)                                                                     \
+  ([] {                                                                                           \
+    static auto* const found = reinterpret_cast<decltype(&(name))>(prism::shim::FindReal(#name)); \
+    return found;                                                                                 \
+  }())
+
 // nullptr where no library has it.
 void* LookForReal(const char* name);
 
@@ -21,12 +28,16 @@ const char* RealDriver();
 // that the shim stands in for is its own business and goes straight on.
 class WithinReal {
  public:
-  WithinReal() { ++depth_; }
-  ~WithinReal() { --depth_; }
+  WithinReal() { Enter(); }
+  ~WithinReal() { Leave(); }
   WithinReal(const WithinReal&) = delete;
   WithinReal& operator=(const WithinReal&) = delete;
 
   static bool Is() { return depth_ > 0; }
+
+  // For code that is no C++ (library_call.S).
+  static void Enter() { ++depth_; }
+  static void Leave() { --depth_; }
 
  private:
   static thread_local int depth_;

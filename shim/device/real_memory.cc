@@ -148,10 +148,8 @@ void SetBytes(void* /*target*/, int /*value*/, size_t /*bytes*/) {
 
 // A number of the program's own on the device (ncclRedOpCreatePreMulSum).
 size_t ReadBytes(void* out, const void* source, size_t bytes) {
-  using CopyNow = cudaError_t(void*, const void*, size_t, cudaMemcpyKind);
   const WithinReal within;
-  const cudaError_t error =
-      reinterpret_cast<CopyNow*>(FindReal("cudaMemcpy"))(out, source, bytes, cudaMemcpyDefault);
+  const cudaError_t error = PRISM_FIND_REAL(cudaMemcpy)(out, source, bytes, cudaMemcpyDefault);
   return error == cudaSuccess ? bytes : 0;
 }
 

@@ -7,7 +7,9 @@
 #include <mutex>
 #include <new>
 
+#include "shim/device/device_reduction.h"
 #include "shim/device/forward.h"
+#include "shim/device/relaxed_capture.h"
 
 namespace prism::shim {
 namespace {
@@ -34,6 +36,7 @@ void* TakePinned(size_t bytes) {
       return memory;
     }
   }
+  const RelaxedCapture relaxed;
   void* memory = nullptr;
   auto* const allocate =
       reinterpret_cast<cudaError_t (*)(void**, size_t, unsigned int)>(FindReal("cudaHostAlloc"));
@@ -201,6 +204,18 @@ void Staging::Write(void* target, size_t bytes, const void* data) {
 
 void Staging::Invalidate(void* target, size_t bytes) {
   std::memset(OnHost(target), 0, bytes);
+}
+
+void Staging::Reduce(const ReductionCall& call, void* target, void* scratch) {
+  const bool is_large = call.count * ElementBytes(call.element) >= kDeviceReductionBytesMin;
+  if (is_large &&
+      ReduceOnDevice(call.input, call.element, call.reduction, call.count, OnHost(target))) {
+    return;
+  }
+  if (is_large) {
+    Count("reductions_on_host");
+  }
+  Memory::Reduce(call, target, scratch);
 }
 
 bool Staging::AnyValid(const void* source, size_t bytes) {

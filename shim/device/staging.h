@@ -28,6 +28,7 @@ class Staging : public Memory {
   void Write(void* target, size_t bytes, const void* data) override;
   void Invalidate(void* target, size_t bytes) override;
   bool AnyValid(const void* source, size_t bytes) override;
+  void Reduce(const ReductionCall& call, void* target, void* scratch) override;
 
  private:
   // Bytes of the device side by side, with the place of their copy.

@@ -36,7 +36,11 @@ inline constexpr bool kHasTwin =
     std::is_same_v<Handle, cudaGraph_t> || std::is_same_v<Handle, cudaGraphExec_t> ||
     std::is_same_v<Handle, cudaKernel_t> || std::is_same_v<Handle, cudaFunction_t> ||
     std::is_same_v<Handle, cublasHandle_t> || std::is_same_v<Handle, cublasLtMatmulDesc_t> ||
-    std::is_same_v<Handle, cublasLtMatrixLayout_t> || std::is_same_v<Handle, cudnnHandle_t>;
+    std::is_same_v<Handle, cublasLtMatrixLayout_t> || std::is_same_v<Handle, cudnnHandle_t> ||
+    std::is_same_v<Handle, cudnnTensorDescriptor_t> ||
+    std::is_same_v<Handle, cudnnFilterDescriptor_t> ||
+    std::is_same_v<Handle, cudnnRNNDescriptor_t> ||
+    std::is_same_v<Handle, cudnnRNNDataDescriptor_t>;
 
 // What the virtual device takes for an argument: the twin of a handle, anything else as it is.
 template <typename Argument>

@@ -152,10 +152,6 @@ void WriteZeros(void* target, size_t bytes, Memory* memory) {
 
 }  // namespace
 
-bool IsPresent(const ExchangeGroup& group, int32_t member) {
-  return std::binary_search(group.present.begin(), group.present.end(), member);
-}
-
 void AbsentMembers::Describe(const Membership& members, int32_t size) {
   members_ = members;
   shape_ = DistinctShape(members, size);
@@ -281,6 +277,28 @@ void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory
                HashBytes(numbers, sizeof(numbers),
                          HashBytes(&head.communicator, sizeof(head.communicator), seed)),
                recv, memory);
+}
+
+ExchangeStatus RunTransfers(std::span<const MemberTransfer> transfers,
+                            Exchange* exchange,
+                            Memory* memory) {
+  // Sends first: what comes back from an absent peer may be taken from them.
+  for (const bool is_send : {true, false}) {
+    for (const MemberTransfer& each : transfers) {
+      const ExchangeCall& call = each.transfer.call;
+      if (each.is_send == is_send && !IsPresent(call.group, call.root)) {
+        is_send ? each.absent->Send(call, each.transfer.send, memory)
+                : each.absent->Receive(call, each.transfer.recv, memory);
+      }
+    }
+  }
+  std::vector<ExchangeTransfer> among_present;
+  for (const MemberTransfer& each : transfers) {
+    if (IsPresent(each.transfer.call.group, each.transfer.call.root)) {
+      among_present.push_back(each.transfer);
+    }
+  }
+  return exchange->Transfers(among_present);
 }
 
 }  // namespace prism::shim

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -68,7 +69,16 @@ class AbsentMembers {
   std::map<std::pair<size_t, Element>, std::vector<std::byte>> last_sent_;  // by bytes and type
 };
 
-// Whether a member of the group runs in the sandbox.
-bool IsPresent(const ExchangeGroup& group, int32_t member);
+// A send or receive of a communicator, whose absent members are `absent`.
+struct MemberTransfer {
+  AbsentMembers* absent = nullptr;
+  bool is_send = false;
+  ExchangeTransfer transfer;
+};
+
+// Sends and receives at once, with present and absent members.
+ExchangeStatus RunTransfers(std::span<const MemberTransfer> transfers,
+                            Exchange* exchange,
+                            Memory* memory);
 
 }  // namespace prism::shim

@@ -23,10 +23,6 @@ size_t CallBytes(const ExchangeCall& call) {
   return call.count * ElementBytes(call.element);
 }
 
-bool IsPresent(const ExchangeGroup& group, int32_t rank) {
-  return std::binary_search(group.present.begin(), group.present.end(), rank);
-}
-
 // Runs a round of no data, so that even a call that moves nothing is compared with the others.
 ExchangeStatus Meet(Rounds* rounds) {
   ExchangeStatus status = rounds->Deposit(nullptr, 0);
@@ -80,6 +76,11 @@ void Memory::Invalidate(void* target, size_t bytes) {
   }
 }
 
+void Memory::Reduce(const ReductionCall& call, void* target, void* scratch) {
+  CombineContributions(call.input, call.element, call.reduction, call.count, scratch);
+  Write(target, call.count * ElementBytes(call.element), scratch);
+}
+
 bool Memory::AnyValid(const void* source, size_t bytes) {
   return source != nullptr && bytes != 0;
 }
@@ -89,6 +90,10 @@ const char* ExchangeOperationName(ExchangeOperation operation) {
                                     "reduce_scatter", "broadcast",  "all_to_all", "gather",
                                     "scatter",        "send",       "recv"};
   return kNames[static_cast<size_t>(operation)];
+}
+
+bool IsPresent(const ExchangeGroup& group, int32_t member) {
+  return std::binary_search(group.present.begin(), group.present.end(), member);
 }
 
 void Exchange::FillFromAbsent(void* target, size_t bytes) {
@@ -137,6 +142,35 @@ void Exchange::FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, siz
       Copy(slot, lowest, bytes);
     }
   }
+}
+
+ExchangeStatus Exchange::Collective(ExchangeOperation operation,
+                                    const ExchangeCall& call,
+                                    const void* send,
+                                    void* recv) {
+  switch (operation) {
+    case ExchangeOperation::kAllReduce:
+      return AllReduce(call, send, recv);
+    case ExchangeOperation::kReduce:
+      return Reduce(call, send, recv);
+    case ExchangeOperation::kAllGather:
+      return AllGather(call, send, recv);
+    case ExchangeOperation::kReduceScatter:
+      return ReduceScatter(call, send, recv);
+    case ExchangeOperation::kBroadcast:
+      return Broadcast(call, send, recv);
+    case ExchangeOperation::kAllToAll:
+      return AllToAll(call, send, recv);
+    case ExchangeOperation::kGather:
+      return Gather(call, send, recv);
+    case ExchangeOperation::kScatter:
+      return Scatter(call, send, recv);
+    case ExchangeOperation::kBarrier:
+    case ExchangeOperation::kSend:
+    case ExchangeOperation::kRecv:
+      break;
+  }
+  return Barrier(call);
 }
 
 ExchangeStatus Exchange::Barrier(const ExchangeCall& call) {

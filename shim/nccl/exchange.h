@@ -43,6 +43,14 @@ enum class ExchangeOperation : uint8_t {
 
 const char* ExchangeOperationName(ExchangeOperation operation);
 
+// One chunk of a reduction (CombineContributions).
+struct ReductionCall {
+  ReductionInput input;
+  Element element;
+  Reduction reduction;
+  size_t count;
+};
+
 // How buffers are read and written. The default is ordinary memory, all of it written.
 class Memory {
  public:
@@ -53,6 +61,8 @@ class Memory {
   // The target becomes never written; ordinary memory is zeroed.
   virtual void Invalidate(void* target, size_t bytes);
   virtual bool AnyValid(const void* source, size_t bytes);
+  // Writes a reduction of so many elements to the target; `scratch` has room for them.
+  virtual void Reduce(const ReductionCall& call, void* target, void* scratch);
   // Whether large slots of absent members keep what they hold (kSmallSlotBytes).
   [[nodiscard]] virtual bool KeepsLargeSlots() const { return true; }
 };
@@ -65,6 +75,9 @@ struct ExchangeGroup {
   int32_t rank = 0;
   std::span<const int32_t> present;
 };
+
+// Whether a member of the group runs in the sandbox.
+bool IsPresent(const ExchangeGroup& group, int32_t member);
 
 // One call. `count` is in elements and counts as NCCL's argument of that name does: the whole
 // buffer of all_reduce, reduce, broadcast, send and recv; what one rank gives of all_gather and
@@ -90,9 +103,18 @@ class Exchange {
   // Both outlive the exchange. Without an arena only groups with one present member work.
   Exchange(ExchangeArena* arena, Memory* memory) : arena_(arena), memory_(memory) {}
 
+  // All but send and recv. send == recv is allowed wherever NCCL allows it. `recv` of reduce and
+  // gather is used on the root only, `send` of broadcast and scatter too; a barrier has neither.
+  ExchangeStatus Collective(ExchangeOperation operation,
+                            const ExchangeCall& call,
+                            const void* send = nullptr,
+                            void* recv = nullptr);
+  // Several sends and receives at once, in any mixture; no order among them is needed to finish.
+  // Their peers are present (absent_members.h has what absent ones take and give).
+  ExchangeStatus Transfers(std::span<const ExchangeTransfer> transfers);
+
+ private:
   ExchangeStatus Barrier(const ExchangeCall& call);
-  // send == recv is allowed wherever NCCL allows it. `recv` of reduce and gather is used on the
-  // root only, `send` of broadcast and scatter too.
   ExchangeStatus AllReduce(const ExchangeCall& call, const void* send, void* recv);
   ExchangeStatus Reduce(const ExchangeCall& call, const void* send, void* recv);
   ExchangeStatus AllGather(const ExchangeCall& call, const void* send, void* recv);
@@ -101,14 +123,6 @@ class Exchange {
   ExchangeStatus AllToAll(const ExchangeCall& call, const void* send, void* recv);
   ExchangeStatus Gather(const ExchangeCall& call, const void* send, void* recv);
   ExchangeStatus Scatter(const ExchangeCall& call, const void* send, void* recv);
-  // To an absent peer: dropped. From an absent peer: zeros (never written above
-  // kSmallTransferBytes).
-  ExchangeStatus Send(const ExchangeCall& call, const void* send);
-  ExchangeStatus Recv(const ExchangeCall& call, void* recv);
-  // Several sends and receives at once, in any mixture; no order among them is needed to finish.
-  ExchangeStatus Transfers(std::span<const ExchangeTransfer> transfers);
-
- private:
   // In exchange.cc: what absent members provide.
   void FillFromAbsent(void* target, size_t bytes);
   // A broadcast or scatter whose root is absent: what the target holds stays, where it holds
@@ -126,7 +140,7 @@ class Exchange {
 // parameters loaded from a checkpoint survive.
 inline constexpr size_t kSmallSlotBytes = 64U << 10U;
 
-// Up to this size what an absent peer or root provides is written as zeros; larger buffers become
+// Up to this size what an absent root provides is written as zeros; larger buffers become
 // never written.
 inline constexpr size_t kSmallTransferBytes = 1U << 20U;
 

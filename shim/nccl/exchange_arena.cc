@@ -18,8 +18,8 @@ namespace prism::shim {
 namespace {
 
 constexpr uint32_t kArenaVersion = 1;
-constexpr uint32_t kLanes = 4096;       // communicators with two or more present members
-constexpr uint32_t kMailboxes = 16384;  // pairs of present ranks that talk, per communicator
+constexpr uint32_t kStagingAreas = 4096;  // communicators with two or more present members
+constexpr uint32_t kMailboxes = 16384;    // pairs of present ranks that talk, per communicator
 constexpr uint64_t kAreaAlignment = 4096;
 
 // Straight to the kernel: inside the shim the library call may be answered in virtual time.
@@ -55,7 +55,7 @@ struct ArenaHeader {
   char abort_reason[256];
   std::atomic<uint64_t> used;  // bytes handed out behind the header
   Signal activity;
-  Lane lanes[kLanes];
+  StagingArea staging_areas[kStagingAreas];
   Mailbox mailboxes[kMailboxes];
 };
 
@@ -146,9 +146,9 @@ void ExchangeArena::Abort(const char* reason) {
   }
   std::snprintf(header_->abort_reason, sizeof(header_->abort_reason), "%s", reason);
   header_->abort_state.store(2);
-  for (Lane& lane : header_->lanes) {
-    WakeAll(&lane.arrived);
-    WakeAll(&lane.left);
+  for (StagingArea& area : header_->staging_areas) {
+    WakeAll(&area.arrived);
+    WakeAll(&area.left);
   }
   WakeAll(&header_->activity);
 }
@@ -197,12 +197,13 @@ Entry* FindEntry(Entry* table, uint32_t size, uint64_t key, const Prepare& prepa
 
 }  // namespace
 
-Lane* ExchangeArena::FindLane(uint64_t key, uint32_t member_count) {
-  Lane* lane = FindEntry(header_->lanes, kLanes, key, [&](Lane* entry) {
-    entry->member_count = member_count;
-    return Reserve(sizeof(MemberArea) * member_count, &entry->offset);
-  });
-  return lane != nullptr && lane->member_count == member_count ? lane : nullptr;
+StagingArea* ExchangeArena::FindStagingArea(uint64_t key, uint32_t member_count) {
+  StagingArea* area =
+      FindEntry(header_->staging_areas, kStagingAreas, key, [&](StagingArea* entry) {
+        entry->member_count = member_count;
+        return Reserve(sizeof(MemberArea) * member_count, &entry->offset);
+      });
+  return area != nullptr && area->member_count == member_count ? area : nullptr;
 }
 
 Mailbox* ExchangeArena::FindMailbox(uint64_t key) {
@@ -210,8 +211,8 @@ Mailbox* ExchangeArena::FindMailbox(uint64_t key) {
                    [&](Mailbox* entry) { return Reserve(kMailboxBytes, &entry->offset); });
 }
 
-MemberArea* ExchangeArena::Members(const Lane& lane) {
-  return reinterpret_cast<MemberArea*>(reinterpret_cast<std::byte*>(header_) + lane.offset);
+MemberArea* ExchangeArena::Members(const StagingArea& area) {
+  return reinterpret_cast<MemberArea*>(reinterpret_cast<std::byte*>(header_) + area.offset);
 }
 
 std::byte* ExchangeArena::Bytes(const Mailbox& mailbox) {

@@ -3,9 +3,9 @@
 // object.
 //
 // Zero-filled memory of the right size is a valid, empty arena, so there is no set-up to race for.
-// It hands out two kinds of bounded areas, found by key and never given back: a lane a communicator
-// (one staging chunk a member, for collectives) and a mailbox a (communicator, sender, receiver).
-// Pages become resident when first touched.
+// It hands out two kinds of bounded areas, found by key and never given back: a staging area a
+// communicator (one chunk a member, for collectives) and a mailbox a (communicator, sender,
+// receiver). Pages become resident when first touched.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,8 @@
 
 namespace prism::shim {
 
-inline constexpr size_t kChunkBytes = 256U << 10U;        // staging of one member
-inline constexpr uint32_t kMailboxBytes = 1U << 20U;      // in flight from one rank to another
-inline constexpr size_t kDefaultArenaBytes = 1UL << 32U;  // address space; touched pages count
+inline constexpr size_t kChunkBytes = 256U << 10U;    // staging of one member
+inline constexpr uint32_t kMailboxBytes = 1U << 20U;  // in flight from one rank to another
 inline constexpr int32_t kDefaultStallSeconds = 600;
 
 // Why an exchange did not happen. The message says what, where and who; for humans.
@@ -61,7 +60,7 @@ struct Post {
 
 // Staging of one communicator. A round: wait until all have left the one before, write post and
 // chunk, arrive, wait until all have arrived, read the others, leave.
-struct Lane {
+struct StagingArea {
   std::atomic<uint64_t> key;
   std::atomic<uint32_t> ready;
   uint32_t member_count;
@@ -93,8 +92,8 @@ struct ArenaHeader;
 
 class ExchangeArena {
  public:
-  // Fresh shared memory (a memfd). Check valid().
-  static ExchangeArena Create(size_t bytes = kDefaultArenaBytes);
+  // Fresh shared memory (a memfd): address space, of which touched pages count. Check valid().
+  static ExchangeArena Create(size_t bytes);
   // Maps existing shared memory behind a descriptor or a path; the size is that of the file.
   static ExchangeArena Map(int descriptor);
   static ExchangeArena MapPath(const char* path);
@@ -116,10 +115,10 @@ class ExchangeArena {
   void Abort(const char* reason);
   [[nodiscard]] bool aborted() const;
 
-  // nullptr when the arena is full or, for a lane, somebody counted other members.
-  Lane* FindLane(uint64_t key, uint32_t member_count);
+  // nullptr when the arena is full or, for staging, somebody counted other members.
+  StagingArea* FindStagingArea(uint64_t key, uint32_t member_count);
   Mailbox* FindMailbox(uint64_t key);
-  MemberArea* Members(const Lane& lane);
+  MemberArea* Members(const StagingArea& area);
   std::byte* Bytes(const Mailbox& mailbox);
 
   // Sleeps until signal.value - target is not negative (as a wrapped difference). On kStalled and

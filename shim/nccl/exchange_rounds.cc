@@ -48,14 +48,15 @@ ExchangeStatus Rounds::Deposit(const void* source, size_t bytes) {
     if (arena_ == nullptr) {
       return Fail(ExchangeCode::kNoArena, "several members are present but share no memory");
     }
-    lane_ = arena_->FindLane(call_.group.identity, static_cast<uint32_t>(count));
-    if (lane_ == nullptr) {
+    staging_ = arena_->FindStagingArea(call_.group.identity, static_cast<uint32_t>(count));
+    if (staging_ == nullptr) {
       return Fail(ExchangeCode::kArenaFull, "no room, or members differ about who is present");
     }
-    members_ = arena_->Members(*lane_);
+    members_ = arena_->Members(*staging_);
   }
   MemberArea& own = members_[own_index_];
-  const ExchangeStatus free = arena_->WaitUntil(&lane_->left, own.round * lane_->member_count);
+  const ExchangeStatus free =
+      arena_->WaitUntil(&staging_->left, own.round * staging_->member_count);
   if (!free.ok()) {
     return Fail(free.code, free.message);
   }
@@ -67,9 +68,9 @@ ExchangeStatus Rounds::Deposit(const void* source, size_t bytes) {
 
 ExchangeStatus Rounds::ArriveAndWait() {
   MemberArea& own = members_[own_index_];
-  const uint32_t target = ++own.round * lane_->member_count;
-  lane_->arrived.AddAndWakeAt(1, target);
-  const ExchangeStatus arrived = arena_->WaitUntil(&lane_->arrived, target);
+  const uint32_t target = ++own.round * staging_->member_count;
+  staging_->arrived.AddAndWakeAt(1, target);
+  const ExchangeStatus arrived = arena_->WaitUntil(&staging_->arrived, target);
   if (arrived.ok()) {
     return ComparePosts();
   }
@@ -96,7 +97,7 @@ void Rounds::DescribeMissing(char* out, size_t size) const {
 
 void Rounds::Release() {
   if (members_ != nullptr) {
-    lane_->left.AddAndWakeAt(1, members_[own_index_].round * lane_->member_count);
+    staging_->left.AddAndWakeAt(1, members_[own_index_].round * staging_->member_count);
   }
 }
 
@@ -139,9 +140,9 @@ void Rounds::ReduceTo(void* target, size_t bytes) {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
   }
   const auto absent = call_.group.size - static_cast<int32_t>(chunks.size());
-  CombineContributions({chunks, absent}, call_.element, call_.reduction,
-                       bytes / ElementBytes(call_.element), scratch_.get());
-  memory_->Write(target, bytes, scratch_.get());
+  memory_->Reduce(
+      {{chunks, absent}, call_.element, call_.reduction, bytes / ElementBytes(call_.element)},
+      target, scratch_.get());
 }
 
 void Rounds::CopyTo(void* target, size_t index, size_t bytes) {

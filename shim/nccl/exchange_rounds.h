@@ -49,7 +49,7 @@ class Rounds {
   Memory* memory_;
   const ExchangeCall& call_;
   Post post_ = {};
-  Lane* lane_ = nullptr;
+  StagingArea* staging_ = nullptr;
   MemberArea* members_ = nullptr;  // nullptr while this member is alone
   size_t own_index_ = 0;
   std::unique_ptr<std::byte[]> own_chunk_;  // staging of a member that is alone

@@ -266,12 +266,6 @@ ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) 
       }
       continue;
     }
-    if (!std::binary_search(group.present.begin(), group.present.end(), peer)) {
-      if (!machine.is_send()) {
-        FillFromAbsent(transfer.recv, machine.bytes());
-      }
-      continue;
-    }
     if (arena_ == nullptr) {
       return Fail(nullptr, ExchangeCode::kNoArena, machine, "members share no memory");
     }
@@ -285,16 +279,6 @@ ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) 
     machines.push_back(machine);
   }
   return machines.empty() ? ExchangeStatus{} : RunAll(arena_, &machines);
-}
-
-ExchangeStatus Exchange::Send(const ExchangeCall& call, const void* send) {
-  const ExchangeTransfer transfer = {call, send, nullptr};
-  return Transfers({&transfer, 1});
-}
-
-ExchangeStatus Exchange::Recv(const ExchangeCall& call, void* recv) {
-  const ExchangeTransfer transfer = {call, nullptr, recv};
-  return Transfers({&transfer, 1});
 }
 
 }  // namespace prism::shim

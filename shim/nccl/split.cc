@@ -61,7 +61,8 @@ SplitResult SplitByExchange(Communicator* parent, Choice own, uint64_t identity)
   ExchangeCall call;
   call.group = parent->Group();
   call.count = sizeof(Choice);
-  const ExchangeStatus status = exchange.AllGather(call, &own, choices.data());
+  const ExchangeStatus status =
+      exchange.Collective(ExchangeOperation::kAllGather, call, &own, choices.data());
   if (!status.ok()) {
     result.code = SetLastError(ncclRemoteError, status.message);
     return result;

@@ -43,32 +43,6 @@ ExchangeCall CallOf(const NcclOp& op, uint32_t sequence) {
   return call;
 }
 
-ExchangeStatus Run(Exchange* exchange, const NcclOp& op, const ExchangeCall& call) {
-  switch (op.operation) {
-    case ExchangeOperation::kAllReduce:
-      return exchange->AllReduce(call, op.send, op.recv);
-    case ExchangeOperation::kReduce:
-      return exchange->Reduce(call, op.send, op.recv);
-    case ExchangeOperation::kAllGather:
-      return exchange->AllGather(call, op.send, op.recv);
-    case ExchangeOperation::kReduceScatter:
-      return exchange->ReduceScatter(call, op.send, op.recv);
-    case ExchangeOperation::kBroadcast:
-      return exchange->Broadcast(call, op.send, op.recv);
-    case ExchangeOperation::kAllToAll:
-      return exchange->AllToAll(call, op.send, op.recv);
-    case ExchangeOperation::kGather:
-      return exchange->Gather(call, op.send, op.recv);
-    case ExchangeOperation::kScatter:
-      return exchange->Scatter(call, op.send, op.recv);
-    case ExchangeOperation::kBarrier:
-    case ExchangeOperation::kSend:
-    case ExchangeOperation::kRecv:
-      break;
-  }
-  return exchange->Barrier(call);
-}
-
 // A failed exchange cannot be repaired: the communicator stays in error, as after a lost peer.
 ncclResult_t Fail(Communicator* communicator, const ExchangeStatus& status) {
   const ncclResult_t code =
@@ -83,36 +57,26 @@ ncclResult_t Fail(Communicator* communicator, const ExchangeStatus& status) {
 ncclResult_t ExchangeCollective(const NcclOp& op, uint32_t sequence, Memory* memory) {
   Exchange exchange(SharedArena(), memory);
   const std::lock_guard<std::mutex> lock(op.communicator->mutex);
-  NcclOp moved = op;
+  const void* send = op.send;
   ExchangeCall call = CallOf(op, sequence);
-  op.communicator->absent.BeforeCollective(op.operation, &call, &moved.send, op.recv, memory);
-  const ExchangeStatus status = Run(&exchange, moved, call);
+  op.communicator->absent.BeforeCollective(op.operation, &call, &send, op.recv, memory);
+  const ExchangeStatus status = exchange.Collective(op.operation, call, send, op.recv);
   return status.ok() ? ncclSuccess : Fail(op.communicator, status);
 }
 
 // Not under the communicators' locks: two threads may send and receive on one communicator at a
 // time, each direction of a pair is used by one thread.
 ncclResult_t ExchangeTransfers(std::span<const NcclOp> ops, Memory* memory) {
-  std::vector<ExchangeTransfer> transfers;
-  // Sends first: what comes back from an absent peer may be taken from them.
-  for (const ExchangeOperation direction : {ExchangeOperation::kSend, ExchangeOperation::kRecv}) {
-    for (const NcclOp& op : ops) {
-      if (op.operation == direction && !op.communicator->IsPresent(op.root)) {
-        const ExchangeCall call = CallOf(op, 0);
-        direction == ExchangeOperation::kSend
-            ? op.communicator->absent.Send(call, op.send, memory)
-            : op.communicator->absent.Receive(call, op.recv, memory);
-      }
-    }
-  }
+  std::vector<MemberTransfer> transfers;
   for (const NcclOp& op : ops) {
-    if (op.communicator->IsPresent(op.root)) {
-      const bool is_send = op.operation == ExchangeOperation::kSend;
-      transfers.push_back({CallOf(op, 0), is_send ? op.send : nullptr, op.recv});
-    }
+    const bool is_send = op.operation == ExchangeOperation::kSend;
+    transfers.push_back(
+        {&op.communicator->absent,
+         is_send,
+         {CallOf(op, 0), is_send ? op.send : nullptr, is_send ? nullptr : op.recv}});
   }
   Exchange exchange(SharedArena(), memory);
-  const ExchangeStatus status = exchange.Transfers(transfers);
+  const ExchangeStatus status = RunTransfers(transfers, &exchange, memory);
   return status.ok() ? ncclSuccess : Fail(ops.front().communicator, status);
 }
 

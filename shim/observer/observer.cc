@@ -19,6 +19,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
+#include "graph/base/mix.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/observer/process_groups.h"
 #include "shim/observer/value_rules.h"
@@ -135,18 +136,14 @@ void ForEachTensor(c10::ArrayRef<const c10::IValue> inputs, const Visit& visit) 
   }
 }
 
-uint64_t Mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL;
-  return hash ^ (hash >> 29U);
-}
-
 uint64_t HashContext(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
   uint64_t hash = std::hash<std::string_view>()(name);
   ForEachTensor(inputs, [&hash](const at::Tensor& tensor) {
     const c10::IntArrayRef sizes = tensor.sizes();
-    hash = Mix(hash, (uint64_t{DataTypeOf(tensor.scalar_type())} << 32U) + sizes.size());
+    hash =
+        prism::MixBits(hash ^ ((uint64_t{DataTypeOf(tensor.scalar_type())} << 32U) + sizes.size()));
     for (const int64_t size : sizes) {
-      hash = Mix(hash, static_cast<uint64_t>(size));
+      hash = prism::MixBits(hash ^ static_cast<uint64_t>(size));
     }
   });
   return hash;

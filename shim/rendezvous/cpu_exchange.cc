@@ -41,34 +41,7 @@ uint64_t DistinctIdentity(uint64_t identity) {
   return HashBytes(&instance, sizeof(instance), identity);
 }
 
-ExchangeStatus Run(Exchange* exchange, const ExchangeCall& call, const CpuCall& asked) {
-  switch (static_cast<ExchangeOperation>(asked.operation)) {
-    case ExchangeOperation::kAllReduce:
-      return exchange->AllReduce(call, asked.send, asked.recv);
-    case ExchangeOperation::kReduce:
-      return exchange->Reduce(call, asked.send, asked.recv);
-    case ExchangeOperation::kAllGather:
-      return exchange->AllGather(call, asked.send, asked.recv);
-    case ExchangeOperation::kReduceScatter:
-      return exchange->ReduceScatter(call, asked.send, asked.recv);
-    case ExchangeOperation::kBroadcast:
-      return exchange->Broadcast(call, asked.send, asked.recv);
-    case ExchangeOperation::kAllToAll:
-      return exchange->AllToAll(call, asked.send, asked.recv);
-    case ExchangeOperation::kGather:
-      return exchange->Gather(call, asked.send, asked.recv);
-    case ExchangeOperation::kScatter:
-      return exchange->Scatter(call, asked.send, asked.recv);
-    case ExchangeOperation::kSend:
-    case ExchangeOperation::kRecv:
-    case ExchangeOperation::kBarrier:
-      break;
-  }
-  return exchange->Barrier(call);
-}
-
-bool IsTransfer(const CpuCall& call) {
-  const auto operation = static_cast<ExchangeOperation>(call.operation);
+bool IsTransfer(ExchangeOperation operation) {
   return operation == ExchangeOperation::kSend || operation == ExchangeOperation::kRecv;
 }
 
@@ -84,42 +57,25 @@ ExchangeCall CallOf(const CpuExchangeGroup& group, const CpuCall& asked) {
   return call;
 }
 
-// Sends of the calls come first: what comes back from an absent peer may be taken from them.
-void MeetAbsent(CpuExchangeGroup* group, std::span<const CpuCall> calls, Memory* memory) {
-  for (const ExchangeOperation direction : {ExchangeOperation::kSend, ExchangeOperation::kRecv}) {
-    for (const CpuCall& asked : calls) {
-      const ExchangeCall call = CallOf(*group, asked);
-      if (static_cast<ExchangeOperation>(asked.operation) != direction ||
-          IsPresent(call.group, call.root)) {
-        continue;
-      }
-      direction == ExchangeOperation::kSend ? group->absent.Send(call, asked.send, memory)
-                                            : group->absent.Receive(call, asked.recv, memory);
-    }
-  }
-}
-
 ExchangeStatus RunAll(CpuExchangeGroup* group, std::span<const CpuCall> calls) {
   HostMemory memory;
   Exchange exchange(SharedArena(), &memory);
-  std::vector<ExchangeTransfer> transfers;
-  MeetAbsent(group, calls, &memory);
+  std::vector<MemberTransfer> transfers;
   for (CpuCall asked : calls) {
+    const auto operation = static_cast<ExchangeOperation>(asked.operation);
     ExchangeCall call = CallOf(*group, asked);
-    if (IsTransfer(asked)) {
-      if (IsPresent(call.group, call.root)) {
-        transfers.push_back({call, asked.send, asked.recv});
-      }
+    if (IsTransfer(operation)) {
+      transfers.push_back(
+          {&group->absent, operation == ExchangeOperation::kSend, {call, asked.send, asked.recv}});
       continue;
     }
-    group->absent.BeforeCollective(static_cast<ExchangeOperation>(asked.operation), &call,
-                                   &asked.send, asked.recv, &memory);
-    const ExchangeStatus status = Run(&exchange, call, asked);
+    group->absent.BeforeCollective(operation, &call, &asked.send, asked.recv, &memory);
+    const ExchangeStatus status = exchange.Collective(operation, call, asked.send, asked.recv);
     if (!status.ok()) {
       return status;
     }
   }
-  return exchange.Transfers(transfers);
+  return RunTransfers(transfers, &exchange, &memory);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
+#include "graph/describe.h"
 
 namespace prism::slicer {
 
@@ -129,16 +130,8 @@ Result<FrameworkContext> Definitions::Context(uint32_t id) const {
   return context->second;
 }
 
-std::string DescribeShape(const graph::TensorShape& shape) {
-  return fmt::format("[{}] {}", fmt::join(shape.dims, ","), graph::DataTypeName(shape.dtype));
-}
-
 std::string DescribeContext(const FrameworkContext& context) {
-  std::string text = context.op;
-  for (size_t i = 0; i < context.inputs.size(); ++i) {
-    text += (i == 0 ? " " : ", ") + DescribeShape(context.inputs[i]);
-  }
-  return text;
+  return graph::DescribeFrameworkOp(context.op, context.inputs);
 }
 
 }  // namespace prism::slicer

@@ -37,8 +37,7 @@ class Definitions {
   std::map<uint32_t, FrameworkContext> contexts_;
 };
 
-// "aten::mm [4096,12288] bfloat16, [12288,1536] bfloat16": for messages and reports.
+// In the words of graph/describe.h.
 std::string DescribeContext(const FrameworkContext& context);
-std::string DescribeShape(const graph::TensorShape& shape);
 
 }  // namespace prism::slicer

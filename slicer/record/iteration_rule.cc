@@ -35,7 +35,13 @@ IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
   source_ = Source::kOptimizer;
   step_thread_ = record.thread;
   trained_ = false;
-  description_ = fmt::format("the range \"{}\"", name);
+  if (steps_to_go_ > 0) {
+    --steps_to_go_;
+    return Edge::kNone;
+  }
+  steps_to_go_ = steps_ - 1;
+  description_ = steps_ == 1 ? fmt::format("the range \"{}\"", name)
+                             : fmt::format("one in {} of the ranges \"{}\"", steps_, name);
   return Edge::kBefore;
 }
 

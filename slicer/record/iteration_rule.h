@@ -7,6 +7,9 @@
 // kernels of a further thread such as autograd's anywhere: a step may run the passes itself (a
 // closure, as Lightning gives one), or multiply matrices for its own sake (Muon). Whichever of the
 // two a program does first decides for the whole run.
+//
+// Steps may take turns (the two networks of a GAN): then an iteration holds several, and begins
+// with every so many-th.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +24,9 @@ inline constexpr const char* kOptimizerStepPrefix = "Optimizer.step#";
 
 class IterationRule {
  public:
+  // `steps`: optimizer steps an iteration.
+  explicit IterationRule(int32_t steps = 1) : steps_(steps) {}
+
   enum class Edge : uint8_t {
     kNone,
     kBegin,   // the range of an iteration begins with this marker
@@ -45,6 +51,8 @@ class IterationRule {
 
   Source source_ = Source::kUnknown;
   std::string description_;
+  int32_t steps_;
+  int32_t steps_to_go_ = 0;  // until the next that begins an iteration
   int open_steps_ = 0;
   uint16_t step_thread_ = 0;
   bool trained_ = false;  // since the last step

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 6> kClassOrder = {"parameters",  "gradien
 
 // Workspaces that libtorch allocates at the first matrix product of a (handle, stream) pair and
 // keeps for the process: cuBLAS 2 x 4096 KiB + 8 x 16 KiB before Hopper, 32 MiB from Hopper on;
-// cuBLASLt 1 MiB (MEMORY.md section 2 of the design; measured there in recordings).
+// cuBLASLt 1 MiB (sizes of the blocks in recorded memory snapshots).
 constexpr std::array<int64_t, 3> kWorkspaceBytes = {8'519'680, 33'554'432, 1'048'576};
 
 Phase PhaseOfPath(const std::vector<std::string>& path) {

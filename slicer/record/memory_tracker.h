@@ -42,7 +42,8 @@ struct HeldMemory {
 class MemoryTracker {
  public:
   // One record; kinds that have nothing to do with memory or markers are ignored. Fails on a block
-  // that is allocated twice or freed without having been allocated.
+  // that is allocated over a live one. One that is freed without having been allocated was so
+  // before the tracker listened; such are counted.
   Status Push(const channel::Record& record, const Definitions& definitions);
 
   // An iteration ends and the next begins where the program has no marker of its own for that.

@@ -355,11 +355,6 @@ Result<graph::PeerTransfer> OpStream::TransferOf(const channel::PeerTransferBody
                              .bytes = body.bytes};
 }
 
-bool MayComeAndGo(OpKind kind, uint32_t signature, const std::vector<std::string>& strings) {
-  return kind == OpKind::kSegmentAlloc || kind == OpKind::kSegmentFree ||
-         (kind == OpKind::kMarker && strings[signature] != kIterationMarker);
-}
-
 Status OpStream::PushMarker(const Record& record) {
   PRISM_ASSIGN_OR_RETURN(const std::string name,
                          definitions_.Name(Table::kMarkerName, record.marker.name));

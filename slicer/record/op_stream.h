@@ -24,18 +24,14 @@
 
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
-#include "graph/fragment.h"
 #include "graph/op.h"
 #include "graph/signature.h"
 #include "shim/channel/messages.h"
 #include "slicer/record/definitions.h"
 #include "slicer/record/iteration_rule.h"
+#include "slicer/record/op_tables.h"
 
 namespace prism::slicer {
-
-// One row of the columns of graph::Program; see there for the meaning of the fields by kind. Ids
-// point into OpStream::tables().
-using CanonicalOp = graph::OpRow;
 
 // Where an op stands: iterations count from 0, ops from 0 within their iteration.
 struct OpPlace {
@@ -50,38 +46,12 @@ struct PlacedOp {
   CanonicalOp op;
 };
 
-// A communicator as the process made it.
-struct RecordedCommunicator {
-  std::string name;
-  int32_t size = 0;
-  bool members_known = false;
-  std::vector<Rank> members;  // by rank in the communicator; empty when not known
-
-  bool operator==(const RecordedCommunicator&) const = default;
-};
-
-// What the ids of this iteration's ops stand for.
-struct OpTables {
-  std::vector<std::string> strings = {""};
-  std::vector<graph::KernelSignature> signatures;
-  std::vector<graph::CollectiveShape> collectives;
-  std::vector<graph::PeerGroup> peer_groups;
-  std::vector<RecordedCommunicator> comm_slots;
-  std::vector<Rank> peer_slots;
-  uint16_t stream_count = 1;
-
-  bool operator==(const OpTables&) const = default;
-};
-
-// Ops that one iteration may have and the next one not, though the rank does the same: taking or
-// giving back device memory, and ranges that the program names, of which `strings` has the name.
-bool MayComeAndGo(graph::OpKind kind, uint32_t signature, const std::vector<std::string>& strings);
-
 class OpStream {
  public:
   // `self`: the global rank of the process; its place in each communicator is checked. The first
-  // `skipped` iterations count as being before the first.
-  explicit OpStream(Rank self, int32_t skipped = 0) : self_(self), iteration_(-1 - skipped) {}
+  // `skipped` iterations count as being before the first; `steps` as for IterationRule.
+  explicit OpStream(Rank self, int32_t skipped = 0, int32_t steps = 1)
+      : self_(self), rule_(steps), iteration_(-1 - skipped) {}
 
   // Takes one record and returns the ops that it completes (none for most kinds that are not ops;
   // several where a group ends). The view is valid until the next call. Fails on a stream that
@@ -169,8 +139,5 @@ class OpStream {
   std::unordered_map<std::string, uint32_t> strings_;
   std::unordered_map<SignatureKey, uint32_t, SignatureKeyHash> signatures_;
 };
-
-// One op in words, for messages: "kernel void gemm<...> in aten::mm [..] on stream 0".
-std::string DescribeOp(const CanonicalOp& op, const OpTables& tables);
 
 }  // namespace prism::slicer

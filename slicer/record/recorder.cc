@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "graph/describe.h"
 #include "slicer/record/host_meter.h"
 #include "slicer/record/memory_tracker.h"
 #include "slicer/record/op_stream.h"
+#include "slicer/record/recorded_iteration.h"
 
 namespace prism::slicer {
 
@@ -22,76 +22,12 @@ using channel::Record;
 using channel::RecordKind;
 using graph::OpKind;
 
-// One iteration as recorded. `closed` counts the ops up to its end marker; what follows belongs to
-// the way to the next iteration, or, after the last one, to the end of the program.
-struct Iteration {
-  std::vector<CanonicalOp> ops;
-  OpTables tables;
-  uint32_t closed = 0;
-};
-
 // An iteration that the next one equals but for segments.
 struct NearlyFound {
   int32_t number;
   Iteration iteration;  // without its segment ops
   int64_t segments;     // of both
 };
-
-bool IsSegmentOp(const CanonicalOp& op) {
-  return op.kind == OpKind::kSegmentAlloc || op.kind == OpKind::kSegmentFree;
-}
-
-// The iteration without the ops that `is_dropped` names; how many it had.
-template <typename Predicate>
-int64_t DropOps(Iteration* iteration, Predicate is_dropped) {
-  std::vector<uint32_t> new_index;
-  std::vector<CanonicalOp> kept;
-  uint32_t closed = 0;
-  for (size_t i = 0; i < iteration->ops.size(); ++i) {
-    CanonicalOp op = iteration->ops[i];
-    new_index.push_back(static_cast<uint32_t>(kept.size()));
-    if (is_dropped(op)) {
-      continue;
-    }
-    if (op.dep != graph::kNoDep) {
-      op.dep = new_index[op.dep];
-    }
-    kept.push_back(op);
-    closed = i < iteration->closed ? static_cast<uint32_t>(kept.size()) : closed;
-  }
-  const size_t dropped = iteration->ops.size() - kept.size();
-  iteration->ops = std::move(kept);
-  iteration->closed = closed;
-  return static_cast<int64_t>(dropped);
-}
-
-// What the emulation compares: waits and time of the host are no departure from the graph.
-Iteration WithoutWaits(Iteration iteration) {
-  DropOps(&iteration, [&](const CanonicalOp& op) {
-    return op.kind == OpKind::kEventSync || op.kind == OpKind::kHostGap ||
-           MayComeAndGo(op.kind, op.signature, iteration.tables.strings);
-  });
-  return iteration;
-}
-
-std::string DescribeAt(const Iteration& iteration, size_t index) {
-  return index < iteration.ops.size()
-             ? graph::WithoutTemplates(DescribeOp(iteration.ops[index], iteration.tables))
-             : "nothing (the iteration is over)";
-}
-
-// Index of the first op that differs within `count` ops; nothing when none does. Ids alone decide
-// where the tables are the same; else what they stand for does.
-std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, size_t count) {
-  const bool same_tables = a.tables == b.tables;
-  for (size_t i = 0; i < count; ++i) {
-    if (i >= a.ops.size() || i >= b.ops.size() || a.ops[i] != b.ops[i] ||
-        (!same_tables && DescribeOp(a.ops[i], a.tables) != DescribeOp(b.ops[i], b.tables))) {
-      return i;
-    }
-  }
-  return std::nullopt;
-}
 
 graph::Program MakeProgram(const Iteration& iteration) {
   graph::Program program;
@@ -126,7 +62,8 @@ Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTable
 
 class Recorder::Impl {
  public:
-  explicit Impl(const RecorderOptions& options) : options_(options), stream_(options.rank) {}
+  explicit Impl(const RecorderOptions& options)
+      : options_(options), stream_(options.rank, 0, options.steps_per_iteration) {}
 
   Status Consume(const Record& record, std::span<const std::byte> payload);
   Result<graph::Fragment> Finish();
@@ -135,6 +72,7 @@ class Recorder::Impl {
     return found_.has_value() || stream_.iteration() >= options_.most_iterations;
   }
   [[nodiscard]] std::optional<int32_t> steady_iteration() const { return found_; }
+  [[nodiscard]] std::optional<int32_t> period() const { return FindPeriod(last_); }
   [[nodiscard]] int32_t iterations() const {
     return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
   }
@@ -148,6 +86,7 @@ class Recorder::Impl {
   Status ConsumeOutOfMemory(const Record& record);
   void KeepOp(const PlacedOp& placed);
   void EndIteration();
+  void KeepLast(const Iteration& ended);
   void LookForOdd(int32_t number);
   Status FindIdentical();
   void Judge(int32_t last, bool whole);
@@ -163,6 +102,7 @@ class Recorder::Impl {
   // The iteration that the next one equals; previous_ holds it.
   std::optional<int32_t> found_;
   std::optional<NearlyFound> nearly_;  // the last such
+  std::vector<Iteration> last_;        // what was compared with no success, without waits
   // The first iteration behind found_ that does something else; previous_ is not it.
   std::optional<int32_t> odd_;
   std::string odd_example_;
@@ -248,9 +188,21 @@ void Recorder::Impl::EndIteration() {
     Judge(number, true);
   }
   Iteration ended = std::exchange(current_, Iteration());
-  if (!found_.has_value()) {
-    previous_ = std::move(ended);
+  if (found_.has_value()) {
+    last_.clear();
+    return;
   }
+  if (options_.steps_per_iteration == 1 && !stream_.marked_by_program()) {
+    KeepLast(ended);
+  }
+  previous_ = std::move(ended);
+}
+
+void Recorder::Impl::KeepLast(const Iteration& ended) {
+  if (last_.size() == 2 * size_t{kMostStepsInTurn}) {
+    last_.erase(last_.begin());
+  }
+  last_.push_back(WithoutWaits(ended));
 }
 
 // The program may do something else now and then: evaluate, or save what it has.
@@ -287,7 +239,7 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
   }
   Iteration before = previous_;
   Iteration after = current_;
-  const int64_t segments = DropOps(&before, IsSegmentOp) + DropOps(&after, IsSegmentOp);
+  const int64_t segments = DropSegments(&before) + DropSegments(&after);
   const std::optional<size_t> at = FirstDifference(before, after, count(before, after));
   if (!at.has_value()) {
     nearly_ = NearlyFound{last - 1, std::move(before), segments};
@@ -373,6 +325,7 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.warmup_iterations = *found_;
   fragment.iterations = odd_.value_or(iterations());
   fragment.iteration_begin = stream_.iteration_begin();
+  fragment.steps_per_iteration = options_.steps_per_iteration;
   return fragment;
 }
 
@@ -397,6 +350,10 @@ HeldMemory Recorder::Held(size_t largest) const {
 
 std::optional<int32_t> Recorder::steady_iteration() const {
   return impl_->steady_iteration();
+}
+
+std::optional<int32_t> Recorder::period() const {
+  return impl_->period();
 }
 
 int32_t Recorder::iterations() const {

@@ -21,8 +21,9 @@ namespace prism::slicer {
 
 struct RecorderOptions {
   Rank rank;
-  int32_t warmup_iterations = 1;  // never looked at
-  int32_t most_iterations = 12;   // two in a row must be identical by then
+  int32_t warmup_iterations = 1;    // never looked at
+  int32_t most_iterations = 14;     // two in a row must be identical by then
+  int32_t steps_per_iteration = 1;  // optimizer steps
 };
 
 class Recorder {
@@ -44,6 +45,10 @@ class Recorder {
 
   // The first iteration that the next one equals, once it was found.
   [[nodiscard]] std::optional<int32_t> steady_iteration() const;
+
+  // Where no iteration equals the next one, but each equals the one so many later (at most
+  // kMostStepsInTurn): the optimizer steps that an iteration should hold.
+  [[nodiscard]] std::optional<int32_t> period() const;
 
   // Iterations that have ended so far, warm-up included.
   [[nodiscard]] int32_t iterations() const;

@@ -32,6 +32,7 @@ graph::Fragment FragmentOf(const graph::Graph& graph, const graph::Role& role) {
   fragment.memory = role.memory;
   fragment.warmup_iterations = graph.job.facts.warmup_iterations;
   fragment.iteration_begin = graph.job.facts.iteration_begin;
+  fragment.steps_per_iteration = graph.job.facts.steps_per_iteration;
   return fragment;
 }
 

@@ -231,6 +231,7 @@ class Stitcher {
     for (const auto& [rank, fragment] : fragments_) {
       facts.warmup_iterations = std::max(facts.warmup_iterations, fragment->warmup_iterations);
       facts.iteration_begin = fragment->iteration_begin;
+      facts.steps_per_iteration = fragment->steps_per_iteration;
     }
   }
 

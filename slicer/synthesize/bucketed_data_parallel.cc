@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -193,9 +194,7 @@ class BucketedDataParallel : public DataParallel {
         const GradBuffer& buffer = gradients.buffers[next->place.buffer];
         const GradBucket& bucket = buffer.buckets[next->place.bucket];
         if (begin == ready.op) {
-          OpList ops;
-          Reduce(buffer, bucket, /*beside=*/true, &ops);
-          calls.push_back(assembly.BlockOf(ops));
+          calls.push_back(ReductionOf(buffer, bucket));
         } else {
           piece.Copy(block.program, begin, ready.op);
           Reduce(buffer, bucket, /*beside=*/true, &piece);
@@ -204,6 +203,18 @@ class BucketedDataParallel : public DataParallel {
     }
     end_piece(block.program.size());
     return calls;
+  }
+
+  // The block that reduces a bucket beside what computes.
+  [[nodiscard]] uint32_t ReductionOf(const GradBuffer& buffer, const GradBucket& bucket) const {
+    const std::string key = fmt::format(
+        "reduce {} {} {} {} {} {}", context_.style_number, static_cast<int>(rank_.dtype),
+        static_cast<int>(buffer.axis), Shards(buffer) ? 1 : 0, bucket.elements(), bucket.reduction);
+    return context_.writer->assembly().BlockFor(key, [&] {
+      OpList ops;
+      Reduce(buffer, bucket, /*beside=*/true, &ops);
+      return ops.program();
+    });
   }
 
   // Index into ready_ of the chunk's first buffer.

@@ -26,11 +26,12 @@ struct StageContext {
   StageWriter* writer = nullptr;
 };
 
-// What calls of units have left behind that decides what later ones emit: sharded parameters that
-// are there or on their way, by chunk and unit, and the event that the next gather waits for.
+// What calls of units have left behind that decides what later ones emit: which sharded parameters
+// are there or on their way, and the event that the next gather waits for.
 struct ParametersHeld {
-  std::vector<std::vector<bool>> gathered;
-  std::vector<std::vector<bool>> in_flight;
+  enum class Of : uint8_t { kShard, kInFlight, kGathered };
+
+  std::vector<Of> units;  // of all chunks in turn
   uint32_t last_copy_out = kNoEventSlot;
 
   bool operator==(const ParametersHeld&) const = default;

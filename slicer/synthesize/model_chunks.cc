@@ -26,6 +26,28 @@ graph::JobSpec UnitCache::UnitJob(const graph::JobSpec& job) {
   return unit;
 }
 
+graph::TrainingStyle UnitCache::UnitStyle(const graph::TrainingStyle& style) {
+  const graph::TrainingStyle none;
+  graph::TrainingStyle unit = style;
+  unit.layers_from_front = none.layers_from_front;
+  unit.balanced_stages = none.balanced_stages;
+  unit.overlap_p2p = none.overlap_p2p;
+  unit.scatter_gather_p2p = none.scatter_gather_p2p;
+  unit.serial_p2p = none.serial_p2p;
+  unit.overlap_grad_reduce = none.overlap_grad_reduce;
+  unit.overlap_param_gather = none.overlap_param_gather;
+  unit.bucket_elements = none.bucket_elements;
+  unit.bucket_elements_per_rank = none.bucket_elements_per_rank;
+  unit.shard_size = none.shard_size;
+  unit.reshard_after_forward = none.reshard_after_forward;
+  unit.prefetch = none.prefetch;
+  unit.gradient_norm = none.gradient_norm;
+  unit.fused_optimizer = none.fused_optimizer;
+  unit.loss_scaling = none.loss_scaling;
+  unit.iteration_gap_ns = none.iteration_gap_ns;
+  return unit;
+}
+
 uint32_t UnitCache::ShapeOf(const graph::JobSpec& unit_job, const graph::TrainingStyle& style) {
   graph::JobSpec job = unit_job;
   const graph::ParallelSizes& sizes = unit_job.parallel;
@@ -45,7 +67,8 @@ uint32_t UnitCache::ShapeOf(const graph::JobSpec& unit_job, const graph::Trainin
   return shapes_.try_emplace(key, static_cast<uint32_t>(shapes_.size())).first->second;
 }
 
-ModelChunk ChunkMaker::Make(const graph::JobSpec& job, int32_t stage, int32_t chunk) {
+ModelChunk ChunkMaker::Make(const RankShape& whole, int32_t stage, int32_t chunk) {
+  const graph::JobSpec& job = whole.job;
   const graph::ParallelSizes& sizes = job.parallel;
   const int64_t chunks = int64_t{sizes.pp} * sizes.vpp;
   const int64_t index = int64_t{chunk} * sizes.pp + stage;
@@ -54,7 +77,7 @@ ModelChunk ChunkMaker::Make(const graph::JobSpec& job, int32_t stage, int32_t ch
   result.last = index == chunks - 1;
   UnitPlace place;
   place.shares_embedding = chunks == 1 && job.model.tied_embeddings;
-  const graph::LayerRange layers = graph::LayersOfChunk(job, rank_.style, index);
+  const graph::LayerRange layers = graph::LayersOfChunk(job, whole.style, index);
   if (result.first) {
     place.gradient_received = !result.last && layers.begin == layers.end;
     const uint32_t bits = Bits(place.shares_embedding, place.gradient_received, false);
@@ -100,12 +123,14 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
   }
 }
 
-// What tells the layers of a model apart: kind of feed-forward, place in a period of two, whether
-// the gradient comes from another stage.
+// What tells the layers of a model apart: kind of feed-forward, place in a period of two where
+// there is one, whether the gradient comes from another stage.
 std::shared_ptr<const UnitContent> ChunkMaker::Layer(const UnitPlace& place) {
-  const uint32_t bits =
-      Bits(rank_.job.model.IsMoeLayer(place.layer), place.layer % 2 == 0, place.gradient_received) +
-      (place.shares_embedding ? 8U : 0U);
+  const bool alternate =
+      rank_.job.model.sliding_window > 0 || rank_.Recomputes(graph::kRecomputeEverySecondLayer);
+  const uint32_t bits = Bits(rank_.job.model.IsMoeLayer(place.layer),
+                             alternate && place.layer % 2 == 0, place.gradient_received) +
+                        (place.shares_embedding ? 8U : 0U);
   return cache_->Find({UnitKind::kLayer, shape_, bits},
                       [&] { return Add(LayerUnit(rank_, place, &assembly_->tables())); });
 }

@@ -44,6 +44,9 @@ class UnitCache {
   // replicas, batch, ZeRO) is one, or zero.
   static graph::JobSpec UnitJob(const graph::JobSpec& job);
 
+  // Likewise of the style: pipeline, buckets and optimizer are those of TrainingStyle{}.
+  static graph::TrainingStyle UnitStyle(const graph::TrainingStyle& style);
+
   // A number for a shape, and one for a style.
   uint32_t ShapeOf(const graph::JobSpec& job, const graph::TrainingStyle& style);
   uint32_t StyleOf(const graph::TrainingStyle& style) { return InternValue(styles_, style); }
@@ -81,12 +84,12 @@ class UnitCache {
 
 class ChunkMaker {
  public:
-  // All outlive the maker. `rank`: of a UnitJob, of that shape.
+  // All outlive the maker. `rank`: of a UnitJob and UnitStyle, of that shape.
   ChunkMaker(const RankShape& rank, uint32_t shape, JobAssembly* assembly, UnitCache* cache)
       : rank_(rank), shape_(shape), assembly_(assembly), cache_(cache) {}
 
-  // Chunk `chunk` of stage `stage` of a job.
-  ModelChunk Make(const graph::JobSpec& job, int32_t stage, int32_t chunk);
+  // Chunk `chunk` of stage `stage` of a job, whose ranks are `whole`.
+  ModelChunk Make(const RankShape& whole, int32_t stage, int32_t chunk);
 
  private:
   void AddEnd(UnitPlace* place, ModelChunk* chunk);

@@ -1,6 +1,8 @@
 #include "slicer/synthesize/pass_schedule.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -239,6 +241,36 @@ std::vector<StageStep> WithMessages(const Shape& shape, const std::vector<StageS
   return steps;
 }
 
+// Tells distinct steps of a schedule apart.
+uint64_t NumberOf(const StageStep& step, int64_t last) {
+  const StageExchange& moves = step.exchange;
+  const uint64_t exchange = (moves.to_previous ? 1U : 0U) + (moves.to_next ? 2U : 0U) +
+                            (moves.from_previous ? 4U : 0U) + (moves.from_next ? 8U : 0U);
+  const uint64_t place = step.microbatch == last ? 2U : static_cast<uint64_t>(step.microbatch);
+  return ((static_cast<uint64_t>(step.chunk) * 8 + static_cast<uint64_t>(step.kind)) * 4 + place) *
+             16 +
+         exchange;
+}
+
+std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
+                                   const std::vector<StageStep>& steps) {
+  const int64_t period = MicrobatchesOfRound(parallel) * parallel.vpp;
+  std::vector<uint32_t> forwards;
+  size_t filling = 0;  // forward passes in front of the first backward pass
+  for (uint32_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind == StepKind::kForward) {
+      forwards.push_back(i);
+    } else if (filling == 0 && steps[i].kind != StepKind::kExchange) {
+      filling = forwards.size();
+    }
+  }
+  std::vector<uint32_t> rounds;
+  for (size_t i = filling - 1; i < forwards.size(); i += static_cast<size_t>(period)) {
+    rounds.push_back(forwards[i]);
+  }
+  return rounds;
+}
+
 }  // namespace
 
 bool BatchesMessages(const graph::TrainingStyle& style) {
@@ -299,23 +331,38 @@ int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel) {
   return parallel.vpp == 1 ? 1 : parallel.pp;
 }
 
-std::vector<size_t> SteadyRounds(const graph::ParallelSizes& parallel,
-                                 const std::vector<StageStep>& steps) {
-  const int64_t period = MicrobatchesOfRound(parallel) * parallel.vpp;
-  std::vector<size_t> forwards;
-  size_t filling = 0;  // forward passes in front of the first backward pass
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].kind == StepKind::kForward) {
-      forwards.push_back(i);
-    } else if (filling == 0 && steps[i].kind != StepKind::kExchange) {
-      filling = forwards.size();
+JobSchedule ScheduleOf(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+  JobSchedule schedule;
+  std::unordered_map<uint64_t, uint32_t> known;  // by content; never walked
+  const int64_t last = job.microbatches() - 1;
+  for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
+    const std::vector<StageStep> steps = StageSteps(job, style, stage);
+    JobSchedule::OfStage of_stage;
+    of_stage.steps.reserve(steps.size());
+    for (StageStep step : steps) {
+      step.microbatch = step.microbatch == last ? last : std::min<int64_t>(step.microbatch, 1);
+      const auto [found, inserted] =
+          known.try_emplace(NumberOf(step, last), static_cast<uint32_t>(schedule.distinct.size()));
+      if (inserted) {
+        schedule.distinct.push_back(step);
+      }
+      of_stage.steps.push_back(found->second);
     }
+    of_stage.rounds = SteadyRounds(job.parallel, steps);
+    schedule.stages.push_back(std::move(of_stage));
   }
-  std::vector<size_t> rounds;
-  for (size_t i = filling - 1; i < forwards.size(); i += static_cast<size_t>(period)) {
-    rounds.push_back(forwards[i]);
+  return schedule;
+}
+
+const JobSchedule& ScheduleCache::Find(const graph::JobSpec& job,
+                                       const graph::TrainingStyle& style) {
+  const Key key = {job.parallel.pp, job.parallel.vpp, job.microbatches(), style.schedule,
+                   BatchesMessages(style)};
+  auto found = schedules_.find(key);
+  if (found == schedules_.end()) {
+    found = schedules_.emplace(key, ScheduleOf(job, style)).first;
   }
-  return rounds;
+  return found->second;
 }
 
 }  // namespace prism::slicer

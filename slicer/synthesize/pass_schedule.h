@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -70,10 +72,33 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
 // Micro-batches by which a round of the steady part moves a stage on.
 int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel);
 
-// Steps at which the rounds of the steady part begin: every forward pass behind those that fill the
-// pipeline; interleaved, every (pp * vpp)-th of them. The pass with which backward passes begin is
-// the first. All stages run the backward passes of a micro-batch in the same round.
-std::vector<size_t> SteadyRounds(const graph::ParallelSizes& parallel,
-                                 const std::vector<StageStep>& steps);
+// The steps of all stages. Of micro-batches only the first and the last are told apart from others
+// (0, the last, and 1 for all others), so that there are few distinct steps.
+struct JobSchedule {
+  struct OfStage {
+    std::vector<uint32_t> steps;  // indices into `distinct`, in order
+    // Steps at which the rounds of the steady part begin: every forward pass behind those that fill
+    // the pipeline; interleaved, every (pp * vpp)-th of them. The pass with which backward passes
+    // begin is the first. All stages run the backward passes of a micro-batch in the same round.
+    std::vector<uint32_t> rounds;
+  };
+
+  std::vector<StageStep> distinct;
+  std::vector<OfStage> stages;
+};
+
+JobSchedule ScheduleOf(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+// Schedules of many jobs, each made once.
+class ScheduleCache {
+ public:
+  const JobSchedule& Find(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+ private:
+  // Stages, chunks, micro-batches, kind of schedule, how messages move.
+  using Key = std::tuple<int32_t, int32_t, int64_t, graph::Schedule, bool>;
+
+  std::map<Key, JobSchedule> schedules_;
+};
 
 }  // namespace prism::slicer

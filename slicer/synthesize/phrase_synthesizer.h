@@ -1,6 +1,7 @@
 // Synthesis of many jobs, one after the other, that share what they have in common: units are
-// written once for each shape of a rank, small blocks once for each content. All programs are one,
-// which only grows; which jobs came before changes numbers of blocks and nothing else.
+// written once for each shape of a rank, small blocks once for each content, schedules once. All
+// programs are one, which only grows; which jobs came before changes numbers of blocks and nothing
+// else.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "graph/phrased_job.h"
 #include "slicer/synthesize/job_assembly.h"
 #include "slicer/synthesize/model_chunks.h"
+#include "slicer/synthesize/pass_schedule.h"
 #include "slicer/synthesize/synthesize.h"
 
 namespace prism::slicer {
@@ -32,6 +34,7 @@ class PhraseSynthesizer {
   std::shared_ptr<graph::JobProgram> program_ = std::make_shared<graph::JobProgram>();
   JobAssembly assembly_;
   UnitCache units_;
+  ScheduleCache schedules_;
   size_t known_blocks_ = 0;  // after the last job
   int64_t op_count_ = 0;
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "graph/job_groups.h"
@@ -21,6 +22,17 @@ struct ParameterShard {
   std::vector<int64_t> pieces;  // elements of the parameters, on this rank
 };
 
+constexpr uint32_t kUnwritten = 0xFFFFFFFFU;
+constexpr uint32_t kNoBlock = 0xFFFFFFFEU;
+
+// With the blocks that were written for it.
+struct ShardedUnit {
+  std::vector<ParameterShard> shards;
+  std::map<uint32_t, uint32_t> gathers;  // by the event that they wait for
+  uint32_t unshard = kUnwritten;
+  uint32_t reduce = kUnwritten;
+};
+
 // FSDP2 (torch.distributed.fsdp.fully_shard): a unit is gathered in front of its forward pass, and
 // again in front of its backward pass if it was resharded in between; its gradients are scattered
 // behind the backward pass. Gathers run ahead: forward because the host does (one buffer, so a
@@ -30,13 +42,13 @@ class ShardedDataParallel : public DataParallel {
   explicit ShardedDataParallel(const StageContext& context)
       : context_(context), rank_(*context.rank) {
     for (const ModelChunk& chunk : *context.chunks) {
-      units_.emplace_back();
+      first_unit_.push_back(units_.size());
       for (const ChunkUnit& unit : chunk.units) {
-        units_.back().push_back(ShardsOf(unit.content->blocks.parameters));
+        units_.emplace_back();
+        units_.back().shards = ShardsOf(unit.content->blocks.parameters);
       }
-      held_.gathered.emplace_back(chunk.units.size(), false);
-      held_.in_flight.emplace_back(chunk.units.size(), false);
     }
+    held_.units.resize(units_.size(), ParametersHeld::Of::kShard);
   }
 
   void BeginIteration() override {}
@@ -44,17 +56,17 @@ class ShardedDataParallel : public DataParallel {
   void CallUnit(const UnitCall& call) override {
     const UnitContent& content = *Unit(call).content;
     if (call.pass == StepKind::kForward) {
-      Unshard(call.chunk, call.unit);
+      Unshard(IndexOf(call));
       context_.writer->Call(IndexOfCall(content, call.pass));
       Reshard(call, rank_.style.reshard_after_forward && !KeepsGathered(call));
       return;
     }
-    Unshard(call.chunk, call.unit);
+    Unshard(IndexOf(call));
     Prefetch(call);
     context_.writer->Call(IndexOfCall(content, call.pass));
     const bool last_half = call.pass != StepKind::kInputGradient;
     if (last_half && Reduces(call)) {
-      Reduce(call.chunk, call.unit);
+      Reduce(&units_[IndexOf(call)]);
     }
     if (last_half) {
       Reshard(call, rank_.style.reshard_after_forward || IsLastMicrobatch(call));
@@ -63,12 +75,10 @@ class ShardedDataParallel : public DataParallel {
 
   void FinishGradients() override {
     OpList ops;
-    for (const auto& chunk : units_) {
-      for (const auto& unit : chunk) {
-        for (const ParameterShard& shard : unit) {
-          if (shard.group_size > 1 || shard.replicas > 1) {
-            ops.WaitSlot(graph::kStageComputeStream, shard.reduced);
-          }
+    for (const ShardedUnit& unit : units_) {
+      for (const ParameterShard& shard : unit.shards) {
+        if (shard.group_size > 1 || shard.replicas > 1) {
+          ops.WaitSlot(graph::kStageComputeStream, shard.reduced);
         }
       }
     }
@@ -82,13 +92,11 @@ class ShardedDataParallel : public DataParallel {
     if (rank_.style.frozen_weights) {
       return pieces;
     }
-    for (const auto& chunk : units_) {
-      for (const auto& unit : chunk) {
-        for (const ParameterShard& shard : unit) {
-          pieces.decay.insert(pieces.decay.end(), shard.pieces.begin(), shard.pieces.end());
-          for (const int64_t elements : shard.pieces) {
-            pieces.weights += elements;
-          }
+    for (const ShardedUnit& unit : units_) {
+      for (const ParameterShard& shard : unit.shards) {
+        pieces.decay.insert(pieces.decay.end(), shard.pieces.begin(), shard.pieces.end());
+        for (const int64_t elements : shard.pieces) {
+          pieces.weights += elements;
         }
       }
     }
@@ -104,8 +112,19 @@ class ShardedDataParallel : public DataParallel {
     return (*context_.chunks)[static_cast<size_t>(call.chunk)].units[call.unit];
   }
 
-  [[nodiscard]] std::vector<ParameterShard>& Shards(int32_t chunk, size_t unit) {
-    return units_[static_cast<size_t>(chunk)][unit];
+  [[nodiscard]] size_t IndexOf(const UnitCall& call) const {
+    return first_unit_[static_cast<size_t>(call.chunk)] + call.unit;
+  }
+
+  template <typename Write>
+  void EmitOnce(uint32_t* block, Write write) {
+    if (*block == kUnwritten) {
+      const OpList ops = write();
+      *block = ops.program().size() > 0 ? context_.writer->assembly().BlockOf(ops) : kNoBlock;
+    }
+    if (*block != kNoBlock) {
+      context_.writer->Call(*block);
+    }
   }
 
   [[nodiscard]] bool IsLastMicrobatch(const UnitCall& call) const {
@@ -151,14 +170,19 @@ class ShardedDataParallel : public DataParallel {
   }
 
   // Starts the gather of a unit that is neither there nor on its way.
-  void StartGather(int32_t chunk, size_t unit) {
-    if (held_.gathered[static_cast<size_t>(chunk)][unit] ||
-        held_.in_flight[static_cast<size_t>(chunk)][unit]) {
+  void StartGather(size_t unit) {
+    if (held_.units[unit] != ParametersHeld::Of::kShard) {
       return;
     }
-    held_.in_flight[static_cast<size_t>(chunk)][unit] = true;
+    held_.units[unit] = ParametersHeld::Of::kInFlight;
+    uint32_t& gather =
+        units_[unit].gathers.try_emplace(held_.last_copy_out, kUnwritten).first->second;
+    EmitOnce(&gather, [&] { return GatherOf(units_[unit]); });
+  }
+
+  [[nodiscard]] OpList GatherOf(const ShardedUnit& unit) const {
     OpList ops;
-    for (const ParameterShard& shard : Shards(chunk, unit)) {
+    for (const ParameterShard& shard : unit.shards) {
       if (shard.group_size == 1) {
         continue;
       }
@@ -171,19 +195,25 @@ class ShardedDataParallel : public DataParallel {
       ops.Collective(stream, shard.axis, AllGatherOf(type, shard.elements));
       ops.Record(stream, shard.gathered);
     }
-    context_.writer->Emit(ops);
+    return ops;
   }
 
   // The compute stream goes on with the unit's parameters.
-  void Unshard(int32_t chunk, size_t unit) {
-    if (held_.gathered[static_cast<size_t>(chunk)][unit]) {
+  void Unshard(size_t unit) {
+    if (held_.units[unit] == ParametersHeld::Of::kGathered) {
       return;
     }
-    StartGather(chunk, unit);
-    held_.gathered[static_cast<size_t>(chunk)][unit] = true;
-    held_.in_flight[static_cast<size_t>(chunk)][unit] = false;
+    StartGather(unit);
+    held_.units[unit] = ParametersHeld::Of::kGathered;
+    EmitOnce(&units_[unit].unshard, [&] { return CopyOutOf(units_[unit]); });
+    for (const ParameterShard& shard : units_[unit].shards) {
+      held_.last_copy_out = shard.group_size > 1 ? shard.copied_out : held_.last_copy_out;
+    }
+  }
+
+  [[nodiscard]] OpList CopyOutOf(const ShardedUnit& unit) const {
     OpList ops;
-    for (const ParameterShard& shard : Shards(chunk, unit)) {
+    for (const ParameterShard& shard : unit.shards) {
       if (shard.group_size == 1) {
         continue;
       }
@@ -192,30 +222,34 @@ class ShardedDataParallel : public DataParallel {
       copy.Pointwise("fsdp::split_with_sizes_copy", {Tensor(rank_.dtype, {shard.elements})});
       ops.Append(copy.Finish().program);
       ops.Record(graph::kStageComputeStream, shard.copied_out);
-      held_.last_copy_out = shard.copied_out;
     }
-    context_.writer->Emit(ops);
+    return ops;
   }
 
   void Reshard(const UnitCall& call, bool reshards) {
-    if (reshards) {
-      held_.gathered[static_cast<size_t>(call.chunk)][call.unit] = false;
+    ParametersHeld::Of& held = held_.units[IndexOf(call)];
+    if (reshards && held == ParametersHeld::Of::kGathered) {
+      held = ParametersHeld::Of::kShard;
     }
   }
 
   void Prefetch(const UnitCall& call) {
     for (int32_t ahead = 1; ahead <= rank_.style.prefetch; ++ahead) {
       if (call.unit >= static_cast<size_t>(ahead)) {
-        StartGather(call.chunk, call.unit - static_cast<size_t>(ahead));
+        StartGather(IndexOf(call) - static_cast<size_t>(ahead));
       }
     }
   }
 
+  void Reduce(ShardedUnit* unit) {
+    EmitOnce(&unit->reduce, [&] { return ReductionOf(*unit); });
+  }
+
   // Gradients go into one buffer in the order of their shards, then to their owners; HSDP sums the
   // shards of all replicas.
-  void Reduce(int32_t chunk, size_t unit) {
+  [[nodiscard]] OpList ReductionOf(const ShardedUnit& unit) const {
     OpList ops;
-    for (const ParameterShard& shard : Shards(chunk, unit)) {
+    for (const ParameterShard& shard : unit.shards) {
       BlockWriter copy(&Tables());
       copy.Pointwise("fsdp::chunk_cat", {Tensor(rank_.gradient, {shard.elements})});
       ops.Append(copy.Finish().program);
@@ -234,12 +268,13 @@ class ShardedDataParallel : public DataParallel {
         ops.Record(replicate, shard.reduced);
       }
     }
-    context_.writer->Emit(ops);
+    return ops;
   }
 
   StageContext context_;
   const RankShape& rank_;
-  std::vector<std::vector<std::vector<ParameterShard>>> units_;  // by chunk and unit
+  std::vector<ShardedUnit> units_;  // of all chunks in turn
+  std::vector<size_t> first_unit_;  // by chunk: of units_
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "slicer/synthesize/synthesize.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +25,10 @@ using graph::GroupAxis;
 bool IsBackward(StepKind kind) {
   return kind == StepKind::kBackward || kind == StepKind::kInputGradient ||
          kind == StepKind::kWeightGradient;
+}
+
+bool IsPass(StepKind kind) {
+  return kind == StepKind::kForward || IsBackward(kind);
 }
 
 bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
@@ -77,19 +80,26 @@ class StageSynthesis {
   }
 
   // `kind`: the number of this synthesis among those of the job.
-  graph::PhrasedStage Run(int32_t stage, uint32_t kind) {
+  graph::PhrasedStage Run(int32_t stage, const JobSchedule& schedule, uint32_t kind) {
     held_ = kNothingHeld;
     data_parallel_->set_held(held_states_[held_]);
+    const JobSchedule::OfStage& scheduled = schedule.stages[static_cast<size_t>(stage)];
     graph::PhrasedStage phrased;
     phrased.kind = kind;
+    phrased.steps.reserve(scheduled.steps.size() + 2);
     phrased.steps.push_back(Once(&begin_, [this] { Begin(); }));
-    const std::vector<StageStep> steps = StageSteps(rank_.job, rank_.style, stage);
-    for (const StageStep& step : steps) {
-      phrased.steps.push_back(Step(step));
+    if (writer_.marks()) {
+      for (const StageStep& step : StageSteps(rank_.job, rank_.style, stage)) {
+        phrased.steps.push_back(NewPhrase([&] { MarkedStep(step); }));
+      }
+    } else {
+      for (const uint32_t step : scheduled.steps) {
+        phrased.steps.push_back(UnmarkedStep(schedule, step));
+      }
     }
     phrased.steps.push_back(Once(&end_, [this] { End(); }));
-    for (const size_t round : SteadyRounds(rank_.job.parallel, steps)) {
-      phrased.rounds.push_back(static_cast<uint32_t>(round + 1));
+    for (const uint32_t round : scheduled.rounds) {
+      phrased.rounds.push_back(round + 1);
     }
     return phrased;
   }
@@ -159,18 +169,24 @@ class StageSynthesis {
     return chunks_[static_cast<size_t>(step.chunk)];
   }
 
-  uint32_t Step(const StageStep& step) {
+  void Step(const StageStep& step) {
     switch (step.kind) {
       case StepKind::kExchange:
-        return Exchange(step.exchange);
+        writer_.Emit(batched_ ? ExchangeBatched(step.exchange) : ExchangeApart(step.exchange));
+        return;
       case StepKind::kRelease:
-        return Once(&release_, [this] { Release(); });
+        Release();
+        return;
       default:
-        return writer_.marks() ? NewPhrase([&] { MarkedPass(step); }) : UnmarkedPass(step);
+        IsBackward(step.kind) ? Backward(step) : Forward(step);
     }
   }
 
-  void MarkedPass(const StageStep& step) {
+  void MarkedStep(const StageStep& step) {
+    if (!IsPass(step.kind)) {
+      Step(step);
+      return;
+    }
     const std::string microbatch = fmt::format("micro-batch {}", step.microbatch);
     const char* direction = step.kind == StepKind::kForward          ? "forward"
                             : step.kind == StepKind::kWeightGradient ? "weight gradient"
@@ -179,32 +195,27 @@ class StageSynthesis {
         rank_.job.parallel.vpp == 1 ? direction : fmt::format("{} chunk {}", direction, step.chunk);
     writer_.Marker(microbatch, true);
     writer_.Marker(pass, true);
-    IsBackward(step.kind) ? Backward(step) : Forward(step);
+    Step(step);
     writer_.Marker(pass, false);
     writer_.Marker(microbatch, false);
   }
 
-  // Passes of first, inner and last micro-batches that find the same parameters held are the same.
-  uint32_t UnmarkedPass(const StageStep& step) {
-    constexpr size_t kKinds = 4;  // of passes: those of StepKind before kExchange
-    const size_t chunks = chunks_.size();
-    const size_t place = step.microbatch == 0 ? 1 : 0;
-    const size_t end = step.microbatch + 1 == rank_.job.microbatches() ? 2 : 0;
-    const size_t key = ((held_ * kKinds + static_cast<size_t>(step.kind)) * chunks +
-                        static_cast<size_t>(step.chunk)) *
-                           4 +
-                       place + end;
-    if (key >= passes_.size()) {
-      passes_.resize((size_t{held_} + 1) * kKinds * chunks * 4);
+  // Passes of first, inner and last micro-batches that find the same parameters held are the same;
+  // other steps neither look at them nor change them.
+  uint32_t UnmarkedStep(const JobSchedule& schedule, uint32_t number) {
+    const StageStep& step = schedule.distinct[number];
+    const bool passes = IsPass(step.kind);
+    const size_t key = (passes ? held_ : 0) * schedule.distinct.size() + number;
+    if (key >= known_.size()) {
+      known_.resize((size_t{passes ? held_ : 0} + 1) * schedule.distinct.size());
     }
-    if (passes_[key].phrase == kUnknown) {
+    if (known_[key].phrase == kUnknown) {
       data_parallel_->set_held(held_states_[held_]);
-      const uint32_t phrase =
-          NewPhrase([&] { IsBackward(step.kind) ? Backward(step) : Forward(step); });
-      passes_[key] = {phrase, InternValue(held_states_, data_parallel_->held())};
+      const uint32_t phrase = NewPhrase([&] { Step(step); });
+      known_[key] = {phrase, passes ? InternValue(held_states_, data_parallel_->held()) : 0};
     }
-    held_ = passes_[key].held;
-    return passes_[key].phrase;
+    held_ = passes ? known_[key].held : held_;
+    return known_[key].phrase;
   }
 
   void Forward(const StageStep& step) {
@@ -263,14 +274,6 @@ class StageSynthesis {
                                              graph::PeerSlot peer,
                                              GroupAxis axis) const {
     return {is_send, graph::SlotOf(axis), graph::SlotOf(peer), MessageBytes()};
-  }
-
-  uint32_t Exchange(const StageExchange& exchange) {
-    const int key = (exchange.to_previous ? 1 : 0) + (exchange.to_next ? 2 : 0) +
-                    (exchange.from_previous ? 4 : 0) + (exchange.from_next ? 8 : 0);
-    return Once(&exchanges_[static_cast<size_t>(key)], [&] {
-      writer_.Emit(batched_ ? ExchangeBatched(exchange) : ExchangeApart(exchange));
-    });
   }
 
   // Forward direction first: with two stages both neighbours are one rank, and transfers between a
@@ -359,17 +362,11 @@ class StageSynthesis {
     writer_.Emit(ops);
   }
 
-  // What a pass calls, and what it leaves held.
-  struct KnownPass {
+  // What a step calls, and what it leaves held.
+  struct KnownStep {
     uint32_t phrase = kUnknown;
     uint32_t held = kNothingHeld;
   };
-
-  static constexpr std::array<uint32_t, 16> NoExchanges() {
-    std::array<uint32_t, 16> none = {};
-    none.fill(kUnknown);
-    return none;
-  }
 
   const SynthesisShape& shape_;
   const RankShape& rank_;
@@ -381,11 +378,9 @@ class StageSynthesis {
       held_states_;               // distinct; what is held in front of an iteration first
   uint32_t held_ = kNothingHeld;  // what unmarked passes have left, of these
   std::vector<std::vector<uint32_t>> phrases_;
-  std::array<uint32_t, 16> exchanges_ = NoExchanges();  // phrases by what moves
-  uint32_t begin_ = kUnknown;                           // phrases
+  uint32_t begin_ = kUnknown;  // phrases
   uint32_t end_ = kUnknown;
-  uint32_t release_ = kUnknown;
-  std::vector<KnownPass> passes_;  // by held, kind, chunk, and whether first or last
+  std::vector<KnownStep> known_;  // by held and distinct step of the schedule
 };
 
 Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
@@ -414,18 +409,20 @@ Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
   PRISM_CHECK((style.host_cost == graph::HostCost::kGraph) == launched_as_graph_);
   assembly_.MoveFrom(program_.get());
   const graph::JobSpec unit_job = UnitCache::UnitJob(job);
-  const SynthesisShape shape = {RankShape(job, style), RankShape(unit_job, style),
-                                units_.ShapeOf(unit_job, style), units_.StyleOf(style)};
+  const graph::TrainingStyle unit_style = UnitCache::UnitStyle(style);
+  const SynthesisShape shape = {RankShape(job, style), RankShape(unit_job, unit_style),
+                                units_.ShapeOf(unit_job, unit_style), units_.StyleOf(style)};
   ChunkMaker maker(shape.unit, shape.unit_number, &assembly_, &units_);
   graph::PhrasedJob phrased;
   phrased.job = job;
   phrased.style = style;
   phrased.program = program_;
+  const JobSchedule& schedule = schedules_.Find(job, style);
   std::vector<std::unique_ptr<StageSynthesis>> kinds;  // their data parallelism points into them
   for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
     std::vector<ModelChunk> chunks;
     for (int32_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
-      chunks.push_back(maker.Make(job, stage, chunk));
+      chunks.push_back(maker.Make(shape.rank, stage, chunk));
     }
     auto kind = std::find_if(kinds.begin(), kinds.end(),
                              [&](const auto& known) { return known->Writes(chunks); });
@@ -434,7 +431,8 @@ Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
           kind, std::make_unique<StageSynthesis>(
                     shape, std::move(chunks), StageWriter(&assembly_, markers == Markers::kAll)));
     }
-    phrased.stages.push_back((*kind)->Run(stage, static_cast<uint32_t>(kind - kinds.begin())));
+    phrased.stages.push_back(
+        (*kind)->Run(stage, schedule, static_cast<uint32_t>(kind - kinds.begin())));
   }
   for (const auto& kind : kinds) {
     phrased.kinds.push_back(kind->TakePhrases());

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
 #include "slicer/plan.h"
 #include "slicer/stitch/stitch.h"
 #include "slicer/workloads/gpt3.h"
@@ -17,39 +17,36 @@
 namespace prism::slicer {
 namespace {
 
-using graph::Axis;
 using graph::CollectiveKind;
 using graph::DataType;
-using graph::ParallelLayout;
+using graph::RankGrid;
 using graph::ReduceOp;
 
 constexpr uint16_t kCompute = 0;
 constexpr uint16_t kCommunication = 1;
 constexpr uint16_t kStreams = 2;
 
-std::vector<Rank> World(const ParallelLayout& layout) {
+std::vector<Rank> World(const RankGrid& grid) {
   std::vector<Rank> all;
-  for (uint32_t rank = 0; rank < static_cast<uint32_t>(layout.world_size()); ++rank) {
+  for (uint32_t rank = 0; rank < grid.world_size(); ++rank) {
     all.push_back(Rank(rank));
   }
   return all;
 }
 
 // Rank 0's program, instantiated over all ranks of a job with one role.
-Result<graph::Graph> OneRole(
-    const std::string& name,
-    const graph::ParallelSizes& sizes,
-    const std::function<void(ProgramBuilder&, const ParallelLayout&)>& emit) {
+Result<graph::Graph> OneRole(const std::string& name,
+                             const graph::ParallelSizes& sizes,
+                             const std::function<void(ProgramBuilder&, const RankGrid&)>& emit) {
   graph::JobSpec job;
   job.name = name;
   job.user_program = true;
   job.parallel = sizes;
   job.global_batch_size = sizes.dp;
   PRISM_ASSIGN_OR_RETURN(SlicePlan plan, MakePlan(job, {.max_roles = 1, .spot_checks = 0}));
-  const ParallelLayout layout(sizes);
   ProgramBuilder builder(Rank(0), kStreams);
   builder.MarkerBegin("iteration");
-  emit(builder, layout);
+  emit(builder, RankGrid::Of(job));
   builder.DeviceSync();
   builder.MarkerEnd("iteration");
   StitchInput input;
@@ -68,11 +65,10 @@ graph::ParallelSizes OnlyDp(int32_t ranks) {
 Result<graph::Graph> MakeRing(int32_t ranks) {
   constexpr int kSteps = 16;
   constexpr int64_t kMessage = int64_t{1} << 20;
-  return OneRole("ring", OnlyDp(ranks), [](ProgramBuilder& builder, const ParallelLayout& layout) {
-    const auto last = static_cast<uint32_t>(layout.world_size() - 1);
-    const uint16_t comm = builder.CommSlot("world", World(layout));
+  return OneRole("ring", OnlyDp(ranks), [](ProgramBuilder& builder, const RankGrid& grid) {
+    const uint16_t comm = builder.CommSlot("world", World(grid));
     const uint16_t next = builder.PeerSlot(Rank(1));
-    const uint16_t previous = builder.PeerSlot(Rank(last));
+    const uint16_t previous = builder.PeerSlot(Rank(grid.world_size() - 1));
     for (int step = 0; step < kSteps; ++step) {
       builder.Kernel(kCompute, "work", MemoryTime(8 * kMessage));
       builder.PeerGroup(kCompute,
@@ -99,21 +95,17 @@ std::array<int32_t, 3> Torus(int32_t ranks) {
 
 // Messages to and from both neighbours along each axis that has any.
 graph::PeerGroup HaloExchange(ProgramBuilder& builder,
-                              const ParallelLayout& layout,
+                              const RankGrid& grid,
                               uint16_t comm,
                               int64_t bytes) {
   graph::PeerGroup halo;
-  for (const Axis axis : {Axis::kTp, Axis::kCp, Axis::kDp}) {
-    const int32_t size = layout.size(axis);
+  for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
+    const int32_t size = grid.axes()[axis].size;
     if (size == 1) {
       continue;
     }
-    graph::Coordinates up = {};
-    graph::Coordinates down = {};
-    up[static_cast<size_t>(axis)] = 1;
-    down[static_cast<size_t>(axis)] = size - 1;
-    const uint16_t above = builder.PeerSlot(layout.RankAt(up));
-    const uint16_t below = builder.PeerSlot(layout.RankAt(down));
+    const uint16_t above = builder.PeerSlot(grid.Moved(Rank(0), axis, 1));
+    const uint16_t below = builder.PeerSlot(grid.Moved(Rank(0), axis, size - 1));
     halo.transfers.push_back({true, comm, above, bytes});
     halo.transfers.push_back({false, comm, below, bytes});
     halo.transfers.push_back({true, comm, below, bytes});
@@ -130,9 +122,9 @@ Result<graph::Graph> MakeStencil(int32_t ranks) {
   sizes.tp = torus[0];
   sizes.cp = torus[1];
   sizes.dp = torus[2];
-  return OneRole("stencil", sizes, [](ProgramBuilder& builder, const ParallelLayout& layout) {
-    const uint16_t comm = builder.CommSlot("world", World(layout));
-    const graph::PeerGroup halo = HaloExchange(builder, layout, comm, kFace);
+  return OneRole("stencil", sizes, [](ProgramBuilder& builder, const RankGrid& grid) {
+    const uint16_t comm = builder.CommSlot("world", World(grid));
+    const graph::PeerGroup halo = HaloExchange(builder, grid, comm, kFace);
     for (int step = 0; step < kSteps; ++step) {
       builder.PeerGroup(kCompute, halo);
       builder.Kernel(kCompute, "stencil", MemoryTime(2 * 256 * kFace));
@@ -160,18 +152,17 @@ Result<graph::Graph> MakeLlm(int32_t ranks) {
   graph::ParallelSizes sizes;
   sizes.tp = std::gcd(ranks, kRing);  // neighbours of the ring lie side by side
   sizes.dp = ranks / sizes.tp;
-  return OneRole("llm", sizes, [](ProgramBuilder& builder, const ParallelLayout& layout) {
-    const int32_t ring = layout.size(Axis::kTp);
+  return OneRole("llm", sizes, [](ProgramBuilder& builder, const RankGrid& grid) {
+    constexpr size_t kTensorAxis = 0;
+    const int32_t ring = grid.axes()[kTensorAxis].size;
     graph::PeerGroup step;
     if (ring > 1) {
-      graph::Coordinates up = {};
-      graph::Coordinates down = {};
-      up[static_cast<size_t>(Axis::kTp)] = 1;
-      down[static_cast<size_t>(Axis::kTp)] = ring - 1;
-      const uint16_t comm = builder.CommSlot("world", World(layout));
+      const Rank up = grid.Moved(Rank(0), kTensorAxis, 1);
+      const Rank down = grid.Moved(Rank(0), kTensorAxis, ring - 1);
+      const uint16_t comm = builder.CommSlot("world", World(grid));
       const auto part = static_cast<int64_t>(2 * kLayerParameters / ring);
-      step.transfers.push_back({true, comm, builder.PeerSlot(layout.RankAt(up)), part});
-      step.transfers.push_back({false, comm, builder.PeerSlot(layout.RankAt(down)), part});
+      step.transfers.push_back({true, comm, builder.PeerSlot(up), part});
+      step.transfers.push_back({false, comm, builder.PeerSlot(down), part});
     }
     for (int layer = 0; layer < kLayers; ++layer) {
       builder.Kernel(kCompute, "forward", MatmulTime(2 * kLayerParameters * kTokens));
@@ -191,8 +182,8 @@ Result<graph::Graph> MakeAstra(int32_t ranks) {
   constexpr int kLayers = 70;
   constexpr DurationNs kForward = 100 * kNsPerUs;
   constexpr int64_t kGradients = int64_t{4} << 20U;
-  return OneRole("astra", OnlyDp(ranks), [](ProgramBuilder& builder, const ParallelLayout& layout) {
-    const uint16_t all = builder.CommSlot("all", World(layout));
+  return OneRole("astra", OnlyDp(ranks), [](ProgramBuilder& builder, const RankGrid& grid) {
+    const uint16_t all = builder.CommSlot("all", World(grid));
     for (int layer = 0; layer < kLayers; ++layer) {
       builder.Kernel(kCompute, "forward", kForward);
     }
@@ -211,8 +202,8 @@ Result<graph::Graph> MakeDlrm(int32_t ranks) {
   constexpr int64_t kBatch = 4096;                    // samples a rank
   constexpr int64_t kPooled = kBatch * 64 * 128 * 2;  // 64 tables of 128 columns in half precision
   constexpr int64_t kDense = 40'000'000;              // bytes of dense gradients
-  return OneRole("dlrm", OnlyDp(ranks), [](ProgramBuilder& builder, const ParallelLayout& layout) {
-    const uint16_t comm = builder.CommSlot("world", World(layout));
+  return OneRole("dlrm", OnlyDp(ranks), [](ProgramBuilder& builder, const RankGrid& grid) {
+    const uint16_t comm = builder.CommSlot("world", World(grid));
     const graph::CollectiveShape exchange = {CollectiveKind::kAllToAll, DataType::kFloat16,
                                              ReduceOp::kNone, -1, kPooled};
     const graph::MatmulShape mlp = {1024, kBatch, 1024, 1, DataType::kFloat16, DataType::kFloat16,

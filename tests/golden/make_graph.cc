@@ -5,12 +5,15 @@
 //   pipeline  16 ranks, tp 2, pp 4, dp 2
 //   slower    the same with longer backward passes and larger gradients
 //   unmatched the same with one stage that reduces fewer bytes than its peers: not valid
+//   training  4 ranks, tp 2, dp 2: a small transformer that recomputes its layers
 //   large     8,192 ranks, tp 8, pp 16, dp 64
 #include <cstdio>
 #include <string>
 #include <utility>
 
 #include "graph/file.h"
+#include "slicer/synthesize/expand.h"
+#include "slicer/synthesize/synthesize.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/uniform_pipeline.h"
 
@@ -48,7 +51,27 @@ void AddMemory(graph::Graph* graph) {
   }
 }
 
+Result<graph::Graph> MakeTraining() {
+  graph::JobSpec job;
+  job.name = "training";
+  job.model.layers = 4;
+  job.model.hidden = 1024;
+  job.model.heads = 8;
+  job.model.kv_heads = 8;
+  job.model.ffn = 4096;
+  job.model.vocab = 32000;
+  job.parallel = {.tp = 2, .dp = 2};
+  job.seq_len = 1024;
+  job.global_batch_size = 8;
+  job.recompute = graph::Recompute::kFull;
+  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program, slicer::Synthesize(job, {}));
+  return slicer::Expand(program, TestCluster());
+}
+
 Result<graph::Graph> Make(const std::string& kind) {
+  if (kind == "training") {
+    return MakeTraining();
+  }
   UniformPipeline options = SmallPipeline();
   if (kind == "slower") {
     options.backward_ns = 5 * kNsPerMs;
@@ -84,7 +107,7 @@ Result<graph::Graph> Make(const std::string& kind) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fputs("usage: make_graph pipeline|slower|unmatched|large FILE\n", stderr);
+    std::fputs("usage: make_graph pipeline|slower|unmatched|training|large FILE\n", stderr);
     return 2;
   }
   const prism::Result<prism::graph::Graph> graph = prism::testing::Make(argv[1]);

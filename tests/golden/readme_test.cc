@@ -1,6 +1,7 @@
 // Every command that a README shows works: the lines of all ```sh blocks are run, in the order of
-// the file, in a folder where the graphs and runs that they name exist. Expensive commands stand in
-// a table with the test that covers them.
+// the file, in a folder where the graphs and runs that they name exist. Of whole runs, which record
+// real ranks, the dry run is made; of measuring scripts the syntax is checked. What neither fits
+// stands in a table with the test that covers it.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -25,12 +26,14 @@ struct Covered {
 constexpr Covered kCovered[] = {
     {"git clone", "style_test"},  // no network in tests; the tree that style_test reads is one
     {"cd ", "style_test"},        // goes with it
-    {"./run.sh", "truth_test"},   // builds, then runs what the tests of whole runs run
+    {"./run.sh", "truth_test"},   // builds, then makes a whole run
     {"./test.sh", "style_test"},  // builds, then runs ctest: this
-    {"mpirun", "truth_test"},     // whole runs on the virtual device
-    {"cmake ", "style_test"},     // the build that made this test
-    {"ctest ", "style_test"},     // likewise
-    // The dry run; without it a GPU is needed.
+    // Any number of processes gives the same bytes, of which one is run here.
+    {"mpirun -n 4 prism search", "search_runs_test"},
+    {"cmake ", "style_test"},  // the build that made this test
+    {"ctest ", "style_test"},  // likewise
+    // What a machine without a GPU takes with it, and the dry run; more than that needs a GPU.
+    {"experiments/gpu/collect.sh", "gpu_experiments_test"},
     {"experiments/gpu/run_all.sh", "gpu_experiments_test"},
 };
 
@@ -39,17 +42,40 @@ struct ReadmeCommand {
   std::string text;
 };
 
+bool Has(const std::string& command, const char* text) {
+  return command.find(text) != std::string::npos;
+}
+
 // A run that records real ranks needs libtorch; --dry-run, --help and --print-config do not.
 bool IsWholeRun(const std::string& command) {
-  const auto has = [&](const char* text) { return command.find(text) != std::string::npos; };
-  return command.starts_with("prism-emulate") && !has("--dry-run") && !has("--print-config") &&
-         !has("--help") && !has("--version");
+  return command.starts_with("prism-emulate") && !Has(command, "--dry-run") &&
+         !Has(command, "--print-config") && !Has(command, "--help") && !Has(command, "--version");
+}
+
+// What is run in place of a command that takes long.
+std::string Quick(const std::string& command) {
+  const std::string python = ".venv/bin/python ";
+  if (command.starts_with(python)) {
+    return "python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' " +
+           command.substr(python.size());
+  }
+  if (!IsWholeRun(command)) {
+    return command;
+  }
+  const size_t program = std::min(command.find(" -- "), command.size());
+  return command.substr(0, program) + " --dry-run" + command.substr(program);
+}
+
+// Whether the program that a run would start may be missing here.
+bool NeedsEnvironment(const std::string& command) {
+  const size_t config = command.find("--config ");
+  const std::string file = config == std::string::npos ? "" : command.substr(config + 9);
+  const std::string path = file.substr(0, file.find(' '));
+  return Has(command, "-- .venv/") ||
+         (!path.empty() && Has(ReadWhole((fs::path(PRISM_SOURCE_DIR) / path).string()), ".venv/"));
 }
 
 std::string CoveredBy(const std::string& command) {
-  if (IsWholeRun(command)) {
-    return "truth_test";
-  }
   for (const Covered& covered : kCovered) {
     if (command.starts_with(covered.command)) {
       return covered.by;
@@ -99,15 +125,21 @@ std::vector<ReadmeCommand> CommandsOf(const fs::path& readme, const std::string&
 }
 
 std::vector<ReadmeCommand> AllCommands() {
-  std::vector<ReadmeCommand> commands;
   const fs::path root(PRISM_SOURCE_DIR);
-  std::vector<fs::path> readmes;
+  std::vector<fs::path> readmes = {root / "README.md"};
   for (const char* folder :
-       {"", "graph", "slicer", "replayer", "shim", "launch", "experiments", "tests"}) {
-    readmes.push_back(fs::path(folder) / "README.md");
+       {"graph", "slicer", "replayer", "shim", "launch", "experiments", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().filename() == "README.md") {
+        readmes.push_back(entry.path());
+      }
+    }
   }
+  std::ranges::sort(readmes);
+  std::vector<ReadmeCommand> commands;
   for (const fs::path& readme : readmes) {
-    const std::vector<ReadmeCommand> found = CommandsOf(root / readme, readme.string());
+    const std::vector<ReadmeCommand> found =
+        CommandsOf(readme, readme.lexically_relative(root).string());
     commands.insert(commands.end(), found.begin(), found.end());
   }
   return commands;
@@ -136,18 +168,61 @@ void MakeInputs(const CommandFolder& folder, const std::string& command) {
 
 TEST(Readme, commands_work) {
   const CommandFolder folder(PRISM_GOLDEN_PATH);
+  const std::string root = PRISM_SOURCE_DIR;
+  const bool has_environment = fs::exists(root + "/.venv/bin/python");
+  ASSERT_EQ(folder.Run("ln -s " + root + "/experiments " + root + "/.venv .").exit_code, 0);
   int ran = 0;
   for (const ReadmeCommand& command : AllCommands()) {
-    if (!CoveredBy(command.text).empty()) {
+    if (!CoveredBy(command.text).empty() || (NeedsEnvironment(command.text) && !has_environment)) {
       continue;
     }
     MakeInputs(folder, command.text);
-    const CommandOutput output = folder.Run(command.text);
-    EXPECT_EQ(output.exit_code, 0) << command.where << ": " << command.text << "\n"
+    const CommandOutput output = folder.Run(Quick(command.text));
+    EXPECT_EQ(output.exit_code, 0) << command.where << ": " << Quick(command.text) << "\n"
                                    << output.standard_error;
     ++ran;
   }
   EXPECT_GT(ran, 0) << "no README shows a command that could be run: is the search broken?";
+}
+
+// Cells of a table's row, trimmed; none where the line is no row.
+std::vector<std::string> CellsOf(const std::string& line) {
+  std::vector<std::string> cells;
+  if (!line.starts_with("| ")) {
+    return cells;
+  }
+  std::istringstream stream(line.substr(1));
+  for (std::string cell; std::getline(stream, cell, '|');) {
+    const size_t first = cell.find_first_not_of(' ');
+    const size_t last = cell.find_last_not_of(' ');
+    cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
+  }
+  return cells;
+}
+
+// Rows of README.md's table of errors are those of experiments/accuracy/README.md, under shorter
+// names: count, mean and median.
+TEST(Readme, errors_are_those_of_the_accuracy_page) {
+  const std::string root = PRISM_SOURCE_DIR;
+  std::vector<std::string> known;
+  std::istringstream page(ReadWhole(root + "/experiments/accuracy/README.md"));
+  for (std::string line; std::getline(page, line);) {
+    if (const auto cells = CellsOf(line); cells.size() == 8) {
+      known.push_back(cells[1] + " " + cells[2] + " " + cells[3]);
+    }
+  }
+  int rows = 0;
+  std::istringstream readme(ReadWhole(root + "/README.md"));
+  for (std::string line; std::getline(readme, line);) {
+    const auto cells = CellsOf(line);
+    if (cells.size() != 4 || cells[1].find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    ++rows;
+    const std::string row = cells[1] + " " + cells[2] + " " + cells[3];
+    EXPECT_NE(std::find(known.begin(), known.end(), row), known.end()) << line;
+  }
+  EXPECT_GT(rows, 5);
 }
 
 // The tests that stand for the expensive commands exist.

@@ -40,7 +40,8 @@ TEST(Diff, Ops_are_counted_and_the_first_is_shown) {
   EXPECT_EQ(difference.changed, 1);
   EXPECT_EQ(difference.added, 1);
   EXPECT_EQ(difference.removed, 0);
-  EXPECT_EQ(difference.left, "all_reduce (sum) of 64 bytes float32 on communicator slot 0");
+  EXPECT_EQ(difference.left,
+            "all_reduce (sum) of 64 bytes float32 on communicator slot 0 on stream 0");
 }
 
 TEST(Diff, Differences_come_ranked_by_kind) {

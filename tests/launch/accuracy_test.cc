@@ -94,6 +94,27 @@ void Set(std::vector<std::pair<std::string, std::string>>* fields,
   fields->emplace_back(column, value);
 }
 
+// The number of micro-batches says how many GPUs a replica has; the nearest run of the same model
+// and GPU, how it divides them.
+TEST(RowPlan, A_plan_that_is_not_printed_is_that_of_the_nearest_run) {
+  const Result<CsvTable> csv = CsvTable::Parse(
+      "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,tp,pp,cp,num_gpus,"
+      "micro_batch,global_batch,grad_accum,gpu\n"
+      "x-1,x,NeMo,A LoRA,80,8192,64,32000,8192,,,,32,,8,2,H100\n"
+      "x-2,x,NeMo,A LoRA,80,8192,64,32000,8192,1,1,8,512,1,64,1,H100\n"
+      "x-3,x,NeMo,A LoRA,80,8192,64,32000,8192,4,1,2,16,1,8,4,H100\n"
+      "x-4,x,NeMo,A LoRA,80,8192,64,32000,8192,2,1,4,32,1,8,2,H200\n",
+      "t.csv");
+  ASSERT_TRUE(csv.ok()) << csv.status().message();
+  const RowPlan plan = PlanRow({*csv, 0});
+  EXPECT_EQ(plan.cannot_predict, "");
+  EXPECT_EQ(plan.job.parallel.tp, 4);
+  EXPECT_EQ(plan.job.parallel.cp, 2);
+  EXPECT_EQ(plan.job.parallel.dp, 4);
+  EXPECT_EQ(plan.job.microbatches(), 2);
+  EXPECT_THAT(plan.assumptions, Contains(HasSubstr("nearest run that prints one")));
+}
+
 TEST(RowPlan, A_whole_row_needs_few_assumptions) {
   const OneRow table(Gpt175B());
   const RowPlan plan = PlanRow(table.row());

@@ -87,6 +87,22 @@ TEST_F(EditFileTest, takes_another_gpu_by_its_data_sheet) {
   EXPECT_FALSE(Read("[gpu]\nof = \"none\"\n").ok());
 }
 
+TEST_F(EditFileTest, other_tables_are_of_what_the_program_tables_make) {
+  const Result<EditFile> file = Read(
+      "[[program]]\noptimizer = \"lion\"\n[[program]]\noffload = \"activations\"\nbytes = 1000\n"
+      "[kernels.\"fused::lion\"]\nmicroseconds = 1\n");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_TRUE(file->program.has_value());
+  for (const replayer::OpDuration& op : file->edit.programs.front().durations) {
+    const uint32_t signature = file->program->roles.front().program.signature[op.op];
+    EXPECT_EQ(file->program->string(file->program->signatures[signature].name), "fused::lion");
+  }
+  EXPECT_THAT(file->assumptions,
+              ElementsAre(HasSubstr("lion instead of adam"), HasSubstr("offload of activations")));
+  EXPECT_EQ(file->memory.size(), 2U);
+  EXPECT_FALSE(Read("[[program]]\noptimizer = \"none\"\n").ok());
+}
+
 TEST_F(EditFileTest, other_precision_and_other_gpu_compose) {
   const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n[precision]\nproducts = \"fp8\"\n");
   ASSERT_TRUE(file.ok()) << file.status().message();

@@ -37,19 +37,22 @@ class ExchangeBackend : public c10d::Backend {
     shim::ExchangeCall call = NextCall(tensors[0].numel());
     call.reduction.kind =
         options.reduceOp == c10d::ReduceOp::MAX ? shim::ReduceKind::kMax : shim::ReduceKind::kSum;
-    return Finish(exchange_->AllReduce(call, Data(tensors[0]), Data(tensors[0])));
+    return Finish(exchange_->Collective(shim::ExchangeOperation::kAllReduce, call, Data(tensors[0]),
+                                        Data(tensors[0])));
   }
 
   c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output,
                                                  at::Tensor& input,
                                                  const c10d::AllgatherOptions&) override {
-    return Finish(exchange_->AllGather(NextCall(input.numel()), Data(input), Data(output)));
+    return Finish(exchange_->Collective(shim::ExchangeOperation::kAllGather,
+                                        NextCall(input.numel()), Data(input), Data(output)));
   }
 
   c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor& output,
                                                       at::Tensor& input,
                                                       const c10d::ReduceScatterOptions&) override {
-    return Finish(exchange_->ReduceScatter(NextCall(output.numel()), Data(input), Data(output)));
+    return Finish(exchange_->Collective(shim::ExchangeOperation::kReduceScatter,
+                                        NextCall(output.numel()), Data(input), Data(output)));
   }
 
   void startCoalescing() override { transfers_.clear(); }

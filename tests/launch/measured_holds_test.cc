@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/emulation/coordinator.h"
+#include "tests/support/tell_coordinator.h"
 #include "tests/support/tiny_graph.h"
 
 namespace prism::launch {
@@ -40,16 +41,8 @@ class MeasuredHoldsTest : public ::testing::Test {
   }
 
   void Tell(RankEventKind kind, Rank rank, replayer::OpPosition position, int64_t value) {
-    RankEvent event;
-    event.kind = kind;
-    event.rank = rank;
-    event.position = position;
-    event.value = value;
-    WireWriter out;
-    PutEvent(event, &out);
-    const std::string bytes = out.Take();
-    WireReader in(bytes);
-    coordinator_->Take(&in);
+    testing::TellCoordinator({.kind = kind, .rank = rank, .position = position, .value = value},
+                             &*coordinator_);
   }
 
   // The rank arrives at its collective; until when it is held there, from kGpu.

@@ -1,9 +1,10 @@
 // The library call gives what the search gives.
+#include "launch/library/plan_library.h"
+
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "launch/library/plan_evaluator.h"
 #include "launch/options/presets.h"
 #include "launch/search/plan_evaluator.h"
 

@@ -2,6 +2,7 @@
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+from torch.sparse import to_sparse_semi_structured
 
 
 def attempt(name, body):
@@ -18,7 +19,6 @@ def profiled():
     assert any(event.name == "aten::mm" for event in recorded.events())
 
 
-attempt("fft", lambda: torch.fft.fft(torch.zeros(8, device="cuda")))
-attempt("inverse", lambda: torch.linalg.inv(torch.eye(4, device="cuda")))
-attempt("lstm", lambda: torch.nn.LSTM(8, 8).cuda()(torch.zeros(2, 3, 8, device="cuda")))
+pruned = torch.tensor([0, 0, 1, 1], device="cuda").tile(128, 32).half()
+attempt("pruned", lambda: to_sparse_semi_structured(pruned))
 attempt("profiler", profiled)

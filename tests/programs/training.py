@@ -38,13 +38,12 @@ def misbehave(how):
         threading.Event().wait()
     if how == "leave":
         os._exit(3)
-    if how == "fork":
+    if how == "burst":
         child = os.fork()
         if child == 0:
             print("the child was here", flush=True)
             os._exit(0)
         os.waitpid(child, 0)
-    if how == "burst":
         for number in range(20000):
             print("line", number)
 
@@ -95,7 +94,7 @@ def main():
         if how == "late":
             time_of_an_earlier_step(events, factor)
         loss = model(next(data)).square().mean()
-        if how == "edited":
+        if how == "edited" or (how == "turns" and step % 2):
             loss = loss * 2
         if how == "extra" and step >= 4:
             dist.all_reduce(factor)

@@ -92,7 +92,7 @@ TEST(CollectiveCost, rings_of_a_cube_mesh_follow_its_links) {
   EXPECT_NEAR(bus(8) / bus(2), 6, 0.05);
 }
 
-TEST(CollectiveCost, every_step_of_a_ring_over_nodes_takes_a_message) {
+TEST(CollectiveCost, messages_of_a_ring_cost_more_with_each_doubling_of_its_nodes) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.gpus_per_node = 8;
   graph::CollectiveShape shape;
@@ -102,8 +102,11 @@ TEST(CollectiveCost, every_step_of_a_ring_over_nodes_takes_a_message) {
     SetParameter(&cluster, "net.message_ns", message_ns);
     return CollectiveCost(cluster).Seconds(shape, topology, ring);
   };
-  const CommTopology nodes = {32, 4, 8, 1};
-  EXPECT_NEAR(seconds(40'000, nodes) - seconds(0, nodes), 2 * 31 * 40e-6, 1e-9);
+  // An all-reduce goes round twice: over two nodes 8 messages each time and 8 for the doubling.
+  for (const int32_t doublings : {1, 2, 4}) {
+    const CommTopology nodes = {8 << doublings, 1 << doublings, 8, 1};
+    EXPECT_NEAR(seconds(40'000, nodes) - seconds(0, nodes), 2 * 8 * (1 + doublings) * 40e-6, 1e-9);
+  }
   const CommTopology node = {8, 1, 8, 1};
   EXPECT_EQ(seconds(40'000, node), seconds(0, node));
 }

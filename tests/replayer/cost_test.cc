@@ -101,6 +101,35 @@ TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
   EXPECT_STRNE(CostSignatures(small)[0].rule, "attention");
 }
 
+TEST(ComputeCost, convolutions_are_products_over_what_a_filter_sees) {
+  const graph::TensorShape input = {DataType::kBfloat16, {10, 16, 34, 34}};
+  const graph::TensorShape weight = {DataType::kBfloat16, {128, 16, 3, 3}};
+  const graph::TensorShape output = {DataType::kBfloat16, {10, 128, 32, 32}};
+  graph::Graph product = OneKernel("aten::mm", "gemm", {});
+  SetParameter(&product.cluster, "gpu.hbm_bytes_per_s", 1e15);
+  graph::MatmulShape& shape = product.signatures[0].matmul;
+  shape = {10 * 32 * 32, 128, 16 * 9, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
+  graph::Graph forward = OneKernel("cudnn::convolution", "cudnn", {input, weight, output});
+  forward.cluster = product.cluster;
+  EXPECT_EQ(CostSignatures(forward)[0].duration_ns, CostSignatures(product)[0].duration_ns);
+  EXPECT_STREQ(CostSignatures(forward)[0].rule, "convolution");
+  graph::Graph backward =
+      OneKernel("cudnn::convolution_backward_weight", "cudnn", {input, weight, output});
+  backward.cluster = product.cluster;
+  shape = {128, 16 * 9, 10 * 32 * 32, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
+  EXPECT_EQ(CostSignatures(backward)[0].duration_ns, CostSignatures(product)[0].duration_ns);
+}
+
+// A filter for each channel leaves the matrix units nothing to do: bytes decide, at 1e12 a second.
+TEST(ComputeCost, depthwise_convolutions_cost_their_bytes) {
+  const graph::TensorShape tensor = {DataType::kFloat32, {10, 100, 100, 100}};
+  graph::Graph graph = OneKernel("cudnn::convolution_backward_input", "cudnn",
+                                 {tensor, {DataType::kFloat32, {100, 1, 3, 3}}, tensor});
+  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e12);
+  SetParameter(&graph.cluster, "gpu.hbm_efficiency", 1);
+  EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 80'004 + kGap);  // 2 · 40 MB + 3,600 bytes
+}
+
 TEST(ComputeCost, memory_bound_kernels_cost_their_bytes) {
   graph::TensorShape x = {DataType::kFloat32, {1000, 1000}};  // 4 MB; 50 GB/s achieved
   // Two inputs read and one output written.

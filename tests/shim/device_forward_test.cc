@@ -28,7 +28,9 @@ namespace {
 using channel::Mode;
 using channel::Record;
 using channel::RecordKind;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -80,10 +82,12 @@ class Program {
   template <typename Take>
   int Run(const Take& take) {
     const int code = test::DrainChannel(&consumer_, process_, take);
-    int status = 0;
-    waitpid(process_, &status, 0);
+    waitpid(process_, &status_, 0);
     return code;
   }
+
+  // Of the process, behind Run.
+  [[nodiscard]] int exit_code() const { return WEXITSTATUS(status_); }
 
   std::string Output() const {
     std::rewind(output_);
@@ -103,6 +107,7 @@ class Program {
   channel::Consumer consumer_;
   std::FILE* output_;
   pid_t process_ = -1;
+  int status_ = 0;
 };
 
 // What a program is recorded as doing.
@@ -138,8 +143,12 @@ TEST(DeviceForward, a_program_is_recorded_as_on_the_virtual_device_and_arrives_b
   const std::string log = ::testing::TempDir() + "fake_gpu_" + std::to_string(getpid()) + ".log";
   Variables environment = OnFakeGpu();
   environment.emplace_back("PRISM_FAKE_GPU_LOG", log);
+  environment.emplace_back("RUN_LAYERS", "1");
   const std::vector<std::string> recorded = RecordedLines(PRISM_TORCH_PROGRAM, environment);
-  const std::vector<std::string> on_virtual = RecordedLines(PRISM_TORCH_PROGRAM, OnVirtualDevice());
+  Variables virtual_environment = OnVirtualDevice();
+  virtual_environment.emplace_back("RUN_LAYERS", "1");
+  const std::vector<std::string> on_virtual =
+      RecordedLines(PRISM_TORCH_PROGRAM, virtual_environment);
   std::vector<std::string> arrived;
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
@@ -147,6 +156,10 @@ TEST(DeviceForward, a_program_is_recorded_as_on_the_virtual_device_and_arrives_b
   }
   std::remove(log.c_str());
   EXPECT_GT(recorded.size(), 60U);
+  for (const char* const call : {"cudnnBatchNormalizationForwardTrainingEx", "cudnnRNNForward",
+                                 "cufftXtExec", "cusolverDnXgeqrf"}) {
+    EXPECT_THAT(recorded, Contains(HasSubstr(call)));
+  }
   EXPECT_EQ(arrived, recorded);
   EXPECT_EQ(WithoutAddresses(recorded), WithoutAddresses(on_virtual));
 }
@@ -177,10 +190,13 @@ Holds RunHeld(Program* program) {
 TEST(DeviceForward, a_collective_holds_its_stream_and_leaves_its_values) {
   Program program(PRISM_HELD_PROGRAM, Mode::kDevice, OnFakeGpu());
   const Holds holds = RunHeld(&program);
-  EXPECT_EQ(holds.calls, 2);
-  EXPECT_EQ(holds.began, 2);
-  EXPECT_GE(holds.ended, 1);  // the process may leave before it tells of the last
-  EXPECT_EQ(program.Output(), "sum of 4: 3 3\nsum of 524288: 3 3\n");
+  EXPECT_EQ(holds.calls, 7);
+  EXPECT_EQ(holds.began, 7);
+  EXPECT_GE(holds.ended, 6);  // the process may leave before it tells of the last
+  EXPECT_EQ(program.Output(),
+            "sum of 4: 3 3\nsum of 16384: 3 3\nsum of 524288: 3 3\n"
+            "launched sum of 16384: 5 5\nlaunched sum of 16384: 8 8\n"
+            "launched sum of 524288: 5 5\nlaunched sum of 524288: 8 8\n");
 }
 
 TEST(DeviceForward, an_abort_ends_a_program_that_is_held) {
@@ -192,6 +208,21 @@ TEST(DeviceForward, an_abort_ends_a_program_that_is_held) {
   });
   EXPECT_EQ(code, -1);
   EXPECT_EQ(program.Output(), "");
+}
+
+// NVIDIA's own runtime, over its driver's stub library, which refuses: the program is told so. Over
+// none it could not start to ask.
+TEST(DeviceForward, calls_reach_the_real_runtime_and_its_calls_the_real_driver) {
+  constexpr int kNoStream = 2;  // held_program.cc
+  for (const auto& [driver, code] :
+       {std::pair(PRISM_CUDA_STUBS "/libcuda.so", kNoStream), std::pair("/no/such/driver.so", 1)}) {
+    Program program(PRISM_HELD_PROGRAM, Mode::kDevice,
+                    {{"LD_PRELOAD", Preload("prism-cuda")},
+                     {"LD_LIBRARY_PATH", std::string(PRISM_LIBRARY_DIR) + "/prism-cuda"},
+                     {"PRISM_DRIVER", driver}});
+    program.Run([](const Record&, std::span<const std::byte>) {});
+    EXPECT_EQ(program.exit_code(), code) << driver;
+  }
 }
 
 // Where the echoes (echo_device.S) leave what they were called with.

@@ -1,8 +1,10 @@
 // A small libtorch program for device_torch_test: what it prints is compared there. It knows
-// nothing of the shim.
+// nothing of the shim. With RUN_LAYERS in its environment it runs some layers more, for
+// device_forward_test.
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <ATen/cuda/CUDAContext.h>
@@ -69,6 +71,21 @@ void ShowLaterNames() {
   std::printf("later name %d\n", name != nullptr ? 1 : 0);
 }
 
+// What libraries do as one op each.
+void RunLayers() {
+  const auto image =
+      torch::randn({2, 4, 8, 8}, torch::kCUDA).contiguous(at::MemoryFormat::ChannelsLast);
+  torch::nn::BatchNorm2d norm(4);
+  torch::nn::LSTM recurrent(8, 16);
+  norm->to(torch::kCUDA);
+  recurrent->to(torch::kCUDA);
+  const auto sequence = norm->forward(image).contiguous().view({8, 8, 8});
+  std::get<0>(recurrent->forward(sequence)).sum().backward();
+  torch::fft_rfft(sequence);
+  torch::linalg_qr(sequence[0]);
+  torch::cuda::synchronize();
+}
+
 }  // namespace
 
 int main() {
@@ -78,5 +95,8 @@ int main() {
   ShowEvents();
   ShowOutOfMemory();
   ShowLaterNames();
+  if (std::getenv("RUN_LAYERS") != nullptr) {
+    RunLayers();
+  }
   return 0;
 }

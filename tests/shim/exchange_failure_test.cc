@@ -26,7 +26,7 @@ TEST(Exchange, SendsAreEager) {
     call.element = Element::kInt32;
     call.count = 1;
     call.root = 1;
-    ASSERT_TRUE(exchange.Send(call, &number).ok());
+    ASSERT_TRUE(Send(&exchange, call, &number).ok());
   }
   for (int32_t number = 0; number < 3; ++number) {
     ExchangeCall call = Call(present, 2, 1);
@@ -34,7 +34,7 @@ TEST(Exchange, SendsAreEager) {
     call.count = 1;
     call.root = 0;
     int32_t received = -1;
-    ASSERT_TRUE(exchange.Recv(call, &received).ok());
+    ASSERT_TRUE(Recv(&exchange, call, &received).ok());
     EXPECT_EQ(received, number);
   }
 }
@@ -51,7 +51,8 @@ TEST(Exchange, MismatchNamesBothSides) {
     call.count = 8;
     call.element = rank == 0 ? Element::kFloat32 : Element::kInt64;
     std::vector<std::byte> buffer(64);
-    results[static_cast<size_t>(rank)] = exchange.AllReduce(call, buffer.data(), buffer.data());
+    results[static_cast<size_t>(rank)] =
+        exchange.Collective(ExchangeOperation::kAllReduce, call, buffer.data(), buffer.data());
   });
   for (size_t rank = 0; rank < 2; ++rank) {
     const std::string message = results[rank].message;
@@ -71,11 +72,11 @@ TEST(Exchange, MessageOfAnotherSizeIsAMismatch) {
   call.count = 4;
   call.root = 1;
   std::vector<std::byte> buffer(8);
-  ASSERT_TRUE(exchange.Send(call, buffer.data()).ok());
+  ASSERT_TRUE(Send(&exchange, call, buffer.data()).ok());
   call = Call(present, 2, 1);
   call.count = 8;
   call.root = 0;
-  const ExchangeStatus status = exchange.Recv(call, buffer.data());
+  const ExchangeStatus status = Recv(&exchange, call, buffer.data());
   EXPECT_EQ(status.code, ExchangeCode::kMismatch);
   EXPECT_NE(std::string(status.message).find("other side sends 4 bytes"), std::string::npos);
 }
@@ -87,7 +88,7 @@ TEST(Exchange, StallNamesTheMissingRank) {
   Memory memory;
   Exchange exchange(&arena, &memory);
   ExchangeCall call = Call(present, 2, 0);
-  const ExchangeStatus status = exchange.Barrier(call);
+  const ExchangeStatus status = exchange.Collective(ExchangeOperation::kBarrier, call);
   EXPECT_EQ(status.code, ExchangeCode::kStalled);
   EXPECT_NE(std::string(status.message).find("no sign of rank 1"), std::string::npos)
       << status.message;
@@ -107,7 +108,8 @@ TEST(Exchange, AbortWakesEverybody) {
     call.count = 1;
     call.root = 2;
     std::byte buffer{};
-    const ExchangeStatus status = rank == 0 ? exchange.Barrier(call) : exchange.Recv(call, &buffer);
+    const ExchangeStatus status = rank == 0 ? exchange.Collective(ExchangeOperation::kBarrier, call)
+                                            : Recv(&exchange, call, &buffer);
     EXPECT_EQ(status.code, ExchangeCode::kAborted);
     EXPECT_NE(std::string(status.message).find("rank 2 died"), std::string::npos);
   });
@@ -138,13 +140,17 @@ TEST(Exchange, NeverWrittenBuffersMoveNothing) {
     Exchange exchange(&arena, &memory);
     ExchangeCall call = Call(present, 4, rank);
     call.count = 1UL << 40U;
-    ASSERT_TRUE(exchange.AllReduce(call, nothing.data(), nothing.data()).ok());
+    ASSERT_TRUE(
+        exchange.Collective(ExchangeOperation::kAllReduce, call, nothing.data(), nothing.data())
+            .ok());
     EXPECT_EQ(memory.invalidated, 1UL << 40U);
-    ASSERT_TRUE(exchange.AllGather(call, nothing.data(), nothing.data()).ok());
+    ASSERT_TRUE(
+        exchange.Collective(ExchangeOperation::kAllGather, call, nothing.data(), nothing.data())
+            .ok());
     EXPECT_EQ(memory.invalidated, 5UL << 40U);
     call.root = 1 - rank;
-    ASSERT_TRUE(exchange.Send(call, nothing.data()).ok());
-    ASSERT_TRUE(exchange.Recv(call, nothing.data()).ok());
+    ASSERT_TRUE(Send(&exchange, call, nothing.data()).ok());
+    ASSERT_TRUE(Recv(&exchange, call, nothing.data()).ok());
     EXPECT_EQ(memory.invalidated, 6UL << 40U);
   });
 }
@@ -163,7 +169,7 @@ TEST(Exchange, ManyRoundsByProcesses) {
       call.element = Element::kInt64;
       call.count = 1;
       int64_t value = static_cast<int64_t>(round) * (rank + 1);
-      if (!exchange.AllReduce(call, &value, &value).ok() ||
+      if (!exchange.Collective(ExchangeOperation::kAllReduce, call, &value, &value).ok() ||
           value != static_cast<int64_t>(round) * 6) {
         return 1;
       }

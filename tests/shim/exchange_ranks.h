@@ -31,4 +31,14 @@ inline ExchangeCall Call(const std::vector<int32_t>& present, int32_t size, int3
   return call;
 }
 
+inline ExchangeStatus Send(Exchange* exchange, const ExchangeCall& call, const void* send) {
+  const ExchangeTransfer transfer = {call, send, nullptr};
+  return exchange->Transfers({&transfer, 1});
+}
+
+inline ExchangeStatus Recv(Exchange* exchange, const ExchangeCall& call, void* recv) {
+  const ExchangeTransfer transfer = {call, nullptr, recv};
+  return exchange->Transfers({&transfer, 1});
+}
+
 }  // namespace prism::shim

@@ -223,8 +223,8 @@ TEST_P(ExchangeTest, ReductionsOfEveryTypeAndOp) {
         Tensor send(call.element, call.count);
         send.Fill(call.group.rank);
         Tensor recv(call.element, call.count);
-        const ExchangeStatus status =
-            exchange->AllReduce(call, send.bytes.data(), recv.bytes.data());
+        const ExchangeStatus status = exchange->Collective(ExchangeOperation::kAllReduce, call,
+                                                           send.bytes.data(), recv.bytes.data());
         ASSERT_TRUE(status.ok()) << status.message;
         for (size_t i = 0; i < call.count; ++i) {
           const double expected =
@@ -244,8 +244,10 @@ TEST_P(ExchangeTest, ReduceScatterInPlace) {
     Tensor buffer(call.element, call.count * static_cast<size_t>(test.size));
     buffer.Fill(call.group.rank);
     const size_t own = call.count * static_cast<size_t>(call.group.rank);
-    ASSERT_TRUE(
-        exchange->ReduceScatter(call, buffer.bytes.data(), buffer.bytes.data() + own * 4).ok());
+    ASSERT_TRUE(exchange
+                    ->Collective(ExchangeOperation::kReduceScatter, call, buffer.bytes.data(),
+                                 buffer.bytes.data() + own * 4)
+                    .ok());
     for (size_t i = own; i < own + call.count; ++i) {
       ASSERT_EQ(buffer.At(i),
                 Reference(ReduceKind::kSum, call.element, test.present, test.size, i));
@@ -263,8 +265,14 @@ TEST_P(ExchangeTest, AllGatherAndGather) {
     Tensor all(call.element, call.count * static_cast<size_t>(test.size));
     Tensor gathered = all;
     std::fill(all.bytes.begin(), all.bytes.end(), std::byte{9});
-    ASSERT_TRUE(exchange->AllGather(call, send.bytes.data(), all.bytes.data()).ok());
-    ASSERT_TRUE(exchange->Gather(call, send.bytes.data(), gathered.bytes.data()).ok());
+    ASSERT_TRUE(
+        exchange
+            ->Collective(ExchangeOperation::kAllGather, call, send.bytes.data(), all.bytes.data())
+            .ok());
+    ASSERT_TRUE(
+        exchange
+            ->Collective(ExchangeOperation::kGather, call, send.bytes.data(), gathered.bytes.data())
+            .ok());
     const bool kept = call.count * 8 > kSmallSlotBytes;
     for (int32_t rank = 0; rank < test.size; ++rank) {
       for (size_t i = 0; i < call.count; ++i) {
@@ -289,17 +297,26 @@ TEST_P(ExchangeTest, BroadcastReduceScatter) {
     Tensor send(call.element, call.count * static_cast<size_t>(test.size));
     send.Fill(call.group.rank);
     Tensor recv(call.element, call.count);
-    ASSERT_TRUE(exchange->Broadcast(call, send.bytes.data(), recv.bytes.data()).ok());
+    ASSERT_TRUE(
+        exchange
+            ->Collective(ExchangeOperation::kBroadcast, call, send.bytes.data(), recv.bytes.data())
+            .ok());
     for (size_t i = 0; i < call.count; ++i) {
       ASSERT_EQ(recv.At(i), Value(call.root, i));
     }
-    ASSERT_TRUE(exchange->Scatter(call, send.bytes.data(), recv.bytes.data()).ok());
+    ASSERT_TRUE(
+        exchange
+            ->Collective(ExchangeOperation::kScatter, call, send.bytes.data(), recv.bytes.data())
+            .ok());
     for (size_t i = 0; i < call.count; ++i) {
       ASSERT_EQ(recv.At(i),
                 Value(call.root, static_cast<size_t>(call.group.rank) * call.count + i));
     }
     Tensor reduced(call.element, call.count);
-    ASSERT_TRUE(exchange->Reduce(call, send.bytes.data(), reduced.bytes.data()).ok());
+    ASSERT_TRUE(
+        exchange
+            ->Collective(ExchangeOperation::kReduce, call, send.bytes.data(), reduced.bytes.data())
+            .ok());
     for (size_t i = 0; i < call.count; ++i) {
       ASSERT_EQ(
           reduced.At(i),
@@ -316,7 +333,10 @@ TEST_P(ExchangeTest, AllToAll) {
     Tensor send(call.element, all);
     send.Fill(call.group.rank);
     Tensor recv(call.element, all);
-    ASSERT_TRUE(exchange->AllToAll(call, send.bytes.data(), recv.bytes.data()).ok());
+    ASSERT_TRUE(
+        exchange
+            ->Collective(ExchangeOperation::kAllToAll, call, send.bytes.data(), recv.bytes.data())
+            .ok());
     const size_t own = static_cast<size_t>(call.group.rank) * call.count;
     for (int32_t rank : test.present) {
       for (size_t i = 0; i < call.count; ++i) {

@@ -26,6 +26,34 @@ bool Sum(ncclComm_t comm, cudaStream_t stream, size_t count) {
   return true;
 }
 
+// The same in a graph, which is launched with other numbers than it was captured with.
+bool SumInGraph(ncclComm_t comm, cudaStream_t stream, size_t count) {
+  std::vector<float> numbers(count);
+  float* buffer = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t launched = nullptr;
+  const size_t bytes = count * sizeof(float);
+  if (cudaMalloc(reinterpret_cast<void**>(&buffer), bytes) != cudaSuccess ||
+      cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) != cudaSuccess ||
+      ncclAllReduce(buffer, buffer, count, ncclFloat, ncclSum, comm, stream) != ncclSuccess ||
+      cudaStreamEndCapture(stream, &graph) != cudaSuccess ||
+      cudaGraphInstantiate(&launched, graph, 0) != cudaSuccess) {
+    return false;
+  }
+  for (const float number : {2.5F, 4.0F}) {
+    numbers.assign(count, number);
+    if (cudaMemcpy(buffer, numbers.data(), bytes, cudaMemcpyHostToDevice) != cudaSuccess ||
+        cudaGraphLaunch(launched, stream) != cudaSuccess ||
+        cudaStreamSynchronize(stream) != cudaSuccess ||
+        cudaMemcpy(numbers.data(), buffer, bytes, cudaMemcpyDeviceToHost) != cudaSuccess) {
+      return false;
+    }
+    std::printf("launched sum of %zu: %g %g\n", count, static_cast<double>(numbers.front()),
+                static_cast<double>(numbers.back()));
+  }
+  return true;
+}
+
 }  // namespace
 
 int main() {
@@ -37,6 +65,11 @@ int main() {
       ncclCommInitRank(&comm, 2, id, 0) != ncclSuccess) {
     return 2;
   }
-  // By way of the host, and on the device.
-  return Sum(comm, stream, 4) && Sum(comm, stream, size_t{1} << 19) ? 0 : 3;
+  // By way of the host, by way of the host and a kernel, and on the device.
+  constexpr size_t kMiddle = size_t{1} << 14;
+  constexpr size_t kLarge = size_t{1} << 19;
+  return Sum(comm, stream, 4) && Sum(comm, stream, kMiddle) && Sum(comm, stream, kLarge) &&
+                 SumInGraph(comm, stream, kMiddle) && SumInGraph(comm, stream, kLarge)
+             ? 0
+             : 3;
 }

@@ -156,7 +156,7 @@ struct Said {
 };
 
 void RunProgram(const char* part, Said* said) {
-  ExchangeArena arena = ExchangeArena::Create();
+  ExchangeArena arena = ExchangeArena::Create(size_t{256} << 20U);
   ASSERT_TRUE(arena.valid());
   const std::string path =
       "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(arena.descriptor());

@@ -198,9 +198,9 @@ TEST_F(Emulation, extra_collective_ends_the_run_with_both_sides) {
   EXPECT_EQ(run.code, 1);
   EXPECT_THAT(run.output,
               AllOf(HasSubstr("rank 4 departs from the graph in iteration 3"),
-                    HasSubstr("it does:  all_reduce of 64 bytes float32"),
-                    HasSubstr("(group tp of 2 ranks)"), HasSubstr("graph:    rank 4 op"),
-                    HasSubstr("    at planted_workload"),
+                    HasSubstr("it does:  all_reduce (sum) of 64 bytes float32 on communicator tp "
+                              "of ranks 4, 5 on stream"),
+                    HasSubstr("graph:    rank 4 op"), HasSubstr("    at planted_workload"),
                     HasSubstr("the other members expect the same there: ranks 4, 5")));
   EXPECT_THAT(run.output, HasSubstr("then rank "));
   EXPECT_TRUE(Descendants().empty());

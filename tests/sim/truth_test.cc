@@ -1,5 +1,5 @@
 // Sixteen ranks, all of them real: what one recorded rank a role says of the others has to be what
-// they do. DESIGN.md section 5 stands or falls with it.
+// they do. Serving all other ranks from a few recorded ones stands or falls with it.
 #include <string>
 #include <vector>
 

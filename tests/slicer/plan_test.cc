@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
 
 namespace prism::slicer {
 namespace {
@@ -37,13 +37,13 @@ TEST(Plan, Spot_checks_differ_on_every_axis_and_come_from_far_stages) {
     const Result<SlicePlan> plan = MakePlan(job, {.spot_checks = 4});
     ASSERT_TRUE(plan.ok());
     ASSERT_EQ(plan->spot_checks.size(), 4U);
-    const graph::ParallelLayout layout(job.parallel);
+    const graph::RankGrid grid = graph::RankGrid::Of(job);
     std::set<int32_t> stages;
     for (const Rank rank : plan->spot_checks) {
-      const graph::Coordinates coordinates = layout.CoordinatesOf(rank);
-      EXPECT_NE(coordinates[0], 0);
-      EXPECT_NE(coordinates[2], 0);
-      stages.insert(coordinates[3] % 4);
+      const graph::ParallelRank at = grid.ParallelRankOf(rank);
+      EXPECT_NE(at.tp, 0);
+      EXPECT_NE(at.dp, 0);
+      stages.insert(at.pp % 4);
     }
     EXPECT_EQ(stages.size(), 1U) << "four checks on 16 stages are four stages apart";
   }

@@ -107,16 +107,17 @@ class RecordScript {
     Add(record);
   }
 
-  void AllReduce(uint32_t comm, int64_t bytes, uint16_t stream) {
-    channel::Record record = {};
-    record.kind = channel::RecordKind::kCollective;
-    record.stream = stream;
-    record.collective.comm = comm;
-    record.collective.dtype = static_cast<uint8_t>(graph::DataType::kFloat32);
-    record.collective.reduce = static_cast<uint8_t>(graph::ReduceOp::kSum);
-    record.collective.root = -1;
-    record.collective.bytes = bytes;
-    Add(record);
+  void AllReduce(uint32_t comm,
+                 int64_t bytes,
+                 uint16_t stream,
+                 graph::ReduceOp reduce = graph::ReduceOp::kSum) {
+    Collective(comm, {graph::CollectiveKind::kAllReduce, kType, reduce, -1, bytes}, stream);
+  }
+
+  void Broadcast(uint32_t comm, int32_t root, int64_t bytes, uint16_t stream) {
+    Collective(comm,
+               {graph::CollectiveKind::kBroadcast, kType, graph::ReduceOp::kNone, root, bytes},
+               stream);
   }
 
   void Transfer(uint32_t comm, int32_t peer, bool is_send, int64_t bytes, uint16_t stream) {
@@ -172,6 +173,21 @@ class RecordScript {
   }
 
  private:
+  static constexpr graph::DataType kType = graph::DataType::kFloat32;
+
+  void Collective(uint32_t comm, const graph::CollectiveShape& shape, uint16_t stream) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kCollective;
+    record.stream = stream;
+    record.collective.comm = comm;
+    record.collective.collective = static_cast<uint8_t>(shape.kind);
+    record.collective.dtype = static_cast<uint8_t>(shape.dtype);
+    record.collective.reduce = static_cast<uint8_t>(shape.reduce);
+    record.collective.root = shape.root;
+    record.collective.bytes = shape.bytes;
+    Add(record);
+  }
+
   uint16_t thread_ = 0;
   std::vector<ScriptedRecord> records_;
   std::map<channel::Table, std::map<std::string, uint32_t>> ids_;

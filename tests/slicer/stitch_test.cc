@@ -1,13 +1,15 @@
 #include "slicer/stitch/stitch.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/diff.h"
 #include "graph/file.h"
-#include "graph/parallel_layout.h"
+#include "graph/rank_grid.h"
 #include "graph/validate.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/workloads/program_builder.h"
@@ -17,6 +19,7 @@ namespace {
 
 using graph::Fragment;
 using graph::Graph;
+using graph::RankGrid;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -32,30 +35,29 @@ class StitchTest : public ::testing::Test {
     job_.parallel.pp = 4;
   }
 
-  [[nodiscard]] graph::ParallelLayout Layout() const {
-    return graph::ParallelLayout(job_.parallel);
-  }
+  [[nodiscard]] RankGrid Grid() const { return RankGrid::Of(job_); }
 
-  // Group along the listed axes.
-  [[nodiscard]] std::vector<Rank> Group(Rank rank, std::initializer_list<graph::Axis> axes) const {
-    graph::GroupPattern pattern;
-    for (const graph::Axis axis : axes) {
-      for (int32_t i = 0; i < Layout().size(axis); ++i) {
-        pattern.coordinates[static_cast<size_t>(axis)].push_back(i);
+  // Group along the named axes.
+  [[nodiscard]] std::vector<Rank> Group(Rank rank, const std::set<std::string>& axes) const {
+    const RankGrid grid = Grid();
+    graph::GridGroup group;
+    for (const graph::GridAxis& axis : grid.axes()) {
+      std::vector<int32_t>& list = group.coordinates.emplace_back();
+      for (int32_t i = 0; axes.contains(axis.name) && i < axis.size; ++i) {
+        list.push_back(i);
       }
     }
-    return Layout().MembersOf(rank, pattern);
+    return grid.MembersOf(rank, group);
   }
 
   // What the program of that rank would record, slots in order of first use.
   [[nodiscard]] Fragment Record(uint32_t number, int extra_kernels = 0) const {
-    using graph::Axis;
     const Rank rank(number);
-    const int32_t stage = Layout().CoordinatesOf(rank)[3];
+    const int32_t stage = Grid().ParallelRankOf(rank).pp;
     ProgramBuilder builder(rank, 1);
     builder.MarkerBegin("iteration");
-    const uint16_t tp = builder.CommSlot("tp", Group(rank, {Axis::kTp}));
-    const uint16_t pp = builder.CommSlot("pp", Group(rank, {Axis::kPp}));
+    const uint16_t tp = builder.CommSlot("tp", Group(rank, {"tp"}));
+    const uint16_t pp = builder.CommSlot("pp", Group(rank, {"pp"}));
     if (stage > 0) {
       builder.PeerGroup(0, {{{false, pp, builder.PeerSlot(Rank(number - 4)), 32}}});
     }
@@ -71,10 +73,9 @@ class StitchTest : public ::testing::Test {
       const uint32_t first = number % 4;
       builder.Collective(0, builder.CommSlot("", {Rank(first), Rank(first + 12)}), kSum);
     }
-    builder.Collective(0, builder.CommSlot("", Group(rank, {Axis::kDp})), kSum);
-    builder.Collective(0, builder.CommSlot("grads", Group(rank, {Axis::kDp})), kSum);
-    builder.Collective(0, builder.CommSlot("", Group(rank, {Axis::kTp, Axis::kDp, Axis::kPp})),
-                       kSum);
+    builder.Collective(0, builder.CommSlot("", Group(rank, {"dp"})), kSum);
+    builder.Collective(0, builder.CommSlot("grads", Group(rank, {"dp"})), kSum);
+    builder.Collective(0, builder.CommSlot("", Group(rank, {"tp", "dp", "pp"})), kSum);
     builder.MarkerEnd("iteration");
     Fragment fragment = builder.Finish();
     fragment.memory.peak_allocated = 1000 + stage;
@@ -142,7 +143,7 @@ TEST_F(StitchTest, A_group_of_one_stage_alone_is_told) {
   for (const uint32_t number : {0U, 4U, 8U, 12U}) {
     const Rank rank(number);
     ProgramBuilder builder(rank, 1);
-    const auto axis = number == 8 ? graph::Axis::kTp : graph::Axis::kDp;
+    const char* axis = number == 8 ? "tp" : "dp";
     builder.Collective(0, builder.CommSlot("", Group(rank, {axis})), gradients);
     input.fragments.push_back(builder.Finish());
   }

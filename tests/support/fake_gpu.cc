@@ -1,27 +1,34 @@
 // A GPU that is the CPU, with all of CUDA over it: the virtual device (libfake_virtual.so, behind
 // this library) whose kernels do nothing, and here those that matter to the shim: holds and factors
 // run, on one queue that keeps the order of issue for all streams. Copies behind a hold that is
-// under way wait in the queue; calls that wait for the device wait for the queue.
+// under way wait in the queue; calls that wait for the device wait for the queue. What the thread
+// asks for that works out values while a hold stands (shim/device/holds.cc) is done at once.
 #include <dlfcn.h>
+#include <pthread.h>
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include "shim/device/hold_logic.h"
 #include "shim/device/host_machine.h"
+#include "shim/device/reduction_logic.h"
 #include "shim/nccl/reduction.h"
 
 namespace {
@@ -33,6 +40,12 @@ template <typename Function>
 Function* Behind(const char* name) {
   static void* const library = dlopen(PRISM_FAKE_VIRTUAL, RTLD_NOW | RTLD_LOCAL);
   return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+bool IsBesideHolds() {
+  std::array<char, 16> name = {};
+  pthread_getname_np(pthread_self(), name.data(), name.size());
+  return std::string_view(name.data()) == "prism values";
 }
 
 class Queue {
@@ -59,11 +72,17 @@ class Queue {
   }
 
   bool IsBusy() {
+    if (IsBesideHolds()) {
+      return false;
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     return done_ != added_;
   }
 
   void Drain() {
+    if (IsBesideHolds()) {
+      return;
+    }
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this, target = added_] { return done_ >= target; });
   }
@@ -91,6 +110,45 @@ class Queue {
   uint64_t added_ = 0;
   uint64_t done_ = 0;
 };
+
+// What is issued on streams under capture, for launches of its graph; the virtual device knows
+// which streams are. One capture at a time.
+class Captures {
+ public:
+  using Works = std::vector<std::function<void()>>;
+
+  static Captures& Get() {
+    static Captures* const captures = new Captures();
+    return *captures;
+  }
+
+  // False where the stream is not under capture.
+  bool Add(cudaStream_t stream, std::function<void()> work) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    Behind<decltype(cudaStreamIsCapturing)>("cudaStreamIsCapturing")(stream, &status);
+    if (status != cudaStreamCaptureStatusActive) {
+      return false;
+    }
+    works_.push_back(std::move(work));
+    return true;
+  }
+
+  // The current capture becomes a graph, a graph something to be launched.
+  void Keep(const void* graph) { kept_[graph] = std::exchange(works_, {}); }
+  void Copy(const void* graph, const void* launched) { kept_[launched] = kept_[graph]; }
+  const Works& Kept(const void* launched) { return kept_[launched]; }
+
+ private:
+  Works works_;
+  std::map<const void*, Works> kept_;
+};
+
+// In the order of the stream.
+void Enqueue(cudaStream_t stream, const std::function<void()>& work) {
+  if (!Captures::Get().Add(stream, work)) {
+    Queue::Get().Add(work);
+  }
+}
 
 // Kernels of the shim's own image.
 struct Kernels {
@@ -127,13 +185,18 @@ T* At(CUdeviceptr address) {
   return reinterpret_cast<T*>(address);
 }
 
-void LaunchOwn(const std::string& name, void** arguments) {
+void LaunchOwn(const std::string& name, cudaStream_t stream, void** arguments) {
+  if (name == "prism_reduce") {
+    const auto task = Argument<prism::shim::ReductionTask>(arguments, 0);
+    RunReduction(task, 0, 1);
+    return;
+  }
   if (name == "prism_scale") {
     auto* const data = static_cast<std::byte*>(Argument<void*>(arguments, 0));
     const auto count = Argument<uint64_t>(arguments, 1);
     const auto element = static_cast<Element>(Argument<uint32_t>(arguments, 2));
     const auto factor = Argument<double>(arguments, 3);
-    Queue::Get().Add([=] {
+    Enqueue(stream, [=] {
       const size_t bytes = prism::shim::ElementBytes(element);
       for (uint64_t i = 0; i < count; ++i) {
         std::byte* const at = data + i * bytes;
@@ -146,7 +209,7 @@ void LaunchOwn(const std::string& name, void** arguments) {
   auto* const lanes = At<prism::shim::HoldLane>(Argument<CUdeviceptr>(arguments, 1));
   const auto lane = Argument<uint32_t>(arguments, 2);
   // One block stands for all.
-  Queue::Get().Add([=] {
+  Enqueue(stream, [=] {
     prism::shim::HostMachine machine;
     prism::shim::HoldBlock(machine, board, lanes, lane, 1);
   });
@@ -163,8 +226,8 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   std::memcpy(&magic, image, sizeof(magic));
   if (magic == kFatBinaryMagic) {
     std::memcpy(&size, static_cast<const char*>(image) + 8, sizeof(size));
-    if (std::string_view(static_cast<const char*>(image), size).find("prism_hold_") !=
-        std::string_view::npos) {
+    const std::string_view text(static_cast<const char*>(image), size);
+    if (text.find("prism_hold_") != text.npos || text.find("prism_reduce") != text.npos) {
       Kernels& kernels = GetKernels();
       const std::lock_guard<std::mutex> lock(kernels.mutex);
       kernels.modules.insert(image);
@@ -200,7 +263,7 @@ CUresult cuLaunchKernel(CUfunction function,
                         void** arguments,
                         void** extra) {
   if (const std::string* const own = FindOwn(function)) {
-    LaunchOwn(*own, arguments);
+    LaunchOwn(*own, stream, arguments);
     return CUDA_SUCCESS;
   }
   return Behind<decltype(cuLaunchKernel)>("cuLaunchKernel")(function, grid_x, grid_y, grid_z,
@@ -235,7 +298,33 @@ cudaError_t cudaMemcpyAsync(
     return Behind<decltype(cudaMemcpyAsync)>("cudaMemcpyAsync")(target, source, bytes, kind,
                                                                 stream);
   };
+  if (Captures::Get().Add(stream, [=] { copy(); })) {
+    return cudaSuccess;
+  }
   return Queue::Get().AddIfBusy([=] { copy(); }) ? cudaSuccess : copy();
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const cudaError_t error =
+      Behind<decltype(cudaStreamEndCapture)>("cudaStreamEndCapture")(stream, graph);
+  Captures::Get().Keep(*graph);
+  return error;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launched,
+                                 cudaGraph_t graph,
+                                 unsigned long long flags) {
+  const cudaError_t error = Behind<cudaError_t(cudaGraphExec_t*, cudaGraph_t, unsigned long long)>(
+      "cudaGraphInstantiate")(launched, graph, flags);
+  Captures::Get().Copy(graph, *launched);
+  return error;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t launched, cudaStream_t stream) {
+  for (const std::function<void()>& work : Captures::Get().Kept(launched)) {
+    Queue::Get().Add(work);
+  }
+  return Behind<decltype(cudaGraphLaunch)>("cudaGraphLaunch")(launched, stream);
 }
 
 cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {

@@ -5,6 +5,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
+import traceback
+
+DEVICE_LOST = 75  # exit code: an error that stays with the process; what is left runs in a new one
 
 
 def arguments(cases):
@@ -12,8 +16,10 @@ def arguments(cases):
     parser = argparse.ArgumentParser()
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--root", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="with bin/prism-emulate")
     parser.add_argument("--probe", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--again", action="store_true", help="also what failed before")
     parser.add_argument("--complete", action="store_true", help="see virtual_truth.py")
     parsed = parser.parse_args()
     if parsed.dry_run:
@@ -41,11 +47,64 @@ def machine():
             "command": sys.argv}
 
 
-def write(args, result):
-    """One JSON; also says on stdout what it holds."""
-    result = {"machine": machine(), **result}
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"  wrote {args.out.name}")
+class Results:
+    """One JSON of parts, written after each. What an earlier call left there is not done again."""
+
+    def __init__(self, args):
+        self.path, self.again = args.out, args.again
+        self.content = json.loads(self.path.read_text()) if self.path.exists() else {}
+        here = machine()
+        if self.content.get("machine", {}).get("gpu") != here["gpu"]:
+            self.content = {"machine": here, "seconds": {}, "parts": {}}
+
+    def add(self, name, call, *given):
+        """The value of a part; None where it failed, which is its value in the file then."""
+        parts = self.content["parts"]
+        if name not in parts or (self.again and failed(parts[name])):
+            begin = time.monotonic()
+            try:
+                parts[name] = call(*given)
+            except Exception:  # whatever it is, the other parts go on
+                parts[name] = {"failed": traceback.format_exc(limit=-3)[-1500:]}
+            self.content["seconds"][name] = round(time.monotonic() - begin, 2)
+            self.write()
+            print(f"  {name}: {self.content['seconds'][name]} s"
+                  + (f", failed: {parts[name]['failed']}" if failed(parts[name]) else ""), flush=True)
+            if failed(parts[name]) and device_lost():
+                sys.exit(DEVICE_LOST)
+        return None if failed(parts[name]) else parts[name]
+
+    def write(self):
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(self.content, indent=1) + "\n")
+        part.replace(self.path)
+
+    def finish(self):
+        """Says that nothing is left; exits with 1 where a part failed."""
+        self.content["complete"] = True
+        self.write()
+        sys.exit(any(failed(part) for part in self.content["parts"].values()))
+
+
+def failed(part):
+    return isinstance(part, dict) and "failed" in part
+
+
+def device_lost():
+    import torch
+    try:
+        torch.cuda.synchronize()
+        return False
+    except RuntimeError:
+        return True
+
+
+def prism(args, name):
+    """A program of Prism."""
+    path = args.build / "bin" / name
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: run ./run.sh, or carry what collect.sh collects")
+    return path
 
 
 def spread(values):

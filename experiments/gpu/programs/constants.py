@@ -22,7 +22,7 @@ class Steps:
 
     def __init__(self):
         self.last = used()
-        self.growth = {"context and runtime": self.last}
+        self.growth = {"before": self.last}
 
     def note(self, name):
         now = used()
@@ -61,6 +61,12 @@ def nccl(steps):
     dist.all_reduce(torch.zeros(1 << 20, device="cuda"))
     steps.note("NCCL, its first all_reduce of one rank")
     dist.destroy_process_group()
+
+
+def outside(measure):
+    steps = Steps()
+    measure(steps)
+    return steps.growth
 
 
 def nccl_rank(rank, world, queue):
@@ -133,17 +139,15 @@ def addresses():
 
 
 def main():
-    args = common.arguments(CASES)
+    results = common.Results(common.arguments(CASES))
     import torch
     torch.zeros(1, device="cuda")
-    steps = Steps()
-    libraries(steps)
-    nccl(steps)
-    result = {"outside_bytes": steps.growth, "addresses": addresses(),
-              "total_bytes": torch.cuda.mem_get_info()[1]}
-    common.write(args, result)
-    result["nccl_of_all_gpus"] = nccl_many()
-    common.write(args, result)
+    results.add("outside_bytes", outside, libraries)
+    results.add("outside_bytes of NCCL", outside, nccl)
+    results.add("total_bytes", lambda: torch.cuda.mem_get_info()[1])
+    results.add("addresses", addresses)
+    results.add("nccl_of_all_gpus", nccl_many)
+    results.finish()
 
 
 if __name__ == "__main__":

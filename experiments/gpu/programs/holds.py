@@ -11,23 +11,22 @@ CASES = ([f"hold by {means}, {us} us: asked against happened" for means in MEANS
          + [f"matrix product beside {blocks} blocks: hold, copy kernel, alone" for blocks in BLOCKS])
 
 
-def injection(path):
+def injection(path, means):
     """Error of the end against the deadline, microseconds."""
     import torch
+    probe = Probe(path, means)
+    stream = torch.cuda.Stream()
     table = {}
-    for means in MEANS:
-        probe = Probe(path, means)
-        stream = torch.cuda.Stream()
-        for length_us in LENGTHS_US:
-            errors = []
-            for _ in range(REPEATS.get(length_us, 200)):
-                probe.hold(stream)
-                due = probe.next() + length_us * 1000
-                probe.deadline(due)
-                errors.append((-probe.next() - due) / 1e3)
-                stream.synchronize()
-            table[f"{means} {length_us} us"] = common.spread(errors)
-        probe.close()
+    for length_us in LENGTHS_US:
+        errors = []
+        for _ in range(REPEATS.get(length_us, 200)):
+            probe.hold(stream)
+            due = probe.next() + length_us * 1000
+            probe.deadline(due)
+            errors.append((-probe.next() - due) / 1e3)
+            stream.synchronize()
+        table[f"{length_us} us"] = common.spread(errors)
+    probe.close()
     return table
 
 
@@ -131,13 +130,16 @@ def occupancy(path):
 
 def main():
     args = common.arguments(CASES)
+    results = common.Results(args)
     import torch
-    torch.cuda.init()
     torch.zeros(1, device="cuda")
-    common.write(args, {"injection_error_us": injection(args.probe),
-                        "timer_step_ns": timer_step(args.probe), "graph": graph(args.probe),
-                        "profiler": profiler(args.probe), "abort": abort(args.probe),
-                        "occupancy": occupancy(args.probe)})
+    results.add("timer_step_ns", timer_step, args.probe)
+    results.add("injection_error_us by kernel", injection, args.probe, "kernel")
+    for part in (graph, abort, profiler, occupancy):
+        results.add(part.__name__, part, args.probe)
+    for means in MEANS[1:]:
+        results.add(f"injection_error_us by {means}", injection, args.probe, means)
+    results.finish()
 
 
 main()

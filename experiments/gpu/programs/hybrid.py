@@ -1,46 +1,48 @@
 """Items 6 to 9: sandbox ranks on the GPU with virtual peers."""
 import json
-import pathlib
-import subprocess
 import sys
-import tempfile
 
 import common
 import virtual_truth
 
-RUNS = {"as_fast_as_the_graph": [], "target_twice_as_slow": ["--device-scale", "2"],
-        "several_ranks_on_one_gpu": ["--sandbox-ranks", "0,1"]}
-CASES = [f"prism-emulate --device cuda, {name}: {' '.join(options) or 'one rank'}"
-         for name, options in RUNS.items()]
+# Options, and what is run: a training step with virtual peers, or all ranks of a job and every
+# collective compared with a reference.
+TRAINING = ["experiments/02_ddp/train.py", "--layers", "4", "--steps", "5"]
+VALUES = ["experiments/gpu/programs/values.py"]
+RUNS = {"as_fast_as_the_graph": (["--target-gpus", "16"], TRAINING),
+        "target_twice_as_slow": (["--target-gpus", "16", "--device-scale", "2"], TRAINING),
+        "two_ranks_on_one_gpu": (["--target-gpus", "16", "--sandbox-ranks", "0,1"], TRAINING),
+        "values_of_four_ranks": (["--target-gpus", "4", "--sandbox-ranks", "0-3"], VALUES),
+        "values_under_mpirun": (["--target-gpus", "4", "--sandbox-ranks", "0-3"], VALUES)}
+CASES = [f"prism-emulate --device cuda, {name}: {' '.join(options)}"
+         for name, (options, _) in RUNS.items()]
 
 
-def run(args, options, out):
-    command = [args.root / "build/bin/prism-emulate", "--target-gpus", "16", "--cluster",
-               virtual_truth.cluster(common.machine()), "--device", "cuda", "--sandbox-ranks", "0", "--quiet",
-               *options, "--out", out, "--", sys.executable,
-               args.root / "experiments/02_ddp/train.py", "--layers", "4", "--steps", "6"]
-    done = subprocess.run(list(map(str, command)), cwd=args.root, capture_output=True, text=True,
-                          timeout=60, check=False)
-    if done.returncode != 0:
-        return {"code": done.returncode, "said": done.stderr[-800:]}
+def run(args, name, folder):
+    options, program = RUNS[name]
+    out = folder / "run"
+    launcher = ["mpirun", "-n", "4"] if name.endswith("mpirun") else []
+    if "--sandbox-ranks" not in options:
+        options = [*options, "--sandbox-ranks", "0"]
+    virtual_truth.checked(
+        [*launcher, common.prism(args, "prism-emulate"), "--cluster",
+         virtual_truth.cluster(common.machine()), "--device", "cuda", "--quiet", *options, "--out", out,
+         "--", sys.executable, args.root / program[0], *program[1:]], 100, args.root)
     summary = json.loads((out / "summary.json").read_text())
-    replay = subprocess.run([args.root / "build/bin/prism", "replay", out / "graph.prism", "--format",
-                             "json"], capture_output=True, text=True, check=True)
-    return {"code": 0, "device": summary["device"], "device_scale": summary["device_scale"],
+    said = {log.stem: log.read_text().splitlines()[-1:] for log in sorted((out / "logs").iterdir())}
+    return {"device": summary["device"], "device_scale": summary["device_scale"],
             "iteration_time_s": summary["iteration_time_s"],
-            "replayed_s": json.loads(replay.stdout)["iteration_time_s"],
-            "peak_memory": summary["peak_memory"], "warnings": summary["warnings"]}
+            "replayed_s": virtual_truth.replayed(args, out / "graph.prism"),
+            "peak_memory": summary["peak_memory"], "warnings": summary["warnings"], "said": said}
 
 
 def main():
     args = common.arguments(CASES)
-    result = {}
-    if not (args.root / "build/bin/prism-emulate").exists():
-        sys.exit("hybrid: build/bin/prism-emulate is missing; run ./run.sh first")
-    for name, options in RUNS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            result[name] = run(args, options, pathlib.Path(folder) / "run")
-    common.write(args, {"runs": result})
+    results = common.Results(args)
+    for name in RUNS:
+        results.add(name, virtual_truth.in_folder, run, args, name)
+    results.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()

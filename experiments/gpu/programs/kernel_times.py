@@ -123,26 +123,25 @@ class Part:
                 "mlp": lambda x: x + layer._ff_block(layer.norm2(x))}
 
 
-def layers():
+def layers(hidden):
     """A compiled part counts only where it equals the eager one within 1e-5, in fp32."""
     import torch
     table = {}
-    for hidden in (2048, 8192):
-        exact = Part(hidden, torch.float32).calls()
-        fast = Part(hidden, torch.bfloat16).calls()
-        for name in exact:
-            torch.backends.cuda.matmul.allow_tf32 = False
-            small = torch.randn(1, 256, hidden, device="cuda")
-            expected = exact[name](small)
-            error = ((torch.compile(exact[name])(small) - expected).abs().max()
-                     / expected.abs().max()).item()
-            x = torch.randn(1, 2048, hidden, device="cuda", dtype=torch.bfloat16)
-            row = {"compiled_differs_by": error,
-                   "eager": common.device_seconds(lambda: fast[name](x))}
-            if error < 1e-5:
-                compiled = torch.compile(fast[name])
-                row["compiled"] = common.device_seconds(lambda: compiled(x))
-            table[f"{name} {hidden}"] = row
+    exact = Part(hidden, torch.float32).calls()
+    fast = Part(hidden, torch.bfloat16).calls()
+    for name in exact:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        small = torch.randn(1, 256, hidden, device="cuda")
+        expected = exact[name](small)
+        error = ((torch.compile(exact[name])(small) - expected).abs().max()
+                 / expected.abs().max()).item()
+        x = torch.randn(1, 2048, hidden, device="cuda", dtype=torch.bfloat16)
+        row = {"compiled_differs_by": error,
+               "eager": common.device_seconds(lambda: fast[name](x))}
+        if error < 1e-5:
+            compiled = torch.compile(fast[name])
+            row["compiled"] = common.device_seconds(lambda: compiled(x))
+        table[name] = row
     return table
 
 
@@ -170,40 +169,51 @@ def host():
     return table
 
 
-def kernel_table(result, source):
+def sweep(results, name):
+    rows = results.add(f"products {name}", products, name)
+    if rows:
+        results.add(f"fit {name}", fit, rows)
+
+
+def kernel_table(parts, source):
     """What `prism replay --kernels` takes: ops that launch one kernel each."""
     rows = []
-    for name, products_of_type in result["products"].items():
-        for row in products_of_type if isinstance(products_of_type, list) else []:
-            rows.append(("matmul", name, row["m"], row["n"], row["k"], 1, row["seconds"]["p50"]))
-    for name, times in result["attention"].items():
-        if name.startswith("FLASH") and isinstance(times, dict):
-            length = int(name.split()[1])
-            rows.append(("attention", "bfloat16", length, length, 128, 16, times["forward"]["p50"]))
-    for hidden, times in result["ops"].items():
-        for op, kind in (("layer_norm", "native_layer_norm"), ("gelu", "gelu"), ("add", "add"),
-                         ("softmax", "_softmax"), ("copy", "copy")):
-            rows.append((kind, "bfloat16", 4096, hidden, 1, 1, times[op]["p50"]))
+    for part, value in parts.items():
+        what, _, name = part.partition(" ")
+        if common.failed(value):
+            continue
+        if what == "products":
+            rows += [("matmul", name, row["m"], row["n"], row["k"], 1, row["seconds"]["p50"])
+                     for row in value]
+        elif what == "attention":
+            rows += [("attention", "bfloat16", length, length, 128, 16, times["forward"]["p50"])
+                     for case, times in value.items() if isinstance(times, dict)
+                     for backend, length in [case.split()] if backend.startswith("FLASH")]
+        elif what == "ops":
+            rows += [(kind, "bfloat16", 4096, name, 1, 1, value[op]["p50"])
+                     for op, kind in (("layer_norm", "native_layer_norm"), ("gelu", "gelu"),
+                                      ("add", "add"), ("softmax", "_softmax"), ("copy", "copy"))]
     lines = [",".join(map(str, (*row, source))) for row in rows]
     return "\n".join(["kind,type,m,n,k,batch,seconds,source", *lines]) + "\n"
 
 
 def main():
     args = common.arguments(CASES)
+    results = common.Results(args)
     import torch
-    result = {"host": host(), "attention": attention(),
-              "ops": {hidden: small_ops(hidden) for hidden in HIDDEN}, "products": {}, "fit": {}}
-    for name in TYPES:
-        try:
-            result["products"][name] = products(name)
-            result["fit"][name] = fit(result["products"][name])
-        except RuntimeError as error:
-            result["products"][name] = str(error)[:200]
-        common.write(args, result)
+    results.add("host", host)
+    for name in TYPES[:2]:
+        sweep(results, name)
+    results.add("attention", attention)
+    for hidden in HIDDEN:
+        results.add(f"ops {hidden}", small_ops, hidden)
+    for name in TYPES[2:]:
+        sweep(results, name)
     source = f"kernel_times.py on {torch.cuda.get_device_name(0)}".replace(",", " ")
-    args.out.with_suffix(".csv").write_text(kernel_table(result, source))
-    result["layers"] = layers()
-    common.write(args, result)
+    args.out.with_suffix(".csv").write_text(kernel_table(results.content["parts"], source))
+    for hidden in (2048, 8192):
+        results.add(f"layers {hidden}", layers, hidden)
+    results.finish()
 
 
 main()

@@ -6,8 +6,6 @@ the record. The first difference of each program is in its result. With PRISM_TE
 is the one that tests bring.
 """
 import json
-import subprocess
-import sys
 
 import common
 import virtual_truth
@@ -18,27 +16,22 @@ CASES = [f"prism-emulate --device cuda --target-gpus 1, {preset}, {variant}: eve
 
 def run(args, cluster, preset, variant, folder):
     out = folder / "run"
-    command = [args.root / "build/bin/prism-emulate", "--target-gpus", "1", "--cluster", cluster,
+    command = [common.prism(args, "prism-emulate"), "--target-gpus", "1", "--cluster", cluster,
                "--device", "cuda", "--sandbox-ranks", "0", "--quiet", "--out", out, "--",
                *virtual_truth.stage(args, preset, variant, folder / "stage.json")]
-    done = subprocess.run(list(map(str, command)), cwd=args.root, capture_output=True, text=True,
-                          timeout=100, check=False)
-    if done.returncode != 0:
-        return {"code": done.returncode, "said": done.stderr[-1500:]}
+    virtual_truth.checked(command, 100, args.root)
     summary = json.loads((out / "summary.json").read_text())
-    return {"code": 0, "device": summary["device"], "ops": summary["graph"]["ops"],
+    return {"device": summary["device"], "ops": summary["graph"]["ops"],
             "warnings": summary["warnings"]}
 
 
 def main():
     args = common.arguments(CASES)
-    if not (args.root / "build/bin/prism-emulate").exists():
-        sys.exit("pass_through: build/bin/prism-emulate is missing; run ./run.sh first")
-    result = {}
+    results = common.Results(args)
     cluster = virtual_truth.cluster(common.machine())
     for preset, variant in virtual_truth.PROGRAMS:
-        result[f"{preset} {variant}"] = virtual_truth.in_folder(run, args, cluster, preset, variant)
-        common.write(args, {"programs": result})
+        results.add(f"{preset} {variant}", virtual_truth.in_folder, run, args, cluster, preset, variant)
+    results.finish()
 
 
 if __name__ == "__main__":

@@ -43,7 +43,12 @@ class Probe:
         self.library.prism_probe_count(lane)
 
     def next(self, lane=0):
-        return self.library.prism_probe_next(lane)
+        """The time of what happens next; negative when it is an end."""
+        time_ns = self.library.prism_probe_next(lane)
+        if time_ns == 0:
+            self.abort()
+            raise RuntimeError("the hold neither began nor ended within 5 s")
+        return time_ns
 
     def deadline(self, time_ns, lane=0):
         """Of the next hold of the lane whose beginning was told."""

@@ -6,6 +6,7 @@ The same file runs on the real GPU and, under prism-emulate, on the virtual one.
 import argparse
 import json
 import os
+import time
 
 import torch
 import torch.nn.functional as F
@@ -37,22 +38,56 @@ class Layer(nn.Module):
 
 def build(args):
     hidden, heads, tp = PRESETS[args.preset]
+    if args.variant == "megatron":
+        return MegatronStage(args.preset, args.layers).cuda().bfloat16(), hidden
     with torch.device("cuda"):
         model = nn.Sequential(*(Layer(hidden, heads, tp) for _ in range(args.layers)))
     model = model.to(torch.bfloat16)
     if args.variant == "compiled":
         model = torch.compile(model)
     if args.variant == "fsdp2":
-        import torch.distributed as dist
         from torch.distributed.fsdp import fully_shard
-        for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"),
-                            ("MASTER_PORT", "29533")):
-            os.environ.setdefault(name, value)
-        dist.init_process_group("nccl")
+        join_job()
         for layer in model:
             fully_shard(layer)
         fully_shard(model)
     return model, hidden
+
+
+def join_job():
+    """The job of one rank."""
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"),
+                        ("MASTER_PORT", "29533")):
+        os.environ.setdefault(name, value)
+    torch.distributed.init_process_group("nccl")
+
+
+class MegatronStage(nn.Module):
+    """A middle stage of megatron-core: its own layers, with input from the stage before."""
+
+    def __init__(self, preset, layers):
+        super().__init__()
+        from megatron.core import parallel_state, tensor_parallel
+        from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+        from megatron.core.transformer import TransformerConfig
+        from megatron.core.transformer.transformer_block import TransformerBlock
+        hidden, heads, tp = PRESETS[preset]
+        join_job()
+        parallel_state.initialize_model_parallel()
+        tensor_parallel.model_parallel_cuda_manual_seed(1234)
+        config = TransformerConfig(
+            num_layers=layers, hidden_size=hidden, num_attention_heads=heads // tp,
+            kv_channels=hidden // heads, ffn_hidden_size=4 * hidden // tp, bf16=True,
+            params_dtype=torch.bfloat16, hidden_dropout=0.0, attention_dropout=0.0,
+            gradient_accumulation_fusion=False, masked_softmax_fusion=False)
+        self.block = TransformerBlock(config, get_gpt_layer_local_spec(), pre_process=False,
+                                      post_process=False)
+
+    def forward(self, x):
+        length = x.shape[1]
+        mask = torch.ones(1, 1, length, length, dtype=torch.bool, device="cuda").triu(1)
+        self.block.set_input_tensor(x.transpose(0, 1).contiguous())
+        return self.block(hidden_states=None, attention_mask=mask)
 
 
 def step(model, optimizer, x):
@@ -77,6 +112,18 @@ def kernels(path, run):
              "us": e["dur"]} for e in sorted(events, key=lambda e: e["ts"])]
 
 
+def seconds(run):
+    """Of ten steps, each from an idle device to an idle one."""
+    taken = []
+    for _ in range(10):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        run()
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - begin)
+    return taken
+
+
 def allocator():
     """What the allocator did; addresses as segment (by first use) and offset."""
     segments, actions = [], []
@@ -95,7 +142,7 @@ def allocator():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--preset", choices=PRESETS, default="gpt3-1.3b")
-    parser.add_argument("--variant", choices=["eager", "compiled", "fsdp2"], default="eager")
+    parser.add_argument("--variant", choices=["eager", "compiled", "fsdp2", "megatron"], default="eager")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--sequence", type=int, default=2048)
     parser.add_argument("--dump", required=True)
@@ -112,6 +159,7 @@ def main():
               "peak_reserved": torch.cuda.max_memory_reserved(), "allocator": allocator()}
     torch.cuda.memory._record_memory_history(enabled=None)
     if args.real:
+        result["step_seconds"] = seconds(lambda: step(model, optimizer, x))
         result["kernels"] = kernels(args.dump, lambda: step(model, optimizer, x))
     with open(args.dump, "w", encoding="utf-8") as file:
         json.dump(result, file)

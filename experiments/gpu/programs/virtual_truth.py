@@ -2,7 +2,7 @@
 
 Where the tree is not built, what the real GPU did is written alone; on any machine where it is built
 
-  virtual_truth.py --root ROOT --probe - --out FILE --complete
+  virtual_truth.py --root ROOT --build ROOT/build --probe - --out FILE --complete
 
 then runs the virtual half and fills the comparison into the FILE of the real one.
 """
@@ -17,7 +17,8 @@ import tempfile
 import common
 
 PROGRAMS = [("gpt3-1.3b", "eager"), ("gpt3-13b", "eager"), ("gpt3-175b", "eager"),
-            ("llama3-70b", "eager"), ("gpt3-1.3b", "fsdp2"), ("gpt3-1.3b", "compiled")]
+            ("llama3-70b", "eager"), ("gpt3-1.3b", "fsdp2"), ("gpt3-1.3b", "megatron"),
+            ("gpt3-1.3b", "compiled")]
 CASES = [f"{preset}, {variant}: kernels, grids, allocator, real against virtual"
          for preset, variant in PROGRAMS]
 CLUSTERS = {(8, 0): "a100-80-8x", (9, 0): "h100-8x", (10, 0): "b200-8x"}
@@ -42,26 +43,37 @@ def stage(args, preset, variant, dump):
 
 def run_real(args, preset, variant, folder):
     dump = folder / "real.json"
-    subprocess.run([*stage(args, preset, variant, dump), "--real"], check=True, timeout=60)
+    checked([*stage(args, preset, variant, dump), "--real"], 60, folder)
     return json.loads(dump.read_text())
 
 
 def run_virtual(args, name, preset, variant, folder):
     """What the virtual device recorded; kernels of its steady step from the graph."""
-    programs = args.root / "build/bin"
     dump, out = folder / "virtual.json", folder / "run"
-    subprocess.run([programs / "prism-emulate", "--target-gpus", "1", "--cluster", name,
-                    "--sandbox-ranks", "none", "--quiet", "--out", out, "--",
-                    *stage(args, preset, variant, dump)],
-                   check=True, timeout=300, cwd=args.root, stdout=subprocess.DEVNULL)
-    show = subprocess.run([programs / "prism", "graph", "show", out / "graph.prism", "--rank", "0",
+    checked([common.prism(args, "prism-emulate"), "--target-gpus", "1", "--cluster", name,
+             "--sandbox-ranks", "none", "--quiet", "--out", out, "--",
+             *stage(args, preset, variant, dump)], 300, args.root)
+    show = subprocess.run([common.prism(args, "prism"), "graph", "show", out / "graph.prism", "--rank", "0",
                            "--ops", "1000000", "--format", "json"],
                           check=True, capture_output=True, text=True)
     ops = json.loads(show.stdout)["rank"]["ops"]
     virtual = json.loads(dump.read_text())
+    virtual["step_seconds"] = {"by the preset": replayed(args, out / "graph.prism")}
+    table = args.out.with_name("kernel_times.csv")
+    if table.exists():
+        virtual["step_seconds"]["by measured kernels"] = replayed(
+            args, out / "graph.prism", "--kernels", table)
     virtual["kernels"] = [{"name": op["name"], "grid": op["grid"]} for op in ops
                           if op["kind"] == "kernel"]
     return virtual
+
+
+def replayed(args, graph, *options):
+    """Seconds of an iteration of the graph."""
+    done = subprocess.run(list(map(str, [common.prism(args, "prism"), "replay", graph, "--format",
+                                         "json", *options])),
+                          check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)["iteration_time_s"]
 
 
 def short(name):
@@ -99,26 +111,38 @@ def compare(real, virtual):
             "library_kernels": [sum(bool(LIBRARY.search(k["name"])) for k in side["kernels"])
                                 for side in (real, virtual)],
             "peak_allocated": [real["peak_allocated"], virtual["peak_allocated"]],
-            "peak_reserved": [real["peak_reserved"], virtual["peak_reserved"]]}
+            "peak_reserved": [real["peak_reserved"], virtual["peak_reserved"]],
+            "step_seconds": {"real": common.spread(real["step_seconds"]), **virtual["step_seconds"]}}
 
 
 def in_folder(call, *arguments):
     with tempfile.TemporaryDirectory() as name:
-        try:
-            return call(*arguments, pathlib.Path(name))
-        except subprocess.SubprocessError as error:
-            return {"failed": str(error)[-400:]}
+        return call(*arguments, pathlib.Path(name))
 
 
-def complete(args, result):
+def checked(command, seconds, folder):
+    """Runs it; where it fails the error has the end of what it said."""
+    done = subprocess.run(list(map(str, command)), cwd=folder, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds,
+                          check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} ends with {done.returncode}: {done.stdout[-1200:]}")
+
+
+def complete(args, results):
     """The virtual half of what the real GPU gave, and both beside each other."""
     for preset, variant in PROGRAMS:
-        program = result["programs"][f"{preset} {variant}"]
-        if "kernels" in program["real"]:
-            virtual = in_folder(run_virtual, args, cluster(result["machine"]), preset, variant)
-            program["compared"] = (virtual if "failed" in virtual
-                                   else compare(program["real"], virtual))
-        args.out.write_text(json.dumps(result, indent=1) + "\n")
+        real = results["parts"].get(f"{preset} {variant}", {})
+        before = results.get("compared", {}).get(f"{preset} {variant}")
+        if "kernels" not in real or (before and not (args.again and common.failed(before))):
+            continue
+        try:
+            virtual = in_folder(run_virtual, args, cluster(results["machine"]), preset, variant)
+            compared = compare(real, virtual)
+        except (RuntimeError, subprocess.SubprocessError) as error:
+            compared = {"failed": str(error)[-1500:]}
+        results.setdefault("compared", {})[f"{preset} {variant}"] = compared
+        args.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def main():
@@ -126,15 +150,10 @@ def main():
     if args.complete:
         complete(args, json.loads(args.out.read_text()))
         return
-    result = {"programs": {}}
+    results = common.Results(args)
     for preset, variant in PROGRAMS:
-        result["programs"][f"{preset} {variant}"] = {
-            "real": in_folder(run_real, args, preset, variant)}
-        common.write(args, result)
-    if (args.root / "build/bin/prism-emulate").exists():
-        complete(args, json.loads(args.out.read_text()))
-    else:
-        print("  the tree is not built here: --complete compares with the virtual device later")
+        results.add(f"{preset} {variant}", in_folder, run_real, args, preset, variant)
+    results.finish()
 
 
 if __name__ == "__main__":

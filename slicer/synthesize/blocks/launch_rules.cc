@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "graph/base/divide.h"
+
 namespace prism::slicer {
 namespace {
 
@@ -13,10 +15,6 @@ using graph::DataType;
 constexpr int64_t kSms = 132;
 constexpr int64_t kThreadsOfSm = 2048;
 constexpr int64_t kWarp = 32;
-
-int64_t DivideUp(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 int64_t FloorPowerOfTwo(int64_t value) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(value)));

@@ -95,10 +95,11 @@ void WeightGradientProduct(const RankShape& rank,
 
 // Outside of Transformer Engine (torchao) the scale of a tensor follows from its present values:
 // one pass finds the largest, one casts; weights are cast in every micro-batch, unless they travel
-// in 8 bit.
+// in 8 bit. A compiler of whole iterations (XLA) has scales of earlier iterations instead.
 bool ScalesDynamically(const RankShape& rank) {
   return rank.style.data_parallel == graph::DataParallelKind::kFsdp &&
-         rank.style.precision == graph::Precision::kFloat8;
+         rank.style.precision == graph::Precision::kFloat8 &&
+         rank.style.host_cost != graph::HostCost::kGraph;
 }
 
 void CastWeight(const RankShape& rank, const Linear& linear, BlockWriter* writer) {
@@ -376,6 +377,10 @@ void AdapterForward(const RankShape& rank, const Linear& linear, BlockWriter* wr
   if (!rank.style.frozen_weights) {
     return;
   }
+  const graph::TensorShape input = Tensor(rank.dtype, {rank.tokens(), linear.inputs});
+  if (rank.style.adapter_dropout) {
+    writer->Kernel("aten::native_dropout", "fused_dropout_kernel", {input});
+  }
   Linear narrow = {.inputs = linear.inputs, .outputs = kAdapterRank, .full_precision = true};
   LocalForward(rank, narrow, rank.tokens(), writer);
   narrow = {.inputs = kAdapterRank, .outputs = linear.outputs, .full_precision = true};
@@ -389,6 +394,8 @@ void AdapterBackward(const RankShape& rank, const Linear& linear, BlockWriter* w
   if (!rank.style.frozen_weights) {
     return;
   }
+  const graph::TensorShape output = Tensor(rank.dtype, {rank.tokens(), linear.outputs});
+  writer->Pointwise("aten::mul", {output});
   for (const Linear& narrow :
        {Linear{.inputs = kAdapterRank, .outputs = linear.outputs, .full_precision = true},
         Linear{.inputs = linear.inputs, .outputs = kAdapterRank, .full_precision = true}}) {
@@ -398,6 +405,10 @@ void AdapterBackward(const RankShape& rank, const Linear& linear, BlockWriter* w
                     Tensor(rank.dtype, {rank.tokens(), narrow.inputs})});
   }
   const graph::TensorShape input = Tensor(rank.dtype, {rank.tokens(), linear.inputs});
+  if (rank.style.adapter_dropout) {
+    writer->Pointwise("aten::native_dropout_backward",
+                      {input, Tensor(DataType::kBool, {rank.tokens(), linear.inputs})});
+  }
   writer->Pointwise("aten::add_", {input, input});
 }
 

@@ -90,11 +90,13 @@ void MixtureOfExperts::Forward(BlockWriter* writer) const {
   AwaitCounts(writer);
   writer->HostGap(rank_.style.moe_expert_host_ns);
   Dispatch(writer);
+  PadRows(writer);
   GroupedForward(in_, writer);
   AddBias(in_.columns, writer);
   ForwardActivation(writer);
   GroupedForward(out_, writer);
   AddBias(out_.columns, writer);
+  PadRows(writer);
   Combine(writer);
   Unpermute(writer);
   if (shared_) {
@@ -183,6 +185,7 @@ void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   writer->HostGap(rank_.style.moe_expert_host_ns);
   Permute(writer);
   Dispatch(writer);
+  PadRows(writer);
   BiasBackward(out_.columns, writer);
   GroupedBackward(out_, part, writer);
   if (EagerActivation()) {
@@ -192,6 +195,7 @@ void MixtureOfExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   }
   BiasBackward(in_.columns, writer);
   GroupedBackward(in_, part, writer);
+  PadRows(writer);
   Combine(writer);
   Unpermute(writer);
   writer->BeginGraph((rank_.style.graph_parts & graph::kGraphRouter) != 0);
@@ -320,6 +324,16 @@ void MixtureOfExperts::Combine(BlockWriter* writer) const {
                        ReduceScatterOf(rank_.dtype, ExpertRows() * rank_.hidden));
   }
   AllToAll(writer);
+}
+
+// Products in 8 bit want rows of every expert in multiples of 16: Transformer Engine's grouped
+// layers copy what they are given to padded rows, and back, unless the dispatcher has padded.
+void MixtureOfExperts::PadRows(BlockWriter* writer) const {
+  if (rank_.matmul == DataType::kFloat8 && !rank_.style.moe_fused_dispatch &&
+      !rank_.style.moe_drop_and_pad) {
+    const graph::TensorShape rows = Tensor(rank_.dtype, {ExpertRows(), rank_.hidden});
+    writer->Fused("multi_padding", {rows, rows});
+  }
 }
 
 // What arrives is in the order of the senders.

@@ -47,6 +47,7 @@ class MixtureOfExperts : public FeedForward {
   void GroupedForward(const Grouped& grouped, BlockWriter* writer) const;
   void GroupedBackward(const Grouped& grouped, BackwardPart part, BlockWriter* writer) const;
   void GroupedWeightGradient(const Grouped& grouped, BlockWriter* writer) const;
+  void PadRows(BlockWriter* writer) const;
   void Cast(int64_t width, BlockWriter* writer) const;
   void AddBias(int64_t width, BlockWriter* writer) const;
   void BiasBackward(int64_t width, BlockWriter* writer) const;

@@ -1,5 +1,5 @@
-// Attention as cuDNN's front end describes it, built through the API by hand.
-#include "shim/cuda/dnn_attention.h"
+// Attention and convolution as cuDNN's front end describes them, built through the API by hand.
+#include "shim/cuda/dnn_operation.h"
 
 #include <cstdint>
 #include <string>
@@ -54,8 +54,8 @@ const std::vector<int64_t> kKeyTransposed = {2, 2, 128, 1024};
 const std::vector<int64_t> kKey = {2, 2, 1024, 128};
 const std::vector<int64_t> kScores = {2, 8, 512, 1024};
 
-TEST(DnnAttention, two_products_are_forward) {
-  const auto found = FindAttention(
+TEST(DnnOperation, two_products_are_forward) {
+  const auto found = FindOperation(
       Graph({Product(kQuery, kKeyTransposed), Create(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR),
              Create(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR), Product(kScores, kKey)}));
   ASSERT_TRUE(found.has_value());
@@ -67,9 +67,9 @@ TEST(DnnAttention, two_products_are_forward) {
   EXPECT_EQ(found->inputs[0].dtype, graph::DataType::kBfloat16);
 }
 
-TEST(DnnAttention, five_products_are_backward_with_the_gradient_first) {
+TEST(DnnOperation, five_products_are_backward_with_the_gradient_first) {
   const auto product = Product(kQuery, kKeyTransposed);
-  const auto found = FindAttention(Graph({product, product, product, product, product}));
+  const auto found = FindOperation(Graph({product, product, product, product, product}));
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->op, "cudnn::scaled_dot_product_attention_backward");
   ASSERT_EQ(found->inputs.size(), 4U);
@@ -77,15 +77,31 @@ TEST(DnnAttention, five_products_are_backward_with_the_gradient_first) {
   EXPECT_EQ(found->inputs[2].dims, kKey);
 }
 
-TEST(DnnAttention, other_graphs_are_none) {
-  EXPECT_FALSE(FindAttention(Graph({})).has_value());
-  EXPECT_FALSE(FindAttention(Graph({Product(kQuery, kKeyTransposed)})).has_value());
+// libtorch's own op would not tell how large the output is.
+TEST(DnnOperation, convolutions_say_more_than_the_framework) {
+  cudnnBackendDescriptor_t convolution =
+      Create(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+  Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, {Tensor({8, 16, 32, 32})});
+  Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, {Tensor({64, 16, 3, 3})});
+  Name(convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, {Tensor({8, 64, 15, 15})});
+  const auto found = FindOperation(Graph({convolution}));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->op, "cudnn::convolution_backward_input");
+  EXPECT_TRUE(found->replaces_framework_op);
+  ASSERT_EQ(found->inputs.size(), 3U);
+  EXPECT_EQ(found->inputs[0].dims, (std::vector<int64_t>{8, 16, 32, 32}));
+  EXPECT_EQ(found->inputs[2].dims, (std::vector<int64_t>{8, 64, 15, 15}));
+}
+
+TEST(DnnOperation, other_graphs_are_none) {
+  EXPECT_FALSE(FindOperation(Graph({})).has_value());
+  EXPECT_FALSE(FindOperation(Graph({Product(kQuery, kKeyTransposed)})).has_value());
   EXPECT_FALSE(
-      FindAttention(Graph({Product({4, 4}, {4, 4}), Product({4, 4}, {4, 4})})).has_value());
+      FindOperation(Graph({Product({4, 4}, {4, 4}), Product({4, 4}, {4, 4})})).has_value());
 }
 
 // The plan is made from heuristics' results, with the graph long out of sight.
-TEST(DnnAttention, a_plan_keeps_the_context_of_its_graph) {
+TEST(DnnOperation, a_plan_keeps_the_context_of_its_graph) {
   const DnnDescriptor& graph = Graph({Product(kQuery, kKeyTransposed), Product(kScores, kKey)});
   auto* const opaque = const_cast<DnnDescriptor*>(&graph);
   EXPECT_EQ(cudnnBackendFinalize(opaque), CUDNN_STATUS_SUCCESS);

@@ -1,5 +1,6 @@
-#include "shim/cuda/dnn_attention.h"
+#include "shim/cuda/dnn_operation.h"
 
+#include <array>
 #include <utility>
 
 #include "shim/channel/messages.h"
@@ -43,7 +44,7 @@ DnnTensor Transposed(DnnTensor tensor) {
   return tensor;
 }
 
-std::optional<DnnAttention> FromProducts(const std::vector<const DnnDescriptor*>& products) {
+std::optional<DnnOperation> FromProducts(const std::vector<const DnnDescriptor*>& products) {
   constexpr size_t kForward = 2;
   constexpr size_t kBackward = 5;
   if (products.size() != kForward && products.size() != kBackward) {
@@ -55,32 +56,57 @@ std::optional<DnnAttention> FromProducts(const std::vector<const DnnDescriptor*>
     return std::nullopt;
   }
   if (products.size() == kForward) {
-    return DnnAttention{"cudnn::scaled_dot_product_attention",
+    return DnnOperation{"cudnn::scaled_dot_product_attention",
                         {q, k, TensorOf(*products[1], CUDNN_ATTR_OPERATION_MATMUL_BDESC)}};
   }
   // The gradient has the queries' length and the values' head dimension, so that of the output.
   DnnTensor gradient = q;
-  return DnnAttention{"cudnn::scaled_dot_product_attention_backward", {gradient, q, k, k}};
+  return DnnOperation{"cudnn::scaled_dot_product_attention_backward", {gradient, q, k, k}};
+}
+
+DnnOperation Convolution(const char* op,
+                         const DnnDescriptor& operation,
+                         const std::array<cudnnBackendAttributeName_t, 3>& tensors) {
+  DnnOperation found = {op, {}, true};
+  for (const cudnnBackendAttributeName_t name : tensors) {
+    found.inputs.push_back(TensorOf(operation, name));
+  }
+  return found;
 }
 
 }  // namespace
 
-std::optional<DnnAttention> FindAttention(const DnnDescriptor& operation_graph) {
+std::optional<DnnOperation> FindOperation(const DnnDescriptor& operation_graph) {
   std::vector<const DnnDescriptor*> products;
   for (const DnnDescriptor* operation :
        operation_graph.Descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
     switch (operation->type) {
       case CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR:
-        return DnnAttention{"cudnn::scaled_dot_product_attention",
+        return DnnOperation{"cudnn::scaled_dot_product_attention",
                             {TensorOf(*operation, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC),
                              TensorOf(*operation, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC),
                              TensorOf(*operation, CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC)}};
       case CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR:
-        return DnnAttention{"cudnn::scaled_dot_product_attention_backward",
+        return DnnOperation{"cudnn::scaled_dot_product_attention_backward",
                             {TensorOf(*operation, CUDNN_ATTR_OPERATION_SDPA_BWD_DODDESC),
                              TensorOf(*operation, CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC),
                              TensorOf(*operation, CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC),
                              TensorOf(*operation, CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC)}};
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        return Convolution(
+            "cudnn::convolution", *operation,
+            {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y});
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        return Convolution("cudnn::convolution_backward_input", *operation,
+                           {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY});
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+        return Convolution("cudnn::convolution_backward_weight", *operation,
+                           {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY});
       case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
         products.push_back(operation);
         break;
@@ -91,13 +117,13 @@ std::optional<DnnAttention> FindAttention(const DnnDescriptor& operation_graph) 
   return FromProducts(products);
 }
 
-std::string EncodeContext(const DnnAttention& attention) {
-  const channel::ContextHeader header = {static_cast<uint16_t>(attention.op.size()),
-                                         static_cast<uint16_t>(attention.inputs.size())};
+std::string EncodeContext(const DnnOperation& operation) {
+  const channel::ContextHeader header = {static_cast<uint16_t>(operation.op.size()),
+                                         static_cast<uint16_t>(operation.inputs.size())};
   std::string payload(sizeof(header), '\0');
   std::memcpy(payload.data(), &header, sizeof(header));
-  payload += attention.op;
-  for (const DnnTensor& tensor : attention.inputs) {
+  payload += operation.op;
+  for (const DnnTensor& tensor : operation.inputs) {
     payload.push_back(static_cast<char>(tensor.dtype));
     payload.push_back(static_cast<char>(tensor.dims.size()));
     payload.append(reinterpret_cast<const char*>(tensor.dims.data()),

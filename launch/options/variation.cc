@@ -1,0 +1,68 @@
+#include "launch/options/variation.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/parse_number.h"
+
+namespace prism::launch {
+namespace {
+
+constexpr int kMostSteps = 1000;
+
+std::vector<std::string> PartsOf(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t colon = text.find(':'); colon != std::string::npos; colon = text.find(':', begin)) {
+    parts.push_back(text.substr(begin, colon - begin));
+    begin = colon + 1;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+}  // namespace
+
+double Variation::ValueAt(int step) const {
+  return from + (to - from) * step / (steps - 1);
+}
+
+Result<Variation> ParseVariation(const std::string& text) {
+  const std::vector<std::string> parts = PartsOf(text);
+  Variation variation;
+  const bool read = parts.size() == 4 && ParseNumber(parts[1], &variation.from) &&
+                    ParseNumber(parts[2], &variation.to) && ParseNumber(parts[3], &variation.steps);
+  if (!read || !(variation.from > 0) || !(variation.to > 0) || variation.steps < 2 ||
+      variation.steps > kMostSteps) {
+    return InvalidArgument(
+        fmt::format("--vary: '{}' is not KEY:FROM:TO:STEPS with values above 0 and 2 to {} steps",
+                    text, kMostSteps));
+  }
+  variation.key = parts[0];
+  return variation;
+}
+
+Result<graph::ClusterSpec> VariedCluster(const graph::ClusterSpec& cluster,
+                                         const std::string& key,
+                                         double value) {
+  graph::ClusterSpec varied = cluster;
+  if (key == "gpu.memory_bytes") {
+    varied.gpu.memory_bytes = std::llround(value);
+    return varied;
+  }
+  std::vector<graph::Parameter> parameters = varied.parameters.all();
+  for (graph::Parameter& parameter : parameters) {
+    if (parameter.key == key) {
+      parameter.value = value;
+      varied.parameters = graph::ParameterTable(std::move(parameters));
+      return varied;
+    }
+  }
+  return InvalidArgument(fmt::format(
+      "--vary: {} has no number '{}'; prism presets shows what it has", cluster.name, key));
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,110 @@
+#include "launch/verbs/program_edit_file.h"
+
+#include <array>
+#include <string>
+
+namespace prism::launch {
+namespace {
+
+using graph::CollectiveKind;
+using slicer::ProgramEditStep;
+
+constexpr int64_t kMostBytes = int64_t{1} << 50;
+constexpr int64_t kMostPieces = int64_t{1} << 20;
+
+slicer::CollectiveChoice ReadCollectives(const char* key, TomlReader* table) {
+  constexpr std::array kKinds = {CollectiveKind::kAllReduce,     CollectiveKind::kAllGather,
+                                 CollectiveKind::kReduceScatter, CollectiveKind::kBroadcast,
+                                 CollectiveKind::kReduce,        CollectiveKind::kAllToAll};
+  slicer::CollectiveChoice choice;
+  choice.communicator = table->Text(key);
+  if (table->Has("kind")) {
+    std::vector<std::string> names;
+    for (const CollectiveKind kind : kKinds) {
+      names.emplace_back(graph::CollectiveKindName(kind));
+    }
+    choice.kind = kKinds[table->Choice("kind", names)];
+  }
+  return choice;
+}
+
+ProgramEditStep ReadOverlap(TomlReader* table) {
+  slicer::OverlapEdit edit;
+  edit.overlap = table->Choice("overlap", {"off", "on"}) == 1;
+  edit.of = ReadCollectives("of", table);
+  return edit;
+}
+
+// One of merge, split and bytes: without any, merge is asked for.
+ProgramEditStep ReadBuckets(TomlReader* table) {
+  slicer::BucketEdit edit;
+  edit.of = ReadCollectives("buckets", table);
+  if (table->Has("bytes")) {
+    edit.bytes = table->Integer("bytes", 1, kMostBytes);
+  } else if (table->Has("split")) {
+    edit.split = table->Integer("split", 2, kMostPieces);
+  } else {
+    edit.merge = table->Integer("merge", 2, kMostPieces);
+  }
+  return edit;
+}
+
+ProgramEditStep ReadRecompute(TomlReader* table) {
+  slicer::RecomputeEdit edit;
+  table->Choice("recompute", {"none"});
+  if (table->Has("layer")) {
+    edit.layer = table->Text("layer");
+  }
+  return edit;
+}
+
+ProgramEditStep ReadOptimizer(TomlReader* table) {
+  std::vector<std::string> names;
+  for (const slicer::OptimizerKind kind : slicer::kOptimizerKinds) {
+    names.emplace_back(slicer::OptimizerName(kind));
+  }
+  return slicer::OptimizerEdit{slicer::kOptimizerKinds[table->Choice("optimizer", names)]};
+}
+
+ProgramEditStep ReadOffload(TomlReader* table) {
+  slicer::OffloadEdit edit;
+  const bool activations = table->Choice("offload", {"optimizer", "activations"}) == 1;
+  edit.kind = activations ? slicer::OffloadKind::kActivations : slicer::OffloadKind::kOptimizer;
+  edit.prefetch = table->IntegerOr("prefetch", 0, kMostPieces, edit.prefetch);
+  if (activations) {
+    edit.layer_bytes = table->IntegerOr("bytes", 1, kMostBytes, 0);
+  }
+  return edit;
+}
+
+struct EditTable {
+  const char* key;
+  ProgramEditStep (*read)(TomlReader* table);
+};
+
+constexpr EditTable kTables[] = {{"overlap", ReadOverlap},
+                                 {"buckets", ReadBuckets},
+                                 {"recompute", ReadRecompute},
+                                 {"optimizer", ReadOptimizer},
+                                 {"offload", ReadOffload}};
+
+}  // namespace
+
+std::vector<ProgramEditStep> ReadProgramEdits(TomlReader* root) {
+  std::vector<ProgramEditStep> steps;
+  for (TomlReader& table : root->TablesOr("program")) {
+    const EditTable* found = nullptr;
+    for (const EditTable& edit : kTables) {
+      found = found == nullptr && table.Has(edit.key) ? &edit : found;
+    }
+    if (found == nullptr) {
+      table.Refuse("one of overlap, buckets, recompute, optimizer and offload is needed");
+      continue;
+    }
+    steps.push_back(found->read(&table));
+    table.RefuseOthers();
+  }
+  return steps;
+}
+
+}  // namespace prism::launch

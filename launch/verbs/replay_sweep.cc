@@ -1,0 +1,127 @@
+#include "launch/verbs/replay_sweep.h"
+
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/json_writer.h"
+#include "launch/search/scatter_plot.h"
+#include "launch/verbs/explanation.h"
+#include "replayer/cost/parameters.h"
+
+namespace prism::launch {
+namespace {
+
+void WriteOptional(const char* key, const std::optional<double>& value, JsonWriter* json) {
+  if (value) {
+    json->Field(key, *value);
+  } else {
+    json->NullField(key);
+  }
+}
+
+}  // namespace
+
+Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
+                                const replayer::ReplayOptions& options,
+                                const Variation& variation) {
+  if (variation.key == "gpu.memory_bytes") {
+    return InvalidArgument("--vary: no time of a recorded job depends on gpu.memory_bytes");
+  }
+  LoadedGraph varied = loaded;
+  ReplaySweep sweep = {variation, {}, {}};
+  sweep.assumptions.push_back(
+      fmt::format("everything but {} stays as the graph's cluster states it, and so do kernels of "
+                  "measured duration",
+                  variation.key));
+  for (int step = 0; step < variation.steps; ++step) {
+    ReplayPoint point;
+    point.value = variation.ValueAt(step);
+    PRISM_ASSIGN_OR_RETURN(varied.graph.cluster,
+                           VariedCluster(loaded.graph.cluster, variation.key, point.value));
+    const std::vector<std::string> faults =
+        replayer::CheckParameters(varied.graph.cluster.parameters);
+    if (!faults.empty()) {
+      return InvalidArgument(fmt::format("--vary: {}", faults.front()));
+    }
+    PRISM_ASSIGN_OR_RETURN(point.summary, ReplaySummary(varied, options));
+    sweep.points.push_back(std::move(point));
+  }
+  return sweep;
+}
+
+std::string ReplaySweepText(const ReplaySweep& sweep) {
+  std::string text = fmt::format(
+      "iteration time over {}\n{:>14}{:>11}{:>11}{:>11}{:>12}{:>9}{:>9}{:>9}{:>9}{:>8}\n",
+      sweep.variation.key, "value", "iter, s", "low, s", "high, s", "tokens/s", "compute", "comm",
+      "bubble", "idle", "MFU");
+  for (const auto& [value, summary] : sweep.points) {
+    const replayer::Breakdown& parts = summary.breakdown;
+    text += fmt::format(
+        "{:>14.6g}{:>11.6f}{:>11.6f}{:>11.6f}{:>12}{:>7.1f} %{:>7.1f} %{:>7.1f} %{:>7.1f} %{:>8}\n",
+        value, summary.iteration_time_s, summary.iteration_time_low_s,
+        summary.iteration_time_high_s,
+        summary.tokens_per_s ? fmt::format("{:.0f}", *summary.tokens_per_s) : "-",
+        100 * parts.compute, 100 * parts.exposed_comm, 100 * parts.bubble, 100 * parts.idle,
+        summary.mfu ? fmt::format("{:.1f} %", 100 * *summary.mfu) : "-");
+  }
+  for (const std::string& assumption : sweep.assumptions) {
+    text += fmt::format("  assumed    {}\n", assumption);
+  }
+  return text;
+}
+
+std::string ReplaySweepJson(const ReplaySweep& sweep) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject().Field("vary", sweep.variation.key);
+  json.Key("points").BeginArray();
+  for (const auto& [value, summary] : sweep.points) {
+    json.BeginObject().Field("value", value);
+    json.Field("iteration_time_s", summary.iteration_time_s);
+    json.Field("iteration_time_low_s", summary.iteration_time_low_s);
+    json.Field("iteration_time_high_s", summary.iteration_time_high_s);
+    WriteOptional("tokens_per_s", summary.tokens_per_s, &json);
+    WriteOptional("mfu", summary.mfu, &json);
+    json.Key("breakdown").BeginObject();
+    json.Field("compute", summary.breakdown.compute);
+    json.Field("exposed_comm", summary.breakdown.exposed_comm);
+    json.Field("bubble", summary.breakdown.bubble).Field("idle", summary.breakdown.idle);
+    json.EndObject().EndObject();
+  }
+  json.EndArray();
+  json.Key("assumptions").BeginArray();
+  for (const std::string& assumption : sweep.assumptions) {
+    json.Value(assumption);
+  }
+  json.EndArray().EndObject();
+  return text + "\n";
+}
+
+std::string ReplaySweepCsv(const ReplaySweep& sweep) {
+  std::string text = fmt::format(
+      "{},iteration_time_s,iteration_time_low_s,iteration_time_high_s,tokens_per_s,mfu,compute,"
+      "exposed_comm,bubble,idle\n",
+      sweep.variation.key);
+  for (const auto& [value, summary] : sweep.points) {
+    const replayer::Breakdown& parts = summary.breakdown;
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", value, summary.iteration_time_s,
+                        summary.iteration_time_low_s, summary.iteration_time_high_s,
+                        summary.tokens_per_s ? fmt::format("{}", *summary.tokens_per_s) : "",
+                        summary.mfu ? fmt::format("{}", *summary.mfu) : "", parts.compute,
+                        parts.exposed_comm, parts.bubble, parts.idle);
+  }
+  return text;
+}
+
+std::string ReplaySweepSvg(const ReplaySweep& sweep) {
+  std::vector<ScatterPoint> dots;
+  for (const auto& [value, summary] : sweep.points) {
+    dots.push_back({value, summary.iteration_time_s,
+                    fmt::format("{:.6g}: {:.6f} s", value, summary.iteration_time_s), true});
+  }
+  return ScatterSvg({"iteration time", sweep.variation.key, "seconds"}, dots);
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,24 @@
+#include "replayer/cost/cluster_check.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "replayer/cost/parameters.h"
+
+namespace prism::replayer {
+
+Status CheckCluster(const graph::ClusterSpec& cluster) {
+  std::vector<std::string> faults = CheckParameters(cluster.parameters);
+  if (cluster.gpus_per_node < 1) {
+    faults.push_back(fmt::format("{} GPUs per node", cluster.gpus_per_node));
+  }
+  if (faults.empty()) {
+    return OkStatus();
+  }
+  return BadFile(fmt::format("the cluster '{}' cannot be used: {}; {} such faults in all",
+                             cluster.name, faults.front(), faults.size()));
+}
+
+}  // namespace prism::replayer

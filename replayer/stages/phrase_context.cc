@@ -1,0 +1,192 @@
+// What a phrase that is being compiled owes to waits, behind it and in front of it.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "graph/base/content_hash.h"
+#include "replayer/stages/phrase_compiler.h"
+
+namespace prism::replayer {
+namespace {
+
+uint64_t HashOf(const PhraseContext& context) {
+  ContentHash hash;
+  hash.Add(context.computed);
+  hash.Add(context.debts);
+  for (const PhraseContext::Owed& owed : context.owed) {
+    hash.Add(owed.stream);
+    hash.Add(owed.transfer);
+    for (const DurationNs beside : owed.beside) {
+      hash.Add(beside);
+    }
+  }
+  for (const PhraseContext::Slot& slot : context.slots) {
+    hash.Add(slot.slot);
+    hash.Add(slot.covers);
+  }
+  return hash.Digest();
+}
+
+}  // namespace
+
+uint32_t PhraseCompiler::NumberOfContext() {
+  const uint64_t hash = HashOf(context_);
+  for (size_t i = 0; i < contexts_.size(); ++i) {
+    if ((i == 0 || context_hashes_[i] == hash) && contexts_[i] == context_) {
+      return static_cast<uint32_t>(i);
+    }
+  }
+  contexts_.push_back(context_);
+  context_hashes_.push_back(hash);
+  return static_cast<uint32_t>(contexts_.size() - 1);
+}
+
+void PhraseCompiler::LoadContext(const PhraseContext& context) {
+  context_ = context;
+  compute_ = {};
+  std::fill(owed_count_.begin(), owed_count_.end(), 0);
+  owing_ = context_.debts;
+  for (PhraseContext::Owed& owed : context_.owed) {
+    for (DurationNs& beside : owed.beside) {
+      beside = -beside;  // compute since is what runs from now on less this
+    }
+    ++owed_count_[owed.stream];
+    owing_ |= Bit(owed.stream);
+  }
+}
+
+void PhraseCompiler::StoreContext() {
+  for (PhraseContext::Owed& owed : context_.owed) {
+    for (size_t k = 0; k < compute_.size(); ++k) {
+      owed.beside[k] = std::min(owed.transfer, compute_[k] - owed.beside[k]);
+    }
+  }
+  StoreDebts();
+}
+
+// The first ones that a stream owes and whose charge stays as it is are added to its debt, as long
+// as all slots that cover any of the stream cover them: then whoever waits pays for all of them.
+void PhraseCompiler::StoreDebts() {
+  std::array<uint32_t, graph::kStageStreamCount> most = {};
+  std::array<DurationNs, graph::kStageStreamCount> added = {};
+  most.fill(kNone);
+  for (const PhraseContext::Slot& slot : context_.slots) {
+    most[slot.stream] = std::min(most[slot.stream], slot.covers);
+  }
+  StreamSet adding = 0;
+  std::erase_if(context_.owed, [&](const PhraseContext::Owed& owed) {
+    if (most[owed.stream] == kNone || most[owed.stream] == 0 || !IsSettled(owed)) {
+      most[owed.stream] = 0;
+      return false;
+    }
+    --most[owed.stream];
+    for (PhraseContext::Slot& slot : context_.slots) {
+      slot.covers -= slot.stream == owed.stream ? 1 : 0;
+    }
+    added[owed.stream] += ChargeOf(owed.transfer);
+    adding |= Bit(owed.stream);
+    return true;
+  });
+  context_.debts |= adding;
+  for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
+    if ((adding & Bit(stream)) != 0) {
+      PhraseOp& owe = Push(PhraseOpKind::kOwe, stream);
+      owe.index = uint32_t{first_debt_} + stream;
+      owe.ns = added[stream];
+    }
+  }
+}
+
+// Whether every stream that computes has done so for as long as the transfer takes.
+bool PhraseCompiler::IsSettled(const PhraseContext::Owed& owed) const {
+  for (size_t k = 0; k < plan_.kernel_streams.size(); ++k) {
+    if (plan_.kernel_streams[k] != owed.stream && owed.beside[k] < owed.transfer) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// True where the stream has a debt; then it has none any more.
+bool PhraseCompiler::TakeDebt(uint16_t stream) {
+  if ((context_.debts & Bit(stream)) == 0) {
+    return false;
+  }
+  context_.debts &= ~Bit(stream);
+  owing_ &= owed_count_[stream] == 0 ? ~Bit(stream) : ~StreamSet{0};
+  std::erase_if(context_.slots, [&](const PhraseContext::Slot& slot) {
+    return slot.stream == stream && slot.covers == 0;
+  });
+  return true;
+}
+
+DurationNs PhraseCompiler::ChargeOf(DurationNs beside) const {
+  return std::llround((costs_.overlap_slowdown() - 1) * static_cast<double>(beside));
+}
+
+// As ChargeTracker.
+bool PhraseCompiler::Follows(uint16_t stream) const {
+  const std::vector<uint16_t>& kernels = plan_.kernel_streams;
+  return !kernels.empty() && !(kernels.size() == 1 && kernels.front() == stream);
+}
+
+void PhraseCompiler::Owe(uint16_t stream, uint32_t transfer) {
+  context_.owed.push_back({stream, TransferNs(transfer), compute_});
+  ++owed_count_[stream];
+  owing_ |= Bit(stream);
+}
+
+void PhraseCompiler::SetSlot(uint16_t slot, uint16_t stream, uint32_t covers) {
+  const auto place = std::lower_bound(
+      context_.slots.begin(), context_.slots.end(), slot,
+      [](const PhraseContext::Slot& known, uint16_t number) { return known.slot < number; });
+  const bool known = place != context_.slots.end() && place->slot == slot;
+  const bool listed = covers > 0 || (context_.debts & Bit(stream)) != 0;
+  if (known && !listed) {
+    context_.slots.erase(place);
+  } else if (known) {
+    *place = {slot, stream, covers};
+  } else if (listed) {
+    context_.slots.insert(place, {slot, stream, covers});
+  }
+}
+
+// What a wait pays for the first `covers` collectives that the stream owes.
+DurationNs PhraseCompiler::Settle(uint16_t stream,
+                                  uint32_t covers,
+                                  uint16_t waiting,
+                                  bool any_stream) {
+  const std::vector<uint16_t>& kernels = plan_.kernel_streams;
+  DurationNs charge = 0;
+  uint32_t left = covers;
+  if (covers == 0) {
+    return 0;
+  }
+  std::erase_if(context_.owed, [&](const PhraseContext::Owed& owed) {
+    if (owed.stream != stream || left == 0) {
+      return false;
+    }
+    --left;
+    DurationNs compute = 0;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      const bool counts = kernels[k] != stream && (any_stream || kernels[k] == waiting);
+      compute += counts ? compute_[k] - owed.beside[k] : 0;
+    }
+    charge += ChargeOf(std::min(owed.transfer, compute));
+    return true;
+  });
+  const uint32_t settled = covers - left;
+  owed_count_[stream] -= settled;
+  const bool clear = owed_count_[stream] == 0 && (context_.debts & Bit(stream)) == 0;
+  owing_ &= clear ? ~Bit(stream) : ~StreamSet{0};
+  for (Event& event : events_) {
+    event.covers -= event.stream == stream ? std::min(settled, event.covers) : 0;
+  }
+  std::erase_if(context_.slots, [&](PhraseContext::Slot& slot) {
+    slot.covers -= slot.stream == stream ? std::min(settled, slot.covers) : 0;
+    return slot.covers == 0 && (context_.debts & Bit(slot.stream)) == 0;
+  });
+  return charge;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/describe.h"
+#include "slicer/edit/collective_picker.h"
+#include "slicer/edit/edit_steps.h"
+#include "slicer/edit/program_rewriter.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveShape;
+using graph::OpKind;
+using graph::Program;
+
+constexpr uint32_t kNone = graph::kNoDep;
+
+bool SameButBytes(CollectiveShape a, const CollectiveShape& b) {
+  a.bytes = b.bytes;
+  return a == b;
+}
+
+class RoleBuckets {
+ public:
+  RoleBuckets(const CollectivePicker& picker, const BucketEdit& edit, const Program& program)
+      : picker_(picker),
+        edit_(edit),
+        program_(program),
+        waited_(WaitedFor(program)),
+        last_of_(program.size(), kNone) {}
+
+  Program Rewrite(uint32_t role) {
+    FindGroups(role);
+    ProgramRewriter rewriter(program_);
+    while (rewriter.next() < program_.size()) {
+      const uint32_t op = rewriter.next();
+      if (!IsAlone(role, op)) {
+        rewriter.Keep();
+      } else if (last_of_[op] != kNone && last_of_[op] != op) {
+        ++before_;
+        rewriter.Drop();
+      } else {
+        ++before_;
+        Emit(op, &rewriter);
+      }
+    }
+    return rewriter.Finish();
+  }
+
+  [[nodiscard]] int64_t before() const { return before_; }
+  [[nodiscard]] int64_t after() const { return after_; }
+
+ private:
+  struct Group {
+    std::vector<uint32_t> members;
+    int64_t bytes = 0;
+  };
+  using Place = std::pair<uint16_t, uint16_t>;  // stream and communicator slot
+
+  [[nodiscard]] const CollectiveShape& Shape(uint32_t op) const {
+    return program_.collectives[program_.signature[op]];
+  }
+
+  // Those that an NCCL group holds together stay as they are.
+  [[nodiscard]] bool IsAlone(uint32_t role, uint32_t op) const {
+    return picker_.Picks(role, program_, op) &&
+           (program_.flags[op] & graph::kGroupedWithNext) == 0 &&
+           (op == 0 || (program_.flags[op - 1] & graph::kGroupedWithNext) == 0);
+  }
+
+  [[nodiscard]] bool Fits(const Group& group, uint32_t op) const {
+    if (!SameButBytes(Shape(group.members.front()), Shape(op))) {
+      return false;
+    }
+    return edit_.merge > 0 ? static_cast<int64_t>(group.members.size()) < edit_.merge
+                           : group.bytes + Shape(op).bytes <= edit_.bytes;
+  }
+
+  // What must come behind the collectives that are in the group by now: then none may join.
+  [[nodiscard]] bool Ends(const Place& place, const Group& group, uint32_t op) const {
+    const OpKind kind = program_.kind[op];
+    const bool on_stream = graph::HasStream(kind) && program_.stream[op] == place.first;
+    switch (kind) {
+      case OpKind::kEventWait:
+      case OpKind::kEventSync: {
+        const uint32_t record = program_.dep[op];
+        return record != kNone && record > group.members.front() &&
+               program_.stream[record] == place.first;
+      }
+      case OpKind::kDeviceSync:
+        return true;
+      case OpKind::kCollective:
+        return on_stream || program_.comm_slot[op] == place.second;
+      case OpKind::kEventRecord:
+        return false;
+      default:
+        return on_stream;
+    }
+  }
+
+  void FindGroups(uint32_t role) {
+    if (edit_.split > 0) {
+      return;
+    }
+    std::map<Place, Group> open;
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      const bool picked = IsAlone(role, op);
+      const Place own = {program_.stream[op], program_.comm_slot[op]};
+      for (auto at = open.begin(); at != open.end();) {
+        const bool joins = picked && at->first == own && Fits(at->second, op);
+        if (!joins && Ends(at->first, at->second, op)) {
+          Close(at->second);
+          at = open.erase(at);
+        } else {
+          ++at;
+        }
+      }
+      if (picked) {
+        Group& group = open[own];
+        group.members.push_back(op);
+        group.bytes += Shape(op).bytes;
+      }
+    }
+    for (const auto& [place, group] : open) {
+      Close(group);
+    }
+  }
+
+  void Close(const Group& group) {
+    for (const uint32_t op : group.members) {
+      last_of_[op] = group.members.back();
+    }
+    groups_[group.members.back()] = group;
+  }
+
+  // The op with its group, or in parts.
+  void Emit(uint32_t op, ProgramRewriter* rewriter) {
+    const auto found = groups_.find(op);
+    const bool merges = found != groups_.end() && found->second.members.size() > 1;
+    CollectiveShape shape = Shape(op);
+    const int64_t all = merges ? found->second.bytes : shape.bytes;
+    const int64_t parts = Parts(all, shape);
+    after_ += parts;
+    if (!merges && parts == 1) {
+      rewriter->Keep();
+      return;
+    }
+    rewriter->Drop();
+    const int64_t unit = std::max<int64_t>(graph::DataTypeBytes(shape.dtype), 1);
+    int64_t left = all;
+    for (int64_t part = 0; part < parts; ++part) {
+      shape.bytes = part + 1 == parts ? left : all / parts / unit * unit;
+      left -= shape.bytes;
+      rewriter->AddCollective(graph::RowOf(program_, op), shape);
+    }
+    if (merges) {
+      WaitForAll(found->second, rewriter);
+    }
+  }
+
+  [[nodiscard]] int64_t Parts(int64_t bytes, const CollectiveShape& shape) const {
+    const int64_t unit = std::max<int64_t>(graph::DataTypeBytes(shape.dtype), 1);
+    int64_t parts = 1;
+    if (edit_.split > 0) {
+      parts = edit_.split;
+    } else if (edit_.bytes > 0) {
+      parts = (bytes + edit_.bytes - 1) / edit_.bytes;
+    }
+    return std::clamp<int64_t>(parts, 1, std::max<int64_t>(bytes / unit, 1));
+  }
+
+  // Who waited for one of the group waits for all of it.
+  void WaitForAll(const Group& group, ProgramRewriter* rewriter) const {
+    const uint16_t stream = program_.stream[group.members.front()];
+    std::vector<uint32_t> records;
+    for (uint32_t op = group.members.front(); op < group.members.back(); ++op) {
+      if (waited_[op] && program_.stream[op] == stream) {
+        records.push_back(op);
+      }
+    }
+    if (records.empty()) {
+      return;
+    }
+    const uint32_t next = rewriter->next();
+    const bool has_record = next < program_.size() && program_.kind[next] == OpKind::kEventRecord &&
+                            program_.stream[next] == stream;
+    const uint32_t end = has_record ? rewriter->Keep() : rewriter->Record(stream);
+    for (const uint32_t record : records) {
+      rewriter->Redirect(record, end);
+    }
+  }
+
+  const CollectivePicker& picker_;
+  const BucketEdit& edit_;
+  const Program& program_;
+  std::vector<bool> waited_;
+  std::vector<uint32_t> last_of_;     // by op: the last of its group
+  std::map<uint32_t, Group> groups_;  // by their last op
+  int64_t before_ = 0;
+  int64_t after_ = 0;
+};
+
+}  // namespace
+
+Status EditBuckets(const BucketEdit& edit, EditedGraph* edited) {
+  graph::Graph& graph = edited->graph;
+  PRISM_ASSIGN_OR_RETURN(const CollectivePicker picker, CollectivePicker::Create(graph, edit.of));
+  int64_t before = 0;
+  int64_t after = 0;
+  for (uint32_t role = 0; role < graph.roles.size(); ++role) {
+    RoleBuckets buckets(picker, edit, graph.roles[role].program);
+    Program program = buckets.Rewrite(role);
+    before += buckets.before();
+    after += buckets.after();
+    graph.roles[role].program = std::move(program);
+  }
+  if (before == after && edit.bytes == 0) {
+    return InvalidArgument(fmt::format(
+        "no collectives of '{}' can be {}", edit.of.communicator,
+        edit.split > 0 ? "split" : "merged: others, or waits for their results, lie between them"));
+  }
+  edited->assumptions.push_back(fmt::format(
+      "buckets of '{}': {} collectives (of all roles' programs) became {}; a merged one is issued "
+      "where its last part was, a split one where it was as a whole; copies into buckets stay",
+      edit.of.communicator, before, after));
+  edited->memory.push_back(
+      fmt::format("buckets of '{}': not known, the graph does not say which buffers a bucket has",
+                  edit.of.communicator));
+  return OkStatus();
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,58 @@
+#include "slicer/edit/collective_picker.h"
+
+#include <set>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace prism::slicer {
+
+using graph::OpKind;
+
+Result<CollectivePicker> CollectivePicker::Create(const graph::Graph& graph,
+                                                  const CollectiveChoice& choice) {
+  CollectivePicker picker;
+  picker.kind_ = choice.kind;
+  picker.slots_.resize(graph.roles.size());
+  std::set<std::string> names;
+  for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    std::vector<bool>& slots = picker.slots_[graph.ranks.role[rank]];
+    if (!slots.empty()) {
+      continue;  // slots of a role are of one name
+    }
+    for (const uint32_t comm : graph.ranks.comms(Rank(rank))) {
+      const std::string& name = graph.string(StringId(graph.communicators.name[comm]));
+      names.insert(name);
+      slots.push_back(name == choice.communicator);
+    }
+  }
+  if (!names.contains(choice.communicator)) {
+    return InvalidArgument(
+        fmt::format("no communicator is called '{}'; the job has {}", choice.communicator,
+                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  for (uint32_t role = 0; role < graph.roles.size(); ++role) {
+    const graph::Program& program = graph.roles[role].program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (picker.Picks(role, program, op)) {
+        return picker;
+      }
+    }
+  }
+  return InvalidArgument(
+      choice.kind ? fmt::format("no collective on communicator '{}' is of kind {}",
+                                choice.communicator, graph::CollectiveKindName(*choice.kind))
+                  : fmt::format("communicator '{}' has no collectives", choice.communicator));
+}
+
+bool CollectivePicker::Picks(uint32_t role, const graph::Program& program, uint32_t op) const {
+  if (program.kind[op] != OpKind::kCollective) {
+    return false;
+  }
+  const uint16_t slot = program.comm_slot[op];
+  return slot < slots_[role].size() && slots_[role][slot] &&
+         (!kind_ || program.collectives[program.signature[op]].kind == *kind_);
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,189 @@
+#include "slicer/edit/optimizer_calls.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace prism::slicer {
+namespace {
+
+using graph::OpKind;
+
+// Elements of one block of a kernel over lists of tensors (kChunkSize in
+// ATen/native/cuda/MultiTensorApply.cuh; Apex and its descendants: 2048 * 32).
+constexpr int64_t kChunkElements = 65536;
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// A fused update: what it is, how many lists of tensors its framework op takes and how many of
+// them are states.
+struct FusedUpdate {
+  std::string_view part;  // of the framework op's or the kernel's name
+  const char* name;
+  size_t lists;
+  int64_t moments;
+};
+
+constexpr FusedUpdate kFusedUpdates[] = {
+    {"_fused_adam", "adam", 5, 2},        {"_fused_adagrad", "adagrad", 4, 1},
+    {"_fused_sgd", "sgd_momentum", 3, 1}, {"fused::adam", "adam", 7, 2},
+    {"AdamFunctor", "adam", 4, 2},        {"AdamCapturable", "adam", 4, 2},
+    {"FusedAdam", "adam", 5, 2},
+};
+
+class CallFinder {
+ public:
+  CallFinder(const graph::Graph& graph, const graph::Program& program)
+      : graph_(graph), program_(program) {}
+
+  std::vector<OptimizerCall> Find() && {
+    for (uint32_t op = 0; op < program_.size();) {
+      const uint32_t before = op;
+      if (const FusedUpdate* update = Fused(op)) {
+        op = AddFused(op, *update);
+      } else if (IsForeach(op, "_foreach_lerp")) {
+        op = AddForeach(op);
+      }
+      op = std::max(op, before + 1);
+    }
+    return std::move(calls_);
+  }
+
+ private:
+  [[nodiscard]] const graph::KernelSignature& Signature(uint32_t op) const {
+    return graph_.signatures[program_.signature[op]];
+  }
+
+  [[nodiscard]] const FusedUpdate* Fused(uint32_t op) const {
+    if (program_.kind[op] != OpKind::kKernel) {
+      return nullptr;
+    }
+    const std::string& framework_op = graph_.string(Signature(op).framework_op);
+    const std::string& kernel = graph_.string(Signature(op).name);
+    for (const FusedUpdate& update : kFusedUpdates) {
+      if (Contains(framework_op, update.part) || Contains(kernel, update.part)) {
+        return &update;
+      }
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] bool IsForeach(uint32_t op, std::string_view part) const {
+    return op < program_.size() && program_.kind[op] == OpKind::kKernel &&
+           Contains(graph_.string(Signature(op).framework_op), part);
+  }
+
+  // The kernels of one call carry the same tensors.
+  [[nodiscard]] uint32_t EndOfCall(uint32_t op) const {
+    uint32_t end = op + 1;
+    while (end < program_.size() && program_.kind[end] == OpKind::kKernel &&
+           program_.stream[end] == program_.stream[op] &&
+           Signature(end).framework_op == Signature(op).framework_op &&
+           Signature(end).inputs == Signature(op).inputs) {
+      ++end;
+    }
+    return end;
+  }
+
+  // The first of `lists` lists of equal length; where the op's tensors are unknown, all chunks.
+  [[nodiscard]] std::vector<graph::TensorShape> FirstList(uint32_t op,
+                                                          uint32_t end,
+                                                          size_t lists) const {
+    const std::vector<graph::TensorShape>& inputs = Signature(op).inputs;
+    if (!inputs.empty() && inputs.size() % lists == 0) {
+      return {inputs.begin(), inputs.begin() + static_cast<int64_t>(inputs.size() / lists)};
+    }
+    int64_t blocks = 0;
+    for (uint32_t kernel = op; kernel < end; ++kernel) {
+      blocks += Signature(kernel).grid[0];
+    }
+    return {{.dtype = graph::DataType::kFloat32, .dims = {blocks * kChunkElements}}};
+  }
+
+  uint32_t AddFused(uint32_t op, const FusedUpdate& update) {
+    OptimizerCall call;
+    call.begin = op;
+    call.end = EndOfCall(op);
+    call.moments = update.moments;
+    call.name = update.name;
+    size_t lists = update.lists;
+    // Without momentum SGD has no third list.
+    if (call.name == "sgd_momentum" && !HasThirdList(Signature(op).inputs)) {
+      call.name = "sgd";
+      call.moments = 0;
+      lists = 2;
+    }
+    call.tensors = FirstList(op, call.end, lists);
+    double blocks = 0;
+    for (uint32_t kernel = call.begin; kernel < call.end; ++kernel) {
+      call.launches.push_back(kernel);
+      call.shares.push_back(std::max<double>(Signature(kernel).grid[0], 1));
+      blocks += call.shares.back();
+    }
+    for (double& share : call.shares) {
+      share /= blocks;
+    }
+    calls_.push_back(std::move(call));
+    return calls_.back().end;
+  }
+
+  // Parameters, gradients, momentum: the same shapes three times.
+  static bool HasThirdList(const std::vector<graph::TensorShape>& inputs) {
+    const size_t third = inputs.size() / 3;
+    return !inputs.empty() && inputs.size() % 3 == 0 &&
+           std::equal(inputs.begin(), inputs.begin() + static_cast<int64_t>(third),
+                      inputs.begin() + static_cast<int64_t>(2 * third));
+  }
+
+  uint32_t AddForeach(uint32_t op) {
+    uint32_t last = 0;
+    uint32_t end = op;
+    while (IsForeach(end, "_foreach_") && !(last > 0 && IsForeach(end, "_foreach_lerp"))) {
+      last = IsForeach(end, "_foreach_addcdiv") ? end : last;
+      ++end;
+    }
+    if (last == 0) {
+      return end;
+    }
+    OptimizerCall call;
+    call.begin = op;
+    call.end = last + 1;
+    call.moments = 2;
+    call.name = "adam";
+    call.tensors = FirstList(op, EndOfCall(op), 2);
+    call.launches = {op};
+    call.shares = {1};
+    calls_.push_back(std::move(call));
+    return last + 1;
+  }
+
+  const graph::Graph& graph_;
+  const graph::Program& program_;
+  std::vector<OptimizerCall> calls_;
+};
+
+}  // namespace
+
+int64_t OptimizerCall::Elements() const {
+  return std::accumulate(
+      tensors.begin(), tensors.end(), int64_t{0},
+      [](int64_t sum, const graph::TensorShape& tensor) { return sum + tensor.ElementCount(); });
+}
+
+int64_t OptimizerCall::StateBytes() const {
+  return std::accumulate(tensors.begin(), tensors.end(), int64_t{0},
+                         [&](int64_t sum, const graph::TensorShape& tensor) {
+                           return sum + moments * tensor.Bytes();
+                         });
+}
+
+std::vector<OptimizerCall> FindOptimizerCalls(const graph::Graph& graph,
+                                              const graph::Program& program) {
+  return CallFinder(graph, program).Find();
+}
+
+}  // namespace prism::slicer

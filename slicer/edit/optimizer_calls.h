@@ -1,0 +1,32 @@
+// The updates of parameters in a program: which kernels they are, of which tensors, with how much
+// state.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace prism::slicer {
+
+// One call of an optimizer over a list of tensors: consecutive kernels on one stream.
+struct OptimizerCall {
+  uint32_t begin = 0;              // the first kernel
+  uint32_t end = 0;                // one past the last
+  std::vector<uint32_t> launches;  // kernels that may be cut apart: one, or each of a fused call's
+  std::vector<double> shares;      // of the elements, by launch
+  std::vector<graph::TensorShape> tensors;  // parameters; one flat one where shapes are unknown
+  int64_t moments = 0;                      // states of an element, each as large as it
+  std::string name;                         // "adam", "sgd", "sgd_momentum", "adagrad"
+
+  [[nodiscard]] int64_t Elements() const;
+  [[nodiscard]] int64_t StateBytes() const;
+};
+
+// Recognised are fused kernels of PyTorch, Apex, Transformer Engine and DeepSpeed, and PyTorch's
+// foreach form of Adam (from its first lerp to its addcdiv; weight decay in front stays outside).
+std::vector<OptimizerCall> FindOptimizerCalls(const graph::Graph& graph,
+                                              const graph::Program& program);
+
+}  // namespace prism::slicer

@@ -1,0 +1,185 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "slicer/edit/collective_picker.h"
+#include "slicer/edit/edit_steps.h"
+#include "slicer/edit/program_rewriter.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::OpKind;
+using graph::Program;
+
+constexpr uint32_t kNone = graph::kNoDep;
+
+// Ops that take no time of a stream.
+bool IsMark(OpKind kind) {
+  return kind == OpKind::kEventRecord || kind == OpKind::kMarker;
+}
+
+class RoleOverlap {
+ public:
+  RoleOverlap(const CollectivePicker& picker, const Program& program, uint32_t role)
+      : picker_(picker),
+        program_(program),
+        role_(role),
+        compute_(ComputeStream(program)),
+        calls_(CallsOfRecords()) {}
+
+  // Collectives beside the compute stream, and those that were given a wait.
+  struct Counts {
+    int64_t beside = 0;
+    int64_t changed = 0;
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+  Program Off() {
+    ProgramRewriter rewriter(program_);
+    while (rewriter.next() < program_.size()) {
+      const uint32_t op = rewriter.next();
+      rewriter.Keep();
+      const bool goes_on = (program_.flags[op] & graph::kGroupedWithNext) != 0;
+      if (!IsBeside(op) || goes_on) {
+        continue;
+      }
+      ++counts_.beside;
+      if (ImmediateWait(op) == kNone) {
+        ++counts_.changed;
+        rewriter.Wait(compute_, rewriter.Record(program_.stream[op]));
+      }
+    }
+    return rewriter.Finish();
+  }
+
+  Program On() {
+    std::vector<bool> dropped(program_.size());
+    std::vector<int64_t> waits_for = WaitsForRecords();
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      if (!IsBeside(op)) {
+        continue;
+      }
+      ++counts_.beside;
+      const uint32_t wait = ImmediateWait(op);
+      if (wait == kNone || !WaitsAgain(op, wait)) {
+        continue;
+      }
+      ++counts_.changed;
+      dropped[wait] = true;
+      const uint32_t record = program_.dep[wait];
+      dropped[record] = --waits_for[record] == 0;
+    }
+    ProgramRewriter rewriter(program_);
+    while (rewriter.next() < program_.size()) {
+      if (dropped[rewriter.next()]) {
+        rewriter.Drop();
+      } else {
+        rewriter.Keep();
+      }
+    }
+    return rewriter.Finish();
+  }
+
+ private:
+  [[nodiscard]] bool IsBeside(uint32_t op) const {
+    return picker_.Picks(role_, program_, op) && program_.stream[op] != compute_;
+  }
+
+  // By event record: the op that its stream stands behind; kNone for none.
+  [[nodiscard]] std::vector<uint32_t> CallsOfRecords() const {
+    std::vector<uint32_t> calls(program_.size(), kNone);
+    std::vector<uint32_t> last(program_.stream_count, kNone);
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      if (program_.kind[op] == OpKind::kEventRecord) {
+        calls[op] = last[program_.stream[op]];
+      } else if (graph::HasStream(program_.kind[op])) {
+        last[program_.stream[op]] = op;
+      }
+    }
+    return calls;
+  }
+
+  [[nodiscard]] std::vector<int64_t> WaitsForRecords() const {
+    std::vector<int64_t> waits(program_.size());
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      if (program_.dep[op] != kNone) {
+        ++waits[program_.dep[op]];
+      }
+    }
+    return waits;
+  }
+
+  [[nodiscard]] bool ComputeWaitsFor(uint32_t call, uint32_t op) const {
+    return program_.kind[op] == OpKind::kEventWait && program_.stream[op] == compute_ &&
+           program_.dep[op] != kNone && calls_[program_.dep[op]] == call;
+  }
+
+  // The wait of the compute stream for `call` with nothing issued in between.
+  [[nodiscard]] uint32_t ImmediateWait(uint32_t call) const {
+    for (uint32_t op = call + 1; op < program_.size(); ++op) {
+      if (ComputeWaitsFor(call, op)) {
+        return op;
+      }
+      if (!IsMark(program_.kind[op])) {
+        break;
+      }
+    }
+    return kNone;
+  }
+
+  [[nodiscard]] bool WaitsAgain(uint32_t call, uint32_t wait) const {
+    for (uint32_t op = wait + 1; op < program_.size(); ++op) {
+      if (ComputeWaitsFor(call, op)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const CollectivePicker& picker_;
+  const Program& program_;
+  uint32_t role_;
+  uint16_t compute_;
+  std::vector<uint32_t> calls_;
+  Counts counts_;
+};
+
+}  // namespace
+
+Status EditOverlap(const OverlapEdit& edit, EditedGraph* edited) {
+  graph::Graph& graph = edited->graph;
+  PRISM_ASSIGN_OR_RETURN(const CollectivePicker picker, CollectivePicker::Create(graph, edit.of));
+  int64_t beside = 0;
+  int64_t changed = 0;
+  for (uint32_t role = 0; role < graph.roles.size(); ++role) {
+    RoleOverlap overlap(picker, graph.roles[role].program, role);
+    Program program = edit.overlap ? overlap.On() : overlap.Off();
+    beside += overlap.counts().beside;
+    changed += overlap.counts().changed;
+    graph.roles[role].program = std::move(program);
+  }
+  if (edit.overlap && changed == 0) {
+    return InvalidArgument(
+        fmt::format("overlap of '{}' cannot be shown to be legal: no collective of it is waited "
+                    "for at once and "
+                    "again later, so that nothing says where its result is first used",
+                    edit.of.communicator));
+  }
+  edited->assumptions.push_back(
+      edit.overlap
+          ? fmt::format(
+                "overlap of '{}' on: {} collectives (of all roles' programs) are waited for "
+                "at once and again later; their first use is taken to be behind the later "
+                "wait",
+                edit.of.communicator, changed)
+          : fmt::format("overlap of '{}' off: the compute stream waits for {} collectives (of all "
+                        "roles' programs) where they are issued, at the host cost of an event; {} "
+                        "more were waited for already",
+                        edit.of.communicator, changed, beside - changed));
+  edited->memory.push_back(
+      fmt::format("overlap of '{}': unchanged, the same buffers are used", edit.of.communicator));
+  return OkStatus();
+}
+
+}  // namespace prism::slicer

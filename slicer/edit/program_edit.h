@@ -1,0 +1,91 @@
+// Edits of a graph that need another program: what-if questions that no change of durations
+// answers. Each is a pure function of graph and edit; a list of them is applied one after the
+// other, each on what the one before made.
+//
+//   overlap   whether compute waits for a communicator's collectives where they are issued
+//   buckets   consecutive collectives of one communicator and kind merged, or split
+//   recompute what the backward pass computes again is kept instead
+//   optimizer the kernels of another optimizer's update
+//   offload   optimizer states or activations in host memory, with their copies
+//
+// The result is a graph as if recorded, but for what EditedGraph::assumptions says. It is not
+// validated here: an edit that makes ranks contradict each other or wait in a circle gives a graph
+// that graph/validate.h refuses.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/graph.h"
+
+namespace prism::slicer {
+
+// Collectives of communicators of one name.
+struct CollectiveChoice {
+  std::string communicator;
+  std::optional<graph::CollectiveKind> kind;  // nothing: all
+};
+
+// Off: the compute stream waits for every such collective where it is issued. On: such waits go,
+// where a later wait for the same stream shows that the program waits for the result anyway.
+struct OverlapEdit {
+  CollectiveChoice of;
+  bool overlap = false;
+};
+
+// Exactly one is above 0.
+struct BucketEdit {
+  CollectiveChoice of;
+  int64_t merge = 0;  // so many consecutive ones become one
+  int64_t split = 0;  // each becomes so many
+  int64_t bytes = 0;  // merged as long as they stay within, split where they are beyond
+};
+
+// Kernels of the backward pass that repeat the forward pass go. `layer`: pattern of the markers
+// (* any text, ? a letter) whose layers are meant.
+struct RecomputeEdit {
+  std::string layer = "*";
+};
+
+enum class OptimizerKind : uint8_t { kAdam, kSgd, kSgdMomentum, kLion, kLamb, kAdafactor, kMuon };
+
+inline constexpr OptimizerKind kOptimizerKinds[] = {
+    OptimizerKind::kAdam, OptimizerKind::kSgd,  OptimizerKind::kSgdMomentum,
+    OptimizerKind::kLion, OptimizerKind::kLamb, OptimizerKind::kAdafactor,
+    OptimizerKind::kMuon};
+
+const char* OptimizerName(OptimizerKind kind);  // "adam", "sgd", "sgd_momentum", ...
+
+struct OptimizerEdit {
+  OptimizerKind kind = OptimizerKind::kAdam;
+};
+
+enum class OffloadKind : uint8_t { kOptimizer, kActivations };
+
+// States come to the device in front of the update that needs them, or the backward pass of their
+// layer, and go back behind the update, or the forward pass. `prefetch`: so many pieces ahead.
+struct OffloadEdit {
+  OffloadKind kind = OffloadKind::kOptimizer;
+  int64_t prefetch = 1;
+  int64_t layer_bytes = 0;  // activations of a layer and micro-batch; 0: from the rank's memory
+};
+
+using ProgramEditStep =
+    std::variant<OverlapEdit, BucketEdit, RecomputeEdit, OptimizerEdit, OffloadEdit>;
+
+struct EditedGraph {
+  graph::Graph graph;
+  std::vector<std::string> assumptions;  // one line each: what the edits take for granted
+  std::vector<std::string> memory;       // one line an edit: what it does to device memory
+};
+
+// kInvalidArgument where an edit finds nothing that it could change, or cannot be shown to be
+// legal.
+Result<EditedGraph> ApplyProgramEdits(const graph::Graph& graph,
+                                      const std::vector<ProgramEditStep>& steps);
+
+}  // namespace prism::slicer

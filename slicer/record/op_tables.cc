@@ -1,0 +1,93 @@
+#include "slicer/record/op_tables.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/describe.h"
+#include "slicer/record/iteration_rule.h"
+
+namespace prism::slicer {
+
+namespace {
+
+using graph::OpKind;
+
+bool SameTransfer(const graph::PeerTransfer& a,
+                  const OpTables& a_tables,
+                  const graph::PeerTransfer& b,
+                  const OpTables& b_tables) {
+  return a.is_send == b.is_send && a.bytes == b.bytes &&
+         a_tables.peer_slots[a.peer_slot] == b_tables.peer_slots[b.peer_slot] &&
+         a_tables.comm_slots[a.comm_slot] == b_tables.comm_slots[b.comm_slot];
+}
+
+bool SameTransfers(const graph::PeerGroup& a,
+                   const OpTables& a_tables,
+                   const graph::PeerGroup& b,
+                   const OpTables& b_tables) {
+  return std::ranges::equal(a.transfers, b.transfers, [&](const auto& left, const auto& right) {
+    return SameTransfer(left, a_tables, right, b_tables);
+  });
+}
+
+std::vector<uint32_t> Ascending(const std::vector<Rank>& members) {
+  std::vector<uint32_t> ranks;
+  for (const Rank member : members) {
+    ranks.push_back(member.value());
+  }
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+std::string DescribeCommunicator(const RecordedCommunicator& comm) {
+  return comm.members_known ? fmt::format("communicator {} of ranks {}", comm.name,
+                                          graph::MembersText(Ascending(comm.members)))
+                            : fmt::format("communicator {} of {} ranks", comm.name, comm.size);
+}
+
+}  // namespace
+
+bool MayComeAndGo(OpKind kind, uint32_t signature, const std::vector<std::string>& strings) {
+  return kind == OpKind::kSegmentAlloc || kind == OpKind::kSegmentFree ||
+         (kind == OpKind::kMarker && strings[signature] != kIterationMarker);
+}
+
+bool SameOp(const CanonicalOp& a,
+            const OpTables& a_tables,
+            const CanonicalOp& b,
+            const OpTables& b_tables) {
+  if (a.kind != b.kind || a.flags != b.flags || a.stream != b.stream || a.dep != b.dep ||
+      a.value != b.value) {
+    return false;
+  }
+  switch (a.kind) {
+    case OpKind::kKernel:
+      return graph::SignatureKey(a_tables.signatures[a.signature], a_tables.strings) ==
+             graph::SignatureKey(b_tables.signatures[b.signature], b_tables.strings);
+    case OpKind::kMarker:
+      return a_tables.strings[a.signature] == b_tables.strings[b.signature];
+    case OpKind::kCollective:
+      return a_tables.collectives[a.signature] == b_tables.collectives[b.signature] &&
+             a_tables.comm_slots[a.comm_slot] == b_tables.comm_slots[b.comm_slot];
+    case OpKind::kPeerGroup:
+      return SameTransfers(a_tables.peer_groups[a.signature], a_tables,
+                           b_tables.peer_groups[b.signature], b_tables);
+    default:
+      return true;
+  }
+}
+
+std::string DescribeOp(const CanonicalOp& op, const OpTables& tables) {
+  return graph::DescribeOp(
+      op,
+      {.strings = tables.strings,
+       .signatures = tables.signatures,
+       .collectives = tables.collectives,
+       .peer_groups = tables.peer_groups,
+       .communicator = [&](uint16_t slot) { return DescribeCommunicator(tables.comm_slots[slot]); },
+       .peer =
+           [&](uint16_t slot) { return fmt::format("rank {}", tables.peer_slots[slot].value()); }});
+}
+
+}  // namespace prism::slicer

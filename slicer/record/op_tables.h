@@ -1,0 +1,56 @@
+// Canonical ops (op_stream.h) and what their ids stand for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/op.h"
+#include "graph/signature.h"
+
+namespace prism::slicer {
+
+// One row of the columns of graph::Program; see there for the meaning of the fields by kind. Ids
+// point into OpTables.
+using CanonicalOp = graph::OpRow;
+
+// A communicator as the process made it.
+struct RecordedCommunicator {
+  std::string name;
+  int32_t size = 0;
+  bool members_known = false;
+  std::vector<Rank> members;  // by rank in the communicator; empty when not known
+
+  bool operator==(const RecordedCommunicator&) const = default;
+};
+
+// What the ids of this iteration's ops stand for.
+struct OpTables {
+  std::vector<std::string> strings = {""};
+  std::vector<graph::KernelSignature> signatures;
+  std::vector<graph::CollectiveShape> collectives;
+  std::vector<graph::PeerGroup> peer_groups;
+  std::vector<RecordedCommunicator> comm_slots;
+  std::vector<Rank> peer_slots;
+  uint16_t stream_count = 1;
+
+  bool operator==(const OpTables&) const = default;
+};
+
+// Ops that one iteration may have and the next one not, though the rank does the same: taking or
+// giving back device memory, and ranges that the program names, of which `strings` has the name.
+bool MayComeAndGo(graph::OpKind kind, uint32_t signature, const std::vector<std::string>& strings);
+
+// Whether two ops do the same, by what their ids stand for: kernel signatures in all that cost may
+// depend on, collectives with their reduction and root, communicators by name and members, peers by
+// global rank.
+bool SameOp(const CanonicalOp& a,
+            const OpTables& a_tables,
+            const CanonicalOp& b,
+            const OpTables& b_tables);
+
+// In the words of graph/describe.h.
+std::string DescribeOp(const CanonicalOp& op, const OpTables& tables);
+
+}  // namespace prism::slicer

@@ -1,0 +1,95 @@
+#include "slicer/record/recorded_iteration.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/describe.h"
+#include "slicer/record/op_tables.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::OpKind;
+
+bool IsSegmentOp(const CanonicalOp& op) {
+  return op.kind == OpKind::kSegmentAlloc || op.kind == OpKind::kSegmentFree;
+}
+
+// The iteration without the ops that `is_dropped` names; how many it had.
+template <typename Predicate>
+int64_t DropOps(Iteration* iteration, Predicate is_dropped) {
+  std::vector<uint32_t> new_index;
+  std::vector<CanonicalOp> kept;
+  uint32_t closed = 0;
+  for (size_t i = 0; i < iteration->ops.size(); ++i) {
+    CanonicalOp op = iteration->ops[i];
+    new_index.push_back(static_cast<uint32_t>(kept.size()));
+    if (is_dropped(op)) {
+      continue;
+    }
+    if (op.dep != graph::kNoDep) {
+      op.dep = new_index[op.dep];
+    }
+    kept.push_back(op);
+    closed = i < iteration->closed ? static_cast<uint32_t>(kept.size()) : closed;
+  }
+  const size_t dropped = iteration->ops.size() - kept.size();
+  iteration->ops = std::move(kept);
+  iteration->closed = closed;
+  return static_cast<int64_t>(dropped);
+}
+
+bool DoSame(const Iteration& a, const Iteration& b) {
+  return !FirstDifference(a, b, std::max(a.ops.size(), b.ops.size())).has_value();
+}
+
+}  // namespace
+
+int64_t DropSegments(Iteration* iteration) {
+  return DropOps(iteration, IsSegmentOp);
+}
+
+Iteration WithoutWaits(Iteration iteration) {
+  DropOps(&iteration, [&](const CanonicalOp& op) {
+    return op.kind == OpKind::kEventSync || op.kind == OpKind::kHostGap ||
+           MayComeAndGo(op.kind, op.signature, iteration.tables.strings);
+  });
+  return iteration;
+}
+
+std::string DescribeAt(const Iteration& iteration, size_t index) {
+  return index < iteration.ops.size()
+             ? graph::WithoutTemplates(DescribeOp(iteration.ops[index], iteration.tables))
+             : "nothing (the iteration is over)";
+}
+
+std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, size_t count) {
+  const bool same_tables = a.tables == b.tables;
+  for (size_t i = 0; i < count; ++i) {
+    if (i >= a.ops.size() || i >= b.ops.size()) {
+      return i;
+    }
+    const bool same =
+        same_tables ? a.ops[i] == b.ops[i] : SameOp(a.ops[i], a.tables, b.ops[i], b.tables);
+    if (!same) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations) {
+  const size_t count = iterations.size();
+  for (size_t period = 2; 2 * period <= count && period <= kMostStepsInTurn; ++period) {
+    bool repeats = true;
+    for (size_t i = count - period; i < count && repeats; ++i) {
+      repeats = DoSame(iterations[i - period], iterations[i]);
+    }
+    if (repeats) {
+      return static_cast<int32_t>(period);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace prism::slicer

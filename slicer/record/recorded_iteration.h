@@ -1,0 +1,41 @@
+// One iteration of a rank as recorded, and how it compares with others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slicer/record/op_tables.h"
+
+namespace prism::slicer {
+
+// `closed` counts the ops up to its end marker; what follows belongs to
+// the way to the next iteration, or, after the last one, to the end of the program.
+struct Iteration {
+  std::vector<CanonicalOp> ops;
+  OpTables tables;
+  uint32_t closed = 0;
+};
+
+// Takes out what the caching allocator takes from the device or gives back; returns how many ops.
+int64_t DropSegments(Iteration* iteration);
+
+// What the emulation compares: waits and time of the host are no departure from the graph.
+Iteration WithoutWaits(Iteration iteration);
+
+// The op at `index` in words.
+std::string DescribeAt(const Iteration& iteration, size_t index);
+
+// Index of the first op that differs within `count` ops; nothing when none does.
+std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, size_t count);
+
+// Optimizers that take turns: at most this many steps until the first comes again.
+inline constexpr int32_t kMostStepsInTurn = 6;
+
+// The least number, from 2, by which each of the last iterations is equal to the one so many
+// before, looked at for one turn and the one before it; nothing where there is none.
+std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations);
+
+}  // namespace prism::slicer

@@ -1,0 +1,246 @@
+// Edits that need another program, on synthesised jobs and drawn graphs: an edit and its reverse,
+// bounds that hold whatever is drawn, and jobs that were made the edited way to begin with.
+#include "slicer/edit/program_edit.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "graph/validate.h"
+#include "replayer/replay.h"
+#include "slicer/synthesize/expand.h"
+#include "slicer/synthesize/synthesize.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/test_parameters.h"
+#include "tests/support/tiny_graph.h"
+
+namespace prism::slicer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kLayers = 4;
+
+graph::JobSpec SmallJob() {
+  graph::JobSpec job;
+  job.name = "small";
+  job.model.layers = kLayers;
+  job.model.hidden = 1024;
+  job.model.heads = 8;
+  job.model.kv_heads = 8;
+  job.model.ffn = 4096;
+  job.model.vocab = 32000;
+  job.parallel = {.tp = 2, .dp = 2};
+  job.seq_len = 1024;
+  job.global_batch_size = 4;
+  return job;
+}
+
+graph::Graph Synthesised(const graph::JobSpec& job, const graph::TrainingStyle& style = {}) {
+  graph::ClusterSpec cluster = testing::TestCluster();
+  testing::MakeFree(&cluster);
+  return *Expand(*Synthesize(job, style), cluster);
+}
+
+DurationNs TimeOf(const graph::Graph& graph) {
+  const graph::Validation validation = graph::Validate(graph);
+  EXPECT_TRUE(validation.ok()) << validation.faults.front().message;
+  return replayer::Replay(graph, {})->steady_iteration_ns();
+}
+
+EditedGraph Edited(const graph::Graph& graph, const std::vector<ProgramEditStep>& steps) {
+  Result<EditedGraph> edited = ApplyProgramEdits(graph, steps);
+  EXPECT_TRUE(edited.ok()) << edited.status().message();
+  return *std::move(edited);
+}
+
+std::string Refusal(const graph::Graph& graph, const ProgramEditStep& step) {
+  return ApplyProgramEdits(graph, {step}).status().message();
+}
+
+int64_t OpsOf(const graph::Graph& graph, graph::OpKind kind) {
+  const std::vector<graph::OpKind>& kinds = graph.roles.front().program.kind;
+  return std::count(kinds.begin(), kinds.end(), kind);
+}
+
+TEST(ProgramEdit, overlap_off_waits_and_on_takes_it_back) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  const EditedGraph off = Edited(graph, {OverlapEdit{{"dp", {}}, false}});
+  EXPECT_GT(TimeOf(off.graph), TimeOf(graph));
+  const EditedGraph on = Edited(off.graph, {OverlapEdit{{"dp", {}}, true}});
+  EXPECT_EQ(on.graph.roles, graph.roles);
+}
+
+TEST(ProgramEdit, overlap_off_where_nothing_overlaps_changes_nothing) {
+  graph::TrainingStyle style;
+  style.overlap_grad_reduce = false;
+  const graph::Graph graph = Synthesised(SmallJob(), style);
+  const OverlapEdit off = {{"dp", graph::CollectiveKind::kReduceScatter}, false};
+  EXPECT_EQ(Edited(graph, {off}).graph.roles, graph.roles);
+  EXPECT_THAT(Refusal(graph, OverlapEdit{{"dp", {}}, true}), HasSubstr("shown to be legal"));
+}
+
+// Without a pipeline it does not matter where in the backward pass the sums are waited for: the
+// compute stream has the same work.
+TEST(ProgramEdit, overlap_off_takes_as_long_as_a_job_without_overlap) {
+  graph::TrainingStyle style;
+  style.overlap_grad_reduce = false;
+  const DurationNs expected = TimeOf(Synthesised(SmallJob(), style));
+  const EditedGraph off = Edited(
+      Synthesised(SmallJob()), {OverlapEdit{{"dp", graph::CollectiveKind::kReduceScatter}, false}});
+  EXPECT_NEAR(static_cast<double>(TimeOf(off.graph)) / static_cast<double>(expected), 1, 1e-3);
+}
+
+RC_GTEST_PROP(ProgramEdit, overlap_off_is_never_faster, ()) {
+  graph::Graph graph =
+      testing::RandomGraph(testing::RandomOptions(*rc::gen::arbitrary<uint64_t>()));
+  graph.cluster = testing::TestCluster();
+  testing::MakeFree(&graph.cluster);
+  const uint32_t comms = graph.communicators.size();
+  RC_PRE(comms > 0U);
+  const uint32_t comm = *rc::gen::inRange<uint32_t>(0, comms);
+  const std::string name = graph.string(StringId(graph.communicators.name[comm]));
+  const Result<EditedGraph> off = ApplyProgramEdits(graph, {OverlapEdit{{name, {}}, false}});
+  if (!off.ok()) {
+    RC_ASSERT(off.status().message().find("communicator") != std::string::npos);
+    return;
+  }
+  RC_ASSERT(graph::Validate(off->graph).ok());
+  RC_ASSERT(replayer::Replay(off->graph, {})->steady_iteration_ns() >=
+            replayer::Replay(graph, {})->steady_iteration_ns());
+}
+
+TEST(ProgramEdit, buckets_split_and_merged_again_take_the_same_time) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  const CollectiveChoice dp = {"dp", {}};
+  const EditedGraph split = Edited(graph, {BucketEdit{.of = dp, .split = 3}});
+  EXPECT_NE(TimeOf(split.graph), TimeOf(graph));
+  const EditedGraph merged = Edited(split.graph, {BucketEdit{.of = dp, .merge = 3}});
+  EXPECT_EQ(TimeOf(merged.graph), TimeOf(graph));
+  EXPECT_EQ(OpsOf(merged.graph, graph::OpKind::kCollective),
+            OpsOf(graph, graph::OpKind::kCollective));
+}
+
+// Two calls of 1 MiB on stream 1, the first waited for behind the second or in front of it.
+TEST(ProgramEdit, merges_what_nobody_waits_for_in_between) {
+  using testing::Collective;
+  using testing::Kernel;
+  using testing::Record;
+  using testing::Wait;
+  const std::vector<testing::TinyOp> apart = {Collective(1, 0, 10), Record(1), Collective(1, 0, 10),
+                                              Wait(0, 1), Kernel(0, 5)};
+  const std::vector<testing::TinyOp> between = {Collective(1, 0, 10), Record(1), Wait(0, 1),
+                                                Collective(1, 0, 10), Kernel(0, 5)};
+  const graph::Graph graph = testing::TinyGraph({apart, apart});
+  const std::string name = graph.string(StringId(graph.communicators.name[0]));
+  const BucketEdit merge = {.of = {name, {}}, .merge = 2};
+  const graph::Program merged = Edited(graph, {merge}).graph.roles.front().program;
+  ASSERT_THAT(merged.kind, ElementsAre(graph::OpKind::kEventRecord, graph::OpKind::kCollective,
+                                       graph::OpKind::kEventRecord, graph::OpKind::kEventWait,
+                                       graph::OpKind::kKernel));
+  EXPECT_EQ(merged.dep[3], 2U);
+  EXPECT_EQ(merged.collectives[merged.signature[1]].bytes,
+            2 * graph.roles.front().program.collectives.front().bytes);
+  EXPECT_THAT(Refusal(testing::TinyGraph({between, between}), merge), HasSubstr("can be merged"));
+}
+
+TEST(ProgramEdit, a_job_that_keeps_its_activations_is_one_that_recomputes_without_that) {
+  const DurationNs kept = TimeOf(Synthesised(SmallJob()));
+  for (const graph::Recompute recompute : {graph::Recompute::kFull, graph::Recompute::kSelective}) {
+    graph::JobSpec job = SmallJob();
+    job.recompute = recompute;
+    graph::TrainingStyle style;
+    style.recompute_parts = graph::kRecomputeCoreAttention | graph::kRecomputeNorm;
+    const graph::Graph graph = Synthesised(job, style);
+    const DurationNs before = TimeOf(graph);
+    const DurationNs after = TimeOf(Edited(graph, {RecomputeEdit{}}).graph);
+    EXPECT_GT(before, kept);
+    // A recomputed layer sums gradients of its input into a new tensor, others in place.
+    EXPECT_NEAR(static_cast<double>(after) / static_cast<double>(kept), 1, 5e-3)
+        << graph::RecomputeName(recompute);
+  }
+  EXPECT_THAT(Refusal(Synthesised(SmallJob()), RecomputeEdit{}), HasSubstr("repeat a forward"));
+}
+
+TEST(ProgramEdit, recompute_of_one_layer_goes_alone) {
+  graph::JobSpec job = SmallJob();
+  job.recompute = graph::Recompute::kFull;
+  const graph::Graph graph = Synthesised(job);
+  const auto kernels = [](const EditedGraph& edited) {
+    return OpsOf(edited.graph, graph::OpKind::kKernel);
+  };
+  const int64_t before = OpsOf(graph, graph::OpKind::kKernel);
+  const int64_t all = before - kernels(Edited(graph, {RecomputeEdit{"*"}}));
+  EXPECT_GT(all, 0);
+  EXPECT_EQ((before - kernels(Edited(graph, {RecomputeEdit{"layer 2"}}))) * kLayers, all);
+  EXPECT_THAT(Refusal(graph, RecomputeEdit{"layer 9"}), HasSubstr("'layer 9'"));
+}
+
+TEST(ProgramEdit, another_optimizer_moves_other_bytes) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  const EditedGraph sgd = Edited(graph, {OptimizerEdit{OptimizerKind::kSgd}});
+  EXPECT_LT(TimeOf(sgd.graph), TimeOf(graph));
+  EXPECT_THAT(sgd.memory, ElementsAre(HasSubstr("take 0 B instead of")));
+  // Lion reads and writes 5 numbers where SGD does 3, in as many launches.
+  const EditedGraph lion = Edited(graph, {OptimizerEdit{OptimizerKind::kLion}});
+  EXPECT_EQ(OpsOf(lion.graph, graph::OpKind::kKernel), OpsOf(sgd.graph, graph::OpKind::kKernel));
+  EXPECT_GT(TimeOf(lion.graph), TimeOf(sgd.graph));
+  EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kAdam}), HasSubstr("adam already"));
+  EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kMuon}), HasSubstr("whole matrices"));
+  EXPECT_THAT(Refusal(sgd.graph, OptimizerEdit{OptimizerKind::kAdam}), HasSubstr("recognised"));
+}
+
+TEST(ProgramEdit, offloaded_states_cost_what_their_copies_leave_exposed) {
+  graph::Graph graph = Synthesised(SmallJob());
+  constexpr double kRate = 1e9;  // so slow that little else hides the copies
+  testing::SetParameter(&graph.cluster, "gpu.copy_bytes_per_s", kRate);
+  const OffloadEdit offload = {.kind = OffloadKind::kOptimizer, .prefetch = 1};
+  const EditedGraph edited = Edited(graph, {offload});
+  int64_t bytes = 0;
+  const graph::Program& program = edited.graph.roles.front().program;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if ((program.flags[op] & graph::kDeviceToHost) != 0 && program.stream[op] != 0) {
+      bytes += program.value[op];
+    }
+  }
+  EXPECT_GT(bytes, 0);
+  // In and out of the largest piece are one behind the other; no more than all of it is.
+  const double seconds = SecondsFromNs(TimeOf(edited.graph) - TimeOf(graph));
+  EXPECT_GT(seconds, 1.5 * static_cast<double>(bytes) / kRate);
+  EXPECT_LT(seconds, 2 * static_cast<double>(bytes) / kRate);
+  EXPECT_LE(
+      TimeOf(edited.graph),
+      TimeOf(Edited(graph, {OffloadEdit{.kind = OffloadKind::kOptimizer, .prefetch = 0}}).graph));
+}
+
+TEST(ProgramEdit, offloaded_activations_are_there_when_their_layer_needs_them) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  const auto time = [&](int64_t bytes, int64_t prefetch) {
+    return TimeOf(Edited(graph, {OffloadEdit{.kind = OffloadKind::kActivations,
+                                             .prefetch = prefetch,
+                                             .layer_bytes = bytes}})
+                      .graph);
+  };
+  EXPECT_NEAR(static_cast<double>(time(1, 1)) / static_cast<double>(TimeOf(graph)), 1, 0.02);
+  constexpr int64_t kLarge = int64_t{1} << 28;
+  EXPECT_GT(time(kLarge, 0), time(1, 0));
+  EXPECT_LE(time(kLarge, 1), time(kLarge, 0));
+  EXPECT_THAT(Refusal(graph, OffloadEdit{.kind = OffloadKind::kActivations}),
+              HasSubstr("how large they are"));
+}
+
+TEST(ProgramEdit, names_what_a_job_does_not_have) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  EXPECT_THAT(Refusal(graph, OverlapEdit{{"none", {}}, false}), HasSubstr("the job has dp"));
+  EXPECT_THAT(Refusal(graph, OverlapEdit{{"dp", graph::CollectiveKind::kAllToAll}, false}),
+              HasSubstr("of kind all_to_all"));
+}
+
+}  // namespace
+}  // namespace prism::slicer
