@@ -1,6 +1,7 @@
 // The store that sandbox ranks meet at: like torch's own for what present ranks say, with answers
 // for what absent ones would have said, and with a message where nobody can say anything.
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -59,6 +60,15 @@ class Client {
   void Send(const std::string& bytes) const {
     EXPECT_EQ(send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
+  }
+
+  // Each byte in a packet of its own.
+  void SendByteByByte(const std::string& bytes) const {
+    const int on = 1;
+    setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    for (const char byte : bytes) {
+      Send(std::string(1, byte));
+    }
   }
 
   [[nodiscard]] std::string Receive(size_t bytes) const {
@@ -127,6 +137,20 @@ TEST(Store, a_check_makes_nothing_up) {
   const Client rank(server->port(), 17, 1);
   rank.Send(Op(StoreOp::kCheck) +
             WireWriter().Put(uint64_t{1}).PutText("/default_pg/0//cuda//0").Take());
+  EXPECT_EQ(rank.Receive(1), std::string(1, '\1'));
+}
+
+TEST(Store, a_request_may_come_byte_by_byte) {
+  const auto server = Start(1);
+  const Client rank(server->port(), 17, 1);
+  const std::string ping = Op(StoreOp::kPing) + WireWriter().Put(uint32_t{77}).Take();
+  rank.SendByteByByte(ping + ping);
+  EXPECT_EQ(WireReader(rank.Receive(8)).Get<uint32_t>(), 77U);
+  const std::string add = Op(StoreOp::kAdd) + Text("counter") + WireWriter().Put(int64_t{5}).Take();
+  rank.SendByteByByte(add + add);
+  EXPECT_EQ(rank.Receive(16), WireWriter().Put(int64_t{5}).Put(int64_t{10}).Take());
+  rank.SendByteByByte(Op(StoreOp::kCheck) +
+                      WireWriter().Put(uint64_t{2}).PutText("counter").PutText("none").Take());
   EXPECT_EQ(rank.Receive(1), std::string(1, '\1'));
 }
 
