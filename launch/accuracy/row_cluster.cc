@@ -110,10 +110,9 @@ std::string NetworkOfRow(const PublishedRow& row,
 
 // GPUs of a job in one rack. Jobs of several racks take as many nodes of four from each, so that
 // groups of expert parallelism do not straddle racks (Slurm: segments).
-int32_t GpusOfRack(const PublishedRow& row, Assumptions* assumptions) {
+int32_t GpusOfRack(int64_t gpus, Assumptions* assumptions) {
   constexpr int32_t kRack = 72;
   constexpr int32_t kNode = 4;
-  const int64_t gpus = row.Integer("num_gpus").value_or(kRack);
   if (gpus <= kRack) {
     return kRack;
   }
@@ -125,11 +124,14 @@ int32_t GpusOfRack(const PublishedRow& row, Assumptions* assumptions) {
   return part;
 }
 
-int32_t DomainOfRow(const PublishedRow& row, const std::string& gpu, Assumptions* assumptions) {
+int32_t DomainOfRow(const PublishedRow& row,
+                    const std::string& gpu,
+                    int64_t gpus,
+                    Assumptions* assumptions) {
   constexpr int32_t kDgx2 = 16;
   constexpr int32_t kUsual = 8;
   if (InRacks(gpu)) {
-    return GpusOfRack(row, assumptions);
+    return GpusOfRack(gpus, assumptions);
   }
   const int64_t stated = row.Integer("gpus_per_node").value_or(gpu == "gpus/v100" ? kDgx2 : kUsual);
   return static_cast<int32_t>(std::clamp<int64_t>(stated, 1, 1024));
@@ -155,12 +157,12 @@ bool BeforePxn(FrameworkFamily family) {
 
 }  // namespace
 
-RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions) {
+RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus, Assumptions* assumptions) {
   RowCluster cluster;
   cluster.gpu = GpuOfRow(row, assumptions);
   NoteUnfitted(cluster.gpu, assumptions);
   cluster.network = NetworkOfRow(row, cluster.gpu, assumptions);
-  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, assumptions);
+  cluster.gpus_per_node = DomainOfRow(row, cluster.gpu, gpus, assumptions);
   cluster.profiles = {"nccl/2.30", "spread/published", cluster.gpu,
                       "frameworks/" + FrameworkName(FamilyOfRow(row)), cluster.network};
   if (BeforePxn(FamilyOfRow(row))) {

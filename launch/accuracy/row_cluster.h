@@ -19,7 +19,8 @@ struct RowCluster {
   bool operator==(const RowCluster&) const = default;
 };
 
-// Never fails: an unknown GPU is taken for the one whose data sheet fits best, and noted.
-RowCluster ClusterOfRow(const PublishedRow& row, Assumptions* assumptions);
+// Of a job on `gpus` GPUs. Never fails: an unknown GPU is taken for the one whose data sheet fits
+// best, and noted.
+RowCluster ClusterOfRow(const PublishedRow& row, int64_t gpus, Assumptions* assumptions);
 
 }  // namespace prism::launch

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -105,23 +106,74 @@ int32_t ExpertTensorDegree(const PublishedRow& row, int32_t tp, Assumptions* ass
   return Degree(stated);
 }
 
+// Degrees of experts where the row has some and says nothing: as in the nearest run, else inside a
+// node.
+int32_t ExpertDegree(const PublishedRow& row, int64_t gpus, Assumptions* assumptions) {
+  const std::optional<int64_t> stated = row.Integer("ep");
+  if (stated.has_value() || row.Integer("experts").value_or(0) == 0) {
+    return Degree(stated);
+  }
+  constexpr double kSpread = 0.2;
+  const std::optional<PublishedRow> like = NearestPlan(row, gpus);
+  if (like.has_value() && like->Integer("ep").has_value()) {
+    assumptions->Add("expert parallel: not stated, as in the nearest run", kSpread);
+    return Degree(like->Integer("ep"));
+  }
+  constexpr int32_t kInsideNode = 8;
+  assumptions->Add("expert parallel: not stated, inside a node", kSpread);
+  return kInsideNode;
+}
+
+// A degree that the row leaves out is what the others leave of its GPUs: of tp, pp and cp the first
+// that is missing where replicas are counted, else cp where there are fewer sequences than
+// replicas.
+void FillDegree(const PublishedRow& row,
+                int64_t gpus,
+                Assumptions* assumptions,
+                graph::ParallelSizes* sizes) {
+  const int64_t known = int64_t{sizes->tp} * sizes->pp * sizes->cp;
+  const int64_t replicas = row.Integer("dp").value_or(0);
+  if (replicas > 0) {
+    const int64_t left = gpus / (known * replicas);
+    int32_t* missing = nullptr;
+    for (const auto& [column, degree] :
+         {std::pair{"cp", &sizes->cp}, std::pair{"pp", &sizes->pp}, std::pair{"tp", &sizes->tp}}) {
+      missing = row.Integer(column).has_value() ? missing : degree;
+    }
+    if (missing != nullptr && left > 1 && left * known * replicas == gpus) {
+      *missing = static_cast<int32_t>(left);
+      assumptions->Add("parallel plan: the degree that is not printed is what the others leave");
+    }
+    return;
+  }
+  const int64_t batch = row.Integer("global_batch").value_or(gpus);
+  const bool crowded = batch > 0 && gpus % (known * batch) == 0 && gpus > known * batch;
+  if (crowded && !row.Integer("cp").has_value()) {
+    sizes->cp = static_cast<int32_t>(gpus / (known * batch));
+    assumptions->Add("context parallel: not printed, as many ranks as leave a replica a sequence",
+                     0.1);
+  }
+}
+
 Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* assumptions) {
   graph::ParallelSizes sizes;
   sizes.tp = Degree(row.Integer("tp"));
   sizes.pp = Degree(row.Integer("pp"));
   sizes.cp = Degree(row.Integer("cp"));
-  sizes.vpp = sizes.pp == 1 ? 1 : Degree(row.Integer("vpp"));
-  sizes.ep = Degree(row.Integer("ep"));
-  sizes.etp = ExpertTensorDegree(row, sizes.tp, assumptions);
   const int64_t stated_replicas = row.Integer("dp").value_or(0);
   const int64_t gpus =
       row.Integer("num_gpus").value_or(int64_t{sizes.tp} * sizes.pp * sizes.cp * stated_replicas);
   if (gpus <= 0 || gpus > kMaxDegree) {
     return RunFailed("number of GPUs is missing");
   }
+  sizes.ep = ExpertDegree(row, gpus, assumptions);
+  sizes.etp = ExpertTensorDegree(row, sizes.tp, assumptions);
   if (!row.Integer("tp").has_value() && !row.Integer("pp").has_value()) {
     AssumePlan(row, gpus, assumptions, &sizes);
+  } else {
+    FillDegree(row, gpus, assumptions, &sizes);
   }
+  sizes.vpp = sizes.pp == 1 ? 1 : Degree(row.Integer("vpp"));
   const int64_t model_parallel = int64_t{sizes.tp} * sizes.pp * sizes.cp;
   if (model_parallel > gpus) {
     return RunFailed(fmt::format("tp x pp x cp is {} on {} GPUs", model_parallel, gpus));
@@ -281,6 +333,22 @@ bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   return row.Flag("sp").value_or(!early);
 }
 
+// GPT-3 had 2,048 tokens, and what followed for two years; Llama 3 has 8,192.
+int64_t UsualLength(const PublishedRow& row) {
+  constexpr int64_t kOfGpt3 = 2048;
+  constexpr int64_t kOfLlama3 = 8192;
+  switch (FamilyOfRow(row)) {
+    case FrameworkFamily::kMegatronLm:
+    case FrameworkFamily::kMegatronDeepSpeed:
+    case FrameworkFamily::kDeepSpeedZero:
+    case FrameworkFamily::kMegaScale:
+    case FrameworkFamily::kFsdp:
+      return kOfGpt3;
+    default:
+      return kOfLlama3;
+  }
+}
+
 }  // namespace
 
 Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumptions) {
@@ -288,11 +356,10 @@ Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumption
   job.name = row.Text("id");
   PRISM_ASSIGN_OR_RETURN(job.model, ModelOfRow(row, assumptions));
   PRISM_ASSIGN_OR_RETURN(job.parallel, SizesOfRow(row, assumptions));
-  constexpr int64_t kUsualLength = 8192;
   job.seq_len = job.model.seq_len;
   if (job.seq_len == 0) {
-    job.seq_len = job.model.seq_len = kUsualLength;
-    assumptions->Add("sequence length: 8192");
+    job.seq_len = job.model.seq_len = UsualLength(row);
+    assumptions->Add(fmt::format("sequence length: {}", job.seq_len), 0.3);
   }
   PRISM_RETURN_IF_ERROR(ReadBatch(row, assumptions, &job));
   AssumeInterleaving(row, assumptions, &job);

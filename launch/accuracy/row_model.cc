@@ -69,18 +69,46 @@ std::optional<int64_t> SizeOf(const PublishedRow& row,
   return std::nullopt;
 }
 
-// Layers of a GPT of that many parameters: 12 h² each.
-std::optional<int64_t> LayersFromParameters(const PublishedRow& row, int64_t hidden) {
+// Layers of a model of that many parameters, everything but their number known: 12 h² each for a
+// GPT, else what its parts hold.
+std::optional<int64_t> LayersFromParameters(const PublishedRow& row, graph::ModelSpec model) {
   const std::optional<double> billions = row.Number("params_b");
   if (!billions.has_value()) {
     return std::nullopt;
   }
-  const double layer = 12.0 * static_cast<double>(hidden) * static_cast<double>(hidden);
-  return std::max<int64_t>(1, std::llround(*billions * 1e9 / layer));
+  const auto hidden = static_cast<double>(model.hidden);
+  double layer = 12.0 * hidden * hidden;
+  double outside = 0;
+  if (model.block != graph::BlockKind::kGpt) {
+    model.layers = model.moe.dense_layers;
+    const auto fewer = static_cast<double>(graph::ModelParameters(model));
+    ++model.layers;
+    layer = static_cast<double>(graph::ModelParameters(model)) - fewer;
+    outside = fewer - static_cast<double>(model.moe.dense_layers) * layer;
+  }
+  return std::max<int64_t>(1, std::llround((*billions * 1e9 - outside) / layer));
+}
+
+// Heads about 128 wide; their number a multiple of 16, as large models have it, where that divides
+// the hidden size.
+int64_t UsualHeads(int64_t hidden) {
+  constexpr int64_t kUsualHeadDim = 128;
+  const int64_t about = std::max<int64_t>(1, hidden / kUsualHeadDim);
+  for (const int64_t multiple : {16, 8, 1}) {
+    int64_t best = 0;
+    for (int64_t count = multiple; count <= 2 * about; count += multiple) {
+      const bool nearer = best == 0 || std::abs(count - about) < std::abs(best - about);
+      best = hidden % count == 0 && nearer ? count : best;
+    }
+    if (best > 0 && std::abs(best - about) <= about / 2) {
+      return best;
+    }
+  }
+  return 1;
 }
 
 // Heads where the row is silent: those of the run of the same source that has this hidden size and
-// the nearest number of parameters, else heads about 128 wide.
+// the nearest number of parameters, else the usual ones.
 int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumptions) {
   if (const std::optional<int64_t> known = SizeOf(row, "heads", assumptions)) {
     return std::max<int64_t>(1, *known);
@@ -102,13 +130,30 @@ int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumpt
     assumptions->Add("heads: as in the nearest run of the source with this hidden size");
     return *heads;
   }
-  constexpr int64_t kUsualHeadDim = 128;
-  assumptions->Add("heads: about 128 wide");
-  int64_t count = std::max<int64_t>(1, hidden / kUsualHeadDim);
-  while (hidden % count != 0) {
-    --count;
+  constexpr double kSpread = 0.05;  // a width that is no multiple of 8 costs up to a quarter
+  assumptions->Add("heads: about 128 wide", kSpread);
+  return UsualHeads(hidden);
+}
+
+// Groups of keys and values: where nothing is said, what the models of a family have in common.
+int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assumptions) {
+  if (const std::optional<int64_t> known = SizeOf(row, "kv_heads", assumptions)) {
+    return *known;
   }
-  return count;
+  constexpr int64_t kUsualGroups = 8;
+  if (heads % kUsualGroups != 0) {
+    return heads;
+  }
+  if (row.Says("arch", "gqa")) {
+    return kUsualGroups;
+  }
+  for (const char* family : {"llama 3", "llama3", "llama-3", "nemotron-4", "mixtral", "gpt oss"}) {
+    if (row.Says("model", family)) {
+      assumptions->Add("kv_heads: 8, as all models of the family");
+      return kUsualGroups;
+    }
+  }
+  return heads;
 }
 
 int64_t UsualFfn(const graph::ModelSpec& model) {
@@ -135,14 +180,16 @@ void SetLatentAttention(graph::ModelSpec* model) {
 void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::ModelSpec* model) {
   const std::string arch = row.Lower("arch");
   graph::MoeShape& moe = model->moe;
-  moe.experts = row.Integer("experts").value_or(0);
+  moe.experts = SizeOf(row, "experts", assumptions).value_or(0);
   if (moe.experts == 0) {
     return;
   }
-  moe.topk = assumptions->Or<int64_t>(row.Integer("moe_topk"), 1, "experts per token: 1");
-  moe.expert_ffn = assumptions->Or<int64_t>(row.Integer("moe_ffn"),
-                                            model->ffn > 0 ? model->ffn : UsualFfn(*model),
-                                            "width of an expert: as the dense layer");
+  constexpr double kUnknownExperts = 0.4;
+  moe.topk = assumptions->Or<int64_t>(SizeOf(row, "moe_topk", assumptions), 1,
+                                      "experts per token: 1", kUnknownExperts);
+  moe.expert_ffn = assumptions->Or<int64_t>(
+      SizeOf(row, "moe_ffn", assumptions), model->ffn > 0 ? model->ffn : UsualFfn(*model),
+      "width of an expert: as the dense layer", kUnknownExperts);
   if (arch.find("1 shared expert") != std::string::npos || row.Says("model", "llama 4")) {
     moe.shared_expert_ffn = moe.expert_ffn;
   }
@@ -171,24 +218,14 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   if (row.Says("arch", "mamba") || IsCalled(row, "nemotron_3") || IsCalled(row, "nemotron-h")) {
     return RunFailed("model shape is missing: hybrid of Mamba and attention");
   }
-  model.hidden = row.Integer("hidden").value_or(0);
+  model.hidden = SizeOf(row, "hidden", assumptions).value_or(0);
   if (model.hidden == 0) {
     return RunFailed("model shape is missing: hidden size");
   }
-  std::optional<int64_t> layers = row.Integer("layers");
-  if (!layers.has_value()) {
-    layers = LayersFromParameters(row, model.hidden);
-    assumptions->Add("layers: from the number of parameters");
-  }
-  if (!layers.has_value()) {
-    return RunFailed("model shape is missing: layers");
-  }
-  model.layers = *layers;
   model.heads = HeadsOfRow(row, model.hidden, assumptions);
   const std::string arch = row.Lower("arch");
   model.head_dim = NumberAfter(arch, "head_dim");
-  const bool grouped = arch.find("gqa") != std::string::npos && model.heads % 8 == 0;
-  model.kv_heads = SizeOf(row, "kv_heads", assumptions).value_or(grouped ? 8 : model.heads);
+  model.kv_heads = KeyValueHeads(row, model.heads, assumptions);
   model.ffn = SizeOf(row, "ffn", assumptions).value_or(0);
   ReadExperts(row, assumptions, &model);
   if (model.ffn == 0 && model.moe.experts == 0) {
@@ -197,7 +234,8 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
                                                              : "feed-forward: 4 times hidden");
   }
   const int64_t vocabulary = UsualVocabulary(row, model.block);
-  model.vocab = assumptions->Or(row.Integer("vocab"), vocabulary, "vocabulary: the usual one");
+  model.vocab =
+      assumptions->Or(SizeOf(row, "vocab", assumptions), vocabulary, "vocabulary: the usual one");
   model.tied_embeddings = HasTiedEmbeddings(row, model);
   model.sliding_window = NumberAfter(arch, "sliding window");
   if (arch.find("mla") != std::string::npos) {
@@ -206,7 +244,16 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   if (IsCalled(row, "deepseek") && !row.Says("model", "w/o mtp")) {
     model.mtp_layers = assumptions->Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
   }
-  model.seq_len = row.Integer("seq_len").value_or(0);
+  model.seq_len = SizeOf(row, "seq_len", assumptions).value_or(0);
+  model.layers = SizeOf(row, "layers", assumptions).value_or(0);
+  if (model.layers == 0) {
+    const std::optional<int64_t> layers = LayersFromParameters(row, model);
+    if (!layers.has_value()) {
+      return RunFailed("model shape is missing: layers");
+    }
+    model.layers = *layers;
+    assumptions->Add("layers: from the number of parameters");
+  }
   return model;
 }
 

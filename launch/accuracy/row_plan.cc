@@ -90,7 +90,7 @@ RowPlan PlanRow(const PublishedRow& row) {
   CheckExperts(&assumptions, &plan.job);
   plan.style = StyleOfRow(row, plan.job, &assumptions);
   plan.job.compute_dtype = ComputeType(plan.style.precision);
-  plan.cluster = ClusterOfRow(row, &assumptions);
+  plan.cluster = ClusterOfRow(row, plan.job.parallel.world_size(), &assumptions);
   plan.style.moe_node_ranks = NodeRanksOfExperts(plan.job.parallel, plan.cluster.gpus_per_node);
   if (plan.measured_bytes.has_value()) {
     const Result<double> bytes = BytesOfPlan(row, plan, &assumptions);

@@ -63,6 +63,25 @@ double DistanceOf(const PublishedRow& row, const PublishedRow& other, double mon
   return distance;
 }
 
+// What recipes of a release have in common for mixtures of experts, in the words of their own
+// notes: CUDA graphs came to GB200 and GB300 with 26.02, of the whole iteration with 26.06, when
+// single nodes of B200 and B300 had those of parts of a layer.
+std::string_view UsualOfRelease(const PublishedRow& row, double date) {
+  constexpr double kGraphs = 12 * 26 + 2;
+  constexpr double kWholeGraphs = 12 * 26 + 6;
+  constexpr std::string_view kParts =
+      "cuda_graph_impl=transformer_engine; cuda_graph_scope=['attn', 'moe_router', "
+      "'moe_preprocess']; moe_flex_dispatcher_backend=hybridep";
+  constexpr std::string_view kWhole =
+      "cuda_graph_impl=full_iteration; moe_flex_dispatcher_backend=hybridep; moe_a2a_overlap=true";
+  const bool racks = row.Says("gpu", "gb200") || row.Says("gpu", "gb300");
+  const bool nodes = row.Says("gpu", "b200") || row.Says("gpu", "b300");
+  if (racks && date >= kWholeGraphs) {
+    return kWhole;
+  }
+  return (racks && date >= kGraphs) || (nodes && date >= kWholeGraphs) ? kParts : "";
+}
+
 }  // namespace
 
 bool OfReleaseBefore(const PublishedRow& row, int year, int month) {
@@ -76,10 +95,11 @@ bool OfReleaseBefore(const PublishedRow& row, int year, int month) {
 
 RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
   RowRecipe recipe = Own(row);
-  const std::optional<double> date = DateOf(row);
-  if (!recipe.note.empty() || !date.has_value()) {
+  if (!recipe.note.empty()) {
     return recipe;
   }
+  const std::optional<double> date = DateOf(row);
+  constexpr double kUndated = 6;   // months to any release
   constexpr double kFarthest = 9;  // months, or what counts as such
   double nearest = kFarthest;
   for (const PublishedRow& other : row.RowsOfTable()) {
@@ -88,7 +108,8 @@ RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
         !its_date.has_value()) {
       continue;
     }
-    const double distance = DistanceOf(row, other, std::abs(*its_date - *date));
+    const double months = date.has_value() ? std::abs(*its_date - *date) : kUndated;
+    const double distance = DistanceOf(row, other, months);
     RowRecipe its = distance < nearest ? Own(other) : RowRecipe{};
     if (!its.note.empty()) {
       nearest = distance;
@@ -98,6 +119,15 @@ RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
   if (!recipe.note.empty()) {
     constexpr double kSpread = 0.05;
     assumptions->Add("recipe: as that of the nearest release", kSpread);
+    return recipe;
+  }
+  if (row.Says("framework", "bridge") && !row.Text("experts").empty()) {
+    constexpr double kLatest = 12 * 26 + 8;
+    recipe.note = UsualOfRelease(row, date.value_or(kLatest));
+    if (!recipe.note.empty()) {
+      assumptions->Add("recipe: as those of its release for such models and GPUs",
+                       date.has_value() ? 0.15 : 0.4);
+    }
   }
   return recipe;
 }

@@ -19,7 +19,7 @@ struct RowRecipe {
 };
 
 // The row's own recipe, else, noted as assumed, that of the release of the same model on the same
-// GPU which is nearest in precision, plan and date.
+// GPU which is nearest in precision, plan and date, else what recipes of its date have in common.
 RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
 
 // Whether the row names a release by year (of the century) and month, and one before that:

@@ -249,6 +249,52 @@ TEST(RowPlan, A_note_says_what_the_recipe_turned_on) {
   EXPECT_FALSE(plan.style.moe_fused_dispatch);
 }
 
+// Releases of Megatron-Bridge have a recipe for each model and GPU; most rows quote theirs.
+TEST(RowPlan, Without_a_note_the_recipe_is_what_those_of_its_release_have_in_common) {
+  const auto style = [](const std::string& gpu, const std::string& version) {
+    auto fields = Gpt175B();
+    Set(&fields, "framework", "Megatron-Bridge / Megatron-Core");
+    Set(&fields, "framework_version", version);
+    Set(&fields, "gpu", gpu);
+    Set(&fields, "experts", "16");
+    Set(&fields, "ep", "2");
+    return PlanRow(OneRow(fields).row()).style;
+  };
+  EXPECT_EQ(style("GB300", "26.08 container").host_cost, graph::HostCost::kGraph);
+  EXPECT_EQ(style("GB200", "26.04 container").graph_parts,
+            graph::kGraphAttention | graph::kGraphRouter);
+  EXPECT_EQ(style("B200", "26.04 container").graph_parts, 0U);
+  EXPECT_EQ(style("B200", "26.06 container").graph_parts,
+            graph::kGraphAttention | graph::kGraphRouter);
+  EXPECT_EQ(style("H100", "26.08 container").host_cost, graph::HostCost::kEager);
+}
+
+TEST(RowPlan, A_degree_that_is_not_printed_is_what_the_others_leave) {
+  auto fields = Gpt175B();
+  Set(&fields, "pp", "");
+  RowPlan plan = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(plan.job.parallel.pp, 8);
+  EXPECT_THAT(plan.assumptions, Contains(HasSubstr("what the others leave")));
+  Set(&fields, "pp", "4");
+  Set(&fields, "dp", "");
+  Set(&fields, "global_batch", "2");
+  plan = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(plan.job.parallel.cp, 2);
+  EXPECT_EQ(plan.job.parallel.dp, 2);
+}
+
+TEST(RowPlan, Shapes_that_are_not_stated_are_those_of_the_family) {
+  auto fields = Gpt175B();
+  Set(&fields, "heads", "");
+  Set(&fields, "hidden", "14400");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.model.heads, 96);  // 144 heads are 100 wide
+  Set(&fields, "hidden", "6144");
+  Set(&fields, "model", "Nemotron-4 15B");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.model.kv_heads, 8);
+  Set(&fields, "seq_len", "");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.seq_len, 2048);
+}
+
 TEST(RowPlan, A_prediction_of_another_tool_is_not_taken_for_a_measurement) {
   auto fields = Gpt175B();
   Set(&fields, "run_kind", "PREDICTION of another simulator, not a measurement");

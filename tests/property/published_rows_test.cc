@@ -1,0 +1,245 @@
+// What a published row leaves out, or has otherwise, changes its prediction within reason: rows of
+// the same kind as those that the model was fitted to are what it is judged by.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "graph/base/rng.h"
+#include "launch/accuracy/predictor.h"
+#include "launch/accuracy/published_row.h"
+#include "launch/accuracy/row_plan.h"
+#include "launch/options/csv_table.h"
+
+namespace prism::launch {
+namespace {
+
+using Fields = std::map<std::string, std::string>;
+
+Fields Llama70B() {
+  return {{"framework", "NeMo / Megatron-Core"},
+          {"framework_version", "25.02"},
+          {"model", "Llama 3 70B"},
+          {"params_b", "70.6"},
+          {"layers", "80"},
+          {"hidden", "8192"},
+          {"heads", "64"},
+          {"kv_heads", "8"},
+          {"ffn", "28672"},
+          {"vocab", "128256"},
+          {"seq_len", "8192"},
+          {"tp", "4"},
+          {"pp", "4"},
+          {"vpp", "5"},
+          {"cp", "2"},
+          {"dp", "2"},
+          {"micro_batch", "1"},
+          {"global_batch", "64"},
+          {"grad_accum", "32"},
+          {"recompute", "none"},
+          {"precision", "FP8"},
+          {"gpu", "H100-80GB-SXM"},
+          {"gpu_mem_gb", "80"},
+          {"gpus_per_node", "8"},
+          {"num_gpus", "64"}};
+}
+
+Fields Gpt18B() {
+  Fields row = Llama70B();
+  for (const auto& [column, value] : Fields{{"framework", "Megatron-DeepSpeed"},
+                                            {"framework_version", ""},
+                                            {"model", "GPT 18B"},
+                                            {"params_b", "18.4"},
+                                            {"layers", "40"},
+                                            {"hidden", "6144"},
+                                            {"heads", "48"},
+                                            {"kv_heads", ""},
+                                            {"ffn", "24576"},
+                                            {"vocab", "51200"},
+                                            {"seq_len", "2048"},
+                                            {"pp", "2"},
+                                            {"vpp", ""},
+                                            {"cp", "1"},
+                                            {"dp", "8"},
+                                            {"grad_accum", "8"},
+                                            {"recompute", "full"},
+                                            {"precision", "fp16"},
+                                            {"gpu", "A100-80GB-SXM"}}) {
+    row[column] = value;
+  }
+  return row;
+}
+
+Fields Mixture() {
+  Fields row = Llama70B();
+  for (const auto& [column, value] : Fields{{"framework", "Megatron-Bridge / Megatron-Core"},
+                                            {"framework_version", "26.06"},
+                                            {"model", "Mixture 30B"},
+                                            {"params_b", "30.5"},
+                                            {"arch", "MoE GQA head_dim 128"},
+                                            {"layers", "48"},
+                                            {"hidden", "2048"},
+                                            {"heads", "32"},
+                                            {"kv_heads", "4"},
+                                            {"ffn", ""},
+                                            {"vocab", "151936"},
+                                            {"seq_len", "4096"},
+                                            {"experts", "128"},
+                                            {"moe_topk", "8"},
+                                            {"moe_ffn", "768"},
+                                            {"tp", "1"},
+                                            {"pp", "1"},
+                                            {"vpp", ""},
+                                            {"cp", "1"},
+                                            {"ep", "8"},
+                                            {"dp", "64"},
+                                            {"global_batch", "512"},
+                                            {"grad_accum", "8"},
+                                            {"precision", "MXFP8"},
+                                            {"gpu", "GB200"},
+                                            {"gpu_mem_gb", "186"},
+                                            {"gpus_per_node", "4"}}) {
+    row[column] = value;
+  }
+  return row;
+}
+
+Fields Mpt() {
+  Fields row = Gpt18B();
+  for (const auto& [column, value] : Fields{{"framework", "llm-foundry"},
+                                            {"zero_stage", "FSDP FULL_SHARD"},
+                                            {"tp", "1"},
+                                            {"pp", "1"},
+                                            {"dp", "64"},
+                                            {"grad_accum", "1"},
+                                            {"precision", "amp_bf16"}}) {
+    row[column] = value;
+  }
+  return row;
+}
+
+// A table of its own for each row, so that none learns from another.
+class Tables {
+ public:
+  void Add(const Fields& fields) {
+    std::string header = "id,source_key";
+    std::string row = "x-1,x";
+    for (const auto& [column, value] : fields) {
+      header.append(",").append(column);
+      row.append(",").append(CsvField(value));
+    }
+    const Result<CsvTable> table = CsvTable::Parse(header + "\n" + row + "\n", "t.csv");
+    ASSERT_TRUE(table.ok()) << table.status().message();
+    plans_.push_back(PlanRow({*table, 0}));
+  }
+
+  [[nodiscard]] const std::vector<RowPlan>& plans() const { return plans_; }
+
+  [[nodiscard]] std::vector<RowPrediction> Predict() const {
+    return *Predictor(plans_).Predict({}, /*with_intervals=*/true);
+  }
+
+ private:
+  std::vector<RowPlan> plans_;
+};
+
+const std::vector<Fields>& Kinds() {
+  static const std::vector<Fields> kinds = {Llama70B(), Gpt18B(), Mixture(), Mpt()};
+  return kinds;
+}
+
+// Columns that others tell, or that have a usual value.
+constexpr auto kOptional = std::to_array<std::string_view>(
+    {"framework_version", "params_b", "heads", "kv_heads", "ffn", "vocab", "cp", "ep", "vpp", "dp",
+     "tp", "pp", "micro_batch", "grad_accum", "recompute", "gpu_mem_gb", "gpus_per_node",
+     "num_gpus"});
+
+// One drawn column is left out; `kind` tells what it was.
+std::string LeaveOut(Rng* rng, Fields* row) {
+  const auto last = static_cast<int64_t>(kOptional.size()) - 1;
+  const std::string column(kOptional.at(static_cast<size_t>(rng->UniformInt(0, last))));
+  (*row)[column].clear();
+  return column;
+}
+
+TEST(PublishedRowsProperty, A_column_left_out_is_derived_or_assumed) {
+  constexpr uint64_t kDraws = 300;
+  Tables tables;
+  std::vector<std::string> columns;
+  for (const Fields& kind : Kinds()) {
+    tables.Add(kind);
+  }
+  for (uint64_t seed = 0; seed < kDraws; ++seed) {
+    Rng rng(seed, "left-out");
+    Fields row = Kinds()[seed % Kinds().size()];
+    columns.push_back(LeaveOut(&rng, &row));
+    tables.Add(row);
+  }
+  const std::vector<RowPrediction> predictions = tables.Predict();
+  for (uint64_t seed = 0; seed < kDraws; ++seed) {
+    const size_t kind = seed % Kinds().size();
+    const size_t index = Kinds().size() + seed;
+    const RowPrediction& changed = predictions[index];
+    SCOPED_TRACE(Kinds()[kind].at("model") + " without " + columns[seed]);
+    ASSERT_EQ(changed.failure, "");
+    const double ratio = changed.seconds / predictions[kind].seconds;
+    EXPECT_GT(ratio, 0.5);
+    EXPECT_LT(ratio, 2.0);
+    EXPECT_LT(changed.low_s, changed.seconds);
+    EXPECT_GT(changed.high_s, changed.seconds);
+    const bool moved = ratio < 0.98 || ratio > 1.02;
+    const bool by_default = columns[seed] == "vpp";  // no interleaving, unless a recipe has it
+    EXPECT_TRUE(!moved || by_default ||
+                tables.plans()[index].assumptions != tables.plans()[kind].assumptions)
+        << "taken for granted without a word, times " << ratio;
+  }
+}
+
+void Multiply(const std::string& column, int64_t factor, Fields* row) {
+  std::string& field = row->at(column);
+  field = field.empty() ? field : std::to_string(std::stoll(field) * factor);
+}
+
+// What a job that is larger in one way takes, of what it took.
+struct Scaling {
+  std::string_view name;
+  std::vector<std::string> columns;  // each times the factor
+  double least;                      // of the time, for a factor of 2
+  double most;
+};
+
+TEST(PublishedRowsProperty, Larger_jobs_take_as_much_longer_as_they_are_larger) {
+  const std::vector<Scaling> scalings = {
+      {"batch", {"global_batch", "grad_accum"}, 1.5, 2.1},
+      {"layers", {"layers"}, 1.6, 2.3},
+      {"GPUs and batch", {"num_gpus", "dp", "global_batch"}, 0.9, 1.4},
+      {"sequence", {"seq_len"}, 1.7, 3.2},
+  };
+  for (const Fields& kind : Kinds()) {
+    Tables tables;
+    tables.Add(kind);
+    for (const Scaling& scaling : scalings) {
+      Fields row = kind;
+      for (const std::string& column : scaling.columns) {
+        Multiply(column, 2, &row);
+      }
+      tables.Add(row);
+    }
+    const std::vector<RowPrediction> predictions = tables.Predict();
+    for (size_t i = 0; i < scalings.size(); ++i) {
+      SCOPED_TRACE(kind.at("model") + ", twice the " + std::string(scalings[i].name));
+      ASSERT_EQ(predictions[i + 1].failure, "");
+      const double ratio = predictions[i + 1].seconds / predictions[0].seconds;
+      EXPECT_GE(ratio, scalings[i].least);
+      EXPECT_LE(ratio, scalings[i].most);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace prism::launch
