@@ -53,13 +53,14 @@ const char* GroupAxisName(GroupAxis axis);
 // Neighbours in the ring of pipeline stages; with two stages both are the same rank.
 enum class PeerSlot : uint16_t { kPrevious, kNext };
 
-// Streams of a stage: compute, one for copies from the host, one for each communicator, and two
-// for receives of pipeline messages where those must not stand behind sends.
+// Streams of a stage: compute, one for each communicator, two for receives of pipeline messages
+// where those must not stand behind sends, and two for what is offloaded, one a direction.
 inline constexpr uint16_t kStageComputeStream = 0;
-inline constexpr uint16_t kStageCopyStream = 1;
+inline constexpr uint16_t kStageCopyInStream = 1;
 inline constexpr uint16_t kStageReceiveForwardStream = 2 + kGroupAxisCount;
 inline constexpr uint16_t kStageReceiveBackwardStream = 3 + kGroupAxisCount;
-inline constexpr uint16_t kStageStreamCount = 4 + kGroupAxisCount;
+inline constexpr uint16_t kStageCopyOutStream = 4 + kGroupAxisCount;
+inline constexpr uint16_t kStageStreamCount = 5 + kGroupAxisCount;
 
 constexpr uint16_t StageStream(GroupAxis axis) {
   return static_cast<uint16_t>(2 + static_cast<uint16_t>(axis));

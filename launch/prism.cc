@@ -1,7 +1,9 @@
 // prism: the verbs beside the main job. Dispatch, --help, --version and exit codes; what a verb
 // does is in its verb_*.cc.
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -27,13 +29,14 @@ std::vector<Verb> AllVerbs() {
           FlightVerb(), SearchVerb(), PresetsVerb(),   BenchVerb()};
 }
 
-// Under mpirun all processes come to the same output; process 0 speaks for them.
-void Print(std::FILE* file, const std::string& text) {
+// Under mpirun all processes come to the same output; process 0 speaks for them. False where the
+// text could not be written.
+bool Print(std::FILE* file, const std::string& text) {
   if (MpiSession::LaunchedRank() != 0) {
-    return;
+    return true;
   }
-  std::fwrite(text.data(), 1, text.size(), file);
-  std::fflush(file);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  return std::fflush(file) == 0 && written;
 }
 
 // mpirun ends all processes as soon as one has failed. One that process 0 speaks for stays until
@@ -57,7 +60,7 @@ int Fail(std::string_view who, const Status& status) {
 
 std::string HelpText(const std::vector<Verb>& verbs) {
   std::string text =
-      "prism: look at, replay and compare what prism-emulate has written.\n"
+      "prism: look at, replay, edit and compare what prism-emulate has written; search for plans.\n"
       "\n"
       "Usage: prism VERB [arguments] [options]\n"
       "\n"
@@ -124,7 +127,10 @@ int RunVerb(const Verb& verb, const std::vector<std::string>& rest) {
   if (!output.ok()) {
     return Fail(who, output.status());
   }
-  Print(stdout, output->text);
+  if (!Print(stdout, output->text)) {
+    return Fail(who, EnvironmentLacks(fmt::format("standard output cannot be written: {}",
+                                                  std::strerror(errno))));
+  }
   return output->gate.ok() ? kExitOk : Fail(who, output->gate);
 }
 

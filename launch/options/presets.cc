@@ -224,6 +224,30 @@ void ReadLayout(TomlReader reader, LayoutPreset* layout) {
   reader.RefuseOthers();
 }
 
+// The table `name` of a cluster file.
+template <typename Stated>
+Result<Stated> ParseStated(std::string_view text,
+                           const std::string& where,
+                           const char* name,
+                           std::string (*check)(const Stated&)) {
+  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
+  Stated stated;
+  TomlReader root = document.root();
+  if (root.Has(name)) {
+    std::map<std::string, graph::Parameter> by_key;
+    ReadParameters(root.Table(name), "", &by_key);
+    for (auto& [key, number] : by_key) {
+      stated.all.push_back(std::move(number));
+    }
+  }
+  PRISM_RETURN_IF_ERROR(document.status());
+  const std::string fault = check(stated);
+  if (!fault.empty()) {
+    return BadFile(fmt::format("{}: {}", where, fault));
+  }
+  return stated;
+}
+
 }  // namespace
 
 const char* PresetKindName(PresetKind kind) {
@@ -270,30 +294,22 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
 }
 
 Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where) {
-  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
-  SiteCosts costs;
-  TomlReader root = document.root();
-  if (root.Has("costs")) {
-    std::map<std::string, graph::Parameter> by_key;
-    ReadParameters(root.Table("costs"), "", &by_key);
-    for (auto& [key, cost] : by_key) {
-      costs.all.push_back(std::move(cost));
-    }
-  }
-  PRISM_RETURN_IF_ERROR(document.status());
-  const std::string fault = CheckSiteCosts(costs);
-  if (!fault.empty()) {
-    return BadFile(fmt::format("{}: {}", where, fault));
-  }
-  return costs;
+  return ParseStated<SiteCosts>(text, where, "costs", CheckSiteCosts);
+}
+
+Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& where) {
+  return ParseStated<HostMemory>(text, where, "host_memory", CheckHostMemory);
 }
 
 Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where) {
   PRISM_RETURN_IF_ERROR(ParseSiteCosts(text, where).status());
+  PRISM_RETURN_IF_ERROR(ParseHostMemory(text, where).status());
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
   TomlReader reader = document.root();
-  if (reader.Has("costs")) {
-    reader.Table("costs");
+  for (const char* stated : {"costs", "host_memory"}) {
+    if (reader.Has(stated)) {
+      reader.Table(stated);
+    }
   }
   graph::ClusterSpec cluster;
   cluster.name = reader.Text("name");
@@ -369,6 +385,11 @@ Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file) {
 Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file) {
   PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
   return ParseSiteCosts(text.text, text.where);
+}
+
+Result<HostMemory> LoadHostMemory(const std::string& name_or_file) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
+  return ParseHostMemory(text.text, text.where);
 }
 
 }  // namespace prism::launch

@@ -81,12 +81,14 @@ Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file);
 // cluster's. kInvalidArgument, naming those there are, for any other.
 Status UseFramework(const std::string& name, graph::ClusterSpec* cluster);
 
-// What it costs to run the cluster of that name or file: its [costs].
+// What it costs to run the cluster of that name or file: its [costs]; its [host_memory].
 Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file);
+Result<HostMemory> LoadHostMemory(const std::string& name_or_file);
 
 // The same from text; `where` is the file's name for messages.
 Result<ModelPreset> ParseModel(std::string_view text, const std::string& where);
 Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where);
 Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where);
+Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& where);
 
 }  // namespace prism::launch

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -11,12 +12,12 @@
 namespace prism::launch {
 namespace {
 
-struct CostKey {
+struct StatedKey {
   std::string_view key;
   std::string_view unit;
 };
 
-constexpr auto kCostKeys = std::to_array<CostKey>({
+constexpr auto kCostKeys = std::to_array<StatedKey>({
     {"capital_years", "year"},
     {"carbon_kg_per_kwh", "kg/kWh"},
     {"energy_usd_per_kwh", "USD/kWh"},
@@ -26,9 +27,34 @@ constexpr auto kCostKeys = std::to_array<CostKey>({
     {"pue", "ratio"},
 });
 
+constexpr auto kHostMemoryKeys = std::to_array<StatedKey>({
+    {"bytes_per_gpu", "byte"},
+    {"gib_hour_usd", "USD/h"},
+    {"link_bytes_per_s", "byte/s"},
+});
+
+std::string Check(const StatedNumbers& numbers,
+                  const char* table,
+                  std::span<const StatedKey> keys) {
+  for (const graph::Parameter& number : numbers.all) {
+    const auto known = std::find_if(keys.begin(), keys.end(),
+                                    [&](const StatedKey& key) { return key.key == number.key; });
+    if (known == keys.end()) {
+      return fmt::format("[{}] has no '{}'", table, number.key);
+    }
+    if (number.unit != known->unit) {
+      return fmt::format("the unit of {} is {}, not {}", number.key, known->unit, number.unit);
+    }
+    if (!(number.value >= 0) || !std::isfinite(number.value)) {
+      return fmt::format("{} is {}; a number from 0 on is needed", number.key, number.value);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
-std::optional<double> SiteCosts::Value(std::string_view key) const {
+std::optional<double> StatedNumbers::Value(std::string_view key) const {
   for (const graph::Parameter& cost : all) {
     if (cost.key == key) {
       return cost.value;
@@ -37,7 +63,7 @@ std::optional<double> SiteCosts::Value(std::string_view key) const {
   return std::nullopt;
 }
 
-void SiteCosts::State(const std::string& key, double value, const std::string& unit) {
+void StatedNumbers::State(const std::string& key, double value, const std::string& unit) {
   const auto place =
       std::lower_bound(all.begin(), all.end(), key,
                        [](const graph::Parameter& a, const std::string& b) { return a.key < b; });
@@ -46,21 +72,21 @@ void SiteCosts::State(const std::string& key, double value, const std::string& u
   cost = {key, value, unit, "command line", graph::Mark::kMeasured};
 }
 
-std::string CheckSiteCosts(const SiteCosts& costs) {
-  for (const graph::Parameter& cost : costs.all) {
-    const auto* known = std::find_if(kCostKeys.begin(), kCostKeys.end(),
-                                     [&](const CostKey& key) { return key.key == cost.key; });
-    if (known == kCostKeys.end()) {
-      return fmt::format("[costs] has no '{}'", cost.key);
-    }
-    if (cost.unit != known->unit) {
-      return fmt::format("the unit of {} is {}, not {}", cost.key, known->unit, cost.unit);
-    }
-    if (!(cost.value >= 0) || !std::isfinite(cost.value)) {
-      return fmt::format("{} is {}; a cost is a number from 0 on", cost.key, cost.value);
+void StatedNumbers::Restate(const std::string& key, double value) {
+  for (const graph::Parameter& number : all) {
+    if (number.key == key) {
+      State(key, value, std::string(number.unit));
+      return;
     }
   }
-  return "";
+}
+
+std::string CheckSiteCosts(const SiteCosts& costs) {
+  return Check(costs, "costs", kCostKeys);
+}
+
+std::string CheckHostMemory(const HostMemory& memory) {
+  return Check(memory, "host_memory", kHostMemoryKeys);
 }
 
 }  // namespace prism::launch

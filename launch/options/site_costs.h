@@ -1,5 +1,6 @@
-// What a cluster costs to run: the [costs] table of a cluster preset or file, each with unit,
-// source and mark like a parameter. None of it moves a time, so a cluster may leave any of it out.
+// What a cluster preset or file may state beside its parameters, each with unit, source and mark
+// like one of them: what it costs to run ([costs]), and the memory of its hosts ([host_memory]).
+// Any of it may be left out.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,19 @@
 
 namespace prism::launch {
 
-// Keys, one each:
+struct StatedNumbers {
+  std::vector<graph::Parameter> all;  // ordered by key
+
+  [[nodiscard]] std::optional<double> Value(std::string_view key) const;
+
+  // A value that the user states in place of the preset's.
+  void State(const std::string& key, double value, const std::string& unit);
+
+  // Another value for a key that is there.
+  void Restate(const std::string& key, double value);
+};
+
+// [costs]; none of it moves a time. Keys, one each:
 //   gpu_hour_usd        USD/h    rent of one GPU with its part of the node
 //   gpu_power_w         W        drawn under load by one GPU with its part of node and network
 //   pue                 ratio    energy of the site over that of its machines
@@ -18,16 +31,17 @@ namespace prism::launch {
 //   carbon_kg_per_kwh   kg/kWh   CO2 equivalent of the grid
 //   gpu_capital_usd     USD      price of one GPU with its part of node and network
 //   capital_years       year     over which it is written off
-struct SiteCosts {
-  std::vector<graph::Parameter> all;  // ordered by key
+struct SiteCosts : StatedNumbers {};
 
-  [[nodiscard]] std::optional<double> Value(std::string_view key) const;
+// [host_memory]: what may be offloaded to. Keys, one each:
+//   bytes_per_gpu     byte    that a GPU's process may pin
+//   link_bytes_per_s  byte/s  copies between host and device, one direction; left out:
+//                             gpu.copy_bytes_per_s
+//   gib_hour_usd      USD/h   of one GiB, where it is paid for by itself
+struct HostMemory : StatedNumbers {};
 
-  // A value that the user states in place of the preset's.
-  void State(const std::string& key, double value, const std::string& unit);
-};
-
-// What is wrong with `costs`: an unknown key, another unit, a negative value. "" nothing.
+// What is wrong: an unknown key, another unit, a negative value. "" nothing.
 std::string CheckSiteCosts(const SiteCosts& costs);
+std::string CheckHostMemory(const HostMemory& memory);
 
 }  // namespace prism::launch

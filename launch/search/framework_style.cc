@@ -1,6 +1,7 @@
 #include "launch/search/framework_style.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,6 +32,13 @@ Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
   if (std::find(names.begin(), names.end(), framework) == names.end()) {
     return InvalidArgument(fmt::format("--framework: '{}' is not available; choose {}", framework,
                                        fmt::join(names, ", ")));
+  }
+  constexpr std::array kPrecisions = {"",    "bf16",      "fp16",  "fp32",
+                                      "fp8", "fp8-block", "mxfp8", "nvfp4"};
+  if (std::find(kPrecisions.begin(), kPrecisions.end(), precision) == kPrecisions.end()) {
+    return InvalidArgument(
+        fmt::format("--precision: '{}' is not available; choose {}", precision,
+                    fmt::join(kPrecisions.begin() + 1, kPrecisions.end(), ", ")));
   }
   const std::string text = fmt::format("framework,gpu,precision\n{},{},{}\n", CsvField(framework),
                                        CsvField(gpu), CsvField(precision));

@@ -15,7 +15,7 @@ auto KeyOf(const Plan& plan) {
   const graph::ParallelSizes& sizes = plan.parallel;
   return std::make_tuple(plan.gpus(), sizes.tp, sizes.cp, sizes.pp, sizes.vpp, sizes.ep,
                          plan.micro_batch_size, plan.recompute, plan.zero_stage,
-                         plan.sequence_parallel, sizes.dp, sizes.etp);
+                         plan.sequence_parallel, sizes.dp, sizes.etp, plan.offload);
 }
 
 Result<int64_t> ParseCount(const std::string& key, const std::string& text) {
@@ -35,6 +35,14 @@ Status SetWord(const std::string& key, const std::string& value, Plan* plan) {
     plan->sequence_parallel = value == "on";
     return OkStatus();
   }
+  if (key == "offload") {
+    const auto offload = graph::OffloadNamed(value);
+    plan->offload = offload.value_or(graph::Offload::kNone);
+    return offload.has_value()
+               ? OkStatus()
+               : InvalidArgument(fmt::format(
+                     "a plan's offload is none, optimizer, activations or all, not '{}'", value));
+  }
   if (const auto recompute = graph::RecomputeNamed(value)) {
     plan->recompute = *recompute;
     return OkStatus();
@@ -44,7 +52,7 @@ Status SetWord(const std::string& key, const std::string& value, Plan* plan) {
 }
 
 Status SetField(const std::string& key, const std::string& value, Plan* plan) {
-  if (key == "recompute" || key == "sp") {
+  if (key == "recompute" || key == "sp" || key == "offload") {
     return SetWord(key, value, plan);
   }
   graph::ParallelSizes& sizes = plan->parallel;
@@ -53,8 +61,10 @@ Status SetField(const std::string& key, const std::string& value, Plan* plan) {
                                                    {"ep", &sizes.ep}, {"vpp", &sizes.vpp}};
   const auto found = degrees.find(key);
   if (found == degrees.end() && key != "mb" && key != "zero") {
-    return InvalidArgument(fmt::format(
-        "a plan has no '{}'; its keys are tp, cp, pp, dp, ep, vpp, mb, recompute, zero, sp", key));
+    return InvalidArgument(
+        fmt::format("a plan has no '{}'; its keys are tp, cp, pp, dp, ep, vpp, mb, recompute, "
+                    "zero, sp, offload",
+                    key));
   }
   PRISM_ASSIGN_OR_RETURN(const int64_t count, ParseCount(key, value));
   if (key == "zero") {
@@ -93,11 +103,15 @@ bool BeforeByLayers(const Plan& a, const Plan& b) {
 std::string DescribePlan(const Plan& plan) {
   const graph::ParallelSizes& sizes = plan.parallel;
   const std::string experts = sizes.ep > 1 ? fmt::format(", ep {}", sizes.ep) : "";
+  const std::string offload = plan.offload == graph::Offload::kNone
+                                  ? ""
+                                  : fmt::format(", offload {}", graph::OffloadName(plan.offload));
   return fmt::format(
       "tp {}, cp {}, pp {}, dp {}{}, vpp {}, micro-batch {}, recompute {}, ZeRO {}, sequence "
-      "parallel {}",
+      "parallel {}{}",
       sizes.tp, sizes.cp, sizes.pp, sizes.dp, experts, sizes.vpp, plan.micro_batch_size,
-      graph::RecomputeName(plan.recompute), plan.zero_stage, plan.sequence_parallel ? "on" : "off");
+      graph::RecomputeName(plan.recompute), plan.zero_stage, plan.sequence_parallel ? "on" : "off",
+      offload);
 }
 
 Result<Plan> ParsePlan(const std::string& text) {

@@ -8,6 +8,7 @@
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/job.h"
+#include "graph/offload.h"
 #include "launch/options/site_costs.h"
 
 namespace prism::launch {
@@ -18,6 +19,7 @@ struct Plan {
   graph::Recompute recompute = graph::Recompute::kNone;
   int32_t zero_stage = 1;
   bool sequence_parallel = false;
+  graph::Offload offload = graph::Offload::kNone;  // to host memory
 
   [[nodiscard]] int64_t gpus() const { return parallel.world_size(); }
 
@@ -35,13 +37,15 @@ bool BeforeByLayers(const Plan& a, const Plan& b);
 std::string DescribePlan(const Plan& plan);
 
 // "tp=8,pp=35,dp=8,recompute=full": what is left out is one, none or off. Keys: tp, cp, pp, dp, ep,
-// vpp, mb, recompute (none, selective, full), zero (0 to 3), sp (on, off).
+// vpp, mb, recompute (none, selective, full), zero (0 to 3), sp (on, off), offload (none,
+// optimizer, activations, all).
 Result<Plan> ParsePlan(const std::string& text);
 
 struct SearchProblem {
   graph::ModelSpec model;
   graph::ClusterSpec cluster;
   SiteCosts costs;
+  HostMemory host;
   std::string framework;  // as the column of published tables names it: "megatron-core"
   int64_t global_batch_size = 1;
   int64_t seq_len = 0;

@@ -12,6 +12,7 @@
 #include "launch/options/presets.h"
 #include "launch/options/variation.h"
 #include "launch/search/device_memory.h"
+#include "launch/search/offloaded_job.h"
 #include "launch/search/shortened_job.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
@@ -23,19 +24,27 @@ Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::st
       FrameworkStyle style,
       FrameworkStyle::Create(problem.framework, problem.cluster.gpu.name, precision));
   PRISM_RETURN_IF_ERROR(UseFramework(style.HostProfile(), &problem.cluster));
+  if (const auto rate = problem.host.Value("link_bytes_per_s")) {
+    PRISM_ASSIGN_OR_RETURN(problem.cluster,
+                           VariedCluster(problem.cluster, "gpu.copy_bytes_per_s", *rate));
+  }
   return PlanEvaluator(std::move(problem), std::move(style));
 }
 
 Result<PlanEvaluator> PlanEvaluator::Varied(const std::string& key, double value) const {
-  constexpr std::string_view kCosts = "costs.";
   SearchProblem problem = problem_;
-  if (key.starts_with(kCosts)) {
-    for (const graph::Parameter& cost : problem_.costs.all) {
-      if (cost.key == key.substr(kCosts.size())) {
-        problem.costs.State(cost.key, value, cost.unit);
-        return PlanEvaluator(std::move(problem), style_);
-      }
+  const std::pair<std::string_view, StatedNumbers*> tables[] = {{"costs.", &problem.costs},
+                                                                {"host_memory.", &problem.host}};
+  for (const auto& [prefix, numbers] : tables) {
+    if (!key.starts_with(prefix) || !numbers->Value(key.substr(prefix.size())).has_value()) {
+      continue;
     }
+    numbers->Restate(key.substr(prefix.size()), value);
+    if (key == "host_memory.link_bytes_per_s") {
+      PRISM_ASSIGN_OR_RETURN(problem.cluster,
+                             VariedCluster(problem_.cluster, "gpu.copy_bytes_per_s", value));
+    }
+    return PlanEvaluator(std::move(problem), style_);
   }
   PRISM_ASSIGN_OR_RETURN(problem.cluster, VariedCluster(problem_.cluster, key, value));
   return PlanEvaluator(std::move(problem), style_);
@@ -52,6 +61,12 @@ PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
 
 Result<JobTime> PlanEvaluator::TimeOfJob(const Plan& plan, bool stalls) const {
   const Job job = Describe(plan);
+  if (plan.offload != graph::Offload::kNone) {
+    PRISM_ASSIGN_OR_RETURN(
+        const JobReplay replay,
+        ReplayOffloaded(job.spec, job.style, problem_.cluster, plan.offload, stalls));
+    return JobTimeOf(replay.result, replay.stalled, job.style, problem_.cluster.parameters);
+  }
   std::unique_ptr<PlanCache> cache = caches_->Take();
   const Result<JobReplay> replayed =
       ReplayJob(job.spec, job.style, problem_.cluster, stalls, cache.get());
@@ -84,6 +99,20 @@ BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
   return layer_times_->by_shape.try_emplace(key, times.ok() ? *times : BusyTimes{}).first->second;
 }
 
+// A stage copies to its device one piece behind the other.
+DurationNs PlanEvaluator::CopyFloor(const Plan& plan, const Job& job) const {
+  constexpr double kNsOfSecond = 1e9;
+  int64_t most = 0;
+  if (plan.offload != graph::Offload::kNone) {
+    for (const int32_t stage : {0, plan.parallel.pp - 1}) {
+      const Result<int64_t> bytes = CopiedInBytes(job.spec, job.style, plan.offload, stage);
+      most = std::max(most, bytes.ok() ? *bytes : 0);
+    }
+  }
+  const double rate = problem_.cluster.parameters.Value("gpu.copy_bytes_per_s");
+  return static_cast<DurationNs>(kNsOfSecond * static_cast<double>(most) / rate);
+}
+
 double PlanEvaluator::TimeFloor(const Plan& plan) const {
   const Job job = Describe(plan);
   const BusyTimes busy = BusyTimesOf(plan, job);
@@ -98,7 +127,8 @@ double PlanEvaluator::TimeFloor(const Plan& plan) const {
   }
   const DurationNs at_last =
       replayer::LayersOfStage(job.spec, job.style, last) * busy.layer + busy.head;
-  return SecondsOfIteration(job.spec.microbatches() * at_last + behind * busy.layer, job.style,
+  const DurationNs computes = job.spec.microbatches() * at_last + behind * busy.layer;
+  return SecondsOfIteration(std::max(computes, CopyFloor(plan, job)), job.style,
                             problem_.cluster.parameters);
 }
 
@@ -113,11 +143,17 @@ int64_t PlanEvaluator::MemoryFloor(const Plan& plan) const {
     }
     int64_t bytes = OutsideAllocatorBytes(problem_.cluster, job.spec, stage);
     for (const replayer::StateTensor& state : *states) {
-      bytes += state.bytes;
+      const bool moves = state.moment && graph::OffloadsOptimizer(plan.offload);
+      bytes += moves ? 0 : state.bytes;
     }
     most = std::max(most, bytes);
   }
   return most;
+}
+
+std::optional<int64_t> PlanEvaluator::host_capacity_bytes() const {
+  const std::optional<double> bytes = problem_.host.Value("bytes_per_gpu");
+  return bytes.has_value() ? std::optional(std::llround(*bytes)) : std::nullopt;
 }
 
 TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
@@ -141,16 +177,21 @@ Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {
   if (last > 0) {
     stages.push_back(last);
   }
+  PRISM_ASSIGN_OR_RETURN(const std::vector<replayer::HostTier> tiers,
+                         HostTiersOf(job.spec, job.style, plan.offload));
+  replayer::StageMemoryOptions options = MemoryOptionsOf(problem_.cluster);
   PlanMemory worst;
   for (const int32_t stage : stages) {
+    options.host = tiers[static_cast<size_t>(stage)];
     PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
-                           replayer::PredictStageMemory(job.spec, job.style, stage,
-                                                        MemoryOptionsOf(problem_.cluster)));
+                           replayer::PredictStageMemory(job.spec, job.style, stage, options));
     const int64_t device =
         memory.peak_reserved + OutsideAllocatorBytes(problem_.cluster, job.spec, stage);
+    const int64_t host = std::max(worst.host_bytes, memory.host_bytes);
     if (stage == 0 || device > worst.device_bytes) {
       worst = {stage, memory.peak_allocated, memory.peak_reserved, device};
     }
+    worst.host_bytes = host;
   }
   return worst;
 }
@@ -180,8 +221,17 @@ PlanEvaluator::AssumptionLines PlanEvaluator::Assumptions(const Plan& plan) cons
     }
     return lines;
   };
-  return {style_.Assumptions(JobOf(problem_, plan)), assumed(problem_.cluster.parameters.all()),
-          assumed(problem_.costs.all)};
+  AssumptionLines lines = {style_.Assumptions(JobOf(problem_, plan)),
+                           assumed(problem_.cluster.parameters.all()),
+                           assumed(problem_.costs.all),
+                           {}};
+  if (plan.offload != graph::Offload::kNone) {
+    lines.offload = OffloadAssumptions(plan.offload);
+    for (const std::string& line : assumed(problem_.host.all)) {
+      lines.offload.push_back(line);
+    }
+  }
+  return lines;
 }
 
 }  // namespace prism::launch

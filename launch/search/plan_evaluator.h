@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -27,6 +28,7 @@ struct PlanMemory {
   int64_t allocated_bytes = 0;  // of the caching allocator, peak
   int64_t reserved_bytes = 0;   // likewise
   int64_t device_bytes = 0;     // reserved, the context and NCCL's buffers
+  int64_t host_bytes = 0;       // of host memory, of the rank that needs most of it
 
   bool operator==(const PlanMemory&) const = default;
 };
@@ -38,7 +40,8 @@ class PlanEvaluator {
   static Result<PlanEvaluator> Create(SearchProblem problem, const std::string& precision);
 
   // The same on a cluster in which one number is another: a parameter, "gpu.memory_bytes", or
-  // "costs." and a key of its costs. kInvalidArgument for a key that it does not have.
+  // "costs." or "host_memory." and a key of that table. kInvalidArgument for a key that it does not
+  // have.
   [[nodiscard]] Result<PlanEvaluator> Varied(const std::string& key, double value) const;
 
   [[nodiscard]] const SearchProblem& problem() const { return problem_; }
@@ -64,8 +67,13 @@ class PlanEvaluator {
   // Bytes that the worst rank needs at least; 0 where memory is not described.
   [[nodiscard]] int64_t MemoryFloor(const Plan& plan) const;
 
-  // What a rank may use.
+  // What a rank may use of its device, and of its host where that is stated.
   [[nodiscard]] int64_t capacity_bytes() const { return problem_.cluster.gpu.memory_bytes; }
+  [[nodiscard]] std::optional<int64_t> host_capacity_bytes() const;
+  [[nodiscard]] bool Fits(const PlanMemory& memory) const {
+    return memory.device_bytes <= capacity_bytes() &&
+           memory.host_bytes <= host_capacity_bytes().value_or(0);
+  }
 
   // Model FLOPs, and those with recomputation, over what the GPUs could do in that time.
   [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
@@ -74,11 +82,13 @@ class PlanEvaluator {
   // How much of what evaluations asked for had been worked out before.
   [[nodiscard]] CacheShares cache_shares() const { return caches_->Shares(); }
 
-  // What was assumed, one line each: of the framework, of the cluster's parameters, of its costs.
+  // What was assumed, one line each: of the framework, of the cluster's parameters, its costs, and
+  // its host memory.
   struct AssumptionLines {
     std::vector<std::string> framework;
     std::vector<std::string> parameters;
     std::vector<std::string> costs;
+    std::vector<std::string> offload;  // to host memory, where the plan has it
   };
   [[nodiscard]] AssumptionLines Assumptions(const Plan& plan) const;
 
@@ -100,6 +110,7 @@ class PlanEvaluator {
 
   [[nodiscard]] Result<JobTime> TimeOfJob(const Plan& plan, bool stalls) const;
   [[nodiscard]] Job Describe(const Plan& plan) const;
+  [[nodiscard]] DurationNs CopyFloor(const Plan& plan, const Job& job) const;
   [[nodiscard]] BusyTimes BusyTimesOf(const Plan& plan, const Job& job) const;
 
   SearchProblem problem_;

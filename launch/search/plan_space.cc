@@ -39,6 +39,7 @@ class Enumeration {
                                         graph::Recompute::kFull});
     zero_ = Or(choices.zero, {0, 1, 2, 3});
     sequence_parallel_ = Or(choices.sequence_parallel, {false, true});
+    offload_ = Or(choices.offload, {graph::Offload::kNone});
     ep_ = Or(choices.ep, DivisorsOf<int32_t>(std::max<int64_t>(1, model.moe.experts), kAny));
     of_layout_ = static_cast<int64_t>(vpp_.size() * ep_.size()) * of_stages();
   }
@@ -56,7 +57,8 @@ class Enumeration {
 
  private:
   [[nodiscard]] int64_t of_schedule() const {
-    return static_cast<int64_t>(recompute_.size() * zero_.size() * sequence_parallel_.size());
+    return static_cast<int64_t>(recompute_.size() * zero_.size() * sequence_parallel_.size() *
+                                offload_.size());
   }
   [[nodiscard]] int64_t of_stages() const {
     return static_cast<int64_t>(micro_batches_.size()) * of_schedule();
@@ -169,9 +171,16 @@ class Enumeration {
         plan.zero_stage = zero;
         for (const bool sequence_parallel : sequence_parallel_) {
           plan.sequence_parallel = sequence_parallel;
-          Add(plan);
+          AddOffloads(plan);
         }
       }
+    }
+  }
+
+  void AddOffloads(Plan plan) {
+    for (const graph::Offload offload : offload_) {
+      plan.offload = offload;
+      Add(plan);
     }
   }
 
@@ -197,6 +206,7 @@ class Enumeration {
   std::vector<graph::Recompute> recompute_;
   std::vector<int32_t> zero_;
   std::vector<bool> sequence_parallel_;
+  std::vector<graph::Offload> offload_;
   std::vector<int32_t> ep_;
   int64_t of_layout_ = 0;  // combinations with one (tp, cp, pp, dp)
   PlanSpace space_;
@@ -221,6 +231,7 @@ std::string WhyNoPlan(const SearchProblem& problem, const Plan& plan) {
   choices.recompute = {plan.recompute};
   choices.zero = {plan.zero_stage};
   choices.sequence_parallel = {plan.sequence_parallel};
+  choices.offload = {plan.offload};
   const PlanSpace space = EnumeratePlans(problem, choices);
   return space.plans.empty() ? space.rejected.begin()->first : "";
 }

@@ -25,6 +25,7 @@ struct PlanChoices {
   std::vector<graph::Recompute> recompute;
   std::vector<int32_t> zero;
   std::vector<bool> sequence_parallel;
+  std::vector<graph::Offload> offload;  // empty: none, as host memory is a choice of its own
 };
 
 struct PlanSpace {
@@ -37,8 +38,9 @@ struct PlanSpace {
 // open, tp of the divisors of the heads, pp of numbers that the layers divide among, cp powers of
 // two that leave a rank 4,096 tokens, dp of the divisors of the batch. With each of them vpp of the
 // divisors of the layers, micro-batches of the divisors of the batch, every recomputation, ZeRO 0
-// to 3, sequence parallelism on and off, ep of the divisors of the experts. A combination counts
-// under the first reason that holds, in the order of the checks in plan_space.cc.
+// to 3, sequence parallelism on and off, offload where it is asked for, ep of the divisors of the
+// experts. A combination counts under the first reason that holds, in the order of the checks in
+// plan_space.cc.
 PlanSpace EnumeratePlans(const SearchProblem& problem, const PlanChoices& choices);
 
 // The reason for which that enumeration leaves a plan out; "" if it does not.

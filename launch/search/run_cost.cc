@@ -2,7 +2,11 @@
 
 namespace prism::launch {
 
-RunCost CostOfRun(const SearchProblem& problem, int64_t gpus, double iteration_s) {
+RunCost CostOfRun(const SearchProblem& problem,
+                  int64_t gpus,
+                  double iteration_s,
+                  int64_t host_bytes) {
+  constexpr double kGib = 1024.0 * 1024 * 1024;
   constexpr double kSecondsOfDay = 86'400;
   constexpr double kHoursOfDay = 24;
   constexpr double kHoursOfYear = 8'766;
@@ -12,8 +16,10 @@ RunCost CostOfRun(const SearchProblem& problem, int64_t gpus, double iteration_s
   run.days = IterationsOf(problem) * iteration_s / kSecondsOfDay;
   run.gpu_hours = run.days * kHoursOfDay * static_cast<double>(gpus);
   if (const auto rent = costs.Value("gpu_hour_usd")) {
-    run.usd_per_hour = *rent * static_cast<double>(gpus);
-    run.price_usd = *rent * run.gpu_hours;
+    const double of_host =
+        problem.host.Value("gib_hour_usd").value_or(0) * static_cast<double>(host_bytes) / kGib;
+    run.usd_per_hour = (*rent + of_host) * static_cast<double>(gpus);
+    run.price_usd = (*rent + of_host) * run.gpu_hours;
   }
   if (const auto power = costs.Value("gpu_power_w")) {
     run.energy_kwh = run.gpu_hours * *power / kWattsOfKilowatt * costs.Value("pue").value_or(1);

@@ -21,6 +21,11 @@ struct RunCost {
   std::optional<double> capital_usd;  // of owned GPUs: their price over the hours they live
 };
 
-RunCost CostOfRun(const SearchProblem& problem, int64_t gpus, double iteration_s);
+// `host_bytes`: of host memory that each GPU's rank takes, which is rented besides where it has a
+// price of its own.
+RunCost CostOfRun(const SearchProblem& problem,
+                  int64_t gpus,
+                  double iteration_s,
+                  int64_t host_bytes = 0);
 
 }  // namespace prism::launch

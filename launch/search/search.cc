@@ -53,7 +53,7 @@ Found Evaluate(const PlanEvaluator& evaluator, const Plan& plan, const Wanted& w
     return found;
   }
   found.memory = *memory;
-  const bool fits = memory->device_bytes <= evaluator.capacity_bytes();
+  const bool fits = evaluator.Fits(*memory);
   found.verdict = fits ? Verdict::kEvaluated : Verdict::kTooLarge;
   if (!fits && !wanted.unfit_time) {
     return found;
@@ -109,7 +109,8 @@ class SearchRun {
     evaluated.memory = found.memory;
     evaluated.fits = found.verdict == Verdict::kEvaluated;
     evaluated.interval = evaluator_.IntervalOf(found.time);
-    evaluated.cost = CostOfRun(evaluator_.problem(), plan.gpus(), found.time.seconds);
+    evaluated.cost =
+        CostOfRun(evaluator_.problem(), plan.gpus(), found.time.seconds, found.memory.host_bytes);
     evaluated.mfu = evaluator_.Mfu(plan, found.time.seconds);
     evaluated.hfu = evaluator_.Hfu(plan, found.time.seconds);
     return evaluated;
@@ -117,6 +118,9 @@ class SearchRun {
 
   Status EvaluateGiven() {
     for (const Plan& plan : options_.given) {
+      if (const std::string why = WhyNoPlan(evaluator_.problem(), plan); !why.empty()) {
+        return InvalidArgument(why).WithContext(DescribePlan(plan));
+      }
       const Found found = Evaluate(evaluator_, plan, {.unfit_time = true, .interval = true});
       if (found.verdict == Verdict::kFailed) {
         return InvalidArgument(found.failure).WithContext(DescribePlan(plan));
@@ -147,11 +151,21 @@ class SearchRun {
     });
   }
 
-  void NoteShortage(int64_t bytes) {
-    MemoryShortage& shortage = result_.shortage;
+  static void NoteShortage(int64_t bytes, MemoryShortage* noted) {
+    MemoryShortage& shortage = *noted;
     shortage.least = shortage.plans == 0 ? bytes : std::min(shortage.least, bytes);
     shortage.most = std::max(shortage.most, bytes);
     ++shortage.plans;
+  }
+
+  void NoteTooLarge(const PlanMemory& memory) {
+    const int64_t lacks = memory.device_bytes - evaluator_.capacity_bytes();
+    if (lacks > 0) {
+      NoteShortage(lacks, &result_.shortage);
+    } else {
+      NoteShortage(memory.host_bytes - evaluator_.host_capacity_bytes().value_or(0),
+                   &result_.host_shortage);
+    }
   }
 
   // Whether the run is over budget or deadline, which is then counted.
@@ -172,7 +186,7 @@ class SearchRun {
   bool IsLeftOut(size_t index) {
     const Floor& floor = floors_[index];
     if (floor.short_bytes > 0) {
-      NoteShortage(floor.short_bytes);
+      NoteShortage(floor.short_bytes, &result_.shortage);
       return true;
     }
     if (IsRuledOut(floor.cost)) {
@@ -241,7 +255,7 @@ class SearchRun {
         ++result_.not_modelled[found.failure];
         return;
       case Verdict::kTooLarge:
-        NoteShortage(found.memory.device_bytes - evaluator_.capacity_bytes());
+        NoteTooLarge(found.memory);
         return;
       case Verdict::kEvaluated:
         break;

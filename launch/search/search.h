@@ -57,7 +57,8 @@ struct SearchResult {
   int64_t candidates = 0;
   std::map<std::string, int64_t> rejected;      // layouts that no framework could start, by reason
   std::map<std::string, int64_t> not_modelled;  // by reason
-  MemoryShortage shortage;
+  MemoryShortage shortage;                      // of the device
+  MemoryShortage host_shortage;                 // of plans that fit on it
   int64_t over_budget = 0;
   int64_t over_deadline = 0;
   int64_t bounded = 0;               // left out by their lower bound

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/intern.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "launch/options/csv_table.h"
@@ -23,6 +24,14 @@ std::string Thousands(const std::optional<double>& value) {
   return value.has_value() ? fmt::format("{:.0f}", *value / kThousand) : "-";
 }
 
+// The plan, and what it takes of host memory.
+std::string PlanText(const EvaluatedPlan& plan) {
+  const std::string text = DescribePlan(plan.plan);
+  return plan.plan.offload == graph::Offload::kNone
+             ? text
+             : fmt::format("{} ({:.1f} GiB of host memory)", text, GibOf(plan.memory.host_bytes));
+}
+
 std::string PlanLine(const EvaluatedPlan& plan, int64_t capacity) {
   const std::string room =
       plan.fits ? fmt::format("{:.1f} free", GibOf(capacity - plan.memory.device_bytes))
@@ -33,7 +42,7 @@ std::string PlanLine(const EvaluatedPlan& plan, int64_t capacity) {
       plan.plan.gpus(), plan.time.seconds, plan.interval.low_s, plan.interval.high_s,
       plan.cost.days, 100 * plan.mfu, 100 * plan.hfu, plan.cost.gpu_hours / kThousand,
       Thousands(plan.cost.price_usd), Thousands(plan.cost.energy_kwh),
-      GibOf(plan.memory.device_bytes), room, DescribePlan(plan.plan));
+      GibOf(plan.memory.device_bytes), room, PlanText(plan));
 }
 
 std::string PlanTable(const std::string& title,
@@ -58,6 +67,9 @@ std::string CountLine(const char* title, int64_t count, const std::string& what)
 
 std::string CountsText(const SearchResult& result) {
   std::string text = CountLine("candidates", result.candidates, "plans to choose from");
+  if (result.candidates == 0) {
+    text += "  no tp x cp x pp x dp of those allowed is a number of GPUs that is asked for\n";
+  }
   for (const auto& [reason, count] : result.rejected) {
     text += CountLine("rejected", count, reason);
   }
@@ -69,6 +81,12 @@ std::string CountsText(const SearchResult& result) {
     text += CountLine("no memory", shortage.plans,
                       fmt::format("short of {:.2f} to {:.2f} GiB at least", GibOf(shortage.least),
                                   GibOf(shortage.most)));
+  }
+  const MemoryShortage& host = result.host_shortage;
+  if (host.plans > 0) {
+    text += CountLine("no memory", host.plans,
+                      fmt::format("short of {:.2f} to {:.2f} GiB of host memory", GibOf(host.least),
+                                  GibOf(host.most)));
   }
   if (result.over_budget > 0) {
     text += CountLine("rejected", result.over_budget, "over the budget");
@@ -92,6 +110,22 @@ const Plan* AnyPlan(const SearchResult& result) {
   return nullptr;
 }
 
+// Of all plans that are named, as few of them may be offloaded.
+std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result) {
+  std::vector<std::string> lines;
+  for (const auto* plans : {&result.given, &result.best, &result.front}) {
+    for (const EvaluatedPlan& plan : *plans) {
+      if (plan.plan.offload == graph::Offload::kNone) {
+        continue;
+      }
+      for (const std::string& line : evaluator.Assumptions(plan.plan).offload) {
+        InternValue(lines, line);
+      }
+    }
+  }
+  return lines;
+}
+
 void WriteOptional(const char* key, const std::optional<double>& value, JsonWriter* json) {
   value.has_value() ? json->Field(key, *value) : json->NullField(key);
 }
@@ -105,6 +139,7 @@ void WritePlan(const EvaluatedPlan& plan, int64_t capacity, JsonWriter* json) {
   json->Field("recompute", graph::RecomputeName(plan.plan.recompute));
   json->Field("zero", plan.plan.zero_stage);
   json->Field("sequence_parallel", plan.plan.sequence_parallel);
+  json->Field("offload", graph::OffloadName(plan.plan.offload));
   json->Field("iteration_time_s", plan.time.seconds);
   json->Field("iteration_time_low_s", plan.interval.low_s);
   json->Field("iteration_time_high_s", plan.interval.high_s);
@@ -121,6 +156,7 @@ void WritePlan(const EvaluatedPlan& plan, int64_t capacity, JsonWriter* json) {
   json->Field("reserved_bytes", plan.memory.reserved_bytes);
   json->Field("device_bytes", plan.memory.device_bytes);
   json->Field("free_bytes", capacity - plan.memory.device_bytes);
+  json->Field("host_bytes", plan.memory.host_bytes);
   json->EndObject();
 }
 
@@ -160,9 +196,10 @@ std::string CsvLine(const char* list, const EvaluatedPlan& plan, int64_t capacit
   for (const auto& value : {plan.cost.price_usd, plan.cost.energy_kwh, plan.cost.carbon_kg}) {
     text += fmt::format(",{}", CsvNumber(value));
   }
-  return text + fmt::format(",{},{},{},{}\n", plan.memory.allocated_bytes,
+  return text + fmt::format(",{},{},{},{},{},{}\n", plan.memory.allocated_bytes,
                             plan.memory.reserved_bytes, plan.memory.device_bytes,
-                            capacity - plan.memory.device_bytes);
+                            capacity - plan.memory.device_bytes,
+                            graph::OffloadName(plan.plan.offload), plan.memory.host_bytes);
 }
 
 // What one run takes of machines that are rented, and of machines that are owned.
@@ -210,7 +247,8 @@ std::string SearchText(const PlanEvaluator& evaluator,
   text += result.best.empty() ? "no plan is left\n" : OwnerLines(result.best.front().cost);
   if (const Plan* plan = AnyPlan(result); plan != nullptr) {
     const PlanEvaluator::AssumptionLines assumed = evaluator.Assumptions(*plan);
-    for (const auto* lines : {&assumed.framework, &assumed.costs}) {
+    const std::vector<std::string> offload = OffloadLines(evaluator, result);
+    for (const auto* lines : {&assumed.framework, &offload, &assumed.costs}) {
       for (const std::string& line : *lines) {
         text += fmt::format("  assumed    {}\n", line);
       }
@@ -239,6 +277,10 @@ void WriteSearch(const PlanEvaluator& evaluator,
   json.Key("no_memory").BeginObject();
   json.Field("plans", result.shortage.plans).Field("least_bytes", result.shortage.least);
   json.Field("most_bytes", result.shortage.most).EndObject();
+  json.Key("no_host_memory").BeginObject();
+  json.Field("plans", result.host_shortage.plans);
+  json.Field("least_bytes", result.host_shortage.least);
+  json.Field("most_bytes", result.host_shortage.most).EndObject();
   json.Field("over_budget", result.over_budget).Field("over_deadline", result.over_deadline);
   json.Field("left_out", result.bounded).Field("evaluated", result.evaluated);
   WritePlans("given", result.given, capacity, &json);
@@ -247,7 +289,8 @@ void WriteSearch(const PlanEvaluator& evaluator,
   json.Key("assumptions").BeginArray();
   if (const Plan* plan = AnyPlan(result); plan != nullptr) {
     const PlanEvaluator::AssumptionLines assumed = evaluator.Assumptions(*plan);
-    for (const auto* lines : {&assumed.framework, &assumed.costs, &assumed.parameters}) {
+    const std::vector<std::string> offload = OffloadLines(evaluator, result);
+    for (const auto* lines : {&assumed.framework, &offload, &assumed.costs, &assumed.parameters}) {
       for (const std::string& line : *lines) {
         json.Value(line);
       }
@@ -269,7 +312,8 @@ std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result
   std::string text =
       "list,gpus,tp,cp,pp,dp,ep,vpp,micro_batch_size,recompute,zero,sequence_parallel,"
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,days,mfu,hfu,gpu_hours,"
-      "price_usd,energy_kwh,carbon_kg,allocated_bytes,reserved_bytes,device_bytes,free_bytes\n";
+      "price_usd,energy_kwh,carbon_kg,allocated_bytes,reserved_bytes,device_bytes,free_bytes,"
+      "offload,host_bytes\n";
   const int64_t capacity = evaluator.capacity_bytes();
   for (const EvaluatedPlan& plan : result.given) {
     text += CsvLine("given", plan, capacity);

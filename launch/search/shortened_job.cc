@@ -25,6 +25,19 @@ std::vector<int64_t> LengthsOf(const graph::JobSpec& job) {
   return {pp + 4, 3 * pp + 8};
 }
 
+Result<JobReplay> WholeOn(const graph::JobProgram& program,
+                          const graph::ClusterSpec& cluster,
+                          const std::optional<graph::ClusterSpec>& stalled) {
+  PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator stages,
+                         replayer::StageEvaluator::Create(program));
+  JobReplay replay;
+  PRISM_ASSIGN_OR_RETURN(replay.result, stages.Evaluate(cluster, {}));
+  if (stalled.has_value()) {
+    PRISM_ASSIGN_OR_RETURN(replay.stalled, stages.Evaluate(*stalled, {}));
+  }
+  return replay;
+}
+
 class Replayer {
  public:
   Replayer(const graph::JobSpec& job,
@@ -85,14 +98,7 @@ class Replayer {
   Result<JobReplay> OpByOp() const {
     PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
                            slicer::Synthesize(job_, style_, slicer::Markers::kNone));
-    PRISM_ASSIGN_OR_RETURN(replayer::StageEvaluator stages,
-                           replayer::StageEvaluator::Create(program));
-    JobReplay replay;
-    PRISM_ASSIGN_OR_RETURN(replay.result, stages.Evaluate(cluster_, {}));
-    if (stalled_.has_value()) {
-      PRISM_ASSIGN_OR_RETURN(replay.stalled, stages.Evaluate(*stalled_, {}));
-    }
-    return replay;
+    return WholeOn(program, cluster_, stalled_);
   }
 
   const graph::JobSpec& job_;
@@ -110,6 +116,16 @@ Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             bool stalls,
                             PlanCache* cache) {
   return Replayer(job, style, cluster, stalls, cache).Run();
+}
+
+Result<JobReplay> ReplayWhole(const graph::JobProgram& program,
+                              const graph::ClusterSpec& cluster,
+                              bool stalls) {
+  std::optional<graph::ClusterSpec> stalled;
+  if (stalls) {
+    stalled = replayer::Stalled(cluster, program.job);
+  }
+  return WholeOn(program, replayer::WithCongestion(cluster, program.job), stalled);
 }
 
 }  // namespace prism::launch

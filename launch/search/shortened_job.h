@@ -7,6 +7,7 @@
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/job.h"
+#include "graph/job_program.h"
 #include "graph/training_style.h"
 #include "launch/search/plan_cache.h"
 #include "replayer/stages/stage_replay.h"
@@ -27,5 +28,10 @@ Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             const graph::ClusterSpec& cluster,
                             bool stalls,
                             PlanCache* cache);
+
+// The same of a job that is written out, with every micro-batch.
+Result<JobReplay> ReplayWhole(const graph::JobProgram& program,
+                              const graph::ClusterSpec& cluster,
+                              bool stalls);
 
 }  // namespace prism::launch

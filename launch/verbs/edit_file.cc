@@ -419,7 +419,7 @@ Result<EditFile> ReadEditFile(const std::string& path,
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, path));
   TomlReader root = document.root();
-  const std::vector<slicer::ProgramEditStep> steps = ReadProgramEdits(&root);
+  const std::vector<slicer::ProgramEditStep> steps = ReadProgramEdits(graph.job, &root);
   PRISM_RETURN_IF_ERROR(document.status());
   if (steps.empty()) {
     return EditReader(graph, options).Read(path, document, std::move(root));

@@ -3,6 +3,9 @@
 #include <array>
 #include <string>
 
+#include "graph/training_style.h"
+#include "replayer/memory/layer_tensors.h"
+
 namespace prism::launch {
 namespace {
 
@@ -28,7 +31,7 @@ slicer::CollectiveChoice ReadCollectives(const char* key, TomlReader* table) {
   return choice;
 }
 
-ProgramEditStep ReadOverlap(TomlReader* table) {
+ProgramEditStep ReadOverlap(const graph::JobSpec& /*job*/, TomlReader* table) {
   slicer::OverlapEdit edit;
   edit.overlap = table->Choice("overlap", {"off", "on"}) == 1;
   edit.of = ReadCollectives("of", table);
@@ -36,7 +39,7 @@ ProgramEditStep ReadOverlap(TomlReader* table) {
 }
 
 // One of merge, split and bytes: without any, merge is asked for.
-ProgramEditStep ReadBuckets(TomlReader* table) {
+ProgramEditStep ReadBuckets(const graph::JobSpec& /*job*/, TomlReader* table) {
   slicer::BucketEdit edit;
   edit.of = ReadCollectives("buckets", table);
   if (table->Has("bytes")) {
@@ -49,16 +52,30 @@ ProgramEditStep ReadBuckets(TomlReader* table) {
   return edit;
 }
 
-ProgramEditStep ReadRecompute(TomlReader* table) {
+// What a layer keeps more without recomputation, where the job is that of the built-in workload; 0
+// for a program of the user's, of whose layers nothing is known.
+int64_t RecomputedBytes(const graph::JobSpec& job) {
+  if (job.user_program || job.model.layers == 0 || job.model.moe.experts > 0) {
+    return 0;
+  }
+  const graph::TrainingStyle style;
+  graph::JobSpec kept = job;
+  kept.recompute = graph::Recompute::kNone;
+  return replayer::LayerTensors(kept, style).saved_bytes() -
+         replayer::LayerTensors(job, style).saved_bytes();
+}
+
+ProgramEditStep ReadRecompute(const graph::JobSpec& job, TomlReader* table) {
   slicer::RecomputeEdit edit;
   table->Choice("recompute", {"none"});
+  edit.layer_bytes = table->IntegerOr("bytes", 1, kMostBytes, RecomputedBytes(job));
   if (table->Has("layer")) {
     edit.layer = table->Text("layer");
   }
   return edit;
 }
 
-ProgramEditStep ReadOptimizer(TomlReader* table) {
+ProgramEditStep ReadOptimizer(const graph::JobSpec& /*job*/, TomlReader* table) {
   std::vector<std::string> names;
   for (const slicer::OptimizerKind kind : slicer::kOptimizerKinds) {
     names.emplace_back(slicer::OptimizerName(kind));
@@ -66,7 +83,7 @@ ProgramEditStep ReadOptimizer(TomlReader* table) {
   return slicer::OptimizerEdit{slicer::kOptimizerKinds[table->Choice("optimizer", names)]};
 }
 
-ProgramEditStep ReadOffload(TomlReader* table) {
+ProgramEditStep ReadOffload(const graph::JobSpec& /*job*/, TomlReader* table) {
   slicer::OffloadEdit edit;
   const bool activations = table->Choice("offload", {"optimizer", "activations"}) == 1;
   edit.kind = activations ? slicer::OffloadKind::kActivations : slicer::OffloadKind::kOptimizer;
@@ -79,7 +96,7 @@ ProgramEditStep ReadOffload(TomlReader* table) {
 
 struct EditTable {
   const char* key;
-  ProgramEditStep (*read)(TomlReader* table);
+  ProgramEditStep (*read)(const graph::JobSpec& job, TomlReader* table);
 };
 
 constexpr EditTable kTables[] = {{"overlap", ReadOverlap},
@@ -90,7 +107,7 @@ constexpr EditTable kTables[] = {{"overlap", ReadOverlap},
 
 }  // namespace
 
-std::vector<ProgramEditStep> ReadProgramEdits(TomlReader* root) {
+std::vector<ProgramEditStep> ReadProgramEdits(const graph::JobSpec& job, TomlReader* root) {
   std::vector<ProgramEditStep> steps;
   for (TomlReader& table : root->TablesOr("program")) {
     const EditTable* found = nullptr;
@@ -101,7 +118,7 @@ std::vector<ProgramEditStep> ReadProgramEdits(TomlReader* root) {
       table.Refuse("one of overlap, buckets, recompute, optimizer and offload is needed");
       continue;
     }
-    steps.push_back(found->read(&table));
+    steps.push_back(found->read(job, &table));
     table.RefuseOthers();
   }
   return steps;

@@ -14,6 +14,7 @@
 //   [[program]]
 //   recompute = "none"       # what backward passes compute again is kept
 //   layer = "layer 1*"       # of layers whose marker fits; of all if left out
+//   bytes = 50000000         # that a layer and micro-batch keeps more; from the job if left out
 //
 //   [[program]]
 //   optimizer = "sgd"        # adam, sgd, sgd_momentum, lion, lamb, adafactor or muon
@@ -31,7 +32,7 @@
 
 namespace prism::launch {
 
-// A failure is that of the document.
-std::vector<slicer::ProgramEditStep> ReadProgramEdits(TomlReader* root);
+// A failure is that of the document. `job`: of the graph that is edited.
+std::vector<slicer::ProgramEditStep> ReadProgramEdits(const graph::JobSpec& job, TomlReader* root);
 
 }  // namespace prism::launch

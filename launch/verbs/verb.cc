@@ -1,7 +1,12 @@
 #include "launch/verbs/verb.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -104,6 +109,23 @@ Status VerbArguments::ReadChoice(std::string_view flag,
                                        fmt::join(choices, ", ")));
   }
   *target = text;
+  return OkStatus();
+}
+
+Status VerbArguments::CheckOutput(std::string_view flag) const {
+  if (!Has(flag)) {
+    return OkStatus();
+  }
+  const std::filesystem::path path = Texts(flag).back();
+  std::error_code ignored;
+  if (path.empty() || std::filesystem::is_directory(path, ignored)) {
+    return InvalidArgument(fmt::format("--{}: '{}' is no file name", flag, path.string()));
+  }
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (access(folder.c_str(), W_OK) != 0) {
+    return EnvironmentLacks(
+        fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+  }
   return OkStatus();
 }
 

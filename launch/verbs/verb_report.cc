@@ -34,6 +34,10 @@ Result<FinishedRun> LoadRun(const std::string& path) {
       return BadFile(
           fmt::format("{}: this run failed, see {}", path, (folder / "FAILED").string()));
     }
+    if (!fs::exists(folder / "config.toml", ignored)) {
+      return BadFile(fmt::format(
+          "{}: no output folder of prism-emulate, which would hold a config.toml", path));
+    }
     PRISM_ASSIGN_OR_RETURN(CommandLine line,
                            ParseCommandLine({"--config", (folder / "config.toml").string()}));
     run.options = std::move(line.options);

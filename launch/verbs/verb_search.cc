@@ -88,6 +88,15 @@ Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {
   if (sequence_parallel != "any") {
     choices->sequence_parallel = {sequence_parallel == "on"};
   }
+  std::string offload = "none";
+  PRISM_RETURN_IF_ERROR(arguments.ReadChoice(
+      "offload", {"none", "optimizer", "activations", "all", "any"}, &offload));
+  const auto chosen = graph::OffloadNamed(offload);
+  choices->offload = {graph::Offload::kNone, graph::Offload::kOptimizer,
+                      graph::Offload::kActivations, graph::Offload::kAll};
+  if (chosen.has_value()) {
+    choices->offload = {*chosen};
+  }
   return OkStatus();
 }
 
@@ -101,6 +110,13 @@ Status ReadBound(const VerbArguments& arguments, const char* flag, std::optional
   return OkStatus();
 }
 
+// Two options that say the same differently.
+Status RefuseBoth(const VerbArguments& arguments, const char* one, const char* other) {
+  return arguments.Has(one) && arguments.Has(other)
+             ? InvalidArgument(fmt::format("--{} and --{} exclude each other", one, other))
+             : OkStatus();
+}
+
 Result<SearchOptions> ReadOptions(const VerbArguments& arguments) {
   SearchOptions options;
   PRISM_RETURN_IF_ERROR(ReadChoices(arguments, &options.choices));
@@ -112,6 +128,8 @@ Result<SearchOptions> ReadOptions(const VerbArguments& arguments) {
     options.given.push_back(plan);
   }
   const bool open = options.choices.gpus.empty();
+  PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "gpus", "max-gpus"));
+  PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "tokens", "tokens-per-parameter"));
   if (open && !options.budget_usd.has_value() && !options.budget_gpu_hours.has_value() &&
       !options.deadline_days.has_value()) {
     return InvalidArgument(
@@ -132,11 +150,15 @@ Result<SearchOptions> ReadOptions(const VerbArguments& arguments) {
 }
 
 // Names with commas between them.
-std::vector<std::string> ModelsOf(const VerbArguments& arguments) {
+Result<std::vector<std::string>> ModelsOf(const VerbArguments& arguments) {
   std::vector<std::string> models;
   std::istringstream text(Last(arguments, "model", "gpt3-175b"));
   for (std::string model; std::getline(text, model, ',');) {
     models.push_back(model);
+  }
+  if (models.empty() || std::find(models.begin(), models.end(), "") != models.end()) {
+    return InvalidArgument(
+        fmt::format("--model: '{}' names no model, or leaves one out", text.str()));
   }
   return models;
 }
@@ -147,6 +169,7 @@ Result<SearchProblem> ReadSite(const VerbArguments& arguments) {
   const std::string cluster = Last(arguments, "cluster", "h100-8x");
   PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
   PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
+  PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(cluster));
   problem.framework = Last(arguments, "framework", "megatron-core");
   if (arguments.Has("price")) {
     double price = 0;
@@ -253,6 +276,23 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
   return output;
 }
 
+// What the options ask for that the cluster does not say.
+Status CheckSite(const SearchProblem& site, const SearchOptions& options) {
+  if (options.budget_usd.has_value() && !site.costs.Value("gpu_hour_usd").has_value()) {
+    return InvalidArgument("--budget: the cluster has no price; state one with --price");
+  }
+  bool offloads = options.choices.offload != std::vector{graph::Offload::kNone};
+  for (const Plan& plan : options.given) {
+    offloads = offloads || plan.offload != graph::Offload::kNone;
+  }
+  if (offloads && !site.host.Value("bytes_per_gpu").has_value()) {
+    return InvalidArgument(
+        "--offload: the cluster states no host memory; its file needs bytes_per_gpu in a "
+        "[host_memory] table, as prism presets h100-8x has it");
+  }
+  return OkStatus();
+}
+
 // --jobs: several jobs with deadlines share the GPUs.
 Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options) {
   for (const char* flag : {"model", "vary", "csv", "svg", "plan", "tokens", "tokens-per-parameter",
@@ -270,6 +310,7 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
     return InvalidArgument("--jobs: what is made small is time (the makespan) or cost");
   }
   PRISM_ASSIGN_OR_RETURN(const SearchProblem site, ReadSite(arguments));
+  PRISM_RETURN_IF_ERROR(CheckSite(site, options));
   PRISM_ASSIGN_OR_RETURN(
       const std::vector<ListedJob> jobs,
       ReadJobList(Last(arguments, "jobs", ""), site, options.choices.gpus.front()));
@@ -286,12 +327,16 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
+  for (const char* flag : {"csv", "svg"}) {
+    PRISM_RETURN_IF_ERROR(arguments.CheckOutput(flag));
+  }
   PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadOptions(arguments));
   if (arguments.Has("jobs")) {
     return RunJobs(arguments, std::move(options));
   }
   std::vector<PlanEvaluator> evaluators;
-  for (const std::string& model : ModelsOf(arguments)) {
+  PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> models, ModelsOf(arguments));
+  for (const std::string& model : models) {
     PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments, model));
     PRISM_ASSIGN_OR_RETURN(
         PlanEvaluator made,
@@ -299,10 +344,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     evaluators.push_back(std::move(made));
   }
   const PlanEvaluator& evaluator = evaluators.front();
-  if (options.budget_usd.has_value() &&
-      !evaluator.problem().costs.Value("gpu_hour_usd").has_value()) {
-    return InvalidArgument("--budget: the cluster has no price; state one with --price");
-  }
+  PRISM_RETURN_IF_ERROR(CheckSite(evaluator.problem(), options));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
   int64_t threads = SpreadThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
@@ -328,8 +370,11 @@ std::vector<VerbOption> SearchFlags() {
       {"model", "PRESET|FILE,...", "gpt3-175b",
        "what is trained; of several, which is the largest that can be"},
       {"cluster", "PRESET|FILE", "h100-8x", "where; prices and power are those of its [costs]"},
-      {"framework", "NAME", "megatron-core", "whose kernels, schedules and host costs"},
-      {"precision", "NAME", "the framework's", "of matrix products: bf16, fp16, fp8, mxfp8"},
+      {"framework", "NAME", "megatron-core",
+       "whose kernels, schedules and host costs: megatron-core, megatron-lm, megatron-deepspeed, "
+       "megascale, fsdp, torchtitan or nanotron"},
+      {"precision", "NAME", "the framework's",
+       "of matrix products: bf16, fp16, fp32, fp8, fp8-block, mxfp8 or nvfp4"},
       {"gpus", "N,...", "any", "numbers of GPUs"},
       {"budget", "USD", "none", "plans that cost more are out"},
       {"gpu-hours", "H", "none", "plans that take more are out"},
@@ -341,7 +386,7 @@ std::vector<VerbOption> SearchFlags() {
       {"price", "USD", "the cluster's", "of one GPU-hour"},
       {"global-batch-size", "N", "the model's", "sequences"},
       {"seq-len", "N", "the model's", "tokens"},
-      {"max-gpus", "N", "4096", "where the number of GPUs is open"},
+      {"max-gpus", "N", "4096", "where the number of GPUs is open, without --gpus"},
       {"tp", "N,...", "any", "tensor parallel degrees"},
       {"cp", "N,...", "any", "context parallel degrees"},
       {"pp", "N,...", "any", "pipeline stages"},
@@ -353,12 +398,15 @@ std::vector<VerbOption> SearchFlags() {
       {"zero", "N,...", "any", "stages 0 to 3 of optimizer sharding"},
       {"sequence-parallel", "on|off|any", "any",
        "activations divided among tp between its regions"},
+      {"offload", "NAME", "none",
+       "to host memory, as the cluster's [host_memory] states it: optimizer (states), activations "
+       "(of layers), all (both), none, or any, which tries each"},
       {"plan", "tp=8,pp=35,...", "none",
        "a plan that is evaluated besides, whatever it is worth: tp, cp, pp, dp, ep, vpp, mb, "
-       "recompute, zero, sp; repeatable"},
+       "recompute, zero, sp, offload; repeatable"},
       {"vary", "KEY:FROM:TO:STEPS", "none",
        "repeat the search with other values of one number of the cluster: a parameter, "
-       "gpu.memory_bytes or costs.KEY"},
+       "gpu.memory_bytes, costs.KEY or host_memory.KEY"},
       {"jobs", "FILE", "none",
        "several jobs with deadlines that share --gpus N: who gets how many, and when, so that all "
        "deadlines hold at the least cost or, with --objective time, the least makespan"},
@@ -378,7 +426,21 @@ Verb SearchVerb() {
       "search",
       "",
       "the best plans to train a model on a cluster",
-      "mpirun -n N prism search ... spreads the plans; the answer is the same for any N.\n",
+      "One of --gpus, --budget, --gpu-hours and --deadline is needed; prism presets lists models "
+      "and\n"
+      "clusters. mpirun -n N prism search ... spreads the plans; the answer is the same for any "
+      "N.\n"
+      "\n"
+      "  prism search --gpus 1024\n"
+      "  prism search --model llama3-70b --cluster h200-8x --deadline 30 --tokens 1e12 --top 3\n"
+      "  prism search --model gpt3-13b --gpus 64 --tp 8 --cp 1 --offload any\n"
+      "\n"
+      "FILE of --jobs holds a table a job:\n"
+      "  [[job]]\n"
+      "  model = \"gpt3-13b\"        a preset or file\n"
+      "  tokens = 3e11             or tokens_per_parameter = 20\n"
+      "  deadline_days = 30\n"
+      "  name, global_batch_size, gpus = \"64,128\" may be left out\n",
       0,
       0,
       SearchFlags()};

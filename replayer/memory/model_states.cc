@@ -142,7 +142,7 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
       for (const int64_t bucket : buckets) {
         std::vector<StateTensor>& group = optimizer[kind.decay ? 0 : 1];
         group.push_back({"optimizer", bucket / shards * kMasterBytes});
-        group.insert(group.end(), 2, {"optimizer", bucket / shards * kMomentBytes});
+        group.insert(group.end(), 2, {"optimizer", bucket / shards * kMomentBytes, true});
         ++shard_count;
       }
     }
@@ -183,8 +183,8 @@ std::vector<StateTensor> FsdpStates(int64_t elements,
   const int64_t own = DivideUp<int64_t>(elements, style.shard_size > 0 ? style.shard_size : dp);
   return {{"parameters", own * kMasterBytes},
           {"gradients", own * kMasterBytes},
-          {"optimizer", own * kMomentBytes},
-          {"optimizer", own * kMomentBytes}};
+          {"optimizer", own * kMomentBytes, true},
+          {"optimizer", own * kMomentBytes, true}};
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ StageParameters ParametersOfChunk(const graph::JobSpec& job, int64_t layers, int
 struct StateTensor {
   std::string memory_class;  // "parameters", "gradients", "optimizer"
   int64_t bytes = 0;
+  bool moment = false;  // of the optimizer: what an offload of its states moves (graph/offload.h)
 };
 
 // Fails for mixtures of experts, whose states are not described here.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/memory_account.h"
@@ -69,6 +72,11 @@ class StageUnits {
     return layers + (HasEmbedding(chunk) ? 2 : 1);
   }
 
+  [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const {
+    return &At(chunk, place) == &layer_;
+  }
+  [[nodiscard]] const UnitTensors& layer() const { return layer_; }
+
   [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const {
     if (place == 0 && HasEmbedding(chunk)) {
       return embedding_;
@@ -92,11 +100,110 @@ class StageUnits {
   UnitTensors boundary_;
 };
 
-// Forward and backward passes of a stage's model chunks, unit by unit.
+// One pass of a model chunk.
+struct ChunkPass {
+  bool forward = true;
+  int64_t chunk = 0;
+};
+
+// Saved tensors of layers that are in host memory from their forward to their backward pass, in the
+// order of the passes. One layer at a time is on its way out.
+class OffloadedLayers {
+ public:
+  OffloadedLayers(const StageUnits& units,
+                  const std::vector<ChunkPass>& passes,
+                  int64_t prefetch,
+                  MemoryAccount* account)
+      : layer_(units.layer()), account_(account) {
+    ReadPasses(units, passes);
+    fetches_ = graph::FetchesOf(touches_, prefetch);
+    fetched_.resize(touches_.size());
+  }
+
+  // Behind a forward pass: `saved` goes.
+  void Leave(Blocks saved) {
+    FreeAll(&leaving_, account_);
+    leaving_ = std::move(saved);
+    leaving_piece_ = touches_[touch_++].piece;
+    most_on_host_ = std::max(most_on_host_, ++on_host_);
+  }
+
+  // In front of a backward pass, and behind it.
+  void Begin() {
+    for (const uint32_t piece : fetches_[touch_]) {
+      if (piece == leaving_piece_) {
+        FreeAll(&leaving_, account_);
+      }
+      AllocateAll(layer_.saved, MemoryUse::kActivations, account_, &fetched_[piece]);
+    }
+    --on_host_;
+  }
+  void End() {
+    FreeAll(&leaving_, account_);
+    FreeAll(&fetched_[touches_[touch_++].piece], account_);
+  }
+
+  [[nodiscard]] int64_t host_bytes() const { return most_on_host_ * layer_.saved_bytes(); }
+
+ private:
+  // A backward pass is that of the chunk's oldest micro-batch.
+  void ReadPasses(const StageUnits& units, const std::vector<ChunkPass>& passes) {
+    std::map<std::pair<int64_t, int64_t>, std::deque<uint32_t>> waiting;  // by chunk and place
+    uint32_t pieces = 0;
+    for (const ChunkPass& pass : passes) {
+      const int64_t count = units.CountOf(pass.chunk);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t place = pass.forward ? i : count - 1 - i;
+        if (!units.IsLayer(pass.chunk, place)) {
+          continue;
+        }
+        std::deque<uint32_t>& pieces_there = waiting[{pass.chunk, place}];
+        if (pass.forward) {
+          pieces_there.push_back(pieces++);
+          touches_.push_back({pieces_there.back(), false, true});
+        } else {
+          touches_.push_back({pieces_there.front(), true, false});
+          pieces_there.pop_front();
+        }
+      }
+    }
+  }
+
+  const UnitTensors& layer_;
+  MemoryAccount* account_;
+  std::vector<graph::PieceTouch> touches_;
+  std::vector<std::vector<uint32_t>> fetches_;
+  std::vector<Blocks> fetched_;  // by piece
+  Blocks leaving_;
+  uint32_t leaving_piece_ = 0;
+  size_t touch_ = 0;  // the next
+  int64_t on_host_ = 0;
+  int64_t most_on_host_ = 0;
+};
+
+// Forward and backward passes of a stage's model chunks, unit by unit. `offloaded`: null where
+// activations stay.
 class StagePasses {
  public:
-  StagePasses(const StageUnits& units, int64_t chunks, MemoryAccount* account)
-      : units_(units), in_flight_(static_cast<size_t>(chunks)), account_(account) {}
+  StagePasses(const StageUnits& units,
+              int64_t chunks,
+              OffloadedLayers* offloaded,
+              MemoryAccount* account)
+      : units_(units),
+        in_flight_(static_cast<size_t>(chunks)),
+        offloaded_(offloaded),
+        account_(account) {}
+
+  void Run(const std::vector<ChunkPass>& passes) {
+    for (const ChunkPass& pass : passes) {
+      pass.forward ? Forward(pass.chunk) : Backward(pass.chunk);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool Leaves(int64_t chunk, int64_t place) const {
+    return offloaded_ != nullptr && units_.IsLayer(chunk, place);
+  }
 
   void Forward(int64_t chunk) {
     std::vector<Blocks>& saved = in_flight_[static_cast<size_t>(chunk)].emplace_back();
@@ -106,6 +213,9 @@ class StagePasses {
       AllocateAll(unit.saved, MemoryUse::kActivations, account_, &saved.emplace_back());
       AllocateAll(unit.forward, MemoryUse::kTemporaries, account_, &temporaries);
       FreeAll(&temporaries, account_);
+      if (Leaves(chunk, place)) {
+        offloaded_->Leave(std::exchange(saved.back(), {}));
+      }
     }
   }
 
@@ -114,36 +224,68 @@ class StagePasses {
     std::deque<std::vector<Blocks>>& in_flight = in_flight_[static_cast<size_t>(chunk)];
     Blocks temporaries;
     for (int64_t place = units_.CountOf(chunk) - 1; place >= 0; --place) {
+      const bool left = Leaves(chunk, place);
+      if (left) {
+        offloaded_->Begin();
+      }
       const UnitTensors& unit = units_.At(chunk, place);
       AllocateAll(unit.backward, MemoryUse::kTemporaries, account_, &temporaries);
       FreeAll(&in_flight.front()[static_cast<size_t>(place)], account_);
+      if (left) {
+        offloaded_->End();
+      }
       FreeAll(&temporaries, account_);
     }
     in_flight.pop_front();
   }
 
- private:
   const StageUnits& units_;
   std::vector<std::deque<std::vector<Blocks>>> in_flight_;  // by chunk, oldest micro-batch first
+  OffloadedLayers* offloaded_;
   MemoryAccount* account_;
 };
 
 // Passes in the order of the schedule: `ahead` forward passes, then one forward and one backward
 // pass in turn; pass k of vpp chunks belongs to chunk k / pp mod vpp, backward passes count from
 // the last chunk (Megatron's interleaved schedule). What follows a full turn of the chunks repeats.
-void RunSchedule(const JobSpec& job, int64_t ahead, StagePasses* passes) {
+std::vector<ChunkPass> PassesOf(const JobSpec& job, int64_t ahead) {
   const int64_t vpp = job.parallel.vpp;
   const int64_t pp = job.parallel.pp;
   const auto chunk_of = [&](int64_t pass) { return pass / pp % vpp; };
   const int64_t passes_in_all = job.microbatches() * vpp;
   const int64_t forward = std::min(passes_in_all, ahead + 2 * pp * vpp);
+  std::vector<ChunkPass> passes;
   int64_t backward = 0;
   for (int64_t pass = 0; pass < forward; ++pass) {
-    passes->Forward(chunk_of(pass));
+    passes.push_back({true, chunk_of(pass)});
     if (pass >= ahead) {
-      passes->Backward(vpp - 1 - chunk_of(backward++));
+      passes.push_back({false, vpp - 1 - chunk_of(backward++)});
     }
   }
+  return passes;
+}
+
+// States of a stage; moments that live in host memory are not allocated, but for those that the
+// update has on the device at a time. Returns what the host holds.
+int64_t AllocateStates(const std::vector<StateTensor>& states,
+                       const HostTier& host,
+                       MemoryAccount* account) {
+  const bool moves = graph::OffloadsOptimizer(host.what);
+  int64_t on_host = 0;
+  for (const StateTensor& state : states) {
+    if (moves && state.moment) {
+      on_host += state.bytes;
+    } else {
+      account->TryAllocate(state.bytes, UseOf(state.memory_class));
+    }
+  }
+  if (moves) {
+    if (const auto moments =
+            account->TryAllocate(host.moments_at_once_bytes, MemoryUse::kOptimizer)) {
+      account->Free(*moments);
+    }
+  }
+  return on_host;
 }
 
 }  // namespace
@@ -193,20 +335,28 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
                                        const StageMemoryOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<StateTensor> states, StatesOfStage(job, style, stage));
   if (style.framework == "nanotron") {
+    if (options.host.what != graph::Offload::kNone) {
+      return InvalidArgument("offload is not described for nanotron");
+    }
     return PredictNanotronMemory(job, style, stage, options);
   }
   MemoryAccount account(options.allocator, kDeviceBytes);
   for (int64_t workspace = 0; workspace < kWorkspaces; ++workspace) {
     account.TryAllocate(options.workspace_bytes, MemoryUse::kTemporaries);
   }
-  for (const StateTensor& state : states) {
-    account.TryAllocate(state.bytes, UseOf(state.memory_class));
-  }
+  const int64_t moments = AllocateStates(states, options.host, &account);
   const StageUnits units(job, style, stage);
-  StagePasses passes(units, job.parallel.vpp, &account);
   const double in_flight = MicrobatchesInFlight(job, style, stage) * job.parallel.vpp;
-  RunSchedule(job, std::llround(in_flight) - 1, &passes);
-  return account.Finish();
+  const std::vector<ChunkPass> passes = PassesOf(job, std::llround(in_flight) - 1);
+  std::optional<OffloadedLayers> offloaded;
+  if (graph::OffloadsActivations(options.host.what)) {
+    offloaded.emplace(units, passes, options.host.prefetch, &account);
+  }
+  StagePasses(units, job.parallel.vpp, offloaded.has_value() ? &*offloaded : nullptr, &account)
+      .Run(passes);
+  StageMemory memory = account.Finish();
+  memory.host_bytes = moments + (offloaded.has_value() ? offloaded->host_bytes() : 0);
+  return memory;
 }
 
 }  // namespace prism::replayer

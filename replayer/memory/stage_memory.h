@@ -14,6 +14,7 @@
 #include "graph/cluster.h"
 #include "graph/graph.h"
 #include "graph/job.h"
+#include "graph/offload.h"
 #include "graph/training_style.h"
 #include "replayer/memory/allocator_config.h"
 
@@ -44,6 +45,14 @@ struct PendingModel {
 // `parameters` has every key of replayer/cost/parameters.h.
 PendingModel PendingModelOf(const graph::ParameterTable& parameters);
 
+// What lives in host memory (slicer/edit/job_offload.h): the moments of the optimizer, saved
+// tensors of layers from one pass to the other.
+struct HostTier {
+  graph::Offload what = graph::Offload::kNone;
+  int64_t prefetch = 1;               // layers that are copied back ahead
+  int64_t moments_at_once_bytes = 0;  // on the device during the update
+};
+
 struct StageMemoryOptions {
   AllocatorConfig allocator;
   int64_t workspace_bytes = 33'554'432;  // of cuBLAS: 32 MiB from Hopper on, before 8,519,680
@@ -51,6 +60,7 @@ struct StageMemoryOptions {
   // depends on it.
   int64_t device_bytes = int64_t{72} << 30;
   PendingModel pending;
+  HostTier host;
 };
 
 struct StageMemory {
@@ -58,9 +68,11 @@ struct StageMemory {
   int64_t peak_reserved = 0;                // reserved_bytes.all.peak
   std::vector<graph::MemoryClass> at_peak;  // parameters, gradients, optimizer, activations,
                                             // temporaries; sums to peak_allocated
+  int64_t host_bytes = 0;                   // of host memory, peak
 };
 
-// Fails for jobs whose states are not modelled (mixtures of experts).
+// Fails for jobs whose states are not modelled (mixtures of experts), and for offload under
+// nanotron.
 Result<StageMemory> PredictStageMemory(const graph::JobSpec& job,
                                        const graph::TrainingStyle& style,
                                        int32_t stage,

@@ -37,8 +37,8 @@ constexpr FusedUpdate kFusedUpdates[] = {
 
 class CallFinder {
  public:
-  CallFinder(const graph::Graph& graph, const graph::Program& program)
-      : graph_(graph), program_(program) {}
+  CallFinder(const KernelTables& tables, const graph::Program& program)
+      : tables_(tables), program_(program) {}
 
   std::vector<OptimizerCall> Find() && {
     for (uint32_t op = 0; op < program_.size();) {
@@ -55,15 +55,19 @@ class CallFinder {
 
  private:
   [[nodiscard]] const graph::KernelSignature& Signature(uint32_t op) const {
-    return graph_.signatures[program_.signature[op]];
+    return tables_.signatures[program_.signature[op]];
+  }
+
+  [[nodiscard]] const std::string& FrameworkOp(uint32_t op) const {
+    return tables_.strings[Signature(op).framework_op.value()];
   }
 
   [[nodiscard]] const FusedUpdate* Fused(uint32_t op) const {
     if (program_.kind[op] != OpKind::kKernel) {
       return nullptr;
     }
-    const std::string& framework_op = graph_.string(Signature(op).framework_op);
-    const std::string& kernel = graph_.string(Signature(op).name);
+    const std::string& framework_op = FrameworkOp(op);
+    const std::string& kernel = tables_.strings[Signature(op).name.value()];
     for (const FusedUpdate& update : kFusedUpdates) {
       if (Contains(framework_op, update.part) || Contains(kernel, update.part)) {
         return &update;
@@ -74,7 +78,7 @@ class CallFinder {
 
   [[nodiscard]] bool IsForeach(uint32_t op, std::string_view part) const {
     return op < program_.size() && program_.kind[op] == OpKind::kKernel &&
-           Contains(graph_.string(Signature(op).framework_op), part);
+           Contains(FrameworkOp(op), part);
   }
 
   // The kernels of one call carry the same tensors.
@@ -161,7 +165,7 @@ class CallFinder {
     return last + 1;
   }
 
-  const graph::Graph& graph_;
+  const KernelTables& tables_;
   const graph::Program& program_;
   std::vector<OptimizerCall> calls_;
 };
@@ -181,9 +185,9 @@ int64_t OptimizerCall::StateBytes() const {
                          });
 }
 
-std::vector<OptimizerCall> FindOptimizerCalls(const graph::Graph& graph,
+std::vector<OptimizerCall> FindOptimizerCalls(const KernelTables& tables,
                                               const graph::Program& program) {
-  return CallFinder(graph, program).Find();
+  return CallFinder(tables, program).Find();
 }
 
 }  // namespace prism::slicer

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/job_program.h"
 
 namespace prism::slicer {
 
@@ -24,9 +25,20 @@ struct OptimizerCall {
   [[nodiscard]] int64_t StateBytes() const;
 };
 
+// What kernels of a program are, by signature: tables of a graph or of a job.
+struct KernelTables {
+  explicit KernelTables(const graph::Graph& graph)
+      : strings(graph.strings), signatures(graph.signatures) {}
+  explicit KernelTables(const graph::JobProgram& job)
+      : strings(job.strings), signatures(job.signatures) {}
+
+  const std::vector<std::string>& strings;
+  const std::vector<graph::KernelSignature>& signatures;
+};
+
 // Recognised are fused kernels of PyTorch, Apex, Transformer Engine and DeepSpeed, and PyTorch's
 // foreach form of Adam (from its first lerp to its addcdiv; weight decay in front stays outside).
-std::vector<OptimizerCall> FindOptimizerCalls(const graph::Graph& graph,
+std::vector<OptimizerCall> FindOptimizerCalls(const KernelTables& tables,
                                               const graph::Program& program);
 
 }  // namespace prism::slicer

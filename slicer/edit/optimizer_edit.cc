@@ -178,7 +178,7 @@ Replaced ReplaceInRole(const OptimizerRule& rule, graph::Role* role, graph::Grap
   Replaced replaced;
   const graph::Program old = std::move(role->program);
   ProgramRewriter rewriter(old);
-  for (const OptimizerCall& call : FindOptimizerCalls(*graph, old)) {
+  for (const OptimizerCall& call : FindOptimizerCalls(KernelTables(*graph), old)) {
     replaced.names.insert(call.name);
     replaced.states_before += call.StateBytes();
     for (const TensorShape& tensor : call.tensors) {

@@ -1,3 +1,4 @@
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,10 +29,12 @@ class RoleOverlap {
         compute_(ComputeStream(program)),
         calls_(CallsOfRecords()) {}
 
-  // Collectives beside the compute stream, and those that were given a wait.
+  // Collectives beside the compute stream; those that were given a wait, or lost one; those whose
+  // wait stays, because nothing shows that it may go.
   struct Counts {
     int64_t beside = 0;
     int64_t changed = 0;
+    int64_t held = 0;
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
@@ -62,7 +65,11 @@ class RoleOverlap {
       }
       ++counts_.beside;
       const uint32_t wait = ImmediateWait(op);
-      if (wait == kNone || !WaitsAgain(op, wait)) {
+      if (wait == kNone) {
+        continue;
+      }
+      if (!WaitsAgain(op, wait)) {
+        ++counts_.held;
         continue;
       }
       ++counts_.changed;
@@ -145,6 +152,25 @@ class RoleOverlap {
   Counts counts_;
 };
 
+std::string WhyNotOn(const std::string& communicator, int64_t beside, int64_t held) {
+  if (beside == 0) {
+    return fmt::format(
+        "overlap of '{}' cannot be shown to be legal: its collectives run on the compute stream, "
+        "and nothing says where their result is first used",
+        communicator);
+  }
+  if (held == 0) {
+    return fmt::format(
+        "overlap of '{}' is on already: none of its {} collectives beside the compute stream is "
+        "waited for where it is issued",
+        communicator, beside);
+  }
+  return fmt::format(
+      "overlap of '{}' cannot be shown to be legal: {} collectives of it are waited for at once "
+      "and none of them again later, so that nothing says where its result is first used",
+      communicator, held);
+}
+
 }  // namespace
 
 Status EditOverlap(const OverlapEdit& edit, EditedGraph* edited) {
@@ -152,27 +178,26 @@ Status EditOverlap(const OverlapEdit& edit, EditedGraph* edited) {
   PRISM_ASSIGN_OR_RETURN(const CollectivePicker picker, CollectivePicker::Create(graph, edit.of));
   int64_t beside = 0;
   int64_t changed = 0;
+  int64_t held = 0;
   for (uint32_t role = 0; role < graph.roles.size(); ++role) {
     RoleOverlap overlap(picker, graph.roles[role].program, role);
     Program program = edit.overlap ? overlap.On() : overlap.Off();
     beside += overlap.counts().beside;
     changed += overlap.counts().changed;
+    held += overlap.counts().held;
     graph.roles[role].program = std::move(program);
   }
   if (edit.overlap && changed == 0) {
-    return InvalidArgument(
-        fmt::format("overlap of '{}' cannot be shown to be legal: no collective of it is waited "
-                    "for at once and "
-                    "again later, so that nothing says where its result is first used",
-                    edit.of.communicator));
+    return InvalidArgument(WhyNotOn(edit.of.communicator, beside, held));
   }
   edited->assumptions.push_back(
       edit.overlap
           ? fmt::format(
                 "overlap of '{}' on: {} collectives (of all roles' programs) are waited for "
                 "at once and again later; their first use is taken to be behind the later "
-                "wait",
-                edit.of.communicator, changed)
+                "wait; {} more are waited for at once and never again: nothing shows where their "
+                "result is first used, so that they stay as they are",
+                edit.of.communicator, changed, held)
           : fmt::format("overlap of '{}' off: the compute stream waits for {} collectives (of all "
                         "roles' programs) where they are issued, at the host cost of an event; {} "
                         "more were waited for already",

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -31,7 +32,8 @@ struct CollectiveChoice {
 };
 
 // Off: the compute stream waits for every such collective where it is issued. On: such waits go,
-// where a later wait for the same stream shows that the program waits for the result anyway.
+// where a later wait for the same call shows that the program waits for the result anyway; how many
+// have none, and stay, is among the assumptions.
 struct OverlapEdit {
   CollectiveChoice of;
   bool overlap = false;
@@ -49,6 +51,7 @@ struct BucketEdit {
 // (* any text, ? a letter) whose layers are meant.
 struct RecomputeEdit {
   std::string layer = "*";
+  int64_t layer_bytes = 0;  // that a layer and micro-batch keeps more of activations; 0: not known
 };
 
 enum class OptimizerKind : uint8_t { kAdam, kSgd, kSgdMomentum, kLion, kLamb, kAdafactor, kMuon };
@@ -77,8 +80,15 @@ struct OffloadEdit {
 using ProgramEditStep =
     std::variant<OverlapEdit, BucketEdit, RecomputeEdit, OptimizerEdit, OffloadEdit>;
 
+// Streams of offload edits, one a direction.
+struct OffloadStreams {
+  uint16_t in = 0;
+  uint16_t out = 0;
+};
+
 struct EditedGraph {
   graph::Graph graph;
+  std::map<uint32_t, OffloadStreams> offload_streams;  // by role: all offloads share the link
   std::vector<std::string> assumptions;  // one line each: what the edits take for granted
   std::vector<std::string> memory;       // one line an edit: what it does to device memory
 };

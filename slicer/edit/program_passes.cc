@@ -21,84 +21,67 @@ bool IsLayer(std::string_view name) {
   return name.starts_with("layer ");
 }
 
-class PassReader {
- public:
-  PassReader(const graph::Graph& graph, const graph::Program& program)
-      : graph_(graph), program_(program) {}
-
-  ProgramPasses Read() && {
-    bool marks_backward = false;
-    bool marks_forward = false;
-    for (uint32_t op = 0; op < program_.size(); ++op) {
-      if (program_.kind[op] == OpKind::kMarker) {
-        Move(op);
-      }
-      passes_.pass.push_back(current_);
-      passes_.layer.push_back(open_.empty() ? kNoLayer : layer_);
-      marks_backward = marks_backward || current_ == Pass::kBackward;
-      marks_forward = marks_forward || current_ == Pass::kForward;
-    }
-    if (marks_forward && !marks_backward) {
-      std::replace(passes_.pass.begin(), passes_.pass.end(), Pass::kNone, Pass::kBackward);
-    }
-    return std::move(passes_);
-  }
-
- private:
-  void Move(uint32_t op) {
-    const std::string& name = graph_.strings[program_.signature[op]];
-    if ((program_.flags[op] & graph::kMarkerBegin) != 0) {
-      Begin(name, op);
-    } else {
-      End(name, op);
-    }
-  }
-
-  void Begin(const std::string& name, uint32_t op) {
-    if (name.starts_with("micro-batch ")) {
-      microbatch_ = name;
-    } else if (IsBackward(name) || (IsForward(name) && current_ == Pass::kNone)) {
-      current_ = IsBackward(name) ? Pass::kBackward : Pass::kForward;
-      pass_ = name;
-      nested_ = 1;
-    } else if (name == pass_) {
-      ++nested_;
-    } else if (IsLayer(name) && current_ != Pass::kNone) {
-      const size_t chunk = pass_.find(" chunk");
-      layer_ = InternValue(passes_.names, name);
-      open_.push_back(static_cast<uint32_t>(passes_.spans.size()));
-      passes_.spans.push_back(
-          {current_,
-           microbatch_ + (chunk == std::string::npos ? "" : pass_.substr(chunk)) + " " + name, op,
-           op + 1});
-    }
-  }
-
-  void End(const std::string& name, uint32_t op) {
-    if (name == pass_ && --nested_ == 0) {
-      current_ = Pass::kNone;
-      pass_.clear();
-    } else if (IsLayer(name) && !open_.empty()) {
-      passes_.spans[open_.back()].end = op + 1;
-      open_.pop_back();
-    }
-  }
-
-  const graph::Graph& graph_;
-  const graph::Program& program_;
-  ProgramPasses passes_;
-  Pass current_ = Pass::kNone;
-  std::string pass_;
-  int nested_ = 0;  // ranges of the pass's name that are open
-  std::string microbatch_;
-  uint32_t layer_ = kNoLayer;
-  std::vector<uint32_t> open_;  // spans of layers
-};
-
 }  // namespace
 
+void MarkerReader::Read(const std::string& name, bool begins, uint32_t at) {
+  if (begins) {
+    Begin(name, at);
+  } else {
+    End(name, at);
+  }
+}
+
+void MarkerReader::Begin(const std::string& name, uint32_t at) {
+  if (name.starts_with("micro-batch ")) {
+    microbatch_ = name;
+  } else if (IsBackward(name) || (IsForward(name) && pass_ == Pass::kNone)) {
+    pass_ = IsBackward(name) ? Pass::kBackward : Pass::kForward;
+    pass_name_ = name;
+    nested_ = 1;
+  } else if (name == pass_name_) {
+    ++nested_;
+  } else if (IsLayer(name) && pass_ != Pass::kNone) {
+    const size_t chunk = pass_name_.find(" chunk");
+    layer_ = InternValue(names_, name);
+    open_.push_back(static_cast<uint32_t>(spans_.size()));
+    spans_.push_back(
+        {pass_,
+         microbatch_ + (chunk == std::string::npos ? "" : pass_name_.substr(chunk)) + " " + name,
+         at, at + 1});
+  }
+}
+
+void MarkerReader::End(const std::string& name, uint32_t at) {
+  if (name == pass_name_ && --nested_ == 0) {
+    pass_ = Pass::kNone;
+    pass_name_.clear();
+  } else if (IsLayer(name) && !open_.empty()) {
+    spans_[open_.back()].end = at + 1;
+    open_.pop_back();
+  }
+}
+
 ProgramPasses PassesOf(const graph::Graph& graph, const graph::Program& program) {
-  return PassReader(graph, program).Read();
+  MarkerReader reader;
+  ProgramPasses passes;
+  bool marks_backward = false;
+  bool marks_forward = false;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] == OpKind::kMarker) {
+      reader.Read(graph.strings[program.signature[op]],
+                  (program.flags[op] & graph::kMarkerBegin) != 0, op);
+    }
+    passes.pass.push_back(reader.pass());
+    passes.layer.push_back(reader.layer());
+    marks_backward = marks_backward || reader.pass() == Pass::kBackward;
+    marks_forward = marks_forward || reader.pass() == Pass::kForward;
+  }
+  if (marks_forward && !marks_backward) {
+    std::replace(passes.pass.begin(), passes.pass.end(), Pass::kNone, Pass::kBackward);
+  }
+  passes.names = reader.names();
+  passes.spans = reader.spans();
+  return passes;
 }
 
 }  // namespace prism::slicer

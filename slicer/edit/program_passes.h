@@ -31,6 +31,31 @@ struct ProgramPasses {
 
 inline constexpr uint32_t kNoLayer = 0xFFFFFFFFU;
 
+// The same from markers alone, one after the other.
+class MarkerReader {
+ public:
+  // A range of that name begins or ends; `at`: where, for the spans.
+  void Read(const std::string& name, bool begins, uint32_t at);
+
+  [[nodiscard]] Pass pass() const { return pass_; }
+  [[nodiscard]] uint32_t layer() const { return open_.empty() ? kNoLayer : layer_; }
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  [[nodiscard]] const std::vector<LayerSpan>& spans() const { return spans_; }
+
+ private:
+  void Begin(const std::string& name, uint32_t at);
+  void End(const std::string& name, uint32_t at);
+
+  std::vector<std::string> names_;
+  std::vector<LayerSpan> spans_;
+  Pass pass_ = Pass::kNone;
+  std::string pass_name_;
+  int nested_ = 0;  // ranges of the pass's name that are open
+  std::string microbatch_;
+  uint32_t layer_ = kNoLayer;
+  std::vector<uint32_t> open_;  // spans of layers
+};
+
 // Without markers of backward passes everything outside of the forward ranges counts as backward.
 ProgramPasses PassesOf(const graph::Graph& graph, const graph::Program& program);
 

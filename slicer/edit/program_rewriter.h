@@ -2,6 +2,7 @@
 // and what refers to an op follows it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -29,8 +30,8 @@ class ProgramRewriter {
   // From now on, who waits for old op `record` waits for `instead`, an op of the new program.
   void Redirect(uint32_t record, uint32_t instead) { moved_[record] = instead; }
 
-  // A stream that the program does not have yet.
-  uint16_t NewStream() { return made_.stream_count++; }
+  // The program may use streams up to this number, that one not included.
+  void AllowStreams(uint16_t count) { made_.stream_count = std::max(made_.stream_count, count); }
 
   // All ops of the old program have been decided.
   [[nodiscard]] graph::Program Finish();

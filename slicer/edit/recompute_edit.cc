@@ -9,7 +9,9 @@
 #include <fmt/format.h>
 
 #include "graph/base/glob.h"
+#include "graph/base/units.h"
 #include "slicer/edit/edit_steps.h"
+#include "slicer/edit/offload_parts.h"
 #include "slicer/edit/program_passes.h"
 #include "slicer/edit/program_rewriter.h"
 
@@ -90,6 +92,17 @@ class RoleRecompute {
            passes_.pass.end();
   }
   [[nodiscard]] int64_t kernels() const { return kernels_; }
+
+  // Layers that fit, times micro-batches, which wait for their backward pass at once, at most.
+  [[nodiscard]] int64_t alive() const {
+    std::vector<LayerSpan> spans;
+    for (const LayerSpan& span : passes_.spans) {
+      if (FitsPattern(passes_.names[passes_.layer[span.begin]], layer_)) {
+        spans.push_back(span);
+      }
+    }
+    return ActivationParts(spans, 0).alive;
+  }
 
  private:
   [[nodiscard]] bool Works(uint32_t op) const {
@@ -199,10 +212,37 @@ class RoleRecompute {
   int64_t kernels_ = 0;
 };
 
+// Where most more is kept.
+struct KeptActivations {
+  int64_t layers = 0;  // times micro-batches
+  std::string role;
+};
+
+std::string MemoryLine(const RecomputeEdit& edit,
+                       const graph::Graph& graph,
+                       const KeptActivations& most) {
+  if (most.layers == 0) {
+    return "recompute: not known, the program does not mark its layers, so that nothing says how "
+           "many keep their activations at once";
+  }
+  if (edit.layer_bytes == 0) {
+    return fmt::format(
+        "recompute: not known, {} describes no layers that the size of what is kept would follow "
+        "from; bytes = N states it, of a layer and micro-batch",
+        graph.job.user_program ? "a program of the user's" : "the graph's job");
+  }
+  return fmt::format(
+      "recompute: {} more of activations on a rank of role '{}': {} of each of {} layers and "
+      "micro-batches that wait at once",
+      FormatBytes(most.layers * edit.layer_bytes), most.role, FormatBytes(edit.layer_bytes),
+      most.layers);
+}
+
 }  // namespace
 
 Status RemoveRecompute(const RecomputeEdit& edit, EditedGraph* edited) {
   graph::Graph& graph = edited->graph;
+  KeptActivations most;
   int64_t kernels = 0;
   bool any_passes = false;
   for (graph::Role& role : graph.roles) {
@@ -210,6 +250,9 @@ Status RemoveRecompute(const RecomputeEdit& edit, EditedGraph* edited) {
     Program program = recompute.Remove();
     kernels += recompute.kernels();
     any_passes = any_passes || recompute.has_passes();
+    if (const int64_t alive = recompute.alive(); alive > most.layers) {
+      most = {alive, role.name};
+    }
     role.program = std::move(program);
   }
   if (!any_passes) {
@@ -229,10 +272,7 @@ Status RemoveRecompute(const RecomputeEdit& edit, EditedGraph* edited) {
       "recompute of '{}' removed: {} kernels (of all roles' programs) of backward passes "
       "repeat runs of a forward pass; what other streams do for them stays",
       edit.layer, kernels));
-  edited->memory.emplace_back(
-      "recompute: not known, the graph does not say how large the activations are that are kept; "
-      "of "
-      "a job of presets, prism search --plan ...,recompute=none tells it");
+  edited->memory.push_back(MemoryLine(edit, graph, most));
   return OkStatus();
 }
 

@@ -38,6 +38,10 @@ void OpList::PeerGroup(uint16_t stream, const graph::PeerGroup& group) {
                    .signature = InternValue(program_.peer_groups, group)});
 }
 
+void OpList::HostCopy(uint16_t stream, int64_t bytes, uint8_t direction) {
+  program_.Append({.kind = OpKind::kMemcpy, .flags = direction, .stream = stream, .value = bytes});
+}
+
 void OpList::HostGap(DurationNs duration_ns) {
   program_.Append({.kind = OpKind::kHostGap, .value = duration_ns});
 }

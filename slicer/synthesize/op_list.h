@@ -23,6 +23,7 @@ class OpList {
 
   void Collective(uint16_t stream, graph::GroupAxis axis, const graph::CollectiveShape& shape);
   void PeerGroup(uint16_t stream, const graph::PeerGroup& group);
+  void HostCopy(uint16_t stream, int64_t bytes, uint8_t direction);  // as graph::OpFlag
   void HostGap(DurationNs duration_ns);
   void DeviceSync();
   void Marker(uint32_t name, bool begins);

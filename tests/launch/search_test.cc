@@ -33,6 +33,7 @@ SearchProblem SmallProblem(const std::string& framework) {
   problem.model = LoadModel("gpt3-1.3b")->model;
   problem.cluster = *LoadCluster("a100-40-8x");
   problem.costs = *LoadSiteCosts("a100-40-8x");
+  problem.host = *LoadHostMemory("a100-40-8x");
   problem.framework = framework;
   problem.global_batch_size = 32;
   problem.seq_len = 2048;

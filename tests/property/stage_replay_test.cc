@@ -10,6 +10,8 @@
 
 #include "graph/validate.h"
 #include "replayer/stages/phrase_replay.h"
+#include "slicer/edit/job_offload.h"
+#include "slicer/edit/program_edit.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/pass_schedule.h"
 #include "slicer/synthesize/synthesize.h"
@@ -153,6 +155,37 @@ RC_GTEST_PROP(StageReplay, agrees_with_the_engine_on_the_expanded_graph, ()) {
       }
     }
   }
+}
+
+// Offload to host memory: a job with its copies takes the time of its graph with the edit's.
+RC_GTEST_PROP(StageReplay, of_an_offloaded_job_is_that_of_its_edited_graph, ()) {
+  Case c = *rc::gen::exec(DrawCase);
+  c.style.schedule = Schedule::kOneForwardOneBackward;
+  graph::ClusterSpec cluster = ClusterOf(c);
+  prism::testing::SetParameter(&cluster, "gpu.copy_bytes_per_s", Pick<double>({1e8, 1e9, 5e10}));
+  const auto what = *graph::OffloadNamed(Pick<std::string>({"optimizer", "activations", "all"}));
+  const slicer::JobOffload offload = {what, Pick<int64_t>({0, 1, 3}), Pick<int64_t>({1, 100'000})};
+  Result<graph::JobProgram> job = slicer::Synthesize(c.job, c.style);
+  RC_ASSERT(job.ok());
+  const Result<graph::Graph> graph = slicer::Expand(*job, cluster);
+  RC_ASSERT(graph.ok());
+  std::vector<slicer::ProgramEditStep> steps;
+  if (graph::OffloadsActivations(offload.what)) {
+    steps.emplace_back(slicer::OffloadEdit{slicer::OffloadKind::kActivations, offload.prefetch,
+                                           offload.layer_bytes});
+  }
+  if (graph::OffloadsOptimizer(offload.what)) {
+    steps.emplace_back(slicer::OffloadEdit{slicer::OffloadKind::kOptimizer, offload.prefetch});
+  }
+  const Result<slicer::EditedGraph> edited = slicer::ApplyProgramEdits(*graph, steps);
+  RC_ASSERT(edited.ok());
+  const Result<ReplayResult> expected = Replay(edited->graph, ReplayOptions());
+  RC_ASSERT(expected.ok());
+  RC_ASSERT(slicer::OffloadJob(offload, &*job).ok());
+  const Result<StageReplayResult> result = StageEvaluator::Create(*job)->Evaluate(cluster, {});
+  RC_ASSERT(result.ok());
+  RC_PRE(result->uneven.empty());
+  RC_ASSERT(result->iteration_ns == expected->steady_iteration_ns());
 }
 
 // The same of phrases, with and without markers, for which each step is a phrase of its own.

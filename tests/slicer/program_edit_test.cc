@@ -75,6 +75,7 @@ TEST(ProgramEdit, overlap_off_waits_and_on_takes_it_back) {
   EXPECT_GT(TimeOf(off.graph), TimeOf(graph));
   const EditedGraph on = Edited(off.graph, {OverlapEdit{{"dp", {}}, true}});
   EXPECT_EQ(on.graph.roles, graph.roles);
+  EXPECT_THAT(on.assumptions.front(), HasSubstr("; 0 more are waited for at once"));
 }
 
 TEST(ProgramEdit, overlap_off_where_nothing_overlaps_changes_nothing) {
@@ -83,7 +84,9 @@ TEST(ProgramEdit, overlap_off_where_nothing_overlaps_changes_nothing) {
   const graph::Graph graph = Synthesised(SmallJob(), style);
   const OverlapEdit off = {{"dp", graph::CollectiveKind::kReduceScatter}, false};
   EXPECT_EQ(Edited(graph, {off}).graph.roles, graph.roles);
-  EXPECT_THAT(Refusal(graph, OverlapEdit{{"dp", {}}, true}), HasSubstr("shown to be legal"));
+  const OverlapEdit on = {{"dp", graph::CollectiveKind::kReduceScatter}, true};
+  EXPECT_THAT(Refusal(graph, on), HasSubstr("shown to be legal: its collectives run on the"));
+  EXPECT_THAT(Refusal(Synthesised(SmallJob()), on), HasSubstr("is on already"));
 }
 
 // Without a pipeline it does not matter where in the backward pass the sums are waited for: the
@@ -180,6 +183,23 @@ TEST(ProgramEdit, recompute_of_one_layer_goes_alone) {
   EXPECT_GT(all, 0);
   EXPECT_EQ((before - kernels(Edited(graph, {RecomputeEdit{"layer 2"}}))) * kLayers, all);
   EXPECT_THAT(Refusal(graph, RecomputeEdit{"layer 9"}), HasSubstr("'layer 9'"));
+}
+
+// One rank of a pipeline's first stage holds as many micro-batches as there are stages.
+TEST(ProgramEdit, recompute_tells_what_is_kept) {
+  graph::JobSpec job = SmallJob();
+  job.recompute = graph::Recompute::kFull;
+  job.parallel = {.pp = 2};
+  job.global_batch_size = 8;
+  const graph::Graph graph = Synthesised(job);
+  const auto memory = [&](const std::string& layer, int64_t bytes) {
+    return Edited(graph, {RecomputeEdit{layer, bytes}}).memory.front();
+  };
+  EXPECT_THAT(memory("*", int64_t{1} << 20),
+              HasSubstr("4 MiB more of activations on a rank of role 'stage 0': 1 MiB of "
+                        "each of 4 layers"));
+  EXPECT_THAT(memory("layer 0", int64_t{1} << 20), HasSubstr("of each of 2 layers"));
+  EXPECT_THAT(memory("*", 0), HasSubstr("not known"));
 }
 
 TEST(ProgramEdit, another_optimizer_moves_other_bytes) {

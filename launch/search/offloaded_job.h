@@ -1,0 +1,39 @@
+// Jobs with a second memory tier: optimizer states, activations of layers, or both, live in host
+// memory and are copied in front of where they are needed (slicer/edit/job_offload.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+#include "graph/job.h"
+#include "graph/offload.h"
+#include "graph/training_style.h"
+#include "launch/search/shortened_job.h"
+#include "replayer/memory/stage_memory.h"
+
+namespace prism::launch {
+
+// As ReplayJob, op by op with every micro-batch: events of copies outlive a pass.
+Result<JobReplay> ReplayOffloaded(const graph::JobSpec& job,
+                                  const graph::TrainingStyle& style,
+                                  const graph::ClusterSpec& cluster,
+                                  graph::Offload what,
+                                  bool stalls);
+
+// What each stage keeps in host memory.
+Result<std::vector<replayer::HostTier>> HostTiersOf(const graph::JobSpec& job,
+                                                    const graph::TrainingStyle& style,
+                                                    graph::Offload what);
+
+// Bytes that a rank of a stage copies to its device in an iteration, at least.
+Result<int64_t> CopiedInBytes(const graph::JobSpec& job,
+                              const graph::TrainingStyle& style,
+                              graph::Offload what,
+                              int32_t stage);
+
+// What is assumed, one line each.
+std::vector<std::string> OffloadAssumptions(graph::Offload what);
+
+}  // namespace prism::launch
