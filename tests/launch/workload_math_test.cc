@@ -18,7 +18,7 @@ namespace prism::launch {
 namespace {
 
 constexpr size_t kArenaBytes = 256UL << 20U;
-constexpr int32_t kStallSeconds = 5;  // a step takes milliseconds
+constexpr int32_t kStallSeconds = 20;  // a step takes milliseconds
 constexpr int32_t kSteps = 3;
 constexpr double kTolerance = 1e-5;  // relative
 

@@ -54,7 +54,7 @@ class RunningCommand {
   std::string output_path_;
 };
 
-// Runs to the end, at most two minutes.
+// Runs to the end, at most five minutes: a busy machine takes its time.
 Finished RunCommand(const std::vector<std::string>& command);
 
 // All live processes that descend from this one, direct children first.
