@@ -205,6 +205,12 @@ Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
         options.network != replayer::NetworkModel::kFlow) {
       return InvalidArgument(fmt::format("--perturb {} needs --network flow", text));
     }
+    if (perturbation.kind == replayer::PerturbationKind::kKill &&
+        perturbation.iteration >= options.iterations) {
+      return InvalidArgument(
+          fmt::format("--perturb {} comes after the last iteration, which is {}; --iterations N",
+                      text, options.iterations - 1));
+    }
     replay.perturbations.push_back(std::move(perturbation));
   }
   return replay;

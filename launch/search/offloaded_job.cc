@@ -75,8 +75,9 @@ std::vector<std::string> OffloadAssumptions(graph::Offload what) {
   if (graph::OffloadsOptimizer(what)) {
     lines.push_back(slicer::StatesRule(kPrefetch));
     lines.emplace_back(
-        "offload of optimizer states: the moments move; the update runs on the GPU, and what "
-        "master copy of the parameters it needs stays there");
+        "offload of optimizer states: the moments move; the update runs on the GPU, where the "
+        "master copy of the parameters stays (Megatron-Core's --offload-optimizer-states); an "
+        "update on the host (--optimizer-cpu-offload) is not modelled");
   }
   if (graph::OffloadsActivations(what)) {
     lines.push_back(slicer::ActivationsRule(

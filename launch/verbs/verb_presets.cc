@@ -153,7 +153,9 @@ Verb PresetsVerb() {
                "models and clusters that ship with Prism",
                "NAME is a model, a cluster, a profile, or device-surface: every exported name of "
                "the CUDA and\n"
-               "NCCL libraries, and whether the virtual device implements or refuses it.\n",
+               "NCCL libraries, and whether the virtual device implements or refuses it.\n"
+               "prism presets NAME > my.toml is a file of one's own to begin with: --model and\n"
+               "--cluster take it.\n",
                0,
                1,
                {}};

@@ -45,7 +45,8 @@ Status ReadList(const VerbArguments& arguments,
     if (error != std::errc() || value < lowest || value > kMaxCount ||
         (next != end && (*next != ',' || next + 1 == end))) {
       return InvalidArgument(
-          fmt::format("--{}: '{}' is no list of whole numbers from {} on", flag, text, lowest));
+          fmt::format("--{}: '{}' is no list of whole numbers from {} to {}, N,N,...", flag, text,
+                      lowest, kMaxCount));
     }
     list->push_back(static_cast<T>(value));
     at = next == end ? end : next + 1;

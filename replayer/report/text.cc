@@ -45,10 +45,23 @@ std::string LayoutLine(const Summary& summary) {
   return text + "\n";
 }
 
+// Decimals of a time: four, or more where less than 10 ms would lose its digits.
+int Decimals(double seconds) {
+  constexpr double kFew = 0.01;
+  constexpr int kMost = 9;
+  int decimals = 4;
+  for (double limit = kFew; seconds < limit && decimals < kMost; limit /= 10) {
+    ++decimals;
+  }
+  return decimals;
+}
+
 std::string RateLines(const Summary& summary) {
-  std::string text = fmt::format(
-      "  iteration time    {:.4f} s  ({:.4f} to {:.4f} s by the model's spread)\n",
-      summary.iteration_time_s, summary.iteration_time_low_s, summary.iteration_time_high_s);
+  const int decimals = Decimals(summary.iteration_time_s);
+  std::string text =
+      fmt::format("  iteration time    {:.{}f} s  ({:.{}f} to {:.{}f} s by the model's spread)\n",
+                  summary.iteration_time_s, decimals, summary.iteration_time_low_s, decimals,
+                  summary.iteration_time_high_s, decimals);
   text += summary.tokens_per_s
               ? fmt::format("  throughput        {} tokens/s",
                             FormatCount(static_cast<int64_t>(*summary.tokens_per_s)))

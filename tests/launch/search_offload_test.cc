@@ -9,6 +9,7 @@
 
 #include "graph/base/rng.h"
 #include "launch/options/presets.h"
+#include "launch/search/device_memory.h"
 #include "launch/search/offloaded_job.h"
 #include "launch/search/search.h"
 #include "launch/search/search_report.h"
@@ -148,6 +149,31 @@ TEST(SearchOffload, moves_memory_from_one_tier_to_the_other) {
   EXPECT_LT(activations.allocated_bytes, none.allocated_bytes - saved / 2);
   plan.offload = Offload::kAll;
   EXPECT_EQ(evaluator.Memory(plan)->host_bytes, moments + saved);
+}
+
+TEST(SearchOffload, memory_is_that_of_the_worst_of_all_stages) {
+  const PlanEvaluator evaluator = *PlanEvaluator::Create(SmallProblem("megatron-core"), "");
+  const graph::ClusterSpec& cluster = evaluator.problem().cluster;
+  const FrameworkStyle styles = *FrameworkStyle::Create("megatron-core", cluster.gpu.name, "");
+  for (const Plan& plan : DrawPlans(evaluator, 40)) {
+    const graph::JobSpec job = JobOf(evaluator.problem(), plan);
+    const graph::TrainingStyle& style = styles.Of(job);
+    const auto tiers = HostTiersOf(job, style, plan.offload);
+    ASSERT_TRUE(tiers.ok());
+    int64_t device = 0;
+    int64_t host = 0;
+    for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
+      replayer::StageMemoryOptions options = MemoryOptionsOf(cluster);
+      options.host = (*tiers)[static_cast<size_t>(stage)];
+      const auto memory = replayer::PredictStageMemory(job, style, stage, options);
+      ASSERT_TRUE(memory.ok());
+      device = std::max(device, memory->peak_reserved + OutsideAllocatorBytes(cluster, job, stage));
+      host = std::max(host, memory->host_bytes);
+    }
+    const PlanMemory memory = *evaluator.Memory(plan);
+    EXPECT_EQ(memory.device_bytes, device) << DescribePlan(plan);
+    EXPECT_EQ(memory.host_bytes, host) << DescribePlan(plan);
+  }
 }
 
 TEST(SearchOffload, a_faster_link_is_never_slower_and_a_dear_host_costs) {
