@@ -57,7 +57,7 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   }
   events_.clear();
   Flush();
-  phrase_.host_ns = writer_.host_ns();
+  phrase_.host_halves = Halves(writer_.host_ns());
   StoreContext();
   phrase_.op_count = static_cast<uint32_t>(ops_.size()) - phrase_.ops;
   phrase_.next = NumberOfContext();
@@ -262,7 +262,7 @@ void PhraseCompiler::Collective(const StageOp& op) {
     Flush();
     PhraseOp& meeting = Push(PhraseOpKind::kMeeting, op.stream);
     meeting.axis = plan_.tables.transfers[transfers.front()].axis;
-    meeting.ns = TransferNs(transfers.front());
+    meeting.halves = Halves(TransferNs(transfers.front()));
   } else {
     writer_.Delay(TailRegister(op.stream), costs_.CollectiveNs(op.index, topologies_));
   }
@@ -305,7 +305,7 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
   }
   const std::vector<DurationNs> shared = costs_.collective_cost().PeerTransfers(loads);
   for (size_t i = 0; i < shared.size(); ++i) {
-    posts_[exchange.posts + i].transfer = shared[i];
+    posts_[exchange.posts + i].transfer = Halves(shared[i]);
   }
   Push(posts ? PhraseOpKind::kPost : PhraseOpKind::kExchange, op.stream).index =
       static_cast<uint32_t>(exchanges_.size());
@@ -334,8 +334,8 @@ void PhraseCompiler::HostSync(const StageOp& op) {
   PhraseOp& sync = Push(PhraseOpKind::kHostSync, op.stream);
   sync.reg = reg;
   sync.index = paid;
-  sync.ns = charge;
-  sync.host_ns = writer_.host_ns();
+  sync.halves = Halves(charge);
+  sync.host_halves = Halves(writer_.host_ns());
 }
 
 }  // namespace prism::replayer

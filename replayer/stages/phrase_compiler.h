@@ -27,11 +27,12 @@ enum class PhraseOpKind : uint8_t {
 
 struct PhraseOp {
   PhraseOpKind kind = PhraseOpKind::kMove;
-  uint16_t reg = 0;        // of its stream
-  uint16_t axis = 0;       // kMeeting
-  uint32_t index = 0;      // move, exchange, or register of a debt; kHostSync: streams that it pays
-  DurationNs ns = 0;       // kMeeting: of the collective; kHostSync: charge; kOwe: what is added
-  DurationNs host_ns = 0;  // kHostSync: host time of the phrase up to it
+  uint16_t reg = 0;    // of its stream
+  uint16_t axis = 0;   // kMeeting
+  uint32_t index = 0;  // move, exchange, or register of a debt; kHostSync: streams that it pays
+  // In halves. kMeeting: the collective; kHostSync: charge; kOwe: what is added.
+  DurationNs halves = 0;
+  DurationNs host_halves = 0;  // kHostSync: host time of the phrase up to it
 };
 
 // One message of an exchange, as one end sees it.
@@ -40,7 +41,7 @@ struct PhrasePost {
   bool is_send = false;
   bool to_next = false;     // the peer
   bool eager = false;       // a send ends by itself, its bytes travel before the receiver comes
-  DurationNs transfer = 0;  // at this end
+  DurationNs transfer = 0;  // at this end, in halves
 };
 
 struct PhraseExchange {
@@ -52,7 +53,7 @@ struct CompiledPhrase {
   uint32_t ops = 0;  // in PhraseCompiler::ops()
   uint32_t op_count = 0;
   uint32_t next = 0;  // context behind it
-  DurationNs host_ns = 0;
+  DurationNs host_halves = 0;
 };
 
 // Axes that messages travel along; channel 2 * axis + way, the way telling the directions round a

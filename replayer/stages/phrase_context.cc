@@ -92,7 +92,7 @@ void PhraseCompiler::StoreDebts() {
     if ((adding & Bit(stream)) != 0) {
       PhraseOp& owe = Push(PhraseOpKind::kOwe, stream);
       owe.index = uint32_t{first_debt_} + stream;
-      owe.ns = added[stream];
+      owe.halves = Halves(added[stream]);
     }
   }
 }

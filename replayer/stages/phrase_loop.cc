@@ -40,7 +40,7 @@ std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t t
   return std::nullopt;
 }
 
-bool PhraseRun::RunTurns() {
+void PhraseRun::RunTurns() {
   Settle();
   size_t taken = 0;
   for (; begun_ < turns_ && !failed_; RunTurn()) {
@@ -51,7 +51,6 @@ bool PhraseRun::RunTurns() {
       taken = 0;
     }
   }
-  return !failed_;
 }
 
 void PhraseRun::RunTurn() {

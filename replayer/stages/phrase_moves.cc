@@ -133,7 +133,8 @@ uint32_t MoveWriter::Store() {
   for (size_t begin = 0; begin < outputs_.size(); begin += kMoveWidth) {
     for (uint32_t j = 0; j < input_count_; ++j) {
       for (size_t i = begin; i < begin + kMoveWidth; ++i) {
-        tape_->entries.push_back(i < outputs_.size() ? forms_[place_[outputs_[i]]][j] : kNever);
+        const DurationNs entry = i < outputs_.size() ? forms_[place_[outputs_[i]]][j] : kNever;
+        tape_->entries.push_back(entry > kNever / 2 ? Halves(entry) : kNever);
       }
     }
   }

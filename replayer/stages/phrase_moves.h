@@ -22,6 +22,11 @@ constexpr uint16_t TailRegister(uint16_t stream) {
 }
 inline constexpr uint16_t kFirstSlotRegister = 1 + graph::kStageStreamCount;
 
+// A run counts in halves of a nanosecond: the odd half is a mark (phrase_run.h).
+constexpr DurationNs Halves(DurationNs duration) {
+  return 2 * duration;
+}
+
 inline constexpr uint32_t kMoveWidth = 8;  // outputs side by side
 inline constexpr uint32_t kMostMoveInputs = 8;
 inline constexpr uint32_t kMostMoveOutputs = 64;
@@ -37,7 +42,7 @@ struct Move {
 struct MoveTape {
   std::vector<Move> moves;
   std::vector<uint16_t> registers;
-  std::vector<DurationNs> entries;
+  std::vector<DurationNs> entries;  // halves
 };
 
 void ApplyMove(const MoveTape& tape, uint32_t move, TimeNs* registers);

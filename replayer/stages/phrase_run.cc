@@ -38,7 +38,8 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
 
 bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
   loop_ = loop;
-  failed_ = false;
+  failed_ = ends_on_marks_ = repeats_ = false;
+  marked_.values.clear();
   std::fill(registers_.begin(), registers_.end(), 0);
   for (Channel& channel : channels_) {
     channel.send_tail = 0;
@@ -47,6 +48,9 @@ bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
     BeginIteration();
     if (!RunIteration()) {
       return false;
+    }
+    if (repeats_) {
+      return true;
     }
     EndIteration();
     if (IsSteady()) {
@@ -87,13 +91,16 @@ void PhraseRun::BeginIteration() {
 
 TimeNs PhraseRun::StartOf(size_t s) const {
   const TimeNs* registers = registers_.data() + stages_[s].registers;
-  return std::max(registers[kHostRegister] + setups_[s].first_host_ns,
+  return std::max(registers[kHostRegister] + Halves(setups_[s].first_host_ns),
                   registers[TailRegister(setups_[s].first_stream)]);
 }
 
 bool PhraseRun::RunIteration() {
-  if (loop_ != nullptr && !RunTurns()) {
-    return false;
+  if (RunFirstSteps()) {
+    return true;
+  }
+  if (loop_ != nullptr) {
+    RunTurns();
   }
   Settle();
   return !failed_ && std::all_of(stages_.begin(), stages_.end(), [](const Stage& stage) {
@@ -102,6 +109,15 @@ bool PhraseRun::RunIteration() {
 }
 
 void PhraseRun::EndIteration() {
+  LeaveSendTails();
+  ends_on_marks_ = EndsOnMarks();
+  Unmark();
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    stages_[s].next_start = StartOf(s);
+  }
+}
+
+void PhraseRun::LeaveSendTails() {
   for (size_t s = 0; s < stages_.size(); ++s) {
     TimeNs* registers = RegistersOf(stages_[s]);
     for (size_t c = 0; c < kPhraseChannels; ++c) {
@@ -116,7 +132,6 @@ void PhraseRun::EndIteration() {
         registers[reg] = channel.send_tail;
       }
     }
-    stages_[s].next_start = StartOf(s);
   }
 }
 
@@ -137,7 +152,7 @@ bool PhraseRun::IsSteady() {
 }
 
 DurationNs PhraseRun::IterationNs(size_t stage) const {
-  return stages_[stage].next_start - stages_[stage].start;
+  return (stages_[stage].next_start - stages_[stage].start) / Halves(1);
 }
 
 void PhraseRun::Wake(size_t s) {
@@ -168,7 +183,7 @@ bool PhraseRun::NextStep(size_t s) {
     ++stage.turn;
     stage.step = loop_->stages[s].begin;
   }
-  if (stage.step == stage.steps->size()) {
+  if (stage.step == halt_ || stage.step == stage.steps->size()) {
     return false;
   }
   stage.phrase = stage.compiler->Find(stage.context, (*stage.steps)[stage.step]);
@@ -187,7 +202,7 @@ void PhraseRun::Advance(size_t s) {
         return;
       }
     }
-    RegistersOf(stage)[kHostRegister] += phrase.host_ns;
+    RegistersOf(stage)[kHostRegister] += phrase.host_halves;
     stage.context = phrase.next;
     stage.inside = false;
     ++stage.step;
@@ -212,7 +227,7 @@ bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
       HostSync(&stage, op);
       return true;
     case PhraseOpKind::kOwe:
-      RegistersOf(stage)[op.index] += op.ns;
+      RegistersOf(stage)[op.index] += op.halves;
       return true;
     case PhraseOpKind::kPay:
       RegistersOf(stage)[op.reg] += std::exchange(RegistersOf(stage)[op.index], 0);
@@ -326,7 +341,7 @@ bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
     }
     Meeting& meeting = meetings[number];
     meeting.latest = std::max(meeting.latest, tail);
-    meeting.longest = std::max(meeting.longest, op.ns);
+    meeting.longest = std::max(meeting.longest, op.halves);
     stage.arrived = true;
     if (--meeting.missing == 0) {
       for (size_t other = 0; other < stages_.size(); ++other) {
@@ -345,14 +360,14 @@ bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
 
 void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
   TimeNs* registers = RegistersOf(*stage);
-  const TimeNs reached = registers[kHostRegister] + op.host_ns;
+  const TimeNs reached = registers[kHostRegister] + op.host_halves;
   TimeNs target = kNever;
   if (op.reg == kAllTails) {
     target = *std::max_element(registers + TailRegister(0), registers + kFirstSlotRegister);
   } else {
     target = registers[op.reg];
   }
-  DurationNs charge = op.ns;
+  DurationNs charge = op.halves;
   for (StreamSet left = op.index; left != 0; left &= left - 1) {
     charge += std::exchange(registers[stage->compiler->first_debt() + std::countr_zero(left)], 0);
   }

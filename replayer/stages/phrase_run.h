@@ -8,6 +8,17 @@
 // Let two turns have moved every register by its own time: x, x + r, x + 2r. If a turn from
 // x + (n + 2)r gives x + (n + 3)r, then each component is on one line at 0, 1 and n + 2; being
 // convex, it is on that line in between. So the turns from x + 2r on to x + (n + 3)r are one.
+//
+// The second iteration ends behind its first steps (phrase_repeat.cc). Let the first one stand at y
+// there, and end at g(y). Some of y's registers are marked, and with them all that is reached from
+// one of them: what ends marked is the longest of the ways there, and one of those begins at a
+// mark. Let the second iteration stand at y' behind the same steps: c later at every mark, nowhere
+// more than c later. g is maxima of sums, so nothing ends more than c later than in g(y), and what
+// ends marked not less. Where every register ends marked, or not beyond its host, which is marked,
+// the next iteration cannot tell g(y') from g(y) + c: every iteration from here on takes c.
+//
+// Times are counted in halves of a nanosecond, and an odd one is marked: of equal times max takes
+// the marked one, and a sum with durations, which are even, is marked where its time is.
 #pragma once
 
 #include <array>
@@ -55,6 +66,7 @@ class PhraseRun {
   [[nodiscard]] DurationNs IterationNs(size_t stage) const;
 
  private:
+  // Times and durations of a run are in halves.
   struct Stage {
     PhraseCompiler* compiler = nullptr;
     size_t registers = 0;  // where they begin in registers_
@@ -102,7 +114,14 @@ class PhraseRun {
   void BeginIteration();
   bool RunIteration();
   void EndIteration();
-  bool RunTurns();
+  void LeaveSendTails();
+  bool RunFirstSteps();
+  void MarkTimes();
+  [[nodiscard]] bool EndsOnMarks() const;
+  void Unmark();
+  [[nodiscard]] bool Repeats();
+  [[nodiscard]] bool HasSameDebts() const;
+  void RunTurns();
   void RunTurn();
   void Jump();
   [[nodiscard]] bool GoesOn(const Snapshot& snapshot, int64_t turns, const Snapshot& later) const;
@@ -146,6 +165,10 @@ class PhraseRun {
   int64_t turns_ = 1;  // of the loop, without those jumped over
   int64_t begun_ = 1;
   bool failed_ = false;
+  uint32_t halt_ = kNone;            // step in front of which all stages wait
+  Snapshot marked_;                  // behind the first steps of the first iteration
+  bool ends_on_marks_ = false;       // that iteration
+  bool repeats_ = false;             // an iteration goes on as that one did
   std::array<Snapshot, 3> history_;  // the latest first
   std::vector<DurationNs> moves_;    // of registers in a turn
 };

@@ -1,0 +1,125 @@
+// How a PhraseRun knows an iteration from the one before it (phrase_run.h says why).
+#include <algorithm>
+#include <cstddef>
+
+#include "replayer/stages/phrase_run.h"
+
+namespace prism::replayer {
+namespace {
+
+constexpr TimeNs kMark = 1;
+
+// Enough for a message to come from the first stage to the last, and for all to be late by what
+// the first stage is.
+constexpr uint32_t kFirstSteps = 16;
+
+bool IsMarked(TimeNs time) {
+  return (time & kMark) != 0;
+}
+
+}  // namespace
+
+// True where the iteration goes on as the one before.
+bool PhraseRun::RunFirstSteps() {
+  halt_ = kFirstSteps;
+  Settle();
+  halt_ = kNone;
+  if (!failed_) {
+    if (Repeats()) {
+      return true;
+    }
+    MarkTimes();
+  }
+  for (size_t s = stages_.size(); s-- > 0;) {
+    Wake(s);
+  }
+  return false;
+}
+
+// Any marks will do, as long as they move together and decide when the iteration ends: where
+// kernels are slower than the host, what computes, and messages.
+void PhraseRun::MarkTimes() {
+  for (const Stage& stage : stages_) {
+    TimeNs* registers = RegistersOf(stage);
+    TimeNs& tail = registers[TailRegister(graph::kStageComputeStream)];
+    tail |= tail > registers[kHostRegister] ? kMark : 0;
+  }
+  for (size_t c = 0; c < channels_.size(); ++c) {
+    Channel& channel = channels_[c];
+    channel.send_tail |= channel.send_tail > 0 ? kMark : 0;
+    for (const size_t end : {0, 1}) {
+      for (int64_t number = channel.finished[1 - end]; number < channel.posted[end]; ++number) {
+        ArrivalAt(channel, end, number).at |= kMark;
+      }
+    }
+  }
+  TakeSnapshot(&marked_);
+}
+
+void PhraseRun::Unmark() {
+  for (TimeNs& time : registers_) {
+    time &= ~kMark;
+  }
+  for (Channel& channel : channels_) {
+    channel.send_tail &= ~kMark;
+  }
+}
+
+// Whether all that the next iteration can tell is marked.
+bool PhraseRun::EndsOnMarks() const {
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const TimeNs* registers = registers_.data() + stages_[s].registers;
+    const TimeNs host = registers[kHostRegister];
+    const auto is_told = [host](TimeNs time) { return IsMarked(time) || time <= host; };
+    if (!IsMarked(host) || !std::all_of(registers, registers + kFirstSlotRegister, is_told)) {
+      return false;
+    }
+    for (size_t c = 0; c < kPhraseChannels; ++c) {
+      if (!is_told(channels_[c * stages_.size() + s].send_tail)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool PhraseRun::HasSameDebts() const {
+  return std::all_of(stages_.begin(), stages_.end(), [&](const Stage& stage) {
+    const auto begin = static_cast<std::ptrdiff_t>(stage.registers);
+    const auto debts = begin + static_cast<std::ptrdiff_t>(stage.compiler->first_debt());
+    const auto end = begin + static_cast<std::ptrdiff_t>(stage.register_count);
+    return std::equal(registers_.begin() + debts, registers_.begin() + end,
+                      marked_.values.begin() + debts);
+  });
+}
+
+// Whether the first steps led where they did in the marked iteration, later by one time. If so, all
+// stages start the next iteration later by that time.
+bool PhraseRun::Repeats() {
+  if (!ends_on_marks_ || marked_.values.empty()) {
+    return false;
+  }
+  Snapshot& now = history_.front();
+  TakeSnapshot(&now);
+  if (now.shape != marked_.shape || now.values.size() != marked_.values.size() || !HasSameDebts()) {
+    return false;
+  }
+  const auto first = std::find_if(marked_.values.begin(), marked_.values.end(), IsMarked);
+  if (first == marked_.values.end()) {
+    return false;
+  }
+  const auto moved = [&](size_t i) { return now.values[i] - (marked_.values[i] & ~kMark); };
+  const DurationNs later = moved(static_cast<size_t>(first - marked_.values.begin()));
+  for (size_t i = 0; i < now.values.size(); ++i) {
+    if (moved(i) > later || (IsMarked(marked_.values[i]) && moved(i) != later)) {
+      return false;
+    }
+  }
+  for (Stage& stage : stages_) {
+    stage.next_start = stage.start + later;
+  }
+  repeats_ = true;
+  return true;
+}
+
+}  // namespace prism::replayer
