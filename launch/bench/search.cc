@@ -155,7 +155,8 @@ prism_plan_choice ChoiceOf(const Plan& plan) {
           static_cast<int32_t>(plan.micro_batch_size),
           static_cast<int32_t>(plan.recompute),
           plan.zero_stage,
-          plan.sequence_parallel ? 1 : 0};
+          plan.sequence_parallel ? 1 : 0,
+          static_cast<int32_t>(plan.offload)};
 }
 
 // Time, its interval and memory, as an outside optimiser asks for them; the evaluator is made anew.

@@ -30,6 +30,7 @@ Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
   PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel(Or(given.model, "gpt3-175b")));
   PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
   PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
+  PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(cluster));
   problem.model = std::move(preset.model);
   problem.framework = Or(given.framework, "megatron-core");
   problem.global_batch_size =
@@ -45,7 +46,8 @@ Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
 bool IsPlan(const prism_plan_choice& choice) {
   return std::min({choice.tp, choice.cp, choice.pp, choice.dp, choice.ep, choice.vpp,
                    choice.micro_batch_size}) >= 1 &&
-         choice.recompute >= 0 && choice.recompute <= 2 && choice.zero >= 0 && choice.zero <= 3;
+         choice.recompute >= 0 && choice.recompute <= 2 && choice.zero >= 0 && choice.zero <= 3 &&
+         choice.offload >= 0 && choice.offload <= 3;
 }
 
 Plan PlanOf(const prism_plan_choice& choice) {
@@ -60,15 +62,17 @@ Plan PlanOf(const prism_plan_choice& choice) {
   plan.recompute = static_cast<graph::Recompute>(choice.recompute);
   plan.zero_stage = choice.zero;
   plan.sequence_parallel = choice.sequence_parallel != 0;
+  plan.offload = static_cast<graph::Offload>(choice.offload);
   return plan;
 }
 
-void FillTime(const PlanEvaluator& evaluator,
-              const Plan& plan,
-              const JobTime& time,
-              prism_plan_result* result) {
+void Fill(const PlanEvaluator& evaluator,
+          const Plan& plan,
+          const JobTime& time,
+          const PlanMemory& memory,
+          prism_plan_result* result) {
   constexpr double kNotStated = std::numeric_limits<double>::quiet_NaN();
-  const RunCost cost = CostOfRun(evaluator.problem(), plan.gpus(), time.seconds);
+  const RunCost cost = CostOfRun(evaluator.problem(), plan.gpus(), time.seconds, memory.host_bytes);
   const TimeInterval interval = evaluator.IntervalOf(time);
   result->iteration_s = time.seconds;
   result->iteration_low_s = interval.low_s;
@@ -79,6 +83,11 @@ void FillTime(const PlanEvaluator& evaluator,
   result->energy_kwh = cost.energy_kwh.value_or(kNotStated);
   result->mfu = evaluator.Mfu(plan, time.seconds);
   result->hfu = evaluator.Hfu(plan, time.seconds);
+  result->allocated_bytes = memory.allocated_bytes;
+  result->device_bytes = memory.device_bytes;
+  result->free_bytes = evaluator.capacity_bytes() - memory.device_bytes;
+  result->host_bytes = memory.host_bytes;
+  result->status = evaluator.Fits(memory) ? PRISM_PLAN_OK : PRISM_PLAN_TOO_LARGE;
 }
 
 prism_plan_result Evaluate(const PlanEvaluator& evaluator, const prism_plan_choice& choice) {
@@ -100,11 +109,7 @@ prism_plan_result Evaluate(const PlanEvaluator& evaluator, const prism_plan_choi
   if (!time.ok()) {
     return result;
   }
-  FillTime(evaluator, plan, *time, &result);
-  result.allocated_bytes = memory->allocated_bytes;
-  result.device_bytes = memory->device_bytes;
-  result.free_bytes = evaluator.capacity_bytes() - memory->device_bytes;
-  result.status = result.free_bytes < 0 ? PRISM_PLAN_TOO_LARGE : PRISM_PLAN_OK;
+  Fill(evaluator, plan, *time, *memory, &result);
   return result;
 }
 

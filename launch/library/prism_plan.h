@@ -35,11 +35,12 @@ typedef struct prism_plan_choice {
   int32_t recompute;          // 0 none, 1 selective, 2 full
   int32_t zero;               // stage, 0 to 3
   int32_t sequence_parallel;  // 0 off, 1 on
+  int32_t offload;            // to host memory: 0 none, 1 optimizer, 2 activations, 3 all
 } prism_plan_choice;
 
 enum {
   PRISM_PLAN_OK = 0,
-  PRISM_PLAN_TOO_LARGE = 1,    // evaluated, but does not fit into a GPU
+  PRISM_PLAN_TOO_LARGE = 1,    // evaluated, but does not fit into a GPU, or into its host memory
   PRISM_PLAN_IMPOSSIBLE = 2,   // no framework could start it as it stands: sizes do not divide, or
                                // it names what has no effect (ZeRO without replicas)
   PRISM_PLAN_NOT_MODELLED = 3  // its memory or schedule is not described
@@ -61,6 +62,7 @@ typedef struct prism_plan_result {
   int64_t device_bytes;     // with context and NCCL's buffers
   int64_t free_bytes;       // what that leaves of the GPU; below 0: what it lacks
   int64_t status;           // PRISM_PLAN_...
+  int64_t host_bytes;       // of host memory, of the rank that needs most of it
 } prism_plan_result;
 
 typedef struct prism_plan_evaluator prism_plan_evaluator;

@@ -25,7 +25,7 @@ class _Problem(ctypes.Structure):
 class Plan(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int32) for name in (
         "tp", "cp", "pp", "dp", "ep", "vpp", "micro_batch_size", "recompute", "zero",
-        "sequence_parallel")]
+        "sequence_parallel", "offload")]
 
 
 class Cost(ctypes.Structure):
@@ -33,7 +33,7 @@ class Cost(ctypes.Structure):
         "iteration_s", "iteration_low_s", "iteration_high_s", "days", "gpu_hours", "price_usd",
         "energy_kwh", "mfu", "hfu")]
     _fields_ += [(name, ctypes.c_int64) for name in (
-        "allocated_bytes", "device_bytes", "free_bytes", "status")]
+        "allocated_bytes", "device_bytes", "free_bytes", "status", "host_bytes")]
 
 
 def plan(**choices):

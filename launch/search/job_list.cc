@@ -10,6 +10,7 @@
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/parse_number.h"
+#include "graph/base/units.h"
 #include "launch/options/presets.h"
 #include "launch/options/toml_reader.h"
 #include "launch/search/model_size.h"
@@ -160,11 +161,11 @@ std::string JobsText(const JobsAnswer& answer, const SearchOptions& options) {
   const JobSchedule& schedule = answer.schedule;
   const bool priced = answer.jobs.front().plans.front().cost.price_usd.has_value();
   const char* unit = priced ? "USD" : "GPU-hours";
-  std::string text =
-      fmt::format("{} jobs on {} GPUs, least {}\n{:>16}{:>7}{:>9}{:>9}{:>10}{:>9}{:>14}  plan\n",
-                  answer.jobs.size(), options.choices.gpus.front(),
-                  schedule.late_days > 0 ? "lateness" : MeasureName(options), "job", "GPUs",
-                  "start, d", "end, d", "deadline", "spare, d", unit);
+  std::string text = fmt::format(
+      "{} on {} GPUs, least {}\n{:>16}{:>7}{:>9}{:>9}{:>10}{:>9}{:>14}  plan\n",
+      FormatCounted(static_cast<int64_t>(answer.jobs.size()), "job"), options.choices.gpus.front(),
+      schedule.late_days > 0 ? "lateness" : MeasureName(options), "job", "GPUs", "start, d",
+      "end, d", "deadline", "spare, d", unit);
   for (size_t j = 0; j < answer.jobs.size(); ++j) {
     const JobPlacement& at = schedule.jobs[j];
     const EvaluatedPlan& plan = answer.jobs[j].plans[at.speed];

@@ -22,17 +22,18 @@ prism_plan_problem SmallProblem() {
 TEST(PlanLibrary, gives_what_the_search_gives) {
   const PlanLibrary library(SmallProblem());
   ASSERT_TRUE(library.ok()) << library.error();
-  const std::vector<PlanLibrary::Plan> plans = {{2, 1, 2, 4, 1, 1, 1, 0, 1, 1},
-                                                {1, 1, 1, 1, 1, 1, 64, 0, 0, 0},
-                                                {3, 1, 1, 1, 1, 1, 1, 0, 0, 0},
-                                                {1, 1, 1, 1, 1, 1, 0, 0, 0, 0}};
+  const std::vector<PlanLibrary::Plan> plans = {
+      {2, 1, 2, 4, 1, 1, 1, 0, 1, 1, 0}, {1, 1, 1, 1, 1, 1, 64, 0, 0, 0, 0},
+      {3, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0},
+      {2, 1, 2, 4, 1, 1, 1, 0, 1, 1, 3}, {2, 1, 2, 4, 1, 1, 1, 0, 1, 1, 4}};
   std::vector<PlanLibrary::Cost> costs(plans.size());
-  EXPECT_EQ(library.Evaluate(plans, costs, 2), 1);
+  EXPECT_EQ(library.Evaluate(plans, costs, 2), 2);
   EXPECT_EQ(costs[0].status, PRISM_PLAN_OK);
   EXPECT_EQ(costs[1].status, PRISM_PLAN_TOO_LARGE);
   EXPECT_LT(costs[1].free_bytes, 0);
   EXPECT_EQ(costs[2].status, PRISM_PLAN_IMPOSSIBLE);
   EXPECT_EQ(costs[3].status, PRISM_PLAN_IMPOSSIBLE);
+  EXPECT_EQ(costs[5].status, PRISM_PLAN_IMPOSSIBLE);
 
   launch::SearchProblem problem;
   problem.model = launch::LoadModel("gpt3-1.3b")->model;
@@ -46,6 +47,11 @@ TEST(PlanLibrary, gives_what_the_search_gives) {
   const launch::Plan plan = *launch::ParsePlan("tp=2,pp=2,dp=4,zero=1,sp=on");
   EXPECT_EQ(costs[0].iteration_s, evaluator->Time(plan)->seconds);
   EXPECT_EQ(costs[0].device_bytes, evaluator->Memory(plan)->device_bytes);
+  EXPECT_EQ(costs[0].host_bytes, 0);
+  const launch::Plan offloaded = *launch::ParsePlan("tp=2,pp=2,dp=4,zero=1,sp=on,offload=all");
+  EXPECT_EQ(costs[4].iteration_s, evaluator->Time(offloaded)->seconds);
+  EXPECT_EQ(costs[4].host_bytes, evaluator->Memory(offloaded)->host_bytes);
+  EXPECT_GT(costs[4].host_bytes, 0);
 }
 
 TEST(PlanLibrary, says_why_a_problem_cannot_be_read) {
