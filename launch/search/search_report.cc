@@ -110,22 +110,6 @@ const Plan* AnyPlan(const SearchResult& result) {
   return nullptr;
 }
 
-// Of all plans that are named, as few of them may be offloaded.
-std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result) {
-  std::vector<std::string> lines;
-  for (const auto* plans : {&result.given, &result.best, &result.front}) {
-    for (const EvaluatedPlan& plan : *plans) {
-      if (plan.plan.offload == graph::Offload::kNone) {
-        continue;
-      }
-      for (const std::string& line : evaluator.Assumptions(plan.plan).offload) {
-        InternValue(lines, line);
-      }
-    }
-  }
-  return lines;
-}
-
 void WriteOptional(const char* key, const std::optional<double>& value, JsonWriter* json) {
   value.has_value() ? json->Field(key, *value) : json->NullField(key);
 }
@@ -217,6 +201,21 @@ std::string OwnerLines(const RunCost& cost) {
 }
 
 }  // namespace
+
+std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result) {
+  std::vector<std::string> lines;
+  for (const auto* plans : {&result.given, &result.best, &result.front}) {
+    for (const EvaluatedPlan& plan : *plans) {
+      if (plan.plan.offload == graph::Offload::kNone) {
+        continue;
+      }
+      for (const std::string& line : evaluator.Assumptions(plan.plan).offload) {
+        InternValue(lines, line);
+      }
+    }
+  }
+  return lines;
+}
 
 const char* ObjectiveName(Objective objective) {
   switch (objective) {

@@ -9,6 +9,9 @@
 
 namespace prism::launch {
 
+// What is assumed of the host memory of the plans that a result names, one line each.
+std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result);
+
 const char* ObjectiveName(Objective objective);
 
 std::string SearchText(const PlanEvaluator& evaluator,

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/intern.h"
 #include "graph/base/json_writer.h"
 #include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
@@ -42,8 +43,9 @@ Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
   return points;
 }
 
-std::string SweepText(const Variation& variation,
+std::string SweepText(const PlanEvaluator& evaluator,
                       const SearchOptions& options,
+                      const Variation& variation,
                       const std::vector<SweepPoint>& points) {
   std::string text = fmt::format(
       "best by {} over {}\n{:>14}{:>7}{:>7}{:>10}{:>9}{:>13}{:>14}{:>13}"
@@ -60,8 +62,20 @@ std::string SweepText(const Variation& variation,
       text += PlanLine(point.value, "best", point.result.best.front());
     }
   }
-  return text + fmt::format("  assumed    everything but {} stays as the cluster states it\n",
-                            variation.key);
+  text +=
+      fmt::format("  assumed    everything but {} stays as the cluster states it\n", variation.key);
+  std::vector<std::string> offload;
+  for (const SweepPoint& point : points) {
+    const Result<PlanEvaluator> varied = evaluator.Varied(variation.key, point.value);
+    PRISM_CHECK(varied.ok());  // as when the point was searched
+    for (const std::string& line : OffloadLines(*varied, point.result)) {
+      InternValue(offload, line);
+    }
+  }
+  for (const std::string& line : offload) {
+    text += fmt::format("  assumed    {}\n", line);
+  }
+  return text;
 }
 
 std::string SweepJson(const PlanEvaluator& evaluator,

@@ -23,8 +23,9 @@ Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
 
 // The best plan and the given ones at each value: a table, an array of searches, a plot of what the
 // objective makes small.
-std::string SweepText(const Variation& variation,
+std::string SweepText(const PlanEvaluator& evaluator,
                       const SearchOptions& options,
+                      const Variation& variation,
                       const std::vector<SweepPoint>& points);
 std::string SweepJson(const PlanEvaluator& evaluator,
                       const SearchOptions& options,

@@ -119,7 +119,8 @@ Status VerbArguments::CheckOutput(std::string_view flag) const {
   const std::filesystem::path path = Texts(flag).back();
   std::error_code ignored;
   if (path.empty() || std::filesystem::is_directory(path, ignored)) {
-    return InvalidArgument(fmt::format("--{}: '{}' is no file name", flag, path.string()));
+    return InvalidArgument(fmt::format("{}{}: '{}' is no file name", flag.size() == 1 ? "-" : "--",
+                                       flag, path.string()));
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (access(folder.c_str(), W_OK) != 0) {

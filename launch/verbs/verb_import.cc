@@ -181,6 +181,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   if (!arguments.Has("o")) {
     return InvalidArgument("-o GRAPH is missing: the file to write");
   }
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
   const std::string out = arguments.Texts("o").back();
   PRISM_ASSIGN_OR_RETURN(const Settings settings, ReadSettings(arguments, *format));
   PRISM_ASSIGN_OR_RETURN(const ImportResult result, format->read(files, settings));

@@ -1,6 +1,7 @@
 // prism replay: the timeline of a graph, computed again. Without --perturb it gives the numbers of
 // the run that wrote the graph.
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,20 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   return output;
 }
 
+// Each of these prints something of its own, in place of the summary and what explains it.
+Status RefuseIgnored(const VerbArguments& arguments) {
+  for (const char* mode : {"job", "samples", "gains"}) {
+    for (const char* other :
+         {"job", "samples", "gains", "costs", "critical-path", "find-straggler"}) {
+      if (arguments.Has(mode) && arguments.Has(other) && std::string_view(mode) != other) {
+        return InvalidArgument(
+            fmt::format("--{} and --{} print different things: one of them", mode, other));
+      }
+    }
+  }
+  return OkStatus();
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   Options options;
   std::string edit_file;
@@ -82,6 +97,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   if (arguments.Has("csv") || arguments.Has("svg")) {
     return InvalidArgument("--csv and --svg are of --vary KEY:FROM:TO:STEPS");
   }
+  PRISM_RETURN_IF_ERROR(RefuseIgnored(arguments));
   VerbOutput output;
   const bool flow = options.network == replayer::NetworkModel::kFlow;
   if (flow && (!edit_file.empty() || arguments.Has("gains"))) {

@@ -256,7 +256,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson
                     ? SweepJson(evaluator, options, variation, points)
-                    : SweepText(variation, options, points);
+                    : SweepText(evaluator, options, variation, points);
   return output;
 }
 

@@ -278,7 +278,7 @@ TEST(Sweep, changes_one_number_and_nothing_else) {
   ASSERT_TRUE(memories.ok());
   EXPECT_TRUE(memories->front().result.best.empty());
   EXPECT_FALSE(memories->back().result.best.empty());
-  EXPECT_THAT(SweepText(memory, options, *memories), HasSubstr("no plan is left"));
+  EXPECT_THAT(SweepText(evaluator, options, memory, *memories), HasSubstr("no plan is left"));
   EXPECT_THAT(SweepSvg(memory, options, *memories), HasSubstr("<circle"));
   EXPECT_FALSE(Sweep(evaluator, options, *ParseVariation("net.none:1:2:2"), *session).ok());
   for (const char* wrong : {"a:1:2", "a:0:2:2", "a:1:2:1", "a:1:x:3", "a:1:2:3:4"}) {
