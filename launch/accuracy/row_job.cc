@@ -234,6 +234,12 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
 // Recipes of Megatron-Core interleave wherever there is a pipeline, in chunks of one or few layers.
 void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
+  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 &&
+      row.Says("extra", "schedule=interleaved") && !row.Integer("vpp").has_value()) {
+    sizes.vpp = 2;
+    assumptions->Add("interleaving: two stages a rank, as torchtitan has it", 0.04);
+    return;
+  }
   // Megatron-Bridge's tables state it where there is any.
   const bool recipe =
       FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Says("framework", "bridge");

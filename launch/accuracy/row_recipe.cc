@@ -29,6 +29,38 @@ std::optional<double> ParseRelease(std::string_view version) {
   return parts[1] > 0 ? std::optional(12 * parts[0] + parts[1] + parts[2] / 100) : std::nullopt;
 }
 
+constexpr double kOldest = 12 * 20;  // below: numbers of versions, not years
+
+// The first number of a text that names a release: "NVIDIA NeMo Framework Release 24.04".
+std::optional<double> ReleaseIn(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  size_t at = text.find_first_of(kDigits);
+  while (at != std::string_view::npos) {
+    const std::optional<double> date = ParseRelease(text.substr(at));
+    if (date.has_value() && *date >= kOldest) {
+      return date;
+    }
+    at = text.find_first_not_of("0123456789.", at);
+    at = at == std::string_view::npos ? at : text.find_first_of(kDigits, at);
+  }
+  return std::nullopt;
+}
+
+// Of a round of MLPerf, of which a year has two; software is frozen two months before.
+std::optional<double> DateOfRound(std::string_view version) {
+  constexpr std::string_view kRound = "MLPerf Training v";
+  constexpr double kYearOfFirst = 20;  // v1.0 is of 2021
+  if (!version.starts_with(kRound)) {
+    return std::nullopt;
+  }
+  version.remove_prefix(kRound.size());
+  const bool second = version.ends_with(".1");
+  int year = 0;
+  const auto [next, error] = std::from_chars(version.data(), version.data() + version.size(), year);
+  return error == std::errc() ? std::optional(12 * (kYearOfFirst + year) + (second ? 9 : 4))
+                              : std::nullopt;
+}
+
 std::optional<double> DateOf(const PublishedRow& row) {
   return ParseRelease(row.Text("framework_version"));
 }
@@ -60,6 +92,11 @@ double DistanceOf(const PublishedRow& row, const PublishedRow& other, double mon
   for (const char* column : {"tp", "pp", "ep", "micro_batch"}) {
     distance += row.Text(column) != other.Text(column) ? kOtherPlan : 0;
   }
+  // In a pipeline, passes of experts overlap where it is interleaved alone.
+  const auto interleaves = [](const PublishedRow& one) {
+    return one.Integer("vpp").value_or(1) > 1;
+  };
+  distance += interleaves(row) != interleaves(other) ? kOtherPlan : 0;
   return distance;
 }
 
@@ -85,12 +122,19 @@ std::string_view UsualOfRelease(const PublishedRow& row, double date) {
 }  // namespace
 
 bool OfReleaseBefore(const PublishedRow& row, int year, int month) {
-  constexpr double kOldest = 12 * 20;  // below: numbers of versions, not years
-  const std::string_view version = row.Text("framework_version");
-  const size_t begin = version.find_first_of("0123456789");
-  const std::optional<double> date =
-      begin == std::string_view::npos ? std::nullopt : ParseRelease(version.substr(begin));
-  return date.has_value() && *date >= kOldest && *date < 12 * year + month;
+  const std::optional<double> date = ReleaseIn(row.Text("framework_version"));
+  return date.has_value() && *date < 12 * year + month;
+}
+
+bool BuiltBefore(const PublishedRow& row, int year, int month) {
+  for (const std::optional<double>& date :
+       {ReleaseIn(row.Text("framework_version")), ReleaseIn(row.Text("framework")),
+        DateOfRound(row.Text("framework_version"))}) {
+    if (date.has_value()) {
+      return *date < 12 * year + month;
+    }
+  }
+  return false;
 }
 
 RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
@@ -109,7 +153,10 @@ RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions) {
       continue;
     }
     const double months = date.has_value() ? std::abs(*its_date - *date) : kUndated;
-    const double distance = DistanceOf(row, other, months);
+    constexpr double kOtherEra = 6;
+    const bool of_era =
+        !date.has_value() || UsualOfRelease(row, *date) == UsualOfRelease(row, *its_date);
+    const double distance = DistanceOf(row, other, months) + (of_era ? 0 : kOtherEra);
     RowRecipe its = distance < nearest ? Own(other) : RowRecipe{};
     if (!its.note.empty()) {
       nearest = distance;

@@ -26,4 +26,8 @@ RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
 // "NeMo 24.03.01" is before 24, 9.
 bool OfReleaseBefore(const PublishedRow& row, int year, int month);
 
+// The same of the software below, which a submission to a benchmark may name beside its framework,
+// else by the benchmark's round.
+bool BuiltBefore(const PublishedRow& row, int year, int month);
+
 }  // namespace prism::launch

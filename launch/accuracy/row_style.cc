@@ -473,6 +473,11 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
       assumptions->Add("attention: unfused, as no library had kernels for these heads", 0.3);
     }
   }
+  if (family == FrameworkFamily::kMegatronCore && style.precision == graph::Precision::kFloat8 &&
+      style.data_parallel == graph::DataParallelKind::kFsdp) {
+    style.fp8_param_gather = true;
+    assumptions->Add("FSDP of 8-bit layers: weights kept and gathered in 8 bit");
+  }
   style.packed_length = PackedLengthOfRow(row, assumptions);
   const bool is_wide = style.precision == graph::Precision::kBfloat16 ||
                        style.precision == graph::Precision::kFloat16 ||
