@@ -1,0 +1,224 @@
+// What a PhraseRun leaves out (replayer/stages/phrase_run.h): turns of a loop, and the rest of an
+// iteration. Of stages made to look steady before they are, such as streams of different pace that
+// wait for what others did in the turn before.
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "replayer/stages/phrase_replay.h"
+#include "replayer/stages/stage_replay.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::OpKind;
+
+constexpr uint8_t kFree = graph::kLaunchedWithPrevious;
+
+// A stream: where it begins, what it does in every turn, and for which streams it waits before
+// that, as far as those have been issued.
+struct Gear {
+  int64_t begin_ns = 0;
+  int64_t pace_ns = 0;
+  std::vector<uint32_t> waits;
+};
+
+// Gears in issue order, and the one whose stream ends the iteration.
+struct Machine {
+  std::vector<Gear> gears;
+  uint16_t last = 0;
+};
+
+graph::Program EmptyProgram() {
+  graph::Program program;
+  program.stream_count = graph::kStageStreamCount;
+  return program;
+}
+
+void AddWork(uint16_t stream, int64_t duration_ns, graph::Program* program) {
+  program->Append({.kind = OpKind::kMemset,
+                   .flags = kFree | graph::kDurationFixed,
+                   .stream = stream,
+                   .value = duration_ns});
+}
+
+void AddEvent(OpKind kind, uint16_t stream, uint32_t slot, graph::Program* program) {
+  program->Append({.kind = kind, .flags = kFree, .stream = stream, .value = int64_t{slot} + 1});
+}
+
+graph::Program Begin(const Machine& machine) {
+  graph::Program program = EmptyProgram();
+  for (uint16_t s = 0; s < machine.gears.size(); ++s) {
+    AddWork(s, machine.gears[s].begin_ns, &program);
+    AddEvent(OpKind::kEventRecord, s, s, &program);
+  }
+  return program;
+}
+
+graph::Program Turn(const Machine& machine) {
+  graph::Program program = EmptyProgram();
+  for (uint16_t s = 0; s < machine.gears.size(); ++s) {
+    for (const uint32_t stream : machine.gears[s].waits) {
+      AddEvent(OpKind::kEventWait, s, stream, &program);
+    }
+    AddWork(s, machine.gears[s].pace_ns, &program);
+    AddEvent(OpKind::kEventRecord, s, s, &program);
+  }
+  return program;
+}
+
+graph::Program End(const Machine& machine) {
+  graph::Program program = EmptyProgram();
+  AddWork(machine.last, 1'000'000, &program);
+  program.Append({.kind = OpKind::kDeviceSync, .flags = kFree});
+  return program;
+}
+
+// One turn behind the loop.
+graph::PhrasedJob JobOf(const Machine& machine, size_t turns) {
+  graph::PhrasedJob job;
+  job.program = std::make_shared<graph::JobProgram>();
+  job.program->strings = {""};
+  job.program->blocks = {Begin(machine), Turn(machine), End(machine)};
+  job.kinds = {{{{0}, {1}, {2}}, static_cast<uint16_t>(machine.gears.size())}};
+  graph::PhrasedStage stage;
+  stage.steps.push_back(0);
+  for (size_t turn = 0; turn < turns; ++turn) {
+    stage.rounds.push_back(static_cast<uint32_t>(stage.steps.size()));
+    stage.steps.push_back(1);
+  }
+  stage.rounds.push_back(static_cast<uint32_t>(stage.steps.size()));
+  stage.steps.push_back(2);
+  job.stages = {stage};
+  return job;
+}
+
+// The time by a loop, and that of all turns.
+struct Times {
+  DurationNs looped_ns = 0;
+  DurationNs whole_ns = 0;
+};
+
+Times TimesOf(const Machine& machine, size_t more_turns) {
+  constexpr size_t kTurns = 3;  // with one on either side of the loop
+  const graph::ClusterSpec cluster = prism::testing::TestCluster();
+  BlockLibrary library(/*several_stages=*/false);
+  const auto looped = PhraseReplay(JobOf(machine, kTurns), cluster,
+                                   {.more_rounds = static_cast<int64_t>(more_turns)}, &library);
+  const graph::JobProgram whole = WriteOut(JobOf(machine, kTurns + more_turns));
+  const auto expected = StageEvaluator::Create(whole)->Evaluate(cluster, {});
+  PRISM_CHECK(looped.ok() && looped->has_value() && expected.ok());
+  return {(*looped)->iteration_ns, expected->iteration_ns};
+}
+
+RC_GTEST_PROP(PhraseJump, skips_no_turn_that_is_unlike_the_others, ()) {
+  Machine machine;
+  machine.gears.resize(4);
+  for (Gear& gear : machine.gears) {
+    gear.begin_ns = *rc::gen::inRange(0, 40);
+    gear.pace_ns = *rc::gen::inRange(0, 4);
+    for (uint32_t stream = 0; stream < machine.gears.size(); ++stream) {
+      if (*rc::gen::inRange(0, 3) == 0) {
+        gear.waits.push_back(stream);
+      }
+    }
+  }
+  machine.last = static_cast<uint16_t>(*rc::gen::inRange<size_t>(0, machine.gears.size()));
+  const Times times = TimesOf(machine, *rc::gen::inRange<size_t>(1, 60));
+  RC_ASSERT(times.looped_ns == times.whole_ns);
+}
+
+// One turn moves every register as a turn does that is `far` turns on, and yet those in between
+// fall behind: kLate is led by kSlow at first and by kFast in the end, 5 and 7 a turn, the one
+// taking over from the other just so that the last turn leads where 6 a turn would, as its first
+// one moved. What hears of it one turn later is 1 behind, and so is the iteration.
+Machine LooksSteadyAfterOneTurn(int64_t far) {
+  enum : uint32_t { kLast, kHeard, kLate, kThird, kSecond, kFirst, kSlow, kFast };
+  constexpr int64_t kAhead = 200;
+  Machine machine;
+  // What leads at first comes late by way of three, which begin as if it were 6 a turn.
+  machine.gears = {
+      {kAhead - 27 + far, 5, {kHeard}},  // kLast
+      {0, 0, {kLate}},                   // kHeard
+      {0, 0, {kThird, kFast}},           // kLate
+      {kAhead - 18, 0, {kSecond}},       // kThird
+      {kAhead - 12, 0, {kFirst}},        // kSecond
+      {kAhead - 6, 0, {kSlow}},          // kFirst
+      {kAhead, 5, {}},                   // kSlow
+      {kAhead - 21 - far, 7, {}},        // kFast
+  };
+  machine.last = kLast;
+  return machine;
+}
+
+TEST(PhraseJump, takes_two_turns_that_are_alike) {
+  for (int64_t far = 2; far < 60; ++far) {
+    for (int64_t more = far; more < far + 6; ++more) {
+      const Times times = TimesOf(LooksSteadyAfterOneTurn(far), static_cast<size_t>(more));
+      EXPECT_EQ(times.looped_ns, times.whole_ns) << far << " of " << more;
+    }
+  }
+}
+
+constexpr size_t kManyTurns = 20;  // more than an iteration is looked at for
+
+// Stages that do the same `kManyTurns` times, and end.
+struct TurnAndEnd {
+  graph::Program turn = EmptyProgram();
+  graph::Program end = EmptyProgram();
+};
+
+void ExpectTimeOfWhole(const std::vector<TurnAndEnd>& stages) {
+  graph::PhrasedJob job;
+  job.job.parallel.pp = static_cast<int32_t>(stages.size());
+  job.program = std::make_shared<graph::JobProgram>();
+  job.program->strings = {""};
+  for (uint32_t s = 0; s < stages.size(); ++s) {
+    job.program->blocks.push_back(stages[s].turn);
+    job.program->blocks.push_back(stages[s].end);
+    job.kinds.push_back({{{2 * s}, {2 * s + 1}}, 2});
+    graph::PhrasedStage stage;
+    stage.kind = s;
+    stage.steps.resize(kManyTurns, 0);
+    stage.steps.push_back(1);
+    job.stages.push_back(stage);
+  }
+  const graph::ClusterSpec cluster = prism::testing::TestCluster();
+  BlockLibrary library(stages.size() > 1);
+  const auto told = PhraseReplay(job, cluster, {}, &library);
+  const auto expected = StageEvaluator::Create(WriteOut(job))->Evaluate(cluster, {});
+  ASSERT_TRUE(told.ok() && told->has_value() && expected.ok());
+  EXPECT_EQ((*told)->stage_ns, expected->stage_ns);
+}
+
+// The first iteration leaves a stream busy that the next one waits for in the end.
+TEST(PhraseRepeat, is_none_where_a_stream_is_later_than_others) {
+  constexpr uint16_t kSide = 1;
+  TurnAndEnd stage;
+  AddWork(0, 5, &stage.turn);
+  AddWork(kSide, 1, &stage.turn);
+  AddEvent(OpKind::kEventRecord, kSide, kSide, &stage.turn);
+  AddEvent(OpKind::kEventWait, 0, kSide, &stage.end);
+  AddWork(0, 1, &stage.end);
+  AddEvent(OpKind::kEventRecord, 0, 0, &stage.end);
+  AddEvent(OpKind::kEventWait, kSide, 0, &stage.end);
+  AddWork(kSide, 500, &stage.end);
+  stage.end.Append({.kind = OpKind::kStreamSync, .flags = kFree, .stream = 0});
+  ExpectTimeOfWhole({stage});
+}
+
+TEST(PhraseRepeat, is_none_where_stages_have_a_pace_of_their_own) {
+  std::vector<TurnAndEnd> stages(2);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    AddWork(0, s == 0 ? 9 : 5, &stages[s].turn);
+    AddWork(0, 1, &stages[s].end);
+    stages[s].end.Append({.kind = OpKind::kDeviceSync, .flags = kFree});
+  }
+  ExpectTimeOfWhole(stages);
+}
+
+}  // namespace
+}  // namespace prism::replayer
