@@ -122,6 +122,12 @@ Status VerbArguments::CheckOutput(std::string_view flag) const {
     return InvalidArgument(fmt::format("{}{}: '{}' is no file name", flag.size() == 1 ? "-" : "--",
                                        flag, path.string()));
   }
+  for (const std::string& operand : operands_) {
+    if (std::filesystem::equivalent(operand, path, ignored)) {
+      return InvalidArgument(fmt::format("{}{}: '{}' is a file that is read",
+                                         flag.size() == 1 ? "-" : "--", flag, path.string()));
+    }
+  }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (access(folder.c_str(), W_OK) != 0) {
     return EnvironmentLacks(

@@ -50,7 +50,8 @@ class VerbArguments {
   [[nodiscard]] std::vector<std::string> Texts(std::string_view flag) const;
   Status ReadInt(std::string_view flag, int64_t lowest, int64_t highest, int64_t* target) const;
   Status ReadNumber(std::string_view flag, double* target) const;  // above 0
-  // Fails now where the file that an option names could not be written once the work is done.
+  // Fails now where the file that an option names could not be written once the work is done, or
+  // is an operand.
   Status CheckOutput(std::string_view flag) const;
   Status ReadChoice(std::string_view flag,
                     const std::vector<std::string>& choices,

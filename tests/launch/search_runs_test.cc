@@ -76,6 +76,8 @@ TEST(SearchRuns, processes_do_not_change_a_byte) {
                                            "32",
                                            "--micro-batch-size",
                                            "1,4",
+                                           "--offload",
+                                           "any",
                                            "--threads",
                                            "1",
                                            "--format",
