@@ -240,6 +240,11 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
     assumptions->Add("interleaving: two stages a rank, as torchtitan has it", 0.04);
     return;
   }
+  if (FamilyOfRow(row) == FrameworkFamily::kNanotron && sizes.vpp > 1) {
+    sizes.vpp = 1;
+    assumptions->Add("interleaving: left out, nanotron has none");
+    return;
+  }
   // Megatron-Bridge's tables state it where there is any.
   const bool recipe =
       FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Says("framework", "bridge");

@@ -52,11 +52,16 @@ bool IssuesSlowly(const PublishedRow& row, const RowPlan& plan) {
 // factor of all together, of models left out these sizes miss the fewest at the least width.
 void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   constexpr double kSecondHand = 0.2;
+  constexpr double kOtherFramework = 0.25;
   constexpr double kExperts = 0.03;
   constexpr double kPacked = 0.08;
   constexpr double kAdapters = 0.04;
   constexpr double kEager = 0.15;
   constexpr double kPlainProducts = 0.06;
+  // Submissions to MLPerf name a container.
+  if (!KnownFamily(row).has_value() && !row.Says("source_key", "mlperf")) {
+    assumptions->Add("framework: not known, taken for Megatron-Core", kOtherFramework);
+  }
   if (row.Text("verified") == "no") {
     assumptions->Add("row: second hand, or its configuration uncertain", kSecondHand);
   }

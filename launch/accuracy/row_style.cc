@@ -353,14 +353,18 @@ bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model)
   return model.latent.kv_rank > 0 && blackwell && OfReleaseBefore(row, 25, 7);
 }
 
-FrameworkFamily FamilyOfRow(const PublishedRow& row) {
+std::optional<FrameworkFamily> KnownFamily(const PublishedRow& row) {
   const std::string framework = row.Lower("framework");
   for (const FamilyWord& entry : kFamilyWords) {
     if (framework.find(entry.word) != std::string::npos) {
       return entry.family;
     }
   }
-  return FrameworkFamily::kMegatronCore;
+  return std::nullopt;
+}
+
+FrameworkFamily FamilyOfRow(const PublishedRow& row) {
+  return KnownFamily(row).value_or(FrameworkFamily::kMegatronCore);
 }
 
 std::string FrameworkName(FrameworkFamily family) {

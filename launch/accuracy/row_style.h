@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "graph/job.h"
@@ -26,6 +27,10 @@ enum class FrameworkFamily : uint8_t {
   kHuggingFace,
 };
 
+// By the words that the row names its framework with; nothing where none is known.
+std::optional<FrameworkFamily> KnownFamily(const PublishedRow& row);
+
+// Megatron-Core where none is known.
 FrameworkFamily FamilyOfRow(const PublishedRow& row);
 
 // Whether the release has no fused attention for the model's heads: cuDNN trains those of 192 and

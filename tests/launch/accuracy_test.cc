@@ -144,6 +144,7 @@ TEST(RowPlan, Blanks_are_derived_or_assumed_and_noted) {
   EXPECT_EQ(plan.job.micro_batch_size, 1);
   EXPECT_EQ(plan.job.model.heads, 96);
   EXPECT_THAT(plan.assumptions, Contains("GPU: taken for an H100"));
+  EXPECT_THAT(plan.assumptions, Contains("framework: not known, taken for Megatron-Core"));
   EXPECT_THAT(plan.assumptions, Contains("micro-batch: usual"));
 }
 
@@ -281,6 +282,14 @@ TEST(RowPlan, A_degree_that_is_not_printed_is_what_the_others_leave) {
   plan = PlanRow(OneRow(fields).row());
   EXPECT_EQ(plan.job.parallel.cp, 2);
   EXPECT_EQ(plan.job.parallel.dp, 2);
+}
+
+TEST(RowPlan, Nanotron_has_no_interleaving) {
+  auto fields = Gpt175B();
+  Set(&fields, "vpp", "4");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.parallel.vpp, 4);
+  Set(&fields, "framework", "nanotron");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.parallel.vpp, 1);
 }
 
 TEST(RowPlan, Shapes_that_are_not_stated_are_those_of_the_family) {
