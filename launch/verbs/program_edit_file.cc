@@ -52,17 +52,20 @@ ProgramEditStep ReadBuckets(const graph::JobSpec& /*job*/, TomlReader* table) {
   return edit;
 }
 
-// What a layer keeps more without recomputation, where the job is that of the built-in workload; 0
-// for a program of the user's, of whose layers nothing is known.
-int64_t RecomputedBytes(const graph::JobSpec& job) {
+// What a layer keeps of a micro-batch, where the job is that of the built-in workload; 0 for a
+// program of the user's, of whose layers nothing is known.
+int64_t KeptBytes(const graph::JobSpec& job) {
   if (job.user_program || job.model.layers == 0 || job.model.moe.experts > 0) {
     return 0;
   }
-  const graph::TrainingStyle style;
+  return replayer::LayerTensors(job, graph::TrainingStyle()).saved_bytes();
+}
+
+// What it keeps more without recomputation.
+int64_t RecomputedBytes(const graph::JobSpec& job) {
   graph::JobSpec kept = job;
   kept.recompute = graph::Recompute::kNone;
-  return replayer::LayerTensors(kept, style).saved_bytes() -
-         replayer::LayerTensors(job, style).saved_bytes();
+  return KeptBytes(kept) - KeptBytes(job);
 }
 
 ProgramEditStep ReadRecompute(const graph::JobSpec& job, TomlReader* table) {
@@ -83,13 +86,14 @@ ProgramEditStep ReadOptimizer(const graph::JobSpec& /*job*/, TomlReader* table) 
   return slicer::OptimizerEdit{slicer::kOptimizerKinds[table->Choice("optimizer", names)]};
 }
 
-ProgramEditStep ReadOffload(const graph::JobSpec& /*job*/, TomlReader* table) {
+ProgramEditStep ReadOffload(const graph::JobSpec& job, TomlReader* table) {
   slicer::OffloadEdit edit;
   const bool activations = table->Choice("offload", {"optimizer", "activations"}) == 1;
   edit.kind = activations ? slicer::OffloadKind::kActivations : slicer::OffloadKind::kOptimizer;
   edit.prefetch = table->IntegerOr("prefetch", 0, kMostPieces, edit.prefetch);
   if (activations) {
-    edit.layer_bytes = table->IntegerOr("bytes", 1, kMostBytes, 0);
+    edit.layer_bytes = table->IntegerOr("bytes", 1, kMostBytes, KeptBytes(job));
+    edit.layer_source = table->Has("bytes") ? "stated" : "as the job's shape says";
   }
   return edit;
 }
@@ -107,7 +111,8 @@ constexpr EditTable kTables[] = {{"overlap", ReadOverlap},
 
 }  // namespace
 
-std::vector<ProgramEditStep> ReadProgramEdits(const graph::JobSpec& job, TomlReader* root) {
+std::vector<ProgramEditStep> ReadProgramEdits(const graph::JobSpec& given, TomlReader* root) {
+  graph::JobSpec job = given;  // as the steps so far leave it
   std::vector<ProgramEditStep> steps;
   for (TomlReader& table : root->TablesOr("program")) {
     const EditTable* found = nullptr;
@@ -119,6 +124,10 @@ std::vector<ProgramEditStep> ReadProgramEdits(const graph::JobSpec& job, TomlRea
       continue;
     }
     steps.push_back(found->read(job, &table));
+    if (const auto* recompute = std::get_if<slicer::RecomputeEdit>(&steps.back());
+        recompute != nullptr && recompute->layer == "*") {
+      job.recompute = graph::Recompute::kNone;
+    }
     table.RefuseOthers();
   }
   return steps;

@@ -22,7 +22,8 @@
 //   [[program]]
 //   offload = "optimizer"    # states in host memory; or "activations", between their passes
 //   prefetch = 1             # pieces (layers) that are copied back ahead
-//   bytes = 100000000        # activations of a layer and micro-batch; from the graph if left out
+//   bytes = 100000000        # activations of a layer and micro-batch; from the job's shape or the
+//                            # rank's memory if left out
 #pragma once
 
 #include <vector>

@@ -105,9 +105,9 @@ Status OffloadActivations(const OffloadEdit& edit, EditedGraph* edited) {
         "offload of activations needs a program that marks its layers in forward and backward "
         "passes; this one does not");
   }
-  const std::string what =
-      fmt::format("{} of a layer and micro-batch {}", FormatBytes(layer),
-                  edit.layer_bytes > 0 ? "(stated)" : "(its share of those at the peak)");
+  const std::string what = fmt::format("{} of a layer and micro-batch {}", FormatBytes(layer),
+                                       edit.layer_bytes > 0 ? fmt::format("({})", edit.layer_source)
+                                                            : "(its share of those at the peak)");
   edited->assumptions.push_back(ActivationsRule(what, edit.prefetch));
   edited->memory.push_back(std::move(memory));
   return OkStatus();

@@ -75,6 +75,7 @@ struct OffloadEdit {
   OffloadKind kind = OffloadKind::kOptimizer;
   int64_t prefetch = 1;
   int64_t layer_bytes = 0;  // activations of a layer and micro-batch; 0: from the rank's memory
+  std::string layer_source = "stated";  // who says so
 };
 
 using ProgramEditStep =

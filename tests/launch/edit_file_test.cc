@@ -103,6 +103,22 @@ TEST_F(EditFileTest, other_tables_are_of_what_the_program_tables_make) {
   EXPECT_FALSE(Read("[[program]]\noptimizer = \"none\"\n").ok());
 }
 
+// The job's shape says what a layer keeps: one that recomputes keeps its input.
+TEST_F(EditFileTest, a_described_job_says_how_large_activations_are) {
+  const auto bytes = [](const EditFile& file) { return file.assumptions.back(); };
+  const Result<EditFile> kept = Read("[[program]]\noffload = \"activations\"\n");
+  ASSERT_TRUE(kept.ok()) << kept.status().message();
+  EXPECT_THAT(bytes(*kept), HasSubstr("(as the job's shape says)"));
+  graph_.job.recompute = graph::Recompute::kFull;
+  const Result<EditFile> input = Read("[[program]]\noffload = \"activations\"\n");
+  ASSERT_TRUE(input.ok()) << input.status().message();
+  EXPECT_THAT(bytes(*input), HasSubstr("4 MiB of a layer"));
+  EXPECT_NE(bytes(*input), bytes(*kept));
+  graph_.job.user_program = true;
+  EXPECT_THAT(Read("[[program]]\noffload = \"activations\"\n").status().message(),
+              HasSubstr("how large they are"));
+}
+
 TEST_F(EditFileTest, other_precision_and_other_gpu_compose) {
   const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n[precision]\nproducts = \"fp8\"\n");
   ASSERT_TRUE(file.ok()) << file.status().message();
