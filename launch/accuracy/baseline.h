@@ -11,10 +11,6 @@
 
 namespace prism::launch {
 
-// Dense peak of one GPU for matrix products in that format, FLOP/s; the nearest wider format's
-// where the GPU lacks it.
-double PeakFlops(const graph::ClusterSpec& cluster, graph::Precision precision);
-
 // Seconds of an iteration at an efficiency of one. Recomputed FLOPs count, work on frozen weights
 // does not.
 double IdealSeconds(const graph::JobSpec& job,

@@ -9,8 +9,8 @@
 
 #include "graph/base/parallel.h"
 #include "graph/job_program.h"
-#include "launch/accuracy/job_time.h"
 #include "launch/accuracy/row_cluster.h"
+#include "launch/prediction/job_time.h"
 #include "replayer/stages/stage_replay.h"
 #include "slicer/synthesize/synthesize.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/published_row.h"
+#include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
 

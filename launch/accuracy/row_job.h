@@ -4,8 +4,8 @@
 
 #include "graph/base/status.h"
 #include "graph/job.h"
-#include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/published_row.h"
+#include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "launch/search/device_memory.h"
+#include "launch/prediction/device_memory.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::launch {

@@ -5,8 +5,8 @@
 #include "graph/cluster.h"
 #include "graph/job.h"
 #include "graph/training_style.h"
-#include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/published_row.h"
+#include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
 

@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/row_job.h"
 #include "launch/accuracy/row_memory.h"
 #include "launch/accuracy/row_recipe.h"
 #include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
+#include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
 namespace {

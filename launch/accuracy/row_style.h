@@ -8,8 +8,8 @@
 
 #include "graph/job.h"
 #include "graph/training_style.h"
-#include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/published_row.h"
+#include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launch/accuracy/assumptions.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/accuracy/row_style.h"
+#include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
 namespace {

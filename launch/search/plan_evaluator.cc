@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "graph/stage_layers.h"
-#include "launch/accuracy/baseline.h"
 #include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
 #include "launch/options/variation.h"
-#include "launch/search/device_memory.h"
+#include "launch/prediction/device_memory.h"
+#include "launch/prediction/peak_flops.h"
 #include "launch/search/offloaded_job.h"
 #include "launch/search/shortened_job.h"
 #include "replayer/memory/model_states.h"

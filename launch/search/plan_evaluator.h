@@ -1,7 +1,7 @@
 // What a plan takes of time and memory. Times are those of the replay of the whole pipeline
 // (replayer/stages/), memory that of the simulated allocator on every stage
 // (replayer/memory/stage_memory.h): the same path from a job to its numbers as for published runs
-// (launch/accuracy/).
+// (launch/prediction/).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "launch/accuracy/job_time.h"
+#include "launch/prediction/job_time.h"
 #include "launch/search/framework_style.h"
 #include "launch/search/layer_time.h"
 #include "launch/search/plan.h"

@@ -1,4 +1,4 @@
-#include "launch/accuracy/job_time.h"
+#include "launch/prediction/job_time.h"
 
 #include <algorithm>
 #include <cmath>

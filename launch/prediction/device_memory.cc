@@ -1,4 +1,4 @@
-#include "launch/search/device_memory.h"
+#include "launch/prediction/device_memory.h"
 
 #include <algorithm>
 
