@@ -45,6 +45,9 @@ enum class Precision : uint8_t {
   kNvFloat4,
 };
 
+// Type of activations and parameters beside products of that format.
+DataType ActivationType(Precision precision);
+
 // What is computed again in the backward pass where JobSpec::recompute is kSelective; may be
 // combined.
 enum RecomputePart : uint32_t {

@@ -6,17 +6,6 @@ namespace {
 using graph::DataType;
 using graph::Precision;
 
-DataType ActivationType(Precision precision) {
-  switch (precision) {
-    case Precision::kFloat16:
-      return DataType::kFloat16;
-    case Precision::kFloat32:
-      return DataType::kFloat32;
-    default:
-      return DataType::kBfloat16;
-  }
-}
-
 // Four bits have no element type of their own: their products are 8-bit ones by another name.
 DataType MatmulType(Precision precision) {
   switch (precision) {
