@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/base/lower_case.h"
 #include "graph/base/parse_number.h"
 
 namespace prism::launch {
@@ -136,14 +137,6 @@ Status CheckFields(const CsvTable& csv, const std::string& path) {
 }
 
 }  // namespace
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower;
-}
 
 std::string PublishedRow::Lower(std::string_view column) const {
   return LowerCase(Text(column));

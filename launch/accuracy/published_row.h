@@ -57,7 +57,4 @@ struct PublishedTable {
 // their ids, leave out columns that are empty throughout.
 Result<PublishedTable> ReadPublishedTable(const std::string& path);
 
-// ASCII letters in lower case.
-std::string LowerCase(std::string_view text);
-
 }  // namespace prism::launch

@@ -109,7 +109,7 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.job = *std::move(job);
   CheckExperts(&assumptions, &plan.job);
   plan.style = StyleOfRow(row, plan.job, &assumptions);
-  plan.job.compute_dtype = ComputeType(plan.style.precision);
+  plan.job.compute_dtype = graph::ActivationType(plan.style.precision);
   plan.cluster = ClusterOfRow(row, plan.job.parallel.world_size(), &assumptions);
   plan.style.moe_node_ranks = NodeRanksOfExperts(plan.job.parallel, plan.cluster.gpus_per_node);
   if (plan.measured_bytes.has_value()) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "graph/base/check.h"
+#include "graph/base/lower_case.h"
 #include "launch/accuracy/row_recipe.h"
 
 namespace prism::launch {
@@ -41,165 +41,46 @@ constexpr auto kFamilyWords = std::to_array<FamilyWord>({
     {"deepspeed", FrameworkFamily::kDeepSpeedZero},
 });
 
-// Megatron's layers of 2020 to 2022: fused kernels of Apex and its own, gradients in the format of
-// the weights, every transfer waited for.
-TrainingStyle EarlyMegatronStyle() {
-  TrainingStyle style;
-  style.attention = graph::AttentionKind::kUnfused;
-  style.dropout = true;
-  style.fused_bias_activation = true;
-  style.fused_bias_dropout_add = true;
-  style.fused_norm = true;
-  style.gradient_accumulation_fusion = false;
-  style.overlap_grad_reduce = false;
-  style.scatter_gather_p2p = true;
-  style.gradient_type = graph::DataType::kFloat16;
-  return style;
-}
-
-TrainingStyle MegatronLmStyle(const PublishedRow& row, const graph::JobSpec& job) {
+// Megatron-LM's releases, by the paper that a row is from.
+void ReadMegatronLmRelease(const PublishedRow& row,
+                           const graph::JobSpec& job,
+                           TrainingStyle* style) {
   const bool of_2022 = row.Says("source_ref", "2205.05198");
-  TrainingStyle style = EarlyMegatronStyle();
-  style.gradient_accumulation_fusion = of_2022;
-  style.async_tp_all_reduce = of_2022 && !job.sequence_parallel;
-  style.scatter_gather_p2p = !row.Says("source_key", "2020");
-  return style;
+  style->gradient_accumulation_fusion = of_2022;
+  style->async_tp_all_reduce = of_2022 && !job.sequence_parallel;
+  style->scatter_gather_p2p = !row.Says("source_key", "2020");
 }
 
-// DeepSpeed's pipeline engine partitions what it sends over tp, as Megatron does.
-TrainingStyle MegatronDeepSpeedStyle() {
-  TrainingStyle style = EarlyMegatronStyle();
-  style.bucket_elements = 500'000'000;  // DeepSpeed: allreduce_bucket_size
-  return style;
-}
-
-TrainingStyle MegaScaleStyle() {
-  TrainingStyle style;
-  style.attention = graph::AttentionKind::kFlash;
-  style.fused_bias_activation = true;
-  style.fused_bias_dropout_add = true;
-  style.fused_norm = true;
-  style.parallel_block = true;
-  style.tp_comm_overlap = true;
-  style.overlap_p2p = true;
-  style.overlap_grad_reduce = true;
-  style.overlap_param_gather = true;
-  style.gradient_type = graph::DataType::kBfloat16;
-  return style;
-}
-
-// Transformer Engine's kernels; what the recipes of NeMo and of MLPerf submissions turn on.
-TrainingStyle MegatronCoreStyle(const PublishedRow& row, const graph::JobSpec& job) {
-  TrainingStyle style;
-  // Rows of releases up to 24.07 are as much slower as flash v2 is, the more so the longer their
-  // sequences.
-  style.attention =
-      OfReleaseBefore(row, 24, 9) ? graph::AttentionKind::kFlash : graph::AttentionKind::kCudnn;
-  if (LacksFusedAttention(row, job.model)) {
-    style.attention = graph::AttentionKind::kUnfused;
-  }
-  style.fused_bias_activation = true;
-  style.fused_bias_dropout_add = true;
-  style.fused_norm = true;
-  style.fused_rope = true;
-  style.fused_cross_entropy = true;
-  style.tp_comm_overlap = job.parallel.tp > 1 && job.sequence_parallel;
-  style.overlap_p2p = job.parallel.vpp > 1;
-  style.overlap_grad_reduce = true;
-  style.overlap_param_gather = true;
-  style.gradient_type = graph::DataType::kBfloat16;
-  return style;
-}
-
-TrainingStyle FsdpStyle(const PublishedRow& row) {
-  TrainingStyle style;
-  style.attention = graph::AttentionKind::kFlash1;  // llm-foundry in 2023: Triton
-  style.gradient_accumulation_fusion = false;
-  style.data_parallel = graph::DataParallelKind::kFsdp;
-  style.overlap_grad_reduce = true;
-  style.overlap_param_gather = true;
-  // Composer: PURE reduces in the format of the weights, DEFAULT in fp32.
-  style.gradient_type =
-      row.Says("precision", "default") ? graph::DataType::kFloat32 : graph::DataType::kBfloat16;
-  style.prefetch = 1;
-  return style;
-}
-
-TrainingStyle TorchtitanStyle(const PublishedRow& row) {
-  TrainingStyle style = FsdpStyle(row);
-  style.attention = graph::AttentionKind::kFlash;
-  style.gradient_type = graph::DataType::kFloat32;  // its mixed precision policy reduces in fp32
-  style.fused_cross_entropy = false;
-  style.compiled = row.Flag("compile").value_or(false);
-  style.host_cost = style.compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
-  return style;
-}
-
-TrainingStyle NanotronStyle(const graph::JobSpec& job) {
-  TrainingStyle style;
-  style.attention = graph::AttentionKind::kFlash;
-  style.fused_norm = true;
-  style.fused_rope = true;
-  style.gradient_accumulation_fusion = false;
-  style.async_tp_all_reduce = job.parallel.tp > 1;
-  style.balanced_stages = true;
-  style.serial_p2p = true;
-  style.overlap_grad_reduce = true;
-  style.gradient_type = graph::DataType::kFloat32;
-  style.bucket_elements = 25 * 1024 * 1024 / 2;  // DDP buckets of 25 MB of weights
-  style.bucket_elements_per_rank = 0;
-  return style;
-}
-
-TrainingStyle JaxStyle(const PublishedRow& row) {
-  TrainingStyle style = FsdpStyle(row);
-  style.attention = graph::AttentionKind::kCudnn;
-  style.compiled = true;
-  style.host_cost = graph::HostCost::kGraph;
-  style.fp8_param_gather = true;  // XLA casts shards before it gathers them
-  return style;
-}
-
-TrainingStyle HuggingFaceStyle() {
-  TrainingStyle style;
-  style.attention = graph::AttentionKind::kUnfused;
-  style.dropout = true;
-  style.fused_norm = true;
-  style.gradient_accumulation_fusion = false;
-  return style;
-}
-
-TrainingStyle FamilyStyle(FrameworkFamily family,
-                          const PublishedRow& row,
-                          const graph::JobSpec& job) {
-  switch (family) {
+// Where the framework's defaults depend on its release, or on a column of its own.
+void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
+  switch (FamilyOfRow(row)) {
     case FrameworkFamily::kMegatronLm:
-      return MegatronLmStyle(row, job);
-    case FrameworkFamily::kMegatronDeepSpeed:
-      return MegatronDeepSpeedStyle();
-    case FrameworkFamily::kDeepSpeedZero: {
-      TrainingStyle style = MegatronDeepSpeedStyle();
-      style.data_parallel = graph::DataParallelKind::kFsdp;
-      style.overlap_grad_reduce = true;
-      style.overlap_param_gather = true;
-      return style;
-    }
-    case FrameworkFamily::kMegaScale:
-      return MegaScaleStyle();
+      ReadMegatronLmRelease(row, job, style);
+      break;
     case FrameworkFamily::kMegatronCore:
-      return MegatronCoreStyle(row, job);
+      // Rows of releases up to 24.07 are as much slower as flash v2 is, the more so the longer
+      // their sequences.
+      if (OfReleaseBefore(row, 24, 9)) {
+        style->attention = graph::AttentionKind::kFlash;
+      }
+      if (LacksFusedAttention(row, job.model)) {
+        style->attention = graph::AttentionKind::kUnfused;
+      }
+      break;
     case FrameworkFamily::kFsdp:
-      return FsdpStyle(row);
-    case FrameworkFamily::kTorchtitan:
-      return TorchtitanStyle(row);
-    case FrameworkFamily::kNanotron:
-      return NanotronStyle(job);
     case FrameworkFamily::kJax:
-      return JaxStyle(row);
-    case FrameworkFamily::kHuggingFace:
-      return HuggingFaceStyle();
+      // Composer: PURE reduces in the format of the weights, DEFAULT in fp32.
+      if (row.Says("precision", "default")) {
+        style->gradient_type = graph::DataType::kFloat32;
+      }
+      break;
+    case FrameworkFamily::kTorchtitan:
+      style->compiled = row.Flag("compile").value_or(false);
+      style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
+      break;
+    default:
+      break;
   }
-  PRISM_CHECK(false);
 }
 
 // Parts that a selective recomputation names.
@@ -271,23 +152,17 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
     style->overlap_grad_reduce = *overlap;
     style->overlap_param_gather = *overlap;
   }
-  style->recompute_parts = RecomputeParts(row);
-  if (FamilyOfRow(row) == FrameworkFamily::kJax) {
-    style->recompute_parts = uint32_t{graph::kRecomputeNorm} |
-                             uint32_t{graph::kRecomputeActivation} | uint32_t{graph::kRecomputeMlp};
+  if (FamilyOfRow(row) != FrameworkFamily::kJax) {
+    style->recompute_parts = RecomputeParts(row);
   }
   style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
   // MLPerf's benchmark drops a tenth; NeMo's recipes nothing.
   style->adapter_dropout = style->frozen_weights && row.Says("source_key", "mlperf");
   style->fp8_param_gather |= row.Says("precision", "fp8 all-gather");
   const std::string zero = row.Lower("zero_stage");
-  if (zero.find("fsdp") != std::string::npos || zero.find("full_shard") != std::string::npos ||
-      job.zero_stage == 3) {
+  if (zero.find("fsdp") != std::string::npos || zero.find("full_shard") != std::string::npos) {
     style->data_parallel = graph::DataParallelKind::kFsdp;
-  } else if (job.zero_stage == 2 && style->data_parallel == graph::DataParallelKind::kMegatron) {
-    style->data_parallel = graph::DataParallelKind::kZero2;
   }
-  style->reshard_after_forward = job.zero_stage == 3;
   const std::optional<int64_t> shards = LeadingNumber(row.Extra("fsdp"));
   if (style->data_parallel == graph::DataParallelKind::kFsdp && shards.value_or(0) > 0 &&
       *shards < job.parallel.dp && job.parallel.dp % *shards == 0) {
@@ -367,57 +242,17 @@ FrameworkFamily FamilyOfRow(const PublishedRow& row) {
   return KnownFamily(row).value_or(FrameworkFamily::kMegatronCore);
 }
 
-std::string FrameworkName(FrameworkFamily family) {
-  switch (family) {
-    case FrameworkFamily::kMegatronLm:
-      return "megatron-lm";
-    case FrameworkFamily::kMegatronDeepSpeed:
-    case FrameworkFamily::kDeepSpeedZero:
-      return "megatron-deepspeed";
-    case FrameworkFamily::kMegaScale:
-      return "megascale";
-    case FrameworkFamily::kMegatronCore:
-      return "megatron-core";
-    case FrameworkFamily::kFsdp:
-      return "fsdp";
-    case FrameworkFamily::kTorchtitan:
-      return "torchtitan";
-    case FrameworkFamily::kNanotron:
-      return "nanotron";
-    case FrameworkFamily::kJax:
-      return "jax";
-    case FrameworkFamily::kHuggingFace:
-      return "eager";
-  }
-  PRISM_CHECK(false);
-}
-
 graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions) {
-  const std::string text = row.Lower("precision");
-  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
-  if (says("nvfp4") || says("fp4")) {
-    return graph::Precision::kNvFloat4;
-  }
-  if (says("mxfp8") || says("fp8-mx") || says("mx")) {
-    return graph::Precision::kMxFloat8;
-  }
-  if (says("fp8") && says("row")) {
+  const std::optional<graph::Precision> named = PrecisionNamed(row.Text("precision"));
+  const bool is_fp8 = named == graph::Precision::kFloat8 || named == graph::Precision::kFloat8Block;
+  if (is_fp8 && row.Says("precision", "row")) {
     constexpr double kSpread = 0.1;
     assumptions->Add("fp8 with a scale a row: at the rate of bf16, as its kernels of 2024",
                      kSpread);
     return graph::Precision::kBfloat16;
   }
-  if (says("fp8")) {
-    return says("block") ? graph::Precision::kFloat8Block : graph::Precision::kFloat8;
-  }
-  if (says("bf16") || says("bfloat16")) {
-    return graph::Precision::kBfloat16;
-  }
-  if (says("fp16") || says("half")) {
-    return graph::Precision::kFloat16;
-  }
-  if (says("fp32") || says("float32")) {
-    return graph::Precision::kFloat32;
+  if (named.has_value()) {
+    return *named;
   }
   if (row.Says("source_key", "mlperf") && Has8BitUnits(row)) {
     assumptions->Add("precision: fp8, as the other submissions of the benchmark");
@@ -427,32 +262,17 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
     assumptions->Add("precision: bf16, as noted");
     return graph::Precision::kBfloat16;
   }
-  const FrameworkFamily family = FamilyOfRow(row);
-  const bool half = family == FrameworkFamily::kMegatronLm ||
-                    family == FrameworkFamily::kMegatronDeepSpeed ||
-                    family == FrameworkFamily::kDeepSpeedZero;
-  assumptions->Add(half ? "precision: fp16" : "precision: bf16");
-  return half ? graph::Precision::kFloat16 : graph::Precision::kBfloat16;
-}
-
-graph::DataType ComputeType(graph::Precision precision) {
-  switch (precision) {
-    case graph::Precision::kFloat16:
-      return graph::DataType::kFloat16;
-    case graph::Precision::kFloat32:
-      return graph::DataType::kFloat32;
-    default:
-      return graph::DataType::kBfloat16;
-  }
+  const graph::Precision usual = UsualPrecision(FamilyOfRow(row));
+  NotePrecision(usual, assumptions);
+  return usual;
 }
 
 TrainingStyle StyleOfRow(const PublishedRow& row,
                          const graph::JobSpec& job,
                          Assumptions* assumptions) {
   const FrameworkFamily family = FamilyOfRow(row);
-  TrainingStyle style = FamilyStyle(family, row, job);
-  style.framework = FrameworkName(family);
-  style.precision = PrecisionOfRow(row, assumptions);
+  TrainingStyle style = StyleOfFramework(family, PrecisionOfRow(row, assumptions), job);
+  ReadRelease(row, job, &style);
   const bool early =
       family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
@@ -464,10 +284,6 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
     style.gradient_type = graph::DataType::kFloat32;
     style.separate_fp32_gradients = true;
   }
-  style.loss_scaling = style.precision == graph::Precision::kFloat16;
-  if (style.precision == graph::Precision::kFloat32) {
-    style.gradient_type = graph::DataType::kFloat32;
-  }
   ReadSchedule(row, &style);
   ReadAblation(row, &style);
   ReadFlags(row, job, &style);
@@ -477,18 +293,9 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
       assumptions->Add("attention: unfused, as no library had kernels for these heads", 0.3);
     }
   }
-  if (family == FrameworkFamily::kMegatronCore && style.precision == graph::Precision::kFloat8 &&
-      style.data_parallel == graph::DataParallelKind::kFsdp) {
-    style.fp8_param_gather = true;
-    assumptions->Add("FSDP of 8-bit layers: weights kept and gathered in 8 bit");
-  }
+  GatherNarrowly(family, assumptions, &style);
   style.packed_length = PackedLengthOfRow(row, assumptions);
-  const bool is_wide = style.precision == graph::Precision::kBfloat16 ||
-                       style.precision == graph::Precision::kFloat16 ||
-                       style.precision == graph::Precision::kFloat32;
-  if (style.tp_comm_overlap && !is_wide && job.parallel.tp > 1) {
-    assumptions->Add("partial sums of 8-bit products: travel in 8 bit");
-  }
+  NoteNarrowSums(style, job, assumptions);
   return style;
 }
 

@@ -2,30 +2,15 @@
 // the row says otherwise.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <string>
 
 #include "graph/job.h"
 #include "graph/training_style.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/prediction/assumptions.h"
+#include "launch/prediction/framework.h"
 
 namespace prism::launch {
-
-// Frameworks that differ in what an iteration consists of.
-enum class FrameworkFamily : uint8_t {
-  kMegatronLm,         // Megatron-LM up to 2022
-  kMegatronDeepSpeed,  // its layers under DeepSpeed's engine
-  kDeepSpeedZero,      // ZeRO-3 alone
-  kMegaScale,
-  kMegatronCore,  // with Transformer Engine: NeMo, Megatron-Bridge, MLPerf submissions
-  kFsdp,          // PyTorch FSDP: llm-foundry
-  kTorchtitan,
-  kNanotron,
-  kJax,
-  kHuggingFace,
-};
 
 // By the words that the row names its framework with; nothing where none is known.
 std::optional<FrameworkFamily> KnownFamily(const PublishedRow& row);
@@ -37,15 +22,8 @@ FrameworkFamily FamilyOfRow(const PublishedRow& row);
 // 128 elements (latent attention) on Blackwell from 9.11 (mid 2025) on.
 bool LacksFusedAttention(const PublishedRow& row, const graph::ModelSpec& model);
 
-// TrainingStyle::framework of the family, which is also the name of its profile of parameters under
-// launch/presets/frameworks/: "megatron-lm".
-std::string FrameworkName(FrameworkFamily family);
-
 // Format of matrix products; where the row is silent that of framework and GPU.
 graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions);
-
-// Type of activations and parameters, JobSpec::compute_dtype.
-graph::DataType ComputeType(graph::Precision precision);
 
 // `job` is that of the row.
 graph::TrainingStyle StyleOfRow(const PublishedRow& row,

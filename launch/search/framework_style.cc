@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launch/accuracy/published_row.h"
-#include "launch/accuracy/row_style.h"
 #include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
@@ -16,22 +14,38 @@ namespace {
 
 constexpr uint32_t kKinds = 2 * 2 * 2 * 4;  // tp, sequence parallelism, vpp, ZeRO
 
+// Those that a plan of today would run.
+constexpr auto kFamilies = std::to_array<FrameworkFamily>({
+    FrameworkFamily::kMegatronLm,
+    FrameworkFamily::kMegatronDeepSpeed,
+    FrameworkFamily::kMegatronCore,
+    FrameworkFamily::kMegaScale,
+    FrameworkFamily::kFsdp,
+    FrameworkFamily::kTorchtitan,
+    FrameworkFamily::kNanotron,
+});
+
 }  // namespace
 
 const std::vector<std::string>& FrameworkNames() {
-  static const std::vector<std::string> names = {
-      "megatron-lm", "megatron-deepspeed", "megatron-core", "megascale",
-      "fsdp",        "torchtitan",         "nanotron"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const FrameworkFamily family : kFamilies) {
+      all.push_back(FrameworkName(family));
+    }
+    return all;
+  }();
   return names;
 }
 
 Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
-                                              const std::string& gpu,
                                               const std::string& precision) {
-  const std::vector<std::string>& names = FrameworkNames();
-  if (std::find(names.begin(), names.end(), framework) == names.end()) {
+  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(), [&](FrameworkFamily known) {
+    return FrameworkName(known) == framework;
+  });
+  if (family == kFamilies.end()) {
     return InvalidArgument(fmt::format("--framework: '{}' is not available; choose {}", framework,
-                                       fmt::join(names, ", ")));
+                                       fmt::join(FrameworkNames(), ", ")));
   }
   constexpr std::array kPrecisions = {"",    "bf16",      "fp16",  "fp32",
                                       "fp8", "fp8-block", "mxfp8", "nvfp4"};
@@ -40,25 +54,21 @@ Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
         fmt::format("--precision: '{}' is not available; choose {}", precision,
                     fmt::join(kPrecisions.begin() + 1, kPrecisions.end(), ", ")));
   }
-  const std::string text = fmt::format("framework,gpu,precision\n{},{},{}\n", CsvField(framework),
-                                       CsvField(gpu), CsvField(precision));
-  PRISM_ASSIGN_OR_RETURN(CsvTable row, CsvTable::Parse(text, "the framework of the search"));
-  return FrameworkStyle(std::move(row));
+  return FrameworkStyle(*family, precision);
 }
 
-std::string FrameworkStyle::HostProfile() const {
-  return FrameworkName(FamilyOfRow(PublishedRow(row_, 0)));
-}
-
-FrameworkStyle::FrameworkStyle(CsvTable row) : row_(std::move(row)) {
+FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precision)
+    : family_(family) {
+  const std::optional<graph::Precision> named = PrecisionNamed(precision);
+  precision_ = named.value_or(UsualPrecision(family));
+  usual_precision_ = !named.has_value();
   for (uint32_t kind = 0; kind < kKinds; ++kind) {
     graph::JobSpec job;
     job.parallel.tp = (kind & 1U) != 0 ? 2 : 1;
     job.sequence_parallel = (kind & 2U) != 0;
     job.parallel.vpp = (kind & 4U) != 0 ? 2 : 1;
     job.zero_stage = static_cast<int32_t>(kind / 8);
-    launch::Assumptions unused;
-    styles_.push_back(StyleOfRow(PublishedRow(row_, 0), job, &unused));
+    styles_.push_back(StyleOfFramework(family_, precision_, job));
   }
 }
 
@@ -73,7 +83,12 @@ const graph::TrainingStyle& FrameworkStyle::Of(const graph::JobSpec& job) const 
 
 std::vector<std::string> FrameworkStyle::Assumptions(const graph::JobSpec& job) const {
   launch::Assumptions assumptions;
-  StyleOfRow(PublishedRow(row_, 0), job, &assumptions);
+  if (usual_precision_) {
+    NotePrecision(precision_, &assumptions);
+  }
+  graph::TrainingStyle style = Of(job);
+  GatherNarrowly(family_, &assumptions, &style);
+  NoteNarrowSums(style, job, &assumptions);
   return assumptions.texts();
 }
 

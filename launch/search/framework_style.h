@@ -1,5 +1,5 @@
-// How a framework of today runs a plan: the defaults that launch/accuracy/row_style.h takes for a
-// published run of that framework which states nothing else.
+// How a framework of today runs a plan: its defaults (launch/prediction/framework.h), as for a
+// published run that states nothing else.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "graph/base/status.h"
 #include "graph/job.h"
 #include "graph/training_style.h"
-#include "launch/options/csv_table.h"
+#include "launch/prediction/framework.h"
 
 namespace prism::launch {
 
@@ -17,14 +17,12 @@ const std::vector<std::string>& FrameworkNames();
 
 class FrameworkStyle {
  public:
-  // `gpu`: as cudaGetDeviceProperties names it. `precision`: "bf16", "fp16", "fp8", ...; empty: the
-  // framework's usual one. kInvalidArgument for an unknown framework.
-  static Result<FrameworkStyle> Create(const std::string& framework,
-                                       const std::string& gpu,
-                                       const std::string& precision);
+  // `precision`: "bf16", "fp16", "fp8", ...; empty: the framework's usual one. kInvalidArgument for
+  // an unknown framework.
+  static Result<FrameworkStyle> Create(const std::string& framework, const std::string& precision);
 
   // The profile with its host costs: "megatron-core" of frameworks/.
-  [[nodiscard]] std::string HostProfile() const;
+  [[nodiscard]] std::string HostProfile() const { return FrameworkName(family_); }
 
   // Of a job, the style depends on tp, sequence parallelism, vpp and ZeRO alone, and on the first
   // and third only as far as they are one.
@@ -34,11 +32,13 @@ class FrameworkStyle {
   [[nodiscard]] std::vector<std::string> Assumptions(const graph::JobSpec& job) const;
 
  private:
-  explicit FrameworkStyle(CsvTable row);
+  FrameworkStyle(FrameworkFamily family, const std::string& precision);
 
   static size_t KindOf(const graph::JobSpec& job);
 
-  CsvTable row_;                              // one row that states framework, GPU and precision
+  FrameworkFamily family_;
+  graph::Precision precision_;
+  bool usual_precision_ = false;
   std::vector<graph::TrainingStyle> styles_;  // by kind of job
 };
 

@@ -46,7 +46,7 @@ struct SearchProblem {
   graph::ClusterSpec cluster;
   SiteCosts costs;
   HostMemory host;
-  std::string framework;  // as the column of published tables names it: "megatron-core"
+  std::string framework;  // one of FrameworkNames(): "megatron-core"
   int64_t global_batch_size = 1;
   int64_t seq_len = 0;
   double tokens = 0;  // to train on

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "graph/stage_layers.h"
-#include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
 #include "launch/options/variation.h"
 #include "launch/prediction/device_memory.h"
@@ -20,9 +19,8 @@
 namespace prism::launch {
 
 Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
-  PRISM_ASSIGN_OR_RETURN(
-      FrameworkStyle style,
-      FrameworkStyle::Create(problem.framework, problem.cluster.gpu.name, precision));
+  PRISM_ASSIGN_OR_RETURN(FrameworkStyle style,
+                         FrameworkStyle::Create(problem.framework, precision));
   PRISM_RETURN_IF_ERROR(UseFramework(style.HostProfile(), &problem.cluster));
   if (const auto rate = problem.host.Value("link_bytes_per_s")) {
     PRISM_ASSIGN_OR_RETURN(problem.cluster,
@@ -54,7 +52,7 @@ PlanEvaluator::Job PlanEvaluator::Describe(const Plan& plan) const {
   Job job;
   job.spec = JobOf(problem_, plan);
   job.style = style_.Of(job.spec);
-  job.spec.compute_dtype = ComputeType(job.style.precision);
+  job.spec.compute_dtype = graph::ActivationType(job.style.precision);
   job.style = WithHostTimes(job.spec, job.style, problem_.cluster.parameters);
   return job;
 }

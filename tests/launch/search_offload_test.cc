@@ -9,7 +9,7 @@
 
 #include "graph/base/rng.h"
 #include "launch/options/presets.h"
-#include "launch/search/device_memory.h"
+#include "launch/prediction/device_memory.h"
 #include "launch/search/offloaded_job.h"
 #include "launch/search/search.h"
 #include "launch/search/search_report.h"
@@ -126,8 +126,7 @@ TEST(SearchOffload, moves_memory_from_one_tier_to_the_other) {
   const PlanEvaluator evaluator = *PlanEvaluator::Create(SmallProblem("megatron-core"), "");
   Plan plan = *ParsePlan("tp=2,pp=4,dp=2,mb=2,zero=1,sp=on");
   const graph::JobSpec job = JobOf(evaluator.problem(), plan);
-  const graph::TrainingStyle style =
-      FrameworkStyle::Create("megatron-core", evaluator.problem().cluster.gpu.name, "")->Of(job);
+  const graph::TrainingStyle style = FrameworkStyle::Create("megatron-core", "")->Of(job);
   int64_t moments = 0;
   const auto states = replayer::StatesOfStage(job, style, 0);
   ASSERT_TRUE(states.ok());
@@ -154,7 +153,7 @@ TEST(SearchOffload, moves_memory_from_one_tier_to_the_other) {
 TEST(SearchOffload, memory_is_that_of_the_worst_of_all_stages) {
   const PlanEvaluator evaluator = *PlanEvaluator::Create(SmallProblem("megatron-core"), "");
   const graph::ClusterSpec& cluster = evaluator.problem().cluster;
-  const FrameworkStyle styles = *FrameworkStyle::Create("megatron-core", cluster.gpu.name, "");
+  const FrameworkStyle styles = *FrameworkStyle::Create("megatron-core", "");
   for (const Plan& plan : DrawPlans(evaluator, 40)) {
     const graph::JobSpec job = JobOf(evaluator.problem(), plan);
     const graph::TrainingStyle& style = styles.Of(job);

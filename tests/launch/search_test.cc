@@ -155,7 +155,7 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
     batch *= 2;  // longer jobs may change their pace within the iteration
     problem.global_batch_size = batch;
     const PlanEvaluator evaluator = *PlanEvaluator::Create(problem, "");
-    const FrameworkStyle styles = *FrameworkStyle::Create(framework, problem.cluster.gpu.name, "");
+    const FrameworkStyle styles = *FrameworkStyle::Create(framework, "");
     PlanCache cache;
     for (const Plan& plan : DrawPlans(evaluator, 16, 40)) {
       const graph::JobSpec job = JobOf(evaluator.problem(), plan);
@@ -208,8 +208,7 @@ TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
   const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
   for (const Plan& plan : DrawPlans(evaluator, 64, 40)) {
     const graph::JobSpec job = JobOf(evaluator.problem(), plan);
-    Result<FrameworkStyle> style =
-        FrameworkStyle::Create("megatron-core", evaluator.problem().cluster.gpu.name, "");
+    Result<FrameworkStyle> style = FrameworkStyle::Create("megatron-core", "");
     ASSERT_TRUE(style.ok());
     int64_t worst = 0;
     for (int32_t stage = 0; stage < plan.parallel.pp; ++stage) {
