@@ -36,7 +36,6 @@ using channel::Record;
 using channel::RecordKind;
 using channel::Table;
 
-constexpr uint16_t kNoOrdinal = 0xFFFF;  // of a thread that only watches
 constexpr int kTables = 8;
 constexpr const char* kWorkerGone = "the run was aborted or its worker process has gone";
 
@@ -72,7 +71,7 @@ struct State {
 
 State& Get();
 
-thread_local uint16_t thread_ordinal = kNoOrdinal;
+thread_local uint16_t thread_ordinal = channel::kWatchingThread;
 thread_local uint32_t thread_context = 0;
 thread_local bool thread_in_graph = false;
 
@@ -223,7 +222,7 @@ bool IsIssued(RecordKind kind) {
 }
 
 void FillLocked(State& state, Record& record) {
-  if (thread_ordinal == kNoOrdinal && IsIssued(record.kind)) {
+  if (thread_ordinal == channel::kWatchingThread && IsIssued(record.kind)) {
     thread_ordinal = state.next_ordinal++;
   }
   record.thread = thread_ordinal;
@@ -315,7 +314,7 @@ Reply Ask(State& state, Record record, bool watches) {
   RequestNumber(record) = request;
   if (watches) {
     const std::lock_guard<std::mutex> lock(state.ring_mutex);
-    record.thread = kNoOrdinal;
+    record.thread = channel::kWatchingThread;
     PushLocked(state, record, nullptr, 0);
   } else {
     Emit(record);
@@ -335,7 +334,8 @@ Reply Request(Record record) {
     return {0, 0};
   }
   // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
-  const bool watches = record.kind == RecordKind::kQueryEvent && thread_ordinal == kNoOrdinal;
+  const bool watches =
+      record.kind == RecordKind::kQueryEvent && thread_ordinal == channel::kWatchingThread;
   Reply reply = {watches && IsHung() ? channel::kNotReady : 0, 0};
   if (state.config.mode == Mode::kEmulate && reply.status == 0) {
     reply = Ask(state, record, watches);
@@ -368,7 +368,7 @@ uint32_t DefineOnce(Table table, std::string_view payload) {
 }
 
 bool ThreadIssuesOps() {
-  return thread_ordinal != kNoOrdinal;
+  return thread_ordinal != channel::kWatchingThread;
 }
 
 void SetThreadContext(uint32_t context) {

@@ -44,9 +44,6 @@ constexpr int64_t kWaitNs = 300'000;
 constexpr std::chrono::seconds kRunOn{2};
 constexpr size_t kShownFrames = 8;
 
-// The shim gives this ordinal to threads that only watch others (c10d's watchdog).
-constexpr uint16_t kWatchingThread = 0xFFFF;
-
 }  // namespace
 
 struct EmulationWorker::Member {
@@ -293,7 +290,7 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
       ask.kind = RankEventKind::kAskEvent;
       ask.request = record.event.request;
       ask.position = EventPosition(member, record.event.event);
-      ask.value = record.thread == kWatchingThread ? 0 : poll_cost_ns_;
+      ask.value = record.thread == channel::kWatchingThread ? 0 : poll_cost_ns_;
       if (ask.value > 0 && AnswerPoll(member, ask.request, ask.position)) {
         return;
       }

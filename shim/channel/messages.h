@@ -340,14 +340,17 @@ enum RecordFlag : uint8_t {
   kLaunchedWithPrevious = 1U << 0U,  // by one call of the host (a graph): costs the host nothing
 };
 
+// Record::thread of a thread that has issued nothing: it only watches others (c10d's watchdog), or
+// tells of blocks and counters.
+inline constexpr uint16_t kWatchingThread = 0xFFFF;
+
 struct Record {
   RecordKind kind;
   uint8_t payload_slots;  // following slots that belong to this record (kDefine: see DefineBody;
                           // 255 = more than fits here, use the body's payload_bytes)
   uint16_t stream;        // dense stream index in this process; 0 is the default stream
-  uint16_t thread;  // ordinal of the issuing thread at its first issue; 0xFFFF: of a thread that
-                    // has issued nothing (a watchdog's query, block events, counters)
-  uint8_t flags;    // RecordFlag
+  uint16_t thread;        // ordinal of the issuing thread at its first issue, or kWatchingThread
+  uint8_t flags;          // RecordFlag
   uint8_t padding;
   uint32_t context;  // kContext id current on the issuing thread; 0 none
   union {
