@@ -17,6 +17,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "shim/channel/hold_lanes.h"
+
 namespace prism::channel {
 
 inline constexpr uint32_t kProtocolVersion = 6;
@@ -107,9 +109,6 @@ struct RingControl {
   std::atomic<uint32_t> closed;            // the process has left in an orderly way
   std::atomic<uint32_t> producer_process;  // id of the process that speaks; 0 none yet
 };
-
-// Streams of a real GPU that holds can be on (shim/device/hold_logic.h).
-inline constexpr uint32_t kHoldLanes = 1024;
 
 // When the hold under way on a lane may end, by the GPU's timer. One at a time a lane.
 struct HoldDeadline {

@@ -4,15 +4,12 @@
 #include <array>
 #include <new>
 
-#include "shim/channel/messages.h"
 #include "shim/device/host_machine.h"
 
 // The fat binary of hold_kernels.cu, by hold_image.S.
 extern "C" const unsigned char prism_hold_image[];
 
 namespace prism::shim {
-
-static_assert(kHoldLanes == channel::kHoldLanes);
 
 using graph::CollectiveKind;
 

@@ -19,11 +19,13 @@
 
 #include <cstdint>
 
+#include "shim/channel/hold_lanes.h"
 #include "shim/host_and_device.h"
 
 namespace prism::shim {
 
-inline constexpr uint32_t kHoldLanes = 1024;  // as channel/messages.h, which nvcc does not read
+using channel::kHoldLanes;
+
 inline constexpr uint32_t kHoldSlots = 4;
 
 // Threads of a block of a hold: NCCL_MAX_NTHREADS of src/include/device.h, so that a hold occupies
