@@ -2,15 +2,11 @@
 
 #include <algorithm>
 
+#include "graph/blas_memory.h"
 #include "graph/nccl_memory.h"
 
 namespace prism::launch {
 namespace {
-
-// Of cuBLAS, as libtorch allocates them (getChosenWorkspaceSize, aten/src/ATen/cuda/
-// CublasHandlePool.cpp): 2 x 4096 KiB + 8 x 16 KiB, and 32 MiB from Hopper on.
-constexpr int64_t kWorkspaceBeforeHopper = 8'519'680;
-constexpr int64_t kWorkspaceFromHopper = 33'554'432;
 
 graph::NcclMemoryModel NcclOf(const graph::ClusterSpec& cluster) {
   const auto whole = [&](const char* key) {
@@ -47,10 +43,8 @@ graph::CommunicatorShape Spread(int64_t count, int64_t stride, int64_t gpus_per_
 }  // namespace
 
 replayer::StageMemoryOptions MemoryOptionsOf(const graph::ClusterSpec& cluster) {
-  constexpr int32_t kHopper = 9;
   replayer::StageMemoryOptions options;
-  options.workspace_bytes =
-      cluster.gpu.compute_major < kHopper ? kWorkspaceBeforeHopper : kWorkspaceFromHopper;
+  options.workspace_bytes = graph::BlasWorkspaceBytes(cluster.gpu.compute_major);
   options.pending = replayer::PendingModelOf(cluster.parameters);
   return options;
 }

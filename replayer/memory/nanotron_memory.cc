@@ -18,10 +18,6 @@ constexpr int64_t kBucketBytes = int64_t{25} << 20;  // of DistributedDataParall
 // Micro-batches beyond those in flight after which nothing new is reserved.
 constexpr int64_t kSteadyMicrobatches = 4;
 
-// cuBLAS keeps one workspace a handle and stream: the thread of the forward pass and that of
-// autograd have a handle each (recorded memory snapshots show two once a backward pass ran).
-constexpr int64_t kWorkspaces = 2;
-
 // AdamW keeps a master copy and two moments, all float32.
 constexpr int64_t kFloatBytes = 4;
 
@@ -152,7 +148,7 @@ class NanotronRank {
     }
     account_.Allocate(all_elements_ * kFloatBytes, MemoryUse::kGradients);
     account_.Allocate(OwnOf(all_elements_) * kFloatBytes, MemoryUse::kOptimizer);
-    for (int64_t workspace = 0; workspace < kWorkspaces; ++workspace) {
+    for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
       account_.TryAllocate(workspace_bytes, MemoryUse::kTemporaries);
     }
   }

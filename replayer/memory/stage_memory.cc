@@ -29,10 +29,6 @@ MemoryUse UseOf(const std::string& memory_class) {
   return memory_class == "gradients" ? MemoryUse::kGradients : MemoryUse::kOptimizer;
 }
 
-// cuBLAS keeps one workspace a handle and stream: the thread of the forward pass and that of
-// autograd have a handle each (recorded memory snapshots show two once a backward pass ran).
-constexpr int64_t kWorkspaces = 2;
-
 using Blocks = std::vector<MemoryAccount::Block>;
 
 void AllocateAll(const std::vector<Tensor>& tensors,
@@ -341,7 +337,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
     return PredictNanotronMemory(job, style, stage, options);
   }
   MemoryAccount account(options.allocator, kDeviceBytes);
-  for (int64_t workspace = 0; workspace < kWorkspaces; ++workspace) {
+  for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
     account.TryAllocate(options.workspace_bytes, MemoryUse::kTemporaries);
   }
   const int64_t moments = AllocateStates(states, options.host, &account);

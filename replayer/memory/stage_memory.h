@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
+#include "graph/blas_memory.h"
 #include "graph/cluster.h"
 #include "graph/graph.h"
 #include "graph/job.h"
@@ -55,7 +56,7 @@ struct HostTier {
 
 struct StageMemoryOptions {
   AllocatorConfig allocator;
-  int64_t workspace_bytes = 33'554'432;  // of cuBLAS: 32 MiB from Hopper on, before 8,519,680
+  int64_t workspace_bytes = graph::kBlasWorkspaceFromHopper;
   // What PyTorch can have: 80 GB less a context and what NCCL takes. Nothing but nanotron's memory
   // depends on it.
   int64_t device_bytes = int64_t{72} << 30;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/blas_memory.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::slicer {
@@ -29,11 +30,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNamedCla
 // Order of the classes in a profile.
 constexpr std::array<std::string_view, 6> kClassOrder = {"parameters",  "gradients",   "optimizer",
                                                          "activations", "temporaries", "buffers"};
-
-// Workspaces that libtorch allocates at the first matrix product of a (handle, stream) pair and
-// keeps for the process: cuBLAS 2 x 4096 KiB + 8 x 16 KiB before Hopper, 32 MiB from Hopper on;
-// cuBLASLt 1 MiB (sizes of the blocks in recorded memory snapshots).
-constexpr std::array<int64_t, 3> kWorkspaceBytes = {8'519'680, 33'554'432, 1'048'576};
 
 Phase PhaseOfPath(const std::vector<std::string>& path) {
   for (auto name = path.rbegin(); name != path.rend(); ++name) {
@@ -274,9 +270,7 @@ std::string MemoryTracker::ClassInIteration(const Block& block,
                                             const std::vector<std::string>& path) const {
   const Phase phase = PhaseOfPath(path);
   if (block.died > FirstAfter(iteration_ends_, block.born, kNever)) {
-    const bool is_workspace =
-        block.died == kNever && std::find(kWorkspaceBytes.begin(), kWorkspaceBytes.end(),
-                                          block.bytes) != kWorkspaceBytes.end();
+    const bool is_workspace = block.died == kNever && graph::IsBlasWorkspace(block.bytes);
     if (phase == Phase::kOptimizer) {
       return "optimizer";
     }
