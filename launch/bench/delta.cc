@@ -72,13 +72,13 @@ Status RunEdits(const graph::Graph& graph,
   Rng rng(bench.seed, bench.whole_role ? "edits of roles" : "edits of ranks");
   for (int64_t i = 0; i < bench.edits; ++i) {
     const Edit edit = DrawEdit(graph, bench.whole_role, &rng);
-    const double delta_before_s = CpuSeconds();
+    const StopWatch of_delta;
     PRISM_ASSIGN_OR_RETURN(const DeltaResult delta, recorded->Evaluate(edit));
-    const double delta_s = CpuSeconds() - delta_before_s;
+    const double delta_s = of_delta.CpuSeconds();
     PRISM_ASSIGN_OR_RETURN(const EditedJob job, ApplyEdit(graph, options, edit));
-    const double full_before_s = CpuSeconds();
+    const StopWatch of_full;
     PRISM_ASSIGN_OR_RETURN(const ReplayResult full, replayer::Replay(job.graph, job.options));
-    const double full_s = CpuSeconds() - full_before_s;
+    const double full_s = of_full.CpuSeconds();
     times->full_s += full_s;
     times->delta_s.push_back(delta_s);
     times->ratios.push_back(full_s / delta_s);

@@ -160,12 +160,11 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   const double build_s = build.Seconds();
 
   const StopWatch run;
-  const double cpu_before_s = CpuSeconds();
   if (!engine.Run()) {
     return RunFailed(fmt::format("the synthetic graph stalls: {}", engine.DescribeStall().front()));
   }
   const double run_s = run.Seconds();
-  const double cpu_s = CpuSeconds() - cpu_before_s;
+  const double cpu_s = run.CpuSeconds();
   const auto held = static_cast<double>(HeapBytes() - heap);
   const replayer::ReplayResult result = engine.Summarise();
   const auto ops = static_cast<double>(result.rank_ops);

@@ -21,11 +21,10 @@ Result<BenchCase> TimeImport(const graph::Graph& graph,
   options.cluster = graph.cluster;
   options.job_name = graph.job.name;
   const StopWatch watch;
-  const double cpu_begin = CpuSeconds();
   PRISM_ASSIGN_OR_RETURN(const slicer::ImportResult result,
                          slicer::ImportGoalBytes(bytes, name, options));
   const double seconds = watch.Seconds();
-  const double cpu_s = CpuSeconds() - cpu_begin;
+  const double cpu_s = watch.CpuSeconds();
   const auto size = static_cast<double>(bytes.size());
   BenchCase line = {"import", name, {}};
   line.metrics = {

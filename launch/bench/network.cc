@@ -62,7 +62,7 @@ BenchCase BenchSolver(bool ring) {
   for (double& size : bytes) {
     size = 1e6 * (1 + rng.UniformReal());
   }
-  const double cpu_before_s = CpuSeconds();
+  const StopWatch watch;
   size_t next = 0;
   const auto begin = [&](TimeNs now) {
     replayer::FlowRequest request;
@@ -86,7 +86,7 @@ BenchCase BenchSolver(bool ring) {
     }
     queue.Settle(now);
   }
-  const double seconds = CpuSeconds() - cpu_before_s;
+  const double seconds = watch.CpuSeconds();
   BenchCase line = {
       "network", fmt::format("solver {} {} flows", ring ? "ring" : "random", kInFlight), {}};
   line.metrics = {

@@ -19,17 +19,6 @@ constexpr size_t kManyPlans = 1000;
 constexpr size_t kNeighbours = 800;
 constexpr size_t kUsualPlans = 1000;
 
-// Real seconds and those of all cores.
-class Stopwatch {
- public:
-  [[nodiscard]] double seconds() const { return real_.Seconds(); }
-  [[nodiscard]] double cpu_seconds() const { return CpuSeconds() - cpu_begin_; }
-
- private:
-  StopWatch real_;
-  double cpu_begin_ = CpuSeconds();
-};
-
 Result<PlanEvaluator> Gpt3Evaluator() {
   SearchProblem problem;
   PRISM_ASSIGN_OR_RETURN(ModelPreset preset, LoadModel("gpt3-175b"));
@@ -111,14 +100,14 @@ std::vector<Plan> NeighbouringPlans(const PlanEvaluator& evaluator, size_t count
 
 // How many plans were evaluated in which time. A core is a second of CPU time, so that what else
 // the machine does is left out.
-BenchCase RateCase(const char* name, size_t count, const Stopwatch& watch, int threads) {
+BenchCase RateCase(const char* name, size_t count, const StopWatch& watch, int threads) {
   const auto plans = static_cast<double>(count);
   return {"search",
           name,
           {{"plans", plans, "plans"},
-           {"seconds", watch.seconds(), "s"},
+           {"seconds", watch.Seconds(), "s"},
            {"threads", static_cast<double>(threads), "threads"},
-           {"plans_per_s_per_core", plans / watch.cpu_seconds(), "plans/s"}}};
+           {"plans_per_s_per_core", plans / watch.CpuSeconds(), "plans/s"}}};
 }
 
 // How much of what was asked of the cache was there.
@@ -135,7 +124,7 @@ Result<BenchCase> TimesCase(const char* name,
                             const PlanEvaluator& evaluator,
                             const std::vector<Plan>& plans) {
   const CacheShares before = evaluator.cache_shares();
-  const Stopwatch watch;
+  const StopWatch watch;
   for (const Plan& plan : plans) {
     PRISM_RETURN_IF_ERROR(evaluator.Time(plan).status().WithContext(DescribePlan(plan)));
   }
@@ -166,7 +155,7 @@ Result<BenchCase> LibraryCase(const std::vector<Plan>& plans, int threads) {
     choices.push_back(ChoiceOf(plan));
   }
   std::vector<prism_plan_result> results(plans.size());
-  const Stopwatch watch;
+  const StopWatch watch;
   const PlanLibrary library({});
   if (!library.ok()) {
     return RunFailed(library.error());
@@ -195,7 +184,7 @@ BenchResult BenchSearch(int threads) {
                          TimesCase("full replay of neighbours in the order of a search", evaluator,
                                    NeighbouringPlans(evaluator, kNeighbours)));
   cases.push_back(std::move(sweep));
-  const Stopwatch memories;
+  const StopWatch memories;
   for (const Plan& plan : plans) {
     PRISM_RETURN_IF_ERROR(evaluator.Memory(plan).status().WithContext(DescribePlan(plan)));
   }
@@ -207,9 +196,9 @@ BenchResult BenchSearch(int threads) {
   SearchOptions options;
   options.choices.gpus = {kGpus};
   options.threads = threads;
-  const Stopwatch search;
+  const StopWatch search;
   PRISM_ASSIGN_OR_RETURN(const SearchResult result, Search(evaluator, options, session));
-  const double seconds = search.seconds();
+  const double seconds = search.Seconds();
   cases.push_back({"search",
                    "complete search of gpt3-175b on 8192 GPUs",
                    {{"candidates", static_cast<double>(result.candidates), "plans"},

@@ -7,25 +7,29 @@
 
 namespace prism::launch {
 
-// Real seconds since it was made.
+// Since it was made.
 class StopWatch {
  public:
   [[nodiscard]] double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
+  // That the cores have worked for all threads of this process: what else the machine does is left
+  // out.
+  [[nodiscard]] double CpuSeconds() const { return ProcessSeconds() - cpu_begin_; }
 
-// Seconds that the cores have worked for all threads of this process so far.
-inline double CpuSeconds() {
-  struct rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
+ private:
+  static double ProcessSeconds() {
+    struct rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double cpu_begin_ = ProcessSeconds();
+};
 
 }  // namespace prism::launch
