@@ -14,6 +14,7 @@
 #include "graph/file.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"
+#include "tests/support/small_job.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/uniform_pipeline.h"
 
@@ -52,16 +53,8 @@ void AddMemory(graph::Graph* graph) {
 }
 
 Result<graph::Graph> MakeTraining() {
-  graph::JobSpec job;
+  graph::JobSpec job = SmallJob();
   job.name = "training";
-  job.model.layers = 4;
-  job.model.hidden = 1024;
-  job.model.heads = 8;
-  job.model.kv_heads = 8;
-  job.model.ffn = 4096;
-  job.model.vocab = 32000;
-  job.parallel = {.tp = 2, .dp = 2};
-  job.seq_len = 1024;
   job.global_batch_size = 8;
   job.recompute = graph::Recompute::kFull;
   PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program, slicer::Synthesize(job, {}));

@@ -16,6 +16,7 @@
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/synthesize.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/small_job.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"
 
@@ -24,23 +25,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr int64_t kLayers = 4;
-
-graph::JobSpec SmallJob() {
-  graph::JobSpec job;
-  job.name = "small";
-  job.model.layers = kLayers;
-  job.model.hidden = 1024;
-  job.model.heads = 8;
-  job.model.kv_heads = 8;
-  job.model.ffn = 4096;
-  job.model.vocab = 32000;
-  job.parallel = {.tp = 2, .dp = 2};
-  job.seq_len = 1024;
-  job.global_batch_size = 4;
-  return job;
-}
+using testing::SmallJob;
 
 graph::Graph Synthesised(const graph::JobSpec& job, const graph::TrainingStyle& style = {}) {
   graph::ClusterSpec cluster = testing::TestCluster();
@@ -181,7 +166,8 @@ TEST(ProgramEdit, recompute_of_one_layer_goes_alone) {
   const int64_t before = OpsOf(graph, graph::OpKind::kKernel);
   const int64_t all = before - kernels(Edited(graph, {RecomputeEdit{"*"}}));
   EXPECT_GT(all, 0);
-  EXPECT_EQ((before - kernels(Edited(graph, {RecomputeEdit{"layer 2"}}))) * kLayers, all);
+  EXPECT_EQ((before - kernels(Edited(graph, {RecomputeEdit{"layer 2"}}))) * SmallJob().model.layers,
+            all);
   EXPECT_THAT(Refusal(graph, RecomputeEdit{"layer 9"}), HasSubstr("'layer 9'"));
 }
 
