@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "graph/base/divide.h"
+
 namespace prism::graph {
 
 // A communicator as its rank's buffers depend on it.
@@ -47,8 +49,7 @@ struct NcclMemoryModel {
       return 0;
     }
     const int64_t local = std::max(1, shape.local_ranks);
-    const int64_t network_ends =
-        shape.node_count > 1 ? (collective_channels + local - 1) / local : 0;
+    const int64_t network_ends = shape.node_count > 1 ? DivideUp(collective_channels, local) : 0;
     const int64_t direct = Round(ConnectionBytes(true)) + Round(ConnectionBytes(false));
     // src/transport/net.cc with GPUDirect: LL of the sender is on the host.
     const int64_t network =
@@ -91,8 +92,7 @@ struct NcclMemoryModel {
   }
 
   [[nodiscard]] int64_t Round(int64_t bytes) const {
-    const int64_t granule = std::max<int64_t>(1, granularity_bytes);
-    return (bytes + granule - 1) / granule * granule;
+    return RoundUp(bytes, std::max<int64_t>(1, granularity_bytes));
   }
 };
 

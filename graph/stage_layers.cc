@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/base/divide.h"
+
 namespace prism::graph {
 namespace {
 
@@ -23,7 +25,7 @@ int64_t EndOfBalancedStage(const JobSpec& job, int64_t stage) {
 LayerRange LayersOfChunk(const JobSpec& job, const TrainingStyle& style, int64_t chunk) {
   const int64_t chunks = int64_t{job.parallel.pp} * job.parallel.vpp;
   if (style.layers_from_front) {
-    const int64_t each = (job.model.layers + chunks - 1) / chunks;
+    const int64_t each = DivideUp(job.model.layers, chunks);
     return {std::min(chunk * each, job.model.layers),
             std::min((chunk + 1) * each, job.model.layers)};
   }

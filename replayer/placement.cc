@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/divide.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -109,7 +111,7 @@ uint32_t Nodes(const graph::Graph& graph, const ReplayOptions& options) {
   for (uint32_t place : options.placement) {
     gpus = std::max(gpus, place + 1);
   }
-  return (gpus + GpusPerNode(graph) - 1) / GpusPerNode(graph);
+  return DivideUp(gpus, GpusPerNode(graph));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/base/check.h"
+#include "graph/base/divide.h"
 
 namespace prism {
 
@@ -39,7 +40,7 @@ void ParallelFor(int threads,
       }
     }
   };
-  const int64_t blocks = (count + block - 1) / block;
+  const int64_t blocks = DivideUp(count, block);
   std::vector<std::jthread> helpers;
   for (int64_t helper = 1; helper < std::min<int64_t>(threads, blocks); ++helper) {
     helpers.emplace_back(work);

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/divide.h"
+
 namespace prism::launch {
 namespace {
 
@@ -170,11 +172,11 @@ class RowReader {
       nodes = Contains(interconnect, "RDMA") || Contains(interconnect, "Gb/s") ? 4 : 1;
     }
     if (nodes <= 0) {
-      nodes = (size + a_node - 1) / a_node;
+      nodes = DivideUp(size, a_node);
     }
     size = size > 0 ? size : nodes * a_node;
     row->platform.gpus_per_node = a_node;
-    row->topology = {size, nodes, (size + nodes - 1) / nodes, 1};
+    row->topology = {size, nodes, DivideUp(size, nodes), 1};
   }
 
   void ReadPlatform(CollectiveRow* row) const {

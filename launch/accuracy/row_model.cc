@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/divide.h"
 #include "launch/accuracy/row_job.h"
 
 namespace prism::launch {
@@ -161,7 +162,7 @@ int64_t UsualFfn(const graph::ModelSpec& model) {
     return 4 * model.hidden;
   }
   constexpr int64_t kMultiple = 256;  // as Llama rounds 8/3 of the hidden size
-  return (8 * model.hidden / 3 + kMultiple - 1) / kMultiple * kMultiple;
+  return RoundUp(8 * model.hidden / 3, kMultiple);
 }
 
 int64_t UsualVocabulary(const PublishedRow& row, graph::BlockKind block) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/divide.h"
 #include "graph/base/file.h"
 #include "launch/accuracy/collective_fit.h"
 #include "launch/accuracy/error_statistics.h"
@@ -273,7 +274,7 @@ Result<std::string> SweepCollective(const CollectiveSweepOptions& options) {
   CollectiveRow row;
   row.collective = options.collective;
   row.topology.size = options.ranks;
-  row.topology.nodes = (options.ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
+  row.topology.nodes = DivideUp(options.ranks, cluster.gpus_per_node);
   row.topology.ranks_per_node = std::min(options.ranks, cluster.gpus_per_node);
   PRISM_RETURN_IF_ERROR(SetCollective(options.collective, &row));
   std::string text = fmt::format(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/base/divide.h"
 #include "graph/blas_memory.h"
 #include "graph/nccl_memory.h"
 
@@ -37,7 +38,7 @@ graph::CommunicatorShape Spread(int64_t count, int64_t stride, int64_t gpus_per_
   const int64_t together = std::clamp<int64_t>(gpus_per_node / stride, 1, count);
   return {.size = static_cast<int32_t>(count),
           .local_ranks = static_cast<int32_t>(together),
-          .node_count = static_cast<int32_t>((count + together - 1) / together)};
+          .node_count = static_cast<int32_t>(DivideUp(count, together))};
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "graph/base/divide.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -21,14 +23,14 @@ int64_t AllocatorConfig::RoundSize(int64_t bytes) const {
   const int interval = std::clamp(Log2(bytes) - Log2(kMebibyte), 0, 15);
   const int64_t divisions = power2_divisions[static_cast<size_t>(interval)];
   if (divisions <= 1 || bytes <= kMinBlockBytes * divisions) {
-    return (bytes + kMinBlockBytes - 1) / kMinBlockBytes * kMinBlockBytes;
+    return RoundUp(bytes, kMinBlockBytes);
   }
   const int64_t floor = int64_t{1} << static_cast<unsigned>(Log2(bytes));
   if (bytes == floor) {
     return bytes;
   }
   const int64_t division = floor / divisions;
-  return division == 0 ? 2 * floor : (bytes + division - 1) / division * division;
+  return division == 0 ? 2 * floor : RoundUp(bytes, division);
 }
 
 int64_t AllocatorConfig::SegmentSize(int64_t rounded_bytes) const {
@@ -38,7 +40,7 @@ int64_t AllocatorConfig::SegmentSize(int64_t rounded_bytes) const {
   if (rounded_bytes < kMinLargeBytes) {
     return large_segment_bytes;
   }
-  return (rounded_bytes + kRoundLargeBytes - 1) / kRoundLargeBytes * kRoundLargeBytes;
+  return RoundUp(rounded_bytes, kRoundLargeBytes);
 }
 
 }  // namespace prism::replayer

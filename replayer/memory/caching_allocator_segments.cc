@@ -124,7 +124,7 @@ void CachingAllocator::UnmapBlock(BlockId id) {
   const uint64_t base = RangeBegin(id);
   const uint64_t offset = blocks_[id].address - base;
   const uint64_t end = offset + static_cast<uint64_t>(blocks_[id].size);
-  const uint64_t first = (offset + page - 1) / page * page;
+  const uint64_t first = RoundUp(offset, page);
   const uint64_t last = end / page * page;
   if (first >= last) {
     return;

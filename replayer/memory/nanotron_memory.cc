@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/base/divide.h"
 #include "replayer/memory/memory_account.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/nanotron_passes.h"
@@ -123,8 +124,7 @@ class NanotronRank {
 
  private:
   [[nodiscard]] int64_t OwnOf(int64_t elements) const {
-    const int64_t shards = job_.zero_stage >= 1 ? job_.parallel.dp : 1;
-    return (elements + shards - 1) / shards;
+    return DivideUp<int64_t>(elements, job_.zero_stage >= 1 ? job_.parallel.dp : 1);
   }
 
   // One float32 buffer of all gradients whatever the ZeRO stage, one of the own master copies

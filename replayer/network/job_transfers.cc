@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "graph/base/divide.h"
+
 namespace prism::replayer {
 
 namespace {
@@ -28,7 +30,7 @@ FabricSize FabricSizeOf(const Engine& engine) {
       placement.empty() ? graph.ranks.size()
                         : *std::max_element(placement.begin(), placement.end()) + 1);
   FabricSize size;
-  size.nodes = (gpus + graph.cluster.gpus_per_node - 1) / graph.cluster.gpus_per_node;
+  size.nodes = DivideUp(gpus, graph.cluster.gpus_per_node);
   size.nics_per_node = NicsOf(graph, cost);
   size.nic_bytes_per_s =
       cost.NicBandwidth() * cost.nics_per_node() / size.nics_per_node / engine.options().comm_scale;

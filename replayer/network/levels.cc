@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "graph/base/divide.h"
+
 namespace prism::replayer {
 
 void Levels::Grow(uint32_t count) {
-  const size_t blocks = (std::max<size_t>(count, 2 * levels_.size()) + kBlock - 1) / kBlock;
+  const size_t blocks = DivideUp<size_t>(std::max<size_t>(count, 2 * levels_.size()), kBlock);
   levels_.resize(blocks * kBlock, kNone);
   lowest_.resize(blocks, {kUnknown, 0});
 }

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <new>
 
+#include "graph/base/divide.h"
+
 namespace prism::channel {
 namespace {
 
@@ -38,7 +40,7 @@ std::byte* Slots(Header* header) {
 }
 
 uint32_t PayloadSlots(uint32_t bytes) {
-  return (bytes + kSlotBytes - 1) / kSlotBytes;
+  return DivideUp(bytes, kSlotBytes);
 }
 
 // The payload that belongs to a record; only these kinds carry one.

@@ -4,13 +4,15 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "graph/base/divide.h"
+
 namespace prism::channel {
 namespace {
 
 constexpr size_t kAlignment = 8;
 
 size_t Padded(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return RoundUp(bytes, kAlignment);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 
+#include "graph/base/divide.h"
 #include "shim/clock/real_time.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
@@ -207,7 +208,7 @@ PRISM_INTERPOSED int clock_nanosleep(clockid_t clock,
   }
   constexpr int64_t kRounding = prism::shim::kSleepRoundingNs;
   const int64_t gap_ns = request_ns - ProgramNow(clock);
-  const int64_t rounded_ns = gap_ns <= 0 ? 0 : (gap_ns + kRounding - 1) / kRounding * kRounding;
+  const int64_t rounded_ns = gap_ns <= 0 ? 0 : prism::RoundUp(gap_ns, kRounding);
   if (SleepVirtually(rounded_ns)) {
     return 0;
   }

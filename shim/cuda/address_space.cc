@@ -4,6 +4,8 @@
 
 #include <iterator>
 
+#include "graph/base/divide.h"
+
 namespace prism::shim {
 
 AddressSpace::AddressSpace(size_t bytes, size_t alignment, bool ascending) : ascending_(ascending) {
@@ -17,7 +19,7 @@ AddressSpace::AddressSpace(size_t bytes, size_t alignment, bool ascending) : asc
   madvise(mapped, bytes + alignment, MADV_NOHUGEPAGE);
   madvise(mapped, bytes + alignment, MADV_DONTDUMP);
   const auto start = reinterpret_cast<uintptr_t>(mapped);
-  base_ = (start + alignment - 1) / alignment * alignment;
+  base_ = RoundUp(start, alignment);
   bytes_ = bytes;
   free_.emplace(base_, bytes_);
 }

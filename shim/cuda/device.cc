@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "graph/base/divide.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/session.h"
 
@@ -221,7 +222,7 @@ int OccupancyBlocks(int block_threads, size_t shared_bytes) {
       shared_bytes > static_cast<size_t>(profile.shared_memory_per_block_optin)) {
     return 0;
   }
-  const int rounded = (block_threads + kWarpThreads - 1) / kWarpThreads * kWarpThreads;
+  const int rounded = RoundUp(block_threads, kWarpThreads);
   const int by_threads = ThreadsPerSm(profile) / rounded;
   const int by_shared =
       static_cast<int>(static_cast<size_t>(profile.shared_memory_per_sm) /

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <new>
 
+#include "graph/base/divide.h"
 #include "shim/cuda/address_space.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/written_bytes.h"
@@ -67,10 +68,6 @@ bool TakeAnswer(void* target, size_t bytes) {
   std::memcpy(target, answer.value, bytes);
   answer.bytes = 0;
   return true;
-}
-
-size_t RoundUp(size_t bytes, size_t granularity) {
-  return (bytes + granularity - 1) / granularity * granularity;
 }
 
 uintptr_t Address(const void* pointer) {

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "graph/base/divide.h"
 #include "shim/device/driver.h"
 #include "shim/device/reduction_logic.h"
 #include "shim/device/relaxed_capture.h"
@@ -27,7 +28,7 @@ class DeviceReduction {
     const std::lock_guard<std::mutex> lock(mutex_);
     const WithinReal within;
     const RelaxedCapture relaxed;
-    const size_t stride = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t stride = RoundUp(bytes, kAlignment);
     const bool reduced = Prepare(stride * (input.contributions.size() + 1)) &&
                          Run(input, task, {bytes, stride}, out);
     usable_ = usable_ && reduced;
@@ -83,7 +84,7 @@ class DeviceReduction {
     task.contributions = room_;
     task.out = at;
     task.stride = extent.stride;
-    const uint64_t blocks = std::min((task.count + kThreads - 1) / kThreads, kMostBlocks);
+    const uint64_t blocks = std::min(DivideUp<uint64_t>(task.count, kThreads), kMostBlocks);
     std::array<void*, 1> arguments = {&task};
     return driver_.launch(kernel_, static_cast<uint32_t>(blocks), 1, 1, kThreads, 1, 1, 0, stream_,
                           arguments.data(), nullptr) == CUDA_SUCCESS &&

@@ -4,6 +4,7 @@
 #include <array>
 #include <new>
 
+#include "graph/base/divide.h"
 #include "shim/device/host_machine.h"
 
 // The fat binary of hold_kernels.cu, by hold_image.S.
@@ -166,7 +167,7 @@ bool HoldDevice::Scale(
   if (found == kernels_.end() || count == 0) {
     return count == 0;
   }
-  const uint64_t blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
+  const uint64_t blocks = std::min(DivideUp<uint64_t>(count, kThreads), kMostBlocks);
   std::array<void*, 4> arguments = {&data, &count, &element, &factor};
   return driver_.launch(found->second, static_cast<uint32_t>(blocks), 1, 1, kThreads, 1, 1, 0,
                         stream, arguments.data(), nullptr) == CUDA_SUCCESS;

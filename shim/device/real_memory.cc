@@ -9,6 +9,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "graph/base/divide.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/memory.h"
 #include "shim/device/real_library.h"
@@ -37,10 +38,6 @@ thread_local void* allocated = nullptr;
 
 uintptr_t Address(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
-}
-
-size_t RoundUp(size_t bytes) {
-  return (bytes + kDeviceGranularity - 1) / kDeviceGranularity * kDeviceGranularity;
 }
 
 int64_t Add(int64_t bytes) {
@@ -80,7 +77,7 @@ void EnsureContext() {
 
 void* DeviceAllocate(size_t bytes) {
   EnsureContext();
-  const size_t rounded = RoundUp(std::max<size_t>(bytes, 1));
+  const size_t rounded = RoundUp(std::max<size_t>(bytes, 1), kDeviceGranularity);
   if (allocated == nullptr) {
     EmitSegment(RecordKind::kOutOfMemory, 0, rounded, Add(0));
   } else {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include "graph/base/divide.h"
 #include "shim/device/device_reduction.h"
 #include "shim/device/forward.h"
 #include "shim/device/relaxed_capture.h"
@@ -150,7 +151,7 @@ void Staging::Join() {
   size_t offset = 0;
   for (Range& range : joined) {
     range.offset = offset;
-    offset += (range.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    offset += RoundUp(range.bytes, kAlignment);
   }
   ranges_ = std::move(joined);
   host_bytes_ = std::bit_ceil(std::max(offset, kAlignment));

@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "graph/base/divide.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
@@ -37,7 +38,7 @@ Table& GetTable() {
 graph::CommunicatorShape ShapeOf(const CommunicatorSpec& spec) {
   const int32_t per_node = std::max(1, SessionConfig().device.device_count);
   graph::CommunicatorShape shape = {spec.size, std::min(spec.size, per_node),
-                                    (spec.size + per_node - 1) / per_node};
+                                    DivideUp(spec.size, per_node)};
   if (!spec.members.known()) {
     Count("nccl_memory_without_members");
     return shape;

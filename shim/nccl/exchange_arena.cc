@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/base/divide.h"
+
 namespace prism::shim {
 
 namespace {
@@ -165,9 +167,8 @@ ExchangeStatus ExchangeArena::AbortedStatus() const {
 }
 
 bool ExchangeArena::Reserve(uint64_t bytes, uint64_t* offset) {
-  const uint64_t size = (bytes + kAreaAlignment - 1) / kAreaAlignment * kAreaAlignment;
-  const uint64_t first =
-      (sizeof(ArenaHeader) + kAreaAlignment - 1) / kAreaAlignment * kAreaAlignment;
+  const uint64_t size = RoundUp(bytes, kAreaAlignment);
+  const uint64_t first = RoundUp<uint64_t>(sizeof(ArenaHeader), kAreaAlignment);
   *offset = first + header_->used.fetch_add(size);
   return *offset + size <= bytes_;
 }

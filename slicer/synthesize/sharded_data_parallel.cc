@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "graph/base/divide.h"
 #include "graph/job_groups.h"
 #include "slicer/synthesize/data_parallel.h"
 
@@ -153,8 +154,7 @@ class ShardedDataParallel : public DataParallel {
       shard.replicas = expert ? 1 : groups.Size(GroupAxis::kReplicate);
       for (const BlockParameter& parameter : parameters) {
         if (parameter.expert == expert) {
-          const int64_t piece =
-              (parameter.ElementCount() + shard.group_size - 1) / shard.group_size;
+          const int64_t piece = DivideUp<int64_t>(parameter.ElementCount(), shard.group_size);
           shard.pieces.push_back(piece);
           shard.elements += piece * shard.group_size;
         }

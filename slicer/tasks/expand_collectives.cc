@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "graph/base/divide.h"
+
 namespace prism::slicer {
 namespace {
 
@@ -83,7 +85,7 @@ class Expander {
       *ends = {Add(nothing, waits_)};
       return;
     }
-    const int64_t part = (shape.bytes + size - 1) / size;
+    const int64_t part = DivideUp(shape.bytes, size);
     switch (shape.kind) {
       case CollectiveKind::kAllReduce:
         Ring(task, 2 * (size - 1), part, {members, own}, ends);

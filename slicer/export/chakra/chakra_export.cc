@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/divide.h"
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "slicer/import/chakra/trace_file.h"
@@ -113,7 +114,7 @@ class RankWriter {
 
   void FillCompute(const Task& task, ChakraNode* node) {
     node->type = ChakraType::kCompute;
-    node->duration_us = static_cast<uint64_t>((task.value + kNsPerMicro - 1) / kNsPerMicro);
+    node->duration_us = static_cast<uint64_t>(DivideUp(task.value, kNsPerMicro));
     node->duration_ns = task.value;
     notes_->Add("durations are whole microseconds to readers that do not know duration_ns",
                 task.value % kNsPerMicro != 0 ? 1 : 0);
@@ -151,7 +152,7 @@ class RankWriter {
     node->collective = static_cast<int64_t>(CollectiveOf(shape.kind));
     node->bytes = shape.bytes;
     if (shape.kind == CollectiveKind::kAllGather) {
-      node->bytes = (shape.bytes + members - 1) / members;
+      node->bytes = DivideUp(shape.bytes, members);
       notes_->Add("all_gathers of a size that its ranks do not divide are rounded up",
                   shape.bytes % members != 0 ? 1 : 0);
     }

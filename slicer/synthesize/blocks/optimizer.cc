@@ -1,6 +1,7 @@
 // The step of Adam over this rank's flat pieces of parameters, and what comes before and after.
 #include <algorithm>
 
+#include "graph/base/divide.h"
 #include "slicer/synthesize/blocks/blocks.h"
 #include "slicer/synthesize/blocks/linear.h"
 
@@ -23,7 +24,7 @@ std::vector<uint32_t> Launches(const std::vector<int64_t>& sizes, size_t lists) 
   uint32_t tensors = 0;
   for (const int64_t size : sizes) {
     ++tensors;
-    int64_t left = (size + kChunkElements - 1) / kChunkElements;
+    int64_t left = DivideUp(size, kChunkElements);
     while (left > 0) {
       const auto taken =
           static_cast<uint32_t>(std::min<int64_t>(left, int64_t{kLaunchChunks} - chunks));
@@ -135,7 +136,7 @@ class OptimizerWriter {
     const auto count = static_cast<int64_t>(all_.size());
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
     const int64_t longest = *std::max_element(all_.begin(), all_.end());
-    const int64_t chunks = (longest + kChunkElements - 1) / kChunkElements;
+    const int64_t chunks = DivideUp(longest, kChunkElements);
     const Tensors gradients = Flat(DataType::kFloat32, all_);
     writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
     MultiTensor("aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", gradients,
