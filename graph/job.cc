@@ -4,6 +4,7 @@
 #include <array>
 
 #include "graph/base/check.h"
+#include "graph/base/divide.h"
 
 namespace prism::graph {
 namespace {
@@ -122,6 +123,11 @@ LayerRange LayersOfChunk(int64_t layers, int64_t chunks, int64_t chunk) {
     return index * (layers / chunks) + std::clamp<int64_t>(index - first_larger, 0, larger);
   };
   return {begin(chunk), begin(chunk + 1)};
+}
+
+int64_t PaddedVocab(const JobSpec& job) {
+  constexpr int64_t kRows = 128;
+  return RoundUp(job.model.vocab, kRows * job.parallel.tp);
 }
 
 int64_t ModelParameters(const ModelSpec& model) {

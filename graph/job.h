@@ -147,6 +147,9 @@ struct LayerRange {
 bool LayersDivide(int64_t layers, int64_t chunks);
 LayerRange LayersOfChunk(int64_t layers, int64_t chunks, int64_t chunk);
 
+// Rows of the word embedding: a multiple of 128 on every tensor-parallel rank, as Megatron pads.
+int64_t PaddedVocab(const JobSpec& job);
+
 // Parameters of the whole model, embeddings included (tied ones once), padding excluded.
 int64_t ModelParameters(const ModelSpec& model);
 

@@ -165,11 +165,6 @@ bool WorkloadConfig::sequence_parallel() const {
   return job.sequence_parallel && job.parallel.tp > 1;
 }
 
-int64_t WorkloadConfig::padded_vocab() const {
-  const int64_t multiple = int64_t{128} * job.parallel.tp;
-  return (job.model.vocab + multiple - 1) / multiple * multiple;
-}
-
 std::vector<std::string> WorkloadArgs(const graph::JobSpec& job, int iterations) {
   WorkloadConfig config;
   config.job = job;

@@ -26,7 +26,6 @@ struct WorkloadConfig {
   [[nodiscard]] int32_t pp_rank() const;
   [[nodiscard]] bool sequence_parallel() const;  // asked for, and tp > 1
   [[nodiscard]] int64_t head_size() const { return job.model.hidden / job.model.heads; }
-  [[nodiscard]] int64_t padded_vocab() const;  // multiple of 128 * tp, as Megatron pads
 };
 
 // Arguments (without the program's name) that make prism-workload run this job.

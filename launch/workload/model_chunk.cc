@@ -31,7 +31,7 @@ void ModelChunk::DeclareEmbedding() {
   const graph::ModelSpec& model = config_.job.model;
   ParameterSpec words;
   words.name = "embedding.weight";
-  words.full_shape = {config_.padded_vocab(), model.hidden};
+  words.full_shape = {graph::PaddedVocab(config_.job), model.hidden};
   words.split_dim = 0;
   words.tied = model.tied_embeddings;
   embedding_ = parameters_.Declare(words);
@@ -54,7 +54,7 @@ void ModelChunk::DeclareHead() {
   }
   ParameterSpec words;
   words.name = model.tied_embeddings ? "embedding.weight" : "output.weight";
-  words.full_shape = {config_.padded_vocab(), model.hidden};
+  words.full_shape = {graph::PaddedVocab(config_.job), model.hidden};
   words.split_dim = 0;
   words.tied = model.tied_embeddings;
   output_ = parameters_.Declare(words);

@@ -20,7 +20,6 @@ using graph::TrainingStyle;
 
 // Padding of a bucket's shard, elements (launch/workload/grad_buffer.cc; Megatron's 128 likewise).
 constexpr int64_t kShardAlignment = 128;
-constexpr int64_t kVocabAlignment = 128;  // times tp
 
 // What AdamW keeps in float32: the master copy and two moments.
 constexpr int64_t kMasterBytes = 4;
@@ -211,8 +210,7 @@ int64_t LayersOfStage(const JobSpec& job, const TrainingStyle& style, int32_t st
 StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t chunk) {
   const graph::ModelSpec& model = job.model;
   const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
-  const int64_t words =
-      RoundUp<int64_t>(model.vocab, kVocabAlignment * job.parallel.tp) * model.hidden;
+  const int64_t words = graph::PaddedVocab(job) * model.hidden;
   Declarations declarations(job);
   if (chunk == 0) {
     declarations.Words(model.tied_embeddings, words);

@@ -35,8 +35,7 @@ struct StageParameters {
 // The layers of a stage, over all of its model chunks.
 int64_t LayersOfStage(const graph::JobSpec& job, const graph::TrainingStyle& style, int32_t stage);
 
-// Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1. The
-// vocabulary is padded to a multiple of 128 * tp, as in Megatron.
+// Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1.
 StageParameters ParametersOfChunk(const graph::JobSpec& job, int64_t layers, int64_t chunk);
 
 // One allocation that lives on.

@@ -49,6 +49,13 @@ TEST(Job, Llama3_8b_has_8_030_million_parameters) {
   EXPECT_EQ(ModelParameters(Llama3_8b()), 8'030'261'248);
 }
 
+TEST(Job, vocabulary_is_padded_to_whole_tiles_of_every_rank) {
+  JobSpec job;
+  job.model.vocab = 50257;
+  job.parallel.tp = 8;
+  EXPECT_EQ(PaddedVocab(job), 51200);  // 50 * 128 * 8
+}
+
 // Narayanan et al., SC21, equation 3: 96 B s l h² (1 + s/6h + V/16lh) with full recomputation,
 // where attention is counted over all pairs. We count a causal mask's half, so the s/6h term
 // halves; without recomputation layers are counted three times instead of four.

@@ -64,13 +64,6 @@ TEST(WorkloadArgs, coordinates_follow_the_rank_order) {
   EXPECT_EQ(config.pp_rank(), 1);
 }
 
-TEST(WorkloadArgs, vocabulary_is_padded_to_whole_tiles_of_every_rank) {
-  WorkloadConfig config;
-  config.job.model.vocab = 50257;
-  config.job.parallel.tp = 8;
-  EXPECT_EQ(config.padded_vocab(), 51200);  // 50 * 128 * 8
-}
-
 TEST(WorkloadArgs, refuses_what_it_cannot_run) {
   const std::vector<std::string> good = WorkloadArgs(UnusualJob(), 3);
   const auto message = [](const std::vector<std::string>& args) {

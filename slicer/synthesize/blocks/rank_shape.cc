@@ -53,12 +53,7 @@ RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle&
   }
   ffn = model.ffn / tp;
   ffn_matrices = model.FfnMatrices();
-  vocab = PaddedVocab(job) / tp;
-}
-
-int64_t PaddedVocab(const graph::JobSpec& job) {
-  const int64_t multiple = int64_t{128} * job.parallel.tp;
-  return (job.model.vocab + multiple - 1) / multiple * multiple;
+  vocab = graph::PaddedVocab(job) / tp;
 }
 
 }  // namespace prism::slicer

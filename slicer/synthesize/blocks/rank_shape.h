@@ -61,7 +61,4 @@ struct RankShape {
   }
 };
 
-// Rows of the word embedding: a multiple of 128 on every rank, as Megatron pads.
-int64_t PaddedVocab(const graph::JobSpec& job);
-
 }  // namespace prism::slicer
