@@ -1,22 +1,16 @@
 #include "launch/workload/grad_buffer.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "graph/flat_buckets.h"
 #include "launch/workload/parameters.h"
 
 namespace prism::launch {
 namespace {
-
-// Elements: Megatron's bucket size max(40 M, 1 M * dp), and the padding of a shard that keeps it
-// aligned to 128 elements.
-constexpr int64_t kBucketElements = 40'000'000;
-constexpr int64_t kBucketElementsPerRank = 1'000'000;
-constexpr int64_t kShardAlignment = 128;
 
 int64_t Count(const std::vector<int64_t>& shape) {
   int64_t count = 1;
@@ -76,29 +70,23 @@ GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
 }
 
 void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
-  const int64_t bucket_elements =
-      std::max(kBucketElements, kBucketElementsPerRank * groups_.dp.size());
-  Bucket open;
+  graph::FlatBuckets flat(graph::TrainingStyle{}, groups_.dp.size());
+  std::vector<int> expected;
   for (Parameter* parameter : parameters) {
-    placements_.push_back({parameter, elements_, buckets_.size()});
-    elements_ += Count(parameter->shape);
-    open.expected += parameter->uses;
-    if (elements_ - open.begin >= bucket_elements) {
-      CloseBucket(&open, elements_);
-    }
+    const graph::FlatBuckets::Place place = flat.Append(Count(parameter->shape));
+    placements_.push_back({parameter, place.begin, place.bucket});
+    expected.resize(place.bucket + 1);
+    expected[place.bucket] += parameter->uses;
   }
-  if (open.expected > 0) {
-    CloseBucket(&open, elements_);
+  flat.Finish();
+  elements_ = flat.elements();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    Bucket bucket;
+    bucket.begin = flat.buckets()[i].begin;
+    bucket.end = flat.buckets()[i].end;
+    bucket.expected = expected[i];
+    buckets_.push_back(std::move(bucket));
   }
-}
-
-void GradBuffer::CloseBucket(Bucket* open, int64_t end) {
-  const int64_t multiple = kShardAlignment * groups_.dp.size();
-  open->end = open->begin + (end - open->begin + multiple - 1) / multiple * multiple;
-  elements_ = open->end;
-  buckets_.push_back(*open);
-  *open = Bucket{};
-  open->begin = elements_;
 }
 
 void GradBuffer::AllocateGradients() {

@@ -90,7 +90,7 @@ class GradBuffer {
 
   struct Bucket {
     int64_t begin = 0;  // elements in the buffer
-    int64_t end = 0;    // padded: a multiple of dp * kShardAlignment
+    int64_t end = 0;    // padding included
     int expected = 0;   // contributions of one micro-batch
     int ready = 0;      // of the last micro-batch, so far
     Handle reduction;
@@ -104,7 +104,6 @@ class GradBuffer {
   };
 
   void LayOut(const std::vector<Parameter*>& parameters);
-  void CloseBucket(Bucket* open, int64_t end);
   void CountReady(size_t bucket);
   void StartReduction(Bucket* bucket);
   [[nodiscard]] at::Tensor Shard(const at::Tensor& buffer, const Bucket& bucket) const;

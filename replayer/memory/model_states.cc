@@ -1,6 +1,5 @@
 #include "replayer/memory/model_states.h"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <numeric>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "graph/base/divide.h"
+#include "graph/flat_buckets.h"
 #include "graph/stage_layers.h"
 
 namespace prism::replayer {
@@ -17,9 +17,6 @@ using graph::BlockKind;
 using graph::DataParallelKind;
 using graph::JobSpec;
 using graph::TrainingStyle;
-
-// Padding of a bucket's shard, elements (launch/workload/grad_buffer.cc; Megatron's 128 likewise).
-constexpr int64_t kShardAlignment = 128;
 
 // What AdamW keeps in float32: the master copy and two moments.
 constexpr int64_t kMasterBytes = 4;
@@ -97,27 +94,6 @@ void DeclareLayer(const graph::ModelSpec& model, Declarations* declarations) {
   }
 }
 
-// Elements of the flat buffer of one kind: buckets close at a size and are padded so that every dp
-// rank has an equal shard.
-std::vector<int64_t> BucketElements(const StageParameters::Kind& kind,
-                                    const TrainingStyle& style,
-                                    int64_t dp) {
-  const int64_t limit = std::max(style.bucket_elements, style.bucket_elements_per_rank * dp);
-  std::vector<int64_t> buckets;
-  int64_t open = 0;
-  for (const int64_t elements : kind.elements) {
-    open += elements;
-    if (open >= limit) {
-      buckets.push_back(RoundUp<int64_t>(open, kShardAlignment * dp));
-      open = 0;
-    }
-  }
-  if (open > 0) {
-    buckets.push_back(RoundUp<int64_t>(open, kShardAlignment * dp));
-  }
-  return buckets;
-}
-
 // Flat buffers of values, then of gradients, then the optimizer's tensors: the step count, a master
 // copy and two moments of the own shard of each bucket, those with weight decay first, and what
 // each shard counts in the gradient norm (launch/workload/optimizer.cc).
@@ -133,15 +109,20 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
   int64_t shard_count = 0;
   for (const StageParameters& chunk : chunks) {
     for (const StageParameters::Kind& kind : chunk.kinds) {
-      const std::vector<int64_t> buckets = BucketElements(kind, style, dp);
-      const int64_t elements = std::accumulate(buckets.begin(), buckets.end(), int64_t{0});
+      graph::FlatBuckets flat(style, dp);
+      for (const int64_t elements : kind.elements) {
+        flat.Append(elements);
+      }
+      flat.Finish();
+      const int64_t elements = flat.elements();
       values.push_back({"parameters", elements * graph::DataTypeBytes(job.compute_dtype)});
       gradients.push_back(
           {"gradients", elements / grad_shards * graph::DataTypeBytes(style.gradient_type)});
-      for (const int64_t bucket : buckets) {
+      for (const graph::FlatBuckets::Bucket& bucket : flat.buckets()) {
+        const int64_t own = bucket.elements() / shards;
         std::vector<StateTensor>& group = optimizer[kind.decay ? 0 : 1];
-        group.push_back({"optimizer", bucket / shards * kMasterBytes});
-        group.insert(group.end(), 2, {"optimizer", bucket / shards * kMomentBytes, true});
+        group.push_back({"optimizer", own * kMasterBytes});
+        group.insert(group.end(), 2, {"optimizer", own * kMomentBytes, true});
         ++shard_count;
       }
     }

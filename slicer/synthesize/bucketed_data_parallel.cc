@@ -81,9 +81,9 @@ class BucketedDataParallel : public DataParallel {
     for (const ChunkGradients& chunk : chunks_) {
       for (const GradBuffer& buffer : chunk.buffers) {
         for (const GradBucket& bucket : buffer.buckets) {
-          const int64_t elements = bucket.elements() / (Shards(buffer) ? buffer.group_size : 1);
+          const int64_t elements = bucket.elements / (Shards(buffer) ? buffer.group_size : 1);
           (buffer.decay ? pieces.decay : pieces.no_decay).push_back(elements);
-          pieces.weights += bucket.elements();
+          pieces.weights += bucket.elements;
         }
       }
     }
@@ -209,7 +209,7 @@ class BucketedDataParallel : public DataParallel {
   [[nodiscard]] uint32_t ReductionOf(const GradBuffer& buffer, const GradBucket& bucket) const {
     const std::string key = fmt::format(
         "reduce {} {} {} {} {} {}", context_.style_number, static_cast<int>(rank_.dtype),
-        static_cast<int>(buffer.axis), Shards(buffer) ? 1 : 0, bucket.elements(), bucket.reduction);
+        static_cast<int>(buffer.axis), Shards(buffer) ? 1 : 0, bucket.elements, bucket.reduction);
     return context_.writer->assembly().BlockFor(key, [&] {
       OpList ops;
       Reduce(buffer, bucket, /*beside=*/true, &ops);
@@ -229,14 +229,14 @@ class BucketedDataParallel : public DataParallel {
   // The mean is taken before the sum, as Megatron does to keep float32 sums in range.
   void Reduce(const GradBuffer& buffer, const GradBucket& bucket, bool beside, OpList* ops) const {
     BlockWriter scale(&Tables());
-    const graph::TensorShape gradients = Tensor(rank_.gradient, {bucket.elements()});
+    const graph::TensorShape gradients = Tensor(rank_.gradient, {bucket.elements});
     scale.Pointwise("aten::mul", {Tensor(graph::DataType::kFloat64, {}), gradients, gradients});
     ops->Append(scale.Finish().program);
     const bool apart = rank_.style.separate_fp32_gradients;
     const graph::DataType type = apart ? rank_.dtype : rank_.gradient;
     const graph::CollectiveShape shape = Shards(buffer) && !apart
-                                             ? ReduceScatterOf(type, bucket.elements())
-                                             : AllReduceOf(type, bucket.elements());
+                                             ? ReduceScatterOf(type, bucket.elements)
+                                             : AllReduceOf(type, bucket.elements);
     if (beside) {
       ops->Start(buffer.axis, shape, bucket.reduction);
     } else {
@@ -261,7 +261,7 @@ class BucketedDataParallel : public DataParallel {
   void ReduceCopies(const GradBuffer& buffer) {
     if (buffer.sequence_parallel) {
       for (const GradBucket& bucket : buffer.buckets) {
-        const int64_t elements = bucket.elements() / (Shards(buffer) ? buffer.group_size : 1);
+        const int64_t elements = bucket.elements / (Shards(buffer) ? buffer.group_size : 1);
         EmitBlocking(GroupAxis::kTensor, AllReduceOf(rank_.gradient, elements));
       }
     }
@@ -297,7 +297,7 @@ class BucketedDataParallel : public DataParallel {
     const auto start = [&](const GradBuffer& buffer, const GradBucket& bucket) {
       const graph::DataType type =
           rank_.style.fp8_param_gather ? graph::DataType::kFloat8 : rank_.dtype;
-      ops.Start(buffer.axis, AllGatherOf(type, bucket.elements()), bucket.gather);
+      ops.Start(buffer.axis, AllGatherOf(type, bucket.elements), bucket.gather);
     };
     for (const ChunkGradients& chunk : chunks_) {
       for (const GradBuffer& buffer : chunk.buffers) {

@@ -5,13 +5,11 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/flat_buckets.h"
 #include "graph/job_groups.h"
 
 namespace prism::slicer {
 namespace {
-
-// Padding of a shard that keeps it aligned, elements.
-constexpr int64_t kShardAlignment = 128;
 
 struct Member {
   size_t unit = 0;
@@ -27,15 +25,6 @@ Kind KindOf(const RankShape& rank, const BlockParameter& parameter) {
   }
   return {parameter.expert, parameter.tied, parameter.split, parameter.sequence_parallel,
           parameter.decay};
-}
-
-void CloseBucket(GradBuffer* buffer, GradBucket* open) {
-  const int64_t multiple = kShardAlignment * buffer->group_size;
-  open->end = open->begin + (buffer->elements - open->begin + multiple - 1) / multiple * multiple;
-  buffer->elements = open->end;
-  buffer->buckets.push_back(*open);
-  *open = GradBucket{};
-  open->begin = buffer->elements;
 }
 
 }  // namespace
@@ -65,20 +54,19 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
     buffer.tied = example.tied;
     buffer.sequence_parallel = rank.built_in && example.sequence_parallel;
     buffer.decay = !rank.built_in || example.decay;
-    const int64_t bucket_elements = std::max(
-        rank.style.bucket_elements, rank.style.bucket_elements_per_rank * buffer.group_size);
-    GradBucket open;
+    graph::FlatBuckets flat(rank.style, buffer.group_size);
+    std::vector<int32_t> expected;
     for (const Member& member : members) {
       const BlockParameter& parameter = of(member);
-      result.places[member.unit][member.parameter] = {result.buffers.size(), buffer.buckets.size()};
-      buffer.elements += parameter.ElementCount();
-      open.expected += parameter.uses;
-      if (buffer.elements - open.begin >= bucket_elements) {
-        CloseBucket(&buffer, &open);
-      }
+      const size_t bucket = flat.Append(parameter.ElementCount()).bucket;
+      result.places[member.unit][member.parameter] = {result.buffers.size(), bucket};
+      expected.resize(bucket + 1);
+      expected[bucket] += parameter.uses;
     }
-    if (open.expected > 0) {
-      CloseBucket(&buffer, &open);
+    flat.Finish();
+    buffer.elements = flat.elements();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      buffer.buckets.push_back({.elements = flat.buckets()[i].elements(), .expected = expected[i]});
     }
     result.buffers.push_back(std::move(buffer));
   }

@@ -1,5 +1,5 @@
-// Flat gradient buffers of a model chunk, cut into buckets: Megatron's ParamAndGradBuffer, and for
-// the built-in workload one buffer a kind of parameter (launch/workload/grad_buffer.h).
+// Flat gradient buffers of a model chunk, cut into buckets (graph/flat_buckets.h): Megatron's, and
+// for the built-in workload one buffer a kind of parameter (launch/workload/grad_buffer.h).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,10 @@
 namespace prism::slicer {
 
 struct GradBucket {
-  int64_t begin = 0;       // elements of the buffer
-  int64_t end = 0;         // padded to a multiple of the group's size
+  int64_t elements = 0;    // padding included
   int32_t expected = 0;    // contributions of one micro-batch
   uint32_t reduction = 0;  // event slots: end of its reduction,
   uint32_t gather = 0;     // of the gathering of its parameters
-
-  [[nodiscard]] int64_t elements() const { return end - begin; }
 };
 
 struct GradBuffer {

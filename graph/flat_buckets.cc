@@ -1,0 +1,35 @@
+#include "graph/flat_buckets.h"
+
+#include <algorithm>
+
+#include "graph/base/divide.h"
+
+namespace prism::graph {
+
+int64_t FullBucketElements(const TrainingStyle& style, int64_t ranks) {
+  return std::max(style.bucket_elements, style.bucket_elements_per_rank * ranks);
+}
+
+FlatBuckets::Place FlatBuckets::Append(int64_t elements) {
+  const Place place = {elements_, buckets_.size()};
+  elements_ += elements;
+  if (elements_ - open_begin_ >= full_elements_) {
+    Close();
+  }
+  return place;
+}
+
+void FlatBuckets::Finish() {
+  if (elements_ > open_begin_) {
+    Close();
+  }
+}
+
+void FlatBuckets::Close() {
+  constexpr int64_t kShardAlignment = 128;
+  elements_ = open_begin_ + RoundUp(elements_ - open_begin_, kShardAlignment * ranks_);
+  buckets_.push_back({open_begin_, elements_});
+  open_begin_ = elements_;
+}
+
+}  // namespace prism::graph

@@ -1,0 +1,57 @@
+// Flat buffers of parameters or of their gradients, cut into the buckets that data parallelism
+// reduces one by one, as Megatron's ParamAndGradBuffer does
+// (core/distributed/param_and_grad_buffer.py).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/training_style.h"
+
+namespace prism::graph {
+
+// Elements from which on a bucket is full.
+int64_t FullBucketElements(const TrainingStyle& style, int64_t ranks);
+
+// Lays parameters out one after the other. A bucket ends with the parameter that fills it, and is
+// padded so that every rank of the group has a shard of equal size, aligned to 128 elements.
+class FlatBuckets {
+ public:
+  struct Bucket {
+    int64_t begin = 0;  // elements of the buffer
+    int64_t end = 0;    // padding included
+
+    [[nodiscard]] int64_t elements() const { return end - begin; }
+  };
+
+  struct Place {
+    int64_t begin = 0;  // elements of the buffer
+    size_t bucket = 0;
+  };
+
+  // `ranks`: of the group that the buckets are reduced over.
+  FlatBuckets(const TrainingStyle& style, int64_t ranks)
+      : full_elements_(FullBucketElements(style, ranks)), ranks_(ranks) {}
+
+  // `elements`: more than none.
+  Place Append(int64_t elements);
+
+  // After the last parameter: the bucket that is open ends.
+  void Finish();
+
+  [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+  // Of the buffer so far.
+  [[nodiscard]] int64_t elements() const { return elements_; }
+
+ private:
+  void Close();
+
+  int64_t full_elements_;
+  int64_t ranks_;
+  int64_t open_begin_ = 0;
+  int64_t elements_ = 0;
+  std::vector<Bucket> buckets_;
+};
+
+}  // namespace prism::graph
