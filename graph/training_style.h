@@ -73,8 +73,15 @@ enum GraphPart : uint32_t {
   kGraphRouter = 1U << 2U,  // and what prepares the dispatch
 };
 
+// Which tensors a stage keeps, and when it allocates what comes and goes (replayer/memory/).
+enum class MemoryPattern : uint8_t {
+  kUsual,     // what data_parallel says
+  kNanotron,  // one accumulator of all gradients, collectives that stay pending
+};
+
 struct TrainingStyle {
-  std::string framework = "prism-workload";
+  std::string framework = "prism-workload";  // its name; nothing depends on it
+  bool built_in = true;  // the workload of launch/workload/, with its own kernels throughout
 
   // Kernels of a layer.
   AttentionKind attention = AttentionKind::kFlash;
@@ -122,6 +129,7 @@ struct TrainingStyle {
   // DeepSpeed's BF16_Optimizer: autograd sums in 16 bit, each micro-batch is then cast and added to
   // fp32; all-reduced in 16 bit even where shards step.
   bool separate_fp32_gradients = false;
+  MemoryPattern memory = MemoryPattern::kUsual;
   bool overlap_grad_reduce = true;               // beside the backward pass of the last micro-batch
   bool overlap_param_gather = false;             // beside the forward pass of the first micro-batch
   int64_t bucket_elements = 40'000'000;          // Megatron: at least this many,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "launch/accuracy/row_style.h"
 #include "launch/prediction/device_memory.h"
 #include "replayer/memory/stage_memory.h"
 
@@ -17,8 +18,8 @@ enum class Counter : uint8_t { kAllocated, kReserved, kDevice };
 
 // nanotron's benchmark resets the peaks after the passes and reads them after the optimizer's step,
 // so what it prints, which grows with the activations, is reserved memory.
-Counter CounterOf(const PublishedRow& row, const graph::TrainingStyle& style) {
-  if (style.framework == "nanotron") {
+Counter CounterOf(const PublishedRow& row) {
+  if (FamilyOfRow(row) == FrameworkFamily::kNanotron) {
     return Counter::kReserved;
   }
   if (row.Says("mem_kind", "nvidia-smi")) {
@@ -57,7 +58,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
                               const graph::ClusterSpec& cluster,
                               Assumptions* assumptions) {
   replayer::StageMemoryOptions options = MemoryOptionsOf(cluster);
-  const Counter counter = CounterOf(row, style);
+  const Counter counter = CounterOf(row);
   const int32_t last = job.parallel.pp - 1;
   const bool only_last = row.Says("mem_rank", "last");
   const bool only_first = row.Says("mem_rank", "rank 0");

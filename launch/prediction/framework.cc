@@ -92,6 +92,7 @@ TrainingStyle NanotronStyle(const graph::JobSpec& job) {
   style.async_tp_all_reduce = job.parallel.tp > 1;
   style.balanced_stages = true;
   style.serial_p2p = true;
+  style.memory = graph::MemoryPattern::kNanotron;
   style.overlap_grad_reduce = true;
   style.gradient_type = graph::DataType::kFloat32;
   style.bucket_elements = 25 * 1024 * 1024 / 2;  // DDP buckets of 25 MB of weights
@@ -226,6 +227,7 @@ TrainingStyle StyleOfFramework(FrameworkFamily family,
                                const graph::JobSpec& job) {
   TrainingStyle style = FamilyStyle(family, job);
   style.framework = FrameworkName(family);
+  style.built_in = false;
   style.precision = precision;
   style.loss_scaling = precision == graph::Precision::kFloat16;
   if (precision == graph::Precision::kFloat32) {

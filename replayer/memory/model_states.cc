@@ -225,7 +225,7 @@ Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
     chunks.push_back(ParametersOfChunk(job, range.end - range.begin, chunk));
     elements += chunks.back().total();
   }
-  if (style.framework == "nanotron") {
+  if (style.memory == graph::MemoryPattern::kNanotron) {
     return NanotronStates(elements, job);
   }
   if (style.data_parallel == DataParallelKind::kFsdp) {

@@ -330,7 +330,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
                                        int32_t stage,
                                        const StageMemoryOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<StateTensor> states, StatesOfStage(job, style, stage));
-  if (style.framework == "nanotron") {
+  if (style.memory == graph::MemoryPattern::kNanotron) {
     if (options.host.what != graph::Offload::kNone) {
       return InvalidArgument("offload is not described for nanotron");
     }

@@ -29,6 +29,7 @@ graph::JobSpec UnitCache::UnitJob(const graph::JobSpec& job) {
 graph::TrainingStyle UnitCache::UnitStyle(const graph::TrainingStyle& style) {
   const graph::TrainingStyle none;
   graph::TrainingStyle unit = style;
+  unit.framework = none.framework;
   unit.layers_from_front = none.layers_from_front;
   unit.balanced_stages = none.balanced_stages;
   unit.overlap_p2p = none.overlap_p2p;
@@ -36,6 +37,7 @@ graph::TrainingStyle UnitCache::UnitStyle(const graph::TrainingStyle& style) {
   unit.serial_p2p = none.serial_p2p;
   unit.overlap_grad_reduce = none.overlap_grad_reduce;
   unit.overlap_param_gather = none.overlap_param_gather;
+  unit.memory = none.memory;
   unit.bucket_elements = none.bucket_elements;
   unit.bucket_elements_per_rank = none.bucket_elements_per_rank;
   unit.shard_size = none.shard_size;

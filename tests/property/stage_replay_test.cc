@@ -36,10 +36,10 @@ void showValue(const Case& c, std::ostream& out) {
   out << fmt::format(
       "tp {} cp {} dp {} ep {} pp {} vpp {} layers {} micro-batches {} zero {} schedule {} data "
       "parallel "
-      "{} recompute {} style {} overlap p2p {} grads {} params {} shard {} nodes of {} eager {}",
+      "{} recompute {} built in {} overlap p2p {} grads {} params {} shard {} nodes of {} eager {}",
       sizes.tp, sizes.cp, sizes.dp, sizes.ep, sizes.pp, sizes.vpp, c.job.model.layers,
       c.job.microbatches(), c.job.zero_stage, static_cast<int>(c.style.schedule),
-      static_cast<int>(c.style.data_parallel), static_cast<int>(c.job.recompute), c.style.framework,
+      static_cast<int>(c.style.data_parallel), static_cast<int>(c.job.recompute), c.style.built_in,
       c.style.overlap_p2p, c.style.overlap_grad_reduce, c.style.overlap_param_gather,
       c.style.shard_size, c.gpus_per_node, c.eager_bytes);
 }
@@ -97,9 +97,7 @@ Case DrawCase() {
   c.style.data_parallel = c.job.zero_stage == 3   ? DataParallelKind::kFsdp
                           : c.job.zero_stage == 2 ? DataParallelKind::kZero2
                                                   : DataParallelKind::kMegatron;
-  c.style.framework = sizes.cp == 1 && c.job.model.moe.experts == 0
-                          ? Pick<std::string>({"prism-workload", "megatron"})
-                          : "megatron";
+  c.style.built_in = sizes.cp == 1 && c.job.model.moe.experts == 0 && *rc::gen::arbitrary<bool>();
   c.style.overlap_p2p = *rc::gen::arbitrary<bool>();
   c.style.serial_p2p = sizes.vpp == 1 && *rc::gen::arbitrary<bool>();
   c.style.overlap_grad_reduce = *rc::gen::arbitrary<bool>();

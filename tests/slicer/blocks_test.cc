@@ -46,7 +46,7 @@ JobSpec SmallJob(BlockKind block) {
 // Megatron-LM's kernels with unfused attention: every FLOP is in a matrix product.
 TrainingStyle UnfusedStyle() {
   TrainingStyle style;
-  style.framework = "megatron-lm";
+  style.built_in = false;
   style.attention = AttentionKind::kUnfused;
   style.fused_bias_activation = true;
   style.fused_bias_dropout_add = true;

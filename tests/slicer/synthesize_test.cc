@@ -69,7 +69,7 @@ TEST(Synthesize, graphs_of_parts_and_of_the_iteration_cost_one_launch_each) {
   job.model.vocab = 1000;
   job.seq_len = 128;
   graph::TrainingStyle style;
-  style.framework = "megatron";
+  style.built_in = false;
   const auto launches = [&] {
     size_t count = 0;
     const Result<graph::JobProgram> program = Synthesize(job, style);

@@ -25,7 +25,7 @@ RankShape::RankShape(const graph::JobSpec& job_spec, const graph::TrainingStyle&
     : job(job_spec), style(training_style) {
   const graph::ModelSpec& model = job.model;
   const int64_t tp = job.parallel.tp;
-  built_in = style.framework == graph::TrainingStyle{}.framework;
+  built_in = style.built_in;
   llama = model.block == graph::BlockKind::kLlama;
   rotary = model.block != graph::BlockKind::kGpt;
   layer_norm = !llama;

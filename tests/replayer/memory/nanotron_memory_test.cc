@@ -30,7 +30,7 @@ graph::JobSpec Job() {
 
 graph::TrainingStyle Style() {
   graph::TrainingStyle style;
-  style.framework = "nanotron";
+  style.memory = graph::MemoryPattern::kNanotron;
   return style;
 }
 
