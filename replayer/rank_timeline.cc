@@ -16,6 +16,9 @@ RankTimeline::RankTimeline(const Config& config)
       iterations_(config.options->iterations),
       end_(OpPosition{iterations_} * plan_.size()),
       limit_(end_),
+      traces_(plan_,
+              rank_class_,
+              {config.traced, iterations_, /*decisive=*/!config.options->traced.empty()}),
       activity_(lanes_),
       cursors_(plan_.streams.size(), StreamCursor{LaneStream(&activity_)}),
       events_(size_t{plan_.event_count} * static_cast<size_t>(iterations_)),
@@ -32,15 +35,6 @@ RankTimeline::RankTimeline(const Config& config)
   for (SlotTraffic& traffic : traffic_) {
     traffic.transfer_ns.assign(lanes_, 0);
     traffic.wait_ns.assign(lanes_, 0);
-  }
-  for (uint32_t lane : config.traced) {
-    auto ops = static_cast<size_t>(end_);
-    const std::vector<TimeNs> unknown(ops, kUnknown);
-    traces_.push_back({rank_class_.lanes[lane], unknown, unknown, unknown, unknown, {}, {}});
-    if (!config.options->traced.empty()) {
-      traces_.back().decisive.assign(ops, kNone);
-      traces_.back().last.assign(ops, kNone);
-    }
   }
   folds_ = config.options->fold && traces_.empty() && !config.partition->jitter.any() &&
            rank_class_.interference.empty();
@@ -75,12 +69,6 @@ void RankTimeline::AddGap(HostGap gap) {
       gaps_.begin(), gaps_.end(), gap.position,
       [](OpPosition position, const HostGap& other) { return position < other.position; });
   gaps_.insert(after, gap);
-}
-
-DurationNs RankTimeline::CumulativeHost(OpPosition position) const {
-  OpPosition n = plan_.size();
-  return (position / n) * plan_.iteration_host_ns() +
-         plan_.host_ns[static_cast<size_t>(position % n)];
 }
 
 size_t RankTimeline::EventIndex(int32_t iteration, uint32_t event) const {
@@ -161,7 +149,7 @@ bool RankTimeline::AdvanceHost() {
       if (!gaps_.empty()) {
         target = std::min(target, gaps_.front().position);
       }
-      TraceHostOps(frontier_, target);
+      traces_.IssueOps(frontier_, target, segments_.back().base);
       frontier_ = target;
     }
     ApplyGaps();
@@ -214,7 +202,7 @@ bool RankTimeline::PassHostWait() {
   if (!ReadHostWait(wait, &base)) {
     return false;
   }
-  const DurationNs host = CumulativeHost(frontier_);
+  const DurationNs host = plan_.HostNsUntil(frontier_);
   const std::vector<TimeNs>& issued = segments_.back().base;
   for (size_t g = 0; g < rank_class_.groups.size(); ++g) {
     const DurationNs charge = wait.charge == kNone ? 0 : charge_ns_[g][wait.charge];
@@ -222,13 +210,7 @@ bool RankTimeline::PassHostWait() {
       base[lane] = std::max(issued[lane], base[lane] - host) + charge;
     }
   }
-  for (size_t t = 0; t < traces_.size(); ++t) {
-    const uint32_t lane = config_.traced[t];
-    auto index = static_cast<size_t>(frontier_);
-    traces_[t].issue[index] = issued[lane] + host;
-    traces_[t].start[index] = issued[lane] + host;
-    traces_[t].end[index] = base[lane] + host;
-  }
+  traces_.WaitAt(frontier_, issued, base);
   if (config_.actions != nullptr) {
     config_.actions->push_back({ActionKind::kHostWait, 0, wait_iteration_,
                                 static_cast<uint32_t>(segments_.size() - 1),
@@ -433,7 +415,7 @@ void RankTimeline::FinishHold(StreamCursor* cursor, const Step& step) {
   Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = false;
   cursor->lanes.StandUntil(hold.end);
-  TraceHold(*cursor, step, hold);
+  traces_.EndOfHold(cursor->iteration, step, hold);
   if (cursor->iteration + 1 == iterations_) {
     CountTraffic(step, hold);
   }

@@ -17,6 +17,7 @@
 #include "replayer/engine.h"
 #include "replayer/lane_activity.h"
 #include "replayer/lane_stream.h"
+#include "replayer/op_traces.h"
 #include "replayer/partition.h"
 #include "replayer/rendezvous.h"
 
@@ -74,7 +75,7 @@ class RankTimeline {
   [[nodiscard]] DurationNs IterationNs(int32_t iteration, uint32_t lane) const;
   [[nodiscard]] std::vector<RankTimes> Times();  // by lane; once
   [[nodiscard]] const std::vector<SlotTraffic>& traffic() const { return traffic_; }
-  [[nodiscard]] const Timeline& TraceOf(uint32_t lane) const;
+  [[nodiscard]] const Timeline& TraceOf(uint32_t lane) const { return traces_.Of(lane); }
 
   [[nodiscard]] const RolePlan& plan() const { return plan_; }
   [[nodiscard]] uint32_t lane_count() const { return lanes_; }
@@ -82,10 +83,8 @@ class RankTimeline {
   [[nodiscard]] uint32_t stream_count() const { return static_cast<uint32_t>(cursors_.size()); }
 
  private:
-  static constexpr TimeNs kUnknown = -1;
-
-  // From `begin` on, op p is issued at base + CumulativeHost(p). A new segment begins wherever the
-  // host waited.
+  // From `begin` on, op p is issued at base + RolePlan::HostNsUntil(p). A new segment begins
+  // wherever the host waited.
   struct Segment {
     OpPosition begin = 0;
     std::vector<TimeNs> base;
@@ -124,7 +123,6 @@ class RankTimeline {
   [[nodiscard]] OpPosition NextHostWait() const;
   bool PassHostWait();
   bool ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) const;
-  void TraceHostOps(OpPosition begin, OpPosition end);
   bool AdvanceStream(uint16_t stream);
   void StartIteration(StreamCursor* cursor) const;
   void NoteAction(ActionKind kind, const StreamCursor& cursor, uint32_t first) const;
@@ -146,9 +144,6 @@ class RankTimeline {
   bool BoundFuture(bool stuck);
   void KeepActivity(const Step& step, Hold* hold);
   void CountTraffic(const Step& step, const Hold& hold);
-  void TraceHold(const StreamCursor& cursor, const Step& step, const Hold& hold);
-  template <typename Enter>
-  void ForEachOp(const StreamCursor& cursor, const Step& step, const Enter& enter) const;
   void TraceBegin(const StreamCursor& cursor, const Step& step);
   void TraceEnd(const StreamCursor& cursor, const Step& step);
   void SelectSegment(StreamCursor* cursor, OpPosition position) const;
@@ -156,7 +151,6 @@ class RankTimeline {
   [[nodiscard]] OpPosition PositionOf(const StreamCursor& cursor, const Step& step) const;
   [[nodiscard]] HoldId HoldOf(const StreamCursor* cursor) const;
   [[nodiscard]] IssueTimes IssueOf(const StreamCursor& cursor, const Step& step) const;
-  [[nodiscard]] DurationNs CumulativeHost(OpPosition position) const;
   [[nodiscard]] TimeNs IterationStart(int32_t iteration, uint32_t lane) const;
   [[nodiscard]] bool Collects(int32_t iteration) const {
     return config_.options->breakdown && iteration + 2 >= iterations_;
@@ -174,6 +168,7 @@ class RankTimeline {
   OpPosition frontier_ = 0;  // it has issued ops before this
   size_t next_wait_ = 0;     // index into RolePlan::host_waits
   int32_t wait_iteration_ = 0;
+  OpTraces traces_;         // of Config::traced
   bool folds_ = false;      // runs of kernels
   int64_t folded_ops_ = 0;  // of all lanes
   LaneActivity activity_;
@@ -190,7 +185,6 @@ class RankTimeline {
   TransferCosts costs_;
   std::vector<std::vector<DurationNs>> charge_ns_;  // by group of lanes and charge
   std::vector<SlotTraffic> traffic_;                // by communicator slot
-  std::vector<Timeline> traces_;                    // by Config::traced
 };
 
 }  // namespace prism::replayer

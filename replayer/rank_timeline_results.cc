@@ -1,4 +1,4 @@
-// The part of RankTimeline that keeps and answers: traces, gates, obstacles, results.
+// The part of RankTimeline that keeps and answers: activity, gates, obstacles, results.
 #include <algorithm>
 #include <limits>
 
@@ -7,76 +7,17 @@
 
 namespace prism::replayer {
 
-using graph::OpKind;
-
-// Ops without a stream happen on the host alone.
-void RankTimeline::TraceHostOps(OpPosition begin, OpPosition end) {
-  for (size_t t = 0; t < traces_.size(); ++t) {
-    const TimeNs base = segments_.back().base[config_.traced[t]];
-    for (OpPosition position = begin; position < end; ++position) {
-      auto op = static_cast<size_t>(position % plan_.size());
-      OpKind kind = plan_.program->kind[op];
-      TimeNs time = base + CumulativeHost(position);
-      auto index = static_cast<size_t>(position);
-      traces_[t].issue[index] = time;
-      if (kind == OpKind::kHostGap) {
-        traces_[t].start[index] = time - plan_.program->value[op];
-        traces_[t].end[index] = time;
-      } else if (kind == OpKind::kMarker || kind == OpKind::kSegmentAlloc ||
-                 kind == OpKind::kSegmentFree || kind == OpKind::kEventSync) {
-        traces_[t].start[index] = time;
-        traces_[t].end[index] = time;
-      }
-    }
-  }
-}
-
-// Calls `enter` with the index into a Timeline of each op of the step.
-template <typename Enter>
-void RankTimeline::ForEachOp(const StreamCursor& cursor,
-                             const Step& step,
-                             const Enter& enter) const {
-  const OpPosition origin = PositionOf(cursor, step) - step.op;
-  if (step.kind != StepKind::kCollective) {
-    enter(static_cast<size_t>(origin + step.op));
-    return;
-  }
-  for (uint32_t c = step.aux; c != kNone; c = plan_.calls[c].next_in_group) {
-    enter(static_cast<size_t>(origin + plan_.calls[c].op));
-  }
-}
-
 // The step is about to be executed.
 void RankTimeline::TraceBegin(const StreamCursor& cursor, const Step& step) {
-  for (size_t t = 0; t < traces_.size(); ++t) {
-    const TimeNs issue = IssueOf(cursor, step).of(config_.traced[t]);
-    const TimeNs start = std::max(issue, cursor.lanes.tail()[config_.traced[t]]);
-    ForEachOp(cursor, step, [&](size_t index) {
-      traces_[t].issue[index] = issue;
-      traces_[t].start[index] = start;
-    });
+  if (!traces_.empty()) {
+    traces_.Begin(cursor.iteration, step, IssueOf(cursor, step), cursor.lanes.tail());
   }
 }
 
 // It was, and waits for nobody.
 void RankTimeline::TraceEnd(const StreamCursor& cursor, const Step& step) {
-  for (size_t t = 0; t < traces_.size(); ++t) {
-    const TimeNs end = cursor.lanes.tail()[config_.traced[t]];
-    ForEachOp(cursor, step, [&](size_t index) { traces_[t].end[index] = end; });
-  }
-}
-
-void RankTimeline::TraceHold(const StreamCursor& cursor, const Step& step, const Hold& hold) {
-  for (size_t t = 0; t < traces_.size(); ++t) {
-    const uint32_t lane = config_.traced[t];
-    ForEachOp(cursor, step, [&](size_t index) {
-      traces_[t].transfer_start[index] = hold.start[lane];
-      traces_[t].end[index] = hold.end[lane];
-      if (!traces_[t].decisive.empty()) {
-        traces_[t].decisive[index] = hold.decisive[lane];
-        traces_[t].last[index] = hold.last[lane];
-      }
-    });
+  if (!traces_.empty()) {
+    traces_.End(cursor.iteration, step, cursor.lanes.tail());
   }
 }
 
@@ -199,7 +140,7 @@ std::optional<TimeNs> RankTimeline::HostTime() const {
   if (frontier_ < limit_ || (!gaps_.empty() && gaps_.front().position <= frontier_)) {
     return std::nullopt;
   }
-  return segments_.back().base[0] + (frontier_ > 0 ? CumulativeHost(frontier_ - 1) : 0);
+  return segments_.back().base[0] + (frontier_ > 0 ? plan_.HostNsUntil(frontier_ - 1) : 0);
 }
 
 std::optional<TimeNs> RankTimeline::EndTime(OpPosition position) const {
@@ -207,8 +148,8 @@ std::optional<TimeNs> RankTimeline::EndTime(OpPosition position) const {
   if (position < 0 || position >= end_ || position >= frontier_) {
     return std::nullopt;
   }
-  const TimeNs end = traces_.front().end[static_cast<size_t>(position)];
-  return end == kUnknown ? std::nullopt : std::optional(end);
+  const TimeNs end = traces_.EndTime(position);
+  return end == OpTraces::kUnknown ? std::nullopt : std::optional(end);
 }
 
 Obstacle RankTimeline::FindObstacle() const {
@@ -250,7 +191,7 @@ TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
                          [](OpPosition position, const Segment& s) { return position < s.begin; });
     return std::prev(after)->base[lane] + iteration * plan_.iteration_host_ns();
   }
-  TimeNs issue = segments_.back().base[lane] + CumulativeHost(first + plan_.first_op);
+  TimeNs issue = segments_.back().base[lane] + plan_.HostNsUntil(first + plan_.first_op);
   return std::max(issue, cursors_[plan_.first_stream].lanes.tail()[lane]);
 }
 
@@ -269,11 +210,6 @@ std::vector<RankTimes> RankTimeline::Times() {
     end.push_back(IterationStart(iterations_, lane));
   }
   return activity_.Finish(begin, end);
-}
-
-const Timeline& RankTimeline::TraceOf(uint32_t lane) const {
-  const auto found = std::find(config_.traced.begin(), config_.traced.end(), lane);
-  return traces_[static_cast<size_t>(found - config_.traced.begin())];
 }
 
 }  // namespace prism::replayer

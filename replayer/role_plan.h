@@ -128,6 +128,11 @@ struct RolePlan {
   [[nodiscard]] DurationNs iteration_host_ns() const {
     return host_ns.empty() ? 0 : host_ns.back();
   }
+  // Host cost from the start of the first iteration up to and with the op at `position`.
+  [[nodiscard]] DurationNs HostNsUntil(int64_t position) const {
+    const int64_t n = size();
+    return position / n * iteration_host_ns() + host_ns[static_cast<size_t>(position % n)];
+  }
 };
 
 // Durations that do not depend on the rank.
