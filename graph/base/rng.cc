@@ -46,48 +46,4 @@ double Rng::UniformReal() {
   return static_cast<double>(Next() >> 11U) * 0x1.0p-53;
 }
 
-bool Rng::HalfExponentialTrial() {
-  return ExponentialTrial(0.5);
-}
-
-// Von Neumann: the length n of the run exponent > u1 > u2 > ... is even with probability
-// exp(-exponent).
-bool Rng::ExponentialTrial(double exponent) {
-  double bound = exponent;
-  bool even = true;
-  while (true) {
-    const double next = UniformReal();
-    if (next >= bound) {
-      return even;
-    }
-    bound = next;
-    even = !even;
-  }
-}
-
-double Rng::Normal() {
-  while (true) {
-    int whole = 0;
-    while (HalfExponentialTrial()) {
-      ++whole;
-    }
-    bool accepted = true;
-    for (int trial = 0; accepted && trial < whole * (whole - 1); ++trial) {
-      accepted = HalfExponentialTrial();
-    }
-    if (!accepted) {
-      continue;
-    }
-    const double part = UniformReal();
-    const double exponent = part * (2.0 * whole + part) / (2.0 * whole + 2.0);
-    for (int trial = 0; accepted && trial <= whole; ++trial) {
-      accepted = ExponentialTrial(exponent);
-    }
-    if (accepted) {
-      const double magnitude = whole + part;
-      return (Next() & 1U) == 0 ? magnitude : -magnitude;
-    }
-  }
-}
-
 }  // namespace prism

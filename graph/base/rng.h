@@ -26,14 +26,7 @@ class Rng {
   // True with the given probability.
   bool Chance(double probability) { return UniformReal() < probability; }
 
-  // Standard normal, drawn exactly by comparisons of uniform numbers (Karney 2016, algorithm N):
-  // no logarithm or cosine, whose last bit differs between C libraries.
-  double Normal();
-
  private:
-  bool HalfExponentialTrial();             // true with probability exp(-1/2)
-  bool ExponentialTrial(double exponent);  // true with probability exp(-exponent), 0 <= it <= 1
-
   std::array<uint64_t, 4> state_;
 };
 

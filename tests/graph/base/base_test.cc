@@ -88,24 +88,6 @@ TEST(RngTest, UniformIntegersStayInRangeAndCoverIt) {
       rng.UniformInt(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
 }
 
-// Mean 0 within 5/sqrt(n), variance 1 and fourth moment 3 likewise (n = 100,000).
-TEST(RngTest, NormalHasTheMomentsOfANormal) {
-  Rng rng(3, "normal");
-  constexpr int kDraws = 100'000;
-  double sum = 0;
-  double squares = 0;
-  double fourth = 0;
-  for (int draw = 0; draw < kDraws; ++draw) {
-    const double value = rng.Normal();
-    sum += value;
-    squares += value * value;
-    fourth += value * value * value * value;
-  }
-  EXPECT_NEAR(sum / kDraws, 0, 0.016);
-  EXPECT_NEAR(squares / kDraws, 1, 0.023);
-  EXPECT_NEAR(fourth / kDraws, 3, 0.16);
-}
-
 TEST(HashTest, IsThePublishedXxh3AndSeparatesSequences) {
   EXPECT_EQ(Hash64(""), 0x2D06800538D394C2U);  // XXH3_64bits of nothing, from its documentation
   Hasher one;
