@@ -1,6 +1,7 @@
 // How a PhraseRun runs the turns of a loop, and takes those that are left at once (phrase_run.h
 // says why).
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -112,28 +113,35 @@ bool PhraseRun::MovesEvenly() const {
   return true;
 }
 
-// Takes those of the turns that are left that go on as the last two did: all, or by halves as many
-// as there are.
+// Takes those of the turns that are left that go on as the last two did: all, or as many as two
+// trials that went too far tell.
 void PhraseRun::Jump() {
   moves_.clear();
   for (size_t i = 0; i < history_[0].values.size(); ++i) {
     moves_.push_back(history_[0].values[i] - history_[1].values[i]);
   }
   Snapshot& now = history_[0];
+  Trial beyond;  // the nearest that went too far
+  bool told = false;
   int64_t turns = turns_ - begun_ - 1;
   while (turns > 0 && !failed_) {
     MoveTo(now, turns);
     RunTurn();
     TakeSnapshot(&history_[1]);
     failed_ = failed_ || history_[1].shape != now.shape;  // what waits does not depend on times
-    if (!failed_ && GoesOn(now, turns + 1, history_[1])) {
+    Trial trial = {turns, ExcessOf(now, turns + 1, history_[1])};
+    if (!failed_ && trial.GoesOn()) {
       std::swap(now, history_[1]);
       turns_ -= turns;
+      beyond.turns -= turns + 1;
+      turns = told ? 0 : std::min(beyond.turns / 2, turns_ - begun_ - 1);
     } else {
       MoveTo(now, 0);
       ++turns_;  // that one was none
+      told = !beyond.excess.empty();
+      turns = told ? TurnsWithout(trial, beyond) : turns / 2;
+      beyond = std::move(trial);
     }
-    turns = std::min(turns / 2, turns_ - begun_ - 1);
   }
 }
 
@@ -145,14 +153,34 @@ void PhraseRun::MoveTo(const Snapshot& snapshot, int64_t turns) {
   });
 }
 
-// Whether `later` is where `turns` turns like the last ones lead to.
-bool PhraseRun::GoesOn(const Snapshot& snapshot, int64_t turns, const Snapshot& later) const {
+// How far `later` is beyond where `turns` turns like the last ones lead to.
+std::vector<DurationNs> PhraseRun::ExcessOf(const Snapshot& snapshot,
+                                            int64_t turns,
+                                            const Snapshot& later) const {
+  std::vector<DurationNs> excess(moves_.size());
   for (size_t i = 0; i < moves_.size(); ++i) {
-    if (later.values[i] != snapshot.values[i] + turns * moves_[i]) {
-      return false;
+    excess[i] = later.values[i] - snapshot.values[i] - turns * moves_[i];
+  }
+  return excess;
+}
+
+bool PhraseRun::Trial::GoesOn() const {
+  return std::all_of(excess.begin(), excess.end(), [](DurationNs ns) { return ns == 0; });
+}
+
+// Turns after which no register is beyond, if each has grown so evenly from there on. An excess is
+// convex, so that there may be fewer; a trial decides.
+int64_t PhraseRun::TurnsWithout(const Trial& near, const Trial& far) {
+  int64_t turns = near.turns - 1;
+  for (size_t i = 0; i < near.excess.size(); ++i) {
+    const DurationNs grown = far.excess[i] - near.excess[i];
+    if (near.excess[i] > 0 && grown > 0) {
+      const double back = static_cast<double>(near.excess[i]) / static_cast<double>(grown) *
+                          static_cast<double>(far.turns - near.turns);
+      turns = std::min(turns, near.turns - static_cast<int64_t>(std::ceil(back)));
     }
   }
-  return true;
+  return turns;
 }
 
 }  // namespace prism::replayer

@@ -111,6 +111,14 @@ class PhraseRun {
     std::vector<TimeNs> values;
   };
 
+  // A turn from as far on as `turns` turns like the last ones would lead.
+  struct Trial {
+    int64_t turns = 0;
+    std::vector<DurationNs> excess;  // of registers, over where it would lead
+
+    [[nodiscard]] bool GoesOn() const;
+  };
+
   void BeginIteration();
   bool RunIteration();
   void EndIteration();
@@ -124,7 +132,10 @@ class PhraseRun {
   void RunTurns();
   void RunTurn();
   void Jump();
-  [[nodiscard]] bool GoesOn(const Snapshot& snapshot, int64_t turns, const Snapshot& later) const;
+  [[nodiscard]] std::vector<DurationNs> ExcessOf(const Snapshot& snapshot,
+                                                 int64_t turns,
+                                                 const Snapshot& later) const;
+  static int64_t TurnsWithout(const Trial& near, const Trial& far);
   [[nodiscard]] bool MovesEvenly() const;
   void TakeSnapshot(Snapshot* snapshot);
   void MoveTo(const Snapshot& snapshot, int64_t turns);
