@@ -13,6 +13,7 @@ int64_t FullBucketElements(const TrainingStyle& style, int64_t ranks) {
 FlatBuckets::Place FlatBuckets::Append(int64_t elements) {
   const Place place = {elements_, buckets_.size()};
   elements_ += elements;
+  is_open_ = true;
   if (elements_ - open_begin_ >= full_elements_) {
     Close();
   }
@@ -20,7 +21,7 @@ FlatBuckets::Place FlatBuckets::Append(int64_t elements) {
 }
 
 void FlatBuckets::Finish() {
-  if (elements_ > open_begin_) {
+  if (is_open_) {
     Close();
   }
 }
@@ -30,6 +31,7 @@ void FlatBuckets::Close() {
   elements_ = open_begin_ + RoundUp(elements_ - open_begin_, kShardAlignment * ranks_);
   buckets_.push_back({open_begin_, elements_});
   open_begin_ = elements_;
+  is_open_ = false;
 }
 
 }  // namespace prism::graph

@@ -34,7 +34,7 @@ class FlatBuckets {
   FlatBuckets(const TrainingStyle& style, int64_t ranks)
       : full_elements_(FullBucketElements(style, ranks)), ranks_(ranks) {}
 
-  // `elements`: more than none.
+  // A bucket of parameters without elements, as where a size is 0, is one of no elements.
   Place Append(int64_t elements);
 
   // After the last parameter: the bucket that is open ends.
@@ -51,6 +51,7 @@ class FlatBuckets {
   int64_t ranks_;
   int64_t open_begin_ = 0;
   int64_t elements_ = 0;
+  bool is_open_ = false;  // something was laid out since the last bucket ended
   std::vector<Bucket> buckets_;
 };
 

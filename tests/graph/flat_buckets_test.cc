@@ -41,6 +41,15 @@ TEST(FlatBuckets, end_with_the_parameter_that_fills_them) {
   EXPECT_EQ(flat.elements(), 1280 + 2048 + 256);
 }
 
+TEST(FlatBuckets, of_parameters_without_elements_are_there) {
+  FlatBuckets flat(StyleOfBuckets(1000, 0), 2);
+  const FlatBuckets::Place place = flat.Append(0);
+  flat.Finish();
+  ASSERT_EQ(flat.buckets().size(), 1U);
+  EXPECT_EQ(place.bucket, 0U);
+  EXPECT_EQ(flat.buckets()[0].elements(), 0);
+}
+
 TEST(FlatBuckets, that_are_full_at_the_end_are_not_followed_by_an_empty_one) {
   FlatBuckets flat(StyleOfBuckets(256, 0), 2);
   flat.Append(256);
