@@ -41,31 +41,18 @@ constexpr auto kTextColumns = std::to_array<std::string_view>({
     "note",
 });
 
-constexpr auto kNumberColumns = std::to_array<std::string_view>({
-    "params_b",
-    "layers",
-    "hidden",
-    "heads",
-    "kv_heads",
-    "ffn",
-    "vocab",
-    "seq_len",
-    "experts",
-    "moe_topk",
-    "moe_ffn",
-    "tp",
-    "pp",
-    "vpp",
-    "cp",
-    "ep",
-    "etp",
-    "dp",
-    "micro_batch",
-    "global_batch",
-    "grad_accum",
-    "gpu_mem_gb",
-    "gpus_per_node",
+// Whole numbers.
+constexpr auto kCountColumns = std::to_array<std::string_view>({
+    "layers",   "hidden",   "heads",   "kv_heads",    "ffn",          "vocab",      "seq_len",
+    "experts",  "moe_topk", "moe_ffn", "tp",          "pp",           "vpp",        "cp",
+    "ep",       "etp",      "dp",      "micro_batch", "global_batch", "grad_accum", "gpus_per_node",
     "num_gpus",
+});
+constexpr double kMostCount = 1 << 21;  // a product of three fits into 64 bits
+
+constexpr auto kMeasureColumns = std::to_array<std::string_view>({
+    "params_b",
+    "gpu_mem_gb",
     "iter_time_s",
     "iter_time_derived_s",
     "tokens_per_s",
@@ -103,14 +90,19 @@ Status CheckColumns(const CsvTable& csv, const std::string& path) {
   const auto check = [&](std::string_view column) {
     return csv.HasColumn(column)
                ? OkStatus()
-               : BadFile(fmt::format("{}: column '{}' is missing; the columns of the training "
-                                     "tables of published runs are needed, all {}",
-                                     path, column, kTextColumns.size() + kNumberColumns.size()));
+               : BadFile(fmt::format(
+                     "{}: column '{}' is missing; the columns of the training "
+                     "tables of published runs are needed, all {}",
+                     path, column,
+                     kTextColumns.size() + kCountColumns.size() + kMeasureColumns.size()));
   };
   for (const std::string_view column : kTextColumns) {
     PRISM_RETURN_IF_ERROR(check(column));
   }
-  for (const std::string_view column : kNumberColumns) {
+  for (const std::string_view column : kCountColumns) {
+    PRISM_RETURN_IF_ERROR(check(column));
+  }
+  for (const std::string_view column : kMeasureColumns) {
     PRISM_RETURN_IF_ERROR(check(column));
   }
   return OkStatus();
@@ -124,13 +116,19 @@ Status CheckFields(const CsvTable& csv, const std::string& path) {
       return BadFile(fmt::format("{}:{}: {}", path, csv.LineOf(row),
                                  id.empty() ? "a row without id" : fmt::format("id {} twice", id)));
     }
-    for (const std::string_view column : kNumberColumns) {
+    const auto check = [&](std::string_view column, double most) {
       const std::string& field = csv.Field(row, column);
       const std::optional<double> value = field.empty() ? 0.0 : FiniteNumber(field);
-      if (!value.has_value() || *value < 0 || *value > 1e18) {
-        return BadFile(fmt::format("{}:{}: {}: '{}' is no number that could stand here", path,
-                                   csv.LineOf(row), column, field));
-      }
+      return value.has_value() && *value >= 0 && *value <= most
+                 ? OkStatus()
+                 : BadFile(fmt::format("{}:{}: {}: '{}' is no number that could stand here", path,
+                                       csv.LineOf(row), column, field));
+    };
+    for (const std::string_view column : kCountColumns) {
+      PRISM_RETURN_IF_ERROR(check(column, kMostCount));
+    }
+    for (const std::string_view column : kMeasureColumns) {
+      PRISM_RETURN_IF_ERROR(check(column, 1e18));
     }
   }
   return OkStatus();
@@ -153,10 +151,8 @@ std::optional<double> PublishedRow::Number(std::string_view column) const {
 
 std::optional<int64_t> PublishedRow::Integer(std::string_view column) const {
   const std::optional<double> number = Number(column);
-  if (!number.has_value()) {
-    return std::nullopt;
-  }
-  return static_cast<int64_t>(std::llround(*number));
+  const int64_t count = number.has_value() ? std::llround(*number) : 0;
+  return count == 0 ? std::nullopt : std::optional(count);
 }
 
 std::optional<bool> PublishedRow::Flag(std::string_view column) const {

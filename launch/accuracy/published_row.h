@@ -26,6 +26,7 @@ class PublishedRow {
 
   // Empty field: none. The table has been checked: what is there is a number.
   [[nodiscard]] std::optional<double> Number(std::string_view column) const;
+  // A whole number above 0; 0 as where the field is empty.
   [[nodiscard]] std::optional<int64_t> Integer(std::string_view column) const;
   // "yes" or "no"; empty and anything else: none.
   [[nodiscard]] std::optional<bool> Flag(std::string_view column) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,14 +20,16 @@ int32_t Degree(const std::optional<int64_t>& stated) {
   return static_cast<int32_t>(std::clamp<int64_t>(stated.value_or(1), 1, kMaxDegree));
 }
 
-// The run of the table that prints its plan and is nearest to this one: same model, GPU and
-// framework, the number of GPUs as near as possible; nothing where there is none.
-std::optional<PublishedRow> NearestPlan(const PublishedRow& row, int64_t gpus) {
+// The run of the table that prints this degree of its plan and is nearest to this one: same model,
+// GPU and framework, the number of GPUs as near as possible; nothing where there is none.
+std::optional<PublishedRow> NearestPlan(const PublishedRow& row,
+                                        int64_t gpus,
+                                        std::string_view degree) {
   std::optional<PublishedRow> nearest;
   double least = 0;
   for (const PublishedRow& other : row.RowsOfTable()) {
     const std::optional<int64_t> its_gpus = other.Integer("num_gpus");
-    if (!other.Integer("tp").has_value() || !its_gpus.has_value() ||
+    if (!other.Integer(degree).has_value() || !its_gpus.has_value() ||
         other.Text("model") != row.Text("model") || other.Text("gpu") != row.Text("gpu") ||
         FamilyOfRow(other) != FamilyOfRow(row)) {
       continue;
@@ -70,13 +73,12 @@ void AssumePlan(const PublishedRow& row,
                 int64_t gpus,
                 Assumptions* assumptions,
                 graph::ParallelSizes* sizes) {
-  const bool fully_sharded = row.Says("framework", "jax") || row.Says("framework", "maxtext");
-  if (fully_sharded) {
+  if (FamilyOfRow(row) == FrameworkFamily::kJax) {
     assumptions->Add("parallel plan: not printed, fully sharded", 0.03);
     return;
   }
   const int64_t replica = GpusOfReplica(row, gpus);
-  if (const std::optional<PublishedRow> like = NearestPlan(row, gpus)) {
+  if (const std::optional<PublishedRow> like = NearestPlan(row, gpus, "tp")) {
     const int32_t tp = Degree(like->Integer("tp"));
     const int32_t pp = Degree(like->Integer("pp"));
     if (replica % (int64_t{tp} * pp) == 0) {
@@ -114,8 +116,7 @@ int32_t ExpertDegree(const PublishedRow& row, int64_t gpus, Assumptions* assumpt
     return Degree(stated);
   }
   constexpr double kSpread = 0.2;
-  const std::optional<PublishedRow> like = NearestPlan(row, gpus);
-  if (like.has_value() && like->Integer("ep").has_value()) {
+  if (const std::optional<PublishedRow> like = NearestPlan(row, gpus, "ep")) {
     assumptions->Add("expert parallel: not stated, as in the nearest run", kSpread);
     return Degree(like->Integer("ep"));
   }
@@ -133,6 +134,9 @@ void FillDegree(const PublishedRow& row,
                 graph::ParallelSizes* sizes) {
   const int64_t known = int64_t{sizes->tp} * sizes->pp * sizes->cp;
   const int64_t replicas = row.Integer("dp").value_or(0);
+  if (known > gpus || replicas > gpus) {
+    return;
+  }
   if (replicas > 0) {
     const int64_t left = gpus / (known * replicas);
     int32_t* missing = nullptr;
@@ -147,7 +151,7 @@ void FillDegree(const PublishedRow& row,
     return;
   }
   const int64_t batch = row.Integer("global_batch").value_or(gpus);
-  const bool crowded = batch > 0 && gpus % (known * batch) == 0 && gpus > known * batch;
+  const bool crowded = gpus % (known * batch) == 0 && gpus > known * batch;
   if (crowded && !row.Integer("cp").has_value()) {
     sizes->cp = static_cast<int32_t>(gpus / (known * batch));
     assumptions->Add("context parallel: not printed, as many ranks as leave a replica a sequence",
@@ -167,12 +171,12 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
     return RunFailed("number of GPUs is missing");
   }
   sizes.ep = ExpertDegree(row, gpus, assumptions);
-  sizes.etp = ExpertTensorDegree(row, sizes.tp, assumptions);
   if (!row.Integer("tp").has_value() && !row.Integer("pp").has_value()) {
     AssumePlan(row, gpus, assumptions, &sizes);
   } else {
     FillDegree(row, gpus, assumptions, &sizes);
   }
+  sizes.etp = ExpertTensorDegree(row, sizes.tp, assumptions);
   sizes.vpp = sizes.pp == 1 ? 1 : Degree(row.Integer("vpp"));
   const int64_t model_parallel = int64_t{sizes.tp} * sizes.pp * sizes.cp;
   if (model_parallel > gpus) {
@@ -186,17 +190,20 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
 }
 
 // Sequences of a micro-batch where the source is silent.
-int64_t UsualMicroBatch(const PublishedRow& row, const graph::ParallelSizes& sizes, int64_t batch) {
+int64_t UsualMicroBatch(const PublishedRow& row,
+                        const graph::ParallelSizes& sizes,
+                        int64_t seq_len,
+                        int64_t batch) {
   const int64_t per_replica = std::max<int64_t>(1, batch / sizes.dp);
   const std::optional<int64_t> steps = row.Integer("grad_accum");
-  if (steps.has_value() && *steps > 0) {
+  if (steps.has_value()) {
     return std::max<int64_t>(1, per_replica / *steps);
   }
-  if (sizes.pp > 1 || row.Integer("seq_len").value_or(0) > 8192) {
+  if (sizes.pp > 1 || seq_len > 8192) {
     return 1;
   }
   constexpr int64_t kMostTokens = 8192;  // of a micro-batch where memory is not tight
-  const int64_t most = std::max<int64_t>(1, kMostTokens / row.Integer("seq_len").value_or(4096));
+  const int64_t most = std::max<int64_t>(1, kMostTokens / seq_len);
   int64_t size = std::min(most, per_replica);
   while (per_replica % size != 0) {
     --size;
@@ -215,8 +222,8 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   if (!batch.has_value() || *batch <= 0) {
     return RunFailed("batch is missing");
   }
-  job->micro_batch_size = assumptions->Or(micro, UsualMicroBatch(row, job->parallel, *batch),
-                                          "micro-batch: usual", 0.03);
+  job->micro_batch_size = assumptions->Or(
+      micro, UsualMicroBatch(row, job->parallel, job->seq_len, *batch), "micro-batch: usual", 0.03);
   // Replicas that get no whole micro-batch: a smaller one, then fewer micro-batches than stated.
   if (job->micro_batch_size * replicas > *batch) {
     job->micro_batch_size = std::max<int64_t>(1, *batch / replicas);

@@ -146,6 +146,7 @@ int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assum
     return heads;
   }
   if (row.Says("arch", "gqa")) {
+    assumptions->Add("kv_heads: 8, as grouped queries usually have");
     return kUsualGroups;
   }
   for (const char* family : {"llama 3", "llama3", "llama-3", "nemotron-4", "mixtral", "gpt oss"}) {

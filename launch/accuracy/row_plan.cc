@@ -48,8 +48,9 @@ bool IssuesSlowly(const PublishedRow& row, const RowPlan& plan) {
          plan.style.host_cost == graph::HostCost::kEager && BuiltBefore(row, 24, 6);
 }
 
-// What widens an interval beyond parameters and repeats; experiments/fit/intervals.py finds the
-// factor of all together, of models left out these sizes miss the fewest at the least width.
+// What widens an interval beyond parameters and repeats. The sizes were chosen by held-out models:
+// they miss the fewest rows at the least width. experiments/fit/intervals.py finds one factor for
+// all of them.
 void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   constexpr double kSecondHand = 0.2;
   constexpr double kOtherFramework = 0.25;
@@ -58,9 +59,12 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   constexpr double kAdapters = 0.04;
   constexpr double kEager = 0.15;
   constexpr double kPlainProducts = 0.06;
-  // Submissions to MLPerf name a container.
-  if (!KnownFamily(row).has_value() && !row.Says("source_key", "mlperf")) {
-    assumptions->Add("framework: not known, taken for Megatron-Core", kOtherFramework);
+  if (!KnownFamily(row).has_value()) {
+    // Submissions to MLPerf name a container.
+    const bool container = row.Says("source_key", "mlperf");
+    assumptions->Add(container ? "framework: a container is named, taken for Megatron-Core"
+                               : "framework: not known, taken for Megatron-Core",
+                     container ? 0 : kOtherFramework);
   }
   if (row.Text("verified") == "no") {
     assumptions->Add("row: second hand, or its configuration uncertain", kSecondHand);

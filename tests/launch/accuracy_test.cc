@@ -284,6 +284,40 @@ TEST(RowPlan, A_degree_that_is_not_printed_is_what_the_others_leave) {
   EXPECT_EQ(plan.job.parallel.dp, 2);
 }
 
+TEST(RowPlan, A_count_of_0_says_as_little_as_an_empty_field) {
+  for (const char* column : {"seq_len", "vocab", "heads", "pp", "cp", "vpp", "dp", "num_gpus",
+                             "micro_batch", "global_batch", "grad_accum", "experts"}) {
+    auto fields = Gpt175B();
+    Set(&fields, column, "");
+    const RowPlan empty = PlanRow(OneRow(fields).row());
+    Set(&fields, column, "0");
+    const RowPlan zero = PlanRow(OneRow(fields).row());
+    EXPECT_EQ(zero.cannot_predict, empty.cannot_predict) << column;
+    EXPECT_TRUE(zero.job.parallel == empty.job.parallel) << column;
+    EXPECT_EQ(zero.job.micro_batch_size, empty.job.micro_batch_size) << column;
+    EXPECT_EQ(zero.assumptions, empty.assumptions) << column;
+  }
+}
+
+// Run 1 prints tp and no ep, as the run in question does; run 2 tells.
+TEST(RowPlan, Experts_are_divided_as_in_the_nearest_run_that_says_how) {
+  const Result<CsvTable> csv = CsvTable::Parse(
+      "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,experts,moe_topk,moe_ffn,"
+      "tp,etp,ep,pp,dp,num_gpus,micro_batch,global_batch,gpu\n"
+      "x-0,x,Megatron-Core,M,32,4096,32,32000,4096,32,2,4096,,,,4,8,64,1,64,H100\n"
+      "x-1,x,Megatron-Core,M,32,4096,32,32000,4096,32,2,4096,2,,,4,8,64,1,64,H100\n"
+      "x-2,x,Megatron-Core,M,32,4096,32,32000,4096,32,2,4096,2,,4,4,16,128,1,64,H100\n",
+      "t.csv");
+  ASSERT_TRUE(csv.ok()) << csv.status().message();
+  for (const size_t row : {0, 1}) {
+    const RowPlan plan = PlanRow({*csv, row});
+    EXPECT_EQ(plan.cannot_predict, "");
+    EXPECT_EQ(plan.job.parallel.tp, 2);
+    EXPECT_EQ(plan.job.parallel.etp, 2);
+    EXPECT_EQ(plan.job.parallel.ep, 4);
+  }
+}
+
 TEST(RowPlan, Nanotron_has_no_interleaving) {
   auto fields = Gpt175B();
   Set(&fields, "vpp", "4");
