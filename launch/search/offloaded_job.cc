@@ -44,9 +44,9 @@ Result<std::vector<replayer::HostTier>> HostTiersOf(const graph::JobSpec& job,
   once.global_batch_size = microbatches * job.micro_batch_size * job.parallel.dp;
   PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
                          slicer::Synthesize(once, style, slicer::Markers::kNone));
-  const std::vector<slicer::MovedStates> moved = slicer::MovedStatesOf(program, kPrefetch);
+  const std::vector<int64_t> at_once = slicer::StatesAtOnce(program, kPrefetch);
   for (size_t stage = 0; stage < tiers.size(); ++stage) {
-    tiers[stage].moments_at_once_bytes = moved[stage].at_once_bytes;
+    tiers[stage].moments_at_once_bytes = at_once[stage];
   }
   return tiers;
 }

@@ -52,8 +52,8 @@ ProgramEditStep ReadBuckets(const graph::JobSpec& /*job*/, TomlReader* table) {
   return edit;
 }
 
-// What a layer keeps of a micro-batch, where the job is that of the built-in workload; 0 for a
-// program of the user's, of whose layers nothing is known.
+// What a layer keeps of a micro-batch, as in the built-in workload; 0 where that is not known: for
+// a program of the user's, a job without layers, a mixture of experts.
 int64_t KeptBytes(const graph::JobSpec& job) {
   if (job.user_program || job.model.layers == 0 || job.model.moe.experts > 0) {
     return 0;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/divide.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/parse_number.h"
 #include "replayer/network/flow_replay.h"
@@ -76,7 +77,7 @@ Result<std::string> ReplayOnSharedNetwork(const LoadedGraph& first,
   const auto add_nodes = [&end](const replayer::NetworkJob& job) {
     const int32_t gpus = job.graph->cluster.gpus_per_node;
     const auto ranks = static_cast<int32_t>(job.graph->ranks.size());
-    end = std::max(end, job.first_node + (ranks + gpus - 1) / gpus);
+    end = std::max(end, job.first_node + DivideUp(ranks, gpus));
   };
   add_nodes(jobs.front());
   replayer::ReplayOptions plain = options;

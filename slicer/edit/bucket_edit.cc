@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/divide.h"
 #include "graph/describe.h"
 #include "slicer/edit/collective_picker.h"
 #include "slicer/edit/edit_steps.h"
@@ -167,7 +168,7 @@ class RoleBuckets {
     if (edit_.split > 0) {
       parts = edit_.split;
     } else if (edit_.bytes > 0) {
-      parts = (bytes + edit_.bytes - 1) / edit_.bytes;
+      parts = DivideUp(bytes, edit_.bytes);
     }
     return std::clamp<int64_t>(parts, 1, std::max<int64_t>(bytes / unit, 1));
   }

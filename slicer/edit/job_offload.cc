@@ -1,10 +1,14 @@
 #include "slicer/edit/job_offload.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "graph/base/check.h"
 #include "slicer/edit/offload_parts.h"
 #include "slicer/synthesize/job_assembly.h"
 #include "slicer/synthesize/op_list.h"
@@ -82,6 +86,7 @@ class StageOffload {
         CallCopies();
       }
     }
+    PRISM_CHECK_LE(copies_.slots(), size_t{std::numeric_limits<uint16_t>::max()});
     stage_->event_slot_count = static_cast<uint16_t>(copies_.slots());
   }
 
@@ -146,22 +151,20 @@ Status OffloadJob(const JobOffload& offload, graph::JobProgram* job) {
   return OkStatus();
 }
 
-std::vector<MovedStates> MovedStatesOf(const graph::JobProgram& job, int64_t prefetch) {
-  std::map<uint32_t, MovedStates> of_block;
-  std::vector<MovedStates> moved;
+std::vector<int64_t> StatesAtOnce(const graph::JobProgram& job, int64_t prefetch) {
+  std::map<uint32_t, int64_t> of_block;
+  std::vector<int64_t> at_once;
   for (const graph::StageProgram& stage : job.stages) {
-    MovedStates& states = moved.emplace_back();
+    int64_t& most = at_once.emplace_back();
     for (const uint32_t block : stage.calls) {
       const auto [found, inserted] = of_block.try_emplace(block);
       if (inserted) {
-        const OffloadParts parts = StateParts(KernelTables(job), job.blocks[block]);
-        found->second = {parts.TotalBytes(), parts.LargestBytes(prefetch)};
+        found->second = StateParts(KernelTables(job), job.blocks[block]).LargestBytes(prefetch);
       }
-      states.all_bytes += found->second.all_bytes;
-      states.at_once_bytes = std::max(states.at_once_bytes, found->second.at_once_bytes);
+      most = std::max(most, found->second);
     }
   }
-  return moved;
+  return at_once;
 }
 
 }  // namespace prism::slicer

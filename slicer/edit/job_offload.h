@@ -21,13 +21,8 @@ struct JobOffload {
 // schedule that needs activations twice.
 Status OffloadJob(const JobOffload& offload, graph::JobProgram* job);
 
-// Optimizer states that move, of the first rank of a stage.
-struct MovedStates {
-  int64_t all_bytes = 0;
-  int64_t at_once_bytes = 0;  // on the device at a time, at most
-};
-
-// By stage.
-std::vector<MovedStates> MovedStatesOf(const graph::JobProgram& job, int64_t prefetch);
+// Bytes of optimizer states that an update has on the device at a time, at most: by stage, of its
+// first rank.
+std::vector<int64_t> StatesAtOnce(const graph::JobProgram& job, int64_t prefetch);
 
 }  // namespace prism::slicer

@@ -67,6 +67,7 @@ struct OptimizerEdit {
   OptimizerKind kind = OptimizerKind::kAdam;
 };
 
+// One of graph::Offload's at a time: a file has a table for each.
 enum class OffloadKind : uint8_t { kOptimizer, kActivations };
 
 // States come to the device in front of the update that needs them, or the backward pass of their

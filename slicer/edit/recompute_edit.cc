@@ -227,13 +227,13 @@ std::string MemoryLine(const RecomputeEdit& edit,
   }
   if (edit.layer_bytes == 0) {
     return fmt::format(
-        "recompute: not known, {} describes no layers that the size of what is kept would follow "
-        "from; bytes = N states it, of a layer and micro-batch",
+        "recompute: not known, the size of what is kept does not follow from {}; bytes = N states "
+        "it, of a layer and micro-batch",
         graph.job.user_program ? "a program of the user's" : "the graph's job");
   }
   return fmt::format(
-      "recompute: {} more of activations on a rank of role '{}': {} of each of {} layers and "
-      "micro-batches that wait at once",
+      "recompute: {} more of activations on a rank of role '{}': {} of each layer and micro-batch, "
+      "of which {} wait at once at most",
       FormatBytes(most.layers * edit.layer_bytes), most.role, FormatBytes(edit.layer_bytes),
       most.layers);
 }

@@ -182,9 +182,9 @@ TEST(ProgramEdit, recompute_tells_what_is_kept) {
     return Edited(graph, {RecomputeEdit{layer, bytes}}).memory.front();
   };
   EXPECT_THAT(memory("*", int64_t{1} << 20),
-              HasSubstr("4 MiB more of activations on a rank of role 'stage 0': 1 MiB of "
-                        "each of 4 layers"));
-  EXPECT_THAT(memory("layer 0", int64_t{1} << 20), HasSubstr("of each of 2 layers"));
+              HasSubstr("4 MiB more of activations on a rank of role 'stage 0': 1 MiB of each "
+                        "layer and micro-batch, of which 4 wait at once at most"));
+  EXPECT_THAT(memory("layer 0", int64_t{1} << 20), HasSubstr("of which 2 wait at once"));
   EXPECT_THAT(memory("*", 0), HasSubstr("not known"));
 }
 
