@@ -40,7 +40,8 @@ typedef struct prism_plan_choice {
 
 enum {
   PRISM_PLAN_OK = 0,
-  PRISM_PLAN_TOO_LARGE = 1,    // evaluated, but does not fit into a GPU, or into its host memory
+  PRISM_PLAN_TOO_LARGE = 1,    // evaluated, but does not fit into a GPU, or into its host memory,
+                               // of which a cluster without [host_memory] has none
   PRISM_PLAN_IMPOSSIBLE = 2,   // no framework could start it as it stands: sizes do not divide, or
                                // it names what has no effect (ZeRO without replicas)
   PRISM_PLAN_NOT_MODELLED = 3  // its memory or schedule is not described

@@ -35,8 +35,8 @@ struct SiteCosts : StatedNumbers {};
 
 // [host_memory]: what may be offloaded to. Keys, one each:
 //   bytes_per_gpu     byte    that a GPU's process may pin
-//   link_bytes_per_s  byte/s  copies between host and device, one direction; left out:
-//                             gpu.copy_bytes_per_s
+//   link_bytes_per_s  byte/s  copies between host and device, one direction: takes the place of
+//                             gpu.copy_bytes_per_s where it is stated
 //   gib_hour_usd      USD/h   of one GiB, where it is paid for by itself
 struct HostMemory : StatedNumbers {};
 

@@ -1,5 +1,5 @@
-// What was taken for granted while a row became a job: one line each, the same words in every row,
-// so that they can be counted.
+// What was taken for granted while a published row or a plan became a job: one line each, the same
+// words every time, so that they can be counted.
 #pragma once
 
 #include <cmath>

@@ -14,8 +14,8 @@ class StopWatch {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
-  // That the cores have worked for all threads of this process: what else the machine does is left
-  // out.
+  // Seconds that the cores worked for all threads of this process, so that what else the machine
+  // does is left out.
   [[nodiscard]] double CpuSeconds() const { return ProcessSeconds() - cpu_begin_; }
 
  private:

@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint32_t kKinds = 2 * 2 * 2 * 4;  // tp, sequence parallelism, vpp, ZeRO
 
-// Those that a plan of today would run.
+// Those that --framework takes. DeepSpeed's ZeRO-3, JAX and Hugging Face are known from published
+// rows alone.
 constexpr auto kFamilies = std::to_array<FrameworkFamily>({
     FrameworkFamily::kMegatronLm,
     FrameworkFamily::kMegatronDeepSpeed,

@@ -18,7 +18,7 @@ const std::vector<std::string>& FrameworkNames();
 class FrameworkStyle {
  public:
   // `precision`: "bf16", "fp16", "fp8", ...; empty: the framework's usual one. kInvalidArgument for
-  // an unknown framework.
+  // an unknown framework or precision.
   static Result<FrameworkStyle> Create(const std::string& framework, const std::string& precision);
 
   // The profile with its host costs: "megatron-core" of frameworks/.

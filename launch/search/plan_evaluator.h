@@ -1,5 +1,5 @@
 // What a plan takes of time and memory. Times are those of the replay of the whole pipeline
-// (replayer/stages/), memory that of the simulated allocator on every stage
+// (replayer/stages/), memory that of the simulated allocator on the stages that may need most
 // (replayer/memory/stage_memory.h): the same path from a job to its numbers as for published runs
 // (launch/prediction/).
 #pragma once
@@ -67,7 +67,8 @@ class PlanEvaluator {
   // Bytes that the worst rank needs at least; 0 where memory is not described.
   [[nodiscard]] int64_t MemoryFloor(const Plan& plan) const;
 
-  // What a rank may use of its device, and of its host where that is stated.
+  // What a rank may use of its device, and of its host. A cluster that states no host memory has
+  // none: plans that offload do not fit then.
   [[nodiscard]] int64_t capacity_bytes() const { return problem_.cluster.gpu.memory_bytes; }
   [[nodiscard]] std::optional<int64_t> host_capacity_bytes() const;
   [[nodiscard]] bool Fits(const PlanMemory& memory) const {
