@@ -9,6 +9,7 @@
 #include "graph/validate.h"
 #include "slicer/synthesize/pass_schedule.h"
 #include "slicer/workloads/workloads.h"
+#include "tests/support/small_job.h"
 #include "tests/support/uniform_pipeline.h"
 
 namespace prism::slicer {
@@ -252,6 +253,20 @@ TEST(UniformPipeline, Interleaving_that_does_not_divide_is_refused) {
   options.microbatches = 6;
   EXPECT_EQ(prism::testing::MakeUniformPipeline(options).status().code(),
             StatusCode::kInvalidArgument);
+}
+
+TEST(Synthesize, Ranks_that_would_have_nothing_are_refused) {
+  const auto code = [](auto change) {
+    graph::JobSpec job = prism::testing::SmallJob();
+    change(&job);
+    return Synthesize(job, {}).status().code();
+  };
+  EXPECT_EQ(code([](graph::JobSpec*) {}), StatusCode::kOk);
+  const auto refused = StatusCode::kInvalidArgument;
+  EXPECT_EQ(code([](graph::JobSpec* job) { job->model.heads = 1; }), refused);
+  EXPECT_EQ(code([](graph::JobSpec* job) { job->model.hidden = 4; }), refused);
+  EXPECT_EQ(code([](graph::JobSpec* job) { job->model.ffn = 1; }), refused);
+  EXPECT_EQ(code([](graph::JobSpec* job) { job->seq_len = 1; }), refused);
 }
 
 int64_t KernelsAndCollectives(const graph::Program& program) {
