@@ -77,15 +77,7 @@ class RoleOverlap {
       const uint32_t record = program_.dep[wait];
       dropped[record] = --waits_for[record] == 0;
     }
-    ProgramRewriter rewriter(program_);
-    while (rewriter.next() < program_.size()) {
-      if (dropped[rewriter.next()]) {
-        rewriter.Drop();
-      } else {
-        rewriter.Keep();
-      }
-    }
-    return rewriter.Finish();
+    return Without(program_, dropped);
   }
 
  private:

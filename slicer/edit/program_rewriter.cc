@@ -93,4 +93,16 @@ graph::Program ProgramRewriter::Finish() {
   return std::move(made_);
 }
 
+graph::Program Without(const graph::Program& program, const std::vector<bool>& dropped) {
+  ProgramRewriter rewriter(program);
+  while (rewriter.next() < program.size()) {
+    if (dropped[rewriter.next()]) {
+      rewriter.Drop();
+    } else {
+      rewriter.Keep();
+    }
+  }
+  return rewriter.Finish();
+}
+
 }  // namespace prism::slicer

@@ -44,6 +44,9 @@ class ProgramRewriter {
   bool launch_kept_ = true;  // some op of the launch that op `next_` may belong to
 };
 
+// The program without the ops that are marked; nobody may wait for one of them.
+graph::Program Without(const graph::Program& program, const std::vector<bool>& dropped);
+
 // The stream with most kernels.
 uint16_t ComputeStream(const graph::Program& program);
 

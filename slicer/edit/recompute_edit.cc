@@ -76,15 +76,7 @@ class RoleRecompute {
       }
       at += std::max<size_t>(length, 1);
     }
-    ProgramRewriter rewriter(program_);
-    while (rewriter.next() < program_.size()) {
-      if (dropped_[rewriter.next()]) {
-        rewriter.Drop();
-      } else {
-        rewriter.Keep();
-      }
-    }
-    return rewriter.Finish();
+    return Without(program_, dropped_);
   }
 
   [[nodiscard]] bool has_passes() const {
