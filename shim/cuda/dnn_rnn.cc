@@ -15,15 +15,6 @@
 namespace prism::shim {
 namespace {
 
-template <typename Object, typename Handle>
-cudnnStatus_t Make(Handle* handle) {
-  if (handle == nullptr) {
-    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  }
-  *handle = reinterpret_cast<Handle>(new Object());
-  return CUDNN_STATUS_SUCCESS;
-}
-
 Network* NetworkOf(cudnnRNNDescriptor_t descriptor) {
   return reinterpret_cast<Network*>(descriptor);
 }
@@ -69,7 +60,7 @@ using prism::shim::StreamOf;
 extern "C" {
 
 cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t* descriptor) {
-  return prism::shim::Make<prism::shim::Sequences>(descriptor);
+  return prism::shim::MakeDescriptor<prism::shim::Sequences>(descriptor);
 }
 
 cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
@@ -93,7 +84,7 @@ cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor)
 }
 
 cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t* descriptor) {
-  return prism::shim::Make<prism::shim::Network>(descriptor);
+  return prism::shim::MakeDescriptor<prism::shim::Network>(descriptor);
 }
 
 cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,

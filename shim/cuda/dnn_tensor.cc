@@ -33,11 +33,7 @@ using prism::shim::TensorLayout;
 extern "C" {
 
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* descriptor) {
-  if (descriptor == nullptr) {
-    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  }
-  *descriptor = reinterpret_cast<cudnnTensorDescriptor_t>(new TensorLayout());
-  return CUDNN_STATUS_SUCCESS;
+  return prism::shim::MakeDescriptor<TensorLayout>(descriptor);
 }
 
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor,
@@ -72,11 +68,7 @@ cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor) {
 }
 
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* descriptor) {
-  if (descriptor == nullptr) {
-    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  }
-  *descriptor = reinterpret_cast<cudnnFilterDescriptor_t>(new TensorLayout());
-  return CUDNN_STATUS_SUCCESS;
+  return prism::shim::MakeDescriptor<TensorLayout>(descriptor);
 }
 
 cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor,

@@ -1,4 +1,4 @@
-// What a tensor or filter descriptor of cuDNN holds.
+// What a tensor or filter descriptor of cuDNN holds, and how one is made.
 #pragma once
 
 #pragma GCC visibility push(default)
@@ -15,6 +15,16 @@ struct TensorLayout {
   int dims[CUDNN_DIM_MAX] = {};
   int strides[CUDNN_DIM_MAX] = {};
 };
+
+// Answers cudnnCreate...Descriptor: an Object behind the library's handle.
+template <typename Object, typename Handle>
+cudnnStatus_t MakeDescriptor(Handle* handle) {
+  if (handle == nullptr) {
+    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  }
+  *handle = reinterpret_cast<Handle>(new Object());
+  return CUDNN_STATUS_SUCCESS;
+}
 
 TensorLayout* LayoutOf(cudnnTensorDescriptor_t descriptor);
 TensorLayout* LayoutOf(cudnnFilterDescriptor_t descriptor);
