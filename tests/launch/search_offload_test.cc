@@ -8,13 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
-#include "launch/options/presets.h"
 #include "launch/prediction/device_memory.h"
 #include "launch/search/offloaded_job.h"
 #include "launch/search/search.h"
 #include "launch/search/search_report.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/model_states.h"
+#include "tests/launch/small_search.h"
 
 namespace prism::launch {
 namespace {
@@ -25,33 +25,12 @@ using ::testing::HasSubstr;
 constexpr Offload kOffloads[] = {Offload::kNone, Offload::kOptimizer, Offload::kActivations,
                                  Offload::kAll};
 
-SearchProblem SmallProblem(const std::string& framework) {
-  SearchProblem problem;
-  problem.model = LoadModel("gpt3-1.3b")->model;
-  problem.cluster = *LoadCluster("a100-40-8x");
-  problem.costs = *LoadSiteCosts("a100-40-8x");
-  problem.host = *LoadHostMemory("a100-40-8x");
-  problem.framework = framework;
-  problem.global_batch_size = 32;
-  problem.seq_len = 2048;
-  problem.tokens = 26e9;
-  return problem;
-}
-
-// Plans with offload, drawn by a seed.
-std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, size_t count) {
+std::vector<Plan> PlansWithOffload(const PlanEvaluator& evaluator, size_t count) {
   PlanChoices choices;
   choices.gpus = {16};
   choices.cp = {1};
   choices.offload = {Offload::kOptimizer, Offload::kActivations, Offload::kAll};
-  const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
-  Rng rng(11, "offload test");
-  std::vector<Plan> plans;
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t drawn = rng.UniformInt(0, static_cast<int64_t>(space.plans.size()) - 1);
-    plans.push_back(space.plans[static_cast<size_t>(drawn)]);
-  }
-  return plans;
+  return DrawPlans(evaluator, choices, count, Rng(11, "offload test"));
 }
 
 TEST(SearchOffload, leaving_plans_out_never_changes_the_answer) {
@@ -108,7 +87,7 @@ TEST(SearchOffload, floors_are_below_time_and_memory) {
     problem.host.State("link_bytes_per_s", 2e9, "byte/s");
     const PlanEvaluator evaluator = *PlanEvaluator::Create(std::move(problem), "");
     double tightest = 0;
-    for (const Plan& plan : DrawPlans(evaluator, 30)) {
+    for (const Plan& plan : PlansWithOffload(evaluator, 30)) {
       const Result<JobTime> time = evaluator.Time(plan);
       ASSERT_TRUE(time.ok()) << DescribePlan(plan) << ": " << time.status().message();
       EXPECT_LE(evaluator.TimeFloor(plan), time->seconds) << DescribePlan(plan);
@@ -154,7 +133,7 @@ TEST(SearchOffload, memory_is_that_of_the_worst_of_all_stages) {
   const PlanEvaluator evaluator = *PlanEvaluator::Create(SmallProblem("megatron-core"), "");
   const graph::ClusterSpec& cluster = evaluator.problem().cluster;
   const FrameworkStyle styles = *FrameworkStyle::Create("megatron-core", "");
-  for (const Plan& plan : DrawPlans(evaluator, 40)) {
+  for (const Plan& plan : PlansWithOffload(evaluator, 40)) {
     const graph::JobSpec job = JobOf(evaluator.problem(), plan);
     const graph::TrainingStyle& style = styles.Of(job);
     const auto tiers = HostTiersOf(job, style, plan.offload);

@@ -22,24 +22,12 @@
 #include "replayer/cost/congestion.h"
 #include "replayer/memory/stage_memory.h"
 #include "slicer/synthesize/synthesize.h"
+#include "tests/launch/small_search.h"
 
 namespace prism::launch {
 namespace {
 
 using ::testing::HasSubstr;
-
-SearchProblem SmallProblem(const std::string& framework) {
-  SearchProblem problem;
-  problem.model = LoadModel("gpt3-1.3b")->model;
-  problem.cluster = *LoadCluster("a100-40-8x");
-  problem.costs = *LoadSiteCosts("a100-40-8x");
-  problem.host = *LoadHostMemory("a100-40-8x");
-  problem.framework = framework;
-  problem.global_batch_size = 32;
-  problem.seq_len = 2048;
-  problem.tokens = 26e9;
-  return problem;
-}
 
 PlanEvaluator SmallEvaluator(const std::string& framework) {
   Result<PlanEvaluator> evaluator = PlanEvaluator::Create(SmallProblem(framework), "");
@@ -47,18 +35,10 @@ PlanEvaluator SmallEvaluator(const std::string& framework) {
   return *std::move(evaluator);
 }
 
-// Plans of the whole space, drawn by a seed.
-std::vector<Plan> DrawPlans(const PlanEvaluator& evaluator, int64_t gpus, size_t count) {
+std::vector<Plan> PlansOn(int64_t gpus, const PlanEvaluator& evaluator, size_t count) {
   PlanChoices choices;
   choices.gpus = {gpus};
-  const PlanSpace space = EnumeratePlans(evaluator.problem(), choices);
-  Rng rng(7, "search test");
-  std::vector<Plan> plans;
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t drawn = rng.UniformInt(0, static_cast<int64_t>(space.plans.size()) - 1);
-    plans.push_back(space.plans[static_cast<size_t>(drawn)]);
-  }
-  return plans;
+  return DrawPlans(evaluator, choices, count, Rng(7, "search test"));
 }
 
 TEST(Search, leaving_plans_out_never_changes_the_answer) {
@@ -121,7 +101,7 @@ TEST(PlanEvaluator, floors_are_below_time_and_memory) {
   for (const char* framework : {"megatron-core", "megatron-lm", "torchtitan"}) {
     const PlanEvaluator evaluator = SmallEvaluator(framework);
     double tightest = 0;
-    for (const Plan& plan : DrawPlans(evaluator, 32, 60)) {
+    for (const Plan& plan : PlansOn(32, evaluator, 60)) {
       const Result<JobTime> time = evaluator.Time(plan);
       ASSERT_TRUE(time.ok()) << DescribePlan(plan) << ": " << time.status().message();
       const double floor = evaluator.TimeFloor(plan);
@@ -157,7 +137,7 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
     const PlanEvaluator evaluator = *PlanEvaluator::Create(problem, "");
     const FrameworkStyle styles = *FrameworkStyle::Create(framework, "");
     PlanCache cache;
-    for (const Plan& plan : DrawPlans(evaluator, 16, 40)) {
+    for (const Plan& plan : PlansOn(16, evaluator, 40)) {
       const graph::JobSpec job = JobOf(evaluator.problem(), plan);
       const graph::TrainingStyle& style = styles.Of(job);
       const Result<JobReplay> replay =
@@ -183,7 +163,7 @@ TEST(PlanCache, changes_no_time_in_any_order) {
     const PlanEvaluator forwards = SmallEvaluator(framework);
     const PlanEvaluator backwards = SmallEvaluator(framework);
     const PlanEvaluator together = SmallEvaluator(framework);
-    const std::vector<Plan> plans = DrawPlans(forwards, 32, 40);
+    const std::vector<Plan> plans = PlansOn(32, forwards, 40);
     std::vector<double> times(plans.size());
     std::vector<double> reversed(plans.size());
     std::vector<double> threaded(plans.size());
@@ -206,7 +186,7 @@ TEST(PlanCache, changes_no_time_in_any_order) {
 
 TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
   const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
-  for (const Plan& plan : DrawPlans(evaluator, 64, 40)) {
+  for (const Plan& plan : PlansOn(64, evaluator, 40)) {
     const graph::JobSpec job = JobOf(evaluator.problem(), plan);
     Result<FrameworkStyle> style = FrameworkStyle::Create("megatron-core", "");
     ASSERT_TRUE(style.ok());
