@@ -283,7 +283,9 @@ void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs
       open.differs = open.differs || moved;
     } else {
       ++open.waiting;
-      if (transfer.meeting != settling_) {
+      if (transfer.meeting == settling_) {
+        open.differs = true;  // nobody else is woken; it is about to be told
+      } else {
         Pend(transfer.meeting, index, t);
       }
     }

@@ -14,6 +14,7 @@
 #include "replayer/delta/delta_replay.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_parameters.h"
+#include "tests/support/tiny_graph.h"
 
 namespace prism::replayer {
 namespace {
@@ -242,6 +243,49 @@ RC_GTEST_PROP(DeltaProperty, is_given_up_where_too_much_differs, ()) {
     RC_CLASSIFY(delta->full);
     CompareWithFull(graph, options, edit, *delta);
   }
+}
+
+// Rank 0 tells rank 1, computes, and tells ranks 1 and 2. Rank 1 hears of both as of one group;
+// meanwhile its other stream meets nobody but itself and passes a checkpoint.
+graph::Graph ThreeRanks() {
+  using prism::testing::Collective;
+  using prism::testing::Kernel;
+  using prism::testing::Receive;
+  using prism::testing::Record;
+  using prism::testing::Send;
+  using prism::testing::Wait;
+  prism::testing::TinyOp group = Receive(0, 0, 10);
+  group.transfers.push_back(Receive(0, 2, 10).transfers.front());
+  graph::Graph graph =
+      prism::testing::TinyGraph({{Send(0, 1, 10), Kernel(0, 1000), Send(0, 1, 10), Send(0, 2, 10)},
+                                 {Receive(0, 0, 10), Record(0), group, Wait(1, 1),
+                                  Collective(1, 1, 7), Kernel(1, 5), Collective(1, 1, 7)},
+                                 {Receive(0, 0, 10), Send(0, 1, 10)}});
+  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", 0);
+  graph.communicators.name.push_back(2);
+  graph.communicators.members.push_back(1);
+  graph.communicators.begin.push_back(4);
+  graph.ranks.comm_ids = {0, 0, 1, 0};
+  graph.ranks.comm_begin = {0, 1, 3, 4};
+  graph.roles[1].program.comm_slot_count = 2;
+  return graph;
+}
+
+// A rank that is about to hear of rank 0 is not as before, though all that it knows yet is.
+TEST(Delta, reaches_a_rank_that_passes_a_checkpoint_before_it_is_told) {
+  const graph::Graph graph = ThreeRanks();
+  ReplayOptions options;
+  options.iterations = 1;
+  Result<std::unique_ptr<DeltaReplay>> recorded =
+      DeltaReplay::Record(graph, options, {.holds_per_checkpoint = 1, .most_work = 1e9});
+  ASSERT_TRUE(recorded.ok()) << recorded.status().message();
+  EXPECT_EQ((*recorded)->baseline().iteration_ns.front(), 1040);
+  Edit edit;
+  edit.programs = {{.role = 0, .ranks = {}, .durations = {{.op = 1, .duration_ns = 40}}}};
+  const Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
+  ASSERT_TRUE(delta.ok()) << delta.status().message();
+  EXPECT_FALSE(delta->full);
+  EXPECT_EQ(delta->replay->iteration_ns.front(), 80);
 }
 
 }  // namespace
