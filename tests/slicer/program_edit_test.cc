@@ -85,6 +85,7 @@ TEST(ProgramEdit, overlap_off_takes_as_long_as_a_job_without_overlap) {
   EXPECT_NEAR(static_cast<double>(TimeOf(off.graph)) / static_cast<double>(expected), 1, 1e-3);
 }
 
+// From a cold start: later iterations may begin later by more than they end later.
 RC_GTEST_PROP(ProgramEdit, overlap_off_is_never_faster, ()) {
   graph::Graph graph =
       testing::RandomGraph(testing::RandomOptions(*rc::gen::arbitrary<uint64_t>()));
@@ -100,8 +101,10 @@ RC_GTEST_PROP(ProgramEdit, overlap_off_is_never_faster, ()) {
     return;
   }
   RC_ASSERT(graph::Validate(off->graph).ok());
-  RC_ASSERT(replayer::Replay(off->graph, {})->steady_iteration_ns() >=
-            replayer::Replay(graph, {})->steady_iteration_ns());
+  replayer::ReplayOptions once;
+  once.iterations = 1;
+  RC_ASSERT(replayer::Replay(off->graph, once)->steady_iteration_ns() >=
+            replayer::Replay(graph, once)->steady_iteration_ns());
 }
 
 TEST(ProgramEdit, buckets_split_and_merged_again_take_the_same_time) {
