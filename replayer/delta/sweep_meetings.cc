@@ -262,6 +262,7 @@ void Sweep::DeliverTo(std::vector<Outcome>::const_iterator begin,
   const ClassSchedule& schedule = ScheduleOf(unit.class_index);
   const uint32_t hold = schedule.transfers[begin->transfer].hold;
   OpenHold& open = unit.open[schedule.actions[schedule.holds[hold].arrive].action.stream];
+  PRISM_CHECK(unit.alive);
   PRISM_CHECK_EQ(open.hold, hold);
   PRISM_CHECK(open.waiting > 0);
   const TimeRange range = {begin->begin, begin->end};
