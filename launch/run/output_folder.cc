@@ -110,6 +110,7 @@ Result<OutputFolder> OutputFolder::Create(const OutputChoice& choice) {
     return EnvironmentLacks(
         fmt::format("{}: {}; give another --out", folder.temporary_, error.message()));
   }
+  fs::remove(folder.temporary_, error);
   return folder;
 }
 

@@ -21,7 +21,9 @@ class OutputFolder {
   // where nothing can be written.
   static Status Check(const OutputChoice& choice);
 
-  // Makes the temporary folder. The same failures as Check.
+  // Takes away what an earlier run has left under the temporary name, and tries whether a folder
+  // can be made there. It is made with the first file, so that a run that is killed before its
+  // report leaves nothing. The same failures as Check.
   static Result<OutputFolder> Create(const OutputChoice& choice);
 
   OutputFolder(OutputFolder&& other) noexcept;

@@ -36,6 +36,16 @@ TEST_F(OutputFolderTest, Appears_only_when_committed) {
   EXPECT_FALSE(fs::exists(Path("out.partial")));
 }
 
+// A process that is killed before its report takes nothing away any more.
+TEST_F(OutputFolderTest, Leaves_nothing_before_its_first_file) {
+  fs::create_directories(Path("out.partial/of_an_earlier_run"));
+  Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
+  ASSERT_TRUE(folder.ok()) << folder.status().message();
+  EXPECT_FALSE(fs::exists(Path("out.partial")));
+  ASSERT_TRUE(folder->Write("run.json", "{}").ok());
+  EXPECT_TRUE(fs::exists(Path("out.partial/run.json")));
+}
+
 TEST_F(OutputFolderTest, Named_folder_that_exists_needs_force) {
   fs::create_directories(Path("out"));
   EXPECT_EQ(OutputFolder::Check({Path("out"), false, false}).code(), StatusCode::kInvalidArgument);
