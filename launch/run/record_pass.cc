@@ -166,9 +166,9 @@ Status RecordPass::FinishSlot(Slot& slot) {
     return OkStatus();
   }
   if (!fragment.ok()) {
-    return Status(fragment.status().code(),
-                  fmt::format("{}: {}; its last lines:\n{}", context, fragment.status().message(),
-                              slot.process->LastLines()));
+    return Status(
+        fragment.status().code(),
+        fmt::format("{}: {}; {}", context, fragment.status().message(), slot.process->LastLines()));
   }
   fragment->startup_seconds = slot.startup_seconds;
   fragment->iteration_seconds = slot.iteration_seconds;

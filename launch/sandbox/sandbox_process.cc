@@ -261,12 +261,13 @@ Status SandboxProcess::ExitStatus() const {
                     "which installs what is missing",
                     rank_.value(), Tail(log_, 1)));
   }
-  return RunFailed(fmt::format("the program of rank {} {}; its last lines:\n{}", rank_.value(),
+  return RunFailed(fmt::format("the program of rank {} {}; {}", rank_.value(),
                                DescribeExit(*wait_status_), LastLines()));
 }
 
 std::string SandboxProcess::LastLines() const {
-  return Tail(log_, kTailLines);
+  const std::string lines = Tail(log_, kTailLines);
+  return lines.empty() ? "it printed nothing" : "its last lines:\n" + lines;
 }
 
 std::string SandboxProcess::Stacks() {

@@ -62,7 +62,7 @@ class SandboxProcess {
   // not answer within half a second.
   std::string Stacks();
 
-  // The last lines of output that say something.
+  // "its last lines:" and the last lines of output that say something, or that there are none.
   [[nodiscard]] std::string LastLines() const;
 
   // All output so far; of very long output the first part.

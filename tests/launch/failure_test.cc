@@ -222,6 +222,15 @@ TEST_F(Failure, missing_libtorch_is_an_environment_error) {
   ExpectOnlyFailure("without", "libtorch");
 }
 
+TEST_F(Failure, program_without_output_is_said_to_have_none) {
+  const Finished run =
+      RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--out", folder_ / "out", "--", "false"});
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_THAT(run.output,
+              HasSubstr("the program of rank 0 left with exit code 1; it printed nothing\n"));
+  ExpectOnlyFailure("out", "it printed nothing");
+}
+
 TEST_F(Failure, out_of_device_memory_names_rank_op_and_bytes) {
   const Finished run =
       RunCommand({PRISM_EMULATE, "--cluster", "a100-40-8x", "--model", "gpt3-13b", "--target-gpus",
