@@ -35,7 +35,7 @@ void SleepSeconds(double seconds) {
 
 // The first descendant with this name, waited for; -1 when none comes.
 pid_t FindDescendant(const std::string& name, size_t index = 0) {
-  for (int turn = 0; turn < 5000; ++turn) {
+  for (int turn = 0; turn < static_cast<int>(kLongSeconds * 500); ++turn) {
     std::vector<pid_t> found;
     for (const pid_t process : Descendants()) {
       if (ProcessName(process) == name) {
@@ -50,8 +50,9 @@ pid_t FindDescendant(const std::string& name, size_t index = 0) {
   return -1;
 }
 
-bool AllGoneWithin(double seconds) {
-  for (int turn = 0; turn < static_cast<int>(seconds * 100); ++turn) {
+// Killed processes take a moment to go, a longer one on a busy machine.
+bool AllGo() {
+  for (int turn = 0; turn < static_cast<int>(kLongSeconds * 100); ++turn) {
     if (Descendants().empty()) {
       return true;
     }
@@ -72,7 +73,7 @@ class Failure : public testing::Test {
   }
 
   void ExpectOnlyFailure(const std::string& name, const std::string& text) const {
-    EXPECT_TRUE(AllGoneWithin(1));
+    EXPECT_TRUE(AllGo());
     EXPECT_FALSE(Exists(folder_ / (name + ".partial")));
     ASSERT_TRUE(Exists(folder_ / name));
     EXPECT_THAT(Entries(folder_ / name), ElementsAre("FAILED"));
@@ -120,7 +121,7 @@ TEST_F(Failure, killed_worker_process_ends_the_run) {
   kill(worker, SIGKILL);
   const Finished run = running.Wait(kLongSeconds);
   EXPECT_EQ(run.code, 128 + SIGKILL) << run.output;
-  EXPECT_TRUE(AllGoneWithin(2));
+  EXPECT_TRUE(AllGo());
   EXPECT_FALSE(Exists(folder_ / "out.partial"));
 }
 
@@ -130,32 +131,33 @@ TEST_P(FailureBySignal, ends_the_run_in_order_at_any_time) {
   const auto begin = std::chrono::steady_clock::now();
   const Finished whole = RunCommand(Job("whole"));
   ASSERT_EQ(whole.code, 0) << whole.output;
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  constexpr int kPoints = 10;
   int ended = 0;
-  for (int point = 0; point < 10; ++point) {
-    const std::string name = "out" + std::to_string(point);
+  for (int run_number = 0; ended < kPoints && run_number < 3 * kPoints; ++run_number) {
+    const std::string name = "out" + std::to_string(run_number);
     RunningCommand running(Job(name), folder_ / "log");
-    if (point > 0) {
+    if (ended > 0) {
       ASSERT_TRUE(running.WaitForOutput(": slice ", kLongSeconds)) << running.Output();
-      SleepSeconds(seconds * (point - 1) / 10);
+      SleepSeconds(seconds * (ended - 1) / kPoints);
     }
     kill(running.pid(), GetParam());
     const Finished run = running.Wait(kLongSeconds);
-    EXPECT_TRUE(AllGoneWithin(1)) << point;
-    EXPECT_FALSE(Exists(folder_ / (name + ".partial"))) << point;
-    if (run.code == 0) {  // it had been faster than the first one
-      EXPECT_TRUE(Exists(folder_ / (name + "/run.json"))) << point;
+    EXPECT_TRUE(AllGo()) << ended;
+    EXPECT_FALSE(Exists(folder_ / (name + ".partial"))) << ended;
+    if (run.code == 0) {  // the machine is less busy than it was: the same point once more, earlier
+      EXPECT_TRUE(Exists(folder_ / (name + "/run.json"))) << ended;
+      seconds *= 0.8;
       continue;
     }
     EXPECT_EQ(run.code, 128 + GetParam()) << run.output;
     ++ended;
-    if (point == 0 && !Exists(folder_ / name)) {
+    if (ended == 1 && !Exists(folder_ / name)) {
       continue;  // before the run had begun
     }
     ExpectOnlyFailure(name, GetParam() == SIGINT ? "interrupted" : "terminated");
   }
-  EXPECT_GE(ended, 7);
+  EXPECT_EQ(ended, kPoints);
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals,

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -25,6 +26,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 std::string Op(StoreOp op) {
   return WireWriter().Put(op).Take();
@@ -107,7 +109,7 @@ std::unique_ptr<StoreServer> Start(int32_t present, int64_t blocked_after_ms = 1
 }
 
 Status WaitForFailure(const StoreServer& server) {
-  for (int i = 0; i < 500 && server.status().ok(); ++i) {
+  for (int i = 0; i < 6000 && server.status().ok(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return server.status();
@@ -200,9 +202,15 @@ TEST(Store, one_rank_that_works_keeps_the_others_waiting) {
   const Client rank0(server->port(), 40, 4711);
   const Client rank1(server->port(), 48, 4712);
   rank0.Send(WaitFor("/later"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  std::vector<std::string> reports;
+  for (int i = 0; i < 6000 && reports.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    reports = server->TakeReports();
+  }
+  EXPECT_THAT(reports, ElementsAre(HasSubstr("waits for /later")));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // for a look after that
   EXPECT_TRUE(server->status().ok());
-  EXPECT_THAT(server->TakeReports(), ElementsAre(HasSubstr("waits for /later")));
+  EXPECT_THAT(server->TakeReports(), IsEmpty());
   rank1.Set("/later", "now");
   EXPECT_EQ(rank0.Receive(1), std::string(1, '\0'));
 }
