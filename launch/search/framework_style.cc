@@ -39,6 +39,12 @@ const std::vector<std::string>& FrameworkNames() {
   return names;
 }
 
+const std::vector<std::string>& PrecisionNames() {
+  static const std::vector<std::string> names = {"bf16",      "fp16",  "fp32", "fp8",
+                                                 "fp8-block", "mxfp8", "nvfp4"};
+  return names;
+}
+
 Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
                                               const std::string& precision) {
   const auto family = std::find_if(kFamilies.begin(), kFamilies.end(), [&](FrameworkFamily known) {
@@ -48,12 +54,11 @@ Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
     return InvalidArgument(fmt::format("--framework: '{}' is not available; choose {}", framework,
                                        fmt::join(FrameworkNames(), ", ")));
   }
-  constexpr std::array kPrecisions = {"",    "bf16",      "fp16",  "fp32",
-                                      "fp8", "fp8-block", "mxfp8", "nvfp4"};
-  if (std::find(kPrecisions.begin(), kPrecisions.end(), precision) == kPrecisions.end()) {
-    return InvalidArgument(
-        fmt::format("--precision: '{}' is not available; choose {}", precision,
-                    fmt::join(kPrecisions.begin() + 1, kPrecisions.end(), ", ")));
+  const std::vector<std::string>& precisions = PrecisionNames();
+  if (!precision.empty() &&
+      std::find(precisions.begin(), precisions.end(), precision) == precisions.end()) {
+    return InvalidArgument(fmt::format("--precision: '{}' is not available; choose {}", precision,
+                                       fmt::join(precisions, ", ")));
   }
   return FrameworkStyle(*family, precision);
 }

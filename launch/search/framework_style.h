@@ -15,6 +15,9 @@ namespace prism::launch {
 // Names that --framework takes.
 const std::vector<std::string>& FrameworkNames();
 
+// Names that --precision takes.
+const std::vector<std::string>& PrecisionNames();
+
 class FrameworkStyle {
  public:
   // `precision`: "bf16", "fp16", "fp8", ...; empty: the framework's usual one. kInvalidArgument for

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/base/file.h"
 #include "launch/options/presets.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/spread.h"
+#include "launch/search/framework_style.h"
 #include "launch/search/job_list.h"
 #include "launch/search/model_size.h"
 #include "launch/search/scatter_plot.h"
@@ -367,15 +369,16 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 }
 
 std::vector<VerbOption> SearchFlags() {
+  static const std::string frameworks =
+      fmt::format("whose kernels, schedules and host costs: {}", fmt::join(FrameworkNames(), ", "));
+  static const std::string precisions =
+      fmt::format("of matrix products: {}", fmt::join(PrecisionNames(), ", "));
   return {
       {"model", "PRESET|FILE,...", "gpt3-175b",
        "what is trained; of several, which is the largest that can be"},
       {"cluster", "PRESET|FILE", "h100-8x", "where; prices and power are those of its [costs]"},
-      {"framework", "NAME", "megatron-core",
-       "whose kernels, schedules and host costs: megatron-core, megatron-lm, megatron-deepspeed, "
-       "megascale, fsdp, torchtitan or nanotron"},
-      {"precision", "NAME", "the framework's",
-       "of matrix products: bf16, fp16, fp32, fp8, fp8-block, mxfp8 or nvfp4"},
+      {"framework", "NAME", "megatron-core", frameworks.c_str()},
+      {"precision", "NAME", "the framework's", precisions.c_str()},
       {"gpus", "N,...", "any", "numbers of GPUs"},
       {"budget", "USD", "none", "plans that cost more are out"},
       {"gpu-hours", "H", "none", "plans that take more are out"},
