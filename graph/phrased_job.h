@@ -1,6 +1,6 @@
 // A JobProgram whose stages are not written out. What a stage calls at one step of its schedule (a
-// pass, an exchange of messages, the begin or the end of an iteration) is a phrase. Stages that are
-// made of the same layers share their phrases and differ in the order alone, so that a job with
+// pass with the messages around it, the begin or the end of an iteration) is a phrase. Stages that
+// are made of the same layers share their phrases and differ in the order alone, so that a job with
 // thousands of passes is a few dozens of phrases and, for every stage, a row of their numbers.
 #pragma once
 

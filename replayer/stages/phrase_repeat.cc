@@ -11,7 +11,7 @@ constexpr TimeNs kMark = 1;
 
 // Enough for a message to come from the first stage to the last, and for all to be late by what
 // the first stage is.
-constexpr uint32_t kFirstSteps = 16;
+constexpr uint32_t kFirstSteps = 8;
 
 bool IsMarked(TimeNs time) {
   return (time & kMark) != 0;

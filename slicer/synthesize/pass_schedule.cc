@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/content_hash.h"
+
 namespace prism::slicer {
 namespace {
 
@@ -241,17 +243,7 @@ std::vector<StageStep> WithMessages(const Shape& shape, const std::vector<StageS
   return steps;
 }
 
-// Tells distinct steps of a schedule apart.
-uint64_t NumberOf(const StageStep& step, int64_t last) {
-  const StageExchange& moves = step.exchange;
-  const uint64_t exchange = (moves.to_previous ? 1U : 0U) + (moves.to_next ? 2U : 0U) +
-                            (moves.from_previous ? 4U : 0U) + (moves.from_next ? 8U : 0U);
-  const uint64_t place = step.microbatch == last ? 2U : static_cast<uint64_t>(step.microbatch);
-  return ((static_cast<uint64_t>(step.chunk) * 8 + static_cast<uint64_t>(step.kind)) * 4 + place) *
-             16 +
-         exchange;
-}
-
+// Steps at which the rounds of the steady part begin.
 std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
                                    const std::vector<StageStep>& steps) {
   const int64_t period = MicrobatchesOfRound(parallel) * parallel.vpp;
@@ -260,7 +252,7 @@ std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
   for (uint32_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == StepKind::kForward) {
       forwards.push_back(i);
-    } else if (filling == 0 && steps[i].kind != StepKind::kExchange) {
+    } else if (filling == 0 && IsPass(steps[i].kind)) {
       filling = forwards.size();
     }
   }
@@ -270,6 +262,88 @@ std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
   }
   return rounds;
 }
+
+// Cuts the steps of stages into phrases: a pass with what it receives in front of it, if that is
+// all that moves there, and everything up to the next.
+class PhraseCutter {
+ public:
+  PhraseCutter(const graph::ParallelSizes& parallel, int64_t microbatches)
+      : parallel_(parallel), last_(microbatches - 1) {}
+
+  void Add(const std::vector<StageStep>& steps) {
+    stage_ = {};
+    stage_.phrases.reserve(steps.size());
+    const std::vector<uint32_t> rounds = SteadyRounds(parallel_, steps);
+    auto round = rounds.begin();
+    for (uint32_t i = 0; i < steps.size(); ++i) {
+      const bool pass = IsPass(steps[i].kind);
+      if ((pass && has_pass_) || IsReceive(steps[i])) {
+        EndPhrase();
+      }
+      has_pass_ = has_pass_ || pass;
+      if (round != rounds.end() && *round == i) {
+        stage_.rounds.push_back(static_cast<uint32_t>(stage_.phrases.size()));
+        ++round;
+      }
+      AddStep(steps[i]);
+    }
+    EndPhrase();
+    schedule_.stages.push_back(std::move(stage_));
+  }
+
+  JobSchedule Take() { return std::move(schedule_); }
+
+ private:
+  struct Hash {
+    size_t operator()(const std::vector<int64_t>& numbers) const {
+      ContentHash hash;
+      for (const int64_t number : numbers) {
+        hash.Add(number);
+      }
+      return hash.Digest();
+    }
+  };
+
+  static bool IsReceive(const StageStep& step) {
+    return step.kind == StepKind::kExchange && !step.exchange.sends();
+  }
+
+  void AddStep(StageStep step) {
+    step.microbatch = step.microbatch == last_ ? last_ : std::min<int64_t>(step.microbatch, 1);
+    if (!IsPass(step.kind)) {
+      step.chunk = 0;  // messages are those of any pass
+      step.microbatch = 0;
+    }
+    phrase_.push_back(step);
+    const int64_t place = step.microbatch == last_ ? 2 : step.microbatch;
+    content_.push_back(((int64_t{step.chunk} * 8 + static_cast<int64_t>(step.kind)) * 4 + place) *
+                           StageExchange::kDistinct +
+                       step.exchange.number());
+  }
+
+  void EndPhrase() {
+    if (!phrase_.empty()) {
+      const auto [found, inserted] =
+          known_.try_emplace(content_, static_cast<uint32_t>(schedule_.distinct.size()));
+      if (inserted) {
+        schedule_.distinct.push_back(phrase_);
+      }
+      stage_.phrases.push_back(found->second);
+    }
+    phrase_.clear();
+    content_.clear();
+    has_pass_ = false;
+  }
+
+  const graph::ParallelSizes& parallel_;
+  int64_t last_;  // micro-batch
+  JobSchedule schedule_;
+  std::unordered_map<std::vector<int64_t>, uint32_t, Hash> known_;  // by content; never walked
+  JobSchedule::OfStage stage_;
+  std::vector<StageStep> phrase_;
+  std::vector<int64_t> content_;  // of phrase_: its steps as numbers
+  bool has_pass_ = false;         // phrase_
+};
 
 }  // namespace
 
@@ -332,26 +406,11 @@ int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel) {
 }
 
 JobSchedule ScheduleOf(const graph::JobSpec& job, const graph::TrainingStyle& style) {
-  JobSchedule schedule;
-  std::unordered_map<uint64_t, uint32_t> known;  // by content; never walked
-  const int64_t last = job.microbatches() - 1;
+  PhraseCutter cutter(job.parallel, job.microbatches());
   for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
-    const std::vector<StageStep> steps = StageSteps(job, style, stage);
-    JobSchedule::OfStage of_stage;
-    of_stage.steps.reserve(steps.size());
-    for (StageStep step : steps) {
-      step.microbatch = step.microbatch == last ? last : std::min<int64_t>(step.microbatch, 1);
-      const auto [found, inserted] =
-          known.try_emplace(NumberOf(step, last), static_cast<uint32_t>(schedule.distinct.size()));
-      if (inserted) {
-        schedule.distinct.push_back(step);
-      }
-      of_stage.steps.push_back(found->second);
-    }
-    of_stage.rounds = SteadyRounds(job.parallel, steps);
-    schedule.stages.push_back(std::move(of_stage));
+    cutter.Add(StageSteps(job, style, stage));
   }
-  return schedule;
+  return cutter.Take();
 }
 
 const JobSchedule& ScheduleCache::Find(const graph::JobSpec& job,

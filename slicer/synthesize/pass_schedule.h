@@ -25,8 +25,14 @@ struct StageExchange {
   bool from_previous = false;
   bool from_next = false;
 
-  [[nodiscard]] bool empty() const {
-    return !to_previous && !to_next && !from_previous && !from_next;
+  [[nodiscard]] bool empty() const { return !sends() && !from_previous && !from_next; }
+  [[nodiscard]] bool sends() const { return to_previous || to_next; }
+
+  // A number below kDistinct.
+  static constexpr uint32_t kDistinct = 16;
+  [[nodiscard]] uint32_t number() const {
+    return (to_previous ? 1U : 0U) + (to_next ? 2U : 0U) + (from_previous ? 4U : 0U) +
+           (from_next ? 8U : 0U);
   }
 
   bool operator==(const StageExchange&) const = default;
@@ -40,6 +46,10 @@ enum class StepKind : uint8_t {
   kExchange,
   kRelease,  // a received gradient is freed: libtorch records an event on its stream
 };
+
+constexpr bool IsPass(StepKind kind) {
+  return kind != StepKind::kExchange && kind != StepKind::kRelease;
+}
 
 // One forward or backward pass of one chunk of a stage's layers over one micro-batch, or what is
 // between passes. Chunk c of stage s holds the model's part c * pp + s.
@@ -72,18 +82,20 @@ std::vector<StageStep> StageSteps(const graph::JobSpec& job,
 // Micro-batches by which a round of the steady part moves a stage on.
 int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel);
 
-// The steps of all stages. Of micro-batches only the first and the last are told apart from others
-// (0, the last, and 1 for all others), so that there are few distinct steps.
+// The phrases of all stages (graph/phrased_job.h): a pass with the messages around it. Of
+// micro-batches only the first and the last are told apart from others (0, the last, and 1 for all
+// others), so that there are few distinct phrases.
 struct JobSchedule {
   struct OfStage {
-    std::vector<uint32_t> steps;  // indices into `distinct`, in order
-    // Steps at which the rounds of the steady part begin: every forward pass behind those that fill
-    // the pipeline; interleaved, every (pp * vpp)-th of them. The pass with which backward passes
-    // begin is the first. All stages run the backward passes of a micro-batch in the same round.
+    std::vector<uint32_t> phrases;  // indices into `distinct`, in order
+    // Phrases with which the rounds of the steady part begin: every forward pass behind those that
+    // fill the pipeline; interleaved, every (pp * vpp)-th of them. The pass with which backward
+    // passes begin is the first. All stages run the backward passes of a micro-batch in the same
+    // round.
     std::vector<uint32_t> rounds;
   };
 
-  std::vector<StageStep> distinct;
+  std::vector<std::vector<StageStep>> distinct;
   std::vector<OfStage> stages;
 };
 

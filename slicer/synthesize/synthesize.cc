@@ -1,6 +1,7 @@
 #include "slicer/synthesize/synthesize.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,10 +26,6 @@ using graph::GroupAxis;
 bool IsBackward(StepKind kind) {
   return kind == StepKind::kBackward || kind == StepKind::kInputGradient ||
          kind == StepKind::kWeightGradient;
-}
-
-bool IsPass(StepKind kind) {
-  return kind == StepKind::kForward || IsBackward(kind);
 }
 
 bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
@@ -71,6 +68,7 @@ class StageSynthesis {
         rank_.style.data_parallel == graph::DataParallelKind::kFsdp || rank_.job.zero_stage == 3;
     data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
     held_states_ = {data_parallel_->held()};
+    exchanges_.fill(kUnknown);
   }
 
   // Markers tell layers apart that are alike otherwise.
@@ -86,21 +84,21 @@ class StageSynthesis {
     const JobSchedule::OfStage& scheduled = schedule.stages[static_cast<size_t>(stage)];
     graph::PhrasedStage phrased;
     phrased.kind = kind;
-    phrased.steps.reserve(scheduled.steps.size() + 2);
+    phrased.steps.reserve(scheduled.phrases.size() + 2);
     phrased.steps.push_back(Once(&begin_, [this] { Begin(); }));
     if (writer_.marks()) {
       for (const StageStep& step : StageSteps(rank_.job, rank_.style, stage)) {
         phrased.steps.push_back(NewPhrase([&] { MarkedStep(step); }));
       }
     } else {
-      for (const uint32_t step : scheduled.steps) {
-        phrased.steps.push_back(UnmarkedStep(schedule, step));
+      for (const uint32_t phrase : scheduled.phrases) {
+        phrased.steps.push_back(UnmarkedPhrase(schedule, phrase));
+      }
+      for (const uint32_t round : scheduled.rounds) {
+        phrased.rounds.push_back(round + 1);
       }
     }
     phrased.steps.push_back(Once(&end_, [this] { End(); }));
-    for (const uint32_t round : scheduled.rounds) {
-      phrased.rounds.push_back(round + 1);
-    }
     return phrased;
   }
 
@@ -172,7 +170,7 @@ class StageSynthesis {
   void Step(const StageStep& step) {
     switch (step.kind) {
       case StepKind::kExchange:
-        writer_.Emit(batched_ ? ExchangeBatched(step.exchange) : ExchangeApart(step.exchange));
+        Exchange(step.exchange);
         return;
       case StepKind::kRelease:
         Release();
@@ -200,21 +198,22 @@ class StageSynthesis {
     writer_.Marker(microbatch, false);
   }
 
-  // Passes of first, inner and last micro-batches that find the same parameters held are the same;
-  // other steps neither look at them nor change them.
-  uint32_t UnmarkedStep(const JobSchedule& schedule, uint32_t number) {
-    const StageStep& step = schedule.distinct[number];
-    const bool passes = IsPass(step.kind);
-    const size_t key = (passes ? held_ : 0) * schedule.distinct.size() + number;
+  // Passes of first, inner and last micro-batches that find the same parameters held are the same.
+  uint32_t UnmarkedPhrase(const JobSchedule& schedule, uint32_t number) {
+    const size_t key = size_t{held_} * schedule.distinct.size() + number;
     if (key >= known_.size()) {
-      known_.resize((size_t{passes ? held_ : 0} + 1) * schedule.distinct.size());
+      known_.resize((size_t{held_} + 1) * schedule.distinct.size());
     }
     if (known_[key].phrase == kUnknown) {
       data_parallel_->set_held(held_states_[held_]);
-      const uint32_t phrase = NewPhrase([&] { Step(step); });
-      known_[key] = {phrase, passes ? InternValue(held_states_, data_parallel_->held()) : 0};
+      const uint32_t phrase = NewPhrase([&] {
+        for (const StageStep& step : schedule.distinct[number]) {
+          Step(step);
+        }
+      });
+      known_[key] = {phrase, InternValue(held_states_, data_parallel_->held())};
     }
-    held_ = passes ? known_[key].held : held_;
+    held_ = known_[key].held;
     return known_[key].phrase;
   }
 
@@ -252,6 +251,15 @@ class StageSynthesis {
     if (batched_ && !chunk.first && step.kind == StepKind::kBackward) {
       Release();  // of the activation that the chunk began with
     }
+  }
+
+  void Exchange(const StageExchange& exchange) {
+    uint32_t& block = exchanges_[exchange.number()];
+    if (block == kUnknown) {
+      block = writer_.assembly().BlockOf(batched_ ? ExchangeBatched(exchange)
+                                                  : ExchangeApart(exchange));
+    }
+    writer_.Call(block);
   }
 
   // A tensor that was on the stream of messages is freed: libtorch's allocator records an event
@@ -362,8 +370,8 @@ class StageSynthesis {
     writer_.Emit(ops);
   }
 
-  // What a step calls, and what it leaves held.
-  struct KnownStep {
+  // What a phrase of the schedule calls, and what it leaves held.
+  struct KnownPhrase {
     uint32_t phrase = kUnknown;
     uint32_t held = kNothingHeld;
   };
@@ -380,7 +388,8 @@ class StageSynthesis {
   std::vector<std::vector<uint32_t>> phrases_;
   uint32_t begin_ = kUnknown;  // phrases
   uint32_t end_ = kUnknown;
-  std::vector<KnownStep> known_;  // by held and distinct step of the schedule
+  std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
+  std::array<uint32_t, StageExchange::kDistinct> exchanges_;  // blocks
 };
 
 Status CheckJob(const graph::JobSpec& job, const graph::TrainingStyle& style) {
