@@ -1,10 +1,17 @@
 #include "replayer/stages/phrase_moves.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "replayer/vector_versions.h"
 
 namespace prism::replayer {
+namespace {
+
+// Outputs side by side, in vectors as wide as the machine has.
+using Lane = TimeNs __attribute__((vector_size(kMoveWidth * sizeof(TimeNs))));
+
+}  // namespace
 
 PRISM_VECTOR_VERSIONS
 void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
@@ -12,17 +19,17 @@ void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
   const uint16_t* in = tape.registers.data() + move.registers;
   const uint16_t* out = in + move.inputs;
   const DurationNs* entry = tape.entries.data() + move.matrix;
-  std::array<TimeNs, kMoveWidth> after;
   std::array<TimeNs, kMostMoveInputs> before;
   for (uint32_t j = 0; j < move.inputs; ++j) {
     before[j] = registers[in[j]];
   }
   for (uint32_t begin = 0; begin < move.outputs; begin += kMoveWidth) {
-    after.fill(kNever);
+    Lane after = Lane{} + kNever;
     for (uint32_t j = 0; j < move.inputs; ++j, entry += kMoveWidth) {
-      for (uint32_t i = 0; i < kMoveWidth; ++i) {
-        after[i] = std::max(after[i], before[j] + entry[i]);
-      }
+      Lane by;
+      std::memcpy(&by, entry, sizeof(by));
+      by += before[j];
+      after = by > after ? by : after;
     }
     const uint32_t count = std::min<uint32_t>(kMoveWidth, move.outputs - begin);
     for (uint32_t i = 0; i < count; ++i) {
