@@ -1,8 +1,7 @@
 #include "replayer/memory/memory_account.h"
 
 #include <algorithm>
-
-#include "graph/base/check.h"
+#include <optional>
 
 namespace prism::replayer {
 namespace {
@@ -10,6 +9,7 @@ namespace {
 constexpr std::array<const char*, 5> kUseNames = {"parameters", "gradients", "optimizer",
                                                   "activations", "temporaries"};
 constexpr int64_t kWithoutEnd = int64_t{1} << 50;
+constexpr CachingAllocator::BlockId kNowhere = 0xFFFFFFFFU;  // of a block without a place
 constexpr int64_t kCollectives = 1;  // a stream beside the one that allocates
 
 }  // namespace
@@ -18,32 +18,32 @@ MemoryAccount::MemoryAccount(const AllocatorConfig& config, int64_t capacity_byt
     : device_(capacity_bytes), allocator_(config, &device_) {
 }
 
-std::optional<MemoryAccount::Block> MemoryAccount::TryAllocate(int64_t bytes, MemoryUse use) {
+MemoryAccount::Block MemoryAccount::Allocate(int64_t bytes, MemoryUse use) {
   if (bytes <= 0) {
-    return std::nullopt;
+    return {.id = kNowhere, .use = use};
   }
   std::optional<CachingAllocator::BlockId> id = allocator_.Allocate(bytes, 0);
   if (!id) {
     device_.set_capacity_bytes(kWithoutEnd);
     id = allocator_.Allocate(bytes, 0);
   }
-  PRISM_CHECK(id.has_value());
+  if (!id) {
+    beyond_ = true;
+    return {.id = kNowhere, .use = use};
+  }
   now_[static_cast<size_t>(use)] += allocator_.SizeOf(*id);
   const int64_t allocated = allocator_.statistics().all.allocated_bytes.current;
   if (allocated > peak_) {
     peak_ = allocated;
     at_peak_ = now_;
   }
-  return Block{.id = *id, .use = use};
-}
-
-MemoryAccount::Block MemoryAccount::Allocate(int64_t bytes, MemoryUse use) {
-  const std::optional<Block> block = TryAllocate(bytes, use);
-  PRISM_CHECK(block.has_value());
-  return *block;
+  return {.id = *id, .use = use};
 }
 
 void MemoryAccount::Free(const Block& block) {
+  if (block.id == kNowhere) {
+    return;
+  }
   now_[static_cast<size_t>(block.use)] -= allocator_.SizeOf(block.id);
   allocator_.Free(block.id);
 }
@@ -56,7 +56,9 @@ void MemoryAccount::IssueCollective(int64_t lead) {
 }
 
 void MemoryAccount::FreeBehindCollective(const Block& block) {
-  allocator_.RecordStream(block.id, kCollectives);
+  if (block.id != kNowhere) {
+    allocator_.RecordStream(block.id, kCollectives);
+  }
   Free(block);
 }
 
@@ -65,7 +67,10 @@ void MemoryAccount::Synchronize() {
   device_.SetNow(issued_);
 }
 
-StageMemory MemoryAccount::Finish() const {
+Result<StageMemory> MemoryAccount::Finish() const {
+  if (beyond_) {
+    return RunFailed("a rank would need more than 1 PiB of memory");
+  }
   StageMemory memory;
   memory.peak_allocated = peak_;
   memory.peak_reserved = allocator_.statistics().all.reserved_bytes.peak;

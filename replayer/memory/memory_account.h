@@ -4,8 +4,8 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
+#include "graph/base/status.h"
 #include "replayer/memory/caching_allocator.h"
 #include "replayer/memory/stage_memory.h"
 
@@ -14,7 +14,8 @@ namespace prism::replayer {
 enum class MemoryUse : uint8_t { kParameters, kGradients, kOptimizer, kActivations, kTemporaries };
 
 // A rank that needs more than `capacity_bytes` first gives back what it has cached, as the real
-// one, and is then given what it lacks: the question is how much is wanted.
+// one, and is then given what it lacks: the question is how much is wanted. Beyond 1 PiB that is
+// no answer any more.
 class MemoryAccount {
  public:
   struct Block {
@@ -24,10 +25,7 @@ class MemoryAccount {
 
   MemoryAccount(const AllocatorConfig& config, int64_t capacity_bytes);
 
-  // nullopt for no bytes: torch gives no block either.
-  std::optional<Block> TryAllocate(int64_t bytes, MemoryUse use);
-
-  // bytes > 0.
+  // No bytes take no place, as in torch; the block may be freed all the same.
   Block Allocate(int64_t bytes, MemoryUse use);
   void Free(const Block& block);
 
@@ -46,8 +44,8 @@ class MemoryAccount {
     return allocator_.statistics().all.reserved_bytes.current;
   }
 
-  // Peaks so far.
-  [[nodiscard]] StageMemory Finish() const;
+  // Peaks so far; kRunFailed beyond 1 PiB.
+  [[nodiscard]] Result<StageMemory> Finish() const;
 
  private:
   SimulatedDevice device_;  // its time is the number of collectives issued
@@ -57,6 +55,7 @@ class MemoryAccount {
   std::array<int64_t, 5> now_ = {};
   std::array<int64_t, 5> at_peak_ = {};
   int64_t peak_ = 0;
+  bool beyond_ = false;  // something found no place
 };
 
 }  // namespace prism::replayer

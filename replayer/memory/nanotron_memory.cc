@@ -106,7 +106,7 @@ class NanotronRank {
     AllocateStates(options.workspace_bytes);
   }
 
-  StageMemory Run() {
+  Result<StageMemory> Run() {
     int64_t reserved = 0;
     for (int iteration = 0; iteration < kIterations; ++iteration) {
       RunPasses();
@@ -117,7 +117,7 @@ class NanotronRank {
       }
       GatherParameters();
     }
-    StageMemory memory = account_.Finish();
+    PRISM_ASSIGN_OR_RETURN(StageMemory memory, account_.Finish());
     memory.peak_reserved = std::max(reserved, account_.reserved_bytes());
     return memory;
   }
@@ -144,12 +144,12 @@ class NanotronRank {
           bucket = 0;
         }
       }
-      account_.TryAllocate(bucket, MemoryUse::kGradients);
+      account_.Allocate(bucket, MemoryUse::kGradients);
     }
     account_.Allocate(all_elements_ * kFloatBytes, MemoryUse::kGradients);
     account_.Allocate(OwnOf(all_elements_) * kFloatBytes, MemoryUse::kOptimizer);
     for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
-      account_.TryAllocate(workspace_bytes, MemoryUse::kTemporaries);
+      account_.Allocate(workspace_bytes, MemoryUse::kTemporaries);
     }
   }
 
@@ -239,10 +239,10 @@ class NanotronRank {
 
 }  // namespace
 
-StageMemory PredictNanotronMemory(const JobSpec& job,
-                                  const graph::TrainingStyle& style,
-                                  int32_t stage,
-                                  const StageMemoryOptions& options) {
+Result<StageMemory> PredictNanotronMemory(const JobSpec& job,
+                                          const graph::TrainingStyle& style,
+                                          int32_t stage,
+                                          const StageMemoryOptions& options) {
   return NanotronRank(job, style, stage, options).Run();
 }
 

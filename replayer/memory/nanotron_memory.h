@@ -19,9 +19,9 @@ namespace prism::replayer {
 // peak_reserved is that of the third iteration's optimizer step: nanotron resets the peaks before
 // and after the passes of each of its first iterations, and its benchmark reads them at the end of
 // the third. It is less than what was reserved before where the device became full meanwhile.
-StageMemory PredictNanotronMemory(const graph::JobSpec& job,
-                                  const graph::TrainingStyle& style,
-                                  int32_t stage,
-                                  const StageMemoryOptions& options);
+Result<StageMemory> PredictNanotronMemory(const graph::JobSpec& job,
+                                          const graph::TrainingStyle& style,
+                                          int32_t stage,
+                                          const StageMemoryOptions& options);
 
 }  // namespace prism::replayer

@@ -36,9 +36,7 @@ void AllocateAll(const std::vector<Tensor>& tensors,
                  MemoryAccount* account,
                  Blocks* blocks) {
   for (const Tensor& tensor : tensors) {
-    if (const auto block = account->TryAllocate(tensor.bytes, use)) {
-      blocks->push_back(*block);
-    }
+    blocks->push_back(account->Allocate(tensor.bytes, use));
   }
 }
 
@@ -272,14 +270,11 @@ int64_t AllocateStates(const std::vector<StateTensor>& states,
     if (moves && state.moment) {
       on_host += state.bytes;
     } else {
-      account->TryAllocate(state.bytes, UseOf(state.memory_class));
+      account->Allocate(state.bytes, UseOf(state.memory_class));
     }
   }
   if (moves) {
-    if (const auto moments =
-            account->TryAllocate(host.moments_at_once_bytes, MemoryUse::kOptimizer)) {
-      account->Free(*moments);
-    }
+    account->Free(account->Allocate(host.moments_at_once_bytes, MemoryUse::kOptimizer));
   }
   return on_host;
 }
@@ -338,7 +333,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   }
   MemoryAccount account(options.allocator, kDeviceBytes);
   for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
-    account.TryAllocate(options.workspace_bytes, MemoryUse::kTemporaries);
+    account.Allocate(options.workspace_bytes, MemoryUse::kTemporaries);
   }
   const int64_t moments = AllocateStates(states, options.host, &account);
   const StageUnits units(job, style, stage);
@@ -350,7 +345,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   }
   StagePasses(units, job.parallel.vpp, offloaded.has_value() ? &*offloaded : nullptr, &account)
       .Run(passes);
-  StageMemory memory = account.Finish();
+  PRISM_ASSIGN_OR_RETURN(StageMemory memory, account.Finish());
   memory.host_bytes = moments + (offloaded.has_value() ? offloaded->host_bytes() : 0);
   return memory;
 }
