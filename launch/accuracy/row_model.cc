@@ -87,7 +87,9 @@ std::optional<int64_t> LayersFromParameters(const PublishedRow& row, graph::Mode
     layer = static_cast<double>(graph::ModelParameters(model)) - fewer;
     outside = fewer - static_cast<double>(model.moe.dense_layers) * layer;
   }
-  return std::max<int64_t>(1, std::llround((*billions * 1e9 - outside) / layer));
+  constexpr double kMostLayers = 1e9;  // more than any limit
+  const double layers = (*billions * 1e9 - outside) / layer;
+  return std::llround(std::min(kMostLayers, std::max(1.0, layers)));
 }
 
 // Heads about 128 wide; their number a multiple of 16, as large models have it, where that divides

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "launch/accuracy/row_job.h"
+#include "launch/accuracy/row_limits.h"
 #include "launch/accuracy/row_memory.h"
 #include "launch/accuracy/row_recipe.h"
 #include "launch/accuracy/row_style.h"
@@ -106,8 +107,9 @@ RowPlan PlanRow(const PublishedRow& row) {
   }
   Assumptions assumptions;
   Result<graph::JobSpec> job = JobOfRow(row, &assumptions);
-  if (!job.ok()) {
-    plan.cannot_predict = job.status().message();
+  const Status usable = job.ok() ? CheckLimits(*job) : job.status();
+  if (!usable.ok()) {
+    plan.cannot_predict = usable.message();
     return plan;
   }
   plan.job = *std::move(job);

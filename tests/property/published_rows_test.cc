@@ -200,6 +200,66 @@ TEST(PublishedRowsProperty, A_column_left_out_is_derived_or_assumed) {
   }
 }
 
+// A row that names a size out of all proportion, by a slip of the pen, is left out for it, or its
+// other columns make a job of it that can be predicted: never a failure of the whole table.
+TEST(PublishedRowsProperty, Sizes_out_of_all_proportion_leave_a_row_out) {
+  constexpr uint64_t kDraws = 200;
+  constexpr auto kSizes =
+      std::to_array<std::string_view>({"layers",       "hidden",     "heads",
+                                       "kv_heads",     "ffn",        "vocab",
+                                       "seq_len",      "experts",    "moe_topk",
+                                       "moe_ffn",      "tp",         "pp",
+                                       "vpp",          "cp",         "ep",
+                                       "etp",          "dp",         "micro_batch",
+                                       "global_batch", "grad_accum", "gpus_per_node",
+                                       "num_gpus"});
+  constexpr auto kValues =
+      std::to_array<std::string_view>({"0", "1", "7", "1000", "65536", "1000000", "2097152"});
+  Tables tables;
+  for (uint64_t seed = 0; seed < kDraws; ++seed) {
+    Rng rng(seed, "slips");
+    const auto draw = [&](const auto& choices) {
+      const auto last = static_cast<int64_t>(choices.size()) - 1;
+      return std::string(choices.at(static_cast<size_t>(rng.UniformInt(0, last))));
+    };
+    Fields row = Kinds()[seed % Kinds().size()];
+    row["peak_mem_gib"] = "40";
+    row["framework"] = seed % 3 == 0 ? "nanotron" : row["framework"];
+    for (int64_t slips = rng.UniformInt(1, 3); slips > 0; --slips) {
+      row[draw(kSizes)] = draw(kValues);
+    }
+    tables.Add(row);
+  }
+  for (const RowPrediction& prediction : tables.Predict()) {
+    EXPECT_NE(prediction.seconds > 0, !prediction.failure.empty());
+  }
+}
+
+TEST(PublishedRowsProperty, The_reason_names_the_column_and_its_limit) {
+  const auto reason = [](const Fields& changes) {
+    Fields row = Llama70B();
+    for (const auto& [column, value] : changes) {
+      row[column] = value;
+    }
+    Tables tables;
+    tables.Add(row);
+    return tables.plans()[0].cannot_predict;
+  };
+  EXPECT_EQ(reason({}), "");
+  EXPECT_EQ(reason({{"layers", "1000000"}}),
+            "layers is 1000000, more than the 1024 that are predicted");
+  EXPECT_EQ(reason({{"layers", ""}, {"params_b", "1e12"}}),
+            "layers is 1000000000, more than the 1024 that are predicted");
+  EXPECT_EQ(reason({{"hidden", "2097152"}}),
+            "hidden is 2097152, more than the 131072 that are predicted");
+  EXPECT_EQ(reason({{"heads", "2048"}, {"hidden", "1000"}}),
+            "hidden is 1000, less than one for each of 2048 heads");
+  EXPECT_EQ(reason({{"micro_batch", "2097152"}, {"global_batch", "2097152"}}),
+            "micro_batch × seq_len is 8589934592, more than the 4194304 that are predicted");
+  EXPECT_EQ(reason({{"global_batch", "2097152"}}),
+            "global_batch / (micro_batch × dp) is 1048576, more than the 16384 that are predicted");
+}
+
 void Multiply(const std::string& column, int64_t factor, Fields* row) {
   std::string& field = row->at(column);
   field = field.empty() ? field : std::to_string(std::stoll(field) * factor);
