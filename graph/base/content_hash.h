@@ -3,7 +3,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "graph/base/mix.h"
 
@@ -19,6 +21,17 @@ class ContentHash {
 
  private:
   uint64_t hash_ = 0;
+};
+
+// Of a row of numbers, as a key.
+struct NumbersHash {
+  size_t operator()(const std::vector<int64_t>& numbers) const {
+    ContentHash hash;
+    for (const int64_t number : numbers) {
+      hash.Add(number);
+    }
+    return hash.Digest();
+  }
 };
 
 }  // namespace prism

@@ -35,6 +35,7 @@ struct BlockParameter {
 struct GradientReady {
   uint32_t op = 0;
   uint32_t parameter = 0;
+  bool may_cut = false;  // the program, there (graph/program_cuts.h)
 };
 
 struct Block {

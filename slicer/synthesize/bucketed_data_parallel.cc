@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/program_cuts.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/grad_buckets.h"
 
@@ -169,7 +168,6 @@ class BucketedDataParallel : public DataParallel {
       return {whole};
     }
     const Block& block = BlockOfCall(*Unit(call).content, call.pass);
-    const std::vector<bool> places = graph::CutPlaces(block.program);
     const ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
     JobAssembly& assembly = context_.writer->assembly();
     std::vector<uint32_t> calls;
@@ -187,7 +185,7 @@ class BucketedDataParallel : public DataParallel {
     };
     auto next = due.begin();
     for (const GradientReady& ready : block.ready) {
-      if (places[ready.op]) {
+      if (ready.may_cut) {
         end_piece(ready.op);
       }
       for (; next != due.end() && next->op == ready.op; ++next) {

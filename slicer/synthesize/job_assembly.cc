@@ -7,38 +7,27 @@
 namespace prism::slicer {
 namespace {
 
-void AppendNumber(int64_t number, std::string* text) {
-  text->append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-// The content of a program as bytes.
-std::string KeyOf(const graph::Program& program) {
-  std::string key;
-  key.reserve(program.size() * 7 * sizeof(int64_t));
+// The content of a program.
+std::vector<int64_t> KeyOf(const graph::Program& program) {
+  std::vector<int64_t> key;
+  key.reserve(3 * program.size() + 5 * program.collectives.size());
   for (uint32_t op = 0; op < program.size(); ++op) {
-    AppendNumber(static_cast<int64_t>(program.kind[op]), &key);
-    AppendNumber(program.flags[op], &key);
-    AppendNumber(program.stream[op], &key);
-    AppendNumber(program.comm_slot[op], &key);
-    AppendNumber(program.signature[op], &key);
-    AppendNumber(program.dep[op], &key);
-    AppendNumber(program.value[op], &key);
+    key.push_back(int64_t{static_cast<uint8_t>(program.kind[op])} << 40 |
+                  int64_t{program.flags[op]} << 32 | int64_t{program.stream[op]} << 16 |
+                  int64_t{program.comm_slot[op]});
+    key.push_back(int64_t{program.signature[op]} << 32 | int64_t{program.dep[op]});
+    key.push_back(program.value[op]);
   }
   for (const graph::CollectiveShape& shape : program.collectives) {
-    AppendNumber(static_cast<int64_t>(shape.kind), &key);
-    AppendNumber(static_cast<int64_t>(shape.dtype), &key);
-    AppendNumber(static_cast<int64_t>(shape.reduce), &key);
-    AppendNumber(shape.root, &key);
-    AppendNumber(shape.bytes, &key);
+    key.insert(key.end(), {static_cast<int64_t>(shape.kind), static_cast<int64_t>(shape.dtype),
+                           static_cast<int64_t>(shape.reduce), shape.root, shape.bytes});
   }
   for (const graph::PeerGroup& group : program.peer_groups) {
     for (const graph::PeerTransfer& transfer : group.transfers) {
-      AppendNumber(transfer.is_send ? 1 : 0, &key);
-      AppendNumber(transfer.comm_slot, &key);
-      AppendNumber(transfer.peer_slot, &key);
-      AppendNumber(transfer.bytes, &key);
+      key.insert(key.end(), {transfer.is_send ? 1 : 0, transfer.comm_slot, transfer.peer_slot,
+                             transfer.bytes});
     }
-    AppendNumber(-1, &key);
+    key.push_back(-1);
   }
   return key;
 }

@@ -10,7 +10,9 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "graph/base/content_hash.h"
 #include "graph/job_program.h"
 #include "slicer/synthesize/block.h"
 #include "slicer/synthesize/op_list.h"
@@ -40,8 +42,8 @@ class JobAssembly {
  private:
   BlockTables tables_;
   std::vector<graph::Program> blocks_;
-  std::unordered_map<std::string, uint32_t> block_ids_;  // by content; never walked
-  std::map<std::string, uint32_t> made_;                 // by key
+  std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> block_ids_;  // never walked
+  std::map<std::string, uint32_t> made_;                                       // by key
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
 };
 

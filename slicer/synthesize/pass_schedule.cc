@@ -294,16 +294,6 @@ class PhraseCutter {
   JobSchedule Take() { return std::move(schedule_); }
 
  private:
-  struct Hash {
-    size_t operator()(const std::vector<int64_t>& numbers) const {
-      ContentHash hash;
-      for (const int64_t number : numbers) {
-        hash.Add(number);
-      }
-      return hash.Digest();
-    }
-  };
-
   static bool IsReceive(const StageStep& step) {
     return step.kind == StepKind::kExchange && !step.exchange.sends();
   }
@@ -338,7 +328,7 @@ class PhraseCutter {
   const graph::ParallelSizes& parallel_;
   int64_t last_;  // micro-batch
   JobSchedule schedule_;
-  std::unordered_map<std::vector<int64_t>, uint32_t, Hash> known_;  // by content; never walked
+  std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> known_;  // never walked
   JobSchedule::OfStage stage_;
   std::vector<StageStep> phrase_;
   std::vector<int64_t> content_;  // of phrase_: its steps as numbers

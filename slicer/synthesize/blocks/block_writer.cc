@@ -4,6 +4,9 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "graph/program_cuts.h"
 
 namespace prism::slicer {
 namespace {
@@ -140,11 +143,17 @@ void BlockWriter::HostGap(DurationNs duration_ns) {
 }
 
 void BlockWriter::Ready(uint32_t parameter) {
-  block_.ready.push_back({block_.program.size(), parameter});
+  block_.ready.push_back({.op = block_.program.size(), .parameter = parameter});
 }
 
 Block BlockWriter::Finish() {
   block_.program.stream_count = graph::kStageStreamCount;
+  if (!block_.ready.empty()) {
+    const std::vector<bool> places = graph::CutPlaces(block_.program);
+    for (GradientReady& ready : block_.ready) {
+      ready.may_cut = places[ready.op];
+    }
+  }
   return std::exchange(block_, {});
 }
 
