@@ -83,16 +83,6 @@ bool PhraseRun::EndsOnMarks() const {
   return true;
 }
 
-bool PhraseRun::HasSameDebts() const {
-  return std::all_of(stages_.begin(), stages_.end(), [&](const Stage& stage) {
-    const auto begin = static_cast<std::ptrdiff_t>(stage.registers);
-    const auto debts = begin + static_cast<std::ptrdiff_t>(stage.compiler->first_debt());
-    const auto end = begin + static_cast<std::ptrdiff_t>(stage.register_count);
-    return std::equal(registers_.begin() + debts, registers_.begin() + end,
-                      marked_.values.begin() + debts);
-  });
-}
-
 // Whether the first steps led where they did in the marked iteration, later by one time. If so, all
 // stages start the next iteration later by that time.
 bool PhraseRun::Repeats() {
@@ -101,7 +91,7 @@ bool PhraseRun::Repeats() {
   }
   Snapshot& now = history_.front();
   TakeSnapshot(&now);
-  if (now.shape != marked_.shape || now.values.size() != marked_.values.size() || !HasSameDebts()) {
+  if (now.shape != marked_.shape || now.values.size() != marked_.values.size()) {
     return false;
   }
   const auto first = std::find_if(marked_.values.begin(), marked_.values.end(), IsMarked);

@@ -15,7 +15,8 @@
 // mark. Let the second iteration stand at y' behind the same steps: c later at every mark, nowhere
 // more than c later. g is maxima of sums, so nothing ends more than c later than in g(y), and what
 // ends marked not less. Where every register ends marked, or not beyond its host, which is marked,
-// the next iteration cannot tell g(y') from g(y) + c: every iteration from here on takes c.
+// the next iteration cannot tell g(y') from g(y) + c: every iteration from here on takes c. Debts
+// are no times but begin at none and grow by what steps say, so that the same steps leave the same.
 //
 // Times are counted in halves of a nanosecond, and an odd one is marked: of equal times max takes
 // the marked one, and a sum with durations, which are even, is marked where its time is.
@@ -128,7 +129,6 @@ class PhraseRun {
   [[nodiscard]] bool EndsOnMarks() const;
   void Unmark();
   [[nodiscard]] bool Repeats();
-  [[nodiscard]] bool HasSameDebts() const;
   void RunTurns();
   void RunTurn();
   void Jump();
