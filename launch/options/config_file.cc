@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "graph/base/file.h"
 #include "launch/options/options.h"
 
 namespace prism::launch {
@@ -223,9 +224,10 @@ std::string OutputText(const Options& options) {
 }  // namespace
 
 Result<ConfigValues> ReadConfigFile(const std::string& path) {
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   toml::table table;
   try {
-    table = toml::parse_file(path);
+    table = toml::parse(text);
   } catch (const toml::parse_error& error) {
     return BadFile(fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
   }
