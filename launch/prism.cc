@@ -1,19 +1,14 @@
 // prism: the verbs beside the main job. Dispatch, --help, --version and exit codes; what a verb
 // does is in its verb_*.cc.
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "launch/exit_codes.h"
-#include "launch/process/mpi_session.h"
+#include "launch/process/output.h"
 #include "launch/verbs/verb.h"
 #include "launch/version.h"
 
@@ -29,33 +24,10 @@ std::vector<Verb> AllVerbs() {
           FlightVerb(), SearchVerb(), PresetsVerb(),   BenchVerb()};
 }
 
-// Under mpirun all processes come to the same output; process 0 speaks for them. False where the
-// text could not be written.
-bool Print(std::FILE* file, const std::string& text) {
-  if (MpiSession::LaunchedRank() != 0) {
-    return true;
-  }
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  return std::fflush(file) == 0 && written;
-}
-
-// mpirun ends all processes as soon as one has failed. One that process 0 speaks for stays until
-// that has failed as well, or could have; mpirun ends it earlier.
-constexpr std::chrono::seconds kStayFor(5);
-
-// What the machine lacks may differ between processes: each says so itself.
-int Fail(std::string_view who, const Status& status) {
-  const std::string text = fmt::format("{}: {}\n", who, status.message());
-  const bool of_machine =
-      status.code() == StatusCode::kBadFile || status.code() == StatusCode::kEnvironment;
-  if (of_machine && MpiSession::LaunchedRank() != 0) {
-    fmt::print(stderr, "process {}: {}", MpiSession::LaunchedRank(), text);
-  } else if (MpiSession::LaunchedRank() != 0) {
-    std::this_thread::sleep_for(kStayFor);
-  } else {
-    Print(stderr, text);
-  }
-  return ExitCode(status);
+// Standard output is the result: 0 where it was written.
+int Say(std::string_view who, const std::string& text) {
+  const Status printed = Print(text);
+  return printed.ok() ? kExitOk : Fail(who, printed);
 }
 
 std::string HelpText(const std::vector<Verb>& verbs) {
@@ -120,29 +92,23 @@ int RunVerb(const Verb& verb, const std::vector<std::string>& rest) {
     return Fail(who, arguments.status());
   }
   if (arguments->help()) {
-    Print(stdout, VerbHelp(verb.spec));
-    return kExitOk;
+    return Say(who, VerbHelp(verb.spec));
   }
   const Result<VerbOutput> output = verb.run(*arguments);
   if (!output.ok()) {
     return Fail(who, output.status());
   }
-  if (!Print(stdout, output->text)) {
-    return Fail(who, EnvironmentLacks(fmt::format("standard output cannot be written: {}",
-                                                  std::strerror(errno))));
-  }
-  return output->gate.ok() ? kExitOk : Fail(who, output->gate);
+  const int said = Say(who, output->text);
+  return said != kExitOk || output->gate.ok() ? said : Fail(who, output->gate);
 }
 
 int Run(const std::vector<std::string>& words) {
   const std::vector<Verb> verbs = AllVerbs();
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
-    Print(stdout, HelpText(verbs));
-    return kExitOk;
+    return Say("prism", HelpText(verbs));
   }
   if (!words.empty() && words[0] == "--version") {
-    Print(stdout, fmt::format("prism {}\n", kVersion));
-    return kExitOk;
+    return Say("prism", fmt::format("prism {}\n", kVersion));
   }
   for (const Verb& verb : verbs) {
     if (const size_t taken = WordsOf(verb, words); taken > 0) {

@@ -1,5 +1,5 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
-#include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +11,7 @@
 #include "launch/options/options.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/mpi_session.h"
+#include "launch/process/output.h"
 #include "launch/process/stop_watch.h"
 #include "launch/run/master.h"
 #include "launch/run/output_folder.h"
@@ -26,15 +27,7 @@
 namespace prism::launch {
 namespace {
 
-void Print(std::FILE* file, const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), file);
-  std::fflush(file);
-}
-
-int Fail(const Status& status) {
-  Print(stderr, fmt::format("prism-emulate: {}\n", status.message()));
-  return ExitCode(status);
-}
+constexpr const char* kProgram = "prism-emulate";
 
 OutputChoice ChooseOutput(const RunContext& context) {
   OutputChoice choice;
@@ -49,25 +42,25 @@ OutputChoice ChooseOutput(const RunContext& context) {
   return choice;
 }
 
-void PrintReport(const RunContext& context,
-                 const replayer::Summary& summary,
-                 const OutputFolder& folder,
-                 const WallTimes& wall) {
+Status PrintReport(const RunContext& context,
+                   const replayer::Summary& summary,
+                   const OutputFolder& folder,
+                   const WallTimes& wall) {
   if (context.options.format == OutputFormat::kJson) {
-    Print(stdout, replayer::SummaryJson(summary));
-    return;
+    return Print(replayer::SummaryJson(summary));
   }
   replayer::TextOptions text;
   text.output_folder = folder.path();
   text.wall = WallText(wall);
-  Print(stdout, replayer::SummaryText(summary, text));
+  return Print(replayer::SummaryText(summary, text));
 }
 
-Status Report(const RunContext& context,
-              const RunRecord& record,
-              const StopWatch& whole,
-              RunOutcome* outcome,
-              OutputFolder* folder) {
+// Writes the files of the run.
+Result<replayer::Summary> Report(const RunContext& context,
+                                 const RunRecord& record,
+                                 const StopWatch& whole,
+                                 RunOutcome* outcome,
+                                 OutputFolder* folder) {
   const StopWatch report;
   replayer::SummaryInput input;
   input.graph = &outcome->graph;
@@ -81,27 +74,53 @@ Status Report(const RunContext& context,
   if (context.gpu) {
     input.device_scale = context.options.device_scale;
   }
-  const replayer::Summary summary = replayer::Summarise(input);
+  replayer::Summary summary = replayer::Summarise(input);
   PRISM_RETURN_IF_ERROR(WriteResultFiles(context, *outcome, summary, folder));
   outcome->wall.report_s = report.Seconds();
   outcome->wall.total_s = whole.Seconds();
   PRISM_RETURN_IF_ERROR(folder->Write("run.json", RunJson(record, *outcome)));
   PRISM_RETURN_IF_ERROR(folder->Commit());
-  PrintReport(context, summary, *folder, outcome->wall);
-  if (context.options.strict && !summary.warnings.empty()) {
-    const graph::Warning& first = summary.warnings.front();
-    return GateNotMet(fmt::format("--strict: {} kinds of warnings, the first {}: {}",
-                                  summary.warnings.size(), first.code, first.example));
-  }
-  return OkStatus();
+  return summary;
 }
 
-// Process 0: all stages, then the files.
+Status CheckStrict(const std::vector<graph::Warning>& warnings) {
+  if (warnings.empty()) {
+    return OkStatus();
+  }
+  const graph::Warning& first = warnings.front();
+  return GateNotMet(fmt::format("--strict: {} kind{} of warnings, the first {}: {}",
+                                warnings.size(), warnings.size() == 1 ? "" : "s", first.code,
+                                first.example));
+}
+
+// What a run that has written its files leaves to be told.
+struct FinishedRun {
+  replayer::Summary summary;
+  WallTimes wall;
+};
+
+// All stages, then the files.
+Result<FinishedRun> RunAndReport(const RunContext& context,
+                                 Master& master,
+                                 RunRecord record,
+                                 const StopWatch& whole,
+                                 OutputFolder* folder) {
+  const double plan_s = whole.Seconds();
+  PRISM_ASSIGN_OR_RETURN(RunOutcome outcome, master.Run());
+  outcome.wall.plan_s = plan_s;
+  record.max_rss_bytes = master.max_rss_bytes();
+  record.graph_hash = fmt::format("{:016x}", Hash64(outcome.graph_bytes));
+  FinishedRun finished;
+  PRISM_ASSIGN_OR_RETURN(finished.summary, Report(context, record, whole, &outcome, folder));
+  finished.wall = outcome.wall;
+  return finished;
+}
+
+// Process 0.
 Status RunAsMaster(RunContext& context,
                    MpiSession& session,
                    const std::vector<std::string>& command,
                    const StopWatch& whole) {
-  const double plan_s = whole.Seconds();
   Result<OutputFolder> folder = OutputFolder::Create(ChooseOutput(context));
   Progress progress(context.options.quiet || context.options.interactive ||
                     context.options.log_level < LogLevel::kInfo);
@@ -110,21 +129,37 @@ Status RunAsMaster(RunContext& context,
     master.Stop(folder.status());
     return folder.status();
   }
-  Result<RunOutcome> outcome = master.Run();
-  Status status = outcome.status();
-  if (outcome.ok()) {
-    outcome->wall.plan_s = plan_s;
-    RunRecord record;
-    record.command = command;
-    record.processes = session.size();
-    record.max_rss_bytes = master.max_rss_bytes();
-    record.graph_hash = fmt::format("{:016x}", Hash64(outcome->graph_bytes));
-    status = Report(context, record, whole, &*outcome, &*folder);
+  RunRecord record;
+  record.command = command;
+  record.processes = session.size();
+  const Result<FinishedRun> run = RunAndReport(context, master, record, whole, &*folder);
+  if (!run.ok()) {
+    folder->CommitFailure(run.status().message());
+    return run.status();
   }
-  if (!status.ok() && status.code() != StatusCode::kGateNotMet) {
-    folder->CommitFailure(status.message());
+  PRISM_RETURN_IF_ERROR(PrintReport(context, run->summary, *folder, run->wall));
+  return context.options.strict ? CheckStrict(run->summary.warnings) : OkStatus();
+}
+
+// What can be answered without a run; nothing where a run is asked for.
+std::optional<std::string> Answer(const CommandLine& line) {
+  if (line.show_help) {
+    return HelpText();
   }
-  return status;
+  return line.show_version ? std::make_optional(fmt::format("{} {}\n", kProgram, kVersion))
+                           : std::nullopt;
+}
+
+std::optional<std::string> Answer(const RunContext& context) {
+  if (context.options.print_config) {
+    return ConfigText(context.options, context.job);
+  }
+  return context.options.dry_run ? std::make_optional(PlanText(context)) : std::nullopt;
+}
+
+int Say(const std::string& text) {
+  const Status printed = Print(text);
+  return printed.ok() ? kExitOk : Fail(kProgram, printed);
 }
 
 int Run(const std::vector<std::string>& arguments) {
@@ -132,34 +167,31 @@ int Run(const std::vector<std::string>& arguments) {
   Result<CommandLine> line =
       ParseCommandLine(std::vector<std::string>(arguments.begin() + 1, arguments.end()));
   if (!line.ok()) {
-    return Fail(line.status());
+    return Fail(kProgram, line.status());
   }
-  if (line->show_help || line->show_version) {
-    Print(stdout, line->show_help ? HelpText() : fmt::format("prism-emulate {}\n", kVersion));
-    return kExitOk;
+  if (const std::optional<std::string> answer = Answer(*line)) {
+    return Say(*answer);
   }
   Result<RunContext> context = PlanRun(line->options);
   if (!context.ok()) {
-    return Fail(context.status());
+    return Fail(kProgram, context.status());
   }
-  if (context->options.print_config || context->options.dry_run) {
-    Print(stdout, context->options.print_config ? ConfigText(context->options, context->job)
-                                                : PlanText(*context));
-    return kExitOk;
+  if (const std::optional<std::string> answer = Answer(*context)) {
+    return Say(*answer);
   }
   const Status output = OutputFolder::Check(ChooseOutput(*context));
   if (!output.ok()) {
-    return Fail(output);
+    return Fail(kProgram, output);
   }
   Result<InstallPaths> paths = FindInstallPaths(context->gpu.has_value());
   if (!paths.ok()) {
-    return Fail(paths.status());
+    return Fail(kProgram, paths.status());
   }
   context->paths = *std::move(paths);
   InstallInterruptHandlers();
   Result<MpiSession> session = MpiSession::Start();
   if (!session.ok()) {
-    return Fail(session.status());
+    return Fail(kProgram, session.status());
   }
   if (session->rank() != 0) {
     return ServeAsWorker(*context, *session);
@@ -168,7 +200,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (status.ok()) {
     return kExitOk;
   }
-  const int code = Fail(status);
+  const int code = Fail(kProgram, status);
   const bool by_signal =
       status.code() == StatusCode::kInterrupted || status.code() == StatusCode::kTerminated;
   if (by_signal) {

@@ -178,11 +178,10 @@ std::string ClusterText(const Options& options) {
     text += fmt::format("cluster = {}\n", Quoted(options.cluster));
   }
   std::vector<std::string> perturbations;
-  for (const std::string& spec : options.perturb) {
-    perturbations.push_back(Quoted(spec));
+  for (const PerturbationText& perturbation : options.perturb) {
+    perturbations.push_back(Quoted(perturbation.text));
   }
-  text += fmt::format("network = \"{}\"\ndevice = \"{}\"\n",
-                      options.network == replayer::NetworkModel::kFlow ? "flow" : "analytic",
+  text += fmt::format("network = \"{}\"\ndevice = \"{}\"\n", NetworkName(options.network),
                       DeviceName(options.device));
   if (options.device != Device::kVirtual) {
     text += fmt::format("device_scale = {}\n", options.device_scale);
@@ -199,8 +198,9 @@ std::string ClusterText(const Options& options) {
 
 std::string RanksText(const Options& options) {
   std::string text = fmt::format(
-      "\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\n",
-      Quoted(options.sandbox_ranks), MismatchName(options.on_mismatch), options.max_roles);
+      "\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\nstall_timeout = {}\n",
+      Quoted(options.sandbox_ranks), MismatchName(options.on_mismatch), options.max_roles,
+      options.stall_timeout_s);
   if (!options.log_ranks.empty()) {
     text += fmt::format("log_ranks = {}\n", Quoted(options.log_ranks));
   }

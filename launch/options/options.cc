@@ -1,6 +1,7 @@
 #include "launch/options/options.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -63,8 +64,31 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   return parsed;
 }
 
+// Names of the outside contract that have no option yet; heeding none of them must not look like
+// heeding them.
+constexpr std::array<const char*, 3> kNotYet = {"PRISM_CP", "PRISM_EP", "PRISM_MAX_ERROR"};
+
+Status RefuseNotYet() {
+  for (const char* name : kNotYet) {
+    if (std::getenv(name) != nullptr) {
+      return InvalidArgument(fmt::format("{} is set, but not available yet; unset it", name));
+    }
+  }
+  return OkStatus();
+}
+
+// Values of a config file, below those that are there.
+Status AddConfigFile(const std::string& path, RawValues* values) {
+  PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path));
+  for (const auto& [key, texts] : from_file) {
+    values->try_emplace(key, RawValue{texts, fmt::format("{}: {}", path, key), true});
+  }
+  return OkStatus();
+}
+
 // Layers the three sources, strongest first.
 Result<RawValues> CollectValues(const Parsed& parsed) {
+  PRISM_RETURN_IF_ERROR(RefuseNotYet());
   RawValues values;
   for (const OptionSpec& spec : OptionTable()) {
     const std::string key = ConfigKey(spec);
@@ -79,14 +103,8 @@ Result<RawValues> CollectValues(const Parsed& parsed) {
   if (!parsed.program.empty()) {
     values["program"] = {parsed.program, "-- PROGRAM"};
   }
-  const auto config = values.find("config");
-  if (config == values.end()) {
-    return values;
-  }
-  const std::string path = config->second.texts.back();
-  PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path));
-  for (const auto& [key, texts] : from_file) {
-    values.try_emplace(key, RawValue{texts, fmt::format("{}: {}", path, key), true});
+  if (const auto config = values.find("config"); config != values.end()) {
+    PRISM_RETURN_IF_ERROR(AddConfigFile(config->second.texts.back(), &values));
   }
   return values;
 }
@@ -209,6 +227,14 @@ class TypedReader {
     }
   }
 
+  void ReadPerturbations(const std::string& key, std::vector<PerturbationText>* target) {
+    if (const RawValue* raw = Find(key); raw != nullptr) {
+      for (const std::string& text : raw->texts) {
+        target->push_back({text, raw->from_file ? raw->origin : ""});
+      }
+    }
+  }
+
  private:
   template <typename T>
   struct ValueOf {
@@ -267,7 +293,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   if (const auto index = reader.ReadChoice("network", {"analytic", "flow"})) {
     options->network = static_cast<replayer::NetworkModel>(*index);
   }
-  reader.ReadTexts("perturb", &options->perturb);
+  reader.ReadPerturbations("perturb", &options->perturb);
   if (const auto index = reader.ReadChoice("device", {"virtual", "cuda", "auto"})) {
     options->device = static_cast<Device>(*index);
   }
@@ -302,6 +328,18 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   reader.ReadSwitch("strict", &options->strict);
 }
 
+Result<Options> TypedOptions(const RawValues& values) {
+  Options options;
+  TypedReader reader(values);
+  ReadJobOptions(reader, &options);
+  ReadOtherOptions(reader, &options);
+  PRISM_RETURN_IF_ERROR(reader.status());
+  for (const auto& [key, raw] : values) {
+    options.given[key] = raw.texts;
+  }
+  return options;
+}
+
 }  // namespace
 
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
@@ -313,14 +351,14 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
     return line;
   }
   PRISM_ASSIGN_OR_RETURN(const RawValues values, CollectValues(parsed));
-  TypedReader reader(values);
-  ReadJobOptions(reader, &line.options);
-  ReadOtherOptions(reader, &line.options);
-  PRISM_RETURN_IF_ERROR(reader.status());
-  for (const auto& [key, raw] : values) {
-    line.options.given[key] = raw.texts;
-  }
+  PRISM_ASSIGN_OR_RETURN(line.options, TypedOptions(values));
   return line;
+}
+
+Result<Options> ReadRunOptions(const std::string& config_file) {
+  RawValues values;
+  PRISM_RETURN_IF_ERROR(AddConfigFile(config_file, &values));
+  return TypedOptions(values);
 }
 
 }  // namespace prism::launch

@@ -54,6 +54,13 @@ const std::vector<OptionSpec>& OptionTable();
 std::string EnvironmentName(const OptionSpec& spec);
 std::string ConfigKey(const OptionSpec& spec);
 
+// A text of --perturb, and where it stands in a file ("FILE:LINE"; "" on the command line or in the
+// environment).
+struct PerturbationText {
+  std::string text;
+  std::string file;
+};
+
 // Typed values. An empty optional means: by preset, or derived (job_resolution.h).
 struct Options {
   int32_t target_gpus = 8192;
@@ -79,7 +86,7 @@ struct Options {
 
   std::string cluster = "h100-8x";
   replayer::NetworkModel network = replayer::NetworkModel::kAnalytic;
-  std::vector<std::string> perturb;
+  std::vector<PerturbationText> perturb;
   Device device = Device::kVirtual;  // PlanRun turns kAuto into what there is
   double device_scale = 1;           // times of the target's GPU by those of the GPU at hand
   std::string host_framework;        // whose host costs count; "": the cluster's
@@ -121,8 +128,12 @@ struct CommandLine {
 // contradictory or not available; kBadFile for a config file that cannot be used.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 
+// Options of a config file alone, whatever the environment says. Fails as ParseCommandLine.
+Result<Options> ReadRunOptions(const std::string& config_file);
+
 // As the option writes it.
 const char* DeviceName(Device device);
+const char* NetworkName(replayer::NetworkModel network);
 
 // The whole text of --help.
 std::string HelpText();

@@ -168,6 +168,10 @@ const std::vector<OptionSpec>& OptionTable() {
   return table;
 }
 
+const char* NetworkName(replayer::NetworkModel network) {
+  return network == replayer::NetworkModel::kFlow ? "flow" : "analytic";
+}
+
 const char* DeviceName(Device device) {
   switch (device) {
     case Device::kVirtual:

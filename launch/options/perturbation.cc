@@ -47,7 +47,7 @@ class PerturbationParser {
     }
     if (kind == "link" && parts.size() == 3) {
       result.kind = kLink;
-      return ReadNodes(parts[1]) + ReadFactor(parts[2]);
+      return ReadNodes(parts[1]) + ReadSlowdown(parts[2]);
     }
     if (kind == "kill" && parts.size() == 2) {
       result.kind = kKill;
@@ -105,6 +105,14 @@ class PerturbationParser {
       return fmt::format("has the factor '{}'; it must be a number above 0", text);
     }
     return {};
+  }
+
+  // Of links: what a faster one gives is a question for another cluster.
+  std::string ReadSlowdown(std::string_view text) {
+    const std::string wrong = ReadFactor(text);
+    return wrong.empty() && result.factor < 1
+               ? fmt::format("has the factor '{}'; a link is slowed by 1 or more", text)
+               : wrong;
   }
 
   std::string ReadNodes(std::string_view text) {
@@ -192,6 +200,24 @@ Result<replayer::Perturbation> ParsePerturbation(const std::string& text,
   return parser.result;
 }
 
+namespace {
+
+// What is wrong with one beside the other options; empty where nothing is.
+std::string WrongBeside(const replayer::Perturbation& perturbation, const Options& options) {
+  if (perturbation.kind == replayer::PerturbationKind::kFail &&
+      options.network != replayer::NetworkModel::kFlow) {
+    return "needs --network flow";
+  }
+  if (perturbation.kind == replayer::PerturbationKind::kKill &&
+      perturbation.iteration >= options.iterations) {
+    return fmt::format("comes after the last iteration, which is {}; --iterations N",
+                       options.iterations - 1);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
                                                   const graph::JobSpec& job) {
   replayer::ReplayOptions replay;
@@ -199,19 +225,15 @@ Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
   replay.seed = options.seed;
   replay.threads = AvailableThreads();
   replay.network = options.network;
-  for (const std::string& text : options.perturb) {
-    PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation, ParsePerturbation(text, job));
-    if (perturbation.kind == replayer::PerturbationKind::kFail &&
-        options.network != replayer::NetworkModel::kFlow) {
-      return InvalidArgument(fmt::format("--perturb {} needs --network flow", text));
+  for (const PerturbationText& given : options.perturb) {
+    PerturbationParser parser(job);
+    std::string wrong = parser.Read(given.text);
+    wrong = wrong.empty() ? WrongBeside(parser.result, options) : wrong;
+    if (!wrong.empty()) {
+      return given.file.empty() ? InvalidArgument(fmt::format("--perturb {} {}", given.text, wrong))
+                                : BadFile(fmt::format("{}: {} {}", given.file, given.text, wrong));
     }
-    if (perturbation.kind == replayer::PerturbationKind::kKill &&
-        perturbation.iteration >= options.iterations) {
-      return InvalidArgument(
-          fmt::format("--perturb {} comes after the last iteration, which is {}; --iterations N",
-                      text, options.iterations - 1));
-    }
-    replay.perturbations.push_back(std::move(perturbation));
+    replay.perturbations.push_back(std::move(parser.result));
   }
   return replay;
 }

@@ -16,13 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that an earlier run of ours has made.
-bool IsOurs(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path / "run.json", ignored) || fs::exists(path / "FAILED", ignored) ||
-         fs::is_empty(path, ignored);
-}
-
 // Nothing but the note of a failed run.
 bool HoldsOnlyFailure(const fs::path& path) {
   std::error_code ignored;
@@ -31,6 +24,13 @@ bool HoldsOnlyFailure(const fs::path& path) {
   }
   const fs::directory_iterator entries(path, ignored);
   return std::distance(begin(entries), end(entries)) == 1;
+}
+
+// A folder that an earlier run of ours has made.
+bool IsOurs(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / "run.json", ignored) || HoldsOnlyFailure(path) ||
+         fs::is_empty(path, ignored);
 }
 
 // Replacing this folder would take the ground from under the user's feet.

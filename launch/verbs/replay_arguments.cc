@@ -3,19 +3,22 @@
 #include <sstream>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "graph/base/file.h"
 
 namespace prism::launch {
 namespace {
 
 // A perturbation a line; what follows a # says why.
-Status ReadEdits(const std::string& path, std::vector<std::string>* perturb) {
+Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  int number = 1;
+  for (std::string line; std::getline(lines, line); ++number) {
     std::istringstream words(line.substr(0, line.find('#')));
     for (std::string word; words >> word;) {
-      perturb->push_back(word);
+      perturb->push_back({word, fmt::format("{}:{}", path, number)});
     }
   }
   return OkStatus();
@@ -40,7 +43,7 @@ Status ReadReplayArguments(const VerbArguments& arguments,
                            Options* options,
                            std::string* edit_file) {
   for (const std::string& spec : arguments.Texts("perturb")) {
-    options->perturb.push_back(spec);
+    options->perturb.push_back({spec, ""});
   }
   for (const std::string& path : arguments.Texts("edit")) {
     if (!path.ends_with(".toml")) {
@@ -52,7 +55,7 @@ Status ReadReplayArguments(const VerbArguments& arguments,
   int64_t iterations = options->iterations;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
   options->iterations = static_cast<int32_t>(iterations);
-  std::string network = "analytic";
+  std::string network = NetworkName(options->network);
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("network", {"analytic", "flow"}, &network));
   options->network =
       network == "flow" ? replayer::NetworkModel::kFlow : replayer::NetworkModel::kAnalytic;

@@ -131,6 +131,11 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   std::string left = arguments.operands()[0];
   std::string right = arguments.operands()[1];
   std::error_code ignored;
+  for (const std::string& path : {left, right}) {
+    if (!fs::exists(path, ignored)) {
+      return BadFile(fmt::format("cannot read {}: No such file or directory", path));
+    }
+  }
   const bool runs = fs::is_directory(left, ignored);
   if (runs != fs::is_directory(right, ignored)) {
     return InvalidArgument(fmt::format(

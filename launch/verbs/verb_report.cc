@@ -38,9 +38,7 @@ Result<FinishedRun> LoadRun(const std::string& path) {
       return BadFile(fmt::format(
           "{}: no output folder of prism-emulate, which would hold a config.toml", path));
     }
-    PRISM_ASSIGN_OR_RETURN(CommandLine line,
-                           ParseCommandLine({"--config", (folder / "config.toml").string()}));
-    run.options = std::move(line.options);
+    PRISM_ASSIGN_OR_RETURN(run.options, ReadRunOptions((folder / "config.toml").string()));
     graph = (folder / "graph.prism").string();
   }
   PRISM_ASSIGN_OR_RETURN(run.loaded, LoadValidGraph(graph));

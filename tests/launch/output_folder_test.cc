@@ -56,6 +56,8 @@ TEST_F(OutputFolderTest, Default_folder_is_replaced_only_when_it_is_ours) {
   fs::create_directories(Path("out"));
   std::ofstream(Path("out/thesis.txt")) << "precious";
   EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
+  std::ofstream(Path("out/FAILED")) << "of something else";
+  EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
   std::ofstream(Path("out/run.json")) << "{}";
   EXPECT_TRUE(OutputFolder::Check({Path("out"), true, false}).ok());
 }

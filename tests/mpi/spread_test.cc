@@ -1,5 +1,6 @@
-// Work that a verb spreads over processes: the same output without mpirun and with any number of
-// processes, more of them than items included; failures as without.
+// Work that a verb spreads over processes, and what is said before any work: the same output
+// without mpirun and with any number of processes, more of them than items included; failures as
+// without.
 #include <string>
 #include <vector>
 
@@ -56,6 +57,20 @@ TEST_F(Spread, what_is_not_spread_is_printed_once) {
   const Finished alone = Replay("", {});
   ASSERT_EQ(alone.code, 0) << alone.output;
   EXPECT_EQ(Replay("3", {}).output, alone.output);
+}
+
+TEST_F(Spread, what_needs_no_run_is_said_once) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--print-config", "--target-gpus", "64"}, {"--bogus"}}) {
+    std::vector<std::string> command = {PRISM_EMULATE};
+    command.insert(command.end(), words.begin(), words.end());
+    const Finished alone = RunCommand(command);
+    command.insert(command.begin(), {PRISM_MPIRUN, "-n", "3"});
+    const Finished spread = RunCommand(command);
+    EXPECT_EQ(spread.code, alone.code) << spread.output;
+    EXPECT_EQ(spread.output.find(alone.output), spread.output.rfind(alone.output)) << spread.output;
+    EXPECT_THAT(spread.output, HasSubstr(alone.output));
+  }
 }
 
 TEST_F(Spread, failures_end_all_processes) {

@@ -1,0 +1,49 @@
+#include "launch/process/output.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "launch/exit_codes.h"
+#include "launch/process/mpi_session.h"
+
+namespace prism::launch {
+namespace {
+
+bool Write(std::FILE* file, const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  return std::fflush(file) == 0 && written;
+}
+
+// Until process 0 has failed as well, or could have; mpirun ends the others earlier.
+constexpr std::chrono::seconds kStayFor(5);
+
+}  // namespace
+
+Status Print(const std::string& text) {
+  if (MpiSession::LaunchedRank() == 0 && !Write(stdout, text)) {
+    return EnvironmentLacks(
+        fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+  }
+  return OkStatus();
+}
+
+int Fail(std::string_view who, const Status& status) {
+  const std::string text = fmt::format("{}: {}\n", who, status.message());
+  const int process = MpiSession::LaunchedRank();
+  const bool of_machine =
+      status.code() == StatusCode::kBadFile || status.code() == StatusCode::kEnvironment;
+  if (process == 0) {
+    Write(stderr, text);
+  } else if (of_machine) {
+    Write(stderr, fmt::format("process {}: {}", process, text));
+  } else {
+    std::this_thread::sleep_for(kStayFor);
+  }
+  return ExitCode(status);
+}
+
+}  // namespace prism::launch

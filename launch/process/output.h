@@ -1,0 +1,21 @@
+// What a program says. Under mpirun all processes come to the same output; process 0 speaks for
+// them, before MPI has started as well.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "graph/base/status.h"
+
+namespace prism::launch {
+
+// On standard output. kEnvironment where the text could not be written.
+Status Print(const std::string& text);
+
+// "WHO: message" on standard error; the exit code. What the machine lacks may differ between
+// processes: each says so itself. Another process waits a little first, because mpirun ends all as
+// soon as one has failed.
+int Fail(std::string_view who, const Status& status);
+
+}  // namespace prism::launch
