@@ -132,7 +132,7 @@ Finished RunningCommand::Wait(double seconds) {
 Finished RunCommand(const std::vector<std::string>& command) {
   const ScratchFolder folder;
   RunningCommand running(command, folder / "output");
-  return running.Wait(300);
+  return running.Wait(600);
 }
 
 std::vector<pid_t> Descendants() {
