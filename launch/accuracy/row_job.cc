@@ -189,7 +189,8 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
   return sizes;
 }
 
-// Sequences of a micro-batch where the source is silent.
+// Sequences of a micro-batch where the source is silent. Megatron-LM's own runs without a pipeline
+// that say so (SC21, Korthikanti et al.) take their step in one micro-batch where memory allows.
 int64_t UsualMicroBatch(const PublishedRow& row,
                         const graph::ParallelSizes& sizes,
                         int64_t seq_len,
@@ -202,8 +203,9 @@ int64_t UsualMicroBatch(const PublishedRow& row,
   if (sizes.pp > 1 || seq_len > 8192) {
     return 1;
   }
-  constexpr int64_t kMostTokens = 8192;  // of a micro-batch where memory is not tight
-  const int64_t most = std::max<int64_t>(1, kMostTokens / seq_len);
+  // Of a micro-batch where memory is not tight.
+  const int64_t most_tokens = RunsMegatronLmScripts(row) ? 16384 : 8192;
+  const int64_t most = std::max<int64_t>(1, most_tokens / seq_len);
   int64_t size = std::min(most, per_replica);
   while (per_replica % size != 0) {
     --size;
@@ -238,7 +240,8 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   return OkStatus();
 }
 
-// Recipes of Megatron-Core interleave wherever there is a pipeline, in chunks of one or few layers.
+// Recipes of Megatron-Core interleave wherever there is a pipeline, in chunks of one or few layers;
+// Megatron-LM's own runs that say so (SC21, Korthikanti et al.) have at most three chunks a stage.
 void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph::JobSpec* job) {
   graph::ParallelSizes& sizes = job->parallel;
   if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 &&
@@ -258,12 +261,16 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
   if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value()) {
     return;
   }
-  constexpr int64_t kMostChunks = 12;
+  const bool own_scripts = RunsMegatronLmScripts(row);
+  const int64_t most_chunks = own_scripts ? 3 : 12;
   const int64_t layers = job->model.layers / sizes.pp;
-  for (int64_t chunks = std::min(kMostChunks, layers); chunks > 1; --chunks) {
+  for (int64_t chunks = std::min(most_chunks, layers); chunks > 1; --chunks) {
     if (job->model.layers % sizes.pp == 0 && layers % chunks == 0) {
       sizes.vpp = static_cast<int32_t>(chunks);
-      assumptions->Add("interleaving: not stated, as recipes of Megatron-Core have it", 0.04);
+      assumptions->Add(own_scripts
+                           ? "interleaving: not stated, as Megatron-LM's own runs have it"
+                           : "interleaving: not stated, as recipes of Megatron-Core have it",
+                       0.04);
       return;
     }
   }

@@ -111,7 +111,8 @@ int64_t UsualHeads(int64_t hidden) {
 }
 
 // Heads where the row is silent: those of the run of the same source that has this hidden size and
-// the nearest number of parameters, else the usual ones.
+// the nearest number of parameters, at most twice as many or half; else the usual ones. A few wide
+// layers that were run by themselves say nothing of the whole model.
 int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumptions) {
   if (const std::optional<int64_t> known = SizeOf(row, "heads", assumptions)) {
     return std::max<int64_t>(1, *known);
@@ -121,9 +122,11 @@ int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumpt
   const double billions = row.Number("params_b").value_or(0);
   for (const PublishedRow& other : row.RowsOfTable()) {
     const std::optional<int64_t> known = other.Integer("heads");
-    const double distance = std::abs(other.Number("params_b").value_or(0) - billions);
-    const bool alike =
-        other.Integer("hidden") == hidden && other.Text("source_key") == row.Text("source_key");
+    const double its_billions = other.Number("params_b").value_or(0);
+    const double distance = std::abs(its_billions - billions);
+    const bool alike = other.Integer("hidden") == hidden && its_billions <= 2 * billions &&
+                       billions <= 2 * its_billions &&
+                       other.Text("source_key") == row.Text("source_key");
     if (alike && known.has_value() && (!heads.has_value() || distance < nearest)) {
       heads = known;
       nearest = distance;

@@ -61,6 +61,25 @@ std::optional<double> DateOfRound(std::string_view version) {
                               : std::nullopt;
 }
 
+// Megatron-Core counts its releases: 0.8 is what NeMo's container of July 2024 has, and one follows
+// another after about two months and a half.
+std::optional<double> DateOfCore(const PublishedRow& row) {
+  constexpr std::string_view kMajor = "0.";
+  constexpr double kKnownMinor = 8;
+  constexpr double kItsDate = 12 * 24 + 7;
+  constexpr double kMonthsBetween = 2.5;
+  std::string_view version = row.Text("framework_version");
+  if (FamilyOfRow(row) != FrameworkFamily::kMegatronCore || !version.starts_with(kMajor)) {
+    return std::nullopt;
+  }
+  version.remove_prefix(kMajor.size());
+  int minor = 0;
+  const auto [next, error] =
+      std::from_chars(version.data(), version.data() + version.size(), minor);
+  return error == std::errc() ? std::optional(kItsDate + kMonthsBetween * (minor - kKnownMinor))
+                              : std::nullopt;
+}
+
 std::optional<double> DateOf(const PublishedRow& row) {
   return ParseRelease(row.Text("framework_version"));
 }
@@ -122,7 +141,8 @@ std::string_view UsualOfRelease(const PublishedRow& row, double date) {
 }  // namespace
 
 bool OfReleaseBefore(const PublishedRow& row, int year, int month) {
-  const std::optional<double> date = ReleaseIn(row.Text("framework_version"));
+  const std::optional<double> named = ReleaseIn(row.Text("framework_version"));
+  const std::optional<double> date = named.has_value() ? named : DateOfCore(row);
   return date.has_value() && *date < 12 * year + month;
 }
 

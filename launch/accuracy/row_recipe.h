@@ -22,8 +22,8 @@ struct RowRecipe {
 // GPU which is nearest in precision, plan and date, else what recipes of its date have in common.
 RowRecipe RecipeOfRow(const PublishedRow& row, Assumptions* assumptions);
 
-// Whether the row names a release by year (of the century) and month, and one before that:
-// "NeMo 24.03.01" is before 24, 9.
+// Whether the row names a release by year (of the century) and month, or one of Megatron-Core by
+// number, and one before that: "NeMo 24.03.01" and "0.8.0" are before 24, 9.
 bool OfReleaseBefore(const PublishedRow& row, int year, int month);
 
 // The same of the software below, which a submission to a benchmark may name beside its framework,

@@ -242,6 +242,10 @@ FrameworkFamily FamilyOfRow(const PublishedRow& row) {
   return KnownFamily(row).value_or(FrameworkFamily::kMegatronCore);
 }
 
+bool RunsMegatronLmScripts(const PublishedRow& row) {
+  return row.Lower("framework").starts_with("megatron-core");
+}
+
 graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumptions) {
   const std::optional<graph::Precision> named = PrecisionNamed(row.Text("precision"));
   const bool is_fp8 = named == graph::Precision::kFloat8 || named == graph::Precision::kFloat8Block;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -184,12 +185,48 @@ TEST(RowPlan, Releases_of_Megatron_Core_up_to_24_07_run_flash_attention) {
     fields.emplace_back("framework_version", version);
     return PlanRow(OneRow(fields).row()).style.attention;
   };
-  for (const char* version : {"24.07 container", "NeMo 24.03.01"}) {
+  for (const char* version : {"24.07 container", "NeMo 24.03.01", "0.8.0"}) {
     EXPECT_EQ(attention(version), graph::AttentionKind::kFlash) << version;
   }
-  for (const char* version : {"", "v24.11.1", "NeMo 25.04.rc2", "0.8.0"}) {
+  for (const char* version : {"", "v24.11.1", "NeMo 25.04.rc2", "0.9.0", "0.12.1"}) {
     EXPECT_EQ(attention(version), graph::AttentionKind::kCudnn) << version;
   }
+}
+
+// What it says nothing of is as in the runs of SC21 and Korthikanti et al.
+TEST(RowPlan, Megatron_LMs_own_runs_take_a_step_at_once_and_interleave_little) {
+  auto fields = Gpt175B();
+  Set(&fields, "framework", "Megatron-Core");
+  Set(&fields, "micro_batch", "");
+  Set(&fields, "pp", "6");
+  Set(&fields, "num_gpus", "96");
+  Set(&fields, "global_batch", "48");
+  const RowPlan deep = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(deep.job.parallel.vpp, 2);  // of 16 layers a stage
+  EXPECT_EQ(deep.job.microbatches(), 24);
+  EXPECT_THAT(deep.assumptions, Contains(HasSubstr("as Megatron-LM's own runs have it")));
+
+  Set(&fields, "pp", "1");
+  Set(&fields, "num_gpus", "16");
+  Set(&fields, "global_batch", "16");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.microbatches(), 1);
+}
+
+// Eight layers of a wide model by themselves, with fewer heads, tell nothing of the whole.
+TEST(RowPlan, Heads_come_from_runs_of_about_as_many_parameters) {
+  const auto heads = [](const char* billions) {
+    const Result<CsvTable> csv = CsvTable::Parse(
+        fmt::format("id,source_key,framework,model,params_b,layers,hidden,heads,vocab,seq_len,tp,"
+                    "pp,num_gpus,micro_batch,global_batch,gpu\n"
+                    "x-1,x,Megatron-LM,A,{},8,12288,32,51200,2048,8,1,8,1,8,A100\n"
+                    "x-2,x,Megatron-LM,B,175,96,12288,,51200,2048,8,8,64,1,64,A100\n",
+                    billions),
+        "t.csv");
+    EXPECT_TRUE(csv.ok()) << csv.status().message();
+    return csv.ok() ? PlanRow({*csv, 1}).job.model.heads : 0;
+  };
+  EXPECT_EQ(heads("15"), 96);
+  EXPECT_EQ(heads("160"), 32);
 }
 
 TEST(RowPlan, Without_a_shape_the_reason_is_named) {
