@@ -70,6 +70,15 @@ std::optional<int64_t> SizeOf(const PublishedRow& row,
   return std::nullopt;
 }
 
+// The next number of layers that stages share evenly, as Megatron demands of a pipeline, where it
+// is as near as a count of parameters tells (which is rounded and may count embeddings or not).
+int64_t EvenLayers(double layers, int64_t stages) {
+  constexpr double kNear = 0.03;
+  const int64_t even = std::llround(layers / static_cast<double>(stages)) * stages;
+  const bool near = std::abs(static_cast<double>(even) - layers) <= kNear * layers;
+  return std::max<int64_t>(1, near ? even : std::llround(layers));
+}
+
 // Layers of a model of that many parameters, everything but their number known: 12 h² each for a
 // GPT, else what its parts hold.
 std::optional<int64_t> LayersFromParameters(const PublishedRow& row, graph::ModelSpec model) {
@@ -89,7 +98,8 @@ std::optional<int64_t> LayersFromParameters(const PublishedRow& row, graph::Mode
   }
   constexpr double kMostLayers = 1e9;  // more than any limit
   const double layers = (*billions * 1e9 - outside) / layer;
-  return std::llround(std::min(kMostLayers, std::max(1.0, layers)));
+  return EvenLayers(std::min(kMostLayers, std::max(1.0, layers)),
+                    std::max<int64_t>(1, row.Integer("pp").value_or(1)));
 }
 
 // Heads about 128 wide; their number a multiple of 16, as large models have it, where that divides
