@@ -212,6 +212,23 @@ TEST(RowPlan, Megatron_LMs_own_runs_take_a_step_at_once_and_interleave_little) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).job.microbatches(), 1);
 }
 
+// Stages share layers evenly, so a rounded number of parameters (here of 73.5 layers) says which.
+TEST(RowPlan, Layers_from_parameters_are_a_multiple_of_the_stages) {
+  auto fields = Gpt175B();
+  Set(&fields, "layers", "");
+  Set(&fields, "hidden", "14400");
+  Set(&fields, "params_b", "183");
+  Set(&fields, "pp", "12");
+  Set(&fields, "num_gpus", "192");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.model.layers, 72);
+  Set(&fields, "pp", "1");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.model.layers, 74);
+  // Too far from 32, the next multiple: not rounding, but uneven stages.
+  Set(&fields, "pp", "16");
+  Set(&fields, "params_b", "68");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.model.layers, 27);
+}
+
 // Eight layers of a wide model by themselves, with fewer heads, tell nothing of the whole.
 TEST(RowPlan, Heads_come_from_runs_of_about_as_many_parameters) {
   const auto heads = [](const char* billions) {
