@@ -6,7 +6,12 @@ namespace prism::slicer {
 using graph::OpKind;
 
 OpList::OpList() {
+  constexpr size_t kUsualOps = 8;  // at most: room for them is asked for once
   program_.stream_count = graph::kStageStreamCount;
+  program_.kind.reserve(kUsualOps);
+  program_.flags.reserve(kUsualOps);
+  program_.stream.reserve(kUsualOps);
+  program_.signature.reserve(kUsualOps);
 }
 
 uint32_t OpList::Record(uint16_t stream, uint32_t slot) {
