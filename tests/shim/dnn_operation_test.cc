@@ -12,10 +12,28 @@
 namespace prism::shim {
 namespace {
 
+// Descriptors refer to each other and are destroyed when all tests are through.
+class Descriptors {
+ public:
+  ~Descriptors() {
+    for (const cudnnBackendDescriptor_t descriptor : made_) {
+      cudnnBackendDestroyDescriptor(descriptor);
+    }
+  }
+  cudnnBackendDescriptor_t Make(cudnnBackendDescriptorType_t type) {
+    cudnnBackendDescriptor_t descriptor = nullptr;
+    EXPECT_EQ(cudnnBackendCreateDescriptor(type, &descriptor), CUDNN_STATUS_SUCCESS);
+    made_.push_back(descriptor);
+    return descriptor;
+  }
+
+ private:
+  std::vector<cudnnBackendDescriptor_t> made_;
+};
+
 cudnnBackendDescriptor_t Create(cudnnBackendDescriptorType_t type) {
-  cudnnBackendDescriptor_t descriptor = nullptr;
-  EXPECT_EQ(cudnnBackendCreateDescriptor(type, &descriptor), CUDNN_STATUS_SUCCESS);
-  return descriptor;
+  static Descriptors descriptors;
+  return descriptors.Make(type);
 }
 
 void Name(cudnnBackendDescriptor_t descriptor,
