@@ -230,7 +230,8 @@ uint32_t Sweep::Split(uint32_t from, std::vector<uint32_t> ranks) {
     }
     const ScheduledHold& hold = ScheduleOf(unit.class_index).holds[open.hold];
     for (uint32_t t = hold.begin; t < hold.end; ++t) {
-      if (transfers[t].side != TransferSide::kEagerSend && transfers[t].meeting > settling_) {
+      if (transfers[t].side != TransferSide::kEagerSend && transfers[t].meeting > settling_ &&
+          std::find(open.among.begin(), open.among.end(), t) == open.among.end()) {
         Pend(transfers[t].meeting, index, t);
       }
     }
@@ -264,6 +265,7 @@ void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs
   open.times.start = arrival;
   open.times.end = arrival;
   open.times.transfers.clear();
+  open.among.clear();
   const bool moved = arrival != job_.baseline.Arrival(unit.class_index, hold, unit.lane);
   const TransferCosts& costs = *CostsOf(unit).transfers;
   for (uint32_t t = schedule.holds[hold].begin; t < schedule.holds[hold].end; ++t) {
@@ -280,6 +282,7 @@ void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs
       open.times.Add(job_.baseline.TransferOf(unit.class_index, t, unit.lane));
     } else if (IsAmongThemselves(&unit, transfer)) {
       open.times.Add({arrival, arrival + costs.call_ns[transfer.index]});
+      open.among.push_back(t);
       open.differs = open.differs || moved;
     } else {
       ++open.waiting;

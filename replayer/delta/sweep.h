@@ -59,6 +59,7 @@ class Sweep {
     uint32_t waiting = 0;  // transfers not settled yet
     bool differs = false;  // one that was settled took place at another time than before
     HoldTimes times;
+    std::vector<uint32_t> among;  // transfers of the unit's ranks alone, which are over
   };
 
   // Whether a unit's ranks are all members of the communicators of a slot: a collective of theirs
@@ -162,6 +163,7 @@ class Sweep {
   void Settle(uint32_t meeting);
   void SettleCollective(uint32_t meeting);
   void SettleMessage(uint32_t meeting);
+  void TellOtherEnds(uint32_t meeting);
   TouchedComm& Touch(uint32_t comm, uint32_t instance);
   void MeetAtCollective(const Waiting& waiting);
   [[nodiscard]] TimeRange RangeOf(uint32_t meeting, const TouchedComm& touched) const;
@@ -171,8 +173,7 @@ class Sweep {
   [[nodiscard]] DurationNs PostNs(uint32_t rank, const Party& party) const;
   void Tell(uint32_t rank, const Party& party, TimeRange range);
   void Deliver();
-  void DeliverTo(std::vector<Outcome>::const_iterator begin,
-                 std::vector<Outcome>::const_iterator end);
+  void DeliverTo(const Outcome& outcome, std::vector<uint32_t> ranks);
 
   RecordedJob job_;
   const std::vector<Variant>* variants_ = nullptr;

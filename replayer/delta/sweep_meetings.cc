@@ -1,5 +1,6 @@
 // The part of Sweep that settles meetings.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "replayer/delta/sweep.h"
@@ -215,6 +216,27 @@ void Sweep::SettleMessage(uint32_t meeting) {
       tell(sender, from, TransferSide::kSend);
     }
   }
+  if (from.class_index == to.class_index && !eager) {
+    TellOtherEnds(meeting);
+  }
+}
+
+// Where the ranks of a class send to each other, a rank stands in front of both its ends of the
+// meeting. One that is woken at one of them is told of the other as well, which is as before.
+void Sweep::TellOtherEnds(uint32_t meeting) {
+  const auto parties = job_.schedule.parties_of(job_.schedule.meetings[meeting]);
+  std::set<std::pair<uint32_t, uint32_t>> told;  // rank, transfer
+  for (const Outcome& outcome : outcomes_) {
+    told.emplace(outcome.rank, outcome.transfer);
+  }
+  for (const auto& [rank, transfer] : told) {
+    const Party& other = parties[transfer == parties[0].transfer ? 1 : 0];
+    if (unit_of_[rank] == kNone && !told.contains({rank, other.transfer})) {
+      Tell(rank, other,
+           job_.baseline.TransferOf(other.class_index, other.transfer,
+                                    job_.partition.lane_of[rank]));
+    }
+  }
 }
 
 void Sweep::Tell(uint32_t rank, const Party& party, TimeRange range) {
@@ -230,46 +252,51 @@ void Sweep::Tell(uint32_t rank, const Party& party, TimeRange range) {
   outcomes_.push_back(outcome);
 }
 
-// Ranks that are alike and hear the same go on together. One that stands for others hears what each
-// of them does.
+// Ranks that are alike and hear the same go on together, unless what was told before has put them
+// into several units. One that stands for others hears what each of them does.
 void Sweep::Deliver() {
   told_ += std::ssize(outcomes_);
   std::sort(outcomes_.begin(), outcomes_.end());
   outcomes_.erase(std::unique(outcomes_.begin(), outcomes_.end()), outcomes_.end());
   const std::vector<Outcome> outcomes = std::exchange(outcomes_, {});
   for (auto begin = outcomes.begin(); begin != outcomes.end();) {
-    auto end = std::find_if_not(begin, outcomes.end(),
-                                [&](const Outcome& outcome) { return begin->SameAs(outcome); });
-    DeliverTo(begin, end);
-    begin = end;
+    std::vector<uint32_t> ranks;
+    auto outcome = begin;
+    for (; outcome != outcomes.end() && begin->SameAs(*outcome); ++outcome) {
+      ranks.push_back(outcome->rank);
+    }
+    while (!ranks.empty()) {
+      const uint32_t unit = unit_of_[ranks.front()];
+      const auto others = std::stable_partition(
+          ranks.begin(), ranks.end(), [&](uint32_t rank) { return unit_of_[rank] == unit; });
+      std::vector<uint32_t> left(others, ranks.end());
+      ranks.erase(others, ranks.end());
+      DeliverTo(*begin, std::move(ranks));
+      ranks = std::move(left);
+    }
+    begin = outcome;
   }
 }
 
-void Sweep::DeliverTo(std::vector<Outcome>::const_iterator begin,
-                      std::vector<Outcome>::const_iterator end) {
-  std::vector<uint32_t> ranks;
-  for (auto outcome = begin; outcome != end; ++outcome) {
-    ranks.push_back(outcome->rank);
-  }
-  // Both ends of a message may be one rank, which then is in a unit since its first outcome.
-  uint32_t index = unit_of_[begin->rank];
+void Sweep::DeliverTo(const Outcome& outcome, std::vector<uint32_t> ranks) {
+  uint32_t index = unit_of_[ranks.front()];
   if (index == kNone) {
-    index = Wake(*begin, std::move(ranks));
+    index = Wake(outcome, std::move(ranks));
   } else if (units_[index].ranks.size() > ranks.size()) {
     index = Split(index, std::move(ranks));
   }
   Unit& unit = units_[index];
   const ClassSchedule& schedule = ScheduleOf(unit.class_index);
-  const uint32_t hold = schedule.transfers[begin->transfer].hold;
+  const uint32_t hold = schedule.transfers[outcome.transfer].hold;
   OpenHold& open = unit.open[schedule.actions[schedule.holds[hold].arrive].action.stream];
   PRISM_CHECK(unit.alive);
   PRISM_CHECK_EQ(open.hold, hold);
   PRISM_CHECK(open.waiting > 0);
-  const TimeRange range = {begin->begin, begin->end};
+  const TimeRange range = {outcome.begin, outcome.end};
   open.times.Add(range);
   --open.waiting;
   open.differs = open.differs ||
-                 range != job_.baseline.TransferOf(unit.class_index, begin->transfer, unit.lane);
+                 range != job_.baseline.TransferOf(unit.class_index, outcome.transfer, unit.lane);
   delivered_.push_back(index);
 }
 

@@ -35,6 +35,7 @@ graph::Graph DrawGraph() {
     graph.roles[role].name = "role " + std::to_string(role);
   }
   prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", Coin() ? 0 : 1 << 20U);
+  graph.cluster.gpus_per_node = *rc::gen::element(2, 1, 64);
   return graph;
 }
 
@@ -54,12 +55,14 @@ Perturbation DrawPerturbation(const graph::Graph& graph) {
       perturbation.ranks = {DrawRank(graph)};
       perturbation.delay_ns = Draw(0, 30'000);
       break;
-    default:
+    default: {
+      const int64_t last = (graph.ranks.size() - 1) / graph.cluster.gpus_per_node;
       perturbation.kind = PerturbationKind::kLink;
-      perturbation.node_a = static_cast<int32_t>(Draw(0, (graph.ranks.size() + 1) / 2 - 1));
-      perturbation.node_b = static_cast<int32_t>(Draw(0, (graph.ranks.size() + 1) / 2 - 1));
+      perturbation.node_a = static_cast<int32_t>(Draw(0, last));
+      perturbation.node_b = static_cast<int32_t>(Draw(0, last));
       perturbation.factor = 3;
       break;
+    }
   }
   return perturbation;
 }
@@ -286,6 +289,87 @@ TEST(Delta, reaches_a_rank_that_passes_a_checkpoint_before_it_is_told) {
   ASSERT_TRUE(delta.ok()) << delta.status().message();
   EXPECT_FALSE(delta->full);
   EXPECT_EQ(delta->replay->iteration_ns.front(), 80);
+}
+
+// Ranks of one role that send to the next and receive from the one before as one group.
+graph::Graph Ring(uint32_t size) {
+  using prism::testing::Kernel;
+  prism::testing::TinyOp exchange = prism::testing::Send(0, 0, 10);
+  exchange.transfers.push_back(prism::testing::Receive(0, 1, 10).transfers.front());
+  const std::vector<prism::testing::TinyOp> ops = {Kernel(0, 100), exchange, Kernel(0, 50),
+                                                   exchange, Kernel(0, 7)};
+  graph::Graph graph =
+      prism::testing::TinyGraph(std::vector<std::vector<prism::testing::TinyOp>>(size, ops));
+  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", 0);
+  graph.cluster.gpus_per_node = 8;  // all are alike
+  graph.roles.resize(1);
+  graph.roles[0].program.peer_slot_count = 2;
+  graph.ranks.role.assign(size, 0);
+  graph.ranks.peer_ids.clear();
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    graph.ranks.peer_ids.push_back((rank + 1) % size);
+    graph.ranks.peer_ids.push_back((rank + size - 1) % size);
+    graph.ranks.peer_begin[rank + 1] = 2 * (rank + 1);
+  }
+  return graph;
+}
+
+// What a rank is woken for is one of its two ends of a meeting; ranks that hear the same at one end
+// hear different things at the other.
+TEST(Delta, reaches_round_a_ring_of_one_role) {
+  for (const uint32_t size : {5U, 6U, 7U}) {
+    const graph::Graph graph = Ring(size);
+    Result<std::unique_ptr<DeltaReplay>> recorded =
+        DeltaReplay::Record(graph, {}, {.holds_per_checkpoint = 1, .most_work = 1e9});
+    ASSERT_TRUE(recorded.ok()) << recorded.status().message();
+    for (const std::vector<Rank>& ranks :
+         {std::vector<Rank>{Rank(0)}, {Rank(0), Rank(2)}, {Rank(0), Rank(2), Rank(3)}}) {
+      Edit edit;
+      edit.programs = {{0, ranks, {{.op = 0, .duration_ns = 1000}, {.op = 2, .duration_ns = 1}}}};
+      const Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
+      ASSERT_TRUE(delta.ok()) << delta.status().message();
+      EXPECT_FALSE(delta->full);
+      CompareWithFull(graph, {}, edit, *delta);
+    }
+  }
+}
+
+// Ranks 0 and 1 have one role, 2 and 3 another; 0 meets 2, 1 meets 3, and 0 meets 1 in the same
+// group of NCCL. The first two come to differ when their own meeting is already over for both.
+TEST(Delta, splits_ranks_that_have_met_among_themselves) {
+  using prism::testing::Collective;
+  using prism::testing::Kernel;
+  prism::testing::TinyOp grouped = Collective(0, 0, 10);
+  grouped.flags = graph::kGroupedWithNext;
+  const std::vector<prism::testing::TinyOp> both = {Kernel(0, 100), grouped, Collective(0, 1, 500),
+                                                    Kernel(0, 50)};
+  const std::vector<prism::testing::TinyOp> one = {Kernel(0, 100), Collective(0, 0, 10),
+                                                   Kernel(0, 50)};
+  graph::Graph graph = prism::testing::TinyGraph({both, both, one, one});
+  graph.cluster.gpus_per_node = 8;
+  graph.roles = {graph.roles[0], graph.roles[2]};
+  graph.roles[0].program.comm_slot_count = 2;
+  for (graph::Role& role : graph.roles) {
+    role.program.peer_slot_count = 0;
+  }
+  graph.ranks.role = {0, 0, 1, 1};
+  graph.ranks.peer_ids.clear();
+  graph.ranks.peer_begin.assign(5, 0);
+  graph.ranks.comm_ids = {0, 2, 1, 2, 0, 1};
+  graph.ranks.comm_begin = {0, 2, 4, 5, 6};
+  graph.communicators.name = {2, 2, 2};
+  graph.communicators.members = {0, 2, 1, 3, 0, 1};
+  graph.communicators.begin = {0, 2, 4, 6};
+  Result<std::unique_ptr<DeltaReplay>> recorded =
+      DeltaReplay::Record(graph, {}, {.holds_per_checkpoint = 1, .most_work = 1e9});
+  ASSERT_TRUE(recorded.ok()) << recorded.status().message();
+  Edit edit;
+  edit.programs = {{0, {}, {{.op = 0, .duration_ns = 200}}},
+                   {1, {Rank(2)}, {{.op = 0, .duration_ns = 900}}}};
+  const Result<DeltaResult> delta = (*recorded)->Evaluate(edit);
+  ASSERT_TRUE(delta.ok()) << delta.status().message();
+  EXPECT_FALSE(delta->full);
+  CompareWithFull(graph, {}, edit, *delta);
 }
 
 }  // namespace

@@ -35,18 +35,26 @@ uint32_t Intern(const T& value, std::vector<T>* table) {
   return static_cast<uint32_t>(table->size() - 1);
 }
 
+// The rank of base rank `base`, so many copies further on.
+struct Peer {
+  int32_t base = 0;
+  int32_t shift = 0;
+
+  bool operator==(const Peer&) const = default;
+};
+
 // The program of one base rank while the schedule is drawn.
 struct BaseRank {
   Program program;
   std::vector<int32_t> families;  // by communicator slot
-  std::vector<int32_t> peers;     // base rank by peer slot
+  std::vector<Peer> peers;        // by peer slot
   std::vector<uint32_t> events;   // kEventRecord ops so far
   std::vector<int64_t> segments;  // allocated and not yet freed
   std::vector<uint32_t> markers;  // open ranges
 
   uint16_t CommSlot(int32_t family) { return static_cast<uint16_t>(Intern(family, &families)); }
 
-  uint16_t PeerSlot(int32_t peer) { return static_cast<uint16_t>(Intern(peer, &peers)); }
+  uint16_t PeerSlot(const Peer& peer) { return static_cast<uint16_t>(Intern(peer, &peers)); }
 
   void Append(const graph::OpRow& op) { program.Append(op); }
 };
@@ -88,6 +96,9 @@ class Schedule {
   const T& Pick(const std::vector<T>& values) {
     return values[static_cast<size_t>(Uniform(0, static_cast<int64_t>(values.size()) - 1))];
   }
+
+  // From 0 to `high`.
+  int32_t UpTo(int32_t high) { return static_cast<int32_t>(Uniform(0, high)); }
 
   uint16_t AnyStream() { return static_cast<uint16_t>(Uniform(0, options_.streams - 1)); }
 
@@ -270,25 +281,44 @@ class Schedule {
   }
 
   // All members issue the collective at this point of the schedule, each on a stream of its own
-  // choice; a group of two stays on one stream.
+  // choice; some are issued as a group of up to three, of the same or of different families.
   void DrawCollective() {
-    const auto index = static_cast<int32_t>(Uniform(0, options_.families - 1));
-    const Family& family = families_[static_cast<size_t>(index)];
-    const int group_size = options_.grouped && rng_.Chance(0.15) ? 2 : 1;
-    std::vector<uint16_t> stream;
-    for (size_t member = 0; member < family.base.size(); ++member) {
-      stream.push_back(AnyStream());
+    std::vector<int32_t> drawn = {UpTo(options_.families - 1)};
+    if (options_.grouped && rng_.Chance(0.15)) {
+      drawn.push_back(drawn.front());
+    } else if (options_.grouped && rng_.Chance(0.15)) {
+      drawn.push_back(UpTo(options_.families - 1));
+      drawn.push_back(UpTo(options_.families - 1));
     }
-    for (int part = 0; part < group_size; ++part) {
-      const CollectiveShape shape = DrawShape(family);
-      for (size_t member = 0; member < family.base.size(); ++member) {
-        BaseRank& rank = ranks_[static_cast<size_t>(family.base[member])];
-        rank.Append({.kind = OpKind::kCollective,
-                     .flags = part + 1 < group_size ? uint8_t{graph::kGroupedWithNext} : uint8_t{0},
-                     .stream = stream[member],
-                     .comm_slot = rank.CommSlot(index),
-                     .signature = Intern(shape, &rank.program.collectives)});
+    std::vector<CollectiveShape> shapes;
+    for (const int32_t index : drawn) {
+      shapes.push_back(DrawShape(families_[static_cast<size_t>(index)]));
+    }
+    for (int32_t base = 0; base < options_.base_ranks; ++base) {
+      IssueCollectives(base, drawn, shapes);
+    }
+  }
+
+  // Those of the families that the base rank is in, on one stream.
+  void IssueCollectives(int32_t base,
+                        const std::vector<int32_t>& drawn,
+                        const std::vector<CollectiveShape>& shapes) {
+    BaseRank& rank = ranks_[static_cast<size_t>(base)];
+    const uint16_t stream = AnyStream();
+    uint32_t last = graph::kNoDep;
+    for (size_t i = 0; i < drawn.size(); ++i) {
+      const std::vector<int32_t>& members = families_[static_cast<size_t>(drawn[i])].base;
+      if (std::find(members.begin(), members.end(), base) == members.end()) {
+        continue;
       }
+      if (last != graph::kNoDep) {
+        rank.program.flags[last] |= graph::kGroupedWithNext;
+      }
+      last = rank.program.size();
+      rank.Append({.kind = OpKind::kCollective,
+                   .stream = stream,
+                   .comm_slot = rank.CommSlot(drawn[i]),
+                   .signature = Intern(shapes[i], &rank.program.collectives)});
     }
   }
 
@@ -296,14 +326,13 @@ class Schedule {
   void DrawExchange() {
     const auto index = static_cast<int32_t>(Uniform(0, options_.families - 1));
     const Family& family = families_[static_cast<size_t>(index)];
-    if (family.base.size() < 2) {
-      return;
-    }
     std::vector<PeerGroup> groups(ranks_.size());
     for (int64_t message = Uniform(1, 3); message > 0; --message) {
       const int32_t source = Pick(family.base);
       const int32_t target = Pick(family.base);
-      if (source == target) {
+      // Where the family spans the copies, also from copy to copy, between ranks of one role.
+      const int32_t shift = family.across && rng_.Chance(0.7) ? UpTo(options_.copies - 1) : 0;
+      if (source == target && shift == 0) {
         continue;
       }
       const int64_t bytes = Uniform(1, int64_t{1} << Uniform(0, 26));
@@ -313,7 +342,9 @@ class Schedule {
         groups[static_cast<size_t>(self)].transfers.push_back(
             {.is_send = is_send,
              .comm_slot = rank.CommSlot(index),
-             .peer_slot = rank.PeerSlot(is_send ? target : source),
+             .peer_slot =
+                 rank.PeerSlot(is_send ? Peer{target, shift}
+                                       : Peer{source, (options_.copies - shift) % options_.copies}),
              .bytes = bytes});
       }
     }
@@ -381,8 +412,10 @@ class Schedule {
           table.comm_ids.push_back(first_comm_[family] +
                                    (families_[family].across ? 0 : static_cast<uint32_t>(copy)));
         }
-        for (const int32_t peer : rank.peers) {
-          table.peer_ids.push_back(static_cast<uint32_t>(peer + options_.base_ranks * copy));
+        for (const Peer& peer : rank.peers) {
+          const int32_t of_copy = (copy + peer.shift) % options_.copies;
+          table.peer_ids.push_back(
+              static_cast<uint32_t>(peer.base + options_.base_ranks * of_copy));
         }
         table.comm_begin.push_back(static_cast<uint32_t>(table.comm_ids.size()));
         table.peer_begin.push_back(static_cast<uint32_t>(table.peer_ids.size()));
