@@ -80,6 +80,9 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   if (!options.traced.empty()) {
     return InvalidArgument("timelines of ranks are not part of a replay after an edit");
   }
+  if (options.network != NetworkModel::kAnalytic) {
+    return InvalidArgument("a replay after an edit knows no flows that share a network");
+  }
   PRISM_ASSIGN_OR_RETURN(ReplayResult result, Replay(graph, options));
   const ComputeCost compute(graph.cluster);
   PRISM_ASSIGN_OR_RETURN(

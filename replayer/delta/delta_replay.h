@@ -50,7 +50,7 @@ struct DeltaSettings {
 class DeltaReplay {
  public:
   // Replays and keeps what later ones need. The graph is kept. Fails as Replay does, and on options
-  // with traced ranks.
+  // with traced ranks or a network of flows.
   static Result<std::unique_ptr<DeltaReplay>> Record(const graph::Graph& graph,
                                                      const ReplayOptions& options,
                                                      const DeltaSettings& settings = {});

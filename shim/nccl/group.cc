@@ -189,6 +189,16 @@ uint32_t NextSequence(Communicator* communicator) {
   return communicator->next_sequence++;
 }
 
+// Whether another collective of the group follows on the stream; what a communicator of one rank
+// does is none.
+bool IsGroupedWithNext(const std::vector<NcclOp>& collectives, size_t i) {
+  return std::any_of(collectives.begin() + static_cast<std::ptrdiff_t>(i) + 1, collectives.end(),
+                     [&](const NcclOp& later) {
+                       return later.communicator->size > 1 &&
+                              RecordedStream(later) == RecordedStream(collectives[i]);
+                     });
+}
+
 // Records first: moving values may wait for a sandbox rank whose progress depends on what this one
 // has issued.
 ncclResult_t Issue(const std::vector<NcclOp>& ops) {
@@ -203,7 +213,7 @@ ncclResult_t Issue(const std::vector<NcclOp>& ops) {
     if (collectives[i].communicator->size == 1) {
       EmitOneRankCopy(collectives[i]);
     } else {
-      EmitCollective(collectives[i], sequences.back(), i + 1 < collectives.size());
+      EmitCollective(collectives[i], sequences.back(), IsGroupedWithNext(collectives, i));
     }
   }
   EmitTransfers(transfers);

@@ -104,6 +104,15 @@ int Splits(ncclComm_t world, int rank) {
   WorkFor("turned", 3, -2, 2, turned_rank);  // a framework describes a split group afterwards
   float* value = Device({1});
   REQUIRE(ncclBroadcast(value, value, 1, ncclFloat, 0, turned, nullptr) == ncclSuccess);
+  WorkFor("alone", rank, 1, 1, 0);
+  ncclComm_t alone = nullptr;
+  REQUIRE(ncclCommSplit(turned, rank, 0, &alone, nullptr) == ncclSuccess);
+  // What one rank does by itself is no part of the group: NCCL launches nothing for it.
+  ncclGroupStart();
+  ncclBroadcast(value, value, 1, ncclFloat, 0, turned, nullptr);
+  ncclBroadcast(value, value, 1, ncclFloat, 0, alone, nullptr);
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  REQUIRE(ncclCommDestroy(alone) == ncclSuccess);
   REQUIRE(ncclCommDestroy(turned) == ncclSuccess);
   REQUIRE(ncclCommDestroy(pair) == ncclSuccess);
   return 0;
