@@ -42,7 +42,7 @@ enum OpFlag : uint8_t {
   kDeviceToHost = 1U << 2U,
   kMarkerBegin = 1U << 3U,
   kMarkerEnd = 1U << 4U,
-  kGroupedWithNext = 1U << 5U,  // this collective and the next were issued as one NCCL group
+  kGroupedWithNext = 1U << 5U,  // with the next collective of its stream: one NCCL group
   kDurationFixed = 1U << 6U,    // value holds a duration in ns that is not to be modelled
   // Issued by the same call of the host as the op before (the launch of a graph): no host cost.
   kLaunchedWithPrevious = 1U << 7U,

@@ -23,7 +23,8 @@ struct PhrasedStage {
   std::vector<uint32_t> steps;  // phrases of its kind, in host issue order
   // Steps at which the rounds of the steady part begin, in which stages repeat themselves: a job
   // with more micro-batches has more of them and is otherwise the same. Round r of a stage takes
-  // messages of rounds r and r - 1 of its neighbours. Empty where the schedule has none.
+  // messages of rounds r and r - 1 of its neighbours. Empty where the schedule has none, or
+  // where markers tell its steps apart.
   std::vector<uint32_t> rounds;
 };
 

@@ -24,12 +24,6 @@ std::vector<Verb> AllVerbs() {
           FlightVerb(), SearchVerb(), PresetsVerb(),   BenchVerb()};
 }
 
-// Standard output is the result: 0 where it was written.
-int Say(std::string_view who, const std::string& text) {
-  const Status printed = Print(text);
-  return printed.ok() ? kExitOk : Fail(who, printed);
-}
-
 std::string HelpText(const std::vector<Verb>& verbs) {
   std::string text =
       "prism: look at, replay, edit and compare what prism-emulate has written; search for plans.\n"

@@ -94,23 +94,23 @@ Status CheckStrict(const std::vector<graph::Warning>& warnings) {
 }
 
 // What a run that has written its files leaves to be told.
-struct FinishedRun {
+struct RunSummary {
   replayer::Summary summary;
   WallTimes wall;
 };
 
 // All stages, then the files.
-Result<FinishedRun> RunAndReport(const RunContext& context,
-                                 Master& master,
-                                 RunRecord record,
-                                 const StopWatch& whole,
-                                 OutputFolder* folder) {
+Result<RunSummary> RunAndReport(const RunContext& context,
+                                Master& master,
+                                RunRecord record,
+                                const StopWatch& whole,
+                                OutputFolder* folder) {
   const double plan_s = whole.Seconds();
   PRISM_ASSIGN_OR_RETURN(RunOutcome outcome, master.Run());
   outcome.wall.plan_s = plan_s;
   record.max_rss_bytes = master.max_rss_bytes();
   record.graph_hash = fmt::format("{:016x}", Hash64(outcome.graph_bytes));
-  FinishedRun finished;
+  RunSummary finished;
   PRISM_ASSIGN_OR_RETURN(finished.summary, Report(context, record, whole, &outcome, folder));
   finished.wall = outcome.wall;
   return finished;
@@ -132,7 +132,7 @@ Status RunAsMaster(RunContext& context,
   RunRecord record;
   record.command = command;
   record.processes = session.size();
-  const Result<FinishedRun> run = RunAndReport(context, master, record, whole, &*folder);
+  const Result<RunSummary> run = RunAndReport(context, master, record, whole, &*folder);
   if (!run.ok()) {
     folder->CommitFailure(run.status().message());
     return run.status();
@@ -157,11 +157,6 @@ std::optional<std::string> Answer(const RunContext& context) {
   return context.options.dry_run ? std::make_optional(PlanText(context)) : std::nullopt;
 }
 
-int Say(const std::string& text) {
-  const Status printed = Print(text);
-  return printed.ok() ? kExitOk : Fail(kProgram, printed);
-}
-
 int Run(const std::vector<std::string>& arguments) {
   const StopWatch whole;
   Result<CommandLine> line =
@@ -170,18 +165,21 @@ int Run(const std::vector<std::string>& arguments) {
     return Fail(kProgram, line.status());
   }
   if (const std::optional<std::string> answer = Answer(*line)) {
-    return Say(*answer);
+    return Say(kProgram, *answer);
   }
   Result<RunContext> context = PlanRun(line->options);
   if (!context.ok()) {
     return Fail(kProgram, context.status());
   }
   if (const std::optional<std::string> answer = Answer(*context)) {
-    return Say(*answer);
+    return Say(kProgram, *answer);
   }
-  const Status output = OutputFolder::Check(ChooseOutput(*context));
-  if (!output.ok()) {
-    return Fail(kProgram, output);
+  // The others write nothing there.
+  if (MpiSession::LaunchedRank() == 0) {
+    const Status output = OutputFolder::Check(ChooseOutput(*context));
+    if (!output.ok()) {
+      return Fail(kProgram, output);
+    }
   }
   Result<InstallPaths> paths = FindInstallPaths(context->gpu.has_value());
   if (!paths.ok()) {

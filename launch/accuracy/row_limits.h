@@ -6,7 +6,8 @@
 
 namespace prism::launch {
 
-// kRunFailed with the reason to skip the row, which names the column and its limit. What is left
+// kRunFailed with the reason to skip the row, which names the column and its limit
+// (or that no heads fit). What is left
 // is predicted in bounded time and memory.
 Status CheckLimits(const graph::JobSpec& job);
 

@@ -70,8 +70,8 @@ std::optional<int64_t> SizeOf(const PublishedRow& row,
   return std::nullopt;
 }
 
-// The next number of layers that stages share evenly, as Megatron demands of a pipeline, where it
-// is as near as a count of parameters tells (which is rounded and may count embeddings or not).
+// The nearest number of layers that stages share evenly, as Megatron demands of a pipeline, where
+// it is as near as a count of parameters tells (which is rounded and may count embeddings or not).
 int64_t EvenLayers(double layers, int64_t stages) {
   constexpr double kNear = 0.03;
   const int64_t even = std::llround(layers / static_cast<double>(stages)) * stages;

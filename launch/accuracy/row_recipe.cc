@@ -69,7 +69,7 @@ std::optional<double> DateOfCore(const PublishedRow& row) {
   constexpr double kItsDate = 12 * 24 + 7;
   constexpr double kMonthsBetween = 2.5;
   std::string_view version = row.Text("framework_version");
-  if (FamilyOfRow(row) != FrameworkFamily::kMegatronCore || !version.starts_with(kMajor)) {
+  if (!RunsMegatronLmScripts(row) || !version.starts_with(kMajor)) {
     return std::nullopt;
   }
   version.remove_prefix(kMajor.size());

@@ -54,8 +54,8 @@ const std::vector<OptionSpec>& OptionTable();
 std::string EnvironmentName(const OptionSpec& spec);
 std::string ConfigKey(const OptionSpec& spec);
 
-// A text of --perturb, and where it stands in a file ("FILE:LINE"; "" on the command line or in the
-// environment).
+// A text of --perturb, and where it stands in a file ("FILE:LINE" or "FILE: KEY"; "" on the command
+// line or in the environment).
 struct PerturbationText {
   std::string text;
   std::string file;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -29,6 +30,11 @@ Status Print(const std::string& text) {
         fmt::format("standard output cannot be written: {}", std::strerror(errno)));
   }
   return OkStatus();
+}
+
+int Say(std::string_view who, const std::string& text) {
+  const Status printed = Print(text);
+  return printed.ok() ? kExitOk : Fail(who, printed);
 }
 
 int Fail(std::string_view who, const Status& status) {

@@ -2,7 +2,6 @@
 // them, before MPI has started as well.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -12,6 +11,9 @@ namespace prism::launch {
 
 // On standard output. kEnvironment where the text could not be written.
 Status Print(const std::string& text);
+
+// The same of WHO, as an exit code.
+int Say(std::string_view who, const std::string& text);
 
 // "WHO: message" on standard error; the exit code. What the machine lacks may differ between
 // processes: each says so itself. Another process waits a little first, because mpirun ends all as

@@ -67,7 +67,7 @@ class EditReader {
  private:
   void Fail(const std::string& what) {
     if (fault_.ok()) {
-      fault_ = InvalidArgument(what);
+      fault_ = BadFile(what);
     }
   }
 

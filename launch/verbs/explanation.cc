@@ -36,7 +36,7 @@ Result<Explanation> Explain(const VerbArguments& arguments,
   }
   if (arguments.Has("critical-path")) {
     if (options.network == replayer::NetworkModel::kFlow) {
-      return InvalidArgument("--critical-path knows no --network flow; leave one out");
+      return InvalidArgument("--critical-path knows no network of flows; give --network analytic");
     }
     PRISM_ASSIGN_OR_RETURN(const replayer::CriticalPath path,
                            replayer::FindCriticalPath(graph, options));

@@ -132,8 +132,10 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   std::string right = arguments.operands()[1];
   std::error_code ignored;
   for (const std::string& path : {left, right}) {
-    if (!fs::exists(path, ignored)) {
-      return BadFile(fmt::format("cannot read {}: No such file or directory", path));
+    std::error_code error;
+    if (!fs::exists(path, error)) {
+      return BadFile(fmt::format("cannot read {}: {}", path,
+                                 error ? error.message() : "No such file or directory"));
     }
   }
   const bool runs = fs::is_directory(left, ignored);

@@ -69,7 +69,8 @@ Verb ReportVerb() {
       "report",
       "RUN|GRAPH",
       "the summary of a finished run, and why it takes as long as it does",
-      "RUN is the output folder of prism-emulate; its perturbations are those of the run.\n"
+      "RUN is the output folder of prism-emulate; its perturbations, network and iterations are\n"
+      "those of the run, unless given here.\n"
       "The numbers are those of its graph: what a program did beside it is not in them.\n",
       1,
       1,

@@ -81,7 +81,8 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
     return InvalidArgument("timelines of ranks are not part of a replay after an edit");
   }
   if (options.network != NetworkModel::kAnalytic) {
-    return InvalidArgument("a replay after an edit knows no flows that share a network");
+    return InvalidArgument(
+        "a replay after an edit knows no flows that share a network; use the analytic model");
   }
   PRISM_ASSIGN_OR_RETURN(ReplayResult result, Replay(graph, options));
   const ComputeCost compute(graph.cluster);

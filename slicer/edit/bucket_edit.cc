@@ -68,8 +68,17 @@ class RoleBuckets {
   // Those that an NCCL group holds together stay as they are.
   [[nodiscard]] bool IsAlone(uint32_t role, uint32_t op) const {
     return picker_.Picks(role, program_, op) &&
-           (program_.flags[op] & graph::kGroupedWithNext) == 0 &&
-           (op == 0 || (program_.flags[op - 1] & graph::kGroupedWithNext) == 0);
+           (program_.flags[op] & graph::kGroupedWithNext) == 0 && !IsGroupedWithPrevious(op);
+  }
+
+  [[nodiscard]] bool IsGroupedWithPrevious(uint32_t op) const {
+    for (uint32_t before = op; before-- > 0;) {
+      if (program_.kind[before] == graph::OpKind::kCollective &&
+          program_.stream[before] == program_.stream[op]) {
+        return (program_.flags[before] & graph::kGroupedWithNext) != 0;
+      }
+    }
+    return false;
   }
 
   [[nodiscard]] bool Fits(const Group& group, uint32_t op) const {
