@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/hash.h"
+#include "graph/base/input_hashes.h"
 #include "launch/exit_codes.h"
 #include "launch/options/options.h"
 #include "launch/process/interrupt.h"
@@ -109,7 +109,7 @@ Result<RunSummary> RunAndReport(const RunContext& context,
   PRISM_ASSIGN_OR_RETURN(RunOutcome outcome, master.Run());
   outcome.wall.plan_s = plan_s;
   record.max_rss_bytes = master.max_rss_bytes();
-  record.graph_hash = fmt::format("{:016x}", Hash64(outcome.graph_bytes));
+  record.graph_hash = HashText(outcome.graph_bytes);
   RunSummary finished;
   PRISM_ASSIGN_OR_RETURN(finished.summary, Report(context, record, whole, &outcome, folder));
   finished.wall = outcome.wall;
@@ -132,6 +132,8 @@ Status RunAsMaster(RunContext& context,
   RunRecord record;
   record.command = command;
   record.processes = session.size();
+  record.inputs = context.inputs;
+  record.versions = VersionsOf(context, session);
   const Result<RunSummary> run = RunAndReport(context, master, record, whole, &*folder);
   if (!run.ok()) {
     folder->CommitFailure(run.status().message());

@@ -223,8 +223,9 @@ std::string OutputText(const Options& options) {
 
 }  // namespace
 
-Result<ConfigValues> ReadConfigFile(const std::string& path) {
+Result<ConfigValues> ReadConfigFile(const std::string& path, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  NoteInput(path, text, read);
   toml::table table;
   try {
     table = toml::parse(text);

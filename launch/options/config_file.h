@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
 
 namespace prism::launch {
 
 using ConfigValues = std::map<std::string, std::vector<std::string>>;  // texts by config key
 
-// kBadFile, naming file and line, when the file is absent, no TOML, or holds an unknown key.
-Result<ConfigValues> ReadConfigFile(const std::string& path);
+// kBadFile, naming file and line, when the file is absent, no TOML, or holds an unknown key. What
+// was read goes into `read` as well, if there is one.
+Result<ConfigValues> ReadConfigFile(const std::string& path, InputHashes* read = nullptr);
 
 }  // namespace prism::launch

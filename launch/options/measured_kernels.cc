@@ -78,8 +78,9 @@ Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text
   return kernels;
 }
 
-Status UseMeasuredKernels(const std::string& path, graph::ClusterSpec* cluster) {
+Status UseMeasuredKernels(const std::string& path, graph::ClusterSpec* cluster, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  NoteInput(path, text, read);
   PRISM_ASSIGN_OR_RETURN(std::vector<graph::Parameter> kernels, ParseMeasuredKernels(text, path));
   std::map<std::string, graph::Parameter> by_key;
   for (const graph::Parameter& parameter : cluster->parameters.all()) {

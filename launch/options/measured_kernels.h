@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 
@@ -16,7 +17,9 @@ Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text
                                                            const std::string& where);
 
 // Puts the rows of the file among the parameters of `cluster`, in place of those of the same
-// kernel.
-Status UseMeasuredKernels(const std::string& path, graph::ClusterSpec* cluster);
+// kernel. What was read goes into `read` as well, if there is one.
+Status UseMeasuredKernels(const std::string& path,
+                          graph::ClusterSpec* cluster,
+                          InputHashes* read = nullptr);
 
 }  // namespace prism::launch

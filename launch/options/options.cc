@@ -78,8 +78,8 @@ Status RefuseNotYet() {
 }
 
 // Values of a config file, below those that are there.
-Status AddConfigFile(const std::string& path, RawValues* values) {
-  PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path));
+Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* read) {
+  PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path, read));
   for (const auto& [key, texts] : from_file) {
     values->try_emplace(key, RawValue{texts, fmt::format("{}: {}", path, key), true});
   }
@@ -87,7 +87,7 @@ Status AddConfigFile(const std::string& path, RawValues* values) {
 }
 
 // Layers the three sources, strongest first.
-Result<RawValues> CollectValues(const Parsed& parsed) {
+Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
   PRISM_RETURN_IF_ERROR(RefuseNotYet());
   RawValues values;
   for (const OptionSpec& spec : OptionTable()) {
@@ -104,7 +104,7 @@ Result<RawValues> CollectValues(const Parsed& parsed) {
     values["program"] = {parsed.program, "-- PROGRAM"};
   }
   if (const auto config = values.find("config"); config != values.end()) {
-    PRISM_RETURN_IF_ERROR(AddConfigFile(config->second.texts.back(), &values));
+    PRISM_RETURN_IF_ERROR(AddConfigFile(config->second.texts.back(), &values, read));
   }
   return values;
 }
@@ -350,15 +350,20 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
   if (line.show_help || line.show_version) {
     return line;
   }
-  PRISM_ASSIGN_OR_RETURN(const RawValues values, CollectValues(parsed));
+  InputHashes read;
+  PRISM_ASSIGN_OR_RETURN(const RawValues values, CollectValues(parsed, &read));
   PRISM_ASSIGN_OR_RETURN(line.options, TypedOptions(values));
+  line.options.inputs = std::move(read);
   return line;
 }
 
 Result<Options> ReadRunOptions(const std::string& config_file) {
   RawValues values;
-  PRISM_RETURN_IF_ERROR(AddConfigFile(config_file, &values));
-  return TypedOptions(values);
+  InputHashes read;
+  PRISM_RETURN_IF_ERROR(AddConfigFile(config_file, &values, &read));
+  PRISM_ASSIGN_OR_RETURN(Options options, TypedOptions(values));
+  options.inputs = std::move(read);
+  return options;
 }
 
 }  // namespace prism::launch

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/input_hashes.h"
 #include "graph/base/log.h"
 #include "graph/base/status.h"
 #include "graph/job.h"
@@ -112,6 +113,8 @@ struct Options {
   bool quiet = false;
   std::string color = "auto";
   bool strict = false;
+
+  InputHashes inputs;  // files that the options were read from
 
   // Raw text of every option that was given, by config key, whatever gave it: for config.toml.
   std::map<std::string, std::vector<std::string>> given;

@@ -24,7 +24,9 @@ struct PresetText {
   std::string where;
 };
 
-Result<PresetText> FindText(PresetKind kind, const std::string& name_or_file) {
+Result<PresetText> FindText(PresetKind kind,
+                            const std::string& name_or_file,
+                            InputHashes* read = nullptr) {
   std::vector<std::string> names;
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind != kind) {
@@ -52,6 +54,7 @@ Result<PresetText> FindText(PresetKind kind, const std::string& name_or_file) {
     return BadFile(
         fmt::format("{}: cannot be read as a {} file", name_or_file, PresetKindName(kind)));
   }
+  NoteInput(name_or_file, text.view(), read);
   return PresetText{text.str(), name_or_file};
 }
 
@@ -301,7 +304,9 @@ Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& whe
   return ParseStated<HostMemory>(text, where, "host_memory", CheckHostMemory);
 }
 
-Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where) {
+Result<graph::ClusterSpec> ParseCluster(std::string_view text,
+                                        const std::string& where,
+                                        InputHashes* read) {
   PRISM_RETURN_IF_ERROR(ParseSiteCosts(text, where).status());
   PRISM_RETURN_IF_ERROR(ParseHostMemory(text, where).status());
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
@@ -322,7 +327,7 @@ Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string
   PRISM_RETURN_IF_ERROR(UseProfile(profile, where, &cluster));
   if (!kernels.empty()) {
     const std::string path = std::filesystem::path(where).replace_filename(kernels).string();
-    PRISM_RETURN_IF_ERROR(UseMeasuredKernels(path, &cluster));
+    PRISM_RETURN_IF_ERROR(UseMeasuredKernels(path, &cluster, read));
   }
   return cluster;
 }
@@ -372,14 +377,14 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster) {
   return OkStatus();
 }
 
-Result<ModelPreset> LoadModel(const std::string& name_or_file) {
-  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kModel, name_or_file));
+Result<ModelPreset> LoadModel(const std::string& name_or_file, InputHashes* read) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kModel, name_or_file, read));
   return ParseModel(text.text, text.where);
 }
 
-Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file) {
-  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file));
-  return ParseCluster(text.text, text.where);
+Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file, InputHashes* read) {
+  PRISM_ASSIGN_OR_RETURN(const PresetText text, FindText(PresetKind::kCluster, name_or_file, read));
+  return ParseCluster(text.text, text.where, read);
 }
 
 Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file) {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/job.h"
@@ -74,8 +75,10 @@ Result<graph::ClusterSpec> ComposeCluster(const std::vector<std::string>& profil
 
 // The preset of that name, else the file of that name. kInvalidArgument with a near name when there
 // is neither; kBadFile, naming the line, when the file cannot be used.
-Result<ModelPreset> LoadModel(const std::string& name_or_file);
-Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file);
+// What was read of files goes into `read` as well, if there is one.
+Result<ModelPreset> LoadModel(const std::string& name_or_file, InputHashes* read = nullptr);
+Result<graph::ClusterSpec> LoadCluster(const std::string& name_or_file,
+                                       InputHashes* read = nullptr);
 
 // Host costs of a framework ("torchtitan": the profile frameworks/torchtitan) in place of the
 // cluster's. kInvalidArgument, naming those there are, for any other.
@@ -87,7 +90,9 @@ Result<HostMemory> LoadHostMemory(const std::string& name_or_file);
 
 // The same from text; `where` is the file's name for messages.
 Result<ModelPreset> ParseModel(std::string_view text, const std::string& where);
-Result<graph::ClusterSpec> ParseCluster(std::string_view text, const std::string& where);
+Result<graph::ClusterSpec> ParseCluster(std::string_view text,
+                                        const std::string& where,
+                                        InputHashes* read = nullptr);
 Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where);
 Result<HostMemory> ParseHostMemory(std::string_view text, const std::string& where);
 

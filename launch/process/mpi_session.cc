@@ -2,11 +2,13 @@
 
 #include <time.h>
 
+#include <array>
 #include <climits>
 #include <cstdlib>
 #include <deque>
 #include <list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -122,6 +124,17 @@ Result<MpiSession> MpiSession::Start() {
   return MpiSession(std::move(impl));
 }
 
+std::string MpiSession::LibraryVersion() const {
+  if (!impl_->in_mpi) {
+    return {};
+  }
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = {};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string_view all(text.data(), static_cast<size_t>(length));
+  return std::string(all.substr(0, all.find_first_of(",\n")));  // what follows says who built it
+}
+
 void MpiSession::Send(int to, std::string bytes) {
   PRISM_CHECK(bytes.size() < INT_MAX);
   if (to == impl_->rank) {
@@ -177,6 +190,10 @@ Result<MpiSession> MpiSession::Start() {
         "and build again");
   }
   return MpiSession(std::make_unique<Impl>());
+}
+
+std::string MpiSession::LibraryVersion() const {
+  return {};
 }
 
 void MpiSession::Send(int to, std::string bytes) {

@@ -39,6 +39,9 @@ class MpiSession {
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
 
+  // "Open MPI v4.1.4"; "" for a session of one that no launcher started.
+  [[nodiscard]] std::string LibraryVersion() const;
+
   // Hands the message over and returns; messages of one sender arrive in order. At most 2 GiB.
   void Send(int to, std::string bytes);
 

@@ -43,6 +43,7 @@ Status ResolveFromGraph(RunContext* context) {
         "to measure; leave one out");
   }
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
+  PRISM_ASSIGN_OR_RETURN(context->inputs[options.graph], HashOfFile(options.graph));
   if (graph.job.user_program && options.program.empty() && options.sandbox_ranks != "none") {
     return InvalidArgument(
         fmt::format("{} is the graph of a program ({}); give the program after --, or "
@@ -53,17 +54,17 @@ Status ResolveFromGraph(RunContext* context) {
   context->layout_origin = "graph";
   context->cluster = graph.cluster;
   if (options.given.count("cluster") != 0) {
-    PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster));
+    PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster, &context->inputs));
   }
   return OkStatus();
 }
 
 Status ResolveFromPresets(RunContext* context) {
   const Options& options = context->options;
-  PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster));
+  PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster, &context->inputs));
   ResolvedJob resolved;
   if (options.program.empty()) {
-    PRISM_ASSIGN_OR_RETURN(const ModelPreset model, LoadModel(options.model));
+    PRISM_ASSIGN_OR_RETURN(const ModelPreset model, LoadModel(options.model, &context->inputs));
     PRISM_ASSIGN_OR_RETURN(resolved, ResolveJob(options, model, context->cluster));
   } else {
     PRISM_ASSIGN_OR_RETURN(resolved, ResolveProgramJob(options, context->cluster));
@@ -100,6 +101,23 @@ Status FindProgram(std::vector<std::string>* program) {
       fmt::format("{}: no such program, or one that cannot be executed; give its path "
                   "after --",
                   name));
+}
+
+// The program and the files that its command line names: its script, a configuration. One that is
+// too large for either is data, and has no hash.
+void NoteProgram(const std::vector<std::string>& program, InputHashes* inputs) {
+  namespace fs = std::filesystem;
+  constexpr uintmax_t kLargest = uintmax_t{1} << 28U;
+  for (const std::string& word : program) {
+    std::error_code error;
+    if (!fs::is_regular_file(word, error)) {
+      continue;
+    }
+    const uintmax_t bytes = fs::file_size(word, error);
+    const Result<std::string> hash =
+        !error && bytes <= kLargest ? HashOfFile(word) : Result<std::string>("");
+    (*inputs)[word] = hash.ok() ? *hash : "";
+  }
 }
 
 // What sandbox ranks run on. `auto` says in a warning why there is no GPU.
@@ -140,6 +158,8 @@ Result<RunContext> PlanRun(Options options) {
   context.options = std::move(options);
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
+  context.inputs = context.options.inputs;
+  NoteProgram(context.options.program, &context.inputs);
   PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)
                                                       : ResolveFromGraph(&context));
   if (!context.options.host_framework.empty()) {

@@ -14,6 +14,7 @@
 #include "replayer/report/csv.h"
 #include "replayer/report/json.h"
 #include "replayer/report/perfetto.h"
+#include "shim/channel/versions.h"
 
 namespace prism::launch {
 namespace {
@@ -85,6 +86,34 @@ void WriteSeconds(const char* key, const std::vector<double>& values, JsonWriter
   json->EndArray();
 }
 
+// null for what is not known.
+void WriteKnown(const std::string& key, const std::string& text, JsonWriter* json) {
+  if (text.empty()) {
+    json->NullField(key);
+  } else {
+    json->Field(key, text);
+  }
+}
+
+std::string DottedVersion(int code, int major_step, int minor_step) {
+  return fmt::format("{}.{}", code / major_step, code % major_step / minor_step);
+}
+
+LibraryVersions VersionsOf(const RunContext& context, const MpiSession& session) {
+  LibraryVersions versions;
+  versions.mpi = session.LibraryVersion();
+  const Options& options = context.options;
+  if (!options.graph.empty() && context.sandbox_ranks.empty()) {
+    return versions;  // a replay alone
+  }
+  const int cuda = context.gpu ? context.gpu->cuda_version : channel::kCudaVersion;
+  versions.cuda = cuda == 0 ? "" : DottedVersion(cuda, 1000, 10);
+  versions.nccl = fmt::format("{}.{}", DottedVersion(channel::kNcclVersion, 10'000, 100),
+                              channel::kNcclVersion % 100);
+  versions.torch = options.program.empty() ? kTorchVersion : "";
+  return versions;
+}
+
 std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   std::string text;
   JsonWriter json(&text);
@@ -96,9 +125,20 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   json.EndArray();
   json.Key("versions").BeginObject();
   json.Field("prism", kVersion);
+  for (const auto& [library, version] : {std::pair{"torch", &record.versions.torch},
+                                         {"cuda", &record.versions.cuda},
+                                         {"nccl", &record.versions.nccl},
+                                         {"mpi", &record.versions.mpi}}) {
+    WriteKnown(library, *version, &json);
+  }
   json.EndObject();
   json.Key("input_hashes").BeginObject();
   json.Field("graph", record.graph_hash);
+  json.Key("files").BeginObject();
+  for (const auto& [path, hash] : record.inputs) {
+    WriteKnown(path, hash, &json);
+  }
+  json.EndObject();
   json.EndObject();
   json.Field("processes", record.processes);
   const WallTimes& wall = outcome.wall;

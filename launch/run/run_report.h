@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
+#include "launch/process/mpi_session.h"
 #include "launch/run/master.h"
 #include "launch/run/output_folder.h"
 #include "launch/run/run_context.h"
@@ -12,12 +14,26 @@
 
 namespace prism::launch {
 
+// Of what was under the run, "" where nothing is known of it: of a user's program only what it was
+// told of CUDA and NCCL, without sandbox ranks and recording nothing at all.
+struct LibraryVersions {
+  std::string torch;
+  std::string cuda;
+  std::string nccl;
+  std::string mpi;
+};
+
+// The versions under this run.
+LibraryVersions VersionsOf(const RunContext& context, const MpiSession& session);
+
 // Numbers of a run that belong to this machine and day: run.json.
 struct RunRecord {
   std::vector<std::string> command;
   int processes = 1;
   int64_t max_rss_bytes = 0;
   std::string graph_hash;  // of graph.prism
+  InputHashes inputs;      // "": of a file that is too large to be hashed
+  LibraryVersions versions;
 };
 
 // Writes all files but run.json.

@@ -14,7 +14,7 @@ namespace {
 
 // cuda.h: CUresult is an int, a CUdevice an ordinal.
 using Init = int (*)(unsigned int);
-using DeviceCount = int (*)(int*);
+using ReadNumber = int (*)(int*);
 using DeviceName = int (*)(char*, int, int);
 
 constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
@@ -35,7 +35,7 @@ Result<Gpu> FindGpu() {
     return handle == nullptr ? nullptr : dlsym(handle, name);
   };
   const auto init = reinterpret_cast<Init>(find("cuInit"));
-  const auto count = reinterpret_cast<DeviceCount>(find("cuDeviceGetCount"));
+  const auto count = reinterpret_cast<ReadNumber>(find("cuDeviceGetCount"));
   const auto name = reinterpret_cast<DeviceName>(find("cuDeviceGetName"));
   const int code = init == nullptr ? kNoDevice : init(0);
   if (code != 0 && code != kNoDevice) {
@@ -45,6 +45,10 @@ Result<Gpu> FindGpu() {
   Gpu gpu;
   if (code != 0 || count == nullptr || count(&gpu.count) != 0 || gpu.count == 0) {
     return EnvironmentLacks(fmt::format("--device cuda: {} shows no GPU{}", driver, kInstead));
+  }
+  const auto version = reinterpret_cast<ReadNumber>(find("cuDriverGetVersion"));
+  if (version == nullptr || version(&gpu.cuda_version) != 0) {
+    gpu.cuda_version = 0;
   }
   gpu.is_test = test_device != nullptr;
   link_map* map = nullptr;

@@ -10,6 +10,7 @@ namespace prism::launch {
 struct Gpu {
   int count = 0;
   std::string name;      // of the first
+  int cuda_version = 0;  // that the driver has, as CUDA numbers them: 13000
   std::string driver;    // path of the library that was asked
   bool is_test = false;  // PRISM_TEST_DEVICE: a device that tests bring, and no GPU
 };

@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "shim/channel/versions.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/observer/observer_loader.h"
@@ -11,9 +12,6 @@
 
 namespace prism::shim {
 namespace {
-
-// CUDA 13.0, the version whose runtime the wheel of torch 2.11 brings.
-constexpr int kCudaVersion = 13000;
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
@@ -137,12 +135,12 @@ CUresult cuGetErrorName(CUresult error, const char** text) {
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = prism::shim::kCudaVersion;
+  *version = prism::channel::kCudaVersion;
   return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = prism::shim::kCudaVersion;
+  *version = prism::channel::kCudaVersion;
   return cudaSuccess;
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "shim/channel/versions.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/export.h"
 #include "shim/nccl/group.h"
@@ -66,7 +67,7 @@ ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) {
     return prism::shim::Invalid("ncclGetVersion : invalid pointer");
   }
-  *version = 22809;
+  *version = prism::channel::kNcclVersion;
   return ncclSuccess;
 }
 

@@ -1,5 +1,6 @@
 #include "launch/options/presets.h"
 
+#include <fstream>
 #include <sstream>
 #include <string>
 
@@ -95,6 +96,16 @@ TEST(Presets, The_profile_nearer_to_the_cluster_counts) {
   const Result<graph::ClusterSpec> slow = ParseCluster(text, "c.toml");
   ASSERT_TRUE(slow.ok()) << slow.status().message();
   EXPECT_EQ(slow->parameters.Value("gpu.hbm_bytes_per_s"), 1e12);
+}
+
+TEST(Presets, Files_that_were_read_are_noted_and_built_in_presets_are_not) {
+  const std::string path = testing::TempDir() + "noted_model.toml";
+  std::ofstream(path) << TextOf("gpt3-13b");
+  InputHashes read;
+  ASSERT_TRUE(LoadModel(path, &read).ok());
+  ASSERT_TRUE(LoadModel("gpt3-13b", &read).ok());
+  ASSERT_TRUE(LoadCluster("h100-8x", &read).ok());
+  EXPECT_EQ(read, (InputHashes{{path, HashText(TextOf("gpt3-13b"))}}));
 }
 
 TEST(Presets, A_profile_that_is_not_there_is_refused_by_name) {

@@ -107,6 +107,40 @@ TEST_F(VerbsOnRun, mem_explains_the_worst_rank_to_the_byte) {
   EXPECT_THAT(mem["peak_op"].get<std::string>(), HasSubstr("::"));
 }
 
+TEST_F(VerbsOnRun, run_json_names_what_it_ran_on) {
+  const Json run = Json::parse(Run("cat run/run.json").standard_output);
+  EXPECT_THAT(KeysOf(run["versions"]), ElementsAre("prism", "torch", "cuda", "nccl", "mpi"));
+  EXPECT_THAT(run["versions"]["torch"].get<std::string>(), HasSubstr("."));
+  EXPECT_EQ(run["versions"]["cuda"], "13.0");
+  EXPECT_EQ(run["versions"]["nccl"], "2.28.9");
+  EXPECT_TRUE(run["versions"]["mpi"].is_null());
+  EXPECT_TRUE(run["input_hashes"]["files"].empty());
+}
+
+TEST_F(VerbsOnRun, run_json_holds_a_hash_of_every_file_that_was_read) {
+  const auto files_of = [](const std::string& prepare) {
+    const CommandOutput output =
+        Run(prepare +
+            " && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+            "mpirun -n 1 prism-emulate --config again.toml --force --out hashed");
+    EXPECT_EQ(output.exit_code, 0) << output.standard_error;
+    return Json::parse(Run("cat hashed/run.json").standard_output);
+  };
+  const Json run = files_of(
+      "printf 'quiet = true\\ngraph = \"run/graph.prism\"\\nsandbox_ranks = \"none\"\\n"
+      "cluster = \"c.toml\"\\n' > again.toml && prism presets h100-8x > c.toml && "
+      "(echo 'measured_kernels = \"k.csv\"' && cat c.toml) > d.toml && mv d.toml c.toml && "
+      "(echo kind,type,m,n,k,batch,seconds,source && echo matmul,bf16,1,1,1,1,1e-5,x) > k.csv");
+  EXPECT_THAT(KeysOf(run["input_hashes"]["files"]),
+              ElementsAre("again.toml", "c.toml", "k.csv", "run/graph.prism"));
+  EXPECT_TRUE(run["versions"]["torch"].is_null()) << "nothing but a replay";
+  EXPECT_THAT(run["versions"]["mpi"].get<std::string>(), HasSubstr("MPI"));
+  const Json other = files_of("echo >> c.toml");
+  for (const auto& [path, hash] : run["input_hashes"]["files"].items()) {
+    EXPECT_EQ(other["input_hashes"]["files"][path] != hash, path == "c.toml") << path;
+  }
+}
+
 // A graph is a whole run: replayed without any program it gives the same numbers.
 TEST_F(VerbsOnRun, a_run_from_the_graph_alone_differs_in_its_sandbox_ranks_only) {
   const CommandOutput again =
