@@ -141,9 +141,8 @@ struct TrainingStyle {
 
   // Once an iteration.
   bool gradient_norm = true;
-  bool fused_optimizer = true;      // multi-tensor kernels; else a few kernels a parameter
-  bool loss_scaling = false;        // a check for overflow before the step (fp16)
-  DurationNs iteration_gap_ns = 0;  // host time outside of any op (data loader, logging)
+  bool fused_optimizer = true;  // multi-tensor kernels; else a few kernels a parameter
+  bool loss_scaling = false;    // a check for overflow before the step (fp16)
 
   bool operator==(const TrainingStyle&) const = default;
 };

@@ -46,7 +46,6 @@ graph::TrainingStyle UnitCache::UnitStyle(const graph::TrainingStyle& style) {
   unit.gradient_norm = none.gradient_norm;
   unit.fused_optimizer = none.fused_optimizer;
   unit.loss_scaling = none.loss_scaling;
-  unit.iteration_gap_ns = none.iteration_gap_ns;
   return unit;
 }
 

@@ -46,8 +46,8 @@ struct SynthesisShape {
   // What the optimizer's kernels depend on beside its pieces.
   [[nodiscard]] std::string OptimizerKey() const {
     const graph::ParallelSizes& sizes = rank.job.parallel;
-    return fmt::format("{} {} {} {} {} {}", style_number, static_cast<int>(rank.dtype), sizes.tp,
-                       sizes.pp, sizes.world_size(), rank.job.zero_stage);
+    return fmt::format("{} {} {} {} {} {} {}", style_number, static_cast<int>(rank.dtype), sizes.tp,
+                       sizes.cp, sizes.pp, sizes.world_size(), rank.job.zero_stage);
   }
 };
 
@@ -133,11 +133,6 @@ class StageSynthesis {
 
   void Begin() {
     writer_.Marker("iteration", true);
-    if (rank_.style.iteration_gap_ns > 0) {
-      OpList ops;
-      ops.HostGap(rank_.style.iteration_gap_ns);
-      writer_.Emit(ops);
-    }
     data_parallel_->BeginIteration();
   }
 
