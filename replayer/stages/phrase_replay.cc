@@ -98,12 +98,15 @@ class Evaluation {
 
   PhraseReach ReachOf(int32_t stage) {
     const int32_t stages = shared_.job->job.parallel.pp;
-    if (stages < 2) {
-      return {};
+    const bool ring = stages > 1 && shared_.job->job.parallel.vpp > 1;
+    PhraseReach reach;
+    if (ring || stage > 0) {
+      reach.previous_on_node = topologies_.OnNode((stage + stages - 1) % stages, stage);
     }
-    const int32_t previous = (stage + stages - 1) % stages;
-    const int32_t next = (stage + 1) % stages;
-    return {topologies_.OnNode(previous, stage), topologies_.OnNode(stage, next)};
+    if (ring || stage + 1 < stages) {
+      reach.next_on_node = topologies_.OnNode(stage, (stage + 1) % stages);
+    }
+    return reach;
   }
 
   bool FindFirst(size_t s, PhraseRun::StageSetup* setup) const {
