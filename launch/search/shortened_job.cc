@@ -13,16 +13,21 @@
 namespace prism::launch {
 namespace {
 
-// Lengths to try, each with the same part of a round as the job. A loop needs a round in every
-// stage with one alike on both sides; the first micro-batches fill the pipeline, and the passes of
-// the first and the last one are not like those of others. Most schedules have that in the first
-// length; those that put off weight gradients settle later.
+// Numbers of micro-batches to try, each fewer than the job's by whole rounds. A loop needs a round
+// in every stage with one alike on both sides; the first micro-batches fill the pipeline, and the
+// passes of the first and the last one are not like those of others. Most schedules have that in
+// the first length; those that put off weight gradients settle later.
 std::vector<int64_t> LengthsOf(const graph::JobSpec& job) {
   const int64_t pp = job.parallel.pp;
-  if (slicer::MicrobatchesOfRound(job.parallel) > 1) {
-    return {6 * pp, 9 * pp};
+  const int64_t round = slicer::MicrobatchesOfRound(job.parallel);
+  std::vector<int64_t> lengths = {pp + 4, 3 * pp + 8};
+  if (round > 1) {
+    lengths = {6 * pp, 9 * pp};
   }
-  return {pp + 4, 3 * pp + 8};
+  std::erase_if(lengths, [&](int64_t length) {
+    return length >= job.microbatches() || (job.microbatches() - length) % round != 0;
+  });
+  return lengths;
 }
 
 Result<JobReplay> WholeOn(const graph::JobProgram& program,
@@ -53,9 +58,6 @@ class Replayer {
 
   Result<JobReplay> Run() const {
     for (const int64_t microbatches : LengthsOf(job_)) {
-      if (microbatches >= job_.microbatches()) {
-        break;
-      }
       graph::JobSpec job = job_;
       job.global_batch_size = microbatches * job.micro_batch_size * job.parallel.dp;
       const int64_t more_rounds =
