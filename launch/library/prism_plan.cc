@@ -47,7 +47,8 @@ bool IsPlan(const prism_plan_choice& choice) {
   return std::min({choice.tp, choice.cp, choice.pp, choice.dp, choice.ep, choice.vpp,
                    choice.micro_batch_size}) >= 1 &&
          choice.recompute >= 0 && choice.recompute <= 2 && choice.zero >= 0 && choice.zero <= 3 &&
-         choice.offload >= 0 && choice.offload <= 3;
+         choice.offload >= 0 && choice.offload <= 3 &&
+         !IsTooLarge({.tp = choice.tp, .cp = choice.cp, .dp = choice.dp, .pp = choice.pp});
 }
 
 Plan PlanOf(const prism_plan_choice& choice) {

@@ -31,13 +31,14 @@ class FrameworkStyle {
   // and third only as far as they are one.
   [[nodiscard]] const graph::TrainingStyle& Of(const graph::JobSpec& job) const;
 
+  // Jobs of one kind have the same style.
+  static size_t KindOf(const graph::JobSpec& job);
+
   // What was assumed of it, one line each.
   [[nodiscard]] std::vector<std::string> Assumptions(const graph::JobSpec& job) const;
 
  private:
   FrameworkStyle(FrameworkFamily family, const std::string& precision);
-
-  static size_t KindOf(const graph::JobSpec& job);
 
   FrameworkFamily family_;
   graph::Precision precision_;

@@ -1,6 +1,7 @@
 #include "launch/search/job_schedule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -9,6 +10,15 @@ namespace prism::launch {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Sums of such multiples are exact in any order, so that schedules that take or cost the same are
+// seen to: up to eight million days and eight thousand million of what is to be small.
+constexpr double kDayUnit = 0x1p-30;
+constexpr double kCostUnit = 0x1p-20;
+
+double NearestMultiple(double value, double unit) {
+  return std::round(value / unit) * unit;
+}
 
 // What is made small, the first before the second.
 using Measure = std::pair<double, double>;
@@ -19,16 +29,19 @@ class Scheduler {
             int64_t gpus,
             ScheduleObjective objective,
             bool hold_deadlines)
-      : jobs_(jobs),
+      : jobs_(jobs.begin(), jobs.end()),
         gpus_(gpus),
         objective_(objective),
         hold_(hold_deadlines),
         placed_(jobs.size(), false),
         now_{.jobs = std::vector<JobPlacement>(jobs.size())} {
-    for (const DeadlineJob& job : jobs) {
+    for (DeadlineJob& job : jobs_) {
+      job.deadline_days = NearestMultiple(job.deadline_days, kDayUnit);
       double cost = kNever;
       double area = kNever;
-      for (const JobSpeed& speed : job.speeds) {
+      for (JobSpeed& speed : job.speeds) {
+        speed.days = NearestMultiple(speed.days, kDayUnit);
+        speed.cost = NearestMultiple(speed.cost, kCostUnit);
         if (speed.gpus <= gpus && !(hold_ && speed.days > job.deadline_days)) {
           cost = std::min(cost, speed.cost);
           area = std::min(area, static_cast<double>(speed.gpus) * speed.days);
@@ -156,7 +169,7 @@ class Scheduler {
     area_ = area;
   }
 
-  std::span<const DeadlineJob> jobs_;
+  std::vector<DeadlineJob> jobs_;
   int64_t gpus_;
   ScheduleObjective objective_;
   bool hold_;

@@ -45,7 +45,7 @@ inline constexpr int64_t kMostPlacements = 5'000'000;
 
 // Where the deadlines can be held: the schedule with the least of the objective and then of the
 // other one. Else the one that is least late, and then cheapest. Every job has a speed with at most
-// `gpus` GPUs; others are never taken.
+// `gpus` GPUs; others are never taken. Days are taken to the nearest 2^-30, costs to 2^-20.
 JobSchedule BestSchedule(std::span<const DeadlineJob> jobs,
                          int64_t gpus,
                          ScheduleObjective objective);

@@ -11,13 +11,6 @@
 namespace prism::launch {
 namespace {
 
-const PlanEvaluator& EvaluatorOf(const std::vector<PlanEvaluator>& evaluators,
-                                 const std::string& model) {
-  return *std::find_if(evaluators.begin(), evaluators.end(), [&](const PlanEvaluator& evaluator) {
-    return evaluator.problem().model.name == model;
-  });
-}
-
 const SizedModel* LargestTrained(const std::vector<SizedModel>& models) {
   const auto found = std::find_if(models.rbegin(), models.rend(),
                                   [](const SizedModel& model) { return model.trains(); });
@@ -34,8 +27,10 @@ Result<std::vector<SizedModel>> SearchSizes(const std::vector<PlanEvaluator>& ev
                                             const SearchOptions& options,
                                             MpiSession& session) {
   std::vector<SizedModel> models;
-  for (const PlanEvaluator& evaluator : evaluators) {
+  for (size_t i = 0; i < evaluators.size(); ++i) {
+    const PlanEvaluator& evaluator = evaluators[i];
     SizedModel model;
+    model.evaluator = i;
     model.name = evaluator.problem().model.name;
     model.parameters = graph::ModelParameters(evaluator.problem().model);
     model.tokens = evaluator.problem().tokens;
@@ -82,7 +77,7 @@ std::string SizesJson(const std::vector<PlanEvaluator>& evaluators,
   for (const SizedModel& model : models) {
     json.BeginObject().Field("model", model.name).Field("parameters", model.parameters);
     json.Key("search");
-    WriteSearch(EvaluatorOf(evaluators, model.name), options, model.result, &json);
+    WriteSearch(evaluators[model.evaluator], options, model.result, &json);
     json.EndObject();
   }
   json.EndArray().EndObject();

@@ -11,6 +11,7 @@
 namespace prism::launch {
 
 struct SizedModel {
+  size_t evaluator = 0;  // which one searched
   std::string name;
   int64_t parameters = 0;
   double tokens = 0;

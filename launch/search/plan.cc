@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
+#include "graph/limits.h"
 
 namespace prism::launch {
 namespace {
@@ -19,9 +20,8 @@ auto KeyOf(const Plan& plan) {
 }
 
 Result<int64_t> ParseCount(const std::string& key, const std::string& text) {
-  constexpr int64_t kMost = 1 << 20;
   int64_t value = 0;
-  if (!ParseNumber(text, &value) || value < 0 || value > kMost) {
+  if (!ParseNumber(text, &value) || value < 0 || value > graph::kMaxRanks) {
     return InvalidArgument(fmt::format("a plan's {} is a whole number, not '{}'", key, text));
   }
   return value;
@@ -114,6 +114,17 @@ std::string DescribePlan(const Plan& plan) {
       offload);
 }
 
+bool IsTooLarge(const graph::ParallelSizes& sizes) {
+  int64_t gpus = 1;
+  for (const int64_t degree : {sizes.tp, sizes.cp, sizes.pp, sizes.dp}) {
+    if (degree > graph::kMaxRanks / gpus) {
+      return true;
+    }
+    gpus *= degree;
+  }
+  return false;
+}
+
 Result<Plan> ParsePlan(const std::string& text) {
   Plan plan;
   plan.zero_stage = 0;
@@ -124,6 +135,10 @@ Result<Plan> ParsePlan(const std::string& text) {
       return InvalidArgument(fmt::format("'{}' in a plan is not of the form key=value", field));
     }
     PRISM_RETURN_IF_ERROR(SetField(field.substr(0, equals), field.substr(equals + 1), &plan));
+  }
+  if (IsTooLarge(plan.parallel)) {
+    return InvalidArgument(
+        fmt::format("plan '{}' is for more than {} GPUs", text, graph::kMaxRanks));
   }
   return plan;
 }

@@ -36,6 +36,9 @@ bool BeforeByLayers(const Plan& a, const Plan& b);
 // "tp 8, cp 1, pp 35, dp 8, vpp 1, micro-batch 1, recompute full, ZeRO 0, sequence parallel off".
 std::string DescribePlan(const Plan& plan);
 
+// Whether it is for more GPUs than a job may have (graph::kMaxRanks); gpus() may overflow then.
+bool IsTooLarge(const graph::ParallelSizes& sizes);
+
 // "tp=8,pp=35,dp=8,recompute=full": what is left out is one, none or off. Keys: tp, cp, pp, dp, ep,
 // vpp, mb, recompute (none, selective, full), zero (0 to 3), sp (on, off), offload (none,
 // optimizer, activations, all).

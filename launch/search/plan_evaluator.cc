@@ -83,8 +83,12 @@ Result<JobTime> PlanEvaluator::TimeWithStalls(const Plan& plan) const {
 
 BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
   const graph::ParallelSizes& sizes = plan.parallel;
-  const auto key = std::make_tuple(sizes.tp, sizes.cp, sizes.ep, plan.micro_batch_size,
-                                   plan.recompute, plan.sequence_parallel);
+  const LayerTimes::Key key = {FrameworkStyle::KindOf(job.spec),
+                               sizes.tp,
+                               sizes.cp,
+                               sizes.ep,
+                               plan.micro_batch_size,
+                               plan.recompute};
   {
     const std::lock_guard<std::mutex> lock(layer_times_->mutex);
     const auto found = layer_times_->by_shape.find(key);

@@ -104,9 +104,10 @@ class PlanEvaluator {
 
   // Layers that have been timed, by what they depend on.
   struct LayerTimes {
+    // Kind of style, tp, cp, ep, micro-batch.
+    using Key = std::tuple<size_t, int32_t, int32_t, int32_t, int64_t, graph::Recompute>;
     std::mutex mutex;
-    std::map<std::tuple<int32_t, int32_t, int32_t, int64_t, graph::Recompute, bool>, BusyTimes>
-        by_shape;
+    std::map<Key, BusyTimes> by_shape;
   };
 
   [[nodiscard]] Result<JobTime> TimeOfJob(const Plan& plan, bool stalls) const;

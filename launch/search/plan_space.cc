@@ -55,6 +55,12 @@ class Enumeration {
     return std::move(space_);
   }
 
+  // Candidates with that (tp, cp, pp, dp) alone.
+  PlanSpace Run(const graph::ParallelSizes& sizes) {
+    Layout(sizes);
+    return std::move(space_);
+  }
+
  private:
   [[nodiscard]] int64_t of_schedule() const {
     return static_cast<int64_t>(recompute_.size() * zero_.size() * sequence_parallel_.size() *
@@ -220,11 +226,6 @@ PlanSpace EnumeratePlans(const SearchProblem& problem, const PlanChoices& choice
 
 std::string WhyNoPlan(const SearchProblem& problem, const Plan& plan) {
   PlanChoices choices;
-  choices.gpus = {plan.gpus()};
-  choices.tp = {plan.parallel.tp};
-  choices.cp = {plan.parallel.cp};
-  choices.pp = {plan.parallel.pp};
-  choices.dp = {plan.parallel.dp};
   choices.ep = {plan.parallel.ep};
   choices.vpp = {plan.parallel.vpp};
   choices.micro_batch_sizes = {plan.micro_batch_size};
@@ -232,7 +233,7 @@ std::string WhyNoPlan(const SearchProblem& problem, const Plan& plan) {
   choices.zero = {plan.zero_stage};
   choices.sequence_parallel = {plan.sequence_parallel};
   choices.offload = {plan.offload};
-  const PlanSpace space = EnumeratePlans(problem, choices);
+  const PlanSpace space = Enumeration(problem, choices).Run(plan.parallel);
   return space.plans.empty() ? space.rejected.begin()->first : "";
 }
 

@@ -25,6 +25,15 @@ std::string PlanLine(double value, const char* list, const EvaluatedPlan& plan) 
                      DescribePlan(plan.plan));
 }
 
+// The evaluator that searched the point.
+PlanEvaluator AtPoint(const PlanEvaluator& evaluator,
+                      const Variation& variation,
+                      const SweepPoint& point) {
+  Result<PlanEvaluator> varied = evaluator.Varied(variation.key, point.value);
+  PRISM_CHECK(varied.ok());  // as when the point was searched
+  return *std::move(varied);
+}
+
 }  // namespace
 
 Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
@@ -66,9 +75,8 @@ std::string SweepText(const PlanEvaluator& evaluator,
       fmt::format("  assumed    everything but {} stays as the cluster states it\n", variation.key);
   std::vector<std::string> offload;
   for (const SweepPoint& point : points) {
-    const Result<PlanEvaluator> varied = evaluator.Varied(variation.key, point.value);
-    PRISM_CHECK(varied.ok());  // as when the point was searched
-    for (const std::string& line : OffloadLines(*varied, point.result)) {
+    for (const std::string& line :
+         OffloadLines(AtPoint(evaluator, variation, point), point.result)) {
       InternValue(offload, line);
     }
   }
@@ -88,21 +96,19 @@ std::string SweepJson(const PlanEvaluator& evaluator,
   json.Key("points").BeginArray();
   for (const SweepPoint& point : points) {
     json.BeginObject().Field("value", point.value).Key("search");
-    WriteSearch(evaluator, options, point.result, &json);
+    WriteSearch(AtPoint(evaluator, variation, point), options, point.result, &json);
     json.EndObject();
   }
   json.EndArray().EndObject();
   return text + "\n";
 }
 
-Result<std::string> SweepCsv(const PlanEvaluator& evaluator,
-                             const Variation& variation,
-                             const std::vector<SweepPoint>& points) {
+std::string SweepCsv(const PlanEvaluator& evaluator,
+                     const Variation& variation,
+                     const std::vector<SweepPoint>& points) {
   std::string text;
   for (const SweepPoint& point : points) {
-    PRISM_ASSIGN_OR_RETURN(const PlanEvaluator varied,
-                           evaluator.Varied(variation.key, point.value));
-    std::istringstream lines(SearchCsv(varied, point.result));
+    std::istringstream lines(SearchCsv(AtPoint(evaluator, variation, point), point.result));
     std::string line;
     std::getline(lines, line);
     if (text.empty()) {

@@ -32,9 +32,9 @@ std::string SweepJson(const PlanEvaluator& evaluator,
                       const Variation& variation,
                       const std::vector<SweepPoint>& points);
 // As SearchCsv, behind a column with the value.
-Result<std::string> SweepCsv(const PlanEvaluator& evaluator,
-                             const Variation& variation,
-                             const std::vector<SweepPoint>& points);
+std::string SweepCsv(const PlanEvaluator& evaluator,
+                     const Variation& variation,
+                     const std::vector<SweepPoint>& points);
 std::string SweepSvg(const Variation& variation,
                      const SearchOptions& options,
                      const std::vector<SweepPoint>& points);

@@ -1,6 +1,7 @@
 // prism search: the best plans to train a model, by replay of the whole pipeline of each.
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -248,7 +249,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   PRISM_ASSIGN_OR_RETURN(const std::vector<SweepPoint> points,
                          Sweep(evaluator, options, variation, session));
   if (arguments.Has("csv") && session.rank() == 0) {
-    PRISM_ASSIGN_OR_RETURN(const std::string csv, SweepCsv(evaluator, variation, points));
+    const std::string csv = SweepCsv(evaluator, variation, points);
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(Last(arguments, "csv", ""), csv));
   }
   if (arguments.Has("svg") && session.rank() == 0) {
@@ -269,6 +270,13 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
   for (const char* flag : {"vary", "csv", "svg", "plan"}) {
     if (arguments.Has(flag)) {
       return InvalidArgument(fmt::format("--{} takes one --model", flag));
+    }
+  }
+  std::set<std::string> names;
+  for (const PlanEvaluator& evaluator : evaluators) {
+    const std::string& name = evaluator.problem().model.name;
+    if (!names.insert(name).second) {
+      return InvalidArgument(fmt::format("--model: two of the models are called {}", name));
     }
   }
   PRISM_ASSIGN_OR_RETURN(const std::vector<SizedModel> models,

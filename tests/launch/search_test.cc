@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -116,7 +117,20 @@ TEST(PlanEvaluator, floors_are_below_time_and_memory) {
   }
 }
 
-// Memory() looks at few stages.
+// Layers of a ZeRO stage are others than those of the next, though all are found by their shape.
+TEST(PlanEvaluator, floors_do_not_depend_on_what_was_asked_before) {
+  for (const char* framework : {"megatron-core", "megatron-lm"}) {
+    const PlanEvaluator together = SmallEvaluator(framework);
+    std::vector<double> floors;
+    for (const char* zero : {"0", "2", "3"}) {
+      const Plan plan = *ParsePlan(std::string("dp=8,recompute=full,zero=") + zero);
+      floors.push_back(together.TimeFloor(plan));
+      EXPECT_EQ(floors.back(), SmallEvaluator(framework).TimeFloor(plan)) << framework << zero;
+    }
+    EXPECT_NE(floors.front(), floors.back());
+  }
+}
+
 // Of a replay of every micro-batch.
 DurationNs WholeReplay(const graph::JobSpec& job,
                        const graph::TrainingStyle& style,
@@ -184,6 +198,7 @@ TEST(PlanCache, changes_no_time_in_any_order) {
   }
 }
 
+// Memory() looks at few stages.
 TEST(PlanEvaluator, memory_is_that_of_the_worst_of_all_stages) {
   const PlanEvaluator evaluator = SmallEvaluator("megatron-core");
   for (const Plan& plan : PlansOn(64, evaluator, 40)) {
@@ -259,6 +274,10 @@ TEST(Sweep, changes_one_number_and_nothing_else) {
   EXPECT_FALSE(memories->back().result.best.empty());
   EXPECT_THAT(SweepText(evaluator, options, memory, *memories), HasSubstr("no plan is left"));
   EXPECT_THAT(SweepSvg(memory, options, *memories), HasSubstr("<circle"));
+  const EvaluatedPlan& best = memories->back().result.best.front();
+  const std::string free =
+      fmt::format("\"free_bytes\": {}", 40'000'000'000 - best.memory.device_bytes);
+  EXPECT_THAT(SweepJson(evaluator, options, memory, *memories), HasSubstr(free));
   EXPECT_FALSE(Sweep(evaluator, options, *ParseVariation("net.none:1:2:2"), *session).ok());
   for (const char* wrong : {"a:1:2", "a:0:2:2", "a:1:2:1", "a:1:x:3", "a:1:2:3:4"}) {
     EXPECT_FALSE(ParseVariation(wrong).ok()) << wrong;
@@ -333,6 +352,22 @@ TEST(Plan, is_read_as_it_is_written) {
   EXPECT_THAT(ParsePlan("tp=0").status().message(), HasSubstr("at least 1"));
   EXPECT_THAT(ParsePlan("tpp=2").status().message(), HasSubstr("no 'tpp'"));
   EXPECT_THAT(ParsePlan("recompute=some").status().message(), HasSubstr("none, selective"));
+}
+
+TEST(Plan, is_not_larger_than_any_cluster) {
+  const SearchProblem problem = SmallProblem("megatron-core");
+  EXPECT_THAT(ParsePlan("tp=65536,cp=65536,pp=65536,dp=65536").status().message(),
+              HasSubstr("more than 1048576 GPUs"));
+  EXPECT_THAT(ParsePlan("tp=1048576,pp=2").status().message(), HasSubstr("more than 1048576 GPUs"));
+  EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("tp=1024,pp=1024")), HasSubstr("divide among tp"));
+  EXPECT_EQ(WhyNoPlan(problem, *ParsePlan("tp=2,pp=2,dp=2,zero=1")), "");
+}
+
+TEST(ScatterPlot, writes_names_as_text) {
+  const std::string svg = ScatterSvg({"a<b&c", "x", "y>z"}, {{1, 2, "1 < 2", false}});
+  EXPECT_THAT(svg, HasSubstr("a&lt;b&amp;c</text>"));
+  EXPECT_THAT(svg, HasSubstr("y&gt;z</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 &lt; 2</title>"));
 }
 
 TEST(SiteCosts, refuse_what_they_do_not_know) {
