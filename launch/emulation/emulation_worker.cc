@@ -374,7 +374,7 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
     return turn.records > 0;
   }
   if (!HasRunAll(member)) {
-    const Status exit = member.process->ExitStatus();
+    const Status exit = member.process->ExitStatus(member.memory_watch.TailLines());
     if (!exit.ok()) {
       return member.memory_watch.Explain(exit);
     }

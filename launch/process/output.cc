@@ -38,7 +38,9 @@ int Say(std::string_view who, const std::string& text) {
 }
 
 int Fail(std::string_view who, const Status& status) {
-  const std::string text = fmt::format("{}: {}\n", who, status.message());
+  const std::string_view message = status.message();
+  const std::string text =
+      fmt::format("{}: {}\n", who, message.substr(0, message.find(kOutputHeading)));
   const int process = MpiSession::LaunchedRank();
   const bool of_machine =
       status.code() == StatusCode::kBadFile || status.code() == StatusCode::kEnvironment;

@@ -9,6 +9,10 @@
 
 namespace prism::launch {
 
+// Above what a program that failed has printed, at the end of a message: too long for a terminal,
+// which is shown what stands above it, and kept in FAILED of the output folder.
+inline constexpr std::string_view kOutputHeading = "\n\nOutput of the program, at its end:\n";
+
 // On standard output. kEnvironment where the text could not be written.
 Status Print(const std::string& text);
 

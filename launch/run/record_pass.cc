@@ -156,7 +156,8 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
 Status RecordPass::FinishSlot(Slot& slot) {
   if (HasSeenAll(slot)) {
     slot.process->Kill();  // a program of the user's, which would train on
-  } else if (const Status exit = slot.process->ExitStatus(); !exit.ok()) {
+  } else if (const Status exit = slot.process->ExitStatus(slot.memory_watch.TailLines(slot.held));
+             !exit.ok()) {
     return slot.memory_watch.Explain(exit, slot.held);
   }
   const std::string context = fmt::format("recording rank {}", slot.process->rank().value());

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/units.h"
+#include "launch/sandbox/sandbox_process.h"
 
 namespace prism::launch {
 namespace {
@@ -54,6 +55,10 @@ void OutOfMemoryWatch::See(const channel::Record& record, std::span<const std::b
   } else if (record.kind == RecordKind::kSegmentAlloc || record.kind == RecordKind::kKernel) {
     full_ = false;  // the allocator gave back cached segments and went on
   }
+}
+
+size_t OutOfMemoryWatch::TailLines(const slicer::HeldMemory& held) const {
+  return full_ && !held.classes.empty() ? 1 : SandboxProcess::kTailLines;
 }
 
 Status OutOfMemoryWatch::Explain(const Status& failure, const slicer::HeldMemory& held) const {

@@ -21,6 +21,10 @@ class OutOfMemoryWatch {
 
   void See(const channel::Record& record, std::span<const std::byte> payload);
 
+  // How many of the program's last lines an error has room for: with `held` it has three of its
+  // own.
+  [[nodiscard]] size_t TailLines(const slicer::HeldMemory& held = {}) const;
+
   // `failure` with a first line about memory, if the device was full when the program ended, and
   // then one each about the classes and the largest blocks that `held` names.
   [[nodiscard]] Status Explain(const Status& failure, const slicer::HeldMemory& held = {}) const;

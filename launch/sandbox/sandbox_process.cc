@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "launch/process/output.h"
 #include "launch/sandbox/process_group.h"
 
 extern char** environ;
@@ -29,8 +30,8 @@ namespace prism::launch {
 namespace {
 
 constexpr size_t kMaxLogBytes = size_t{16} << 20U;
-constexpr size_t kTailLines = 12;  // of a failed process, repeated in the message
-constexpr int kStackLooks = 500;   // for the stacks of a process, a nap apart
+constexpr size_t kRecentBytes = size_t{1} << 16U;  // of output, kept whatever came before
+constexpr int kStackLooks = 500;                   // for the stacks of a process, a nap apart
 constexpr int64_t kStackNapNs = 1'000'000;
 
 // Variables of our own launcher: a program that saw them would take itself for one of its ranks.
@@ -131,7 +132,7 @@ void TakeForeground() {
 }
 
 // The last lines that say something: libtorch puts its message in front of its stack, whose frames
-// would push it out of sight. The whole text is in the rank's log.
+// would push it out of sight.
 std::string Tail(std::string_view text, size_t count) {
   std::deque<std::string_view> kept;
   while (!text.empty()) {
@@ -215,6 +216,10 @@ void SandboxProcess::AddOutput(const char* data, size_t bytes) {
   if (log_.size() < kMaxLogBytes) {
     log_.append(data, std::min(bytes, kMaxLogBytes - log_.size()));
   }
+  recent_.append(data, bytes);
+  if (recent_.size() > 2 * kRecentBytes) {
+    recent_.erase(0, recent_.size() - kRecentBytes);
+  }
   if (!on_line_) {
     return;
   }
@@ -248,7 +253,7 @@ bool SandboxProcess::Exited() {
   return true;
 }
 
-Status SandboxProcess::ExitStatus() const {
+Status SandboxProcess::ExitStatus(size_t lines) const {
   PRISM_CHECK(wait_status_.has_value());
   if (WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0) {
     return OkStatus();
@@ -262,12 +267,15 @@ Status SandboxProcess::ExitStatus() const {
                     rank_.value(), Tail(log_, 1)));
   }
   return RunFailed(fmt::format("the program of rank {} {}; {}", rank_.value(),
-                               DescribeExit(*wait_status_), LastLines()));
+                               DescribeExit(*wait_status_), LastLines(lines)));
 }
 
-std::string SandboxProcess::LastLines() const {
-  const std::string lines = Tail(log_, kTailLines);
-  return lines.empty() ? "it printed nothing" : "its last lines:\n" + lines;
+std::string SandboxProcess::LastLines(size_t count) const {
+  const std::string lines = Tail(recent_, count);
+  return lines.empty()
+             ? "it printed nothing"
+             : fmt::format("its last lines (more in FAILED of the output folder):\n{}{}{}", lines,
+                           kOutputHeading, recent_);
 }
 
 std::string SandboxProcess::Stacks() {

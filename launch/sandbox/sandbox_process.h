@@ -33,6 +33,10 @@ struct SandboxSpec {
 
 class SandboxProcess {
  public:
+  // Of a failed process, repeated in the message: with the line above them the four that an error
+  // may have.
+  static constexpr size_t kTailLines = 3;
+
   static Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec);
   ~SandboxProcess();
   SandboxProcess(const SandboxProcess&) = delete;
@@ -48,9 +52,9 @@ class SandboxProcess {
   // Looks whether the process has left; never waits. Afterwards its last output has been taken.
   bool Exited();
 
-  // After Exited(): OK for exit code 0, else kRunFailed naming rank, exit code or signal and the
-  // last lines of output.
-  [[nodiscard]] Status ExitStatus() const;
+  // After Exited(): OK for exit code 0, else kRunFailed naming rank, exit code or signal and
+  // LastLines.
+  [[nodiscard]] Status ExitStatus(size_t lines = kTailLines) const;
 
   // What it writes from now on is kept in the log, but no longer passed on.
   void Mute() { on_line_ = nullptr; }
@@ -62,8 +66,9 @@ class SandboxProcess {
   // not answer within half a second.
   std::string Stacks();
 
-  // "its last lines:" and the last lines of output that say something, or that there are none.
-  [[nodiscard]] std::string LastLines() const;
+  // So many last lines of output that say something, below a line that says so, then kOutputHeading
+  // and the end of all output; or that there is none.
+  [[nodiscard]] std::string LastLines(size_t count = kTailLines) const;
 
   // All output so far; of very long output the first part.
   [[nodiscard]] const std::string& log() const { return log_; }
@@ -84,6 +89,7 @@ class SandboxProcess {
   bool has_terminal_ = false;
   std::optional<int> wait_status_;
   std::string log_;
+  std::string recent_;  // the end of all output
   std::string partial_line_;
 };
 

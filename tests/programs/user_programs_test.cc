@@ -131,7 +131,11 @@ TEST_F(UserProgram, what_it_waited_for_is_over) {
 }
 
 TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
-  ExpectFailure(Train("crash"), "RuntimeError: planted");
+  const Finished run = Train("crash", {"--quiet"});
+  ExpectFailure(run, "RuntimeError: planted");
+  EXPECT_EQ(std::ranges::count(run.output, '\n'), 4) << run.output;
+  EXPECT_THAT(run.output, Not(HasSubstr("Traceback")));
+  EXPECT_THAT(ReadText(folder_ / "out/FAILED"), HasSubstr("Traceback (most recent call last)"));
 }
 
 TEST_F(UserProgram, exit_without_handlers_is_named_with_its_code) {
