@@ -150,7 +150,8 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   replay.classes = options.classes;
   replay.fold = options.fold;
   for (const std::string& text : options.perturb) {
-    PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation, ParsePerturbation(text, graph.job));
+    PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation,
+                           ParsePerturbation({text, ""}, graph.job, replay));
     replay.perturbations.push_back(std::move(perturbation));
   }
   if (options.edits > 0) {

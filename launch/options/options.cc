@@ -22,7 +22,7 @@ namespace {
 struct RawValue {
   std::vector<std::string> texts;
   std::string origin;
-  bool from_file = false;
+  std::string file;  // "" where none gave it
 };
 
 using RawValues = std::map<std::string, RawValue>;  // by config key
@@ -81,7 +81,7 @@ Status RefuseNotYet() {
 Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path, read));
   for (const auto& [key, texts] : from_file) {
-    values->try_emplace(key, RawValue{texts, fmt::format("{}: {}", path, key), true});
+    values->try_emplace(key, RawValue{texts, fmt::format("{}: {}", path, key), path});
   }
   return OkStatus();
 }
@@ -95,13 +95,13 @@ Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
     const auto found = parsed.texts.find(key);
     const std::string environment = EnvironmentName(spec);
     if (found != parsed.texts.end()) {
-      values[key] = {found->second, fmt::format("--{}", spec.flag)};
+      values[key] = {found->second, fmt::format("--{}", spec.flag), ""};
     } else if (const char* text = std::getenv(environment.c_str()); text != nullptr) {
-      values[key] = {{text}, environment};
+      values[key] = {{text}, environment, ""};
     }
   }
   if (!parsed.program.empty()) {
-    values["program"] = {parsed.program, "-- PROGRAM"};
+    values["program"] = {parsed.program, "-- PROGRAM", ""};
   }
   if (const auto config = values.find("config"); config != values.end()) {
     PRISM_RETURN_IF_ERROR(AddConfigFile(config->second.texts.back(), &values, read));
@@ -230,7 +230,7 @@ class TypedReader {
   void ReadPerturbations(const std::string& key, std::vector<PerturbationText>* target) {
     if (const RawValue* raw = Find(key); raw != nullptr) {
       for (const std::string& text : raw->texts) {
-        target->push_back({text, raw->from_file ? raw->origin : ""});
+        target->push_back({text, raw->file.empty() ? "" : raw->origin});
       }
     }
   }
@@ -253,7 +253,7 @@ class TypedReader {
   void Fail(const RawValue& raw, const std::string& what) {
     if (status_.ok()) {
       const std::string message = fmt::format("{}: {}", raw.origin, what);
-      status_ = raw.from_file ? BadFile(message) : InvalidArgument(message);
+      status_ = raw.file.empty() ? InvalidArgument(message) : BadFile(message);
     }
   }
 
@@ -336,6 +336,9 @@ Result<Options> TypedOptions(const RawValues& values) {
   PRISM_RETURN_IF_ERROR(reader.status());
   for (const auto& [key, raw] : values) {
     options.given[key] = raw.texts;
+    if (!raw.file.empty()) {
+      options.files[key] = raw.file;
+    }
   }
   return options;
 }
@@ -355,6 +358,27 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
   PRISM_ASSIGN_OR_RETURN(line.options, TypedOptions(values));
   line.options.inputs = std::move(read);
   return line;
+}
+
+Status AtOrigin(const Options& options,
+                const std::vector<std::string_view>& keys,
+                const Status& status) {
+  std::vector<std::string_view> named;
+  std::string file;
+  for (const std::string_view key : keys) {
+    if (!options.given.contains(std::string(key))) {
+      continue;
+    }
+    const auto found = options.files.find(std::string(key));
+    if (found == options.files.end()) {
+      return status;
+    }
+    file = found->second;
+    named.push_back(key);
+  }
+  return named.empty() || status.code() != StatusCode::kInvalidArgument
+             ? status
+             : BadFile(fmt::format("{}: {}: {}", file, fmt::join(named, ", "), status.message()));
 }
 
 Result<Options> ReadRunOptions(const std::string& config_file) {

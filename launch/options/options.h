@@ -118,6 +118,8 @@ struct Options {
 
   // Raw text of every option that was given, by config key, whatever gave it: for config.toml.
   std::map<std::string, std::vector<std::string>> given;
+
+  std::map<std::string, std::string> files;  // of what a config file gave: the file, by config key
 };
 
 // What a main has to do with a command line.
@@ -133,6 +135,12 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 
 // Options of a config file alone, whatever the environment says. Fails as ParseCommandLine.
 Result<Options> ReadRunOptions(const std::string& config_file);
+
+// A refusal of what the options of these keys ask for together. Where a config file alone gave
+// them it is a fault of that file: kBadFile, naming file and keys.
+Status AtOrigin(const Options& options,
+                const std::vector<std::string_view>& keys,
+                const Status& status);
 
 // As the option writes it.
 const char* DeviceName(Device device);

@@ -188,35 +188,35 @@ class PerturbationParser {
   int64_t world_;
 };
 
-}  // namespace
-
-Result<replayer::Perturbation> ParsePerturbation(const std::string& text,
-                                                 const graph::JobSpec& job) {
-  PerturbationParser parser(job);
-  const std::string wrong = parser.Read(text);
-  if (!wrong.empty()) {
-    return InvalidArgument(fmt::format("--perturb {} {}", text, wrong));
-  }
-  return parser.result;
-}
-
-namespace {
-
-// What is wrong with one beside the other options; empty where nothing is.
-std::string WrongBeside(const replayer::Perturbation& perturbation, const Options& options) {
+// What is wrong with one in such a replay; empty where nothing is.
+std::string WrongBeside(const replayer::Perturbation& perturbation,
+                        const replayer::ReplayOptions& replay) {
   if (perturbation.kind == replayer::PerturbationKind::kFail &&
-      options.network != replayer::NetworkModel::kFlow) {
+      replay.network != replayer::NetworkModel::kFlow) {
     return "needs --network flow";
   }
   if (perturbation.kind == replayer::PerturbationKind::kKill &&
-      perturbation.iteration >= options.iterations) {
+      perturbation.iteration >= replay.iterations) {
     return fmt::format("comes after the last iteration, which is {}; --iterations N",
-                       options.iterations - 1);
+                       replay.iterations - 1);
   }
   return {};
 }
 
 }  // namespace
+
+Result<replayer::Perturbation> ParsePerturbation(const PerturbationText& given,
+                                                 const graph::JobSpec& job,
+                                                 const replayer::ReplayOptions& replay) {
+  PerturbationParser parser(job);
+  std::string wrong = parser.Read(given.text);
+  wrong = wrong.empty() ? WrongBeside(parser.result, replay) : wrong;
+  if (wrong.empty()) {
+    return parser.result;
+  }
+  return given.file.empty() ? InvalidArgument(fmt::format("--perturb {} {}", given.text, wrong))
+                            : BadFile(fmt::format("{}: {} {}", given.file, given.text, wrong));
+}
 
 Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
                                                   const graph::JobSpec& job) {
@@ -226,14 +226,9 @@ Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
   replay.threads = AvailableThreads();
   replay.network = options.network;
   for (const PerturbationText& given : options.perturb) {
-    PerturbationParser parser(job);
-    std::string wrong = parser.Read(given.text);
-    wrong = wrong.empty() ? WrongBeside(parser.result, options) : wrong;
-    if (!wrong.empty()) {
-      return given.file.empty() ? InvalidArgument(fmt::format("--perturb {} {}", given.text, wrong))
-                                : BadFile(fmt::format("{}: {} {}", given.file, given.text, wrong));
-    }
-    replay.perturbations.push_back(std::move(parser.result));
+    PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation,
+                           ParsePerturbation(given, job, replay));
+    replay.perturbations.push_back(std::move(perturbation));
   }
   return replay;
 }

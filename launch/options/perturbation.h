@@ -11,9 +11,12 @@
 
 namespace prism::launch {
 
-// One option, of the forms of kPerturbationForms. kInvalidArgument saying what is wrong.
-Result<replayer::Perturbation> ParsePerturbation(const std::string& text,
-                                                 const graph::JobSpec& job);
+// One option, of the forms of kPerturbationForms, for a replay of such a network and so many
+// iterations. What is wrong is kInvalidArgument, of a text from
+// a file kBadFile that names it.
+Result<replayer::Perturbation> ParsePerturbation(const PerturbationText& given,
+                                                 const graph::JobSpec& job,
+                                                 const replayer::ReplayOptions& replay);
 
 // The replay that these options ask for.
 Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,

@@ -15,16 +15,44 @@ namespace {
 
 Status CheckTracing(const Options& options) {
   if (!options.trace_ranks.empty() && !options.perfetto) {
-    return InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto");
+    return AtOrigin(
+        options, {"trace_ranks", "perfetto"},
+        InvalidArgument("--trace-ranks without --perfetto has no effect; add --perfetto"));
   }
   return OkStatus();
 }
 
-Status RefuseTerminalFor(size_t count) {
-  return InvalidArgument(
-      fmt::format("--interactive with {} sandbox ranks: one terminal serves one rank; name it, as "
-                  "in --sandbox-ranks stage:3",
-                  count));
+// "sandbox_ranks" → "--sandbox-ranks".
+std::string FlagOf(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+Status RefuseTerminalFor(const Options& options, size_t count) {
+  return AtOrigin(
+      options, {"interactive", "sandbox_ranks"},
+      InvalidArgument(fmt::format("--interactive with {} sandbox ranks: one terminal serves one "
+                                  "rank; name it, as in --sandbox-ranks stage:3",
+                                  count)));
+}
+
+// The ranks of a list that the option of this key has.
+Result<std::vector<Rank>> ListedRanks(const RunContext& context,
+                                      const std::string& key,
+                                      const std::string& list) {
+  Result<std::vector<Rank>> ranks = ResolveRankList(FlagOf(key), list, context.job, context.plan);
+  PRISM_RETURN_IF_ERROR(AtOrigin(context.options, {key}, ranks.status()));
+  return ranks;
+}
+
+// Those of them that no layout is needed for.
+Result<std::vector<Rank>> ListedNumbers(const RunContext& context,
+                                        const std::string& key,
+                                        const std::string& list) {
+  Result<std::vector<Rank>> ranks =
+      NumberedRanks(FlagOf(key), list.empty() ? "none" : list, context.job);
+  PRISM_RETURN_IF_ERROR(AtOrigin(context.options, {key}, ranks.status()));
+  return ranks;
 }
 
 // The history of blocks is known of programs that run in the emulation.
@@ -33,14 +61,15 @@ Status ResolveSnapshotRanks(RunContext* context) {
   if (list == "all") {
     context->snapshot_ranks = context->sandbox_ranks;
   } else if (!list.empty()) {
-    PRISM_ASSIGN_OR_RETURN(context->snapshot_ranks,
-                           ResolveRankList("--memory-snapshot", list, context->job, context->plan));
+    PRISM_ASSIGN_OR_RETURN(context->snapshot_ranks, ListedRanks(*context, "memory_snapshot", list));
   }
   for (const Rank rank : context->snapshot_ranks) {
     if (!std::binary_search(context->sandbox_ranks.begin(), context->sandbox_ranks.end(), rank)) {
-      return InvalidArgument(
-          fmt::format("--memory-snapshot: rank {} is no sandbox rank; add it to --sandbox-ranks",
-                      rank.value()));
+      return AtOrigin(
+          context->options, {"memory_snapshot", "sandbox_ranks"},
+          InvalidArgument(fmt::format(
+              "--memory-snapshot: rank {} is no sandbox rank; add it to --sandbox-ranks",
+              rank.value())));
     }
   }
   return OkStatus();
@@ -54,16 +83,15 @@ Status ResolveShownRanks(RunContext* context) {
   if (options.log_ranks == "all" || shown) {
     context->log_ranks = context->sandbox_ranks;
   } else if (!options.log_ranks.empty()) {
-    PRISM_ASSIGN_OR_RETURN(context->log_ranks, ResolveRankList("--log-ranks", options.log_ranks,
-                                                               context->job, context->plan));
+    PRISM_ASSIGN_OR_RETURN(context->log_ranks,
+                           ListedRanks(*context, "log_ranks", options.log_ranks));
   }
   if (options.perfetto) {
     context->traced_ranks = context->sandbox_ranks;
   }
   if (!options.trace_ranks.empty()) {
-    PRISM_ASSIGN_OR_RETURN(
-        const std::vector<Rank> further,
-        ResolveRankList("--trace-ranks", options.trace_ranks, context->job, context->plan));
+    PRISM_ASSIGN_OR_RETURN(const std::vector<Rank> further,
+                           ListedRanks(*context, "trace_ranks", options.trace_ranks));
     std::vector<Rank> all;
     std::set_union(context->traced_ranks.begin(), context->traced_ranks.end(), further.begin(),
                    further.end(), std::back_inserter(all));
@@ -77,11 +105,10 @@ Status ResolveShownRanks(RunContext* context) {
 Status ChooseRanks(RunContext* context) {
   PRISM_RETURN_IF_ERROR(CheckTracing(context->options));
   PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
-                         ResolveRankList("--sandbox-ranks", context->options.sandbox_ranks,
-                                         context->job, context->plan));
+                         ListedRanks(*context, "sandbox_ranks", context->options.sandbox_ranks));
   const size_t count = context->sandbox_ranks.size();
   if (context->options.interactive && count != 1) {
-    return RefuseTerminalFor(count);
+    return RefuseTerminalFor(context->options, count);
   }
   return ResolveShownRanks(context);
 }
@@ -90,20 +117,15 @@ Status ChooseNumberedRanks(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(CheckTracing(options));
   PRISM_ASSIGN_OR_RETURN(context->sandbox_ranks,
-                         NumberedRanks("--sandbox-ranks", options.sandbox_ranks, context->job));
+                         ListedNumbers(*context, "sandbox_ranks", options.sandbox_ranks));
   const size_t count = context->sandbox_ranks.size();
   if (options.interactive && (count > 1 || options.sandbox_ranks == "none")) {
-    return RefuseTerminalFor(count);
+    return RefuseTerminalFor(context->options, count);
   }
   if (options.log_ranks != "all") {
-    PRISM_RETURN_IF_ERROR(NumberedRanks("--log-ranks",
-                                        options.log_ranks.empty() ? "none" : options.log_ranks,
-                                        context->job)
-                              .status());
+    PRISM_RETURN_IF_ERROR(ListedNumbers(*context, "log_ranks", options.log_ranks).status());
   }
-  return NumberedRanks("--trace-ranks", options.trace_ranks.empty() ? "none" : options.trace_ranks,
-                       context->job)
-      .status();
+  return ListedNumbers(*context, "trace_ranks", options.trace_ranks).status();
 }
 
 }  // namespace prism::launch

@@ -21,16 +21,42 @@
 namespace prism::launch {
 namespace {
 
+// What a layout follows from.
+const std::vector<std::string_view>& LayoutKeys() {
+  static const std::vector<std::string_view> keys = {"target_gpus",
+                                                     "model",
+                                                     "tp",
+                                                     "pp",
+                                                     "dp",
+                                                     "vpp",
+                                                     "sequence_parallel",
+                                                     "micro_batch_size",
+                                                     "global_batch_size",
+                                                     "seq_len",
+                                                     "recompute",
+                                                     "zero"};
+  return keys;
+}
+
 // Options that describe the job: with --graph the graph says all that.
 Status RefuseJobOptions(const Options& options) {
   for (const OptionSpec& spec : OptionTable()) {
     const bool allowed =
         std::string_view(spec.flag) == "iterations" || std::string_view(spec.flag) == "seed";
     if (spec.group == OptionGroup::kJob && !allowed && options.given.count(ConfigKey(spec)) != 0) {
-      return InvalidArgument(fmt::format(
-          "--{} together with --graph: the job is that of the graph; leave one out", spec.flag));
+      return AtOrigin(options, {ConfigKey(spec), "graph"},
+                      InvalidArgument(fmt::format(
+                          "--{} together with --graph: the job is that of the graph; leave one out",
+                          spec.flag)));
     }
   }
+  return OkStatus();
+}
+
+Status UseCluster(RunContext* context) {
+  Result<graph::ClusterSpec> cluster = LoadCluster(context->options.cluster, &context->inputs);
+  PRISM_RETURN_IF_ERROR(AtOrigin(context->options, {"cluster"}, cluster.status()));
+  context->cluster = *std::move(cluster);
   return OkStatus();
 }
 
@@ -38,9 +64,10 @@ Status ResolveFromGraph(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
   if (options.host_factor > 0) {
-    return InvalidArgument(
-        "--host-time measured together with --graph: nothing is recorded, so that there is nothing "
-        "to measure; leave one out");
+    return AtOrigin(
+        options, {"host_time", "graph"},
+        InvalidArgument("--host-time measured together with --graph: nothing is "
+                        "recorded, so that there is nothing to measure; leave one out"));
   }
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(options.graph));
   PRISM_ASSIGN_OR_RETURN(context->inputs[options.graph], HashOfFile(options.graph));
@@ -54,23 +81,25 @@ Status ResolveFromGraph(RunContext* context) {
   context->layout_origin = "graph";
   context->cluster = graph.cluster;
   if (options.given.count("cluster") != 0) {
-    PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster, &context->inputs));
+    PRISM_RETURN_IF_ERROR(UseCluster(context));
   }
   return OkStatus();
 }
 
 Status ResolveFromPresets(RunContext* context) {
   const Options& options = context->options;
-  PRISM_ASSIGN_OR_RETURN(context->cluster, LoadCluster(options.cluster, &context->inputs));
-  ResolvedJob resolved;
+  PRISM_RETURN_IF_ERROR(UseCluster(context));
+  Result<ResolvedJob> resolved = ResolvedJob();
   if (options.program.empty()) {
-    PRISM_ASSIGN_OR_RETURN(const ModelPreset model, LoadModel(options.model, &context->inputs));
-    PRISM_ASSIGN_OR_RETURN(resolved, ResolveJob(options, model, context->cluster));
+    const Result<ModelPreset> model = LoadModel(options.model, &context->inputs);
+    PRISM_RETURN_IF_ERROR(AtOrigin(options, {"model"}, model.status()));
+    resolved = ResolveJob(options, *model, context->cluster);
   } else {
-    PRISM_ASSIGN_OR_RETURN(resolved, ResolveProgramJob(options, context->cluster));
+    resolved = ResolveProgramJob(options, context->cluster);
   }
-  context->job = std::move(resolved.job);
-  context->layout_origin = std::move(resolved.layout_origin);
+  PRISM_RETURN_IF_ERROR(AtOrigin(options, LayoutKeys(), resolved.status()));
+  context->job = std::move(resolved->job);
+  context->layout_origin = std::move(resolved->layout_origin);
   return OkStatus();
 }
 
@@ -125,7 +154,8 @@ Status ChooseDevice(RunContext* context) {
   Options& options = context->options;
   if (options.device == Device::kVirtual) {
     if (options.given.count("device_scale") != 0) {
-      return InvalidArgument("--device-scale without --device cuda: nothing is measured");
+      return AtOrigin(options, {"device", "device_scale"},
+                      InvalidArgument("--device-scale without --device cuda: nothing is measured"));
     }
     return OkStatus();
   }
@@ -163,7 +193,8 @@ Result<RunContext> PlanRun(Options options) {
   PRISM_RETURN_IF_ERROR(context.options.graph.empty() ? ResolveFromPresets(&context)
                                                       : ResolveFromGraph(&context));
   if (!context.options.host_framework.empty()) {
-    PRISM_RETURN_IF_ERROR(UseFramework(context.options.host_framework, &context.cluster));
+    PRISM_RETURN_IF_ERROR(AtOrigin(context.options, {"host_time"},
+                                   UseFramework(context.options.host_framework, &context.cluster)));
   }
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions replay,
                          MakeReplayOptions(context.options, context.job));

@@ -79,7 +79,7 @@ class EditReader {
   }
 
   std::optional<replayer::Perturbation> Parse(const std::string& text) {
-    Result<replayer::Perturbation> parsed = ParsePerturbation(text, graph_.job);
+    Result<replayer::Perturbation> parsed = ParsePerturbation({text, ""}, graph_.job, options_);
     if (!parsed.ok()) {
       Fail(parsed.status().message());
       return std::nullopt;
@@ -419,6 +419,9 @@ Result<EditFile> ReadEditFile(const std::string& path,
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, path));
   TomlReader root = document.root();
+  if (root.Keys().empty()) {
+    return BadFile(fmt::format("{}: holds no edit, so it would change nothing; see --help", path));
+  }
   const std::vector<slicer::ProgramEditStep> steps = ReadProgramEdits(graph.job, &root);
   PRISM_RETURN_IF_ERROR(document.status());
   if (steps.empty()) {

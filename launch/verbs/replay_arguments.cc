@@ -13,6 +13,7 @@ namespace {
 // A perturbation a line; what follows a # says why.
 Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const size_t before = perturb->size();
   std::istringstream lines(text);
   int number = 1;
   for (std::string line; std::getline(lines, line); ++number) {
@@ -21,7 +22,10 @@ Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb
       perturb->push_back({word, fmt::format("{}:{}", path, number)});
     }
   }
-  return OkStatus();
+  return perturb->size() > before
+             ? OkStatus()
+             : BadFile(fmt::format(
+                   "{}: holds no perturbation, so it would change nothing; see --help", path));
 }
 
 }  // namespace
