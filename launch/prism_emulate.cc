@@ -1,4 +1,6 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
+#include <unistd.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "graph/base/input_hashes.h"
 #include "launch/exit_codes.h"
 #include "launch/options/options.h"
+#include "launch/process/color.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/output.h"
@@ -52,7 +55,8 @@ Status PrintReport(const RunContext& context,
   replayer::TextOptions text;
   text.output_folder = folder.path();
   text.wall = WallText(wall);
-  return Print(replayer::SummaryText(summary, text));
+  return Print(ColoredSummary(replayer::SummaryText(summary, text),
+                              ShowsColor(context.options.color, STDOUT_FILENO)));
 }
 
 // Writes the files of the run.
@@ -171,7 +175,7 @@ int Run(const std::vector<std::string>& arguments) {
   }
   Result<RunContext> context = PlanRun(line->options);
   if (!context.ok()) {
-    return Fail(kProgram, context.status());
+    return Fail(kProgram, context.status(), line->options.color);
   }
   if (const std::optional<std::string> answer = Answer(*context)) {
     return Say(kProgram, *answer);
@@ -180,18 +184,18 @@ int Run(const std::vector<std::string>& arguments) {
   if (MpiSession::LaunchedRank() == 0) {
     const Status output = OutputFolder::Check(ChooseOutput(*context));
     if (!output.ok()) {
-      return Fail(kProgram, output);
+      return Fail(kProgram, output, context->options.color);
     }
   }
   Result<InstallPaths> paths = FindInstallPaths(context->gpu.has_value());
   if (!paths.ok()) {
-    return Fail(kProgram, paths.status());
+    return Fail(kProgram, paths.status(), context->options.color);
   }
   context->paths = *std::move(paths);
   InstallInterruptHandlers();
   Result<MpiSession> session = MpiSession::Start();
   if (!session.ok()) {
-    return Fail(kProgram, session.status());
+    return Fail(kProgram, session.status(), context->options.color);
   }
   if (session->rank() != 0) {
     return ServeAsWorker(*context, *session);
@@ -200,7 +204,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (status.ok()) {
     return kExitOk;
   }
-  const int code = Fail(kProgram, status);
+  const int code = Fail(kProgram, status, context->options.color);
   const bool by_signal =
       status.code() == StatusCode::kInterrupted || status.code() == StatusCode::kTerminated;
   if (by_signal) {

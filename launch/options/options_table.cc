@@ -135,7 +135,8 @@ std::vector<OptionSpec> OutputOptions() {
   using enum OptionGroup;
   return {
       {"out", kOutput, "DIR", "prism-out/<job>-<n>gpus", "output folder"},
-      {"force", kOutput, "", "", "replace an existing --out folder"},
+      {"force", kOutput, "", "",
+       "replace an existing --out folder; one that holds only FAILED is replaced without"},
       {"graph", kOutput, "FILE", "",
        "reuse this graph instead of recording one; what absent ranks of a program give is then not "
        "known"},
@@ -150,7 +151,9 @@ std::vector<OptionSpec> OutputOptions() {
       {"dry-run", kOutput, "", "", "print the plan and leave"},
       {"log-level", kOutput, "error|warning|info|debug", "info", "what is told on stderr"},
       {"quiet", kOutput, "", "", "only errors on stderr, no progress"},
-      {"color", kOutput, "auto|on|off", "auto", "colours (NO_COLOR is honoured)"},
+      {"color", kOutput, "auto|on|off", "auto",
+       "colours of errors, warnings and the summary's head; auto: on a terminal; never in files or "
+       "where NO_COLOR is set"},
       {"strict", kOutput, "", "", "warnings make the exit code 4"},
   };
 }

@@ -1,5 +1,7 @@
 #include "launch/process/output.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "launch/exit_codes.h"
+#include "launch/process/color.h"
 #include "launch/process/mpi_session.h"
 
 namespace prism::launch {
@@ -37,10 +40,11 @@ int Say(std::string_view who, const std::string& text) {
   return printed.ok() ? kExitOk : Fail(who, printed);
 }
 
-int Fail(std::string_view who, const Status& status) {
+int Fail(std::string_view who, const Status& status, std::string_view color) {
   const std::string_view message = status.message();
   const std::string text =
-      fmt::format("{}: {}\n", who, message.substr(0, message.find(kOutputHeading)));
+      fmt::format("{} {}\n", Red(fmt::format("{}:", who), ShowsColor(color, STDERR_FILENO)),
+                  message.substr(0, message.find(kOutputHeading)));
   const int process = MpiSession::LaunchedRank();
   const bool of_machine =
       status.code() == StatusCode::kBadFile || status.code() == StatusCode::kEnvironment;

@@ -21,7 +21,7 @@ int Say(std::string_view who, const std::string& text);
 
 // "WHO: message" on standard error; the exit code. What the machine lacks may differ between
 // processes: each says so itself. Another process waits a little first, because mpirun ends all as
-// soon as one has failed.
-int Fail(std::string_view who, const Status& status);
+// soon as one has failed. `color` is the choice of --color.
+int Fail(std::string_view who, const Status& status, std::string_view color = "auto");
 
 }  // namespace prism::launch

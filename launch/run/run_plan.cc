@@ -16,6 +16,7 @@
 #include "launch/options/job_resolution.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
+#include "launch/process/color.h"
 #include "launch/run/rank_choice.h"
 
 namespace prism::launch {
@@ -184,7 +185,8 @@ Status ChooseDevice(RunContext* context) {
 
 Result<RunContext> PlanRun(Options options) {
   RunContext context;
-  context.logger = Logger(options.quiet ? LogLevel::kError : options.log_level);
+  context.logger =
+      ColoredLogger(options.quiet ? LogLevel::kError : options.log_level, options.color);
   context.options = std::move(options);
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
