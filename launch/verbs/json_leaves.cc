@@ -41,4 +41,19 @@ Result<std::vector<JsonLeaf>> FlattenJson(const std::string& text, const std::st
   return leaves;
 }
 
+Result<std::vector<graph::Warning>> WarningsOfSummary(const std::string& text,
+                                                      const std::string& where) {
+  std::vector<graph::Warning> warnings;
+  try {
+    const Json summary = Json::parse(text);
+    for (const Json& warning : summary.at("warnings")) {
+      warnings.push_back(
+          {warning.at("code"), warning.at("count").get<int64_t>(), warning.at("example")});
+    }
+  } catch (const Json::exception&) {
+    return BadFile(fmt::format("{}: is no summary of a run; run the job again", where));
+  }
+  return warnings;
+}
+
 }  // namespace prism::launch

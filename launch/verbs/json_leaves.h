@@ -1,10 +1,12 @@
-// A JSON document as its leaves, each with its path: so that summaries of runs can be compared.
+// A JSON document as its leaves, each with its path, so that summaries of runs can be compared; and
+// what else is read back of one.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "graph/base/status.h"
+#include "graph/graph.h"
 
 namespace prism::launch {
 
@@ -18,5 +20,9 @@ struct JsonLeaf {
 
 // Every leaf of a document; kBadFile when it is no JSON. `where` is the file's name for messages.
 Result<std::vector<JsonLeaf>> FlattenJson(const std::string& text, const std::string& where);
+
+// The warnings of a summary.json; kBadFile when it is none.
+Result<std::vector<graph::Warning>> WarningsOfSummary(const std::string& text,
+                                                      const std::string& where);
 
 }  // namespace prism::launch

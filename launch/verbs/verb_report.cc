@@ -1,15 +1,19 @@
 // prism report: the summary of a finished run again, and why its iteration is as long as it is. A
 // run folder is replayed as its config.toml says.
 #include <filesystem>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "graph/base/file.h"
 #include "launch/options/perturbation.h"
 #include "launch/run/valid_graph.h"
 #include "launch/verbs/explanation.h"
+#include "launch/verbs/json_leaves.h"
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/verb.h"
 
@@ -23,6 +27,27 @@ struct FinishedRun {
   LoadedGraph loaded;
   Options options;
 };
+
+// What the run warned of beside its graph, as if the graph held it.
+Status AddWarnings(const fs::path& folder, graph::Graph* graph) {
+  const std::string path = (folder / "summary.json").string();
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    return OkStatus();  // a graph with a config.toml beside it
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> told, WarningsOfSummary(text, path));
+  std::set<std::string> known;
+  for (const graph::Warning& warning : graph->warnings) {
+    known.insert(warning.code);
+  }
+  for (const graph::Warning& warning : told) {
+    if (!known.contains(warning.code)) {
+      graph->warnings.push_back(warning);
+    }
+  }
+  return OkStatus();
+}
 
 Result<FinishedRun> LoadRun(const std::string& path) {
   FinishedRun run;
@@ -42,6 +67,9 @@ Result<FinishedRun> LoadRun(const std::string& path) {
     graph = (folder / "graph.prism").string();
   }
   PRISM_ASSIGN_OR_RETURN(run.loaded, LoadValidGraph(graph));
+  if (graph != path) {
+    PRISM_RETURN_IF_ERROR(AddWarnings(path, &run.loaded.graph));
+  }
   PRISM_RETURN_IF_ERROR(RefuseUncosted(run.loaded));
   run.options.seed = run.loaded.graph.job.seed;
   return run;
@@ -71,7 +99,8 @@ Verb ReportVerb() {
       "the summary of a finished run, and why it takes as long as it does",
       "RUN is the output folder of prism-emulate; its perturbations, network and iterations are\n"
       "those of the run, unless given here.\n"
-      "The numbers are those of its graph: what a program did beside it is not in them.\n",
+      "The numbers are those of its graph: what a program did beside it is not in them, though in\n"
+      "the warnings.\n",
       1,
       1,
       ExplanationOptions()};

@@ -166,6 +166,8 @@ TEST_F(VerbsOnRun, device_auto_without_a_gpu_is_the_virtual_device_and_a_warning
     return warning["code"] == "device_fallback" && warning["count"] == 1;
   };
   EXPECT_TRUE(std::ranges::any_of(summary["warnings"], is_fallback)) << summary["warnings"];
+  const Json report = Json::parse(Run("prism report auto --format json").standard_output);
+  EXPECT_EQ(report["warnings"], summary["warnings"]);
   EXPECT_THAT(Run("cat auto/config.toml").standard_output, HasSubstr("device = \"virtual\""));
 }
 
