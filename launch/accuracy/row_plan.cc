@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include "launch/accuracy/row_job.h"
-#include "launch/accuracy/row_limits.h"
 #include "launch/accuracy/row_memory.h"
 #include "launch/accuracy/row_recipe.h"
 #include "launch/accuracy/row_style.h"
 #include "launch/options/presets.h"
 #include "launch/prediction/assumptions.h"
+#include "launch/prediction/job_limits.h"
 
 namespace prism::launch {
 namespace {

@@ -1,6 +1,11 @@
 #include "launch/search/plan_space.h"
 
 #include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "launch/prediction/job_limits.h"
 
 namespace prism::launch {
 namespace {
@@ -118,7 +123,7 @@ class Enumeration {
     }
   }
 
-  void Reject(const char* reason, int64_t count) { space_.rejected[reason] += count; }
+  void Reject(const std::string& reason, int64_t count) { space_.rejected[reason] += count; }
 
   void Layout(const graph::ParallelSizes& sizes) {
     const graph::ModelSpec& model = problem_.model;
@@ -171,6 +176,11 @@ class Enumeration {
     Plan plan;
     plan.parallel = sizes;
     plan.micro_batch_size = micro_batch;
+    if (const auto beyond = BeyondLimits(JobOf(problem_, plan))) {
+      Reject(fmt::format("{} is more than the {} that are predicted", beyond->name, beyond->most),
+             of_schedule());
+      return;
+    }
     for (const graph::Recompute recompute : recompute_) {
       plan.recompute = recompute;
       for (const int32_t zero : zero_) {

@@ -255,7 +255,7 @@ TEST(PublishedRowsProperty, The_reason_names_the_column_and_its_limit) {
   EXPECT_EQ(reason({{"heads", "2048"}, {"hidden", "1000"}}),
             "hidden is 1000, less than one for each of 2048 heads");
   EXPECT_EQ(reason({{"micro_batch", "2097152"}, {"global_batch", "2097152"}}),
-            "micro_batch × seq_len is 8589934592, more than the 4194304 that are predicted");
+            "micro_batch × seq_len / cp is 4294967296, more than the 4194304 that are predicted");
   EXPECT_EQ(reason({{"global_batch", "2097152"}}),
             "global_batch / (micro_batch × dp) is 1048576, more than the 16384 that are predicted");
 }

@@ -1,20 +1,16 @@
-#include "launch/accuracy/row_limits.h"
+#include "launch/prediction/job_limits.h"
 
-#include <cstdint>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 namespace prism::launch {
 
-Status CheckLimits(const graph::JobSpec& job) {
+std::optional<SizeLimit> BeyondLimits(const graph::JobSpec& job) {
   const graph::ModelSpec& model = job.model;
   const graph::ParallelSizes& sizes = job.parallel;
-  struct Limit {
-    const char* column;
-    int64_t value;
-    int64_t most;  // some four to ten times that of any run so far
-  };
-  const Limit limits[] = {
+  // Some four to ten times those of any run so far.
+  const SizeLimit limits[] = {
       {"layers", model.layers, 1024},
       {"hidden", model.hidden, 131'072},
       {"heads", model.heads, 2048},
@@ -28,16 +24,25 @@ Status CheckLimits(const graph::JobSpec& job) {
       {"vpp", sizes.vpp, 128},
       {"cp", sizes.cp, 1024},
       {"ep", sizes.ep, 4096},
-      {"micro_batch × seq_len", job.micro_batch_size * job.seq_len, 4'194'304},
+      {"micro_batch × seq_len / cp", job.micro_batch_size * job.seq_len / std::max(sizes.cp, 1),
+       4'194'304},
       {"global_batch / (micro_batch × dp)", job.microbatches(), 16'384},
       {"layers × global_batch / (micro_batch × dp)", model.layers * job.microbatches(), 1'048'576},
   };
-  for (const Limit& limit : limits) {
+  for (const SizeLimit& limit : limits) {
     if (limit.value > limit.most) {
-      return RunFailed(fmt::format("{} is {}, more than the {} that are predicted", limit.column,
-                                   limit.value, limit.most));
+      return limit;
     }
   }
+  return std::nullopt;
+}
+
+Status CheckLimits(const graph::JobSpec& job) {
+  if (const std::optional<SizeLimit> beyond = BeyondLimits(job)) {
+    return RunFailed(fmt::format("{} is {}, more than the {} that are predicted", beyond->name,
+                                 beyond->value, beyond->most));
+  }
+  const graph::ModelSpec& model = job.model;
   if (model.HeadDim() <= 0) {
     return RunFailed(
         fmt::format("hidden is {}, less than one for each of {} heads", model.hidden, model.heads));
