@@ -32,7 +32,7 @@ FlowNetwork::FlowNetwork(const NetworkSetup& setup, Topology topology)
 }
 
 Result<std::unique_ptr<FlowNetwork>> FlowNetwork::Create(const NetworkSetup& setup) {
-  if (const std::string fault = NetworkFault(setup.spec); !fault.empty()) {
+  if (const std::string fault = NetworkFault(setup.spec, setup.size); !fault.empty()) {
     return BadFile(fault);
   }
   std::unique_ptr<FlowNetwork> network(new FlowNetwork(setup, Topology(setup.spec, setup.size)));

@@ -1,11 +1,13 @@
 #include "replayer/network/flow_replay.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "graph/limits.h"
 #include "replayer/engine.h"
 #include "replayer/network/flow_network.h"
 #include "replayer/network/job_transfers.h"
@@ -21,6 +23,10 @@ class FlowReplay {
     int32_t nodes = 0;
     for (uint32_t i = 0; i < jobs.size(); ++i) {
       const NetworkJob& job = jobs[i];
+      if (job.first_node > graph::kMaxRanks) {
+        return InvalidArgument(fmt::format("job {} begins at node {}; up to {} are possible", i,
+                                           job.first_node, graph::kMaxRanks));
+      }
       PRISM_ASSIGN_OR_RETURN(Engine engine, Engine::Create(*job.graph, job.options, {}));
       engines_.push_back(std::make_unique<Engine>(std::move(engine)));
       transfers_.emplace_back(*engines_.back(), JobPlace{i, job.first_node});

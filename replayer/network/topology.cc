@@ -1,13 +1,14 @@
 #include "replayer/network/topology.h"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
 #include "graph/base/divide.h"
+#include "graph/limits.h"
 
 namespace prism::replayer {
 
@@ -16,6 +17,15 @@ using graph::NetworkSpec;
 
 namespace {
 
+// Slower links and longer ways would let times of large jobs leave the range of the virtual clock.
+constexpr double kLeastRate = 1e6;
+constexpr double kMostRate = 1e18;
+constexpr double kMostLatencyNs = 1e9;
+
+// What has room in some GB: 2^20 GPUs with a NIC each on two planes have a third of it.
+constexpr int64_t kMostVertices = int64_t{1} << 24U;
+constexpr int64_t kMostCables = int64_t{1} << 24U;
+
 // The smallest box that is nearly a cube.
 std::array<int32_t, 3> TorusOf(const NetworkSpec& spec, int32_t nodes) {
   if (spec.torus[0] > 0) {
@@ -23,6 +33,37 @@ std::array<int32_t, 3> TorusOf(const NetworkSpec& spec, int32_t nodes) {
   }
   const auto side = static_cast<int32_t>(std::ceil(std::cbrt(nodes) - 1e-9));
   return {side, DivideUp(nodes, side * side) > 0 ? side : 1, DivideUp(nodes, side * side)};
+}
+
+int64_t PlacesOf(const std::array<int32_t, 3>& torus) {
+  return int64_t{torus[0]} * torus[1] * torus[2];
+}
+
+struct FabricCount {
+  int64_t switches = 0;
+  int64_t cables = 0;
+  int64_t top = 0;  // switches that a gateway is joined to
+};
+
+// What the builder below makes of `nodes` nodes on one plane of one cluster; of a torus, whose
+// short sides have fewer cables, at least that.
+FabricCount CountOf(const NetworkSpec& spec, int64_t nodes, int64_t nics) {
+  if (spec.kind == FabricKind::kTorus) {
+    const int64_t places = PlacesOf(TorusOf(spec, static_cast<int32_t>(nodes)));
+    return {places, places * 3 + nodes * nics, 1};
+  }
+  const int64_t rails = spec.kind == FabricKind::kRailFatTree ? nics : 1;
+  const int64_t leaves = DivideUp<int64_t>(nodes, spec.nodes_per_leaf) * rails;
+  FabricCount count = {leaves, nodes * nics, leaves};
+  if (leaves > 1) {
+    const int64_t pods =
+        spec.leaves_per_pod > 0 ? DivideUp<int64_t>(leaves, spec.leaves_per_pod) : 1;
+    const int64_t cores = spec.leaf_uplinks * int64_t{std::max(spec.spine_uplinks, 1)};
+    count.top = pods > 1 ? cores : spec.leaf_uplinks;
+    count.switches += pods * spec.leaf_uplinks + (pods > 1 ? cores : 0);
+    count.cables += leaves * spec.leaf_uplinks + (pods > 1 ? cores * pods : 0);
+  }
+  return count;
 }
 
 }  // namespace
@@ -189,16 +230,12 @@ class TopologyBuilder {
 };
 
 Topology::Topology(const NetworkSpec& spec, const FabricSize& size) : spec_(spec), size_(size) {
-  PRISM_CHECK_MSG(NetworkFault(spec).empty(), NetworkFault(spec));
+  PRISM_CHECK_MSG(NetworkFault(spec, size).empty(), NetworkFault(spec, size));
   TopologyBuilder(this).Build();
 }
 
 VertexId Topology::PortOf(int32_t node, int32_t nic, int32_t plane) const {
   return static_cast<VertexId>((node * size_.nics_per_node + nic) * spec_.planes + plane);
-}
-
-int32_t Topology::NodeOf(VertexId port) const {
-  return static_cast<int32_t>(port) / spec_.planes / size_.nics_per_node;
 }
 
 std::span<const LinkId> Topology::LinksFrom(VertexId vertex) const {
@@ -215,10 +252,6 @@ std::string Topology::NameOf(VertexId vertex) const {
   return spec_.planes == 1
              ? name
              : fmt::format("p{}.{}", static_cast<int32_t>(vertex) % spec_.planes, name);
-}
-
-std::string Topology::NameOfLink(LinkId link) const {
-  return fmt::format("{}-{}", NameOf(links_[link].from), NameOf(links_[link].to));
 }
 
 std::optional<VertexId> Topology::Find(std::string_view name) const {
@@ -254,8 +287,7 @@ std::string NetworkFault(const NetworkSpec& spec) {
     int64_t highest;
   };
 
-  constexpr int32_t kMost = 1 << 20;
-  const int64_t torus = int64_t{spec.torus[0]} * spec.torus[1] * spec.torus[2];
+  constexpr int32_t kMost = graph::kMaxRanks;
   for (const Count& count :
        std::vector<Count>{{"planes", spec.planes, 1, 8},
                           {"nodes_per_leaf", spec.nodes_per_leaf, 1, kMost},
@@ -272,19 +304,55 @@ std::string NetworkFault(const NetworkSpec& spec) {
                          count.lowest, count.highest);
     }
   }
-  for (const double rate : {spec.uplink_bytes_per_s, spec.cluster_bytes_per_s, spec.cluster_ns}) {
-    if (!(rate >= 0) || rate > 1e18) {
-      return fmt::format("network: {} is no bandwidth or latency", rate);
+  for (const double rate : {spec.uplink_bytes_per_s, spec.cluster_bytes_per_s}) {
+    if (rate != 0 && !(rate >= kLeastRate && rate <= kMostRate)) {
+      return fmt::format("network: a bandwidth is {}; from {} to {} byte/s is possible", rate,
+                         kLeastRate, kMostRate);
     }
   }
+  if (!(spec.cluster_ns >= 0 && spec.cluster_ns <= kMostLatencyNs)) {
+    return fmt::format("network: cluster_ns is {}; from 0 to {} is possible", spec.cluster_ns,
+                       kMostLatencyNs);
+  }
   const bool some = spec.torus[0] > 0 || spec.torus[1] > 0 || spec.torus[2] > 0;
-  if (some && (torus == 0 || torus > kMost)) {
+  if (some && (PlacesOf(spec.torus) == 0 || PlacesOf(spec.torus) > kMost)) {
     return fmt::format("network: a torus of {} x {} x {}", spec.torus[0], spec.torus[1],
                        spec.torus[2]);
   }
   const bool torus_routing = spec.routing == graph::FabricRouting::kDimensionOrder;
   if (torus_routing && spec.kind != FabricKind::kTorus) {
     return "network: dimension order is for a torus";
+  }
+  return {};
+}
+
+std::string NetworkFault(const NetworkSpec& spec, const FabricSize& size) {
+  if (std::string fault = NetworkFault(spec); !fault.empty()) {
+    return fault;
+  }
+  if (size.nodes < 1 || size.nodes > graph::kMaxRanks) {
+    return fmt::format("network: it would join {} nodes; from 1 to {} are possible", size.nodes,
+                       graph::kMaxRanks);
+  }
+  const int32_t nodes =
+      spec.nodes_per_cluster > 0 ? std::min(spec.nodes_per_cluster, size.nodes) : size.nodes;
+  const int64_t places = PlacesOf(spec.torus);
+  if (spec.kind == FabricKind::kTorus && places > 0 && places < nodes) {
+    return fmt::format("network: a torus of {} x {} x {} has {} places for {} nodes", spec.torus[0],
+                       spec.torus[1], spec.torus[2], places, nodes);
+  }
+  const FabricCount one = CountOf(spec, nodes, size.nics_per_node);
+  const int64_t clusters = DivideUp(size.nodes, nodes);
+  const int64_t gateways = clusters > 1 ? clusters : 0;
+  const int64_t ports = int64_t{size.nodes} * size.nics_per_node;
+  const int64_t vertices = spec.planes * (ports + clusters * one.switches + gateways);
+  const int64_t cables =
+      spec.planes * (clusters * one.cables + gateways * one.top + gateways * (gateways - 1) / 2);
+  if (vertices > kMostVertices || cables > kMostCables) {
+    return fmt::format(
+        "network: it would have {} NICs and switches and {} cables; {} and {} are "
+        "possible",
+        vertices, cables, kMostVertices, kMostCables);
   }
   return {};
 }

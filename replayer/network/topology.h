@@ -49,7 +49,7 @@ struct FabricSize {
 
 class Topology {
  public:
-  // `spec` must have no fault (below).
+  // For networks without a fault (below).
   Topology(const graph::NetworkSpec& spec, const FabricSize& size);
 
   [[nodiscard]] const graph::NetworkSpec& spec() const { return spec_; }
@@ -62,11 +62,9 @@ class Topology {
   [[nodiscard]] uint32_t port_count() const { return port_count_; }
   [[nodiscard]] bool is_port(VertexId vertex) const { return vertex < port_count_; }
   [[nodiscard]] VertexId PortOf(int32_t node, int32_t nic, int32_t plane) const;
-  [[nodiscard]] int32_t NodeOf(VertexId port) const;
 
   [[nodiscard]] std::span<const LinkId> LinksFrom(VertexId vertex) const;
   [[nodiscard]] std::string NameOf(VertexId vertex) const;
-  [[nodiscard]] std::string NameOfLink(LinkId link) const;
   [[nodiscard]] std::optional<VertexId> Find(std::string_view name) const;
 
  private:
@@ -84,7 +82,11 @@ class Topology {
 // A network in a line, for reports: "rail-fat-tree, 32 nodes a leaf, 32 uplinks, adaptive".
 std::string NetworkText(const graph::NetworkSpec& spec);
 
-// What is wrong with a network; empty where nothing is.
+// What is wrong with a network, whatever it has to join; empty where nothing is.
 std::string NetworkFault(const graph::NetworkSpec& spec);
+
+// The same where it has to join `size`: a torus may have too few places, or the network too many
+// switches and cables.
+std::string NetworkFault(const graph::NetworkSpec& spec, const FabricSize& size);
 
 }  // namespace prism::replayer

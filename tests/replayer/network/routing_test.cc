@@ -120,13 +120,55 @@ TEST(Routing, joins_clusters_by_their_gateways) {
   spec.nodes_per_leaf = 1;
   spec.leaf_uplinks = 1;
   spec.nodes_per_cluster = 2;
-  spec.cluster_bytes_per_s = 10;
+  spec.cluster_bytes_per_s = 1e9;
   const Topology topology(spec, {4, 1, 100});
   const MaxMinSolver solver(Unused(topology));
   Router router(topology, solver, 0);
   const std::vector<std::string> way = Way(topology, &router, 0, 3);
   EXPECT_EQ(way, (std::vector<std::string>{"c0.leaf0", "c0.spine0", "c0.gateway", "c1.gateway",
                                            "c1.spine0", "c1.leaf1", "node3.nic0"}));
+}
+
+TEST(Routing, refuses_networks_that_cannot_join_their_nodes) {
+  NetworkSpec torus;
+  torus.kind = FabricKind::kTorus;
+  torus.torus = {2, 2, 1};
+  EXPECT_EQ(NetworkFault(torus, {4, 8, 100}), "");
+  EXPECT_EQ(NetworkFault(torus, {5, 8, 100}),
+            "network: a torus of 2 x 2 x 1 has 4 places for 5 nodes");
+  torus.nodes_per_cluster = 4;
+  EXPECT_EQ(NetworkFault(torus, {5, 8, 100}), "");
+  EXPECT_EQ(NetworkFault({}, {2'000'000'000, 8, 100}),
+            "network: it would join 2000000000 nodes; from 1 to 1048576 are possible");
+}
+
+// One of each shape; counted before anything is built.
+TEST(Routing, refuses_networks_of_too_many_parts) {
+  NetworkSpec wide;
+  wide.nodes_per_leaf = 1;
+  wide.leaf_uplinks = 4096;
+  wide.leaves_per_pod = 1;
+  wide.spine_uplinks = 4096;
+  EXPECT_EQ(NetworkFault(wide, {8, 8, 100}),
+            "network: it would have 17039488 NICs and switches and 1074004032 cables; 16777216 "
+            "and 16777216 are possible");
+  NetworkSpec clusters;
+  clusters.nodes_per_cluster = 1;
+  EXPECT_NE(NetworkFault(clusters, {131072, 8, 100}), "");
+  EXPECT_EQ(NetworkFault({}, {131072, 8, 100}), "");
+}
+
+TEST(Routing, refuses_rates_that_leave_the_clock) {
+  NetworkSpec spec;
+  spec.cluster_ns = 1e18;
+  EXPECT_EQ(NetworkFault(spec), "network: cluster_ns is 1e+18; from 0 to 1000000000 is possible");
+  spec.cluster_ns = 1e9;
+  EXPECT_EQ(NetworkFault(spec), "");
+  spec.uplink_bytes_per_s = 1e-9;
+  EXPECT_EQ(NetworkFault(spec),
+            "network: a bandwidth is 1e-09; from 1000000 to 1e+18 byte/s is possible");
+  spec.uplink_bytes_per_s = 1e6;
+  EXPECT_EQ(NetworkFault(spec), "");
 }
 
 }  // namespace
