@@ -60,12 +60,11 @@ class FlowNetwork {
 
   void Add(const NetworkTransfer& transfer);
 
-  // Runs to the next time at which transfers end, and says which, in the order in which they
-  // started; none when nothing is in flight or waits. Fails, naming both NICs, where no way leads
+  // Runs to the next time at which transfers end, and says which, in an order that the calls alone
+  // decide; none when nothing is in flight or waits. Fails, naming both NICs, where no way leads
   // from one to the other.
   Status Next(std::vector<TransferEnd>* ends);
 
-  [[nodiscard]] const Topology& topology() const { return topology_; }
   [[nodiscard]] int64_t flows_ended() const { return queue_.ended(); }
 
  private:

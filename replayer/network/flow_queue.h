@@ -43,7 +43,6 @@ class FlowQueue {
   void EndNext(std::vector<uint32_t>* owners);
 
   [[nodiscard]] const MaxMinSolver& solver() const { return solver_; }
-  [[nodiscard]] size_t in_flight() const { return heap_.size(); }
   [[nodiscard]] int64_t ended() const { return ended_; }
 
  private:

@@ -63,7 +63,6 @@ class MaxMinSolver {
   const std::vector<FlowId>& Solve();
 
   [[nodiscard]] double rate(FlowId flow) const { return flows_[flow].rate; }
-  [[nodiscard]] double capacity(LinkId link) const { return links_[link].capacity; }
   [[nodiscard]] uint32_t flows_on(LinkId link) const {
     return static_cast<uint32_t>(links_[link].hops.size());
   }
