@@ -75,8 +75,9 @@ enum GraphPart : uint32_t {
 
 // Which tensors a stage keeps, and when it allocates what comes and goes (replayer/memory/).
 enum class MemoryPattern : uint8_t {
-  kUsual,     // what data_parallel says
-  kNanotron,  // one accumulator of all gradients, collectives that stay pending
+  kUsual,      // what data_parallel says
+  kNanotron,   // one accumulator of all gradients, collectives that stay pending
+  kDeepSpeed,  // the step makes flat copies of the gradients
 };
 
 struct TrainingStyle {
@@ -92,6 +93,7 @@ struct TrainingStyle {
   bool fused_softmax = true;  // unfused attention: scale, mask and softmax in one kernel
   bool fused_rope = false;
   bool fused_cross_entropy = false;
+  bool compiled_cross_entropy = false;  // Megatron's: float32 logits are copied, not overwritten
   bool gradient_accumulation_fusion = true;  // weight gradients are added within the matmul
   Precision precision = Precision::kBfloat16;
   bool compiled = false;  // torch.compile: elementwise chains become one kernel

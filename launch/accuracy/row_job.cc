@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/accuracy/row_arguments.h"
 #include "launch/accuracy/row_style.h"
 
 namespace prism::launch {
@@ -258,7 +259,7 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
   // Megatron-Bridge's tables state it where there is any.
   const bool recipe =
       FamilyOfRow(row) == FrameworkFamily::kMegatronCore && !row.Says("framework", "bridge");
-  if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value()) {
+  if (!recipe || sizes.pp == 1 || row.Integer("vpp").has_value() || StatesArguments(row)) {
     return;
   }
   const bool own_scripts = RunsMegatronLmScripts(row);

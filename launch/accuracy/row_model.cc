@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/divide.h"
+#include "launch/accuracy/row_arguments.h"
 #include "launch/accuracy/row_job.h"
 
 namespace prism::launch {
@@ -185,6 +186,11 @@ int64_t UsualVocabulary(const PublishedRow& row, graph::BlockKind block) {
   if (row.Says("framework", "nanotron")) {
     return 131072;  // the benchmark script's, as the tables' README says
   }
+  if (StatesArguments(row)) {
+    if (const std::optional<int64_t> words = WordsOfTokenizer(row)) {
+      return *words;
+    }
+  }
   return block == graph::BlockKind::kLlama ? 128256 : 51200;
 }
 
@@ -221,6 +227,9 @@ bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
   constexpr int64_t kTiedUpTo = 3072;  // hidden size of nanotron's 3B, as the tables' README says
   if (row.Says("framework", "nanotron")) {
     return model.hidden <= kTiedUpTo;
+  }
+  if (StatesArguments(row)) {
+    return !HasArgument(row, "untie-embeddings-and-output-weights");
   }
   return model.block == graph::BlockKind::kGpt;
 }

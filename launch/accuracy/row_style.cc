@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "graph/base/lower_case.h"
+#include "launch/accuracy/row_arguments.h"
 #include "launch/accuracy/row_recipe.h"
 
 namespace prism::launch {
@@ -287,6 +288,9 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
       row.Says("note", "bf16 optimizer with unsharded fp32 gradient accumulation")) {
     style.gradient_type = graph::DataType::kFloat32;
     style.separate_fp32_gradients = true;
+  }
+  if (StatesArguments(row)) {
+    ReadArguments(row, &style);
   }
   ReadSchedule(row, &style);
   ReadAblation(row, &style);

@@ -28,6 +28,7 @@ TrainingStyle EarlyMegatronStyle() {
 TrainingStyle MegatronDeepSpeedStyle() {
   TrainingStyle style = EarlyMegatronStyle();
   style.bucket_elements = 500'000'000;  // DeepSpeed: allreduce_bucket_size
+  style.memory = graph::MemoryPattern::kDeepSpeed;
   return style;
 }
 

@@ -58,14 +58,16 @@ int64_t NormStatistics(const Sizes& sizes) {
   return sizes.tokens / sizes.sequence_parts * values * kFloatBytes;
 }
 
-// Scores of the unfused attention: the softmax's output (2as²b), its dropout's mask (as²b) and
-// output (2as²b). Flash attention keeps its output and the float32 log-sum-exp of each row instead.
+// Scores of the unfused attention: the softmax's output (2as²b, in float32 where it is PyTorch's
+// own), its dropout's mask (as²b) and output (2as²b). Flash attention keeps its output and the
+// float32 log-sum-exp of each row instead.
 std::vector<Tensor> CoreAttention(const Sizes& sizes) {
   if (sizes.style.attention != AttentionKind::kUnfused) {
     return {{"attention log-sum-exp", sizes.tokens * sizes.model.heads / sizes.tp * kFloatBytes}};
   }
   const int64_t scores = sizes.Scores();
-  std::vector<Tensor> tensors = {{"softmax output", scores * sizes.element}};
+  const int64_t softmax_element = sizes.style.fused_softmax ? sizes.element : kFloatBytes;
+  std::vector<Tensor> tensors = {{"softmax output", scores * softmax_element}};
   if (sizes.style.dropout) {
     tensors.push_back({"attention dropout mask", scores * kMaskBytes});
     tensors.push_back({"attention dropout output", scores * sizes.element});
@@ -216,7 +218,7 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
     tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
     tensors.forward.push_back({"logits", sizes.Logits() * sizes.element});
     const bool is_fsdp = style.data_parallel == graph::DataParallelKind::kFsdp;
-    if (is_fsdp) {
+    if (is_fsdp || style.compiled_cross_entropy) {
       tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
     }
     if (is_fsdp) {

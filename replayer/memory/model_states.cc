@@ -1,5 +1,6 @@
 #include "replayer/memory/model_states.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <numeric>
@@ -94,6 +95,18 @@ void DeclareLayer(const graph::ModelSpec& model, Declarations* declarations) {
   }
 }
 
+std::vector<StageParameters> ChunksOfStage(const JobSpec& job,
+                                           const TrainingStyle& style,
+                                           int32_t stage) {
+  std::vector<StageParameters> chunks;
+  const int64_t count = int64_t{job.parallel.pp} * job.parallel.vpp;
+  for (int64_t chunk = stage; chunk < count; chunk += job.parallel.pp) {
+    const graph::LayerRange range = graph::LayersOfChunk(job, style, chunk);
+    chunks.push_back(ParametersOfChunk(job, range.end - range.begin, chunk));
+  }
+  return chunks;
+}
+
 // Flat buffers of values, then of gradients, then the optimizer's tensors: the step count, a master
 // copy and two moments of the own shard of each bucket, those with weight decay first, and what
 // each shard counts in the gradient norm (launch/workload/optimizer.cc).
@@ -118,6 +131,9 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
       values.push_back({"parameters", elements * graph::DataTypeBytes(job.compute_dtype)});
       gradients.push_back(
           {"gradients", elements / grad_shards * graph::DataTypeBytes(style.gradient_type)});
+      if (style.separate_fp32_gradients) {
+        gradients.push_back({"gradients", elements * graph::DataTypeBytes(job.compute_dtype)});
+      }
       for (const graph::FlatBuckets::Bucket& bucket : flat.buckets()) {
         const int64_t own = bucket.elements() / shards;
         std::vector<StateTensor>& group = optimizer[kind.decay ? 0 : 1];
@@ -211,19 +227,39 @@ StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t ch
   return declarations.Finish();
 }
 
+std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
+                                              const TrainingStyle& style,
+                                              int32_t stage) {
+  if (style.memory != graph::MemoryPattern::kDeepSpeed ||
+      style.data_parallel == DataParallelKind::kFsdp) {
+    return {};
+  }
+  int64_t elements = 0;
+  for (const StageParameters& chunk : ChunksOfStage(job, style, stage)) {
+    elements += chunk.total();
+  }
+  const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
+  std::vector<std::vector<int64_t>> turns;
+  if (job.parallel.dp > 1) {
+    turns.push_back({std::min(elements, style.bucket_elements) * value_bytes});
+  }
+  if (style.gradient_type == graph::DataType::kFloat16) {
+    const int64_t own = DivideUp<int64_t>(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);
+    turns.push_back({own * (job.zero_stage >= 1 ? value_bytes : kMasterBytes), own * kMasterBytes});
+  }
+  return turns;
+}
+
 Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
                                                const TrainingStyle& style,
                                                int32_t stage) {
   if (job.model.moe.experts > 0 || job.model.latent.kv_rank > 0) {
     return InvalidArgument("memory of mixtures of experts and of latent attention is not modelled");
   }
-  std::vector<StageParameters> chunks;
+  const std::vector<StageParameters> chunks = ChunksOfStage(job, style, stage);
   int64_t elements = 0;
-  const int64_t chunk_count = int64_t{job.parallel.pp} * job.parallel.vpp;
-  for (int64_t chunk = stage; chunk < chunk_count; chunk += job.parallel.pp) {
-    const graph::LayerRange range = graph::LayersOfChunk(job, style, chunk);
-    chunks.push_back(ParametersOfChunk(job, range.end - range.begin, chunk));
-    elements += chunks.back().total();
+  for (const StageParameters& chunk : chunks) {
+    elements += chunk.total();
   }
   if (style.memory == graph::MemoryPattern::kNanotron) {
     return NanotronStates(elements, job);

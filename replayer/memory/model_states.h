@@ -45,6 +45,16 @@ struct StateTensor {
   bool moment = false;  // of the optimizer: what an offload of its states moves (graph/offload.h)
 };
 
+// What the optimizer's step needs beside the states, in turns: what one holds is freed before the
+// next.
+//
+// DeepSpeed reduces gradients in flat buckets. For fp16 it then copies those that the rank steps
+// into one tensor and casts that (runtime/zero/stage_1_and_2.py), without ZeRO casts each and then
+// makes one tensor (runtime/fp16/fused_optimizer.py); its bf16 optimizer has fp32 sums anyway.
+std::vector<std::vector<int64_t>> StepOfStage(const graph::JobSpec& job,
+                                              const graph::TrainingStyle& style,
+                                              int32_t stage);
+
 // Fails for mixtures of experts, whose states are not described here.
 Result<std::vector<StateTensor>> StatesOfStage(const graph::JobSpec& job,
                                                const graph::TrainingStyle& style,

@@ -345,6 +345,13 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   }
   StagePasses(units, job.parallel.vpp, offloaded.has_value() ? &*offloaded : nullptr, &account)
       .Run(passes);
+  for (const std::vector<int64_t>& turn : StepOfStage(job, style, stage)) {
+    Blocks blocks;
+    for (const int64_t bytes : turn) {
+      blocks.push_back(account.Allocate(bytes, MemoryUse::kTemporaries));
+    }
+    FreeAll(&blocks, &account);
+  }
   PRISM_ASSIGN_OR_RETURN(StageMemory memory, account.Finish());
   memory.host_bytes = moments + (offloaded.has_value() ? offloaded->host_bytes() : 0);
   return memory;

@@ -271,6 +271,48 @@ TEST(RowPlan, Peak_memory_is_predicted_or_the_reason_named) {
             "memory of mixtures of experts and of latent attention is not modelled");
 }
 
+// The first stage holds the most micro-batches, the last none but its own.
+TEST(RowPlan, Peak_memory_is_that_of_the_rank_which_was_read) {
+  auto fields = Gpt175B();
+  Set(&fields, "peak_mem_gib", "60");
+  const auto bytes = [&](const char* rank) {
+    Set(&fields, "mem_rank", rank);
+    return PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
+  };
+  const double first = bytes("rank 0 (first pipeline stage)");
+  EXPECT_LT(bytes("last rank (last pipeline stage)"), first);
+  EXPECT_EQ(bytes("max of first/last node"), first);
+}
+
+TEST(RowPlan, Arguments_that_a_row_leaves_out_are_the_programs_defaults) {
+  auto fields = Gpt175B();
+  Set(&fields, "framework", "Megatron-LM / Megatron-Core CI");
+  Set(&fields, "precision", "bf16");
+  Set(&fields, "vocab", "");
+  const RowPlan recipe = PlanRow(OneRow(fields).row());
+  EXPECT_GT(recipe.job.parallel.vpp, 1);
+  EXPECT_TRUE(recipe.style.fused_cross_entropy);
+  Set(&fields, "extra", "tokenizer=;transformer_impl=transformer_engine");
+  const RowPlan plain = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(plain.job.parallel.vpp, 1);
+  EXPECT_EQ(plain.job.model.vocab, 50257);
+  EXPECT_TRUE(plain.job.model.tied_embeddings);
+  EXPECT_EQ(plain.style.gradient_type, graph::DataType::kFloat32);
+  EXPECT_EQ(plain.style.attention, graph::AttentionKind::kCudnn);
+  EXPECT_TRUE(plain.style.dropout);
+  EXPECT_FALSE(plain.style.fused_cross_entropy);
+  EXPECT_FALSE(plain.style.overlap_grad_reduce);
+  Set(&fields, "extra",
+      "transformer_impl=local;hidden-dropout=0.0;overlap-grad-reduce;grad-reduce-in-bf16;"
+      "untie-embeddings-and-output-weights");
+  const RowPlan set = PlanRow(OneRow(fields).row());
+  EXPECT_FALSE(set.job.model.tied_embeddings);
+  EXPECT_EQ(set.style.gradient_type, graph::DataType::kBfloat16);
+  EXPECT_EQ(set.style.attention, graph::AttentionKind::kUnfused);
+  EXPECT_FALSE(set.style.dropout);
+  EXPECT_TRUE(set.style.overlap_grad_reduce);
+}
+
 TEST(RowPlan, Experts_and_latent_attention_come_from_the_architecture) {
   auto fields = Gpt175B();
   Set(&fields, "arch", "MoE with MLA attention, first 3 layers dense, 1 shared expert");

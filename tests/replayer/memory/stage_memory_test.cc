@@ -131,6 +131,68 @@ TEST(StageMemory, shards_shrink_the_optimizer_only) {
               static_cast<double>(bytes[0]["optimizer"]) / 4, 4096);
 }
 
+int64_t BytesOfClass(const JobSpec& job, const TrainingStyle& style, const char* memory_class) {
+  const Result<std::vector<StateTensor>> states = StatesOfStage(job, style, 0);
+  int64_t bytes = 0;
+  for (const StateTensor& state : *states) {
+    bytes += state.memory_class == memory_class ? state.bytes : 0;
+  }
+  return bytes;
+}
+
+// 2 + 4 bytes an element of the own share in fp16, 4 + 4 of all without ZeRO, nothing of fp32 sums.
+TEST(StageMemory, deepspeed_steps_with_flat_copies_of_its_gradients) {
+  JobSpec job = PaperJob();
+  job.parallel.dp = 4;
+  job.zero_stage = 1;
+  job.global_batch_size = 4 * job.micro_batch_size;
+  TrainingStyle style = PaperStyle();
+  style.gradient_type = graph::DataType::kFloat16;
+  style.bucket_elements = 1000;
+  EXPECT_TRUE(StepOfStage(job, style, 0).empty());
+  const Result<StageMemory> usual = PredictStageMemory(job, style, 0);
+  style.memory = graph::MemoryPattern::kDeepSpeed;
+  const int64_t own = BytesOfClass(job, style, "parameters") / 2 / 4;
+  auto turns = StepOfStage(job, style, 0);
+  ASSERT_EQ(turns.size(), 2U);
+  EXPECT_EQ(turns[0], std::vector<int64_t>{2000});
+  EXPECT_NEAR(static_cast<double>(turns[1][0]), 2.0 * static_cast<double>(own), 4096);
+  EXPECT_NEAR(static_cast<double>(turns[1][1]), 4.0 * static_cast<double>(own), 4096);
+  // No cached activation is as large as either copy.
+  const Result<StageMemory> memory = PredictStageMemory(job, style, 0);
+  ASSERT_TRUE(usual.ok() && memory.ok());
+  EXPECT_NEAR(static_cast<double>(memory->peak_reserved - usual->peak_reserved),
+              6.0 * static_cast<double>(own), 64 << 20);
+  job.zero_stage = 0;
+  turns = StepOfStage(job, style, 0);
+  EXPECT_EQ(turns[1][0], turns[1][1]);
+  EXPECT_NEAR(static_cast<double>(turns[1][1]), 16.0 * static_cast<double>(own), 65536);
+  style.gradient_type = graph::DataType::kFloat32;
+  EXPECT_EQ(StepOfStage(job, style, 0).size(), 1U);
+}
+
+TEST(StageMemory, sums_apart_are_beside_gradients_in_16_bit) {
+  JobSpec job = PaperJob();
+  TrainingStyle style = PaperStyle();
+  style.gradient_type = graph::DataType::kFloat32;
+  const int64_t sums = BytesOfClass(job, style, "gradients");
+  style.separate_fp32_gradients = true;
+  EXPECT_EQ(BytesOfClass(job, style, "gradients"), sums / 2 * 3);
+}
+
+// PyTorch's softmax in float32 doubles what is kept of it; a compiled loss copies the logits.
+TEST(StageMemory, kernels_that_are_not_fused_keep_float32) {
+  const JobSpec job = PaperJob();
+  TrainingStyle style = PaperStyle();
+  const int64_t fused = LayerTensors(job, style).saved_bytes();
+  style.fused_softmax = false;
+  const int64_t scores = job.seq_len * job.seq_len * job.micro_batch_size * 64 / 8;
+  EXPECT_EQ(LayerTensors(job, style).saved_bytes() - fused, 2 * scores);
+  const size_t tensors = HeadTensors(job, style).forward.size();
+  style.compiled_cross_entropy = true;
+  EXPECT_EQ(HeadTensors(job, style).forward.size(), tensors + 1);
+}
+
 TEST(StageMemory, the_composition_sums_to_the_peak) {
   JobSpec job = PaperJob();
   job.parallel.pp = 4;

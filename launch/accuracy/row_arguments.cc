@@ -1,0 +1,95 @@
+#include "launch/accuracy/row_arguments.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+
+namespace prism::launch {
+namespace {
+
+using graph::AttentionKind;
+
+struct Words {
+  std::string_view tokenizer;
+  int64_t count;
+};
+
+// GPT-2's byte pairs are what the tests' data are encoded in unless they say otherwise, BERT's word
+// pieces what its program takes.
+constexpr auto kWords = std::to_array<Words>({{"", 50257},
+                                              {"BertWordPieceLowerCase", 30522},
+                                              {"BertWordPieceCase", 28996},
+                                              {"Llama2Tokenizer", 32000}});
+
+bool DropsOut(const PublishedRow& row) {
+  const std::string share = row.Extra("hidden-dropout");
+  return share.empty() || std::atof(share.c_str()) > 0;
+}
+
+// cuDNN of the long-term container of 2025 had no deterministic kernels with dropout.
+bool LacksDeterministicKernels(const PublishedRow& row) {
+  return HasArgument(row, "deterministic-mode") && DropsOut(row) &&
+         row.Says("source_ref", "_lts_") && row.Text("framework_version") < "2026";
+}
+
+// Without a backend Transformer Engine takes cuDNN's kernels; Megatron's own layers have none.
+AttentionKind AttentionOf(const PublishedRow& row) {
+  const std::string backend = row.Extra("attention-backend");
+  if (backend == "unfused" || backend == "local" || row.Extra("transformer_impl") == "local" ||
+      (backend.empty() && LacksDeterministicKernels(row))) {
+    return AttentionKind::kUnfused;
+  }
+  const bool flash = backend == "flash" || HasArgument(row, "use-flash-attn");
+  return flash ? AttentionKind::kFlash : AttentionKind::kCudnn;
+}
+
+}  // namespace
+
+bool StatesArguments(const PublishedRow& row) {
+  return HasArgument(row, "transformer_impl");
+}
+
+bool HasArgument(const PublishedRow& row, std::string_view name) {
+  const std::string& extra = row.Text("extra");
+  for (size_t begin = 0; begin < extra.size();) {
+    const size_t end = std::min(extra.find(';', begin), extra.size());
+    const std::string_view entry = std::string_view(extra).substr(begin, end - begin);
+    if (entry.substr(0, entry.find('=')) == name) {
+      return true;
+    }
+    begin = end + 1;
+  }
+  return false;
+}
+
+void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
+  style->attention = AttentionOf(row);
+  style->dropout = DropsOut(row);
+  style->fused_softmax = !HasArgument(row, "no-masked-softmax-fusion");
+  style->fused_cross_entropy = row.Extra("cross-entropy-fusion-impl") == "te";
+  style->compiled_cross_entropy =
+      HasArgument(row, "cross-entropy-loss-fusion") && !style->fused_cross_entropy;
+  style->gradient_accumulation_fusion = !HasArgument(row, "no-gradient-accumulation-fusion");
+  style->overlap_grad_reduce = HasArgument(row, "overlap-grad-reduce");
+  style->overlap_param_gather = HasArgument(row, "overlap-param-gather");
+  if (style->precision == graph::Precision::kFloat16) {
+    style->gradient_type = graph::DataType::kFloat16;
+  } else if (!HasArgument(row, "grad-reduce-in-bf16")) {
+    style->gradient_type = graph::DataType::kFloat32;  // what --bf16 turns on
+  }
+}
+
+std::optional<int64_t> WordsOfTokenizer(const PublishedRow& row) {
+  const bool of_bert = row.Says("arch", "bert");
+  const std::string name = of_bert ? "BertWordPieceLowerCase" : row.Extra("tokenizer");
+  for (const Words& entry : kWords) {
+    if (entry.tokenizer == name) {
+      const std::string more = row.Extra("vocab-extra-ids");
+      return entry.count + std::atoll(more.c_str());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace prism::launch

@@ -1,0 +1,26 @@
+// Megatron-LM's arguments, where a row states all of them that are not the program's defaults (its
+// own tests do, in the column extra: "name=value;name;..."): what is absent there is a default.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "launch/accuracy/published_row.h"
+
+namespace prism::launch {
+
+bool StatesArguments(const PublishedRow& row);
+
+// "flag" or "flag=value".
+bool HasArgument(const PublishedRow& row, std::string_view name);
+
+// Of a row that states its arguments: what megatron/training/arguments.py makes of them.
+void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style);
+
+// Words of the tokenizer that such a row names; nothing where it is a file of the test's own.
+std::optional<int64_t> WordsOfTokenizer(const PublishedRow& row);
+
+}  // namespace prism::launch
