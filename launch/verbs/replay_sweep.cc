@@ -57,7 +57,7 @@ std::string ReplaySweepText(const ReplaySweep& sweep) {
       sweep.variation.key, "value", "iter, s", "low, s", "high, s", "tokens/s", "compute", "comm",
       "bubble", "idle", "MFU");
   for (const auto& [value, summary] : sweep.points) {
-    const replayer::Breakdown& parts = summary.breakdown;
+    const replayer::TimeShares& parts = summary.breakdown;
     text += fmt::format(
         "{:>14.6g}{:>11.6f}{:>11.6f}{:>11.6f}{:>12}{:>7.1f} %{:>7.1f} %{:>7.1f} %{:>7.1f} %{:>8}\n",
         value, summary.iteration_time_s, summary.iteration_time_low_s,
@@ -105,7 +105,7 @@ std::string ReplaySweepCsv(const ReplaySweep& sweep) {
       "exposed_comm,bubble,idle\n",
       sweep.variation.key);
   for (const auto& [value, summary] : sweep.points) {
-    const replayer::Breakdown& parts = summary.breakdown;
+    const replayer::TimeShares& parts = summary.breakdown;
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", value, summary.iteration_time_s,
                         summary.iteration_time_low_s, summary.iteration_time_high_s,
                         summary.tokens_per_s ? fmt::format("{}", *summary.tokens_per_s) : "",

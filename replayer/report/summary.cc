@@ -34,7 +34,7 @@ RankTimes SumOf(const ReplayResult& result) {
   return sum;
 }
 
-Breakdown MeanBreakdown(const ReplayResult& result) {
+TimeShares MeanBreakdown(const ReplayResult& result) {
   const RankTimes sum = SumOf(result);
   const auto whole = static_cast<double>(sum.iteration_ns);
   return {Ratio(static_cast<double>(sum.compute_ns), whole),
@@ -103,7 +103,7 @@ std::pair<std::string, double> WorstRole(const graph::Graph& graph,
 
 std::vector<Bottleneck> FindBottlenecks(const graph::Graph& graph,
                                         const ReplayResult& result,
-                                        const Breakdown& breakdown) {
+                                        const TimeShares& breakdown) {
   std::vector<Bottleneck> found;
   if (breakdown.exposed_comm >= kShownShare) {
     const auto [name, duration] = LongestTransfers(graph, result);

@@ -16,7 +16,7 @@
 namespace prism::replayer {
 
 // Mean over ranks, as fractions of the iteration time; sums to 1.
-struct Breakdown {
+struct TimeShares {
   double compute = 0;
   double exposed_comm = 0;
   double bubble = 0;
@@ -58,7 +58,7 @@ struct Summary {
   std::optional<double> model_tflops_per_gpu;  // likewise
   std::optional<double> mfu;
   std::optional<double> hfu;
-  Breakdown breakdown;
+  TimeShares breakdown;
   PeakMemory peak_memory;
   std::vector<graph::MemoryClass> peak_classes;  // of the worst rank, largest first
   GraphNumbers graph;

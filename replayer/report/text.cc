@@ -74,7 +74,7 @@ std::string RateLines(const Summary& summary) {
     text += fmt::format("\n  device            {}; times × {:g} for the target's GPU",
                         summary.device, *summary.device_scale);
   }
-  const Breakdown& parts = summary.breakdown;
+  const TimeShares& parts = summary.breakdown;
   text += fmt::format(
       "\n  breakdown         compute {:.1f} %, exposed comm {:.1f} %, bubble {:.1f} %, idle {:.1f} "
       "%\n",
