@@ -10,7 +10,7 @@
 namespace prism::launch {
 
 // STEPS values from FROM to TO, evenly spaced, all above 0. KEY: a parameter of the cluster
-// ("net.nic_bytes_per_s"), "gpu.memory_bytes", or "costs." and a key of its costs.
+// ("net.nic_bytes_per_s"), "gpu.memory_bytes", or "costs." or "host_memory." and a key of these.
 struct Variation {
   std::string key;
   double from = 0;

@@ -250,7 +250,7 @@ struct PeerTransferBody {  // between the first of a group and kGroupEnd
 };
 
 // Membership comes from the framework (the observer), as an arithmetic progression of global ranks
-// or, where that is not known, count 0; the recorder then needs the layout or refuses.
+// or as a list; where it is not known, a negative start without a list.
 struct CommInitBody {
   uint32_t comm;  // dense id in this process
   int32_t size;
