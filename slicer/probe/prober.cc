@@ -11,7 +11,7 @@
 #include "graph/base/rng.h"
 #include "graph/rank_grid.h"
 #include "slicer/probe/derive_grid.h"
-#include "slicer/probe/recorded_role.h"
+#include "slicer/stitch/recorded_role.h"
 
 namespace prism::slicer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "slicer/probe/recorded_role.h"
+#include "slicer/stitch/recorded_role.h"
 
 namespace prism::slicer {
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "graph/rank_grid.h"
-#include "slicer/probe/recorded_role.h"
 #include "slicer/stitch/odd_groups.h"
 #include "slicer/stitch/rank_tables.h"
+#include "slicer/stitch/recorded_role.h"
 #include "slicer/stitch/table_merger.h"
 
 namespace prism::slicer {

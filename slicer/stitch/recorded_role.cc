@@ -1,4 +1,4 @@
-#include "slicer/probe/recorded_role.h"
+#include "slicer/stitch/recorded_role.h"
 
 #include <fmt/format.h>
 
