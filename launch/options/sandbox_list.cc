@@ -14,7 +14,7 @@
 namespace prism::launch {
 namespace {
 
-constexpr size_t kMaxRanks = static_cast<size_t>(channel::kMaxSandboxRanks);
+constexpr size_t kMaxAtOnce = static_cast<size_t>(channel::kMaxSandboxRanks);
 
 class ListParser {
  public:
@@ -87,8 +87,8 @@ class ListParser {
       return Refuse(
           part, fmt::format("is outside of the job; its last rank is {}", grid_.world_size() - 1));
     }
-    if (high - low >= static_cast<int64_t>(kMaxRanks)) {
-      return Refuse(part, fmt::format("names more than {} ranks", kMaxRanks));
+    if (high - low >= static_cast<int64_t>(kMaxAtOnce)) {
+      return Refuse(part, fmt::format("names more than {} ranks", kMaxAtOnce));
     }
     for (int64_t rank = low; rank <= high; ++rank) {
       ranks_.insert(Rank(static_cast<uint32_t>(rank)));
@@ -133,9 +133,9 @@ Result<std::vector<Rank>> ResolveRankList(const std::string& option,
     PRISM_RETURN_IF_ERROR(parser.Add(part));
   }
   std::vector<Rank> ranks = parser.ranks();
-  if (ranks.size() > kMaxRanks) {
+  if (ranks.size() > kMaxAtOnce) {
     return InvalidArgument(
-        fmt::format("{}: {} ranks, at most {} can run at once", option, ranks.size(), kMaxRanks));
+        fmt::format("{}: {} ranks, at most {} can run at once", option, ranks.size(), kMaxAtOnce));
   }
   return ranks;
 }

@@ -11,6 +11,7 @@
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
+#include "graph/limits.h"
 #include "launch/bench/accuracy.h"
 #include "launch/bench/bench.h"
 #include "launch/bench/collectives.h"
@@ -20,7 +21,6 @@
 namespace prism::launch {
 namespace {
 
-constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxIterations = 1000;
 
@@ -85,7 +85,7 @@ Status ReadCount(const VerbArguments& arguments,
 
 Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
   PRISM_RETURN_IF_ERROR(arguments.ReadChoice("workload", slicer::WorkloadNames(), &workload->name));
-  return ReadCount(arguments, "ranks", kMaxRanks, &workload->ranks);
+  return ReadCount(arguments, "ranks", graph::kMaxRanks, &workload->ranks);
 }
 
 std::string Last(const VerbArguments& arguments, const char* flag, const std::string& fallback) {
@@ -125,7 +125,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "fit"}));
   CollectiveSweepOptions sweep;
   int64_t ranks = sweep.ranks;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 2, kMaxRanks, &ranks));
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 2, graph::kMaxRanks, &ranks));
   sweep.ranks = static_cast<int32_t>(ranks);
   sweep.cluster = Last(arguments, "cluster", sweep.cluster);
   sweep.collective = Last(arguments, "collective", sweep.collective);

@@ -11,6 +11,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
+#include "graph/limits.h"
 #include "launch/options/presets.h"
 #include "launch/verbs/named_format.h"
 #include "launch/verbs/network_cluster.h"
@@ -160,7 +161,7 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
   Settings settings;
   settings.groups = last("groups", "");
   int64_t gpus = 0;
-  PRISM_RETURN_IF_ERROR(arguments.ReadInt("target-gpus", 1, 1 << 20, &gpus));
+  PRISM_RETURN_IF_ERROR(arguments.ReadInt("target-gpus", 1, graph::kMaxRanks, &gpus));
   settings.options.target_gpus = static_cast<int32_t>(gpus);
   PRISM_ASSIGN_OR_RETURN(settings.options.cluster, LoadCluster(last("cluster", "h100-8x")));
   if (arguments.Has("network")) {

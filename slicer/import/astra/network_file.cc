@@ -7,11 +7,11 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/parse_number.h"
+#include "graph/limits.h"
 
 namespace prism::slicer {
 namespace {
 
-constexpr int64_t kMaxRanks = int64_t{1} << 20U;
 constexpr double kGiga = 1e9;
 constexpr double kNano = 1e-9;
 constexpr std::string_view kBlanks = " \t\r\n\"'";
@@ -83,7 +83,7 @@ class NetworkReader {
       for (const std::string_view value : entry.values) {
         double ranks = 0;
         PRISM_RETURN_IF_ERROR(ReadNumber(entry, value, &ranks));
-        if (ranks < 1 || ranks > static_cast<double>(kMaxRanks) || ranks != std::floor(ranks)) {
+        if (ranks < 1 || ranks > graph::kMaxRanks || ranks != std::floor(ranks)) {
           return Wrong(entry.line, fmt::format("{} is no number of ranks", value));
         }
         network_.ranks.push_back(static_cast<int64_t>(ranks));
@@ -118,8 +118,8 @@ class NetworkReader {
     int64_t places = 1;
     for (const int64_t ranks : network_.ranks) {
       places *= ranks;
-      if (places > kMaxRanks) {
-        return Wrong(line, fmt::format("the network has more than {} places", kMaxRanks));
+      if (places > graph::kMaxRanks) {
+        return Wrong(line, fmt::format("the network has more than {} places", graph::kMaxRanks));
       }
     }
     const size_t dims = network_.ranks.size();

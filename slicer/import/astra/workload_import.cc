@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/limits.h"
 #include "slicer/import/astra/workload_file.h"
 #include "slicer/import/chakra/process_groups.h"
 
 namespace prism::slicer {
 namespace {
 
-constexpr int64_t kMaxRanks = int64_t{1} << 20U;
 constexpr int64_t kNsPerMicroSecond = 1000;
 constexpr int64_t kMaxCompute = 1'000'000'000'000'000;  // ns
 constexpr int64_t kMaxBytes = int64_t{1} << 50U;
@@ -53,8 +53,8 @@ Result<Groups> TransformerGroups(const LayerWorkload& workload,
   const int64_t tp = std::max<int64_t>(workload.Number("model_parallel_NPU_group", 1), 1);
   const int64_t ep = std::max<int64_t>(workload.Number("ep", 1), 1);
   const int64_t pp = std::max<int64_t>(workload.Number("pp", 1), 1);
-  if (tp > kMaxRanks || ep > kMaxRanks || pp > kMaxRanks || ranks % (tp * pp) != 0 ||
-      ranks / (tp * pp) % ep != 0) {
+  if (tp > graph::kMaxRanks || ep > graph::kMaxRanks || pp > graph::kMaxRanks ||
+      ranks % (tp * pp) != 0 || ranks / (tp * pp) % ep != 0) {
     return BadFile(
         fmt::format("{}:1: {} ranks cannot be model parallel {}, pipeline parallel {} "
                     "and expert parallel {}",
@@ -245,7 +245,7 @@ Result<int64_t> CountRanks(const LayerWorkload& workload,
   if (ranks == 0) {
     ranks = layers.dims.empty() ? workload.Number("all_gpus", 0) : places;
   }
-  if (ranks < 1 || ranks > kMaxRanks) {
+  if (ranks < 1 || ranks > graph::kMaxRanks) {
     return BadFile(
         fmt::format("{}: does not say how many ranks there are; name them: --target-gpus "
                     "N or --network FILE",

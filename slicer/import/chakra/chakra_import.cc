@@ -14,6 +14,7 @@
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
 #include "graph/base/parse_number.h"
+#include "graph/limits.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/chakra/trace_file.h"
 
@@ -26,7 +27,6 @@ using graph::ReduceOp;
 constexpr int64_t kMaxBytes = int64_t{1} << 50U;
 constexpr uint64_t kMaxMicros = 1'000'000'000'000;  // 11 days
 constexpr size_t kMaxResources = 60'000;
-constexpr uint32_t kMaxRanks = 1U << 20U;
 constexpr int64_t kBarrierBytes = 4;
 
 // Keys of resources beside streams, which are not negative.
@@ -396,7 +396,8 @@ std::optional<uint32_t> RankOfName(const std::string& path) {
   uint32_t rank = 0;
   const std::string_view digits =
       std::string_view(stem).substr(dot == std::string::npos ? 0 : dot + 1);
-  return ParseNumber(digits, &rank) && rank < kMaxRanks ? std::optional(rank) : std::nullopt;
+  return ParseNumber(digits, &rank) && rank < uint32_t{graph::kMaxRanks} ? std::optional(rank)
+                                                                         : std::nullopt;
 }
 
 // The files in the order of their ranks.
