@@ -23,7 +23,6 @@
 #include "shim/clock/hung_clock.h"
 #include "shim/clock/virtual_clock.h"
 #include "shim/clock/watchdogs.h"
-#include "shim/observer/observer_calls.h"
 #include "shim/stack_writer.h"
 #include "shim/standalone_config.h"
 
@@ -36,7 +35,7 @@ using channel::Record;
 using channel::RecordKind;
 using channel::Table;
 
-constexpr int kTables = 8;
+constexpr auto kTables = static_cast<size_t>(Table::kOutsideName);  // ids from 1 on
 constexpr const char* kWorkerGone = "the run was aborted or its worker process has gone";
 
 [[noreturn]] void Die(const char* what) {
@@ -241,7 +240,11 @@ uint32_t& RequestNumber(Record& record) {
 }
 
 uint32_t DefineLocked(State& state, Table table, std::string_view payload) {
-  auto& ids = state.tables[static_cast<size_t>(table) % kTables];
+  const size_t index = static_cast<size_t>(table) - 1;
+  if (index >= kTables) {
+    Die("a definition of an unknown table");
+  }
+  auto& ids = state.tables[index];
   const auto [entry, is_new] =
       ids.try_emplace(std::string(payload), static_cast<uint32_t>(ids.size() + 1));
   if (is_new && Speaks(state)) {
@@ -420,54 +423,7 @@ void Refuse(const char* function_name) {
 
 }  // namespace prism::shim
 
-using prism::channel::Record;
-using prism::channel::RecordKind;
-
 extern "C" {
-
-uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes) {
-  return prism::shim::DefineOnce(static_cast<prism::channel::Table>(table),
-                                 {static_cast<const char*>(payload), bytes});
-}
-
-void prism_shim_set_context(uint32_t context) {
-  prism::shim::SetThreadContext(context);
-}
-
-uint32_t prism_shim_context() {
-  return prism::shim::ThreadContext();
-}
-
-void prism_shim_marker(uint32_t name, int begin) {
-  Record record = {};
-  record.kind = RecordKind::kMarker;
-  record.marker.name = name;
-  record.marker.begin = begin != 0 ? 1 : 0;
-  prism::shim::Emit(record);
-}
-
-void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes) {
-  Record record = {};
-  record.kind = is_alloc != 0 ? RecordKind::kBlockAlloc : RecordKind::kBlockFree;
-  record.segment.address = address;
-  record.segment.bytes = bytes;
-  prism::shim::Emit(record);
-}
-
-void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats) {
-  Record record = {};
-  record.kind = RecordKind::kAllocatorStats;
-  record.stats = *stats;
-  prism::shim::Emit(record);
-}
-
-void prism_shim_count(const char* counter) {
-  prism::shim::Count(counter);
-}
-
-int prism_shim_mode() {
-  return static_cast<int>(prism::shim::SessionMode());
-}
 
 // A program that leaves without exit handlers (os._exit, a failed fork child) still says its code.
 [[noreturn]] void _exit(int code) {

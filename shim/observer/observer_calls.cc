@@ -1,0 +1,53 @@
+#include "shim/observer/observer_calls.h"
+
+#include "shim/session.h"
+
+using prism::channel::Record;
+using prism::channel::RecordKind;
+
+extern "C" {
+
+uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes) {
+  return prism::shim::DefineOnce(static_cast<prism::channel::Table>(table),
+                                 {static_cast<const char*>(payload), bytes});
+}
+
+void prism_shim_set_context(uint32_t context) {
+  prism::shim::SetThreadContext(context);
+}
+
+uint32_t prism_shim_context() {
+  return prism::shim::ThreadContext();
+}
+
+void prism_shim_marker(uint32_t name, int begin) {
+  Record record = {};
+  record.kind = RecordKind::kMarker;
+  record.marker.name = name;
+  record.marker.begin = begin != 0 ? 1 : 0;
+  prism::shim::Emit(record);
+}
+
+void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes) {
+  Record record = {};
+  record.kind = is_alloc != 0 ? RecordKind::kBlockAlloc : RecordKind::kBlockFree;
+  record.segment.address = address;
+  record.segment.bytes = bytes;
+  prism::shim::Emit(record);
+}
+
+void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats) {
+  Record record = {};
+  record.kind = RecordKind::kAllocatorStats;
+  record.stats = *stats;
+  prism::shim::Emit(record);
+}
+
+void prism_shim_count(const char* counter) {
+  prism::shim::Count(counter);
+}
+
+int prism_shim_mode() {
+  return static_cast<int>(prism::shim::SessionMode());
+}
+}
