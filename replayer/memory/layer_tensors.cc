@@ -1,5 +1,6 @@
 #include "replayer/memory/layer_tensors.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace prism::replayer {
@@ -21,6 +22,8 @@ struct Sizes {
         style(training_style),
         element(graph::DataTypeBytes(job.compute_dtype)),
         tp(job.parallel.tp),
+        kv_heads(std::max<int64_t>(job.model.kv_heads, job.parallel.tp)),
+        vocab(graph::PaddedVocab(job)),
         tokens(job.micro_batch_size * job.seq_len / job.parallel.cp),
         // What is not split by heads or width is split by sequence, or not at all.
         sequence_parts(job.sequence_parallel ? job.parallel.tp : 1),
@@ -41,12 +44,14 @@ struct Sizes {
   // Elements of the matrix of attention scores; whole rows also where the context is split.
   [[nodiscard]] int64_t Scores() const { return tokens * sequence * model.heads / tp; }
 
-  [[nodiscard]] int64_t Logits() const { return tokens * model.vocab / tp; }  // elements
+  [[nodiscard]] int64_t Logits() const { return tokens * vocab / tp; }  // elements
 
   const graph::ModelSpec& model;
   const TrainingStyle& style;
   int64_t element;
   int64_t tp;
+  int64_t kv_heads;  // a rank has one at least
+  int64_t vocab;
   int64_t tokens;
   int64_t sequence_parts;
   int64_t sequence;
@@ -99,8 +104,8 @@ std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
                                {"attention norm output", sizes.Hidden()},
                                {"queries", sizes.Heads(sizes.model.heads)},
-                               {"keys", sizes.Heads(sizes.model.kv_heads)},
-                               {"values", sizes.Heads(sizes.model.kv_heads)}};
+                               {"keys", sizes.Heads(sizes.kv_heads)},
+                               {"values", sizes.Heads(sizes.kv_heads)}};
   if (with_core_attention) {
     Append(CoreAttention(sizes), &saved);
   }
@@ -119,7 +124,7 @@ std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
 
 int64_t LayerElements(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
-  const int64_t attention = (2 * model.heads + 2 * model.kv_heads) * model.HeadDim();
+  const int64_t attention = (2 * model.heads + 2 * sizes.kv_heads) * model.HeadDim();
   return (attention + model.FfnMatrices() * model.ffn) * model.hidden / sizes.tp;
 }
 
@@ -130,7 +135,7 @@ std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
                                {"queries", sizes.Heads(model.heads)},
-                               {"values", sizes.Heads(model.kv_heads)},
+                               {"values", sizes.Heads(sizes.kv_heads)},
                                {"attention output", sizes.Heads(model.heads)},
                                {"first feed-forward branch", sizes.Ffn()},
                                {"feed-forward output", sizes.Hidden()}};
@@ -187,7 +192,7 @@ UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style) {
     tensors.forward = tensors.saved;
     tensors.saved = {{"layer input", sizes.Hidden()}};
   }
-  if (style.data_parallel == graph::DataParallelKind::kFsdp) {
+  if (style.data_parallel == graph::DataParallelKind::kFsdp && style.reshard_after_forward) {
     // The gathered 16-bit parameters of this layer and of those fetched ahead.
     const int64_t gathered = LayerElements(sizes) * sizes.element * (1 + style.prefetch);
     tensors.forward.push_back({"gathered parameters", gathered});

@@ -70,9 +70,11 @@ void DeclareNorm(const graph::ModelSpec& model, Declarations* declarations) {
   }
 }
 
-void DeclareLayer(const graph::ModelSpec& model, Declarations* declarations) {
+void DeclareLayer(const JobSpec& job, Declarations* declarations) {
+  const graph::ModelSpec& model = job.model;
   const int64_t head = model.HeadDim();
-  const int64_t qkv = (model.heads + 2 * model.kv_heads) * head;
+  const int64_t kv_heads = std::max<int64_t>(model.kv_heads, job.parallel.tp);  // one a rank
+  const int64_t qkv = (model.heads + 2 * kv_heads) * head;
   const bool has_bias = model.block == BlockKind::kGpt;
   const int64_t mlp_in = (model.FfnMatrices() - 1) * model.ffn;
   DeclareNorm(model, declarations);
@@ -171,16 +173,25 @@ std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
 }
 
 // FSDP2 with mixed precision: float32 shards of parameters, gradients and both moments
-// (torch/distributed/fsdp/_fully_shard); the gathered 16-bit copies come and go with the layers.
+// (torch/distributed/fsdp/_fully_shard). The gathered 16-bit copies come and go with the layers,
+// or, not resharded, stay from the first forward pass to the last backward pass. Pipeline stages
+// accumulate whole gradients, which are reduced with the last micro-batch.
 std::vector<StateTensor> FsdpStates(int64_t elements,
                                     const JobSpec& job,
                                     const TrainingStyle& style) {
   const int64_t dp = int64_t{job.parallel.dp} * job.parallel.cp;
   const int64_t own = DivideUp<int64_t>(elements, style.shard_size > 0 ? style.shard_size : dp);
-  return {{"parameters", own * kMasterBytes},
-          {"gradients", own * kMasterBytes},
-          {"optimizer", own * kMomentBytes, true},
-          {"optimizer", own * kMomentBytes, true}};
+  std::vector<StateTensor> states = {{"parameters", own * kMasterBytes},
+                                     {"gradients", own * kMasterBytes},
+                                     {"optimizer", own * kMomentBytes, true},
+                                     {"optimizer", own * kMomentBytes, true}};
+  if (own < elements && !style.reshard_after_forward) {
+    states.push_back({"parameters", elements * graph::DataTypeBytes(job.compute_dtype)});
+  }
+  if (own < elements && job.parallel.pp > 1 && job.microbatches() > 1) {
+    states.push_back({"gradients", elements * graph::DataTypeBytes(style.gradient_type)});
+  }
+  return states;
 }
 
 }  // namespace
@@ -216,7 +227,7 @@ StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t ch
     }
   }
   for (int64_t layer = 0; layer < layers; ++layer) {
-    DeclareLayer(model, &declarations);
+    DeclareLayer(job, &declarations);
   }
   if (chunk == last) {
     DeclareNorm(model, &declarations);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/stage_layers.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/memory_account.h"
 #include "replayer/memory/model_states.h"
@@ -54,16 +55,19 @@ class StageUnits {
       : job_(job),
         is_first_(stage == 0),
         is_last_(stage == job.parallel.pp - 1),
-        layers_(LayersOfStage(job, style, stage)),
         embedding_(EmbeddingTensors(job, style)),
         layer_(LayerTensors(job, style)),
         head_(HeadTensors(job, style)),
-        boundary_(BoundaryTensors(job, style)) {}
+        boundary_(BoundaryTensors(job, style)) {
+    for (int64_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
+      const graph::LayerRange range =
+          graph::LayersOfChunk(job, style, chunk * job.parallel.pp + stage);
+      layers_.push_back(range.end - range.begin);
+    }
+  }
 
   [[nodiscard]] int64_t CountOf(int64_t chunk) const {
-    const int64_t vpp = job_.parallel.vpp;
-    const int64_t layers = (chunk + 1) * layers_ / vpp - chunk * layers_ / vpp;
-    return layers + (HasEmbedding(chunk) ? 2 : 1);
+    return layers_[static_cast<size_t>(chunk)] + (HasEmbedding(chunk) ? 2 : 1);
   }
 
   [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const {
@@ -87,7 +91,7 @@ class StageUnits {
   const JobSpec& job_;
   bool is_first_;
   bool is_last_;
-  int64_t layers_;
+  std::vector<int64_t> layers_;  // by chunk
   UnitTensors embedding_;
   UnitTensors layer_;
   UnitTensors head_;
