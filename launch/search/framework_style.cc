@@ -63,6 +63,13 @@ Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
   return FrameworkStyle(*family, precision);
 }
 
+bool AlwaysShards(const std::string& framework) {
+  const Result<FrameworkStyle> style = FrameworkStyle::Create(framework, "");
+  graph::JobSpec unsharded;
+  unsharded.zero_stage = 0;
+  return style.ok() && style->Of(unsharded).data_parallel == graph::DataParallelKind::kFsdp;
+}
+
 FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precision)
     : family_(family) {
   const std::optional<graph::Precision> named = PrecisionNamed(precision);

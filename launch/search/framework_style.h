@@ -18,6 +18,10 @@ const std::vector<std::string>& FrameworkNames();
 // Names that --precision takes.
 const std::vector<std::string>& PrecisionNames();
 
+// Whether it shards parameters whatever is asked for (FSDP): ZeRO 2 and 3 are the plans there are,
+// parameters resharded between the passes or not. `framework`: one of FrameworkNames().
+bool AlwaysShards(const std::string& framework);
+
 class FrameworkStyle {
  public:
   // `precision`: "bf16", "fp16", "fp8", ...; empty: the framework's usual one. kInvalidArgument for

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "launch/prediction/job_limits.h"
+#include "launch/search/framework_style.h"
 
 namespace prism::launch {
 namespace {
@@ -34,7 +35,7 @@ std::vector<T> Or(const std::vector<T>& given, std::vector<T> otherwise) {
 class Enumeration {
  public:
   Enumeration(const SearchProblem& problem, const PlanChoices& choices)
-      : problem_(problem), choices_(choices) {
+      : problem_(problem), choices_(choices), always_shards_(AlwaysShards(problem.framework)) {
     constexpr int64_t kAny = int64_t{1} << 40;
     const graph::ModelSpec& model = problem.model;
     vpp_ = Or(choices.vpp, DivisorsOf<int32_t>(model.layers, kAny));
@@ -202,13 +203,16 @@ class Enumeration {
 
   void Add(const Plan& plan) {
     const graph::ParallelSizes& sizes = plan.parallel;
+    const bool replicas = sizes.dp * sizes.cp > 1;
     if (plan.sequence_parallel && sizes.tp == 1) {
       Reject("sequence parallelism without tp is the plan without it", 1);
     } else if (plan.sequence_parallel && problem_.seq_len / sizes.cp % sizes.tp != 0) {
       Reject("the sequence does not divide among tp", 1);
-    } else if (plan.zero_stage > 0 && sizes.dp * sizes.cp == 1) {
+    } else if (plan.zero_stage > 0 && !replicas) {
       Reject("ZeRO without replicas is the plan without it", 1);
-    } else if (plan.zero_stage == 2 && sizes.pp > 1) {
+    } else if (plan.zero_stage < 2 && replicas && always_shards_) {
+      Reject("the framework always shards: ZeRO 0 and 1 are ZeRO 2 by other names", 1);
+    } else if (plan.zero_stage == 2 && sizes.pp > 1 && !always_shards_) {
       Reject("ZeRO 2 reduces in every micro-batch: DeepSpeed refuses it in a pipeline", 1);
     } else {
       space_.plans.push_back(plan);
@@ -217,6 +221,7 @@ class Enumeration {
 
   const SearchProblem& problem_;
   const PlanChoices& choices_;
+  bool always_shards_;
   std::vector<int32_t> vpp_;
   std::vector<int64_t> micro_batches_;
   std::vector<graph::Recompute> recompute_;

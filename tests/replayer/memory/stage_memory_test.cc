@@ -112,6 +112,36 @@ TEST(StageMemory, interleaving_holds_more_activations) {
   EXPECT_DOUBLE_EQ(MicrobatchesInFlight(job, PaperStyle(), 0), 8 * (1 + 7.0 / 24));
 }
 
+// Of 126 layers in 16 x 4 chunks the last two chunks have one layer, and the last stage ends with
+// one: the chunk that holds a single pass.
+TEST(StageMemory, chunks_have_the_layers_of_the_schedule) {
+  JobSpec job = PaperJob();
+  job.parallel.pp = 16;
+  job.parallel.vpp = 4;
+  job.global_batch_size = job.micro_batch_size * 64;
+  int64_t peaks[2];
+  for (const int64_t missing : {0, 2}) {
+    job.model.layers = 128 - missing;
+    peaks[missing / 2] = PredictStageMemory(job, PaperStyle(), 15)->peak_allocated;
+  }
+  const int64_t layer = LayerTensors(job, PaperStyle()).saved_bytes();
+  const int64_t states = 18 * 12 * job.model.hidden * job.model.hidden / job.parallel.tp;
+  EXPECT_GT(peaks[0], peaks[1]);
+  EXPECT_LT(peaks[0] - peaks[1], states + 3 * layer);
+}
+
+// A rank has one head of keys and values at least.
+TEST(StageMemory, fewer_heads_of_keys_than_ranks_are_copied) {
+  JobSpec job = PaperJob();
+  job.model.kv_heads = 8;
+  const int64_t whole = LayerTensors(job, PaperStyle()).saved_bytes();
+  job.model.kv_heads = 4;
+  EXPECT_EQ(LayerTensors(job, PaperStyle()).saved_bytes(), whole);
+  const int64_t copied = ParametersOfChunk(job, 1, 1).total();
+  job.model.kv_heads = 8;
+  EXPECT_EQ(copied, ParametersOfChunk(job, 1, 1).total());
+}
+
 TEST(StageMemory, shards_shrink_the_optimizer_only) {
   JobSpec job = PaperJob();
   job.parallel.dp = 4;
