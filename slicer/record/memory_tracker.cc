@@ -245,8 +245,9 @@ void MemoryTracker::HashLayout(uint64_t kind, uint64_t address, int64_t bytes) {
   }
 }
 
-// A marker that names a class decides. Otherwise: allocated before the first iteration, a block is
-// a parameter; what an iteration allocates is classed by ClassInIteration.
+// A marker that names a class decides. Otherwise: what was there before the first iteration and
+// still is when it begins is a parameter; all else (a trial step before it, too) is classed by
+// ClassInIteration.
 std::string MemoryTracker::ClassOf(const Block& block) const {
   const std::vector<std::string>& path = paths_[block.path];
   for (auto name = path.rbegin(); name != path.rend(); ++name) {
@@ -256,7 +257,8 @@ std::string MemoryTracker::ClassOf(const Block& block) const {
       }
     }
   }
-  if (iteration_begins_.empty() || block.born < iteration_begins_.front()) {
+  if (iteration_begins_.empty() ||
+      (block.born < iteration_begins_.front() && block.died > iteration_begins_.front())) {
     return "parameters";
   }
   return ClassInIteration(block, path);

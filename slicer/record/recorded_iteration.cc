@@ -43,10 +43,27 @@ bool DoSame(const Iteration& a, const Iteration& b) {
   return !FirstDifference(a, b, std::max(a.ops.size(), b.ops.size())).has_value();
 }
 
+// Whether the `period` iterations before `end` do what the ones before them did.
+bool RepeatsBefore(size_t end, size_t period, const std::vector<Iteration>& iterations) {
+  for (size_t i = end - period; i < end; ++i) {
+    if (!DoSame(iterations[i - period], iterations[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 int64_t DropSegments(Iteration* iteration) {
   return DropOps(iteration, IsSegmentOp);
+}
+
+Iteration WithoutRanges(Iteration iteration) {
+  DropOps(&iteration, [&](const CanonicalOp& op) {
+    return !IsSegmentOp(op) && MayComeAndGo(op.kind, op.signature, iteration.tables.strings);
+  });
+  return iteration;
 }
 
 Iteration WithoutWaits(Iteration iteration) {
@@ -79,14 +96,11 @@ std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, si
 }
 
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations) {
-  const size_t count = iterations.size();
-  for (size_t period = 2; 2 * period <= count && period <= kMostStepsInTurn; ++period) {
-    bool repeats = true;
-    for (size_t i = count - period; i < count && repeats; ++i) {
-      repeats = DoSame(iterations[i - period], iterations[i]);
-    }
-    if (repeats) {
-      return static_cast<int32_t>(period);
+  for (size_t end = iterations.size(); end > 0; --end) {
+    for (size_t period = 2; 2 * period <= end && period <= kMostStepsInTurn; ++period) {
+      if (RepeatsBefore(end, period, iterations)) {
+        return static_cast<int32_t>(period);
+      }
     }
   }
   return std::nullopt;

@@ -22,6 +22,11 @@ struct Iteration {
 // Takes out what the caching allocator takes from the device or gives back; returns how many ops.
 int64_t DropSegments(Iteration* iteration);
 
+// Without the ranges that the program names: it may number its steps by them, as torch.profiler
+// does
+// ("ProfilerStep#4").
+Iteration WithoutRanges(Iteration iteration);
+
 // What the emulation compares: waits and time of the host are no departure from the graph.
 Iteration WithoutWaits(Iteration iteration);
 
@@ -34,8 +39,9 @@ std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, si
 // Optimizers that take turns: at most this many steps until the first comes again.
 inline constexpr int32_t kMostStepsInTurn = 6;
 
-// The least number, from 2, by which each of the last iterations is equal to the one so many
-// before, looked at for one turn and the one before it; nothing where there is none.
+// The least number, from 2, of iterations in a row that each equal the one so many before; of
+// several such rows the last counts: what follows it may be something that the program does now and
+// then. Nothing where there is none.
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations);
 
 }  // namespace prism::slicer

@@ -226,23 +226,25 @@ void Recorder::Impl::LookForOdd(int32_t number) {
   }
 }
 
-// Whether iteration `last`, the current one, does what the one before did: in whole, or up to where
-// they are closed. The caching allocator may still take or give back a segment in one iteration and
-// not in the next; such ops are no part of the steady state.
+// Whether iteration `last`, the current one, does what the one before did, by whatever names: in
+// whole, or up to where they are closed. The caching allocator may still take or give back a
+// segment in one iteration and not in the next; such ops are no part of the steady state.
 void Recorder::Impl::Judge(int32_t last, bool whole) {
-  const auto count = [whole](const Iteration& a, const Iteration& b) {
-    return whole ? std::max(a.ops.size(), b.ops.size()) : size_t{std::max(a.closed, b.closed)};
+  const auto difference = [whole](const Iteration& a, const Iteration& b) {
+    return FirstDifference(
+        a, b, whole ? std::max(a.ops.size(), b.ops.size()) : size_t{std::max(a.closed, b.closed)});
   };
-  if (!FirstDifference(previous_, current_, count(previous_, current_)).has_value()) {
+  Iteration before = WithoutRanges(previous_);
+  Iteration after = WithoutRanges(current_);
+  if (!difference(before, after).has_value()) {
     found_ = last - 1;
     return;
   }
-  Iteration before = previous_;
-  Iteration after = current_;
   const int64_t segments = DropSegments(&before) + DropSegments(&after);
-  const std::optional<size_t> at = FirstDifference(before, after, count(before, after));
+  const std::optional<size_t> at = difference(before, after);
   if (!at.has_value()) {
-    nearly_ = NearlyFound{last - 1, std::move(before), segments};
+    nearly_ = NearlyFound{last - 1, previous_, segments};
+    DropSegments(&nearly_->iteration);
     return;
   }
   difference_ = fmt::format("iterations {} and {} differ at op {}: {} against {}", last - 1, last,
@@ -251,7 +253,12 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
 
 std::string Recorder::Impl::WhyNone() const {
   if (!difference_.empty()) {
-    return difference_ + "; no two iterations in turn do the same";
+    const std::string message = difference_ + "; no two iterations in turn do the same";
+    return complete() ? message
+                      : fmt::format(
+                            "{} in the {} that the program ran; let it run more steps, {} "
+                            "are looked at",
+                            message, iterations(), options_.most_iterations);
   }
   std::string message = fmt::format(
       "rank {} ran {} complete iterations, {} to warm up and two that are recorded are needed",

@@ -96,6 +96,21 @@ TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
+// A program may try out which batch fits before its first step; the peak lies there.
+TEST(MemoryTracker, WhatIsFreedBeforeTheFirstIterationIsNoParameter) {
+  RecordScript script;
+  script.Block(true, 0x1000, 64);
+  script.Block(true, 0x2000, 900);
+  script.Block(false, 0x2000, 900);
+  script.Marker("iteration", true);
+  script.Block(true, 0x2000, 8);
+  script.Block(false, 0x2000, 8);
+  script.Marker("iteration", false);
+  const Tracked tracked = Track(script);
+  const std::map<std::string, int64_t> expected = {{"parameters", 64}, {"temporaries", 900}};
+  EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
+}
+
 TEST(MemoryTracker, FrameworkCountThatDiffersIsAWarning) {
   RecordScript script;
   script.Block(true, 0x1000, 512);

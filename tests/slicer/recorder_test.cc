@@ -422,6 +422,45 @@ TEST(Recorder, AnOddIterationAmongSteadyOnesEndsThemAndIsAWarning) {
   EXPECT_THAT(fragment->warnings[0].example, HasSubstr("iteration 3 of rank 0 has kernel mean"));
 }
 
+// As torch.profiler numbers its steps: the range ends, and the next one begins, behind each step.
+TEST(Recorder, RangesThatAreNumberedByStepAreKeptButNotCompared) {
+  RecordScript script;
+  for (int step = 0; step < 4; ++step) {
+    script.Marker("ProfilerStep#" + std::to_string(step), true);
+    AddTraining(&script, 16);
+    script.Marker("ProfilerStep#" + std::to_string(step), false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 0);
+  EXPECT_THAT(fragment->strings, testing::IsSupersetOf({"ProfilerStep#0", "ProfilerStep#1"}));
+  EXPECT_TRUE(fragment->warnings.empty());
+}
+
+// DistributedDataParallel times its first ten steps and no later one.
+TEST(Recorder, StepsThatTakeTurnsAreFoundBeforeTheLastOneChanges) {
+  RecordScript script;
+  for (int i = 0; i < 10; ++i) {
+    script.Matmul(i % 2 == 0 ? 16 : 32);
+    if (i < 9) {
+      script.Event(RecordKind::kEventRecord, 7, 0);
+    }
+    script.Marker("Optimizer.step#Adam.step", true);
+    script.Marker("Optimizer.step#Adam.step", false);
+  }
+  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
+  ASSERT_TRUE(Feed(script, &recorder).ok());
+  EXPECT_EQ(recorder.period(), 2);
+}
+
+TEST(Recorder, AProgramThatEndsTooEarlyIsAskedForMoreSteps) {
+  RecordScript script;
+  for (const int32_t size : {16, 32, 64, 128}) {
+    AddTraining(&script, size);
+  }
+  EXPECT_THAT(RecordAll(script, 0, 0).status().message(), HasSubstr("let it run more steps"));
+}
+
 TEST(Recorder, AProgramThatNeverRepeatsIsExplained) {
   RecordScript script;
   for (int i = 0; i < 16; ++i) {
@@ -431,6 +470,7 @@ TEST(Recorder, AProgramThatNeverRepeatsIsExplained) {
   ASSERT_FALSE(fragment.ok());
   EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 12 and 13 differ at op"));
   EXPECT_THAT(fragment.status().message(), HasSubstr("mean"));
+  EXPECT_THAT(fragment.status().message(), testing::Not(HasSubstr("more steps")));
 }
 
 }  // namespace
