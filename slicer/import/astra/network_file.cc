@@ -8,6 +8,7 @@
 
 #include "graph/base/parse_number.h"
 #include "graph/limits.h"
+#include "slicer/import/astra/words.h"
 
 namespace prism::slicer {
 namespace {
@@ -40,9 +41,7 @@ class NetworkReader {
     int line = 0;
     while (!text.empty()) {
       ++line;
-      const size_t end = text.find('\n');
-      const std::string_view whole = text.substr(0, end);
-      text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+      const std::string_view whole = TakeLine(&text);
       const std::string_view bare = Trimmed(whole.substr(0, whole.find('#')));
       if (!bare.empty() && bare != "{" && bare != "}") {
         PRISM_RETURN_IF_ERROR(ReadLine(bare, line));

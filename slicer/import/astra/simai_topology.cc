@@ -134,9 +134,7 @@ class TopologyReader {
   }
 
   void NextLine() {
-    const size_t end = text_.find('\n');
-    line_ = text_.substr(0, end);
-    text_ = end == std::string_view::npos ? std::string_view() : text_.substr(end + 1);
+    line_ = TakeLine(&text_);
     ++number_;
   }
 

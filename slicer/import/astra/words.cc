@@ -11,6 +11,13 @@ constexpr int64_t kMaxNumber = int64_t{1} << 50U;
 
 }  // namespace
 
+std::string_view TakeLine(std::string_view* text) {
+  const size_t end = text->find('\n');
+  const std::string_view line = text->substr(0, end);
+  *text = end == std::string_view::npos ? std::string_view() : text->substr(end + 1);
+  return line;
+}
+
 std::vector<std::string_view> Words(std::string_view line) {
   constexpr std::string_view kBlanks = " \t\r";
   std::vector<std::string_view> words;

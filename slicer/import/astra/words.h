@@ -1,4 +1,4 @@
-// Words and whole numbers of a line, as the text formats of ASTRA-sim and SimAI are made of.
+// Lines, their words and whole numbers, as the text formats of ASTRA-sim and SimAI are made of.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,9 @@
 #include <vector>
 
 namespace prism::slicer {
+
+// The first line of `text`, which then holds what is behind it.
+std::string_view TakeLine(std::string_view* text);
 
 // What stands between blanks and tabs.
 std::vector<std::string_view> Words(std::string_view line);
