@@ -67,6 +67,11 @@ std::vector<std::string> VerbArguments::Texts(std::string_view flag) const {
   return found == texts_.end() ? std::vector<std::string>() : found->second;
 }
 
+std::string VerbArguments::Text(std::string_view flag, const std::string& fallback) const {
+  const auto found = texts_.find(flag);
+  return found == texts_.end() ? fallback : found->second.back();
+}
+
 Status VerbArguments::ReadInt(std::string_view flag,
                               int64_t lowest,
                               int64_t highest,
@@ -74,7 +79,7 @@ Status VerbArguments::ReadInt(std::string_view flag,
   if (!Has(flag)) {
     return OkStatus();
   }
-  const std::string text = Texts(flag).back();
+  const std::string text = Text(flag);
   int64_t value = 0;
   if (!ParseNumber(text, &value) || value < lowest || value > highest) {
     return InvalidArgument(
@@ -88,7 +93,7 @@ Status VerbArguments::ReadNumber(std::string_view flag, double* target) const {
   if (!Has(flag)) {
     return OkStatus();
   }
-  const std::string text = Texts(flag).back();
+  const std::string text = Text(flag);
   double value = 0;
   if (!ParseNumber(text, &value) || !std::isfinite(value) || value <= 0) {
     return InvalidArgument(fmt::format("--{}: '{}' is no number above 0", flag, text));
@@ -103,7 +108,7 @@ Status VerbArguments::ReadChoice(std::string_view flag,
   if (!Has(flag)) {
     return OkStatus();
   }
-  const std::string text = Texts(flag).back();
+  const std::string text = Text(flag);
   if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
     return InvalidArgument(fmt::format("--{}: '{}' is not available; choose {}", flag, text,
                                        fmt::join(choices, ", ")));
@@ -116,7 +121,7 @@ Status VerbArguments::CheckOutput(std::string_view flag) const {
   if (!Has(flag)) {
     return OkStatus();
   }
-  const std::filesystem::path path = Texts(flag).back();
+  const std::filesystem::path path = Text(flag);
   std::error_code ignored;
   if (path.empty() || std::filesystem::is_directory(path, ignored)) {
     return InvalidArgument(fmt::format("{}{}: '{}' is no file name", flag.size() == 1 ? "-" : "--",

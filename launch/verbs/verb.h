@@ -48,6 +48,8 @@ class VerbArguments {
 
   [[nodiscard]] bool Has(std::string_view flag) const;
   [[nodiscard]] std::vector<std::string> Texts(std::string_view flag) const;
+  // The last of these; `fallback` where the option is absent.
+  [[nodiscard]] std::string Text(std::string_view flag, const std::string& fallback = {}) const;
   Status ReadInt(std::string_view flag, int64_t lowest, int64_t highest, int64_t* target) const;
   Status ReadNumber(std::string_view flag, double* target) const;  // above 0
   // Fails now where the file that an option names could not be written once the work is done, or

@@ -88,11 +88,6 @@ Status ReadWorkload(const VerbArguments& arguments, BenchWorkload* workload) {
   return ReadCount(arguments, "ranks", graph::kMaxRanks, &workload->ranks);
 }
 
-std::string Last(const VerbArguments& arguments, const char* flag, const std::string& fallback) {
-  const std::vector<std::string> texts = arguments.Texts(flag);
-  return texts.empty() ? fallback : texts.back();
-}
-
 // Published runs: rows to stdout unless they go to a file, then the errors.
 Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   BenchAccuracyOptions options;
@@ -100,8 +95,8 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   if (options.tables.empty()) {
     return InvalidArgument("bench accuracy needs a table: prism bench accuracy TABLE.csv");
   }
-  options.out = Last(arguments, "out", "");
-  options.parameter_sets = Last(arguments, "parameter-sets", "");
+  options.out = arguments.Text("out");
+  options.parameter_sets = arguments.Text("parameter-sets");
   options.without = arguments.Texts("without");
   const bool ablation = arguments.Has("ablation");
   if (ablation) {
@@ -127,8 +122,8 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
   int64_t ranks = sweep.ranks;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 2, graph::kMaxRanks, &ranks));
   sweep.ranks = static_cast<int32_t>(ranks);
-  sweep.cluster = Last(arguments, "cluster", sweep.cluster);
-  sweep.collective = Last(arguments, "collective", sweep.collective);
+  sweep.cluster = arguments.Text("cluster", sweep.cluster);
+  sweep.collective = arguments.Text("collective", sweep.collective);
   VerbOutput output;
   PRISM_ASSIGN_OR_RETURN(output.text, SweepCollective(sweep));
   return output;
@@ -145,7 +140,7 @@ Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
   options.fit = arguments.Has("fit");
   options.leave_out = !options.fit;
   PRISM_ASSIGN_OR_RETURN(const BenchCollectivesOutput result, BenchCollectives(options));
-  const std::string out = Last(arguments, "out", "");
+  const std::string out = arguments.Text("out");
   if (!out.empty()) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(out, result.rows));
   }

@@ -71,7 +71,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     return InvalidArgument("-o OUT is missing: the file to write");
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
-  const std::string out = arguments.Texts("o").back();
+  const std::string out = arguments.Text("o");
   PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands()[1]));
   PRISM_RETURN_IF_ERROR(RefuseUncosted(loaded));
   FixDurations(&loaded.graph);

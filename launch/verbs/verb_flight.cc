@@ -133,8 +133,8 @@ Result<Rank> RankOf(const VerbArguments& arguments, const graph::Graph& graph) {
 
 Status ChooseRanksToWrite(const VerbArguments& arguments, View* view) {
   if (arguments.Has("ranks")) {
-    PRISM_ASSIGN_OR_RETURN(
-        view->written, NumberedRanks("--ranks", arguments.Texts("ranks").back(), view->graph.job));
+    PRISM_ASSIGN_OR_RETURN(view->written,
+                           NumberedRanks("--ranks", arguments.Text("ranks"), view->graph.job));
     std::erase(view->written, view->rank);
     return OkStatus();
   }
@@ -171,7 +171,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   View view{loaded.graph, rank, path, std::move(dump), std::move(match)};
   std::string written;
   if (arguments.Has("o")) {
-    const std::string folder = arguments.Texts("o").back();
+    const std::string folder = arguments.Text("o");
     PRISM_RETURN_IF_ERROR(ChooseRanksToWrite(arguments, &view));
     PRISM_RETURN_IF_ERROR(WriteDumps(folder, bytes, &view));
     written = fmt::format("  written          {} in {}: torchfrtrace --allow-incomplete-ranks {}\n",

@@ -155,17 +155,15 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
           fmt::format("--{} has no meaning for {}; leave it out", flag, format.name));
     }
   }
-  const auto last = [&](const char* flag, const std::string& fallback) {
-    return arguments.Has(flag) ? arguments.Texts(flag).back() : fallback;
-  };
   Settings settings;
-  settings.groups = last("groups", "");
+  settings.groups = arguments.Text("groups");
   int64_t gpus = 0;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("target-gpus", 1, graph::kMaxRanks, &gpus));
   settings.options.target_gpus = static_cast<int32_t>(gpus);
-  PRISM_ASSIGN_OR_RETURN(settings.options.cluster, LoadCluster(last("cluster", "h100-8x")));
+  PRISM_ASSIGN_OR_RETURN(settings.options.cluster,
+                         LoadCluster(arguments.Text("cluster", "h100-8x")));
   if (arguments.Has("network")) {
-    PRISM_RETURN_IF_ERROR(ReadNetwork(last("network", ""), &settings));
+    PRISM_RETURN_IF_ERROR(ReadNetwork(arguments.Text("network"), &settings));
   }
   return settings;
 }
@@ -183,7 +181,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     return InvalidArgument("-o GRAPH is missing: the file to write");
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
-  const std::string out = arguments.Texts("o").back();
+  const std::string out = arguments.Text("o");
   PRISM_ASSIGN_OR_RETURN(const Settings settings, ReadSettings(arguments, *format));
   PRISM_ASSIGN_OR_RETURN(const ImportResult result, format->read(files, settings));
   PRISM_RETURN_IF_ERROR(graph::WriteGraph(result.graph, out));

@@ -34,7 +34,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
       return InvalidArgument(fmt::format("--vary repeats the replay; leave --{} out", flag));
     }
   }
-  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Texts("vary").back()));
+  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Text("vary")));
   LoadedGraph varied = loaded;
   EditFile file;
   if (!edit_file.empty()) {
@@ -49,12 +49,10 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   sweep.assumptions.insert(sweep.assumptions.end(), file.assumptions.begin(),
                            file.assumptions.end());
   if (arguments.Has("csv")) {
-    PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(arguments.Texts("csv").back(), ReplaySweepCsv(sweep)));
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("csv"), ReplaySweepCsv(sweep)));
   }
   if (arguments.Has("svg")) {
-    PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(arguments.Texts("svg").back(), ReplaySweepSvg(sweep)));
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("svg"), ReplaySweepSvg(sweep)));
   }
   VerbOutput output;
   output.text =

@@ -28,18 +28,13 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
-std::string Last(const VerbArguments& arguments, const char* flag, const std::string& fallback) {
-  const std::vector<std::string> texts = arguments.Texts(flag);
-  return texts.empty() ? fallback : texts.back();
-}
-
 // Whole numbers with commas between them, each from `lowest` on.
 template <typename T>
 Status ReadList(const VerbArguments& arguments,
                 const char* flag,
                 int64_t lowest,
                 std::vector<T>* list) {
-  const std::string text = Last(arguments, flag, "");
+  const std::string text = arguments.Text(flag);
   const char* at = text.data();
   const char* end = at + text.size();
   while (at != end) {
@@ -60,7 +55,7 @@ Status ReadList(const VerbArguments& arguments,
 }
 
 Status ReadRecompute(const VerbArguments& arguments, std::vector<graph::Recompute>* choices) {
-  const std::string text = Last(arguments, "recompute", "any");
+  const std::string text = arguments.Text("recompute", "any");
   if (const auto recompute = graph::RecomputeNamed(text)) {
     choices->push_back(*recompute);
     return OkStatus();
@@ -156,7 +151,7 @@ Result<SearchOptions> ReadOptions(const VerbArguments& arguments) {
 // Names with commas between them.
 Result<std::vector<std::string>> ModelsOf(const VerbArguments& arguments) {
   std::vector<std::string> models;
-  std::istringstream text(Last(arguments, "model", "gpt3-175b"));
+  std::istringstream text(arguments.Text("model", "gpt3-175b"));
   for (std::string model; std::getline(text, model, ',');) {
     models.push_back(model);
   }
@@ -170,11 +165,11 @@ Result<std::vector<std::string>> ModelsOf(const VerbArguments& arguments) {
 // What all jobs of a command line share.
 Result<SearchProblem> ReadSite(const VerbArguments& arguments) {
   SearchProblem problem;
-  const std::string cluster = Last(arguments, "cluster", "h100-8x");
+  const std::string cluster = arguments.Text("cluster", "h100-8x");
   PRISM_ASSIGN_OR_RETURN(problem.cluster, LoadCluster(cluster));
   PRISM_ASSIGN_OR_RETURN(problem.costs, LoadSiteCosts(cluster));
   PRISM_ASSIGN_OR_RETURN(problem.host, LoadHostMemory(cluster));
-  problem.framework = Last(arguments, "framework", "megatron-core");
+  problem.framework = arguments.Text("framework", "megatron-core");
   if (arguments.Has("price")) {
     double price = 0;
     PRISM_RETURN_IF_ERROR(arguments.ReadNumber("price", &price));
@@ -231,12 +226,11 @@ Status WriteFiles(const VerbArguments& arguments,
                   const PlanEvaluator& evaluator,
                   const SearchResult& result) {
   if (arguments.Has("csv")) {
-    PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(Last(arguments, "csv", ""), SearchCsv(evaluator, result)));
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("csv"), SearchCsv(evaluator, result)));
   }
   if (arguments.Has("svg")) {
     PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(Last(arguments, "svg", ""), Plot(evaluator.problem(), result)));
+        WriteFileAtomically(arguments.Text("svg"), Plot(evaluator.problem(), result)));
   }
   return OkStatus();
 }
@@ -245,16 +239,16 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
                             const PlanEvaluator& evaluator,
                             const SearchOptions& options,
                             MpiSession& session) {
-  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(Last(arguments, "vary", "")));
+  PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Text("vary")));
   PRISM_ASSIGN_OR_RETURN(const std::vector<SweepPoint> points,
                          Sweep(evaluator, options, variation, session));
   if (arguments.Has("csv") && session.rank() == 0) {
     const std::string csv = SweepCsv(evaluator, variation, points);
-    PRISM_RETURN_IF_ERROR(WriteFileAtomically(Last(arguments, "csv", ""), csv));
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("csv"), csv));
   }
   if (arguments.Has("svg") && session.rank() == 0) {
     PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(Last(arguments, "svg", ""), SweepSvg(variation, options, points)));
+        WriteFileAtomically(arguments.Text("svg"), SweepSvg(variation, options, points)));
   }
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson
@@ -322,15 +316,14 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   }
   PRISM_ASSIGN_OR_RETURN(const SearchProblem site, ReadSite(arguments));
   PRISM_RETURN_IF_ERROR(CheckSite(site, options));
-  PRISM_ASSIGN_OR_RETURN(
-      const std::vector<ListedJob> jobs,
-      ReadJobList(Last(arguments, "jobs", ""), site, options.choices.gpus.front()));
+  PRISM_ASSIGN_OR_RETURN(const std::vector<ListedJob> jobs,
+                         ReadJobList(arguments.Text("jobs"), site, options.choices.gpus.front()));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
   int64_t threads = SpreadThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
   PRISM_ASSIGN_OR_RETURN(const JobsAnswer answer,
-                         AllotJobs(jobs, Last(arguments, "precision", ""), options, session));
+                         AllotJobs(jobs, arguments.Text("precision"), options, session));
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? JobsJson(answer, options)
                                                           : JobsText(answer, options);
@@ -349,9 +342,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> models, ModelsOf(arguments));
   for (const std::string& model : models) {
     PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments, model));
-    PRISM_ASSIGN_OR_RETURN(
-        PlanEvaluator made,
-        PlanEvaluator::Create(std::move(problem), Last(arguments, "precision", "")));
+    PRISM_ASSIGN_OR_RETURN(PlanEvaluator made,
+                           PlanEvaluator::Create(std::move(problem), arguments.Text("precision")));
     evaluators.push_back(std::move(made));
   }
   const PlanEvaluator& evaluator = evaluators.front();
