@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -213,12 +214,22 @@ class LayoutChooser {
       return InvalidArgument(fmt::format(
           "no layout of {} GPUs divides {} ({} layers, {} heads){}; choose another --target-gpus",
           options_.target_gpus, preset_.model.name, preset_.model.layers, preset_.model.heads,
-          options_.dp ? fmt::format(" with --dp {}", *options_.dp) : std::string()));
+          GivenDegrees()));
     }
     return InvalidArgument(fmt::format(
         "no layout of {} GPUs holds {} in {:.0f} % of {}'s memory; use more GPUs, or give --tp and "
         "--pp to try all the same",
         options_.target_gpus, preset_.model.name, 100 * kMemoryShare, cluster_.gpu.name));
+  }
+
+  // " with --tp 3 --dp 4": those that leave no choice.
+  [[nodiscard]] std::string GivenDegrees() const {
+    std::string given;
+    for (const auto& [flag, degree] : {std::pair("tp", options_.tp), std::pair("pp", options_.pp),
+                                       std::pair("dp", options_.dp)}) {
+      given += degree ? fmt::format(" --{} {}", flag, *degree) : "";
+    }
+    return given.empty() ? given : " with" + given;
   }
 
   // Of the fullest rank, for choosing a layout only; the run measures.

@@ -88,7 +88,8 @@ class PerturbationParser {
       const bool numbers = ParseNumber(part.substr(0, dash), &low) &&
                            ParseNumber(dash == part.npos ? part : part.substr(dash + 1), &high);
       if (!numbers || low < 0 || low > high || high >= world_) {
-        return fmt::format("names ranks '{}'; the job has ranks 0 to {}", part, world_ - 1);
+        return fmt::format("names ranks '{}'; use numbers and ranges of 0 to {}, as in 3 or 0-7+12",
+                           part, world_ - 1);
       }
       for (int64_t rank = low; rank <= high; ++rank) {
         result.ranks.emplace_back(static_cast<uint32_t>(rank));
@@ -102,7 +103,7 @@ class PerturbationParser {
 
   std::string ReadFactor(std::string_view text) {
     if (!ParseNumber(text, &result.factor) || !(result.factor > 0) || result.factor > 1e6) {
-      return fmt::format("has the factor '{}'; it must be a number above 0", text);
+      return fmt::format("has the factor '{}'; it must be a number above 0, at most 1e6", text);
     }
     return {};
   }
@@ -139,7 +140,7 @@ class PerturbationParser {
   static std::string ReadSeconds(std::string_view what, std::string_view text, DurationNs* target) {
     double seconds = 0;
     if (!ParseNumber(text, &seconds) || !(seconds >= 0) || seconds > 1e6) {
-      return fmt::format("has the {} '{}'; it must be a number of seconds", what, text);
+      return fmt::format("has the {} '{}'; it must be 0 to 1e6 seconds", what, text);
     }
     *target = NsFromSeconds(seconds);
     return {};

@@ -1,14 +1,13 @@
 #include "launch/options/presets.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "graph/base/file.h"
 #include "graph/limits.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/options.h"
@@ -47,15 +46,9 @@ Result<PresetText> FindText(PresetKind kind,
         "unknown {} '{}'; {}presets: {}", PresetKindName(kind), name_or_file,
         near.empty() ? "" : fmt::format("did you mean {}? ", near), fmt::join(names, ", ")));
   }
-  std::ifstream file(name_or_file, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    return BadFile(
-        fmt::format("{}: cannot be read as a {} file", name_or_file, PresetKindName(kind)));
-  }
-  NoteInput(name_or_file, text.view(), read);
-  return PresetText{text.str(), name_or_file};
+  PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(name_or_file));
+  NoteInput(name_or_file, text, read);
+  return PresetText{text, name_or_file};
 }
 
 void ReadGpu(TomlReader reader, graph::GpuSpec* gpu) {

@@ -81,7 +81,8 @@ class ListParser {
     int64_t high = 0;
     if (!ParseNumber(low_text, &low) || !ParseNumber(high_text, &high) || low < 0 || low > high) {
       return Refuse(part,
-                    "is no rank; use numbers, ranges (3-5), first, last, stage:K, role:NAME, auto");
+                    "is no rank; use numbers, ascending ranges (3-5), first, last, stage:K, "
+                    "role:NAME, auto, or none alone");
     }
     if (high >= int64_t{grid_.world_size()}) {
       return Refuse(
