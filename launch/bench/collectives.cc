@@ -157,14 +157,34 @@ class CollectiveBench {
   ProfileOverrides fitted_;
 };
 
+// The columns of nccl-tests, whose words these are.
+const char* ReductionOf(const std::string& collective) {
+  return collective == "all_reduce" || collective.starts_with("reduce") ? "sum" : "none";
+}
+
+int RootOf(const std::string& collective) {
+  return collective == "broadcast" || collective == "reduce" ? 0 : -1;
+}
+
+constexpr const char* kWrong = "N/A";  // no data is moved that could be checked
+
+// And two more.
+std::string_view AlgorithmOf(const CollectivePrediction& prediction) {
+  return prediction.choice ? replayer::NcclAlgorithmName(prediction.choice->algorithm) : "P2P";
+}
+
+std::string_view ProtocolOf(const CollectivePrediction& prediction) {
+  return prediction.choice ? replayer::NcclProtocolName(prediction.choice->protocol) : "Simple";
+}
+
 std::string CollectiveBench::RowsCsv() const {
   std::string text =
-      "id,size,count,type,redop,algo,proto,time_us,algbw_gb_s,busbw_gb_s,measured_us,"
+      "id,size,count,type,redop,root,time_us,algbw_gb_s,busbw_gb_s,wrong,algo,proto,measured_us,"
       "measured_busbw_gb_s,error_pct,measured_inplace_us,error_inplace_pct,reason_skipped\n";
   for (size_t i = 0; i < rows_.size(); ++i) {
     const CollectiveRow& row = rows_[i];
     if (!row.reason_skipped.empty()) {
-      text += fmt::format("{},,,,,,,,,,,,,,,{}\n", row.id, CsvField(row.reason_skipped));
+      text += fmt::format("{},,,,,,,,,,,,,,,,,{}\n", row.id, CsvField(row.reason_skipped));
       continue;
     }
     const CollectivePrediction& prediction = predictions_[i];
@@ -176,12 +196,10 @@ std::string CollectiveBench::RowsCsv() const {
     };
     const bool in_place = row.measured_in_place_s > 0;
     text += fmt::format(
-        "{},{},{},float,{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{},{},{},\n", row.id,
-        row.shape.bytes, row.shape.bytes / kElement,
-        row.collective == "all_reduce" || row.collective.starts_with("reduce") ? "sum" : "none",
-        prediction.choice ? NcclAlgorithmName(prediction.choice->algorithm) : "P2P",
-        prediction.choice ? NcclProtocolName(prediction.choice->protocol) : "Simple",
-        prediction.seconds * 1e6, rate, rate * factor, row.measured_s * 1e6,
+        "{},{},{},float,{},{},{:.2f},{:.2f},{:.2f},{},{},{},{:.2f},{:.2f},{},{},{},\n", row.id,
+        row.shape.bytes, row.shape.bytes / kElement, ReductionOf(row.collective),
+        RootOf(row.collective), prediction.seconds * 1e6, rate, rate * factor, kWrong,
+        AlgorithmOf(prediction), ProtocolOf(prediction), row.measured_s * 1e6,
         bytes / row.measured_s * factor * 1e-9, error(row.measured_s),
         in_place ? fmt::format("{:.2f}", row.measured_in_place_s * 1e6) : "",
         error(row.measured_in_place_s));
@@ -278,21 +296,21 @@ Result<std::string> SweepCollective(const CollectiveSweepOptions& options) {
   row.topology.ranks_per_node = std::min(options.ranks, cluster.gpus_per_node);
   PRISM_RETURN_IF_ERROR(SetCollective(options.collective, &row));
   std::string text = fmt::format(
-      "# {} on {} ranks of {}\n#{:>14}{:>14}{:>8}{:>8}{:>8}{:>9}{:>12}{:>9}{:>9}\n"
-      "#{:>14}{:>14}{:>37}{:>12}{:>9}{:>9}\n",
-      options.collective, options.ranks, options.cluster, "size", "count", "type", "redop", "algo",
-      "proto", "time", "algbw", "busbw", "(B)", "(elements)", "", "(us)", "(GB/s)", "(GB/s)");
+      "# {} on {} ranks of {}\n"
+      "#{:>14}{:>14}{:>8}{:>8}{:>7}{:>12}{:>9}{:>9}{:>8}{:>8}{:>9}\n"
+      "#{:>14}{:>14}{:>35}{:>9}{:>9}\n",
+      options.collective, options.ranks, options.cluster, "size", "count", "type", "redop", "root",
+      "time", "algbw", "busbw", "#wrong", "algo", "proto", "(B)", "(elements)", "(us)", "(GB/s)",
+      "(GB/s)");
   for (row.shape.bytes = 8; row.shape.bytes <= kLargest; row.shape.bytes *= 2) {
     const CollectivePrediction prediction = Predict(row, cost);
     const double rate = static_cast<double>(row.shape.bytes) / prediction.seconds * 1e-9;
-    text += fmt::format(
-        " {:>14}{:>14}{:>8}{:>8}{:>8}{:>9}{:>12.2f}{:>9.2f}{:>9.2f}\n", row.shape.bytes,
-        row.shape.bytes / kElement, "float",
-        options.collective == "all_reduce" || options.collective.starts_with("reduce") ? "sum"
-                                                                                       : "none",
-        prediction.choice ? NcclAlgorithmName(prediction.choice->algorithm) : "P2P",
-        prediction.choice ? NcclProtocolName(prediction.choice->protocol) : "Simple",
-        prediction.seconds * 1e6, rate, rate * BusFactor(options.collective, options.ranks));
+    text += fmt::format(" {:>14}{:>14}{:>8}{:>8}{:>7}{:>12.2f}{:>9.2f}{:>9.2f}{:>8}{:>8}{:>9}\n",
+                        row.shape.bytes, row.shape.bytes / kElement, "float",
+                        ReductionOf(options.collective), RootOf(options.collective),
+                        prediction.seconds * 1e6, rate,
+                        rate * BusFactor(options.collective, options.ranks), kWrong,
+                        AlgorithmOf(prediction), ProtocolOf(prediction));
   }
   return text;
 }

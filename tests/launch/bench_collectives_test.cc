@@ -1,5 +1,8 @@
 // Rows of measured collectives, their errors and the sweep.
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,7 @@
 namespace prism::launch {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr const char* kHeader =
@@ -23,6 +27,11 @@ CollectiveRow ReadOne(const std::string& fields) {
   const Result<std::vector<CollectiveRow>> rows = ReadCollectiveRows(*table);
   EXPECT_TRUE(rows.ok()) << rows.status().message();
   return rows->front();
+}
+
+std::vector<std::string> WordsOf(const std::string& line) {
+  std::istringstream text(line);
+  return {std::istream_iterator<std::string>(text), {}};
 }
 
 TEST(CollectiveRow, Time_counts_before_bandwidth) {
@@ -51,10 +60,40 @@ TEST(BenchCollectives, Sweep_prints_what_nccl_tests_prints) {
   CollectiveSweepOptions options;
   const Result<std::string> text = SweepCollective(options);
   ASSERT_TRUE(text.ok()) << text.status().message();
-  EXPECT_THAT(*text, HasSubstr("busbw"));
-  EXPECT_THAT(*text, HasSubstr("8589934592"));
+  std::istringstream lines(*text);
+  std::string line;
+  std::getline(lines, line);  // what and where
+  std::getline(lines, line);
+  EXPECT_THAT(WordsOf(line), ElementsAre("#", "size", "count", "type", "redop", "root", "time",
+                                         "algbw", "busbw", "#wrong", "algo", "proto"));
+  while (std::getline(lines, line) && WordsOf(line).front() != "8589934592") {
+  }
+  const std::vector<std::string> words = WordsOf(line);
+  ASSERT_EQ(words.size(), 11U) << line;
+  EXPECT_THAT((std::vector<std::string>(words.begin(), words.begin() + 5)),
+              ElementsAre("8589934592", "2147483648", "float", "sum", "-1"));
+  EXPECT_EQ(words[8], "N/A");
   options.collective = "all_dance";
   EXPECT_FALSE(SweepCollective(options).ok());
+}
+
+TEST(BenchCollectives, Rows_have_a_field_for_each_column) {
+  const std::string path = testing::TempDir() + "collectives.csv";
+  std::ofstream(path) << kHeader << "a,x,all_reduce,H100 SXM,8,1,8,NVLink,,1000000,20,,,1\n"
+                      << "b,x,all_dance,H100 SXM,8,1,8,NVLink,,1000000,20,,,1\n";
+  BenchCollectivesOptions options;
+  options.table = path;
+  options.leave_out = false;
+  const Result<BenchCollectivesOutput> output = BenchCollectives(options);
+  ASSERT_TRUE(output.ok()) << output.status().message();
+  const Result<CsvTable> rows = CsvTable::Parse(output->rows, "rows");
+  ASSERT_TRUE(rows.ok()) << rows.status().message();
+  ASSERT_EQ(rows->row_count(), 2U);
+  EXPECT_EQ(rows->Field(0, "root"), "-1");
+  EXPECT_EQ(rows->Field(0, "wrong"), "N/A");
+  EXPECT_EQ(rows->Field(0, "measured_us"), "20.00");
+  EXPECT_NE(rows->Field(0, "proto"), "");
+  EXPECT_THAT(rows->Field(1, "reason_skipped"), HasSubstr("all_dance"));
 }
 
 TEST(BenchCollectives, Published_curves_are_met) {
