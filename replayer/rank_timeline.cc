@@ -255,7 +255,7 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
       break;
     }
     SelectSegment(cursor, position);
-    if (cursor->next == 0 && stream == plan_.first_stream) {
+    if (Begins(*cursor) && !IsMeasured(step)) {
       NoteStart(*cursor, IssueOf(*cursor, step));
     }
     if (step.kind == StepKind::kWork) {
@@ -282,6 +282,14 @@ void RankTimeline::NoteAction(ActionKind kind, const StreamCursor& cursor, uint3
   }
 }
 
+bool RankTimeline::Begins(const StreamCursor& cursor) const {
+  return cursor.next == 0 && &cursor == &cursors_[plan_.first_stream];
+}
+
+bool RankTimeline::IsMeasured(const Step& step) const {
+  return measured_ && (step.kind == StepKind::kCollective || step.kind == StepKind::kPeerGroup);
+}
+
 void RankTimeline::NoteStart(const StreamCursor& cursor, const IssueTimes& issue) {
   NoteAction(ActionKind::kStart, cursor, 0);
   std::vector<TimeNs>& starts = starts_[static_cast<size_t>(cursor.iteration)];
@@ -296,13 +304,18 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
   if (step.kind == StepKind::kWait) {
     return ExecuteWait(cursor, step);
   }
-  const bool shared = step.kind != StepKind::kRecord;
-  if (shared && measured_ && !TakeArrival(cursor, step)) {
-    return false;
+  IssueTimes issue = IssueOf(*cursor, step);
+  if (IsMeasured(step)) {
+    if (!TakeArrival(cursor, step)) {
+      return false;
+    }
+    issue = {cursor->lanes.tail().data(), 0};  // it is there when it was measured to be
+    if (Begins(*cursor)) {
+      NoteStart(*cursor, issue);
+    }
   }
-  TraceBegin(*cursor, step);
-  const IssueTimes issue = IssueOf(*cursor, step);
-  if (!shared) {
+  TraceBegin(*cursor, step, issue);
+  if (step.kind == StepKind::kRecord) {
     cursor->lanes.StandUntil(issue);
     if (step.aux != kNone) {
       const size_t event = EventIndex(cursor->iteration, step.aux);
@@ -333,8 +346,9 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
   if (event != nullptr && !event->recorded) {
     return false;
   }
-  TraceBegin(*cursor, step);
-  cursor->lanes.StandUntil(IssueOf(*cursor, step));
+  const IssueTimes issue = IssueOf(*cursor, step);
+  TraceBegin(*cursor, step, issue);
+  cursor->lanes.StandUntil(issue);
   if (event != nullptr) {
     cursor->lanes.StandUntil(event->times);
   }
@@ -355,10 +369,6 @@ void RankTimeline::BeginHold(StreamCursor* cursor, const IssueTimes& issue) {
   Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = true;
   hold.keeps_transfers = Collects(cursor->iteration);
-  if (measured_) {
-    hold.arrival = cursor->lanes.tail();
-    return;
-  }
   hold.arrival.resize(lanes_);
   MaxRow(cursor->lanes.tail().data(), issue.base, issue.host_ns, hold.arrival.data(), lanes_);
 }

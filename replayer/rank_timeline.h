@@ -126,6 +126,10 @@ class RankTimeline {
   bool AdvanceStream(uint16_t stream);
   void StartIteration(StreamCursor* cursor) const;
   void NoteAction(ActionKind kind, const StreamCursor& cursor, uint32_t first) const;
+  // At the op that begins an iteration.
+  [[nodiscard]] bool Begins(const StreamCursor& cursor) const;
+  // When the rank arrives there is measured, not computed.
+  [[nodiscard]] bool IsMeasured(const Step& step) const;
   void NoteStart(const StreamCursor& cursor, const IssueTimes& issue);
   void RunWork(StreamCursor* cursor, uint16_t stream);
   bool FoldRun(StreamCursor* cursor, uint16_t stream, OpPosition until);
@@ -144,7 +148,7 @@ class RankTimeline {
   bool BoundFuture(bool stuck);
   void KeepActivity(const Step& step, Hold* hold);
   void CountTraffic(const Step& step, const Hold& hold);
-  void TraceBegin(const StreamCursor& cursor, const Step& step);
+  void TraceBegin(const StreamCursor& cursor, const Step& step, const IssueTimes& issue);
   void TraceEnd(const StreamCursor& cursor, const Step& step);
   void SelectSegment(StreamCursor* cursor, OpPosition position) const;
   [[nodiscard]] bool Drained(uint16_t stream) const;

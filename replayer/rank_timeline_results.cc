@@ -8,9 +8,11 @@
 namespace prism::replayer {
 
 // The step is about to be executed.
-void RankTimeline::TraceBegin(const StreamCursor& cursor, const Step& step) {
+void RankTimeline::TraceBegin(const StreamCursor& cursor,
+                              const Step& step,
+                              const IssueTimes& issue) {
   if (!traces_.empty()) {
-    traces_.Begin(cursor.iteration, step, IssueOf(cursor, step), cursor.lanes.tail());
+    traces_.Begin(cursor.iteration, step, issue, cursor.lanes.tail());
   }
 }
 

@@ -28,7 +28,9 @@ void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
       pause *= 2;
     }
     const Step& step = steps[cursor->next];
-    TraceBegin(*cursor, step);
+    if (!traces_.empty()) {
+      TraceBegin(*cursor, step, IssueOf(*cursor, step));
+    }
     for (const LaneGroup& group : rank_class_.groups) {
       Work(cursor, config_.partition->plans[group.plan].streams[stream][cursor->next], group);
     }

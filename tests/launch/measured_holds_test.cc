@@ -90,6 +90,23 @@ TEST_F(MeasuredHoldsTest, a_late_rank_delays_its_peer_and_the_iteration_by_what_
   EXPECT_EQ(result.iteration_ns[1], 350 + 800);
 }
 
+// The iteration begins with the collective: what was measured is its begin.
+TEST_F(MeasuredHoldsTest, an_iteration_begins_when_the_rank_was_measured_to_arrive) {
+  graph_ = testing::TinyGraph(
+      {{Collective(0, 0, 50), Kernel(0, 100)}, {Collective(0, 0, 50), Kernel(0, 300)}});
+  Start(1);
+  EXPECT_EQ(Arrive(0, 0), 50);
+  EXPECT_EQ(Arrive(2, 1150), 1200);  // 1000 later than by the graph, 800 behind the peer
+  EXPECT_EQ(Arrive(4, 1240), 1550);  // 60 earlier than by the graph; the peer comes at 1500
+  coordinator_->RankLeft(Rank(0));
+  coordinator_->Advance();
+  ASSERT_TRUE(coordinator_->finished());
+  const replayer::ReplayResult result = coordinator_->Summarise();
+  EXPECT_EQ(result.iteration_ns[0], 1150);  // of this rank; of its peer 350
+  // The last one ends where the next would begin: a kernel behind the transfer.
+  EXPECT_EQ(result.ranks[0].iteration_ns, 1550 + 100 - 1240);
+}
+
 TEST_F(MeasuredHoldsTest, a_rank_late_within_its_slack_delays_nobody) {
   Start(1);
   EXPECT_EQ(Arrive(1, 0), 250);
