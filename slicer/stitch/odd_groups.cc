@@ -87,7 +87,7 @@ std::vector<graph::Warning> FindOddGroups(const std::vector<RecordedRole>& roles
                                           const std::vector<int64_t>& ranks_of_role) {
   std::vector<graph::Warning> odd;
   for (const auto& [sequence, uses] : UsesOf(roles)) {
-    const auto has = [&](size_t role, const GridGroup& family) {
+    const auto has = [&, &uses = uses](size_t role, const GridGroup& family) {
       return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
         return use.role == role && FamilyOf(roles, use) == family;
       });
