@@ -19,7 +19,7 @@
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/job.h"
-#include "launch/options/site_costs.h"
+#include "launch/options/stated_numbers.h"
 
 namespace prism::launch {
 

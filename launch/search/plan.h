@@ -9,7 +9,7 @@
 #include "graph/cluster.h"
 #include "graph/job.h"
 #include "graph/offload.h"
-#include "launch/options/site_costs.h"
+#include "launch/options/stated_numbers.h"
 
 namespace prism::launch {
 

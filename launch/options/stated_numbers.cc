@@ -1,4 +1,4 @@
-#include "launch/options/site_costs.h"
+#include "launch/options/stated_numbers.h"
 
 #include <algorithm>
 #include <array>
