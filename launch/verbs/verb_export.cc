@@ -98,7 +98,7 @@ Verb ExportVerb() {
                "cannot hold is counted and listed.\n",
                2,
                2,
-               {{"o", "OUT", "none", "the file to write, or how the names of several begin"}}};
+               {{"o", "OUT", "needed", "the file to write, or how the names of several begin"}}};
   verb.run = Run;
   return verb;
 }

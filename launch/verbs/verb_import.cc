@@ -209,7 +209,7 @@ Verb ImportVerb() {
       "prism replay repeats: --iterations 1 gives its time from start to end.\n",
       2,
       kManyFiles,
-      {{"o", "GRAPH", "none", "the file to write"},
+      {{"o", "GRAPH", "needed", "the file to write"},
        {"cluster", "PRESET|FILE", "h100-8x", "what messages and collectives cost"},
        {"groups", "FILE", "none", "ASTRA-sim's communicator groups, JSON (chakra)"},
        {"network", "FILE", "none",

@@ -168,7 +168,7 @@ Verb MemVerb() {
       "mem",
       "GRAPH",
       "what fills the device of one rank at its peak",
-      "source: recorded (this rank ran while recording), sandbox (it ran in the emulation) or\n"
+      "source: recorded (this rank ran while recording), sandbox (it ran in the emulation),\n"
       "role (as the recorded rank of its role) or like (its role communicates as it does, but was\n"
       "cut otherwise by a sharded optimizer: the peak has a range).\n",
       1,

@@ -163,7 +163,8 @@ Verb ReplayVerb() {
       "  [gpu]                    of = \"b200-8x\": another cluster's GPU\n"
       "  [precision]              products = \"fp8\": or bf16, fp16, fp32\n"
       "  [algorithms]             dp = \"Tree\": of communicators of that name, \"*\" of all\n"
-      "  [placement]              \"3\" = 12: ranks 3 and 12 change places\n",
+      "  [placement]              \"3\" = 12: ranks 3 and 12 change places\n"
+      "Above them, perturb = [\"straggler:5:1.5\"]: perturbations, as --perturb takes them.\n",
       1,
       1,
       {{"kernels", "FILE", "none",

@@ -98,7 +98,9 @@ Verb ReportVerb() {
       "RUN|GRAPH",
       "the summary of a finished run, and why it takes as long as it does",
       "RUN is the output folder of prism-emulate; its perturbations, network and iterations are\n"
-      "those of the run, unless given here.\n"
+      "those of the run, unless given here. --edit takes perturbations alone here; FILE.toml is "
+      "for\n"
+      "prism replay, which compares two jobs.\n"
       "The numbers are those of its graph: what a program did beside it is not in them, though in\n"
       "the warnings.\n",
       1,
