@@ -69,8 +69,6 @@ struct Options {
   std::optional<int32_t> tp;
   std::optional<int32_t> pp;
   std::optional<int32_t> dp;
-  int32_t cp = 1;
-  int32_t ep = 1;
   std::optional<int32_t> vpp;
   std::optional<bool> sequence_parallel;
   std::optional<int64_t> micro_batch_size;
