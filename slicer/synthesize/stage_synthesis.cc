@@ -1,0 +1,243 @@
+#include "slicer/synthesize/stage_synthesis.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/base/intern.h"
+#include "slicer/synthesize/blocks/blocks.h"
+#include "slicer/synthesize/stage_messages.h"
+
+namespace prism::slicer {
+namespace {
+
+bool IsBackward(StepKind kind) {
+  return kind == StepKind::kBackward || kind == StepKind::kInputGradient ||
+         kind == StepKind::kWeightGradient;
+}
+
+bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
+  const auto same = [](const ChunkUnit& x, const ChunkUnit& y) {
+    return x.kind == y.kind && x.content == y.content;
+  };
+  return a.first == b.first && a.last == b.last &&
+         std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(), same);
+}
+
+}  // namespace
+
+std::string SynthesisShape::OptimizerKey() const {
+  const graph::ParallelSizes& sizes = rank.job.parallel;
+  return fmt::format("{} {} {} {} {} {} {}", style_number, static_cast<int>(rank.dtype), sizes.tp,
+                     sizes.cp, sizes.pp, sizes.world_size(), rank.job.zero_stage);
+}
+
+StageSynthesis::StageSynthesis(const SynthesisShape& shape,
+                               std::vector<ModelChunk> chunks,
+                               const StageWriter& writer)
+    : shape_(shape),
+      rank_(shape.rank),
+      chunks_(std::move(chunks)),
+      writer_(writer),
+      batched_(BatchesMessages(shape.rank.style)) {
+  const StageContext context = {&rank_, shape.style_number, &chunks_, &writer_};
+  const bool sharded =
+      rank_.style.data_parallel == graph::DataParallelKind::kFsdp || rank_.job.zero_stage == 3;
+  data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
+  held_states_ = {data_parallel_->held()};
+  exchanges_.fill(kUnknown);
+}
+
+bool StageSynthesis::Writes(const std::vector<ModelChunk>& chunks) const {
+  return !writer_.marks() &&
+         std::equal(chunks_.begin(), chunks_.end(), chunks.begin(), chunks.end(), HaveSameContent);
+}
+
+graph::PhrasedStage StageSynthesis::Run(int32_t stage, const JobSchedule& schedule, uint32_t kind) {
+  held_ = kNothingHeld;
+  data_parallel_->set_held(held_states_[held_]);
+  const JobSchedule::OfStage& scheduled = schedule.stages[static_cast<size_t>(stage)];
+  graph::PhrasedStage phrased;
+  phrased.kind = kind;
+  phrased.steps.reserve(scheduled.phrases.size() + 2);
+  phrased.steps.push_back(Once(&begin_, [this] { Begin(); }));
+  if (writer_.marks()) {
+    for (const StageStep& step : StageSteps(rank_.job, rank_.style, stage)) {
+      phrased.steps.push_back(NewPhrase([&] { MarkedStep(step); }));
+    }
+  } else {
+    for (const uint32_t phrase : scheduled.phrases) {
+      phrased.steps.push_back(UnmarkedPhrase(schedule, phrase));
+    }
+    for (const uint32_t round : scheduled.rounds) {
+      phrased.rounds.push_back(round + 1);
+    }
+  }
+  phrased.steps.push_back(Once(&end_, [this] { End(); }));
+  return phrased;
+}
+
+graph::PhrasedKind StageSynthesis::TakePhrases() {
+  return {std::move(phrases_), writer_.event_slot_count()};
+}
+
+template <typename Write>
+uint32_t StageSynthesis::NewPhrase(Write write) {
+  write();
+  std::vector<uint32_t> calls = writer_.TakeCalls();
+  if (writer_.marks()) {
+    phrases_.push_back(std::move(calls));
+    return static_cast<uint32_t>(phrases_.size() - 1);
+  }
+  return InternValue(phrases_, calls);
+}
+
+template <typename Write>
+uint32_t StageSynthesis::Once(uint32_t* phrase, Write write) {
+  if (*phrase == kUnknown) {
+    *phrase = NewPhrase(write);
+  }
+  return *phrase;
+}
+
+void StageSynthesis::Begin() {
+  writer_.Marker("iteration", true);
+  data_parallel_->BeginIteration();
+}
+
+void StageSynthesis::End() {
+  writer_.Marker("gradient sync", true);
+  data_parallel_->FinishGradients();
+  writer_.Marker("gradient sync", false);
+  writer_.Marker("optimizer", true);
+  const OptimizerPieces pieces = data_parallel_->Pieces();
+  if (!rank_.style.frozen_weights) {
+    const std::string key =
+        fmt::format("optimizer {} {} {} {}", shape_.OptimizerKey(), fmt::join(pieces.decay, ","),
+                    fmt::join(pieces.no_decay, ","), pieces.weights);
+    writer_.Emit(key, [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
+  }
+  data_parallel_->FinishIteration();
+  writer_.Marker("optimizer", false);
+  if (rank_.built_in) {
+    ReportAndSync();
+  }
+  writer_.Marker("iteration", false);
+}
+
+const ModelChunk& StageSynthesis::Chunk(const StageStep& step) const {
+  return chunks_[static_cast<size_t>(step.chunk)];
+}
+
+void StageSynthesis::Step(const StageStep& step) {
+  switch (step.kind) {
+    case StepKind::kExchange:
+      Exchange(step.exchange);
+      return;
+    case StepKind::kRelease:
+      Release();
+      return;
+    default:
+      IsBackward(step.kind) ? Backward(step) : Forward(step);
+  }
+}
+
+void StageSynthesis::MarkedStep(const StageStep& step) {
+  if (!IsPass(step.kind)) {
+    Step(step);
+    return;
+  }
+  const std::string microbatch = fmt::format("micro-batch {}", step.microbatch);
+  const char* direction = step.kind == StepKind::kForward          ? "forward"
+                          : step.kind == StepKind::kWeightGradient ? "weight gradient"
+                                                                   : "backward";
+  const std::string pass =
+      rank_.job.parallel.vpp == 1 ? direction : fmt::format("{} chunk {}", direction, step.chunk);
+  writer_.Marker(microbatch, true);
+  writer_.Marker(pass, true);
+  Step(step);
+  writer_.Marker(pass, false);
+  writer_.Marker(microbatch, false);
+}
+
+uint32_t StageSynthesis::UnmarkedPhrase(const JobSchedule& schedule, uint32_t number) {
+  const size_t key = size_t{held_} * schedule.distinct.size() + number;
+  if (key >= known_.size()) {
+    known_.resize((size_t{held_} + 1) * schedule.distinct.size());
+  }
+  if (known_[key].phrase == kUnknown) {
+    data_parallel_->set_held(held_states_[held_]);
+    const uint32_t phrase = NewPhrase([&] {
+      for (const StageStep& step : schedule.distinct[number]) {
+        Step(step);
+      }
+    });
+    known_[key] = {phrase, InternValue(held_states_, data_parallel_->held())};
+  }
+  held_ = known_[key].held;
+  return known_[key].phrase;
+}
+
+void StageSynthesis::Forward(const StageStep& step) {
+  const ModelChunk& chunk = Chunk(step);
+  if (chunk.first || chunk.last) {
+    writer_.Emit(fmt::format("batch {} {} {}", shape_.unit_number, chunk.first, chunk.last), [&] {
+      return BatchLoad(shape_.unit, chunk.first, chunk.last, &Tables()).program;
+    });
+  }
+  for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
+    writer_.Marker(chunk.units[unit].marker, true);
+    data_parallel_->CallUnit({step.kind, step.chunk, unit, step.microbatch});
+    writer_.Marker(chunk.units[unit].marker, false);
+  }
+  if (chunk.last) {
+    const bool first = step.microbatch == 0;
+    writer_.Emit(fmt::format("loss scale {}", first),
+                 [&] { return LossScale(first, &Tables()).program; });
+  }
+}
+
+void StageSynthesis::Backward(const StageStep& step) {
+  const ModelChunk& chunk = Chunk(step);
+  for (size_t unit = chunk.units.size(); unit-- > 0;) {
+    const bool marked = chunk.units[unit].kind == UnitKind::kLayer;
+    if (marked) {
+      writer_.Marker(chunk.units[unit].marker, true);
+    }
+    data_parallel_->CallUnit({step.kind, step.chunk, unit, step.microbatch});
+    if (marked) {
+      writer_.Marker(chunk.units[unit].marker, false);
+    }
+  }
+  if (batched_ && !chunk.first && step.kind == StepKind::kBackward) {
+    Release();  // of the activation that the chunk began with
+  }
+}
+
+void StageSynthesis::Exchange(const StageExchange& exchange) {
+  uint32_t& block = exchanges_[exchange.number()];
+  if (block == kUnknown) {
+    block = writer_.assembly().BlockOf(MessagesOf(rank_, exchange));
+  }
+  writer_.Call(block);
+}
+
+void StageSynthesis::Release() {
+  OpList ops;
+  ops.Record(graph::StageStream(graph::GroupAxis::kPipeline));
+  writer_.Emit(ops);
+}
+
+void StageSynthesis::ReportAndSync() {
+  if (chunks_.back().last) {
+    writer_.Emit("loss report " + shape_.OptimizerKey(),
+                 [&] { return LossReport(rank_, &Tables()).program; });
+  }
+  OpList ops;
+  ops.DeviceSync();
+  writer_.Emit(ops);
+}
+
+}  // namespace prism::slicer

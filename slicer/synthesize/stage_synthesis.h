@@ -1,0 +1,100 @@
+// What the stages of a job that are made of the same layers do in an iteration, written as phrases.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/phrased_job.h"
+#include "slicer/synthesize/blocks/rank_shape.h"
+#include "slicer/synthesize/data_parallel.h"
+#include "slicer/synthesize/job_assembly.h"
+#include "slicer/synthesize/model_chunks.h"
+#include "slicer/synthesize/pass_schedule.h"
+
+namespace prism::slicer {
+
+// What the writers of one job are told of it.
+struct SynthesisShape {
+  RankShape rank;
+  RankShape unit;            // what writers of units see
+  uint32_t unit_number = 0;  // of UnitCache
+  uint32_t style_number = 0;
+
+  // What the optimizer's kernels depend on beside its pieces.
+  [[nodiscard]] std::string OptimizerKey() const;
+};
+
+// Writes the iterations of stages that are made of the same chunks: they differ in the order of
+// their passes only, so that each pass is worked out once.
+class StageSynthesis {
+ public:
+  StageSynthesis(const SynthesisShape& shape,
+                 std::vector<ModelChunk> chunks,
+                 const StageWriter& writer);
+
+  // Markers tell layers apart that are alike otherwise.
+  [[nodiscard]] bool Writes(const std::vector<ModelChunk>& chunks) const;
+
+  // `kind`: the number of this synthesis among those of the job.
+  graph::PhrasedStage Run(int32_t stage, const JobSchedule& schedule, uint32_t kind);
+
+  [[nodiscard]] graph::PhrasedKind TakePhrases();
+
+ private:
+  static constexpr uint32_t kNothingHeld = 0;
+  static constexpr uint32_t kUnknown = 0xFFFFFFFFU;
+
+  // The phrase that `write` writes.
+  template <typename Write>
+  uint32_t NewPhrase(Write write);
+
+  // Likewise, unless it is known.
+  template <typename Write>
+  uint32_t Once(uint32_t* phrase, Write write);
+
+  void Begin();
+  void End();
+  [[nodiscard]] BlockTables& Tables() { return writer_.assembly().tables(); }
+  [[nodiscard]] const ModelChunk& Chunk(const StageStep& step) const;
+  void Step(const StageStep& step);
+  void MarkedStep(const StageStep& step);
+
+  // Passes of first, inner and last micro-batches that find the same parameters held are the same.
+  uint32_t UnmarkedPhrase(const JobSchedule& schedule, uint32_t number);
+
+  void Forward(const StageStep& step);
+  void Backward(const StageStep& step);
+  void Exchange(const StageExchange& exchange);
+
+  // A tensor that was on the stream of messages is freed: libtorch's allocator records an event
+  // there.
+  void Release();
+
+  void ReportAndSync();
+
+  // What a phrase of the schedule calls, and what it leaves held.
+  struct KnownPhrase {
+    uint32_t phrase = kUnknown;
+    uint32_t held = kNothingHeld;
+  };
+
+  const SynthesisShape& shape_;
+  const RankShape& rank_;
+  std::vector<ModelChunk> chunks_;
+  StageWriter writer_;
+  bool batched_;
+  std::unique_ptr<DataParallel> data_parallel_;
+  std::vector<ParametersHeld>
+      held_states_;               // distinct; what is held in front of an iteration first
+  uint32_t held_ = kNothingHeld;  // what unmarked passes have left, of these
+  std::vector<std::vector<uint32_t>> phrases_;
+  uint32_t begin_ = kUnknown;  // phrases
+  uint32_t end_ = kUnknown;
+  std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
+  std::array<uint32_t, StageExchange::kDistinct> exchanges_;  // blocks
+};
+
+}  // namespace prism::slicer
