@@ -283,6 +283,10 @@ std::optional<TimeNs> Engine::EndTime(Rank gated, OpPosition position) const {
   return impl_->TimelineOf(gated).EndTime(position);
 }
 
+std::optional<TimeNs> Engine::IdleTime(Rank gated) const {
+  return impl_->TimelineOf(gated).IdleTime();
+}
+
 std::vector<std::string> Engine::DescribeStall() const {
   return impl_->DescribeStall();
 }

@@ -78,6 +78,9 @@ class Engine {
   // When the op at `position` of a gated rank ends on its stream; nothing while not known.
   [[nodiscard]] std::optional<TimeNs> EndTime(Rank gated, OpPosition position) const;
 
+  // When all that the gated rank has issued is over; nothing while not known.
+  [[nodiscard]] std::optional<TimeNs> IdleTime(Rank gated) const;
+
   // Who waits for whom where nothing can move: one line per stalled class, chain first.
   [[nodiscard]] std::vector<std::string> DescribeStall() const;
 

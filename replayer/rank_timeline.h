@@ -63,6 +63,7 @@ class RankTimeline {
   void InsertHostGap(DurationNs duration_ns);
   [[nodiscard]] std::optional<TimeNs> HostTime() const;
   [[nodiscard]] std::optional<TimeNs> EndTime(OpPosition position) const;
+  [[nodiscard]] std::optional<TimeNs> IdleTime() const;
 
   // Arrivals of a sandbox rank on a real GPU; see Engine.
   void MeasureArrivals();

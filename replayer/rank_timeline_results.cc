@@ -154,6 +154,15 @@ std::optional<TimeNs> RankTimeline::EndTime(OpPosition position) const {
   return end == OpTraces::kUnknown ? std::nullopt : std::optional(end);
 }
 
+std::optional<TimeNs> RankTimeline::IdleTime() const {
+  std::optional<TimeNs> idle = HostTime();
+  for (uint16_t stream = 0; idle && stream < cursors_.size(); ++stream) {
+    idle = Drained(stream) ? std::optional(std::max(*idle, cursors_[stream].lanes.tail()[0]))
+                           : std::nullopt;
+  }
+  return idle;
+}
+
 Obstacle RankTimeline::FindObstacle() const {
   Obstacle obstacle;
   if (finished()) {

@@ -47,6 +47,18 @@ double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank) {
   return factor;
 }
 
+std::vector<HostPause> HostPauses(const std::vector<Perturbation>& perturbations, Rank rank) {
+  std::vector<HostPause> pauses;
+  for (const Perturbation& perturbation : perturbations) {
+    const std::vector<Rank>& ranks = perturbation.ranks;
+    if (perturbation.kind == PerturbationKind::kPeriodic && perturbation.period_iterations > 0 &&
+        std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+      pauses.push_back({perturbation.period_iterations, perturbation.duration_ns});
+    }
+  }
+  return pauses;
+}
+
 DurationNs SlowedHostCost(DurationNs cost, double factor) {
   return factor == 1 ? cost : std::llround(static_cast<double>(cost) * factor);
 }

@@ -16,6 +16,7 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/cost/nccl_tuner.h"
+#include "replayer/interference.h"
 
 namespace prism::replayer {
 
@@ -146,6 +147,9 @@ std::vector<DurationNs> HostCosts(const graph::ParameterTable& table);
 // By how much the perturbations slow the host of a rank, and what that makes of a host cost.
 double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank);
 DurationNs SlowedHostCost(DurationNs cost, double factor);
+
+// Those that the perturbations make for the host of a rank.
+std::vector<HostPause> HostPauses(const std::vector<Perturbation>& perturbations, Rank rank);
 
 // Replays. Fails, naming ranks and ops, when the graph stalls or a killed rank makes it stall.
 Result<ReplayResult> Replay(const graph::Graph& graph, const ReplayOptions& options);

@@ -9,6 +9,7 @@
 
 #include "graph/base/units.h"
 #include "graph/describe.h"
+#include "launch/emulation/verifier.h"
 
 namespace prism::launch {
 namespace {
@@ -111,14 +112,7 @@ void Coordinator::TakeOne(const RankEvent& event) {
       engine_.Issue(event.rank, event.position);
       return;
     case RankEventKind::kHostGap:
-      engine_.InsertHostGap(event.rank, event.value);
-      member.extra_host_ns += event.value;
-      if (member.extra_host_example.empty()) {
-        const uint32_t size = graph_->role_of(event.rank).program.size();
-        member.extra_host_example = fmt::format("rank {} spends {} before op {} of iteration {}",
-                                                event.rank.value(), FormatDuration(event.value),
-                                                member.position % size, member.position / size);
-      }
+      PassHostTime(member, event.value);
       return;
     case RankEventKind::kHostWait:
       ++extra_waits_;
@@ -139,6 +133,18 @@ void Coordinator::TakeOne(const RankEvent& event) {
   }
 }
 
+// Host time that the graph does not foresee.
+void Coordinator::PassHostTime(Member& member, DurationNs duration) {
+  engine_.InsertHostGap(member.rank, duration);
+  member.extra_host_ns += duration;
+  if (member.extra_host_example.empty()) {
+    const uint32_t size = graph_->role_of(member.rank).program.size();
+    member.extra_host_example =
+        fmt::format("rank {} spends {} before op {} of iteration {}", member.rank.value(),
+                    FormatDuration(duration), member.position % size, member.position / size);
+  }
+}
+
 void Coordinator::Depart(Member& member, const RankEvent& event) {
   member.departed = true;
   if (!departure_.empty()) {
@@ -147,10 +153,12 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   departed_ = member.rank;
   const uint32_t size = graph_->role_of(member.rank).program.size();
   const auto op = static_cast<uint32_t>(event.position % size);
+  // What comes behind the last op of an iteration belongs to that one.
+  const bool behind = event.expected.empty();
   departure_ =
       fmt::format("rank {} departs from the graph in iteration {}\n  it does:  {}\n  graph:    {}",
-                  member.rank.value(), event.position / size, event.did,
-                  event.expected.empty() ? "the end of the iteration" : event.expected);
+                  member.rank.value(), event.position / size - (behind ? 1 : 0), event.did,
+                  behind ? "the end of the iteration" : event.expected);
   const std::string shared = NextShared(*graph_, member.rank, op);
   if (!shared.empty()) {
     departure_ += "\n  " + shared;
@@ -162,6 +170,18 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   }
   if (stall.size() > kShownWaits) {
     departure_ += fmt::format("\n  and {} more wait", stall.size() - kShownWaits);
+  }
+}
+
+// When an event ended that the op at the position recorded; nothing while not known.
+std::optional<TimeNs> Coordinator::EventTime(Rank rank, replayer::OpPosition position) const {
+  switch (position) {
+    case kBeforeFirst:
+      return 0;
+    case kBehindLast:
+      return engine_.IdleTime(rank);
+    default:
+      return engine_.EndTime(rank, position);
   }
 }
 
@@ -188,20 +208,25 @@ bool Coordinator::TryAnswer(Member& member,
     member.waited_for = ask.position;
     return true;
   }
-  const std::optional<TimeNs> end = end_of(ask.position);
   if (ask.kind == RankEventKind::kAskElapsed) {
-    const std::optional<TimeNs> last = end_of(ask.value);
-    if (!end || !last) {
+    const std::optional<TimeNs> first = EventTime(ask.rank, ask.position);
+    const std::optional<TimeNs> last = EventTime(ask.rank, ask.value);
+    if (!first || !last) {
       return false;
     }
-    answer->value_ns = *last - *end;
+    answer->value_ns = *last - *first;
     return true;
   }
+  const std::optional<TimeNs> end = end_of(ask.position);
   if (!end && !nothing_moves) {
     return false;
   }
   const std::optional<TimeNs> waited = end_of(member.waited_for);
   answer->status = end && *end <= std::max(*now, waited.value_or(0)) ? kReady : kNotReady;
+  if (end && answer->status == kNotReady && ask.loop_ns > 0) {
+    answer->host_time_ns = *now + ask.loop_ns;
+    PassHostTime(member, ask.loop_ns);
+  }
   if (!end) {
     // Nothing else can move: the program polls for what only its own further work, or that of
     // another that polls too, can bring about. Polling again has to pass time.
@@ -209,7 +234,7 @@ bool Coordinator::TryAnswer(Member& member,
                                                                         ask.position};
     if (member.last_poll == poll) {
       answer->host_time_ns = *now + ask.value;
-      engine_.InsertHostGap(ask.rank, ask.value);
+      PassHostTime(member, ask.value);
     }
     member.last_poll = poll;
   }
@@ -274,12 +299,11 @@ AnswerBatch Coordinator::Advance() {
   return batch;
 }
 
-// True when nothing but segment ops is left from `position` on: those end nobody's wait.
-bool Coordinator::OnlySegmentsLeft(Rank rank, replayer::OpPosition position) const {
+// True when nothing is left from `position` on that the rank has to do.
+bool Coordinator::OnlyOptionalLeft(Rank rank, replayer::OpPosition position) const {
   const graph::Program& program = graph_->role_of(rank).program;
   for (replayer::OpPosition at = position; at < EndOf(rank); ++at) {
-    const graph::OpKind kind = program.kind[static_cast<size_t>(at % program.size())];
-    if (kind != graph::OpKind::kSegmentAlloc && kind != graph::OpKind::kSegmentFree) {
+    if (!MayBeLeftOut(*graph_, program, static_cast<uint32_t>(at % program.size()))) {
       return false;
     }
   }
@@ -292,7 +316,7 @@ void Coordinator::RankLeft(Rank rank) {
   if (member.departed) {
     return;
   }
-  if (!OnlySegmentsLeft(rank, member.position)) {
+  if (!OnlyOptionalLeft(rank, member.position)) {
     const graph::Program& program = graph_->role_of(rank).program;
     const auto op = static_cast<uint32_t>(member.position % program.size());
     Depart(member, {.kind = RankEventKind::kDeparted,

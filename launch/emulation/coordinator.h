@@ -93,9 +93,11 @@ class Coordinator {
   void TakeOne(const RankEvent& event);
   void CollectEnds(Member& member, std::vector<EventEnd>* ends);
   void Depart(Member& member, const RankEvent& event);
+  void PassHostTime(Member& member, DurationNs duration);
   bool TryAnswer(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);
   [[nodiscard]] replayer::OpPosition EndOf(Rank rank) const;
-  [[nodiscard]] bool OnlySegmentsLeft(Rank rank, replayer::OpPosition position) const;
+  [[nodiscard]] std::optional<TimeNs> EventTime(Rank rank, replayer::OpPosition position) const;
+  [[nodiscard]] bool OnlyOptionalLeft(Rank rank, replayer::OpPosition position) const;
 
   const graph::Graph* graph_;
   int iterations_;

@@ -12,16 +12,22 @@
 
 namespace prism::launch {
 
+// Where an event stands that the graph does not hold. Before its first iteration no time passes,
+// and behind the last one of the emulation only what is under way comes to its end.
+constexpr replayer::OpPosition kBeforeFirst = -1;
+constexpr replayer::OpPosition kBehindLast = -2;
+
 enum class RankEventKind : uint8_t {
   kIssued,       // position: everything before it has been issued
   kHostGap,      // value: host time that the graph does not foresee, ns
   kHostWait,     // the host waited for an event; the graph has no such wait there
   kAskHostTime,  // request: a synchronisation call waits; position: for this op, that recorded an
-                 // event, else -1. Afterwards what ends no later than that is over for the host,
-                 // also where the graph has no such wait (of an earlier iteration's events, or of
-                 // ones that were over while the rank was recorded) and its time does not move
-  kAskEvent,     // request; position: the op that recorded the event, -1 long over;
-                 // value: host time of a poll that is answered "not ready"; 0: a watching thread
+                 // event, else negative. Afterwards what ends no later than that is over for the
+                 // host, also where the graph has no such wait (of an earlier iteration's events,
+                 // or of ones that were over while the rank was recorded) and its time stands
+  kAskEvent,     // request; position: the op that recorded the event, negative: it is over;
+                 // value: host time of a poll where nothing else can move, 0: a watching thread;
+                 // loop_ns: host time that passes when the event is known to end later
   kAskElapsed,   // request; position and value: ops that recorded start and end
   kDeparted,     // did, expected: the rank's op and the graph's
   kArrived,      // on a real GPU: value: its timer when a stream reached the op at position, ns
@@ -34,6 +40,7 @@ struct RankEvent {
   uint32_t request = 0;
   replayer::OpPosition position = -1;
   int64_t value = 0;
+  DurationNs loop_ns = 0;
   std::string did = {};
   std::string expected = {};
 };
@@ -69,7 +76,7 @@ struct AnswerBatch {
 
 inline void PutEvent(const RankEvent& event, WireWriter* out) {
   out->Put(event.kind).Put(event.rank.value()).Put(event.request).Put(event.position);
-  out->Put(event.value);
+  out->Put(event.value).Put(event.loop_ns);
   if (event.kind == RankEventKind::kDeparted) {
     out->PutText(event.did).PutText(event.expected);
   }
@@ -82,6 +89,7 @@ inline RankEvent GetEvent(WireReader* in) {
   event.request = in->Get<uint32_t>();
   event.position = in->Get<replayer::OpPosition>();
   event.value = in->Get<int64_t>();
+  event.loop_ns = in->Get<DurationNs>();
   if (event.kind == RankEventKind::kDeparted) {
     event.did = in->GetText();
     event.expected = in->GetText();

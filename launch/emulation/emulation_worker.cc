@@ -59,7 +59,9 @@ struct EmulationWorker::Member {
   // What the process's own clock showed when the first iteration began, which is time 0 of the
   // graph: the host costs of what it did before.
   DurationNs startup_ns = 0;
-  // Where the host stood and which event it asked for when last told "not ready".
+  // By event: the op that recorded it last.
+  std::map<uint32_t, replayer::OpPosition> events = {};
+  // Where the host stood and which event it asked for last.
   std::pair<replayer::OpPosition, replayer::OpPosition> last_poll = {-1, -1};
   int poll_count = 0;                       // in a row
   replayer::OpPosition waited_for = -1;     // the event that the host waited for last
@@ -115,7 +117,7 @@ Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint
                                 graph_.job.facts.steps_per_iteration),
                Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank),
                StallWatch(context_.options.stall_timeout_s),
-               HostClock(graph_, rank, replayer::HostFactor(context_.perturbations, rank))}));
+               HostClock(graph_, rank, context_.perturbations)}));
     if (keeps_history) {
       members_.back()->history.emplace();
     }
@@ -201,13 +203,23 @@ void EmulationWorker::ReportStacks() {
 }
 
 replayer::OpPosition EmulationWorker::EventPosition(const Member& member, uint32_t event) {
-  const std::optional<slicer::OpPlace> place = member.stream.EventPlace(event);
-  return place ? member.verifier.PositionOf(*place).value_or(-1) : -1;
+  const auto found = member.events.find(event);
+  return found == member.events.end() ? kBeforeFirst : found->second;
 }
 
-// Counts a poll that is answered "not ready" and returns the host time that it takes. A single look
-// costs nothing, as in the recording; in a loop that waits every poll has its cost.
-DurationNs EmulationWorker::CountPoll(Member& member, replayer::OpPosition event) {
+// The event is recorded, by the one of `ops`, none before the first iteration.
+void EmulationWorker::SeeEvent(Member& member,
+                               uint32_t event,
+                               std::span<const slicer::PlacedOp> ops) {
+  member.events[event] = ops.empty()
+                             ? kBeforeFirst
+                             : member.verifier.PositionOf(ops.back().place).value_or(kBehindLast);
+}
+
+// Counts a poll and returns the host time that passes if it is answered "not ready". A single look
+// costs nothing, as in the recording; in a loop that waits every poll has its cost. Who answers,
+// which depends on when messages arrive, makes no difference.
+DurationNs EmulationWorker::CountPoll(Member& member, replayer::OpPosition event) const {
   const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.verifier.position(),
                                                                       event};
   member.poll_count = member.last_poll == poll ? member.poll_count + 1 : 1;
@@ -215,18 +227,14 @@ DurationNs EmulationWorker::CountPoll(Member& member, replayer::OpPosition event
   if (member.poll_count < kPollsOfLoop) {
     return 0;
   }
-  const DurationNs passed =
-      member.poll_count == kPollsOfLoop ? kPollsOfLoop * poll_cost_ns_ : poll_cost_ns_;
-  FlushIssued(member);
-  Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = passed});
-  return passed;
+  return member.poll_count == kPollsOfLoop ? kPollsOfLoop * poll_cost_ns_ : poll_cost_ns_;
 }
 
 // Answers a poll from what this worker knows. False: process 0 has to be asked.
-bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event) {
+bool EmulationWorker::AnswerPoll(Member& member, const RankEvent& ask) {
   const replayer::OpPosition position = member.verifier.position();
   std::optional<TimeNs> now = member.clock.At(position);
-  const std::optional<TimeNs> end = event < 0 ? TimeNs{0} : member.clock.EndOf(event);
+  const std::optional<TimeNs> end = ask.position < 0 ? TimeNs{0} : member.clock.EndOf(ask.position);
   if (!now || !end || member.departed) {
     return false;
   }
@@ -238,12 +246,13 @@ bool EmulationWorker::AnswerPoll(Member& member, uint32_t request, replayer::OpP
     }
     ready = *end <= *waited;
   }
-  if (!ready) {
-    const DurationNs passed = CountPoll(member, event);
-    member.clock.Pass(passed);
-    *now += passed;
+  if (!ready && ask.loop_ns > 0) {
+    FlushIssued(member);
+    Tell({.kind = RankEventKind::kHostGap, .rank = member.rank, .value = ask.loop_ns});
+    member.clock.Pass(ask.loop_ns);
+    *now += ask.loop_ns;
   }
-  member.process->channel().Reply(request, {ready ? 0 : 1, member.startup_ns + *now, 0});
+  member.process->channel().Reply(ask.request, {ready ? 0 : 1, member.startup_ns + *now, 0});
   return true;
 }
 
@@ -283,7 +292,7 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
       ask.request = record.sync.request;
       ask.position = member.waited_for = record.sync.kind == channel::SyncKind::kEvent
                                              ? EventPosition(member, record.sync.event)
-                                             : -1;
+                                             : kBeforeFirst;
       member.clock.Stop();
       break;
     case RecordKind::kQueryEvent:
@@ -291,8 +300,11 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
       ask.request = record.event.request;
       ask.position = EventPosition(member, record.event.event);
       ask.value = record.thread == channel::kWatchingThread ? 0 : poll_cost_ns_;
-      if (ask.value > 0 && AnswerPoll(member, ask.request, ask.position)) {
-        return;
+      if (ask.value > 0) {
+        ask.loop_ns = CountPoll(member, ask.position);
+        if (AnswerPoll(member, ask)) {
+          return;
+        }
       }
       break;
     case RecordKind::kElapsed:
@@ -341,6 +353,9 @@ Status EmulationWorker::Take(Member& member,
   }
   for (const slicer::PlacedOp& op : *ops) {
     TakeOp(member, op);
+  }
+  if (record.kind == RecordKind::kEventRecord) {
+    SeeEvent(member, record.event.event, *ops);
   }
   if (record.hold_lane != 0) {
     const bool counts = !ops->empty() && !member.departed && !HasRunAll(member);

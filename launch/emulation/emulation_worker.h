@@ -59,8 +59,9 @@ class EmulationWorker {
   Status Take(Member& member, const channel::Record& record, std::span<const std::byte> payload);
   void TakeOp(Member& member, const slicer::PlacedOp& placed);
   void TellDeparture(Member& member, bool exited);
-  DurationNs CountPoll(Member& member, replayer::OpPosition event);
-  bool AnswerPoll(Member& member, uint32_t request, replayer::OpPosition event);
+  void SeeEvent(Member& member, uint32_t event, std::span<const slicer::PlacedOp> ops);
+  DurationNs CountPoll(Member& member, replayer::OpPosition event) const;
+  bool AnswerPoll(Member& member, const RankEvent& ask);
   static replayer::OpPosition EventPosition(const Member& member, uint32_t event);
   void TakeRequest(Member& member, const channel::Record& record);
   void TakeHold(Member& member, const channel::HoldBody& hold);

@@ -1,7 +1,5 @@
 #include "launch/emulation/host_clock.h"
 
-#include "replayer/replay.h"
-
 namespace prism::launch {
 namespace {
 
@@ -9,7 +7,11 @@ constexpr size_t kKeptEnds = 4096;  // of older ops; what is forgotten is asked 
 
 }  // namespace
 
-HostClock::HostClock(const graph::Graph& graph, Rank rank, double factor) {
+HostClock::HostClock(const graph::Graph& graph,
+                     Rank rank,
+                     const std::vector<replayer::Perturbation>& perturbations)
+    : pauses_(replayer::HostPauses(perturbations, rank)) {
+  const double factor = replayer::HostFactor(perturbations, rank);
   const std::vector<DurationNs> costs = replayer::HostCosts(graph.cluster.parameters);
   const graph::Program& program = graph.role_of(rank).program;
   cumulative_.reserve(size_t{program.size()} + 1);
@@ -27,7 +29,12 @@ HostClock::HostClock(const graph::Graph& graph, Rank rank, double factor) {
 
 TimeNs HostClock::Cumulative(replayer::OpPosition position) const {
   const auto size = static_cast<replayer::OpPosition>(cumulative_.size()) - 1;
-  return position / size * cumulative_.back() + cumulative_[static_cast<size_t>(position % size)];
+  const replayer::OpPosition iteration = position / size;
+  TimeNs time = iteration * cumulative_.back() + cumulative_[static_cast<size_t>(position % size)];
+  for (const replayer::HostPause& pause : pauses_) {
+    time += iteration / pause.iterations * pause.duration_ns;
+  }
+  return time;
 }
 
 void HostClock::Set(replayer::OpPosition position, TimeNs time) {

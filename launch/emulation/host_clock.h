@@ -11,13 +11,16 @@
 #include "graph/base/time.h"
 #include "graph/graph.h"
 #include "replayer/engine.h"
+#include "replayer/interference.h"
+#include "replayer/replay.h"
 
 namespace prism::launch {
 
 class HostClock {
  public:
-  // `graph` must outlive the clock. `factor`: replayer::HostFactor of the rank.
-  HostClock(const graph::Graph& graph, Rank rank, double factor);
+  HostClock(const graph::Graph& graph,
+            Rank rank,
+            const std::vector<replayer::Perturbation>& perturbations);
 
   // Host time when everything before `position` has been issued, as told by process 0.
   void Set(replayer::OpPosition position, TimeNs time);
@@ -38,7 +41,8 @@ class HostClock {
   [[nodiscard]] TimeNs Cumulative(replayer::OpPosition position) const;
 
   std::vector<DurationNs> cumulative_;  // before each op of the program, and after the last
-  TimeNs base_ = 0;                     // host time less Cumulative(position)
+  std::vector<replayer::HostPause> pauses_;
+  TimeNs base_ = 0;  // host time less Cumulative(position)
   bool known_ = false;
   std::map<replayer::OpPosition, TimeNs> ends_;
 };

@@ -25,6 +25,11 @@ std::optional<uint32_t> SignatureIndex::Find(const std::string& key) const {
   return found == ids_.end() ? std::nullopt : std::optional<uint32_t>(found->second);
 }
 
+bool MayBeLeftOut(const graph::Graph& graph, const graph::Program& program, uint32_t op) {
+  return program.kind[op] == OpKind::kEventSync ||
+         slicer::MayComeAndGo(program.kind[op], program.signature[op], graph.strings);
+}
+
 Verifier::Verifier(const graph::Graph& graph,
                    const SignatureIndex& index,
                    Rank rank,
@@ -37,23 +42,18 @@ Verifier::Verifier(const graph::Graph& graph,
 }
 
 replayer::OpPosition Verifier::position() const {
-  if (current_.iteration < 0) {
+  if (iteration_ < 0) {
     return 0;
   }
-  return int64_t{current_.iteration} * program_.size() + cursor_;
+  return int64_t{iteration_} * program_.size() + cursor_;
 }
 
 std::optional<replayer::OpPosition> Verifier::PositionOf(const slicer::OpPlace& place) const {
-  for (const IterationMap* map : {&current_, &previous_}) {
-    if (map->iteration == place.iteration && place.index < map->graph_index.size()) {
-      const uint32_t index = map->graph_index[place.index];
-      if (index == graph::kNoDep) {
-        return std::nullopt;
-      }
-      return int64_t{place.iteration} * program_.size() + index;
-    }
+  if (place.iteration != iteration_ || place.index >= graph_index_.size() ||
+      graph_index_[place.index] == graph::kNoDep) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  return int64_t{iteration_} * program_.size() + graph_index_[place.index];
 }
 
 void Verifier::SkipUncounted() {
@@ -64,33 +64,42 @@ void Verifier::SkipUncounted() {
   }
 }
 
-// False when the iteration before has not come to its end.
+bool Verifier::OnlyOptionalLeft() const {
+  uint32_t op = cursor_;
+  while (op < program_.size() && MayBeLeftOut(graph_, program_, op)) {
+    ++op;
+  }
+  return op == program_.size();
+}
+
+// False, and the rank stays where it is, when the iteration before has not come to its end.
 bool Verifier::StartIteration(int32_t iteration) {
   SkipUncounted();
-  const bool complete = current_.iteration < 0 || cursor_ == program_.size();
-  previous_ = std::exchange(current_, IterationMap());
-  current_.iteration = iteration;
+  if (iteration_ >= 0 && !OnlyOptionalLeft()) {
+    return false;
+  }
+  iteration_ = iteration;
+  cursor_ = 0;
+  graph_index_.clear();
   signature_ids_.clear();
   signature_known_.clear();
-  if (complete) {
-    cursor_ = 0;
-  }
-  return complete;
+  return true;
 }
 
 Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& stream) {
   const CanonicalOp& op = placed.op;
   const OpTables& tables = stream.tables();
-  if (placed.place.iteration != current_.iteration && !StartIteration(placed.place.iteration)) {
+  if (placed.place.iteration != iteration_ && !StartIteration(placed.place.iteration)) {
     return Mismatch(op, tables);
   }
-  current_.graph_index.push_back(graph::kNoDep);
+  graph_index_.push_back(graph::kNoDep);
   if (slicer::MayComeAndGo(op.kind, op.signature, tables.strings)) {
     return {};
   }
   SkipUncounted();
   const bool past_end = cursor_ == program_.size();
-  if (past_end && placed.place.iteration + 1 >= iterations_) {
+  const bool last = placed.place.iteration + 1 >= iterations_;
+  if (past_end && last) {
     return {};  // the program takes itself down
   }
   Verdict verdict;
@@ -104,13 +113,16 @@ Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& 
       return verdict;
     }
   } else if (!FindMatch(op, tables)) {
+    if (last && OnlyOptionalLeft()) {
+      return {};  // likewise
+    }
     if (op.kind != OpKind::kEventSync) {
       return Mismatch(op, tables);
     }
     verdict.kind = VerdictKind::kHostWait;
     return verdict;
   }
-  current_.graph_index.back() = cursor_;
+  graph_index_.back() = cursor_;
   ++cursor_;
   return verdict;
 }
@@ -123,9 +135,7 @@ bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
     if (Matches(op, tables)) {
       return true;
     }
-    if (program_.kind[cursor_] != OpKind::kEventSync &&
-        !slicer::MayComeAndGo(program_.kind[cursor_], program_.signature[cursor_],
-                              graph_.strings)) {
+    if (!MayBeLeftOut(graph_, program_, cursor_)) {
       break;
     }
   }
@@ -138,7 +148,7 @@ bool Verifier::Matches(const CanonicalOp& op, const OpTables& tables) {
       op.stream != program_.stream[cursor_] || op.comm_slot != program_.comm_slot[cursor_]) {
     return false;
   }
-  const uint32_t dep = op.dep == graph::kNoDep ? graph::kNoDep : current_.graph_index[op.dep];
+  const uint32_t dep = op.dep == graph::kNoDep ? graph::kNoDep : graph_index_[op.dep];
   if (dep != program_.dep[cursor_]) {
     return false;
   }

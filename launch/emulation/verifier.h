@@ -42,6 +42,9 @@ enum class VerdictKind : uint8_t {
   kMismatch,  // the rank has departed
 };
 
+// Whether a rank that goes on without the op has not departed.
+bool MayBeLeftOut(const graph::Graph& graph, const graph::Program& program, uint32_t op);
+
 struct Verdict {
   VerdictKind kind = VerdictKind::kIgnored;
   DurationNs gap_ns = 0;
@@ -59,18 +62,13 @@ class Verifier {
   // Everything before this position has been issued.
   [[nodiscard]] replayer::OpPosition position() const;
 
-  // Where the graph has the op that the stream reported at `place`; nothing when that lies more
-  // than an iteration back or was no op of the graph.
+  // Where the graph has the op of this iteration that the stream reported at `place`; nothing when
+  // it has no such op.
   [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(const slicer::OpPlace& place) const;
 
  private:
-  // What the ids of the current iteration were found to stand for.
-  struct IterationMap {
-    int32_t iteration = -1;
-    std::vector<uint32_t> graph_index;  // by live index; kNoDep where the graph has no such op
-  };
-
   void SkipUncounted();
+  [[nodiscard]] bool OnlyOptionalLeft() const;
   bool StartIteration(int32_t iteration);
   bool Matches(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
   bool FindMatch(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
@@ -85,8 +83,9 @@ class Verifier {
   const graph::Program& program_;
   int iterations_;
   uint32_t cursor_ = 0;  // index of the next op in the role's program
-  IterationMap current_;
-  IterationMap previous_;
+  int32_t iteration_ = -1;
+  // By live index of the current iteration; kNoDep where the graph has no such op.
+  std::vector<uint32_t> graph_index_;
   std::vector<std::optional<uint32_t>> signature_ids_;  // by live id, of the current iteration
   std::vector<bool> signature_known_;
 };

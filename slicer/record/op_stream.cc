@@ -438,12 +438,4 @@ uint32_t OpStream::DepOf(uint32_t event) const {
                                                                          : graph::kNoDep;
 }
 
-std::optional<OpPlace> OpStream::EventPlace(uint32_t event) const {
-  const auto place = events_.find(event);
-  if (place == events_.end()) {
-    return std::nullopt;
-  }
-  return place->second;
-}
-
 }  // namespace prism::slicer

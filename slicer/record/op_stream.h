@@ -79,9 +79,6 @@ class OpStream {
 
   [[nodiscard]] const Definitions& definitions() const { return definitions_; }
 
-  // Where the event was recorded last; nothing if never inside an iteration.
-  [[nodiscard]] std::optional<OpPlace> EventPlace(uint32_t event) const;
-
  private:
   // What makes a kernel signature, by the process's ids: equal keys mean equal signatures.
   using SignatureKey = std::array<uint32_t, 13>;

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 using testing::Kernel;
 using testing::Record;
 using testing::Sync;
+using testing::TinyOp;
 
 // Both ranks: a kernel (100 and 300 ns), a collective of 50 ns of both, a wait for everything.
 graph::Graph TwoRanks() {
@@ -25,9 +26,11 @@ graph::Graph TwoRanks() {
                              {Kernel(0, 300), Collective(0, 0, 50), Record(0), Sync()}});
 }
 
-Coordinator Make(const graph::Graph& graph, const std::vector<Rank>& sandbox_ranks) {
+Coordinator Make(const graph::Graph& graph,
+                 const std::vector<Rank>& sandbox_ranks,
+                 int32_t iterations = 1) {
   replayer::ReplayOptions options;
-  options.iterations = 1;
+  options.iterations = iterations;
   Result<Coordinator> coordinator = Coordinator::Create(graph, options, sandbox_ranks);
   PRISM_CHECK_MSG(coordinator.ok(), coordinator.status().message());
   return *std::move(coordinator);
@@ -109,6 +112,64 @@ TEST(Coordinator, A_departure_tells_both_sides_and_who_then_waits) {
   EXPECT_THAT(report, HasSubstr("graph:    all_reduce of 4 bytes"));
   EXPECT_THAT(report, HasSubstr("ranks 0, 1"));
   EXPECT_THAT(report, HasSubstr("then rank 1"));
+}
+
+TEST(Coordinator, What_comes_behind_an_iteration_is_told_as_of_that_one) {
+  const graph::Graph graph = TwoRanks();
+  Coordinator coordinator = Make(graph, {Rank(0)}, 3);
+  RankEvent departed = Event(RankEventKind::kDeparted, 0);
+  departed.position = 8;
+  departed.did = "all_gather of 8 bytes";
+  Take(coordinator, {Issued(0, 8), departed});
+  EXPECT_THAT(coordinator.departure(), HasSubstr("in iteration 1\n"));
+  EXPECT_THAT(coordinator.departure(), HasSubstr("the end of the iteration"));
+}
+
+// One poll of a loop, of an event whose end a worker could as well have known.
+TEST(Coordinator, A_poll_in_a_loop_passes_the_same_time_whoever_answers_it) {
+  const graph::Graph graph = TwoRanks();
+  Coordinator coordinator = Make(graph, {Rank(0)});
+  RankEvent poll = Ask(RankEventKind::kAskEvent, 0);
+  poll.position = 2;
+  poll.value = 7;
+  Take(coordinator, {Issued(0, 3), poll});
+  EXPECT_EQ(coordinator.Advance().answers.at(0).host_time_ns, 0);
+  poll.loop_ns = 70;
+  Take(coordinator, {poll});
+  const RankAnswer answer = coordinator.Advance().answers.at(0);
+  EXPECT_EQ(answer.status, 1);
+  EXPECT_EQ(answer.host_time_ns, 70);
+  EXPECT_EQ(coordinator.extra_host_ns(), 70);
+}
+
+// From the first of three iterations (350 ns each) to what is recorded behind the last.
+TEST(Coordinator, Time_between_events_may_span_iterations_and_end_behind_them) {
+  const graph::Graph graph = TwoRanks();
+  Coordinator coordinator = Make(graph, {Rank(0)}, 3);
+  RankEvent elapsed = Ask(RankEventKind::kAskElapsed, 0);
+  elapsed.position = 2;
+  elapsed.value = 10;
+  Take(coordinator, {Issued(0, 12), elapsed});
+  EXPECT_EQ(coordinator.Advance().answers.at(0).value_ns, 700);
+  elapsed.value = kBehindLast;
+  Take(coordinator, {elapsed});
+  EXPECT_EQ(coordinator.Advance().answers.at(0).value_ns, 700);
+  elapsed.position = kBeforeFirst;
+  Take(coordinator, {elapsed});
+  EXPECT_EQ(coordinator.Advance().answers.at(0).value_ns, 1050);
+}
+
+TEST(Coordinator, A_wait_that_is_left_out_at_the_end_is_no_departure) {
+  TinyOp wait = Sync();
+  wait.kind = graph::OpKind::kEventSync;
+  wait.dep = 1;
+  const graph::Graph graph = testing::TinyGraph({{Kernel(0, 100), Record(0), wait}});
+  Coordinator coordinator = Make(graph, {Rank(0)});
+  Take(coordinator, {Issued(0, 2)});
+  coordinator.RankLeft(Rank(0));
+  coordinator.Advance();
+  EXPECT_EQ(coordinator.departure(), "");
+  EXPECT_TRUE(coordinator.finished());
 }
 
 TEST(Coordinator, A_rank_that_ends_too_early_has_departed) {

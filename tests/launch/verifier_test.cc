@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,9 +47,10 @@ graph::Graph GraphOf(const RecordScript& script) {
   return graph;
 }
 
-// What the rank did where it departed; "" where it did not.
-std::string DepartureOf(const RecordScript& script) {
-  const graph::Graph graph = GraphOf(Script());
+// What the rank did where it departed, and where that is; "" where it did not.
+std::pair<std::string, replayer::OpPosition> DepartureFrom(const RecordScript& expected,
+                                                           const RecordScript& script) {
+  const graph::Graph graph = GraphOf(expected);
   const SignatureIndex index(graph);
   Verifier verifier(graph, index, Rank(0), 3);
   slicer::OpStream stream{Rank(0)};
@@ -58,12 +60,44 @@ std::string DepartureOf(const RecordScript& script) {
     for (const slicer::PlacedOp& op : *ops) {
       const Verdict verdict = verifier.Check(op, stream);
       if (verdict.kind == VerdictKind::kMismatch) {
-        return verdict.did;
+        return {verdict.did, verifier.position()};
       }
     }
   }
-  EXPECT_EQ(verifier.position(), 3 * graph.roles[0].program.size());
-  return {};
+  return {"", verifier.position()};
+}
+
+std::string DepartureOf(const RecordScript& script) {
+  const auto [did, position] = DepartureFrom(Script(), script);
+  if (did.empty()) {
+    EXPECT_EQ(position, 3 * GraphOf(Script()).roles[0].program.size());
+  }
+  return did;
+}
+
+// Iterations that end with a range and a wait for an event; at `without` nothing comes behind the
+// first kernel, or no range and no wait.
+RecordScript WaitingScript(int without = -1, bool kernel = true) {
+  RecordScript script;
+  for (int i = 0; i < 3; ++i) {
+    script.Marker("iteration", true);
+    script.Kernel("gemm");
+    script.Event(channel::RecordKind::kEventRecord, 1, 0);
+    script.Marker("iteration", false);
+    if (i != without || kernel) {
+      script.Kernel("log");
+    }
+    if (i != without) {
+      script.Marker("save", true);
+      channel::Record wait = {};
+      wait.kind = channel::RecordKind::kSync;
+      wait.sync.kind = channel::SyncKind::kEvent;
+      wait.sync.event = 1;
+      script.Add(wait);
+      script.Marker("save", false);
+    }
+  }
+  return script;
 }
 
 TEST(Verifier, WhatIsInTheGraphIsNoDeparture) {
@@ -76,6 +110,19 @@ TEST(Verifier, ARangeThatTheProgramNamesIsNoDeparture) {
               script->Marker("enumerate(DataLoader)", false);
             })),
             "");
+}
+
+TEST(Verifier, AWaitAndARangeThatOnlyTheGraphHasAtAnEndAreNoDeparture) {
+  for (const int without : {0, 1, 2}) {
+    EXPECT_EQ(DepartureFrom(WaitingScript(), WaitingScript(without)).first, "") << without;
+  }
+}
+
+TEST(Verifier, WhoLeavesOutTheEndOfAnIterationStandsInIt) {
+  const auto [did, position] = DepartureFrom(WaitingScript(), WaitingScript(1, false));
+  EXPECT_THAT(did, HasSubstr("iteration"));
+  const uint32_t size = GraphOf(WaitingScript()).roles[0].program.size();
+  EXPECT_EQ(position / size, 1);
 }
 
 TEST(Verifier, AnotherKernelIsOne) {

@@ -75,6 +75,18 @@ def time_of_an_earlier_step(events, factor):
     events.append((first, last))
 
 
+# Reads the times of all steps so far, those of steps long ago as well.
+def print_times_of_all_steps(events, factor):
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    first.record()
+    for _ in range(8):
+        factor @ factor
+    last.record()
+    torch.cuda.synchronize()
+    events.append((first, last))
+    print("times", *(f"{begin.elapsed_time(end):.6f}" for begin, end in events), flush=True)
+
+
 def main():
     how = sys.argv[1]
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -93,6 +105,8 @@ def main():
             keep_few_in_flight(events, factor)
         if how == "late":
             time_of_an_earlier_step(events, factor)
+        if how == "times":
+            print_times_of_all_steps(events, factor)
         loss = model(next(data)).square().mean()
         if how == "edited" or (how == "turns" and step % 2):
             loss = loss * 2

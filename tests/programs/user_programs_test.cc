@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,23 @@ TEST_F(UserProgram, waits_for_events_as_time_asks_for) {
 TEST_F(UserProgram, what_it_waited_for_is_over) {
   const Finished run = Train("late");
   ASSERT_EQ(run.code, 0) << run.output;
+}
+
+// Five iterations; what is in front of them is passed over without time.
+TEST_F(UserProgram, times_of_steps_long_ago_stay_known) {
+  const Finished run = Train("times", {"--iterations", "5"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  const std::string log = Log();
+  std::istringstream line(log.substr(log.rfind("times ") + 6));
+  std::vector<double> times;
+  for (double time = 0; line >> time;) {
+    times.push_back(time);
+  }
+  ASSERT_GE(times.size(), 5U) << log;
+  EXPECT_GT(times.back(), 0);
+  for (size_t i = times.size() - 5; i < times.size(); ++i) {
+    EXPECT_EQ(times[i], times.back()) << log;
+  }
 }
 
 TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
