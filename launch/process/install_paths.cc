@@ -29,6 +29,17 @@ Status CheckBuilt(const std::filesystem::path& library) {
       "{} is missing: the shim is not built; run ./run.sh, which builds it", library.string()));
 }
 
+// Where the loader cuts LD_PRELOAD, whatever is done.
+Status CheckPreloadable(const std::filesystem::path& lib) {
+  if (lib.string().find_first_of(" :") == std::string::npos) {
+    return OkStatus();
+  }
+  return EnvironmentLacks(fmt::format(
+      "\"{}\" has a space or a colon, at which LD_PRELOAD ends a name: no library in it can be put "
+      "around a program; build or install Prism under a path without",
+      lib.string()));
+}
+
 // The folder lists what is preloaded, by path from lib/.
 Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, const char* folder) {
   DeviceLibraries libraries;
@@ -57,6 +68,7 @@ Result<DeviceLibraries> FindDeviceLibraries(const std::filesystem::path& lib, co
 Result<InstallPaths> FindInstallPaths(bool with_gpu) {
   const std::filesystem::path root = InstallRoot();
   const std::filesystem::path lib = root / "lib";
+  PRISM_RETURN_IF_ERROR(CheckPreloadable(lib));
   InstallPaths paths;
   paths.workload = (root / "bin" / "prism-workload").string();
   std::error_code ignored;

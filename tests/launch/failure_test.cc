@@ -214,6 +214,20 @@ TEST_F(FailureWithoutParts, missing_shim_is_said_before_the_run) {
   EXPECT_FALSE(Exists(folder_ / "out"));
 }
 
+TEST_F(FailureWithoutParts, folder_that_cannot_be_preloaded_from_is_said_before_the_run) {
+  for (const char* name : {"with space", "with:colon"}) {
+    std::filesystem::create_directory(folder_ / name);
+    std::filesystem::rename(folder_ / "bin", folder_ / (std::string(name) + "/bin"));
+    std::vector<std::string> command = Job("out");
+    command[0] = folder_ / (std::string(name) + "/bin/prism-emulate");
+    const Finished run = RunCommand(command);
+    EXPECT_EQ(run.code, 5) << run.output;
+    EXPECT_THAT(run.output, HasSubstr(std::string(name) + "/lib\" has a space or a colon"));
+    EXPECT_FALSE(Exists(folder_ / "out"));
+    std::filesystem::rename(folder_ / (std::string(name) + "/bin"), folder_ / "bin");
+  }
+}
+
 // The loader without the path to the wheel: as if the wheel had been removed after the build.
 TEST_F(Failure, missing_libtorch_is_an_environment_error) {
   const Finished without =
