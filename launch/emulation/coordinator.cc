@@ -330,9 +330,13 @@ void Coordinator::RankLeft(Rank rank) {
   engine_.Issue(rank, member.position);
 }
 
+bool Coordinator::all_left() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const auto& entry) { return entry.second.left; });
+}
+
 bool Coordinator::finished() const {
-  return engine_done_ && std::all_of(members_.begin(), members_.end(),
-                                     [](const auto& entry) { return entry.second.left; });
+  return engine_done_ && all_left();
 }
 
 std::vector<std::string> Coordinator::Deadlock() const {

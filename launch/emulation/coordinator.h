@@ -40,6 +40,8 @@ class Coordinator {
 
   void RankLeft(Rank rank);
 
+  [[nodiscard]] bool all_left() const;
+
   // True once every rank has left and the engine has come to its end.
   [[nodiscard]] bool finished() const;
 

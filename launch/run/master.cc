@@ -271,6 +271,9 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
                               fmt::join(stall, "\n  "));
       }
     }
+    if (reported && coordinator.all_left()) {
+      return RunFailed(trouble);  // nobody is left for a watchdog to end
+    }
     if (trouble.empty() || reported) {
       continue;
     }
