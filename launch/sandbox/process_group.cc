@@ -1,10 +1,15 @@
 #include "launch/sandbox/process_group.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -37,6 +42,33 @@ std::set<pid_t> MembersOf(pid_t group) {
   return members;
 }
 
+// Of one that is gone: 0. Its name, in parentheses, may hold anything.
+pid_t ParentOf(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  const size_t name_end = text.rfind(')');
+  pid_t parent = 0;
+  if (name_end != text.npos) {
+    char state = 0;
+    std::istringstream(text.substr(name_end + 1)) >> state >> parent;
+  }
+  return parent;
+}
+
+std::set<pid_t> Children() {
+  std::set<pid_t> children;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const pid_t process = NumberOf(entry->path().filename().string());
+    if (process > 0 && ParentOf(process) == getpid()) {
+      children.insert(process);
+    }
+  }
+  return children;
+}
+
 void RemoveSharedMemoryOf(const std::set<pid_t>& processes) {
   std::error_code error;
   for (fs::directory_iterator entry(kSharedMemory, error), end; !error && entry != end;
@@ -59,6 +91,30 @@ void KillProcessGroup(pid_t group) {
   const std::set<pid_t> members = MembersOf(group);
   kill(-group, SIGKILL);
   RemoveSharedMemoryOf(members);
+}
+
+std::set<pid_t> AdoptOrphans() {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return Children();
+}
+
+// Each that goes hands its own children to this process: until there are none.
+void KillOrphans(const std::set<pid_t>& others) {
+  while (true) {
+    std::set<pid_t> orphans = Children();
+    std::erase_if(orphans, [&](pid_t child) { return others.contains(child); });
+    if (orphans.empty()) {
+      return;
+    }
+    for (const pid_t orphan : orphans) {
+      kill(orphan, SIGKILL);
+    }
+    for (const pid_t orphan : orphans) {
+      while (waitpid(orphan, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    RemoveSharedMemoryOf(orphans);
+  }
 }
 
 }  // namespace prism::launch

@@ -15,6 +15,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,18 @@ constexpr size_t kMaxLogBytes = size_t{16} << 20U;
 constexpr size_t kRecentBytes = size_t{1} << 16U;  // of output, kept whatever came before
 constexpr int kStackLooks = 500;                   // for the stacks of a process, a nap apart
 constexpr int64_t kStackNapNs = 1'000'000;
+
+// The sandbox processes of this process as a whole. What they leave behind is ended when the last
+// one has gone: an orphan does not say whose it was.
+struct Family {
+  std::set<pid_t> others;  // children of this process that no sandbox process has started
+  size_t alive = 0;
+};
+
+Family& TheFamily() {
+  static Family family = {.others = AdoptOrphans()};
+  return family;
+}
 
 // Variables of our own launcher: a program that saw them would take itself for one of its ranks.
 bool BelongsToLauncher(std::string_view name) {
@@ -177,6 +190,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   const std::vector<char*> argument_pointers = Pointers(arguments);
   const std::vector<char*> environment_pointers = Pointers(environment);
   const pid_t parent = getpid();
+  Family& family = TheFamily();
   const pid_t pid = fork();
   if (pid == 0) {
     RunChild({.output = pipe_ends[1],
@@ -196,6 +210,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
   setpgid(pid, pid);  // here too: the child may not have come to it when we kill the group
   std::unique_ptr<SandboxProcess> process(new SandboxProcess(spec.rank, std::move(consumer)));
   process->pid_ = pid;
+  ++family.alive;
   process->output_ = pipe_ends[0];
   process->stacks_ = stacks;
   process->has_terminal_ = spec.terminal;
@@ -205,6 +220,9 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
 
 SandboxProcess::~SandboxProcess() {
   Kill();
+  if (--TheFamily().alive == 0) {
+    KillOrphans(TheFamily().others);
+  }
   if (has_terminal_) {
     TakeForeground();
   }

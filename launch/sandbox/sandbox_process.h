@@ -1,7 +1,8 @@
 // One sandbox process: a rank of the job that runs the real program under the shim.
 //
 // It is started in a process group of its own and dies with its worker (parent-death signal); the
-// destructor kills and reaps what still runs, so no path leaves an orphan. Its standard output and
+// destructor kills and reaps what still runs of the group, that of the last one also what has left
+// its group, so no path on which the worker lives leaves an orphan. Its standard output and
 // error come back through one pipe as lines.
 #pragma once
 

@@ -4,9 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -36,6 +39,39 @@ TEST(ProcessGroup, Kill_takes_batches_of_killed_workers_along) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_FALSE(std::filesystem::exists(BatchOf(child)));
   EXPECT_TRUE(std::filesystem::remove(others)) << "not of the group";
+}
+
+// A child leaves behind what has a session of its own, and that a child in turn.
+TEST(ProcessGroup, Kill_orphans_ends_what_left_its_group) {
+  const std::set<pid_t> others = AdoptOrphans();
+  std::array<int, 2> ends = {-1, -1};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (fork() == 0) {
+      setsid();
+      fork();
+      const pid_t self = getpid();
+      const ssize_t written = write(ends[1], &self, sizeof(self));
+      while (written > 0) {
+        pause();
+      }
+    }
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  std::vector<pid_t> orphans;
+  for (int i = 0; i < 2; ++i) {
+    pid_t orphan = 0;
+    ASSERT_EQ(read(ends[0], &orphan, sizeof(orphan)), static_cast<ssize_t>(sizeof(orphan)));
+    orphans.push_back(orphan);
+  }
+  KillOrphans(others);
+  for (const pid_t orphan : orphans) {
+    EXPECT_NE(kill(orphan, 0), 0);
+  }
+  close(ends[0]);
+  close(ends[1]);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 import collections
 import datetime
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -36,6 +37,11 @@ def misbehave(how):
         raise RuntimeError("planted")
     if how == "hang":
         threading.Event().wait()
+    if how == "daemon":
+        subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    if how == "gone":
+        torch.ones(7, device="cuda").mul_(3)
+        os._exit(0)
     if how == "leave":
         os._exit(3)
     if how == "burst":

@@ -170,6 +170,12 @@ TEST_F(UserProgram, loads_data_in_workers) {
   ExpectNothingLeft();
 }
 
+TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_the_run) {
+  const Finished run = Train("daemon");
+  ASSERT_EQ(run.code, 0) << run.output;
+  ExpectNothingLeft();
+}
+
 TEST_F(UserProgram, forks_writes_in_bursts_and_loses_no_line) {
   const Finished run = Train("burst");
   EXPECT_EQ(run.code, 0) << run.output;
@@ -241,6 +247,17 @@ TEST_F(UserProgram, hang_is_found_by_the_frameworks_own_watchdog) {
       {PRISM_PYTHON, "-m", "torch.distributed.flight_recorder.fr_trace", folder_ / "dumps"});
   EXPECT_THAT(trace.output, HasSubstr("Expected input sizes: '[[4096, 4096]]' does not match found "
                                       "input sizes: '[[33088]]'"));
+}
+
+// It departs and is gone: nothing is left for a watchdog to end.
+TEST_F(UserProgram, hang_ends_where_nobody_is_left) {
+  ASSERT_EQ(Train("plain").code, 0);
+  const std::string graph = folder_ / "plain.prism";
+  std::filesystem::rename(folder_ / "out/graph.prism", graph);
+  const Finished run = RunCommand({PRISM_EMULATE, "--graph", graph, "--out", folder_ / "out",
+                                   "--force", "--sandbox-ranks", "0", "--on-mismatch", "hang", "--",
+                                   PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "gone"});
+  ExpectFailure(run, "rank 0 departs from the graph");
 }
 
 // Every bug is found while the graph is built, before any time is told. The wrong groups of one
