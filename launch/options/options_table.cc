@@ -152,8 +152,9 @@ std::vector<OptionSpec> OutputOptions() {
       {"log-level", kOutput, "error|warning|info|debug", "info", "what is told on stderr"},
       {"quiet", kOutput, "", "", "only errors on stderr, no progress"},
       {"color", kOutput, "auto|on|off", "auto",
-       "colours of errors, warnings and the summary's head; auto: on a terminal; never in files or "
-       "where NO_COLOR is set"},
+       "colours of errors, warnings and the summary's head; auto: on a terminal, without mpirun; "
+       "never in files "
+       "or where NO_COLOR is set"},
       {"strict", kOutput, "", "", "warnings make the exit code 4"},
   };
 }

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/process/mpi_session.h"
+
 namespace prism::launch {
 namespace {
 
@@ -36,7 +38,9 @@ bool ShowsColor(std::string_view choice, int descriptor) {
   if (choice == "off" || IsSet("NO_COLOR") || IsFile(descriptor)) {
     return false;
   }
-  return choice == "on" || (isatty(descriptor) != 0 && !IsDumb());
+  // Open MPI gives its processes a terminal of its own, wherever their output goes.
+  const bool terminal = isatty(descriptor) != 0 && !MpiSession::LaunchedByMpi();
+  return choice == "on" || (terminal && !IsDumb());
 }
 
 std::string Red(std::string_view text, bool shows) {

@@ -9,8 +9,9 @@
 
 namespace prism::launch {
 
-// `choice` of --color for text written to this descriptor: "auto" colours a terminal, "on" a pipe
-// as well, "off" nothing. Where NO_COLOR is set, or the output goes into a file, nothing is.
+// `choice` of --color for text written to this descriptor: "auto" colours a terminal outside of
+// mpirun, "on" a pipe as well, "off" nothing. Where NO_COLOR is set, or the output goes into a
+// file, nothing is.
 bool ShowsColor(std::string_view choice, int descriptor);
 
 // The text in red, bold or yellow if `shows`, else as it is.

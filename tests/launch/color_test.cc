@@ -46,6 +46,10 @@ TEST_F(Colors, are_those_of_a_terminal_unless_the_user_says_otherwise) {
   EXPECT_FALSE(ShowsColor("auto", pipe_[1]));
   EXPECT_TRUE(ShowsColor("on", pipe_[1]));
   EXPECT_FALSE(ShowsColor("off", terminal_));
+  setenv("PMIX_RANK", "0", 1);
+  EXPECT_FALSE(ShowsColor("auto", terminal_)) << "which is mpirun's";
+  EXPECT_TRUE(ShowsColor("on", terminal_));
+  unsetenv("PMIX_RANK");
   setenv("TERM", "dumb", 1);
   EXPECT_FALSE(ShowsColor("auto", terminal_));
 }
