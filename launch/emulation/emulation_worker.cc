@@ -30,6 +30,9 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
+// Recording had found the iteration that all are like when the second one behind it began.
+constexpr int32_t kSettled = 2;
+
 // The same poll so often in a row, and nothing between, is a loop that waits. The allocator looks
 // at every allocation, and an optimizer that makes its state makes dozens in a row.
 constexpr int kPollsOfLoop = 256;
@@ -341,6 +344,9 @@ Status EmulationWorker::Take(Member& member,
                              std::span<const std::byte> payload) {
   member.memory_watch.See(record, payload);
   const auto ops = member.stream.Push(record, payload);
+  if (member.stream.iteration() == kSettled) {
+    member.stream.SettleRule();
+  }
   Status status = ops.status();
   if (status.ok() && member.history) {
     status = member.history->See(record, member.stream.definitions());

@@ -1,6 +1,7 @@
 #include "launch/run/program_layout.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,39 @@
 #include "slicer/probe/derive_grid.h"
 
 namespace prism::launch {
+
+namespace {
+
+// Sizes that the user gave and the program has not are no error: it may take them from options of
+// its own. But then the two should be the same.
+void CheckGiven(const graph::ParallelSizes& given,
+                const graph::ParallelSizes& found,
+                RunContext* context) {
+  for (const auto& [name, asked, had] :
+       {std::tuple("tp", given.tp, found.tp), std::tuple("pp", given.pp, found.pp)}) {
+    if (asked != 1 && asked != had) {
+      context->warnings.push_back(
+          {"layout_not_as_given", 1,
+           fmt::format("--{} {} was given, but the groups of the program make {} {}", name, asked,
+                       name, had)});
+      context->logger.Warning("{}", context->warnings.back().example);
+    }
+  }
+}
+
+void CheckCommunicates(const std::vector<graph::Fragment>& fragments, RunContext* context) {
+  const bool communicates = std::ranges::any_of(
+      fragments, [](const graph::Fragment& fragment) { return !fragment.comm_slots.empty(); });
+  if (!communicates && context->job.parallel.world_size() > 1) {
+    context->warnings.push_back(
+        {"no_communication", 1,
+         fmt::format("the program never communicates: its {} ranks are that many jobs of one GPU",
+                     FormatCount(context->job.parallel.world_size()))});
+    context->logger.Warning("{}", context->warnings.back().example);
+  }
+}
+
+}  // namespace
 
 slicer::ProbeOptions MakeProbeOptions(const RunContext& context) {
   slicer::ProbeOptions options;
@@ -26,7 +60,10 @@ Status SettleProgram(const slicer::ProbeStep& found,
                      RunContext* context) {
   context->plan = found.plan;
   context->job.facts.axes = found.axes;
+  const graph::ParallelSizes given = context->job.parallel;
   SetProgramLayout(context->options, slicer::SizesOf(found.axes), &context->job);
+  CheckGiven(given, context->job.parallel, context);
+  CheckCommunicates(fragments, context);
   int32_t warmup = 0;
   for (const graph::Fragment& fragment : fragments) {
     warmup = std::max(warmup, fragment.warmup_iterations);

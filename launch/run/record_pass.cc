@@ -126,6 +126,7 @@ Status RecordPass::StartNext() {
   options.rank = rank;
   options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
   options.steps_per_iteration = steps;
+  options.world_size = static_cast<int32_t>(context_.job.parallel.world_size());
   slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process),
                                                slicer::Recorder(options), OutOfMemoryWatch(rank),
                                                StallWatch(context_.options.stall_timeout_s)}));

@@ -93,6 +93,11 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
   add("ROLE_NAME", "default");
   add("ROLE_RANK", fmt::format("{}", rank));
   add("ROLE_WORLD_SIZE", fmt::format("{}", world));
+  add("SLURM_PROCID", fmt::format("{}", rank));
+  add("SLURM_NTASKS", fmt::format("{}", world));
+  add("SLURM_LOCALID", fmt::format("{}", rank % local_world));
+  add("SLURM_NODEID", fmt::format("{}", rank / local_world));
+  add("SLURM_NNODES", fmt::format("{}", world / local_world));
   add("MASTER_ADDR", "127.0.0.1");
   add("MASTER_PORT", "29500");
   add("TORCHELASTIC_RESTART_COUNT", "0");

@@ -18,6 +18,7 @@ constexpr double kGiBDouble = 1024.0 * 1024.0 * 1024.0;
 constexpr size_t kShownClasses = 6;
 constexpr size_t kShownBottlenecks = 3;
 constexpr size_t kShownWarnings = 3;
+constexpr const char* kOddIteration = "odd_iteration";
 
 double GiB(int64_t bytes) {
   return static_cast<double>(bytes) / kGiBDouble;
@@ -100,13 +101,17 @@ std::string MemoryLines(const Summary& summary) {
   return text;
 }
 
-// What was counted most comes first, a line each with the first that was met.
+// What the time leaves out comes first, then what was counted most: a line each with the first that
+// was met.
 std::string WarningLines(std::vector<graph::Warning> warnings) {
   if (warnings.empty()) {
     return "  warnings          none\n";
   }
-  std::stable_sort(warnings.begin(), warnings.end(),
-                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  std::stable_sort(warnings.begin(), warnings.end(), [](const auto& a, const auto& b) {
+    const bool a_is_odd = a.code == kOddIteration;
+    const bool b_is_odd = b.code == kOddIteration;
+    return a_is_odd != b_is_odd ? a_is_odd : a.count > b.count;
+  });
   std::string text;
   for (size_t i = 0; i < std::min(kShownWarnings, warnings.size()); ++i) {
     const graph::Warning& warning = warnings[i];

@@ -111,7 +111,14 @@ uint8_t DataTypeOf(c10::ScalarType type) {
   }
 }
 
-// Calls `visit(tensor)` for each tensor among the inputs, lists of tensors included.
+// A subclass answers for its sizes in Python, which may fail; what it holds is named by the ops on
+// it.
+bool IsPlain(const at::Tensor& tensor) {
+  return tensor.defined() && !tensor.key_set().has(c10::DispatchKey::Python) &&
+         !tensor.is_nested() && tensor.dim() <= kMaxDimensions;
+}
+
+// Calls `visit(tensor)` for each plain tensor among the inputs, lists of tensors included.
 template <typename Visit>
 void ForEachTensor(c10::ArrayRef<const c10::IValue> inputs, const Visit& visit) {
   size_t left = kMaxTensors;
@@ -120,7 +127,7 @@ void ForEachTensor(c10::ArrayRef<const c10::IValue> inputs, const Visit& visit) 
       return;
     }
     const at::Tensor& tensor = value.toTensor();
-    if (tensor.defined() && !tensor.is_nested() && tensor.dim() <= kMaxDimensions) {
+    if (IsPlain(tensor)) {
       --left;
       visit(tensor);
     }

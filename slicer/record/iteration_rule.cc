@@ -15,7 +15,7 @@ void IterationRule::See(const channel::Record& record) {
 IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
                                              const std::string& name) {
   const bool begin = record.marker.begin != 0;
-  if (name == kIterationMarker && source_ != Source::kOptimizer) {
+  if (name == kIterationMarker && (source_ != Source::kOptimizer || (begin && !settled_))) {
     source_ = Source::kRange;
     description_ = fmt::format("the range \"{}\"", name);
     return begin ? Edge::kBegin : Edge::kEnd;

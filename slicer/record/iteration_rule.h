@@ -5,8 +5,9 @@
 // step that follows another without training in between belongs to the same iteration: several
 // optimizers, or one that steps group by group. Training is a matrix product outside of steps, or
 // kernels of a further thread such as autograd's anywhere: a step may run the passes itself (a
-// closure, as Lightning gives one), or multiply matrices for its own sake (Muon). Whichever of the
-// two a program does first decides for the whole run.
+// closure, as Lightning gives one), or multiply matrices for its own sake (Muon). A range that
+// comes after steps takes over from them (a CUDA graph whose replays hold the steps), until
+// Settle().
 //
 // Steps may take turns (the two networks of a GAN): then an iteration holds several, and begins
 // with every so many-th.
@@ -37,6 +38,9 @@ class IterationRule {
   // A marker, in order with See(). `name` is its name.
   Edge SeeMarker(const channel::Record& record, const std::string& name);
 
+  // Optimizer steps, if they begin iterations now, do so to the end.
+  void Settle() { settled_ = true; }
+
   // Any other record.
   void See(const channel::Record& record);
 
@@ -56,6 +60,7 @@ class IterationRule {
   int open_steps_ = 0;
   uint16_t step_thread_ = 0;
   bool trained_ = false;  // since the last step
+  bool settled_ = false;
 };
 
 }  // namespace prism::slicer

@@ -135,8 +135,11 @@ Status MemoryTracker::PushMarker(const channel::MarkerBody& body, const Definiti
   return OkStatus();
 }
 
-void MemoryTracker::NextIteration() {
+void MemoryTracker::EndIteration() {
   EndMarker(kIterationMarker);
+}
+
+void MemoryTracker::BeginIteration() {
   BeginMarker(kIterationMarker);
   ++moment_;
   path_ = PathIndex();

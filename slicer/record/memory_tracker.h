@@ -46,8 +46,9 @@ class MemoryTracker {
   // before the tracker listened; such are counted.
   Status Push(const channel::Record& record, const Definitions& definitions);
 
-  // An iteration ends and the next begins where the program has no marker of its own for that.
-  void NextIteration();
+  // An iteration ends, or begins, where the program has no marker of its own for that.
+  void EndIteration();
+  void BeginIteration();
 
   // Bytes allocated at the begin of the iteration, counted from 0; 0 if there was none such.
   [[nodiscard]] int64_t AllocatedAtIteration(int32_t iteration) const;

@@ -358,11 +358,13 @@ Result<graph::PeerTransfer> OpStream::TransferOf(const channel::PeerTransferBody
 Status OpStream::PushMarker(const Record& record) {
   PRISM_ASSIGN_OR_RETURN(const std::string name,
                          definitions_.Name(Table::kMarkerName, record.marker.name));
+  const bool is_put_in = inside_ && !rule_.marked_by_program();
   const IterationRule::Edge edge = rule_.SeeMarker(record, name);
+  const bool begins = edge == IterationRule::Edge::kBefore || edge == IterationRule::Edge::kBegin;
+  if (begins && is_put_in) {
+    PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, false));
+  }
   if (edge == IterationRule::Edge::kBefore) {
-    if (inside_) {
-      PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, false));
-    }
     StartIteration();
     PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, true));
   } else if (edge == IterationRule::Edge::kBegin) {

@@ -74,6 +74,9 @@ class OpStream {
   // False where iterations begin in front of something else than a range of their own.
   [[nodiscard]] bool marked_by_program() const { return rule_.marked_by_program(); }
 
+  // Where an iteration begins is decided by now: a later range changes it no more.
+  void SettleRule() { rule_.Settle(); }
+
   // What begins an iteration of this program, in words; "" before the first.
   [[nodiscard]] const std::string& iteration_begin() const { return rule_.description(); }
 

@@ -42,9 +42,23 @@ graph::Program MakeProgram(const Iteration& iteration) {
   return program;
 }
 
-Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTables& tables) {
+// A program that starts ranks itself, or counts the GPUs of its machine, makes a world of its own.
+Status CheckWorld(const RecordedCommunicator& comm, int32_t world) {
+  constexpr const char* kDefaultGroup = "default_pg";  // torch's name for the group of all ranks
+  if (world == 0 || comm.name != kDefaultGroup || comm.size == world) {
+    return OkStatus();
+  }
+  return RunFailed(
+      fmt::format("the program made a world of {} ranks, the job has {}: it must use the RANK and "
+                  "WORLD_SIZE that it is given, as under torchrun",
+                  comm.size, world));
+}
+
+Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTables& tables,
+                                                                   int32_t world) {
   std::vector<graph::FragmentCommunicator> communicators;
   for (const RecordedCommunicator& comm : tables.comm_slots) {
+    PRISM_RETURN_IF_ERROR(CheckWorld(comm, world));
     if (!comm.members_known) {
       return RunFailed(fmt::format(
           "the members of process group \"{}\" ({} ranks) are unknown: the framework named no "
@@ -90,6 +104,7 @@ class Recorder::Impl {
   void LookForOdd(int32_t number);
   Status FindIdentical();
   void Judge(int32_t last, bool whole);
+  [[nodiscard]] std::string WhyAllDiffer() const;
   [[nodiscard]] std::string WhyNone() const;
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;
 
@@ -107,6 +122,7 @@ class Recorder::Impl {
   std::optional<int32_t> odd_;
   std::string odd_example_;
   std::string difference_;  // of the last two iterations that differ
+  bool used_device_ = false;
   std::map<std::string, int64_t> counters_;
   int64_t unsteady_segments_ = 0;
   std::string out_of_memory_;  // the last refused allocation, "" if none
@@ -114,6 +130,7 @@ class Recorder::Impl {
 
 Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> payload) {
   const int32_t before = stream_.iteration();
+  const bool marks_are_put_in = !stream_.marked_by_program();
   PRISM_ASSIGN_OR_RETURN(const std::span<const PlacedOp> ops, stream_.Push(record, payload));
   if (stream_.iteration() != before) {
     // The last op may be the end marker that was put in; it belongs to the iteration before.
@@ -124,8 +141,11 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
     }
     current_.tables = stream_.previous_tables();
     EndIteration();
+    if (marks_are_put_in) {
+      memory_.EndIteration();
+    }
     if (!stream_.marked_by_program()) {
-      memory_.NextIteration();
+      memory_.BeginIteration();
     }
   }
   for (const PlacedOp& placed : ops) {
@@ -136,6 +156,8 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   if (stream_.iteration() >= options_.warmup_iterations) {
     host_.Add(record);
   }
+  used_device_ = used_device_ || record.kind == RecordKind::kKernel ||
+                 record.kind == RecordKind::kMatmul || record.kind == RecordKind::kMemcpy;
   PRISM_RETURN_IF_ERROR(memory_.Push(record, stream_.definitions()));
   switch (record.kind) {
     case RecordKind::kCounter:
@@ -190,9 +212,12 @@ void Recorder::Impl::EndIteration() {
   Iteration ended = std::exchange(current_, Iteration());
   if (found_.has_value()) {
     last_.clear();
+    stream_.SettleRule();
     return;
   }
-  if (options_.steps_per_iteration == 1 && !stream_.marked_by_program()) {
+  if (stream_.marked_by_program()) {
+    last_.clear();
+  } else if (options_.steps_per_iteration == 1) {
     KeepLast(ended);
   }
   previous_ = std::move(ended);
@@ -220,9 +245,9 @@ void Recorder::Impl::LookForOdd(int32_t number) {
   const size_t left = std::max(steady.ops.size(), counted.ops.size());
   if (const auto at = FirstDifference(steady, counted, left)) {
     odd_ = number;
-    odd_example_ =
-        fmt::format("iteration {} of rank {} has {} instead of {}", number, options_.rank.value(),
-                    DescribeAt(counted, *at), DescribeAt(steady, *at));
+    odd_example_ = fmt::format(
+        "the time leaves out iteration {} of rank {}, which has {} instead of {}", number,
+        options_.rank.value(), DescribeAt(counted, *at), DescribeAt(steady, *at));
   }
 }
 
@@ -251,14 +276,26 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
                             *at, DescribeAt(before, *at), DescribeAt(after, *at));
 }
 
+// Why no two iterations in turn do the same, and what the user can do about it.
+std::string Recorder::Impl::WhyAllDiffer() const {
+  std::string message = difference_ + "; no two iterations in turn do the same";
+  if (!complete()) {
+    message +=
+        fmt::format(" in the {} that the program ran; let it run more steps, {} are looked at",
+                    iterations(), options_.most_iterations);
+  }
+  if (!stream_.marked_by_program()) {
+    message += fmt::format(
+        "; where an iteration is something else than an optimizer step, mark it by a range \"{}\" "
+        "(torch.profiler.record_function)",
+        kIterationMarker);
+  }
+  return message;
+}
+
 std::string Recorder::Impl::WhyNone() const {
   if (!difference_.empty()) {
-    const std::string message = difference_ + "; no two iterations in turn do the same";
-    return complete() ? message
-                      : fmt::format(
-                            "{} in the {} that the program ran; let it run more steps, {} "
-                            "are looked at",
-                            message, iterations(), options_.most_iterations);
+    return WhyAllDiffer();
   }
   std::string message = fmt::format(
       "rank {} ran {} complete iterations, {} to warm up and two that are recorded are needed",
@@ -268,6 +305,9 @@ std::string Recorder::Impl::WhyNone() const {
         "; it stepped no torch optimizer and marked no range \"{}\" "
         "(torch.profiler.record_function)",
         kIterationMarker);
+  }
+  if (!used_device_) {
+    message += "; it issued nothing to a CUDA device";
   }
   if (!out_of_memory_.empty()) {
     message += "; the device refused " + out_of_memory_;
@@ -321,7 +361,7 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   const Iteration& kept = previous_;
   graph::Fragment fragment;
   fragment.rank = options_.rank;
-  PRISM_ASSIGN_OR_RETURN(fragment.comm_slots, MakeCommunicators(kept.tables));
+  PRISM_ASSIGN_OR_RETURN(fragment.comm_slots, MakeCommunicators(kept.tables, options_.world_size));
   fragment.program = MakeProgram(kept);
   fragment.strings = kept.tables.strings;
   fragment.signatures = kept.tables.signatures;

@@ -24,6 +24,7 @@ struct RecorderOptions {
   int32_t warmup_iterations = 1;    // never looked at
   int32_t most_iterations = 14;     // two in a row must be identical by then
   int32_t steps_per_iteration = 1;  // optimizer steps
+  int32_t world_size = 0;           // of the job; 0: any
 };
 
 class Recorder {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/hash.h"
+#include "graph/describe.h"
 #include "graph/diff.h"
 
 namespace prism::slicer {
@@ -68,7 +69,9 @@ std::string DescribeDeparture(const RecordedRole& role, const RecordedRole& othe
   const graph::ProgramDifference ops = graph::CompareOps({&a.program, &a.strings, &a.signatures},
                                                          {&b.program, &b.strings, &b.signatures});
   if (!ops.equal()) {
-    const auto side = [](const std::string& op) { return op.empty() ? "no further op" : op; };
+    const auto side = [](const std::string& op) {
+      return op.empty() ? "no further op" : graph::WithoutTemplates(op);
+    };
     return fmt::format("{} at op {}: {}; the role: {}", text, ops.first, side(ops.right),
                        side(ops.left));
   }

@@ -294,6 +294,14 @@ TEST_F(UserProgram, is_told_what_absent_roots_and_senders_gave) {
   EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("values of absent ranks"));
 }
 
+TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
+  const Finished run = RunScript("alone.py", {"--target-gpus", "4", "--tp", "2"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("--tp 2 was given, but the groups of the program make tp 1"),
+                    HasSubstr("the program never communicates: its 4 ranks are that many jobs")));
+}
+
 // 64 tokens choose 2 of 8 experts each.
 TEST_F(UserProgram, routes_to_experts_by_rule) {
   const Finished uniform = RunScript("experts.py", {"--target-gpus", "4", "--sandbox-ranks", "2"});

@@ -1,10 +1,8 @@
-#include "slicer/record/recorder.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "slicer/record/host_meter.h"
-#include "tests/slicer/record_script.h"
+#include "tests/slicer/script_recording.h"
 
 namespace prism::slicer {
 namespace {
@@ -13,21 +11,6 @@ using channel::RecordKind;
 using graph::OpKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Status Feed(const RecordScript& script, Recorder* recorder) {
-  for (const ScriptedRecord& scripted : script.records()) {
-    PRISM_RETURN_IF_ERROR(recorder->Consume(scripted.record, scripted.payload));
-  }
-  return OkStatus();
-}
-
-Result<graph::Fragment> RecordAll(const RecordScript& script,
-                                  uint32_t rank = 0,
-                                  int32_t warmup = 1) {
-  Recorder recorder({.rank = Rank(rank), .warmup_iterations = warmup});
-  PRISM_RETURN_IF_ERROR(Feed(script, &recorder));
-  return recorder.Finish();
-}
 
 // Kernel on the default stream, an event from there to stream 5, an all_reduce on it.
 void AddOps(RecordScript* script, int64_t bytes) {
@@ -235,6 +218,24 @@ TEST(Recorder, RefusesAGroupWithoutMembers) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("process group \"mystery\" (4 ranks)"));
 }
 
+TEST(Recorder, RefusesAWorldThatIsNotTheJobs) {
+  RecordScript script;
+  script.CommInit(3, "default_pg", 8, 0, 1);
+  for (int i = 0; i < 3; ++i) {
+    AddIteration(&script);
+  }
+  for (const int32_t world : {8, 16}) {
+    Recorder recorder({.rank = Rank(0), .world_size = world});
+    ASSERT_TRUE(Feed(script, &recorder).ok());
+    const Result<graph::Fragment> fragment = recorder.Finish();
+    EXPECT_EQ(fragment.ok(), world == 8);
+    if (!fragment.ok()) {
+      EXPECT_THAT(fragment.status().message(),
+                  HasSubstr("a world of 8 ranks, the job has 16: it must use the RANK"));
+    }
+  }
+}
+
 TEST(Recorder, SegmentsOfOneIterationAloneAreAWarning) {
   RecordScript script = ScriptOfIterations(1);
   script.Marker("iteration", true);
@@ -270,92 +271,6 @@ TEST(Recorder, RefusesANameThatWasNeverDefined) {
   EXPECT_FALSE(recorder.Consume(record, {}).ok());
 }
 
-// What a Python program sends: no marker of its own, two optimizers, one after the other.
-void AddTraining(RecordScript* script, int32_t size, bool logs = false) {
-  script->Matmul(size);
-  if (logs) {
-    script->Kernel("mean", 0);
-  }
-  for (const char* step : {"Optimizer.step#AdamW.step", "Optimizer.step#Muon.step"}) {
-    script->Marker(step, true);
-    script->Matmul(8);
-    script->Marker(step, false);
-    script->Kernel("copy", 0);
-  }
-}
-
-TEST(Recorder, AnOptimizerStepAfterTrainingBeginsAnIteration) {
-  RecordScript script;
-  script.Marker("warm-up", true);
-  for (const int32_t size : {16, 16, 64, 64, 64, 64}) {
-    AddTraining(&script, size);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->warmup_iterations, 1) << "the first trains with another size";
-  EXPECT_EQ(fragment->iterations, 5);
-  EXPECT_THAT(fragment->iteration_begin, HasSubstr("Optimizer.step#AdamW.step"));
-  EXPECT_THAT(fragment->program.kind,
-              ElementsAre(OpKind::kMarker, OpKind::kMarker, OpKind::kKernel, OpKind::kMarker,
-                          OpKind::kKernel, OpKind::kMarker, OpKind::kKernel, OpKind::kMarker,
-                          OpKind::kKernel, OpKind::kKernel, OpKind::kMarker));
-}
-
-TEST(Recorder, AStepThatRunsThePassesItselfBeginsAnIteration) {
-  RecordScript script;
-  for (int i = 0; i < 4; ++i) {
-    script.Marker("Optimizer.step#AdamW.step", true);
-    script.Matmul(16);
-    script.OnThread(3);  // the backward pass, which autograd runs
-    script.Matmul(16);
-    script.OnThread(0);
-    script.Marker("Optimizer.step#AdamW.step", false);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->iterations, 3) << "the last has no step behind it";
-}
-
-// The two networks of a GAN; the first iteration of each warms up.
-RecordScript StepsThatTakeTurns(int pairs) {
-  RecordScript script;
-  for (int i = 0; i < 2 * pairs; ++i) {
-    script.Matmul(i < 2 ? 8 : i % 2 == 0 ? 16 : 32);
-    script.Marker("Optimizer.step#Adam.step", true);
-    script.Marker("Optimizer.step#Adam.step", false);
-  }
-  return script;
-}
-
-TEST(Recorder, StepsThatTakeTurnsAreFoundOutAndMakeOneIteration) {
-  const RecordScript script = StepsThatTakeTurns(5);
-  Recorder single({.rank = Rank(0), .warmup_iterations = 0});
-  ASSERT_TRUE(Feed(script, &single).ok());
-  EXPECT_FALSE(single.Finish().ok());
-  EXPECT_EQ(single.period(), 2);
-
-  Recorder pairs({.rank = Rank(0), .warmup_iterations = 0, .steps_per_iteration = 2});
-  ASSERT_TRUE(Feed(script, &pairs).ok());
-  const Result<graph::Fragment> fragment = pairs.Finish();
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->steps_per_iteration, 2);
-  EXPECT_EQ(fragment->warmup_iterations, 1);
-  EXPECT_EQ(fragment->iteration_begin, "one in 2 of the ranges \"Optimizer.step#Adam.step\"");
-}
-
-TEST(Recorder, StepsThatNeverRepeatHaveNoPeriod) {
-  RecordScript script;
-  for (int i = 0; i < 16; ++i) {
-    script.Matmul(16 + i);
-    script.Marker("Optimizer.step#Adam.step", true);
-    script.Marker("Optimizer.step#Adam.step", false);
-  }
-  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
-  ASSERT_TRUE(Feed(script, &recorder).ok());
-  EXPECT_FALSE(recorder.Finish().ok());
-  EXPECT_EQ(recorder.period(), std::nullopt);
-}
-
 TEST(Recorder, AGroupThatIsNamedLateHasItsNameFromTheNextIterationOn) {
   RecordScript script;
   script.CommInit(3, "", 4, 0, 2);
@@ -369,108 +284,6 @@ TEST(Recorder, AGroupThatIsNamedLateHasItsNameFromTheNextIterationOn) {
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   ASSERT_EQ(fragment->comm_slots.size(), 1U);
   EXPECT_EQ(fragment->comm_slots[0].name, "mesh_cp");
-}
-
-TEST(Recorder, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
-  RecordScript script;
-  for (int i = 0; i < 4; ++i) {
-    script.Marker("iteration", true);
-    AddTraining(&script, 16);
-    script.Marker("iteration", false);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->warmup_iterations, 0);
-  EXPECT_THAT(fragment->iteration_begin, HasSubstr("\"iteration\""));
-}
-
-TEST(Recorder, IterationsThatDifferInSegmentsAloneWillDoWhenTheProgramEndsInsideOfOne) {
-  RecordScript script;
-  for (int i = 0; i < 4; ++i) {
-    if (i == 2) {
-      script.Segment(2 << 20);
-    }
-    AddTraining(&script, 16);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->warmup_iterations, 1);
-  ASSERT_EQ(fragment->warnings.size(), 1U);
-  EXPECT_EQ(fragment->warnings[0].code, "segments_not_steady");
-}
-
-TEST(Recorder, AProgramThatEndsInsideOfAnIterationIsToldWhereTheOnesBeforeDiffer) {
-  RecordScript script;
-  for (const int32_t size : {16, 32, 64, 128}) {
-    AddTraining(&script, size);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_FALSE(fragment.ok());
-  EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 1 and 2 differ at op"));
-}
-
-TEST(Recorder, AnOddIterationAmongSteadyOnesEndsThemAndIsAWarning) {
-  RecordScript script;
-  for (const bool logs : {false, false, false, false, true, false}) {
-    AddTraining(&script, 16, logs);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->iterations, 3) << "the fourth logs";
-  ASSERT_EQ(fragment->warnings.size(), 1U);
-  EXPECT_EQ(fragment->warnings[0].code, "odd_iteration");
-  EXPECT_THAT(fragment->warnings[0].example, HasSubstr("iteration 3 of rank 0 has kernel mean"));
-}
-
-// As torch.profiler numbers its steps: the range ends, and the next one begins, behind each step.
-TEST(Recorder, RangesThatAreNumberedByStepAreKeptButNotCompared) {
-  RecordScript script;
-  for (int step = 0; step < 4; ++step) {
-    script.Marker("ProfilerStep#" + std::to_string(step), true);
-    AddTraining(&script, 16);
-    script.Marker("ProfilerStep#" + std::to_string(step), false);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->warmup_iterations, 0);
-  EXPECT_THAT(fragment->strings, testing::IsSupersetOf({"ProfilerStep#0", "ProfilerStep#1"}));
-  EXPECT_TRUE(fragment->warnings.empty());
-}
-
-// DistributedDataParallel times its first ten steps and no later one.
-TEST(Recorder, StepsThatTakeTurnsAreFoundBeforeTheLastOneChanges) {
-  RecordScript script;
-  for (int i = 0; i < 10; ++i) {
-    script.Matmul(i % 2 == 0 ? 16 : 32);
-    if (i < 9) {
-      script.Event(RecordKind::kEventRecord, 7, 0);
-    }
-    script.Marker("Optimizer.step#Adam.step", true);
-    script.Marker("Optimizer.step#Adam.step", false);
-  }
-  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
-  ASSERT_TRUE(Feed(script, &recorder).ok());
-  EXPECT_EQ(recorder.period(), 2);
-}
-
-TEST(Recorder, AProgramThatEndsTooEarlyIsAskedForMoreSteps) {
-  RecordScript script;
-  for (const int32_t size : {16, 32, 64, 128}) {
-    AddTraining(&script, size);
-  }
-  EXPECT_THAT(RecordAll(script, 0, 0).status().message(), HasSubstr("let it run more steps"));
-}
-
-TEST(Recorder, AProgramThatNeverRepeatsIsExplained) {
-  RecordScript script;
-  for (int i = 0; i < 16; ++i) {
-    AddTraining(&script, 16, i % 2 == 0);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_FALSE(fragment.ok());
-  EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 12 and 13 differ at op"));
-  EXPECT_THAT(fragment.status().message(), HasSubstr("mean"));
-  EXPECT_THAT(fragment.status().message(), testing::Not(HasSubstr("more steps")));
 }
 
 }  // namespace

@@ -1,0 +1,247 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/slicer/script_recording.h"
+
+namespace prism::slicer {
+namespace {
+
+using channel::RecordKind;
+using graph::OpKind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What a Python program sends: no marker of its own, two optimizers, one after the other.
+void AddTraining(RecordScript* script, int32_t size, bool logs = false) {
+  script->Matmul(size);
+  if (logs) {
+    script->Kernel("mean", 0);
+  }
+  for (const char* step : {"Optimizer.step#AdamW.step", "Optimizer.step#Muon.step"}) {
+    script->Marker(step, true);
+    script->Matmul(8);
+    script->Marker(step, false);
+    script->Kernel("copy", 0);
+  }
+}
+
+TEST(Iterations, AnOptimizerStepAfterTrainingBeginsAnIteration) {
+  RecordScript script;
+  script.Marker("warm-up", true);
+  for (const int32_t size : {16, 16, 64, 64, 64, 64}) {
+    AddTraining(&script, size);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 1) << "the first trains with another size";
+  EXPECT_EQ(fragment->iterations, 5);
+  EXPECT_THAT(fragment->iteration_begin, HasSubstr("Optimizer.step#AdamW.step"));
+  EXPECT_THAT(fragment->program.kind,
+              ElementsAre(OpKind::kMarker, OpKind::kMarker, OpKind::kKernel, OpKind::kMarker,
+                          OpKind::kKernel, OpKind::kMarker, OpKind::kKernel, OpKind::kMarker,
+                          OpKind::kKernel, OpKind::kKernel, OpKind::kMarker));
+}
+
+TEST(Iterations, AStepThatRunsThePassesItselfBeginsAnIteration) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    script.Marker("Optimizer.step#AdamW.step", true);
+    script.Matmul(16);
+    script.OnThread(3);  // the backward pass, which autograd runs
+    script.Matmul(16);
+    script.OnThread(0);
+    script.Marker("Optimizer.step#AdamW.step", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->iterations, 3) << "the last has no step behind it";
+}
+
+// The two networks of a GAN; the first iteration of each warms up.
+RecordScript StepsThatTakeTurns(int pairs) {
+  RecordScript script;
+  for (int i = 0; i < 2 * pairs; ++i) {
+    script.Matmul(i < 2 ? 8 : i % 2 == 0 ? 16 : 32);
+    script.Marker("Optimizer.step#Adam.step", true);
+    script.Marker("Optimizer.step#Adam.step", false);
+  }
+  return script;
+}
+
+TEST(Iterations, StepsThatTakeTurnsAreFoundOutAndMakeOneIteration) {
+  const RecordScript script = StepsThatTakeTurns(5);
+  Recorder single({.rank = Rank(0), .warmup_iterations = 0});
+  ASSERT_TRUE(Feed(script, &single).ok());
+  EXPECT_FALSE(single.Finish().ok());
+  EXPECT_EQ(single.period(), 2);
+
+  Recorder pairs({.rank = Rank(0), .warmup_iterations = 0, .steps_per_iteration = 2});
+  ASSERT_TRUE(Feed(script, &pairs).ok());
+  const Result<graph::Fragment> fragment = pairs.Finish();
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->steps_per_iteration, 2);
+  EXPECT_EQ(fragment->warmup_iterations, 1);
+  EXPECT_EQ(fragment->iteration_begin, "one in 2 of the ranges \"Optimizer.step#Adam.step\"");
+}
+
+TEST(Iterations, StepsThatNeverRepeatHaveNoPeriod) {
+  RecordScript script;
+  for (int i = 0; i < 16; ++i) {
+    script.Matmul(16 + i);
+    script.Marker("Optimizer.step#Adam.step", true);
+    script.Marker("Optimizer.step#Adam.step", false);
+  }
+  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
+  ASSERT_TRUE(Feed(script, &recorder).ok());
+  EXPECT_FALSE(recorder.Finish().ok());
+  EXPECT_EQ(recorder.period(), std::nullopt);
+}
+
+TEST(Iterations, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    script.Marker("iteration", true);
+    AddTraining(&script, 16);
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 0);
+  EXPECT_THAT(fragment->iteration_begin, HasSubstr("\"iteration\""));
+}
+
+// A CUDA graph that was captured with the optimizer's step in it is replayed without one.
+TEST(Iterations, ARangeAfterOptimizerStepsTakesOver) {
+  RecordScript script;
+  for (const int32_t size : {16, 32}) {
+    AddTraining(&script, size);
+  }
+  for (int i = 0; i < 4; ++i) {
+    script.Marker("iteration", true);
+    script.Kernel("replayed");
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 2) << "one of optimizer steps that differ";
+  EXPECT_EQ(fragment->iterations, 6);
+  EXPECT_EQ(fragment->iteration_begin, "the range \"iteration\"");
+  EXPECT_THAT(fragment->program.kind,
+              ElementsAre(OpKind::kMarker, OpKind::kKernel, OpKind::kMarker));
+  EXPECT_THAT(fragment->memory.peak_phase, testing::Not(HasSubstr("iteration/iteration")));
+}
+
+TEST(Iterations, ARangeAfterSteadyStepsDoesNotTakeOver) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    AddTraining(&script, 16);
+  }
+  script.Marker("iteration", true);
+  script.Marker("iteration", false);
+  AddTraining(&script, 16);
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->iterations, 3) << "the one with the range is odd";
+  EXPECT_THAT(fragment->iteration_begin, HasSubstr("Optimizer.step#AdamW.step"));
+}
+
+TEST(Iterations, AProgramThatUsesNoDeviceIsToldSo) {
+  RecordScript script;
+  script.Marker("Optimizer.step#SGD.step", true);
+  script.Marker("Optimizer.step#SGD.step", false);
+  EXPECT_THAT(RecordAll(script, 0, 0).status().message(),
+              HasSubstr("it issued nothing to a CUDA device"));
+}
+
+TEST(Iterations, IterationsThatDifferInSegmentsAloneWillDoWhenTheProgramEndsInsideOfOne) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    if (i == 2) {
+      script.Segment(2 << 20);
+    }
+    AddTraining(&script, 16);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 1);
+  ASSERT_EQ(fragment->warnings.size(), 1U);
+  EXPECT_EQ(fragment->warnings[0].code, "segments_not_steady");
+}
+
+TEST(Iterations, AProgramThatEndsInsideOfAnIterationIsToldWhereTheOnesBeforeDiffer) {
+  RecordScript script;
+  for (const int32_t size : {16, 32, 64, 128}) {
+    AddTraining(&script, size);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 1 and 2 differ at op"));
+}
+
+TEST(Iterations, AnOddIterationAmongSteadyOnesEndsThemAndIsAWarning) {
+  RecordScript script;
+  for (const bool logs : {false, false, false, false, true, false}) {
+    AddTraining(&script, 16, logs);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->iterations, 3) << "the fourth logs";
+  ASSERT_EQ(fragment->warnings.size(), 1U);
+  EXPECT_EQ(fragment->warnings[0].code, "odd_iteration");
+  EXPECT_THAT(fragment->warnings[0].example,
+              HasSubstr("the time leaves out iteration 3 of rank 0, which has kernel mean"));
+}
+
+// As torch.profiler numbers its steps: the range ends, and the next one begins, behind each step.
+TEST(Iterations, RangesThatAreNumberedByStepAreKeptButNotCompared) {
+  RecordScript script;
+  for (int step = 0; step < 4; ++step) {
+    script.Marker("ProfilerStep#" + std::to_string(step), true);
+    AddTraining(&script, 16);
+    script.Marker("ProfilerStep#" + std::to_string(step), false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->warmup_iterations, 0);
+  EXPECT_THAT(fragment->strings, testing::IsSupersetOf({"ProfilerStep#0", "ProfilerStep#1"}));
+  EXPECT_TRUE(fragment->warnings.empty());
+}
+
+// DistributedDataParallel times its first ten steps and no later one.
+TEST(Iterations, StepsThatTakeTurnsAreFoundBeforeTheLastOneChanges) {
+  RecordScript script;
+  for (int i = 0; i < 10; ++i) {
+    script.Matmul(i % 2 == 0 ? 16 : 32);
+    if (i < 9) {
+      script.Event(RecordKind::kEventRecord, 7, 0);
+    }
+    script.Marker("Optimizer.step#Adam.step", true);
+    script.Marker("Optimizer.step#Adam.step", false);
+  }
+  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
+  ASSERT_TRUE(Feed(script, &recorder).ok());
+  EXPECT_EQ(recorder.period(), 2);
+}
+
+TEST(Iterations, AProgramThatEndsTooEarlyIsAskedForMoreSteps) {
+  RecordScript script;
+  for (const int32_t size : {16, 32, 64, 128}) {
+    AddTraining(&script, size);
+  }
+  EXPECT_THAT(RecordAll(script, 0, 0).status().message(), HasSubstr("let it run more steps"));
+}
+
+TEST(Iterations, AProgramThatNeverRepeatsIsExplained) {
+  RecordScript script;
+  for (int i = 0; i < 16; ++i) {
+    AddTraining(&script, 16, i % 2 == 0);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 12 and 13 differ at op"));
+  EXPECT_THAT(fragment.status().message(), HasSubstr("mean"));
+  EXPECT_THAT(fragment.status().message(), testing::Not(HasSubstr("more steps")));
+}
+
+}  // namespace
+}  // namespace prism::slicer
