@@ -236,6 +236,18 @@ TEST(Recorder, RefusesAWorldThatIsNotTheJobs) {
   }
 }
 
+// dist.send without a group: torch makes a communicator of the two ranks.
+TEST(Recorder, APairOfTheWorldIsNoWorld) {
+  RecordScript script;
+  script.CommInit(3, "default_pg", 2, 0, 4);
+  for (int i = 0; i < 3; ++i) {
+    AddIteration(&script);
+  }
+  Recorder recorder({.rank = Rank(0), .world_size = 8});
+  ASSERT_TRUE(Feed(script, &recorder).ok());
+  EXPECT_TRUE(recorder.Finish().ok());
+}
+
 TEST(Recorder, SegmentsOfOneIterationAloneAreAWarning) {
   RecordScript script = ScriptOfIterations(1);
   script.Marker("iteration", true);
