@@ -159,6 +159,9 @@ void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
     return;
   }
   Verdict verdict = member.verifier.Check(placed, member.stream);
+  if (member.verifier.TakeLeftOutWait()) {
+    member.clock.Stop();
+  }
   if (verdict.kind == VerdictKind::kMismatch) {
     FlushIssued(member);
     member.departed = true;

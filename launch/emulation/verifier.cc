@@ -64,6 +64,12 @@ void Verifier::SkipUncounted() {
   }
 }
 
+void Verifier::NoteWaits(uint32_t begin, uint32_t end) {
+  for (uint32_t op = begin; op < end; ++op) {
+    left_out_wait_ = left_out_wait_ || program_.kind[op] == OpKind::kEventSync;
+  }
+}
+
 bool Verifier::OnlyOptionalLeft() const {
   uint32_t op = cursor_;
   while (op < program_.size() && MayBeLeftOut(graph_, program_, op)) {
@@ -77,6 +83,9 @@ bool Verifier::StartIteration(int32_t iteration) {
   SkipUncounted();
   if (iteration_ >= 0 && !OnlyOptionalLeft()) {
     return false;
+  }
+  if (iteration_ >= 0) {
+    NoteWaits(cursor_, static_cast<uint32_t>(program_.size()));
   }
   iteration_ = iteration;
   cursor_ = 0;
@@ -133,6 +142,7 @@ bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
   const uint32_t begin = cursor_;
   for (; cursor_ < program_.size(); ++cursor_) {
     if (Matches(op, tables)) {
+      NoteWaits(begin, cursor_);
       return true;
     }
     if (!MayBeLeftOut(graph_, program_, cursor_)) {

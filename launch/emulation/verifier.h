@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -59,6 +60,10 @@ class Verifier {
 
   Verdict Check(const slicer::PlacedOp& placed, const slicer::OpStream& stream);
 
+  // Whether a wait of the host that only the graph has was passed since this was last asked: the
+  // engine waits there, so that nothing is known of the rank's time until it tells.
+  [[nodiscard]] bool TakeLeftOutWait() { return std::exchange(left_out_wait_, false); }
+
   // Everything before this position has been issued.
   [[nodiscard]] replayer::OpPosition position() const;
 
@@ -68,6 +73,7 @@ class Verifier {
 
  private:
   void SkipUncounted();
+  void NoteWaits(uint32_t begin, uint32_t end);
   [[nodiscard]] bool OnlyOptionalLeft() const;
   bool StartIteration(int32_t iteration);
   bool Matches(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
@@ -84,6 +90,7 @@ class Verifier {
   int iterations_;
   uint32_t cursor_ = 0;  // index of the next op in the role's program
   int32_t iteration_ = -1;
+  bool left_out_wait_ = false;
   // By live index of the current iteration; kNoDep where the graph has no such op.
   std::vector<uint32_t> graph_index_;
   std::vector<std::optional<uint32_t>> signature_ids_;  // by live id, of the current iteration

@@ -253,6 +253,7 @@ void Master::WarnOf(const std::string& trouble, const std::string& consequence) 
 
 Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
   bool reported = false;
+  std::string reported_trouble;
   while (!coordinator.finished()) {
     Status pumped = Pump(&coordinator);
     if (pumped.ok()) {
@@ -271,8 +272,8 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
                               fmt::join(stall, "\n  "));
       }
     }
-    if (reported && coordinator.all_left()) {
-      return RunFailed(trouble);  // nobody is left for a watchdog to end
+    if (reported && coordinator.all_left() && !coordinator.finished()) {
+      return RunFailed(reported_trouble);  // nobody is left for a watchdog to end
     }
     if (trouble.empty() || reported) {
       continue;
@@ -290,6 +291,7 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
            "--on-mismatch hang: the ranks stay as they are, and their time passes until their own "
            "watchdogs fire; interrupt to end");
     reported = true;
+    reported_trouble = trouble;
     for (int worker = 0; worker < session_.size() && !context_.options.interactive; ++worker) {
       session_.Send(worker, WireWriter().Put(MessageKind::kHung).Take());
     }

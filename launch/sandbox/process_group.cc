@@ -98,16 +98,18 @@ std::set<pid_t> AdoptOrphans() {
   return Children();
 }
 
-// Each that goes hands its own children to this process: until there are none.
+// Each that goes hands its own children to this process: until there are none that it may end (a
+// program of another user's is left alone).
 void KillOrphans(const std::set<pid_t>& others) {
+  std::set<pid_t> left_alone = others;
   while (true) {
     std::set<pid_t> orphans = Children();
-    std::erase_if(orphans, [&](pid_t child) { return others.contains(child); });
+    std::erase_if(orphans, [&](pid_t child) {
+      return left_alone.contains(child) ||
+             (kill(child, SIGKILL) != 0 && left_alone.insert(child).second);
+    });
     if (orphans.empty()) {
       return;
-    }
-    for (const pid_t orphan : orphans) {
-      kill(orphan, SIGKILL);
     }
     for (const pid_t orphan : orphans) {
       while (waitpid(orphan, nullptr, 0) < 0 && errno == EINTR) {

@@ -24,8 +24,10 @@ class Colors : public testing::Test {
     terminal_ = open(ptsname(master_), O_RDWR | O_NOCTTY);
     ASSERT_EQ(isatty(terminal_), 1);
     ASSERT_EQ(pipe(pipe_.data()), 0);
-    file_ = open(testing::TempDir().c_str(), O_TMPFILE | O_RDWR, 0600);
+    std::string name = testing::TempDir() + "/color-XXXXXX";
+    file_ = mkstemp(name.data());
     ASSERT_GE(file_, 0);
+    unlink(name.c_str());
   }
 
   void TearDown() override {

@@ -47,28 +47,38 @@ graph::Graph GraphOf(const RecordScript& script) {
   return graph;
 }
 
-// What the rank did where it departed, and where that is; "" where it did not.
-std::pair<std::string, replayer::OpPosition> DepartureFrom(const RecordScript& expected,
-                                                           const RecordScript& script) {
+struct Departure {
+  std::string did;  // "" where it did not
+  replayer::OpPosition position = 0;
+  int left_out_waits = 0;  // ops that passed any
+};
+
+// What the rank did where it departed, and where that is.
+Departure DepartureFrom(const RecordScript& expected, const RecordScript& script) {
   const graph::Graph graph = GraphOf(expected);
   const SignatureIndex index(graph);
   Verifier verifier(graph, index, Rank(0), 3);
   slicer::OpStream stream{Rank(0)};
+  Departure departure;
   for (const slicer::ScriptedRecord& scripted : script.records()) {
     const auto ops = stream.Push(scripted.record, scripted.payload);
     EXPECT_TRUE(ops.ok());
     for (const slicer::PlacedOp& op : *ops) {
       const Verdict verdict = verifier.Check(op, stream);
+      departure.position = verifier.position();
+      departure.left_out_waits += verifier.TakeLeftOutWait() ? 1 : 0;
       if (verdict.kind == VerdictKind::kMismatch) {
-        return {verdict.did, verifier.position()};
+        departure.did = verdict.did;
+        return departure;
       }
     }
   }
-  return {"", verifier.position()};
+  return departure;
 }
 
 std::string DepartureOf(const RecordScript& script) {
-  const auto [did, position] = DepartureFrom(Script(), script);
+  const auto [did, position, waits] = DepartureFrom(Script(), script);
+  EXPECT_EQ(waits, 0);
   if (did.empty()) {
     EXPECT_EQ(position, 3 * GraphOf(Script()).roles[0].program.size());
   }
@@ -113,13 +123,16 @@ TEST(Verifier, ARangeThatTheProgramNamesIsNoDeparture) {
 }
 
 TEST(Verifier, AWaitAndARangeThatOnlyTheGraphHasAtAnEndAreNoDeparture) {
-  for (const int without : {0, 1, 2}) {
-    EXPECT_EQ(DepartureFrom(WaitingScript(), WaitingScript(without)).first, "") << without;
+  for (const int without : {-1, 0, 1, 2}) {
+    const Departure departure = DepartureFrom(WaitingScript(), WaitingScript(without));
+    EXPECT_EQ(departure.did, "") << without;
+    // Behind the last iteration there is no op that would pass it.
+    EXPECT_EQ(departure.left_out_waits, without == 0 || without == 1 ? 1 : 0) << without;
   }
 }
 
 TEST(Verifier, WhoLeavesOutTheEndOfAnIterationStandsInIt) {
-  const auto [did, position] = DepartureFrom(WaitingScript(), WaitingScript(1, false));
+  const auto [did, position, waits] = DepartureFrom(WaitingScript(), WaitingScript(1, false));
   EXPECT_THAT(did, HasSubstr("iteration"));
   const uint32_t size = GraphOf(WaitingScript()).roles[0].program.size();
   EXPECT_EQ(position / size, 1);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/job_run.h"
@@ -55,6 +56,8 @@ TEST_F(Determinism, four_files_are_the_same_for_any_number_of_processes_and_agai
     const std::string name = std::string("mpirun-") + processes;
     ASSERT_NO_FATAL_FAILURE(Run(name, {PRISM_MPIRUN, "-n", processes}));
     ExpectSame(name);
+    EXPECT_THAT(ReadText(folder_ / (name + "/run.json")),
+                testing::ContainsRegex("\"mpi\": \"[^\"]*MPI"));
   }
   EXPECT_TRUE(Descendants().empty());
 }
