@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/intern.h"
 #include "launch/prediction/assumptions.h"
+#include "slicer/synthesize/model_chunks.h"
 
 namespace prism::launch {
 namespace {
@@ -82,6 +84,10 @@ FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precis
     job.parallel.vpp = (kind & 4U) != 0 ? 2 : 1;
     job.zero_stage = static_cast<int32_t>(kind / 8);
     styles_.push_back(StyleOfFramework(family_, precision_, job));
+  }
+  std::vector<graph::TrainingStyle> of_layers;
+  for (const graph::TrainingStyle& style : styles_) {
+    layer_styles_.push_back(InternValue(of_layers, slicer::UnitCache::UnitStyle(style)));
   }
 }
 

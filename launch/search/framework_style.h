@@ -35,8 +35,10 @@ class FrameworkStyle {
   // and third only as far as they are one.
   [[nodiscard]] const graph::TrainingStyle& Of(const graph::JobSpec& job) const;
 
-  // Jobs of one kind have the same style.
-  static size_t KindOf(const graph::JobSpec& job);
+  // Jobs with the same number have the same kernels in a layer, as far as the style decides them.
+  [[nodiscard]] uint32_t LayerStyleOf(const graph::JobSpec& job) const {
+    return layer_styles_[KindOf(job)];
+  }
 
   // What was assumed of it, one line each.
   [[nodiscard]] std::vector<std::string> Assumptions(const graph::JobSpec& job) const;
@@ -44,10 +46,13 @@ class FrameworkStyle {
  private:
   FrameworkStyle(FrameworkFamily family, const std::string& precision);
 
+  static size_t KindOf(const graph::JobSpec& job);
+
   FrameworkFamily family_;
   graph::Precision precision_;
   bool usual_precision_ = false;
   std::vector<graph::TrainingStyle> styles_;  // by kind of job
+  std::vector<uint32_t> layer_styles_;        // likewise
 };
 
 }  // namespace prism::launch

@@ -83,12 +83,13 @@ Result<JobTime> PlanEvaluator::TimeWithStalls(const Plan& plan) const {
 
 BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
   const graph::ParallelSizes& sizes = plan.parallel;
-  const LayerTimes::Key key = {FrameworkStyle::KindOf(job.spec),
+  const LayerTimes::Key key = {style_.LayerStyleOf(job.spec),
                                sizes.tp,
                                sizes.cp,
                                sizes.ep,
                                plan.micro_batch_size,
-                               plan.recompute};
+                               plan.recompute,
+                               plan.sequence_parallel};
   {
     const std::lock_guard<std::mutex> lock(layer_times_->mutex);
     const auto found = layer_times_->by_shape.find(key);

@@ -104,8 +104,8 @@ class PlanEvaluator {
 
   // Layers that have been timed, by what they depend on.
   struct LayerTimes {
-    // Kind of style, tp, cp, ep, micro-batch.
-    using Key = std::tuple<size_t, int32_t, int32_t, int32_t, int64_t, graph::Recompute>;
+    // LayerStyleOf, tp, cp, ep, micro-batch, sequence parallelism.
+    using Key = std::tuple<uint32_t, int32_t, int32_t, int32_t, int64_t, graph::Recompute, bool>;
     std::mutex mutex;
     std::map<Key, BusyTimes> by_shape;
   };
