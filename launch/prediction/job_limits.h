@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 
 #include "graph/base/status.h"
 #include "graph/job.h"
@@ -12,7 +12,7 @@
 namespace prism::launch {
 
 struct SizeLimit {
-  std::string name;  // in the words of published rows: "micro_batch × seq_len / cp"
+  std::string_view name;  // in the words of published rows: "micro_batch × seq_len / cp"
   int64_t value = 0;
   int64_t most = 0;
 };

@@ -101,10 +101,10 @@ std::vector<StageParameters> ChunksOfStage(const JobSpec& job,
                                            const TrainingStyle& style,
                                            int32_t stage) {
   std::vector<StageParameters> chunks;
-  const int64_t count = int64_t{job.parallel.pp} * job.parallel.vpp;
-  for (int64_t chunk = stage; chunk < count; chunk += job.parallel.pp) {
-    const graph::LayerRange range = graph::LayersOfChunk(job, style, chunk);
-    chunks.push_back(ParametersOfChunk(job, range.end - range.begin, chunk));
+  int64_t chunk = stage;
+  for (const int64_t layers : LayersOfChunks(job, style, stage)) {
+    chunks.push_back(ParametersOfChunk(job, layers, chunk));
+    chunk += job.parallel.pp;
   }
   return chunks;
 }
@@ -205,14 +205,19 @@ int64_t StageParameters::total() const {
                          [](int64_t sum, const Kind& kind) { return sum + kind.total(); });
 }
 
-int64_t LayersOfStage(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
-  const int64_t chunks = int64_t{job.parallel.pp} * job.parallel.vpp;
-  int64_t layers = 0;
-  for (int64_t chunk = stage; chunk < chunks; chunk += job.parallel.pp) {
-    const graph::LayerRange range = graph::LayersOfChunk(job, style, chunk);
-    layers += range.end - range.begin;
+std::vector<int64_t> LayersOfChunks(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  std::vector<int64_t> layers;
+  for (int64_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
+    const graph::LayerRange range =
+        graph::LayersOfChunk(job, style, chunk * job.parallel.pp + stage);
+    layers.push_back(range.end - range.begin);
   }
   return layers;
+}
+
+int64_t LayersOfStage(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+  const std::vector<int64_t> layers = LayersOfChunks(job, style, stage);
+  return std::accumulate(layers.begin(), layers.end(), int64_t{0});
 }
 
 StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t chunk) {

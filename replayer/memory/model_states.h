@@ -32,7 +32,10 @@ struct StageParameters {
   [[nodiscard]] int64_t total() const;
 };
 
-// The layers of a stage, over all of its model chunks.
+// The layers of each of a stage's model chunks, and of all of them.
+std::vector<int64_t> LayersOfChunks(const graph::JobSpec& job,
+                                    const graph::TrainingStyle& style,
+                                    int32_t stage);
 int64_t LayersOfStage(const graph::JobSpec& job, const graph::TrainingStyle& style, int32_t stage);
 
 // Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1.

@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "graph/stage_layers.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/memory_account.h"
 #include "replayer/memory/model_states.h"
@@ -55,16 +54,11 @@ class StageUnits {
       : job_(job),
         is_first_(stage == 0),
         is_last_(stage == job.parallel.pp - 1),
+        layers_(LayersOfChunks(job, style, stage)),
         embedding_(EmbeddingTensors(job, style)),
         layer_(LayerTensors(job, style)),
         head_(HeadTensors(job, style)),
-        boundary_(BoundaryTensors(job, style)) {
-    for (int64_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
-      const graph::LayerRange range =
-          graph::LayersOfChunk(job, style, chunk * job.parallel.pp + stage);
-      layers_.push_back(range.end - range.begin);
-    }
-  }
+        boundary_(BoundaryTensors(job, style)) {}
 
   [[nodiscard]] int64_t CountOf(int64_t chunk) const {
     return layers_[static_cast<size_t>(chunk)] + (HasEmbedding(chunk) ? 2 : 1);

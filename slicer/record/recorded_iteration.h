@@ -23,8 +23,7 @@ struct Iteration {
 int64_t DropSegments(Iteration* iteration);
 
 // Without the ranges that the program names: it may number its steps by them, as torch.profiler
-// does
-// ("ProfilerStep#4").
+// does ("ProfilerStep#4").
 Iteration WithoutRanges(Iteration iteration);
 
 // What the emulation compares: waits and time of the host are no departure from the graph.
