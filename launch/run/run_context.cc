@@ -31,6 +31,18 @@ std::string VisibleGpu(int ordinal) {
   return name;
 }
 
+// What this process was given names GPUs of this machine, of which the program sees none.
+void ShowVirtualGpus(const RunContext& context, Variables* environment) {
+  if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr) {
+    return;
+  }
+  std::string names;
+  for (int64_t gpu = 0; gpu < context.cluster.gpus_per_node; ++gpu) {
+    names += fmt::format("{}{}", gpu == 0 ? "" : ",", gpu);
+  }
+  environment->emplace_back("CUDA_VISIBLE_DEVICES", names);
+}
+
 // Which libraries stand under the program, and which GPU it sees: one alone, so that every rank has
 // it as its first.
 void AddDevice(const RunContext& context, const SandboxRequest& request, Variables* environment) {
@@ -43,6 +55,7 @@ void AddDevice(const RunContext& context, const SandboxRequest& request, Variabl
       "LD_LIBRARY_PATH",
       libraries.folder + (has_inherited ? fmt::format(":{}", inherited) : std::string()));
   if (!on_gpu) {
+    ShowVirtualGpus(context, environment);
     return;
   }
   const auto found = std::lower_bound(request.present.begin(), request.present.end(), request.rank);

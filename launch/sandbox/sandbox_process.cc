@@ -144,19 +144,33 @@ void TakeForeground() {
   _exit(ignored > 0 ? 127 : 126);
 }
 
-// The last lines that say something: libtorch puts its message in front of its stack, whose frames
-// would push it out of sight.
+// Frames of libtorch's stacks, which it puts behind its message; what Python draws below a line of
+// source; what c10d says at every end without destroy_process_group.
+bool IsAside(std::string_view line) {
+  return line.empty() || line.starts_with("frame #") || line.ends_with('^') ||
+         line.find("destroy_process_group() was not called") != line.npos;
+}
+
+// What the virtual device said when it refused a call (shim/session.cc).
+bool IsRefusal(std::string_view line) {
+  return line.starts_with("prism shim: ");
+}
+
+// The last lines that say something, behind the last refusal: programs seldom say which call
+// failed.
 std::string Tail(std::string_view text, size_t count) {
   std::deque<std::string_view> kept;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && !line.starts_with("frame #")) {
-      kept.push_back(line);
-      if (kept.size() > count) {
-        kept.pop_front();
-      }
+    if (IsAside(line)) {
+      continue;
+    }
+    kept.push_back(line);
+    if (kept.size() > count) {
+      const bool keeps_first = count > 1 && IsRefusal(kept[0]) && !IsRefusal(kept[1]);
+      kept.erase(kept.begin() + (keeps_first ? 1 : 0));
     }
   }
   return fmt::format("{}", fmt::join(kept, "\n"));

@@ -156,6 +156,21 @@ TEST_F(UserProgram, crash_is_named_with_its_last_lines) {
   EXPECT_THAT(ReadText(folder_ / "out/FAILED"), HasSubstr("Traceback (most recent call last)"));
 }
 
+// The GPU that this process was told to use is none of the program's.
+TEST_F(UserProgram, memory_of_peers_is_refused_by_name) {
+  setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  const Finished run = RunScript("symmetric_memory.py", {"--target-gpus", "4"});
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  ExpectFailure(run,
+                "prism shim: cuMemExportToShareableHandle is not supported by the virtual "
+                "device\n");
+  EXPECT_THAT(run.output, HasSubstr("RuntimeError: CUDA driver error: operation not supported\n"));
+  const std::string failed = ReadText(folder_ / "out/FAILED");
+  EXPECT_THAT(failed, HasSubstr("devices 4 70726973-6d2d-6465-7669-63652d000001\n"));
+  EXPECT_THAT(failed, HasSubstr("by NVML 4 GPU-70726973-6d2d-6465-7669-63652d000001\n"));
+  EXPECT_THAT(failed, HasSubstr("allocated 1024\n"));
+}
+
 TEST_F(UserProgram, exit_without_handlers_is_named_with_its_code) {
   ExpectFailure(Train("leave"), "left with exit code 3");
 }

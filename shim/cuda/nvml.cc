@@ -1,0 +1,208 @@
+// NVML as far as frameworks ask it about the devices of their node: how many there are, which is
+// which, how full they are. How they are wired up is refused by name: the profile does not say, and
+// who asks (symmetric memory, which maps the memory of peers) finds no peers here.
+//
+// Its header comes with the driver, not with the wheels, so what is used of it is spelled out.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include <cuda_runtime_api.h>
+
+#include "shim/cuda/memory.h"
+#include "shim/session.h"
+
+extern "C" {
+
+enum nvmlReturn_t {
+  NVML_SUCCESS = 0,
+  NVML_ERROR_INVALID_ARGUMENT = 2,
+  NVML_ERROR_NOT_SUPPORTED = 3,
+  NVML_ERROR_NOT_FOUND = 6,
+  NVML_ERROR_INSUFFICIENT_SIZE = 7,
+};
+
+using nvmlDevice_t = const char*;  // ordinal of the device behind kDevices
+
+struct nvmlProcessInfo_v1_t {
+  unsigned int pid;
+  unsigned long long usedGpuMemory;
+};
+
+struct nvmlMemory_t {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+}
+
+namespace prism::shim {
+namespace {
+
+constexpr const char kDevices[256] = {};
+
+int OrdinalOf(nvmlDevice_t device) {
+  return static_cast<int>(device - kDevices);
+}
+
+int DeviceCount() {
+  return SessionConfig().device.device_count;
+}
+
+nvmlReturn_t Give(int ordinal, nvmlDevice_t* device) {
+  if (ordinal < 0 || ordinal >= DeviceCount() || ordinal >= static_cast<int>(sizeof(kDevices))) {
+    return NVML_ERROR_NOT_FOUND;
+  }
+  *device = kDevices + ordinal;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t Refused(const char* name) {
+  Refuse(name);
+  return NVML_ERROR_NOT_SUPPORTED;
+}
+
+constexpr unsigned int kUuidLength = 41;  // with the NUL
+
+void WriteUuid(int ordinal, char (&text)[kUuidLength]) {
+  cudaDeviceProp prop = {};
+  cudaGetDeviceProperties(&prop, ordinal);
+  char* at = text + snprintf(text, kUuidLength, "GPU-");
+  for (int byte = 0; byte < 16; ++byte) {
+    const bool dash = byte == 4 || byte == 6 || byte == 8 || byte == 10;
+    at += snprintf(at, 4, "%s%02x", dash ? "-" : "", prop.uuid.bytes[byte] & 0xFF);
+  }
+}
+
+}  // namespace
+}  // namespace prism::shim
+
+using prism::shim::Give;
+using prism::shim::kUuidLength;
+using prism::shim::OrdinalOf;
+using prism::shim::Refused;
+
+extern "C" {
+
+nvmlReturn_t nvmlInit_v2() {
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlInit() {
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlShutdown() {
+  return NVML_SUCCESS;
+}
+
+const char* nvmlErrorString(nvmlReturn_t code) {
+  return code == NVML_SUCCESS ? "Success" : "not supported by the virtual device";
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  return cudaDriverGetVersion(version) == cudaSuccess ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* count) {
+  *count = static_cast<unsigned int>(prism::shim::DeviceCount());
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* device) {
+  return Give(static_cast<int>(index), device);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* device) {
+  int ordinal = -1;
+  return cudaDeviceGetByPCIBusId(&ordinal, bus_id) == cudaSuccess ? Give(ordinal, device)
+                                                                  : NVML_ERROR_NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
+  for (int ordinal = 0; ordinal < prism::shim::DeviceCount(); ++ordinal) {
+    char own[kUuidLength];
+    prism::shim::WriteUuid(ordinal, own);
+    if (std::strcmp(own, uuid) == 0) {
+      return Give(ordinal, device);
+    }
+  }
+  return NVML_ERROR_NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned int length) {
+  if (length < kUuidLength) {
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  }
+  char own[kUuidLength];
+  prism::shim::WriteUuid(OrdinalOf(device), own);
+  std::memcpy(uuid, own, kUuidLength);
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* index) {
+  *index = static_cast<unsigned int>(OrdinalOf(device));
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t /*device*/, char* name, unsigned int length) {
+  const int written = snprintf(name, length, "%s", prism::shim::SessionConfig().device.name);
+  return written < static_cast<int>(length) ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
+// Of all devices the process knows its own one alone; the others are as full, by symmetry.
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t /*device*/, nvmlMemory_t* memory) {
+  const prism::shim::DeviceUsage usage = prism::shim::QueryDeviceUsage();
+  memory->total = static_cast<unsigned long long>(usage.total_bytes);
+  memory->free = static_cast<unsigned long long>(usage.free_bytes);
+  memory->used = memory->total - memory->free;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device,
+                                                  unsigned int* count,
+                                                  nvmlProcessInfo_v1_t* processes) {
+  const unsigned int room = *count;
+  *count = 1;
+  if (room == 0) {
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  }
+  nvmlMemory_t memory = {};
+  nvmlDeviceGetMemoryInfo(device, &memory);
+  processes[0] = {static_cast<unsigned int>(getpid()), memory.used};
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int /*which*/, int* status) {
+  int can_access = 0;
+  cudaDeviceCanAccessPeer(&can_access, OrdinalOf(a), OrdinalOf(b));
+  *status = can_access != 0 ? 0 : 5;  // NVML_P2P_STATUS_OK, NVML_P2P_STATUS_NOT_SUPPORTED
+  return NVML_SUCCESS;
+}
+
+// No fabric beyond the node (all zeros: NVML_GPU_FABRIC_STATE_NOT_SUPPORTED), as the driver's
+// attribute for handles of one says. The version in front holds the size of what is asked for.
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t /*device*/, unsigned int* info) {
+  constexpr unsigned int kSizeMask = 0xFFFFFF;
+  const unsigned int bytes = *info & kSizeMask;
+  if (bytes < sizeof(*info)) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  std::memset(info + 1, 0, bytes - sizeof(*info));
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t /*device*/,
+                                                 unsigned int /*link*/,
+                                                 int* /*type*/) {
+  return Refused("nvmlDeviceGetNvLinkRemoteDeviceType");
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t /*device*/,
+                                                 unsigned int /*link*/,
+                                                 void* /*info*/) {
+  return Refused("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+}
+}
