@@ -109,6 +109,7 @@ struct TrainingStyle {
   bool cp_all_gather = false;        // context parallel gathers keys and values (Llama 3)
   bool parallel_block = false;       // attention and feed-forward side by side (MegaScale)
   bool cp_all_to_all = false;        // context parallel by all-to-all over heads; else a ring
+  bool cp_torch_ring = false;        // the ring of torch.distributed: heads expanded, fp32 sums
   int64_t packed_length = 0;         // tokens of sequences that share one, each for itself; 0: none
   bool moe_fused_dispatch = false;   // DeepEP, HybridEP; else permute kernels and all-to-all
   bool moe_overlap = false;       // dispatch and combine beside the compute of another micro-batch

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -160,14 +161,37 @@ void FillDegree(const PublishedRow& row,
   }
 }
 
+// GPUs of the job: printed, or as many as the degrees take together. Where replicas are not counted
+// either: the fewest that fill a node and hold the experts.
+int64_t GpusOfRow(const PublishedRow& row,
+                  const graph::ParallelSizes& sizes,
+                  Assumptions* assumptions) {
+  if (const std::optional<int64_t> stated = row.Integer("num_gpus")) {
+    return *stated;
+  }
+  const int64_t replica = int64_t{sizes.tp} * sizes.pp * sizes.cp;
+  const int64_t replicas = row.Integer("dp").value_or(0);
+  const bool states_plan = row.Integer("tp").has_value() || row.Integer("pp").has_value();
+  if (replicas > 0 || !states_plan || replica > kMaxDegree) {
+    return replica * replicas;
+  }
+  constexpr double kSpread = 0.5;  // of the time, which goes with the number of replicas
+  assumptions->Add("number of GPUs: the fewest nodes that hold the plan", kSpread);
+  constexpr int32_t kUsualNode = 8;
+  const int64_t of_node =
+      row.Integer("gpus_per_node").has_value() ? Degree(row.Integer("gpus_per_node")) : kUsualNode;
+  const int64_t of_experts =
+      int64_t{sizes.pp} * Degree(row.Integer("ep")) * Degree(row.Integer("etp"));
+  return std::lcm(replica, std::clamp(of_experts, of_node, std::max(of_node, kMaxDegree)));
+}
+
 Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* assumptions) {
   graph::ParallelSizes sizes;
   sizes.tp = Degree(row.Integer("tp"));
   sizes.pp = Degree(row.Integer("pp"));
   sizes.cp = Degree(row.Integer("cp"));
   const int64_t stated_replicas = row.Integer("dp").value_or(0);
-  const int64_t gpus =
-      row.Integer("num_gpus").value_or(int64_t{sizes.tp} * sizes.pp * sizes.cp * stated_replicas);
+  const int64_t gpus = GpusOfRow(row, sizes, assumptions);
   if (gpus <= 0 || gpus > kMaxDegree) {
     return RunFailed("number of GPUs is missing");
   }
@@ -200,6 +224,10 @@ int64_t UsualMicroBatch(const PublishedRow& row,
   const std::optional<int64_t> steps = row.Integer("grad_accum");
   if (steps.has_value()) {
     return std::max<int64_t>(1, per_replica / *steps);
+  }
+  if (FamilyOfRow(row) == FrameworkFamily::kTorchtitan && sizes.pp > 1 &&
+      row.Says("framework_version", "2024") && per_replica % sizes.pp == 0) {
+    return per_replica / sizes.pp;  // as many micro-batches as stages, its default until 2025
   }
   if (sizes.pp > 1 || seq_len > 8192) {
     return 1;
@@ -316,6 +344,10 @@ graph::Recompute RecomputeOfRow(const PublishedRow& row,
   }
   if (FamilyOfRow(row) == FrameworkFamily::kJax) {
     assumptions->Add("recompute: feed-forwards and norms, else JAX's runs would not fit", 0.08);
+    return graph::Recompute::kSelective;
+  }
+  if (row.Says("framework", "torchtitan")) {
+    assumptions->Add("recompute: per op, as torchtitan's presets have it", 0.08);
     return graph::Recompute::kSelective;
   }
   const bool unfused = row.Says("framework", "megascale") ||

@@ -71,6 +71,43 @@ std::optional<int64_t> SizeOf(const PublishedRow& row,
   return std::nullopt;
 }
 
+// The page of a repository that a row is from: "pytorch/torchtitan benchmarks/llama3.md table 1".
+std::string_view PageOf(const PublishedRow& row) {
+  constexpr std::string_view kSuffix = ".md";
+  const std::string_view reference = row.Text("source_ref");
+  const size_t suffix = reference.find(kSuffix);
+  if (suffix == std::string_view::npos) {
+    return {};
+  }
+  const size_t begin = reference.rfind(' ', suffix) + 1;
+  return reference.substr(begin, suffix + kSuffix.size() - begin);
+}
+
+// Tokens of a sequence where the row is silent: runs that one page prints of one release share
+// theirs, if those that state it agree; else as for sizes of the model.
+std::optional<int64_t> LengthOf(const PublishedRow& row, Assumptions* assumptions) {
+  std::optional<int64_t> shared = row.Integer("seq_len");
+  if (shared.has_value() || PageOf(row).empty()) {
+    return SizeOf(row, "seq_len", assumptions);
+  }
+  for (const PublishedRow& other : row.RowsOfTable()) {
+    const std::optional<int64_t> known = other.Integer("seq_len");
+    if (!known.has_value() || PageOf(other) != PageOf(row) ||
+        other.Text("framework_version") != row.Text("framework_version")) {
+      continue;
+    }
+    if (shared.has_value() && shared != known) {
+      return SizeOf(row, "seq_len", assumptions);
+    }
+    shared = known;
+  }
+  if (!shared.has_value()) {
+    return SizeOf(row, "seq_len", assumptions);
+  }
+  assumptions->Add("seq_len: as the other runs on the page", 0.1);
+  return shared;
+}
+
 // The nearest number of layers that stages share evenly, as Megatron demands of a pipeline, where
 // it is as near as a count of parameters tells (which is rounded and may count embeddings or not).
 int64_t EvenLayers(double layers, int64_t stages) {
@@ -270,7 +307,7 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   if (IsCalled(row, "deepseek") && !row.Says("model", "w/o mtp")) {
     model.mtp_layers = assumptions->Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
   }
-  model.seq_len = SizeOf(row, "seq_len", assumptions).value_or(0);
+  model.seq_len = LengthOf(row, assumptions).value_or(0);
   model.layers = SizeOf(row, "layers", assumptions).value_or(0);
   if (model.layers == 0) {
     const std::optional<int64_t> layers = LayersFromParameters(row, model);

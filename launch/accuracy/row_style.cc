@@ -78,6 +78,7 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
     case FrameworkFamily::kTorchtitan:
       style->compiled = row.Flag("compile").value_or(false);
       style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
+      style->cp_all_gather = row.Says("framework", "meta");  // Llama 3's own code
       break;
     default:
       break;
@@ -88,7 +89,8 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
 uint32_t RecomputeParts(const PublishedRow& row) {
   const std::string text = row.Lower("recompute");
   const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
-  if (says("per-op")) {
+  const bool preset = text.empty() && row.Says("framework", "torchtitan");
+  if (preset || says("per-op")) {
     return graph::kRecomputeEverySecondMatmul;
   }
   if (says("(layer)")) {

@@ -81,6 +81,7 @@ TrainingStyle TorchtitanStyle() {
   style.attention = graph::AttentionKind::kFlash;
   style.gradient_type = graph::DataType::kFloat32;  // its mixed precision policy reduces in fp32
   style.fused_cross_entropy = false;
+  style.cp_torch_ring = true;
   return style;
 }
 
@@ -152,13 +153,17 @@ TrainingStyle FamilyStyle(FrameworkFamily family, const graph::JobSpec& job) {
   PRISM_CHECK(false);
 }
 
-void ApplyZeroStage(int32_t zero_stage, TrainingStyle* style) {
-  if (zero_stage == 3) {
+// torchtitan shards by FSDP whatever the stage, and its default policy keeps what a pipeline stage
+// gathered for all its micro-batches.
+void ApplyZeroStage(FrameworkFamily family, const graph::JobSpec& job, TrainingStyle* style) {
+  const int32_t zero_stage = job.zero_stage;
+  const bool is_torchtitan = family == FrameworkFamily::kTorchtitan;
+  if (zero_stage == 3 || (zero_stage == 2 && is_torchtitan)) {
     style->data_parallel = graph::DataParallelKind::kFsdp;
   } else if (zero_stage == 2 && style->data_parallel == graph::DataParallelKind::kMegatron) {
     style->data_parallel = graph::DataParallelKind::kZero2;
   }
-  style->reshard_after_forward = zero_stage == 3;
+  style->reshard_after_forward = zero_stage == 3 && !(is_torchtitan && job.parallel.pp > 1);
 }
 
 }  // namespace
@@ -234,7 +239,7 @@ TrainingStyle StyleOfFramework(FrameworkFamily family,
   if (precision == graph::Precision::kFloat32) {
     style.gradient_type = graph::DataType::kFloat32;
   }
-  ApplyZeroStage(job.zero_stage, &style);
+  ApplyZeroStage(family, job, &style);
   Assumptions unused;
   GatherNarrowly(family, &unused, &style);
   return style;

@@ -332,6 +332,13 @@ struct Choice {
   std::function<void(JobSpec*, TrainingStyle*)> apply;
 };
 
+auto SplitContext(bool TrainingStyle::* way) {
+  return [way](JobSpec* job, TrainingStyle* style) {
+    job->parallel.cp = 2;
+    style->*way = true;
+  };
+}
+
 std::vector<Choice> Choices() {
   return {
       {"flash", [](JobSpec*, TrainingStyle* s) { s->attention = AttentionKind::kFlash; }},
@@ -355,16 +362,9 @@ std::vector<Choice> Choices() {
       {"overlap", [](JobSpec*, TrainingStyle* s) { s->tp_comm_overlap = true; }},
       {"no sp", [](JobSpec* j, TrainingStyle*) { j->sequence_parallel = false; }},
       {"ring", [](JobSpec* j, TrainingStyle*) { j->parallel.cp = 2; }},
-      {"ulysses",
-       [](JobSpec* j, TrainingStyle* s) {
-         j->parallel.cp = 2;
-         s->cp_all_to_all = true;
-       }},
-      {"gathered keys",
-       [](JobSpec* j, TrainingStyle* s) {
-         j->parallel.cp = 2;
-         s->cp_all_gather = true;
-       }},
+      {"ulysses", SplitContext(&TrainingStyle::cp_all_to_all)},
+      {"torch's ring", SplitContext(&TrainingStyle::cp_torch_ring)},
+      {"gathered keys", SplitContext(&TrainingStyle::cp_all_gather)},
       {"fsdp",
        [](JobSpec*, TrainingStyle* s) { s->data_parallel = graph::DataParallelKind::kFsdp; }},
       {"experts",

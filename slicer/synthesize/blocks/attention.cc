@@ -307,6 +307,58 @@ void RingBackward(const RankShape& rank, BlockWriter* writer) {
   }
 }
 
+// Joins a step's part of the output to the others by the softmax statistics, in float32 and eager:
+// cast, difference, product with a weight, difference (torch's _SDPAMerger).
+void MergeInFloat(const graph::TensorShape& output, BlockWriter* writer) {
+  graph::TensorShape wide = output;
+  wide.dtype = DataType::kFloat32;
+  writer->Pointwise("aten::_to_copy", {output, wide});
+  writer->Pointwise("aten::sub", {wide, wide});
+  writer->Pointwise("aten::mul", {wide});
+  writer->Pointwise("aten::sub", {wide, wide});
+}
+
+// Keys and values of every query head, `parts` ranks' share; gradients travel in float32.
+PendingCollective PassExpanded(const RankShape& rank,
+                               DataType type,
+                               int64_t parts,
+                               BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  const int64_t part = 2 * rank.tokens() * rank.heads * rank.head_size;
+  return writer->Start(GroupAxis::kContext, AllGatherOf(type, part * parts * cp / (cp - 1)));
+}
+
+// torch.distributed's context parallelism (_templated_ring_attention): all keys and values are
+// gathered beside the first step; gradients go round, each move beside the next step.
+void TorchRingForward(const RankShape& rank, BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  const PendingCollective keys = PassExpanded(rank, rank.dtype, cp - 1, writer);
+  for (int64_t step = 0; step < cp; ++step) {
+    FusedForward(rank, rank.sequence, writer);
+    if (step == 0) {
+      writer->Wait(keys);
+    } else {
+      MergeInFloat(Output(rank), writer);
+    }
+  }
+}
+
+void TorchRingBackward(const RankShape& rank, BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  graph::TensorShape query = Queries(rank);
+  query.dtype = DataType::kFloat32;
+  PendingCollective moved = PassExpanded(rank, rank.dtype, cp - 1, writer);
+  for (int64_t step = 0; step < cp; ++step) {
+    FusedBackward(rank, rank.sequence, writer);
+    writer->Wait(moved);
+    for (int32_t sum = 0; sum < 3; ++sum) {  // of queries, keys and values
+      writer->Pointwise("aten::add_", {query, query});
+    }
+    moved = PassExpanded(rank, DataType::kFloat32, 1, writer);
+  }
+  writer->Wait(moved);
+}
+
 // Keys and values of the whole sequence, gathered before (Llama 3: arXiv 2407.21783, section
 // 3.3.2); their gradients are scattered back.
 void GatherKeys(const RankShape& rank, BlockWriter* writer) {
@@ -347,6 +399,8 @@ void CoreForward(const RankShape& rank, BlockWriter* writer) {
   } else if (rank.style.cp_all_gather) {
     GatherKeys(rank, writer);
     LocalForward(rank, writer);
+  } else if (rank.style.cp_torch_ring) {
+    TorchRingForward(rank, writer);
   } else {
     RingForward(rank, writer);
   }
@@ -361,6 +415,8 @@ void CoreBackward(const RankShape& rank, BlockWriter* writer) {
     GatherKeys(rank, writer);
     LocalBackward(rank, writer);
     ScatterKeyGradients(rank, writer);
+  } else if (rank.style.cp_torch_ring) {
+    TorchRingBackward(rank, writer);
   } else {
     RingBackward(rank, writer);
   }

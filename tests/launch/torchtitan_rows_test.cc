@@ -1,0 +1,66 @@
+// What torchtitan's defaults make of published rows that leave something out.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/accuracy/published_row.h"
+#include "launch/accuracy/row_plan.h"
+#include "launch/options/csv_table.h"
+
+namespace prism::launch {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr const char* kColumns =
+    "id,source_ref,framework,framework_version,model,arch,layers,hidden,heads,kv_heads,ffn,vocab,"
+    "seq_len,tp,pp,cp,dp,num_gpus,zero_stage,global_batch,micro_batch,recompute,gpu,extra\n";
+
+std::string Row(const std::string& version, const std::string& pp, const std::string& extra) {
+  return "x,x,torchtitan," + version +
+         ",Llama 3 8B,llama dense GQA,32,4096,32,8,14336,128256,8192,8," + pp +
+         ",1,8,,FSDP2 full shard,256,,full,H100," + extra + "\n";
+}
+
+RowPlan PlanOf(const std::string& row) {
+  const Result<CsvTable> csv = CsvTable::Parse(kColumns + row, "t.csv");
+  EXPECT_TRUE(csv.ok()) << csv.status().message();
+  return PlanRow({*csv, 0});
+}
+
+TEST(TorchtitanRows, Pipeline_stages_keep_what_they_gathered_for_all_micro_batches) {
+  EXPECT_FALSE(PlanOf(Row("2024-12", "8", "")).style.reshard_after_forward);
+  const RowPlan flat = PlanOf(Row("2024-12", "1", ""));
+  EXPECT_TRUE(flat.style.reshard_after_forward);
+  EXPECT_EQ(flat.style.data_parallel, graph::DataParallelKind::kFsdp);
+}
+
+TEST(TorchtitanRows, Until_2025_a_pipeline_had_as_many_micro_batches_as_stages) {
+  EXPECT_EQ(PlanOf(Row("9dec370 (2024-12-26)", "8", "")).job.microbatches(), 8);
+  EXPECT_EQ(PlanOf(Row("1234567 (2025-06)", "8", "")).job.micro_batch_size, 1);
+}
+
+TEST(TorchtitanRows, Context_parallelism_is_that_of_torch) {
+  EXPECT_TRUE(PlanOf(Row("2024", "1", "")).style.cp_torch_ring);
+}
+
+TEST(TorchtitanRows, A_length_is_that_of_the_page_and_recomputation_that_of_the_presets) {
+  constexpr const char* kModel = "torchtitan,2026,Llama 3 8B,llama,32,4096,32,8,14336,128256,";
+  const std::string plan = ",1,1,1,4,4,FSDP2,128,32,,B200,\n";
+  const std::string other_page = std::string("y,o/r docs/old.md table,") + kModel + "8192" + plan;
+  const std::string same_page =
+      "z,o/r docs/new.md table 2,torchtitan,2026,Qwen3 8B,qwen,36,4096,32,8,12288,151936,2048" +
+      plan;
+  const std::string row = std::string("x,o/r docs/new.md table 1,") + kModel + plan;
+  const RowPlan shared = PlanOf(row + other_page + same_page);
+  EXPECT_EQ(shared.job.seq_len, 2048);
+  EXPECT_THAT(shared.assumptions, Contains(HasSubstr("runs on the page")));
+  EXPECT_EQ(shared.job.recompute, graph::Recompute::kSelective);
+  EXPECT_EQ(shared.style.recompute_parts, graph::kRecomputeEverySecondMatmul);
+  EXPECT_EQ(PlanOf(row + other_page).job.seq_len, 8192);
+}
+
+}  // namespace
+}  // namespace prism::launch
