@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/base/rng.h"
 #include "graph/rank_grid.h"
@@ -25,9 +26,36 @@ constexpr int32_t kShortAxis = 4;
 // What the coordinates of an axis make of roles.
 struct AxisRoles {
   bool splits = false;
-  bool is_marked = false;               // differs, but does not split
+  bool is_marked = false;               // ranks that share a role along it are only like each other
+  std::vector<int32_t> roots;           // their coordinates; all others share a role
   std::vector<int32_t> representative;  // by coordinate: the first that does the same
+
+  [[nodiscard]] int32_t Count() const {
+    return static_cast<int32_t>(roots.empty() ? representative.size() : roots.size() + 1);
+  }
 };
+
+// Of coordinates that may be alike: the first two, one amid them and the last.
+std::vector<int32_t> SomeOf(const std::vector<int32_t>& coordinates) {
+  const std::set<size_t> chosen = {0, 1, coordinates.size() / 2, coordinates.size() - 1};
+  std::vector<int32_t> some;
+  for (const size_t place : chosen) {
+    if (place < coordinates.size()) {
+      some.push_back(coordinates[place]);
+    }
+  }
+  return some;
+}
+
+std::vector<int32_t> AllBut(const std::vector<int32_t>& roots, int32_t size) {
+  std::vector<int32_t> others;
+  for (int32_t coordinate = 0; coordinate < size; ++coordinate) {
+    if (!std::binary_search(roots.begin(), roots.end(), coordinate)) {
+      others.push_back(coordinate);
+    }
+  }
+  return others;
+}
 
 // One call of NextProbe.
 class Probe {
@@ -46,6 +74,9 @@ class Probe {
   [[nodiscard]] Ranks FirstRanks() const;
   [[nodiscard]] Ranks AlongAxes(const RankGrid& grid) const;
   [[nodiscard]] Ranks Coordinates(const RankGrid& grid, size_t axis) const;
+  Result<std::vector<int32_t>> RootsAlong(const RankGrid& grid, size_t axis);
+  Result<Ranks> BesideRoots(const RankGrid& grid);
+  Result<bool> TakeRoots(const RankGrid& grid, size_t axis, AxisRoles* roles);
   [[nodiscard]] ProbeStep Missing(const Ranks& wanted) const;
   Result<const RecordedRole*> Describe(const RankGrid& grid, Rank rank);
   Result<Likeness> LikenessOf(const RankGrid& grid, Rank a, Rank b);
@@ -90,12 +121,89 @@ Probe::Ranks Probe::AlongAxes(const RankGrid& grid) const {
   return ranks;
 }
 
+// That have to be recorded where the axis splits roles.
 Probe::Ranks Probe::Coordinates(const RankGrid& grid, size_t axis) const {
   Ranks ranks;
+  const AxisRoles& roles = axes_[axis];
   for (int32_t coordinate = 0; coordinate < grid.axes()[axis].size; ++coordinate) {
-    ranks.insert(grid.Moved(Rank(0), axis, coordinate));
+    if (roles.roots.empty() ||
+        roles.representative[static_cast<size_t>(coordinate)] == coordinate) {
+      ranks.insert(grid.Moved(Rank(0), axis, coordinate));
+    }
   }
   return ranks;
+}
+
+// The few coordinates that the first, second and last rank along a long axis address by place.
+Result<std::vector<int32_t>> Probe::RootsAlong(const RankGrid& grid, size_t axis) {
+  const int32_t size = grid.axes()[axis].size;
+  std::set<int32_t> roots;
+  if (size <= kShortAxis) {
+    return std::vector<int32_t>();
+  }
+  for (const int32_t coordinate : {0, 1, size - 1}) {
+    PRISM_ASSIGN_OR_RETURN(const RecordedRole* role,
+                           Describe(grid, grid.Moved(Rank(0), axis, coordinate)));
+    for (const graph::GridPeer& peer : role->patterns.peers) {
+      if (peer.steps[axis].is_place) {
+        roots.insert(peer.steps[axis].value);
+      }
+    }
+  }
+  const bool few = roots.size() * 4 < static_cast<size_t>(size);
+  return few ? std::vector<int32_t>(roots.begin(), roots.end()) : std::vector<int32_t>();
+}
+
+// The roots along each axis and some of the ranks that address them.
+Result<Probe::Ranks> Probe::BesideRoots(const RankGrid& grid) {
+  Ranks ranks;
+  for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
+    PRISM_ASSIGN_OR_RETURN(const std::vector<int32_t> roots, RootsAlong(grid, axis));
+    if (roots.empty()) {
+      continue;
+    }
+    for (const int32_t other : SomeOf(AllBut(roots, grid.axes()[axis].size))) {
+      ranks.insert(grid.Moved(Rank(0), axis, other));
+    }
+    for (const int32_t root : roots) {
+      ranks.insert(grid.Moved(Rank(0), axis, root));
+    }
+  }
+  return ranks;
+}
+
+// Whether roots that do something else are all that tells ranks along the axis apart, by some of
+// the others.
+Result<bool> Probe::TakeRoots(const RankGrid& grid, size_t axis, AxisRoles* roles) {
+  PRISM_ASSIGN_OR_RETURN(const std::vector<int32_t> addressed, RootsAlong(grid, axis));
+  const std::vector<int32_t> others = AllBut(addressed, grid.axes()[axis].size);
+  const auto compare = [&](int32_t coordinate) {
+    return LikenessOf(grid, grid.Moved(Rank(0), axis, others.front()),
+                      grid.Moved(Rank(0), axis, coordinate));
+  };
+  std::vector<int32_t> roots;
+  for (const int32_t coordinate : addressed) {
+    PRISM_ASSIGN_OR_RETURN(const Likeness likeness, compare(coordinate));
+    if (likeness == Likeness::kDifferent) {
+      roots.push_back(coordinate);
+    }
+  }
+  Likeness least = roots.empty() ? Likeness::kDifferent : Likeness::kSame;
+  for (const int32_t other : roots.empty() ? roots : SomeOf(others)) {
+    PRISM_ASSIGN_OR_RETURN(const Likeness likeness, compare(other));
+    least = std::min(least, likeness);
+  }
+  if (least == Likeness::kDifferent) {
+    return false;
+  }
+  roles->splits = true;
+  roles->is_marked = least == Likeness::kSameCommunication;
+  roles->roots = roots;
+  roles->representative.assign(roles->representative.size(), others.front());
+  for (const int32_t root : roots) {
+    roles->representative[static_cast<size_t>(root)] = root;
+  }
+  return true;
 }
 
 ProbeStep Probe::Missing(const Ranks& wanted) const {
@@ -134,6 +242,10 @@ Result<AxisRoles> Probe::Judge(const RankGrid& grid, size_t axis) {
   PRISM_ASSIGN_OR_RETURN(const Likeness last,
                          LikenessOf(grid, Rank(0), grid.Moved(Rank(0), axis, size - 1)));
   const Likeness least = std::min(second, last);
+  PRISM_ASSIGN_OR_RETURN(const bool by_roots, TakeRoots(grid, axis, &roles));
+  if (by_roots) {
+    return roles;
+  }
   roles.is_marked = least == Likeness::kSameCommunication && size > kShortAxis;
   roles.splits = least != Likeness::kSame && !roles.is_marked;
   return roles;
@@ -162,7 +274,7 @@ Status Probe::CheckCount(const RankGrid& grid) const {
   std::string axes;
   for (size_t axis = 0; axis < axes_.size(); ++axis) {
     if (axes_[axis].splits) {
-      count *= grid.axes()[axis].size;
+      count *= axes_[axis].Count();
       axes += fmt::format("{}{} ({})", axes.empty() ? "" : ", ", grid.axes()[axis].name,
                           grid.axes()[axis].size);
     }
@@ -190,9 +302,12 @@ std::string Probe::NameOf(const RankGrid& grid, Rank representative) const {
   for (size_t axis = 0; axis < axes_.size(); ++axis) {
     if (axes_[axis].splits) {
       const std::string& axis_name = grid.axes()[axis].name;
-      name +=
-          fmt::format("{}{} {}", name.empty() ? "" : ", ", axis_name == "pp" ? "stage" : axis_name,
-                      grid.Coordinate(representative, axis));
+      const int32_t own = grid.Coordinate(representative, axis);
+      const std::vector<int32_t>& roots = axes_[axis].roots;
+      const bool is_other = !roots.empty() && !std::binary_search(roots.begin(), roots.end(), own);
+      name += fmt::format(
+          "{}{} {}", name.empty() ? "" : ", ", axis_name == "pp" ? "stage" : axis_name,
+          is_other ? fmt::format("not {}", fmt::join(roots, ",")) : fmt::to_string(own));
     }
   }
   return name.empty() ? "all ranks" : name;
@@ -253,6 +368,11 @@ Result<ProbeStep> Probe::Run() {
   if (!missing.record.empty()) {
     return missing;
   }
+  PRISM_ASSIGN_OR_RETURN(const Ranks beside_roots, BesideRoots(grid));
+  missing = Missing(beside_roots);
+  if (!missing.record.empty()) {
+    return missing;
+  }
   Ranks wanted;
   for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
     PRISM_ASSIGN_OR_RETURN(AxisRoles roles, Judge(grid, axis));
@@ -267,7 +387,7 @@ Result<ProbeStep> Probe::Run() {
     return missing;
   }
   for (size_t axis = 0; axis < axes_.size(); ++axis) {
-    if (axes_[axis].splits) {
+    if (axes_[axis].splits && axes_[axis].roots.empty()) {
       PRISM_RETURN_IF_ERROR(Group(grid, axis, &axes_[axis]));
     }
   }

@@ -5,9 +5,10 @@
 // ranks that the user named and spot checks, whose groups give the grid (derive_grid.h). Then the
 // second and the last rank along each axis. An axis along which all three do the same is neutral.
 // One along which they communicate alike but compute or allocate differently (a sharded optimizer)
-// does not split roles, unless it is short; its ranks that were not recorded are marked. Along
-// every other axis each coordinate is recorded, and those that do the same share a role; roles are
-// the products over such axes.
+// does not split roles, unless it is short; its ranks that were not recorded are marked. Where they
+// address few ranks by place (the root of a gather), those have roles of their own and all others
+// share one, if some of them do the same. Along every other axis each coordinate is recorded, and
+// those that do the same share a role; roles are the products over such axes.
 #pragma once
 
 #include <cstdint>

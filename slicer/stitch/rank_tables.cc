@@ -89,16 +89,18 @@ std::vector<uint16_t> PeersOn(const graph::Program& program, uint16_t comm_slot)
 }
 
 // Where a rank addresses each member of a group in turn, itself among them (an all-to-all of uneven
-// sizes), its peers are the group's members by place, as for every other member. All other peers
-// are at a distance, as the neighbours in a pipeline or a ring.
+// sizes), its peers are the group's members by place, as for every other member; and so is the only
+// one that it addresses in a group of more than two (the root of a gather or scatter). All other
+// peers are at a distance, as the neighbours in a pipeline or a ring.
 void TakePlaces(const RankGrid& grid, const graph::Fragment& fragment, SlotPatterns* patterns) {
   for (size_t slot = 0; slot < fragment.comm_slots.size(); ++slot) {
+    const std::vector<Rank>& members = fragment.comm_slots[slot].members;
     const std::vector<uint16_t> peers = PeersOn(fragment.program, static_cast<uint16_t>(slot));
     const bool all_in_turn =
-        std::equal(peers.begin(), peers.end(), fragment.comm_slots[slot].members.begin(),
-                   fragment.comm_slots[slot].members.end(),
+        std::equal(peers.begin(), peers.end(), members.begin(), members.end(),
                    [&](uint16_t peer, Rank member) { return fragment.peer_slots[peer] == member; });
-    if (!all_in_turn) {
+    const bool only_one = peers.size() == 1 && members.size() > 2;
+    if (!all_in_turn && !only_one) {
       continue;
     }
     for (const uint16_t peer : peers) {

@@ -146,6 +146,50 @@ TEST(Probe, RanksOfAnExchangeAreAlike) {
       << "an exchange makes no pipeline";
 }
 
+// Each rank sends to the fourth of its group along dp, which receives from all others: as a gather.
+Fragment Gather(Rank rank, const std::function<int(int32_t)>& shards) {
+  constexpr int32_t kRoot = 3;
+  ProgramBuilder builder(rank, 1);
+  const uint16_t group = builder.CommSlot("unnamed", Along(rank, 1));
+  const bool is_root = Grid().Coordinate(rank, 1) == kRoot;
+  graph::PeerGroup gather;
+  for (const Rank member : Along(rank, 1)) {
+    if (member != rank && (is_root || Grid().Coordinate(member, 1) == kRoot)) {
+      gather.transfers.push_back({!is_root, group, builder.PeerSlot(member), 32});
+    }
+  }
+  builder.PeerGroup(0, gather);
+  builder.Collective(0, builder.CommSlot("mesh_tp", Along(rank, 0)), kSum);
+  builder.Collective(0, builder.CommSlot("mesh_pp", Along(rank, 2)), kSum);
+  for (int i = 0; i < shards(Grid().Coordinate(rank, 1)); ++i) {
+    builder.Kernel(0, "adam", 100);
+  }
+  return builder.Finish();
+}
+
+TEST(Probe, RanksOfAGatherShareARoleBesideItsRoot) {
+  const auto record = [](Rank rank) { return Gather(rank, [](int32_t) { return 1; }); };
+  const Result<Outcome> outcome = ProbeAll(Options(0), std::function<Fragment(Rank)>(record));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  const SlicePlan& plan = outcome->last.plan;
+  ASSERT_EQ(plan.roles.size(), 2U);
+  EXPECT_EQ(plan.roles[0].name, "dp not 3");
+  EXPECT_EQ(plan.roles[1].name, "dp 3");
+  EXPECT_EQ(plan.roles[1].representative, Rank(6));
+  EXPECT_EQ(std::ranges::count(plan.role_of, 1U), 6) << "the fourth of each dp group";
+  EXPECT_TRUE(plan.marked_axes.empty());
+  // The ends, the second and last along each axis, the root, one amid the others.
+  EXPECT_EQ(outcome->fragments.size(), 9U);
+}
+
+TEST(Probe, RanksOfAGatherMayBeOnlyLikeEachOther) {
+  const auto record = [](Rank rank) { return Gather(rank, [](int32_t dp) { return 1 + dp % 2; }); };
+  const Result<Outcome> outcome = ProbeAll(Options(0), std::function<Fragment(Rank)>(record));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_EQ(outcome->last.plan.roles.size(), 2U);
+  EXPECT_THAT(outcome->last.plan.marked_axes, ElementsAre(1));
+}
+
 TEST(Probe, MoreRolesThanAllowedAreRefusedWithTheAxis) {
   const Result<Outcome> outcome = ProbeAll(Options(0, 2), [](int32_t) { return 1; });
   ASSERT_FALSE(outcome.ok());
