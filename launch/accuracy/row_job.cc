@@ -180,8 +180,9 @@ int64_t GpusOfRow(const PublishedRow& row,
   constexpr int32_t kUsualNode = 8;
   const int64_t of_node =
       row.Integer("gpus_per_node").has_value() ? Degree(row.Integer("gpus_per_node")) : kUsualNode;
-  const int64_t of_experts =
-      int64_t{sizes.pp} * Degree(row.Integer("ep")) * Degree(row.Integer("etp"));
+  Assumptions noted_later;
+  const int64_t of_experts = int64_t{sizes.pp} * Degree(row.Integer("ep")) *
+                             ExpertTensorDegree(row, sizes.tp, &noted_later);
   return std::lcm(replica, std::clamp(of_experts, of_node, std::max(of_node, kMaxDegree)));
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include <fmt/format.h>
@@ -255,6 +256,15 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
   }
   moe.biased = IsCalled(row, "gpt oss");
   moe.dense_layers = NumberAfter(arch, "first");
+  constexpr std::string_view kDenseFirst = "([0]*";  // Megatron-LM: ([0]*3+[1]*12)
+  const std::string frequency = row.Extra("moe-layer-freq");
+  if (frequency.starts_with(kDenseFirst)) {
+    moe.dense_layers = std::atoll(frequency.c_str() + kDenseFirst.size());
+  }
+  if (const int64_t shared = std::atoll(row.Extra("moe-shared-expert-intermediate-size").c_str());
+      shared > 0) {
+    moe.shared_expert_ffn = shared;
+  }
   if (arch.find("first layer dense") != std::string::npos) {
     moe.dense_layers = 1;
   }
@@ -278,7 +288,8 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   model.name = row.Text("model");
   model.source = row.Text("source_ref");
   model.block = BlockOfRow(row);
-  if (row.Says("arch", "mamba") || IsCalled(row, "nemotron_3") || IsCalled(row, "nemotron-h")) {
+  if (row.Says("arch", "mamba") || row.Says("arch", "hybrid") || IsCalled(row, "nemotron_3") ||
+      IsCalled(row, "nemotron-h")) {
     return RunFailed("model shape is missing: hybrid of Mamba and attention");
   }
   model.hidden = SizeOf(row, "hidden", assumptions).value_or(0);
@@ -301,7 +312,7 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
       assumptions->Or(SizeOf(row, "vocab", assumptions), vocabulary, "vocabulary: the usual one");
   model.tied_embeddings = HasTiedEmbeddings(row, model);
   model.sliding_window = NumberAfter(arch, "sliding window");
-  if (arch.find("mla") != std::string::npos) {
+  if (arch.find("mla") != std::string::npos || HasArgument(row, "multi-latent-attention")) {
     SetLatentAttention(&model);
   }
   if (IsCalled(row, "deepseek") && !row.Says("model", "w/o mtp")) {

@@ -61,7 +61,7 @@ class PlanEvaluator {
   // The interval of that time.
   [[nodiscard]] TimeInterval IntervalOf(const JobTime& time) const;
 
-  // Fails for models whose memory is not described (mixtures of experts).
+  // Fails for models whose memory is not described (latent attention).
   [[nodiscard]] Result<PlanMemory> Memory(const Plan& plan) const;
 
   // Bytes that the worst rank needs at least; 0 where memory is not described.

@@ -22,6 +22,8 @@ struct Sizes {
         style(training_style),
         element(graph::DataTypeBytes(job.compute_dtype)),
         tp(job.parallel.tp),
+        ep(job.parallel.ep),
+        etp(job.parallel.etp),
         kv_heads(std::max<int64_t>(job.model.kv_heads, job.parallel.tp)),
         vocab(graph::PaddedVocab(job)),
         tokens(job.micro_batch_size * job.seq_len / job.parallel.cp),
@@ -46,10 +48,23 @@ struct Sizes {
 
   [[nodiscard]] int64_t Logits() const { return tokens * vocab / tp; }  // elements
 
+  // Rows that experts of this rank compute, were all experts of a layer equally busy.
+  [[nodiscard]] int64_t ExpertRows() const {
+    return tokens / sequence_parts * model.moe.topk * etp;
+  }
+
+  [[nodiscard]] int64_t ExpertFfn() const {
+    return ExpertRows() * model.moe.expert_ffn * element / etp;
+  }
+
+  [[nodiscard]] int64_t ExpertHidden() const { return ExpertRows() * model.hidden * element; }
+
   const graph::ModelSpec& model;
   const TrainingStyle& style;
   int64_t element;
   int64_t tp;
+  int64_t ep;
+  int64_t etp;
   int64_t kv_heads;  // a rank has one at least
   int64_t vocab;
   int64_t tokens;
@@ -94,6 +109,28 @@ std::vector<Tensor> MlpTensors(const Sizes& sizes) {
   return tensors;
 }
 
+// Router, dispatch and experts of Megatron-Core: logits, probabilities and the map of a token's
+// experts, in float32 and bytes; the rows that came for this rank's experts, their way through
+// them, and what they gave, which the gradient of the probabilities reads.
+std::vector<Tensor> ExpertTensors(const Sizes& sizes) {
+  const graph::MoeShape& moe = sizes.model.moe;
+  const int64_t choices = sizes.tokens / sizes.sequence_parts * moe.experts;
+  const int64_t branches = sizes.model.FfnMatrices() - 1;
+  std::vector<Tensor> tensors = {{"router logits", choices * kFloatBytes},
+                                 {"probabilities", choices * kFloatBytes},
+                                 {"map of experts", choices * kMaskBytes},
+                                 {"dispatched rows", sizes.ExpertHidden()},
+                                 {"expert activation input", branches * sizes.ExpertFfn()},
+                                 {"expert output projection input", sizes.ExpertFfn()},
+                                 {"expert output", sizes.ExpertHidden()}};
+  if (moe.shared_expert_ffn > 0) {
+    const int64_t shared = sizes.tokens * moe.shared_expert_ffn * sizes.element / sizes.tp;
+    tensors.push_back({"shared expert activation input", branches * shared});
+    tensors.push_back({"shared expert output projection input", shared});
+  }
+  return tensors;
+}
+
 void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
   tensors->insert(tensors->end(), more.begin(), more.end());
 }
@@ -115,7 +152,7 @@ std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
   }
   saved.push_back({"mlp norm input", sizes.Hidden()});
   saved.push_back({"mlp norm output", sizes.Hidden()});
-  Append(MlpTensors(sizes), &saved);
+  Append(sizes.model.moe.experts > 0 ? ExpertTensors(sizes) : MlpTensors(sizes), &saved);
   if (sizes.style.dropout) {
     saved.push_back({"mlp dropout mask", sizes.Mask()});
   }
@@ -125,6 +162,11 @@ std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
 int64_t LayerElements(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
   const int64_t attention = (2 * model.heads + 2 * sizes.kv_heads) * model.HeadDim();
+  if (model.moe.experts > 0) {
+    const int64_t experts = model.moe.experts / sizes.ep * model.moe.expert_ffn / sizes.etp;
+    const int64_t split = attention + model.FfnMatrices() * model.moe.shared_expert_ffn;
+    return (split / sizes.tp + model.FfnMatrices() * experts) * model.hidden;
+  }
   return (attention + model.FfnMatrices() * model.ffn) * model.hidden / sizes.tp;
 }
 
@@ -201,8 +243,13 @@ UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style) {
   Append(GatheredHidden(sizes), &tensors.backward);
   Append(GatheredHidden(sizes), &tensors.backward);
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
-  tensors.backward.push_back(
-      {"gradient of the mlp", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()});
+  const bool has_experts = sizes.model.moe.experts > 0;
+  const int64_t mlp = has_experts ? sizes.ExpertFfn() : sizes.Ffn();
+  tensors.backward.push_back({"gradient of the mlp", (sizes.model.FfnMatrices() - 1) * mlp});
+  if (has_experts) {
+    tensors.forward.push_back({"rows to dispatch", sizes.ExpertHidden()});
+    tensors.backward.push_back({"gradients of the rows", 2 * sizes.ExpertHidden()});
+  }
   return tensors;
 }
 

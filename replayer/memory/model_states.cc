@@ -27,7 +27,8 @@ constexpr int64_t kScalarBytes = 4;
 // Collects parameters in the order of their declaration.
 class Declarations {
  public:
-  using Key = std::tuple<bool, bool, bool, bool>;  // tied, split, sequence parallel, decay
+  // Tied, split, sequence parallel, decay, expert.
+  using Key = std::tuple<bool, bool, bool, bool, bool>;
 
   explicit Declarations(const JobSpec& job) : job_(job) {}
 
@@ -39,20 +40,27 @@ class Declarations {
     kinds_[key].push_back(elements);
   }
 
-  void Matrix(int64_t elements) { Declare({false, true, false, true}, elements); }
+  void Matrix(int64_t elements) { Declare({false, true, false, true, false}, elements); }
 
-  void Words(bool tied, int64_t elements) { Declare({tied, true, false, true}, elements); }
+  void Words(bool tied, int64_t elements) { Declare({tied, true, false, true, false}, elements); }
 
-  void SplitBias(int64_t elements) { Declare({false, true, false, false}, elements); }
+  void SplitBias(int64_t elements) { Declare({false, true, false, false, false}, elements); }
 
-  void WholeVector(int64_t elements) { Declare({false, false, true, false}, elements); }
+  void WholeVector(int64_t elements) { Declare({false, false, true, false, false}, elements); }
+
+  void WholeMatrix(int64_t elements) { Declare({false, false, true, true, false}, elements); }
+
+  // `elements`: of this rank.
+  void OfExpert(bool decay, int64_t elements) {
+    Declare({false, false, false, decay, true}, elements);
+  }
 
   // Flat buffers begin with what backward reaches first.
   [[nodiscard]] StageParameters Finish() const {
     StageParameters parameters;
     for (const auto& [key, elements] : kinds_) {
-      const auto& [tied, split, sequence_parallel, decay] = key;
-      parameters.kinds.push_back({tied, split, sequence_parallel, decay,
+      const auto& [tied, split, sequence_parallel, decay, expert] = key;
+      parameters.kinds.push_back({tied, split, sequence_parallel, decay, expert,
                                   std::vector<int64_t>(elements.rbegin(), elements.rend())});
     }
     return parameters;
@@ -67,6 +75,27 @@ void DeclareNorm(const graph::ModelSpec& model, Declarations* declarations) {
   declarations->WholeVector(model.hidden);
   if (model.block != BlockKind::kLlama) {
     declarations->WholeVector(model.hidden);
+  }
+}
+
+// The router is whole on every rank; experts are divided over ep, and each over etp.
+void DeclareExperts(const JobSpec& job, Declarations* declarations) {
+  const graph::ModelSpec& model = job.model;
+  const int64_t matrices = model.FfnMatrices();
+  const bool has_bias = model.block == BlockKind::kGpt || model.moe.biased;
+  declarations->WholeMatrix(model.moe.experts * model.hidden);
+  const int64_t width = model.moe.expert_ffn / job.parallel.etp;
+  for (int64_t expert = 0; expert < model.moe.experts / job.parallel.ep; ++expert) {
+    declarations->OfExpert(true, (matrices - 1) * width * model.hidden);
+    declarations->OfExpert(true, width * model.hidden);
+    if (has_bias) {
+      declarations->OfExpert(false, (matrices - 1) * width);
+      declarations->OfExpert(false, model.hidden);
+    }
+  }
+  if (model.moe.shared_expert_ffn > 0) {
+    declarations->Matrix((matrices - 1) * model.moe.shared_expert_ffn * model.hidden);
+    declarations->Matrix(model.moe.shared_expert_ffn * model.hidden);
   }
 }
 
@@ -87,6 +116,10 @@ void DeclareLayer(const JobSpec& job, Declarations* declarations) {
     declarations->WholeVector(model.hidden);
   }
   DeclareNorm(model, declarations);
+  if (model.moe.experts > 0) {
+    DeclareExperts(job, declarations);
+    return;
+  }
   declarations->Matrix(mlp_in * model.hidden);
   if (has_bias) {
     declarations->SplitBias(mlp_in);
@@ -109,21 +142,38 @@ std::vector<StageParameters> ChunksOfStage(const JobSpec& job,
   return chunks;
 }
 
+// Ranks that hold the same parameters.
+int64_t ReplicasOf(const graph::ParallelSizes& sizes, bool expert) {
+  const int64_t replicas = int64_t{sizes.dp} * sizes.cp;
+  return expert ? std::max<int64_t>(1, replicas * sizes.tp / (int64_t{sizes.ep} * sizes.etp))
+                : replicas;
+}
+
+int64_t ElementsOf(const std::vector<StageParameters>& chunks, bool expert) {
+  int64_t elements = 0;
+  for (const StageParameters& chunk : chunks) {
+    for (const StageParameters::Kind& kind : chunk.kinds) {
+      elements += kind.expert == expert ? kind.total() : 0;
+    }
+  }
+  return elements;
+}
+
 // Flat buffers of values, then of gradients, then the optimizer's tensors: the step count, a master
 // copy and two moments of the own shard of each bucket, those with weight decay first, and what
 // each shard counts in the gradient norm (launch/workload/optimizer.cc).
 std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chunks,
                                         const JobSpec& job,
                                         const TrainingStyle& style) {
-  const int64_t dp = int64_t{job.parallel.dp} * job.parallel.cp;
-  const int64_t shards = job.zero_stage >= 1 ? dp : 1;
-  const int64_t grad_shards = style.data_parallel == DataParallelKind::kZero2 ? dp : 1;
   std::vector<StateTensor> values;
   std::vector<StateTensor> gradients;
   std::array<std::vector<StateTensor>, 2> optimizer;  // with weight decay, without
   int64_t shard_count = 0;
   for (const StageParameters& chunk : chunks) {
     for (const StageParameters::Kind& kind : chunk.kinds) {
+      const int64_t dp = ReplicasOf(job.parallel, kind.expert);
+      const int64_t shards = job.zero_stage >= 1 ? dp : 1;
+      const int64_t grad_shards = style.data_parallel == DataParallelKind::kZero2 ? dp : 1;
       graph::FlatBuckets flat(style, dp);
       for (const int64_t elements : kind.elements) {
         flat.Append(elements);
@@ -176,11 +226,14 @@ std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
 // (torch/distributed/fsdp/_fully_shard). The gathered 16-bit copies come and go with the layers,
 // or, not resharded, stay from the first forward pass to the last backward pass. Pipeline stages
 // accumulate whole gradients, which are reduced with the last micro-batch.
-std::vector<StateTensor> FsdpStates(int64_t elements,
+std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
                                     const JobSpec& job,
                                     const TrainingStyle& style) {
-  const int64_t dp = int64_t{job.parallel.dp} * job.parallel.cp;
-  const int64_t own = DivideUp<int64_t>(elements, style.shard_size > 0 ? style.shard_size : dp);
+  const int64_t experts = ElementsOf(chunks, true);
+  const int64_t elements = ElementsOf(chunks, false) + experts;
+  const int64_t dp = style.shard_size > 0 ? style.shard_size : ReplicasOf(job.parallel, false);
+  const int64_t own = DivideUp<int64_t>(elements - experts, dp) +
+                      DivideUp<int64_t>(experts, ReplicasOf(job.parallel, true));
   std::vector<StateTensor> states = {{"parameters", own * kMasterBytes},
                                      {"gradients", own * kMasterBytes},
                                      {"optimizer", own * kMomentBytes, true},
@@ -228,7 +281,7 @@ StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t ch
   if (chunk == 0) {
     declarations.Words(model.tied_embeddings, words);
     if (model.block == BlockKind::kGpt) {
-      declarations.Declare({false, false, false, true}, job.seq_len * model.hidden);
+      declarations.Declare({false, false, false, true, false}, job.seq_len * model.hidden);
     }
   }
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -250,10 +303,8 @@ std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
       style.data_parallel == DataParallelKind::kFsdp) {
     return {};
   }
-  int64_t elements = 0;
-  for (const StageParameters& chunk : ChunksOfStage(job, style, stage)) {
-    elements += chunk.total();
-  }
+  const std::vector<StageParameters> chunks = ChunksOfStage(job, style, stage);
+  const int64_t elements = ElementsOf(chunks, false) + ElementsOf(chunks, true);
   const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
   std::vector<std::vector<int64_t>> turns;
   if (job.parallel.dp > 1) {
@@ -269,19 +320,18 @@ std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
 Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
                                                const TrainingStyle& style,
                                                int32_t stage) {
-  if (job.model.moe.experts > 0 || job.model.latent.kv_rank > 0) {
-    return InvalidArgument("memory of mixtures of experts and of latent attention is not modelled");
+  if (job.model.latent.kv_rank > 0 || job.model.moe.dense_layers > 0) {
+    return InvalidArgument("memory of latent attention and of unlike layers is not modelled");
+  }
+  if (job.model.moe.experts > 0 && style.memory == graph::MemoryPattern::kNanotron) {
+    return InvalidArgument("memory of experts under nanotron is not modelled");
   }
   const std::vector<StageParameters> chunks = ChunksOfStage(job, style, stage);
-  int64_t elements = 0;
-  for (const StageParameters& chunk : chunks) {
-    elements += chunk.total();
-  }
   if (style.memory == graph::MemoryPattern::kNanotron) {
-    return NanotronStates(elements, job);
+    return NanotronStates(ElementsOf(chunks, false), job);
   }
   if (style.data_parallel == DataParallelKind::kFsdp) {
-    return FsdpStates(elements, job, style);
+    return FsdpStates(chunks, job, style);
   }
   return MegatronStates(chunks, job, style);
 }

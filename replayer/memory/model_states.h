@@ -22,6 +22,7 @@ struct StageParameters {
     bool split = false;              // over tp
     bool sequence_parallel = false;  // its gradient is a partial sum over tp
     bool decay = true;
+    bool expert = false;            // divided over ep
     std::vector<int64_t> elements;  // by parameter
 
     [[nodiscard]] int64_t total() const;
@@ -58,7 +59,7 @@ std::vector<std::vector<int64_t>> StepOfStage(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               int32_t stage);
 
-// Fails for mixtures of experts, whose states are not described here.
+// Fails for latent attention and for mixtures of experts whose first layers are dense.
 Result<std::vector<StateTensor>> StatesOfStage(const graph::JobSpec& job,
                                                const graph::TrainingStyle& style,
                                                int32_t stage);

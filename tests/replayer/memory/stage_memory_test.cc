@@ -85,6 +85,37 @@ TEST(StageMemory, states_of_a_layer_follow_from_its_shapes) {
   EXPECT_EQ(parameters.total(), matrices + split_biases + whole);
 }
 
+// Eight experts over ep 2 and etp 2 of 16 ranks that share a stage: four on a rank, half of each,
+// held by 4 ranks.
+TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
+  JobSpec job = PaperJob();
+  job.parallel.tp = 8;
+  job.parallel.dp = job.parallel.ep = job.parallel.etp = 2;
+  const int64_t h = job.model.hidden;
+  const int64_t dense = ParametersOfChunk(job, 1, 1).total();
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * h};
+  const StageParameters parameters = ParametersOfChunk(job, 1, 1);
+  const int64_t mlp = 8 * h * h / 8 + 4 * h / 8 + h;
+  const int64_t experts = 4 * (8 * h * h / 2 + 4 * h / 2 + h);
+  EXPECT_EQ(parameters.total(), dense - mlp + 8 * h + experts);
+  int64_t of_experts = 0;
+  for (const StageParameters::Kind& kind : parameters.kinds) {
+    of_experts += kind.expert ? kind.total() : 0;
+  }
+  EXPECT_EQ(of_experts, experts);
+}
+
+// A token's rows at its experts instead of its one row: input, two widths, output.
+TEST(StageMemory, activations_of_experts_grow_with_their_rows) {
+  JobSpec job = PaperJob();
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * job.model.hidden};
+  const int64_t two = LayerTensors(job, PaperStyle()).saved_bytes();
+  job.model.moe.topk = 3;
+  const int64_t tokens = job.micro_batch_size * job.seq_len / (job.sequence_parallel ? 8 : 1);
+  EXPECT_EQ(LayerTensors(job, PaperStyle()).saved_bytes() - two,
+            tokens * 10 * job.model.hidden * 2);
+}
+
 // Scores of a sequence of 4 M tokens: more than any address space, and no reason to stop.
 TEST(StageMemory, more_than_a_simulation_holds_is_a_failure_of_the_prediction) {
   for (const graph::MemoryPattern pattern :
