@@ -11,32 +11,39 @@
 namespace prism::replayer {
 namespace {
 
-// Whether the steps of rounds round - 1, round and round + 1 are the same.
-bool RoundsAreAlike(const graph::PhrasedStage& stage, size_t round) {
-  const auto begin = [&](size_t r) { return stage.steps.begin() + stage.rounds[r]; };
-  return std::equal(begin(round - 1), begin(round), begin(round), begin(round + 1)) &&
-         std::equal(begin(round), begin(round + 1), begin(round + 1), begin(round + 2));
+// Whether round `round` of every stage takes the steps of the round in front of it.
+bool IsAsBefore(const graph::PhrasedJob& job, size_t round) {
+  return std::all_of(job.stages.begin(), job.stages.end(), [&](const graph::PhrasedStage& stage) {
+    const auto begin = [&](size_t r) { return stage.steps.begin() + stage.rounds[r]; };
+    return std::equal(begin(round - 1), begin(round), begin(round), begin(round + 1));
+  });
 }
 
 }  // namespace
 
-std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t turns) {
+std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t more) {
+  constexpr size_t kFewest = 3;  // one with one like it on either side
   size_t known = std::numeric_limits<size_t>::max();
   for (const graph::PhrasedStage& stage : job.stages) {
     known = std::min(known, stage.rounds.size());
   }
-  for (size_t round = known; round-- > 1;) {
-    if (round + 2 < known &&
-        std::all_of(job.stages.begin(), job.stages.end(), [&](const graph::PhrasedStage& stage) {
-          return RoundsAreAlike(stage, round);
-        })) {
+  // Rounds first .. last are alike; where the last of all ends is not known.
+  for (size_t last = known - std::min<size_t>(known, 2); last > 0;) {
+    size_t first = last;
+    while (first > 0 && IsAsBefore(job, first)) {
+      --first;
+    }
+    const size_t alike = last - first + 1;
+    if (alike >= kFewest) {
       PhraseLoop loop;
-      loop.turns = turns;
+      loop.turns = static_cast<int64_t>(alike) + more;
       for (const graph::PhrasedStage& stage : job.stages) {
-        loop.stages.push_back({stage.rounds[round], stage.rounds[round + 1]});
+        loop.stages.push_back(
+            {stage.rounds[first], stage.rounds[first + 1], stage.rounds[last + 1]});
       }
       return loop;
     }
+    last = std::min(first, last - 1);
   }
   return std::nullopt;
 }

@@ -145,7 +145,7 @@ Result<std::optional<StageReplayResult>> PhraseReplay(const graph::PhrasedJob& j
   const std::optional<StageReplayResult> unknown;
   std::optional<PhraseLoop> loop;
   if (options.more_rounds > 0) {
-    loop = FindPhraseLoop(job, 1 + options.more_rounds);
+    loop = FindPhraseLoop(job, options.more_rounds);
     if (!loop.has_value()) {
       return unknown;
     }

@@ -176,12 +176,15 @@ void PhraseRun::Settle() {
 // False where the stage is through, or waits for a turn to begin.
 bool PhraseRun::NextStep(size_t s) {
   Stage& stage = stages_[s];
-  if (loop_ != nullptr && stage.step == loop_->stages[s].end && stage.turn + 1 < turns_) {
-    if (stage.turn + 1 >= begun_) {
+  if (loop_ != nullptr && stage.step == loop_->stages[s].end) {
+    if (stage.turn + 1 == turns_) {
+      stage.step = loop_->stages[s].behind;
+    } else if (stage.turn + 1 == begun_) {
       return false;
+    } else {
+      ++stage.turn;
+      stage.step = loop_->stages[s].begin;
     }
-    ++stage.turn;
-    stage.step = loop_->stages[s].begin;
   }
   if (stage.step == halt_ || stage.step == stage.steps->size()) {
     return false;

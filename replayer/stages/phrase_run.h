@@ -33,19 +33,20 @@
 
 namespace prism::replayer {
 
-// The steps of each stage that are run `turns` times.
+// The steps of each stage that are run `turns` times, in place of those up to `behind`.
 struct PhraseLoop {
   struct OfStage {
     uint32_t begin = 0;
     uint32_t end = 0;
+    uint32_t behind = 0;
   };
   std::vector<OfStage> stages;
   int64_t turns = 1;
 };
 
-// The last round with one like it on either side, run `turns` times. Nothing where there is
-// none.
-std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t turns);
+// The last rounds that are alike in every stage, and `more` of them. Nothing where fewer than three
+// are.
+std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t more);
 
 class PhraseRun {
  public:
