@@ -275,36 +275,47 @@ PendingCollective PassOn(const RankShape& rank, int64_t tensors, BlockWriter* wr
   return writer->Start(GroupAxis::kContext, AllGatherOf(rank.dtype, part * cp / (cp - 1)));
 }
 
+// The steps of a ring, of which all but the first and the last are alike.
+template <typename WriteStep>
+void RingSteps(int64_t cp, BlockWriter* writer, WriteStep write) {
+  write(/*first=*/true, /*last=*/cp == 1);
+  if (cp > 2) {
+    const uint32_t second = writer->size();
+    write(/*first=*/false, /*last=*/false);
+    writer->Repeat(second, cp - 3);
+  }
+  if (cp > 1) {
+    write(/*first=*/false, /*last=*/true);
+  }
+}
+
 // Sequences are cut in 2 · cp pieces and every rank has one from each end, so that every step has
 // the same work: half of queries × keys (Transformer Engine's AttnFuncWithCPAndKVP2P). The parts of
 // the output are joined by their softmax statistics.
 void RingForward(const RankShape& rank, BlockWriter* writer) {
-  const int64_t cp = rank.job.parallel.cp;
   const graph::TensorShape output = Output(rank);
-  for (int64_t step = 0; step < cp; ++step) {
-    const bool more = step + 1 < cp;
-    const PendingCollective next = more ? PassOn(rank, 2, writer) : PendingCollective{};
+  RingSteps(rank.job.parallel.cp, writer, [&](bool first, bool last) {
+    const PendingCollective next = last ? PendingCollective{} : PassOn(rank, 2, writer);
     FusedForward(rank, rank.sequence, writer);
-    if (step > 0) {
+    if (!first) {
       writer->Pointwise("aten::mul", {output});
       writer->Pointwise("aten::add_", {output, output});
     }
     writer->Wait(next);
-  }
+  });
 }
 
 void RingBackward(const RankShape& rank, BlockWriter* writer) {
-  const int64_t cp = rank.job.parallel.cp;
   const graph::TensorShape query = Queries(rank);
-  for (int64_t step = 0; step < cp; ++step) {
+  RingSteps(rank.job.parallel.cp, writer, [&](bool first, bool last) {
     // Keys, values and the gradients that they have collected so far.
-    const PendingCollective next = PassOn(rank, step + 1 < cp ? 4 : 2, writer);
+    const PendingCollective next = PassOn(rank, last ? 2 : 4, writer);
     FusedBackward(rank, rank.sequence, writer);
-    if (step > 0) {
+    if (!first) {
       writer->Pointwise("aten::add_", {query, query});
     }
     writer->Wait(next);
-  }
+  });
 }
 
 // Joins a step's part of the output to the others by the softmax statistics, in float32 and eager:

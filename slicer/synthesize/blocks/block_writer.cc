@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/check.h"
 #include "graph/program_cuts.h"
 
 namespace prism::slicer {
@@ -45,6 +46,27 @@ void BlockWriter::KernelAgain() {
   row.stream = kCompute;
   row.signature = block_.program.signature.back();
   Append(row);
+}
+
+void BlockWriter::Repeat(uint32_t first, int64_t times) {
+  const graph::Program& program = block_.program;
+  const uint32_t length = program.size() - first;
+  for (int64_t left = times * length; left > 0; --left) {
+    const uint32_t op = program.size() - length;
+    graph::OpRow row;
+    row.kind = program.kind[op];
+    row.flags = program.flags[op];
+    row.stream = program.stream[op];
+    row.comm_slot = program.comm_slot[op];
+    row.signature = program.signature[op];
+    row.value = program.value[op];
+    row.dep = program.dep[op];
+    if (row.dep != graph::kNoDep) {
+      PRISM_CHECK(row.dep >= first);
+      row.dep += length;
+    }
+    block_.program.Append(row);
+  }
 }
 
 // Halved until every part can be indexed.

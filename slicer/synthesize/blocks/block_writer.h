@@ -54,6 +54,12 @@ class BlockWriter {
   // Once more the kernel that was written last; nothing else was since.
   void KernelAgain();
 
+  // How many ops were written.
+  [[nodiscard]] uint32_t size() const { return block_.program.size(); }
+
+  // All ops from `first` on once more, `times` over. They wait for none in front of `first`.
+  void Repeat(uint32_t first, int64_t times);
+
   // An elementwise kernel of libtorch, or a reduction: kernels that index with 32 bits, so that an
   // op over a tensor of more than 2 GiB becomes several (TensorIterator::with_32bit_indexing).
   void Pointwise(std::string_view op, Tensors inputs) {
