@@ -80,12 +80,17 @@ Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
   const bool alternate = job.model.sliding_window > 0 ||
                          (style.recompute_parts & uint32_t{graph::kRecomputeEverySecondLayer}) != 0;
   for (int64_t layer = 0; layer < (alternate ? 2 : 1); ++layer) {
+    slicer::BlockTables tables;
+    graph::Program backward;  // of the layer that was timed last
     for (const bool received : {false, true}) {
       slicer::UnitPlace place;
       place.layer = job.model.layers - 1 - layer;
       place.gradient_received = received;
-      slicer::BlockTables tables;
       slicer::UnitBlocks unit = slicer::LayerUnit(rank, place, &tables);
+      if (received && unit.backward.program == backward) {
+        continue;
+      }
+      backward = unit.backward.program;
       PRISM_ASSIGN_OR_RETURN(const DurationNs time,
                              BusyTime(rank, std::move(unit), tables, cluster));
       times.layer = std::min(times.layer, time);

@@ -17,6 +17,18 @@
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::launch {
+namespace {
+
+// A plan with the same model states: of micro-batches they depend on whether there are several
+// alone, and not on what is recomputed.
+Plan WithStatesOf(const SearchProblem& problem, Plan plan) {
+  const int64_t sequences = problem.global_batch_size / plan.parallel.dp;  // of a rank
+  plan.micro_batch_size = sequences > plan.micro_batch_size ? 1 : sequences;
+  plan.recompute = graph::Recompute::kNone;
+  return plan;
+}
+
+}  // namespace
 
 Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
   PRISM_ASSIGN_OR_RETURN(FrameworkStyle style,
@@ -136,6 +148,20 @@ double PlanEvaluator::TimeFloor(const Plan& plan) const {
 }
 
 int64_t PlanEvaluator::MemoryFloor(const Plan& plan) const {
+  const Plan states = WithStatesOf(problem_, plan);
+  {
+    const std::lock_guard<std::mutex> lock(memory_floors_->mutex);
+    const auto found = memory_floors_->by_states.find(states);
+    if (found != memory_floors_->by_states.end()) {
+      return found->second;
+    }
+  }
+  const int64_t floor = StatesFloor(states);
+  const std::lock_guard<std::mutex> lock(memory_floors_->mutex);
+  return memory_floors_->by_states.try_emplace(states, floor).first->second;
+}
+
+int64_t PlanEvaluator::StatesFloor(const Plan& plan) const {
   const Job job = Describe(plan);
   int64_t most = 0;
   for (const int32_t stage : {0, plan.parallel.pp - 1}) {

@@ -64,7 +64,8 @@ class PlanEvaluator {
   // Fails for models whose memory is not described (latent attention).
   [[nodiscard]] Result<PlanMemory> Memory(const Plan& plan) const;
 
-  // Bytes that the worst rank needs at least; 0 where memory is not described.
+  // Bytes that the worst rank needs at least; 0 where memory is not described. Plans that keep the
+  // same states are asked for once.
   [[nodiscard]] int64_t MemoryFloor(const Plan& plan) const;
 
   // What a rank may use of its device, and of its host. A cluster that states no host memory has
@@ -110,6 +111,13 @@ class PlanEvaluator {
     std::map<Key, BusyTimes> by_shape;
   };
 
+  // Floors of memory, by WithStatesOf of the plan.
+  struct MemoryFloors {
+    std::mutex mutex;
+    std::map<Plan, int64_t> by_states;
+  };
+
+  [[nodiscard]] int64_t StatesFloor(const Plan& plan) const;
   [[nodiscard]] Result<JobTime> TimeOfJob(const Plan& plan, bool stalls) const;
   [[nodiscard]] Job Describe(const Plan& plan) const;
   [[nodiscard]] DurationNs CopyFloor(const Plan& plan, const Job& job) const;
@@ -118,6 +126,7 @@ class PlanEvaluator {
   SearchProblem problem_;
   FrameworkStyle style_;
   std::unique_ptr<LayerTimes> layer_times_ = std::make_unique<LayerTimes>();
+  std::unique_ptr<MemoryFloors> memory_floors_ = std::make_unique<MemoryFloors>();
   std::unique_ptr<PlanCaches> caches_ = std::make_unique<PlanCaches>();
 };
 

@@ -138,9 +138,11 @@ class SearchRun {
         [&](int64_t i) {
           const Plan& plan = plans_[static_cast<size_t>(i)];
           Floor& floor = floors_[static_cast<size_t>(i)];
-          floor.cost = CostOfRun(evaluator_.problem(), plan.gpus(), evaluator_.TimeFloor(plan));
           floor.short_bytes =
               std::max<int64_t>(0, evaluator_.MemoryFloor(plan) - evaluator_.capacity_bytes());
+          if (floor.short_bytes == 0) {  // else its time is not asked for
+            floor.cost = CostOfRun(evaluator_.problem(), plan.gpus(), evaluator_.TimeFloor(plan));
+          }
         },
         kBlock);
     order_.resize(plans_.size());

@@ -202,12 +202,15 @@ Status BlockLowering::AddOp(uint32_t op, LoweredBlock* block) {
     case OpKind::kKernel:
     case OpKind::kMemcpy:
     case OpKind::kMemset: {
+      const bool fixed = (program.flags[op] & graph::kDurationFixed) != 0;
+      if (kind == OpKind::kKernel && !fixed) {
+        Push(op, StageOpKind::kWork, block).index = InternKernel(program.signature[op]);
+        return OkStatus();
+      }
       WorkItem item;
       item.kind = kind;
-      const bool fixed = (program.flags[op] & graph::kDurationFixed) != 0;
       item.direction = program.flags[op] & (graph::kHostToDevice | graph::kDeviceToHost);
-      item.signature = kind == OpKind::kKernel && !fixed ? program.signature[op] : 0;
-      item.bytes = kind == OpKind::kKernel || fixed ? 0 : program.value[op];
+      item.bytes = fixed ? 0 : program.value[op];
       item.fixed_ns = fixed ? program.value[op] : -1;
       Push(op, StageOpKind::kWork, block).index = InternWork(item);
       return OkStatus();
@@ -304,6 +307,19 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
 
 uint32_t BlockLowering::InternSpan() {
   return tables_.spans.Intern(std::exchange(span_, {}));
+}
+
+uint32_t BlockLowering::InternKernel(uint32_t signature) {
+  if (signature >= kernel_ids_.size()) {
+    kernel_ids_.resize(size_t{signature} + 1, kNone);
+  }
+  if (kernel_ids_[signature] == kNone) {
+    WorkItem item;
+    item.kind = OpKind::kKernel;
+    item.signature = signature;
+    kernel_ids_[signature] = InternWork(item);
+  }
+  return kernel_ids_[signature];
 }
 
 uint32_t BlockLowering::InternWork(const WorkItem& item) {

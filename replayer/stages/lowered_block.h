@@ -151,6 +151,7 @@ class BlockLowering {
   void AddCollective(uint32_t op, LoweredBlock* block);
   Status AddEvent(uint32_t op, StageOp* stage_op, LoweredBlock* block);
   uint32_t InternSpan();
+  uint32_t InternKernel(uint32_t signature);
   uint32_t InternWork(const WorkItem& item);
   uint32_t InternTransfer(const TransferItem& item);
   uint32_t InternCalls(const CollectiveCalls& calls);
@@ -161,6 +162,7 @@ class BlockLowering {
   std::vector<uint32_t> event_of_;           // by op of the block
   StreamSet streams_ = 0;                    // of the part
   LoweredTables& tables_;
+  std::vector<uint32_t> kernel_ids_;  // works that are kernels, by signature
   std::unordered_map<WorkItem, uint32_t, WorkItemHash> work_ids_;  // never walked, as the others
   std::unordered_map<TransferItem, uint32_t, TransferItemHash> transfer_ids_;
   std::unordered_map<CollectiveCalls, uint32_t, CollectiveCallsHash> calls_ids_;

@@ -21,6 +21,7 @@
 #include "launch/search/shortened_job.h"
 #include "launch/search/sweep.h"
 #include "replayer/cost/congestion.h"
+#include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
 #include "slicer/synthesize/synthesize.h"
 #include "tests/launch/small_search.h"
@@ -128,6 +129,30 @@ TEST(PlanEvaluator, floors_do_not_depend_on_what_was_asked_before) {
       EXPECT_EQ(floors.back(), SmallEvaluator(framework).TimeFloor(plan)) << framework << zero;
     }
     EXPECT_NE(floors.front(), floors.back());
+  }
+}
+
+// Plans that differ in micro-batches and recomputation alone share a floor.
+TEST(PlanEvaluator, memory_floor_is_that_of_the_plans_own_states) {
+  for (const char* framework : {"megatron-core", "torchtitan", "nanotron"}) {
+    const PlanEvaluator evaluator = SmallEvaluator(framework);
+    const Result<FrameworkStyle> styles = FrameworkStyle::Create(framework, "");
+    for (const Plan& plan : PlansOn(32, evaluator, 200)) {
+      graph::JobSpec job = JobOf(evaluator.problem(), plan);
+      const graph::TrainingStyle& style = styles->Of(job);
+      job.compute_dtype = graph::ActivationType(style.precision);
+      int64_t worst = 0;
+      for (const int32_t stage : {0, plan.parallel.pp - 1}) {
+        int64_t bytes = OutsideAllocatorBytes(evaluator.problem().cluster, job, stage);
+        const auto states = replayer::StatesOfStage(job, style, stage);
+        ASSERT_TRUE(states.ok());
+        for (const replayer::StateTensor& state : *states) {
+          bytes += state.bytes;
+        }
+        worst = std::max(worst, bytes);
+      }
+      EXPECT_EQ(evaluator.MemoryFloor(plan), worst) << framework << " " << DescribePlan(plan);
+    }
   }
 }
 
