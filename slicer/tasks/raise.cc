@@ -46,6 +46,7 @@ class Raiser {
     uint32_t tail = kNone;               // the last task
     std::vector<TaskEdge> waits;         // since then; TaskEdge::task is not set
     bool host_seen = false;              // the last task came after the newest host task
+    bool joined = true;                  // the host has waited for everything so far
     std::vector<uint32_t> begin_events;  // records that the next task's begin completes
   };
 
@@ -86,6 +87,7 @@ class Raiser {
         break;
       case OpKind::kStreamSync:
         JoinHost(PendingOf(program_.stream[op]));
+        streams_[program_.stream[op]].joined = true;
         break;
       case OpKind::kDeviceSync:
         JoinAll();
@@ -155,6 +157,7 @@ class Raiser {
     ends.pop_back();
     streams_[stream].waits = std::move(ends);
     streams_[stream].host_seen = true;
+    streams_[stream].joined = false;
   }
 
   void Place(uint16_t stream, Task task, uint32_t op) {
@@ -164,6 +167,7 @@ class Raiser {
     streams_[stream].tail = id;
     streams_[stream].waits.clear();
     streams_[stream].host_seen = true;
+    streams_[stream].joined = false;
   }
 
   // Everything that an op issued now on `stream` waits for.
@@ -197,7 +201,8 @@ class Raiser {
     return id;
   }
 
-  // Right behind a task a record is its end; behind a wait it is the begin of what comes next.
+  // Right behind a task a record is its end; behind a wait it is the begin of what comes next,
+  // unless that waits for more.
   void TakeRecord(uint32_t op) {
     if (!events_[op].waited) {
       return;
@@ -222,8 +227,11 @@ class Raiser {
     if (record == graph::kNoDep || program_.stream[record] == program_.stream[op]) {
       return;
     }
-    std::vector<TaskEdge>& waits = streams_[program_.stream[op]].waits;
-    waits.insert(waits.end(), events_[record].edges.begin(), events_[record].edges.end());
+    Stream& stream = streams_[program_.stream[op]];
+    const std::vector<TaskEdge>& edges = events_[record].edges;
+    stream.waits.insert(stream.waits.end(), edges.begin(), edges.end());
+    stream.joined = stream.joined && edges.empty();
+    stream.begin_events.clear();
   }
 
   void TakeHostGap(uint32_t op) {
@@ -245,9 +253,10 @@ class Raiser {
   void JoinAll() {
     std::vector<TaskEdge> edges;
     for (uint16_t stream = 0; stream < program_.stream_count; ++stream) {
-      if (!streams_[stream].host_seen && streams_[stream].waits.empty()) {
-        continue;  // nothing since the host waited for it
+      if (streams_[stream].joined) {
+        continue;
       }
+      streams_[stream].joined = true;
       const std::vector<TaskEdge> pending = PendingOf(stream);
       edges.insert(edges.end(), pending.begin(), pending.end());
     }
@@ -272,6 +281,7 @@ class Raiser {
     host_ = Add(task, edges);
     for (Stream& stream : streams_) {
       stream.host_seen = false;
+      stream.begin_events.clear();
     }
   }
 

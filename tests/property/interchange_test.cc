@@ -16,6 +16,7 @@
 #include "slicer/import/goal/goal_binary.h"
 #include "slicer/import/goal/goal_import.h"
 #include "slicer/import/goal/goal_text.h"
+#include "tests/support/random_graph.h"
 #include "tests/support/random_tasks.h"
 #include "tests/support/test_parameters.h"
 
@@ -188,6 +189,50 @@ RC_GTEST_PROP(ChakraProperty, ExportAndImportKeepTheTimes, ()) {
   RC_ASSERT(second.ok());
   RC_ASSERT(EngineEnds(second->graph) == EngineEnds(first->graph));
   RC_ASSERT(second->tasks == first->tasks);
+}
+
+// Streams, events, waits of the host and gaps of it, all of fixed time, on a host that is free.
+graph::Graph RandomPrograms() {
+  testing::RandomGraphOptions options = testing::RandomOptions(*rc::gen::arbitrary<uint64_t>());
+  options.modelled_kernels = false;
+  options.grouped = false;
+  options.families = 0;
+  graph::Graph graph = testing::RandomGraph(options);
+  graph.cluster = FreeCluster();
+  constexpr int64_t kLongest = 100'000;
+  for (graph::Role& role : graph.roles) {
+    graph::Program& program = role.program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] == graph::OpKind::kMemcpy ||
+          program.kind[op] == graph::OpKind::kMemset) {
+        program.value.Set(op, program.value[op] % kLongest);
+        program.flags[op] |= graph::kDurationFixed;
+      }
+    }
+  }
+  return graph;
+}
+
+RC_GTEST_PROP(GoalProperty, ProgramsOnStreamsKeepTheirTimes, ()) {
+  const graph::Graph graph = RandomPrograms();
+  std::string text;
+  const Result<ExportResult> written =
+      WriteGoal(graph, GoalForm::kText, [&text](std::string_view piece) {
+        text += piece;
+        return OkStatus();
+      });
+  RC_ASSERT(written.ok());
+  const Result<ImportResult> read = ImportText(text);
+  RC_ASSERT(read.ok());
+  RC_ASSERT(EngineEnds(read->graph) == EngineEnds(graph));
+}
+
+RC_GTEST_PROP(ChakraProperty, ProgramsOnStreamsKeepTheirTimes, ()) {
+  const graph::Graph graph = RandomPrograms();
+  Notes notes;
+  const Result<ImportResult> read = ImportTraces(ChakraTraces(graph, &notes));
+  RC_ASSERT(read.ok());
+  RC_ASSERT(EngineEnds(read->graph) == EngineEnds(graph));
 }
 
 }  // namespace
