@@ -60,7 +60,9 @@ Status OffloadOptimizer(const OffloadEdit& edit, EditedGraph* edited) {
   if (most == 0) {
     return InvalidArgument(
         "no optimizer states to offload are recognised: known are those of fused Adam, AdamW, SGD "
-        "with momentum and Adagrad, and of Adam by lists of tensors (foreach)");
+        "with momentum and Adagrad, and of Adam by lists of tensors (foreach), where the graph "
+        "knows "
+        "their tensors or grids");
   }
   edited->assumptions.push_back(StatesRule(edit.prefetch));
   edited->memory.push_back(std::move(memory));

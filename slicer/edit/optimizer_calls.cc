@@ -131,8 +131,17 @@ class CallFinder {
     for (double& share : call.shares) {
       share /= blocks;
     }
-    calls_.push_back(std::move(call));
-    return calls_.back().end;
+    const uint32_t end = call.end;
+    Add(std::move(call));
+    return end;
+  }
+
+  // Kernels of which neither tensors nor blocks are known, as in a graph of another tool's trace,
+  // update nothing that could be moved or replaced.
+  void Add(OptimizerCall call) {
+    if (call.Elements() > 0) {
+      calls_.push_back(std::move(call));
+    }
   }
 
   // Parameters, gradients, momentum: the same shapes three times.
@@ -161,7 +170,7 @@ class CallFinder {
     call.tensors = FirstList(op, EndOfCall(op), 2);
     call.launches = {op};
     call.shares = {1};
-    calls_.push_back(std::move(call));
+    Add(std::move(call));
     return last + 1;
   }
 

@@ -37,7 +37,8 @@ struct KernelTables {
 };
 
 // Recognised are fused kernels of PyTorch, Apex, Transformer Engine and DeepSpeed, and PyTorch's
-// foreach form of Adam (from its first lerp to its addcdiv; weight decay in front stays outside).
+// foreach form of Adam (from its first lerp to its addcdiv; weight decay in front stays outside),
+// where their tensors or grids are known.
 std::vector<OptimizerCall> FindOptimizerCalls(const KernelTables& tables,
                                               const graph::Program& program);
 

@@ -231,7 +231,8 @@ Status ReplaceOptimizer(const OptimizerEdit& edit, EditedGraph* edited) {
   if (all.names.empty()) {
     return InvalidArgument(
         "no kernels of an optimizer's update are recognised: known are fused Adam, AdamW, SGD and "
-        "Adagrad, and Adam by lists of tensors (foreach)");
+        "Adagrad, and Adam by lists of tensors (foreach), where the graph knows their tensors or "
+        "grids");
   }
   if (all.calls == 0) {
     return InvalidArgument(fmt::format("the job's optimizer is {} already", rule.name));

@@ -1,5 +1,7 @@
 #include "slicer/edit/program_edit.h"
 
+#include <fmt/format.h>
+
 #include "slicer/edit/edit_steps.h"
 
 namespace prism::slicer {
@@ -11,8 +13,20 @@ struct Apply {
   Status operator()(const OverlapEdit& edit) const { return EditOverlap(edit, edited); }
   Status operator()(const BucketEdit& edit) const { return EditBuckets(edit, edited); }
   Status operator()(const RecomputeEdit& edit) const { return RemoveRecompute(edit, edited); }
-  Status operator()(const OptimizerEdit& edit) const { return ReplaceOptimizer(edit, edited); }
+  Status operator()(const OptimizerEdit& edit) const {
+    if (edited->offloaded.count(OffloadKind::kOptimizer) > 0) {
+      return InvalidArgument(
+          "the copies of an offload lie between the kernels of an update: replace the optimizer in "
+          "front of the offload of its states");
+    }
+    return ReplaceOptimizer(edit, edited);
+  }
   Status operator()(const OffloadEdit& edit) const {
+    if (!edited->offloaded.insert(edit.kind).second) {
+      return InvalidArgument(
+          fmt::format("{} are offloaded already: one offload of a kind",
+                      edit.kind == OffloadKind::kOptimizer ? "optimizer states" : "activations"));
+    }
     return edit.kind == OffloadKind::kOptimizer ? OffloadOptimizer(edit, edited)
                                                 : OffloadActivations(edit, edited);
   }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -91,6 +92,7 @@ struct OffloadStreams {
 struct EditedGraph {
   graph::Graph graph;
   std::map<uint32_t, OffloadStreams> offload_streams;  // by role: all offloads share the link
+  std::set<OffloadKind> offloaded;
   std::vector<std::string> assumptions;  // one line each: what the edits take for granted
   std::vector<std::string> memory;       // one line an edit: what it does to device memory
 };

@@ -228,6 +228,29 @@ TEST(ProgramEdit, offloaded_states_cost_what_their_copies_leave_exposed) {
       TimeOf(Edited(graph, {OffloadEdit{.kind = OffloadKind::kOptimizer, .prefetch = 0}}).graph));
 }
 
+TEST(ProgramEdit, states_that_are_offloaded_are_neither_replaced_nor_offloaded_again) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  const OffloadEdit states = {.kind = OffloadKind::kOptimizer};
+  const auto refusal = [&](const std::vector<ProgramEditStep>& steps) {
+    return ApplyProgramEdits(graph, steps).status().message();
+  };
+  EXPECT_THAT(refusal({states, OptimizerEdit{OptimizerKind::kLion}}), HasSubstr("in front of"));
+  EXPECT_THAT(refusal({states, states}), HasSubstr("offloaded already"));
+  Edited(graph, {states, OffloadEdit{.kind = OffloadKind::kActivations, .layer_bytes = 1}});
+}
+
+// As a trace of another tool has it: a name, no tensors and no grid.
+TEST(ProgramEdit, an_update_of_unknown_size_is_not_taken_for_one_of_nothing) {
+  graph::Graph graph = Synthesised(SmallJob());
+  for (graph::KernelSignature& signature : graph.signatures) {
+    signature.inputs.clear();
+    signature.grid = {};
+  }
+  EXPECT_THAT(Refusal(graph, OptimizerEdit{OptimizerKind::kSgd}), HasSubstr("recognised"));
+  EXPECT_THAT(Refusal(graph, OffloadEdit{.kind = OffloadKind::kOptimizer}),
+              HasSubstr("recognised"));
+}
+
 TEST(ProgramEdit, offloaded_activations_are_there_when_their_layer_needs_them) {
   const graph::Graph graph = Synthesised(SmallJob());
   const auto time = [&](int64_t bytes, int64_t prefetch) {
