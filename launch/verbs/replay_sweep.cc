@@ -24,12 +24,11 @@ void WriteOptional(const char* key, const std::optional<double>& value, JsonWrit
 }  // namespace
 
 Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
-                                const replayer::ReplayOptions& options,
-                                const Variation& variation) {
+                                const Variation& variation,
+                                const JobAtValue& job) {
   if (variation.key == "gpu.memory_bytes") {
     return InvalidArgument("--vary: no time of a recorded job depends on gpu.memory_bytes");
   }
-  LoadedGraph varied = loaded;
   ReplaySweep sweep = {variation, {}, {}};
   sweep.assumptions.push_back(
       fmt::format("everything but {} stays as the graph's cluster states it, and so do kernels of "
@@ -38,6 +37,7 @@ Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
   for (int step = 0; step < variation.steps; ++step) {
     ReplayPoint point;
     point.value = variation.ValueAt(step);
+    LoadedGraph varied = loaded;
     PRISM_ASSIGN_OR_RETURN(varied.graph.cluster,
                            VariedCluster(loaded.graph.cluster, variation.key, point.value));
     const std::vector<std::string> faults =
@@ -45,7 +45,12 @@ Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
     if (!faults.empty()) {
       return InvalidArgument(fmt::format("--vary: {}", faults.front()));
     }
-    PRISM_ASSIGN_OR_RETURN(point.summary, ReplaySummary(varied, options));
+    PRISM_ASSIGN_OR_RETURN(replayer::EditedJob at_value, job(varied.graph, point.value));
+    varied.graph = std::move(at_value.graph);
+    // An edit may state the number too.
+    PRISM_ASSIGN_OR_RETURN(varied.graph.cluster,
+                           VariedCluster(varied.graph.cluster, variation.key, point.value));
+    PRISM_ASSIGN_OR_RETURN(point.summary, ReplaySummary(varied, at_value.options));
     sweep.points.push_back(std::move(point));
   }
   return sweep;

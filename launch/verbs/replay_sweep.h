@@ -1,13 +1,14 @@
 // `prism replay GRAPH --vary KEY:FROM:TO:STEPS`: a recorded job on hypothetical hardware.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "launch/options/variation.h"
 #include "launch/run/valid_graph.h"
-#include "launch/verbs/verb.h"
+#include "replayer/delta/edit.h"
 #include "replayer/replay.h"
 #include "replayer/report/summary.h"
 
@@ -24,11 +25,15 @@ struct ReplaySweep {
   std::vector<ReplayPoint> points;
 };
 
+// What is replayed of the graph on a varied cluster: itself, or what an edit makes of it there.
+using JobAtValue =
+    std::function<Result<replayer::EditedJob>(const graph::Graph& graph, double value)>;
+
 // The job at each value, ascending by step. Fails on a key that the graph's cluster does not have,
-// and on values that no cost can be computed with.
+// on values that no cost can be computed with, and where `job` does.
 Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
-                                const replayer::ReplayOptions& options,
-                                const Variation& variation);
+                                const Variation& variation,
+                                const JobAtValue& job);
 
 // A line a value: iteration time with its interval, throughput, what the iteration is made of.
 std::string ReplaySweepText(const ReplaySweep& sweep);

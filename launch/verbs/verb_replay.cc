@@ -24,10 +24,24 @@
 namespace prism::launch {
 namespace {
 
+// Kernels that an edit names take a time computed on its cluster, where the varied number would not
+// be the one that counts.
+Status RefuseNumberOfEdit(const EditFile& file, const std::string& key, double value) {
+  if (file.edit.programs.empty() || !file.edit.cluster) {
+    return OkStatus();
+  }
+  PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec varied,
+                         VariedCluster(*file.edit.cluster, key, value));
+  return varied == *file.edit.cluster
+             ? OkStatus()
+             : InvalidArgument(fmt::format(
+                   "--vary: the edit states {} too, and kernels whose times follow from it", key));
+}
+
 // --vary: the job, or what the edit makes of it, at each value.
 Result<VerbOutput> RunSweep(const VerbArguments& arguments,
                             const LoadedGraph& loaded,
-                            replayer::ReplayOptions replay,
+                            const replayer::ReplayOptions& replay,
                             const std::string& edit_file) {
   for (const char* flag : {"samples", "gains", "job", "costs", "critical-path", "find-straggler"}) {
     if (arguments.Has(flag)) {
@@ -35,17 +49,16 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
     }
   }
   PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Text("vary")));
-  LoadedGraph varied = loaded;
   EditFile file;
-  if (!edit_file.empty()) {
-    PRISM_ASSIGN_OR_RETURN(file, ReadEditFile(edit_file, loaded.graph, replay));
-    PRISM_ASSIGN_OR_RETURN(
-        replayer::EditedJob job,
-        replayer::ApplyEdit(file.program ? *file.program : loaded.graph, replay, file.edit));
-    varied.graph = std::move(job.graph);
-    replay = std::move(job.options);
-  }
-  PRISM_ASSIGN_OR_RETURN(ReplaySweep sweep, SweepReplay(varied, replay, variation));
+  const auto job = [&](const graph::Graph& graph, double value) -> Result<replayer::EditedJob> {
+    if (edit_file.empty()) {
+      return replayer::EditedJob{graph, replay};
+    }
+    PRISM_ASSIGN_OR_RETURN(file, ReadEditFile(edit_file, graph, replay));
+    PRISM_RETURN_IF_ERROR(RefuseNumberOfEdit(file, variation.key, value));
+    return replayer::ApplyEdit(file.program ? *file.program : graph, replay, file.edit);
+  };
+  PRISM_ASSIGN_OR_RETURN(ReplaySweep sweep, SweepReplay(loaded, variation, job));
   sweep.assumptions.insert(sweep.assumptions.end(), file.assumptions.begin(),
                            file.assumptions.end());
   if (arguments.Has("csv")) {
