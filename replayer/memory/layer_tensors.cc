@@ -287,6 +287,9 @@ UnitTensors BoundaryTensors(const JobSpec& job, const TrainingStyle& style) {
   const Sizes sizes(job, style);
   UnitTensors tensors;
   tensors.backward = {{"received gradient", sizes.Hidden()}};
+  if (style.memory == graph::MemoryPattern::kDeepSpeed) {
+    tensors.saved = {{"output", sizes.Hidden()}};
+  }
   return tensors;
 }
 

@@ -34,7 +34,7 @@ UnitTensors LayerTensors(const graph::JobSpec& job, const graph::TrainingStyle& 
 UnitTensors HeadTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
 // The output of a stage that another one follows, which is freed once it is sent (Megatron's
-// deallocate_pipeline_outputs).
+// deallocate_pipeline_outputs); DeepSpeed keeps it for the backward pass (pipe_buffers).
 UnitTensors BoundaryTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
 }  // namespace prism::replayer

@@ -308,7 +308,9 @@ std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
   const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
   std::vector<std::vector<int64_t>> turns;
   if (job.parallel.dp > 1) {
-    turns.push_back({std::min(elements, style.bucket_elements) * value_bytes});
+    // The bf16 optimizer hands over the fp32 sums as one tensor, which is cast whole.
+    const int64_t bucket = style.separate_fp32_gradients ? elements : style.bucket_elements;
+    turns.push_back({std::min(elements, bucket) * value_bytes});
   }
   if (style.gradient_type == graph::DataType::kFloat16) {
     const int64_t own = DivideUp<int64_t>(elements, job.zero_stage >= 1 ? job.parallel.dp : 1);

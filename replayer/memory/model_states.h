@@ -52,9 +52,10 @@ struct StateTensor {
 // What the optimizer's step needs beside the states, in turns: what one holds is freed before the
 // next.
 //
-// DeepSpeed reduces gradients in flat buckets. For fp16 it then copies those that the rank steps
-// into one tensor and casts that (runtime/zero/stage_1_and_2.py), without ZeRO casts each and then
-// makes one tensor (runtime/fp16/fused_optimizer.py); its bf16 optimizer has fp32 sums anyway.
+// DeepSpeed reduces gradients in flat buckets; its bf16 optimizer's sums are one, cast to 16 bit to
+// travel (runtime/bf16_optimizer.py). For fp16 it then copies those that the rank steps into one
+// tensor and casts that (runtime/zero/stage_1_and_2.py), without ZeRO casts each and then makes one
+// tensor (runtime/fp16/fused_optimizer.py).
 std::vector<std::vector<int64_t>> StepOfStage(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               int32_t stage);

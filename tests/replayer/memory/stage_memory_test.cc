@@ -116,6 +116,22 @@ TEST(StageMemory, activations_of_experts_grow_with_their_rows) {
             tokens * 10 * job.model.hidden * 2);
 }
 
+// DeepSpeed's stages keep what they sent, and its bf16 optimizer casts all of its sums at once.
+TEST(StageMemory, deepspeed_keeps_outputs_and_casts_all_sums_to_reduce_them) {
+  JobSpec job = PaperJob();
+  job.parallel.dp = 4;
+  TrainingStyle style = PaperStyle();
+  EXPECT_EQ(BoundaryTensors(job, style).saved_bytes(), 0);
+  style.memory = graph::MemoryPattern::kDeepSpeed;
+  const int64_t tokens = job.micro_batch_size * job.seq_len;
+  EXPECT_EQ(BoundaryTensors(job, style).saved_bytes(), tokens * job.model.hidden * 2);
+  style.gradient_type = graph::DataType::kFloat32;
+  style.bucket_elements = 1 << 20;
+  EXPECT_EQ(StepOfStage(job, style, 0).front().front(), 2 << 20);
+  style.separate_fp32_gradients = true;
+  EXPECT_GT(StepOfStage(job, style, 0).front().front(), int64_t{22'000'000'000} / 8 * 2);
+}
+
 // Scores of a sequence of 4 M tokens: more than any address space, and no reason to stop.
 TEST(StageMemory, more_than_a_simulation_holds_is_a_failure_of_the_prediction) {
   for (const graph::MemoryPattern pattern :
