@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/content_hash.h"
 #include "graph/base/intern.h"
 #include "slicer/synthesize/blocks/blocks.h"
 #include "slicer/synthesize/stage_messages.h"
@@ -48,6 +49,8 @@ StageSynthesis::StageSynthesis(const SynthesisShape& shape,
   data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
   held_states_ = {data_parallel_->held()};
   exchanges_.fill(kUnknown);
+  batches_.fill(kUnknown);
+  loss_scales_.fill(kUnknown);
 }
 
 bool StageSynthesis::Writes(const std::vector<ModelChunk>& chunks) const {
@@ -91,7 +94,24 @@ uint32_t StageSynthesis::NewPhrase(Write write) {
     phrases_.push_back(std::move(calls));
     return static_cast<uint32_t>(phrases_.size() - 1);
   }
-  return InternValue(phrases_, calls);
+  return NumberOf(std::move(calls));
+}
+
+// The number of a phrase with those calls.
+uint32_t StageSynthesis::NumberOf(std::vector<uint32_t> calls) {
+  ContentHash content;
+  for (const uint32_t call : calls) {
+    content.Add(call);
+  }
+  const uint64_t hash = content.Digest();
+  for (size_t i = 0; i < phrases_.size(); ++i) {
+    if (phrase_hashes_[i] == hash && phrases_[i] == calls) {
+      return static_cast<uint32_t>(i);
+    }
+  }
+  phrase_hashes_.push_back(hash);
+  phrases_.push_back(std::move(calls));
+  return static_cast<uint32_t>(phrases_.size() - 1);
 }
 
 template <typename Write>
@@ -183,9 +203,13 @@ uint32_t StageSynthesis::UnmarkedPhrase(const JobSchedule& schedule, uint32_t nu
 void StageSynthesis::Forward(const StageStep& step) {
   const ModelChunk& chunk = Chunk(step);
   if (chunk.first || chunk.last) {
-    writer_.Emit(fmt::format("batch {} {} {}", shape_.unit_number, chunk.first, chunk.last), [&] {
-      return BatchLoad(shape_.unit, chunk.first, chunk.last, &Tables()).program;
-    });
+    uint32_t& block = batches_[(chunk.first ? 1U : 0U) + (chunk.last ? 2U : 0U)];
+    if (block == kUnknown) {
+      block = writer_.assembly().BlockFor(
+          fmt::format("batch {} {} {}", shape_.unit_number, chunk.first, chunk.last),
+          [&] { return BatchLoad(shape_.unit, chunk.first, chunk.last, &Tables()).program; });
+    }
+    writer_.Call(block);
   }
   for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
     writer_.Marker(chunk.units[unit].marker, true);
@@ -194,8 +218,12 @@ void StageSynthesis::Forward(const StageStep& step) {
   }
   if (chunk.last) {
     const bool first = step.microbatch == 0;
-    writer_.Emit(fmt::format("loss scale {}", first),
-                 [&] { return LossScale(first, &Tables()).program; });
+    uint32_t& block = loss_scales_[first ? 1 : 0];
+    if (block == kUnknown) {
+      block = writer_.assembly().BlockFor(fmt::format("loss scale {}", first),
+                                          [&] { return LossScale(first, &Tables()).program; });
+    }
+    writer_.Call(block);
   }
 }
 
@@ -225,9 +253,12 @@ void StageSynthesis::Exchange(const StageExchange& exchange) {
 }
 
 void StageSynthesis::Release() {
-  OpList ops;
-  ops.Record(graph::StageStream(graph::GroupAxis::kPipeline));
-  writer_.Emit(ops);
+  if (release_ == kUnknown) {
+    OpList ops;
+    ops.Record(graph::StageStream(graph::GroupAxis::kPipeline));
+    release_ = writer_.assembly().BlockOf(ops);
+  }
+  writer_.Call(release_);
 }
 
 void StageSynthesis::ReportAndSync() {

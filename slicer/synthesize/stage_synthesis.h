@@ -51,7 +51,9 @@ class StageSynthesis {
   template <typename Write>
   uint32_t NewPhrase(Write write);
 
-  // Likewise, unless it is known.
+  uint32_t NumberOf(std::vector<uint32_t> calls);
+
+  // As NewPhrase, unless it is known.
   template <typename Write>
   uint32_t Once(uint32_t* phrase, Write write);
 
@@ -91,10 +93,15 @@ class StageSynthesis {
       held_states_;               // distinct; what is held in front of an iteration first
   uint32_t held_ = kNothingHeld;  // what unmarked passes have left, of these
   std::vector<std::vector<uint32_t>> phrases_;
-  uint32_t begin_ = kUnknown;  // phrases
+  std::vector<uint64_t> phrase_hashes_;  // of phrases_
+  uint32_t begin_ = kUnknown;            // phrases
   uint32_t end_ = kUnknown;
   std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
-  std::array<uint32_t, StageExchange::kDistinct> exchanges_;  // blocks
+  // Blocks, once they were called for.
+  std::array<uint32_t, StageExchange::kDistinct> exchanges_;
+  std::array<uint32_t, 4> batches_;      // by first and last chunk
+  std::array<uint32_t, 2> loss_scales_;  // of other micro-batches, and of the first
+  uint32_t release_ = kUnknown;
 };
 
 }  // namespace prism::slicer

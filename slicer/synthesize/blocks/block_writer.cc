@@ -40,11 +40,11 @@ void BlockWriter::Kernel(std::string_view op,
   AppendKernel(std::move(signature));
 }
 
-void BlockWriter::KernelAgain() {
+void BlockWriter::KernelAgain(uint32_t op) {
   graph::OpRow row;
   row.kind = OpKind::kKernel;
   row.stream = kCompute;
-  row.signature = block_.program.signature.back();
+  row.signature = block_.program.signature[op];
   Append(row);
 }
 
@@ -76,10 +76,11 @@ void BlockWriter::Iterate(std::string_view op, std::string_view kernel, Tensors 
   for (const graph::TensorShape& input : inputs) {
     largest = std::max(largest, input.Bytes());
   }
+  const uint32_t first = size();
   Kernel(op, kernel, std::move(inputs));
   for (int64_t parts = 1; largest > kMostBytes * parts; parts *= 2) {
     for (int64_t part = 0; part < parts; ++part) {
-      KernelAgain();
+      KernelAgain(first);
     }
   }
 }

@@ -51,8 +51,8 @@ class BlockWriter {
   // One kernel of framework op `op`. `blocks`: grid size, given where the cost follows from it.
   void Kernel(std::string_view op, std::string_view kernel, Tensors inputs, uint32_t blocks = 0);
 
-  // Once more the kernel that was written last; nothing else was since.
-  void KernelAgain();
+  // Once more the kernel that is op `op`.
+  void KernelAgain(uint32_t op);
 
   // How many ops were written.
   [[nodiscard]] uint32_t size() const { return block_.program.size(); }

@@ -1,5 +1,6 @@
 // The step of Adam over this rank's flat pieces of parameters, and what comes before and after.
 #include <algorithm>
+#include <map>
 
 #include "graph/base/divide.h"
 #include "slicer/synthesize/blocks/blocks.h"
@@ -105,11 +106,13 @@ class OptimizerWriter {
                    const char* kernel,
                    const Tensors& inputs,
                    const std::vector<uint32_t>& launches) {
-    for (size_t i = 0; i < launches.size(); ++i) {
-      if (i > 0 && launches[i] == launches[i - 1]) {
-        writer_.KernelAgain();
+    std::map<uint32_t, uint32_t> written;  // ops, by their chunks
+    for (const uint32_t chunks : launches) {
+      const auto [known, inserted] = written.try_emplace(chunks, writer_.size());
+      if (inserted) {
+        writer_.Kernel(op, kernel, inputs, chunks);
       } else {
-        writer_.Kernel(op, kernel, inputs, launches[i]);
+        writer_.KernelAgain(known->second);
       }
     }
   }
