@@ -91,11 +91,9 @@ void PhraseCompiler::FoldPart(uint32_t part) {
   const BlockStreams& streams = shared_.library->streams()[part];
   const FoldedSegment& folded = costs_.Folded(part, streams.axes, topologies_);
   std::array<uint16_t, kMaxFoldedStreams> tails = {};
-  for (uint32_t i = 0; i < kMaxFoldedStreams; ++i) {
-    tails[i] = TailRegister(folded.streams[i < folded.stream_count ? i : 0]);
-  }
-  std::sort(tails.begin(), tails.end());
-  MakeRoom(std::span<const uint16_t>(tails.begin(), std::unique(tails.begin(), tails.end())));
+  std::transform(folded.streams.begin(), folded.streams.begin() + folded.stream_count,
+                 tails.begin(), TailRegister);
+  MakeRoom(std::span<const uint16_t>(tails.data(), folded.stream_count));
   writer_.Fold(folded);
   const std::vector<BlockExport>& exports = plan_.charges[part].exports;
   const size_t width = folded.compute_ns.size();

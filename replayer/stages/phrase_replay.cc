@@ -143,12 +143,9 @@ Result<std::optional<StageReplayResult>> PhraseReplay(const graph::PhrasedJob& j
                                                       const PhraseReplayOptions& options,
                                                       BlockLibrary* library) {
   const std::optional<StageReplayResult> unknown;
-  std::optional<PhraseLoop> loop;
-  if (options.more_rounds > 0) {
-    loop = FindPhraseLoop(job, options.more_rounds);
-    if (!loop.has_value()) {
-      return unknown;
-    }
+  const std::optional<PhraseLoop> loop = FindPhraseLoop(job, options.more_rounds);
+  if (options.more_rounds > 0 && !loop.has_value()) {
+    return unknown;
   }
   PRISM_RETURN_IF_ERROR(graph::CheckGroups(job.job.parallel, job.style.shard_size));
   PRISM_RETURN_IF_ERROR(library->Extend(*job.program));

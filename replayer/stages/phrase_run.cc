@@ -33,7 +33,7 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
   const size_t under_way = 3 * static_cast<size_t>(sizes.pp) * static_cast<size_t>(sizes.vpp) + 8;
   room_ = static_cast<uint32_t>(std::bit_ceil(std::min(messages, under_way)));
   channels_.resize(kPhraseChannels * stages_.size());
-  arrivals_.resize(2 * channels_.size() * room_);
+  arrivals_.resize(1);
 }
 
 bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
@@ -252,14 +252,17 @@ PhraseRun::Channel& PhraseRun::ChannelOf(size_t s, const PhrasePost& post) {
 }
 
 PhraseRun::Arrival& PhraseRun::ArrivalAt(const Channel& channel, size_t end, int64_t number) {
-  const auto index = static_cast<size_t>(&channel - channels_.data());
-  return arrivals_[(2 * index + end) * room_ + (static_cast<size_t>(number) & (room_ - 1))];
+  return arrivals_[channel.arrivals + end * room_ + (static_cast<size_t>(number) & (room_ - 1))];
 }
 
 void PhraseRun::Put(Channel* channel, size_t end, Arrival arrival) {
   if (channel->posted[end] - channel->finished[1 - end] >= room_) {
     failed_ = true;
     return;
+  }
+  if (channel->arrivals == 0) {
+    channel->arrivals = arrivals_.size();
+    arrivals_.resize(arrivals_.size() + size_t{2} * room_);
   }
   ArrivalAt(*channel, end, channel->posted[end]++) = arrival;
 }

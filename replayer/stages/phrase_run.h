@@ -99,6 +99,7 @@ class PhraseRun {
     std::array<int64_t, 2> posted = {};
     std::array<int64_t, 2> finished = {};
     TimeNs send_tail = 0;  // of the sender's stream, where nothing waits for its messages
+    size_t arrivals = 0;   // where its own begin in arrivals_; 0: it has none yet
   };
 
   struct Meeting {
@@ -169,7 +170,7 @@ class PhraseRun {
   std::vector<Stage> stages_;
   std::vector<TimeNs> registers_;
   std::vector<Channel> channels_;  // by PhrasePost::channel and sender
-  std::vector<Arrival> arrivals_;  // rings of room_, by channel and end
+  std::vector<Arrival> arrivals_;  // of channels that have been used: rings of room_, by end
   uint32_t room_ = 0;
   std::array<std::vector<Meeting>, graph::kGroupAxisCount> meetings_;  // in order
   std::vector<uint32_t> work_;
