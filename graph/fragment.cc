@@ -1,6 +1,7 @@
 #include "graph/fragment.h"
 
 #include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -70,6 +71,12 @@ uint64_t HashOf(const PeerGroup& group) {
   return hasher.Digest();
 }
 
+// "ProfilerStep#" of "ProfilerStep#7": which step a range counts depends on when its rank settles.
+std::string_view WithoutCount(std::string_view range) {
+  const size_t last = range.find_last_not_of("0123456789");
+  return last != range.npos && range[last] == '#' ? range.substr(0, last + 1) : range;
+}
+
 // Hashes of what op signatures stand for, by table: ids are numbered as a process met them, so two
 // ranks of one role may number alike things differently.
 struct ContentHashes {
@@ -89,7 +96,7 @@ struct ContentHashes {
       peer_groups.push_back(HashOf(group));
     }
     for (const std::string& text : fragment.strings) {
-      strings.push_back(Hash64(text));
+      strings.push_back(Hash64(WithoutCount(text)));
     }
   }
 

@@ -39,11 +39,12 @@ struct RecordPass::Slot {
   double iterations_end = 0;     // when the last of them did
   double iteration_seconds = 0;  // its length
   std::string values = {};       // that the rank gave to absent ones
+  std::optional<RecordedRank> otherwise = {};
   bool finished = false;
 
   Status See(const channel::Record& record, std::span<const std::byte> payload) {
     memory_watch.See(record, payload);
-    if (record.kind == channel::RecordKind::kValue) {
+    if (record.kind == channel::RecordKind::kValue && !recorder.has_steady_iterations()) {
       channel::ValueHead head = record.value;
       head.giver = static_cast<int32_t>(process->rank().value());
       head.iteration = recorder.iterations();
@@ -93,14 +94,14 @@ Status RecordPass::Add(const std::vector<Rank>& ranks, std::string_view values, 
 }
 
 // Rank 0 of a program of the user's runs on, to see whether it has as many iterations as are asked
-// for.
+// for, and whether some do something else.
 bool RecordPass::HasSeenAll(const Slot& slot) const {
   const slicer::Recorder& recorder = slot.recorder;
   if (!recorder.complete() || !context_.job.user_program || slot.process->rank() != Rank(0) ||
       !recorder.steady_iteration().has_value()) {
     return recorder.complete();
   }
-  return recorder.iterations() >= *recorder.steady_iteration() + context_.options.iterations;
+  return recorder.has_looked_for_period();
 }
 
 bool RecordPass::done() const {
@@ -108,7 +109,7 @@ bool RecordPass::done() const {
 }
 
 Status RecordPass::StartNext() {
-  const auto [rank, steps] = wanted_.front();
+  auto [rank, steps, otherwise] = std::move(wanted_.front());
   wanted_.pop_front();
   SandboxRequest request;
   request.rank = rank;
@@ -127,9 +128,13 @@ Status RecordPass::StartNext() {
   options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
   options.steps_per_iteration = steps;
   options.world_size = static_cast<int32_t>(context_.job.parallel.world_size());
+  if (context_.job.user_program && rank == Rank(0)) {
+    options.steady_iterations = context_.options.iterations;
+  }
   slots_.push_back(std::make_unique<Slot>(Slot{std::move(store), std::move(process),
                                                slicer::Recorder(options), OutOfMemoryWatch(rank),
                                                StallWatch(context_.options.stall_timeout_s)}));
+  slots_.back()->otherwise = std::move(otherwise);
   return OkStatus();
 }
 
@@ -148,34 +153,54 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
   } else if (turn.records > 0) {
     slot.stall_watch.Move();
-  } else {
-    PRISM_RETURN_IF_ERROR(slot.stall_watch.Check(*slot.process, slot.recorder.iterations() - 1));
+  } else if (const Status stall =
+                 slot.stall_watch.Check(*slot.process, slot.recorder.iterations() - 1);
+             !stall.ok()) {
+    if (!slot.recorder.has_steady_iterations()) {
+      return stall;
+    }
+    slot.finished = true;
+    PRISM_RETURN_IF_ERROR(FinishSlot(slot));
   }
   return turn.records > 0 || turn.exited;
 }
 
-Status RecordPass::FinishSlot(Slot& slot) {
-  if (HasSeenAll(slot)) {
+// What a program does behind the iterations that are asked for is nobody's concern.
+Status RecordPass::EndProgram(Slot& slot) {
+  if (HasSeenAll(slot) || slot.recorder.has_steady_iterations()) {
     slot.process->Kill();  // a program of the user's, which would train on
-  } else if (const Status exit = slot.process->ExitStatus(slot.memory_watch.TailLines(slot.held));
-             !exit.ok()) {
-    return slot.memory_watch.Explain(exit, slot.held);
-  }
-  const std::string context = fmt::format("recording rank {}", slot.process->rank().value());
-  Result<graph::Fragment> fragment = slot.recorder.Finish();
-  if (const std::optional<int32_t> steps = slot.recorder.period(); !fragment.ok() && steps) {
-    wanted_.push_front({slot.process->rank(), *steps});  // once more, with longer iterations
     return OkStatus();
   }
-  if (!fragment.ok()) {
-    return Status(
-        fragment.status().code(),
-        fmt::format("{}: {}; {}", context, fragment.status().message(), slot.process->LastLines()));
+  const Status exit = slot.process->ExitStatus(slot.memory_watch.TailLines(slot.held));
+  return exit.ok() ? exit : slot.memory_watch.Explain(exit, slot.held);
+}
+
+Status RecordPass::FinishSlot(Slot& slot) {
+  const Status end = EndProgram(slot);
+  Result<graph::Fragment> fragment = end.ok() ? slot.recorder.Finish() : end;
+  const std::optional<int32_t> steps = slot.recorder.period();
+  if (!fragment.ok() && slot.otherwise.has_value()) {
+    recorded_.push_back(*std::move(slot.otherwise));
+    return OkStatus();
   }
-  fragment->startup_seconds = slot.startup_seconds;
-  fragment->iteration_seconds = slot.iteration_seconds;
-  channel::CountIterationsFrom(fragment->warmup_iterations, &slot.values);
-  recorded_.push_back({*std::move(fragment), std::move(slot.values)});
+  PRISM_RETURN_IF_ERROR(end);
+  if (!fragment.ok() && !steps.has_value()) {
+    return Status(fragment.status().code(),
+                  fmt::format("recording rank {}: {}; {}", slot.process->rank().value(),
+                              fragment.status().message(), slot.process->LastLines()));
+  }
+  std::optional<RecordedRank> recorded;
+  if (fragment.ok()) {
+    fragment->startup_seconds = slot.startup_seconds;
+    fragment->iteration_seconds = slot.iteration_seconds;
+    channel::CountIterationsFrom(fragment->warmup_iterations, &slot.values);
+    recorded = RecordedRank{*std::move(fragment), std::move(slot.values)};
+  }
+  if (steps.has_value()) {  // once more, with longer iterations
+    wanted_.push_front({slot.process->rank(), *steps, std::move(recorded)});
+  } else {
+    recorded_.push_back(*std::move(recorded));
+  }
   return OkStatus();
 }
 

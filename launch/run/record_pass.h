@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,15 +55,18 @@ class RecordPass {
  private:
   struct Slot;
 
-  // Still to be recorded, with `steps` optimizer steps an iteration.
+  // Still to be recorded, with `steps` optimizer steps an iteration. `otherwise` counts where the
+  // program does not go on as these want it: it was recorded with one step an iteration.
   struct Wanted {
     Rank rank;
     int32_t steps;
+    std::optional<RecordedRank> otherwise = {};
   };
 
   Status StartNext();
   [[nodiscard]] bool HasSeenAll(const Slot& slot) const;
   Result<bool> StepSlot(Slot& slot);
+  Status EndProgram(Slot& slot);
   Status FinishSlot(Slot& slot);
 
   const RunContext& context_;

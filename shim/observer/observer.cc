@@ -30,6 +30,8 @@ using prism::channel::ContextHeader;
 using prism::channel::Table;
 
 constexpr std::string_view kIterationMarker = "iteration";
+constexpr std::string_view kOptimizerStepPrefix = "Optimizer.step#";
+const std::string kOptimizerOnCpu = "optimizer_on_cpu:";
 
 // A fused optimizer gets lists of all parameters; what is more than this is left out.
 constexpr size_t kMaxTensors = 1024;
@@ -111,11 +113,12 @@ uint8_t DataTypeOf(c10::ScalarType type) {
   }
 }
 
-// A subclass answers for its sizes in Python, which may fail; what it holds is named by the ops on
-// it.
+// A subclass answers for its sizes in Python, which may fail, and what is traced with symbols for
+// sizes has none; what they hold is named by the ops on it.
 bool IsPlain(const at::Tensor& tensor) {
   return tensor.defined() && !tensor.key_set().has(c10::DispatchKey::Python) &&
-         !tensor.is_nested() && tensor.dim() <= kMaxDimensions;
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && !tensor.is_nested() &&
+         tensor.dim() <= kMaxDimensions;
 }
 
 // Calls `visit(tensor)` for each plain tensor among the inputs, lists of tensors included.
@@ -215,14 +218,37 @@ struct OpScope : at::ObserverContext {
   uint32_t previous;
 };
 
+thread_local int open_optimizer_steps = 0;
+
+// What the CPU computes takes no time here, unless the host's time is measured.
+void CountIfOnCpu(const at::RecordFunction& function) {
+  constexpr int64_t kManyElements = 4096;  // more than the counts of steps that Adam keeps there
+  bool is_on_cpu = false;
+  ForEachTensor(function.inputs(), [&](const at::Tensor& tensor) {
+    is_on_cpu = is_on_cpu || (tensor.is_cpu() && tensor.numel() >= kManyElements);
+  });
+  if (is_on_cpu) {
+    prism_shim_count((kOptimizerOnCpu + function.name()).c_str());
+  }
+}
+
+// An exception would be told by libtorch, once an op.
 std::unique_ptr<at::ObserverContext> OnOpStart(const at::RecordFunction& function) {
-  const uint32_t context = ContextOf(function);
-  if (context == 0) {
+  try {
+    const uint32_t context = ContextOf(function);
+    if (open_optimizer_steps > 0) {
+      CountIfOnCpu(function);
+    }
+    if (context == 0) {
+      return nullptr;
+    }
+    auto scope = std::make_unique<OpScope>(prism_shim_context());
+    prism_shim_set_context(context);
+    return scope;
+  } catch (const std::exception&) {
+    prism_shim_count((std::string("op_not_described:") + function.name()).c_str());
     return nullptr;
   }
-  auto scope = std::make_unique<OpScope>(prism_shim_context());
-  prism_shim_set_context(context);
-  return scope;
 }
 
 void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* scope) {
@@ -234,8 +260,16 @@ void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* scope)
 // Asynchronous ranges (c10d's own around each collective) end when someone notices, on any thread:
 // they say nothing about what the program does when.
 std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& function) {
-  if (!function.isAsync()) {
-    prism_shim_marker(Define(Table::kMarkerName, function.name()), 1);
+  if (function.isAsync()) {
+    return nullptr;
+  }
+  const std::string_view name = function.name();
+  prism_shim_marker(Define(Table::kMarkerName, name), 1);
+  if (name.starts_with(kOptimizerStepPrefix)) {
+    ++open_optimizer_steps;
+    if (name.find("CPUAdam") != name.npos) {  // DeepSpeed's: one call, no op of the framework
+      prism_shim_count((kOptimizerOnCpu + std::string(name)).c_str());
+    }
   }
   return nullptr;
 }
@@ -247,6 +281,9 @@ void OnRangeEnd(const at::RecordFunction& function, at::ObserverContext* /*scope
   const std::string_view name = function.name();
   if (name == kIterationMarker) {
     ReportAllocatorStats();
+  }
+  if (name.starts_with(kOptimizerStepPrefix) && open_optimizer_steps > 0) {
+    --open_optimizer_steps;
   }
   prism_shim_marker(Define(Table::kMarkerName, name), 0);
 }

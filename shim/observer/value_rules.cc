@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
@@ -29,6 +30,7 @@ struct RuleScope : at::ObserverContext {
   Rule rule = Rule::kTrue;
   c10::Scalar start;
   c10::Scalar step;
+  std::string op;                        // kTrue
   std::unique_ptr<TrueResults> results;  // kCompute
   int64_t choices = 0;                   // kSelect: among so many, along this axis
   int64_t axis = -1;
@@ -191,6 +193,7 @@ std::unique_ptr<RuleScope> ApplyAtStart(Rule rule, const at::RecordFunction& fun
       scope->step = NumberOf(inputs[2]);
       return scope;
     case Rule::kTrue:
+      scope->op = function.name();
       return scope;
     case Rule::kCompute:
       return BeginCompute(function, std::move(scope));
@@ -218,7 +221,7 @@ void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs)
     WriteArange(scope, output);
   } else {
     Write(output, [](size_t) { return c10::Scalar(1); });
-    prism_shim_count("results_assumed_true");
+    prism_shim_count(("results_assumed_true:" + scope.op).c_str());
   }
 }
 

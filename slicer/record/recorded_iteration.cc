@@ -39,10 +39,6 @@ int64_t DropOps(Iteration* iteration, Predicate is_dropped) {
   return static_cast<int64_t>(dropped);
 }
 
-bool DoSame(const Iteration& a, const Iteration& b) {
-  return !FirstDifference(a, b, std::max(a.ops.size(), b.ops.size())).has_value();
-}
-
 // Whether the `period` iterations before `end` do what the ones before them did.
 bool RepeatsBefore(size_t end, size_t period, const std::vector<Iteration>& iterations) {
   for (size_t i = end - period; i < end; ++i) {
@@ -93,6 +89,10 @@ std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, si
     }
   }
   return std::nullopt;
+}
+
+bool DoSame(const Iteration& a, const Iteration& b) {
+  return !FirstDifference(a, b, std::max(a.ops.size(), b.ops.size())).has_value();
 }
 
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations) {

@@ -35,6 +35,9 @@ std::string DescribeAt(const Iteration& iteration, size_t index);
 // Index of the first op that differs within `count` ops; nothing when none does.
 std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, size_t count);
 
+// Whether no op of theirs differs.
+bool DoSame(const Iteration& a, const Iteration& b);
+
 // Optimizers that take turns: at most this many steps until the first comes again.
 inline constexpr int32_t kMostStepsInTurn = 6;
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "slicer/record/host_meter.h"
+#include "slicer/record/iteration_sequence.h"
 #include "slicer/record/memory_tracker.h"
 #include "slicer/record/op_stream.h"
 #include "slicer/record/recorded_iteration.h"
@@ -21,6 +22,10 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 using graph::OpKind;
+
+// Iterations that are looked at for a period, and the ops in them.
+constexpr int32_t kMostLookedAt = 64;
+constexpr int64_t kMostOpsLookedAt = 100'000;
 
 // An iteration that the next one equals but for segments.
 struct NearlyFound {
@@ -88,7 +93,17 @@ class Recorder::Impl {
     return found_.has_value() || stream_.iteration() >= options_.most_iterations;
   }
   [[nodiscard]] std::optional<int32_t> steady_iteration() const { return found_; }
-  [[nodiscard]] std::optional<int32_t> period() const { return FindPeriod(last_); }
+  [[nodiscard]] std::optional<int32_t> period() const {
+    return found_.has_value() ? sequence_.Period() : FindPeriod(last_);
+  }
+  [[nodiscard]] bool has_steady_iterations() const {
+    return found_.has_value() && options_.steady_iterations.has_value() &&
+           iterations() >= *found_ + *options_.steady_iterations;
+  }
+  [[nodiscard]] bool has_looked_for_period() const {
+    return has_steady_iterations() && (!LooksForPeriod() || iterations() >= kMostLookedAt ||
+                                       ops_looked_at_ >= kMostOpsLookedAt || period().has_value());
+  }
   [[nodiscard]] int32_t iterations() const {
     return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
   }
@@ -103,11 +118,17 @@ class Recorder::Impl {
   void KeepOp(const PlacedOp& placed);
   void EndIteration();
   void KeepLast(const Iteration& ended);
-  void LookForOdd(int32_t number);
+  void LookForOdd(int32_t number, const Iteration& ended);
+  // Where steps begin iterations, each of which is one step as far as is known.
+  [[nodiscard]] bool LooksForPeriod() const {
+    return !stream_.marked_by_program() && options_.steps_per_iteration == 1;
+  }
   Status FindIdentical();
   void Judge(int32_t last, bool whole);
   [[nodiscard]] std::string WhyAllDiffer() const;
   [[nodiscard]] std::string WhyNone() const;
+  using Details = std::map<std::string, int64_t>;  // how often each was counted
+  [[nodiscard]] graph::Warning MakeWarning(const std::string& code, const Details& details) const;
   [[nodiscard]] std::vector<graph::Warning> Warnings() const;
 
   RecorderOptions options_;
@@ -120,17 +141,20 @@ class Recorder::Impl {
   std::optional<int32_t> found_;
   std::optional<NearlyFound> nearly_;  // the last such
   std::vector<Iteration> last_;        // what was compared with no success, without waits
+  IterationSequence sequence_;
+  int64_t ops_looked_at_ = 0;
   // The first iteration behind found_ that does something else; previous_ is not it.
   std::optional<int32_t> odd_;
   std::string odd_example_;
   std::string difference_;  // of the last two iterations that differ
   bool used_device_ = false;
-  std::map<std::string, int64_t> counters_;
+  std::map<std::string, Details> counters_;  // by code
   int64_t unsteady_segments_ = 0;
   std::string out_of_memory_;  // the last refused allocation, "" if none
 };
 
 Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> payload) {
+  const bool is_only_looked_at = has_steady_iterations();
   const int32_t before = stream_.iteration();
   const bool marks_are_put_in = !stream_.marked_by_program();
   PRISM_ASSIGN_OR_RETURN(const std::span<const PlacedOp> ops, stream_.Push(record, payload));
@@ -143,10 +167,10 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
     }
     current_.tables = stream_.previous_tables();
     EndIteration();
-    if (marks_are_put_in) {
+    if (marks_are_put_in && !is_only_looked_at) {
       memory_.EndIteration();
     }
-    if (!stream_.marked_by_program()) {
+    if (!stream_.marked_by_program() && !is_only_looked_at) {
       memory_.BeginIteration();
     }
   }
@@ -154,6 +178,9 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
     if (placed.place.iteration == stream_.iteration()) {
       KeepOp(placed);
     }
+  }
+  if (is_only_looked_at) {
+    return OkStatus();
   }
   if (stream_.iteration() >= options_.warmup_iterations) {
     host_.Add(record);
@@ -174,7 +201,8 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
 Status Recorder::Impl::ConsumeCounter(const channel::CounterBody& body) {
   PRISM_ASSIGN_OR_RETURN(const std::string name,
                          stream_.definitions().Name(channel::Table::kCounterName, body.name));
-  counters_[name] = body.count;
+  const size_t colon = std::min(name.find(':'), name.size());
+  counters_[name.substr(0, colon)][colon < name.size() ? name.substr(colon + 1) : ""] = body.count;
   return OkStatus();
 }
 
@@ -189,7 +217,8 @@ Status Recorder::Impl::ConsumeOutOfMemory(const Record& record) {
 }
 
 void Recorder::Impl::KeepOp(const PlacedOp& placed) {
-  if (odd_.has_value() || placed.place.iteration < options_.warmup_iterations) {
+  const bool is_over = odd_.has_value() && !LooksForPeriod();
+  if (is_over || placed.place.iteration < options_.warmup_iterations) {
     return;
   }
   current_.ops.push_back(placed.op);
@@ -201,20 +230,24 @@ void Recorder::Impl::KeepOp(const PlacedOp& placed) {
 // The current iteration is complete: is it as the one before?
 void Recorder::Impl::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
-  if (found_.has_value()) {
-    LookForOdd(number);
+  if (current_.ops.empty() || (!found_.has_value() && number >= options_.most_iterations)) {
     return;
   }
-  if (current_.ops.empty() || number >= options_.most_iterations) {
-    return;
-  }
-  if (!previous_.ops.empty()) {
+  if (!found_.has_value() && !previous_.ops.empty()) {
     Judge(number, true);
+    if (found_.has_value()) {
+      last_.clear();
+      stream_.SettleRule();
+    }
+  } else if (found_.has_value()) {
+    LookForOdd(number, current_);
   }
   Iteration ended = std::exchange(current_, Iteration());
+  if (LooksForPeriod()) {
+    ops_looked_at_ += static_cast<int64_t>(ended.ops.size());
+    sequence_.Add(ended);
+  }
   if (found_.has_value()) {
-    last_.clear();
-    stream_.SettleRule();
     return;
   }
   if (stream_.marked_by_program()) {
@@ -233,11 +266,10 @@ void Recorder::Impl::KeepLast(const Iteration& ended) {
 }
 
 // The program may do something else now and then: evaluate, or save what it has.
-void Recorder::Impl::LookForOdd(int32_t number) {
-  if (odd_.has_value() || current_.ops.empty()) {
+void Recorder::Impl::LookForOdd(int32_t number, const Iteration& ended) {
+  if (odd_.has_value()) {
     return;
   }
-  const Iteration ended = std::exchange(current_, Iteration());
   const size_t longer = std::max(previous_.ops.size(), ended.ops.size());
   if (!FirstDifference(previous_, ended, longer).has_value()) {
     return;
@@ -338,11 +370,25 @@ Status Recorder::Impl::FindIdentical() {
   return OkStatus();
 }
 
+// All of one code, with the detail that was counted most.
+graph::Warning Recorder::Impl::MakeWarning(const std::string& code, const Details& details) const {
+  graph::Warning warning = {.code = code, .count = 0, .example = ""};
+  int64_t most = 0;
+  for (const auto& [detail, count] : details) {
+    warning.count += count;
+    if (count > most) {
+      most = count;
+      warning.example =
+          fmt::format("rank {}{}{}", options_.rank.value(), detail.empty() ? "" : ": ", detail);
+    }
+  }
+  return warning;
+}
+
 std::vector<graph::Warning> Recorder::Impl::Warnings() const {
   std::vector<graph::Warning> warnings = memory_.Warnings();
-  for (const auto& [name, count] : counters_) {
-    warnings.push_back(
-        {.code = name, .count = count, .example = fmt::format("rank {}", options_.rank.value())});
+  for (const auto& [code, details] : counters_) {
+    warnings.push_back(MakeWarning(code, details));
   }
   if (odd_.has_value()) {
     warnings.push_back({.code = "odd_iteration", .count = 1, .example = odd_example_});
@@ -403,6 +449,14 @@ std::optional<int32_t> Recorder::steady_iteration() const {
 
 std::optional<int32_t> Recorder::period() const {
   return impl_->period();
+}
+
+bool Recorder::has_steady_iterations() const {
+  return impl_->has_steady_iterations();
+}
+
+bool Recorder::has_looked_for_period() const {
+  return impl_->has_looked_for_period();
 }
 
 int32_t Recorder::iterations() const {

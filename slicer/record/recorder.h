@@ -25,6 +25,9 @@ struct RecorderOptions {
   int32_t most_iterations = 14;     // two in a row must be identical by then
   int32_t steps_per_iteration = 1;  // optimizer steps
   int32_t world_size = 0;           // of the job; 0: any
+  // What follows the first so many from the steady one on is only looked at for a period. None: it
+  // is recorded like the rest.
+  std::optional<int32_t> steady_iterations = {};
 };
 
 class Recorder {
@@ -47,9 +50,17 @@ class Recorder {
   // The first iteration that the next one equals, once it was found.
   [[nodiscard]] std::optional<int32_t> steady_iteration() const;
 
-  // Where no iteration equals the next one, but each equals the one so many later (at most
-  // kMostStepsInTurn): the optimizer steps that an iteration should hold.
+  // The optimizer steps that an iteration should hold, if several: where no iteration equals the
+  // next one, but each equals the one so many later (at most kMostStepsInTurn), or where every
+  // so-many-th does something else (iteration_sequence.h).
   [[nodiscard]] std::optional<int32_t> period() const;
+
+  // The steady iterations that are asked for have been recorded.
+  [[nodiscard]] bool has_steady_iterations() const;
+
+  // They have, and if there is a period it was found, or would be by more iterations than are
+  // looked at. How many depends on their ops, never on time.
+  [[nodiscard]] bool has_looked_for_period() const;
 
   // Iterations that have ended so far, warm-up included.
   [[nodiscard]] int32_t iterations() const;

@@ -108,5 +108,20 @@ TEST_F(FragmentTest, HashDoesNotDependOnNumbering) {
   EXPECT_NE(StructuralHash(other), hash);
 }
 
+// As torch.profiler numbers steps: ranks that settle at another one do the same all the same.
+TEST_F(FragmentTest, HashDoesNotSeeWhichStepARangeCounts) {
+  const auto hash_with = [&](const std::string& range) {
+    Fragment named = fragment_;
+    named.strings.push_back(range);
+    named.program.Append({.kind = OpKind::kMarker,
+                          .flags = kMarkerBegin,
+                          .signature = static_cast<uint32_t>(named.strings.size() - 1)});
+    return StructuralHash(named);
+  };
+  EXPECT_EQ(hash_with("ProfilerStep#7"), hash_with("ProfilerStep#12"));
+  EXPECT_NE(hash_with("ProfilerStep#7"), hash_with("Other#7"));
+  EXPECT_NE(hash_with("layer 7"), hash_with("layer 12")) << "another part of the model";
+}
+
 }  // namespace
 }  // namespace prism::graph

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -207,6 +208,14 @@ TEST_F(UserProgram, steps_that_take_turns_make_one_iteration) {
   EXPECT_THAT(Log(), HasSubstr("step 5 took"));
 }
 
+// DiLoCo: an outer step in every fourth.
+TEST_F(UserProgram, an_outer_step_that_recurs_makes_one_iteration_with_its_inner_ones) {
+  const Finished outer = RunScript("outer_steps.py", {"--target-gpus", "2"});
+  ASSERT_EQ(outer.code, 0) << outer.output;
+  EXPECT_THAT(outer.output, HasSubstr("iterations begin with one in 4 of the ranges \"Optimizer."));
+  EXPECT_THAT(outer.output, Not(HasSubstr("odd_iteration")));
+}
+
 // The graph is of the plain program; the edited one has one product more.
 TEST_F(UserProgram, departure_is_adopted_for_the_role) {
   ASSERT_EQ(Train("plain", {"--memory-snapshot", "all"}).code, 0);
@@ -315,6 +324,22 @@ TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
   EXPECT_THAT(run.output,
               AllOf(HasSubstr("--tp 2 was given, but the groups of the program make tp 1"),
                     HasSubstr("the program never communicates: its 4 ranks are that many jobs")));
+}
+
+// Neither the optimizer on the CPU nor what is traced with symbols for sizes passes in silence, or
+// with more than that.
+TEST_F(UserProgram, is_told_that_its_optimizer_runs_on_the_cpu) {
+  const Finished run = RunScript("cpu_optimizer.py", {"--target-gpus", "2"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(Log(), Not(HasSubstr("RecordFunction")));
+  const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+  std::map<std::string, std::string> examples;
+  for (const auto& warning : summary["warnings"]) {
+    examples[warning["code"]] = warning["example"];
+  }
+  EXPECT_THAT(examples["optimizer_on_cpu"], HasSubstr("rank 0: aten::"));
+  EXPECT_EQ(examples["results_assumed_true"], "rank 0: aten::all");
+  EXPECT_EQ(examples.count("op_not_described"), 0U);
 }
 
 // 64 tokens choose 2 of 8 experts each.

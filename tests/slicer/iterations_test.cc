@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <functional>
+#include <optional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -82,6 +86,83 @@ TEST(Iterations, StepsThatTakeTurnsAreFoundOutAndMakeOneIteration) {
   EXPECT_EQ(fragment->steps_per_iteration, 2);
   EXPECT_EQ(fragment->warmup_iterations, 1);
   EXPECT_EQ(fragment->iteration_begin, "one in 2 of the ranges \"Optimizer.step#Adam.step\"");
+}
+
+// Steps of which every fourth, the second first, is followed by what `outer` adds.
+void AddSteps(RecordScript* script, int count, const std::function<void()>& outer) {
+  for (int i = 0; i < count; ++i) {
+    script->Matmul(16);
+    script->AllReduce(1, 1 << 20, 1);
+    script->Marker("Optimizer.step#AdamW.step", true);
+    script->Marker("Optimizer.step#AdamW.step", false);
+    if (i % 4 == 1) {
+      outer();
+    }
+  }
+}
+
+struct Looked {
+  std::optional<int32_t> period;
+  int32_t iterations = 0;
+  bool is_odd = false;
+};
+
+// As rank 0 of a user's program is recorded: until there is no more to look for.
+Looked LookForPeriod(const std::function<void(RecordScript*)>& outer) {
+  RecordScript script;
+  script.CommInit(1, "default_pg", 8, 0, 1);
+  AddSteps(&script, 100, [&] { outer(&script); });
+  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0, .steady_iterations = 3});
+  for (const ScriptedRecord& scripted : script.records()) {
+    EXPECT_TRUE(recorder.Consume(scripted.record, scripted.payload).ok());
+    if (recorder.has_looked_for_period()) {
+      break;
+    }
+  }
+  Looked looked = {.period = recorder.period(), .iterations = recorder.iterations()};
+  const Result<graph::Fragment> fragment = recorder.Finish();
+  EXPECT_TRUE(fragment.ok()) << fragment.status().message();
+  looked.is_odd = std::ranges::any_of(fragment->warnings, [](const graph::Warning& warning) {
+    return warning.code == "odd_iteration";
+  });
+  return looked;
+}
+
+// DiLoCo: the outer step averages what the inner ones of each rank have changed.
+TEST(Iterations, AnOuterStepInEveryFourthMakesFourOneIteration) {
+  const Looked outer = LookForPeriod([](RecordScript* script) {
+    script->Marker("Optimizer.step#SGD.step", true);
+    script->Kernel("sgd");
+    script->Marker("Optimizer.step#SGD.step", false);
+  });
+  EXPECT_EQ(outer.period, 4);
+  EXPECT_LE(outer.iterations, 12) << "it is found when it recurs";
+  EXPECT_EQ(LookForPeriod([](RecordScript* script) { script->AllReduce(1, 1 << 20, 1); }).period,
+            4);
+}
+
+TEST(Iterations, ALogLineInEveryFourthMakesNoPeriod) {
+  const Looked logs = LookForPeriod([](RecordScript* script) {
+    script->Kernel("mean");
+    script->AllReduce(1, 256, 1);
+  });
+  EXPECT_EQ(logs.period, std::nullopt);
+  EXPECT_TRUE(logs.is_odd);
+  const Looked plain = LookForPeriod([](RecordScript*) {});
+  EXPECT_EQ(plain.period, std::nullopt);
+  EXPECT_FALSE(plain.is_odd);
+  EXPECT_EQ(plain.iterations, 64);
+}
+
+TEST(Iterations, WhatComesOnceIsOddAndMakesNoPeriod) {
+  int times = 0;
+  const Looked once = LookForPeriod([&](RecordScript* script) {
+    if (++times == 2) {
+      script->AllReduce(1, 1 << 20, 1);
+    }
+  });
+  EXPECT_EQ(once.period, std::nullopt);
+  EXPECT_TRUE(once.is_odd);
 }
 
 TEST(Iterations, StepsThatNeverRepeatHaveNoPeriod) {

@@ -298,5 +298,28 @@ TEST(Recorder, AGroupThatIsNamedLateHasItsNameFromTheNextIterationOn) {
   EXPECT_EQ(fragment->comm_slots[0].name, "mesh_cp");
 }
 
+// What was counted of one code is one warning, with the detail that was counted most.
+TEST(Recorder, CountersOfOneCodeAreOneWarning) {
+  RecordScript script;
+  for (const auto& [name, count] : std::vector<std::pair<std::string, int64_t>>{
+           {"results_assumed_true:aten::all", 2}, {"results_assumed_true:aten::equal", 5}}) {
+    channel::Record record = {};
+    record.kind = channel::RecordKind::kCounter;
+    record.counter = {script.Define(channel::Table::kCounterName, name), count};
+    script.Add(record);
+  }
+  for (int i = 0; i < 4; ++i) {
+    script.Marker("iteration", true);
+    script.Kernel("same");
+    script.Marker("iteration", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 3);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  ASSERT_EQ(fragment->warnings.size(), 1U);
+  EXPECT_EQ(fragment->warnings[0].code, "results_assumed_true");
+  EXPECT_EQ(fragment->warnings[0].count, 7);
+  EXPECT_EQ(fragment->warnings[0].example, "rank 3: aten::equal");
+}
+
 }  // namespace
 }  // namespace prism::slicer
