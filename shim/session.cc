@@ -136,8 +136,11 @@ void UnlockAfterFork() {
   Get().counter_mutex.unlock();
 }
 
+// Its thread issues nothing that anybody times: it sleeps for real, by a clock that runs.
 void LeaveChannelInChild() {
   Get().voice.store(Voice::kSilent);
+  thread_ordinal = channel::kWatchingThread;
+  LetClockRun();
   UnlockAfterFork();
 }
 
@@ -198,12 +201,18 @@ void OpenChannel(State& state) {
   on_exit(OnExit, nullptr);
 }
 
+// False in a program that was started by the one that speaks.
+bool MaySpeak(const State& state) {
+  const uint32_t producer = state.header->ring.producer_process.load();
+  return producer == 0 || producer == static_cast<uint32_t>(state.process);
+}
+
 State& Get() {
   alignas(State) static std::byte storage[sizeof(State)];
   static State* const state = [] {
     State* const made = new (storage) State();
     OpenChannel(*made);
-    StartVirtualClock(made->config.mode == Mode::kEmulate);
+    StartVirtualClock(made->config.mode == Mode::kEmulate && MaySpeak(*made));
     return made;
   }();
   return *state;
@@ -222,6 +231,9 @@ bool IsIssued(RecordKind kind) {
 
 void FillLocked(State& state, Record& record) {
   if (thread_ordinal == channel::kWatchingThread && IsIssued(record.kind)) {
+    if (state.next_ordinal == 0) {
+      AdoptThreadClock();
+    }
     thread_ordinal = state.next_ordinal++;
   }
   record.thread = thread_ordinal;

@@ -1,7 +1,8 @@
 // libc's time functions as the program sees them: clocks show virtual time, waits with a deadline
 // are converted to real time at the call, a sleep of a thread that issues ops is host time of its
 // rank and takes no real time, c10d's watchdogs wait for their rank (watchdogs.h). What stays real:
-// CPU-time clocks, relative time-outs of poll and select, and sleeps of threads that only watch.
+// CPU-time clocks, relative time-outs of poll and select. Sleeps and waits of threads that only
+// watch take real time, and their thread's own clock has passed them.
 //
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
 // variables.
@@ -15,7 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "graph/base/divide.h"
 #include "shim/clock/real_time.h"
@@ -31,9 +35,14 @@ namespace {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// An absolute sleep is a clock reading plus a length that was computed a moment ago, on a real
-// clock while recording; rounding makes the recorded length that of the program again.
-constexpr int64_t kSleepRoundingNs = 1'000'000;
+// Where it is not known from which reading of the clock the deadline of an absolute sleep was
+// computed, its length is rounded up, relative to itself.
+constexpr int64_t kLeastRoundingNs = 10'000;
+constexpr int64_t kRoundingParts = 16;
+
+// No sleep ends before its time, but later: a program that adds sleeps up in floating point has
+// slept for long enough after as many of them as on a machine.
+constexpr int64_t kWakeNs = 1'000;
 
 // Deadlines further back than this on the real-time clock must be of the monotonic one: no machine
 // is up for as long as the epoch is old.
@@ -54,8 +63,34 @@ bool IsValid(const timespec* time) {
   return time != nullptr && time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < kNsPerSecond;
 }
 
+// The thread's last reading of a clock, until a sleep has used it.
+struct Reading {
+  clockid_t clock = -1;
+  int64_t ns = 0;
+};
+thread_local Reading reading;
+
+// How long the program wants to sleep that gives a deadline. Where clocks are real that is as long
+// as was added to the reading in front of it: what the machine has spent since is none of the
+// rank's time.
+int64_t SleepLengthNs(clockid_t clock, int64_t deadline_ns) {
+  const Reading from = std::exchange(reading, {});
+  const int64_t ahead_ns = deadline_ns - ProgramNow(clock);
+  if (ClockIsVirtual()) {
+    return ahead_ns;
+  }
+  if (from.clock == clock) {
+    return deadline_ns - from.ns;
+  }
+  if (ahead_ns <= 0) {
+    return 0;
+  }
+  const auto magnitude_ns = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(ahead_ns)));
+  return RoundUp(ahead_ns, std::max(magnitude_ns / kRoundingParts, kLeastRoundingNs));
+}
+
 // Takes the sleep over as host time of the rank; false where the thread has to sleep for real.
-bool SleepVirtually(int64_t duration_ns) {
+bool SleepVirtually(clockid_t clock, int64_t deadline_ns, int64_t duration_ns) {
   if (!ThreadIssuesOps()) {
     return false;
   }
@@ -64,23 +99,42 @@ bool SleepVirtually(int64_t duration_ns) {
     record.kind = channel::RecordKind::kHostGap;
     record.host_gap.duration_ns = duration_ns;
     Emit(record);
+    MoveClockTo(clock, deadline_ns + kWakeNs);
   }
   return true;
 }
 
+// A relative sleep. `wait` sleeps for real.
+template <typename Wait>
+int SleepFor(clockid_t clock, const timespec* duration, const Wait& wait) {
+  if (!IsValid(duration)) {
+    return wait();
+  }
+  const int64_t duration_ns = Nanoseconds(*duration);
+  const int64_t deadline_ns = ProgramNow(clock) + duration_ns;
+  if (SleepVirtually(clock, deadline_ns, duration_ns)) {
+    return 0;
+  }
+  const int error = wait();
+  if (error == 0) {
+    MoveThreadClockTo(clock, deadline_ns + kWakeNs);
+  }
+  return error;
+}
+
 // One wait with an absolute deadline. `wait` takes the deadline in real time and returns an error
-// number. A thread that issues ops and has waited in vain has spent that time: else its deadline
-// would never come. That is not recorded, as how often a program looks is no property of its rank.
+// number. A thread that has waited in vain has spent that time: else its deadline would never come.
+// That is not recorded, as how often a program looks is no property of its rank.
 template <typename Wait>
 int WaitUntil(clockid_t clock, const timespec* deadline, const Wait& wait) {
-  if (!ClockIsVirtual() || !IsValid(deadline)) {
+  if (ClockIsReal() || !IsValid(deadline)) {
     return wait(deadline);
   }
   const int64_t deadline_ns = Nanoseconds(*deadline);
   const timespec real_deadline = ToTimespec(RealDeadline(clock, deadline_ns));
   const int error = wait(&real_deadline);
-  if (error == ETIMEDOUT && ThreadIssuesOps()) {
-    AdvanceVirtualClock(deadline_ns - ProgramNow(clock));
+  if (error == ETIMEDOUT) {
+    (ThreadIssuesOps() ? MoveClockTo : MoveThreadClockTo)(clock, deadline_ns);
   }
   return error;
 }
@@ -138,7 +192,7 @@ RealFunction<RwlockClock> real_clockwrlock("pthread_rwlock_clockwrlock");
 
 }  // namespace prism::shim
 
-using prism::shim::ClockIsVirtual;
+using prism::shim::ClockIsReal;
 using prism::shim::ProgramNow;
 using prism::shim::SleepVirtually;
 using prism::shim::ToTimespec;
@@ -151,15 +205,20 @@ PRISM_INTERPOSED int clock_gettime(clockid_t clock, timespec* now) noexcept {
                                  clock != CLOCK_PROCESS_CPUTIME_ID &&
                                  clock != CLOCK_THREAD_CPUTIME_ID;
   const int64_t ahead_ns = follows_wall_time ? prism::shim::WatchdogAheadNs(clock) : 0;
-  if (!follows_wall_time || (!ClockIsVirtual() && ahead_ns == 0)) {
-    return prism::shim::real_clock_gettime.get()(clock, now);
+  if (!follows_wall_time || (ClockIsReal() && ahead_ns == 0)) {
+    const int error = prism::shim::real_clock_gettime.get()(clock, now);
+    if (error == 0) {
+      prism::shim::reading = {clock, prism::shim::Nanoseconds(*now)};
+    }
+    return error;
   }
   *now = ToTimespec(ProgramNow(clock) + ahead_ns);
+  prism::shim::reading = {clock, prism::shim::Nanoseconds(*now)};
   return 0;
 }
 
 PRISM_INTERPOSED int gettimeofday(timeval* now, void* zone) noexcept {
-  if (!ClockIsVirtual()) {
+  if (ClockIsReal()) {
     return prism::shim::real_gettimeofday.get()(now, zone);
   }
   const timespec time = ToTimespec(ProgramNow(CLOCK_REALTIME));
@@ -169,7 +228,7 @@ PRISM_INTERPOSED int gettimeofday(timeval* now, void* zone) noexcept {
 }
 
 PRISM_INTERPOSED time_t time(time_t* now) noexcept {
-  if (!ClockIsVirtual()) {
+  if (ClockIsReal()) {
     return prism::shim::real_time.get()(now);
   }
   const time_t seconds = ToTimespec(ProgramNow(CLOCK_REALTIME)).tv_sec;
@@ -180,7 +239,7 @@ PRISM_INTERPOSED time_t time(time_t* now) noexcept {
 }
 
 PRISM_INTERPOSED int timespec_get(timespec* now, int base) noexcept {
-  if (!ClockIsVirtual() || base != TIME_UTC) {
+  if (ClockIsReal() || base != TIME_UTC) {
     return prism::shim::real_timespec_get.get()(now, base);
   }
   *now = ToTimespec(ProgramNow(CLOCK_REALTIME));
@@ -188,10 +247,9 @@ PRISM_INTERPOSED int timespec_get(timespec* now, int base) noexcept {
 }
 
 PRISM_INTERPOSED int nanosleep(const timespec* duration, timespec* remaining) {
-  if (!prism::shim::IsValid(duration) || !SleepVirtually(prism::shim::Nanoseconds(*duration))) {
+  return prism::shim::SleepFor(CLOCK_MONOTONIC, duration, [&] {
     return prism::shim::real_nanosleep.get()(duration, remaining);
-  }
-  return 0;
+  });
 }
 
 PRISM_INTERPOSED int clock_nanosleep(clockid_t clock,
@@ -199,21 +257,23 @@ PRISM_INTERPOSED int clock_nanosleep(clockid_t clock,
                                      const timespec* request,
                                      timespec* remaining) {
   auto* const real = prism::shim::real_clock_nanosleep.get();
+  if ((flags & TIMER_ABSTIME) == 0) {
+    return prism::shim::SleepFor(clock, request,
+                                 [&] { return real(clock, flags, request, remaining); });
+  }
   if (!prism::shim::IsValid(request)) {
     return real(clock, flags, request, remaining);
   }
-  const int64_t request_ns = prism::shim::Nanoseconds(*request);
-  if ((flags & TIMER_ABSTIME) == 0) {
-    return SleepVirtually(request_ns) ? 0 : real(clock, flags, request, remaining);
-  }
-  constexpr int64_t kRounding = prism::shim::kSleepRoundingNs;
-  const int64_t gap_ns = request_ns - ProgramNow(clock);
-  const int64_t rounded_ns = gap_ns <= 0 ? 0 : prism::RoundUp(gap_ns, kRounding);
-  if (SleepVirtually(rounded_ns)) {
+  const int64_t deadline_ns = prism::shim::Nanoseconds(*request);
+  if (SleepVirtually(clock, deadline_ns, prism::shim::SleepLengthNs(clock, deadline_ns))) {
     return 0;
   }
-  const timespec real_deadline = ToTimespec(prism::shim::RealDeadline(clock, request_ns));
-  return real(clock, flags, ClockIsVirtual() ? &real_deadline : request, remaining);
+  const timespec real_deadline = ToTimespec(prism::shim::RealDeadline(clock, deadline_ns));
+  const int error = real(clock, flags, ClockIsReal() ? request : &real_deadline, remaining);
+  if (error == 0) {
+    prism::shim::MoveThreadClockTo(clock, deadline_ns + prism::shim::kWakeNs);
+  }
+  return error;
 }
 
 PRISM_INTERPOSED int usleep(useconds_t microseconds) {
@@ -327,7 +387,7 @@ PRISM_INTERPOSED __attribute__((no_sanitize("address"))) long syscall(long numbe
     return prism::shim::real_syscall.get()(number, arguments[0], arguments[1], arguments[2], fourth,
                                            arguments[4], arguments[5]);
   };
-  if (number != SYS_futex || !ClockIsVirtual() || !prism::shim::WaitsUntil(arguments[1])) {
+  if (number != SYS_futex || ClockIsReal() || !prism::shim::WaitsUntil(arguments[1])) {
     return call(arguments[3]);
   }
   const clockid_t clock =

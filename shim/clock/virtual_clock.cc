@@ -14,7 +14,10 @@ constexpr int kClocks = 12;  // CLOCK_REALTIME (0) to CLOCK_TAI (11)
 
 std::atomic<bool> is_virtual{false};
 std::atomic<int64_t> virtual_ns{0};
-int64_t start_ns[kClocks];  // written before is_virtual is set, constant afterwards
+std::atomic<int64_t> ahead_ns{0};  // of the machine's clock, or of the start and virtual time
+int64_t start_ns[kClocks];         // written before is_virtual is set, constant afterwards
+
+thread_local int64_t thread_ns = 0;  // virtual time until which this thread has slept
 
 RealFunction<int(clockid_t, timespec*)> real_clock_gettime("clock_gettime");
 
@@ -44,6 +47,13 @@ void StartVirtualClock(bool virtual_time) {
   is_virtual.store(true, std::memory_order_release);
 }
 
+void LetClockRun() {
+  if (ClockIsVirtual()) {
+    ahead_ns.store(ProgramNow(CLOCK_MONOTONIC) - RealNow(CLOCK_MONOTONIC));
+    is_virtual.store(false, std::memory_order_release);
+  }
+}
+
 void AdvanceVirtualClock(int64_t duration_ns) {
   if (ClockIsVirtual() && duration_ns > 0) {
     virtual_ns.fetch_add(duration_ns, std::memory_order_acq_rel);
@@ -60,6 +70,28 @@ void SetVirtualClock(int64_t host_time_ns) {
   }
 }
 
+void MoveClockTo(clockid_t clock, int64_t program_ns) {
+  const int64_t missing_ns = program_ns - ProgramNow(clock);
+  if (FollowsWallTime(clock) && missing_ns > 0) {
+    (ClockIsVirtual() ? virtual_ns : ahead_ns).fetch_add(missing_ns, std::memory_order_acq_rel);
+  }
+}
+
+void MoveThreadClockTo(clockid_t clock, int64_t program_ns) {
+  const int64_t missing_ns = program_ns - ProgramNow(clock);
+  if (ClockIsVirtual() && FollowsWallTime(clock) && missing_ns > 0) {
+    thread_ns = std::max(thread_ns, VirtualNow()) + missing_ns;
+  }
+}
+
+void AdoptThreadClock() {
+  const int64_t missing_ns = thread_ns - VirtualNow();
+  if (missing_ns > 0) {
+    ahead_ns.fetch_add(missing_ns, std::memory_order_acq_rel);
+  }
+  thread_ns = 0;
+}
+
 int64_t VirtualNow() {
   return virtual_ns.load(std::memory_order_acquire);
 }
@@ -68,16 +100,25 @@ bool ClockIsVirtual() {
   return is_virtual.load(std::memory_order_acquire);
 }
 
+bool ClockIsReal() {
+  return !ClockIsVirtual() && ahead_ns.load(std::memory_order_acquire) == 0;
+}
+
 int64_t ProgramNow(clockid_t clock) {
-  if (!ClockIsVirtual() || !FollowsWallTime(clock)) {
+  if (!FollowsWallTime(clock)) {
     return RealNow(clock);
   }
-  return start_ns[clock] + VirtualNow();
+  const int64_t shown_ns = ahead_ns.load(std::memory_order_acquire);
+  if (!ClockIsVirtual()) {
+    return shown_ns + RealNow(clock);
+  }
+  return shown_ns + start_ns[clock] + std::max(VirtualNow(), thread_ns);
 }
 
 int64_t RealDeadline(clockid_t clock, int64_t program_deadline_ns) {
-  const int64_t remaining = program_deadline_ns - ProgramNow(clock);
-  return RealNow(clock) + (remaining > 0 ? std::max(remaining, kMinimumWaitNs) : 0);
+  const int64_t remaining_ns = program_deadline_ns - ProgramNow(clock);
+  const int64_t least_ns = remaining_ns > 0 && ClockIsVirtual() ? kMinimumWaitNs : 0;
+  return RealNow(clock) + std::max(remaining_ns, least_ns);
 }
 
 }  // namespace prism::shim

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -94,8 +96,74 @@ void ShowWaits() {
   Show("sem_timedwait_fails", sem_timedwait(&semaphore, &deadline) == -1 ? 1 : 0);
 }
 
-// A thread that issues nothing waits in real time and sees the same clock: a jump of the clock ends
-// its wait at the next look, and never hangs it.
+// Sleeps until a point in time, in steps that floating point does not hold exactly.
+void ShowSleepLoop() {
+  const auto seconds = [] {
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  };
+  const double start = seconds();
+  int sleeps = 0;
+  for (; seconds() - start < 0.3; ++sleeps) {
+    usleep(50'000);
+  }
+  Show("sleeps_until_300_ms", sleeps);
+}
+
+// As Python sleeps: until a reading of the clock and the length.
+void ShowShortSleeps() {
+  for (int sleep = 0; sleep < 3; ++sleep) {
+    timespec deadline = {};
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_nsec += 50'123;
+    if (deadline.tv_nsec >= 1'000'000'000) {
+      deadline.tv_nsec -= 1'000'000'000;
+      ++deadline.tv_sec;
+    }
+    for (volatile int spent = 0; spent < 200'000;) {  // by the machine, none of the rank's time
+      spent = spent + 1;
+    }
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr);
+  }
+}
+
+// Looks at the clock and sleeps until 60 ms have passed; the number of sleeps.
+int SleepsUntil60Ms() {
+  const long long start = Milliseconds(CLOCK_MONOTONIC);
+  int sleeps = 0;
+  for (; Milliseconds(CLOCK_MONOTONIC) - start < 60 && sleeps < 1000; ++sleeps) {
+    usleep(20'000);
+  }
+  return sleeps;
+}
+
+// A forked child, and a program that is started, sleep for real. Neither ends its loop where its
+// clock stands still.
+void ShowChildren(const char* self) {
+  const auto real_ms = [] {  // the machine's, whatever the clocks show
+    timespec now = {};
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1'000'000;
+  };
+  for (const bool starts : {false, true}) {
+    const long long start = real_ms();
+    const pid_t child = fork();
+    if (child == 0) {
+      if (starts) {
+        execl(self, self, "child", nullptr);
+      }
+      _exit(SleepsUntil60Ms());
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    Show(starts ? "started_sleeps" : "forked_sleeps", WEXITSTATUS(status));
+    Show(starts ? "started_for_real" : "forked_for_real", real_ms() - start >= 50 ? 1 : 0);
+  }
+}
+
+// A thread that issues nothing waits in real time and sees the same clock, ahead by what it has
+// slept itself: a jump of the clock ends its wait at the next look, and never hangs it.
 void ShowWatcher() {
   std::promise<long long> slept;
   std::thread watcher([&slept] {
@@ -103,6 +171,14 @@ void ShowWatcher() {
   });
   Show("watcher_sleep", slept.get_future().get());
   watcher.join();
+  std::thread([] { Show("watcher_sleeps_until_60_ms", SleepsUntil60Ms()); }).join();
+  std::thread([] {
+    std::mutex mutex;
+    std::condition_variable condition;
+    std::unique_lock<std::mutex> lock(mutex);
+    Show("watcher_wait_for",
+         Elapsed([&] { condition.wait_for(lock, milliseconds(20), [] { return false; }); }));
+  }).join();
   std::mutex mutex;
   std::condition_variable condition;
   bool stop = false;
@@ -121,9 +197,17 @@ void ShowWatcher() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  const int sleeps = SleepsUntil60Ms();  // before the first op
+  if (count > 1) {
+    return sleeps;
+  }
+  Show("sleeps_at_start", sleeps);
   ShowClocks();
+  ShowChildren(arguments[0]);
   ShowSleeps();
+  ShowSleepLoop();
+  ShowShortSleeps();
   ShowWaits();
   ShowWatcher();
   return 0;
