@@ -1,5 +1,6 @@
 // NCCL's data calls: check the arguments, hand the op over (group.h).
 #include <cstdio>
+#include <mutex>
 
 #include "shim/nccl/export.h"
 #include "shim/nccl/group.h"
@@ -26,12 +27,20 @@ ncclResult_t Invalid(const DataCall& request, const char* what) {
   return SetLastError(ncclInvalidArgument, message);
 }
 
-bool IsReduction(const Communicator& communicator, int reduction) {
-  if (reduction < ncclNumOps) {
+// Keeps what a reduction of the program's own stands for: it may be destroyed, and its number given
+// to another, as soon as the call is made. False for a reduction that does not exist.
+bool TakeReduction(NcclOp* op) {
+  if (op->reduction < ncclNumOps) {
     return true;
   }
-  const auto index = static_cast<size_t>(reduction - ncclNumOps);
-  return index < communicator.scaled_sums.size() && communicator.scaled_sums[index].live;
+  Communicator& communicator = *op->communicator;
+  const auto index = static_cast<size_t>(op->reduction - ncclNumOps);
+  const std::lock_guard<std::mutex> lock(communicator.mutex);
+  if (index >= communicator.scaled_sums.size()) {
+    return false;
+  }
+  op->scaled = communicator.scaled_sums[index];
+  return op->scaled.live;
 }
 
 bool HasBuffers(const DataCall& request) {
@@ -64,7 +73,7 @@ ncclResult_t CheckAndSubmit(DataCall request) {
   if (op.root < -1 || op.root >= op.communicator->size) {
     return Invalid(request, "root or peer");
   }
-  if (op.reduction >= 0 && !IsReduction(*op.communicator, op.reduction)) {
+  if (!TakeReduction(&op)) {
     return Invalid(request, "reduction operation");
   }
   if (op.communicator->async_error.load() != ncclSuccess) {

@@ -29,6 +29,7 @@ struct NcclOp {
   size_t count = 0;
   Element element = Element::kUint8;
   int reduction = -1;             // ncclRedOp_t; -1 none
+  ScaledSum scaled = {};          // of a reduction that the program defined, as it was at the call
   int32_t root = -1;              // or the peer
   cudaStream_t stream = nullptr;  // as given; of what a graph launches: the recorded one
   uint32_t hold_lane = 0;         // NcclStream (device_values.h)

@@ -21,8 +21,7 @@ Reduction ReductionOf(const NcclOp& op) {
     reduction.kind = static_cast<ReduceKind>(op.reduction);
     return reduction;
   }
-  const ScaledSum& sum =
-      op.communicator->scaled_sums[static_cast<size_t>(op.reduction - ncclNumOps)];
+  const ScaledSum& sum = op.scaled;
   reduction.scale = sum.scale;
   if (sum.on_device) {
     std::byte scalar[8] = {};

@@ -1,6 +1,7 @@
 // The NCCL stand-in in a process of its own: rank 0 alone, all other members virtual.
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -138,6 +139,23 @@ TEST_F(NcclTest, ScaledSums) {
   EXPECT_EQ(Values(buffer, 1), (std::vector<double>{12}));
   EXPECT_EQ(ncclRedOpDestroy(op, comm_), ncclSuccess);
   EXPECT_EQ(ncclAllReduce(buffer, buffer, 1, ncclDouble, op, comm_, nullptr), ncclInvalidArgument);
+}
+
+// Its number may be another's before the group is carried out.
+TEST_F(NcclTest, ScaledSumsMayBeDestroyedOnceTheyWereGiven) {
+  double* first = Device<double>({1});
+  double* second = Device<double>({1});
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (auto [scale, buffer] : {std::pair{0.5, first}, std::pair{0.25, second}}) {
+    ncclRedOp_t op = ncclSum;
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, &scale, ncclDouble, ncclScalarHostImmediate, comm_),
+              ncclSuccess);
+    ASSERT_EQ(ncclAllReduce(buffer, buffer, 1, ncclDouble, op, comm_, nullptr), ncclSuccess);
+    ASSERT_EQ(ncclRedOpDestroy(op, comm_), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(Values(first, 1), (std::vector<double>{0.5 * kRanks}));
+  EXPECT_EQ(Values(second, 1), (std::vector<double>{0.25 * kRanks}));
 }
 
 TEST_F(NcclTest, RefusesWhatMakesNoSense) {
