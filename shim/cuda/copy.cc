@@ -1,5 +1,8 @@
 // The runtime's calls on memory: allocation, copies, memsets, what an address is.
 #include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -29,6 +32,23 @@ Record CopyRecord(void* target, const void* source, size_t bytes) {
 
 }  // namespace
 
+namespace {
+
+// Whether the host goes on only once the bytes are there. A copy between two places of the device
+// never waits; an asynchronous one does where the host's memory cannot be reached by the device
+// (CUDA runtime API, "API synchronization behavior"): to pageable memory, and between two places of
+// the host. From pageable memory it waits for no more than the staging. A graph's copies wait for
+// nothing.
+bool HostWaits(const void* target, const void* source, cudaStream_t stream, bool async) {
+  if (!async) {
+    return !(IsDevicePointer(target) && IsDevicePointer(source));
+  }
+  return !IsDevicePointer(target) && (IsPageable(target) || !IsDevicePointer(source)) &&
+         !IsCaptured(stream);
+}
+
+}  // namespace
+
 cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t stream, bool async) {
   if (bytes == 0) {
     return cudaSuccess;
@@ -37,8 +57,7 @@ cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t st
     return Return(cudaErrorInvalidValue);
   }
   EnsureContext();
-  // cudaMemcpy returns once the bytes are there, except between two places of the device.
-  const bool waits = !async && !(IsDevicePointer(target) && IsDevicePointer(source));
+  const bool waits = HostWaits(target, source, stream, async);
   if (const cudaError_t error = async ? cudaSuccess : CheckUnsafeCall(); error != cudaSuccess) {
     return error;
   }
@@ -51,7 +70,22 @@ cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t st
   return cudaSuccess;
 }
 
-cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream) {
+namespace {
+
+void FillWords(void* target, uint32_t value, size_t count) {
+  const uint32_t byte = value & 0xFF;
+  if (value == byte * 0x01010101U) {
+    SetBytes(target, static_cast<int>(byte), 4 * count);
+  } else if (4 * count > kRealCopyBytesMax) {
+    Invalidate(target, 4 * count);
+    Count("large_copies_only_marked");
+  } else {
+    const std::vector<uint32_t> words(count, value);
+    WriteBytes(target, words.data(), 4 * count);
+  }
+}
+
+cudaError_t IssueSet(size_t bytes, cudaStream_t stream, std::function<void()> effect) {
   if (bytes == 0) {
     return cudaSuccess;
   }
@@ -59,8 +93,18 @@ cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream) {
   Record record = {};
   record.kind = RecordKind::kMemset;
   record.copy.bytes = static_cast<int64_t>(bytes);
-  IssueOp(stream, record, [=] { SetBytes(target, value, bytes); });
+  IssueOp(stream, record, std::move(effect));
   return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream) {
+  return IssueSet(bytes, stream, [=] { SetBytes(target, value, bytes); });
+}
+
+cudaError_t SetWords(void* target, uint32_t value, size_t count, cudaStream_t stream) {
+  return IssueSet(4 * count, stream, [=] { FillWords(target, value, count); });
 }
 
 }  // namespace prism::shim
@@ -152,10 +196,11 @@ cudaError_t cudaHostGetFlags(unsigned int* flags, void* pointer) {
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
-  const MemoryKind kind = prism::shim::FindMemory(pointer).kind;
+  const prism::shim::MemoryRange range = prism::shim::FindMemory(pointer);
+  const MemoryKind kind = range.kind;
   void* const same = const_cast<void*>(pointer);
   *attributes = {};
-  attributes->device = kind == MemoryKind::kDevice ? prism::shim::CurrentDevice() : -2;
+  attributes->device = kind == MemoryKind::kUnknown ? -2 : range.device;
   attributes->hostPointer = kind == MemoryKind::kDevice ? nullptr : same;
   attributes->devicePointer = kind == MemoryKind::kUnknown ? nullptr : same;
   attributes->type = kind == MemoryKind::kDevice       ? cudaMemoryTypeDevice
@@ -199,7 +244,11 @@ cudaError_t cudaMemcpy2DAsync(void* target,
     return cudaSuccess;
   }
   // One transfer on the device, row by row here.
+  const bool waits = prism::shim::HostWaits(target, source, stream, true);
   const auto copy_rows = [=] {
+    if (waits) {
+      prism::shim::SynchronizeStream(stream);
+    }
     for (size_t row = 0; row < height; ++row) {
       prism::shim::CopyBytes(static_cast<char*>(target) + row * target_pitch,
                              static_cast<const char*>(source) + row * source_pitch, width);

@@ -9,6 +9,7 @@
 
 #include "graph/base/divide.h"
 #include "shim/cuda/runtime_state.h"
+#include "shim/cuda/sm_limits.h"
 #include "shim/session.h"
 
 namespace prism::shim {
@@ -21,14 +22,12 @@ constexpr int kSharedPerBlock = 48 << 10;
 constexpr int kReservedSharedPerBlock = 1 << 10;
 constexpr int kMaxConstBytes = 64 << 10;
 
-// Threads and blocks of a multiprocessor differ between the parts of one generation (x.0 for data
-// centres, others for workstations).
-int ThreadsPerSm(const channel::DeviceProfile& profile) {
-  return profile.compute_minor == 0 ? 2048 : 1536;
-}
-
-int BlocksPerSm(const channel::DeviceProfile& profile) {
-  return profile.compute_minor == 0 ? 32 : 24;
+SmLimits LimitsOf(const channel::DeviceProfile& profile) {
+  const SmLimits limits = SmLimitsOf(profile.compute_major, profile.compute_minor);
+  if (!limits.known) {
+    Count("sm_limits_assumed");
+  }
+  return limits;
 }
 
 bool HasClusters(const channel::DeviceProfile& profile) {
@@ -68,8 +67,9 @@ void FillExecutionLimits(cudaDeviceProp* prop, const channel::DeviceProfile& pro
   prop->maxThreadsDim[2] = 64;
   prop->maxGridSize[0] = 2147483647;
   prop->maxGridSize[1] = prop->maxGridSize[2] = 65535;
-  prop->maxThreadsPerMultiProcessor = ThreadsPerSm(profile);
-  prop->maxBlocksPerMultiProcessor = BlocksPerSm(profile);
+  const SmLimits limits = LimitsOf(profile);
+  prop->maxThreadsPerMultiProcessor = limits.threads;
+  prop->maxBlocksPerMultiProcessor = limits.blocks;
   prop->regsPerBlock = kRegistersPerSm;
   prop->regsPerMultiprocessor = kRegistersPerSm;
   prop->sharedMemPerBlock = kSharedPerBlock;
@@ -223,13 +223,13 @@ int OccupancyBlocks(int block_threads, size_t shared_bytes) {
     return 0;
   }
   const int rounded = RoundUp(block_threads, kWarpThreads);
-  const int by_threads = ThreadsPerSm(profile) / rounded;
+  const SmLimits limits = LimitsOf(profile);
+  const int by_threads = limits.threads / rounded;
   const int by_shared =
       static_cast<int>(static_cast<size_t>(profile.shared_memory_per_sm) /
                        (shared_bytes + static_cast<size_t>(kReservedSharedPerBlock)));
-  const int by_blocks = BlocksPerSm(profile);
   const int least = by_threads < by_shared ? by_threads : by_shared;
-  return least < by_blocks ? least : by_blocks;
+  return least < limits.blocks ? least : limits.blocks;
 }
 
 namespace {

@@ -27,7 +27,7 @@ bool TakePhysical(size_t bytes);
 void GivePhysical(size_t bytes);
 
 // cuMemMap and cuMemUnmap of a reserved range. kSegmentAlloc and kSegmentFree.
-void MapRange(uintptr_t address, size_t bytes);
+void MapRange(uintptr_t address, size_t bytes, int device);
 void UnmapRange(uintptr_t address, size_t bytes);
 
 // Memory of a module's variable: part of what the context takes, so neither accounted nor recorded.
@@ -39,12 +39,16 @@ bool HostFree(void* pointer);
 bool RegisterHost(void* pointer, size_t bytes);
 bool UnregisterHost(void* pointer);
 
+// Host memory that the runtime does not know: a copy from the device to it is staged.
+bool IsPageable(const void* pointer);
+
 enum class MemoryKind { kUnknown, kPinnedHost, kDevice };
 
 struct MemoryRange {
   MemoryKind kind = MemoryKind::kUnknown;
   uintptr_t start = 0;  // of the allocation that the address lies in
   size_t bytes = 0;
+  int device = 0;  // that device memory was allocated on
 };
 MemoryRange FindMemory(const void* pointer);
 

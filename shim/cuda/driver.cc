@@ -28,6 +28,25 @@ bool IsDevice(int device) {
   return device >= 0 && device < SessionConfig().device.device_count && device < kMaxDevices;
 }
 
+// The devices that were current when this thread pushed other contexts. Plain values: threads end
+// at odd times.
+constexpr int kMaxPushed = 64;
+thread_local int pushed[kMaxPushed];
+thread_local int pushed_count = 0;
+
+bool KeepPushed(int device) {
+  if (pushed_count == kMaxPushed) {
+    return false;
+  }
+  pushed[pushed_count++] = device;
+  return true;
+}
+
+// -1: none.
+int TakePushed() {
+  return pushed_count == 0 ? -1 : pushed[--pushed_count];
+}
+
 }  // namespace
 
 // Names come without the suffix of their newest version; every exported name, stubs that refuse
@@ -170,11 +189,21 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 }
 
 CUresult cuCtxPushCurrent(CUcontext context) {
-  return cuCtxSetCurrent(context);
+  const int below = prism::shim::CurrentDevice();
+  const CUresult result =
+      context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : cuCtxSetCurrent(context);
+  return result == CUDA_SUCCESS && !prism::shim::KeepPushed(below) ? CUDA_ERROR_OUT_OF_MEMORY
+                                                                   : result;
 }
 
+// What was current before the context below the top was pushed is current again. A thread's first
+// context lies under all and stays.
 CUresult cuCtxPopCurrent(CUcontext* context) {
-  return cuCtxGetCurrent(context);
+  if (context != nullptr) {
+    cuCtxGetCurrent(context);
+  }
+  const int below = prism::shim::TakePushed();
+  return below < 0 ? CUDA_SUCCESS : static_cast<CUresult>(cudaSetDevice(below));
 }
 
 CUresult cuCtxGetDevice(CUdevice* device) {

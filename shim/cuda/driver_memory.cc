@@ -119,7 +119,7 @@ CUresult cuMemMap(CUdeviceptr address,
     }
     ++FromHandle(handle)->references;
   }
-  prism::shim::MapRange(address, bytes);
+  prism::shim::MapRange(address, bytes, FromHandle(handle)->properties.location.id);
   return CUDA_SUCCESS;
 }
 
@@ -211,7 +211,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
       *static_cast<CUdeviceptr*>(data) = address;
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      *static_cast<int*>(data) = prism::shim::CurrentDevice();
+      *static_cast<int*>(data) = range.device;
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       *static_cast<CUdeviceptr*>(data) = range.start;
@@ -262,12 +262,6 @@ CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, 
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned int value, size_t count, CUstream stream) {
-  const cudaError_t error = prism::shim::Set(Pointer(target), 0, 4 * count, stream);
-  if (error == cudaSuccess && value != 0 && 4 * count <= prism::shim::kRealCopyBytesMax) {
-    for (size_t index = 0; index < count; ++index) {
-      prism::shim::WriteBytes(Pointer(target + 4 * index), &value, 4);
-    }
-  }
-  return static_cast<CUresult>(error);
+  return static_cast<CUresult>(prism::shim::SetWords(Pointer(target), value, count, stream));
 }
 }

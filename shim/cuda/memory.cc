@@ -17,6 +17,7 @@
 #include "graph/base/divide.h"
 #include "shim/cuda/address_space.h"
 #include "shim/cuda/device_memory.h"
+#include "shim/cuda/runtime_state.h"
 #include "shim/cuda/written_bytes.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
@@ -32,15 +33,21 @@ using channel::RecordKind;
 constexpr size_t kHalfBytes = size_t{1} << 42;
 constexpr size_t kPageBytes = 4096;
 
+struct Extent {
+  size_t bytes = 0;
+  int device = 0;
+};
+using Extents = std::map<uintptr_t, Extent>;
+
 struct Memory {
   std::mutex mutex;
   AddressSpace allocations{kHalfBytes, kDeviceGranularity,
                            SessionConfig().device.segments_ascending != 0};
   AddressSpace reservations{kHalfBytes, kDeviceGranularity, true};
-  std::map<uintptr_t, size_t> blocks;          // cudaMalloc, rounded bytes
+  Extents blocks;                              // cudaMalloc, rounded bytes
   std::map<uintptr_t, size_t> address_ranges;  // cuMemAddressReserve
-  std::map<uintptr_t, size_t> mapped;          // cuMemMap
-  std::map<uintptr_t, size_t> pinned;          // cudaHostAlloc, cudaHostRegister
+  Extents mapped;                              // cuMemMap
+  Extents pinned;                              // cudaHostAlloc, cudaHostRegister
   WrittenBytes valid;
   int64_t used_bytes = 0;
 };
@@ -78,16 +85,17 @@ void* Pointer(uintptr_t address) {
   return reinterpret_cast<void*>(address);
 }
 
-MemoryRange FindIn(const std::map<uintptr_t, size_t>& ranges, uintptr_t address, MemoryKind kind) {
+MemoryRange FindIn(const Extents& ranges, uintptr_t address, MemoryKind kind) {
   auto after = ranges.upper_bound(address);
   if (after == ranges.begin()) {
     return {};
   }
   --after;
-  if (address - after->first >= after->second) {
+  const Extent& extent = after->second;
+  if (address - after->first >= extent.bytes) {
     return {};
   }
-  return {kind, after->first, after->second};
+  return {kind, after->first, extent.bytes, extent.device};
 }
 
 bool InDevice(const Memory& memory, uintptr_t address) {
@@ -141,6 +149,7 @@ void* DeviceAllocate(size_t bytes) {
   EnsureContext();
   Memory& memory = Get();
   const size_t rounded = RoundUp(std::max<size_t>(bytes, 1), kDeviceGranularity);
+  const int device = CurrentDevice();
   uintptr_t address = 0;
   int64_t used_bytes = 0;
   {
@@ -151,7 +160,7 @@ void* DeviceAllocate(size_t bytes) {
       if (address == 0) {
         memory.used_bytes -= static_cast<int64_t>(rounded);
       } else {
-        memory.blocks.emplace(address, rounded);
+        memory.blocks.emplace(address, Extent{rounded, device});
       }
     }
     used_bytes = memory.used_bytes;
@@ -171,7 +180,7 @@ bool DeviceFree(void* pointer) {
     if (found == memory.blocks.end()) {
       return false;
     }
-    bytes = found->second;
+    bytes = found->second.bytes;
     memory.blocks.erase(found);
     InvalidateLocked(memory, Address(pointer), bytes);
     memory.allocations.Give(Address(pointer), bytes);
@@ -225,6 +234,10 @@ MemoryRange FindMemory(const void* pointer) {
     return FindIn(memory.mapped, address, MemoryKind::kDevice);
   }
   return FindIn(memory.pinned, address, MemoryKind::kPinnedHost);
+}
+
+bool IsPageable(const void* pointer) {
+  return FindMemory(pointer).kind == MemoryKind::kUnknown;
 }
 
 void CopyBytes(void* target, const void* source, size_t bytes) {
@@ -373,12 +386,12 @@ void GivePhysical(size_t bytes) {
   memory.used_bytes -= static_cast<int64_t>(bytes);
 }
 
-void MapRange(uintptr_t address, size_t bytes) {
+void MapRange(uintptr_t address, size_t bytes, int device) {
   Memory& memory = Get();
   int64_t used_bytes = 0;
   {
     const std::lock_guard<std::mutex> lock(memory.mutex);
-    memory.mapped.emplace(address, bytes);
+    memory.mapped.emplace(address, Extent{bytes, device});
     used_bytes = memory.used_bytes;
   }
   EmitSegment(RecordKind::kSegmentAlloc, address, bytes, used_bytes);
@@ -404,7 +417,7 @@ void* ModuleMemory(size_t bytes) {
   Memory& memory = Get();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   if (address != 0) {
-    memory.mapped.emplace(address, RoundUp(bytes, kDeviceGranularity));
+    memory.mapped.emplace(address, Extent{RoundUp(bytes, kDeviceGranularity), CurrentDevice()});
   }
   return Pointer(address);
 }
@@ -428,7 +441,9 @@ bool HostFree(void* pointer) {
 bool RegisterHost(void* pointer, size_t bytes) {
   Memory& memory = Get();
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  return memory.pinned.emplace(Address(pointer), std::max<size_t>(bytes, 1)).second;
+  return memory.pinned
+      .emplace(Address(pointer), Extent{std::max<size_t>(bytes, 1), CurrentDevice()})
+      .second;
 }
 
 bool UnregisterHost(void* pointer) {

@@ -18,6 +18,7 @@ struct StreamObject {
   uint16_t index;
   int priority;
   unsigned int flags;
+  int device;
 };
 
 // The object of a stream handle; nullptr for the default streams.
@@ -54,6 +55,7 @@ int OccupancyBlocks(int block_threads, size_t shared_bytes);
 // Copies and records them; `async` as cudaMemcpyAsync, otherwise the host waits where CUDA does.
 cudaError_t Copy(void* target, const void* source, size_t bytes, cudaStream_t stream, bool async);
 cudaError_t Set(void* target, int value, size_t bytes, cudaStream_t stream);
+cudaError_t SetWords(void* target, uint32_t value, size_t count, cudaStream_t stream);
 
 // An attribute of the profile's device by cudaDeviceAttr number (CUdevice_attribute has the same
 // numbers).

@@ -59,8 +59,8 @@ extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
   prism::shim::EnsureContext();
-  auto* const object =
-      new (std::nothrow) StreamObject{prism::shim::next_index.fetch_add(1), priority, flags};
+  auto* const object = new (std::nothrow) StreamObject{
+      prism::shim::next_index.fetch_add(1), priority, flags, prism::shim::CurrentDevice()};
   if (object == nullptr) {
     return Return(cudaErrorMemoryAllocation);
   }
@@ -98,8 +98,9 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamGetDevice(cudaStream_t /*stream*/, int* device) {
-  *device = prism::shim::CurrentDevice();
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  const StreamObject* const object = prism::shim::FindStream(stream);
+  *device = object == nullptr ? prism::shim::CurrentDevice() : object->device;
   return cudaSuccess;
 }
 

@@ -137,6 +137,13 @@ MemoryRange FindMemory(const void* pointer) {
   return {MemoryKind::kDevice, after->first, after->second};
 }
 
+bool IsPageable(const void* pointer) {
+  const WithinReal within;
+  cudaPointerAttributes attributes = {};
+  return PRISM_FIND_REAL(cudaPointerGetAttributes)(&attributes, pointer) == cudaSuccess &&
+         attributes.type == cudaMemoryTypeUnregistered;
+}
+
 void CopyBytes(void* /*target*/, const void* /*source*/, size_t /*bytes*/) {
 }
 
@@ -171,7 +178,7 @@ void GivePhysical(size_t bytes) {
   Add(-static_cast<int64_t>(bytes));
 }
 
-void MapRange(uintptr_t address, size_t bytes) {
+void MapRange(uintptr_t address, size_t bytes, int /*device*/) {
   Know(address, bytes, Add(0));
 }
 

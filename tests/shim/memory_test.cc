@@ -156,7 +156,7 @@ TEST(DeviceMemory, physical_memory_counts_against_the_same_capacity) {
   ASSERT_NE(address, 0U);
   EXPECT_EQ(QueryDeviceUsage().free_bytes, free_bytes);
   ASSERT_TRUE(TakePhysical(20 * kMiB));
-  MapRange(address, 20 * kMiB);
+  MapRange(address, 20 * kMiB, 0);
   EXPECT_EQ(QueryDeviceUsage().free_bytes, free_bytes - (int64_t{20} << 20));
   void* const pointer = reinterpret_cast<void*>(address);
   EXPECT_TRUE(IsDevicePointer(pointer));

@@ -1,0 +1,203 @@
+// Calls of the CUDA runtime, its driver and NCCL on the virtual device, and what they record. The
+// process is its own worker: the channel exists before the shim starts.
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shim/channel/channel.h"
+#include "shim/cuda/memory.h"
+#include "shim/cuda/sm_limits.h"
+#include "shim/standalone_config.h"
+
+namespace prism::shim {
+namespace {
+
+using channel::Record;
+using channel::RecordKind;
+using testing::ElementsAre;
+using testing::Field;
+
+channel::Consumer* worker = nullptr;
+
+// In front of the shim's own constructor, which opens the channel.
+__attribute__((constructor(101))) void StartWorker() {
+  channel::Config config = StandaloneConfig();
+  config.version = channel::kProtocolVersion;
+  config.mode = channel::Mode::kRecord;
+  worker = new channel::Consumer(config);
+  setenv("PRISM_CHANNEL_FD", std::to_string(worker->descriptor()).c_str(), 1);
+}
+
+// Kinds of the ops since the last call.
+std::vector<RecordKind> Issued() {
+  std::vector<RecordKind> kinds;
+  Record record = {};
+  std::span<const std::byte> payload;
+  while (worker->TryPop(&record, &payload)) {
+    switch (record.kind) {
+      case RecordKind::kMemcpy:
+      case RecordKind::kMemset:
+      case RecordKind::kSync:
+      case RecordKind::kEventRecord:
+      case RecordKind::kEventWait:
+        kinds.push_back(record.kind);
+        break;
+      default:
+        break;
+    }
+  }
+  return kinds;
+}
+
+template <typename T>
+std::vector<T> Values(const void* device, size_t count) {
+  std::vector<T> values(count);
+  ReadBytes(values.data(), device, count * sizeof(T));
+  return values;
+}
+
+class DeviceCalls : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    ASSERT_EQ(cudaStreamCreate(&stream_), cudaSuccess);
+    ASSERT_EQ(cudaMalloc(&device_, kBytes), cudaSuccess);
+    ASSERT_EQ(cudaMallocHost(&pinned_, kBytes), cudaSuccess);
+    Issued();
+  }
+
+  void TearDown() override {
+    EXPECT_EQ(cudaFreeHost(pinned_), cudaSuccess);
+    EXPECT_EQ(cudaFree(device_), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
+  }
+
+  std::vector<RecordKind> AsyncCopy(void* target, const void* source) {
+    EXPECT_EQ(cudaMemcpyAsync(target, source, kBytes, cudaMemcpyDefault, stream_), cudaSuccess);
+    return Issued();
+  }
+
+  static constexpr size_t kBytes = 64;
+  cudaStream_t stream_ = nullptr;
+  void* device_ = nullptr;
+  void* pinned_ = nullptr;
+  char pageable_[kBytes] = {};
+};
+
+TEST_F(DeviceCalls, asynchronous_copies_wait_where_they_end_in_pageable_memory) {
+  EXPECT_THAT(AsyncCopy(pageable_, device_), ElementsAre(RecordKind::kMemcpy, RecordKind::kSync));
+  EXPECT_THAT(AsyncCopy(pinned_, device_), ElementsAre(RecordKind::kMemcpy));
+  EXPECT_THAT(AsyncCopy(device_, pageable_), ElementsAre(RecordKind::kMemcpy));
+  EXPECT_THAT(AsyncCopy(device_, pinned_), ElementsAre(RecordKind::kMemcpy));
+  EXPECT_THAT(AsyncCopy(pinned_, pageable_), ElementsAre(RecordKind::kMemcpy, RecordKind::kSync));
+  ASSERT_EQ(cudaMemcpy2DAsync(pageable_, 8, device_, 8, 8, 2, cudaMemcpyDefault, stream_),
+            cudaSuccess);
+  EXPECT_THAT(Issued(), ElementsAre(RecordKind::kMemcpy, RecordKind::kSync));
+}
+
+TEST_F(DeviceCalls, a_captured_copy_to_pageable_memory_waits_for_nothing) {
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_THAT(AsyncCopy(pageable_, device_), ElementsAre());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t launched = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&launched, graph, 0), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(launched, stream_), cudaSuccess);
+  EXPECT_THAT(Issued(), ElementsAre(RecordKind::kMemcpy));
+}
+
+TEST_F(DeviceCalls, a_captured_fill_of_words_fills_at_the_launch) {
+  const auto address = reinterpret_cast<CUdeviceptr>(device_);
+  ASSERT_EQ(cuMemsetD32Async(address, 5, 4, stream_), CUDA_SUCCESS);
+  EXPECT_THAT(Values<uint32_t>(device_, 4), ElementsAre(5, 5, 5, 5));
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  ASSERT_EQ(cuMemsetD32Async(address, 7, 3, stream_), CUDA_SUCCESS);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t launched = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  EXPECT_THAT(Values<uint32_t>(device_, 4), ElementsAre(5, 5, 5, 5));
+  ASSERT_EQ(cudaGraphInstantiate(&launched, graph, 0), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(launched, stream_), cudaSuccess);
+  EXPECT_THAT(Values<uint32_t>(device_, 4), ElementsAre(7, 7, 7, 5));
+}
+
+TEST_F(DeviceCalls, a_large_fill_is_written_only_where_its_value_is_one_byte) {
+  constexpr size_t kWords = size_t{4} << 20;
+  void* large = nullptr;
+  ASSERT_EQ(cudaMalloc(&large, 4 * kWords), cudaSuccess);
+  const auto address = reinterpret_cast<CUdeviceptr>(large);
+  ASSERT_EQ(cuMemsetD32Async(address, 0, kWords, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(ValidBytes(large, 4 * kWords), 4 * kWords);
+  ASSERT_EQ(cuMemsetD32Async(address, 7, kWords, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(ValidBytes(large, 4 * kWords), 0U);
+  EXPECT_EQ(cudaFree(large), cudaSuccess);
+}
+
+TEST_F(DeviceCalls, memory_and_streams_say_whose_they_are_from_any_device) {
+  ASSERT_EQ(cudaSetDevice(3), cudaSuccess);
+  void* there = nullptr;
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaMalloc(&there, kBytes), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  cudaPointerAttributes attributes = {};
+  ASSERT_EQ(cudaPointerGetAttributes(&attributes, there), cudaSuccess);
+  EXPECT_EQ(attributes.device, 3);
+  int device = -1;
+  ASSERT_EQ(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                  reinterpret_cast<CUdeviceptr>(there)),
+            CUDA_SUCCESS);
+  EXPECT_EQ(device, 3);
+  ASSERT_EQ(cudaStreamGetDevice(stream, &device), cudaSuccess);
+  EXPECT_EQ(device, 3);
+  ASSERT_EQ(cudaPointerGetAttributes(&attributes, device_), cudaSuccess);
+  EXPECT_EQ(attributes.device, 0);
+  EXPECT_EQ(cudaFree(there), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
+TEST_F(DeviceCalls, popping_a_context_brings_back_the_one_below) {
+  CUcontext of_two = nullptr;
+  CUcontext of_three = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&of_two, 2), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&of_three, 3), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxPushCurrent(of_two), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxPushCurrent(of_three), CUDA_SUCCESS);
+  CUcontext popped = nullptr;
+  CUdevice device = -1;
+  ASSERT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
+  EXPECT_EQ(popped, of_three);
+  ASSERT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
+  EXPECT_EQ(device, 2);
+  ASSERT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
+  EXPECT_EQ(popped, of_two);
+  ASSERT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
+  EXPECT_EQ(device, 0);
+}
+
+// What CUDA 13's ptxas takes for .minnctapersm and .maxntid.
+TEST(SmLimits, are_those_of_the_capability_not_of_its_generation) {
+  const auto limits = [](int threads, int blocks) {
+    return testing::AllOf(Field(&SmLimits::threads, threads), Field(&SmLimits::blocks, blocks),
+                          Field(&SmLimits::known, true));
+  };
+  EXPECT_THAT(SmLimitsOf(7, 5), limits(1024, 16));
+  EXPECT_THAT(SmLimitsOf(8, 0), limits(2048, 32));
+  EXPECT_THAT(SmLimitsOf(8, 6), limits(1536, 16));
+  EXPECT_THAT(SmLimitsOf(8, 9), limits(1536, 24));
+  EXPECT_THAT(SmLimitsOf(9, 0), limits(2048, 32));
+  EXPECT_THAT(SmLimitsOf(10, 3), limits(2048, 32));
+  EXPECT_THAT(SmLimitsOf(11, 0), limits(1536, 24));
+  EXPECT_THAT(SmLimitsOf(12, 0), limits(1536, 24));
+  EXPECT_FALSE(SmLimitsOf(9, 4).known);
+}
+
+}  // namespace
+}  // namespace prism::shim
