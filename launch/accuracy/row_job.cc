@@ -83,6 +83,17 @@ void AssumePlan(const PublishedRow& row,
   if (const std::optional<PublishedRow> like = NearestPlan(row, gpus, "tp")) {
     const int32_t tp = Degree(like->Integer("tp"));
     const int32_t pp = Degree(like->Integer("pp"));
+    const int32_t cp = Degree(like->Integer("cp"));
+    const int64_t model_parallel = int64_t{tp} * pp * cp;
+    const int64_t sequences = row.Integer("global_batch").value_or(gpus);
+    const bool counted = row.Integer("grad_accum").has_value();
+    if (!counted && gpus % model_parallel == 0 && gpus / model_parallel <= sequences) {
+      sizes->tp = tp;
+      sizes->pp = pp;
+      sizes->cp = cp;
+      assumptions->Add("parallel plan: not printed, as in the nearest run that prints one", 0.03);
+      return;
+    }
     if (replica % (int64_t{tp} * pp) == 0) {
       sizes->tp = tp;
       sizes->pp = pp;
@@ -247,6 +258,14 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   const int64_t replicas = job->parallel.dp;
   std::optional<int64_t> batch = row.Integer("global_batch");
   const std::optional<int64_t> micro = row.Integer("micro_batch");
+  if (!batch.has_value() && !row.Integer("grad_accum").has_value()) {
+    if (const std::optional<PublishedRow> like =
+            NearestPlan(row, job->parallel.world_size(), "global_batch")) {
+      constexpr double kSpread = 0.5;
+      assumptions->Add("batch: not printed, as in the nearest run that prints one", kSpread);
+      batch = like->Integer("global_batch");
+    }
+  }
   if (!batch.has_value() && micro.has_value()) {
     batch = *micro * replicas *
             assumptions->Or<int64_t>(row.Integer("grad_accum"), 1, "micro-batches: 1 a step");

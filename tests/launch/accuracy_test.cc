@@ -116,6 +116,21 @@ TEST(RowPlan, A_plan_that_is_not_printed_is_that_of_the_nearest_run) {
   EXPECT_THAT(plan.assumptions, Contains(HasSubstr("nearest run that prints one")));
 }
 
+TEST(RowPlan, A_blank_row_takes_plan_and_batch_of_the_nearest_run) {
+  const Result<CsvTable> csv = CsvTable::Parse(
+      "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,tp,pp,cp,num_gpus,"
+      "micro_batch,global_batch,gpu\n"
+      "x-1,x,NeMo,A,80,8192,64,32000,8192,,,,32,1,,H100\n"
+      "x-2,x,NeMo,A,80,8192,64,32000,8192,2,1,4,64,1,16,H100\n",
+      "t.csv");
+  ASSERT_TRUE(csv.ok()) << csv.status().message();
+  const graph::JobSpec job = PlanRow({*csv, 0}).job;
+  EXPECT_EQ(job.parallel.tp, 2);
+  EXPECT_EQ(job.parallel.cp, 4);
+  EXPECT_EQ(job.parallel.dp, 4);
+  EXPECT_EQ(job.global_batch_size, 16);
+}
+
 TEST(RowPlan, A_whole_row_needs_few_assumptions) {
   const OneRow table(Gpt175B());
   const RowPlan plan = PlanRow(table.row());
