@@ -264,7 +264,11 @@ Status SetCollective(const std::string& name, CollectiveRow* row) {
   if (kind != kKinds.end()) {
     row->shape.kind = kind->kind;
   } else if (!row->send_receive) {
-    return InvalidArgument(fmt::format("collective '{}' is unknown", name));
+    std::string known = "sendrecv";
+    for (const KindName& entry : kKinds) {
+      known += fmt::format(", {}", entry.name);
+    }
+    return InvalidArgument(fmt::format("collective '{}' is unknown; known: {}", name, known));
   }
   return OkStatus();
 }

@@ -69,18 +69,27 @@ Status ReadEntry(const std::string& path,
     return BadFile(fmt::format("{}: unknown key '{}'{}", Where(path, node), key,
                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
   }
+  ConfigValue value = {.texts = {}, .line = node.source().begin.line};
+  if (spec == &kProgram && !node.is_array()) {
+    return BadFile(
+        fmt::format("{}: 'program' is a list of texts, as in program = [\"python\", \"train.py\"]",
+                    Where(path, node)));
+  }
   if (const toml::array* list = node.as_array()) {
     if (!spec->repeatable) {
       return BadFile(fmt::format("{}: '{}' takes one value", Where(path, node), key));
     }
     for (const toml::node& item : *list) {
       PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, item), item));
-      (*values)[key].push_back(std::move(text));
+      value.texts.push_back(std::move(text));
     }
-    return OkStatus();
+  } else {
+    PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, node), node));
+    value.texts.push_back(std::move(text));
   }
-  PRISM_ASSIGN_OR_RETURN(std::string text, ScalarText(Where(path, node), node));
-  (*values)[key] = {std::move(text)};
+  if (!value.texts.empty()) {
+    (*values)[key] = std::move(value);
+  }
   return OkStatus();
 }
 

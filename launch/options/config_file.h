@@ -2,6 +2,7 @@
 // level or in the tables [job], [cluster], [ranks], [output].
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,7 +12,12 @@
 
 namespace prism::launch {
 
-using ConfigValues = std::map<std::string, std::vector<std::string>>;  // texts by config key
+struct ConfigValue {
+  std::vector<std::string> texts;
+  uint32_t line = 0;  // of the file
+};
+
+using ConfigValues = std::map<std::string, ConfigValue>;  // by config key
 
 // kBadFile, naming file and line, when the file is absent, no TOML, or holds an unknown key. What
 // was read goes into `read` as well, if there is one.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@
 namespace prism::launch {
 namespace {
 
-// Where a raw value came from, for messages: "--tp", "PRISM_TP", "job.toml: tp".
+// Where a raw value came from, for messages: "--tp", "PRISM_TP", "job.toml:3: tp".
 struct RawValue {
   std::vector<std::string> texts;
   std::string origin;
@@ -35,9 +36,40 @@ struct Parsed {
   bool version = false;
 };
 
+// Names of the outside contract that have no option yet; heeding none of them must not look like
+// heeding them.
+struct NotYet {
+  const char* flag;
+  const char* variable;
+};
+constexpr std::array<NotYet, 3> kNotYet = {
+    {{"--cp", "PRISM_CP"}, {"--ep", "PRISM_EP"}, {"--max-error", "PRISM_MAX_ERROR"}}};
+
+Status RefuseFlagsNotYet(std::span<const std::string> flags) {
+  for (const NotYet& name : kNotYet) {
+    for (const std::string& flag : flags) {
+      if (flag == name.flag || flag.starts_with(std::string(name.flag) + "=")) {
+        return InvalidArgument(fmt::format("{} is not available yet; leave it out", name.flag));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+Status RefuseVariablesNotYet() {
+  for (const NotYet& name : kNotYet) {
+    if (std::getenv(name.variable) != nullptr) {
+      return InvalidArgument(
+          fmt::format("{} is set, but not available yet; unset it", name.variable));
+    }
+  }
+  return OkStatus();
+}
+
 Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   Parsed parsed;
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  PRISM_RETURN_IF_ERROR(RefuseFlagsNotYet({arguments.begin(), dashes}));
   if (dashes != arguments.end()) {
     parsed.program.assign(dashes + 1, arguments.end());
     if (parsed.program.empty()) {
@@ -64,31 +96,19 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   return parsed;
 }
 
-// Names of the outside contract that have no option yet; heeding none of them must not look like
-// heeding them.
-constexpr std::array<const char*, 3> kNotYet = {"PRISM_CP", "PRISM_EP", "PRISM_MAX_ERROR"};
-
-Status RefuseNotYet() {
-  for (const char* name : kNotYet) {
-    if (std::getenv(name) != nullptr) {
-      return InvalidArgument(fmt::format("{} is set, but not available yet; unset it", name));
-    }
-  }
-  return OkStatus();
-}
-
 // Values of a config file, below those that are there.
 Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const ConfigValues from_file, ReadConfigFile(path, read));
-  for (const auto& [key, texts] : from_file) {
-    values->try_emplace(key, RawValue{texts, fmt::format("{}: {}", path, key), path});
+  for (const auto& [key, value] : from_file) {
+    values->try_emplace(
+        key, RawValue{value.texts, fmt::format("{}:{}: {}", path, value.line, key), path});
   }
   return OkStatus();
 }
 
 // Layers the three sources, strongest first.
 Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
-  PRISM_RETURN_IF_ERROR(RefuseNotYet());
+  PRISM_RETURN_IF_ERROR(RefuseVariablesNotYet());
   RawValues values;
   for (const OptionSpec& spec : OptionTable()) {
     const std::string key = ConfigKey(spec);

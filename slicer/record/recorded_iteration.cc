@@ -95,6 +95,18 @@ bool DoSame(const Iteration& a, const Iteration& b) {
   return !FirstDifference(a, b, std::max(a.ops.size(), b.ops.size())).has_value();
 }
 
+bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b) {
+  const auto sorted_texts = [](const Iteration& iteration) {
+    std::vector<std::string> texts;
+    for (const CanonicalOp& op : iteration.ops) {
+      texts.push_back(DescribeOp(op, iteration.tables));
+    }
+    std::ranges::sort(texts);
+    return texts;
+  };
+  return a.ops.size() == b.ops.size() && sorted_texts(a) == sorted_texts(b);
+}
+
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations) {
   for (size_t end = iterations.size(); end > 0; --end) {
     for (size_t period = 2; 2 * period <= end && period <= kMostStepsInTurn; ++period) {

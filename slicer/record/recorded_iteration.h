@@ -38,6 +38,9 @@ std::optional<size_t> FirstDifference(const Iteration& a, const Iteration& b, si
 // Whether no op of theirs differs.
 bool DoSame(const Iteration& a, const Iteration& b);
 
+// Whether each op of one is one of the other, wherever it stands.
+bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b);
+
 // Optimizers that take turns: at most this many steps until the first comes again.
 inline constexpr int32_t kMostStepsInTurn = 6;
 

@@ -147,6 +147,7 @@ class Recorder::Impl {
   std::optional<int32_t> odd_;
   std::string odd_example_;
   std::string difference_;  // of the last two iterations that differ
+  bool only_order_differs_ = false;
   bool used_device_ = false;
   std::map<std::string, Details> counters_;  // by code
   int64_t unsteady_segments_ = 0;
@@ -308,11 +309,18 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
   }
   difference_ = fmt::format("iterations {} and {} differ at op {}: {} against {}", last - 1, last,
                             *at, DescribeAt(before, *at), DescribeAt(after, *at));
+  only_order_differs_ = DoSameInAnotherOrder(before, after);
 }
 
 // Why no two iterations in turn do the same, and what the user can do about it.
 std::string Recorder::Impl::WhyAllDiffer() const {
   std::string message = difference_ + "; no two iterations in turn do the same";
+  if (only_order_differs_) {
+    return message +
+           ", but for the order of their ops; a schedule that orders them anew each time (zero "
+           "bubble in torch.distributed.pipelining) cannot be recorded: use one with a fixed order "
+           "(1F1B, Interleaved1F1B, GPipe)";
+  }
   if (!complete()) {
     message +=
         fmt::format(" in the {} that the program ran; let it run more steps, {} are looked at",

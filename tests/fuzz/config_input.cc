@@ -90,8 +90,8 @@ void TryConfigFile(std::string_view text) {
     CheckCode(values.status(), StatusCode::kBadFile);
     return;
   }
-  for (const auto& [key, texts] : *values) {
-    PRISM_CHECK_MSG(!texts.empty(), key);
+  for (const auto& [key, value] : *values) {
+    PRISM_CHECK_MSG(!value.texts.empty() && value.line > 0, key);
   }
 }
 

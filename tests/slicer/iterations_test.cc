@@ -178,6 +178,23 @@ TEST(Iterations, StepsThatNeverRepeatHaveNoPeriod) {
   EXPECT_EQ(recorder.period(), std::nullopt);
 }
 
+// As a zero-bubble schedule does, which goes through its graph by addresses.
+TEST(Iterations, AnotherOrderInEachIterationIsToldSo) {
+  RecordScript script;
+  for (int i = 0; i < 5; ++i) {
+    for (int kernel = 0; kernel < 5; ++kernel) {
+      script.Kernel("weight " + std::to_string((i * (kernel + 1)) % 5));
+      script.Kernel("weight");
+    }
+    script.Matmul(16);
+    script.Marker("Optimizer.step#Adam.step", true);
+    script.Marker("Optimizer.step#Adam.step", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_FALSE(fragment.ok());
+  EXPECT_THAT(fragment.status().message(), HasSubstr("but for the order of their ops"));
+}
+
 TEST(Iterations, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
   RecordScript script;
   for (int i = 0; i < 4; ++i) {
