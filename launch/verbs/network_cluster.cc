@@ -1,7 +1,10 @@
 #include "launch/verbs/network_cluster.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace prism::launch {
 namespace {
@@ -21,13 +24,33 @@ void Set(const char* key,
   }
 }
 
+// A cluster is nodes and what is between them.
+void NoteWhatIsLeftOut(const slicer::AstraNetwork& network, slicer::Notes* notes) {
+  const auto dims = static_cast<int64_t>(network.ranks.size());
+  const auto latencies = static_cast<int64_t>(network.latency.size());
+  if (network.bandwidth.empty()) {
+    notes->Add("latencies of a network without bandwidths are left out", latencies);
+    return;
+  }
+  notes->Add("dimensions of the network beyond the second are as fast as that one", dims - 2);
+  notes->Add("latencies inside of a node stay the cluster's, the network's are left out",
+             std::min<int64_t>(latencies, 1));
+}
+
 }  // namespace
 
-void UseNetwork(const slicer::AstraNetwork& network,
-                const std::string& source,
-                graph::ClusterSpec* cluster) {
-  if (network.bandwidth.empty() || network.ranks.front() > kMaxGpusPerNode) {
-    return;
+Status UseNetwork(const slicer::AstraNetwork& network,
+                  const std::string& source,
+                  graph::ClusterSpec* cluster,
+                  slicer::Notes* notes) {
+  NoteWhatIsLeftOut(network, notes);
+  if (network.bandwidth.empty()) {
+    return OkStatus();
+  }
+  if (network.ranks.front() > kMaxGpusPerNode) {
+    return BadFile(fmt::format(
+        "{}: the first dimension, which is taken for a node, has {} ranks, more than {}", source,
+        network.ranks.front(), kMaxGpusPerNode));
   }
   std::vector<graph::Parameter> table = cluster->parameters.all();
   cluster->gpus_per_node = static_cast<int32_t>(network.ranks.front());
@@ -41,6 +64,7 @@ void UseNetwork(const slicer::AstraNetwork& network,
     Set("net.hop_ns", network.latency[1] * kNsPerS, source, &table);
   }
   cluster->parameters = graph::ParameterTable(std::move(table));
+  return OkStatus();
 }
 
 }  // namespace prism::launch

@@ -3,16 +3,20 @@
 
 #include <string>
 
+#include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "slicer/import/astra/network_file.h"
+#include "slicer/tasks/notes.h"
 
 namespace prism::launch {
 
 // Takes rates and the size of a node into `cluster`: the first dimension is a node and its links,
 // the second the network between nodes, with a NIC a GPU. What the file does not say (efficiencies,
-// latencies of NCCL) stays as it is. `source` names the file.
-void UseNetwork(const slicer::AstraNetwork& network,
-                const std::string& source,
-                graph::ClusterSpec* cluster);
+// latencies of NCCL) stays as it is; what it says and a cluster does not hold is counted. `source`
+// names the file. kBadFile for a first dimension that is no node.
+Status UseNetwork(const slicer::AstraNetwork& network,
+                  const std::string& source,
+                  graph::ClusterSpec* cluster,
+                  slicer::Notes* notes);
 
 }  // namespace prism::launch

@@ -117,7 +117,8 @@ Status VerbArguments::ReadChoice(std::string_view flag,
   return OkStatus();
 }
 
-Status VerbArguments::CheckOutput(std::string_view flag) const {
+Status VerbArguments::CheckOutput(std::string_view flag,
+                                  const std::vector<std::string>& more) const {
   if (!Has(flag)) {
     return OkStatus();
   }
@@ -127,9 +128,16 @@ Status VerbArguments::CheckOutput(std::string_view flag) const {
     return InvalidArgument(fmt::format("{}{}: '{}' is no file name", flag.size() == 1 ? "-" : "--",
                                        flag, path.string()));
   }
-  for (const std::string& operand : operands_) {
-    if (std::filesystem::equivalent(operand, path, ignored)) {
-      return InvalidArgument(fmt::format("{}{}: '{}' is a file that is read",
+  std::vector<std::string> others = operands_;
+  others.insert(others.end(), more.begin(), more.end());
+  for (const auto& [other, values] : texts_) {
+    if (other != flag) {
+      others.insert(others.end(), values.begin(), values.end());
+    }
+  }
+  for (const std::string& other : others) {
+    if (std::filesystem::equivalent(other, path, ignored)) {
+      return InvalidArgument(fmt::format("{}{}: '{}' is a file that is read, or named twice",
                                          flag.size() == 1 ? "-" : "--", flag, path.string()));
     }
   }

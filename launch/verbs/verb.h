@@ -53,8 +53,8 @@ class VerbArguments {
   Status ReadInt(std::string_view flag, int64_t lowest, int64_t highest, int64_t* target) const;
   Status ReadNumber(std::string_view flag, double* target) const;  // above 0
   // Fails now where the file that an option names could not be written once the work is done, or
-  // is an operand.
-  Status CheckOutput(std::string_view flag) const;
+  // is one that the command line names otherwise, or one of `more` that are read.
+  Status CheckOutput(std::string_view flag, const std::vector<std::string>& more = {}) const;
   Status ReadChoice(std::string_view flag,
                     const std::vector<std::string>& choices,
                     std::string* target) const;

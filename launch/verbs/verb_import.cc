@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "slicer/import/astra/simai_topology.h"
 #include "slicer/import/astra/workload_import.h"
 #include "slicer/import/chakra/chakra_import.h"
+#include "slicer/import/chakra/trace_names.h"
 #include "slicer/import/goal/goal_import.h"
 
 namespace prism::launch {
@@ -33,6 +35,7 @@ struct Settings {
   ImportOptions options;
   std::string groups;         // a file
   std::vector<int64_t> dims;  // ranks along each dimension of the network; none without one
+  slicer::Notes notes;        // of the network
 };
 
 struct Format {
@@ -48,27 +51,7 @@ Result<ImportResult> ReadGoal(std::vector<std::string> files, const Settings& se
   return slicer::ImportGoal(files.front(), settings.options);
 }
 
-// "trace" where there is trace.0.et or trace.0.et.gz: the files of all ranks.
-void ExpandPrefix(std::vector<std::string>* files) {
-  if (files->size() != 1 || std::filesystem::exists(files->front())) {
-    return;
-  }
-  const std::string prefix = files->front();
-  for (const char* ending : {".et", ".et.gz"}) {
-    std::vector<std::string> found;
-    for (std::string file = prefix + ".0" + ending; std::filesystem::exists(file);
-         file = fmt::format("{}.{}{}", prefix, found.size(), ending)) {
-      found.push_back(file);
-    }
-    if (!found.empty()) {
-      *files = std::move(found);
-      return;
-    }
-  }
-}
-
 Result<ImportResult> ReadChakra(std::vector<std::string> files, const Settings& settings) {
-  ExpandPrefix(&files);
   slicer::ChakraOptions chakra;
   chakra.groups_file = settings.groups;
   chakra.dims = settings.dims;
@@ -142,8 +125,7 @@ Status ReadNetwork(const std::string& path, Settings* settings) {
                          slicer::IsSimAiTopology(text) ? slicer::ParseSimAiTopology(text, path)
                                                        : slicer::ParseAstraNetwork(text, path));
   settings->dims = network.ranks;
-  UseNetwork(network, path, &settings->options.cluster);
-  return OkStatus();
+  return UseNetwork(network, path, &settings->options.cluster, &settings->notes);
 }
 
 Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& format) {
@@ -168,11 +150,22 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
   return settings;
 }
 
+// The files that are named: of a prefix those of all ranks.
+std::vector<std::string> FilesOf(const VerbArguments& arguments, const Format& format) {
+  std::vector<std::string> files(arguments.operands().begin() + 1, arguments.operands().end());
+  std::error_code ignored;
+  if (format.max_files == 1 || files.size() > 1 ||
+      std::filesystem::exists(files.front(), ignored)) {
+    return files;
+  }
+  std::vector<std::string> traces = slicer::TracesOf(files.front());
+  return traces.empty() ? files : traces;
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const Format* const format,
                          FindFormat(Formats(), arguments.operands().front()));
-  const std::vector<std::string> files(arguments.operands().begin() + 1,
-                                       arguments.operands().end());
+  const std::vector<std::string> files = FilesOf(arguments, *format);
   if (files.size() > format->max_files) {
     return InvalidArgument(fmt::format("{} is one file, got {}", format->name,
                                        FormatCount(static_cast<int64_t>(files.size()))));
@@ -180,10 +173,12 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   if (!arguments.Has("o")) {
     return InvalidArgument("-o GRAPH is missing: the file to write");
   }
-  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o", files));
   const std::string out = arguments.Text("o");
   PRISM_ASSIGN_OR_RETURN(const Settings settings, ReadSettings(arguments, *format));
-  PRISM_ASSIGN_OR_RETURN(const ImportResult result, format->read(files, settings));
+  PRISM_ASSIGN_OR_RETURN(ImportResult result, format->read(files, settings));
+  result.notes.Add(settings.notes);
+  result.graph.assumptions = result.notes.Lines();
   PRISM_RETURN_IF_ERROR(graph::WriteGraph(result.graph, out));
   VerbOutput output;
   output.text =

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include "slicer/import/chakra/chakra_import.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/chakra/trace_file.h"
+#include "slicer/import/goal/goal_import.h"
 #include "tests/support/test_parameters.h"
 
 namespace prism::slicer {
@@ -129,6 +131,21 @@ TEST(ChakraImport, refuses_what_is_wrong_and_says_where) {
   EXPECT_EQ(ErrorOf({"\x1f\x8b zip"}), "x.0.et: is compressed; gunzip it first");
 }
 
+TEST(ChakraImport, sizes_and_durations_that_are_missing_are_not_nothing) {
+  ChakraNode sum = Collective(0, ChakraCollective::kAllReduce, 8);
+  sum.bytes.reset();
+  EXPECT_EQ(ErrorOf({Trace({sum})}),
+            "x.0.et: node 0 ('collective'): it has no comm_size that is a whole number");
+  ChakraNode barrier = Collective(0, ChakraCollective::kBarrier, 0);
+  barrier.bytes.reset();
+  ChakraNode timed = Compute(1, 0);
+  timed.duration_ns = 0;
+  const Result<ImportResult> result = Import({Trace({barrier, timed, Compute(2, 0)})});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->graph.assumptions,
+              Contains("compute nodes state no duration and take no time: 1"));
+}
+
 // Both ranks send before they receive, and wait for their send: only a buffer lets them go on.
 TEST(ChakraImport, sends_that_no_receiver_awaits_are_buffered) {
   const auto exchange = [](int64_t own, int64_t other) {
@@ -152,6 +169,29 @@ TEST(ChakraImport, sends_that_no_receiver_awaits_are_buffered) {
               Contains(HasSubstr("waits for a send go on when it begins")));
 }
 
+// Two tasks a level, both begin after both of the level before: 2^40 ways through 41 levels.
+TEST(ChakraExport, waits_for_begins_are_followed_once) {
+  std::string text = "num_ranks 1\nrank 0 {\n";
+  for (int level = 0; level <= 40; ++level) {
+    for (const int own : {0, 1}) {
+      text += fmt::format("l{}: calc 10 cpu {}\n", 2 * level + own + 1, own);
+      for (const int before : {0, 1}) {
+        text += level == 0 ? ""
+                           : fmt::format("l{} irequires l{}\n", 2 * level + own + 1,
+                                         2 * level + before - 1);
+      }
+    }
+  }
+  ImportOptions options;
+  options.cluster = prism::testing::TestCluster();
+  const Result<ImportResult> tasks = ImportGoalBytes(text + "}\n", "levels.goal", options);
+  ASSERT_TRUE(tasks.ok()) << tasks.status().message();
+  Notes notes;
+  int64_t nodes = 0;
+  EXPECT_TRUE(ChakraTrace(tasks->graph, Rank(0), &notes, &nodes).ok());
+  EXPECT_EQ(nodes, 82);
+}
+
 TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
   const auto network = ParseAstraNetwork(
       "topology: [ Ring, Switch ]\nnpus_count: [ 8, 16 ]\nbandwidth: [ 400.0, 50 ]  # GB/s\n"
@@ -170,6 +210,10 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
             "n.yml:1: unknown key 'npus'");
   EXPECT_EQ(ParseAstraNetwork("npus_count: [ 8 ]\nlatency: [ 1, 2 ]", "n.yml").status().message(),
             "n.yml:2: npus_count has 1 dimensions, another key 2");
+  EXPECT_THAT(ParseAstraNetwork("{\"logical-dims\": [\"8\"], \"bandwidth\": [\"50\"]}", "n.json")
+                  .status()
+                  .message(),
+              HasSubstr("n.json:1: behind a list there is more"));
 }
 
 // TestCluster has two GPUs a node; three ranks fill no nodes.

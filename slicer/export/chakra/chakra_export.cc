@@ -12,6 +12,7 @@
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "slicer/import/chakra/trace_file.h"
+#include "slicer/import/chakra/trace_names.h"
 #include "slicer/tasks/raise.h"
 
 namespace prism::slicer {
@@ -57,6 +58,11 @@ class RankWriter {
   Result<std::string> Run(int64_t* written) {
     PRISM_ASSIGN_OR_RETURN(tasks_, RaiseRank(graph_, rank_, notes_));
     index_.Build(tasks_);
+    begin_awaited_.resize(tasks_.tasks.size());
+    waits_.resize(tasks_.tasks.size());
+    for (const TaskEdge& edge : tasks_.edges) {
+      begin_awaited_[edge.on] = begin_awaited_[edge.on] || edge.begun;
+    }
     *written += static_cast<int64_t>(tasks_.tasks.size());
     std::string bytes;
     AppendChakraHead(&bytes);
@@ -90,26 +96,21 @@ class RankWriter {
   // To begin after another node's begin is to begin when that may: after what it waits for.
   void AddDependencies(uint32_t index, ChakraNode* node) {
     std::set<uint64_t> deps;
-    std::vector<uint32_t> begins;
-    const auto take = [&](uint32_t task) {
-      for (uint32_t i = index_.begin[task]; i < index_.begin[task + 1]; ++i) {
-        const TaskEdge& edge = index_.edges[i];
-        if (!edge.begun) {
-          deps.insert(edge.on);
-        } else {
-          begins.push_back(edge.on);
-        }
+    int64_t begins = 0;
+    for (uint32_t i = index_.begin[index]; i < index_.begin[index + 1]; ++i) {
+      const TaskEdge& edge = index_.edges[i];
+      if (edge.begun) {
+        ++begins;
+        deps.insert(waits_[edge.on].begin(), waits_[edge.on].end());
+      } else {
+        deps.insert(edge.on);
       }
-    };
-    take(index);
-    notes_->Add("waits for the begin of a task are waits for what that task waits for",
-                static_cast<int64_t>(begins.size()));
-    while (!begins.empty()) {
-      const uint32_t begun = begins.back();
-      begins.pop_back();
-      take(begun);
     }
+    notes_->Add("waits for the begin of a task are waits for what that task waits for", begins);
     node->data_deps.assign(deps.begin(), deps.end());
+    if (begin_awaited_[index]) {
+      waits_[index] = node->data_deps;
+    }
   }
 
   void FillCompute(const Task& task, ChakraNode* node) {
@@ -169,6 +170,8 @@ class RankWriter {
   Notes* notes_;
   TaskGraph tasks_;
   TaskEdgeIndex index_;
+  std::vector<bool> begin_awaited_;           // by task
+  std::vector<std::vector<uint64_t>> waits_;  // by task whose begin is awaited
 };
 
 std::string GroupsJson(const graph::Graph& graph) {
@@ -184,6 +187,19 @@ std::string GroupsJson(const graph::Graph& graph) {
   }
   json.EndObject();
   return text + "\n";
+}
+
+// A set that holds ranks of another job would be read as one.
+Status RefuseOtherRanks(const std::string& prefix, uint32_t ranks) {
+  for (const std::string& file : TracesOf(prefix)) {
+    if (*RankOfTrace(file) >= ranks) {
+      return InvalidArgument(fmt::format(
+          "{}: is there already, of a rank that this job of {} does not have: remove it, or choose "
+          "another prefix",
+          file, ranks));
+    }
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -221,6 +237,7 @@ Result<std::string> ChakraTrace(const graph::Graph& graph,
 }
 
 Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix) {
+  PRISM_RETURN_IF_ERROR(RefuseOtherRanks(prefix, graph.ranks.size()));
   ExportResult result;
   const auto write = [&result](const std::string& path, const std::string& bytes) {
     result.files.push_back(path);

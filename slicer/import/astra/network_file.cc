@@ -60,6 +60,9 @@ class NetworkReader {
         end == std::string_view::npos || end < begin) {
       return Wrong(line, "a key with a list on one line is expected: npus_count: [ 8, 16 ]");
     }
+    if (text.find_first_not_of(",} \t\r\"'", end + 1) != std::string_view::npos) {
+      return Wrong(line, "behind a list there is more: one key and its list on a line");
+    }
     Entry entry = {Trimmed(text.substr(0, colon)), {}, line};
     if (entry.key.starts_with('{')) {
       entry.key = Trimmed(entry.key.substr(1));

@@ -53,6 +53,12 @@ class WorkloadReader {
       NextLine();
       PRISM_RETURN_IF_ERROR(ReadLayer());
     }
+    while (!text_.empty()) {
+      NextLine();
+      if (!Words(line_).empty()) {
+        return Wrong(fmt::format("a line behind the {} layers that the file announces", *count));
+      }
+    }
     return std::move(workload_);
   }
 
@@ -109,6 +115,11 @@ class WorkloadReader {
         ReadPass(columns.subspan(5, 3), LayerGroup::kModel, &layer.input_gradient));
     PRISM_RETURN_IF_ERROR(
         ReadPass(columns.subspan(8, 3), LayerGroup::kData, &layer.weight_gradient));
+    const std::optional<int64_t> update = NumberOf(words[kColumns - 1]);
+    if (!update.has_value() || *update < 0) {
+      return Wrong(fmt::format("'{}' is no time of an update", words[kColumns - 1]));
+    }
+    layer.update = *update;
     workload_.layers.push_back(std::move(layer));
     return OkStatus();
   }

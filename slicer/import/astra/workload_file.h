@@ -40,6 +40,7 @@ struct WorkloadLayer {
   LayerPass forward;
   LayerPass input_gradient;
   LayerPass weight_gradient;
+  int64_t update = 0;  // in the unit of the format
 };
 
 enum class WorkloadKind : uint8_t {

@@ -245,7 +245,10 @@ Result<int64_t> CountRanks(const LayerWorkload& workload,
   if (ranks == 0) {
     ranks = layers.dims.empty() ? workload.Number("all_gpus", 0) : places;
   }
-  if (ranks < 1 || ranks > graph::kMaxRanks) {
+  if (ranks > graph::kMaxRanks) {
+    return BadFile(fmt::format("{}:1: {} ranks are more than {}", file, ranks, graph::kMaxRanks));
+  }
+  if (ranks < 1) {
     return BadFile(
         fmt::format("{}: does not say how many ranks there are; name them: --target-gpus "
                     "N or --network FILE",
@@ -263,6 +266,9 @@ void NoteMeaning(const LayerWorkload& workload, LayerDialect dialect, Notes* not
                  ? "layers have compute times in microseconds, as Chakra's converter reads them"
                  : "layers have compute times in nanoseconds, as SimAI reads them",
              layers);
+  notes->Add("updates of layers take no time",
+             std::count_if(workload.layers.begin(), workload.layers.end(),
+                           [](const WorkloadLayer& layer) { return layer.update > 0; }));
   notes->Add("pipeline stages wait for no other stage: the file holds one stage's layers",
              workload.Number("pp", 1) > 1 ? workload.Number("pp", 1) : 0);
 }

@@ -13,10 +13,9 @@
 #include "graph/base/compress.h"
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
-#include "graph/base/parse_number.h"
-#include "graph/limits.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/chakra/trace_file.h"
+#include "slicer/import/chakra/trace_names.h"
 
 namespace prism::slicer {
 namespace {
@@ -126,6 +125,8 @@ class TraceReader {
     }
     task->name = shared_.assembly->KernelName(node.name);
     task->value = node.duration_ns.value_or(static_cast<int64_t>(node.duration_us * 1000));
+    notes_.Add("compute nodes state no duration and take no time",
+               node.duration_us == 0 && !node.duration_ns ? 1 : 0);
     notes_.Add("nodes of a CPU run on a stream of their own and count as compute",
                node.on_cpu ? 1 : 0);
     return SetResource(node, node.on_cpu ? kCpu : node.stream.value_or(kGpu), task);
@@ -142,14 +143,24 @@ class TraceReader {
       return Wrong(node, fmt::format("its {} is no rank of {}", is_send ? "comm_dst" : "comm_src",
                                      shared_.all.size()));
     }
-    if (node.bytes < 0 || node.bytes > kMaxBytes) {
-      return Wrong(node, fmt::format("its comm_size is {}", node.bytes));
-    }
+    int64_t bytes = 0;
+    PRISM_RETURN_IF_ERROR(ReadBytes(node, kMaxBytes, &bytes));
     same_everywhere_ = false;
     task->kind = is_send ? TaskKind::kSend : TaskKind::kReceive;
     task->comm = shared_.assembly->Communicator(fmt::format("tag {}", node.tag));
     task->peer = static_cast<uint32_t>(*other);
-    task->value = node.bytes;
+    task->value = bytes;
+    return OkStatus();
+  }
+
+  [[nodiscard]] Status ReadBytes(const ChakraNode& node, int64_t most, int64_t* bytes) const {
+    if (!node.bytes) {
+      return Wrong(node, "it has no comm_size that is a whole number");
+    }
+    if (*node.bytes < 0 || *node.bytes > most) {
+      return Wrong(node, fmt::format("its comm_size is {}", *node.bytes));
+    }
+    *bytes = *node.bytes;
     return OkStatus();
   }
 
@@ -162,13 +173,12 @@ class TraceReader {
     const auto size = static_cast<int64_t>(members.size());
     graph::CollectiveShape shape;
     shape.kind = kKinds[node.collective];
-    if (node.bytes < 0 || node.bytes > kMaxBytes / size) {
-      return Wrong(node, fmt::format("its comm_size is {}", node.bytes));
-    }
-    shape.bytes = shape.kind == CollectiveKind::kAllGather ? node.bytes * size : node.bytes;
     if (node.collective == static_cast<int64_t>(ChakraCollective::kBarrier)) {
       shape.bytes = kBarrierBytes;
       notes_.Add("barriers are all_reduces of four bytes");
+    } else {
+      PRISM_RETURN_IF_ERROR(ReadBytes(node, kMaxBytes / size, &shape.bytes));
+      shape.bytes *= shape.kind == CollectiveKind::kAllGather ? size : 1;
     }
     PRISM_RETURN_IF_ERROR(SetDetails(node, size, &shape));
     const std::string name = !node.group_label.empty() ? node.group_label
@@ -379,50 +389,6 @@ class ChakraImport {
 };
 
 constexpr size_t kMaxTraceBytes = size_t{1} << 32U;  // of one that was packed
-
-// "trace.12.et", "trace.12.et.gz" → 12; nothing when the name says no rank.
-std::optional<uint32_t> RankOfName(const std::string& path) {
-  constexpr std::string_view kPacked = ".gz";
-  constexpr std::string_view kEnding = ".et";
-  std::string stem = path;
-  if (stem.ends_with(kPacked)) {
-    stem.resize(stem.size() - kPacked.size());
-  }
-  if (!stem.ends_with(kEnding)) {
-    return std::nullopt;
-  }
-  stem.resize(stem.size() - kEnding.size());
-  const size_t dot = stem.find_last_of("./");
-  uint32_t rank = 0;
-  const std::string_view digits =
-      std::string_view(stem).substr(dot == std::string::npos ? 0 : dot + 1);
-  return ParseNumber(digits, &rank) && rank < uint32_t{graph::kMaxRanks} ? std::optional(rank)
-                                                                         : std::nullopt;
-}
-
-// The files in the order of their ranks.
-Status SortByRank(std::vector<std::string>* files) {
-  std::map<uint32_t, std::string> by_rank;
-  for (const std::string& file : *files) {
-    const std::optional<uint32_t> rank = RankOfName(file);
-    if (!rank.has_value()) {
-      return InvalidArgument(
-          fmt::format("{}: which rank is it? name the files PREFIX.<rank>.et", file));
-    }
-    if (!by_rank.emplace(*rank, file).second) {
-      return InvalidArgument(fmt::format("{}: rank {} has two files", file, *rank));
-    }
-  }
-  uint32_t next = 0;
-  files->clear();
-  for (const auto& [rank, file] : by_rank) {
-    if (rank != next++) {
-      return InvalidArgument(fmt::format("no file is of rank {}", next - 1));
-    }
-    files->push_back(file);
-  }
-  return OkStatus();
-}
 
 }  // namespace
 

@@ -74,7 +74,7 @@ void TakeAttribute(const chakra::Attribute& attribute, ChakraNode* node) {
   } else if (name == "comm_type") {
     node->collective = *value;
   } else if (name == "comm_size") {
-    node->bytes = *value;
+    node->bytes = value;
   } else if (name == "comm_src") {
     node->source = value;
   } else if (name == "comm_dst") {
@@ -174,7 +174,9 @@ chakra::Attribute* AddAttribute(const char* name, chakra::Node* node) {
 
 void AddCommunication(const ChakraNode& node, chakra::Node* message) {
   // Types as ASTRA-sim's feeder reads them.
-  AddAttribute("comm_size", message)->set_int64_val(node.bytes);
+  if (node.bytes) {
+    AddAttribute("comm_size", message)->set_int64_val(*node.bytes);
+  }
   if (node.type == ChakraType::kCollective) {
     AddAttribute("comm_type", message)->set_int64_val(node.collective);
     AddAttribute("pg_name", message)->set_string_val(node.group);

@@ -55,7 +55,7 @@ struct ChakraNode {
   std::optional<int64_t> duration_ns;
   std::optional<int64_t> stream;
   int64_t collective = 0;  // a ChakraCollective, if the file is right
-  int64_t bytes = 0;
+  std::optional<int64_t> bytes;
   std::optional<int64_t> source;
   std::optional<int64_t> destination;
   int64_t tag = 0;
