@@ -14,6 +14,7 @@
 namespace prism::slicer {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -119,6 +120,15 @@ TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
             "w.txt:3: the file ends after 1 of 2 layers; is it cut off?");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1\n"),
             "w.txt:3: a layer has 12 columns, found 9");
+  EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 x\n"),
+            "w.txt:3: 'x' is no time of an update");
+  EXPECT_EQ(
+      error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n\nb -1 1 NONE 0 1 NONE 0 1 NONE 0 0"),
+      "w.txt:5: a line behind the 1 layers that the file announces");
+  EXPECT_EQ(Import("DATA all_gpus: 2097152\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n", 0)
+                .status()
+                .message(),
+            "w.txt:1: 2097152 ranks are more than 1048576");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 SHUFFLE 8 0\n"),
             "w.txt:3: the collective 'SHUFFLE' cannot be taken");
   EXPECT_EQ(
@@ -126,6 +136,31 @@ TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
             "0 0\n"),
       "w.txt:1: 4 ranks cannot be model parallel 3, pipeline parallel 1 and expert parallel "
       "1");
+}
+
+TEST(LayerWorkload, updates_are_left_out_and_counted) {
+  const Result<ImportResult> result = Import("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 100\n", 2);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->graph.assumptions, Contains("updates of layers take no time: 1"));
+}
+
+// tp 2, dp 2, pp 2: a data parallel group is half of every second rank.
+TEST(LayerExport, data_parallel_ranks_of_a_stage_are_no_experts) {
+  const LayerOptions simai = {.dialect = LayerDialect::kSimAi, .dims = {}};
+  const Result<ImportResult> result = Import(
+      "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 1 pp: 2 all_gpus: 8\n1\n"
+      "a -1 10 ALLGATHER 4096 20 NONE 0 30 ALLREDUCE 8192 0\n",
+      0, simai);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  graph::Graph graph = result->graph;
+  graph.job.parallel = {.tp = 2, .dp = 2, .pp = 2};
+  ExportResult exported;
+  const Result<std::string> written = SimAiText(graph, &exported);
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  EXPECT_THAT(*written, HasSubstr("model_parallel_NPU_group: 2 ep: 1 pp: 2 vpp"));
+  EXPECT_THAT(*written, HasSubstr("ALLREDUCE\t8192"));
+  EXPECT_EQ(Import(*written, 0, simai)->graph.communicators.members,
+            result->graph.communicators.members);
 }
 
 // Forward exchanges among neighbours, backward too, and what data parallel ranks reduce beside it:

@@ -61,10 +61,12 @@ class GroupRule {
         tp_ = std::max(tp_, size);
       }
     }
+    const int64_t stages = graph.job.parallel.pp;
+    pp_ = ranks % (tp_ * stages) == 0 ? stages : 1;
     for (const uint32_t comm : graph.ranks.comms(Rank(0))) {
       const auto members = graph.communicators.members_of(CommId(comm));
       const auto size = static_cast<int64_t>(members.size());
-      if (StrideOf(members) == tp_ && size > 1 && size < ranks / tp_) {
+      if (StrideOf(members) == tp_ && size > 1 && size < ranks / (tp_ * pp_)) {
         ep_ = std::max(ep_, size);
       }
     }
@@ -72,11 +74,12 @@ class GroupRule {
 
   [[nodiscard]] int64_t tp() const { return tp_; }
   [[nodiscard]] int64_t ep() const { return ep_; }
+  [[nodiscard]] int64_t pp() const { return pp_; }
 
   [[nodiscard]] std::optional<LayerGroup> GroupOf(uint32_t comm) const {
     const auto members = graph_.communicators.members_of(CommId(comm));
     const auto size = static_cast<int64_t>(members.size());
-    const auto ranks = static_cast<int64_t>(graph_.ranks.size());
+    const auto ranks = static_cast<int64_t>(graph_.ranks.size()) / pp_;  // of a stage
     const int64_t stride = StrideOf(members);
     if (tp_ > 1 && stride == 1 && size == tp_) {
       return LayerGroup::kModel;
@@ -102,6 +105,7 @@ class GroupRule {
   const graph::Graph& graph_;
   int64_t tp_ = 1;
   int64_t ep_ = 1;
+  int64_t pp_ = 1;
 };
 
 std::vector<Segment> SegmentsOf(const TaskGraph& tasks, const GroupRule& rule, Notes* notes) {
@@ -196,6 +200,8 @@ Result<std::string> SimAiText(const graph::Graph& graph, ExportResult* result) {
             std::count_if(graph.ranks.role.begin(), graph.ranks.role.end(),
                           [&](uint32_t role) { return role != graph.ranks.role[0]; }));
   const GroupRule rule(graph);
+  notes.Add("ranks of a data parallel group that others divide are written as expert parallel",
+            rule.ep() > 1 ? rule.ep() : 0);
   const std::vector<Segment> segments = SegmentsOf(tasks, rule, &notes);
   size_t forward = 0;
   while (forward < segments.size() && IsBlocking(segments[forward])) {
@@ -208,9 +214,9 @@ Result<std::string> SimAiText(const graph::Graph& graph, ExportResult* result) {
             graph.role_of(Rank(0)).program.stream_count - 1);
   notes.Add("kernels are sums of time between collectives", static_cast<int64_t>(segments.size()));
   std::string text = fmt::format(
-      "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: {} ep: {} pp: 1 vpp: 1 ga: 1 "
+      "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: {} ep: {} pp: {} vpp: 1 ga: 1 "
       "all_gpus: {} checkpoints: 0 checkpoint_initiates: 0 pp_comm: 0\n{}\n",
-      rule.tp(), rule.ep(), graph.ranks.size(), layers.size());
+      rule.tp(), rule.ep(), rule.pp(), graph.ranks.size(), layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     fmt::format_to(std::back_inserter(text), "layer{}\t-1\t{}\t{}\t{}\t0\n", i,
                    PassText(layers[i].forward), PassText(layers[i].input_gradient),
