@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -145,15 +146,33 @@ Status ChooseRanksToWrite(const VerbArguments& arguments, View* view) {
   return OkStatus();
 }
 
+// What is there may be the dump that a rank itself wrote.
+Status RefuseOverwriting(const std::string& path, const std::string& bytes) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return OkStatus();
+  }
+  PRISM_ASSIGN_OR_RETURN(const std::string there, ReadFile(path));
+  return there == bytes
+             ? OkStatus()
+             : InvalidArgument(fmt::format("-o: {} is there and would be overwritten", path));
+}
+
 Status WriteDumps(const std::string& folder, const std::string& own, View* view) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const std::string prefix = folder + "/" + PrefixOf(view->path);
-  PRISM_RETURN_IF_ERROR(WriteFileAtomically(fmt::format("{}{}", prefix, view->rank.value()), own));
+  std::map<std::string, std::string> files = {
+      {fmt::format("{}{}", prefix, view->rank.value()), own}};
   for (const Rank peer : view->written) {
-    const FlightDump dump = PeerDump(view->graph, view->rank, view->dump, view->match, peer);
-    PRISM_RETURN_IF_ERROR(
-        WriteFileAtomically(fmt::format("{}{}", prefix, peer.value()), EncodeFlightDump(dump)));
+    files[fmt::format("{}{}", prefix, peer.value())] =
+        EncodeFlightDump(PeerDump(view->graph, view->rank, view->dump, view->match, peer));
+  }
+  for (const auto& [path, bytes] : files) {
+    PRISM_RETURN_IF_ERROR(RefuseOverwriting(path, bytes));
+  }
+  for (const auto& [path, bytes] : files) {
+    PRISM_RETURN_IF_ERROR(WriteFileAtomically(path, bytes));
   }
   return OkStatus();
 }

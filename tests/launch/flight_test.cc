@@ -1,11 +1,15 @@
 // Dumps of PyTorch's flight recorder, made by hand: the format, where a rank departs from the
 // graph, and what its peers would have.
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "graph/base/file.h"
+#include "graph/file.h"
 #include "launch/flight/flight_match.h"
+#include "launch/verbs/verb.h"
 #include "tests/support/tiny_graph.h"
 
 namespace prism::launch {
@@ -54,6 +58,28 @@ FlightDump Dump(const std::vector<std::string>& names, int64_t elements = 1024) 
 
 constexpr const char* kSum = "nccl:all_reduce";
 constexpr const char* kSend = "nccl:send 0->1";
+
+// Dumps that other ranks wrote lie beside the one that is looked at.
+TEST(FlightTest, writes_over_no_dump_of_another_rank) {
+  const std::string folder = ::testing::TempDir();
+  const std::string graph = folder + "job.prism";
+  graph::Graph job = Job();
+  job.job.parallel.dp = 2;
+  ASSERT_TRUE(graph::WriteGraph(job, graph).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder + "fr_0", EncodeFlightDump(Dump({kSum}))).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder + "fr_1", "its own").ok());
+  const auto run = [&] {
+    const Verb verb = FlightVerb();
+    const Result<VerbArguments> arguments =
+        VerbArguments::Parse(verb.spec, {graph, folder + "fr_0", "-o", folder, "--ranks", "1"});
+    return verb.run(*arguments).status().message();
+  };
+  EXPECT_EQ(run(), "-o: " + folder + "/fr_1 is there and would be overwritten");
+  EXPECT_EQ(*ReadFile(folder + "fr_1"), "its own");
+  std::filesystem::remove(folder + "fr_1");
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(run(), "");  // the same again
+}
 
 TEST(FlightTest, dump_reads_back) {
   const FlightDump dump = Dump({kSum, kSend, "nccl:coalesced"});
