@@ -329,6 +329,8 @@ const char* DifferenceKindName(DifferenceKind kind) {
   switch (kind) {
     case DifferenceKind::kJob:
       return "job";
+    case DifferenceKind::kCluster:
+      return "cluster";
     case DifferenceKind::kRole:
       return "role";
     case DifferenceKind::kProgram:
@@ -388,6 +390,8 @@ ProgramDifference CompareOps(const ProgramView& left, const ProgramView& right) 
 std::vector<Difference> DiffGraphs(const Graph& left, const Graph& right) {
   std::vector<Difference> differences;
   CompareJobs(left.job, right.job, differences);
+  const std::vector<Difference> clusters = DiffClusters(left.cluster, right.cluster);
+  differences.insert(differences.end(), clusters.begin(), clusters.end());
   CompareRoles(left, right, differences);
   CompareContents(DifferenceKind::kCommunicator, "communicators", CommunicatorsByContent(left),
                   CommunicatorsByContent(right), differences);

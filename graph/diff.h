@@ -13,6 +13,7 @@ namespace prism::graph {
 // What a difference is about, in the order of the report.
 enum class DifferenceKind : uint8_t {
   kJob,           // a field of the job or the layout
+  kCluster,       // a number of the cluster, its GPU or its network
   kRole,          // a role that only one side has, or another number of ranks
   kProgram,       // ops of a role
   kCommunicator,  // members or names
@@ -52,6 +53,9 @@ struct ProgramView {
 };
 
 ProgramDifference CompareOps(const ProgramView& left, const ProgramView& right);
+
+// By value; where numbers come from may differ.
+std::vector<Difference> DiffClusters(const ClusterSpec& left, const ClusterSpec& right);
 
 // Ordered by kind, then by falling count, then by place. Empty when the graphs are equal in all but
 // file layout, warnings and the source column of ranks.

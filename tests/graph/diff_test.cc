@@ -61,6 +61,22 @@ TEST(Diff, Differences_come_ranked_by_kind) {
   EXPECT_EQ(differences[4].count, 2);
 }
 
+TEST(Diff, Clusters_are_compared_by_value) {
+  const Graph left = Base().Build();
+  Graph right = left;
+  right.cluster.gpus_per_node = left.cluster.gpus_per_node + 1;
+  right.cluster.network.torus = {4, 4, 2};
+  right.cluster.parameters = ParameterTable({{"net.hop_ns", 7, "ns", "", Mark::kAssumed}});
+  right.cluster.source = "elsewhere";
+  const std::vector<Difference> differences = DiffGraphs(left, right);
+  ASSERT_EQ(differences.size(), 3U);
+  EXPECT_EQ(differences[0].where, "gpus_per_node");
+  EXPECT_EQ(differences[1].right, "4x4x2");
+  EXPECT_EQ(differences[2].where, "net.hop_ns");
+  EXPECT_EQ(differences[2].left, "");
+  EXPECT_EQ(differences[2].right, "7 ns");
+}
+
 TEST(Diff, A_role_on_one_side_only_is_told_with_its_ranks) {
   const Graph left = Base().Build();
   Graph right = Base().Build();
