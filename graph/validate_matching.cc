@@ -266,32 +266,63 @@ std::vector<uint32_t> IterationMarkers(const Graph& graph, const Program& progra
   return markers;
 }
 
+// Communicators seen in one slot of one role are instances of one pattern and must be disjoint.
+class FamilyCheck {
+ public:
+  FamilyCheck(const Graph& graph, FaultList& faults)
+      : graph_(graph), faults_(faults), comm_of_(graph.ranks.size(), kNone) {}
+
+  // All ranks of a role. One alone has one communicator a slot.
+  void Run(std::span<const uint32_t> ranks) {
+    if (ranks.size() < 2) {
+      return;
+    }
+    for (uint32_t slot = 0; slot < graph_.ranks.comms(Rank(ranks.front())).size(); ++slot) {
+      for (const uint32_t rank : ranks) {
+        if (comm_of_[rank] != graph_.ranks.comms(Rank(rank))[slot]) {
+          Take(Rank(rank), slot);
+        }
+      }
+      for (const uint32_t member : taken_) {
+        comm_of_[member] = kNone;
+      }
+      taken_.clear();
+    }
+  }
+
+ private:
+  void Take(Rank rank, uint32_t slot) {
+    const uint32_t comm = graph_.ranks.comms(rank)[slot];
+    for (const uint32_t member : graph_.communicators.members_of(CommId(comm))) {
+      if (comm_of_[member] != kNone) {
+        faults_.Add("communicators_overlap",
+                    fmt::format("rank {} is a member of {} and of {}, both slot {} of role {}",
+                                member, CommunicatorName(graph_, comm_of_[member]),
+                                CommunicatorName(graph_, comm), slot, graph_.role_of(rank).name));
+        return;
+      }
+      comm_of_[member] = comm;
+      taken_.push_back(member);
+    }
+  }
+
+  const Graph& graph_;
+  FaultList& faults_;
+  std::vector<uint32_t> comm_of_;  // by rank, of one role and slot
+  std::vector<uint32_t> taken_;    // ranks that have one
+};
+
 }  // namespace
 
 void CheckCommunicators(const Graph& graph, FaultList& faults) {
-  // Communicators seen in one slot of one role are instances of one pattern and must be disjoint.
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> family_of;  // → comm by rank
+  std::vector<std::vector<uint32_t>> ranks_of(graph.roles.size());
   for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
     CheckRankSlots(graph, Rank(rank), faults);
-    const auto comms = graph.ranks.comms(Rank(rank));
-    for (uint32_t slot = 0; slot < comms.size(); ++slot) {
-      std::vector<uint32_t>& family = family_of[{graph.ranks.role[rank], slot}];
-      family.resize(graph.ranks.size(), kNone);
-      if (family[rank] == comms[slot]) {
-        continue;
-      }
-      for (const uint32_t member : graph.communicators.members_of(CommId(comms[slot]))) {
-        if (family[member] != kNone) {
-          faults.Add("communicators_overlap",
-                     fmt::format("rank {} is a member of {} and of {}, both slot {} of role {}",
-                                 member, CommunicatorName(graph, family[member]),
-                                 CommunicatorName(graph, comms[slot]), slot,
-                                 graph.role_of(Rank(rank)).name));
-          break;
-        }
-        family[member] = comms[slot];
-      }
-    }
+    ranks_of[graph.ranks.role[rank]].push_back(rank);
+  }
+  FamilyCheck families(graph, faults);
+  for (const std::vector<uint32_t>& ranks : ranks_of) {
+    families.Run(ranks);
   }
 }
 
