@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "graph/limits.h"
 #include "graph/validate_internal.h"
 
 namespace prism::graph::internal {
@@ -29,9 +30,25 @@ class ProgramCheck {
     for (uint32_t op = 0; op < size; ++op) {
       CheckOp(op);
     }
+    CheckDurations();
   }
 
  private:
+  // Behind CheckOp: a program with negative values has been told of.
+  void CheckDurations() {
+    int64_t sum = 0;
+    for (uint32_t op = 0; op < program_.size(); ++op) {
+      const bool stated =
+          program_.kind[op] == OpKind::kHostGap || (program_.flags[op] & kDurationFixed) != 0;
+      const int64_t duration = stated ? std::max<int64_t>(program_.value[op], 0) : 0;
+      if (duration > kMaxProgramNs - sum) {
+        Fault("duration", op, "durations of the program sum up to more than 11 days");
+        return;
+      }
+      sum += duration;
+    }
+  }
+
   void Fault(const char* rule, uint32_t op, const std::string& what) {
     faults_.Add(rule,
                 fmt::format("role {} op {} ({}): {}", role_.name, op,

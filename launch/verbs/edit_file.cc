@@ -15,6 +15,7 @@
 #include "graph/base/file.h"
 #include "graph/base/glob.h"
 #include "graph/base/parse_number.h"
+#include "graph/limits.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/options/toml_reader.h"
@@ -58,6 +59,7 @@ class EditReader {
       return fault_.WithContext(path);
     }
     PRISM_RETURN_IF_ERROR(CheckProgramEdits(graph_, edit_).WithContext(path));
+    PRISM_RETURN_IF_ERROR(CheckDurations().WithContext(path));
     EditFile file;
     file.edit = std::move(edit_);
     file.assumptions = std::move(assumptions_);
@@ -65,6 +67,20 @@ class EditReader {
   }
 
  private:
+  // As graph/validate.h asks of a graph.
+  [[nodiscard]] Status CheckDurations() const {
+    for (const replayer::ProgramEdit& program : edit_.programs) {
+      const double sum = std::accumulate(program.durations.begin(), program.durations.end(), 0.0,
+                                         [](double ns, const replayer::OpDuration& op) {
+                                           return ns + static_cast<double>(op.duration_ns);
+                                         });
+      if (sum > static_cast<double>(graph::kMaxProgramNs)) {
+        return BadFile("kernels of a program take more than 11 days");
+      }
+    }
+    return OkStatus();
+  }
+
   void Fail(const std::string& what) {
     if (fault_.ok()) {
       fault_ = BadFile(what);
@@ -398,6 +414,10 @@ class EditReader {
       }
       const auto other =
           static_cast<size_t>(table->Integer(key, 0, static_cast<int64_t>(placement.size()) - 1));
+      if (table->Has(fmt::format("{}", other)) && other != rank) {
+        Fail(fmt::format("[placement] names rank {} twice: a line swaps both of its ranks", other));
+        continue;
+      }
       std::swap(placement[rank], placement[other]);
     }
   }

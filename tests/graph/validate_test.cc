@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/limits.h"
 #include "tests/support/planted_graph.h"
 #include "tests/support/random_graph.h"
 
@@ -53,6 +54,16 @@ TEST(Validate, Other_bytes_on_one_member_are_told_with_both_sides) {
   EXPECT_THAT(validation.faults[0].message,
               AllOf(HasSubstr("collective 1"), HasSubstr("rank 0 op 3: all_reduce"),
                     HasSubstr("128 bytes"), HasSubstr("rank 1 op 3"), HasSubstr("256 bytes")));
+}
+
+TEST(Validate, Durations_that_sums_could_wrap_are_refused) {
+  Graph graph = Sound().Build();
+  Program& program = graph.roles[0].program;
+  program.flags[1] |= kDurationFixed;
+  program.value.Set(1, kMaxProgramNs);
+  EXPECT_TRUE(Validate(graph).ok());
+  program.Append({.kind = OpKind::kHostGap, .value = 1});
+  EXPECT_EQ(Rule(Validate(graph)), "duration");
 }
 
 TEST(Validate, An_extra_collective_is_missed_on_the_other_side) {

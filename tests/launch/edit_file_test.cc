@@ -119,6 +119,21 @@ TEST_F(EditFileTest, a_described_job_says_how_large_activations_are) {
               HasSubstr("how large they are"));
 }
 
+TEST_F(EditFileTest, refuses_times_that_sums_could_wrap) {
+  EXPECT_THAT(Read("[kernels.\"*\"]\nmicroseconds = 1e12\n").status().message(),
+              HasSubstr("more than 11 days"));
+}
+
+TEST_F(EditFileTest, swaps_two_ranks_once) {
+  graph::JobSpec job = graph_.job;
+  job.parallel = {.dp = 2};
+  graph_ = *slicer::Expand(*slicer::Synthesize(job, {}), graph_.cluster);
+  const Result<EditFile> once = Read("[placement]\n\"0\" = 1\n");
+  ASSERT_TRUE(once.ok()) << once.status().message();
+  EXPECT_THAT(once->edit.options->placement, ElementsAre(1U, 0U));
+  EXPECT_THAT(Read("[placement]\n\"0\" = 1\n\"1\" = 0\n").status().message(), HasSubstr("twice"));
+}
+
 TEST_F(EditFileTest, other_precision_and_other_gpu_compose) {
   const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n[precision]\nproducts = \"fp8\"\n");
   ASSERT_TRUE(file.ok()) << file.status().message();
