@@ -18,6 +18,7 @@ using graph::OpKind;
 using graph::Program;
 
 constexpr uint32_t kNone = graph::kNoDep;
+constexpr int64_t kMaxCollectives = int64_t{1} << 20;  // that a program's become
 
 bool SameButBytes(CollectiveShape a, const CollectiveShape& b) {
   a.bytes = b.bytes;
@@ -53,6 +54,7 @@ class RoleBuckets {
 
   [[nodiscard]] int64_t before() const { return before_; }
   [[nodiscard]] int64_t after() const { return after_; }
+  [[nodiscard]] bool too_many() const { return after_ > kMaxCollectives; }
 
  private:
   struct Group {
@@ -154,7 +156,7 @@ class RoleBuckets {
     const int64_t all = merges ? found->second.bytes : shape.bytes;
     const int64_t parts = Parts(all, shape);
     after_ += parts;
-    if (!merges && parts == 1) {
+    if ((!merges && parts == 1) || too_many()) {
       rewriter->Keep();
       return;
     }
@@ -223,6 +225,11 @@ Status EditBuckets(const BucketEdit& edit, EditedGraph* edited) {
   for (uint32_t role = 0; role < graph.roles.size(); ++role) {
     RoleBuckets buckets(picker, edit, graph.roles[role].program);
     Program program = buckets.Rewrite(role);
+    if (buckets.too_many()) {
+      return InvalidArgument(
+          fmt::format("buckets of '{}': more than {} collectives in role '{}'; larger parts",
+                      edit.of.communicator, kMaxCollectives, graph.roles[role].name));
+    }
     before += buckets.before();
     after += buckets.after();
     graph.roles[role].program = std::move(program);

@@ -118,6 +118,13 @@ TEST(ProgramEdit, buckets_split_and_merged_again_take_the_same_time) {
             OpsOf(graph, graph::OpKind::kCollective));
 }
 
+TEST(ProgramEdit, buckets_of_a_few_bytes_are_refused) {
+  const graph::Graph graph = Synthesised(SmallJob());
+  EXPECT_THAT(Refusal(graph, BucketEdit{.of = {"dp", {}}, .bytes = 4}), HasSubstr("larger parts"));
+  EXPECT_THAT(Refusal(graph, BucketEdit{.of = {"dp", {}}, .split = int64_t{1} << 21}),
+              HasSubstr("larger parts"));
+}
+
 // Two calls of 1 MiB on stream 1, the first waited for behind the second or in front of it.
 TEST(ProgramEdit, merges_what_nobody_waits_for_in_between) {
   using testing::Collective;
