@@ -41,6 +41,7 @@ class ReadHandle {
       error_ = EISDIR;
     }
     size_ = static_cast<size_t>(info.st_size);
+    regular_ = S_ISREG(info.st_mode);
   }
 
   ReadHandle(const ReadHandle&) = delete;
@@ -55,9 +56,11 @@ class ReadHandle {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] int error() const { return error_; }
+  [[nodiscard]] bool regular() const { return regular_; }
 
  private:
   int descriptor_ = -1;
+  bool regular_ = false;
   size_t size_ = 0;
   int error_ = 0;
 };
@@ -91,6 +94,9 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   const ReadHandle file(path);
   if (file.error() != 0) {
     return CannotRead(path, file.error());
+  }
+  if (!file.regular()) {
+    return BadFile(fmt::format("cannot read {}: it is a pipe or a device, a file is needed", path));
   }
   if (file.size() == 0) {
     return MappedFile(std::string_view());

@@ -8,25 +8,34 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void Flatten(const Json& value, const std::string& path, std::vector<JsonLeaf>* leaves) {
+constexpr int kMaxDepth = 64;
+
+// Whether the value nests no deeper than `depth`.
+bool Flatten(const Json& value, const std::string& path, int depth, std::vector<JsonLeaf>* leaves) {
+  if (depth == 0) {
+    return false;
+  }
+  bool whole = true;
   if (value.is_object()) {
     for (const auto& [key, child] : value.items()) {
-      Flatten(child, path.empty() ? key : fmt::format("{}.{}", path, key), leaves);
+      const std::string inner = path.empty() ? key : fmt::format("{}.{}", path, key);
+      whole = whole && Flatten(child, inner, depth - 1, leaves);
     }
-    return;
+    return whole;
   }
   if (value.is_array()) {
     size_t index = 0;
     for (const Json& child : value) {
-      Flatten(child, fmt::format("{}[{}]", path, index++), leaves);
+      whole = whole && Flatten(child, fmt::format("{}[{}]", path, index++), depth - 1, leaves);
     }
-    return;
+    return whole;
   }
   JsonLeaf leaf = {path, value.dump(), value.is_number(), 0};
   if (leaf.is_number) {
     leaf.number = value.get<double>();
   }
   leaves->push_back(std::move(leaf));
+  return true;
 }
 
 }  // namespace
@@ -37,7 +46,9 @@ Result<std::vector<JsonLeaf>> FlattenJson(const std::string& text, const std::st
     return BadFile(fmt::format("{}: is no JSON; run the job again", where));
   }
   std::vector<JsonLeaf> leaves;
-  Flatten(document, "", &leaves);
+  if (!Flatten(document, "", kMaxDepth, &leaves)) {
+    return BadFile(fmt::format("{}: nests deeper than a summary; run the job again", where));
+  }
   return leaves;
 }
 

@@ -151,7 +151,7 @@ Result<Settings> ReadSettings(const VerbArguments& arguments, const Format& form
 }
 
 // The files that are named: of a prefix those of all ranks.
-std::vector<std::string> FilesOf(const VerbArguments& arguments, const Format& format) {
+Result<std::vector<std::string>> FilesOf(const VerbArguments& arguments, const Format& format) {
   std::vector<std::string> files(arguments.operands().begin() + 1, arguments.operands().end());
   std::error_code ignored;
   if (format.max_files == 1 || files.size() > 1 ||
@@ -159,13 +159,26 @@ std::vector<std::string> FilesOf(const VerbArguments& arguments, const Format& f
     return files;
   }
   std::vector<std::string> traces = slicer::TracesOf(files.front());
-  return traces.empty() ? files : traces;
+  if (traces.empty()) {
+    return files;
+  }
+  PRISM_RETURN_IF_ERROR(slicer::SortByRank(&traces));
+  return traces;
+}
+
+// What we export beside a set of traces is needed to read them again.
+Status WithGroupsFile(const Status& status, const VerbArguments& arguments) {
+  const std::string groups = arguments.operands()[1] + ".groups.json";
+  std::error_code ignored;
+  const bool left_out = arguments.operands()[0] == "chakra" && !arguments.Has("groups") &&
+                        std::filesystem::exists(groups, ignored);
+  return left_out ? status.WithContext("without --groups " + groups) : status;
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const Format* const format,
                          FindFormat(Formats(), arguments.operands().front()));
-  const std::vector<std::string> files = FilesOf(arguments, *format);
+  PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(arguments, *format));
   if (files.size() > format->max_files) {
     return InvalidArgument(fmt::format("{} is one file, got {}", format->name,
                                        FormatCount(static_cast<int64_t>(files.size()))));
@@ -176,7 +189,11 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o", files));
   const std::string out = arguments.Text("o");
   PRISM_ASSIGN_OR_RETURN(const Settings settings, ReadSettings(arguments, *format));
-  PRISM_ASSIGN_OR_RETURN(ImportResult result, format->read(files, settings));
+  Result<ImportResult> read = format->read(files, settings);
+  if (!read.ok()) {
+    return WithGroupsFile(read.status(), arguments);
+  }
+  ImportResult result = std::move(*read);
   result.notes.Add(settings.notes);
   result.graph.assumptions = result.notes.Lines();
   PRISM_RETURN_IF_ERROR(graph::WriteGraph(result.graph, out));

@@ -90,6 +90,10 @@ TEST(FlattenJson, names_every_leaf_by_its_path) {
   EXPECT_THAT(texts, ElementsAre("job.tp=8", "job.name=\"x\"", "list[0].a=null", "list[1].a=1.5"));
   EXPECT_TRUE(leaves->front().is_number);
   EXPECT_EQ(FlattenJson("{", "summary.json").status().code(), StatusCode::kBadFile);
+  EXPECT_EQ(FlattenJson(std::string(300'000, '[') + std::string(300'000, ']'), "summary.json")
+                .status()
+                .message(),
+            "summary.json: nests deeper than a summary; run the job again");
 }
 
 TEST(BenchReplay, has_every_metric_of_the_contract) {

@@ -1,4 +1,5 @@
 // Chakra traces: what is read, what is refused and where.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "slicer/export/chakra/chakra_export.h"
+#include "slicer/export/goal/goal_export.h"
 #include "slicer/import/astra/network_file.h"
 #include "slicer/import/astra/simai_topology.h"
 #include "slicer/import/chakra/chakra_import.h"
@@ -21,6 +23,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 ChakraNode Compute(uint64_t id, uint64_t micros, const std::vector<uint64_t>& deps = {}) {
   ChakraNode node;
@@ -129,6 +132,15 @@ TEST(ChakraImport, refuses_what_is_wrong_and_says_where) {
   EXPECT_EQ(ErrorOf({whole.substr(0, whole.size() - 1)}),
             "x.0.et: byte 8: a message of 29 bytes, but only 28 follow; is the file cut off?");
   EXPECT_EQ(ErrorOf({"\x1f\x8b zip"}), "x.0.et: is compressed; gunzip it first");
+  EXPECT_EQ(ErrorOf({std::string(1000, '\0')}),
+            "x.0.et: holds an empty node; is it an execution trace (.et)?");
+  EXPECT_THAT(ErrorOf({Trace({Compute(17, 5, {23}), Compute(23, 5, {17})})}),
+              HasSubstr("node 17: "));
+  ProcessGroups groups;
+  EXPECT_EQ(ReadGroupFile("{\"1\": " + std::string(300'000, '[') + std::string(300'000, ']') + "}",
+                          "g.json", 4, &groups)
+                .message(),
+            "g.json: group 1: a list or object is no rank of 4");
 }
 
 TEST(ChakraImport, sizes_and_durations_that_are_missing_are_not_nothing) {
@@ -167,6 +179,28 @@ TEST(ChakraImport, sends_that_no_receiver_awaits_are_buffered) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_THAT(result->graph.assumptions,
               Contains(HasSubstr("waits for a send go on when it begins")));
+}
+
+// The highest tag there is, and a communicator that has none.
+TEST(GoalExport, no_communicator_gets_the_tag_that_means_any) {
+  ImportOptions options;
+  options.cluster = prism::testing::TestCluster();
+  Result<ImportResult> tagged = ImportGoalBytes(
+      "num_ranks 2\nrank 0 {\nsend 8b to 1 tag 4294967294\nsend 8b to 1 tag 5\n}\n"
+      "rank 1 {\nrecv 8b from 0 tag 4294967294\nrecv 8b from 0 tag 5\n}\n",
+      "tags.goal", options);
+  ASSERT_TRUE(tagged.ok()) << tagged.status().message();
+  std::replace(tagged->graph.strings.begin(), tagged->graph.strings.end(), std::string("tag 5"),
+               std::string("a group"));
+  std::string text;
+  const Result<ExportResult> written =
+      WriteGoal(tagged->graph, GoalForm::kText, [&text](std::string_view piece) {
+        text += piece;
+        return OkStatus();
+      });
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  EXPECT_THAT(text, HasSubstr("tag 4294967294"));
+  EXPECT_THAT(text, Not(HasSubstr("4294967295")));
 }
 
 // Two tasks a level, both begin after both of the level before: 2^40 ways through 41 levels.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,13 +34,21 @@ std::optional<uint32_t> TagOf(const std::string& name) {
 std::vector<uint32_t> NumberTags(const graph::Graph& graph) {
   const graph::CommunicatorTable& table = graph.communicators;
   std::vector<std::optional<uint32_t>> named(table.size());
-  uint32_t next = 0;
+  std::set<uint32_t> taken;
   for (uint32_t comm = 0; comm < table.size(); ++comm) {
     named[comm] = TagOf(graph.strings[table.name[comm]]);
-    next = named[comm].has_value() ? std::max(next, *named[comm] + 1) : next;
+    if (named[comm].has_value()) {
+      taken.insert(*named[comm]);
+    }
   }
+  // Above all that are named, where the highest one leaves room.
+  const bool room = taken.empty() || uint64_t{*taken.rbegin()} + table.size() <= kMaxGoalTag;
+  uint32_t next = taken.empty() || !room ? 0 : *taken.rbegin() + 1;
   std::vector<uint32_t> tags(table.size());
   for (uint32_t comm = 0; comm < table.size(); ++comm) {
+    while (!named[comm].has_value() && taken.contains(next)) {
+      ++next;
+    }
     tags[comm] = named[comm].has_value() ? *named[comm] : next++;
   }
   return tags;

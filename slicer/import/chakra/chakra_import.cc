@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -90,7 +91,9 @@ class TraceReader {
     Entry entry;
     entry.id = node.id;
     entry.deps = node.data_deps;
-    entry.task.line = static_cast<uint32_t>(entries_.size() + 1);
+    // Messages about tasks name the node.
+    entry.task.line =
+        static_cast<uint32_t>(std::min<uint64_t>(node.id, std::numeric_limits<uint32_t>::max()));
     notes_.Add("control dependencies are left out, as ASTRA-sim leaves them",
                static_cast<int64_t>(node.control_deps.size()));
     switch (node.type) {

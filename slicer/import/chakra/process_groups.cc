@@ -20,7 +20,8 @@ Status ReadRanks(const Json& list,
   }
   for (const Json& entry : list) {
     if (!entry.is_number_unsigned() || entry.get<uint64_t>() >= ranks) {
-      return BadFile(fmt::format("{}: {} is no rank of {}", where, entry.dump(), ranks));
+      return BadFile(fmt::format("{}: {} is no rank of {}", where,
+                                 entry.is_structured() ? "a list or object" : entry.dump(), ranks));
     }
     members->push_back(entry.get<uint32_t>());
   }

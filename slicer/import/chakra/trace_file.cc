@@ -206,6 +206,9 @@ Status ReadChakraTrace(std::string_view bytes,
   chakra::Node message;
   while (!reader.AtEnd()) {
     PRISM_RETURN_IF_ERROR(reader.Read(&message));
+    if (message.ByteSizeLong() == 0) {
+      return BadFile(fmt::format("{}: holds an empty node; is it an execution trace (.et)?", file));
+    }
     PRISM_RETURN_IF_ERROR(take(NodeOf(message)));
   }
   return OkStatus();
