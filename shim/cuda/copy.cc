@@ -18,9 +18,6 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
-// The one memory pool of the device; nothing looks into it.
-char default_pool = 0;
-
 Record CopyRecord(void* target, const void* source, size_t bytes) {
   Record record = {};
   record.kind = RecordKind::kMemcpy;
@@ -132,23 +129,42 @@ cudaError_t cudaFree(void* pointer) {
   if (const cudaError_t error = prism::shim::CheckUnsafeCall(); error != cudaSuccess) {
     return error;
   }
-  return pointer == nullptr || prism::shim::DeviceFree(pointer) ? cudaSuccess
-                                                                : Return(cudaErrorInvalidValue);
+  return pointer == nullptr || prism::shim::PoolFree(pointer) || prism::shim::DeviceFree(pointer)
+             ? cudaSuccess
+             : Return(cudaErrorInvalidValue);
 }
 
-cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t /*stream*/) {
-  return cudaMalloc(pointer, bytes);
+cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
+  return cudaMallocFromPoolAsync(pointer, bytes, nullptr, stream);
 }
 
+// Allowed under capture, where allocation and release are nodes of the graph: its launches find the
+// memory that the capture took.
 cudaError_t cudaMallocFromPoolAsync(void** pointer,
                                     size_t bytes,
-                                    cudaMemPool_t /*pool*/,
-                                    cudaStream_t /*stream*/) {
-  return cudaMalloc(pointer, bytes);
+                                    cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+  if (bytes == 0) {
+    *pointer = nullptr;
+    return cudaSuccess;
+  }
+  *pointer = prism::shim::PoolAllocate(pool, bytes);
+  if (*pointer == nullptr) {
+    return Return(cudaErrorMemoryAllocation);
+  }
+  prism::shim::Keep(stream, cudaGraphNodeTypeMemAlloc, [](const prism::shim::GraphRun&) {});
+  return cudaSuccess;
 }
 
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t /*stream*/) {
-  return cudaFree(pointer);
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  if (pointer == nullptr) {
+    return cudaSuccess;
+  }
+  if (!prism::shim::PoolFree(pointer) && !prism::shim::DeviceFree(pointer)) {
+    return Return(cudaErrorInvalidValue);
+  }
+  prism::shim::Keep(stream, cudaGraphNodeTypeMemFree, [](const prism::shim::GraphRun&) {});
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
@@ -273,42 +289,5 @@ cudaError_t cudaMemset(void* target, int value, size_t bytes) {
 
 cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t stream) {
   return prism::shim::Set(target, value, bytes, stream);
-}
-
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int /*device*/) {
-  *pool = reinterpret_cast<cudaMemPool_t>(&prism::shim::default_pool);
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
-  return cudaDeviceGetDefaultMemPool(pool, device);
-}
-
-// The pool keeps nothing back, so its attributes are all zero and cannot be changed to effect.
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t /*pool*/,
-                                    cudaMemPoolAttr attribute,
-                                    void* value) {
-  if (attribute < cudaMemPoolAttrReleaseThreshold) {
-    *static_cast<int*>(value) = 1;
-  } else {
-    *static_cast<uint64_t*>(value) = 0;
-  }
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t /*pool*/,
-                                    cudaMemPoolAttr /*attribute*/,
-                                    void* /*value*/) {
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t /*pool*/,
-                                 const cudaMemAccessDesc* /*access*/,
-                                 size_t /*count*/) {
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t /*pool*/, size_t /*bytes*/) {
-  return cudaSuccess;
 }
 }

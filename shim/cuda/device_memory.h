@@ -18,6 +18,11 @@ inline constexpr size_t kRealCopyBytesMax = size_t{8} << 20;
 // Takes the context's memory at the first use of the device, as a real one does.
 void EnsureContext();
 
+// cudaMallocAsync and cudaFreeAsync: blocks of a memory pool, of the device's own where it is
+// nullptr. False for memory of no pool.
+void* PoolAllocate(void* pool, size_t bytes);
+bool PoolFree(void* pointer);
+
 // cuMemAddressReserve and cuMemAddressFree; 0 when there is no room.
 uintptr_t ReserveAddresses(size_t bytes);
 bool FreeAddresses(uintptr_t address, size_t bytes);

@@ -104,6 +104,15 @@ bool DeviceFree(void* pointer) {
   return true;
 }
 
+// Pools are the real device's; their blocks are accounted one by one.
+void* PoolAllocate(void* /*pool*/, size_t bytes) {
+  return DeviceAllocate(bytes);
+}
+
+bool PoolFree(void* pointer) {
+  return DeviceFree(pointer);
+}
+
 // By the target's account: the real device has other memory, and other libraries in it.
 bool AccountOutside(const char* what, uint32_t comm, int64_t bytes) {
   Record record = {};

@@ -182,6 +182,75 @@ TEST_F(DeviceCalls, popping_a_context_brings_back_the_one_below) {
   EXPECT_EQ(device, 0);
 }
 
+uint64_t OfPool(cudaMemPoolAttr attribute) {
+  cudaMemPool_t pool = nullptr;
+  uint64_t value = 0;
+  EXPECT_EQ(cudaDeviceGetDefaultMemPool(&pool, 0), cudaSuccess);
+  EXPECT_EQ(cudaMemPoolGetAttribute(pool, attribute, &value), cudaSuccess);
+  return value;
+}
+
+TEST_F(DeviceCalls, a_pool_packs_small_blocks_and_says_what_it_holds) {
+  constexpr size_t kBlocks = 50'000;  // 2 MiB each are more than the device has
+  size_t free_before = 0;
+  size_t free_now = 0;
+  size_t total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free_before, &total), cudaSuccess);
+  std::vector<void*> blocks(kBlocks);
+  for (void*& block : blocks) {
+    ASSERT_EQ(cudaMallocAsync(&block, 256, stream_), cudaSuccess);
+  }
+  EXPECT_EQ(OfPool(cudaMemPoolAttrUsedMemCurrent), kBlocks * 512);
+  EXPECT_EQ(OfPool(cudaMemPoolAttrReservedMemCurrent), size_t{32} << 20);
+  ASSERT_EQ(cudaMemGetInfo(&free_now, &total), cudaSuccess);
+  EXPECT_EQ(free_before - free_now, size_t{32} << 20);
+  ASSERT_EQ(cudaMemsetAsync(blocks[7], 1, 256, stream_), cudaSuccess);
+  EXPECT_EQ(Values<uint8_t>(blocks[7], 256).back(), 1);
+  for (size_t i = 0; i < kBlocks; ++i) {
+    ASSERT_EQ(cudaFreeAsync(blocks[(i * 7919) % kBlocks], stream_), cudaSuccess);
+  }
+  EXPECT_EQ(OfPool(cudaMemPoolAttrUsedMemCurrent), 0U);
+  EXPECT_EQ(OfPool(cudaMemPoolAttrReservedMemCurrent), 0U);
+  EXPECT_EQ(OfPool(cudaMemPoolAttrUsedMemHigh), kBlocks * 512);
+  EXPECT_EQ(cudaFreeAsync(blocks[0], stream_), cudaErrorInvalidValue);
+  ASSERT_EQ(cudaMemGetInfo(&free_now, &total), cudaSuccess);
+  EXPECT_EQ(free_before, free_now);
+}
+
+TEST_F(DeviceCalls, a_pool_of_the_program_keeps_what_its_threshold_says) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, 0};
+  cudaMemPool_t pool = nullptr;
+  ASSERT_EQ(cudaMemPoolCreate(&pool, &properties), cudaSuccess);
+  uint64_t all = UINT64_MAX;
+  ASSERT_EQ(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), cudaSuccess);
+  void* block = nullptr;
+  ASSERT_EQ(cudaMallocFromPoolAsync(&block, size_t{40} << 20, pool, stream_), cudaSuccess);
+  ASSERT_EQ(cudaFree(block), cudaSuccess);
+  uint64_t reserved = 0;
+  ASSERT_EQ(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
+            cudaSuccess);
+  EXPECT_EQ(reserved, size_t{64} << 20);
+  ASSERT_EQ(cudaMemPoolTrimTo(pool, 0), cudaSuccess);
+  ASSERT_EQ(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
+            cudaSuccess);
+  EXPECT_EQ(reserved, 0U);
+  EXPECT_EQ(cudaMemPoolDestroy(pool), cudaSuccess);
+}
+
+TEST_F(DeviceCalls, memory_of_a_pool_may_be_taken_and_given_back_under_capture) {
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), cudaSuccess);
+  void* block = nullptr;
+  ASSERT_EQ(cudaMallocAsync(&block, 1024, stream_), cudaSuccess);
+  ASSERT_EQ(cudaFreeAsync(block, stream_), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  size_t nodes = 0;
+  ASSERT_EQ(cudaGraphGetNodes(graph, nullptr, &nodes), cudaSuccess);
+  EXPECT_EQ(nodes, 2U);
+}
+
 // What CUDA 13's ptxas takes for .minnctapersm and .maxntid.
 TEST(SmLimits, are_those_of_the_capability_not_of_its_generation) {
   const auto limits = [](int threads, int blocks) {
