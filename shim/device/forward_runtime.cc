@@ -71,7 +71,6 @@ PRISM_TOLD(cudaEventSynchronize);
 PRISM_TOLD(cudaEventElapsedTime);
 
 PRISM_TOLD(cudaStreamBeginCapture);
-PRISM_MADE(cudaStreamEndCapture);
 PRISM_MADE(cudaGraphInstantiate);
 PRISM_MADE(cudaGraphInstantiateWithFlags);
 PRISM_MADE(cudaGraphInstantiateWithParams);
@@ -80,6 +79,7 @@ PRISM_TOLD(cudaGraphLaunch);
 PRISM_ENDED(cudaGraphExecDestroy);
 PRISM_ENDED(cudaGraphDestroy);
 
+PRISM_CALL(cudaStreamEndCapture);
 PRISM_CALL(cudaLaunchKernelExC);
 PRISM_CALL(cudaMalloc);
 PRISM_CALL(cudaMallocAsync);
@@ -131,6 +131,21 @@ cudaError_t MallocFromPoolAsync(void** pointer,
                    [=](void** same) { prism_twin_cudaMalloc(same, bytes); });
 }
 
+// A capture is over whether or not a graph came of it.
+cudaError_t EndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const cudaError_t result = PRISM_REAL(cudaStreamEndCapture)(stream, graph);
+  if (!WithinReal::Is()) {
+    cudaGraph_t twin = nullptr;
+    prism_twin_cudaStreamEndCapture(TwinOf(stream), &twin);
+    if (result == cudaSuccess) {
+      PairHandles(*graph, twin);
+    } else if (twin != nullptr) {
+      prism_twin_cudaGraphDestroy(twin);
+    }
+  }
+  return result;
+}
+
 // The place that the call reads and writes is one for each device.
 cudaError_t ExchangeCaptureMode(cudaStreamCaptureMode* mode) {
   if (!WithinReal::Is()) {
@@ -163,6 +178,7 @@ cudaError_t GetDeviceCount(int* count) {
 }  // namespace
 }  // namespace prism::shim
 
+PRISM_SEEN(cudaStreamEndCapture, prism::shim::EndCapture);
 PRISM_SEEN(cudaLaunchKernelExC, prism::shim::LaunchKernelExC);
 PRISM_SEEN(cudaMalloc, prism::shim::Malloc);
 PRISM_SEEN(cudaMallocAsync, prism::shim::MallocAsync);

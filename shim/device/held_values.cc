@@ -64,12 +64,17 @@ class OnDevice {
       case ExchangeOperation::kAllReduce:
       case ExchangeOperation::kReduceScatter:
         return IsAlone(op_) && bytes_ > kStagedBytesMax && op_.reduction < ncclNumOps &&
-               op_.reduction != ncclProd;
+               op_.reduction != ncclProd && (op_.reduction != ncclSum || CanScale());
       case ExchangeOperation::kAllGather:
         return IsAlone(op_) && bytes_ * static_cast<size_t>(size_) > kStagedBytesMax;
       default:
         return false;
     }
+  }
+
+  // Whether hold_kernels.cu has a kernel for its elements: 16 to 64 bit of floating point.
+  [[nodiscard]] bool CanScale() const {
+    return op_.element >= Element::kFloat16 && op_.element <= Element::kBfloat16;
   }
 
   bool Enqueue() {

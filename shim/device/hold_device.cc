@@ -117,33 +117,43 @@ CUdeviceptr HoldDevice::OnDevice(const void* in_board) const {
                                                   reinterpret_cast<const char*>(board_));
 }
 
-bool HoldDevice::Enqueue(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
+bool HoldDevice::Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream) {
   switch (means_) {
     case HoldMeans::kKernel:
-      return LaunchKernel(kernel, lane, blocks, stream);
+      return LaunchKernel(kernel, hold.lane, blocks, stream);
     case HoldMeans::kWaitValue:
-      return LaunchWait(lane, lanes_[lane].launched, stream);
+      return LaunchWait(hold, stream);
     case HoldMeans::kHostCallback:
-      return LaunchCallback(lane, stream);
+      return LaunchCallback(hold.lane, stream);
   }
   return false;
 }
 
 bool HoldDevice::Launch(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
   lane %= kHoldLanes;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const bool launched = Enqueue(kernel, lane, blocks, stream);
-  lanes_[lane].launched += launched ? 1 : 0;
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
+  const auto count = [&](int64_t launches) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t before = lanes_[lane].launched;
+    lanes_[lane].launched += static_cast<uint64_t>(launches);
+    return before;
+  };
+  const uint64_t sequence = count(1);
+  const bool launched = Enqueue(kernel, {lane, sequence}, blocks, stream);
+  if (!launched) {
+    count(-1);
+  }
   return launched;
 }
 
 // The values that a captured wait compares with would be those of its capture.
 bool HoldDevice::Capture(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return means_ != HoldMeans::kWaitValue && Enqueue(kernel, lane % kHoldLanes, blocks, stream);
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
+  return means_ != HoldMeans::kWaitValue && Enqueue(kernel, {lane % kHoldLanes, 0}, blocks, stream);
 }
 
 void HoldDevice::CountLaunch(uint32_t lane) {
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   const std::lock_guard<std::mutex> lock(mutex_);
   ++lanes_[lane % kHoldLanes].launched;
 }
@@ -162,7 +172,7 @@ bool HoldDevice::Scale(
     void* data, uint64_t count, uint32_t element, double factor, CUstream stream) {
   constexpr uint64_t kThreads = 256;
   constexpr uint64_t kMostBlocks = 1024;  // each thread takes more than one element then
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   const auto found = kernels_.find(kScaleName);
   if (found == kernels_.end() || count == 0) {
     return count == 0;
@@ -173,11 +183,11 @@ bool HoldDevice::Scale(
                         stream, arguments.data(), nullptr) == CUDA_SUCCESS;
 }
 
-bool HoldDevice::LaunchWait(uint32_t lane, uint64_t sequence, CUstream stream) {
-  HoldSlot* const slot = SlotOf(board_, lane, sequence);
-  return driver_.write_value(stream, OnDevice(&slot->arrival.of), sequence + 1, 0) ==
+bool HoldDevice::LaunchWait(HoldPlace hold, CUstream stream) {
+  HoldSlot* const slot = SlotOf(board_, hold.lane, hold.sequence);
+  return driver_.write_value(stream, OnDevice(&slot->arrival.of), hold.sequence + 1, 0) ==
              CUDA_SUCCESS &&
-         driver_.wait_value(stream, OnDevice(&slot->end.of), sequence + 1,
+         driver_.wait_value(stream, OnDevice(&slot->end.of), hold.sequence + 1,
                             CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;
 }
 

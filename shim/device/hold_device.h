@@ -88,14 +88,18 @@ class HoldDevice {
     uint64_t ended = 0;       // likewise
     uint64_t release_ns = 0;  // kWaitValue: when to let the stream go; 0 not known
   };
+  struct HoldPlace {
+    uint32_t lane;
+    uint64_t sequence;  // of a captured one none
+  };
   struct Callback;
 
   HoldDevice(const Driver& driver, HoldMeans means) : driver_(driver), means_(means) {}
   bool Load(std::string* error);
-  bool Enqueue(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
+  bool Enqueue(const char* kernel, HoldPlace hold, uint32_t blocks, CUstream stream);
   CUresult LoadKernels();
   bool LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks, CUstream stream);
-  bool LaunchWait(uint32_t lane, uint64_t sequence, CUstream stream);
+  bool LaunchWait(HoldPlace hold, CUstream stream);
   bool LaunchCallback(uint32_t lane, CUstream stream);
   static void RunCallback(void* data);
   void ReleaseWaits(uint32_t index, Lane* lane);
@@ -108,6 +112,9 @@ class HoldDevice {
   CUdeviceptr device_board_ = 0;
   CUdeviceptr device_lanes_ = 0;
   std::unique_ptr<HoldLane[]> host_lanes_;  // kHostCallback
+  // Launches, one at a time. One may wait in the driver, whose queue is full, until a hold under
+  // way ends: what ends it takes the other mutex only, which no launch keeps.
+  std::mutex launch_mutex_;
   mutable std::mutex mutex_;
   std::vector<Lane> lanes_;
 };

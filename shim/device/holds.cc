@@ -69,13 +69,17 @@ class Holds {
   }
 
   bool Launch(const HoldLaunch& launch, HoldValues values) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
     const WithinReal within;
-    if (!device_->Launch(launch.kernel, launch.lane, launch.blocks, launch.stream)) {
-      return false;
+    // Known before it can begin, since a hold that nobody knows may end.
+    Add(launch.lane, std::move(values));
+    const bool launched = device_->Launch(launch.kernel, launch.lane, launch.blocks, launch.stream);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!launched) {
+      TakeBackLocked(launch.lane);
     }
-    AddLocked(launch.lane, std::move(values));
-    return true;
+    launched_.notify_all();
+    return launched;
   }
 
   bool Capture(const HoldLaunch& launch) {
@@ -84,9 +88,11 @@ class Holds {
   }
 
   void CountLaunch(uint32_t lane, HoldValues values) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
+    Add(lane, std::move(values));
     device_->CountLaunch(lane);
-    AddLocked(lane, std::move(values));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    launched_.notify_all();
   }
 
   HoldDevice& device() { return *device_; }
@@ -113,13 +119,21 @@ class Holds {
     std::thread(&Holds::WorkOut, this).detach();
   }
 
-  void AddLocked(uint32_t lane, HoldValues values) {
+  void Add(uint32_t lane, HoldValues values) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     const HoldId hold = {lane, next_[lane]++};
     if (values) {
       unfinished_.insert(hold);
       tasks_.push_back({hold, std::move(values)});
     }
-    launched_.notify_all();
+  }
+
+  // What was added last has never come to stand.
+  void TakeBackLocked(uint32_t lane) {
+    const HoldId hold = {lane, --next_[lane]};
+    if (unfinished_.erase(hold) != 0) {
+      tasks_.pop_back();
+    }
   }
 
   // Also tells that the hold has begun.
@@ -182,7 +196,8 @@ class Holds {
   }
 
   std::unique_ptr<HoldDevice> device_;
-  std::mutex mutex_;
+  std::mutex launch_mutex_;  // launches; one may wait for a hold to end (hold_device.h)
+  std::mutex mutex_;         // all below, taken after it
   std::condition_variable launched_;
   std::map<uint32_t, uint64_t> next_;  // sequence, by lane
   std::deque<Task> tasks_;             // in the order of the calls

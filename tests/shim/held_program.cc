@@ -26,6 +26,30 @@ bool Sum(ncclComm_t comm, cudaStream_t stream, size_t count) {
   return true;
 }
 
+// Integers, which no kernel of a hold scales.
+bool SumOfIntegers(ncclComm_t comm, cudaStream_t stream, size_t count) {
+  std::vector<int> numbers(count, 3);
+  int* buffer = nullptr;
+  const size_t bytes = count * sizeof(int);
+  if (cudaMalloc(reinterpret_cast<void**>(&buffer), bytes) != cudaSuccess ||
+      cudaMemcpy(buffer, numbers.data(), bytes, cudaMemcpyHostToDevice) != cudaSuccess ||
+      ncclAllReduce(buffer, buffer, count, ncclInt, ncclSum, comm, stream) != ncclSuccess ||
+      cudaStreamSynchronize(stream) != cudaSuccess ||
+      cudaMemcpy(numbers.data(), buffer, bytes, cudaMemcpyDeviceToHost) != cudaSuccess) {
+    return false;
+  }
+  std::printf("sum of %zu integers: %d %d\n", count, numbers.front(), numbers.back());
+  return true;
+}
+
+// A wait spoils a capture, after which the stream is as it was.
+bool SpoilCapture(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  return cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) == cudaSuccess &&
+         cudaStreamSynchronize(stream) != cudaSuccess &&
+         cudaStreamEndCapture(stream, &graph) != cudaSuccess && graph == nullptr;
+}
+
 // The same in a graph, which is launched with other numbers than it was captured with.
 bool SumInGraph(ncclComm_t comm, cudaStream_t stream, size_t count) {
   std::vector<float> numbers(count);
@@ -69,6 +93,7 @@ int main() {
   constexpr size_t kMiddle = size_t{1} << 14;
   constexpr size_t kLarge = size_t{1} << 19;
   return Sum(comm, stream, 4) && Sum(comm, stream, kMiddle) && Sum(comm, stream, kLarge) &&
+                 SumOfIntegers(comm, stream, kLarge) && SpoilCapture(stream) &&
                  SumInGraph(comm, stream, kMiddle) && SumInGraph(comm, stream, kLarge)
              ? 0
              : 3;

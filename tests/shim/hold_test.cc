@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cuda.h>
@@ -129,6 +131,27 @@ TEST_P(HoldTest, lanes_do_not_wait_for_each_other) {
   EXPECT_TRUE(device_->HasOpen());
   device_->SetDeadline(1, 0, 1);
   EXPECT_TRUE(Next(1).ended);
+}
+
+// The launch that finds it full waits for the first hold to end.
+TEST_P(HoldTest, a_full_queue_keeps_no_hold_from_ending) {
+  constexpr uint64_t kHolds = 300;  // the fake driver's queue takes fewer
+  const Stream stream;
+  std::thread launcher([&] {
+    for (uint64_t hold = 0; hold < kHolds; ++hold) {
+      EXPECT_TRUE(device_->Launch(kKernel, 3, 1, stream.get()));
+    }
+  });
+  for (uint64_t hold = 0; hold < kHolds; ++hold) {
+    EXPECT_FALSE(Next(3).ended);
+    if (hold == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until it is full
+    }
+    device_->SetDeadline(3, hold, 1);
+    EXPECT_TRUE(Next(3).ended);
+  }
+  launcher.join();
+  EXPECT_FALSE(device_->HasOpen());
 }
 
 TEST_P(HoldTest, abort_ends_those_that_wait_and_those_that_come) {

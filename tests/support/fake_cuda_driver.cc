@@ -25,6 +25,7 @@ namespace {
 using Work = std::function<void()>;
 
 constexpr uint32_t kFatBinaryMagic = 0xBA55ED50;
+constexpr size_t kQueueMost = 256;
 
 class Stream {
  public:
@@ -35,11 +36,12 @@ class Stream {
   }
 
   void Add(Work work) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     if (capture_ != nullptr) {
       capture_->push_back(std::move(work));
       return;
     }
+    changed_.wait(lock, [this] { return queue_.size() < kQueueMost; });  // as a real queue
     queue_.push_back(std::move(work));
     ++added_;
     changed_.notify_all();
@@ -64,6 +66,7 @@ class Stream {
       changed_.wait(lock, [this] { return !queue_.empty(); });
       const Work work = std::move(queue_.front());
       queue_.pop_front();
+      changed_.notify_all();
       lock.unlock();
       work();
       lock.lock();
