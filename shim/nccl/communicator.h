@@ -40,8 +40,9 @@ struct Communicator {
   Membership members;
   std::vector<int32_t> present;  // ranks in the communicator that run in the sandbox
   std::atomic<bool> destroyed{false};
-  std::atomic<int> async_error{0};  // ncclResult_t
-  std::atomic<bool> named{false};   // or the framework has been asked for a name with a call
+  std::atomic<bool> aborted{false};  // its collective under way, which has the mutex, ends soon
+  std::atomic<int> async_error{0};   // ncclResult_t
+  std::atomic<bool> named{false};    // or the framework has been asked for a name with a call
 
   std::mutex mutex;  // calls for this communicator, one after the other
   uint32_t next_sequence = 0;

@@ -182,6 +182,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (Communicator* const communicator = FindCommunicator(comm); communicator != nullptr) {
+    communicator->aborted.store(true);
+  }
   return ncclCommDestroy(comm);
 }
 

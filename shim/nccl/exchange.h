@@ -14,6 +14,7 @@
 // communicator and rank come one after the other.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -88,7 +89,8 @@ struct ExchangeCall {
   size_t count = 0;
   Element element = Element::kUint8;
   Reduction reduction;
-  int32_t root = -1;  // or the peer of send and recv
+  int32_t root = -1;                            // or the peer of send and recv
+  const std::atomic<bool>* given_up = nullptr;  // set by another thread: a collective waits no more
 };
 
 // One send (`send` set) or receive (`recv` set) with call.root as peer. Of no bytes: skipped.

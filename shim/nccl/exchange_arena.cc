@@ -220,7 +220,9 @@ std::byte* ExchangeArena::Bytes(const Mailbox& mailbox) {
   return reinterpret_cast<std::byte*>(header_) + mailbox.offset;
 }
 
-ExchangeStatus ExchangeArena::WaitUntil(Signal* signal, uint32_t target) {
+ExchangeStatus ExchangeArena::WaitUntil(Signal* signal,
+                                        uint32_t target,
+                                        const std::atomic<bool>* given_up) {
   uint32_t last = signal->value.load();
   if (static_cast<int32_t>(last - target) >= 0) {
     return {};
@@ -233,6 +235,12 @@ ExchangeStatus ExchangeArena::WaitUntil(Signal* signal, uint32_t target) {
     }
     if (aborted()) {
       return AbortedStatus();
+    }
+    if (given_up != nullptr && given_up->load()) {
+      ExchangeStatus status;
+      status.code = ExchangeCode::kAborted;
+      std::snprintf(status.message, sizeof(status.message), "the communicator was aborted");
+      return status;
     }
     if (value != last) {
       last = value;

@@ -123,7 +123,10 @@ class ExchangeArena {
 
   // Sleeps until signal.value - target is not negative (as a wrapped difference). On kStalled and
   // kAborted the message holds the reason only.
-  ExchangeStatus WaitUntil(Signal* signal, uint32_t target);
+  // kAborted also within a second of `given_up` being set.
+  ExchangeStatus WaitUntil(Signal* signal,
+                           uint32_t target,
+                           const std::atomic<bool>* given_up = nullptr);
 
   // Counts every movement of a mailbox, for those that wait for one of several. Wakes up from
   // WaitActivity at the next movement, or after a second at the latest.

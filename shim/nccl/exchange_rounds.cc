@@ -56,7 +56,7 @@ ExchangeStatus Rounds::Deposit(const void* source, size_t bytes) {
   }
   MemberArea& own = members_[own_index_];
   const ExchangeStatus free =
-      arena_->WaitUntil(&staging_->left, own.round * staging_->member_count);
+      arena_->WaitUntil(&staging_->left, own.round * staging_->member_count, call_.given_up);
   if (!free.ok()) {
     return Fail(free.code, free.message);
   }
@@ -70,7 +70,7 @@ ExchangeStatus Rounds::ArriveAndWait() {
   MemberArea& own = members_[own_index_];
   const uint32_t target = ++own.round * staging_->member_count;
   staging_->arrived.AddAndWakeAt(1, target);
-  const ExchangeStatus arrived = arena_->WaitUntil(&staging_->arrived, target);
+  const ExchangeStatus arrived = arena_->WaitUntil(&staging_->arrived, target, call_.given_up);
   if (arrived.ok()) {
     return ComparePosts();
   }

@@ -39,6 +39,7 @@ ExchangeCall CallOf(const NcclOp& op, uint32_t sequence) {
   call.element = op.element;
   call.reduction = ReductionOf(op);
   call.root = op.root;
+  call.given_up = &op.communicator->aborted;
   return call;
 }
 

@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -79,6 +82,28 @@ TEST(Exchange, MessageOfAnotherSizeIsAMismatch) {
   const ExchangeStatus status = Recv(&exchange, call, buffer.data());
   EXPECT_EQ(status.code, ExchangeCode::kMismatch);
   EXPECT_NE(std::string(status.message).find("other side sends 4 bytes"), std::string::npos);
+}
+
+// As ncclCommAbort does it from another thread: nobody else's waits end.
+TEST(Exchange, OneCallIsGivenUpAlone) {
+  const std::vector<int32_t> present = {0, 1};
+  ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
+  Memory memory;
+  std::atomic<bool> given_up{false};
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    given_up.store(true);
+  });
+  ExchangeCall call = Call(present, 2, 0);
+  call.count = 1;
+  call.given_up = &given_up;
+  std::byte value = {};
+  const ExchangeStatus status =
+      Exchange(&arena, &memory).Collective(ExchangeOperation::kAllReduce, call, &value, &value);
+  other.join();
+  EXPECT_EQ(status.code, ExchangeCode::kAborted);
+  EXPECT_NE(std::string(status.message).find("the communicator was aborted"), std::string::npos);
+  EXPECT_FALSE(arena.aborted());
 }
 
 TEST(Exchange, StallNamesTheMissingRank) {
