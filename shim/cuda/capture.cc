@@ -120,6 +120,7 @@ cudaGraphNodeType TypeOf(const Record& record) {
 }
 
 void EmitOn(cudaStream_t stream, Record record, const std::function<void()>& effect) {
+  CountImplicitOrder(stream);
   record.stream = StreamIndex(stream);
   Emit(record);
   if (effect) {
@@ -147,7 +148,7 @@ bool AllJoined(const Capture& capture) {
 }
 
 cudaError_t Begin(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  // The legacy default stream cannot be captured.
+  // The legacy default stream cannot be captured; a thread's own can.
   if (StreamIndex(stream) == 0) {
     return cudaErrorStreamCaptureUnsupported;
   }

@@ -95,8 +95,8 @@ void FillMemory(cudaDeviceProp* prop, const channel::DeviceProfile& profile) {
   prop->memoryBusWidth = 5120;
   prop->unifiedAddressing = 1;
   prop->canMapHostMemory = 1;
-  prop->managedMemory = 1;
-  prop->concurrentManagedAccess = 1;
+  prop->managedMemory = 0;  // cudaMallocManaged is refused
+  prop->concurrentManagedAccess = 0;
   prop->globalL1CacheSupported = 1;
   prop->localL1CacheSupported = 1;
   prop->canUseHostPointerForRegisteredMem = 1;

@@ -121,7 +121,12 @@ void InvalidateLocked(Memory& memory, uintptr_t address, size_t bytes) {
   }
 }
 
+// One account serves all devices, since a rank has one: a second one would have memory of its own.
 bool TakeLocked(Memory& memory, int64_t bytes) {
+  static const int first_device = CurrentDevice();
+  if (CurrentDevice() != first_device) {
+    Count("memory_of_several_devices");
+  }
   if (memory.used_bytes + bytes > SessionConfig().device.memory_bytes) {
     return false;
   }

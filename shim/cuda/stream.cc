@@ -1,4 +1,4 @@
-// Streams: small objects behind the handles. The three default streams are one, index 0.
+// Streams: small objects behind the handles; the default streams have none.
 #include "shim/cuda/stream.h"
 
 #include <atomic>
@@ -24,8 +24,20 @@ constexpr int kGreatestPriority = -5;  // of the real runtime since compute capa
 std::atomic<uint16_t> next_index{1};
 
 // cudaStreamLegacy and cudaStreamPerThread are the handles 1 and 2.
+bool IsLegacy(const void* stream) {
+  return reinterpret_cast<uintptr_t>(stream) <= 1;
+}
+
 bool IsDefault(const void* stream) {
   return reinterpret_cast<uintptr_t>(stream) <= 2;
+}
+
+uint16_t ThreadStreamIndex() {
+  thread_local uint16_t index = 0;
+  if (index == 0) {
+    index = next_index.fetch_add(1);
+  }
+  return index;
 }
 
 Reply Synchronize(SyncKind kind, uint16_t stream) {
@@ -39,7 +51,28 @@ Reply Synchronize(SyncKind kind, uint16_t stream) {
 }  // namespace
 
 uint16_t StreamIndex(const void* stream) {
-  return IsDefault(stream) ? uint16_t{0} : static_cast<const StreamObject*>(stream)->index;
+  if (IsLegacy(stream)) {
+    return 0;
+  }
+  return IsDefault(stream) ? ThreadStreamIndex() : static_cast<const StreamObject*>(stream)->index;
+}
+
+void CountImplicitOrder(const void* stream) {
+  const bool legacy = IsLegacy(stream);
+  const bool waits = !IsDefault(stream) &&
+                     (static_cast<const StreamObject*>(stream)->flags & cudaStreamNonBlocking) == 0;
+  if (!legacy && !waits) {
+    return;
+  }
+  enum Kind { kNone, kLegacy, kWaits };
+  static std::atomic<int> last_kind{kNone};
+  const int kind = legacy ? kLegacy : kWaits;
+  if (last_kind.load(std::memory_order_relaxed) == kind) {
+    return;
+  }
+  if (last_kind.exchange(kind, std::memory_order_relaxed) != kNone) {
+    Count("default_stream_order_left_out");
+  }
 }
 
 const StreamObject* FindStream(cudaStream_t stream) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cuda.h>
@@ -14,6 +15,7 @@
 #include "shim/channel/channel.h"
 #include "shim/cuda/memory.h"
 #include "shim/cuda/sm_limits.h"
+#include "shim/cuda/stream.h"
 #include "shim/standalone_config.h"
 
 namespace prism::shim {
@@ -35,6 +37,8 @@ __attribute__((constructor(101))) void StartWorker() {
   setenv("PRISM_CHANNEL_FD", std::to_string(worker->descriptor()).c_str(), 1);
 }
 
+std::vector<std::string> counters;  // names, in order of their first count
+
 // Kinds of the ops since the last call.
 std::vector<RecordKind> Issued() {
   std::vector<RecordKind> kinds;
@@ -42,6 +46,11 @@ std::vector<RecordKind> Issued() {
   std::span<const std::byte> payload;
   while (worker->TryPop(&record, &payload)) {
     switch (record.kind) {
+      case RecordKind::kDefine:
+        if (record.define.table == channel::Table::kCounterName) {
+          counters.emplace_back(reinterpret_cast<const char*>(payload.data()), payload.size());
+        }
+        break;
       case RecordKind::kMemcpy:
       case RecordKind::kMemset:
       case RecordKind::kSync:
@@ -180,6 +189,41 @@ TEST_F(DeviceCalls, popping_a_context_brings_back_the_one_below) {
   EXPECT_EQ(popped, of_two);
   ASSERT_EQ(cuCtxGetDevice(&device), CUDA_SUCCESS);
   EXPECT_EQ(device, 0);
+}
+
+TEST_F(DeviceCalls, a_threads_own_default_stream_is_one_of_its_own_and_can_be_captured) {
+  EXPECT_EQ(StreamIndex(nullptr), 0);
+  EXPECT_EQ(StreamIndex(cudaStreamLegacy), 0);
+  const uint16_t own = StreamIndex(cudaStreamPerThread);
+  EXPECT_NE(own, 0);
+  uint16_t other = own;
+  std::thread([&] { other = StreamIndex(cudaStreamPerThread); }).join();
+  EXPECT_NE(other, own);
+  EXPECT_EQ(StreamIndex(cudaStreamPerThread), own);
+  EXPECT_NE(cudaStreamBeginCapture(cudaStreamLegacy, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  cudaGetLastError();
+  ASSERT_EQ(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(cudaStreamPerThread, &graph), cudaSuccess);
+}
+
+TEST_F(DeviceCalls, counts_what_it_leaves_out_of_order_and_of_account) {
+  ASSERT_EQ(cudaMemsetAsync(device_, 0, kBytes, stream_), cudaSuccess);
+  ASSERT_EQ(cudaMemsetAsync(device_, 0, kBytes, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  void* there = nullptr;
+  ASSERT_EQ(cudaMalloc(&there, kBytes), cudaSuccess);
+  EXPECT_EQ(cudaFree(there), cudaSuccess);
+  Issued();
+  EXPECT_THAT(counters, testing::IsSupersetOf(
+                            {"default_stream_order_left_out", "memory_of_several_devices"}));
+}
+
+TEST_F(DeviceCalls, promises_no_memory_that_is_refused) {
+  cudaDeviceProp properties = {};
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+  EXPECT_EQ(properties.managedMemory, 0);
+  EXPECT_EQ(properties.concurrentManagedAccess, 0);
 }
 
 uint64_t OfPool(cudaMemPoolAttr attribute) {
