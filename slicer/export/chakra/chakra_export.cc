@@ -106,10 +106,25 @@ class RankWriter {
         deps.insert(edge.on);
       }
     }
+    if (begins > 0) {
+      KeepLatest(&deps);
+    }
     notes_->Add("waits for the begin of a task are waits for what that task waits for", begins);
     node->data_deps.assign(deps.begin(), deps.end());
     if (begin_awaited_[index]) {
       waits_[index] = node->data_deps;
+    }
+  }
+
+  // Of serial tasks of one stream, which end in their order, the last.
+  void KeepLatest(std::set<uint64_t>* deps) const {
+    std::set<uint16_t> seen;
+    for (auto dep = deps->end(); dep != deps->begin();) {
+      --dep;
+      const auto task = static_cast<uint32_t>(*dep);
+      if (tasks_.IsSerial(task) && !seen.insert(tasks_.tasks[task].resource).second) {
+        dep = deps->erase(dep);
+      }
     }
   }
 
