@@ -213,6 +213,9 @@ State& Get() {
     State* const made = new (storage) State();
     OpenChannel(*made);
     StartVirtualClock(made->config.mode == Mode::kEmulate && MaySpeak(*made));
+    if (made->config.mode != Mode::kStandalone) {
+      OrderWatchdogs();
+    }
     return made;
   }();
   return *state;
@@ -248,6 +251,12 @@ uint32_t& RequestNumber(Record& record) {
       return record.elapsed.request;
     default:
       return record.event.request;
+  }
+}
+
+void AskWatchdogs(bool in_any_case) {
+  if (!LetWatchdogsLook(in_any_case)) {
+    Count("watchdog_did_not_look");
   }
 }
 
@@ -305,7 +314,7 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
     PushLocked(state, record, payload, payload_bytes);
   }
   if (WatchdogsAreDue(record.kind, cost_ns) && !thread_in_graph) {
-    LetWatchdogsLook();
+    AskWatchdogs(/*in_any_case=*/false);
   }
   if (state.config.measures_host != 0) {
     LeaveShim();
@@ -315,7 +324,10 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
 namespace {
 
 channel::AnswerValue Await(State& state, uint32_t request) {
-  const channel::AnswerValue answer = channel::WaitAnswer(state.header, request, LetTimePass);
+  const channel::AnswerValue answer = channel::WaitAnswer(state.header, request, [] {
+    LetTimePass();
+    AskWatchdogs(/*in_any_case=*/true);
+  });
   if (answer.status == channel::kAborted) {
     Die(kWorkerGone);
   }
@@ -358,7 +370,7 @@ Reply Request(Record record) {
     Emit(record);
   }
   if (record.kind == RecordKind::kSync) {
-    LetWatchdogsLook();
+    AskWatchdogs(/*in_any_case=*/false);
   }
   return reply;
 }

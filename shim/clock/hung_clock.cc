@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "shim/clock/virtual_clock.h"
-#include "shim/clock/watchdogs.h"
 
 namespace prism::shim {
 namespace {
@@ -21,7 +20,6 @@ void LetTimePass() {
   if (before_ns != 0) {
     AdvanceVirtualClock(now_ns - before_ns);
   }
-  LetWatchdogsLook(/*in_any_case=*/true);
 }
 
 bool IsHung() {

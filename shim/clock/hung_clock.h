@@ -6,7 +6,7 @@
 namespace prism::shim {
 
 // Called again and again by the thread that waits: moves the virtual clock by the real time since
-// the call before, and lets the watchdogs look.
+// the call before.
 void LetTimePass();
 
 // True from the first of these calls on. Then no question is answered any more: what has not ended

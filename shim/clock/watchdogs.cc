@@ -13,7 +13,6 @@
 #include "shim/clock/hung_clock.h"
 #include "shim/clock/real_time.h"
 #include "shim/clock/virtual_clock.h"
-#include "shim/session.h"
 
 namespace prism::shim {
 namespace {
@@ -73,11 +72,18 @@ class Membership {
   Watchdog watchdog;
 };
 
+std::atomic<bool> ordered{false};
 thread_local int64_t ahead_ns = 0;
 
 bool IsNamed(const char* wanted) {
   char name[16] = {};
   return pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 && strcmp(name, wanted) == 0;
+}
+
+// One of them, or a heartbeat monitor.
+bool IsWatchdog() {
+  return ordered.load(std::memory_order_relaxed) &&
+         (IsNamed(kWatchdogName) || IsNamed(kHeartbeatName));
 }
 
 void Nap() {
@@ -110,7 +116,6 @@ bool AskOnce(Registry* registry) {
 
 // Goes on without those that have not come back, and without those that never came.
 void GiveUp(Registry* registry) {
-  Count("watchdog_did_not_look");
   const std::lock_guard<std::mutex> lock(registry->mutex);
   registry->seen = std::max(registry->seen, registry->groups.size());
   for (Watchdog* watchdog : registry->present) {
@@ -140,13 +145,12 @@ int WaitAsHeartbeat(pthread_cond_t* condition, pthread_mutex_t* mutex) {
 
 }  // namespace
 
-bool WaitsUntilAsked() {
-  return IsWatchdog() && !(IsHung() && IsNamed(kHeartbeatName));
+void OrderWatchdogs() {
+  ordered.store(true);
 }
 
-bool IsWatchdog() {
-  return SessionMode() != channel::Mode::kStandalone &&
-         (IsNamed(kWatchdogName) || IsNamed(kHeartbeatName));
+bool WaitsUntilAsked() {
+  return IsWatchdog() && !(IsHung() && IsNamed(kHeartbeatName));
 }
 
 int WaitAsWatchdog(pthread_cond_t* condition,
@@ -205,10 +209,10 @@ bool WatchdogsAreDue(RecordKind kind, int64_t host_cost_ns) {
   }
 }
 
-void LetWatchdogsLook(bool in_any_case) {
+bool LetWatchdogsLook(bool in_any_case) {
   Registry& registry = Get();
   if ((!registry.transfers.load() && !in_any_case) || IsWatchdog()) {
-    return;
+    return true;
   }
   if (IsHung()) {
     WakeHeartbeats(&registry);
@@ -224,10 +228,11 @@ void LetWatchdogsLook(bool in_any_case) {
   while (!AskOnce(&registry)) {
     if (RealNow(CLOCK_MONOTONIC) > limit_ns) {
       GiveUp(&registry);
-      return;
+      return false;
     }
     Nap();
   }
+  return true;
 }
 
 }  // namespace prism::shim

@@ -10,7 +10,7 @@
 // watchdog that stands still, until the rank hangs (shim/clock/hung_clock.h): then its waits follow
 // the clock, and it writes the flight recorder's dump when a watchdog asks for it.
 //
-// Not in kStandalone, where nothing is recorded.
+// Only once the session has asked for it: a process that records nothing is left as it is.
 #pragma once
 
 #include <pthread.h>
@@ -25,10 +25,12 @@ namespace prism::shim {
 // ProcessGroupNCCL's kWatchdogThreadSleepMillis (torch 2.11).
 inline constexpr int64_t kWatchdogPeriodNs = 100'000'000;
 
-// The calling thread is one of them, or a heartbeat monitor: by its name, as c10d gives it.
-bool IsWatchdog();
+// From now on watchdogs stand in their waits until they are asked. Called once by the session,
+// before the program's main.
+void OrderWatchdogs();
 
-// Whether its timed waits are WaitAsWatchdog's.
+// Whether the timed waits of the calling thread are WaitAsWatchdog's: it is a watchdog, or a
+// heartbeat monitor of a rank that does not hang. Known by its name, as c10d gives it.
 bool WaitsUntilAsked();
 
 // The timed wait of such a thread: 0 when the program notified it, ETIMEDOUT when it has to look,
@@ -52,8 +54,8 @@ bool WatchdogsAreDue(channel::RecordKind kind, int64_t host_cost_ns);
 
 // Returns when every watchdog has looked and waits again; at once where no transfer was issued
 // since the last time, unless they are to look in any case. One that does not come back (it needs a
-// lock of the caller's) is left alone after kWatchdogLimitNs of real time, and counted.
-void LetWatchdogsLook(bool in_any_case = false);
+// lock of the caller's) is left alone after kWatchdogLimitNs of real time: false then.
+[[nodiscard]] bool LetWatchdogsLook(bool in_any_case);
 inline constexpr int64_t kWatchdogLimitNs = 5'000'000'000;
 
 }  // namespace prism::shim
