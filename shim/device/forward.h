@@ -72,9 +72,7 @@ class Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
   ~Place() {
-    if constexpr (std::is_same_v<Argument, cudaStream_t*>) {
-      PairStreams(*given_, twin_);
-    } else if constexpr (kMakes) {
+    if constexpr (kMakes) {
       PairHandles(*given_, twin_);
     }
   }

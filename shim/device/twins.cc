@@ -18,7 +18,6 @@ namespace {
 struct Twins {
   std::shared_mutex mutex;
   std::unordered_map<const void*, const void*> by_real;
-  std::unordered_map<const void*, const void*> streams;  // real ones by twin
 };
 
 // Never destroyed: threads of the program use the device until the very end.
@@ -44,11 +43,7 @@ void PairHandles(const void* real, const void* twin) {
 void UnpairHandle(const void* real) {
   Twins& twins = Get();
   const std::unique_lock<std::shared_mutex> lock(twins.mutex);
-  const auto found = twins.by_real.find(real);
-  if (found != twins.by_real.end()) {
-    twins.streams.erase(found->second);
-    twins.by_real.erase(found);
-  }
+  twins.by_real.erase(real);
 }
 
 void* FindTwin(const void* real) {
@@ -56,21 +51,6 @@ void* FindTwin(const void* real) {
   const std::shared_lock<std::shared_mutex> lock(twins.mutex);
   const auto found = twins.by_real.find(real);
   return found == twins.by_real.end() ? nullptr : const_cast<void*>(found->second);
-}
-
-bool FindRealStream(cudaStream_t twin, cudaStream_t* real) {
-  *real = twin;
-  if (IsDefault(twin)) {
-    return true;
-  }
-  Twins& twins = Get();
-  const std::shared_lock<std::shared_mutex> lock(twins.mutex);
-  const auto found = twins.streams.find(twin);
-  if (found == twins.streams.end()) {
-    return false;
-  }
-  *real = static_cast<cudaStream_t>(const_cast<void*>(found->second));
-  return true;
 }
 
 cudaStream_t TwinOfStream(cudaStream_t real) {
@@ -82,7 +62,7 @@ cudaStream_t TwinOfStream(cudaStream_t real) {
   }
   cudaStream_t twin = nullptr;
   prism_twin_cudaStreamCreateWithFlags(&twin, cudaStreamNonBlocking);
-  PairStreams(real, twin);
+  PairHandles(real, twin);
   return twin;
 }
 
@@ -97,13 +77,6 @@ cudaEvent_t TwinOfEvent(cudaEvent_t real) {
   prism_twin_cudaEventCreateWithFlags(&twin, cudaEventDefault);
   PairHandles(real, twin);
   return twin;
-}
-
-void PairStreams(cudaStream_t real, cudaStream_t twin) {
-  Twins& twins = Get();
-  const std::unique_lock<std::shared_mutex> lock(twins.mutex);
-  twins.by_real[real] = twin;
-  twins.streams[twin] = real;
 }
 
 }  // namespace prism::shim

@@ -19,12 +19,8 @@
 namespace prism::shim {
 
 void PairHandles(const void* real, const void* twin);
-void PairStreams(cudaStream_t real, cudaStream_t twin);
 void UnpairHandle(const void* real);
 void* FindTwin(const void* real);  // nullptr where it has none
-
-// The other way round, for streams; false where the stream is a graph's own (graph.cc).
-bool FindRealStream(cudaStream_t twin, cudaStream_t* real);
 
 // Streams and events that came by a call that is not seen get a twin at their first use.
 cudaStream_t TwinOfStream(cudaStream_t real);
