@@ -158,7 +158,7 @@ Result<JobsAnswer> AllotJobs(const std::vector<ListedJob>& jobs,
 }
 
 std::string JobsText(const JobsAnswer& answer, const SearchOptions& options) {
-  const JobSchedule& schedule = answer.schedule;
+  const ClusterSchedule& schedule = answer.schedule;
   const bool priced = answer.jobs.front().plans.front().cost.price_usd.has_value();
   const char* unit = priced ? "USD" : "GPU-hours";
   std::string text = fmt::format(
@@ -193,7 +193,7 @@ std::string JobsText(const JobsAnswer& answer, const SearchOptions& options) {
 }
 
 std::string JobsJson(const JobsAnswer& answer, const SearchOptions& options) {
-  const JobSchedule& schedule = answer.schedule;
+  const ClusterSchedule& schedule = answer.schedule;
   std::string text;
   JsonWriter json(&text);
   json.BeginObject()

@@ -42,7 +42,7 @@ struct JobSpeeds {
 
 struct JobsAnswer {
   std::vector<JobSpeeds> jobs;
-  JobSchedule schedule;
+  ClusterSchedule schedule;
 };
 
 // `options`: of every search, but that its one number of GPUs is the cluster's. kInvalidArgument

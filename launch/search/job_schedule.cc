@@ -55,7 +55,7 @@ class Scheduler {
   }
 
   // Nothing where no schedule holds all deadlines, if they are to be held.
-  std::optional<JobSchedule> Run() {
+  std::optional<ClusterSchedule> Run() {
     if (cost_left_ < kNever) {
       PlaceNext(0, 0, 0);
     }
@@ -114,7 +114,7 @@ class Scheduler {
                                                   : Measure{makespan, cost};
   }
 
-  [[nodiscard]] Measure MeasureOf(const JobSchedule& schedule) const {
+  [[nodiscard]] Measure MeasureOf(const ClusterSchedule& schedule) const {
     if (!hold_) {
       return {schedule.late_days, schedule.cost};
     }
@@ -150,7 +150,7 @@ class Scheduler {
     if (hold_ && end > jobs_[job].deadline_days) {
       return;
     }
-    const JobSchedule before = now_;
+    const ClusterSchedule before = now_;
     const double cost_left = cost_left_;
     const double area = area_;
     placed_[job] = true;
@@ -178,18 +178,18 @@ class Scheduler {
   double cost_left_ = 0;            // at least, of the jobs that are not placed
   double area_ = 0;                 // of those that are placed, and at least of the others
   std::vector<bool> placed_;
-  JobSchedule now_;
-  std::optional<JobSchedule> best_;
+  ClusterSchedule now_;
+  std::optional<ClusterSchedule> best_;
   int64_t tried_ = 0;
 };
 
 }  // namespace
 
-JobSchedule BestSchedule(std::span<const DeadlineJob> jobs,
-                         int64_t gpus,
-                         ScheduleObjective objective) {
+ClusterSchedule BestSchedule(std::span<const DeadlineJob> jobs,
+                             int64_t gpus,
+                             ScheduleObjective objective) {
   Scheduler holding(jobs, gpus, objective, /*hold_deadlines=*/true);
-  std::optional<JobSchedule> schedule = holding.Run();
+  std::optional<ClusterSchedule> schedule = holding.Run();
   bool proven = holding.complete();
   if (!schedule) {
     Scheduler late(jobs, gpus, objective, /*hold_deadlines=*/false);

@@ -33,7 +33,7 @@ struct JobPlacement {
 
 enum class ScheduleObjective : uint8_t { kCost, kMakespan };
 
-struct JobSchedule {
+struct ClusterSchedule {
   std::vector<JobPlacement> jobs;
   double cost = 0;           // of all jobs
   double makespan_days = 0;  // end of the last one
@@ -46,8 +46,8 @@ inline constexpr int64_t kMostPlacements = 5'000'000;
 // Where the deadlines can be held: the schedule with the least of the objective and then of the
 // other one. Else the one that is least late, and then cheapest. Every job has a speed with at most
 // `gpus` GPUs; others are never taken. Days are taken to the nearest 2^-30, costs to 2^-20.
-JobSchedule BestSchedule(std::span<const DeadlineJob> jobs,
-                         int64_t gpus,
-                         ScheduleObjective objective);
+ClusterSchedule BestSchedule(std::span<const DeadlineJob> jobs,
+                             int64_t gpus,
+                             ScheduleObjective objective);
 
 }  // namespace prism::launch

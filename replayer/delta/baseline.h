@@ -31,7 +31,7 @@ struct ClassBaseline {
 
 struct BaselineSource {
   const Partition& partition;
-  const JobSchedule& job;  // of the partition
+  const RecordedOrder& job;  // of the partition
   const ReplayOptions& options;
   const CollectiveCost& cost;
   double overlap_slowdown = 1;
@@ -77,7 +77,7 @@ class Baseline {
   void KeepCheckpoint(uint32_t c, uint32_t cut);
 
   const Partition& partition_;
-  const JobSchedule& job_;
+  const RecordedOrder& job_;
   const ReplayOptions& options_;
   uint32_t holds_per_checkpoint_ = 0;
   std::vector<LaneRun> runs_;  // by class

@@ -92,7 +92,7 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   std::unique_ptr<DeltaReplay> delta(new DeltaReplay(graph, options, std::move(partition)));
   delta->result_ = std::move(result);
   delta->edited_ = delta->result_;
-  std::optional<JobSchedule> schedule =
+  std::optional<RecordedOrder> schedule =
       MakeSchedule(delta->partition_, delta->options_, delta->cost_);
   PRISM_CHECK(schedule.has_value());
   delta->schedule_ = std::move(*schedule);

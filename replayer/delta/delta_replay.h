@@ -80,7 +80,7 @@ class DeltaReplay {
   ReplayOptions options_;
   Partition partition_;
   CollectiveCost cost_;
-  JobSchedule schedule_;
+  RecordedOrder schedule_;
   std::vector<std::vector<std::vector<uint32_t>>> ranks_of_;  // by class and lane
   std::unique_ptr<Baseline> baseline_;
   std::unique_ptr<Sweep> sweep_;

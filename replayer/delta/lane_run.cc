@@ -10,7 +10,7 @@ namespace prism::replayer {
 using graph::OpKind;
 
 LaneRun::LaneRun(const Partition& partition,
-                 const JobSchedule& job,
+                 const RecordedOrder& job,
                  const ReplayOptions& options,
                  uint32_t class_index)
     : partition_(partition),

@@ -62,7 +62,7 @@ class LaneRun {
  public:
   // All are kept; `costs` by lane may differ, the rest is that of the class.
   LaneRun(const Partition& partition,
-          const JobSchedule& job,
+          const RecordedOrder& job,
           const ReplayOptions& options,
           uint32_t class_index);
 

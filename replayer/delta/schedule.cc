@@ -88,7 +88,7 @@ class MeetingFinder {
   MeetingFinder(const Partition& partition,
                 const ReplayOptions& options,
                 const CollectiveCost& cost,
-                JobSchedule* job)
+                RecordedOrder* job)
       : partition_(partition), cost_(cost), job_(*job) {
     const auto iterations = static_cast<uint32_t>(options.iterations);
     uint32_t keys = 0;
@@ -197,7 +197,7 @@ class MeetingFinder {
 
   const Partition& partition_;
   const CollectiveCost& cost_;
-  JobSchedule& job_;
+  RecordedOrder& job_;
   std::vector<uint32_t> comm_keys_;       // by communicator class: key of its first collective
   std::vector<uint32_t> channel_keys_;    // by channel: of its first message
   std::vector<std::vector<Party>> open_;  // by key: those that have come
@@ -347,7 +347,7 @@ void IndexActions(const RolePlan& plan, ClassSchedule* schedule) {
 // Copies the actions of the turns; tells their holds and, at the end of each, a cut.
 class TurnReader {
  public:
-  TurnReader(MeetingFinder* finder, JobSchedule* job)
+  TurnReader(MeetingFinder* finder, RecordedOrder* job)
       : finder_(*finder), job_(*job), hold_of_(job->classes.size()), settled_(hold_of_.size(), 0) {
     for (ClassSchedule& schedule : job_.classes) {
       schedule.cuts.push_back({});
@@ -394,16 +394,16 @@ class TurnReader {
   }
 
   MeetingFinder& finder_;
-  JobSchedule& job_;
+  RecordedOrder& job_;
   std::vector<std::map<uint16_t, uint32_t>> hold_of_;  // by class: streams that stand, their hold
   std::vector<uint32_t> settled_;                      // by class, as in Cut
 };
 
 }  // namespace
 
-std::optional<JobSchedule> MakeSchedule(const Partition& partition,
-                                        const ReplayOptions& given,
-                                        const CollectiveCost& cost) {
+std::optional<RecordedOrder> MakeSchedule(const Partition& partition,
+                                          const ReplayOptions& given,
+                                          const CollectiveCost& cost) {
   const Partition one_lane = WithOneLane(partition);
   ReplayOptions options = given;
   options.breakdown = false;
@@ -412,7 +412,7 @@ std::optional<JobSchedule> MakeSchedule(const Partition& partition,
   if (!recording.finished) {
     return std::nullopt;
   }
-  JobSchedule job;
+  RecordedOrder job;
   job.classes.resize(partition.classes.size());
   const auto plan_of = [&](size_t c) -> const RolePlan& {
     return partition.plans[partition.classes[c].groups.front().plan];

@@ -87,7 +87,7 @@ struct Turn {
   uint32_t end = 0;
 };
 
-struct JobSchedule {
+struct RecordedOrder {
   std::vector<ClassSchedule> classes;
   std::vector<Meeting> meetings;  // in the order in which they settle
   std::vector<Party> parties;
@@ -99,8 +99,8 @@ struct JobSchedule {
 };
 
 // Nothing where the job stalls.
-std::optional<JobSchedule> MakeSchedule(const Partition& partition,
-                                        const ReplayOptions& options,
-                                        const CollectiveCost& cost);
+std::optional<RecordedOrder> MakeSchedule(const Partition& partition,
+                                          const ReplayOptions& options,
+                                          const CollectiveCost& cost);
 
 }  // namespace prism::replayer

@@ -18,7 +18,7 @@ struct RecordedJob {
   const graph::Graph& graph;
   const ReplayOptions& options;
   const Partition& partition;
-  const JobSchedule& schedule;
+  const RecordedOrder& schedule;
   const Baseline& baseline;
   double overlap_slowdown = 1;
   const std::vector<std::vector<std::vector<uint32_t>>>& ranks_of;  // by class and lane

@@ -48,13 +48,13 @@ double FirstStart(const std::vector<DeadlineJob>& jobs,
 }
 
 struct Exhaustive {
-  JobSchedule cheapest;
-  JobSchedule shortest;
-  JobSchedule least_late;
+  ClusterSchedule cheapest;
+  ClusterSchedule shortest;
+  ClusterSchedule least_late;
   bool any = false;
   bool any_holds = false;
 
-  void Take(const JobSchedule& schedule) {
+  void Take(const ClusterSchedule& schedule) {
     const auto better = [](double a, double b, double c, double d) {
       return a < b - 1e-9 || (a < b + 1e-9 && c < d - 1e-9);
     };
@@ -89,7 +89,7 @@ Exhaustive TryAll(const std::vector<DeadlineJob>& jobs, int64_t gpus) {
   do {
     for (size_t choice = 0; choice < choices; ++choice) {
       std::vector<std::optional<JobPlacement>> placed(jobs.size());
-      JobSchedule schedule;
+      ClusterSchedule schedule;
       size_t left = choice;
       for (const size_t j : order) {
         const size_t s = left % jobs[j].speeds.size();
@@ -124,17 +124,17 @@ std::vector<DeadlineJob> DrawJobs(Rng* rng, int64_t count) {
   return jobs;
 }
 
-TEST(JobSchedule, is_that_of_an_exhaustive_search) {
+TEST(ClusterSchedule, is_that_of_an_exhaustive_search) {
   Rng rng(11, "jobs");
   int64_t held = 0;
   constexpr int kCases = 60;
   for (int i = 0; i < kCases; ++i) {
     const std::vector<DeadlineJob> jobs = DrawJobs(&rng, 1 + i % 4);
     const Exhaustive all = TryAll(jobs, 32);
-    const JobSchedule cheapest = BestSchedule(jobs, 32, ScheduleObjective::kCost);
-    const JobSchedule shortest = BestSchedule(jobs, 32, ScheduleObjective::kMakespan);
+    const ClusterSchedule cheapest = BestSchedule(jobs, 32, ScheduleObjective::kCost);
+    const ClusterSchedule shortest = BestSchedule(jobs, 32, ScheduleObjective::kMakespan);
     EXPECT_TRUE(cheapest.proven);
-    const JobSchedule& expected = all.any_holds ? all.cheapest : all.least_late;
+    const ClusterSchedule& expected = all.any_holds ? all.cheapest : all.least_late;
     EXPECT_NEAR(cheapest.cost, expected.cost, 1e-6) << i;
     EXPECT_NEAR(cheapest.late_days, expected.late_days, 1e-6) << i;
     if (all.any_holds) {
@@ -148,24 +148,24 @@ TEST(JobSchedule, is_that_of_an_exhaustive_search) {
   EXPECT_LT(held, kCases);
 }
 
-TEST(JobSchedule, a_job_waits_for_gpus_rather_than_miss_its_deadline) {
+TEST(ClusterSchedule, a_job_waits_for_gpus_rather_than_miss_its_deadline) {
   // Side by side on 8 GPUs each both would end on day 10; one after the other on all of them.
   const std::vector<DeadlineJob> jobs = {{6, {{8, 10, 80}, {16, 6, 96}}},
                                          {12, {{8, 10, 80}, {16, 6, 96}}}};
-  const JobSchedule schedule = BestSchedule(jobs, 16, ScheduleObjective::kCost);
+  const ClusterSchedule schedule = BestSchedule(jobs, 16, ScheduleObjective::kCost);
   EXPECT_EQ(schedule.late_days, 0);
   EXPECT_EQ(schedule.jobs[0].end_days, 6);
   EXPECT_EQ(schedule.jobs[1].start_days, 6);
   EXPECT_EQ(schedule.cost, 192);
 }
 
-TEST(JobSchedule, says_by_how_much_deadlines_are_missed) {
+TEST(ClusterSchedule, says_by_how_much_deadlines_are_missed) {
   const std::vector<DeadlineJob> jobs = {{5, {{16, 6, 96}}}, {7, {{16, 6, 96}}}};
   EXPECT_EQ(BestSchedule(jobs, 16, ScheduleObjective::kCost).late_days, 5);
 }
 
 // What costs the same in any order does not decide by how its sum is rounded.
-TEST(JobSchedule, of_equal_costs_takes_the_shorter) {
+TEST(ClusterSchedule, of_equal_costs_takes_the_shorter) {
   std::vector<DeadlineJob> jobs;
   for (const double hours : {35.9, 42.2, 9.9, 49.9}) {
     DeadlineJob job{300, {}};
@@ -174,8 +174,8 @@ TEST(JobSchedule, of_equal_costs_takes_the_shorter) {
     }
     jobs.push_back(job);
   }
-  const JobSchedule cheapest = BestSchedule(jobs, 16, ScheduleObjective::kCost);
-  const JobSchedule shortest = BestSchedule(jobs, 16, ScheduleObjective::kMakespan);
+  const ClusterSchedule cheapest = BestSchedule(jobs, 16, ScheduleObjective::kCost);
+  const ClusterSchedule shortest = BestSchedule(jobs, 16, ScheduleObjective::kMakespan);
   EXPECT_EQ(cheapest.cost, shortest.cost);
   EXPECT_EQ(cheapest.makespan_days, shortest.makespan_days);
 }
