@@ -42,18 +42,17 @@ std::vector<Peers> RanksByRole(const graph::Graph& graph) {
   return ranks_of;
 }
 
-// What the kernels of each role take by the graph.
-std::vector<DurationNs> KernelTimes(const graph::Graph& graph) {
+// What of each role counts as compute, by the graph.
+std::vector<DurationNs> ComputeTimes(const graph::Graph& graph) {
   const ComputeCost cost(graph.cluster);
   const OpCosts costs = OpCostsOf(graph, graph.cluster, &cost);
   std::vector<DurationNs> times;
   for (const graph::Role& role : graph.roles) {
-    const graph::Program& program = role.program;
+    const RolePlan plan = MakeRolePlan(role.program, costs, 1);
     DurationNs& sum = times.emplace_back(0);
-    for (uint32_t op = 0; op < program.size(); ++op) {
-      if (program.kind[op] == graph::OpKind::kKernel) {
-        const bool fixed = (program.flags[op] & graph::kDurationFixed) != 0;
-        sum += fixed ? program.value[op] : costs.kernel[program.signature[op]];
+    for (const std::vector<Step>& steps : plan.streams) {
+      for (const Step& step : steps) {
+        sum += step.compute ? step.duration : 0;
       }
     }
   }
@@ -150,16 +149,17 @@ class Examiner {
 
  private:
   // Of the ranks that are alone in their roles: those that compute clearly longer, by what their
-  // kernels take, than the others.
+  // work takes, than the others.
   [[nodiscard]] std::vector<Suspect> SuspectsAlone(const std::vector<Peers>& by_role) const {
-    const std::vector<DurationNs> kernels = KernelTimes(graph_);
+    const std::vector<DurationNs> expected_ns = ComputeTimes(graph_);
     Peers alone;
     Symptom symptom;
     symptom.least_excess = kLeastAlone;
     symptom.values.resize(graph_.ranks.size());
     for (const Peers& ranks : by_role) {
       const double expected =
-          ranks.size() == 1 ? static_cast<double>(kernels[graph_.ranks.role[ranks.front()]]) : 0;
+          ranks.size() == 1 ? static_cast<double>(expected_ns[graph_.ranks.role[ranks.front()]])
+                            : 0;
       if (expected > 0) {
         alone.push_back(ranks.front());
         symptom.values[ranks.front()] = std::llround(
@@ -179,7 +179,7 @@ class Examiner {
         }
       }
       suspect.evidence.push_back(fmt::format(
-          "computes {:.3f} times as long as its kernels take by the graph, the {} alone in their "
+          "computes {:.3f} times as long as its work takes by the graph, the {} alone in their "
           "roles {:.3f} times",
           static_cast<double>(symptom.values[suspect.rank.value()]) / kRatioUnit,
           FormatCounted(static_cast<int64_t>(others.size()), "other rank"),

@@ -11,6 +11,7 @@
 #include "graph/base/rng.h"
 #include "slicer/workloads/workloads.h"
 #include "tests/support/test_parameters.h"
+#include "tests/support/tiny_graph.h"
 #include "tests/support/uniform_pipeline.h"
 
 namespace prism::replayer {
@@ -104,6 +105,23 @@ TEST(FindStraggler, names_nobody_where_nobody_is_slow) {
       EXPECT_THAT(Named(graph, options), IsEmpty()) << "seed " << options.seed;
     }
   }
+}
+
+// A rank alone in its role that copies on the device does more than others, not the same slower.
+TEST(FindStraggler, takes_copies_on_the_device_for_work) {
+  using prism::testing::Collective;
+  using prism::testing::Kernel;
+  std::vector<std::vector<prism::testing::TinyOp>> ranks;
+  for (DurationNs rank = 0; rank < 4; ++rank) {
+    ranks.push_back({Kernel(0, 1'000'000 + 100'000 * rank), Collective(0, 0, 100'000)});
+  }
+  for (const graph::OpKind kind : {graph::OpKind::kMemcpy, graph::OpKind::kMemset}) {
+    prism::testing::TinyOp on_device = Kernel(0, 200'000);
+    on_device.kind = kind;
+    on_device.flags = graph::kDurationFixed;
+    ranks[0].push_back(on_device);
+  }
+  EXPECT_THAT(Named(prism::testing::TinyGraph(ranks), {}), IsEmpty());
 }
 
 // A slow host computes as fast as others and is waited for all the same.
