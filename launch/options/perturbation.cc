@@ -201,6 +201,10 @@ std::string WrongBeside(const replayer::Perturbation& perturbation,
     return fmt::format("comes after the last iteration, which is {}; --iterations N",
                        replay.iterations - 1);
   }
+  if (perturbation.period_iterations > replay.iterations) {
+    return fmt::format("first comes after {} iterations, and {} are replayed; --iterations N",
+                       perturbation.period_iterations, replay.iterations);
+  }
   return {};
 }
 
