@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "replayer/cost/grouped_product.h"
 #include "replayer/cost/kernel_rules.h"
 
 namespace prism::replayer {
@@ -151,43 +152,27 @@ double ComputeCost::ConvolutionSeconds(const Convolution& convolution) const {
   return convolution.narrow ? moved : std::max(moved, ProductSeconds(convolution.product, "tf32"));
 }
 
-// Inputs begin with q, k, v of [batch, heads, sequence, head dimension] (the backward op puts the
-// output's gradient first). Training attention is causal: half of the products. Short sequences and
-// narrow heads spend more of their time outside of the matrix units, and fewer blocks of 128
-// queries than SMs leave SMs idle.
-double ComputeCost::AttentionSeconds(const KernelView& view) const {
+// Short sequences and narrow heads spend more of their time outside of the matrix units, and fewer
+// blocks of 128 queries than SMs leave SMs idle.
+double ComputeCost::AttentionSeconds(const AttentionShape& shape,
+                                     AttentionGeneration generation) const {
   constexpr double kBlock = 128;
-  const graph::KernelSignature& signature = view.signature;
-  const bool backward = IsAttentionBackward(view);
-  const size_t first = backward ? 1 : 0;
-  if (signature.inputs.size() < first + 2 || signature.inputs[first].dims.size() != 4) {
-    return 0;
-  }
-  const std::vector<int64_t>& q = signature.inputs[first].dims;
-  const std::vector<int64_t>& k = signature.inputs[first + 1].dims;
-  if (k.size() != 4) {
-    return 0;
-  }
-  // Fused kernels of some ops take [batch, sequence, heads, dimension]; the product is the same,
-  // only which of the two middle lengths is the sequence differs: it is the longer one.
-  const auto batch_heads = static_cast<double>(q[0] * std::min(q[1], q[2]));
-  const auto queries = static_cast<double>(std::max(q[1], q[2]));
-  const auto keys = static_cast<double>(std::max(k[1], k[2]));
-  const auto width = static_cast<double>(q[3]);
-  const double flops = (backward ? 2.5 : 1) * 4 * batch_heads * queries * keys * width / 2;
-  double efficiency = backward ? attention_backward_efficiency_ : attention_efficiency_;
+  const auto batch_heads = static_cast<double>(shape.batch_heads);
+  const auto queries = static_cast<double>(shape.queries);
+  const auto keys = static_cast<double>(shape.keys);
+  const auto width = static_cast<double>(shape.width);
+  const double flops = (shape.backward ? 2.5 : 1) * 4 * batch_heads * queries * keys * width /
+                       (shape.causal ? 2 : 1);
+  double efficiency = shape.backward ? attention_backward_efficiency_ : attention_efficiency_;
   efficiency *= keys / (keys + attention_half_seq_) * width / (width + attention_half_head_dim_);
   efficiency *= std::min(1.0, batch_heads * std::ceil(queries / kBlock) / sm_count_);
-  const AttentionGeneration generation = AttentionGenerationOf(view);
   if (generation == AttentionGeneration::kHopper) {
     efficiency *= attention_cudnn_factor_;
   } else if (generation == AttentionGeneration::kFlash1) {
     efficiency *= 0.5;  // flash v2's paper: twice as fast as v1
   }
-  const double peak = signature.inputs[first].dtype == graph::DataType::kFloat8 && peak_fp8_ > 0
-                          ? peak_fp8_
-                          : peak_bf16_;
-  return flops / (peak * efficiency);
+  const bool fp8 = shape.type == graph::DataType::kFloat8 && peak_fp8_ > 0;
+  return flops > 0 ? flops / ((fp8 ? peak_fp8_ : peak_bf16_) * efficiency) : 0;
 }
 
 DurationNs ComputeCost::AtLeastFloor(double seconds) const {
@@ -206,10 +191,12 @@ KernelCost ComputeCost::Kernel(const graph::Graph& graph,
   if (const std::optional<Convolution> convolution = FindConvolution(view)) {
     return {AtLeastFloor(ConvolutionSeconds(*convolution)), "convolution"};
   }
+  if (const auto product = FindGroupedProduct(view)) {
+    return {AtLeastFloor(MatmulSeconds(*product, view.kernel)), "matmul"};
+  }
   if (IsAttentionKernel(view)) {
-    double seconds = AttentionSeconds(view);
-    if (seconds > 0) {
-      return {AtLeastFloor(seconds), "attention"};
+    if (const std::optional<AttentionShape> shape = FindAttention(view)) {
+      return {AtLeastFloor(AttentionSeconds(*shape, AttentionGenerationOf(view))), "attention"};
     }
   }
   if (auto bytes = TensorListBytes(view)) {

@@ -15,6 +15,7 @@
 
 #include "graph/base/time.h"
 #include "graph/graph.h"
+#include "replayer/cost/attention.h"
 #include "replayer/cost/convolution.h"
 #include "replayer/cost/kernel_rules.h"
 #include "replayer/cost/measured_kernels.h"
@@ -70,7 +71,8 @@ class ComputeCost {
                                     double flops_per_s) const;
   [[nodiscard]] double MisalignedFactor(const graph::MatmulShape& shape) const;
   [[nodiscard]] double MatmulFlops(graph::DataType type, std::string_view name) const;
-  [[nodiscard]] double AttentionSeconds(const KernelView& view) const;
+  [[nodiscard]] double AttentionSeconds(const AttentionShape& shape,
+                                        AttentionGeneration generation) const;
   [[nodiscard]] double BytesSeconds(double bytes) const { return bytes / bandwidth_; }
   [[nodiscard]] DurationNs AtLeastFloor(double seconds) const;
 

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "replayer/cost/attention.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -19,21 +21,14 @@ std::string MatmulKey(const KernelView& view) {
                            {shape.n, shape.m, shape.k, std::max<int64_t>(1, shape.batch)});
 }
 
-// "" where the inputs are not queries and keys of four dimensions.
+// "" where its shape is not known or no causal one: those are measured.
 std::string AttentionKey(const KernelView& view) {
-  const bool backward = IsAttentionBackward(view);
-  const auto& inputs = view.signature.inputs;
-  const size_t first = backward ? 1 : 0;
-  if (inputs.size() < first + 2 || inputs[first].dims.size() != 4 ||
-      inputs[first + 1].dims.size() != 4) {
-    return {};
-  }
-  // Of the two middle lengths the sequence is the longer one, as in ComputeCost.
-  const std::vector<int64_t>& q = inputs[first].dims;
-  const std::vector<int64_t>& k = inputs[first + 1].dims;
-  return MeasuredKernelKey(
-      backward ? "attention_backward" : "attention", graph::DataTypeName(inputs[first].dtype),
-      {std::max(q[1], q[2]), std::max(k[1], k[2]), q[3], q[0] * std::min(q[1], q[2])});
+  const std::optional<AttentionShape> shape = FindAttention(view);
+  return shape && shape->causal
+             ? MeasuredKernelKey(shape->backward ? "attention_backward" : "attention",
+                                 graph::DataTypeName(shape->type),
+                                 {shape->queries, shape->keys, shape->width, shape->batch_heads})
+             : std::string();
 }
 
 std::string OpKey(const KernelView& view) {

@@ -101,6 +101,62 @@ TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
   EXPECT_STRNE(CostSignatures(small)[0].rule, "attention");
 }
 
+std::string FlashKernel(bool causal) {
+  return std::string(
+             "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, "
+             "false, false, cutlass::bfloat16_t, Flash_kernel_traits<64, 128, 128, 4, "
+             "cutlass::bfloat16_t> >, false, ") +
+         (causal ? "true" : "false") + ", false, false, true, true, false, false>(params)";
+}
+
+TEST(ComputeCost, attention_that_says_that_it_is_not_causal_counts_in_full) {
+  const graph::TensorShape qkv = {DataType::kBfloat16, {2, 1024, 8, 64}};
+  const auto duration = [&](bool causal) {
+    const graph::Graph graph =
+        OneKernel("aten::_flash_attention_forward", FlashKernel(causal), {qkv, qkv, qkv});
+    return CostSignatures(graph)[0].duration_ns - kGap;
+  };
+  EXPECT_NEAR(static_cast<double>(duration(false)), 2.0 * static_cast<double>(duration(true)), 2);
+}
+
+// Two sequences of 1,024 tokens, one behind the other or side by side.
+TEST(ComputeCost, packed_attention_is_that_of_its_sequences) {
+  const graph::TensorShape apart = {DataType::kBfloat16, {2, 1024, 8, 64}};
+  const graph::TensorShape packed = {DataType::kBfloat16, {2048, 8, 64}};
+  const graph::TensorShape begins = {DataType::kInt32, {3}};
+  for (const std::string op :
+       {"aten::_flash_attention_forward", "aten::_flash_attention_backward"}) {
+    const KernelCost expected =
+        CostSignatures(OneKernel(op, FlashKernel(true), {apart, apart, apart, apart}))[0];
+    const graph::Graph graph =
+        OneKernel(op, FlashKernel(true), {packed, packed, packed, packed, begins, begins});
+    EXPECT_STREQ(CostSignatures(graph)[0].rule, "attention");
+    EXPECT_EQ(CostSignatures(graph)[0].duration_ns, expected.duration_ns);
+  }
+}
+
+TEST(ComputeCost, grouped_products_are_as_many_products_as_groups) {
+  graph::Graph product = OneKernel("aten::bmm", "gemm", {});
+  const graph::TensorShape ends = {DataType::kInt32, {8}};
+  const auto bf16 = [](std::vector<int64_t> dims) {
+    return graph::TensorShape{DataType::kBfloat16, std::move(dims)};
+  };
+  const auto expect = [&](const graph::MatmulShape& shape,
+                          const std::vector<graph::TensorShape>& inputs) {
+    product.signatures[0].matmul = shape;
+    const graph::Graph grouped = OneKernel("aten::_grouped_mm", "cutlass::device_kernel", inputs);
+    EXPECT_STREQ(CostSignatures(grouped)[0].rule, "matmul");
+    EXPECT_EQ(CostSignatures(grouped)[0].duration_ns, CostSignatures(product)[0].duration_ns);
+  };
+  constexpr DataType kType = DataType::kBfloat16;
+  expect({2048, 512, 1024, 8, kType, kType}, {bf16({8 * 512, 1024}), bf16({8, 1024, 2048}), ends});
+  expect({2048, 512, 1024, 8, kType, kType}, {bf16({512, 8 * 1024}), bf16({8 * 1024, 2048}), ends});
+  expect({2048, 512, 1024, 8, kType, kType}, {bf16({8, 512, 1024}), bf16({1024, 8 * 2048}), ends});
+  const graph::Graph small = OneKernel("aten::_grouped_mm", "prepare_grouped_gemm_data<float>",
+                                       {bf16({4096, 1024}), bf16({8, 1024, 2048}), ends});
+  EXPECT_STRNE(CostSignatures(small)[0].rule, "matmul");
+}
+
 TEST(ComputeCost, convolutions_are_products_over_what_a_filter_sees) {
   const graph::TensorShape input = {DataType::kBfloat16, {10, 16, 34, 34}};
   const graph::TensorShape weight = {DataType::kBfloat16, {128, 16, 3, 3}};

@@ -1,0 +1,64 @@
+#include "replayer/cost/attention.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace prism::replayer {
+namespace {
+
+// "...flash_fwd_kernel<Flash_fwd_kernel_traits<..., Flash_kernel_traits<...> >, DROPOUT, CAUSAL,
+// ...>(...)", the backward's likewise.
+bool IsCausal(std::string_view kernel) {
+  constexpr std::string_view kTraitsEnd = "> >, ";
+  const size_t traits = kernel.find("Flash_");
+  const size_t end = traits == std::string_view::npos ? traits : kernel.find(kTraitsEnd, traits);
+  if (end == std::string_view::npos) {
+    return true;
+  }
+  const std::string_view flags = kernel.substr(end + kTraitsEnd.size());
+  return !flags.starts_with("false, false,") && !flags.starts_with("true, false,");
+}
+
+// How many sequences are packed: first tokens of each, and the end of the last.
+std::optional<int64_t> PackedSequences(const graph::KernelSignature& signature) {
+  const auto found = std::find_if(signature.inputs.begin(), signature.inputs.end(),
+                                  [](const graph::TensorShape& input) {
+                                    return input.dtype == graph::DataType::kInt32 &&
+                                           input.dims.size() == 1 && input.dims[0] > 1;
+                                  });
+  return found == signature.inputs.end() ? std::nullopt : std::optional(found->dims[0] - 1);
+}
+
+}  // namespace
+
+std::optional<AttentionShape> FindAttention(const KernelView& view) {
+  AttentionShape shape;
+  shape.backward = IsAttentionBackward(view);
+  shape.causal = IsCausal(view.kernel);
+  const auto& inputs = view.signature.inputs;
+  const size_t first = shape.backward ? 1 : 0;
+  if (inputs.size() < first + 2) {
+    return std::nullopt;
+  }
+  const std::vector<int64_t>& q = inputs[first].dims;
+  const std::vector<int64_t>& k = inputs[first + 1].dims;
+  shape.type = inputs[first].dtype;
+  if (q.size() == 4 && k.size() == 4) {
+    shape.batch_heads = q[0] * std::min(q[1], q[2]);
+    shape.queries = std::max(q[1], q[2]);
+    shape.keys = std::max(k[1], k[2]);
+    shape.width = q[3];
+    return shape;
+  }
+  const std::optional<int64_t> sequences = PackedSequences(view.signature);
+  if (q.size() != 3 || k.size() != 3 || !sequences) {
+    return std::nullopt;
+  }
+  shape.batch_heads = *sequences * q[1];
+  shape.queries = q[0] / *sequences;
+  shape.keys = k[0] / *sequences;
+  shape.width = q[2];
+  return shape;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,43 @@
+#include "replayer/cost/grouped_product.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace prism::replayer {
+
+std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view) {
+  const std::string_view op = BareOpName(view.framework_op);
+  const auto& inputs = view.signature.inputs;
+  if ((op != "_grouped_mm" && op != "_scaled_grouped_mm") || inputs.size() < 2 ||
+      view.kernel.find("prepare_grouped_gemm_data") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::vector<int64_t>& a = inputs[0].dims;
+  const std::vector<int64_t>& b = inputs[1].dims;
+  const auto ends =
+      std::find_if(inputs.begin() + 2, inputs.end(), [](const graph::TensorShape& input) {
+        return input.dtype == graph::DataType::kInt32 && input.dims.size() == 1;
+      });
+  const bool whole = a.size() == 3 && b.size() == 3;  // without a list
+  if (a.size() < 2 || a.size() > 3 || b.size() < 2 || b.size() > 3 ||
+      (!whole && (ends == inputs.end() || ends->dims[0] == 0))) {
+    return std::nullopt;
+  }
+  graph::MatmulShape shape;
+  shape.batch = whole ? a[0] : ends->dims[0];
+  shape.m = b.back();
+  shape.n = a[a.size() - 2];
+  shape.k = a.back();
+  if (a.size() == 2 && b.size() == 3) {
+    shape.n /= shape.batch;  // rows
+  } else if (a.size() == 3 && b.size() == 2) {
+    shape.m /= shape.batch;  // columns
+  } else if (!whole) {
+    shape.k /= shape.batch;
+  }
+  shape.input = inputs[0].dtype;
+  shape.output = graph::DataTypeBytes(shape.input) == 1 ? graph::DataType::kBfloat16 : shape.input;
+  return shape;
+}
+
+}  // namespace prism::replayer
