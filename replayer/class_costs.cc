@@ -16,10 +16,10 @@ TransferCosts CostTransfers(const RolePlan& plan,
   };
   for (const TransferKind& kind : plan.transfers) {
     const CommTopology& topology = wiring.comms[kind.comm_slot];
-    const DurationNs modelled =
-        kind.fixed_ns >= 0 ? kind.fixed_ns
-                           : cost.Collective(plan.program->collectives[kind.shape], topology);
-    costs.transfer_ns.push_back(scaled(modelled, kind.fixed_ns >= 0 ? topology.slow_factor : 1));
+    const graph::CollectiveShape& shape = plan.program->collectives[kind.shape];
+    costs.transfer_ns.push_back(kind.fixed_ns >= 0
+                                    ? scaled(kind.fixed_ns, SlowFactor(shape.kind, topology))
+                                    : scaled(cost.Collective(shape, topology), 1));
   }
   for (const CollectiveCall& call : plan.calls) {
     const DurationNs before =

@@ -199,7 +199,7 @@ CommTopology Placement::Topology(uint32_t comm) const {
   }
   CommTopology topology = TopologyOf(places, graph_.cluster.gpus_per_node);
   if (slow_links_) {
-    topology.slow_factor = SlowestLink(places);
+    FindSlowLinks(places, &topology);
   }
   const std::string& name = graph_.string(StringId(graph_.communicators.name[comm]));
   for (const ForcedAlgorithm& forced : options_.algorithms) {
@@ -211,19 +211,26 @@ CommTopology Placement::Topology(uint32_t comm) const {
 }
 
 // NCCL's ring visits the nodes in order and returns to the first; a slow link matters to those
-// communicators whose ring crosses it.
-double Placement::SlowestLink(std::span<const uint32_t> places) const {
+// communicators whose ring crosses it. Sends and receives cross all links between their nodes.
+void Placement::FindSlowLinks(std::span<const uint32_t> places, CommTopology* topology) const {
   std::vector<uint32_t> nodes;
   for (uint32_t place : places) {
     if (nodes.empty() || nodes.back() != place / gpus_per_node_) {
       nodes.push_back(place / gpus_per_node_);
     }
   }
-  double factor = 1;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    factor = std::max(factor, NodeLinkFactor(nodes[i], nodes[(i + 1) % nodes.size()]));
+    topology->slow_factor =
+        std::max(topology->slow_factor, NodeLinkFactor(nodes[i], nodes[(i + 1) % nodes.size()]));
   }
-  return factor;
+  const auto holds = [&](int32_t node) {
+    return std::binary_search(nodes.begin(), nodes.end(), static_cast<uint32_t>(node));
+  };
+  for (const Perturbation& p : options_.perturbations) {
+    if (p.kind == PerturbationKind::kLink && holds(p.node_a) && holds(p.node_b)) {
+      topology->pair_factor = std::max(topology->pair_factor, p.factor);
+    }
+  }
 }
 
 }  // namespace prism::replayer

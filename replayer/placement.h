@@ -48,7 +48,7 @@ class Placement {
 
  private:
   [[nodiscard]] double NodeLinkFactor(uint32_t node_a, uint32_t node_b) const;
-  [[nodiscard]] double SlowestLink(std::span<const uint32_t> places) const;
+  void FindSlowLinks(std::span<const uint32_t> places, CommTopology* topology) const;
 
   const graph::Graph& graph_;
   const ReplayOptions& options_;

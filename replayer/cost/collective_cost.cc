@@ -64,21 +64,30 @@ bool MadeOfPeers(CollectiveKind kind) {
 
 }  // namespace
 
+double SlowFactor(CollectiveKind kind, const CommTopology& topology) {
+  return MadeOfPeers(kind) ? topology.pair_factor : topology.slow_factor;
+}
+
 CommTopology TopologyOf(std::span<const uint32_t> members, int32_t gpus_per_node) {
   CommTopology topology;
   topology.size = static_cast<int32_t>(members.size());
   topology.nodes = 0;
-  int32_t on_node = 0;
-  int64_t node = -1;
-  for (uint32_t member : members) {
-    int64_t its_node = member / static_cast<uint32_t>(gpus_per_node);
-    if (its_node != node) {
-      node = its_node;
-      ++topology.nodes;
-      on_node = 0;
+  auto fewest = static_cast<int32_t>(members.size());
+  for (size_t begin = 0; begin < members.size();) {
+    const auto node_of = [&](size_t i) {
+      return members[i] / static_cast<uint32_t>(gpus_per_node);
+    };
+    size_t end = begin + 1;
+    while (end < members.size() && node_of(end) == node_of(begin)) {
+      ++end;
     }
-    topology.ranks_per_node = std::max(topology.ranks_per_node, ++on_node);
+    const auto on_node = static_cast<int32_t>(end - begin);
+    ++topology.nodes;
+    topology.ranks_per_node = std::max(topology.ranks_per_node, on_node);
+    fewest = std::min(fewest, on_node);
+    begin = end;
   }
+  topology.missing = members.empty() ? 0 : topology.ranks_per_node - fewest;
   return topology;
 }
 
@@ -114,9 +123,10 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
 
 // Bytes per second between the nodes of a communicator. The GPUs of a node share its NICs, and all
 // of them communicate at the same time (each tp rank has its own dp group), so a communicator gets
-// the NICs in proportion to the GPUs it holds.
+// the NICs in proportion to the GPUs it holds. Where nodes differ the one with fewest holds up the
+// rest: as many bytes pass each.
 double CollectiveCost::NetworkBandwidth(const CommTopology& topology) const {
-  double nics = topology.ranks_per_node * nics_per_node_ / gpus_per_node_;
+  double nics = topology.fewest_per_node() * nics_per_node_ / gpus_per_node_;
   double doublings = std::log2(static_cast<double>(topology.nodes));
   return nic_ * nic_efficiency_ * nics * std::pow(1 + loss_per_doubling_, -doublings);
 }
@@ -125,8 +135,8 @@ double CollectiveCost::NetworkBandwidth(const CommTopology& topology) const {
 // GPUs are below one PCIe switch, one of the two ends is across the host from it.
 double CollectiveCost::PassingBandwidth(const CommTopology& topology) const {
   constexpr int32_t kGpusOfSwitch = 2;
-  const bool crosses =
-      topology.ranks_per_node > 1 && topology.ranks_per_node * kGpusOfSwitch <= gpus_per_node_;
+  const int32_t ranks = topology.fewest_per_node();
+  const bool crosses = ranks > 1 && ranks * kGpusOfSwitch <= gpus_per_node_;
   return NetworkBandwidth(topology) * (crosses ? crossed_nic_factor_ : 1);
 }
 
@@ -146,11 +156,12 @@ NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
   fabric.size = topology.size;
   fabric.nodes = topology.nodes;
   fabric.ranks_per_node = topology.ranks_per_node;
+  fabric.fewest_per_node = topology.fewest_per_node();
   fabric.channels = channels_;
   fabric.intra_bandwidth =
       nvlink_ > 0 ? nvlink_ * kSearchedNvlink[static_cast<size_t>(architecture_)] : pcie_;
   fabric.inter_bandwidth =
-      nic_ * kSearchedNic * topology.ranks_per_node * nics_per_node_ / gpus_per_node_;
+      nic_ * kSearchedNic * topology.fewest_per_node() * nics_per_node_ / gpus_per_node_;
   if (topology.ranks_per_node == 1 && topology.nodes > 1) {
     fabric.intra_bandwidth = fabric.inter_bandwidth;
   }
@@ -343,8 +354,8 @@ NetworkShare CollectiveCost::ShareOf(const graph::CollectiveShape& shape,
     share.network = NetworkSeconds(shape, topology, choice);
     share.fixed = Seconds(shape, topology, choice) - TrafficSeconds(shape, topology, choice);
   }
-  share.network *= topology.slow_factor;
-  share.fixed *= topology.slow_factor;
+  share.network *= SlowFactor(shape.kind, topology);
+  share.fixed *= SlowFactor(shape.kind, topology);
   return share;
 }
 
@@ -359,7 +370,7 @@ double CollectiveCost::AllToAllNetworkSeconds(const graph::CollectiveShape& shap
                                               const CommTopology& topology) const {
   const double n = topology.size;
   return (n - 1) * (static_cast<double>(shape.bytes) / n) /
-         (NetworkBandwidth(topology) / topology.ranks_per_node);
+         (NetworkBandwidth(topology) / topology.fewest_per_node());
 }
 
 double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
@@ -388,7 +399,7 @@ DurationNs CollectiveCost::Collective(const graph::CollectiveShape& shape,
           ? AllToAllSeconds(shape, topology)
           : Seconds(shape, topology,
                     Choose(shape, topology, topology.algorithm).value_or(NcclChoice()));
-  return NsFromSeconds(seconds * topology.slow_factor);
+  return NsFromSeconds(seconds * SlowFactor(shape.kind, topology));
 }
 
 DurationNs CollectiveCost::PeerTransfer(int64_t bytes, bool same_node) const {

@@ -30,11 +30,19 @@ struct CommTopology {
   int32_t size = 1;            // ranks
   int32_t nodes = 1;           // nodes spanned
   int32_t ranks_per_node = 1;  // on the fullest node
-  double slow_factor = 1;      // of the slowest link on its way (perturbation)
+  double slow_factor = 1;      // of the slowest link of its ring (perturbation)
   std::optional<NcclAlgorithm> algorithm = std::nullopt;  // as NCCL_ALGO; nothing: NCCL chooses
+  int32_t missing = 0;     // ranks that the emptiest node has fewer than the fullest
+  double pair_factor = 1;  // as slow_factor, of the slowest link between any two of its nodes
+
+  [[nodiscard]] int32_t fewest_per_node() const { return ranks_per_node - missing; }
 
   auto operator<=>(const CommTopology&) const = default;
 };
+
+// By how much the slowest link is slowed that the collective crosses: those of the ring, which
+// stand for those of trees as well; where every rank sends to every other, all of them.
+double SlowFactor(graph::CollectiveKind kind, const CommTopology& topology);
 
 CommTopology TopologyOf(std::span<const uint32_t> members, int32_t gpus_per_node);
 
@@ -95,7 +103,7 @@ class CollectiveCost {
       const CommTopology& topology,
       std::optional<NcclAlgorithm> only = std::nullopt) const;
 
-  // Seconds of one choice, as if it had been forced. `slow_factor` is not applied.
+  // Seconds of one choice, as if it had been forced. Slow links are not applied.
   [[nodiscard]] double Seconds(const graph::CollectiveShape& shape,
                                const CommTopology& topology,
                                NcclChoice choice) const;

@@ -115,7 +115,7 @@ bool NcclTuner::Supports(CollectiveKind kind, NcclChoice choice) const {
              fabric_.ranks_per_node >= kNvlsLeastRanks;
     case NcclAlgorithm::kNvlsTree:
       return simple && fabric_.nvls && fabric_.nodes > 1 && kind == CollectiveKind::kAllReduce &&
-             fabric_.ranks_per_node >= kNvlsLeastRanks;
+             fabric_.fewest_per_node >= kNvlsLeastRanks;
     case NcclAlgorithm::kCollNet:
       return simple && fabric_.in_network && fabric_.nodes > 1 &&
              kind == CollectiveKind::kAllReduce;

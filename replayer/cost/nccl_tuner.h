@@ -39,7 +39,8 @@ struct NcclFabric {
   NcclArchitecture architecture = NcclArchitecture::kHopper;
   int32_t size = 1;
   int32_t nodes = 1;
-  int32_t ranks_per_node = 1;
+  int32_t ranks_per_node = 1;   // on the fullest node
+  int32_t fewest_per_node = 1;  // on the emptiest
   double channels = 1;
   double intra_bandwidth = 0;  // of a ring inside a node
   double inter_bandwidth = 0;  // of a node's NICs; unused on one node

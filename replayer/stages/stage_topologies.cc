@@ -23,7 +23,7 @@ std::vector<uint32_t> Numbers(const std::vector<Rank>& ranks) {
 
 // Which of two layouts on nodes is slower: more nodes, then fewer ranks on each.
 bool Slower(const CommTopology& a, const CommTopology& b) {
-  return a.nodes != b.nodes ? a.nodes > b.nodes : a.ranks_per_node < b.ranks_per_node;
+  return a.nodes != b.nodes ? a.nodes > b.nodes : a.fewest_per_node() < b.fewest_per_node();
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // What NCCL chooses where it is known from its own tables and from published runs.
+#include <numeric>
 #include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -22,7 +24,7 @@ NcclFabric Hopper(int32_t size) {
   fabric.architecture = NcclArchitecture::kHopper;
   fabric.size = size;
   fabric.nodes = (size + 7) / 8;
-  fabric.ranks_per_node = size < 8 ? size : 8;
+  fabric.ranks_per_node = fabric.fewest_per_node = size < 8 ? size : 8;
   fabric.channels = 24;
   fabric.intra_bandwidth = 370e9;
   fabric.inter_bandwidth = 384e9;
@@ -109,6 +111,28 @@ TEST(CollectiveCost, messages_of_a_ring_cost_more_with_each_doubling_of_its_node
   }
   const CommTopology node = {8, 1, 8, 1};
   EXPECT_EQ(seconds(40'000, node), seconds(0, node));
+}
+
+// The NICs of one GPU carry what eight have on the other node.
+TEST(CollectiveCost, the_emptiest_node_holds_up_an_uneven_communicator) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  SetParameter(&cluster, "net.nics_per_node", 8);
+  SetParameter(&cluster, "net.crossed_nic_factor", 1);
+  SetParameter(&cluster, "nccl.ring_efficiency", 1);
+  SetParameter(&cluster, "nccl.ring_local_bytes_per_s", 1e17);
+  const CollectiveCost cost(cluster);
+  graph::CollectiveShape shape;
+  shape.bytes = 1024 * kMiB;
+  const auto seconds = [&](uint32_t ranks) {
+    std::vector<uint32_t> members(ranks);
+    std::iota(members.begin(), members.end(), 0U);
+    return SecondsFromNs(cost.Collective(shape, TopologyOf(members, 8)));
+  };
+  // A ring moves 16 / 9 of the bytes through one NIC.
+  EXPECT_GE(seconds(9), 16.0 / 9 * static_cast<double>(shape.bytes) / cost.NicBandwidth());
+  EXPECT_NEAR(seconds(9) / seconds(10), 2, 0.1);  // two NICs
+  EXPECT_GT(seconds(9), 1.5 * seconds(16));
 }
 
 TEST(Congestion, meets_pipelines_over_nodes_and_jobs_of_many_nodes) {

@@ -294,7 +294,7 @@ TEST(CollectiveCost, more_nodes_bytes_and_slow_links_never_help) {
       DurationNs one_node = cost.Collective(shape, {2, 1, 2, 1});
       DurationNs two_nodes = cost.Collective(shape, {4, 2, 2, 1});
       EXPECT_LE(one_node, two_nodes) << static_cast<int>(kind) << " " << bytes;
-      EXPECT_LT(two_nodes, cost.Collective(shape, {4, 2, 2, 2}));
+      EXPECT_LT(two_nodes, cost.Collective(shape, {4, 2, 2, 2, std::nullopt, 0, 2}));
       shape.bytes *= 8;
       EXPECT_LE(two_nodes, cost.Collective(shape, {4, 2, 2, 1}));
     }
@@ -357,7 +357,7 @@ TEST(CollectiveCost, transfers_of_a_group_share_the_link) {
 
 TEST(CollectiveCost, topology_counts_nodes_and_the_fullest_one) {
   std::vector<uint32_t> members = {0, 1, 2, 9, 17};
-  EXPECT_EQ(TopologyOf(members, 8), (CommTopology{5, 3, 3, 1}));
+  EXPECT_EQ(TopologyOf(members, 8), (CommTopology{5, 3, 3, 1, std::nullopt, 2}));
 }
 
 TEST(Parameters, missing_and_unknown_keys_are_named) {

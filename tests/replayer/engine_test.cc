@@ -210,6 +210,29 @@ TEST(Engine, refuses_stragglers_beyond_what_time_can_hold) {
   EXPECT_EQ(Replay(graph, options).status().code(), StatusCode::kInvalidArgument);
 }
 
+// Four nodes of one rank. A ring does not cross the link between 0 and 2; messages do.
+TEST(Engine, a_slow_link_holds_up_an_all_to_all_over_it) {
+  graph::Graph graph = TinyGraph(std::vector(4, std::vector{Collective(0, 0, 100)}));
+  graph.cluster.gpus_per_node = 1;
+  ReplayOptions options = Options(1);
+  Perturbation link;
+  link.kind = PerturbationKind::kLink;
+  link.factor = 10;
+  options.perturbations = {link};
+  const auto slowed = [&](graph::CollectiveKind kind, int32_t node) {
+    for (graph::Role& role : graph.roles) {
+      role.program.collectives[0].kind = kind;
+    }
+    options.perturbations[0].node_a = 0;
+    options.perturbations[0].node_b = node;
+    return MustReplay(graph, options).iteration_ns.back();
+  };
+  EXPECT_EQ(slowed(graph::CollectiveKind::kAllReduce, 1), 1000);
+  EXPECT_EQ(slowed(graph::CollectiveKind::kAllReduce, 2), 100);
+  EXPECT_EQ(slowed(graph::CollectiveKind::kAllToAll, 1), 1000);
+  EXPECT_EQ(slowed(graph::CollectiveKind::kAllToAll, 2), 1000);
+}
+
 TEST(Engine, refuses_ranks_and_nodes_that_the_job_lacks) {
   graph::Graph graph = TinyGraph({{Kernel(0, 1)}});
   EXPECT_EQ(Replay(graph, Options(0)).status().code(), StatusCode::kInvalidArgument);

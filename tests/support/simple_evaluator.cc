@@ -226,10 +226,13 @@ class SimpleRank {
     replayer::CommTopology topology =
         replayer::TopologyOf(members, world_.graph.cluster.gpus_per_node);
     topology.slow_factor = SlowestOfRing(world_.graph, world_.options, members);
+    topology.pair_factor = SlowestOfPairs(world_.graph, world_.options, members);
+    const graph::CollectiveShape& shape = program_.collectives[program_.signature[op]];
     return (program_.flags[op] & graph::kDurationFixed) != 0
-               ? Slowed(program_.value[op], topology.slow_factor)
-               : world_.collective_cost.Collective(program_.collectives[program_.signature[op]],
-                                                   topology);
+               ? Slowed(program_.value[op], shape.kind == graph::CollectiveKind::kAllToAll
+                                                ? topology.pair_factor
+                                                : topology.slow_factor)
+               : world_.collective_cost.Collective(shape, topology);
   }
 
   // The ops of one NCCL group at the head of the stream; empty while not all are issued.

@@ -26,6 +26,18 @@ DurationNs ShareOfLink(const LinkEnd& end,
   return end.cost.PeerTransfer(bytes, on_node(mine));
 }
 
+double SlowestOfPairs(const graph::Graph& graph,
+                      const replayer::ReplayOptions& options,
+                      std::span<const uint32_t> ranks) {
+  double slowest = 1;
+  for (const uint32_t a : ranks) {
+    for (const uint32_t b : ranks) {
+      slowest = std::max(slowest, SlowestOfRing(graph, options, {{a, b}}));
+    }
+  }
+  return slowest;
+}
+
 double SlowestOfRing(const graph::Graph& graph,
                      const replayer::ReplayOptions& options,
                      std::span<const uint32_t> ranks) {

@@ -27,6 +27,11 @@ double SlowestOfRing(const graph::Graph& graph,
                      const replayer::ReplayOptions& options,
                      std::span<const uint32_t> ranks);
 
+// Likewise that a message between any two of these ranks crosses.
+double SlowestOfPairs(const graph::Graph& graph,
+                      const replayer::ReplayOptions& options,
+                      std::span<const uint32_t> ranks);
+
 DurationNs Slowed(DurationNs duration, double factor);
 
 }  // namespace prism::testing
