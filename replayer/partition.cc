@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -55,6 +56,7 @@ class Partitioner {
       result_.jitter.Add(perturbation);
     }
     IndexSlots();
+    IndexPeers();
     DescribeCommunicators();
     FindTimelines(gated);
     MakeClasses(costs);
@@ -97,11 +99,36 @@ class Partitioner {
     }
   }
 
-  // The slot of `peer` in which it holds `rank`; kNone where it does not.
-  [[nodiscard]] uint32_t ReverseSlot(uint32_t rank, uint32_t peer) const {
-    auto peers = graph_.ranks.peers(Rank(peer));
-    auto found = std::find(peers.begin(), peers.end(), rank);
-    return found == peers.end() ? kNone : static_cast<uint32_t>(found - peers.begin());
+  // reverse_slot_: in which slot each peer of a rank holds the rank. Found in lists that are sorted
+  // once: where each rank is a peer of each, a search for every pair would take the cube of the
+  // ranks.
+  void IndexPeers() {
+    const graph::RankTable& ranks = graph_.ranks;
+    std::vector<uint32_t> by_peer(ranks.peer_ids.size());  // of each rank: its slots
+    const auto slots_of = [&](uint32_t rank) {
+      return std::span(by_peer).subspan(ranks.peer_begin[rank],
+                                        ranks.peer_begin[rank + 1] - ranks.peer_begin[rank]);
+    };
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      const std::span<uint32_t> slots = slots_of(rank);
+      std::iota(slots.begin(), slots.end(), 0U);
+      std::ranges::stable_sort(slots, {},
+                               [&](uint32_t slot) { return ranks.peers(Rank(rank))[slot]; });
+    }
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      for (const uint32_t peer : ranks.peers(Rank(rank))) {
+        const std::span<uint32_t> slots = slots_of(peer);
+        const auto peers = ranks.peers(Rank(peer));
+        const auto found =
+            std::ranges::lower_bound(slots, rank, {}, [&](uint32_t slot) { return peers[slot]; });
+        reverse_slot_.push_back(found != slots.end() && peers[*found] == rank ? *found : kNone);
+      }
+    }
+  }
+
+  // The slot of the peer at `slot` in which it holds `rank`; kNone where it does not.
+  [[nodiscard]] uint32_t ReverseSlot(uint32_t rank, uint32_t slot) const {
+    return reverse_slot_[graph_.ranks.peer_begin[rank] + slot];
   }
 
   // What makes a rank differ before anything about its neighbours is known.
@@ -122,10 +149,11 @@ class Partitioner {
       words.push_back(WordOf(effect.compute_factor));
       words.push_back(static_cast<uint64_t>(effect.delay_ns));
     }
-    for (uint32_t peer : graph_.ranks.peers(Rank(rank))) {
-      words.push_back(ReverseSlot(rank, peer));
-      words.push_back(static_cast<uint64_t>(placement_.Reach(rank, peer)));
-      words.push_back(WordOf(placement_.LinkFactor(rank, peer)));
+    const auto peers = graph_.ranks.peers(Rank(rank));
+    for (uint32_t slot = 0; slot < peers.size(); ++slot) {
+      words.push_back(ReverseSlot(rank, slot));
+      words.push_back(static_cast<uint64_t>(placement_.Reach(rank, peers[slot])));
+      words.push_back(WordOf(placement_.LinkFactor(rank, peers[slot])));
     }
     return words;
   }
@@ -217,8 +245,9 @@ class Partitioner {
     for (uint32_t comm : graph_.ranks.comms(Rank(rank))) {
       words.push_back(result_.comm_class_of[comm]);
     }
-    for (uint32_t peer : graph_.ranks.peers(Rank(rank))) {
-      words.push_back(Pair(classes_.class_of[peer], ReverseSlot(rank, peer)));
+    const auto peers = graph_.ranks.peers(Rank(rank));
+    for (uint32_t slot = 0; slot < peers.size(); ++slot) {
+      words.push_back(Pair(classes_.class_of[peers[slot]], ReverseSlot(rank, slot)));
     }
     return words;
   }
@@ -352,9 +381,9 @@ class Partitioner {
           end.peer_lane.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);
         }
         uint32_t comm = graph_.ranks.comms(Rank(rank))[endpoint.comm_slot];
-        auto other =
-            endpoints.find({{classes_.class_of[peer], SlotOf(comm, peer), ReverseSlot(rank, peer)},
-                            !endpoint.is_send});
+        auto other = endpoints.find(
+            {{classes_.class_of[peer], SlotOf(comm, peer), ReverseSlot(rank, endpoint.peer_slot)},
+             !endpoint.is_send});
         if (endpoint.is_send && other != endpoints.end()) {
           end.channel = result_.channel_count++;
           auto [other_class, other_endpoint] = other->second;
@@ -380,6 +409,7 @@ class Partitioner {
   std::vector<uint32_t> meeting_of_;      // by communicator, likewise
   std::vector<RankEffect> effects_;       // by rank
   std::vector<uint32_t> member_slot_;     // parallel to CommunicatorTable::members
+  std::vector<uint32_t> reverse_slot_;    // parallel to RankTable::peer_ids
   std::vector<CommTopology> topologies_;  // by communicator
   std::vector<uint32_t> comm_colour_;     // by communicator
   graph::RankClasses classes_;

@@ -231,13 +231,13 @@ class Builder {
   }
 
   uint32_t EndpointOf(const graph::PeerTransfer& transfer) {
-    for (uint32_t e = 0; e < plan_.endpoints.size(); ++e) {
-      if (plan_.endpoints[e].SameAs(transfer)) {
-        return e;
-      }
+    const auto [found, is_new] = endpoint_ids_.try_emplace(
+        std::make_tuple(transfer.comm_slot, transfer.peer_slot, transfer.is_send),
+        static_cast<uint32_t>(plan_.endpoints.size()));
+    if (is_new) {
+      plan_.endpoints.push_back({transfer.comm_slot, transfer.peer_slot, transfer.is_send, 0});
     }
-    plan_.endpoints.push_back({transfer.comm_slot, transfer.peer_slot, transfer.is_send, 0});
-    return static_cast<uint32_t>(plan_.endpoints.size() - 1);
+    return found->second;
   }
 
   void AddHostWait(uint32_t op) {
@@ -300,6 +300,7 @@ class Builder {
   std::vector<uint32_t> kernels_before_;               // by stream
   std::vector<std::vector<Outstanding>> outstanding_;  // by stream
   std::map<std::tuple<uint16_t, uint32_t, DurationNs>, uint32_t> transfer_ids_;
+  std::map<std::tuple<uint16_t, uint16_t, bool>, uint32_t> endpoint_ids_;
 };
 
 }  // namespace

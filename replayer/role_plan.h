@@ -64,11 +64,6 @@ struct Endpoint {
   uint16_t peer_slot = 0;
   bool is_send = false;
   uint32_t per_iteration = 0;  // transfers
-
-  bool SameAs(const graph::PeerTransfer& transfer) const {
-    return comm_slot == transfer.comm_slot && peer_slot == transfer.peer_slot &&
-           is_send == transfer.is_send;
-  }
 };
 
 struct PeerPost {
