@@ -189,8 +189,7 @@ Obstacle RankTimeline::FindObstacle() const {
   return obstacle;
 }
 
-// When the rank's first op that has a stream begins there; `iteration` may be the one behind the
-// last, where it is when that op would begin.
+// When the iteration begins (RolePlan::first_op); of the one behind the last, when it would.
 TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
   if (iteration < iterations_ && plan_.first_op != kNone) {
     return starts_[static_cast<size_t>(iteration)][lane];
@@ -202,8 +201,11 @@ TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
                          [](OpPosition position, const Segment& s) { return position < s.begin; });
     return std::prev(after)->base[lane] + iteration * plan_.iteration_host_ns();
   }
-  TimeNs issue = segments_.back().base[lane] + plan_.HostNsUntil(first + plan_.first_op);
-  return std::max(issue, cursors_[plan_.first_stream].lanes.tail()[lane]);
+  std::vector<TimeNs> tails;
+  for (const StreamCursor& cursor : cursors_) {
+    tails.push_back(cursor.lanes.tail()[lane]);
+  }
+  return plan_.NextStart(iteration, segments_.back().base[lane], tails);
 }
 
 DurationNs RankTimeline::IterationNs(int32_t iteration, uint32_t lane) const {

@@ -39,9 +39,7 @@ class Builder {
     }
     CountTransfers();
     plan_.folds = FoldRuns(plan_);
-    if (plan_.first_op != kNone) {
-      plan_.first_op = plan_.streams[plan_.first_stream].front().op;  // a group's last
-    }
+    ChooseFirst();
     return std::move(plan_);
   }
 
@@ -53,6 +51,31 @@ class Builder {
     std::vector<DurationNs> compute_before;  // by stream
     std::vector<uint32_t> kernels_before;    // by stream
   };
+
+  // Of the stream on which the rank issues its first op, unless nothing holds that one back: a
+  // stream that only copies the next batch, and waits neither for others nor for other ranks, runs
+  // ahead of the iterations. Then of the one with most kernels.
+  void ChooseFirst() {
+    if (plan_.first_op == kNone) {
+      return;
+    }
+    if (!IsHeldBack(plan_.first_stream)) {
+      for (uint16_t stream = 0; stream < plan_.streams.size(); ++stream) {
+        if (kernels_before_[stream] > kernels_before_[plan_.first_stream]) {
+          plan_.first_stream = stream;
+        }
+      }
+    }
+    plan_.first_op = plan_.streams[plan_.first_stream].front().op;  // a group's last
+  }
+
+  [[nodiscard]] bool IsHeldBack(uint16_t stream) const {
+    const std::vector<Step>& steps = plan_.streams[stream];
+    return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+      return step.kind == StepKind::kCollective || step.kind == StepKind::kPeerGroup ||
+             (step.kind == StepKind::kWait && step.aux != kNone);
+    });
+  }
 
   void CountTransfers() {
     for (size_t stream = 0; stream < plan_.streams.size(); ++stream) {
@@ -250,6 +273,7 @@ class Builder {
         return;  // over since an earlier iteration
       }
       wait.event = event_of_[dep];
+      wait.stream = program_.stream[dep];
       wait.charge = Settle(program_.stream[dep], dep, kAnyStream);
     } else if (wait.kind == OpKind::kStreamSync) {
       wait.stream = program_.stream[op];
@@ -303,7 +327,22 @@ class Builder {
   std::map<std::tuple<uint16_t, uint16_t, bool>, uint32_t> endpoint_ids_;
 };
 
+TimeNs Latest(const HostWait& wait, std::span<const TimeNs> tails) {
+  return wait.kind == OpKind::kDeviceSync ? *std::max_element(tails.begin(), tails.end())
+                                          : tails[wait.stream];
+}
+
 }  // namespace
+
+TimeNs RolePlan::NextStart(int32_t iterations, TimeNs base, std::span<const TimeNs> tails) const {
+  const DurationNs before = iterations * iteration_host_ns();
+  for (const HostWait& wait : host_waits) {
+    if (wait.op < first_op) {
+      base = std::max(base, Latest(wait, tails) - before - host_ns[wait.op]);
+    }
+  }
+  return std::max(base + before + host_ns[first_op], tails[first_stream]);
+}
 
 OpCosts OpCostsOf(const graph::Graph& graph,
                   const graph::ClusterSpec& cluster,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "graph/base/time.h"
@@ -35,7 +36,7 @@ struct Step {
 struct HostWait {
   uint32_t op = 0;
   graph::OpKind kind = graph::OpKind::kDeviceSync;
-  uint16_t stream = 0;      // kStreamSync
+  uint16_t stream = 0;      // kStreamSync; kEventSync: that the event was recorded on
   uint32_t event = kNone;   // kEventSync
   uint32_t charge = kNone;  // overlap charge
 };
@@ -116,7 +117,7 @@ struct RolePlan {
   std::vector<ChargeSource> charge_sources;
   uint32_t charge_count = 0;
   double compute_scale = 1;   // that its durations contain
-  uint16_t first_stream = 0;  // of the first op that has a stream
+  uint16_t first_stream = 0;  // whose first op begins the iteration
   uint32_t first_op = kNone;  // that op; kNone where no op has a stream
 
   [[nodiscard]] uint32_t size() const { return program->size(); }
@@ -128,6 +129,12 @@ struct RolePlan {
     const int64_t n = size();
     return position / n * iteration_host_ns() + host_ns[static_cast<size_t>(position % n)];
   }
+  // When first_op would begin in the iteration behind the last of `iterations`, of which nothing is
+  // run: where the host is at `base` (RankTimeline::Segment) and streams are done at `tails`. Waits
+  // of the host in front of it are for those.
+  [[nodiscard]] TimeNs NextStart(int32_t iterations,
+                                 TimeNs base,
+                                 std::span<const TimeNs> tails) const;
 };
 
 // Durations that do not depend on the rank.

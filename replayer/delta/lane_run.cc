@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "replayer/jitter.h"
 
@@ -236,10 +237,9 @@ void LaneRun::End(const LaneCosts& costs, LaneTimes* lane) const {
                         static_cast<int64_t>(i) * plan.iteration_host_ns();
     }
   } else {
-    const TimeNs issue = lane->registers[schedule_.last_register] +
-                         options_.iterations * plan.iteration_host_ns() +
-                         plan.host_ns[plan.first_op];
-    lane->starts[count] = std::max(issue, lane->registers[plan.first_stream]);
+    lane->starts[count] =
+        plan.NextStart(options_.iterations, lane->registers[schedule_.last_register],
+                       std::span(lane->registers).first(plan.streams.size()));
   }
   for (uint16_t stream = 0; stream < lane->busy_since.size(); ++stream) {
     if (options_.breakdown && lane->busy_since[stream] < lane->registers[stream]) {

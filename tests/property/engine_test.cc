@@ -10,10 +10,12 @@
 #include "graph/base/rng.h"
 #include "tests/support/random_perturbations.h"
 #include "tests/support/simple_evaluator.h"
+#include "tests/support/simple_iteration.h"
 
 namespace prism::replayer {
 namespace {
 
+using prism::testing::LastIteration;
 using prism::testing::RandomPerturbations;
 using prism::testing::ReplayableGraph;
 
@@ -54,6 +56,10 @@ TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
       ASSERT_TRUE(engine.ok()) << engine.status().message();
       for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
         ExpectSame(graph, engine->timelines[rank], simple.timelines[rank]);
+        const DurationNs last = LastIteration(graph, options, simple.timelines[rank]);
+        if (last >= 0) {
+          ASSERT_EQ(engine->ranks[rank].iteration_ns, last) << "rank " << rank;
+        }
       }
     }
   }

@@ -48,6 +48,19 @@ TEST(Engine, kernel_starts_at_the_latest_of_issue_and_stream_tail) {
   EXPECT_THAT(result.timelines[0].end, ElementsAre(70, 120, 540, 610));
 }
 
+// A prefetcher's stream waits for nobody and runs ahead; only the first batch is waited for.
+TEST(Engine, a_stream_that_waits_for_nobody_does_not_tell_the_iteration) {
+  const graph::Graph graph =
+      TinyGraph({{Kernel(1, 30), Record(1), Wait(0, 1), Kernel(0, 60), Kernel(0, 40), Gap(30)}});
+  EXPECT_THAT(MustReplay(graph, Options(3)).iteration_ns, ElementsAre(130, 100, 100));
+}
+
+// Each iteration waits for the one before, the one behind the last as well.
+TEST(Engine, host_waits_in_front_of_the_first_op_count_for_the_last_iteration) {
+  const graph::Graph graph = TinyGraph({{Sync(), Gap(20), Kernel(0, 100)}});
+  EXPECT_THAT(MustReplay(graph, Options(3)).iteration_ns, ElementsAre(120, 120, 120));
+}
+
 TEST(Engine, event_wait_orders_streams_and_device_sync_holds_the_host) {
   graph::Graph graph = TinyGraph(
       {{Kernel(1, 300), Record(1), Kernel(0, 10), Wait(0, 1), Kernel(0, 5), Sync(), Kernel(1, 7)}});
