@@ -1,5 +1,7 @@
 // prism presets: the models and clusters that ship with the programs, and what the virtual device
 // implements.
+#include <algorithm>
+#include <cstddef>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -41,10 +43,15 @@ Result<std::string> ListPresets(OutputFormat format) {
   std::string text;
   std::string json_text;
   JsonWriter json(&json_text);
+  size_t width = 0;
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    width = std::max(width, preset.name.size());
+  }
   json.BeginArray();
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     PRISM_ASSIGN_OR_RETURN(const std::string headline, Headline(preset));
-    text += fmt::format("{:<9}{:<18}{}\n", PresetKindName(preset.kind), preset.name, headline);
+    text +=
+        fmt::format("{:<9}{:<{}}  {}\n", PresetKindName(preset.kind), preset.name, width, headline);
     json.BeginObject();
     json.Field("kind", PresetKindName(preset.kind));
     json.Field("name", preset.name);
