@@ -156,7 +156,11 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   if (reply.status == 1) {
     return Return(cudaErrorNotReady);
   }
-  *milliseconds = static_cast<float>(static_cast<double>(reply.value_ns) * 1e-6);
+  // Before the iterations that are replayed no time passes between events. A device tells two of
+  // them apart by its resolution at least ("around 0.5 microseconds"), and programs divide by it.
+  constexpr int64_t kResolutionNs = 500;
+  const int64_t elapsed = reply.value_ns == 0 && start != end ? kResolutionNs : reply.value_ns;
+  *milliseconds = static_cast<float>(static_cast<double>(elapsed) * 1e-6);
   return cudaSuccess;
 }
 }

@@ -183,7 +183,7 @@ TEST(DeviceTorch, runs_without_a_worker_on_the_default_profile) {
   const Child child = Start(-1);
   EXPECT_THAT(ReadLines(child.output),
               ElementsAre("device NVIDIA H100 80GB HBM3 sm 132 capability 9.0 count 8", kCopyLine,
-                          "trained gradient 1", "events ready 1 elapsed 0",
+                          "trained gradient 1", "events ready 1 elapsed 0.0005",
                           "error CUDA out of memory. Tried to allocate 90.00 GiB", "later name 1"));
   EXPECT_EQ(ExitCode(child.process), 0);
 }
@@ -195,7 +195,7 @@ TEST(DeviceTorch, records_what_the_program_issues) {
   const Recording recording = Drain(&consumer, child.process, false);
   EXPECT_THAT(ReadLines(child.output),
               ElementsAre("device Test GPU sm 108 capability 8.0 count 2", kCopyLine,
-                          "trained gradient 1", "events ready 1 elapsed 0",
+                          "trained gradient 1", "events ready 1 elapsed 0.0005",
                           "error CUDA out of memory. Tried to allocate 90.00 GiB", "later name 1"));
   EXPECT_EQ(ExitCode(child.process), 0);
   EXPECT_EQ(recording.exit_code, 0);
