@@ -26,6 +26,17 @@ long long Milliseconds(clockid_t clock) {
   return now.tv_sec * 1000LL + now.tv_nsec / 1'000'000;
 }
 
+timespec PointAfterNow(clockid_t clock, long nanoseconds) {
+  timespec point = {};
+  clock_gettime(clock, &point);
+  point.tv_nsec += nanoseconds;
+  if (point.tv_nsec >= 1'000'000'000) {
+    point.tv_nsec -= 1'000'000'000;
+    ++point.tv_sec;
+  }
+  return point;
+}
+
 void Show(const char* name, long long value) {
   std::printf("%s %lld\n", name, value);
 }
@@ -86,13 +97,7 @@ void ShowWaits() {
   Show("future_wait_for", Elapsed([&] { never.get_future().wait_for(milliseconds(20)); }));
   sem_t semaphore;
   sem_init(&semaphore, 0, 0);
-  timespec deadline = {};
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_nsec += 20'000'000;
-  if (deadline.tv_nsec >= 1'000'000'000) {
-    deadline.tv_nsec -= 1'000'000'000;
-    ++deadline.tv_sec;
-  }
+  const timespec deadline = PointAfterNow(CLOCK_REALTIME, 20'000'000);
   Show("sem_timedwait_fails", sem_timedwait(&semaphore, &deadline) == -1 ? 1 : 0);
 }
 
@@ -114,13 +119,7 @@ void ShowSleepLoop() {
 // As Python sleeps: until a reading of the clock and the length.
 void ShowShortSleeps() {
   for (int sleep = 0; sleep < 3; ++sleep) {
-    timespec deadline = {};
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_nsec += 50'123;
-    if (deadline.tv_nsec >= 1'000'000'000) {
-      deadline.tv_nsec -= 1'000'000'000;
-      ++deadline.tv_sec;
-    }
+    const timespec deadline = PointAfterNow(CLOCK_MONOTONIC, 50'123);
     for (volatile int spent = 0; spent < 200'000;) {  // by the machine, none of the rank's time
       spent = spent + 1;
     }
