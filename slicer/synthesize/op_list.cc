@@ -1,6 +1,7 @@
 #include "slicer/synthesize/op_list.h"
 
 #include "graph/base/intern.h"
+#include "graph/describe.h"
 
 namespace prism::slicer {
 using graph::OpKind;
@@ -92,14 +93,10 @@ void OpList::Copy(const graph::Program& block, uint32_t begin, uint32_t end) {
 }
 
 void OpList::CopyOp(const graph::Program& block, uint32_t op, std::vector<uint32_t>* copied) {
-  graph::OpRow row;
-  row.kind = block.kind[op];
-  row.flags = block.flags[op];
-  row.stream = block.stream[op];
-  row.comm_slot = block.comm_slot[op];
-  row.signature = block.signature[op];
-  row.value = block.value[op];
-  row.dep = block.dep[op] == graph::kNoDep ? graph::kNoDep : (*copied)[block.dep[op]];
+  graph::OpRow row = graph::RowOf(block, op);
+  if (row.dep != graph::kNoDep) {
+    row.dep = (*copied)[row.dep];
+  }
   if (row.kind == OpKind::kCollective) {
     row.signature = InternValue(program_.collectives, block.collectives[row.signature]);
   } else if (row.kind == OpKind::kPeerGroup) {

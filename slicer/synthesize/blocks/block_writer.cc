@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/base/check.h"
+#include "graph/describe.h"
 #include "graph/program_cuts.h"
 
 namespace prism::slicer {
@@ -53,14 +54,7 @@ void BlockWriter::Repeat(uint32_t first, int64_t times) {
   const uint32_t length = program.size() - first;
   for (int64_t left = times * length; left > 0; --left) {
     const uint32_t op = program.size() - length;
-    graph::OpRow row;
-    row.kind = program.kind[op];
-    row.flags = program.flags[op];
-    row.stream = program.stream[op];
-    row.comm_slot = program.comm_slot[op];
-    row.signature = program.signature[op];
-    row.value = program.value[op];
-    row.dep = program.dep[op];
+    graph::OpRow row = graph::RowOf(program, op);
     if (row.dep != graph::kNoDep) {
       PRISM_CHECK(row.dep >= first);
       row.dep += length;
