@@ -48,6 +48,7 @@ class Stitcher {
   Result<Graph> Run() {
     PRISM_RETURN_IF_ERROR(IndexFragments());
     role_of_ = input_.plan.role_of;
+    PRISM_RETURN_IF_ERROR(ReplaceOutvoted());
     PRISM_RETURN_IF_ERROR(TakeRepresentatives());
     PRISM_RETURN_IF_ERROR(CompareSpotChecks());
     PRISM_RETURN_IF_ERROR(FillGraph());
@@ -78,6 +79,63 @@ class Stitcher {
     role.name = planned.name;
     role.stage = planned.stage;
     return role;
+  }
+
+  // Ranks that were not recorded do what most recorded ranks of their role agree on: what
+  // rank 0 alone computes or holds (an averaged model, an evaluation) is not theirs.
+  Status ReplaceOutvoted() {
+    if (input_.plan.marked_axes.empty()) {
+      return OkStatus();
+    }
+    for (uint32_t planned = 0; planned < input_.plan.roles.size(); ++planned) {
+      PRISM_RETURN_IF_ERROR(ReplaceIfOutvoted(planned));
+    }
+    return OkStatus();
+  }
+
+  // The recorded ranks of a planned role, those that do the same together, each by lowest rank.
+  Result<std::vector<std::vector<RecordedRole>>> KindsOf(uint32_t planned) const {
+    std::vector<std::vector<RecordedRole>> kinds;
+    for (const auto& [rank, fragment] : fragments_) {
+      if (input_.plan.role_of[rank.value()] != planned) {
+        continue;
+      }
+      PRISM_ASSIGN_OR_RETURN(RecordedRole recorded,
+                             Describe(input_.plan.roles[planned], *fragment));
+      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& others) {
+        return Compare(others.front(), recorded) == Likeness::kSame;
+      });
+      if (kind == kinds.end()) {
+        kinds.emplace_back();
+        kinds.back().push_back(std::move(recorded));
+      } else {
+        kind->push_back(std::move(recorded));
+      }
+    }
+    return kinds;
+  }
+
+  Status ReplaceIfOutvoted(uint32_t planned) {
+    PlannedRole& plan = input_.plan.roles[planned];
+    PRISM_ASSIGN_OR_RETURN(const auto kinds, KindsOf(planned));
+    const auto own = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
+      return std::any_of(kind.begin(), kind.end(), [&](const RecordedRole& recorded) {
+        return recorded.fragment->rank == plan.representative;
+      });
+    });
+    const auto most =
+        std::max_element(kinds.begin(), kinds.end(),
+                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    if (own == kinds.end() || most->size() <= own->size() ||
+        Compare(own->front(), most->front()) == Likeness::kDifferent) {
+      return OkStatus();
+    }
+    plan.representative = most->front().fragment->rank;
+    // All but one: no sharding does that.
+    if (own->size() == 1 && kinds.size() == 2) {
+      AddWarning({"role_split", 1, DescribeDeparture(most->front(), own->front())});
+    }
+    return OkStatus();
   }
 
   Status TakeRepresentatives() {

@@ -22,8 +22,9 @@ struct StitchInput {
 
 // Fails when a group is no product of coordinates, when a representative is missing. A spot check
 // that differs from its role in program or memory becomes a role of its own when it differs by
-// itself (and a warning "role_split" says where it departs: op, both sides). Does not validate:
-// the caller does.
+// itself (and a warning "role_split" says where it departs: op, both sides). Along marked axes a
+// representative that most recorded ranks of its role depart from, all in the same way, is the one
+// that is split off. Does not validate: the caller does.
 Result<graph::Graph> Stitch(StitchInput input);
 
 }  // namespace prism::slicer

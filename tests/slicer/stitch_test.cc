@@ -50,6 +50,17 @@ class StitchTest : public ::testing::Test {
     return grid.MembersOf(rank, group);
   }
 
+  [[nodiscard]] std::vector<size_t> Axes(const std::set<std::string>& names) const {
+    const RankGrid grid = Grid();
+    std::vector<size_t> axes;
+    for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
+      if (names.contains(grid.axes()[axis].name)) {
+        axes.push_back(axis);
+      }
+    }
+    return axes;
+  }
+
   // What the program of that rank would record, slots in order of first use.
   [[nodiscard]] Fragment Record(uint32_t number, int extra_kernels = 0) const {
     const Rank rank(number);
@@ -206,6 +217,37 @@ TEST_F(StitchTest, Ranks_that_depart_alike_share_the_new_role) {
   EXPECT_EQ(graph->roles.size(), 5U);
   EXPECT_EQ(graph->roles[4].representative, Rank(5));
   EXPECT_EQ(graph->warnings[0].count, 2);
+}
+
+// Rank 4 computes more than rank 5, 6 and 7 do: the rank that was not recorded is like those.
+TEST_F(StitchTest, What_the_representative_does_alone_is_its_own) {
+  StitchInput input = Input({0, 8, 12, 5, 6});
+  input.fragments.push_back(Record(4, 1));
+  input.plan.marked_axes = Axes({"tp", "dp"});
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_TRUE(graph::Validate(*graph).ok());
+  ASSERT_EQ(graph->roles.size(), 5U);
+  EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(5));
+  EXPECT_EQ(graph->role_of(Rank(7)).name, "stage 1");
+  EXPECT_EQ(graph->ranks.source[7], graph::RankSource::kLike);
+  EXPECT_EQ(graph->role_of(Rank(4)).name, "stage 1 rank 4");
+  ASSERT_EQ(graph->warnings.size(), 1U);
+  EXPECT_EQ(graph->warnings[0].code, "role_split");
+  EXPECT_THAT(graph->warnings[0].example,
+              HasSubstr("rank 4 departs from stage 1 (rank 5) at op 3"));
+}
+
+// As many depart as do not: nobody is outvoted, and shards that all differ are no news.
+TEST_F(StitchTest, Ranks_that_all_differ_leave_the_representative) {
+  StitchInput input = Input({0, 4, 8, 12});
+  input.fragments.push_back(Record(5, 1));
+  input.fragments.push_back(Record(6, 2));
+  input.plan.marked_axes = Axes({"tp", "dp"});
+  const Result<Graph> graph = Stitch(std::move(input));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->role_of(Rank(7)).representative, Rank(4));
+  EXPECT_TRUE(graph->warnings.empty());
 }
 
 TEST_F(StitchTest, Other_memory_splits_the_role) {
