@@ -63,6 +63,12 @@ bool HasArgument(const PublishedRow& row, std::string_view name) {
   return false;
 }
 
+int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t otherwise) {
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t number = std::atoll(row.Extra(name).c_str());
+  return number > 0 && number <= kMost ? number : otherwise;
+}
+
 void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   style->attention = AttentionOf(row);
   style->dropout = DropsOut(row);

@@ -17,6 +17,9 @@ bool StatesArguments(const PublishedRow& row);
 // "flag" or "flag=value".
 bool HasArgument(const PublishedRow& row, std::string_view name);
 
+// The number behind "name=", where there is one from 1 to 2^20, else `otherwise`.
+int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t otherwise);
+
 // Of a row that states its arguments: what megatron/training/arguments.py makes of them.
 void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style);
 

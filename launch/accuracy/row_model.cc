@@ -232,10 +232,18 @@ int64_t UsualVocabulary(const PublishedRow& row, graph::BlockKind block) {
   return block == graph::BlockKind::kLlama ? 128256 : 51200;
 }
 
-// The latent attention of DeepSeek-V3 and of what took it over (arXiv 2412.19437, section 4.2).
-void SetLatentAttention(graph::ModelSpec* model) {
+// Where a row states the arguments of its run, those, else Megatron-LM's own defaults; else the
+// latent attention of DeepSeek-V3 and of what took it over (arXiv 2412.19437, section 4.2).
+void SetLatentAttention(const PublishedRow& row, graph::ModelSpec* model) {
   model->head_dim = 128;
   model->latent = {.q_rank = 1536, .kv_rank = 512, .rope_dim = 64, .value_dim = 128};
+  if (StatesArguments(row)) {
+    model->head_dim = IntegerArgument(row, "qk-head-dim", 128);
+    model->latent = {.q_rank = IntegerArgument(row, "q-lora-rank", 0),
+                     .kv_rank = IntegerArgument(row, "kv-lora-rank", 32),
+                     .rope_dim = IntegerArgument(row, "qk-pos-emb-head-dim", 64),
+                     .value_dim = IntegerArgument(row, "v-head-dim", 128)};
+  }
 }
 
 void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::ModelSpec* model) {
@@ -261,10 +269,8 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
   if (frequency.starts_with(kDenseFirst)) {
     moe.dense_layers = std::atoll(frequency.c_str() + kDenseFirst.size());
   }
-  if (const int64_t shared = std::atoll(row.Extra("moe-shared-expert-intermediate-size").c_str());
-      shared > 0) {
-    moe.shared_expert_ffn = shared;
-  }
+  moe.shared_expert_ffn =
+      IntegerArgument(row, "moe-shared-expert-intermediate-size", moe.shared_expert_ffn);
   if (arch.find("first layer dense") != std::string::npos) {
     moe.dense_layers = 1;
   }
@@ -313,9 +319,11 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   model.tied_embeddings = HasTiedEmbeddings(row, model);
   model.sliding_window = NumberAfter(arch, "sliding window");
   if (arch.find("mla") != std::string::npos || HasArgument(row, "multi-latent-attention")) {
-    SetLatentAttention(&model);
+    SetLatentAttention(row, &model);
   }
-  if (IsCalled(row, "deepseek") && !row.Says("model", "w/o mtp")) {
+  if (StatesArguments(row)) {
+    model.mtp_layers = IntegerArgument(row, "mtp-num-layers", 0);
+  } else if (IsCalled(row, "deepseek") && !row.Says("model", "w/o mtp")) {
     model.mtp_layers = assumptions->Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
   }
   model.seq_len = LengthOf(row, assumptions).value_or(0);

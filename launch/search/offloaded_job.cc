@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kPrefetch = 1;  // pieces ahead of the one in use
 
 int64_t LayerBytes(const graph::JobSpec& job, const graph::TrainingStyle& style) {
-  return replayer::LayerTensors(job, style).saved_bytes();
+  return replayer::LayerTensors(job, style, 0).saved_bytes();
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ class PlanEvaluator {
   // The interval of that time.
   [[nodiscard]] TimeInterval IntervalOf(const JobTime& time) const;
 
-  // Fails for models whose memory is not described (latent attention).
+  // Fails for models whose memory is not described (PredictStageMemory).
   [[nodiscard]] Result<PlanMemory> Memory(const Plan& plan) const;
 
   // Bytes that the worst rank needs at least; 0 where memory is not described. Plans that keep the

@@ -58,7 +58,7 @@ int64_t KeptBytes(const graph::JobSpec& job) {
   if (job.user_program || job.model.layers == 0 || job.model.moe.experts > 0) {
     return 0;
   }
-  return replayer::LayerTensors(job, graph::TrainingStyle()).saved_bytes();
+  return replayer::LayerTensors(job, graph::TrainingStyle(), 0).saved_bytes();
 }
 
 // What it keeps more without recomputation.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "replayer/memory/model_states.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -35,8 +37,18 @@ struct Sizes {
 
   [[nodiscard]] int64_t WholeHidden() const { return tokens * model.hidden * element; }
 
-  [[nodiscard]] int64_t Heads(int64_t heads) const {
-    return tokens * heads * model.HeadDim() * element / tp;
+  // Of so many heads of that size.
+  [[nodiscard]] int64_t Heads(int64_t heads, int64_t size) const {
+    return tokens * heads * size * element / tp;
+  }
+
+  // A row a token that is the same on all tensor-parallel ranks.
+  [[nodiscard]] int64_t Compressed(int64_t width) const {
+    return tokens * width * element / sequence_parts;
+  }
+
+  [[nodiscard]] int64_t ValueSize() const {
+    return model.latent.kv_rank > 0 ? model.latent.value_dim : model.HeadDim();
   }
 
   [[nodiscard]] int64_t Ffn() const { return tokens * model.ffn * element / tp; }
@@ -109,24 +121,43 @@ std::vector<Tensor> MlpTensors(const Sizes& sizes) {
   return tensors;
 }
 
+// A tensor that the backward pass of a layer reads, and what of a selective recomputation gives it
+// anew there instead of keeping it (RecomputePart; 0: nothing does).
+struct LayerTensor {
+  Tensor tensor;
+  uint32_t recomputed_by = 0;
+};
+
+void Append(const std::vector<Tensor>& more,
+            uint32_t recomputed_by,
+            std::vector<LayerTensor>* tensors) {
+  for (const Tensor& tensor : more) {
+    tensors->push_back({tensor, recomputed_by});
+  }
+}
+
 // Router, dispatch and experts of Megatron-Core: logits, probabilities and the map of a token's
 // experts, in float32 and bytes; the rows that came for this rank's experts, their way through
 // them, and what they gave, which the gradient of the probabilities reads.
-std::vector<Tensor> ExpertTensors(const Sizes& sizes) {
+std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
   const graph::MoeShape& moe = sizes.model.moe;
   const int64_t choices = sizes.tokens / sizes.sequence_parts * moe.experts;
   const int64_t branches = sizes.model.FfnMatrices() - 1;
-  std::vector<Tensor> tensors = {{"router logits", choices * kFloatBytes},
-                                 {"probabilities", choices * kFloatBytes},
-                                 {"map of experts", choices * kMaskBytes},
-                                 {"dispatched rows", sizes.ExpertHidden()},
-                                 {"expert activation input", branches * sizes.ExpertFfn()},
-                                 {"expert output projection input", sizes.ExpertFfn()},
-                                 {"expert output", sizes.ExpertHidden()}};
+  std::vector<LayerTensor> tensors;
+  Append({{"router logits", choices * kFloatBytes},
+          {"probabilities", choices * kFloatBytes},
+          {"map of experts", choices * kMaskBytes},
+          {"dispatched rows", sizes.ExpertHidden()},
+          {"expert activation input", branches * sizes.ExpertFfn()}},
+         graph::kRecomputeMoe, &tensors);
+  tensors.push_back({{"expert output projection input", sizes.ExpertFfn()},
+                     graph::kRecomputeMoe | graph::kRecomputeActivation});
+  Append({{"expert output", sizes.ExpertHidden()}}, graph::kRecomputeMoe, &tensors);
   if (moe.shared_expert_ffn > 0) {
     const int64_t shared = sizes.tokens * moe.shared_expert_ffn * sizes.element / sizes.tp;
-    tensors.push_back({"shared expert activation input", branches * shared});
-    tensors.push_back({"shared expert output projection input", shared});
+    Append({{"shared expert activation input", branches * shared},
+            {"shared expert output projection input", shared}},
+           graph::kRecomputeMoe, &tensors);
   }
   return tensors;
 }
@@ -135,39 +166,56 @@ void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
   tensors->insert(tensors->end(), more.begin(), more.end());
 }
 
-// Everything that the backward pass of a layer reads: 34sbh + 5as²b for GPT with unfused attention
-// and dropout at t = 1 (Korthikanti et al., equation 1).
-std::vector<Tensor> SavedOfLayer(const Sizes& sizes, bool with_core_attention) {
-  std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
-                               {"attention norm output", sizes.Hidden()},
-                               {"queries", sizes.Heads(sizes.model.heads)},
-                               {"keys", sizes.Heads(sizes.kv_heads)},
-                               {"values", sizes.Heads(sizes.kv_heads)}};
-  if (with_core_attention) {
-    Append(CoreAttention(sizes), &saved);
+// What attention reads. Latent attention keeps the compressed rows in front of and behind their
+// norms too, keys with their positions copied to every head (Megatron-Core:
+// transformer/multi_latent_attention.py).
+std::vector<LayerTensor> AttentionInputs(const Sizes& sizes) {
+  const graph::ModelSpec& model = sizes.model;
+  const graph::LatentAttention& latent = model.latent;
+  const int64_t size = model.HeadDim();
+  if (latent.kv_rank == 0) {
+    return {{{"queries", sizes.Heads(model.heads, size)}},
+            {{"keys", sizes.Heads(sizes.kv_heads, size)}},
+            {{"values", sizes.Heads(sizes.kv_heads, size)}}};
   }
-  saved.push_back({"attention output", sizes.Heads(sizes.model.heads)});
-  if (sizes.style.dropout) {
-    saved.push_back({"projection dropout mask", sizes.Mask()});
-  }
-  saved.push_back({"mlp norm input", sizes.Hidden()});
-  saved.push_back({"mlp norm output", sizes.Hidden()});
-  Append(sizes.model.moe.experts > 0 ? ExpertTensors(sizes) : MlpTensors(sizes), &saved);
-  if (sizes.style.dropout) {
-    saved.push_back({"mlp dropout mask", sizes.Mask()});
-  }
-  return saved;
+  const int64_t with_position = size + latent.rope_dim;
+  return {{{"compressed queries", sizes.Compressed(latent.q_rank)}},
+          {{"normed compressed queries", sizes.Compressed(latent.q_rank)}},
+          {{"compressed keys and values", sizes.Compressed(latent.kv_rank + latent.rope_dim)}},
+          {{"normed compressed keys and values", sizes.Compressed(latent.kv_rank)}},
+          {{"queries", sizes.Heads(model.heads, with_position)}, graph::kRecomputeUpProjection},
+          {{"keys", sizes.Heads(model.heads, with_position)}, graph::kRecomputeUpProjection},
+          {{"values", sizes.Heads(model.heads, latent.value_dim)}, graph::kRecomputeUpProjection}};
 }
 
-int64_t LayerElements(const Sizes& sizes) {
-  const graph::ModelSpec& model = sizes.model;
-  const int64_t attention = (2 * model.heads + 2 * sizes.kv_heads) * model.HeadDim();
-  if (model.moe.experts > 0) {
-    const int64_t experts = model.moe.experts / sizes.ep * model.moe.expert_ffn / sizes.etp;
-    const int64_t split = attention + model.FfnMatrices() * model.moe.shared_expert_ffn;
-    return (split / sizes.tp + model.FfnMatrices() * experts) * model.hidden;
+// Everything that the backward pass of a layer reads: 34sbh + 5as²b for GPT with unfused attention
+// and dropout at t = 1 (Korthikanti et al., equation 1). Norms that a product computes itself are
+// not computed again apart from it: those of plain attention and of a dense feed-forward.
+std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts) {
+  const bool own_norm = sizes.model.latent.kv_rank > 0;
+  std::vector<LayerTensor> saved = {
+      {{"layer input", sizes.Hidden()}},
+      {{"attention norm output", sizes.Hidden()}, own_norm ? uint32_t{graph::kRecomputeNorm} : 0U}};
+  const std::vector<LayerTensor> inputs = AttentionInputs(sizes);
+  saved.insert(saved.end(), inputs.begin(), inputs.end());
+  Append(CoreAttention(sizes), graph::kRecomputeCoreAttention, &saved);
+  saved.push_back({{"attention output", sizes.Heads(sizes.model.heads, sizes.ValueSize())}});
+  if (sizes.style.dropout) {
+    saved.push_back({{"projection dropout mask", sizes.Mask()}});
   }
-  return (attention + model.FfnMatrices() * model.ffn) * model.hidden / sizes.tp;
+  saved.push_back({{"mlp norm input", sizes.Hidden()}});
+  saved.push_back(
+      {{"mlp norm output", sizes.Hidden()}, has_experts ? uint32_t{graph::kRecomputeNorm} : 0U});
+  if (has_experts) {
+    const std::vector<LayerTensor> experts = ExpertTensors(sizes);
+    saved.insert(saved.end(), experts.begin(), experts.end());
+  } else {
+    Append(MlpTensors(sizes), graph::kRecomputeMlp, &saved);
+  }
+  if (sizes.style.dropout) {
+    saved.push_back({{"mlp dropout mask", sizes.Mask()}});
+  }
+  return saved;
 }
 
 // torchtitan's selection per op (its activation checkpointing): of the seven
@@ -176,9 +224,9 @@ int64_t LayerElements(const Sizes& sizes) {
 std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
-                               {"queries", sizes.Heads(model.heads)},
-                               {"values", sizes.Heads(sizes.kv_heads)},
-                               {"attention output", sizes.Heads(model.heads)},
+                               {"queries", sizes.Heads(model.heads, model.HeadDim())},
+                               {"values", sizes.Heads(sizes.kv_heads, model.HeadDim())},
+                               {"attention output", sizes.Heads(model.heads, model.HeadDim())},
                                {"first feed-forward branch", sizes.Ffn()},
                                {"feed-forward output", sizes.Hidden()}};
   Append(CoreAttention(sizes), &saved);
@@ -211,45 +259,55 @@ UnitTensors EmbeddingTensors(const JobSpec& job, const TrainingStyle& style) {
   return tensors;
 }
 
-UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style) {
+UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style, int64_t layer) {
   const Sizes sizes(job, style);
-  const bool selective = job.recompute == Recompute::kSelective &&
-                         (style.recompute_parts & graph::kRecomputeCoreAttention) != 0;
+  const bool has_experts = sizes.model.IsMoeLayer(layer);
+  const uint32_t parts = job.recompute == Recompute::kSelective ? style.recompute_parts : 0U;
   UnitTensors tensors;
-  tensors.saved = SavedOfLayer(sizes, !selective);
   tensors.forward = GatheredHidden(sizes);
   tensors.forward.push_back({"row-parallel output", sizes.WholeHidden()});
-  if (selective) {
-    Append(CoreAttention(sizes), &tensors.forward);
-    Append(CoreAttention(sizes), &tensors.backward);
+  for (const LayerTensor& saved : SavedOfLayer(sizes, has_experts)) {
+    if ((saved.recomputed_by & parts) == 0) {
+      tensors.saved.push_back(saved.tensor);
+    } else {
+      tensors.forward.push_back(saved.tensor);
+      tensors.backward.push_back(saved.tensor);
+    }
   }
-  if (job.recompute == Recompute::kSelective &&
-      (style.recompute_parts & graph::kRecomputeEverySecondMatmul) != 0) {
+  if ((parts & graph::kRecomputeEverySecondMatmul) != 0) {
     Append(tensors.saved, &tensors.backward);
     Append(tensors.saved, &tensors.forward);
     tensors.saved = SavedOfEverySecondMatmul(sizes);
   }
-  if (job.recompute == Recompute::kFull) {
+  const bool is_second = (parts & graph::kRecomputeEverySecondLayer) != 0 && layer % 2 == 0;
+  if (job.recompute == Recompute::kFull || is_second) {
     tensors.backward = tensors.saved;
     tensors.forward = tensors.saved;
     tensors.saved = {{"layer input", sizes.Hidden()}};
   }
   if (style.data_parallel == graph::DataParallelKind::kFsdp && style.reshard_after_forward) {
     // The gathered 16-bit parameters of this layer and of those fetched ahead.
-    const int64_t gathered = LayerElements(sizes) * sizes.element * (1 + style.prefetch);
+    const int64_t gathered = ParametersOfLayer(job, layer) * sizes.element * (1 + style.prefetch);
     tensors.forward.push_back({"gathered parameters", gathered});
     tensors.backward.push_back({"gathered parameters", gathered});
   }
   Append(GatheredHidden(sizes), &tensors.backward);
   Append(GatheredHidden(sizes), &tensors.backward);
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
-  const bool has_experts = sizes.model.moe.experts > 0;
   const int64_t mlp = has_experts ? sizes.ExpertFfn() : sizes.Ffn();
   tensors.backward.push_back({"gradient of the mlp", (sizes.model.FfnMatrices() - 1) * mlp});
   if (has_experts) {
     tensors.forward.push_back({"rows to dispatch", sizes.ExpertHidden()});
     tensors.backward.push_back({"gradients of the rows", 2 * sizes.ExpertHidden()});
   }
+  return tensors;
+}
+
+UnitTensors FurtherLayerTensors(const JobSpec& job, const TrainingStyle& style) {
+  const Sizes sizes(job, style);
+  UnitTensors tensors = LayerTensors(job, style, job.model.layers);
+  tensors.saved.push_back({"words of the next token", sizes.Hidden()});
+  tensors.saved.push_back({"joined hidden states", 2 * sizes.Hidden()});
   return tensors;
 }
 

@@ -30,7 +30,16 @@ struct UnitTensors {
 };
 
 UnitTensors EmbeddingTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
-UnitTensors LayerTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+// `layer` counts over the whole model: a mixture's first ones may be dense, every second one may be
+// computed again.
+UnitTensors LayerTensors(const graph::JobSpec& job,
+                         const graph::TrainingStyle& style,
+                         int64_t layer);
+
+// A layer that predicts further tokens, with what joins its input to the words.
+UnitTensors FurtherLayerTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
 UnitTensors HeadTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
 // The output of a stage that another one follows, which is freed once it is sent (Megatron's

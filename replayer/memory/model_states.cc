@@ -71,10 +71,10 @@ class Declarations {
   std::map<Key, std::vector<int64_t>> kinds_;
 };
 
-void DeclareNorm(const graph::ModelSpec& model, Declarations* declarations) {
-  declarations->WholeVector(model.hidden);
+void DeclareNorm(const graph::ModelSpec& model, int64_t width, Declarations* declarations) {
+  declarations->WholeVector(width);
   if (model.block != BlockKind::kLlama) {
-    declarations->WholeVector(model.hidden);
+    declarations->WholeVector(width);
   }
 }
 
@@ -99,24 +99,51 @@ void DeclareExperts(const JobSpec& job, Declarations* declarations) {
   }
 }
 
-void DeclareLayer(const JobSpec& job, Declarations* declarations) {
-  const graph::ModelSpec& model = job.model;
-  const int64_t head = model.HeadDim();
-  const int64_t kv_heads = std::max<int64_t>(model.kv_heads, job.parallel.tp);  // one a rank
-  const int64_t qkv = (model.heads + 2 * kv_heads) * head;
-  const bool has_bias = model.block == BlockKind::kGpt;
-  const int64_t mlp_in = (model.FfnMatrices() - 1) * model.ffn;
-  DeclareNorm(model, declarations);
-  declarations->Matrix(qkv * model.hidden);
-  if (has_bias) {
-    declarations->SplitBias(qkv);
+// Queries, keys and values from compressed ones, which are whole on every rank.
+void DeclareLatent(const graph::ModelSpec& model, Declarations* declarations) {
+  const graph::LatentAttention& latent = model.latent;
+  const int64_t queries = model.heads * (model.HeadDim() + latent.rope_dim);
+  if (latent.q_rank > 0) {
+    declarations->WholeMatrix(latent.q_rank * model.hidden);
+    DeclareNorm(model, latent.q_rank, declarations);
+    declarations->Matrix(queries * latent.q_rank);
+  } else {
+    declarations->Matrix(queries * model.hidden);
   }
-  declarations->Matrix(model.heads * head * model.hidden);
+  declarations->WholeMatrix((latent.kv_rank + latent.rope_dim) * model.hidden);
+  DeclareNorm(model, latent.kv_rank, declarations);
+  declarations->Matrix(model.heads * (model.HeadDim() + latent.value_dim) * latent.kv_rank);
+}
+
+void DeclareAttention(const JobSpec& job, Declarations* declarations) {
+  const graph::ModelSpec& model = job.model;
+  const bool has_bias = model.block == BlockKind::kGpt;
+  int64_t value = model.HeadDim();
+  if (model.latent.kv_rank > 0) {
+    DeclareLatent(model, declarations);
+    value = model.latent.value_dim;
+  } else {
+    const int64_t kv_heads = std::max<int64_t>(model.kv_heads, job.parallel.tp);  // one a rank
+    const int64_t qkv = (model.heads + 2 * kv_heads) * value;
+    declarations->Matrix(qkv * model.hidden);
+    if (has_bias) {
+      declarations->SplitBias(qkv);
+    }
+  }
+  declarations->Matrix(model.heads * value * model.hidden);
   if (has_bias) {
     declarations->WholeVector(model.hidden);
   }
-  DeclareNorm(model, declarations);
-  if (model.moe.experts > 0) {
+}
+
+void DeclareLayer(const JobSpec& job, int64_t layer, Declarations* declarations) {
+  const graph::ModelSpec& model = job.model;
+  const bool has_bias = model.block == BlockKind::kGpt;
+  const int64_t mlp_in = (model.FfnMatrices() - 1) * model.ffn;
+  DeclareNorm(model, model.hidden, declarations);
+  DeclareAttention(job, declarations);
+  DeclareNorm(model, model.hidden, declarations);
+  if (model.IsMoeLayer(layer)) {
     DeclareExperts(job, declarations);
     return;
   }
@@ -130,12 +157,25 @@ void DeclareLayer(const JobSpec& job, Declarations* declarations) {
   }
 }
 
+// Layers that predict further tokens (Megatron-Core: transformer/multi_token_prediction.py): norms
+// of hidden states and of the next token's words, a product that joins them, a layer, a norm.
+void DeclareFurtherLayers(const JobSpec& job, Declarations* declarations) {
+  const graph::ModelSpec& model = job.model;
+  for (int64_t i = 0; i < model.mtp_layers; ++i) {
+    DeclareNorm(model, model.hidden, declarations);
+    DeclareNorm(model, model.hidden, declarations);
+    declarations->Matrix(2 * model.hidden * model.hidden);
+    DeclareLayer(job, model.layers + i, declarations);
+    DeclareNorm(model, model.hidden, declarations);
+  }
+}
+
 std::vector<StageParameters> ChunksOfStage(const JobSpec& job,
                                            const TrainingStyle& style,
                                            int32_t stage) {
   std::vector<StageParameters> chunks;
   int64_t chunk = stage;
-  for (const int64_t layers : LayersOfChunks(job, style, stage)) {
+  for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
     chunks.push_back(ParametersOfChunk(job, layers, chunk));
     chunk += job.parallel.pp;
   }
@@ -258,42 +298,57 @@ int64_t StageParameters::total() const {
                          [](int64_t sum, const Kind& kind) { return sum + kind.total(); });
 }
 
-std::vector<int64_t> LayersOfChunks(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
-  std::vector<int64_t> layers;
+std::vector<graph::LayerRange> LayersOfChunks(const JobSpec& job,
+                                              const TrainingStyle& style,
+                                              int32_t stage) {
+  std::vector<graph::LayerRange> layers;
   for (int64_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
-    const graph::LayerRange range =
-        graph::LayersOfChunk(job, style, chunk * job.parallel.pp + stage);
-    layers.push_back(range.end - range.begin);
+    layers.push_back(graph::LayersOfChunk(job, style, chunk * job.parallel.pp + stage));
   }
   return layers;
 }
 
 int64_t LayersOfStage(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
-  const std::vector<int64_t> layers = LayersOfChunks(job, style, stage);
-  return std::accumulate(layers.begin(), layers.end(), int64_t{0});
+  int64_t count = 0;
+  for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
+    count += layers.end - layers.begin;
+  }
+  return count;
 }
 
-StageParameters ParametersOfChunk(const JobSpec& job, int64_t layers, int64_t chunk) {
+StageParameters ParametersOfChunk(const JobSpec& job, graph::LayerRange layers, int64_t chunk) {
   const graph::ModelSpec& model = job.model;
-  const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
+  const bool is_first = chunk == 0;
+  const bool is_last = chunk == int64_t{job.parallel.pp} * job.parallel.vpp - 1;
   const int64_t words = graph::PaddedVocab(job) * model.hidden;
   Declarations declarations(job);
-  if (chunk == 0) {
+  if (is_first) {
     declarations.Words(model.tied_embeddings, words);
     if (model.block == BlockKind::kGpt) {
       declarations.Declare({false, false, false, true, false}, job.seq_len * model.hidden);
     }
   }
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    DeclareLayer(job, &declarations);
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+    DeclareLayer(job, layer, &declarations);
   }
-  if (chunk == last) {
-    DeclareNorm(model, &declarations);
-    if (!model.tied_embeddings || chunk != 0) {
+  if (is_last) {
+    const bool looks_up_words = model.mtp_layers > 0 && job.parallel.pp > 1;
+    if (looks_up_words && !model.tied_embeddings) {
+      declarations.Words(true, words);
+    }
+    DeclareFurtherLayers(job, &declarations);
+    DeclareNorm(model, model.hidden, &declarations);
+    if (!model.tied_embeddings || !is_first) {
       declarations.Words(model.tied_embeddings, words);
     }
   }
   return declarations.Finish();
+}
+
+int64_t ParametersOfLayer(const JobSpec& job, int64_t layer) {
+  Declarations declarations(job);
+  DeclareLayer(job, layer, &declarations);
+  return declarations.Finish().total();
 }
 
 std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
@@ -322,11 +377,9 @@ std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
 Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
                                                const TrainingStyle& style,
                                                int32_t stage) {
-  if (job.model.latent.kv_rank > 0 || job.model.moe.dense_layers > 0) {
-    return InvalidArgument("memory of latent attention and of unlike layers is not modelled");
-  }
-  if (job.model.moe.experts > 0 && style.memory == graph::MemoryPattern::kNanotron) {
-    return InvalidArgument("memory of experts under nanotron is not modelled");
+  const bool unlike_llama = job.model.moe.experts > 0 || job.model.latent.kv_rank > 0;
+  if (unlike_llama && style.memory == graph::MemoryPattern::kNanotron) {
+    return InvalidArgument("memory of experts and latent attention under nanotron is not modelled");
   }
   const std::vector<StageParameters> chunks = ChunksOfStage(job, style, stage);
   if (style.memory == graph::MemoryPattern::kNanotron) {

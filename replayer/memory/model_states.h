@@ -33,14 +33,21 @@ struct StageParameters {
   [[nodiscard]] int64_t total() const;
 };
 
-// The layers of each of a stage's model chunks, and of all of them.
-std::vector<int64_t> LayersOfChunks(const graph::JobSpec& job,
-                                    const graph::TrainingStyle& style,
-                                    int32_t stage);
+// The layers of each of a stage's model chunks, and how many they are in all.
+std::vector<graph::LayerRange> LayersOfChunks(const graph::JobSpec& job,
+                                              const graph::TrainingStyle& style,
+                                              int32_t stage);
 int64_t LayersOfStage(const graph::JobSpec& job, const graph::TrainingStyle& style, int32_t stage);
 
-// Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1.
-StageParameters ParametersOfChunk(const graph::JobSpec& job, int64_t layers, int64_t chunk);
+// Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1. The
+// last one has the layers that predict further tokens, and behind a pipeline words of its own for
+// them.
+StageParameters ParametersOfChunk(const graph::JobSpec& job,
+                                  graph::LayerRange layers,
+                                  int64_t chunk);
+
+// Elements of one layer on a rank.
+int64_t ParametersOfLayer(const graph::JobSpec& job, int64_t layer);
 
 // One allocation that lives on.
 struct StateTensor {
@@ -60,7 +67,7 @@ std::vector<std::vector<int64_t>> StepOfStage(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               int32_t stage);
 
-// Fails for latent attention and for mixtures of experts whose first layers are dense.
+// Fails for experts and latent attention under nanotron, which has neither.
 Result<std::vector<StateTensor>> StatesOfStage(const graph::JobSpec& job,
                                                const graph::TrainingStyle& style,
                                                int32_t stage);

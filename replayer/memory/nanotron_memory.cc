@@ -98,7 +98,8 @@ class NanotronRank {
                  .is_first = stage == 0,
                  .is_last = stage == job.parallel.pp - 1},
                 &account_) {
-    const StageParameters parameters = ParametersOfChunk(job, LayersOf(job, style, stage), stage);
+    const StageParameters parameters =
+        ParametersOfChunk(job, {0, LayersOf(job, style, stage)}, stage);
     for (const StageParameters::Kind& kind : parameters.kinds) {
       elements_.insert(elements_.end(), kind.elements.begin(), kind.elements.end());
     }

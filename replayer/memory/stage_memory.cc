@@ -1,6 +1,7 @@
 #include "replayer/memory/stage_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -47,7 +48,8 @@ void FreeAll(Blocks* blocks, MemoryAccount* account) {
   blocks->clear();
 }
 
-// The units of a stage's model chunks, by chunk and place.
+// The units of a stage's model chunks, by chunk and place: the embedding, layers, and behind the
+// last of the model those that predict further tokens and a head for each prediction.
 class StageUnits {
  public:
   StageUnits(const JobSpec& job, const TrainingStyle& style, int32_t stage)
@@ -56,38 +58,63 @@ class StageUnits {
         is_last_(stage == job.parallel.pp - 1),
         layers_(LayersOfChunks(job, style, stage)),
         embedding_(EmbeddingTensors(job, style)),
-        layer_(LayerTensors(job, style)),
+        further_(FurtherLayerTensors(job, style)),
         head_(HeadTensors(job, style)),
-        boundary_(BoundaryTensors(job, style)) {}
+        boundary_(BoundaryTensors(job, style)) {
+    for (const graph::LayerRange& layers : layers_) {
+      for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+        if (!by_kind_[KindOf(layer)].has_value()) {
+          by_kind_[KindOf(layer)] = LayerTensors(job, style, layer);
+        }
+      }
+    }
+  }
 
   [[nodiscard]] int64_t CountOf(int64_t chunk) const {
-    return layers_[static_cast<size_t>(chunk)] + (HasEmbedding(chunk) ? 2 : 1);
+    const int64_t ends = EndsModel(chunk) ? 2 * job_.model.mtp_layers + 1 : 1;
+    return (HasEmbedding(chunk) ? 1 : 0) + LayersOf(chunk) + ends;
   }
 
   [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const {
-    return &At(chunk, place) == &layer_;
+    const int64_t layer = place - (HasEmbedding(chunk) ? 1 : 0);
+    return layer >= 0 && layer < LayersOf(chunk);
   }
-  [[nodiscard]] const UnitTensors& layer() const { return layer_; }
 
   [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const {
     if (place == 0 && HasEmbedding(chunk)) {
       return embedding_;
     }
-    if (place + 1 < CountOf(chunk)) {
-      return layer_;
+    const int64_t layer = place - (HasEmbedding(chunk) ? 1 : 0);
+    if (layer < LayersOf(chunk)) {
+      return *by_kind_[KindOf(layers_[static_cast<size_t>(chunk)].begin + layer)];
     }
-    return is_last_ && chunk == job_.parallel.vpp - 1 ? head_ : boundary_;
+    if (!EndsModel(chunk)) {
+      return boundary_;
+    }
+    return layer < LayersOf(chunk) + job_.model.mtp_layers ? further_ : head_;
   }
 
  private:
+  // Layers are alike in what they keep where both are of a mixture, and of even number.
+  [[nodiscard]] size_t KindOf(int64_t layer) const {
+    return (job_.model.IsMoeLayer(layer) ? 2U : 0U) + static_cast<size_t>(layer % 2);
+  }
+  [[nodiscard]] int64_t LayersOf(int64_t chunk) const {
+    const graph::LayerRange& layers = layers_[static_cast<size_t>(chunk)];
+    return layers.end - layers.begin;
+  }
   [[nodiscard]] bool HasEmbedding(int64_t chunk) const { return is_first_ && chunk == 0; }
+  [[nodiscard]] bool EndsModel(int64_t chunk) const {
+    return is_last_ && chunk == job_.parallel.vpp - 1;
+  }
 
   const JobSpec& job_;
   bool is_first_;
   bool is_last_;
-  std::vector<int64_t> layers_;  // by chunk
+  std::vector<graph::LayerRange> layers_;  // by chunk
+  std::array<std::optional<UnitTensors>, 4> by_kind_;
   UnitTensors embedding_;
-  UnitTensors layer_;
+  UnitTensors further_;
   UnitTensors head_;
   UnitTensors boundary_;
 };
@@ -98,15 +125,16 @@ struct ChunkPass {
   int64_t chunk = 0;
 };
 
-// Saved tensors of layers that are in host memory from their forward to their backward pass, in the
-// order of the passes. One layer at a time is on its way out.
+// Saved tensors of layers, which are all like `layer`, that are in host memory from their forward
+// to their backward pass, in the order of the passes. One layer at a time is on its way out.
 class OffloadedLayers {
  public:
   OffloadedLayers(const StageUnits& units,
+                  UnitTensors layer,
                   const std::vector<ChunkPass>& passes,
                   int64_t prefetch,
                   MemoryAccount* account)
-      : layer_(units.layer()), account_(account) {
+      : layer_(std::move(layer)), account_(account) {
     ReadPasses(units, passes);
     fetches_ = graph::FetchesOf(touches_, prefetch);
     fetched_.resize(touches_.size());
@@ -161,7 +189,7 @@ class OffloadedLayers {
     }
   }
 
-  const UnitTensors& layer_;
+  UnitTensors layer_;
   MemoryAccount* account_;
   std::vector<graph::PieceTouch> touches_;
   std::vector<std::vector<uint32_t>> fetches_;
@@ -257,6 +285,13 @@ std::vector<ChunkPass> PassesOf(const JobSpec& job, int64_t ahead) {
   return passes;
 }
 
+// In what they keep: what an edit of offloaded layers takes for granted.
+bool LayersAlike(const JobSpec& job, const TrainingStyle& style) {
+  const bool every_second = job.recompute == graph::Recompute::kSelective &&
+                            (style.recompute_parts & graph::kRecomputeEverySecondLayer) != 0;
+  return job.model.moe.dense_layers == 0 && job.model.mtp_layers == 0 && !every_second;
+}
+
 // States of a stage; moments that live in host memory are not allocated, but for those that the
 // update has on the device at a time. Returns what the host holds.
 int64_t AllocateStates(const std::vector<StateTensor>& states,
@@ -313,9 +348,13 @@ double MicrobatchesInFlight(const JobSpec& job, const TrainingStyle& style, int3
 }
 
 int64_t ActivationBytes(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
-  const auto layers = static_cast<double>(LayersOfStage(job, style, stage));
-  const auto bytes = static_cast<double>(LayerTensors(job, style).saved_bytes());
-  return std::llround(bytes * layers * MicrobatchesInFlight(job, style, stage));
+  int64_t bytes = 0;
+  for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
+    for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+      bytes += LayerTensors(job, style, layer).saved_bytes();
+    }
+  }
+  return std::llround(static_cast<double>(bytes) * MicrobatchesInFlight(job, style, stage));
 }
 
 Result<StageMemory> PredictStageMemory(const JobSpec& job,
@@ -339,7 +378,10 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   const std::vector<ChunkPass> passes = PassesOf(job, std::llround(in_flight) - 1);
   std::optional<OffloadedLayers> offloaded;
   if (graph::OffloadsActivations(options.host.what)) {
-    offloaded.emplace(units, passes, options.host.prefetch, &account);
+    if (!LayersAlike(job, style)) {
+      return InvalidArgument("offload of activations is not described where layers differ");
+    }
+    offloaded.emplace(units, LayerTensors(job, style, 0), passes, options.host.prefetch, &account);
   }
   StagePasses(units, job.parallel.vpp, offloaded.has_value() ? &*offloaded : nullptr, &account)
       .Run(passes);

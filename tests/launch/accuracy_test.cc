@@ -14,6 +14,7 @@
 #include "launch/accuracy/published_row.h"
 #include "launch/accuracy/row_plan.h"
 #include "launch/options/csv_table.h"
+#include "tests/launch/one_row.h"
 
 namespace prism::launch {
 namespace {
@@ -41,58 +42,6 @@ TEST(CsvTable, Damage_is_refused_with_its_line) {
   EXPECT_THAT(message("a,a\n1,2\n"), HasSubstr("twice"));
   EXPECT_THAT(message("a,b\n"), HasSubstr("no row"));
   EXPECT_THAT(message(std::string_view("a,b\n\0,2\n", 8)), HasSubstr("not a text file"));
-}
-
-// A table of one row with those fields; all columns that the test does not name are empty.
-class OneRow {
- public:
-  explicit OneRow(const std::vector<std::pair<std::string, std::string>>& fields) {
-    std::string header;
-    std::string row;
-    for (const auto& [column, value] : fields) {
-      header += column + ",";
-      row += CsvField(value) + ",";
-    }
-    csv_ = *CsvTable::Parse(header + "end\n" + row + "\n", "t.csv");
-  }
-
-  [[nodiscard]] PublishedRow row() const { return {*csv_, 0}; }
-
- private:
-  std::optional<CsvTable> csv_;
-};
-
-std::vector<std::pair<std::string, std::string>> Gpt175B() {
-  return {{"id", "x-1"},
-          {"source_key", "x"},
-          {"framework", "Megatron-LM"},
-          {"layers", "96"},
-          {"hidden", "12288"},
-          {"heads", "96"},
-          {"vocab", "51200"},
-          {"seq_len", "2048"},
-          {"tp", "8"},
-          {"pp", "8"},
-          {"dp", "2"},
-          {"num_gpus", "128"},
-          {"micro_batch", "1"},
-          {"global_batch", "64"},
-          {"recompute", "full"},
-          {"precision", "fp16"},
-          {"gpu", "A100-80GB"},
-          {"iter_time_s", "10"}};
-}
-
-void Set(std::vector<std::pair<std::string, std::string>>* fields,
-         const std::string& column,
-         const std::string& value) {
-  for (auto& field : *fields) {
-    if (field.first == column) {
-      field.second = value;
-      return;
-    }
-  }
-  fields->emplace_back(column, value);
 }
 
 // The number of micro-batches says how many GPUs a replica has; the nearest run of the same model
@@ -271,63 +220,6 @@ TEST(RowPlan, Without_a_shape_the_reason_is_named) {
   auto fields = Gpt175B();
   Set(&fields, "hidden", "");
   EXPECT_EQ(PlanRow(OneRow(fields).row()).cannot_predict, "model shape is missing: hidden size");
-}
-
-TEST(RowPlan, Peak_memory_is_predicted_or_the_reason_named) {
-  auto fields = Gpt175B();
-  Set(&fields, "peak_mem_gib", "60");
-  const RowPlan dense = PlanRow(OneRow(fields).row());
-  EXPECT_TRUE(dense.predicted_bytes.has_value());
-  EXPECT_EQ(dense.cannot_predict_bytes, "");
-  Set(&fields, "experts", "8");
-  EXPECT_GT(PlanRow(OneRow(fields).row()).predicted_bytes, dense.predicted_bytes);
-  Set(&fields, "arch", "MoE, first 3 layers dense");
-  const RowPlan unlike = PlanRow(OneRow(fields).row());
-  EXPECT_FALSE(unlike.predicted_bytes.has_value());
-  EXPECT_EQ(unlike.cannot_predict_bytes,
-            "memory of latent attention and of unlike layers is not modelled");
-}
-
-// The first stage holds the most micro-batches, the last none but its own.
-TEST(RowPlan, Peak_memory_is_that_of_the_rank_which_was_read) {
-  auto fields = Gpt175B();
-  Set(&fields, "peak_mem_gib", "60");
-  const auto bytes = [&](const char* rank) {
-    Set(&fields, "mem_rank", rank);
-    return PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
-  };
-  const double first = bytes("rank 0 (first pipeline stage)");
-  EXPECT_LT(bytes("last rank (last pipeline stage)"), first);
-  EXPECT_EQ(bytes("max of first/last node"), first);
-}
-
-TEST(RowPlan, Arguments_that_a_row_leaves_out_are_the_programs_defaults) {
-  auto fields = Gpt175B();
-  Set(&fields, "framework", "Megatron-LM / Megatron-Core CI");
-  Set(&fields, "precision", "bf16");
-  Set(&fields, "vocab", "");
-  const RowPlan recipe = PlanRow(OneRow(fields).row());
-  EXPECT_GT(recipe.job.parallel.vpp, 1);
-  EXPECT_TRUE(recipe.style.fused_cross_entropy);
-  Set(&fields, "extra", "tokenizer=;transformer_impl=transformer_engine");
-  const RowPlan plain = PlanRow(OneRow(fields).row());
-  EXPECT_EQ(plain.job.parallel.vpp, 1);
-  EXPECT_EQ(plain.job.model.vocab, 50257);
-  EXPECT_TRUE(plain.job.model.tied_embeddings);
-  EXPECT_EQ(plain.style.gradient_type, graph::DataType::kFloat32);
-  EXPECT_EQ(plain.style.attention, graph::AttentionKind::kCudnn);
-  EXPECT_TRUE(plain.style.dropout);
-  EXPECT_FALSE(plain.style.fused_cross_entropy);
-  EXPECT_FALSE(plain.style.overlap_grad_reduce);
-  Set(&fields, "extra",
-      "transformer_impl=local;hidden-dropout=0.0;overlap-grad-reduce;grad-reduce-in-bf16;"
-      "untie-embeddings-and-output-weights");
-  const RowPlan set = PlanRow(OneRow(fields).row());
-  EXPECT_FALSE(set.job.model.tied_embeddings);
-  EXPECT_EQ(set.style.gradient_type, graph::DataType::kBfloat16);
-  EXPECT_EQ(set.style.attention, graph::AttentionKind::kUnfused);
-  EXPECT_FALSE(set.style.dropout);
-  EXPECT_TRUE(set.style.overlap_grad_reduce);
 }
 
 TEST(RowPlan, Experts_and_latent_attention_come_from_the_architecture) {

@@ -113,7 +113,7 @@ TEST(SearchOffload, moves_memory_from_one_tier_to_the_other) {
     moments += state.moment ? state.bytes : 0;
   }
   // The first stage holds four micro-batches of six layers.
-  const int64_t saved = 4 * 6 * replayer::LayerTensors(job, style).saved_bytes();
+  const int64_t saved = 4 * 6 * replayer::LayerTensors(job, style, 0).saved_bytes();
   const PlanMemory none = *evaluator.Memory(plan);
   EXPECT_EQ(none.host_bytes, 0);
   plan.offload = Offload::kOptimizer;

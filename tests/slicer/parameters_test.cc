@@ -30,6 +30,12 @@ graph::JobSpec DrawJob() {
   job.model.ffn = 16 * *rc::gen::inRange(1, 40);
   job.model.vocab = *rc::gen::inRange(1, 3000);
   job.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::arbitrary<bool>()) {
+    job.model.latent = {.q_rank = *rc::gen::element(0, 48),
+                        .kv_rank = 32,
+                        .rope_dim = 8,
+                        .value_dim = *rc::gen::element(16, 24)};
+  }
   job.seq_len = 32;
   return job;
 }
@@ -74,7 +80,7 @@ RC_GTEST_PROP(Parameters, of_memory_are_those_of_the_kernels, ()) {
   const auto chunk = *rc::gen::inRange(0, job.parallel.pp);
   const int64_t layers = *rc::gen::inRange(1, 4);
   std::map<Kind, std::vector<int64_t>> counted;
-  for (const auto& kind : replayer::ParametersOfChunk(job, layers, chunk).kinds) {
+  for (const auto& kind : replayer::ParametersOfChunk(job, {0, layers}, chunk).kinds) {
     counted[{kind.tied, kind.split, kind.sequence_parallel, kind.decay}] = kind.elements;
   }
   RC_ASSERT(counted == SynthesisedParameters(job, layers, chunk));

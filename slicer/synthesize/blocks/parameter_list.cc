@@ -20,15 +20,21 @@ Norm ParameterList::DeclareNorm(int64_t width) {
 }
 
 Linear ParameterList::DeclareColumn(const std::vector<int64_t>& shape) {
+  Linear linear = DeclareUnbiasedColumn(shape);
+  linear.bias = rank_.has_bias;
+  if (linear.bias) {
+    const std::vector<int64_t> outputs(shape.begin(), shape.end() - 1);
+    Declare({.shape = outputs, .split = true, .decay = false});
+  }
+  return linear;
+}
+
+Linear ParameterList::DeclareUnbiasedColumn(const std::vector<int64_t>& shape) {
   const std::vector<int64_t> outputs(shape.begin(), shape.end() - 1);
   Linear linear;
   linear.inputs = shape.back();
   linear.outputs = BlockParameter{.shape = outputs}.ElementCount();
   linear.weight = Declare({.shape = shape, .split = true});
-  linear.bias = rank_.has_bias;
-  if (linear.bias) {
-    Declare({.shape = outputs, .split = true, .decay = false});
-  }
   return linear;
 }
 

@@ -25,6 +25,7 @@ class ParameterList {
 
   // Weights of this rank's shape [.., inputs]; a bias where the model has them.
   Linear DeclareColumn(const std::vector<int64_t>& shape);
+  Linear DeclareUnbiasedColumn(const std::vector<int64_t>& shape);
   Linear DeclareRow(int64_t outputs, int64_t inputs);
 
   // Not divided over tp, without bias.

@@ -13,6 +13,7 @@ SelfAttention::SelfAttention(const RankShape& rank, ParameterList* parameters) :
   projection_ = parameters->DeclareRow(rank.hidden, rank.heads * rank.value_size);
 }
 
+// None of its products has a bias (Megatron-Core: transformer/multi_latent_attention.py).
 void SelfAttention::DeclareLatent(ParameterList* parameters) {
   const graph::LatentAttention& latent = rank_.job.model.latent;
   const int64_t query_width = rank_.heads * rank_.head_size;
@@ -20,18 +21,18 @@ void SelfAttention::DeclareLatent(ParameterList* parameters) {
     Compressed query;
     query.down = parameters->DeclareReplicated(latent.q_rank, rank_.hidden);
     query.norm = parameters->DeclareNorm(latent.q_rank);
-    query.up = parameters->DeclareColumn({query_width, latent.q_rank});
+    query.up = parameters->DeclareUnbiasedColumn({query_width, latent.q_rank});
     latent_query_ = query;
   } else {
-    query_ = parameters->DeclareColumn({query_width, rank_.hidden});
+    query_ = parameters->DeclareUnbiasedColumn({query_width, rank_.hidden});
   }
   Compressed key_value;
   key_value.down = parameters->DeclareReplicated(latent.kv_rank + latent.rope_dim, rank_.hidden);
   key_value.norm = parameters->DeclareNorm(latent.kv_rank);
   // Positions are not part of what is expanded.
   const int64_t key_size = rank_.head_size - latent.rope_dim;
-  key_value.up =
-      parameters->DeclareColumn({rank_.heads * (key_size + rank_.value_size), latent.kv_rank});
+  key_value.up = parameters->DeclareUnbiasedColumn(
+      {rank_.heads * (key_size + rank_.value_size), latent.kv_rank});
   latent_key_value_ = key_value;
 }
 

@@ -68,7 +68,7 @@ TEST(StageMemory, activations_of_a_layer_are_those_of_the_formula) {
       job.recompute = recompute;
       const double unit =
           static_cast<double>(job.seq_len * job.micro_batch_size * job.model.hidden);
-      EXPECT_DOUBLE_EQ(static_cast<double>(LayerTensors(job, PaperStyle()).saved_bytes()),
+      EXPECT_DOUBLE_EQ(static_cast<double>(LayerTensors(job, PaperStyle(), 0).saved_bytes()),
                        unit * FormulaUnits(job));
     }
   }
@@ -77,7 +77,7 @@ TEST(StageMemory, activations_of_a_layer_are_those_of_the_formula) {
 TEST(StageMemory, states_of_a_layer_follow_from_its_shapes) {
   JobSpec job = PaperJob();
   job.zero_stage = 0;
-  const StageParameters parameters = ParametersOfChunk(job, 1, 1);
+  const StageParameters parameters = ParametersOfChunk(job, {0, 1}, 1);
   const int64_t h = job.model.hidden;
   const int64_t matrices = 12 * h * h / 8;
   const int64_t split_biases = (3 * h + 4 * h) / 8;
@@ -92,9 +92,9 @@ TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
   job.parallel.tp = 8;
   job.parallel.dp = job.parallel.ep = job.parallel.etp = 2;
   const int64_t h = job.model.hidden;
-  const int64_t dense = ParametersOfChunk(job, 1, 1).total();
+  const int64_t dense = ParametersOfChunk(job, {0, 1}, 1).total();
   job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * h};
-  const StageParameters parameters = ParametersOfChunk(job, 1, 1);
+  const StageParameters parameters = ParametersOfChunk(job, {0, 1}, 1);
   const int64_t mlp = 8 * h * h / 8 + 4 * h / 8 + h;
   const int64_t experts = 4 * (8 * h * h / 2 + 4 * h / 2 + h);
   EXPECT_EQ(parameters.total(), dense - mlp + 8 * h + experts);
@@ -109,11 +109,103 @@ TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
 TEST(StageMemory, activations_of_experts_grow_with_their_rows) {
   JobSpec job = PaperJob();
   job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * job.model.hidden};
-  const int64_t two = LayerTensors(job, PaperStyle()).saved_bytes();
+  const int64_t two = LayerTensors(job, PaperStyle(), 0).saved_bytes();
   job.model.moe.topk = 3;
   const int64_t tokens = job.micro_batch_size * job.seq_len / (job.sequence_parallel ? 8 : 1);
-  EXPECT_EQ(LayerTensors(job, PaperStyle()).saved_bytes() - two,
+  EXPECT_EQ(LayerTensors(job, PaperStyle(), 0).saved_bytes() - two,
             tokens * 10 * job.model.hidden * 2);
+}
+
+// DeepSeek-V3's attention (arXiv 2412.19437, section 4.2) on one rank: 187.1 M parameters a layer.
+TEST(StageMemory, states_of_latent_attention_are_its_compressed_and_expanded_products) {
+  JobSpec job = PaperJob();
+  job.parallel.tp = 1;
+  job.model.block = graph::BlockKind::kLlama;
+  job.model.hidden = 7168;
+  job.model.heads = job.model.kv_heads = 128;
+  job.model.head_dim = 128;
+  job.model.ffn = 18432;
+  job.model.latent = {.q_rank = 1536, .kv_rank = 512, .rope_dim = 64, .value_dim = 128};
+  const int64_t queries = 1536 * (7168 + 128 * 192);
+  const int64_t keys_and_values = 7168 * 576 + 512 * 128 * 256;
+  const int64_t norms = 2 * 7168 + 1536 + 512;
+  EXPECT_EQ(ParametersOfLayer(job, 0),
+            queries + keys_and_values + 128 * 128 * 7168 + 3 * 7168 * 18432 + norms);
+  job.parallel.tp = 8;
+  EXPECT_EQ(ParametersOfLayer(job, 0), 1536 * (7168 + 16 * 192) + 7168 * 576 + 512 * 16 * 256 +
+                                           16 * 128 * 7168 + 3 * 7168 * 18432 / 8 + norms);
+}
+
+// Keys, queries and values are whole, as if there were no compression, and computed again on
+// request; the compressed rows are kept in front of and behind their norms.
+TEST(StageMemory, activations_of_latent_attention_are_expanded) {
+  JobSpec job = PaperJob();
+  job.parallel.tp = 1;
+  TrainingStyle style = PaperStyle();
+  const int64_t plain = LayerTensors(job, style, 0).saved_bytes();
+  const int64_t head = job.model.HeadDim();
+  job.model.latent = {.q_rank = 1536, .kv_rank = 512, .rope_dim = 64, .value_dim = head};
+  const int64_t latent = LayerTensors(job, style, 0).saved_bytes();
+  const int64_t row = job.micro_batch_size * job.seq_len * 2;
+  EXPECT_EQ(latent - plain, row * (2 * 64 * 64 + 2 * 1536 + 2 * 512 + 64));
+  job.recompute = Recompute::kSelective;
+  style.recompute_parts = graph::kRecomputeUpProjection;
+  EXPECT_EQ(latent - LayerTensors(job, style, 0).saved_bytes(), row * 64 * (3 * head + 2 * 64));
+}
+
+// Two dense layers of four, and one that predicts further tokens behind them: the last stage has
+// experts thrice, a second head, and words to look up.
+TEST(StageMemory, dense_layers_come_first_and_further_tokens_last) {
+  JobSpec job = PaperJob();
+  job.parallel.pp = 2;
+  job.global_batch_size = 4 * job.micro_batch_size;
+  job.model.layers = 4;
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * job.model.hidden};
+  const int64_t expert_layer = ParametersOfLayer(job, 3);
+  job.model.moe.dense_layers = 2;
+  EXPECT_LT(ParametersOfLayer(job, 1), expert_layer);
+  EXPECT_EQ(ParametersOfLayer(job, 2), expert_layer);
+  const int64_t without = ParametersOfChunk(job, {2, 4}, 1).total();
+  job.model.mtp_layers = 1;
+  job.model.tied_embeddings = false;
+  const int64_t h = job.model.hidden;
+  const int64_t words = graph::PaddedVocab(job) * h / job.parallel.tp;
+  EXPECT_EQ(ParametersOfChunk(job, {2, 4}, 1).total() - without,
+            expert_layer + 2 * h * h / job.parallel.tp + 3 * 2 * h + words);
+  const auto activations = [&](int32_t stage) {
+    return ActivationBytes(job, PaperStyle(), stage) /
+           std::llround(MicrobatchesInFlight(job, PaperStyle(), stage));
+  };
+  EXPECT_GT(activations(1), activations(0));
+  const int64_t one = PredictStageMemory(job, PaperStyle(), 1)->peak_allocated;
+  job.model.mtp_layers = 0;
+  EXPECT_LT(PredictStageMemory(job, PaperStyle(), 1)->peak_allocated, one);
+  StageMemoryOptions options;
+  options.host.what = graph::Offload::kActivations;
+  const Result<StageMemory> offloaded = PredictStageMemory(job, PaperStyle(), 1, options);
+  ASSERT_FALSE(offloaded.ok());
+  EXPECT_EQ(offloaded.status().message(),
+            "offload of activations is not described where layers differ");
+}
+
+// What a selective recomputation names is not kept: norms where they are kernels of their own.
+TEST(StageMemory, parts_of_a_layer_are_computed_again_by_name) {
+  JobSpec job = PaperJob();
+  job.recompute = Recompute::kSelective;
+  TrainingStyle style = PaperStyle();
+  const auto kept = [&](uint32_t parts) {
+    style.recompute_parts = parts;
+    return LayerTensors(job, style, 0).saved_bytes();
+  };
+  const int64_t all = kept(0);
+  const int64_t hidden = job.micro_batch_size * job.seq_len * job.model.hidden * 2;
+  EXPECT_EQ(kept(graph::kRecomputeNorm), all);
+  EXPECT_EQ(all - kept(graph::kRecomputeMlp), hidden);  // two tensors four times as wide, over tp 8
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * job.model.hidden};
+  const int64_t mixture = kept(0);
+  EXPECT_EQ(mixture - kept(graph::kRecomputeNorm), hidden);
+  EXPECT_EQ(mixture - kept(graph::kRecomputeActivation), 8 * hidden);
+  EXPECT_GT(mixture - kept(graph::kRecomputeMoe), 20 * hidden);
 }
 
 // DeepSpeed's stages keep what they sent, and its bf16 optimizer casts all of its sums at once.
@@ -171,7 +263,7 @@ TEST(StageMemory, chunks_have_the_layers_of_the_schedule) {
     job.model.layers = 128 - missing;
     peaks[missing / 2] = PredictStageMemory(job, PaperStyle(), 15)->peak_allocated;
   }
-  const int64_t layer = LayerTensors(job, PaperStyle()).saved_bytes();
+  const int64_t layer = LayerTensors(job, PaperStyle(), 0).saved_bytes();
   const int64_t states = 18 * 12 * job.model.hidden * job.model.hidden / job.parallel.tp;
   EXPECT_GT(peaks[0], peaks[1]);
   EXPECT_LT(peaks[0] - peaks[1], states + 3 * layer);
@@ -181,12 +273,12 @@ TEST(StageMemory, chunks_have_the_layers_of_the_schedule) {
 TEST(StageMemory, fewer_heads_of_keys_than_ranks_are_copied) {
   JobSpec job = PaperJob();
   job.model.kv_heads = 8;
-  const int64_t whole = LayerTensors(job, PaperStyle()).saved_bytes();
+  const int64_t whole = LayerTensors(job, PaperStyle(), 0).saved_bytes();
   job.model.kv_heads = 4;
-  EXPECT_EQ(LayerTensors(job, PaperStyle()).saved_bytes(), whole);
-  const int64_t copied = ParametersOfChunk(job, 1, 1).total();
+  EXPECT_EQ(LayerTensors(job, PaperStyle(), 0).saved_bytes(), whole);
+  const int64_t copied = ParametersOfChunk(job, {0, 1}, 1).total();
   job.model.kv_heads = 8;
-  EXPECT_EQ(copied, ParametersOfChunk(job, 1, 1).total());
+  EXPECT_EQ(copied, ParametersOfChunk(job, {0, 1}, 1).total());
 }
 
 TEST(StageMemory, shards_shrink_the_optimizer_only) {
@@ -261,10 +353,10 @@ TEST(StageMemory, sums_apart_are_beside_gradients_in_16_bit) {
 TEST(StageMemory, kernels_that_are_not_fused_keep_float32) {
   const JobSpec job = PaperJob();
   TrainingStyle style = PaperStyle();
-  const int64_t fused = LayerTensors(job, style).saved_bytes();
+  const int64_t fused = LayerTensors(job, style, 0).saved_bytes();
   style.fused_softmax = false;
   const int64_t scores = job.seq_len * job.seq_len * job.micro_batch_size * 64 / 8;
-  EXPECT_EQ(LayerTensors(job, style).saved_bytes() - fused, 2 * scores);
+  EXPECT_EQ(LayerTensors(job, style, 0).saved_bytes() - fused, 2 * scores);
   const size_t tensors = HeadTensors(job, style).forward.size();
   style.compiled_cross_entropy = true;
   EXPECT_EQ(HeadTensors(job, style).forward.size(), tensors + 1);

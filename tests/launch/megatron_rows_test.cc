@@ -1,0 +1,86 @@
+// What Megatron-LM's arguments make of published rows, and the peak memory of their ranks.
+#include <gtest/gtest.h>
+
+#include "launch/accuracy/row_plan.h"
+#include "tests/launch/one_row.h"
+
+namespace prism::launch {
+namespace {
+
+TEST(MegatronRows, Peak_memory_is_predicted_or_the_reason_named) {
+  auto fields = Gpt175B();
+  Set(&fields, "peak_mem_gib", "60");
+  const RowPlan dense = PlanRow(OneRow(fields).row());
+  EXPECT_TRUE(dense.predicted_bytes.has_value());
+  EXPECT_EQ(dense.cannot_predict_bytes, "");
+  Set(&fields, "experts", "8");
+  const RowPlan mixture = PlanRow(OneRow(fields).row());
+  EXPECT_GT(mixture.predicted_bytes, dense.predicted_bytes);
+  Set(&fields, "arch", "MoE, first 3 layers dense");
+  EXPECT_LT(PlanRow(OneRow(fields).row()).predicted_bytes, mixture.predicted_bytes);
+  Set(&fields, "framework", "nanotron");
+  const RowPlan unknown = PlanRow(OneRow(fields).row());
+  EXPECT_FALSE(unknown.predicted_bytes.has_value());
+  EXPECT_EQ(unknown.cannot_predict_bytes,
+            "memory of experts and latent attention under nanotron is not modelled");
+}
+
+// The first stage holds the most micro-batches, the last none but its own.
+TEST(MegatronRows, Peak_memory_is_that_of_the_rank_which_was_read) {
+  auto fields = Gpt175B();
+  Set(&fields, "peak_mem_gib", "60");
+  const auto bytes = [&](const char* rank) {
+    Set(&fields, "mem_rank", rank);
+    return PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
+  };
+  const double first = bytes("rank 0 (first pipeline stage)");
+  EXPECT_LT(bytes("last rank (last pipeline stage)"), first);
+  EXPECT_EQ(bytes("max of first/last node"), first);
+}
+
+TEST(MegatronRows, Arguments_that_a_row_leaves_out_are_the_programs_defaults) {
+  auto fields = Gpt175B();
+  Set(&fields, "framework", "Megatron-LM / Megatron-Core CI");
+  Set(&fields, "precision", "bf16");
+  Set(&fields, "vocab", "");
+  const RowPlan recipe = PlanRow(OneRow(fields).row());
+  EXPECT_GT(recipe.job.parallel.vpp, 1);
+  EXPECT_TRUE(recipe.style.fused_cross_entropy);
+  Set(&fields, "extra", "tokenizer=;transformer_impl=transformer_engine");
+  const RowPlan plain = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(plain.job.parallel.vpp, 1);
+  EXPECT_EQ(plain.job.model.vocab, 50257);
+  EXPECT_TRUE(plain.job.model.tied_embeddings);
+  EXPECT_EQ(plain.style.gradient_type, graph::DataType::kFloat32);
+  EXPECT_EQ(plain.style.attention, graph::AttentionKind::kCudnn);
+  EXPECT_TRUE(plain.style.dropout);
+  EXPECT_FALSE(plain.style.fused_cross_entropy);
+  EXPECT_FALSE(plain.style.overlap_grad_reduce);
+  Set(&fields, "extra",
+      "transformer_impl=local;hidden-dropout=0.0;overlap-grad-reduce;grad-reduce-in-bf16;"
+      "untie-embeddings-and-output-weights");
+  const RowPlan set = PlanRow(OneRow(fields).row());
+  EXPECT_FALSE(set.job.model.tied_embeddings);
+  EXPECT_EQ(set.style.gradient_type, graph::DataType::kBfloat16);
+  EXPECT_EQ(set.style.attention, graph::AttentionKind::kUnfused);
+  EXPECT_FALSE(set.style.dropout);
+  EXPECT_TRUE(set.style.overlap_grad_reduce);
+}
+
+TEST(MegatronRows, Arguments_give_the_ranks_of_latent_attention_and_further_tokens) {
+  auto fields = Gpt175B();
+  Set(&fields, "extra", "multi-latent-attention;kv-lora-rank=64;qk-head-dim=16;transformer_impl=");
+  graph::ModelSpec model = PlanRow(OneRow(fields).row()).job.model;
+  EXPECT_EQ(model.latent, (graph::LatentAttention{0, 64, 64, 128}));
+  EXPECT_EQ(model.head_dim, 16);
+  EXPECT_EQ(model.mtp_layers, 0);
+  Set(&fields, "extra",
+      "multi-latent-attention;kv-lora-rank=64;q-lora-rank=192;qk-pos-emb-head-dim=8;v-head-dim=16;"
+      "mtp-num-layers=2;transformer_impl=");
+  model = PlanRow(OneRow(fields).row()).job.model;
+  EXPECT_EQ(model.latent, (graph::LatentAttention{192, 64, 8, 16}));
+  EXPECT_EQ(model.mtp_layers, 2);
+}
+
+}  // namespace
+}  // namespace prism::launch
