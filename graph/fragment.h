@@ -33,6 +33,22 @@ struct HostTime {
   bool operator==(const HostTime&) const = default;
 };
 
+// What a rank calls until its program is steady, where nothing is kept but how often: a collective,
+// or a message. Parts of an exchange with more than two peers (an all_to_all) are told apart, since
+// NCCL leaves out the empty ones.
+enum class EarlySort : uint8_t { kCollective, kMessage, kExchange };
+
+struct EarlyCalls {
+  int32_t iteration = -1;  // -1: before the first
+  EarlySort sort = EarlySort::kCollective;
+  CollectiveKind kind = CollectiveKind::kAllReduce;  // of a collective
+  int32_t root = -1;                                 // likewise
+  uint32_t group = 0;                                // of Fragment::early_groups
+  int64_t count = 0;
+
+  bool operator==(const EarlyCalls&) const = default;
+};
+
 struct Fragment {
   Rank rank;
   std::vector<std::string> strings;         // strings[0] is ""
@@ -47,6 +63,10 @@ struct Fragment {
   std::string iteration_begin;       // what begins an iteration, in words
   int32_t steps_per_iteration = 1;   // of those begins that one iteration holds
   std::vector<HostTime> host_times;  // by OpKind; empty: not measured
+  // Up to the iteration behind the recorded one, which equals it. Groups are the members of a
+  // communicator, by rank in it, or sender and receiver of messages.
+  std::vector<std::vector<Rank>> early_groups;
+  std::vector<EarlyCalls> early_calls;
   // Real time, for run.json only.
   double startup_seconds = 0;    // process start to first op
   double iteration_seconds = 0;  // of the last iteration that was seen whole

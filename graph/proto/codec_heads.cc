@@ -126,10 +126,48 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
     head.add_host_calls(time.calls);
     head.add_host_ns(time.total_ns);
   }
+  for (const std::vector<Rank>& group : fragment.early_groups) {
+    proto::EarlyGroup* message = head.add_early_groups();
+    for (const Rank member : group) {
+      message->add_member(member.value());
+    }
+  }
+  for (const EarlyCalls& calls : fragment.early_calls) {
+    proto::EarlyCalls* message = head.add_early_calls();
+    message->set_iteration(calls.iteration);
+    message->set_sort(static_cast<uint32_t>(calls.sort));
+    message->set_kind(static_cast<uint32_t>(calls.kind));
+    message->set_root(calls.root);
+    message->set_group(calls.group);
+    message->set_count(calls.count);
+  }
   return head.SerializeAsString();
 }
 
 namespace {
+
+Status ReadEarlyCalls(const proto::FragmentHead& head, Fragment* fragment) {
+  for (const proto::EarlyGroup& message : head.early_groups()) {
+    std::vector<Rank>& group = fragment->early_groups.emplace_back();
+    for (const uint32_t member : message.member()) {
+      group.emplace_back(member);
+    }
+  }
+  for (const proto::EarlyCalls& message : head.early_calls()) {
+    if (message.sort() > static_cast<uint32_t>(EarlySort::kExchange) ||
+        message.kind() > static_cast<uint32_t>(CollectiveKind::kScatter) ||
+        message.group() >= fragment->early_groups.size()) {
+      return BadFile("calls before the steady iteration are out of range");
+    }
+    fragment->early_calls.push_back({.iteration = message.iteration(),
+                                     .sort = static_cast<EarlySort>(message.sort()),
+                                     .kind = static_cast<CollectiveKind>(message.kind()),
+                                     .root = message.root(),
+                                     .group = message.group(),
+                                     .count = message.count()});
+  }
+  return OkStatus();
+}
 
 Status ReadCommSlots(const proto::FragmentHead& head, std::vector<FragmentCommunicator>* slots) {
   if (head.comm_name_size() != head.comm_size_size()) {
@@ -182,7 +220,7 @@ Status DecodeFragmentHead(std::string_view payload,
   for (int kind = 0; kind < std::min(head.host_calls_size(), head.host_ns_size()); ++kind) {
     fragment->host_times.push_back({head.host_calls(kind), head.host_ns(kind)});
   }
-  return OkStatus();
+  return ReadEarlyCalls(head, fragment);
 }
 
 }  // namespace prism::graph

@@ -18,7 +18,11 @@ constexpr double kGiBDouble = 1024.0 * 1024.0 * 1024.0;
 constexpr size_t kShownClasses = 6;
 constexpr size_t kShownBottlenecks = 3;
 constexpr size_t kShownWarnings = 3;
-constexpr const char* kOddIteration = "odd_iteration";
+
+// What the time leaves out, and what keeps the program from coming that far.
+bool ComesFirst(const graph::Warning& warning) {
+  return warning.code == "odd_iteration" || warning.code == "early_mismatch";
+}
 
 double GiB(int64_t bytes) {
   return static_cast<double>(bytes) / kGiBDouble;
@@ -101,16 +105,13 @@ std::string MemoryLines(const Summary& summary) {
   return text;
 }
 
-// What the time leaves out comes first, then what was counted most: a line each with the first that
-// was met.
+// The gravest come first, then what was counted most: a line each with the first that was met.
 std::string WarningLines(std::vector<graph::Warning> warnings) {
   if (warnings.empty()) {
     return "  warnings          none\n";
   }
   std::stable_sort(warnings.begin(), warnings.end(), [](const auto& a, const auto& b) {
-    const bool a_is_odd = a.code == kOddIteration;
-    const bool b_is_odd = b.code == kOddIteration;
-    return a_is_odd != b_is_odd ? a_is_odd : a.count > b.count;
+    return ComesFirst(a) != ComesFirst(b) ? ComesFirst(a) : a.count > b.count;
   });
   std::string text;
   for (size_t i = 0; i < std::min(kShownWarnings, warnings.size()); ++i) {

@@ -82,6 +82,12 @@ class OpStream {
 
   [[nodiscard]] const Definitions& definitions() const { return definitions_; }
 
+  // As the process made it, by its id; null where it made none such.
+  [[nodiscard]] const RecordedCommunicator* communicator(uint32_t comm) const {
+    const auto found = communicators_.find(comm);
+    return found == communicators_.end() ? nullptr : &found->second;
+  }
+
  private:
   // What makes a kernel signature, by the process's ids: equal keys mean equal signatures.
   using SignatureKey = std::array<uint32_t, 13>;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "slicer/record/early_counter.h"
 #include "slicer/record/host_meter.h"
 #include "slicer/record/iteration_sequence.h"
 #include "slicer/record/memory_tracker.h"
@@ -84,7 +85,9 @@ Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTable
 class Recorder::Impl {
  public:
   explicit Impl(const RecorderOptions& options)
-      : options_(options), stream_(options.rank, 0, options.steps_per_iteration) {}
+      : options_(options),
+        stream_(options.rank, 0, options.steps_per_iteration),
+        early_(options.rank) {}
 
   Status Consume(const Record& record, std::span<const std::byte> payload);
   Result<graph::Fragment> Finish();
@@ -115,6 +118,7 @@ class Recorder::Impl {
  private:
   Status ConsumeCounter(const channel::CounterBody& body);
   Status ConsumeOutOfMemory(const Record& record);
+  void CountEarly(const Record& record);
   void KeepOp(const PlacedOp& placed);
   void EndIteration();
   void KeepLast(const Iteration& ended);
@@ -135,6 +139,7 @@ class Recorder::Impl {
   OpStream stream_;
   MemoryTracker memory_;
   HostMeter host_;
+  EarlyCounter early_;
   Iteration previous_;
   Iteration current_;
   // The iteration that the next one equals; previous_ holds it.
@@ -183,6 +188,9 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   if (is_only_looked_at) {
     return OkStatus();
   }
+  if (!found_.has_value()) {
+    CountEarly(record);
+  }
   if (stream_.iteration() >= options_.warmup_iterations) {
     host_.Add(record);
   }
@@ -215,6 +223,17 @@ Status Recorder::Impl::ConsumeOutOfMemory(const Record& record) {
                   context.op.empty() ? "no framework op" : DescribeContext(context),
                   record.segment.device_used_bytes);
   return OkStatus();
+}
+
+void Recorder::Impl::CountEarly(const Record& record) {
+  if (record.kind == RecordKind::kCollective) {
+    early_.AddCollective(record.collective, stream_.communicator(record.collective.comm),
+                         stream_.iteration());
+  } else if (record.kind == RecordKind::kPeerTransfer) {
+    early_.AddTransfer(record, stream_.communicator(record.peer.comm));
+  } else if (record.kind == RecordKind::kGroupEnd) {
+    early_.EndGroup(record.thread, stream_.iteration());
+  }
 }
 
 void Recorder::Impl::KeepOp(const PlacedOp& placed) {
@@ -429,6 +448,7 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.iterations = odd_.value_or(iterations());
   fragment.iteration_begin = stream_.iteration_begin();
   fragment.steps_per_iteration = options_.steps_per_iteration;
+  early_.MoveInto(*found_ + 1, &fragment);
   return fragment;
 }
 

@@ -41,6 +41,7 @@ graph::Fragment FragmentOf(const graph::Graph& graph, const graph::Role& role) {
 Result<graph::Graph> AdoptFragment(const graph::Graph& graph, graph::Fragment fragment) {
   const Rank adopted = fragment.rank;
   const uint32_t role = graph.ranks.role[adopted.value()];
+  fragment.early_calls.clear();  // those of the others are not kept
   StitchInput input;
   input.job = graph.job;
   input.cluster = graph.cluster;

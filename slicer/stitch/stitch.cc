@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/rank_grid.h"
+#include "slicer/stitch/early_mismatch.h"
 #include "slicer/stitch/odd_groups.h"
 #include "slicer/stitch/rank_tables.h"
 #include "slicer/stitch/recorded_role.h"
@@ -226,6 +227,9 @@ class Stitcher {
       for (const graph::Warning& warning : fragment->warnings) {
         AddWarning(warning);
       }
+    }
+    if (const auto early = FindEarlyMismatch(fragments_)) {
+      AddWarning(*early);
     }
     std::vector<int64_t> ranks_of_role(roles_.size());
     for (const uint32_t role : role_of_) {

@@ -2,7 +2,7 @@
 
 group: with more than 32 data-parallel ranks those of stage 1 are cut into groups of 32. skip: one
 rank leaves out a collective. shape: the last data-parallel rank of each stage sums one element
-more.
+more. early: rank 0 alone sums before the first step.
 """
 
 import os
@@ -32,6 +32,8 @@ for low in range(dp):
 
 weight = torch.nn.Parameter(torch.ones(64, 64, device="cuda"))
 optimizer = torch.optim.SGD([weight], lr=0.1)
+if bug == "early" and rank == 0:
+    dist.all_reduce(torch.ones(3, device="cuda"), group=data_parallel)
 
 
 def sum_gradients():

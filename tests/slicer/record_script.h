@@ -24,6 +24,9 @@ class RecordScript {
  public:
   [[nodiscard]] const std::vector<ScriptedRecord>& records() const { return records_; }
 
+  // The place in the communicators that follow.
+  void AsRank(int32_t rank) { rank_ = rank; }
+
   // What follows is issued by that thread.
   void OnThread(uint16_t thread) { thread_ = thread; }
 
@@ -93,6 +96,7 @@ class RecordScript {
     record.kind = channel::RecordKind::kCommInit;
     record.comm_init.comm = comm;
     record.comm_init.size = size;
+    record.comm_init.rank = rank_;
     record.comm_init.group_name = Define(channel::Table::kGroupName, name);
     record.comm_init.global_start = start;
     record.comm_init.global_stride = stride;
@@ -188,6 +192,7 @@ class RecordScript {
     Add(record);
   }
 
+  int32_t rank_ = 0;
   uint16_t thread_ = 0;
   std::vector<ScriptedRecord> records_;
   std::map<channel::Table, std::map<std::string, uint32_t>> ids_;

@@ -1,0 +1,44 @@
+// What a rank communicates until its program is steady, as numbers of calls (graph::EarlyCalls). A
+// rank that waits there for what its peers never do stands still on the cluster.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "graph/base/ids.h"
+#include "graph/fragment.h"
+#include "shim/channel/messages.h"
+#include "slicer/record/op_tables.h"
+
+namespace prism::slicer {
+
+class EarlyCounter {
+ public:
+  explicit EarlyCounter(Rank self) : self_(self) {}
+
+  // `communicator`: the call's, or null where there is none such; calls on one whose members are
+  // unknown are left out. `iteration`: -1 before the first.
+  void AddCollective(const channel::CollectiveBody& body,
+                     const RecordedCommunicator* communicator,
+                     int32_t iteration);
+
+  // A kPeerTransfer; counts once the group on its thread ends.
+  void AddTransfer(const channel::Record& record, const RecordedCommunicator* communicator);
+  void EndGroup(uint16_t thread, int32_t iteration);
+
+  // What was counted up to the iteration `last`; nothing is left here.
+  void MoveInto(int32_t last, graph::Fragment* fragment);
+
+ private:
+  // Iteration, sort, kind, root, group.
+  using Key =
+      std::tuple<int32_t, graph::EarlySort, graph::CollectiveKind, int32_t, std::vector<Rank>>;
+
+  Rank self_;
+  std::map<Key, int64_t> counts_;
+  std::map<uint16_t, std::vector<std::vector<Rank>>> pending_;  // by thread: sender and receiver
+};
+
+}  // namespace prism::slicer

@@ -1,0 +1,159 @@
+#include "slicer/stitch/early_mismatch.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace prism::slicer {
+namespace {
+
+using graph::EarlyCalls;
+using graph::EarlySort;
+using graph::Fragment;
+
+// What has to be called as often by all ranks of a group: the group, and what is called.
+struct Call {
+  std::vector<Rank> group;
+  bool is_message = false;
+  graph::CollectiveKind kind = graph::CollectiveKind::kAllReduce;
+  int32_t root = -1;
+
+  bool operator<(const Call& other) const {
+    return std::tie(group, is_message, kind, root) <
+           std::tie(other.group, other.is_message, other.kind, other.root);
+  }
+};
+
+using CountsByIteration = std::map<int32_t, int64_t>;
+
+// The first iteration in which numbers differ, with both sides.
+struct Difference {
+  int32_t iteration = 0;
+  Rank left;
+  Rank right;
+  int64_t left_count = 0;
+  int64_t right_count = 0;
+};
+
+int64_t CountIn(const CountsByIteration& counts, int32_t iteration) {
+  const auto found = counts.find(iteration);
+  return found == counts.end() ? 0 : found->second;
+}
+
+int64_t CountUntil(const CountsByIteration& counts, int32_t last) {
+  int64_t sum = 0;
+  for (auto entry = counts.begin(); entry != counts.end() && entry->first <= last; ++entry) {
+    sum += entry->second;
+  }
+  return sum;
+}
+
+class EarlyComparison {
+ public:
+  explicit EarlyComparison(const std::map<Rank, const Fragment*>& fragments)
+      : fragments_(fragments) {
+    for (const auto& [rank, fragment] : fragments) {
+      for (const EarlyCalls& calls : fragment->early_calls) {
+        const std::vector<Rank>& group = fragment->early_groups[calls.group];
+        if (calls.sort == EarlySort::kExchange) {
+          exchanges_.insert(group);
+        } else {
+          counts_[{group, calls.sort == EarlySort::kMessage, calls.kind, calls.root}][rank]
+                 [calls.iteration] += calls.count;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::optional<graph::Warning> Find() const {
+    graph::Warning warning = {.code = "early_mismatch", .count = 0, .example = ""};
+    int32_t first = std::numeric_limits<int32_t>::max();
+    for (const auto& [call, counts] : counts_) {
+      if (call.is_message && exchanges_.contains(call.group)) {
+        continue;
+      }
+      const std::optional<Difference> difference = Compare(call, counts);
+      if (!difference.has_value()) {
+        continue;
+      }
+      ++warning.count;
+      if (difference->iteration < first) {
+        first = difference->iteration;
+        warning.example = Describe(call, *difference);
+      }
+    }
+    return warning.count > 0 ? std::optional(warning) : std::nullopt;
+  }
+
+ private:
+  // A call may lie a step earlier on one rank than on another, so that sums count.
+  [[nodiscard]] std::optional<Difference> Compare(
+      const Call& call, const std::map<Rank, CountsByIteration>& counts) const {
+    const CountsByIteration none;
+    std::vector<std::pair<Rank, const CountsByIteration*>> sides;
+    int32_t last = std::numeric_limits<int32_t>::max();
+    for (const Rank member : call.group) {
+      const auto recorded = fragments_.find(member);
+      if (recorded != fragments_.end()) {
+        const auto own = counts.find(member);
+        sides.emplace_back(member, own == counts.end() ? &none : &own->second);
+        last = std::min(last, recorded->second->warmup_iterations + 1);
+      }
+    }
+    for (size_t side = 1; side < sides.size(); ++side) {
+      const auto& [left, left_counts] = sides.front();
+      const auto& [right, right_counts] = sides[side];
+      if (CountUntil(*left_counts, last) == CountUntil(*right_counts, last)) {
+        continue;
+      }
+      int32_t iteration = -1;
+      while (CountIn(*left_counts, iteration) == CountIn(*right_counts, iteration)) {
+        ++iteration;
+      }
+      return Difference{iteration, left, right, CountIn(*left_counts, iteration),
+                        CountIn(*right_counts, iteration)};
+    }
+    return std::nullopt;
+  }
+
+  static std::string Describe(const Call& call, const Difference& difference) {
+    const std::string when = difference.iteration < 0
+                                 ? std::string("before its first iteration")
+                                 : fmt::format("in iteration {}", difference.iteration);
+    const std::string look = fmt::format("--sandbox-ranks {},{} shows the call",
+                                         std::min(difference.left, difference.right).value(),
+                                         std::max(difference.left, difference.right).value());
+    if (call.is_message) {
+      const bool sender_is_left = call.group.front() == difference.left;
+      return fmt::format(
+          "{} rank {} sends rank {} {} messages, of which it receives {}; the program would hang; "
+          "{}",
+          when, call.group.front().value(), call.group.back().value(),
+          sender_is_left ? difference.left_count : difference.right_count,
+          sender_is_left ? difference.right_count : difference.left_count, look);
+    }
+    return fmt::format(
+        "{} rank {} makes {} calls of {} on a group of {} ranks, rank {} {}; the program would "
+        "hang; {}",
+        when, difference.left.value(), difference.left_count, graph::CollectiveKindName(call.kind),
+        call.group.size(), difference.right.value(), difference.right_count, look);
+  }
+
+  const std::map<Rank, const Fragment*>& fragments_;
+  std::map<Call, std::map<Rank, CountsByIteration>> counts_;
+  std::set<std::vector<Rank>> exchanges_;
+};
+
+}  // namespace
+
+std::optional<graph::Warning> FindEarlyMismatch(const std::map<Rank, const Fragment*>& fragments) {
+  return EarlyComparison(fragments).Find();
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,86 @@
+#include "slicer/stitch/early_mismatch.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/slicer/script_recording.h"
+
+namespace prism::slicer {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Ranks 0 to 3 sum in every iteration; `early` comes in front of the first of them, `odd` into the
+// third.
+graph::Fragment Record(uint32_t rank,
+                       const std::function<void(RecordScript*)>& early,
+                       const std::function<void(RecordScript*)>& odd) {
+  RecordScript script;
+  script.AsRank(static_cast<int32_t>(rank));
+  script.CommInit(3, "dp", 4, 0, 1);
+  early(&script);
+  for (int i = 0; i < 6; ++i) {
+    script.Marker("iteration", true);
+    script.AllReduce(3, 64, 5);
+    if (i == 2) {
+      odd(&script);
+    }
+    script.Marker("iteration", false);
+  }
+  Result<graph::Fragment> fragment = RecordAll(script, rank);
+  PRISM_CHECK(fragment.ok());
+  return std::move(*fragment);
+}
+
+std::optional<graph::Warning> Compare(const graph::Fragment& a, const graph::Fragment& b) {
+  return FindEarlyMismatch({{a.rank, &a}, {b.rank, &b}});
+}
+
+const auto kNothing = [](RecordScript* /*script*/) {};
+const auto kSum = [](RecordScript* script) { script->AllReduce(3, 12, 5); };
+
+std::function<void(RecordScript*)> Messages(const std::vector<int32_t>& peers, bool is_send) {
+  return [=](RecordScript* script) {
+    for (const int32_t peer : peers) {
+      script->Transfer(3, peer, is_send, 16, 5);
+    }
+    script->GroupEnd();
+  };
+}
+
+TEST(EarlyMismatch, ACollectiveOfOneRankAloneIsTold) {
+  const auto warning = Compare(Record(0, kSum, kNothing), Record(1, kNothing, kNothing));
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_EQ(warning->code, "early_mismatch");
+  EXPECT_EQ(warning->count, 1);
+  EXPECT_THAT(warning->example,
+              HasSubstr("before its first iteration rank 0 makes 1 calls of all_reduce on a group "
+                        "of 4 ranks, rank 1 0; the program would hang; --sandbox-ranks 0,1"));
+}
+
+TEST(EarlyMismatch, WhatAllDoOrDoInTurnIsNot) {
+  EXPECT_FALSE(Compare(Record(0, kSum, kNothing), Record(1, kSum, kNothing)).has_value());
+  EXPECT_FALSE(Compare(Record(0, kSum, kNothing), Record(1, kNothing, kSum)).has_value())
+      << "a step later";
+}
+
+TEST(EarlyMismatch, AMessageThatNobodySendsIsTold) {
+  const graph::Fragment waits = Record(0, kNothing, Messages({1}, false));
+  const auto warning = Compare(waits, Record(1, kNothing, kNothing));
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_THAT(warning->example,
+              HasSubstr("in iteration 2 rank 1 sends rank 0 0 messages, of which it receives 1"));
+  EXPECT_FALSE(Compare(waits, Record(1, kNothing, Messages({0}, true))).has_value());
+}
+
+// NCCL leaves out the empty parts of an all_to_all.
+TEST(EarlyMismatch, PartsOfAnExchangeAreNoMessages) {
+  const graph::Fragment root = Record(0, Messages({1, 2, 3}, false), kNothing);
+  EXPECT_FALSE(Compare(root, Record(1, kNothing, kNothing)).has_value());
+  EXPECT_FALSE(Compare(root, Record(2, Messages({0}, true), kNothing)).has_value());
+}
+
+}  // namespace
+}  // namespace prism::slicer
