@@ -64,7 +64,7 @@ enum class RankSource : uint8_t { kRole, kRecorded, kSandbox, kLike };
 // Ranks → role, communicators and peers. Flat arrays; slots of rank r lie at
 // comm_ids[comm_begin[r] .. comm_begin[r + 1]).
 struct RankTable {
-  std::vector<uint32_t> role;        // RoleId by rank
+  std::vector<uint32_t> role;        // index into roles, by rank
   std::vector<RankSource> source;    // by rank
   std::vector<uint32_t> comm_begin;  // world_size + 1 entries
   std::vector<uint32_t> comm_ids;    // CommId by slot

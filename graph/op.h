@@ -136,8 +136,8 @@ struct OpRow {
 // recorded in an earlier iteration counts as already over (kNoDep).
 struct Program {
   std::vector<OpKind> kind;
-  std::vector<uint8_t> flags;                 // OpFlag bits
-  std::vector<uint16_t> stream;               // StreamId; 0 where the kind has none
+  std::vector<uint8_t> flags;    // OpFlag bits
+  std::vector<uint16_t> stream;  // dense per rank; 0 the default one, also where the kind has none
   SparseColumn<uint16_t, kNoSlot> comm_slot;  // kCollective only, else kNoSlot
   std::vector<uint32_t> signature;            // meaning by kind, see OpKind
   SparseColumn<uint32_t, kNoDep> dep;         // index of the kEventRecord op, else kNoDep

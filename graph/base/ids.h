@@ -28,13 +28,9 @@ class Id {
   Int value_ = static_cast<Int>(-1);
 };
 
-using Rank = Id<struct RankTag>;                  // global rank of the target job
-using RoleId = Id<struct RoleTag>;                // index into Graph::roles
-using CommId = Id<struct CommTag>;                // index into Graph::communicators
-using StringId = Id<struct StringTag>;            // index into Graph::strings
-using SignatureId = Id<struct SignatureTag>;      // index into Graph::signatures
-using StreamId = Id<struct StreamTag, uint16_t>;  // dense per rank, 0 = the default stream
-using NodeIndex = Id<struct NodeTag>;             // a machine of the cluster
+using Rank = Id<struct RankTag>;        // global rank of the target job
+using CommId = Id<struct CommTag>;      // index into Graph::communicators
+using StringId = Id<struct StringTag>;  // index into Graph::strings
 
 }  // namespace prism
 

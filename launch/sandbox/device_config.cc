@@ -43,7 +43,6 @@ void FillHostCosts(const graph::ClusterSpec& cluster, channel::Config* config) {
       config->host_cost_ns[kind] = WholeValue(cluster, replayer::HostCostKey(*op));
     }
   }
-  config->poll_cost_ns = WholeValue(cluster, "host.poll_ns");
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ class ComputeCost {
   MeasuredKernels measured_;
 };
 
-// Costs of all signatures of `graph`, by SignatureId.
+// Costs of all signatures of `graph`, by index into Graph::signatures.
 std::vector<KernelCost> CostSignatures(const graph::Graph& graph);
 
 // Which rules decided how much of the compute time of one iteration.

@@ -21,7 +21,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 6;
+inline constexpr uint32_t kProtocolVersion = 7;
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;
@@ -78,7 +78,6 @@ struct Config {
   DeviceProfile device;
   NcclProfile nccl;
   int64_t host_cost_ns[kHostCostKinds];
-  int64_t poll_cost_ns;                     // of a query that answers "not ready"
   uint32_t fences;                          // 1: kFence in each NCCL call
   uint32_t measures_host;                   // 1: Record::host_ns is filled
   int32_t sandbox_rank_count;               // how many ranks are present (this one included)
@@ -127,35 +126,40 @@ struct Header {
 // The kinds of record. Numbers index Config::host_cost_ns.
 enum class RecordKind : uint8_t {
   kDefine = 0,
+  // What is issued to the device.
   kKernel = 1,
   kMatmul = 2,
   kMemcpy = 3,
   kMemset = 4,
   kEventRecord = 5,
   kEventWait = 6,
-  kSync = 7,
-  kQueryEvent = 8,
-  kElapsed = 9,
-  kHostGap = 10,
-  kCollective = 11,
-  kPeerTransfer = 12,
-  kGroupEnd = 13,
-  kCommInit = 14,
-  kCommDestroy = 15,
-  kSegmentAlloc = 16,
-  kSegmentFree = 17,
-  kBlockAlloc = 18,
-  kBlockFree = 19,
-  kMarker = 20,
-  kAllocatorStats = 21,
-  kCounter = 22,
-  kExit = 23,
-  kOutOfMemory = 24,
-  kOutsideAlloc = 25,
-  kFence = 26,     // the process stands in an NCCL call until the worker lets it go on
-  kHold = 28,      // a hold on a real GPU began or ended; asks for a deadline when it began
-  kValue = 27,     // a small value that this rank gave to absent others; the value follows
-  kCommName = 29,  // the framework named a communicator's group after it was made
+  kCollective = 7,
+  kPeerTransfer = 8,
+  kGroupEnd = 9,
+  // What the host waits for, asks or spends.
+  kSync = 10,
+  kQueryEvent = 11,
+  kElapsed = 12,
+  kFence = 13,  // the process stands in an NCCL call until the worker lets it go on
+  kHostGap = 14,
+  // Communicators, and what goes through them.
+  kCommInit = 15,
+  kCommName = 16,  // the framework named a communicator's group after it was made
+  kCommDestroy = 17,
+  kValue = 18,  // a small value that this rank gave to absent others; the value follows
+  kHold = 19,   // a hold on a real GPU began or ended; asks for a deadline when it began
+  // Device memory.
+  kSegmentAlloc = 20,
+  kSegmentFree = 21,
+  kBlockAlloc = 22,
+  kBlockFree = 23,
+  kOutsideAlloc = 24,
+  kOutOfMemory = 25,
+  kAllocatorStats = 26,
+  // The program.
+  kMarker = 27,
+  kCounter = 28,
+  kExit = 29,
 };
 
 // Tables that kDefine fills. Payload layouts are given beside each.
@@ -165,8 +169,7 @@ enum class Table : uint8_t {
   kMarkerName = 3,   // UTF-8
   kCounterName = 4,  // UTF-8
   kGroupName = 5,    // UTF-8, name of a process group as the framework knows it
-  kOutsideName =
-      6,  // UTF-8, what holds device memory outside of the allocator: "context", "nccl ring"
+  kOutsideName = 6,  // UTF-8, who holds device memory beside the allocator: "context", "nccl ring"
 };
 
 // Payload of a kContext definition: this header, `name_bytes` of UTF-8, then per tensor one byte
@@ -211,25 +214,6 @@ struct EventBody {  // kEventRecord, kEventWait, kQueryEvent
   uint32_t request;  // kQueryEvent only
 };
 
-enum class SyncKind : uint8_t { kStream = 0, kEvent = 1, kDevice = 2 };
-
-struct SyncBody {
-  SyncKind kind;  // the header's stream names the stream of kStream
-  uint8_t padding[3];
-  uint32_t event;  // kEvent
-  uint32_t request;
-};
-
-struct ElapsedBody {
-  uint32_t start_event;
-  uint32_t end_event;
-  uint32_t request;
-};
-
-struct HostGapBody {
-  int64_t duration_ns;
-};
-
 struct CollectiveBody {
   uint32_t comm;
   uint8_t collective;  // graph::CollectiveKind
@@ -249,6 +233,25 @@ struct PeerTransferBody {  // between the first of a group and kGroupEnd
   uint8_t dtype;
 };
 
+enum class SyncKind : uint8_t { kStream = 0, kEvent = 1, kDevice = 2 };
+
+struct SyncBody {
+  SyncKind kind;  // the header's stream names the stream of kStream
+  uint8_t padding[3];
+  uint32_t event;  // kEvent
+  uint32_t request;
+};
+
+struct ElapsedBody {
+  uint32_t start_event;
+  uint32_t end_event;
+  uint32_t request;
+};
+
+struct HostGapBody {
+  int64_t duration_ns;
+};
+
 // Membership comes from the framework (the observer), as an arithmetic progression of global ranks
 // or as a list; where it is not known, a negative start without a list.
 struct CommInitBody {
@@ -263,56 +266,13 @@ struct CommInitBody {
   uint32_t payload_bytes;  // explicit members, int32 each, in the following slots; else 0
 };
 
-struct CommDestroyBody {
-  uint32_t comm;
-};
-
 struct CommNameBody {
   uint32_t comm;
   uint32_t group_name;  // kGroupName
 };
 
-struct SegmentBody {  // kSegmentAlloc, kSegmentFree, kBlockAlloc, kBlockFree, kOutOfMemory
-  uint64_t address;
-  int64_t bytes;
-  int64_t device_used_bytes;  // after the call, by this process
-};
-
-// Device memory taken by a library outside of the framework's allocator, at its moment of first
-// use.
-struct OutsideBody {
-  uint32_t name;  // kOutsideName
-  uint32_t comm;  // comm id for NCCL memory, else 0
-  int64_t bytes;  // negative when given back
-  int64_t device_used_bytes;
-};
-
-struct HoldBody {
-  uint64_t time_ns;   // of the GPU's timer
-  uint64_t sequence;  // of the hold on its lane, from 0
-  uint32_t lane;
-  uint8_t ended;  // else it began
-};
-
-struct MarkerBody {
-  uint32_t name;  // kMarkerName
-  uint8_t begin;  // 1 begin, 0 end
-};
-
-struct AllocatorStatsBody {  // bytes, as libtorch's device statistics have them
-  int64_t peak_allocated;
-  int64_t peak_reserved;
-  int64_t allocated;
-  int64_t reserved;
-};
-
-struct CounterBody {  // something assumed, masked or refused, counted: becomes a warning
-  uint32_t name;      // kCounterName
-  int64_t count;      // total so far
-};
-
-struct ExitBody {
-  int32_t code;
+struct CommDestroyBody {
+  uint32_t comm;
 };
 
 // A value that one rank gave to others in a collective or a send: what a later run of another rank
@@ -333,6 +293,49 @@ struct ValueHead {
 // Larger values are data, which steers nothing.
 inline constexpr uint32_t kMaxValueBytes = 256U << 10U;
 inline constexpr uint64_t kMaxValuesOfRank = 16U << 20U;
+
+struct HoldBody {
+  uint64_t time_ns;   // of the GPU's timer
+  uint64_t sequence;  // of the hold on its lane, from 0
+  uint32_t lane;
+  uint8_t ended;  // else it began
+};
+
+struct SegmentBody {  // kSegmentAlloc, kSegmentFree, kBlockAlloc, kBlockFree, kOutOfMemory
+  uint64_t address;
+  int64_t bytes;
+  int64_t device_used_bytes;  // after the call, by this process
+};
+
+// Device memory taken by a library outside of the framework's allocator, at its moment of first
+// use.
+struct OutsideBody {
+  uint32_t name;  // kOutsideName
+  uint32_t comm;  // comm id for NCCL memory, else 0
+  int64_t bytes;  // negative when given back
+  int64_t device_used_bytes;
+};
+
+struct AllocatorStatsBody {  // bytes, as libtorch's device statistics have them
+  int64_t peak_allocated;
+  int64_t peak_reserved;
+  int64_t allocated;
+  int64_t reserved;
+};
+
+struct MarkerBody {
+  uint32_t name;  // kMarkerName
+  uint8_t begin;  // 1 begin, 0 end
+};
+
+struct CounterBody {  // something assumed, masked or refused, counted: becomes a warning
+  uint32_t name;      // kCounterName
+  int64_t count;      // total so far
+};
+
+struct ExitBody {
+  int32_t code;
+};
 
 // Bits of Record::flags.
 enum RecordFlag : uint8_t {
@@ -363,22 +366,22 @@ struct Record {
     MatmulBody matmul;
     CopyBody copy;
     EventBody event;
+    CollectiveBody collective;
+    PeerTransferBody peer;
     SyncBody sync;
     ElapsedBody elapsed;
     HostGapBody host_gap;
-    CollectiveBody collective;
-    PeerTransferBody peer;
     CommInitBody comm_init;
-    CommDestroyBody comm_destroy;
     CommNameBody comm_name;
+    CommDestroyBody comm_destroy;
+    ValueHead value;
+    HoldBody hold;
     SegmentBody segment;
     OutsideBody outside;
-    MarkerBody marker;
-    HoldBody hold;
     AllocatorStatsBody stats;
+    MarkerBody marker;
     CounterBody counter;
     ExitBody exit;
-    ValueHead value;
     uint8_t bytes[48];
   };
 };
