@@ -1,6 +1,8 @@
 #include "graph/cluster.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "graph/base/check.h"
 
@@ -36,6 +38,20 @@ double ParameterTable::Value(std::string_view key) const {
 double ParameterTable::ValueOr(std::string_view key, double fallback) const {
   const Parameter* parameter = Find(key);
   return parameter == nullptr ? fallback : parameter->value;
+}
+
+void ParameterTable::SetValue(std::string_view key, double value) {
+  const auto found = std::lower_bound(parameters_.begin(), parameters_.end(), key, KeyLess);
+  PRISM_CHECK_MSG(found != parameters_.end() && found->key == key, key);
+  found->value = value;
+}
+
+void ParameterTable::Put(const std::vector<Parameter>& parameters) {
+  std::vector<Parameter> all = parameters;
+  const ParameterTable added(parameters);
+  std::copy_if(parameters_.begin(), parameters_.end(), std::back_inserter(all),
+               [&](const Parameter& old) { return added.Find(old.key) == nullptr; });
+  *this = ParameterTable(std::move(all));
 }
 
 }  // namespace prism::graph

@@ -38,6 +38,12 @@ class ParameterTable {
   [[nodiscard]] const Parameter* Find(std::string_view key) const;
   [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
 
+  // Changes the value of a key that is there; unit, source and mark stay.
+  void SetValue(std::string_view key, double value);
+
+  // Adds parameters of distinct keys; one whose key is there already takes that one's place.
+  void Put(const std::vector<Parameter>& parameters);
+
   bool operator==(const ParameterTable&) const = default;
 
  private:

@@ -104,15 +104,11 @@ class Search {
 
   [[nodiscard]] double LossOf(const PlatformRows& platform) const {
     graph::ClusterSpec cluster = platform.cluster;
-    std::vector<graph::Parameter> parameters = cluster.parameters.all();
-    for (graph::Parameter& parameter : parameters) {
-      for (const Knob& knob : knobs_) {
-        if (knob.key == parameter.key && Turns(knob, platform)) {
-          parameter.value = knob.value;
-        }
+    for (const Knob& knob : knobs_) {
+      if (Turns(knob, platform)) {
+        cluster.parameters.SetValue(knob.key, knob.value);
       }
     }
-    cluster.parameters = graph::ParameterTable(std::move(parameters));
     const replayer::CollectiveCost cost(cluster);
     double sum = 0;
     for (const CollectiveRow* row : platform.rows) {

@@ -305,17 +305,15 @@ Result<graph::ClusterSpec> ClusterOf(const CollectivePlatform& platform,
     PRISM_ASSIGN_OR_RETURN(cluster, ComposeCluster(profiles, overrides));
   }
   cluster.gpus_per_node = platform.gpus_per_node;
-  std::vector<graph::Parameter> parameters = cluster.parameters.all();
-  for (graph::Parameter& parameter : parameters) {
-    if (parameter.key == "net.nics_per_node" && platform.nics_per_node > 0) {
-      parameter.value = platform.nics_per_node;
-    } else if (parameter.key == "net.nic_bytes_per_s" && platform.nic_bytes_per_s > 0) {
-      parameter.value = platform.nic_bytes_per_s;
-    } else if (parameter.key == "net.in_network_reduction" && platform.in_network_reduction) {
-      parameter.value = 1;
-    }
+  if (platform.nics_per_node > 0) {
+    cluster.parameters.SetValue("net.nics_per_node", platform.nics_per_node);
   }
-  cluster.parameters = graph::ParameterTable(std::move(parameters));
+  if (platform.nic_bytes_per_s > 0) {
+    cluster.parameters.SetValue("net.nic_bytes_per_s", platform.nic_bytes_per_s);
+  }
+  if (platform.in_network_reduction) {
+    cluster.parameters.SetValue("net.in_network_reduction", 1);
+  }
   return cluster;
 }
 

@@ -81,19 +81,9 @@ Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text
 Status UseMeasuredKernels(const std::string& path, graph::ClusterSpec* cluster, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   NoteInput(path, text, read);
-  PRISM_ASSIGN_OR_RETURN(std::vector<graph::Parameter> kernels, ParseMeasuredKernels(text, path));
-  std::map<std::string, graph::Parameter> by_key;
-  for (const graph::Parameter& parameter : cluster->parameters.all()) {
-    by_key[parameter.key] = parameter;
-  }
-  for (graph::Parameter& kernel : kernels) {
-    by_key[kernel.key] = std::move(kernel);
-  }
-  std::vector<graph::Parameter> parameters;
-  for (auto& [key, parameter] : by_key) {
-    parameters.push_back(std::move(parameter));
-  }
-  cluster->parameters = graph::ParameterTable(std::move(parameters));
+  PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Parameter> kernels,
+                         ParseMeasuredKernels(text, path));
+  cluster->parameters.Put(kernels);
   return OkStatus();
 }
 

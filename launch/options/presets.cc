@@ -359,14 +359,13 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster) {
   }
   Profile profile;
   PRISM_RETURN_IF_ERROR(AddProfile(std::string(kFolder) + name, {}, &profile));
-  std::vector<graph::Parameter> parameters = cluster->parameters.all();
-  for (graph::Parameter& parameter : parameters) {
-    const auto found = profile.parameters.find(parameter.key);
-    if (found != profile.parameters.end() && parameter.key.starts_with("host.")) {
-      parameter = found->second;
+  std::vector<graph::Parameter> host;
+  for (const auto& [key, parameter] : profile.parameters) {
+    if (key.starts_with("host.") && cluster->parameters.Find(key) != nullptr) {
+      host.push_back(parameter);
     }
   }
-  cluster->parameters = graph::ParameterTable(std::move(parameters));
+  cluster->parameters.Put(host);
   return OkStatus();
 }
 

@@ -53,16 +53,12 @@ Result<graph::ClusterSpec> VariedCluster(const graph::ClusterSpec& cluster,
     varied.gpu.memory_bytes = std::llround(value);
     return varied;
   }
-  std::vector<graph::Parameter> parameters = varied.parameters.all();
-  for (graph::Parameter& parameter : parameters) {
-    if (parameter.key == key) {
-      parameter.value = value;
-      varied.parameters = graph::ParameterTable(std::move(parameters));
-      return varied;
-    }
+  if (varied.parameters.Find(key) == nullptr) {
+    return InvalidArgument(fmt::format(
+        "--vary: {} has no number '{}'; prism presets shows what it has", cluster.name, key));
   }
-  return InvalidArgument(fmt::format(
-      "--vary: {} has no number '{}'; prism presets shows what it has", cluster.name, key));
+  varied.parameters.SetValue(key, value);
+  return varied;
 }
 
 }  // namespace prism::launch

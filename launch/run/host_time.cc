@@ -32,23 +32,22 @@ void UseMeasuredHostTime(const std::vector<graph::Fragment>& fragments,
       sums[kind].total_ns += fragment.host_times[kind].total_ns;
     }
   }
-  std::vector<graph::Parameter> parameters = cluster->parameters.all();
   for (size_t kind = 0; kind < sums.size(); ++kind) {
     const graph::HostTime& sum = sums[static_cast<size_t>(MeasuredAs(static_cast<OpKind>(kind)))];
-    const std::string_view key = replayer::HostCostKey(static_cast<OpKind>(kind));
-    const auto found = std::find_if(parameters.begin(), parameters.end(),
-                                    [&](const auto& parameter) { return parameter.key == key; });
-    if (sum.calls == 0 || found == parameters.end()) {
+    const graph::Parameter* known =
+        cluster->parameters.Find(replayer::HostCostKey(static_cast<OpKind>(kind)));
+    if (sum.calls == 0 || known == nullptr) {
       continue;
     }
-    found->value =
+    graph::Parameter measured = *known;
+    measured.value =
         std::round(factor * static_cast<double>(sum.total_ns) / static_cast<double>(sum.calls));
-    found->mark = graph::Mark::kMeasured;
-    found->source = fmt::format(
+    measured.mark = graph::Mark::kMeasured;
+    measured.source = fmt::format(
         "--host-time measured:{}, mean of {} calls of {} recorded ranks on this machine", factor,
         sum.calls, fragments.size());
+    cluster->parameters.Put({measured});
   }
-  cluster->parameters = graph::ParameterTable(std::move(parameters));
 }
 
 }  // namespace prism::launch

@@ -1,8 +1,6 @@
 #include "launch/verbs/network_cluster.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,16 +9,9 @@ namespace {
 
 constexpr int64_t kMaxGpusPerNode = 65'536;  // as replayer/cost/parameters.cc
 
-void Set(const char* key,
-         double value,
-         const std::string& source,
-         std::vector<graph::Parameter>* table) {
-  for (graph::Parameter& parameter : *table) {
-    if (parameter.key == key) {
-      parameter.value = value;
-      parameter.source = source;
-      parameter.mark = graph::Mark::kAssumed;
-    }
+void Set(const char* key, double value, const std::string& source, graph::ParameterTable* table) {
+  if (const graph::Parameter* known = table->Find(key); known != nullptr) {
+    table->Put({{key, value, known->unit, source, graph::Mark::kAssumed}});
   }
 }
 
@@ -52,18 +43,17 @@ Status UseNetwork(const slicer::AstraNetwork& network,
         "{}: the first dimension, which is taken for a node, has {} ranks, more than {}", source,
         network.ranks.front(), kMaxGpusPerNode));
   }
-  std::vector<graph::Parameter> table = cluster->parameters.all();
+  graph::ParameterTable* table = &cluster->parameters;
   cluster->gpus_per_node = static_cast<int32_t>(network.ranks.front());
-  Set("net.nvlink_bytes_per_s", network.bandwidth.front(), source, &table);
-  Set("net.nics_per_node", static_cast<double>(network.ranks.front()), source, &table);
+  Set("net.nvlink_bytes_per_s", network.bandwidth.front(), source, table);
+  Set("net.nics_per_node", static_cast<double>(network.ranks.front()), source, table);
   if (network.bandwidth.size() > 1) {
-    Set("net.nic_bytes_per_s", network.bandwidth[1], source, &table);
+    Set("net.nic_bytes_per_s", network.bandwidth[1], source, table);
   }
   if (network.latency.size() > 1) {
     constexpr double kNsPerS = 1e9;
-    Set("net.hop_ns", network.latency[1] * kNsPerS, source, &table);
+    Set("net.hop_ns", network.latency[1] * kNsPerS, source, table);
   }
-  cluster->parameters = graph::ParameterTable(std::move(table));
   return OkStatus();
 }
 

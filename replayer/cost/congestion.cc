@@ -32,16 +32,9 @@ graph::ClusterSpec Congested(const graph::ClusterSpec& cluster,
   if (call_ns == 0 && stall_ns == 0) {
     return cluster;
   }
-  std::vector<graph::Parameter> parameters = table.all();
-  for (graph::Parameter& parameter : parameters) {
-    if (parameter.key == "host.collective_ns") {
-      parameter.value += call_ns;
-    } else if (parameter.key == "p2p.base_ns") {
-      parameter.value += stall_ns;
-    }
-  }
   graph::ClusterSpec congested = cluster;
-  congested.parameters = graph::ParameterTable(std::move(parameters));
+  congested.parameters.SetValue("host.collective_ns", table.Value("host.collective_ns") + call_ns);
+  congested.parameters.SetValue("p2p.base_ns", table.Value("p2p.base_ns") + stall_ns);
   return congested;
 }
 

@@ -34,7 +34,7 @@ graph::Graph DrawGraph() {
   for (size_t role = 0; role < graph.roles.size(); ++role) {
     graph.roles[role].name = "role " + std::to_string(role);
   }
-  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", Coin() ? 0 : 1 << 20U);
+  graph.cluster.parameters.SetValue("p2p.eager_bytes", Coin() ? 0 : 1 << 20U);
   graph.cluster.gpus_per_node = *rc::gen::element(2, 1, 64);
   return graph;
 }
@@ -175,8 +175,8 @@ Edit DrawEdit(const graph::Graph& graph, const ReplayOptions& options) {
   if (Draw(0, 5) == 0) {
     edit.cluster = graph.cluster;
     const bool network = Coin();
-    prism::testing::SetParameter(&*edit.cluster, network ? "net.nic_bytes_per_s" : "host.kernel_ns",
-                                 network ? 2e9 : 1234);
+    edit.cluster->parameters.SetValue(network ? "net.nic_bytes_per_s" : "host.kernel_ns",
+                                      network ? 2e9 : 1234);
   }
   return edit;
 }
@@ -264,7 +264,7 @@ graph::Graph ThreeRanks() {
                                  {Receive(0, 0, 10), Record(0), group, Wait(1, 1),
                                   Collective(1, 1, 7), Kernel(1, 5), Collective(1, 1, 7)},
                                  {Receive(0, 0, 10), Send(0, 1, 10)}});
-  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", 0);
+  graph.cluster.parameters.SetValue("p2p.eager_bytes", 0);
   graph.communicators.name.push_back(2);
   graph.communicators.members.push_back(1);
   graph.communicators.begin.push_back(4);
@@ -300,7 +300,7 @@ graph::Graph Ring(uint32_t size) {
                                                    exchange, Kernel(0, 7)};
   graph::Graph graph =
       prism::testing::TinyGraph(std::vector<std::vector<prism::testing::TinyOp>>(size, ops));
-  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", 0);
+  graph.cluster.parameters.SetValue("p2p.eager_bytes", 0);
   graph.cluster.gpus_per_node = 8;  // all are alike
   graph.roles.resize(1);
   graph.roles[0].program.peer_slot_count = 2;

@@ -116,8 +116,7 @@ graph::ClusterSpec ClusterOf(const Case& c) {
   graph::Graph graph;
   graph.cluster = prism::testing::TestCluster();
   graph.cluster.gpus_per_node = c.gpus_per_node;
-  prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes",
-                               static_cast<double>(c.eager_bytes));
+  graph.cluster.parameters.SetValue("p2p.eager_bytes", static_cast<double>(c.eager_bytes));
   return graph.cluster;
 }
 
@@ -160,7 +159,7 @@ RC_GTEST_PROP(StageReplay, of_an_offloaded_job_is_that_of_its_edited_graph, ()) 
   Case c = *rc::gen::exec(DrawCase);
   c.style.schedule = Schedule::kOneForwardOneBackward;
   graph::ClusterSpec cluster = ClusterOf(c);
-  prism::testing::SetParameter(&cluster, "gpu.copy_bytes_per_s", Pick<double>({1e8, 1e9, 5e10}));
+  cluster.parameters.SetValue("gpu.copy_bytes_per_s", Pick<double>({1e8, 1e9, 5e10}));
   const auto what = *graph::OffloadNamed(Pick<std::string>({"optimizer", "activations", "all"}));
   const slicer::JobOffload offload = {what, Pick<int64_t>({0, 1, 3}), Pick<int64_t>({1, 100'000})};
   Result<graph::JobProgram> job = slicer::Synthesize(c.job, c.style);

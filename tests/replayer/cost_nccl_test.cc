@@ -14,7 +14,6 @@ namespace prism::replayer {
 namespace {
 
 using graph::CollectiveKind;
-using prism::testing::SetParameter;
 
 constexpr int64_t kMiB = 1 << 20;
 
@@ -79,9 +78,9 @@ TEST(CollectiveCost, rings_of_a_cube_mesh_follow_its_links) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.gpu.compute_major = 7;
   cluster.gpus_per_node = 8;
-  SetParameter(&cluster, "net.cube_mesh", 1);
-  SetParameter(&cluster, "nccl.ring_local_bytes_per_s", 1e17);
-  SetParameter(&cluster, "nccl.nvls_efficiency", 0);
+  cluster.parameters.SetValue("net.cube_mesh", 1);
+  cluster.parameters.SetValue("nccl.ring_local_bytes_per_s", 1e17);
+  cluster.parameters.SetValue("nccl.nvls_efficiency", 0);
   const CollectiveCost cost(cluster);
   const NcclChoice ring = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
   graph::CollectiveShape shape;
@@ -101,7 +100,7 @@ TEST(CollectiveCost, messages_of_a_ring_cost_more_with_each_doubling_of_its_node
   shape.bytes = kMiB;
   const NcclChoice ring = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
   const auto seconds = [&](double message_ns, const CommTopology& topology) {
-    SetParameter(&cluster, "net.message_ns", message_ns);
+    cluster.parameters.SetValue("net.message_ns", message_ns);
     return CollectiveCost(cluster).Seconds(shape, topology, ring);
   };
   // An all-reduce goes round twice: over two nodes 8 messages each time and 8 for the doubling.
@@ -117,10 +116,10 @@ TEST(CollectiveCost, messages_of_a_ring_cost_more_with_each_doubling_of_its_node
 TEST(CollectiveCost, the_emptiest_node_holds_up_an_uneven_communicator) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.gpus_per_node = 8;
-  SetParameter(&cluster, "net.nics_per_node", 8);
-  SetParameter(&cluster, "net.crossed_nic_factor", 1);
-  SetParameter(&cluster, "nccl.ring_efficiency", 1);
-  SetParameter(&cluster, "nccl.ring_local_bytes_per_s", 1e17);
+  cluster.parameters.SetValue("net.nics_per_node", 8);
+  cluster.parameters.SetValue("net.crossed_nic_factor", 1);
+  cluster.parameters.SetValue("nccl.ring_efficiency", 1);
+  cluster.parameters.SetValue("nccl.ring_local_bytes_per_s", 1e17);
   const CollectiveCost cost(cluster);
   graph::CollectiveShape shape;
   shape.bytes = 1024 * kMiB;
@@ -138,9 +137,9 @@ TEST(CollectiveCost, the_emptiest_node_holds_up_an_uneven_communicator) {
 TEST(Congestion, meets_pipelines_over_nodes_and_jobs_of_many_nodes) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.gpus_per_node = 8;
-  SetParameter(&cluster, "host.collective_rank_ns", 1000);
-  SetParameter(&cluster, "net.stall_nodes", 16);
-  SetParameter(&cluster, "net.stall_ns", 5000);
+  cluster.parameters.SetValue("host.collective_rank_ns", 1000);
+  cluster.parameters.SetValue("net.stall_nodes", 16);
+  cluster.parameters.SetValue("net.stall_ns", 5000);
   const auto more = [&](const graph::ParallelSizes& sizes, const char* key) {
     graph::JobSpec job;
     job.parallel = sizes;
@@ -161,16 +160,17 @@ TEST(CollectiveCost, network_adds_its_latency_and_loses_bandwidth_with_nodes) {
   small.bytes = 8;
   const CommTopology nodes = {64, 8, 8, 1};
   const DurationNs before = CollectiveCost(cluster).Collective(small, nodes);
-  SetParameter(&cluster, "net.hop_ns", 20'700);
+  cluster.parameters.SetValue("net.hop_ns", 20'700);
   const DurationNs after = CollectiveCost(cluster).Collective(small, nodes);
   EXPECT_NEAR(static_cast<double>(after - before), 2 * 3 * 20'000, 100);  // up and down 3 levels
   graph::CollectiveShape large;
   large.bytes = 65536 * kMiB;
-  SetParameter(&cluster, "nccl.ring_efficiency", 1);  // 100 GB/s, as two NICs at 0.5 of 100 GB/s
-  SetParameter(&cluster, "nccl.nvls_efficiency", 0);
-  SetParameter(&cluster, "nccl.ring_local_bytes_per_s", 1e17);
+  cluster.parameters.SetValue("nccl.ring_efficiency",
+                              1);  // 100 GB/s, as two NICs at 0.5 of 100 GB/s
+  cluster.parameters.SetValue("nccl.nvls_efficiency", 0);
+  cluster.parameters.SetValue("nccl.ring_local_bytes_per_s", 1e17);
   const DurationNs lossy = CollectiveCost(cluster).Collective(large, nodes);
-  SetParameter(&cluster, "net.bandwidth_loss_per_doubling", 0);
+  cluster.parameters.SetValue("net.bandwidth_loss_per_doubling", 0);
   const DurationNs whole = CollectiveCost(cluster).Collective(large, nodes);
   EXPECT_NEAR(static_cast<double>(lossy) / static_cast<double>(whole), 1.5 * 1.5 * 1.5, 0.01);
 }

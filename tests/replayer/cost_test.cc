@@ -16,7 +16,6 @@ namespace {
 
 using graph::CollectiveKind;
 using graph::DataType;
-using prism::testing::SetParameter;
 
 constexpr DurationNs kGap = 700;  // gpu.kernel_gap_ns of TestCluster; so is the floor
 
@@ -36,7 +35,7 @@ graph::Graph OneKernel(const std::string& framework_op,
 
 TEST(ComputeCost, matrix_product_takes_whole_waves) {
   graph::Graph graph = OneKernel("aten::mm", "gemm", {});
-  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e13);
+  graph.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e13);
   graph::MatmulShape& shape = graph.signatures[0].matmul;
   shape = {1280, 1280, 128, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
   // 10 x 10 tiles of 128 x 128: one wave of the 100 SMs. 2 · 1280² · 128 flop at 1e14 flop/s ·
@@ -51,12 +50,12 @@ TEST(ComputeCost, matrix_product_takes_whole_waves) {
 
 TEST(ComputeCost, few_tiles_with_a_long_inner_loop_split_it) {
   graph::Graph graph = OneKernel("aten::mm", "gemm", {});
-  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e15);
-  SetParameter(&graph.cluster, "gpu.matmul_most_splits", 16);
+  graph.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e15);
+  graph.cluster.parameters.SetValue("gpu.matmul_most_splits", 16);
   graph::MatmulShape& shape = graph.signatures[0].matmul;
   shape = {128, 128, 65536, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
   const DurationNs split = CostSignatures(graph)[0].duration_ns;
-  SetParameter(&graph.cluster, "gpu.matmul_most_splits", 1);
+  graph.cluster.parameters.SetValue("gpu.matmul_most_splits", 1);
   const DurationNs unsplit = CostSignatures(graph)[0].duration_ns;
   shape.k = 1024;
   const DurationNs whole = CostSignatures(graph)[0].duration_ns;
@@ -66,9 +65,9 @@ TEST(ComputeCost, few_tiles_with_a_long_inner_loop_split_it) {
 
 TEST(ComputeCost, rows_off_16_bytes_leave_the_matrix_units) {
   graph::Graph graph = OneKernel("aten::bmm", "gemm", {});
-  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e15);
-  SetParameter(&graph.cluster, "gpu.kernel_gap_ns", 0);
-  SetParameter(&graph.cluster, "gpu.matmul_misaligned_factor", 11);
+  graph.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e15);
+  graph.cluster.parameters.SetValue("gpu.kernel_gap_ns", 0);
+  graph.cluster.parameters.SetValue("gpu.matmul_misaligned_factor", 11);
   graph::MatmulShape& shape = graph.signatures[0].matmul;
   shape = {2048, 2048, 152, 64, DataType::kFloat16, DataType::kFloat16, true, false};
   const auto aligned = static_cast<double>(CostSignatures(graph)[0].duration_ns);
@@ -87,8 +86,8 @@ TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
   graph::Graph forward =
       OneKernel("aten::_scaled_dot_product_flash_attention", "flash_fwd_kernel", {qkv, qkv, qkv});
   graph::ClusterSpec saturated = forward.cluster;
-  SetParameter(&saturated, "gpu.attention_half_seq", 0);
-  SetParameter(&saturated, "gpu.attention_half_head_dim", 0);
+  saturated.parameters.SetValue("gpu.attention_half_seq", 0);
+  saturated.parameters.SetValue("gpu.attention_half_head_dim", 0);
   forward.cluster = saturated;
   EXPECT_EQ(CostSignatures(forward)[0].duration_ns, 42'950 + kGap);
   graph::Graph backward = OneKernel("aten::_scaled_dot_product_flash_attention_backward",
@@ -162,7 +161,7 @@ TEST(ComputeCost, convolutions_are_products_over_what_a_filter_sees) {
   const graph::TensorShape weight = {DataType::kBfloat16, {128, 16, 3, 3}};
   const graph::TensorShape output = {DataType::kBfloat16, {10, 128, 32, 32}};
   graph::Graph product = OneKernel("aten::mm", "gemm", {});
-  SetParameter(&product.cluster, "gpu.hbm_bytes_per_s", 1e15);
+  product.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e15);
   graph::MatmulShape& shape = product.signatures[0].matmul;
   shape = {10 * 32 * 32, 128, 16 * 9, 1, DataType::kBfloat16, DataType::kBfloat16, false, false};
   graph::Graph forward = OneKernel("cudnn::convolution", "cudnn", {input, weight, output});
@@ -181,8 +180,8 @@ TEST(ComputeCost, depthwise_convolutions_cost_their_bytes) {
   const graph::TensorShape tensor = {DataType::kFloat32, {10, 100, 100, 100}};
   graph::Graph graph = OneKernel("cudnn::convolution_backward_input", "cudnn",
                                  {tensor, {DataType::kFloat32, {100, 1, 3, 3}}, tensor});
-  SetParameter(&graph.cluster, "gpu.hbm_bytes_per_s", 1e12);
-  SetParameter(&graph.cluster, "gpu.hbm_efficiency", 1);
+  graph.cluster.parameters.SetValue("gpu.hbm_bytes_per_s", 1e12);
+  graph.cluster.parameters.SetValue("gpu.hbm_efficiency", 1);
   EXPECT_EQ(CostSignatures(graph)[0].duration_ns, 80'004 + kGap);  // 2 · 40 MB + 3,600 bytes
 }
 
@@ -228,12 +227,11 @@ TEST(ComputeCost, measured_kernels_go_before_the_model) {
                                 false, false};
   graph.signatures[2].matmul = graph.signatures[1].matmul;
   graph.signatures[2].matmul.k = 256;
-  std::vector<graph::Parameter> parameters = graph.cluster.parameters.all();
   for (const auto& [kind, sizes] : std::vector<std::pair<std::string, KernelSizes>>{
            {"gelu", {1000, 1000, 1, 1}}, {"matmul", {256, 1280, 128, 1}}}) {
-    parameters.push_back({MeasuredKernelKey(kind, "bfloat16", sizes), 7777, "ns", "", {}});
+    graph.cluster.parameters.Put(
+        {{MeasuredKernelKey(kind, "bfloat16", sizes), 7777, "ns", "", {}}});
   }
-  graph.cluster.parameters = graph::ParameterTable(std::move(parameters));
   EXPECT_TRUE(CheckParameters(graph.cluster.parameters).empty());
   graph.roles.resize(1);
   for (uint32_t i = 0; i < 3; ++i) {
@@ -269,8 +267,8 @@ TEST(ComputeCost, unknown_kernels_are_counted_as_such) {
 
 TEST(CollectiveCost, ring_is_latency_steps_and_bytes) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
-  SetParameter(&cluster, "nccl.nvls_efficiency", 0);
-  SetParameter(&cluster, "nccl.ramp", 0);
+  cluster.parameters.SetValue("nccl.nvls_efficiency", 0);
+  cluster.parameters.SetValue("nccl.ramp", 0);
   CollectiveCost cost(cluster);
   graph::CollectiveShape shape;
   shape.kind = CollectiveKind::kReduceScatter;
@@ -304,10 +302,10 @@ TEST(CollectiveCost, more_nodes_bytes_and_slow_links_never_help) {
 TEST(CollectiveCost, gpus_that_share_a_nic_get_less_of_it) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.gpus_per_node = 8;
-  SetParameter(&cluster, "net.nics_per_node", 8);
-  SetParameter(&cluster, "net.shared_nic_factor", 0.5);
+  cluster.parameters.SetValue("net.nics_per_node", 8);
+  cluster.parameters.SetValue("net.shared_nic_factor", 0.5);
   const double own = CollectiveCost(cluster).NicBandwidth();
-  SetParameter(&cluster, "net.nics_per_node", 4);
+  cluster.parameters.SetValue("net.nics_per_node", 4);
   EXPECT_DOUBLE_EQ(CollectiveCost(cluster).NicBandwidth(), own / 2);
 }
 
@@ -317,7 +315,7 @@ TEST(CollectiveCost, rings_that_cross_the_host_get_less_of_the_nics) {
   graph::CollectiveShape shape;
   shape.bytes = int64_t{1} << 32;
   const auto network = [&](double factor, int32_t local) {
-    SetParameter(&cluster, "net.crossed_nic_factor", factor);
+    cluster.parameters.SetValue("net.crossed_nic_factor", factor);
     return CollectiveCost(cluster).ShareOf(shape, {4 * local, 4, local}).network;
   };
   for (const int32_t local : {2, 4}) {
@@ -332,7 +330,7 @@ TEST(CollectiveCost, transfers_of_a_group_share_the_link) {
   using Reach = PeerLoad::Reach;
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.gpus_per_node = 8;
-  prism::testing::SetParameter(&cluster, "net.bandwidth_loss_per_doubling", 0);
+  cluster.parameters.SetValue("net.bandwidth_loss_per_doubling", 0);
   const CollectiveCost cost(cluster);
   const auto alone = [&](int64_t bytes, bool same_node) {
     return cost.PeerTransfer(bytes, same_node);
@@ -378,13 +376,13 @@ TEST(Parameters, values_that_no_model_can_use_are_named) {
       {"gpu.matmul_efficiency", 0}, {"overlap.compute_slowdown", 0}, {"p2p.base_ns", NAN}};
   for (const auto& [key, value] : kBad) {
     graph::ClusterSpec cluster = prism::testing::TestCluster();
-    SetParameter(&cluster, key, value);
+    cluster.parameters.SetValue(key, value);
     const std::vector<std::string> faults = CheckParameters(cluster.parameters);
     ASSERT_EQ(faults.size(), 1U) << key;
     EXPECT_NE(faults[0].find(key), std::string::npos) << faults[0];
   }
   graph::ClusterSpec cluster = prism::testing::TestCluster();
-  SetParameter(&cluster, "nccl.nvls_efficiency", 0);  // no NVLS on this GPU
+  cluster.parameters.SetValue("nccl.nvls_efficiency", 0);  // no NVLS on this GPU
   EXPECT_TRUE(CheckParameters(cluster.parameters).empty());
 }
 

@@ -23,7 +23,6 @@ using prism::testing::Kernel;
 using prism::testing::Receive;
 using prism::testing::Record;
 using prism::testing::Send;
-using prism::testing::SetParameter;
 using prism::testing::Sync;
 using prism::testing::TinyGraph;
 using prism::testing::Wait;
@@ -76,7 +75,7 @@ TEST(CriticalPath, follows_events) {
 // The host issues a kernel in 100 ns, sleeps 40 and issues the next.
 TEST(CriticalPath, follows_the_host) {
   graph::Graph graph = TinyGraph({{Kernel(0, 10), Gap(40), Kernel(0, 10), Sync()}});
-  SetParameter(&graph.cluster, "host.kernel_ns", 100);
+  graph.cluster.parameters.SetValue("host.kernel_ns", 100);
   // Begins at 100 when the first kernel does, ends when the next iteration's first could.
   EXPECT_THAT(Steps(graph, Iterations(1)), ElementsAre("0 1 host 100-140", "0 2 host 140-240",
                                                        "0 2 compute 240-250", "0 0 host 250-350"));
@@ -86,7 +85,7 @@ TEST(CriticalPath, follows_the_host) {
 TEST(CriticalPath, tells_overlap_apart) {
   graph::Graph graph = TinyGraph({{Kernel(0, 10), Collective(1, 0, 100), Record(1), Kernel(0, 300),
                                    Wait(0, 2), Kernel(0, 1)}});
-  SetParameter(&graph.cluster, "overlap.compute_slowdown", 1.5);
+  graph.cluster.parameters.SetValue("overlap.compute_slowdown", 1.5);
   EXPECT_THAT(Steps(graph, Iterations(1)),
               ElementsAre("0 0 compute 0-10", "0 3 compute 10-310", "0 4 overlap 310-360",
                           "0 5 compute 360-361"));

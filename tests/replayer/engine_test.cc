@@ -18,7 +18,6 @@ using prism::testing::Kernel;
 using prism::testing::Receive;
 using prism::testing::Record;
 using prism::testing::Send;
-using prism::testing::SetParameter;
 using prism::testing::Sync;
 using prism::testing::TinyGraph;
 using prism::testing::Wait;
@@ -40,7 +39,7 @@ ReplayResult MustReplay(const graph::Graph& graph, const ReplayOptions& options)
 
 TEST(Engine, kernel_starts_at_the_latest_of_issue_and_stream_tail) {
   graph::Graph graph = TinyGraph({{Kernel(0, 50), Kernel(0, 50), Gap(500), Kernel(0, 50)}});
-  SetParameter(&graph.cluster, "host.kernel_ns", 20);
+  graph.cluster.parameters.SetValue("host.kernel_ns", 20);
   ReplayResult result = MustReplay(graph, Options(1, {Rank(0)}));
   // Issued at 20, 40, (gap to 540) 560; the second waits for the first, the third for its issue.
   EXPECT_THAT(result.timelines[0].issue, ElementsAre(20, 40, 540, 560));
@@ -112,7 +111,7 @@ TEST(Engine, overlap_charges_the_wait) {
   // A transfer of 100 beside 300 of compute, slowed by 1.5: (1.5 - 1) * min(100, 300) = 50.
   graph::Graph graph = TinyGraph({{Kernel(0, 10), Collective(1, 0, 100), Record(1), Kernel(0, 300),
                                    Wait(0, 2), Kernel(0, 1)}});
-  SetParameter(&graph.cluster, "overlap.compute_slowdown", 1.5);
+  graph.cluster.parameters.SetValue("overlap.compute_slowdown", 1.5);
   ReplayResult result = MustReplay(graph, Options(1, {Rank(0)}));
   EXPECT_THAT(result.timelines[0].end, ElementsAre(10, 100, 100, 310, 360, 361));
   EXPECT_EQ(result.ranks[0].compute_ns, 361);
@@ -202,7 +201,7 @@ TEST(Engine, gate_stops_a_rank_and_a_gap_delays_the_other) {
 
 TEST(Engine, refuses_a_cluster_that_no_model_can_use) {
   graph::Graph graph = TinyGraph({{Kernel(0, 1)}});
-  SetParameter(&graph.cluster, "net.nic_bytes_per_s", 0);
+  graph.cluster.parameters.SetValue("net.nic_bytes_per_s", 0);
   Status status = Replay(graph, Options(1)).status();
   EXPECT_EQ(status.code(), StatusCode::kBadFile);
   EXPECT_THAT(status.message(), HasSubstr("net.nic_bytes_per_s"));

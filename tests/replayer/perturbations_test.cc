@@ -17,7 +17,6 @@ namespace {
 
 using prism::testing::Collective;
 using prism::testing::Kernel;
-using prism::testing::SetParameter;
 using prism::testing::TinyGraph;
 using ::testing::ElementsAre;
 
@@ -71,7 +70,7 @@ TEST(Jitter, shapes_have_the_mean_and_the_spread_they_say) {
 
 TEST(Perturbations, slow_host_delays_what_it_issues) {
   graph::Graph graph = TinyGraph({{Kernel(0, 10), Kernel(0, 10)}});
-  SetParameter(&graph.cluster, "host.kernel_ns", 100);
+  graph.cluster.parameters.SetValue("host.kernel_ns", 100);
   Perturbation host;
   host.kind = PerturbationKind::kHost;
   host.ranks = {Rank(0)};

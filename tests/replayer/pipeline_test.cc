@@ -16,7 +16,7 @@ graph::ClusterSpec FreeCluster() {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   prism::testing::MakeFree(&cluster);
   for (const char* latency : {"p2p.base_ns", "net.hop_ns"}) {
-    prism::testing::SetParameter(&cluster, latency, 0);
+    cluster.parameters.SetValue(latency, 0);
   }
   return cluster;
 }

@@ -128,7 +128,7 @@ TEST(FindStraggler, takes_copies_on_the_device_for_work) {
 TEST(FindStraggler, names_a_slow_host) {
   graph::Graph graph = Pipeline(2, 4, 2);
   for (const char* key : {"host.kernel_ns", "host.collective_ns"}) {
-    prism::testing::SetParameter(&graph.cluster, key, 200'000);
+    graph.cluster.parameters.SetValue(key, 200'000);
   }
   for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
     EXPECT_THAT(Named(graph, With(PerturbationKind::kHost, rank, 3)), ElementsAre(rank));

@@ -215,7 +215,7 @@ TEST(ProgramEdit, another_optimizer_moves_other_bytes) {
 TEST(ProgramEdit, offloaded_states_cost_what_their_copies_leave_exposed) {
   graph::Graph graph = Synthesised(SmallJob());
   constexpr double kRate = 1e9;  // so slow that little else hides the copies
-  testing::SetParameter(&graph.cluster, "gpu.copy_bytes_per_s", kRate);
+  graph.cluster.parameters.SetValue("gpu.copy_bytes_per_s", kRate);
   const OffloadEdit offload = {.kind = OffloadKind::kOptimizer, .prefetch = 1};
   const EditedGraph edited = Edited(graph, {offload});
   int64_t bytes = 0;

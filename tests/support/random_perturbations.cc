@@ -106,7 +106,7 @@ graph::Graph ReplayableGraph(uint64_t seed) {
   graph::Graph graph = RandomGraph(RandomOptions(seed));
   graph.cluster = TestCluster();
   // From "nothing is eager" to "nearly everything is".
-  SetParameter(&graph.cluster, "p2p.eager_bytes", seed % 2 == 0 ? 0 : 1 << 20U);
+  graph.cluster.parameters.SetValue("p2p.eager_bytes", seed % 2 == 0 ? 0 : 1 << 20U);
   return graph;
 }
 

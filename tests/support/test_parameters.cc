@@ -38,23 +38,13 @@ graph::ClusterSpec TestCluster() {
   return cluster;
 }
 
-void SetParameter(graph::ClusterSpec* cluster, std::string_view key, double value) {
-  std::vector<graph::Parameter> parameters = cluster->parameters.all();
-  for (graph::Parameter& parameter : parameters) {
-    if (parameter.key == key) {
-      parameter.value = value;
-    }
-  }
-  cluster->parameters = graph::ParameterTable(std::move(parameters));
-}
-
 void MakeFree(graph::ClusterSpec* cluster) {
   for (const replayer::ParameterKey& key : replayer::ParameterKeys()) {
     if (key.key.starts_with("host.") && key.unit == "ns") {
-      SetParameter(cluster, key.key, 0);
+      cluster->parameters.SetValue(key.key, 0);
     }
   }
-  SetParameter(cluster, "overlap.compute_slowdown", 1);
+  cluster->parameters.SetValue("overlap.compute_slowdown", 1);
 }
 
 }  // namespace prism::testing

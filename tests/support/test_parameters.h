@@ -8,9 +8,6 @@ namespace prism::testing {
 // Round numbers, two GPUs a node, host costs of some hundred ns. Not a real machine.
 graph::ClusterSpec TestCluster();
 
-// `cluster` with one parameter set to another value.
-void SetParameter(graph::ClusterSpec* cluster, std::string_view key, double value);
-
 // `cluster` with all host costs zero and no slow-down by overlap: for closed forms.
 void MakeFree(graph::ClusterSpec* cluster);
 

@@ -45,7 +45,7 @@ graph::Graph TwoSends(double nics) {
   for (graph::Role& role : graph.roles) {
     role.program.flags.assign(role.program.size(), 0);
   }
-  prism::testing::SetParameter(&graph.cluster, "net.nics_per_node", nics);
+  graph.cluster.parameters.SetValue("net.nics_per_node", nics);
   return graph;
 }
 
@@ -88,7 +88,7 @@ TEST(FlowReplay, equals_analytic_to_the_nanosecond_where_nothing_is_shared) {
       continue;
     }
     graph.cluster = prism::testing::TestCluster();
-    prism::testing::SetParameter(&graph.cluster, "p2p.eager_bytes", seed % 2 == 0 ? 0 : 1 << 20U);
+    graph.cluster.parameters.SetValue("p2p.eager_bytes", seed % 2 == 0 ? 0 : 1 << 20U);
     graph.cluster.network.planes = 1 + static_cast<int32_t>(seed % 2);
     ReplayOptions options = FlowOptions(graph);
     const auto unshared = ReplayTogether(
