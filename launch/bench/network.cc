@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "graph/base/rng.h"
+#include "graph/valid_graph.h"
 #include "launch/bench/bench.h"
 #include "launch/options/presets.h"
 #include "launch/process/stop_watch.h"
-#include "launch/run/valid_graph.h"
 #include "replayer/network/flow_queue.h"
 #include "replayer/network/routing.h"
 #include "replayer/network/topology.h"
@@ -107,7 +107,7 @@ Result<BenchCase> BenchJob(const BenchReplayOptions& options, const std::string&
     PRISM_ASSIGN_OR_RETURN(graph.cluster, LoadCluster("h100-8x"));
     name = fmt::format("{} {} ranks", workload.name, workload.ranks);
   } else {
-    PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(path));
+    PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(path));
     graph = std::move(loaded.graph);
   }
   replayer::ReplayOptions replay;

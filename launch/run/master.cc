@@ -13,6 +13,7 @@
 #include "graph/base/parallel.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
+#include "graph/valid_graph.h"
 #include "launch/options/perturbation.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/stop_watch.h"
@@ -22,7 +23,6 @@
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
 #include "launch/run/source_finder.h"
-#include "launch/run/valid_graph.h"
 #include "launch/sandbox/shared_memory.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
@@ -223,7 +223,7 @@ Status Master::Build(RunOutcome* outcome) {
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
     context_.job = outcome->graph.job;
   }
-  PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph, [&](Rank rank, uint32_t op) {
+  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(outcome->graph, [&](Rank rank, uint32_t op) {
     return SourceLinesOf(outcome->graph, rank, op);
   }));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);
@@ -314,7 +314,7 @@ Status Master::Adopt(Rank rank, RunOutcome* outcome) {
       outcome->graph,
       slicer::AdoptFragment(outcome->graph, std::move(slice_.TakeFragments().back())));
   context_.job = outcome->graph.job;
-  PRISM_RETURN_IF_ERROR(RefuseInvalid(outcome->graph)
+  PRISM_RETURN_IF_ERROR(graph::RefuseInvalid(outcome->graph)
                             .WithContext(fmt::format(
                                 "what rank {} does cannot be adopted for its role", rank.value())));
   outcome->graph_bytes = graph::EncodeGraph(outcome->graph);

@@ -16,10 +16,10 @@
 #include "graph/base/glob.h"
 #include "graph/base/parse_number.h"
 #include "graph/limits.h"
+#include "graph/valid_graph.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/options/toml_reader.h"
-#include "launch/run/valid_graph.h"
 #include "launch/verbs/program_edit_file.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/measured_kernels.h"
@@ -451,7 +451,7 @@ Result<EditFile> ReadEditFile(const std::string& path,
   if (!edited.ok()) {
     return edited.status().WithContext(path);
   }
-  if (const Status valid = RefuseInvalid(edited->graph); !valid.ok()) {
+  if (const Status valid = graph::RefuseInvalid(edited->graph); !valid.ok()) {
     return InvalidArgument(
         fmt::format("{}: what [[program]] makes cannot run: {}", path, valid.message()));
   }

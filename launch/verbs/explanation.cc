@@ -130,7 +130,7 @@ std::vector<VerbOption> ExplanationOptions() {
            "the slow rank by its symptoms: compute against its peers, who waits for whom"}};
 }
 
-Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
+Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
                                         const replayer::ReplayOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
                          replayer::Replay(loaded.graph, options));
@@ -145,7 +145,7 @@ Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
 }
 
 Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,
-                                          const LoadedGraph& loaded,
+                                          const graph::LoadedGraph& loaded,
                                           const replayer::ReplayOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, options));
   PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(arguments, loaded.graph, options));

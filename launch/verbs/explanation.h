@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/status.h"
-#include "launch/run/valid_graph.h"
+#include "graph/valid_graph.h"
 #include "launch/verbs/verb.h"
 #include "replayer/replay.h"
 #include "replayer/report/summary.h"
@@ -17,14 +17,14 @@ namespace prism::launch {
 std::vector<VerbOption> ExplanationOptions();
 
 // That of a run which departs from the graph in nothing.
-Result<replayer::Summary> ReplaySummary(const LoadedGraph& loaded,
+Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
                                         const replayer::ReplayOptions& options);
 
 // The summary of the replay, and what the command line asks for beside it. As JSON the summary
 // alone is summary.json; with more it is one of the keys summary, costs, critical_path and
 // straggler.
 Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,
-                                          const LoadedGraph& loaded,
+                                          const graph::LoadedGraph& loaded,
                                           const replayer::ReplayOptions& options);
 
 }  // namespace prism::launch

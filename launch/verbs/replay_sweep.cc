@@ -23,7 +23,7 @@ void WriteOptional(const char* key, const std::optional<double>& value, JsonWrit
 
 }  // namespace
 
-Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
+Result<ReplaySweep> SweepReplay(const graph::LoadedGraph& loaded,
                                 const Variation& variation,
                                 const JobAtValue& job) {
   if (variation.key == "gpu.memory_bytes") {
@@ -37,7 +37,7 @@ Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
   for (int step = 0; step < variation.steps; ++step) {
     ReplayPoint point;
     point.value = variation.ValueAt(step);
-    LoadedGraph varied = loaded;
+    graph::LoadedGraph varied = loaded;
     PRISM_ASSIGN_OR_RETURN(varied.graph.cluster,
                            VariedCluster(loaded.graph.cluster, variation.key, point.value));
     const std::vector<std::string> faults =

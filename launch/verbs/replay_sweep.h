@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
+#include "graph/valid_graph.h"
 #include "launch/options/variation.h"
-#include "launch/run/valid_graph.h"
 #include "replayer/delta/edit.h"
 #include "replayer/replay.h"
 #include "replayer/report/summary.h"
@@ -31,7 +31,7 @@ using JobAtValue =
 
 // The job at each value, ascending by step. Fails on a key that the graph's cluster does not have,
 // on values that no cost can be computed with, and where `job` does.
-Result<ReplaySweep> SweepReplay(const LoadedGraph& loaded,
+Result<ReplaySweep> SweepReplay(const graph::LoadedGraph& loaded,
                                 const Variation& variation,
                                 const JobAtValue& job);
 

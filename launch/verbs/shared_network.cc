@@ -66,11 +66,11 @@ std::string Json(const std::vector<JobLine>& lines) {
 
 }  // namespace
 
-Result<std::string> ReplayOnSharedNetwork(const LoadedGraph& first,
+Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
                                           const replayer::ReplayOptions& options,
                                           const std::vector<std::string>& specs,
                                           OutputFormat format) {
-  std::deque<LoadedGraph> others;
+  std::deque<graph::LoadedGraph> others;
   std::vector<JobLine> lines = {{first.path, 0, 0, 0}};
   std::vector<replayer::NetworkJob> jobs = {{&first.graph, options, 0}};
   int32_t end = 0;
@@ -84,7 +84,7 @@ Result<std::string> ReplayOnSharedNetwork(const LoadedGraph& first,
   plain.perturbations.clear();
   for (const std::string& text : specs) {
     const JobSpec spec = ParseSpec(text);
-    PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(spec.path));
+    PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(spec.path));
     others.push_back(std::move(loaded));
     const int32_t node = spec.first_node >= 0 ? spec.first_node : end;
     jobs.push_back({&others.back().graph, plain, node});

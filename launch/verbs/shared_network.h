@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "graph/base/status.h"
+#include "graph/valid_graph.h"
 #include "launch/options/options.h"
-#include "launch/run/valid_graph.h"
 #include "replayer/replay.h"
 
 namespace prism::launch {
@@ -14,7 +14,7 @@ namespace prism::launch {
 // `specs`: GRAPH[:FIRST_NODE] a further job, behind the last node so far unless said otherwise. The
 // first job begins at node 0; its cluster's network joins all. Prints each job's iteration time
 // alone and together.
-Result<std::string> ReplayOnSharedNetwork(const LoadedGraph& first,
+Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
                                           const replayer::ReplayOptions& options,
                                           const std::vector<std::string>& specs,
                                           OutputFormat format);

@@ -12,7 +12,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/diff.h"
-#include "launch/run/valid_graph.h"
+#include "graph/valid_graph.h"
 #include "launch/verbs/json_leaves.h"
 #include "launch/verbs/verb.h"
 
@@ -152,8 +152,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     left = (fs::path(left) / "graph.prism").string();
     right = (fs::path(right) / "graph.prism").string();
   }
-  PRISM_ASSIGN_OR_RETURN(const LoadedGraph left_graph, LoadValidGraph(left));
-  PRISM_ASSIGN_OR_RETURN(const LoadedGraph right_graph, LoadValidGraph(right));
+  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph left_graph, graph::LoadValidGraph(left));
+  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph right_graph, graph::LoadValidGraph(right));
   differences.graphs = graph::DiffGraphs(left_graph.graph, right_graph.graph);
   VerbOutput output;
   output.text =

@@ -7,10 +7,11 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "launch/run/valid_graph.h"
+#include "graph/valid_graph.h"
 #include "launch/verbs/fixed_durations.h"
 #include "launch/verbs/named_format.h"
 #include "launch/verbs/verb.h"
+#include "replayer/cost/cluster_check.h"
 #include "slicer/export/astra/layer_export.h"
 #include "slicer/export/chakra/chakra_export.h"
 #include "slicer/export/goal/goal_export.h"
@@ -72,8 +73,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   }
   PRISM_RETURN_IF_ERROR(arguments.CheckOutput("o"));
   const std::string out = arguments.Text("o");
-  PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands()[1]));
-  PRISM_RETURN_IF_ERROR(RefuseUncosted(loaded));
+  PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(arguments.operands()[1]));
+  PRISM_RETURN_IF_ERROR(replayer::RefuseUncosted(loaded));
   FixDurations(&loaded.graph);
   PRISM_ASSIGN_OR_RETURN(const ExportResult result, format->write(loaded.graph, out));
   VerbOutput output;

@@ -16,9 +16,9 @@
 #include "graph/base/parse_number.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
+#include "graph/valid_graph.h"
 #include "launch/flight/flight_match.h"
 #include "launch/options/sandbox_list.h"
-#include "launch/run/valid_graph.h"
 #include "launch/verbs/verb.h"
 
 namespace prism::launch {
@@ -178,7 +178,8 @@ Status WriteDumps(const std::string& folder, const std::string& own, View* view)
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands()[0]));
+  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
+                         graph::LoadValidGraph(arguments.operands()[0]));
   const std::string& path = arguments.operands()[1];
   PRISM_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(FlightDump dump, DecodeFlightDump(bytes, path));

@@ -13,7 +13,7 @@
 #include "graph/base/units.h"
 #include "graph/describe.h"
 #include "graph/rank_grid.h"
-#include "launch/run/valid_graph.h"
+#include "graph/valid_graph.h"
 #include "launch/verbs/role_traffic.h"
 #include "launch/verbs/verb.h"
 
@@ -271,7 +271,8 @@ std::string ShowJson(const graph::Graph& graph, const ShowOptions& options) {
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
+  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
+                         graph::LoadValidGraph(arguments.operands().front()));
   const graph::Graph& graph = loaded.graph;
   ShowOptions options;
   options.roles = arguments.Has("roles");

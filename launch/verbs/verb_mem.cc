@@ -10,7 +10,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
-#include "launch/run/valid_graph.h"
+#include "graph/valid_graph.h"
 #include "launch/verbs/verb.h"
 #include "replayer/memory/like_peaks.h"
 #include "replayer/memory/worst_rank.h"
@@ -149,7 +149,8 @@ std::string MemJson(const View& view) {
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  PRISM_ASSIGN_OR_RETURN(const LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
+  PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
+                         graph::LoadValidGraph(arguments.operands().front()));
   const Rank worst = replayer::WorstRank(loaded.graph);
   int64_t rank = worst.value();
   PRISM_RETURN_IF_ERROR(

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/valid_graph.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/variation.h"
-#include "launch/run/valid_graph.h"
 #include "launch/verbs/edit_file.h"
 #include "launch/verbs/explanation.h"
 #include "launch/verbs/iteration_samples.h"
@@ -20,6 +20,7 @@
 #include "launch/verbs/replay_sweep.h"
 #include "launch/verbs/shared_network.h"
 #include "launch/verbs/verb.h"
+#include "replayer/cost/cluster_check.h"
 
 namespace prism::launch {
 namespace {
@@ -40,7 +41,7 @@ Status RefuseNumberOfEdit(const EditFile& file, const std::string& key, double v
 
 // --vary: the job, or what the edit makes of it, at each value.
 Result<VerbOutput> RunSweep(const VerbArguments& arguments,
-                            const LoadedGraph& loaded,
+                            const graph::LoadedGraph& loaded,
                             const replayer::ReplayOptions& replay,
                             const std::string& edit_file) {
   for (const char* flag : {"samples", "gains", "job", "costs", "critical-path", "find-straggler"}) {
@@ -94,8 +95,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   for (const char* flag : {"csv", "svg"}) {
     PRISM_RETURN_IF_ERROR(arguments.CheckOutput(flag));
   }
-  PRISM_ASSIGN_OR_RETURN(LoadedGraph loaded, LoadValidGraph(arguments.operands().front()));
-  PRISM_RETURN_IF_ERROR(RefuseUncosted(loaded));
+  PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded,
+                         graph::LoadValidGraph(arguments.operands().front()));
+  PRISM_RETURN_IF_ERROR(replayer::RefuseUncosted(loaded));
   for (const std::string& table : arguments.Texts("kernels")) {
     PRISM_RETURN_IF_ERROR(UseMeasuredKernels(table, &loaded.graph.cluster));
   }

@@ -10,12 +10,13 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/valid_graph.h"
 #include "launch/options/perturbation.h"
-#include "launch/run/valid_graph.h"
 #include "launch/verbs/explanation.h"
 #include "launch/verbs/json_leaves.h"
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/verb.h"
+#include "replayer/cost/cluster_check.h"
 
 namespace prism::launch {
 namespace {
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 // A graph and how it was run.
 struct FinishedRun {
-  LoadedGraph loaded;
+  graph::LoadedGraph loaded;
   Options options;
 };
 
@@ -66,11 +67,11 @@ Result<FinishedRun> LoadRun(const std::string& path) {
     PRISM_ASSIGN_OR_RETURN(run.options, ReadRunOptions((folder / "config.toml").string()));
     graph = (folder / "graph.prism").string();
   }
-  PRISM_ASSIGN_OR_RETURN(run.loaded, LoadValidGraph(graph));
+  PRISM_ASSIGN_OR_RETURN(run.loaded, graph::LoadValidGraph(graph));
   if (graph != path) {
     PRISM_RETURN_IF_ERROR(AddWarnings(path, &run.loaded.graph));
   }
-  PRISM_RETURN_IF_ERROR(RefuseUncosted(run.loaded));
+  PRISM_RETURN_IF_ERROR(replayer::RefuseUncosted(run.loaded));
   run.options.seed = run.loaded.graph.job.seed;
   return run;
 }

@@ -21,4 +21,12 @@ Status CheckCluster(const graph::ClusterSpec& cluster) {
                              cluster.name, faults.front(), faults.size()));
 }
 
+Status RefuseUncosted(const graph::LoadedGraph& loaded) {
+  const std::vector<std::string> faults = CheckParameters(loaded.graph.cluster.parameters);
+  return faults.empty()
+             ? OkStatus()
+             : BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
+                                   loaded.path, faults.front()));
+}
+
 }  // namespace prism::replayer

@@ -4,10 +4,14 @@
 
 #include "graph/base/status.h"
 #include "graph/cluster.h"
+#include "graph/valid_graph.h"
 
 namespace prism::replayer {
 
 // kBadFile with the first of its faults (parameters.h).
 Status CheckCluster(const graph::ClusterSpec& cluster);
+
+// The same of a graph's, whose file an older version may have written.
+Status RefuseUncosted(const graph::LoadedGraph& loaded);
 
 }  // namespace prism::replayer

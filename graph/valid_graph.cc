@@ -1,4 +1,4 @@
-#include "launch/run/valid_graph.h"
+#include "graph/valid_graph.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,17 +10,16 @@
 #include "graph/base/units.h"
 #include "graph/file.h"
 #include "graph/validate.h"
-#include "replayer/cost/parameters.h"
 
-namespace prism::launch {
+namespace prism::graph {
 namespace {
 
 constexpr size_t kShownFaults = 3;
 
 }  // namespace
 
-Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source) {
-  const graph::Validation validation = graph::Validate(graph);
+Status RefuseInvalid(const Graph& graph, const SourceLines& source) {
+  const Validation validation = Validate(graph);
   if (validation.ok()) {
     return OkStatus();
   }
@@ -40,7 +39,7 @@ Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source) {
 Result<LoadedGraph> LoadValidGraph(const std::string& path) {
   LoadedGraph loaded;
   loaded.path = path;
-  PRISM_ASSIGN_OR_RETURN(loaded.graph, graph::ReadGraph(path));
+  PRISM_ASSIGN_OR_RETURN(loaded.graph, ReadGraph(path));
   std::error_code ignored;
   loaded.file_bytes = static_cast<int64_t>(std::filesystem::file_size(path, ignored));
   const Status valid = RefuseInvalid(loaded.graph);
@@ -50,13 +49,4 @@ Result<LoadedGraph> LoadValidGraph(const std::string& path) {
   return loaded;
 }
 
-Status RefuseUncosted(const LoadedGraph& loaded) {
-  const std::vector<std::string> faults =
-      replayer::CheckParameters(loaded.graph.cluster.parameters);
-  return faults.empty()
-             ? OkStatus()
-             : BadFile(fmt::format("{}: its cluster cannot be costed: {}; record the job again",
-                                   loaded.path, faults.front()));
-}
-
-}  // namespace prism::launch
+}  // namespace prism::graph

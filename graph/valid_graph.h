@@ -8,24 +8,20 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 
-namespace prism::launch {
+namespace prism::graph {
 
 // kRunFailed with the first faults when the graph cannot run. `source` adds lines that say where in
 // the program an op of a rank is; asked for the ops of the first fault only.
 using SourceLines = std::function<std::string(Rank, uint32_t op)>;
-Status RefuseInvalid(const graph::Graph& graph, const SourceLines& source = nullptr);
+Status RefuseInvalid(const Graph& graph, const SourceLines& source = nullptr);
 
 struct LoadedGraph {
   std::string path;
-  graph::Graph graph;
+  Graph graph;
   int64_t file_bytes = 0;
 };
 
 // kBadFile for a file that is absent, damaged or no graph that can run, with its first faults.
 Result<LoadedGraph> LoadValidGraph(const std::string& path);
 
-// kBadFile where the graph's cluster lacks a parameter that costs need: it was recorded by an older
-// version.
-Status RefuseUncosted(const LoadedGraph& loaded);
-
-}  // namespace prism::launch
+}  // namespace prism::graph
