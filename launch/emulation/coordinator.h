@@ -17,7 +17,6 @@
 #include "graph/graph.h"
 #include "launch/emulation/emulation_messages.h"
 #include "launch/emulation/measured_holds.h"
-#include "launch/options/options.h"
 #include "replayer/engine.h"
 
 namespace prism::launch {

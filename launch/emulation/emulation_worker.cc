@@ -79,49 +79,29 @@ struct EmulationWorker::Member {
   HoldLanes holds = {};                       // on a real GPU
 };
 
-EmulationWorker::EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks)
-    : context_(context),
-      graph_(graph),
+EmulationWorker::EmulationWorker(const graph::Graph& graph, EmulationStart start, Hooks hooks)
+    : graph_(graph),
+      start_(std::move(start)),
       hooks_(std::move(hooks)),
       index_(graph),
-      poll_cost_ns_(std::llround(context.cluster.parameters.Value("host.poll_ns"))) {
+      poll_cost_ns_(std::llround(graph.cluster.parameters.Value("host.poll_ns"))) {
 }
 
 EmulationWorker::~EmulationWorker() = default;
 
-Status EmulationWorker::Start(const std::vector<Rank>& ranks, const MeetingPoint& meeting) {
+Status EmulationWorker::StartProcesses() {
   // Whoever has no other ranks to listen for can sleep until its own ones speak.
-  wait_ns_ = ranks.size() == context_.sandbox_ranks.size() ? kWaitNs : kNapNs;
-  for (const Rank rank : ranks) {
-    SandboxRequest request;
-    request.rank = rank;
-    request.mode = context_.gpu ? channel::Mode::kDevice : channel::Mode::kEmulate;
-    request.present = context_.sandbox_ranks;
-    request.iterations = context_.options.iterations;
-    request.meeting = meeting;
-    SandboxSpec spec = MakeSandboxSpec(context_, request);
-    const bool keeps_history =
-        std::binary_search(context_.snapshot_ranks.begin(), context_.snapshot_ranks.end(), rank);
-    if (keeps_history) {
-      spec.environment.emplace_back("PRISM_BLOCK_EVENTS", "1");
-    }
-    spec.terminal = context_.options.interactive;
-    if (std::binary_search(context_.log_ranks.begin(), context_.log_ranks.end(), rank)) {
-      spec.on_line = [rank](const std::string& line) {
-        const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);
-        std::fwrite(text.data(), 1, text.size(), stdout);
-        std::fflush(stdout);
-      };
-    }
-    PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(spec));
+  wait_ns_ = start_.has_all ? kWaitNs : kNapNs;
+  for (const EmulatedRank& emulated : start_.ranks) {
+    const Rank rank = emulated.process.rank;
+    PRISM_ASSIGN_OR_RETURN(auto process, SandboxProcess::Start(emulated.process));
     members_.push_back(std::make_unique<Member>(
         Member{rank, std::move(process),
                slicer::OpStream(rank, graph_.job.facts.warmup_iterations,
                                 graph_.job.facts.steps_per_iteration),
-               Verifier(graph_, index_, rank, context_.options.iterations), OutOfMemoryWatch(rank),
-               StallWatch(context_.options.stall_timeout_s),
-               HostClock(graph_, rank, context_.perturbations)}));
-    if (keeps_history) {
+               Verifier(graph_, index_, rank, start_.iterations), OutOfMemoryWatch(rank),
+               StallWatch(start_.stall_timeout_s), HostClock(graph_, rank, start_.perturbations)}));
+    if (emulated.keeps_history) {
       members_.back()->history.emplace();
     }
   }
@@ -150,12 +130,12 @@ void EmulationWorker::FlushIssued(Member& member) {
 // departed is waited for: what it issues is no iteration of the graph's. So is a GPU that has not
 // come to all that was issued.
 bool EmulationWorker::HasRunAll(const Member& member) const {
-  return !member.departed && member.stream.iteration() >= context_.options.iterations &&
+  return !member.departed && member.stream.iteration() >= start_.iterations &&
          !member.holds.under_way();
 }
 
 void EmulationWorker::TakeOp(Member& member, const slicer::PlacedOp& placed) {
-  if (member.departed || placed.place.iteration >= context_.options.iterations) {
+  if (member.departed || placed.place.iteration >= start_.iterations) {
     return;
   }
   Verdict verdict = member.verifier.Check(placed, member.stream);
@@ -270,7 +250,7 @@ void EmulationWorker::TakeHold(Member& member, const channel::HoldBody& hold) {
   }
   const std::optional<replayer::OpPosition> position =
       member.holds.PositionOf(hold.lane, hold.sequence);
-  if (!position || SharesGpu(context_)) {
+  if (!position || start_.shares_gpu) {
     member.process->channel().SetDeadline(hold.lane, hold.sequence, 0);
     return;
   }
@@ -287,7 +267,7 @@ void EmulationWorker::TakeRequest(Member& member, const Record& record) {
     return;
   }
   // On a real GPU the program waits for that, and for nobody here.
-  if (context_.gpu && record.kind != RecordKind::kFence) {
+  if (start_.on_gpu && record.kind != RecordKind::kFence) {
     return;
   }
   RankEvent ask;
@@ -389,9 +369,7 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
   TellDeparture(member, turn.exited);
   member.left = turn.exited || HasRunAll(member);
   if (!member.left) {
-    // Whoever sits at the terminal decides how long an interactive rank stands still.
-    if (turn.records > 0 || !member.asked.empty() || member.departed ||
-        context_.options.interactive) {
+    if (turn.records > 0 || !member.asked.empty() || member.departed || start_.interactive) {
       member.stall_watch.Move();
     }
     PRISM_RETURN_IF_ERROR(member.stall_watch.Check(*member.process, member.stream.iteration()));

@@ -11,10 +11,28 @@
 #include "graph/graph.h"
 #include "launch/emulation/emulation_messages.h"
 #include "launch/emulation/verifier.h"
-#include "launch/run/run_context.h"
+#include "launch/sandbox/sandbox_process.h"
+#include "replayer/replay.h"
 #include "shim/channel/messages.h"
 
 namespace prism::launch {
+
+struct EmulatedRank {
+  SandboxSpec process;
+  bool keeps_history = false;  // of its allocator, for the PyTorch memory viewer
+};
+
+// What one worker runs of an emulation.
+struct EmulationStart {
+  std::vector<EmulatedRank> ranks;
+  bool has_all = false;  // no other worker has any, so there is nobody else to listen for
+  int32_t iterations = 0;
+  int stall_timeout_s = 0;
+  bool interactive = false;  // whoever sits at the terminal decides how long a rank stands still
+  bool on_gpu = false;
+  bool shares_gpu = false;  // ranks take turns on one: none is held
+  std::vector<replayer::Perturbation> perturbations;
+};
 
 class EmulationWorker {
  public:
@@ -24,12 +42,12 @@ class EmulationWorker {
     std::function<void(Rank, const std::string& log, const std::string& history)> rank_left;
   };
 
-  // `graph` must outlive the worker; `ranks` is this worker's share of context.sandbox_ranks.
-  EmulationWorker(const RunContext& context, const graph::Graph& graph, Hooks hooks);
+  // `graph` must outlive the worker.
+  EmulationWorker(const graph::Graph& graph, EmulationStart start, Hooks hooks);
   ~EmulationWorker();
 
   // Starts the processes of the ranks.
-  Status Start(const std::vector<Rank>& ranks, const MeetingPoint& meeting);
+  Status StartProcesses();
 
   // Takes what the processes did. True when something happened. kRunFailed when a program fails.
   Result<bool> Step();
@@ -69,8 +87,8 @@ class EmulationWorker {
   void FlushIssued(Member& member);
   void Tell(const RankEvent& event);
 
-  const RunContext& context_;
   const graph::Graph& graph_;
+  EmulationStart start_;
   Hooks hooks_;
   SignatureIndex index_;
   int64_t poll_cost_ns_;

@@ -18,6 +18,7 @@
 #include "launch/process/interrupt.h"
 #include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
+#include "launch/run/emulate_message.h"
 #include "launch/run/host_time.h"
 #include "launch/run/interval.h"
 #include "launch/run/messages.h"
@@ -364,20 +365,20 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   }
   PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context_, context_.sandbox_ranks.size()));
   const bool several = context_.sandbox_ranks.size() > 1;
+  EmulateMessage message;
+  message.number = emulations_;
+  message.graph_bytes = outcome->graph_bytes;
+  message.exchange = several ? exchange.Path() : std::string();
+  message.store_port = store == nullptr ? uint16_t{0} : store->port();
+  message.log_ranks = context_.log_ranks;
+  message.snapshot_ranks = context_.snapshot_ranks;
+  message.iterations = context_.options.iterations;
+  message.values = slice_.book();
+  for (const Rank rank : context_.sandbox_ranks) {
+    message.values_told.push_back(slice_.ToldBytes(rank));
+  }
   for (int worker = 0; worker < session_.size(); ++worker) {
-    WireWriter message;
-    message.Put(MessageKind::kEmulate)
-        .Put(emulations_)
-        .PutText(outcome->graph_bytes)
-        .PutText(several ? exchange.Path() : std::string())
-        .Put(store == nullptr ? uint16_t{0} : store->port());
-    PutRanks(context_.log_ranks, &message);
-    PutRanks(context_.snapshot_ranks, &message);
-    message.Put(int32_t{context_.options.iterations}).PutText(slice_.book());
-    for (const Rank rank : context_.sandbox_ranks) {
-      message.Put(slice_.ToldBytes(rank));
-    }
-    session_.Send(worker, message.Take());
+    session_.Send(worker, Encode(message));
   }
   PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator, store.get()));
   if (MayAdopt(coordinator)) {

@@ -14,7 +14,7 @@ enum class MessageKind : uint8_t {
   kRecord,    // 0 → worker: steps an iteration, the value book so far; record these ranks, too
   kFragment,  // worker → 0: a recorded rank's fragment, the values that it gave to absent ranks
   kFailed,    // worker → 0: status code, message
-  kEmulate,   // 0 → worker: go on with the emulation; see below
+  kEmulate,   // 0 → worker: go on with the emulation (emulate_message.h)
   kOps,       // worker → 0: number of the emulation, what its sandbox ranks did
               // (emulation_messages.h)
   kAnswers,   // 0 → worker: what time it is for them
@@ -23,10 +23,6 @@ enum class MessageKind : uint8_t {
               // program has left in order
   kStop,      // 0 → worker: leave; 0 or the exit code of the run
 };
-
-// kEmulate carries the number of the emulation, the graph's bytes, the MeetingPoint, the ranks
-// shown live, those with a memory snapshot, the number of iterations, the value book, and how much
-// of it each sandbox rank is told.
 
 inline void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
   message->Put(static_cast<uint32_t>(ranks.size()));

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "graph/base/parallel.h"
 #include "graph/file.h"
@@ -30,6 +33,16 @@ std::string HelloMessage() {
   std::array<char, 256> host = {};
   gethostname(host.data(), host.size() - 1);
   return WireWriter().Put(MessageKind::kHello).Put<int64_t>(getpid()).PutText(host.data()).Take();
+}
+
+bool Contains(const std::vector<Rank>& ascending, Rank rank) {
+  return std::binary_search(ascending.begin(), ascending.end(), rank);
+}
+
+void ShowLine(Rank rank, const std::string& line) {
+  const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -56,32 +69,63 @@ Status Worker::Record(WireReader* message) {
   return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, steps);
 }
 
+EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {
+  EmulationStart start;
+  start.iterations = context_.options.iterations;
+  start.stall_timeout_s = context_.options.stall_timeout_s;
+  start.interactive = context_.options.interactive;
+  start.on_gpu = context_.gpu.has_value();
+  start.shares_gpu = SharesGpu(context_);
+  start.perturbations = context_.perturbations;
+  for (const Rank rank : ShareOf(context_.sandbox_ranks, session_.rank(), session_.size())) {
+    SandboxRequest request;
+    request.rank = rank;
+    request.mode = start.on_gpu ? channel::Mode::kDevice : channel::Mode::kEmulate;
+    request.present = context_.sandbox_ranks;
+    request.iterations = context_.options.iterations;
+    request.meeting = meeting;
+    EmulatedRank emulated;
+    emulated.process = MakeSandboxSpec(context_, request);
+    emulated.process.terminal = context_.options.interactive;
+    emulated.keeps_history = Contains(context_.snapshot_ranks, rank);
+    if (emulated.keeps_history) {
+      emulated.process.environment.emplace_back("PRISM_BLOCK_EVENTS", "1");
+    }
+    if (Contains(context_.log_ranks, rank)) {
+      emulated.process.on_line = [rank](const std::string& line) { ShowLine(rank, line); };
+    }
+    start.ranks.push_back(std::move(emulated));
+  }
+  start.has_all = start.ranks.size() == context_.sandbox_ranks.size();
+  return start;
+}
+
 // What process 0 came to know by recording goes into the context.
-Status Worker::BeginEmulation(WireReader* message) {
-  const auto number = message->Get<uint32_t>();
-  PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(message->GetText(), "the graph of this run"));
-  MeetingPoint meeting;
-  meeting.exchange = message->GetText();
-  meeting.store_port = message->Get<uint16_t>();
+Status Worker::BeginEmulation(const EmulateMessage& message) {
+  PRISM_ASSIGN_OR_RETURN(graph_, graph::DecodeGraph(message.graph_bytes, "the graph of this run"));
   context_.job = graph_.job;
   context_.cluster = graph_.cluster;
   context_.sandbox_ranks = graph_.sandbox_ranks;
-  context_.log_ranks = GetRanks(message);
-  context_.snapshot_ranks = GetRanks(message);
-  context_.options.iterations = message->Get<int32_t>();
-  const std::string_view values = message->GetText();
-  if (!values.empty()) {
-    values_ = std::make_unique<SharedMemory>("prism-values", values);
+  context_.log_ranks = message.log_ranks;
+  context_.snapshot_ranks = message.snapshot_ranks;
+  context_.options.iterations = message.iterations;
+  MeetingPoint meeting;
+  meeting.exchange = message.exchange;
+  meeting.store_port = message.store_port;
+  if (!message.values.empty()) {
+    values_ = std::make_unique<SharedMemory>("prism-values", message.values);
     meeting.values = values_->Path();
   }
-  for (const Rank rank : context_.sandbox_ranks) {
-    meeting.values_told[rank] = message->Get<uint64_t>();
+  PRISM_CHECK_EQ(message.values_told.size(), context_.sandbox_ranks.size());
+  for (size_t i = 0; i < context_.sandbox_ranks.size(); ++i) {
+    meeting.values_told[context_.sandbox_ranks[i]] = message.values_told[i];
   }
   EmulationWorker::Hooks hooks;
-  hooks.send_events = [this, number](const std::string& events) {
+  hooks.send_events = [this, number = message.number](const std::string& events) {
     session_.Send(0, WireWriter().Put(MessageKind::kOps).Put(number).PutText(events).Take());
   };
-  hooks.rank_left = [this, number](Rank rank, const std::string& log, const std::string& history) {
+  hooks.rank_left = [this, number = message.number](Rank rank, const std::string& log,
+                                                    const std::string& history) {
     session_.Send(0, WireWriter()
                          .Put(MessageKind::kRankLeft)
                          .Put(number)
@@ -90,9 +134,9 @@ Status Worker::BeginEmulation(WireReader* message) {
                          .PutText(history)
                          .Take());
   };
-  emulation_ = std::make_unique<EmulationWorker>(context_, graph_, std::move(hooks));
-  return emulation_->Start(ShareOf(context_.sandbox_ranks, session_.rank(), session_.size()),
-                           meeting);
+  emulation_ =
+      std::make_unique<EmulationWorker>(graph_, MakeEmulationStart(meeting), std::move(hooks));
+  return emulation_->StartProcesses();
 }
 
 void Worker::Handle(const std::string& message) {
@@ -101,7 +145,8 @@ void Worker::Handle(const std::string& message) {
   switch (kind) {
     case MessageKind::kRecord:
     case MessageKind::kEmulate: {
-      const Status status = kind == MessageKind::kRecord ? Record(&in) : BeginEmulation(&in);
+      const Status status =
+          kind == MessageKind::kRecord ? Record(&in) : BeginEmulation(GetEmulate(&in));
       if (!status.ok()) {
         Fail(status);
       }

@@ -11,6 +11,7 @@
 #include "launch/emulation/emulation_worker.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/wire.h"
+#include "launch/run/emulate_message.h"
 #include "launch/run/record_pass.h"
 #include "launch/run/run_context.h"
 
@@ -49,7 +50,8 @@ class Worker {
   void ReportStacks();
   Result<bool> StepRecording();
   Status Record(WireReader* message);
-  Status BeginEmulation(WireReader* message);
+  Status BeginEmulation(const EmulateMessage& message);
+  EmulationStart MakeEmulationStart(const MeetingPoint& meeting) const;
 
   RunContext& context_;
   MpiSession& session_;

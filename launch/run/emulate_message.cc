@@ -1,0 +1,40 @@
+#include "launch/run/emulate_message.h"
+
+#include "launch/run/messages.h"
+
+namespace prism::launch {
+
+std::string Encode(const EmulateMessage& message) {
+  WireWriter out;
+  out.Put(MessageKind::kEmulate)
+      .Put(message.number)
+      .PutText(message.graph_bytes)
+      .PutText(message.exchange)
+      .Put(message.store_port);
+  PutRanks(message.log_ranks, &out);
+  PutRanks(message.snapshot_ranks, &out);
+  out.Put(message.iterations).PutText(message.values).Put<uint64_t>(message.values_told.size());
+  for (const uint64_t bytes : message.values_told) {
+    out.Put(bytes);
+  }
+  return out.Take();
+}
+
+EmulateMessage GetEmulate(WireReader* message) {
+  EmulateMessage read;
+  read.number = message->Get<uint32_t>();
+  read.graph_bytes = message->GetText();
+  read.exchange = message->GetText();
+  read.store_port = message->Get<uint16_t>();
+  read.log_ranks = GetRanks(message);
+  read.snapshot_ranks = GetRanks(message);
+  read.iterations = message->Get<int32_t>();
+  read.values = message->GetText();
+  read.values_told.resize(message->Get<uint64_t>());
+  for (uint64_t& bytes : read.values_told) {
+    bytes = message->Get<uint64_t>();
+  }
+  return read;
+}
+
+}  // namespace prism::launch
