@@ -32,28 +32,6 @@ struct Difference {
   int64_t count = 1;  // ops, ranks, communicators, ... that differ there
 };
 
-// Ops of two programs that differ, by what they do. Ops are aligned by equal runs at both ends;
-// between them the longest common subsequence decides where that is affordable.
-struct ProgramDifference {
-  int64_t added = 0;    // only on the right
-  int64_t removed = 0;  // only on the left
-  int64_t changed = 0;  // in the same place, but different
-  int64_t first = -1;   // index of the first op that differs, -1 when equal
-  std::string left;     // that op in words, "" past the end
-  std::string right;
-
-  [[nodiscard]] bool equal() const { return first < 0; }
-};
-
-// One side of a program comparison; borrows.
-struct ProgramView {
-  const Program* program = nullptr;
-  const std::vector<std::string>* strings = nullptr;
-  const std::vector<KernelSignature>* signatures = nullptr;
-};
-
-ProgramDifference CompareOps(const ProgramView& left, const ProgramView& right);
-
 // By value; where numbers come from may differ.
 std::vector<Difference> DiffClusters(const ClusterSpec& left, const ClusterSpec& right);
 

@@ -4,7 +4,7 @@
 
 #include "graph/base/hash.h"
 #include "graph/describe.h"
-#include "graph/diff.h"
+#include "graph/program_diff.h"
 
 namespace prism::slicer {
 namespace {

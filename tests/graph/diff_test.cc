@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/program_diff.h"
 #include "tests/support/planted_graph.h"
 
 namespace prism::graph {
