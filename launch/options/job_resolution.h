@@ -15,13 +15,12 @@ namespace prism::launch {
 
 struct ResolvedJob {
   graph::JobSpec job;
-  std::string layout_origin;  // "given", "preset" or "chosen: ...", for the plan that is printed
+  std::string layout_origin;  // LayoutChoice::origin, for the plan that is printed
 };
 
-// Fills what the user left open. tp and pp: the preset's where they divide the GPUs, else the
-// smallest product (tp inside a node, larger tp first) whose model states, activations and logits
-// fit in 75 % of device memory; dp: the rest; global batch: the preset's, brought into the range
-// that gives a rank at least pp and at most max(8 pp, 32) micro-batches.
+// Fills what the user left open. tp and pp: launch/options/layout_choice.h; dp: the rest; global
+// batch: the preset's, brought into the range that gives a rank at least pp and at most
+// max(8 pp, 32) micro-batches.
 //
 // kInvalidArgument, saying what, where and what to do, when something does not divide.
 Result<ResolvedJob> ResolveJob(const Options& options,

@@ -1,0 +1,224 @@
+#include "launch/options/layout_choice.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace prism::launch {
+namespace {
+
+// Share of device memory that model states, activations and logits may take in a layout that we
+// choose; the rest is for NCCL, the context and fragmentation.
+constexpr double kMemoryShare = 0.75;
+
+// Bytes a parameter: bf16 weight and fp32 gradient on every rank; fp32 master weight and two
+// moments, which ZeRO 1 spreads over dp.
+constexpr double kReplicatedBytes = 2 + 4;
+constexpr double kOptimizerBytes = 4 + 4 + 4;
+
+// Bytes of activations that a token leaves in a layer for the backward pass, bf16, flash attention,
+// no dropout (Korthikanti et al. 2022, section 4, without masks and attention matrix): 16 for every
+// hidden unit, and 2 for each of the feed-forward tensors kept (two in a GPT block, four with
+// SwiGLU). With full recompute only the layer's input stays.
+constexpr double kHiddenBytes = 16;
+constexpr double kFfnTensorsGpt = 2;
+constexpr double kFfnTensorsLlama = 4;
+constexpr double kLogitBytes = 2 + 4 + 4;  // bf16 logits, fp32 copy and gradient
+
+std::string DivisorsText(int64_t number, int64_t highest) {
+  std::vector<std::string> divisors;
+  for (int64_t d = 1; d <= std::min(number, highest); ++d) {
+    if (number % d == 0) {
+      divisors.push_back(fmt::format("{}", d));
+    }
+  }
+  return fmt::format("{}", fmt::join(divisors, ", "));
+}
+
+Status CheckTp(const graph::ModelSpec& model, int32_t tp, int32_t gpus_per_node) {
+  const auto refuse = [&](const char* what, int64_t count) {
+    return InvalidArgument(fmt::format("--tp {} does not divide the {} {} of {}; use one of {}", tp,
+                                       count, what, model.name,
+                                       DivisorsText(model.kv_heads, gpus_per_node)));
+  };
+  if (model.heads % tp != 0) {
+    return refuse("attention heads", model.heads);
+  }
+  if (model.kv_heads % tp != 0) {
+    return refuse("key-value heads", model.kv_heads);
+  }
+  if (model.ffn % tp != 0) {
+    return refuse("feed-forward columns", model.ffn);
+  }
+  return OkStatus();
+}
+
+Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
+  if (graph::LayersDivide(model.layers, int64_t{pp} * vpp)) {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      fmt::format("--pp {} × --vpp {} does not divide the {} layers of {}, nor these and two; "
+                  "choose a product among {}",
+                  pp, vpp, model.layers, model.name, DivisorsText(model.layers, model.layers)));
+}
+
+double StateBytes(const graph::ModelSpec& model, const Layout& layout, int32_t dp, int32_t zero) {
+  const double embedding = static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
+  const double all = static_cast<double>(graph::ModelParameters(model));
+  const double matrices = model.tied_embeddings ? embedding : 2 * embedding;
+  const double parameters = ((all - matrices) / layout.pp + embedding) / layout.tp;
+  return parameters * (kReplicatedBytes + kOptimizerBytes / (zero > 0 ? dp : 1));
+}
+
+// Activations of the first stage with its pp micro-batches in flight, or of the last with its
+// logits, whichever is more.
+double ActivationBytes(const graph::JobSpec& job, const Layout& layout) {
+  const graph::ModelSpec& model = job.model;
+  const double tokens = static_cast<double>(job.seq_len * job.micro_batch_size);
+  const double hidden = static_cast<double>(model.hidden);
+  const double ffn_tensors =
+      model.block == graph::BlockKind::kLlama ? kFfnTensorsLlama : kFfnTensorsGpt;
+  const double layer =
+      job.recompute == graph::Recompute::kFull
+          ? 2 * hidden
+          : kHiddenBytes * hidden + 2 * ffn_tensors * static_cast<double>(model.ffn);
+  const double stage = tokens * layer * static_cast<double>(model.layers) / layout.pp / layout.tp;
+  const double logits = tokens * static_cast<double>(model.vocab) * kLogitBytes / layout.tp;
+  return std::max(stage * layout.pp, stage + logits) + (layout.pp == 1 ? logits : 0);
+}
+
+class LayoutChooser {
+ public:
+  LayoutChooser(const Options& options,
+                const ModelPreset& preset,
+                const graph::ClusterSpec& cluster)
+      : options_(options), preset_(preset), cluster_(cluster) {}
+
+  Result<LayoutChoice> Choose() const {
+    if (options_.tp) {
+      PRISM_RETURN_IF_ERROR(CheckTp(preset_.model, *options_.tp, cluster_.gpus_per_node));
+    }
+    if (options_.pp) {
+      PRISM_RETURN_IF_ERROR(CheckPp(preset_.model, *options_.pp, vpp()));
+    }
+    if (options_.tp && options_.pp) {
+      const Layout given = {*options_.tp, *options_.pp};
+      PRISM_RETURN_IF_ERROR(CheckProduct(options_.target_gpus, given));
+      return LayoutChoice{given, "given"};
+    }
+    const LayoutPreset& usual = preset_.layout;
+    if (usual.tp && usual.pp && Allows({*usual.tp, *usual.pp})) {
+      return LayoutChoice{{*usual.tp, *usual.pp}, "preset"};
+    }
+    return ChooseSmallest();
+  }
+
+ private:
+  [[nodiscard]] int32_t vpp() const { return options_.vpp.value_or(preset_.layout.vpp); }
+  [[nodiscard]] int32_t zero() const { return options_.zero.value_or(preset_.layout.zero); }
+
+  // Everything divides and agrees with what the user said.
+  [[nodiscard]] bool Allows(const Layout& layout) const {
+    const int64_t product = int64_t{layout.tp} * layout.pp;
+    if (options_.target_gpus % product != 0) {
+      return false;
+    }
+    const bool agrees = options_.tp.value_or(layout.tp) == layout.tp &&
+                        options_.pp.value_or(layout.pp) == layout.pp &&
+                        (!options_.dp || options_.target_gpus / product == *options_.dp);
+    return agrees && CheckTp(preset_.model, layout.tp, cluster_.gpus_per_node).ok() &&
+           CheckPp(preset_.model, layout.pp, vpp()).ok();
+  }
+
+  [[nodiscard]] std::vector<Layout> Candidates() const {
+    std::vector<Layout> layouts;
+    const int32_t tp_max = std::max(cluster_.gpus_per_node, options_.tp.value_or(1));
+    for (int32_t tp = 1; tp <= tp_max; ++tp) {
+      for (int32_t pp = 1; pp <= preset_.model.layers; ++pp) {
+        if (Allows({tp, pp})) {
+          layouts.push_back({tp, pp});
+        }
+      }
+    }
+    std::sort(layouts.begin(), layouts.end(), [](const Layout& a, const Layout& b) {
+      const int64_t left = int64_t{a.tp} * a.pp;
+      const int64_t right = int64_t{b.tp} * b.pp;
+      return left != right ? left < right : a.tp > b.tp;
+    });
+    return layouts;
+  }
+
+  [[nodiscard]] Result<LayoutChoice> ChooseSmallest() const {
+    const double room = kMemoryShare * static_cast<double>(cluster_.gpu.memory_bytes);
+    const std::vector<Layout> candidates = Candidates();
+    for (const Layout& layout : candidates) {
+      const double bytes = EstimatedBytes(layout);
+      if (bytes <= room) {
+        return LayoutChoice{
+            layout, fmt::format("chosen: states and activations take about {:.0f} % of {}'s memory",
+                                100 * bytes / static_cast<double>(cluster_.gpu.memory_bytes),
+                                cluster_.gpu.name)};
+      }
+    }
+    if (candidates.empty()) {
+      return InvalidArgument(fmt::format(
+          "no layout of {} GPUs divides {} ({} layers, {} heads){}; choose another --target-gpus",
+          options_.target_gpus, preset_.model.name, preset_.model.layers, preset_.model.heads,
+          GivenDegrees()));
+    }
+    return InvalidArgument(fmt::format(
+        "no layout of {} GPUs holds {} in {:.0f} % of {}'s memory; use more GPUs, or give --tp and "
+        "--pp to try all the same",
+        options_.target_gpus, preset_.model.name, 100 * kMemoryShare, cluster_.gpu.name));
+  }
+
+  // " with --tp 3 --dp 4": those that leave no choice.
+  [[nodiscard]] std::string GivenDegrees() const {
+    std::string given;
+    for (const auto& [flag, degree] : {std::pair("tp", options_.tp), std::pair("pp", options_.pp),
+                                       std::pair("dp", options_.dp)}) {
+      given += degree ? fmt::format(" --{} {}", flag, *degree) : "";
+    }
+    return given.empty() ? given : " with" + given;
+  }
+
+  // Of the fullest rank, for choosing a layout only; the run measures.
+  [[nodiscard]] double EstimatedBytes(const Layout& layout) const {
+    graph::JobSpec job;
+    job.model = preset_.model;
+    job.seq_len = options_.seq_len.value_or(preset_.model.seq_len);
+    job.micro_batch_size = options_.micro_batch_size.value_or(preset_.layout.micro_batch_size);
+    job.recompute = options_.recompute.value_or(preset_.layout.recompute);
+    const int32_t dp = options_.target_gpus / (layout.tp * layout.pp);
+    return StateBytes(preset_.model, layout, dp, zero()) + ActivationBytes(job, layout);
+  }
+
+  const Options& options_;
+  const ModelPreset& preset_;
+  const graph::ClusterSpec& cluster_;
+};
+
+}  // namespace
+
+Status CheckProduct(int32_t gpus, const Layout& layout) {
+  const int64_t product = int64_t{layout.tp} * layout.pp;
+  if (gpus % product == 0) {
+    return OkStatus();
+  }
+  const int64_t below = gpus / product * product;
+  return InvalidArgument(fmt::format(
+      "--target-gpus {} is no multiple of tp {} × pp {} = {}; use {}{} or another layout", gpus,
+      layout.tp, layout.pp, product, below > 0 ? fmt::format("{}, ", below) : std::string(),
+      below + product));
+}
+
+Result<LayoutChoice> ChooseLayout(const Options& options,
+                                  const ModelPreset& preset,
+                                  const graph::ClusterSpec& cluster) {
+  return LayoutChooser(options, preset, cluster).Choose();
+}
+
+}  // namespace prism::launch

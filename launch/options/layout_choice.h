@@ -1,0 +1,34 @@
+// tp and pp of a model on the target's GPUs: as given, else the preset's where they divide the
+// GPUs, else the smallest product (tp inside a node, larger tp first) whose model states,
+// activations and logits fit in 75 % of device memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/base/status.h"
+#include "graph/cluster.h"
+#include "launch/options/options.h"
+#include "launch/options/presets.h"
+
+namespace prism::launch {
+
+struct Layout {
+  int32_t tp = 1;
+  int32_t pp = 1;
+};
+
+struct LayoutChoice {
+  Layout layout;
+  std::string origin;  // "given", "preset" or "chosen: ...", for the plan that is printed
+};
+
+// kInvalidArgument, saying what, where and what to do, when something does not divide or fit.
+Result<LayoutChoice> ChooseLayout(const Options& options,
+                                  const ModelPreset& preset,
+                                  const graph::ClusterSpec& cluster);
+
+// That the GPUs are a multiple of tp × pp.
+Status CheckProduct(int32_t gpus, const Layout& layout);
+
+}  // namespace prism::launch
