@@ -12,6 +12,7 @@
 
 #include "shim/cuda/capture.h"
 #include "shim/cuda/device_memory.h"
+#include "shim/cuda/nvcc_calls.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/session.h"
 
@@ -123,42 +124,6 @@ using prism::shim::LaunchShape;
 using prism::shim::Return;
 
 extern "C" {
-
-// crt/host_runtime.h and crt/device_functions.h of the toolkit declare these for nvcc alone.
-void** __cudaRegisterFatBinary(void* binary);
-void __cudaRegisterFatBinaryEnd(void** handle);
-void __cudaUnregisterFatBinary(void** handle);
-char __cudaInitModule(void** handle);
-void __cudaRegisterFunction(void** handle,
-                            const char* host_stub,
-                            char* device_function,
-                            const char* device_name,
-                            int thread_limit,
-                            uint3* thread,
-                            uint3* block,
-                            dim3* block_dim,
-                            dim3* grid_dim,
-                            int* warp_size);
-void __cudaRegisterVar(void** handle,
-                       char* host_variable,
-                       char* device_address,
-                       const char* device_name,
-                       int is_extern,
-                       size_t bytes,
-                       int is_constant,
-                       int is_global);
-unsigned __cudaPushCallConfiguration(dim3 grid,
-                                     dim3 block,
-                                     size_t shared_bytes,
-                                     struct CUstream_st* stream);
-cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, void* stream);
-cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_stub);
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel,
-                               dim3 grid,
-                               dim3 block,
-                               void** arguments,
-                               size_t shared_bytes,
-                               cudaStream_t stream);
 
 void** __cudaRegisterFatBinary(void* binary) {
   // Nothing looks into the handle; it has to differ from nullptr only.

@@ -62,14 +62,7 @@ set_target_properties(prism_device PROPERTIES LINK_DEPENDS
 set(prism_device_preload libprism_device.so)
 foreach(soname libcuda.so.1 libnccl.so.2)
   string(MAKE_C_IDENTIFIER device_facade_${soname} target)
-  add_library(${target} SHARED ${CMAKE_CURRENT_BINARY_DIR}/facade.c)
-  target_link_libraries(${target} PRIVATE prism_device)
-  target_link_options(${target} PRIVATE -nostdlib -Wl,--no-as-needed -Wl,-soname,${soname}
-    -Wl,--version-script=${prism_maps}/${soname}.map)
-  set_target_properties(${target} PROPERTIES
-    PREFIX "" OUTPUT_NAME ${soname} SUFFIX "" NO_SONAME ON
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/prism-cuda
-    BUILD_RPATH "$ORIGIN/.." LINK_DEPENDS ${prism_maps}/${soname}.map)
+  prism_add_facade(${target} ${soname} prism_device prism-cuda)
   list(APPEND prism_device_facades ${target})
   list(APPEND prism_device_preload prism-cuda/${soname})
 endforeach()

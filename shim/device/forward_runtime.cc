@@ -1,38 +1,10 @@
 // The CUDA runtime's calls that issue, order or own work.
 #include <cuda_runtime_api.h>
 
+#include "shim/cuda/nvcc_calls.h"
 #include "shim/device/driver_calls.h"
 #include "shim/device/forward.h"
 #include "shim/observer/observer_loader.h"
-
-extern "C" {
-// Declared by headers for nvcc alone (shim/cuda/launch.cc).
-void __cudaRegisterFunction(void** handle,
-                            const char* host_stub,
-                            char* device_function,
-                            const char* device_name,
-                            int thread_limit,
-                            uint3* thread,
-                            uint3* block,
-                            dim3* block_dim,
-                            dim3* grid_dim,
-                            int* warp_size);
-void __cudaRegisterVar(void** handle,
-                       char* host_variable,
-                       char* device_address,
-                       const char* device_name,
-                       int is_extern,
-                       size_t bytes,
-                       int is_constant,
-                       int is_global);
-cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_stub);
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel,
-                               dim3 grid,
-                               dim3 block,
-                               void** arguments,
-                               size_t shared_bytes,
-                               cudaStream_t stream);
-}
 
 PRISM_TOLD(__cudaRegisterFunction);
 PRISM_TOLD(__cudaRegisterVar);
