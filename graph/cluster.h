@@ -1,5 +1,5 @@
 // The cluster as numbers, each with its source: what the virtual device imitates and what the cost
-// models read. Plain structs; launch/presets reads them from TOML.
+// models read. Plain structs; launch/options/presets.h reads them from TOML.
 #pragma once
 
 #include <array>

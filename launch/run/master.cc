@@ -20,10 +20,10 @@
 #include "launch/process/wire.h"
 #include "launch/run/emulate_message.h"
 #include "launch/run/host_time.h"
-#include "launch/run/interval.h"
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
 #include "launch/run/source_finder.h"
+#include "launch/run/spread_range.h"
 #include "launch/sandbox/shared_memory.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
@@ -237,9 +237,9 @@ Status Master::ReplayAll(RunOutcome* outcome) {
                          MakeReplayOptions(context_.options, context_.job));
   options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
-  PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(outcome->graph, options));
-  outcome->low_ns = interval.low_ns;
-  outcome->high_ns = interval.high_ns;
+  PRISM_ASSIGN_OR_RETURN(const SpreadRange range, ReplaySpreadRange(outcome->graph, options));
+  outcome->low_ns = range.low_ns;
+  outcome->high_ns = range.high_ns;
   return OkStatus();
 }
 

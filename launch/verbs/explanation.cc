@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
-#include "launch/run/interval.h"
+#include "launch/run/spread_range.h"
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
@@ -134,12 +134,12 @@ Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
                                         const replayer::ReplayOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
                          replayer::Replay(loaded.graph, options));
-  PRISM_ASSIGN_OR_RETURN(const IterationInterval interval, ReplayInterval(loaded.graph, options));
+  PRISM_ASSIGN_OR_RETURN(const SpreadRange range, ReplaySpreadRange(loaded.graph, options));
   replayer::SummaryInput input;
   input.graph = &loaded.graph;
   input.result = &result;
-  input.low_ns = interval.low_ns;
-  input.high_ns = interval.high_ns;
+  input.low_ns = range.low_ns;
+  input.high_ns = range.high_ns;
   input.graph_bytes = loaded.file_bytes;
   return replayer::Summarise(input);
 }

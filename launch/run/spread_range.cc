@@ -1,14 +1,14 @@
-#include "launch/run/interval.h"
+#include "launch/run/spread_range.h"
 
 #include "launch/process/interrupt.h"
 
 namespace prism::launch {
 
-Result<IterationInterval> ReplayInterval(const graph::Graph& graph,
-                                         const replayer::ReplayOptions& options) {
+Result<SpreadRange> ReplaySpreadRange(const graph::Graph& graph,
+                                      const replayer::ReplayOptions& options) {
   const double compute = graph.cluster.parameters.Value("spread.compute");
   const double comm = graph.cluster.parameters.Value("spread.comm");
-  IterationInterval interval;
+  SpreadRange range;
   for (const double side : {-1.0, 1.0}) {
     PRISM_RETURN_IF_ERROR(InterruptStatus());
     replayer::ReplayOptions scaled = options;
@@ -17,9 +17,9 @@ Result<IterationInterval> ReplayInterval(const graph::Graph& graph,
     scaled.compute_scale = options.compute_scale * (1 + side * compute);
     scaled.comm_scale = options.comm_scale * (1 + side * comm);
     PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, scaled));
-    (side < 0 ? interval.low_ns : interval.high_ns) = result.steady_iteration_ns();
+    (side < 0 ? range.low_ns : range.high_ns) = result.steady_iteration_ns();
   }
-  return interval;
+  return range;
 }
 
 }  // namespace prism::launch

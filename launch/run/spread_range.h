@@ -1,4 +1,5 @@
-// The interval around an iteration time.
+// The range of an iteration time by the model's spread. Not the interval that
+// launch/prediction/job_time.h calibrates on published runs.
 #pragma once
 
 #include "graph/base/status.h"
@@ -10,12 +11,12 @@ namespace prism::launch {
 
 // Steady iteration with compute and transfers at the fast and at the slow end of what the cluster's
 // preset says about its own spread (spread.compute, spread.comm).
-struct IterationInterval {
+struct SpreadRange {
   DurationNs low_ns = 0;
   DurationNs high_ns = 0;
 };
 
-Result<IterationInterval> ReplayInterval(const graph::Graph& graph,
-                                         const replayer::ReplayOptions& options);
+Result<SpreadRange> ReplaySpreadRange(const graph::Graph& graph,
+                                      const replayer::ReplayOptions& options);
 
 }  // namespace prism::launch
