@@ -21,6 +21,16 @@ graph::JobSpec OneStage(graph::JobSpec job) {
   return job;
 }
 
+// Stages that are not whole nodes lie on them in other ways than the first one does, some in a
+// better: nodes that hold a whole replica of the stage are as good as any.
+graph::ClusterSpec WithWholeStages(graph::ClusterSpec cluster, const graph::JobSpec& one_stage) {
+  const auto ranks = static_cast<int32_t>(one_stage.parallel.world_size());
+  if (ranks % cluster.gpus_per_node != 0 && cluster.gpus_per_node % ranks != 0) {
+    cluster.gpus_per_node = ranks;
+  }
+  return cluster;
+}
+
 // The least that the blocks, one after the other, move the compute stream on by.
 DurationNs ComputeTime(const replayer::StagePlan& plan, const replayer::StageCosts& costs) {
   DurationNs sum = 0;
@@ -72,8 +82,9 @@ Result<DurationNs> BusyTime(const slicer::RankShape& rank,
 
 Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
                                 const graph::TrainingStyle& style,
-                                const graph::ClusterSpec& cluster) {
+                                const graph::ClusterSpec& job_cluster) {
   const slicer::RankShape rank(OneStage(job), style);
+  const graph::ClusterSpec cluster = WithWholeStages(job_cluster, rank.job);
   BusyTimes times;
   times.layer = std::numeric_limits<DurationNs>::max();
   // Layers differ by who hands them their gradient, and some by their place in a period of two.

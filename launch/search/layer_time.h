@@ -15,7 +15,8 @@ struct BusyTimes {
   DurationNs head = 0;
 };
 
-// Communicators are taken to lie on nodes as those of the first ranks do.
+// Communicators are taken to lie on nodes as those of the first ranks do, on one node where stages
+// are not whole nodes.
 Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
                                 const graph::TrainingStyle& style,
                                 const graph::ClusterSpec& cluster);

@@ -118,6 +118,28 @@ TEST(PlanEvaluator, floors_are_below_time_and_memory) {
   }
 }
 
+// The groups of a later stage may lie on fewer nodes than those of the first one.
+TEST(PlanEvaluator, floors_are_below_time_where_stages_are_not_whole_nodes) {
+  SearchProblem problem = SmallProblem("megatron-core");
+  problem.model = LoadModel("gpt3-13b")->model;  // 40 heads and layers
+  problem.cluster = *LoadCluster("h200-8x");
+  problem.seq_len = 2048;
+  problem.global_batch_size = 8;
+  const Result<PlanEvaluator> evaluator = PlanEvaluator::Create(problem, "");
+  ASSERT_TRUE(evaluator.ok());
+  double tightest = 0;
+  for (const char* text : {"tp=10,pp=2", "tp=10,pp=4", "tp=5,pp=4", "tp=20,pp=2", "tp=5,cp=2,pp=8",
+                           "tp=5,pp=2,dp=4", "tp=10,pp=8,mb=2"}) {
+    const Result<Plan> plan = ParsePlan(text);
+    ASSERT_TRUE(plan.ok()) << text;
+    const Result<JobTime> time = evaluator->Time(*plan);
+    ASSERT_TRUE(time.ok()) << text << ": " << time.status().message();
+    EXPECT_LE(evaluator->TimeFloor(*plan), time->seconds) << text;
+    tightest = std::max(tightest, evaluator->TimeFloor(*plan) / time->seconds);
+  }
+  EXPECT_GT(tightest, 0.6);
+}
+
 // Layers of a ZeRO stage are others than those of the next, though all are found by their shape.
 TEST(PlanEvaluator, floors_do_not_depend_on_what_was_asked_before) {
   for (const char* framework : {"megatron-core", "megatron-lm"}) {
