@@ -7,6 +7,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/mix.h"
+#include "graph/rank_slots.h"
 
 namespace prism::graph {
 namespace {
@@ -221,10 +222,9 @@ class Refinement {
         comms_(graph.communicators.size()),
         users_of_comm_(Reverse(table_.comm_begin, table_.comm_ids, graph.communicators.size())),
         named_by_(Reverse(table_.peer_begin, table_.peer_ids, graph.ranks.size())),
+        reverse_slot_(ReversePeerSlots(table_)),
         dirty_ranks_(graph.ranks.size()),
-        dirty_comms_(graph.communicators.size()) {
-    FindReverseSlots();
-  }
+        dirty_comms_(graph.communicators.size()) {}
 
   void Run(const Graph& graph,
            const std::vector<uint32_t>& rank_colour,
@@ -253,23 +253,6 @@ class Refinement {
   [[nodiscard]] const std::vector<uint32_t>& comm_classes() const { return comms_.classes(); }
 
  private:
-  // The slot in which a peer names the rank back (kNoSlot: it does not). Two ranks that their peers
-  // know by different slots are met by different ops, so it belongs to the signature.
-  void FindReverseSlots() {
-    reverse_slot_.assign(table_.peer_ids.size(), kNoSlot);
-    for (uint32_t rank = 0; rank < table_.size(); ++rank) {
-      for (uint32_t i = table_.peer_begin[rank]; i < table_.peer_begin[rank + 1]; ++i) {
-        const uint32_t peer = table_.peer_ids[i];
-        const auto first = table_.peer_ids.begin() + table_.peer_begin[peer];
-        const auto last = table_.peer_ids.begin() + table_.peer_begin[peer + 1];
-        const auto found = std::find(first, last, rank);
-        if (found != last) {
-          reverse_slot_[i] = static_cast<uint16_t>(found - first);
-        }
-      }
-    }
-  }
-
   void Start(const Graph& graph,
              const std::vector<uint32_t>& rank_colour,
              const std::vector<uint32_t>& comm_colour) {
@@ -356,9 +339,11 @@ class Refinement {
   const RankTable& table_;
   Partition ranks_;
   Partition comms_;
-  Adjacency users_of_comm_;             // communicator → (rank, slot)
-  Adjacency named_by_;                  // rank → (rank that has it as a peer, slot)
-  std::vector<uint16_t> reverse_slot_;  // by index into RankTable::peer_ids
+  Adjacency users_of_comm_;  // communicator → (rank, slot)
+  Adjacency named_by_;       // rank → (rank that has it as a peer, slot)
+  // ReversePeerSlots. Two ranks that their peers know by different slots are met by different ops,
+  // so it belongs to the signature.
+  std::vector<uint16_t> reverse_slot_;
   ItemSet dirty_ranks_;
   ItemSet dirty_comms_;
   Signatures signatures_;

@@ -17,6 +17,7 @@
 #include "graph/base/check.h"
 #include "graph/describe.h"
 #include "graph/rank_classes.h"
+#include "graph/rank_slots.h"
 #include "graph/validate_internal.h"
 
 namespace prism::graph::internal {
@@ -128,8 +129,9 @@ class Execution {
     for (const uint32_t comm : classes_.comm_representative) {
       AddCommunicator(CommId(comm));
     }
+    const std::vector<uint16_t> reverse_slot = ReversePeerSlots(graph.ranks);
     for (ClassState& state : states_) {
-      FindOtherEnds(state);
+      FindOtherEnds(reverse_slot, state);
     }
   }
 
@@ -174,10 +176,9 @@ class Execution {
   void AddCommunicator(CommId comm) {
     std::vector<CommSide> sides;
     for (const uint32_t member : graph_.communicators.members_of(comm)) {
-      const auto slots = graph_.ranks.comms(Rank(member));
-      const auto found = std::find(slots.begin(), slots.end(), comm.value());
-      if (found != slots.end()) {
-        sides.push_back({classes_.class_of[member], static_cast<uint16_t>(found - slots.begin())});
+      const uint16_t slot = CommSlotOf(graph_.ranks, Rank(member), comm);
+      if (slot != kNoSlot) {
+        sides.push_back({classes_.class_of[member], slot});
       }
     }
     std::sort(sides.begin(), sides.end());
@@ -185,19 +186,17 @@ class Execution {
     sides_.push_back(std::move(sides));
   }
 
-  void FindOtherEnds(ClassState& state) {
+  void FindOtherEnds(const std::vector<uint16_t>& reverse_slot, ClassState& state) {
     state.other_end.resize(state.prepared->channels.size());
     for (const auto& [key, channel] : state.prepared->channels) {
       const auto [comm_slot, peer_slot, is_send] = key;
       const Rank peer(graph_.ranks.peers(state.rank)[peer_slot]);
-      const auto comms = graph_.ranks.comms(peer);
-      const auto peers = graph_.ranks.peers(peer);
-      const auto comm = std::ranges::find(comms, graph_.ranks.comms(state.rank)[comm_slot]);
-      const auto back = std::ranges::find(peers, state.rank.value());
+      const CommId comm(graph_.ranks.comms(state.rank)[comm_slot]);
       const uint32_t rank_class = classes_.class_of[peer.value()];
       const auto& channels = states_[rank_class].prepared->channels;
-      const auto found = channels.find({static_cast<uint16_t>(comm - comms.begin()),
-                                        static_cast<uint16_t>(back - peers.begin()), !is_send});
+      const auto found = channels.find(
+          {CommSlotOf(graph_.ranks, peer, comm),
+           reverse_slot[graph_.ranks.peer_begin[state.rank.value()] + peer_slot], !is_send});
       PRISM_CHECK(found != channels.end());  // CheckPeerTransfers has paired them
       state.other_end[channel] = {rank_class, found->second};
     }

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "graph/rank_slots.h"
 #include "graph/validate_internal.h"
 
 namespace prism::graph::internal {
@@ -23,10 +24,17 @@ namespace {
 constexpr const char* kIterationMarker = "iteration";
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
-// Position of `wanted` in a slot list, kNone if it is not there.
-uint32_t SlotOf(std::span<const uint32_t> slots, uint32_t wanted) {
-  const auto found = std::find(slots.begin(), slots.end(), wanted);
-  return found == slots.end() ? kNone : static_cast<uint32_t>(found - slots.begin());
+// The ids that a list of slots holds more than once, ascending.
+std::vector<uint32_t> Repeated(std::span<const uint32_t> slots) {
+  std::vector<uint32_t> ids(slots.begin(), slots.end());
+  std::ranges::sort(ids);
+  std::vector<uint32_t> repeated;
+  for (size_t i = 1; i < ids.size(); ++i) {
+    if (ids[i] == ids[i - 1]) {
+      repeated.push_back(ids[i]);
+    }
+  }
+  return repeated;
 }
 
 std::string CommunicatorName(const Graph& graph, uint32_t comm) {
@@ -42,17 +50,14 @@ void CheckRankSlots(const Graph& graph, Rank rank, FaultList& faults) {
                  fmt::format("rank {} uses communicator {} in slot {} but is no member of it",
                              rank.value(), CommunicatorName(graph, comms[slot]), slot));
     }
-    if (SlotOf(comms, comms[slot]) != slot) {
-      faults.Add("slot_duplicate", fmt::format("rank {} has communicator {} in two slots",
-                                               rank.value(), CommunicatorName(graph, comms[slot])));
-    }
   }
-  const auto peers = graph.ranks.peers(rank);
-  for (size_t slot = 0; slot < peers.size(); ++slot) {
-    if (SlotOf(peers, peers[slot]) != slot) {
-      faults.Add("slot_duplicate",
-                 fmt::format("rank {} has peer {} in two slots", rank.value(), peers[slot]));
-    }
+  for (const uint32_t comm : Repeated(comms)) {
+    faults.Add("slot_duplicate", fmt::format("rank {} has communicator {} in two slots",
+                                             rank.value(), CommunicatorName(graph, comm)));
+  }
+  for (const uint32_t peer : Repeated(graph.ranks.peers(rank))) {
+    faults.Add("slot_duplicate",
+               fmt::format("rank {} has peer {} in two slots", rank.value(), peer));
   }
 }
 
@@ -82,7 +87,7 @@ class CollectiveCheck {
       std::map<uint64_t, uint32_t> users;  // (role, slot) → lowest rank
       for (const uint32_t member : members) {
         const uint64_t role = graph_.ranks.role[member];
-        const uint32_t slot = SlotOf(graph_.ranks.comms(Rank(member)), comm);
+        const uint32_t slot = CommSlotOf(graph_.ranks, Rank(member), CommId(comm));
         users.try_emplace((role << 32U) | slot, member);
       }
       std::vector<uint64_t> key;
@@ -99,7 +104,7 @@ class CollectiveCheck {
   [[nodiscard]] const std::vector<uint32_t>& Sequence(uint64_t user) const {
     static const std::vector<uint32_t> kUnused;
     const auto slot = static_cast<uint32_t>(user);
-    return slot == kNone ? kUnused : by_role_[user >> 32U][slot];
+    return slot == kNoSlot ? kUnused : by_role_[user >> 32U][slot];
   }
 
   void Compare(uint32_t comm, const std::map<uint64_t, uint32_t>& users) {
@@ -176,7 +181,8 @@ TransferLists TransfersOf(const Program& program) {
 
 class PeerCheck {
  public:
-  PeerCheck(const Graph& graph, FaultList& faults) : graph_(graph), faults_(faults) {
+  PeerCheck(const Graph& graph, FaultList& faults)
+      : graph_(graph), faults_(faults), reverse_slot_(ReversePeerSlots(graph.ranks)) {
     for (const Role& role : graph.roles) {
       by_role_.push_back(TransfersOf(role.program));
     }
@@ -194,9 +200,9 @@ class PeerCheck {
   void CheckList(Rank rank, const TransferKey& key, const TransferList& list) {
     const auto [comm_slot, peer_slot, is_send] = key;
     const Rank peer(graph_.ranks.peers(rank)[peer_slot]);
-    const uint32_t comm = graph_.ranks.comms(rank)[comm_slot];
-    const uint32_t peer_comm_slot = SlotOf(graph_.ranks.comms(peer), comm);
-    const uint32_t back_slot = SlotOf(graph_.ranks.peers(peer), rank.value());
+    const CommId comm(graph_.ranks.comms(rank)[comm_slot]);
+    const uint16_t peer_comm_slot = CommSlotOf(graph_.ranks, peer, comm);
+    const uint16_t back_slot = reverse_slot_[graph_.ranks.peer_begin[rank.value()] + peer_slot];
     const std::array<uint32_t, 7> combination = {graph_.ranks.role[rank.value()],
                                                  graph_.ranks.role[peer.value()],
                                                  comm_slot,
@@ -209,10 +215,9 @@ class PeerCheck {
     }
     static const TransferList kNoTransfers;
     const TransferList* other = &kNoTransfers;
-    if (peer_comm_slot != kNone && back_slot != kNone) {
+    if (peer_comm_slot != kNoSlot && back_slot != kNoSlot) {
       const TransferLists& lists = by_role_[graph_.ranks.role[peer.value()]];
-      const auto found = lists.find(
-          {static_cast<uint16_t>(peer_comm_slot), static_cast<uint16_t>(back_slot), !is_send});
+      const auto found = lists.find({peer_comm_slot, back_slot, !is_send});
       other = found == lists.end() ? other : &found->second;
     }
     Compare(rank, peer, is_send, {&list, other});
@@ -249,6 +254,7 @@ class PeerCheck {
 
   const Graph& graph_;
   FaultList& faults_;
+  std::vector<uint16_t> reverse_slot_;  // parallel to RankTable::peer_ids
   std::vector<TransferLists> by_role_;
   std::set<std::array<uint32_t, 7>> seen_;
 };

@@ -4,11 +4,11 @@
 #include <bit>
 #include <map>
 #include <numeric>
-#include <span>
 #include <tuple>
 #include <utility>
 
 #include "graph/rank_classes.h"
+#include "graph/rank_slots.h"
 #include "replayer/placement.h"
 
 namespace prism::replayer {
@@ -56,7 +56,7 @@ class Partitioner {
       result_.jitter.Add(perturbation);
     }
     IndexSlots();
-    IndexPeers();
+    reverse_slot_ = graph::ReversePeerSlots(graph_.ranks);
     DescribeCommunicators();
     FindTimelines(gated);
     MakeClasses(costs);
@@ -99,34 +99,7 @@ class Partitioner {
     }
   }
 
-  // reverse_slot_: in which slot each peer of a rank holds the rank. Found in lists that are sorted
-  // once: where each rank is a peer of each, a search for every pair would take the cube of the
-  // ranks.
-  void IndexPeers() {
-    const graph::RankTable& ranks = graph_.ranks;
-    std::vector<uint32_t> by_peer(ranks.peer_ids.size());  // of each rank: its slots
-    const auto slots_of = [&](uint32_t rank) {
-      return std::span(by_peer).subspan(ranks.peer_begin[rank],
-                                        ranks.peer_begin[rank + 1] - ranks.peer_begin[rank]);
-    };
-    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
-      const std::span<uint32_t> slots = slots_of(rank);
-      std::iota(slots.begin(), slots.end(), 0U);
-      std::ranges::stable_sort(slots, {},
-                               [&](uint32_t slot) { return ranks.peers(Rank(rank))[slot]; });
-    }
-    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
-      for (const uint32_t peer : ranks.peers(Rank(rank))) {
-        const std::span<uint32_t> slots = slots_of(peer);
-        const auto peers = ranks.peers(Rank(peer));
-        const auto found =
-            std::ranges::lower_bound(slots, rank, {}, [&](uint32_t slot) { return peers[slot]; });
-        reverse_slot_.push_back(found != slots.end() && peers[*found] == rank ? *found : kNone);
-      }
-    }
-  }
-
-  // The slot of the peer at `slot` in which it holds `rank`; kNone where it does not.
+  // The slot of the peer at `slot` in which it holds `rank`; kNoSlot where it does not.
   [[nodiscard]] uint32_t ReverseSlot(uint32_t rank, uint32_t slot) const {
     return reverse_slot_[graph_.ranks.peer_begin[rank] + slot];
   }
@@ -380,9 +353,10 @@ class Partitioner {
         for (Rank lane : rank_class.lanes) {
           end.peer_lane.push_back(result_.lane_of[graph_.ranks.peers(lane)[endpoint.peer_slot]]);
         }
-        uint32_t comm = graph_.ranks.comms(Rank(rank))[endpoint.comm_slot];
+        const CommId comm(graph_.ranks.comms(Rank(rank))[endpoint.comm_slot]);
         auto other = endpoints.find(
-            {{classes_.class_of[peer], SlotOf(comm, peer), ReverseSlot(rank, endpoint.peer_slot)},
+            {{classes_.class_of[peer], graph::CommSlotOf(graph_.ranks, Rank(peer), comm),
+              ReverseSlot(rank, endpoint.peer_slot)},
              !endpoint.is_send});
         if (endpoint.is_send && other != endpoints.end()) {
           end.channel = result_.channel_count++;
@@ -391,13 +365,6 @@ class Partitioner {
         }
       }
     }
-  }
-
-  // The slot in which `rank` holds `comm`; kNone where it does not.
-  [[nodiscard]] uint32_t SlotOf(uint32_t comm, uint32_t rank) const {
-    auto held = graph_.ranks.comms(Rank(rank));
-    auto found = std::find(held.begin(), held.end(), comm);
-    return found == held.end() ? kNone : static_cast<uint32_t>(found - held.begin());
   }
 
   const graph::Graph& graph_;
@@ -409,7 +376,7 @@ class Partitioner {
   std::vector<uint32_t> meeting_of_;      // by communicator, likewise
   std::vector<RankEffect> effects_;       // by rank
   std::vector<uint32_t> member_slot_;     // parallel to CommunicatorTable::members
-  std::vector<uint32_t> reverse_slot_;    // parallel to RankTable::peer_ids
+  std::vector<uint16_t> reverse_slot_;    // parallel to RankTable::peer_ids
   std::vector<CommTopology> topologies_;  // by communicator
   std::vector<uint32_t> comm_colour_;     // by communicator
   graph::RankClasses classes_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "graph/rank_slots.h"
 #include "replayer/blame/role_index.h"
 #include "replayer/blame/traces.h"
 #include "replayer/cost/collective_cost.h"
@@ -199,9 +200,7 @@ class Walker {
       });
       PRISM_CHECK(found != members.end());
       start.rank = Rank(*found);
-      const auto held = graph_.ranks.comms(start.rank);
-      const auto slot =
-          static_cast<size_t>(std::find(held.begin(), held.end(), comm) - held.begin());
+      const uint16_t slot = graph::CommSlotOf(graph_.ranks, start.rank, CommId(comm));
       start.position = origin / SizeOf(rank) * SizeOf(start.rank) +
                        IndexOf(start.rank).call_ops[slot][call.sequence];
       PRISM_ASSIGN_OR_RETURN(const Timeline* others, traces_.Of(start.rank));

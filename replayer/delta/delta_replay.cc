@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/rank_slots.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/jitter.h"
@@ -296,12 +297,10 @@ CommunicatorTimes DeltaReplay::TimesOfMembers(const std::vector<RankTotals>& all
                                               uint32_t comm) const {
   CommunicatorTimes times;
   for (uint32_t member : graph_.communicators.members_of(CommId(comm))) {
-    const auto held = graph_.ranks.comms(Rank(member));
-    const auto found = std::find(held.begin(), held.end(), comm);
-    if (found == held.end()) {
+    const uint16_t slot = graph::CommSlotOf(graph_.ranks, Rank(member), CommId(comm));
+    if (slot == graph::kNoSlot) {
       continue;  // a member that never uses it
     }
-    const auto slot = static_cast<size_t>(found - held.begin());
     const uint32_t changed = totals_of_[member];
     const LaneTimes& before = Before(member);
     const auto& transfer = changed == kNone ? before.transfer_ns : all[changed].transfer_ns;

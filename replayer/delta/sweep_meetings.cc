@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "graph/rank_slots.h"
 #include "replayer/delta/sweep.h"
 
 namespace prism::replayer {
@@ -70,8 +71,7 @@ void Sweep::MeetAtCollective(const Waiting& waiting) {
 
 const Party* Sweep::PartyOf(uint32_t meeting, uint32_t rank, uint32_t comm) const {
   const uint32_t c = job_.partition.class_of[rank];
-  const auto held = job_.graph.ranks.comms(Rank(rank));
-  const auto slot = std::find(held.begin(), held.end(), comm) - held.begin();
+  const uint16_t slot = graph::CommSlotOf(job_.graph.ranks, Rank(rank), CommId(comm));
   for (const Party& party : job_.schedule.parties_of(job_.schedule.meetings[meeting])) {
     const uint32_t call = ScheduleOf(party.class_index).transfers[party.transfer].index;
     if (party.class_index == c && PlanOf(c).calls[call].comm_slot == slot) {
