@@ -71,8 +71,7 @@ Status AddPerturbations(const graph::Graph& graph,
   return OkStatus();
 }
 
-}  // namespace
-
+// The graph with collectives, sends and receives over communicators of that name taking no time.
 graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name) {
   for (uint32_t r = 0; r < graph.roles.size(); ++r) {
     const std::vector<bool> slots = SlotsNamed(graph, r, name);
@@ -87,14 +86,13 @@ graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name) 
   return graph;
 }
 
+// The graph with a host that issues in no time. What the program sleeps goes as well.
 graph::Graph WithFreeHost(graph::Graph graph) {
-  std::vector<graph::Parameter> parameters = graph.cluster.parameters.all();
-  for (graph::Parameter& parameter : parameters) {
+  for (const graph::Parameter& parameter : graph.cluster.parameters.all()) {
     if (parameter.key.starts_with("host.") && parameter.key.ends_with("_ns")) {
-      parameter.value = 0;
+      graph.cluster.parameters.SetValue(parameter.key, 0);
     }
   }
-  graph.cluster.parameters = graph::ParameterTable(std::move(parameters));
   for (graph::Role& role : graph.roles) {
     for (uint32_t op = 0; op < role.program.size(); ++op) {
       if (role.program.kind[op] == OpKind::kHostGap) {
@@ -104,6 +102,8 @@ graph::Graph WithFreeHost(graph::Graph graph) {
   }
   return graph;
 }
+
+}  // namespace
 
 Result<GainReport> FindGains(const graph::Graph& graph, const ReplayOptions& given) {
   ReplayOptions options = given;

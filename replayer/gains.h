@@ -26,10 +26,4 @@ struct GainReport {
 // away by delta replay.
 Result<GainReport> FindGains(const graph::Graph& graph, const ReplayOptions& options);
 
-// The graph with collectives, sends and receives over communicators of that name taking no time.
-graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name);
-
-// The graph with a host that issues in no time. What the program sleeps goes as well.
-graph::Graph WithFreeHost(graph::Graph graph);
-
 }  // namespace prism::replayer

@@ -55,8 +55,7 @@ double RegretPct(const std::vector<double>& predicted, const std::vector<double>
   return 100 * (measured[static_cast<size_t>(chosen)] / best - 1);
 }
 
-}  // namespace
-
+// The `share` quantile (0 to 1) by linear interpolation; 0 for no values.
 double Quantile(std::vector<double> values, double share) {
   if (values.empty()) {
     return 0;
@@ -67,6 +66,8 @@ double Quantile(std::vector<double> values, double share) {
   const size_t above = std::min(below + 1, values.size() - 1);
   return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
 }
+
+}  // namespace
 
 ErrorStatistics SummariseErrors(const std::vector<PredictedPoint>& points) {
   ErrorStatistics result;

@@ -49,7 +49,4 @@ struct RankingStatistics {
 
 RankingStatistics SummariseRanking(const std::vector<PredictedPoint>& points);
 
-// The `share` quantile (0 to 1) by linear interpolation; 0 for no values.
-double Quantile(std::vector<double> values, double share);
-
 }  // namespace prism::launch

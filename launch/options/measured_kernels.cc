@@ -53,8 +53,6 @@ std::string ReadRow(const CsvTable& table, size_t row, graph::Parameter* paramet
   return {};
 }
 
-}  // namespace
-
 Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text,
                                                            const std::string& where) {
   PRISM_ASSIGN_OR_RETURN(const CsvTable table, CsvTable::Parse(text, where));
@@ -77,6 +75,8 @@ Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text
   }
   return kernels;
 }
+
+}  // namespace
 
 Status UseMeasuredKernels(const std::string& path, graph::ClusterSpec* cluster, InputHashes* read) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));

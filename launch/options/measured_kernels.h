@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
@@ -11,13 +10,9 @@
 
 namespace prism::launch {
 
-// The rows as parameters of a cluster, marked measured. kBadFile, naming the line, for a row that
-// cannot be used or has the kernel of another.
-Result<std::vector<graph::Parameter>> ParseMeasuredKernels(std::string_view text,
-                                                           const std::string& where);
-
 // Puts the rows of the file among the parameters of `cluster`, in place of those of the same
-// kernel. What was read goes into `read` as well, if there is one.
+// kernel, marked measured. What was read goes into `read` as well, if there is one. kBadFile,
+// naming the line, for a row that cannot be used or has the kernel of another.
 Status UseMeasuredKernels(const std::string& path,
                           graph::ClusterSpec* cluster,
                           InputHashes* read = nullptr);

@@ -34,6 +34,7 @@ constexpr uint8_t kManySlots = 255;
 
 // The first slot starts on a page of its own behind the header.
 constexpr size_t kHeaderBytes = (sizeof(Header) + 4095) / 4096 * 4096;
+constexpr size_t kChannelBytes = kHeaderBytes + size_t{kRingSlots} * kSlotBytes;
 
 std::byte* Slots(Header* header) {
   return reinterpret_cast<std::byte*>(header) + kHeaderBytes;
@@ -126,17 +127,13 @@ bool WorkerGone(Header* header) {
          (worker_process != 0 && getppid() != worker_process);
 }
 
-size_t ChannelBytes() {
-  return kHeaderBytes + size_t{kRingSlots} * kSlotBytes;
-}
-
 Header* MapChannel(int descriptor) {
   struct stat status = {};
-  if (fstat(descriptor, &status) != 0 || status.st_size != static_cast<off_t>(ChannelBytes())) {
+  if (fstat(descriptor, &status) != 0 || status.st_size != static_cast<off_t>(kChannelBytes)) {
     return nullptr;
   }
   void* const mapped =
-      mmap(nullptr, ChannelBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+      mmap(nullptr, kChannelBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (mapped == MAP_FAILED) {
     return nullptr;
   }
@@ -223,11 +220,11 @@ AnswerValue WaitAnswer(Header* header, uint32_t request, void (*while_hung)()) {
 
 Consumer::Consumer(const Config& config) {
   descriptor_ = memfd_create("prism-channel", 0);
-  if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(ChannelBytes())) != 0) {
+  if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(kChannelBytes)) != 0) {
     return;
   }
   void* const mapped =
-      mmap(nullptr, ChannelBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+      mmap(nullptr, kChannelBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (mapped == MAP_FAILED) {
     return;
   }
@@ -238,7 +235,7 @@ Consumer::Consumer(const Config& config) {
 Consumer::~Consumer() {
   const int kept = errno;
   if (header_ != nullptr) {
-    munmap(header_, ChannelBytes());
+    munmap(header_, kChannelBytes);
   }
   if (descriptor_ >= 0) {
     close(descriptor_);

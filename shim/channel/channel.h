@@ -11,9 +11,6 @@
 
 namespace prism::channel {
 
-// Bytes of the shared object: Header, then kRingSlots slots.
-size_t ChannelBytes();
-
 // Maps the object behind the descriptor; nullptr with errno set when that fails.
 Header* MapChannel(int descriptor);
 

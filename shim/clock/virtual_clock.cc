@@ -27,6 +27,11 @@ bool FollowsWallTime(clockid_t clock) {
          clock != CLOCK_THREAD_CPUTIME_ID;
 }
 
+// Virtual host time since the start, nanoseconds.
+int64_t VirtualNow() {
+  return virtual_ns.load(std::memory_order_acquire);
+}
+
 }  // namespace
 
 int64_t RealNow(clockid_t clock) {
@@ -90,10 +95,6 @@ void AdoptThreadClock() {
     ahead_ns.fetch_add(missing_ns, std::memory_order_acq_rel);
   }
   thread_ns = 0;
-}
-
-int64_t VirtualNow() {
-  return virtual_ns.load(std::memory_order_acquire);
 }
 
 bool ClockIsVirtual() {

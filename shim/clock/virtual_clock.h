@@ -35,9 +35,6 @@ void MoveThreadClockTo(clockid_t clock, int64_t program_ns);
 // rank's first op, on the clock of all.
 void AdoptThreadClock();
 
-// Virtual host time since the start, nanoseconds.
-int64_t VirtualNow();
-
 // True once StartVirtualClock(true) was called.
 bool ClockIsVirtual();
 

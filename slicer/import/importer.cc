@@ -13,14 +13,15 @@ namespace {
 
 constexpr size_t kShownFaults = 3;
 
-}  // namespace
-
+// The last part of a path without its ending: "a/ring.goal" → "ring".
 std::string StemOf(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   const size_t dot = name.find('.', 1);
   return dot == std::string::npos ? name : name.substr(0, dot);
 }
+
+}  // namespace
 
 Result<ImportResult> ImportByPolicy(
     const std::function<ImportAttempt(const ImportPolicy& policy)>& attempt) {

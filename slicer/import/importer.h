@@ -29,9 +29,6 @@ struct ImportResult {
   int64_t tasks = 0;  // read, over all ranks
 };
 
-// The last part of a path without its ending: "a/ring.goal" → "ring".
-std::string StemOf(const std::string& path);
-
 // How the tasks of a file are put on streams. The strict way is tried first; files that would stall
 // by it are read again in a looser one, which is counted.
 struct ImportPolicy {

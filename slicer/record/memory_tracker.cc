@@ -31,6 +31,24 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNamedCla
 constexpr std::array<std::string_view, 6> kClassOrder = {"parameters",  "gradients",   "optimizer",
                                                          "activations", "temporaries", "buffers"};
 
+// What part of an iteration a marker names, by its first word: "forward", "recompute", "backward",
+// "optimizer". Everything else is kOther.
+enum class Phase : uint8_t { kOther, kForward, kRecompute, kBackward, kOptimizer };
+
+Phase PhaseOfMarker(const std::string& name) {
+  const std::string_view word = std::string_view(name).substr(0, name.find_first_of(" :_-/."));
+  if (word == "forward") {
+    return Phase::kForward;
+  }
+  if (word == "recompute") {
+    return Phase::kRecompute;
+  }
+  if (word == "backward") {
+    return Phase::kBackward;
+  }
+  return word == "optimizer" || word == "Optimizer" ? Phase::kOptimizer : Phase::kOther;
+}
+
 Phase PhaseOfPath(const std::vector<std::string>& path) {
   for (auto name = path.rbegin(); name != path.rend(); ++name) {
     const Phase phase = PhaseOfMarker(*name);
@@ -47,20 +65,6 @@ uint32_t FirstAfter(const std::vector<uint32_t>& moments, uint32_t moment, uint3
 }
 
 }  // namespace
-
-Phase PhaseOfMarker(const std::string& name) {
-  const std::string_view word = std::string_view(name).substr(0, name.find_first_of(" :_-/."));
-  if (word == "forward") {
-    return Phase::kForward;
-  }
-  if (word == "recompute") {
-    return Phase::kRecompute;
-  }
-  if (word == "backward") {
-    return Phase::kBackward;
-  }
-  return word == "optimizer" || word == "Optimizer" ? Phase::kOptimizer : Phase::kOther;
-}
 
 Status MemoryTracker::Push(const channel::Record& record, const Definitions& definitions) {
   switch (record.kind) {

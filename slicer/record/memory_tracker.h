@@ -21,12 +21,6 @@
 
 namespace prism::slicer {
 
-// What part of an iteration a marker names, by its first word: "forward", "recompute", "backward",
-// "optimizer". Everything else is kOther.
-enum class Phase : uint8_t { kOther, kForward, kRecompute, kBackward, kOptimizer };
-
-Phase PhaseOfMarker(const std::string& name);
-
 // What is allocated at one moment.
 struct HeldMemory {
   struct Block {

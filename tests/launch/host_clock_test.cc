@@ -14,11 +14,7 @@ namespace {
 TEST(HostClock, Shows_the_time_of_the_engine_at_every_op) {
   graph::Graph graph =
       testing::TinyGraph({{testing::Kernel(0, 100), testing::Gap(30), testing::Record(0)}});
-  std::vector<graph::Parameter> parameters = graph.cluster.parameters.all();
-  for (graph::Parameter& parameter : parameters) {
-    parameter.value = parameter.key == "host.kernel_ns" ? 10 : parameter.value;
-  }
-  graph.cluster.parameters = graph::ParameterTable(parameters);
+  graph.cluster.parameters.SetValue("host.kernel_ns", 10);
   replayer::ReplayOptions options;
   options.iterations = 5;
   options.perturbations.push_back({.kind = replayer::PerturbationKind::kPeriodic,
