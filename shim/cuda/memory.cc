@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -17,6 +16,7 @@
 #include "graph/base/divide.h"
 #include "shim/cuda/address_space.h"
 #include "shim/cuda/device_memory.h"
+#include "shim/cuda/memory_records.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/cuda/written_bytes.h"
 #include "shim/observer/observer_calls.h"
@@ -25,7 +25,6 @@
 namespace prism::shim {
 namespace {
 
-using channel::Record;
 using channel::RecordKind;
 
 // Address space of each half, 4 TiB: an expandable segment reserves 9/8 of the device per pool and
@@ -134,21 +133,7 @@ bool TakeLocked(Memory& memory, int64_t bytes) {
   return true;
 }
 
-void EmitSegment(RecordKind kind, uintptr_t address, size_t bytes, int64_t used_bytes) {
-  Record record = {};
-  record.kind = kind;
-  record.segment = {address, static_cast<int64_t>(bytes), used_bytes};
-  Emit(record);
-}
-
 }  // namespace
-
-void EnsureContext() {
-  static std::atomic<bool> done{false};
-  if (!done.load(std::memory_order_relaxed) && !done.exchange(true)) {
-    AccountOutside("context", 0, SessionConfig().device.context_bytes);
-  }
-}
 
 void* DeviceAllocate(size_t bytes) {
   EnsureContext();
@@ -209,10 +194,7 @@ bool AccountOutside(const char* what, uint32_t comm, int64_t bytes) {
     EmitSegment(RecordKind::kOutOfMemory, 0, static_cast<size_t>(bytes), used_bytes);
     return false;
   }
-  Record record = {};
-  record.kind = RecordKind::kOutsideAlloc;
-  record.outside = {DefineOnce(channel::Table::kOutsideName, what), comm, bytes, used_bytes};
-  Emit(record);
+  EmitOutside(what, comm, bytes, used_bytes);
   return true;
 }
 

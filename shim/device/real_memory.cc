@@ -1,7 +1,6 @@
 #include "shim/device/real_memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include "graph/base/divide.h"
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/memory.h"
+#include "shim/cuda/memory_records.h"
 #include "shim/device/real_library.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
@@ -19,7 +19,6 @@
 namespace prism::shim {
 namespace {
 
-using channel::Record;
 using channel::RecordKind;
 
 struct Account {
@@ -46,13 +45,6 @@ int64_t Add(int64_t bytes) {
   return account.used_bytes += bytes;
 }
 
-void EmitSegment(RecordKind kind, uintptr_t address, size_t bytes, int64_t used_bytes) {
-  Record record = {};
-  record.kind = kind;
-  record.segment = {address, static_cast<int64_t>(bytes), used_bytes};
-  Emit(record);
-}
-
 void Know(uintptr_t address, size_t bytes, int64_t used_bytes) {
   {
     Account& account = Get();
@@ -66,13 +58,6 @@ void Know(uintptr_t address, size_t bytes, int64_t used_bytes) {
 
 void TellAllocation(void* real) {
   allocated = real;
-}
-
-void EnsureContext() {
-  static std::atomic<bool> done{false};
-  if (!done.load(std::memory_order_relaxed) && !done.exchange(true)) {
-    AccountOutside("context", 0, SessionConfig().device.context_bytes);
-  }
 }
 
 void* DeviceAllocate(size_t bytes) {
@@ -115,10 +100,7 @@ bool PoolFree(void* pointer) {
 
 // By the target's account: the real device has other memory, and other libraries in it.
 bool AccountOutside(const char* what, uint32_t comm, int64_t bytes) {
-  Record record = {};
-  record.kind = RecordKind::kOutsideAlloc;
-  record.outside = {DefineOnce(channel::Table::kOutsideName, what), comm, bytes, Add(bytes)};
-  Emit(record);
+  EmitOutside(what, comm, bytes, Add(bytes));
   return true;
 }
 
