@@ -8,6 +8,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "launch/options/csv_table.h"
+#include "launch/search/scatter_plot.h"
 
 namespace prism::launch {
 namespace {
@@ -324,6 +325,29 @@ std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result
     text += CsvLine("pareto", plan, capacity);
   }
   return text;
+}
+
+std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result) {
+  const SearchProblem& problem = evaluator.problem();
+  std::vector<ScatterPoint> points;
+  const auto add = [&](const EvaluatedPlan& plan, bool marked) {
+    points.push_back({plan.cost.days, MeasureOf(Objective::kCost, plan.cost),
+                      fmt::format("{} GPUs, {:.2f} days: {}", plan.plan.gpus(), plan.cost.days,
+                                  DescribePlan(plan.plan)),
+                      marked});
+  };
+  for (const auto* plans : {&result.given, &result.best}) {
+    for (const EvaluatedPlan& plan : *plans) {
+      add(plan, false);
+    }
+  }
+  for (const EvaluatedPlan& plan : result.front) {
+    add(plan, true);
+  }
+  const bool priced = problem.costs.Value("gpu_hour_usd").has_value();
+  return ScatterSvg({fmt::format("{} on {}", problem.model.name, problem.cluster.name), "days",
+                     priced ? "USD" : "GPU-hours"},
+                    points);
 }
 
 }  // namespace prism::launch

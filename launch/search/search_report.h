@@ -1,4 +1,4 @@
-// A search as text, JSON and CSV.
+// A search as text, JSON, CSV and SVG.
 #pragma once
 
 #include <string>
@@ -30,5 +30,8 @@ void WriteSearch(const PlanEvaluator& evaluator,
 
 // A plan a line, given ones first.
 std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result);
+
+// Days against USD (GPU-hours where the cluster has no price), the front marked.
+std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result);
 
 }  // namespace prism::launch
