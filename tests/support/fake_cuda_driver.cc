@@ -3,11 +3,8 @@
 // runs the CPU's translation of hold_logic.h in their place. Streams keep their order; capture
 // keeps what is enqueued for launches of the graph.
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,38 +16,30 @@
 
 #include "shim/device/hold_logic.h"
 #include "shim/device/host_machine.h"
+#include "tests/support/work_queue.h"
 
 namespace {
 
-using Work = std::function<void()>;
+using prism::testing::WorkQueue;
+using Work = WorkQueue::Work;
 
 constexpr uint32_t kFatBinaryMagic = 0xBA55ED50;
 constexpr size_t kQueueMost = 256;
 
 class Stream {
  public:
-  Stream() : thread_([this] { Run(); }) {}
-  ~Stream() {
-    Add([this] { ends_ = true; });
-    thread_.join();
-  }
-
   void Add(Work work) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (capture_ != nullptr) {
-      capture_->push_back(std::move(work));
-      return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (capture_ != nullptr) {
+        capture_->push_back(std::move(work));
+        return;
+      }
     }
-    changed_.wait(lock, [this] { return queue_.size() < kQueueMost; });  // as a real queue
-    queue_.push_back(std::move(work));
-    ++added_;
-    changed_.notify_all();
+    queue_.Add(std::move(work));
   }
 
-  void Wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this, target = added_] { return done_ >= target; });
-  }
+  void Wait() { queue_.Wait(); }
 
   void Capture(std::vector<Work>* into) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -60,29 +49,9 @@ class Stream {
   std::vector<Work>* capture() const { return capture_; }
 
  private:
-  void Run() {
-    while (!ends_) {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return !queue_.empty(); });
-      const Work work = std::move(queue_.front());
-      queue_.pop_front();
-      changed_.notify_all();
-      lock.unlock();
-      work();
-      lock.lock();
-      ++done_;
-      changed_.notify_all();
-    }
-  }
-
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Work> queue_;
-  uint64_t added_ = 0;
-  uint64_t done_ = 0;
   std::vector<Work>* capture_ = nullptr;
-  bool ends_ = false;
-  std::thread thread_;
+  WorkQueue queue_{kQueueMost};  // as a real queue
 };
 
 struct Module {

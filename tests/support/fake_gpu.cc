@@ -7,11 +7,9 @@
 #include <pthread.h>
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,7 +17,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,10 +27,12 @@
 #include "shim/device/host_machine.h"
 #include "shim/device/reduction_logic.h"
 #include "shim/nccl/reduction.h"
+#include "tests/support/work_queue.h"
 
 namespace {
 
 using prism::shim::Element;
+using prism::testing::WorkQueue;
 
 // The virtual device's function of that name.
 template <typename Function>
@@ -55,15 +54,10 @@ class Queue {
     return *queue;
   }
 
-  void Add(std::function<void()> work) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    works_.push_back(std::move(work));
-    ++added_;
-    changed_.notify_all();
-  }
+  void Add(WorkQueue::Work work) { works_.Add(std::move(work)); }
 
   // False when nothing is under way: the caller does it at once.
-  bool AddIfBusy(const std::function<void()>& work) {
+  bool AddIfBusy(const WorkQueue::Work& work) {
     if (!IsBusy()) {
       return false;
     }
@@ -71,44 +65,18 @@ class Queue {
     return true;
   }
 
-  bool IsBusy() {
-    if (IsBesideHolds()) {
-      return false;
-    }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return done_ != added_;
-  }
+  bool IsBusy() { return !IsBesideHolds() && works_.IsBusy(); }
 
   void Drain() {
-    if (IsBesideHolds()) {
-      return;
+    if (!IsBesideHolds()) {
+      works_.Wait();
     }
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this, target = added_] { return done_ >= target; });
   }
 
  private:
-  Queue() { std::thread(&Queue::Run, this).detach(); }
+  Queue() = default;
 
-  void Run() {
-    while (true) {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return !works_.empty(); });
-      const std::function<void()> work = std::move(works_.front());
-      works_.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-      ++done_;
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> works_;
-  uint64_t added_ = 0;
-  uint64_t done_ = 0;
+  WorkQueue works_;
 };
 
 // What is issued on streams under capture, for launches of its graph; the virtual device knows
@@ -144,7 +112,7 @@ class Captures {
 };
 
 // In the order of the stream.
-void Enqueue(cudaStream_t stream, const std::function<void()>& work) {
+void Enqueue(cudaStream_t stream, const WorkQueue::Work& work) {
   if (!Captures::Get().Add(stream, work)) {
     Queue::Get().Add(work);
   }
@@ -324,7 +292,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launched,
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t launched, cudaStream_t stream) {
-  for (const std::function<void()>& work : Captures::Get().Kept(launched)) {
+  for (const WorkQueue::Work& work : Captures::Get().Kept(launched)) {
     Queue::Get().Add(work);
   }
   return Behind<decltype(cudaGraphLaunch)>("cudaGraphLaunch")(launched, stream);
