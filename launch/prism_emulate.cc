@@ -156,11 +156,15 @@ std::optional<std::string> Answer(const CommandLine& line) {
                            : std::nullopt;
 }
 
+// The plan, or the options of the run, where these are asked for in place of a run.
 std::optional<std::string> Answer(const RunContext& context) {
   if (context.options.print_config) {
     return ConfigText(context.options, context.job);
   }
-  return context.options.dry_run ? std::make_optional(PlanText(context)) : std::nullopt;
+  if (!context.options.dry_run) {
+    return std::nullopt;
+  }
+  return context.options.format == OutputFormat::kJson ? PlanJson(context) : PlanText(context);
 }
 
 int Run(const std::vector<std::string>& arguments) {

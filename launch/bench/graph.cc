@@ -151,7 +151,7 @@ BenchResult BenchReplay(const BenchReplayOptions& options) {
   replay.fold = options.fold;
   for (const std::string& text : options.perturb) {
     PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation,
-                           ParsePerturbation({text, ""}, graph.job, replay));
+                           ParsePerturbation({text, ""}, graph.job, graph.cluster, replay));
     replay.perturbations.push_back(std::move(perturbation));
   }
   if (options.edits > 0) {

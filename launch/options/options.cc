@@ -1,5 +1,7 @@
 #include "launch/options/options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -66,6 +68,30 @@ Status RefuseVariablesNotYet() {
   return OkStatus();
 }
 
+// A variable whose name is nearly an option's is a slip of the pen, as an unknown flag is. Others
+// of that beginning belong to other software.
+Status RefuseMisspeltVariables() {
+  constexpr std::string_view kBeginning = "PRISM_";
+  std::vector<std::string> known;
+  for (const OptionSpec& spec : OptionTable()) {
+    known.push_back(EnvironmentName(spec).substr(kBeginning.size()));
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with(kBeginning)) {
+      continue;
+    }
+    const std::string_view variable = text.substr(0, text.find('='));
+    const std::string_view name = variable.substr(kBeginning.size());
+    const std::string near = NearestName(name, known);
+    if (!near.empty() && near != name) {
+      return InvalidArgument(fmt::format("{} is set, but no option; did you mean {}{}? Unset it",
+                                         variable, kBeginning, near));
+    }
+  }
+  return OkStatus();
+}
+
 Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   Parsed parsed;
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
@@ -109,6 +135,7 @@ Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* re
 // Layers the three sources, strongest first.
 Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
   PRISM_RETURN_IF_ERROR(RefuseVariablesNotYet());
+  PRISM_RETURN_IF_ERROR(RefuseMisspeltVariables());
   RawValues values;
   for (const OptionSpec& spec : OptionTable()) {
     const std::string key = ConfigKey(spec);

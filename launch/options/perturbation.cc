@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/divide.h"
 #include "graph/base/parallel.h"
 #include "graph/base/parse_number.h"
 #include "graph/base/time.h"
@@ -35,7 +36,7 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
 // Reads one option; every Read function returns what is wrong, or "".
 class PerturbationParser {
  public:
-  explicit PerturbationParser(const graph::JobSpec& job) : world_(job.parallel.world_size()) {}
+  explicit PerturbationParser(const graph::JobSpec& job) : job_(job) {}
 
   std::string Read(std::string_view text) {
     const std::vector<std::string_view> parts = Split(text, ':');
@@ -81,23 +82,11 @@ class PerturbationParser {
 
  private:
   std::string ReadRanks(std::string_view text) {
-    for (const std::string_view part : Split(text, '+')) {
-      const size_t dash = part.find('-');
-      int64_t low = -1;
-      int64_t high = -1;
-      const bool numbers = ParseNumber(part.substr(0, dash), &low) &&
-                           ParseNumber(dash == part.npos ? part : part.substr(dash + 1), &high);
-      if (!numbers || low < 0 || low > high || high >= world_) {
-        return fmt::format("names ranks '{}'; use numbers and ranges of 0 to {}, as in 3 or 0-7+12",
-                           part, world_ - 1);
-      }
-      for (int64_t rank = low; rank <= high; ++rank) {
-        result.ranks.emplace_back(static_cast<uint32_t>(rank));
-      }
-      // A rank named twice is meant once; done a part at a time so that the list stays bounded.
-      std::sort(result.ranks.begin(), result.ranks.end());
-      result.ranks.erase(std::unique(result.ranks.begin(), result.ranks.end()), result.ranks.end());
+    Result<std::vector<Rank>> ranks = ParseRankRanges(text, job_);
+    if (!ranks.ok()) {
+      return ranks.status().message();
     }
+    result.ranks = *std::move(ranks);
     return {};
   }
 
@@ -186,12 +175,18 @@ class PerturbationParser {
     return {};
   }
 
-  int64_t world_;
+  const graph::JobSpec& job_;
 };
 
-// What is wrong with one in such a replay; empty where nothing is.
+// What is wrong with one on so many nodes in such a replay; empty where nothing is.
 std::string WrongBeside(const replayer::Perturbation& perturbation,
+                        int64_t nodes,
                         const replayer::ReplayOptions& replay) {
+  if (perturbation.kind == replayer::PerturbationKind::kLink &&
+      std::max(perturbation.node_a, perturbation.node_b) >= nodes) {
+    return fmt::format("names node {}; the job's nodes are 0 to {}",
+                       std::max(perturbation.node_a, perturbation.node_b), nodes - 1);
+  }
   if (perturbation.kind == replayer::PerturbationKind::kFail &&
       replay.network != replayer::NetworkModel::kFlow) {
     return "needs --network flow";
@@ -210,12 +205,38 @@ std::string WrongBeside(const replayer::Perturbation& perturbation,
 
 }  // namespace
 
+Result<std::vector<Rank>> ParseRankRanges(std::string_view text, const graph::JobSpec& job) {
+  const int64_t world = job.parallel.world_size();
+  std::vector<Rank> ranks;
+  for (const std::string_view part : Split(text, '+')) {
+    const size_t dash = part.find('-');
+    int64_t low = -1;
+    int64_t high = -1;
+    const bool numbers = ParseNumber(part.substr(0, dash), &low) &&
+                         ParseNumber(dash == part.npos ? part : part.substr(dash + 1), &high);
+    if (!numbers || low < 0 || low > high || high >= world) {
+      return InvalidArgument(
+          fmt::format("names ranks '{}'; use numbers and ranges of 0 to {}, as in 3 or 0-7+12",
+                      part, world - 1));
+    }
+    for (int64_t rank = low; rank <= high; ++rank) {
+      ranks.emplace_back(static_cast<uint32_t>(rank));
+    }
+    // A rank named twice is meant once; done a part at a time so that the list stays bounded.
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  }
+  return ranks;
+}
+
 Result<replayer::Perturbation> ParsePerturbation(const PerturbationText& given,
                                                  const graph::JobSpec& job,
+                                                 const graph::ClusterSpec& cluster,
                                                  const replayer::ReplayOptions& replay) {
   PerturbationParser parser(job);
   std::string wrong = parser.Read(given.text);
-  wrong = wrong.empty() ? WrongBeside(parser.result, replay) : wrong;
+  const int64_t nodes = DivideUp(job.parallel.world_size(), int64_t{cluster.gpus_per_node});
+  wrong = wrong.empty() ? WrongBeside(parser.result, nodes, replay) : wrong;
   if (wrong.empty()) {
     return parser.result;
   }
@@ -224,7 +245,8 @@ Result<replayer::Perturbation> ParsePerturbation(const PerturbationText& given,
 }
 
 Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
-                                                  const graph::JobSpec& job) {
+                                                  const graph::JobSpec& job,
+                                                  const graph::ClusterSpec& cluster) {
   replayer::ReplayOptions replay;
   replay.iterations = options.iterations;
   replay.seed = options.seed;
@@ -232,7 +254,7 @@ Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
   replay.network = options.network;
   for (const PerturbationText& given : options.perturb) {
     PRISM_ASSIGN_OR_RETURN(replayer::Perturbation perturbation,
-                           ParsePerturbation(given, job, replay));
+                           ParsePerturbation(given, job, cluster, replay));
     replay.perturbations.push_back(std::move(perturbation));
   }
   return replay;

@@ -42,9 +42,10 @@ Result<PresetText> FindText(PresetKind kind,
   if (kind == PresetKind::kProfile ||
       (!looks_like_file && !std::filesystem::is_regular_file(name_or_file, ignored))) {
     const std::string near = NearestName(name_or_file, names);
-    return InvalidArgument(fmt::format(
-        "unknown {} '{}'; {}presets: {}", PresetKindName(kind), name_or_file,
-        near.empty() ? "" : fmt::format("did you mean {}? ", near), fmt::join(names, ", ")));
+    return InvalidArgument(
+        fmt::format("unknown {} '{}'; {}", PresetKindName(kind), name_or_file,
+                    near.empty() ? fmt::format("presets: {}", fmt::join(names, ", "))
+                                 : fmt::format("did you mean {}? prism presets lists all", near)));
   }
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(name_or_file));
   NoteInput(name_or_file, text, read);
@@ -157,8 +158,9 @@ Status ReadProfile(TomlReader reader,
     PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text.text, text.where));
     TomlReader below = document.root();
     below.Text("name");
-    profile->source = below.Text("source");
+    const std::string source = below.Text("source");
     PRISM_RETURN_IF_ERROR(ReadProfile(below, depth + 1, overrides, profile));
+    profile->source = source;  // its own, not that of what it builds on
     PRISM_RETURN_IF_ERROR(document.status());
     Override(name, overrides, profile);
   }

@@ -209,8 +209,9 @@ Status Master::Build(RunOutcome* outcome) {
     outcome->graph.cluster = context_.cluster;
     outcome->graph.sandbox_ranks = context_.sandbox_ranks;
   } else {
-    progress_.BeginStage("build",
-                         fmt::format("graph of {} ranks", context_.job.parallel.world_size()));
+    progress_.BeginStage(
+        "build",
+        fmt::format("graph of {}", FormatCounted(context_.job.parallel.world_size(), "rank")));
     for (const graph::Fragment& fragment : slice_.fragments()) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
       outcome->iteration_seconds.push_back(fragment.iteration_seconds);
@@ -234,7 +235,7 @@ Status Master::Build(RunOutcome* outcome) {
 Status Master::ReplayAll(RunOutcome* outcome) {
   progress_.BeginStage("replay", "all ranks in virtual time");
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
-                         MakeReplayOptions(context_.options, context_.job));
+                         MakeReplayOptions(context_.options, context_.job, context_.cluster));
   options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
   PRISM_ASSIGN_OR_RETURN(const SpreadRange range, ReplaySpreadRange(outcome->graph, options));
@@ -350,7 +351,7 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
                                            "sandbox rank"),
                              FormatCounted(context_.options.iterations, "iteration")));
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
-                         MakeReplayOptions(context_.options, context_.job));
+                         MakeReplayOptions(context_.options, context_.job, context_.cluster));
   options.traced = context_.traced_ranks;
   options.frozen = outcome->result.transfers;
   PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,

@@ -199,7 +199,7 @@ Result<RunContext> PlanRun(Options options) {
                                    UseFramework(context.options.host_framework, &context.cluster)));
   }
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions replay,
-                         MakeReplayOptions(context.options, context.job));
+                         MakeReplayOptions(context.options, context.job, context.cluster));
   context.perturbations = std::move(replay.perturbations);
   slicer::PlanOptions plan_options;
   plan_options.max_roles = context.options.max_roles;

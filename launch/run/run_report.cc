@@ -51,6 +51,14 @@ std::string ProgramPlanText(const RunContext& context) {
   return text + fmt::format("  sandbox ranks  {}\n", context.options.sandbox_ranks);
 }
 
+void WriteRanks(const char* key, const std::vector<Rank>& ranks, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const Rank rank : ranks) {
+    json->Value(rank.value());
+  }
+  json->EndArray();
+}
+
 }  // namespace
 
 Status WriteResultFiles(const RunContext& context,
@@ -192,6 +200,32 @@ std::string PlanText(const RunContext& context) {
   }
   text += fmt::format("  sandbox ranks  {}\n", RankTexts(context.sandbox_ranks));
   return text;
+}
+
+std::string PlanJson(const RunContext& context) {
+  const graph::ParallelSizes& sizes = context.job.parallel;
+  const bool is_open = context.job.user_program && context.options.graph.empty();
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.Field("job", context.job.name);
+  json.Field("target_gpus", sizes.world_size());
+  json.Field("cluster", context.cluster.name);
+  if (is_open) {
+    for (const char* key : {"layout", "layout_origin", "roles", "record", "sandbox_ranks"}) {
+      json.NullField(key);
+    }
+  } else {
+    json.Field("layout", graph::LayoutText(sizes));
+    json.Field("layout_origin", context.layout_origin);
+    json.Field("roles", context.plan.roles.size());
+    WriteRanks("record",
+               context.options.graph.empty() ? context.plan.RecordedRanks() : std::vector<Rank>(),
+               &json);
+    WriteRanks("sandbox_ranks", context.sandbox_ranks, &json);
+  }
+  json.EndObject();
+  return text + "\n";
 }
 
 }  // namespace prism::launch

@@ -50,4 +50,8 @@ std::string WallText(const WallTimes& wall);
 // What --dry-run prints: the plan.
 std::string PlanText(const RunContext& context);
 
+// The same as JSON: job, layout and its origin, number of roles, ranks that are recorded and those
+// that run; null where a program has to run first.
+std::string PlanJson(const RunContext& context);
+
 }  // namespace prism::launch

@@ -122,14 +122,14 @@ Result<std::vector<ListedJob>> ReadJobList(const std::string& path,
     Result<ListedJob> job = ReadJob(&table, shared, gpus);
     PRISM_RETURN_IF_ERROR(document.status());
     if (!job.ok()) {
-      return job.status().WithContext(path);
+      return BadFile(job.status().message()).WithContext(path);
     }
     jobs.push_back(*std::move(job));
   }
   root.RefuseOthers();
   PRISM_RETURN_IF_ERROR(document.status());
   if (jobs.empty()) {
-    return InvalidArgument(fmt::format("{}: no [[job]] is stated", path));
+    return BadFile(fmt::format("{}: no [[job]] is stated", path));
   }
   return jobs;
 }

@@ -17,6 +17,7 @@
 #include "launch/options/toml_reader.h"
 #include "launch/verbs/program_edit_file.h"
 #include "replayer/cost/nccl_tuner.h"
+#include "replayer/cost/parameters.h"
 #include "replayer/delta/edit_builder.h"
 
 namespace prism::launch {
@@ -60,6 +61,13 @@ class EditReader {
     if (!edit.ok()) {
       return edit.status().WithContext(path);
     }
+    if (edit->cluster) {
+      if (const std::vector<std::string> faults =
+              replayer::CheckParameters(edit->cluster->parameters);
+          !faults.empty()) {
+        return BadFile(fmt::format("{}: {}", path, faults.front()));
+      }
+    }
     file.edit = *std::move(edit);
     return file;
   }
@@ -74,7 +82,8 @@ class EditReader {
   void Fail(const std::string& what) { Note(BadFile(what)); }
 
   std::optional<replayer::Perturbation> Parse(const std::string& text) {
-    Result<replayer::Perturbation> parsed = ParsePerturbation({text, ""}, graph_.job, options_);
+    Result<replayer::Perturbation> parsed =
+        ParsePerturbation({text, ""}, graph_.job, graph_.cluster, options_);
     if (!parsed.ok()) {
       Fail(parsed.status().message());
       return std::nullopt;
@@ -90,20 +99,14 @@ class EditReader {
     }
   }
 
-  // Ranks as --perturb names them.
-  std::vector<Rank> ParseRanks(const std::string& text) {
-    const std::optional<replayer::Perturbation> parsed = Parse("straggler:" + text + ":1");
-    std::vector<Rank> ranks = parsed ? parsed->ranks : std::vector<Rank>();
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return ranks;
-  }
-
   KernelChange ReadKernelLine(const std::string& pattern, TomlReader line) {
     KernelChange change;
     change.pattern = pattern;
     if (line.Has("ranks")) {
-      change.ranks = ParseRanks(line.Text("ranks"));
+      Result<std::vector<Rank>> ranks = ParseRankRanges(line.Text("ranks"), graph_.job);
+      Note(ranks.ok() ? OkStatus()
+                      : BadFile(fmt::format("[kernels]: {}", ranks.status().message())));
+      change.ranks = ranks.ok() ? *std::move(ranks) : std::vector<Rank>();
     }
     if (line.Has("shape")) {
       change.shape = line.Text("shape");

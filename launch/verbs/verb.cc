@@ -26,6 +26,12 @@ Status WrongOperands(const VerbSpec& spec, size_t count) {
                                      count, spec.name));
 }
 
+// By what --help calls its value.
+bool NamesFile(const VerbOption& option) {
+  const std::string_view name = option.value_name;
+  return name.find("FILE") != name.npos || name.find("GRAPH") != name.npos;
+}
+
 std::string OptionLine(const VerbOption& option) {
   return OptionHelp(fmt::format("{} {}", option.flag, option.value_name), option.help,
                     option.default_text);
@@ -39,10 +45,15 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
   for (const VerbOption& option : spec.options) {
     flags.push_back({option.flag, option.value_name[0] == '\0'});
   }
+  VerbArguments parsed;
+  for (const VerbOption& option : spec.options) {
+    if (NamesFile(option)) {
+      parsed.file_flags_.insert(option.flag);
+    }
+  }
   PRISM_ASSIGN_OR_RETURN(
       SplitCommandLine split,
       SplitArguments(flags, arguments, fmt::format("prism {} --help", spec.name)));
-  VerbArguments parsed;
   parsed.texts_ = std::move(split.texts);
   parsed.operands_ = std::move(split.operands);
   if (parsed.help()) {
@@ -131,7 +142,7 @@ Status VerbArguments::CheckOutput(std::string_view flag,
   std::vector<std::string> others = operands_;
   others.insert(others.end(), more.begin(), more.end());
   for (const auto& [other, values] : texts_) {
-    if (other != flag) {
+    if (other != flag && file_flags_.contains(other)) {
       others.insert(others.end(), values.begin(), values.end());
     }
   }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,7 @@ class VerbArguments {
   OutputFormat format_ = OutputFormat::kText;
   std::vector<std::string> operands_;
   std::map<std::string, std::vector<std::string>, std::less<>> texts_;  // by flag
+  std::set<std::string> file_flags_;                                    // whose values are files
 };
 
 // What a verb that did its work prints, and the gate that it found not met, if any.

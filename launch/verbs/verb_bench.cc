@@ -117,6 +117,11 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
 }
 
 Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
+  if (arguments.format() == OutputFormat::kJson) {
+    return InvalidArgument(
+        "bench collectives without a table prints nccl-tests' text; leave "
+        "--format json out");
+  }
   PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "fit"}));
   CollectiveSweepOptions sweep;
   int64_t ranks = sweep.ranks;
@@ -192,7 +197,7 @@ Result<VerbOutput> RunGraph(const VerbArguments& arguments) {
 }
 
 Result<VerbOutput> RunImport(const VerbArguments& arguments) {
-  BenchWorkload workload;
+  BenchWorkload workload = {"llm", 128};  // thousands of ranks are gigabytes of GOAL
   PRISM_RETURN_IF_ERROR(ReadWorkload(arguments, &workload));
   return PrintCases(arguments, BenchImport(workload));
 }
@@ -322,9 +327,9 @@ Verb BenchVerb() {
       "an op of a role, a rank-op one of a rank whose start and end were computed.\n",
       1,
       64,
-      {{"workload", "NAME", "gpt3-layer",
+      {{"workload", "NAME", "gpt3-layer; import: llm",
         "ring, stencil, llm, dlrm, astra, gpt3-layer or gpt3-kernel (graph, import, replay)"},
-       {"ranks", "N", "8192", "ranks of the synthetic job (graph, import, replay)"},
+       {"ranks", "N", "8192; import: 128", "ranks of the synthetic job (graph, import, replay)"},
        {"threads", "N", "1", "threads of the replay or search"},
        {"iterations", "N", "1", "iterations replayed"},
        {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},

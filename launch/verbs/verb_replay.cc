@@ -103,7 +103,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   }
   const graph::JobSpec& job = loaded.graph.job;
   options.seed = job.seed;
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay, MakeReplayOptions(options, job));
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay,
+                         MakeReplayOptions(options, job, loaded.graph.cluster));
   if (arguments.Has("vary")) {
     return RunSweep(arguments, loaded, replay, edit_file);
   }

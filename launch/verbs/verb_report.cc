@@ -83,8 +83,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   if (!edit_file.empty()) {
     return InvalidArgument("--edit FILE.toml compares two replays; give it to prism replay");
   }
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay,
-                         MakeReplayOptions(run.options, run.loaded.graph.job));
+  PRISM_ASSIGN_OR_RETURN(
+      const replayer::ReplayOptions replay,
+      MakeReplayOptions(run.options, run.loaded.graph.job, run.loaded.graph.cluster));
   VerbOutput output;
   PRISM_ASSIGN_OR_RETURN(output.text, SummaryAndExplanation(arguments, run.loaded, replay));
   return output;

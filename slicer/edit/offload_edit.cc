@@ -49,8 +49,7 @@ Status OffloadOptimizer(const OffloadEdit& edit, EditedGraph* edited) {
       most = all;
       memory = fmt::format(
           "offload of optimizer states: {} of a rank of role '{}' in host memory, {} of them on "
-          "the "
-          "device at a time",
+          "the device at a time",
           FormatBytes(all), role.name, FormatBytes(pieces.LargestBytes(edit.prefetch)));
     }
     const CopyStreams streams =
@@ -61,8 +60,7 @@ Status OffloadOptimizer(const OffloadEdit& edit, EditedGraph* edited) {
     return InvalidArgument(
         "no optimizer states to offload are recognised: known are those of fused Adam, AdamW, SGD "
         "with momentum and Adagrad, and of Adam by lists of tensors (foreach), where the graph "
-        "knows "
-        "their tensors or grids");
+        "knows their tensors or grids");
   }
   edited->assumptions.push_back(StatesRule(edit.prefetch));
   edited->memory.push_back(std::move(memory));
@@ -86,8 +84,7 @@ Status OffloadActivations(const OffloadEdit& edit, EditedGraph* edited) {
     if (bytes == 0) {
       return InvalidArgument(
           "offload of activations: the graph does not say how large they are: bytes = N, of a "
-          "layer "
-          "and micro-batch");
+          "layer and micro-batch");
     }
     const int64_t left = std::min(alive, edit.prefetch + 2);
     if ((alive - left) * bytes >= most) {

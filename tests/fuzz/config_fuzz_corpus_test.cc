@@ -47,7 +47,7 @@ TEST(ConfigFuzzCorpusTest, ModelTooWideForCountsIsRefused) {
 TEST(ConfigFuzzCorpusTest, RankNamedTwiceIsPerturbedOnce) {
   graph::JobSpec job;
   job.parallel.dp = 8;
-  const auto perturbation = launch::ParsePerturbation({"straggler:0-3+2+1:2", ""}, job, {});
+  const auto perturbation = launch::ParsePerturbation({"straggler:0-3+2+1:2", ""}, job, {}, {});
   ASSERT_TRUE(perturbation.ok()) << perturbation.status().message();
   EXPECT_EQ(perturbation->ranks, (std::vector<Rank>{Rank(0), Rank(1), Rank(2), Rank(3)}));
 }

@@ -108,7 +108,7 @@ void TryRankList(std::string_view text) {
 
 void TryPerturbation(std::string_view text) {
   const Result<replayer::Perturbation> perturbation =
-      launch::ParsePerturbation({std::string(text), ""}, Job(), {});
+      launch::ParsePerturbation({std::string(text), ""}, Job(), graph::ClusterSpec{}, {});
   if (!perturbation.ok()) {
     CheckCode(perturbation.status(), StatusCode::kInvalidArgument);
     return;
