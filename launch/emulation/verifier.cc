@@ -26,7 +26,7 @@ std::optional<uint32_t> SignatureIndex::Find(const std::string& key) const {
 }
 
 bool MayBeLeftOut(const graph::Graph& graph, const graph::Program& program, uint32_t op) {
-  return program.kind[op] == OpKind::kEventSync ||
+  return program.kind[op] == OpKind::kEventSync || program.kind[op] == OpKind::kEventRecord ||
          slicer::MayComeAndGo(program.kind[op], program.signature[op], graph.strings);
 }
 
@@ -39,6 +39,27 @@ Verifier::Verifier(const graph::Graph& graph,
       rank_(rank),
       program_(graph.role_of(rank).program),
       iterations_(iterations) {
+  IndexRecords();
+}
+
+void Verifier::IndexRecords() {
+  std::map<uint16_t, uint32_t> before;
+  first_alike_.assign(program_.size(), graph::kNoDep);
+  for (uint32_t op = 0; op < program_.size(); ++op) {
+    const uint16_t stream = program_.stream[op];
+    if (program_.kind[op] == OpKind::kEventRecord) {
+      first_alike_[op] = records_.try_emplace({stream, before[stream]}, op).first->second;
+    } else if (graph::HasStream(program_.kind[op])) {
+      ++before[stream];
+    }
+  }
+}
+
+// A record of what the stream has been given so far; kNoDep where the graph has none.
+uint32_t Verifier::RecordHere(uint16_t stream) const {
+  const auto issued = issued_.find(stream);
+  const auto record = records_.find({stream, issued == issued_.end() ? 0 : issued->second});
+  return record == records_.end() ? graph::kNoDep : record->second;
 }
 
 replayer::OpPosition Verifier::position() const {
@@ -90,6 +111,7 @@ bool Verifier::StartIteration(int32_t iteration) {
   iteration_ = iteration;
   cursor_ = 0;
   graph_index_.clear();
+  issued_.clear();
   signature_ids_.clear();
   signature_known_.clear();
   return true;
@@ -125,6 +147,10 @@ Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& 
     if (last && OnlyOptionalLeft()) {
       return {};  // likewise
     }
+    if (op.kind == OpKind::kEventRecord) {
+      graph_index_.back() = RecordHere(op.stream);
+      return {};
+    }
     if (op.kind != OpKind::kEventSync) {
       return Mismatch(op, tables);
     }
@@ -133,11 +159,14 @@ Verdict Verifier::Check(const slicer::PlacedOp& placed, const slicer::OpStream& 
   }
   graph_index_.back() = cursor_;
   ++cursor_;
+  if (op.kind != OpKind::kEventRecord && graph::HasStream(op.kind)) {
+    ++issued_[op.stream];
+  }
   return verdict;
 }
 
-// Moves to the op in the graph, past waits of the host that this rank had no need of. False: it is
-// not the next one, and nothing is moved.
+// Moves to the op in the graph, past records and waits of the host that this rank had no need of.
+// False: it is not the next one, and nothing is moved.
 bool Verifier::FindMatch(const CanonicalOp& op, const OpTables& tables) {
   const uint32_t begin = cursor_;
   for (; cursor_ < program_.size(); ++cursor_) {
@@ -158,8 +187,7 @@ bool Verifier::Matches(const CanonicalOp& op, const OpTables& tables) {
       op.stream != program_.stream[cursor_] || op.comm_slot != program_.comm_slot[cursor_]) {
     return false;
   }
-  const uint32_t dep = op.dep == graph::kNoDep ? graph::kNoDep : graph_index_[op.dep];
-  if (dep != program_.dep[cursor_]) {
+  if (!SameDep(op.dep, program_.dep[cursor_])) {
     return false;
   }
   const uint32_t expected = program_.signature[cursor_];
@@ -180,6 +208,15 @@ bool Verifier::Matches(const CanonicalOp& op, const OpTables& tables) {
     default:
       return true;
   }
+}
+
+// Whether op `live` of this iteration records what op `expected` of the graph does.
+bool Verifier::SameDep(uint32_t live, uint32_t expected) const {
+  if (live == graph::kNoDep || expected == graph::kNoDep) {
+    return live == expected;
+  }
+  const uint32_t recorded = graph_index_[live];
+  return recorded != graph::kNoDep && first_alike_[recorded] == first_alike_[expected];
 }
 
 bool Verifier::SignatureMatches(uint32_t live, uint32_t expected, const OpTables& tables) {

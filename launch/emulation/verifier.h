@@ -7,10 +7,13 @@
 // of the host for an event, on either side: programs bound what they have in flight by asking first
 // and waiting only for what is not over. One that the graph lacks takes no time, one that only the
 // graph has is replayed. Nor are ranges that a program names, beside the iteration: a data loader
-// opens one more where an epoch ends.
+// opens one more where an epoch ends. Nor are records of events, as DistributedDataParallel times
+// its first ten steps and each hundredth: a stream has to wait for the same point of another, by
+// whichever record of it.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -72,11 +75,14 @@ class Verifier {
   [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(const slicer::OpPlace& place) const;
 
  private:
+  void IndexRecords();
   void SkipUncounted();
   void NoteWaits(uint32_t begin, uint32_t end);
   [[nodiscard]] bool OnlyOptionalLeft() const;
   bool StartIteration(int32_t iteration);
+  [[nodiscard]] uint32_t RecordHere(uint16_t stream) const;
   bool Matches(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
+  [[nodiscard]] bool SameDep(uint32_t live, uint32_t expected) const;
   bool FindMatch(const slicer::CanonicalOp& op, const slicer::OpTables& tables);
   bool SignatureMatches(uint32_t live, uint32_t expected, const slicer::OpTables& tables);
   bool CommunicatorMatches(uint16_t slot, const slicer::OpTables& tables);
@@ -91,7 +97,13 @@ class Verifier {
   uint32_t cursor_ = 0;  // index of the next op in the role's program
   int32_t iteration_ = -1;
   bool left_out_wait_ = false;
-  // By live index of the current iteration; kNoDep where the graph has no such op.
+  // Records of events with no other op of their stream between: by op of the program the first of
+  // them; and that one by the stream and how many others it has before.
+  std::vector<uint32_t> first_alike_;
+  std::map<std::pair<uint16_t, uint32_t>, uint32_t> records_;
+  std::map<uint16_t, uint32_t> issued_;  // by stream: ops of this iteration, without those records
+  // By live index of the current iteration; kNoDep where the graph has no such op. Of a record that
+  // the graph has not it is one alike.
   std::vector<uint32_t> graph_index_;
   std::vector<std::optional<uint32_t>> signature_ids_;  // by live id, of the current iteration
   std::vector<bool> signature_known_;

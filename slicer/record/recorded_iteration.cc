@@ -39,6 +39,20 @@ int64_t DropOps(Iteration* iteration, Predicate is_dropped) {
   return static_cast<int64_t>(dropped);
 }
 
+// Records of events that nothing in the iteration waits for.
+void DropUnusedEvents(Iteration* iteration) {
+  std::vector<bool> is_used(iteration->ops.size(), false);
+  for (const CanonicalOp& op : iteration->ops) {
+    if (op.dep != graph::kNoDep) {
+      is_used[op.dep] = true;
+    }
+  }
+  size_t index = 0;
+  DropOps(iteration, [&](const CanonicalOp& op) {
+    return !is_used[index++] && op.kind == OpKind::kEventRecord;
+  });
+}
+
 // Whether the `period` iterations before `end` do what the ones before them did.
 bool RepeatsBefore(size_t end, size_t period, const std::vector<Iteration>& iterations) {
   for (size_t i = end - period; i < end; ++i) {
@@ -67,6 +81,7 @@ Iteration WithoutWaits(Iteration iteration) {
     return op.kind == OpKind::kEventSync || op.kind == OpKind::kHostGap ||
            MayComeAndGo(op.kind, op.signature, iteration.tables.strings);
   });
+  DropUnusedEvents(&iteration);
   return iteration;
 }
 

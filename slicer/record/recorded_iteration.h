@@ -26,7 +26,8 @@ int64_t DropSegments(Iteration* iteration);
 // does ("ProfilerStep#4").
 Iteration WithoutRanges(Iteration iteration);
 
-// What the emulation compares: waits and time of the host are no departure from the graph.
+// What the emulation compares: waits and time of the host are no departure from the graph, nor are
+// records of events that no stream waits for (DistributedDataParallel times its first ten steps).
 Iteration WithoutWaits(Iteration iteration);
 
 // The op at `index` in words.

@@ -138,6 +138,45 @@ TEST(Verifier, WhoLeavesOutTheEndOfAnIterationStandsInIt) {
   EXPECT_EQ(position / size, 1);
 }
 
+// A stream that waits for another's; beside that record, ones that nobody waits for: `timed`.
+RecordScript TimedScript(bool timed, uint32_t waited_for = 1) {
+  RecordScript script;
+  for (int i = 0; i < 3; ++i) {
+    script.Marker("iteration", true);
+    script.Kernel("gemm");
+    if (timed) {
+      script.Event(channel::RecordKind::kEventRecord, 7, 0);
+    }
+    script.Event(channel::RecordKind::kEventRecord, 1, 0);
+    script.Kernel("norm");
+    script.Event(channel::RecordKind::kEventRecord, 2, 0);
+    script.Event(channel::RecordKind::kEventWait, waited_for, 1);
+    script.Kernel("reduce", 1);
+    if (timed) {
+      script.Event(channel::RecordKind::kEventRecord, 8, 0);
+    }
+    script.Marker("iteration", false);
+  }
+  return script;
+}
+
+TEST(Verifier, ARecordThatNobodyWaitsForIsNoDeparture) {
+  EXPECT_EQ(DepartureFrom(TimedScript(true), TimedScript(false)).did, "");
+  EXPECT_EQ(DepartureFrom(TimedScript(false), TimedScript(true)).did, "");
+  EXPECT_EQ(DepartureFrom(TimedScript(true), TimedScript(true)).did, "");
+}
+
+TEST(Verifier, AWaitForAnotherPointOfAStreamIsOne) {
+  for (const bool timed : {false, true}) {
+    EXPECT_EQ(DepartureFrom(TimedScript(timed, 1), TimedScript(false, 7)).did,
+              "stream 1 waits for an event of an earlier iteration");
+    EXPECT_THAT(DepartureFrom(TimedScript(timed, 2), TimedScript(!timed, 1)).did,
+                HasSubstr("stream 1 waits for the event of op"));
+  }
+  EXPECT_EQ(DepartureFrom(TimedScript(true, 1), TimedScript(true, 7)).did, "")
+      << "both come behind the same kernel";
+}
+
 TEST(Verifier, AnotherKernelIsOne) {
   EXPECT_THAT(DepartureOf(Script([](RecordScript* script) { script->Kernel("extra"); })),
               HasSubstr("extra"));

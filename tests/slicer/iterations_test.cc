@@ -305,7 +305,28 @@ TEST(Iterations, RangesThatAreNumberedByStepAreKeptButNotCompared) {
   EXPECT_TRUE(fragment->warnings.empty());
 }
 
-// DistributedDataParallel times its first ten steps and no later one.
+// DistributedDataParallel times its first ten steps and each hundredth.
+TEST(Iterations, RecordsOfEventsThatNobodyWaitsForMakeNoIterationOdd) {
+  for (const bool waits : {false, true}) {
+    RecordScript script;
+    for (int i = 0; i < 20; ++i) {
+      script.Matmul(16);
+      if (i < 9) {
+        script.Event(RecordKind::kEventRecord, 7, 0);
+        if (waits) {
+          script.Event(RecordKind::kEventWait, 7, 1);
+        }
+      }
+      script.Marker("Optimizer.step#Adam.step", true);
+      script.Marker("Optimizer.step#Adam.step", false);
+    }
+    const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+    ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+    EXPECT_EQ(fragment->iterations, waits ? 8 : 19);
+    EXPECT_EQ(fragment->warnings.size(), waits ? 1U : 0U);
+  }
+}
+
 TEST(Iterations, StepsThatTakeTurnsAreFoundBeforeTheLastOneChanges) {
   RecordScript script;
   for (int i = 0; i < 10; ++i) {
