@@ -192,7 +192,6 @@ void ReadRecipe(const PublishedRow& row,
   if (job.model.moe.experts == 0) {
     return;
   }
-  style->layers_from_front = job.model.latent.kv_rank > 0;
   style->moe_drop_and_pad = row.Says("extra", "tokendrop");
   style->moe_fused_dispatch = recipe.Says("hybridep") || recipe.Says("deepep") ||
                               row.Says("extra", "deepep") || row.Says("extra", "hybridep");

@@ -90,11 +90,35 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   return OkStatus();
 }
 
+// The program that is built in has dense layers of two kinds, with heads as wide as they usually
+// are.
+Status CheckModel(const graph::ModelSpec& model) {
+  const auto lacks = [&](const char* what) {
+    return InvalidArgument(
+        fmt::format("--model {}: the built-in program has no {}; give a program of your own behind "
+                    "--, or plan the model with prism search",
+                    model.name, what));
+  };
+  if (model.moe.experts > 0) {
+    return lacks("mixture of experts");
+  }
+  if (model.latent.kv_rank > 0 || model.sliding_window > 0) {
+    return lacks("latent attention and no sliding window");
+  }
+  if (model.block == graph::BlockKind::kNemotron || model.mtp_layers > 0) {
+    return lacks("block but gpt and llama, and no layers that predict further tokens");
+  }
+  return model.HeadDim() * model.heads == model.hidden
+             ? OkStatus()
+             : lacks("heads that are not as wide together as the hidden state");
+}
+
 }  // namespace
 
 Result<ResolvedJob> ResolveJob(const Options& options,
                                const ModelPreset& preset,
                                const graph::ClusterSpec& cluster) {
+  PRISM_RETURN_IF_ERROR(CheckModel(preset.model));
   PRISM_RETURN_IF_ERROR(CheckGpus(options, cluster));
   PRISM_ASSIGN_OR_RETURN(const LayoutChoice choice, ChooseLayout(options, preset, cluster));
   ResolvedJob resolved;

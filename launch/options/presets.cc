@@ -8,7 +8,6 @@
 
 #include "graph/base/check.h"
 #include "graph/base/file.h"
-#include "graph/limits.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/options.h"
 #include "launch/options/toml_reader.h"
@@ -204,24 +203,6 @@ Status UseProfile(const Profile& profile, const std::string& where, graph::Clust
   return RefuseFaulty(cluster->parameters, where);
 }
 
-void ReadLayout(TomlReader reader, LayoutPreset* layout) {
-  if (reader.Has("tp")) {
-    layout->tp = static_cast<int32_t>(reader.Integer("tp", 1, graph::kMaxRanks));
-  }
-  if (reader.Has("pp")) {
-    layout->pp = static_cast<int32_t>(reader.Integer("pp", 1, graph::kMaxRanks));
-  }
-  layout->vpp = static_cast<int32_t>(reader.IntegerOr("vpp", 1, 1024, 1));
-  layout->micro_batch_size = reader.IntegerOr("micro_batch_size", 1, 1 << 20, 1);
-  layout->global_batch_size = reader.Integer("global_batch_size", 1, int64_t{1} << 30);
-  if (reader.Has("recompute")) {
-    layout->recompute =
-        static_cast<graph::Recompute>(reader.Choice("recompute", {"none", "selective", "full"}));
-  }
-  layout->zero = static_cast<int32_t>(reader.IntegerOr("zero", 0, 1, 1));
-  reader.RefuseOthers();
-}
-
 // The table `name` of a cluster file.
 template <typename Stated>
 Result<Stated> ParseStated(std::string_view text,
@@ -258,37 +239,6 @@ const char* PresetKindName(PresetKind kind) {
       return "profile";
   }
   PRISM_CHECK(false);
-}
-
-Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) {
-  PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, where));
-  TomlReader reader = document.root();
-  constexpr int64_t kMaxLength = int64_t{1} << 30;
-  constexpr int64_t kMaxWidth = int64_t{1} << 21;  // parameter counts then stay within int64
-  ModelPreset preset;
-  graph::ModelSpec& model = preset.model;
-  model.name = reader.Text("name");
-  model.source = reader.Text("source");
-  preset.description = reader.Text("description");
-  model.block = static_cast<graph::BlockKind>(reader.Choice("block", {"gpt", "llama"}));
-  model.layers = reader.Integer("layers", 1, 100'000);
-  model.hidden = reader.Integer("hidden", 1, kMaxWidth);
-  model.heads = reader.Integer("heads", 1, kMaxWidth);
-  model.kv_heads = reader.IntegerOr("kv_heads", 1, kMaxWidth, model.heads);
-  model.ffn = reader.Integer("ffn", 1, kMaxWidth);
-  model.vocab = reader.Integer("vocab", 1, kMaxLength);
-  model.seq_len = reader.Integer("seq_len", 1, kMaxLength);
-  model.tied_embeddings = reader.BoolOr("tied_embeddings", true);
-  if (reader.Has("layout")) {
-    ReadLayout(reader.Table("layout"), &preset.layout);
-  }
-  reader.RefuseOthers();
-  PRISM_RETURN_IF_ERROR(document.status());
-  if (model.hidden % model.heads != 0 || model.heads % model.kv_heads != 0) {
-    return BadFile(fmt::format("{}: heads ({}) must divide hidden ({}), kv_heads ({}) heads", where,
-                               model.heads, model.hidden, model.kv_heads));
-  }
-  return preset;
 }
 
 Result<SiteCosts> ParseSiteCosts(std::string_view text, const std::string& where) {

@@ -18,7 +18,7 @@
 #include "graph/base/input_hashes.h"
 #include "graph/base/status.h"
 #include "graph/cluster.h"
-#include "graph/job.h"
+#include "launch/options/model_preset.h"
 #include "launch/options/stated_numbers.h"
 
 namespace prism::launch {
@@ -35,23 +35,6 @@ struct EmbeddedPreset {
 // All presets of the build: models, clusters, profiles. Defined in a file that
 // CMake writes.
 std::span<const EmbeddedPreset> EmbeddedPresets();
-
-// How a model is usually trained: the default of what the user did not say.
-struct LayoutPreset {
-  std::optional<int32_t> tp;
-  std::optional<int32_t> pp;
-  int32_t vpp = 1;
-  int64_t micro_batch_size = 1;
-  int64_t global_batch_size = 0;
-  graph::Recompute recompute = graph::Recompute::kNone;
-  int32_t zero = 1;
-};
-
-struct ModelPreset {
-  graph::ModelSpec model;
-  LayoutPreset layout;
-  std::string description;
-};
 
 // What profiles say together. A [network] table says how nodes are joined for --network flow: kind
 // ("rail-fat-tree", "clos", "torus"), source and, where they differ from the defaults, the fields
@@ -88,8 +71,7 @@ Status UseFramework(const std::string& name, graph::ClusterSpec* cluster);
 Result<SiteCosts> LoadSiteCosts(const std::string& name_or_file);
 Result<HostMemory> LoadHostMemory(const std::string& name_or_file);
 
-// The same from text; `where` is the file's name for messages.
-Result<ModelPreset> ParseModel(std::string_view text, const std::string& where);
+// Of a cluster from its text; `where` is the file's name for messages.
 Result<graph::ClusterSpec> ParseCluster(std::string_view text,
                                         const std::string& where,
                                         InputHashes* read = nullptr);

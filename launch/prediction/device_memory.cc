@@ -41,6 +41,30 @@ graph::CommunicatorShape Spread(int64_t count, int64_t stride, int64_t gpus_per_
           .node_count = static_cast<int32_t>(DivideUp(count, together))};
 }
 
+// A communicator whose members all send to one another.
+int64_t AllToAll(const graph::NcclMemoryModel& nccl, const graph::CommunicatorShape& shape) {
+  if (shape.size < 2) {
+    return 0;
+  }
+  return Neighbours(nccl, shape.local_ranks - 1, true) +
+         Neighbours(nccl, shape.size - shape.local_ranks, false);
+}
+
+// Of the communicators that experts are spread over, and of those that hold the same ones.
+int64_t OfExperts(const graph::NcclMemoryModel& nccl,
+                  const graph::JobSpec& job,
+                  int64_t gpus_per_node) {
+  const graph::ParallelSizes& sizes = job.parallel;
+  if (job.model.moe.experts == 0) {
+    return 0;
+  }
+  const int64_t spread = int64_t{sizes.etp} * sizes.ep;
+  const int64_t of_stage = int64_t{sizes.tp} * sizes.cp * sizes.dp;
+  const graph::CommunicatorShape experts = Spread(sizes.ep, sizes.etp, gpus_per_node);
+  return Collectives(nccl, experts) + AllToAll(nccl, experts) +
+         Collectives(nccl, Spread(of_stage / spread, spread, gpus_per_node));
+}
+
 }  // namespace
 
 replayer::StageMemoryOptions MemoryOptionsOf(const graph::ClusterSpec& cluster) {
@@ -64,6 +88,7 @@ int64_t OutsideAllocatorBytes(const graph::ClusterSpec& cluster,
   bytes += Collectives(nccl, Spread(int64_t{sizes.cp} * sizes.dp, tp, node));
   bytes += Collectives(nccl, Spread(sizes.pp, of_stage, node));
   bytes += Collectives(nccl, Spread(sizes.world_size(), 1, node));
+  bytes += OfExperts(nccl, job, node);
   const bool end = stage == 0 || stage == sizes.pp - 1;
   if (sizes.pp > 1) {
     const bool ties = end && job.model.tied_embeddings;

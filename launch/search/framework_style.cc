@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/divide.h"
 #include "graph/base/intern.h"
 #include "launch/prediction/assumptions.h"
 #include "slicer/synthesize/model_chunks.h"
@@ -14,7 +15,8 @@
 namespace prism::launch {
 namespace {
 
-constexpr uint32_t kKinds = 2 * 2 * 2 * 4;  // tp, sequence parallelism, vpp, ZeRO
+// tp, sequence parallelism, vpp, pp, latent attention of a mixture of experts, ZeRO
+constexpr uint32_t kKinds = 2 * 2 * 2 * 2 * 2 * 4;
 
 // Those that --framework takes. DeepSpeed's ZeRO-3, JAX and Hugging Face are known from published
 // rows alone.
@@ -27,6 +29,17 @@ constexpr auto kFamilies = std::to_array<FrameworkFamily>({
     FrameworkFamily::kTorchtitan,
     FrameworkFamily::kNanotron,
 });
+
+std::optional<FrameworkFamily> FamilyNamed(const std::string& framework) {
+  const auto* const found =
+      std::find_if(kFamilies.begin(), kFamilies.end(),
+                   [&](FrameworkFamily known) { return FrameworkName(known) == framework; });
+  return found == kFamilies.end() ? std::nullopt : std::optional(*found);
+}
+
+graph::TrainingStyle UsualStyle(FrameworkFamily family, const graph::JobSpec& job) {
+  return StyleOfFramework(family, UsualPrecision(family), job);
+}
 
 }  // namespace
 
@@ -49,10 +62,8 @@ const std::vector<std::string>& PrecisionNames() {
 
 Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
                                               const std::string& precision) {
-  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(), [&](FrameworkFamily known) {
-    return FrameworkName(known) == framework;
-  });
-  if (family == kFamilies.end()) {
+  const std::optional<FrameworkFamily> family = FamilyNamed(framework);
+  if (!family.has_value()) {
     return InvalidArgument(fmt::format("--framework: '{}' is not available; choose {}", framework,
                                        fmt::join(FrameworkNames(), ", ")));
   }
@@ -66,10 +77,28 @@ Result<FrameworkStyle> FrameworkStyle::Create(const std::string& framework,
 }
 
 bool AlwaysShards(const std::string& framework) {
-  const Result<FrameworkStyle> style = FrameworkStyle::Create(framework, "");
   graph::JobSpec unsharded;
   unsharded.zero_stage = 0;
-  return style.ok() && style->Of(unsharded).data_parallel == graph::DataParallelKind::kFsdp;
+  const std::optional<FrameworkFamily> family = FamilyNamed(framework);
+  return family.has_value() &&
+         UsualStyle(*family, unsharded).data_parallel == graph::DataParallelKind::kFsdp;
+}
+
+bool KeepsGatheredInPipeline(const std::string& framework) {
+  graph::JobSpec sharded;
+  sharded.zero_stage = 3;
+  sharded.parallel.pp = 2;
+  const std::optional<FrameworkFamily> family = FamilyNamed(framework);
+  return family.has_value() && !UsualStyle(*family, sharded).reshard_after_forward;
+}
+
+bool DealsOutLayers(const std::string& framework, const graph::JobSpec& job) {
+  const int64_t chunks = int64_t{job.parallel.pp} * job.parallel.vpp;
+  const std::optional<FrameworkFamily> family = FamilyNamed(framework);
+  if (!family.has_value() || !UsualStyle(*family, job).layers_from_front) {
+    return graph::LayersDivide(job.model.layers, chunks);
+  }
+  return DivideUp(job.model.layers, chunks) * (chunks - 1) < job.model.layers;
 }
 
 FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precision)
@@ -82,7 +111,9 @@ FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precis
     job.parallel.tp = (kind & 1U) != 0 ? 2 : 1;
     job.sequence_parallel = (kind & 2U) != 0;
     job.parallel.vpp = (kind & 4U) != 0 ? 2 : 1;
-    job.zero_stage = static_cast<int32_t>(kind / 8);
+    job.parallel.pp = (kind & 8U) != 0 ? 2 : 1;
+    job.model.moe.experts = job.model.latent.kv_rank = (kind & 16U) != 0 ? 1 : 0;
+    job.zero_stage = static_cast<int32_t>(kind / 32);
     styles_.push_back(StyleOfFramework(family_, precision_, job));
   }
   std::vector<graph::TrainingStyle> of_layers;
@@ -93,7 +124,9 @@ FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precis
 
 size_t FrameworkStyle::KindOf(const graph::JobSpec& job) {
   return (job.parallel.tp > 1 ? 1U : 0U) + (job.sequence_parallel ? 2U : 0U) +
-         (job.parallel.vpp > 1 ? 4U : 0U) + 8 * static_cast<size_t>(job.zero_stage);
+         (job.parallel.vpp > 1 ? 4U : 0U) + (job.parallel.pp > 1 ? 8U : 0U) +
+         (job.model.moe.experts > 0 && job.model.latent.kv_rank > 0 ? 16U : 0U) +
+         32 * static_cast<size_t>(job.zero_stage);
 }
 
 const graph::TrainingStyle& FrameworkStyle::Of(const graph::JobSpec& job) const {
@@ -108,6 +141,9 @@ std::vector<std::string> FrameworkStyle::Assumptions(const graph::JobSpec& job) 
   graph::TrainingStyle style = Of(job);
   GatherNarrowly(family_, &assumptions, &style);
   NoteNarrowSums(style, job, &assumptions);
+  if (job.model.moe.experts > 0) {
+    assumptions.Add("experts: whole on a rank, all equally busy, tokens sent by an all-to-all");
+  }
   return assumptions.texts();
 }
 

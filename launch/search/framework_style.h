@@ -22,6 +22,12 @@ const std::vector<std::string>& PrecisionNames();
 // parameters resharded between the passes or not. `framework`: one of FrameworkNames().
 bool AlwaysShards(const std::string& framework);
 
+// Whether its pipeline stages keep the parameters that they gathered: ZeRO 3 is ZeRO 2 there.
+bool KeepsGatheredInPipeline(const std::string& framework);
+
+// Whether it can deal the job's layers out to its model chunks.
+bool DealsOutLayers(const std::string& framework, const graph::JobSpec& job);
+
 class FrameworkStyle {
  public:
   // `precision`: "bf16", "fp16", "fp8", ...; empty: the framework's usual one. kInvalidArgument for
@@ -31,8 +37,8 @@ class FrameworkStyle {
   // The profile with its host costs: "megatron-core" of frameworks/.
   [[nodiscard]] std::string HostProfile() const { return FrameworkName(family_); }
 
-  // Of a job, the style depends on tp, sequence parallelism, vpp and ZeRO alone, and on the first
-  // and third only as far as they are one.
+  // Of a job, the style depends on ZeRO and sequence parallelism alone, on whether tp, vpp and pp
+  // are one, and on whether the model is a mixture of experts with latent attention.
   [[nodiscard]] const graph::TrainingStyle& Of(const graph::JobSpec& job) const;
 
   // Jobs with the same number have the same kernels in a layer, as far as the style decides them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "graph/job_program.h"
 #include "replayer/stages/stage_costs.h"
@@ -78,6 +79,23 @@ Result<DurationNs> BusyTime(const slicer::RankShape& rank,
   return ComputeTime(plan, model.costs());
 }
 
+// One of each kind of layer: they differ by who hands them their gradient, some by their place in a
+// period of two, and the first ones of a mixture of experts may be dense.
+std::vector<int64_t> UnlikeLayers(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+  const bool alternate = job.model.sliding_window > 0 ||
+                         (style.recompute_parts & uint32_t{graph::kRecomputeEverySecondLayer}) != 0;
+  const int64_t layers = job.model.layers;
+  const int64_t dense = std::min(job.model.moe.dense_layers, layers);
+  std::vector<int64_t> unlike;
+  for (const int64_t end : {layers, dense}) {
+    for (int64_t layer = end - 1; layer >= std::max<int64_t>(0, end - (alternate ? 2 : 1));
+         --layer) {
+      unlike.push_back(layer);
+    }
+  }
+  return unlike;
+}
+
 }  // namespace
 
 Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
@@ -87,15 +105,12 @@ Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
   const graph::ClusterSpec cluster = WithWholeStages(job_cluster, rank.job);
   BusyTimes times;
   times.layer = std::numeric_limits<DurationNs>::max();
-  // Layers differ by who hands them their gradient, and some by their place in a period of two.
-  const bool alternate = job.model.sliding_window > 0 ||
-                         (style.recompute_parts & uint32_t{graph::kRecomputeEverySecondLayer}) != 0;
-  for (int64_t layer = 0; layer < (alternate ? 2 : 1); ++layer) {
+  for (const int64_t layer : UnlikeLayers(job, style)) {
     slicer::BlockTables tables;
     graph::Program backward;  // of the layer that was timed last
     for (const bool received : {false, true}) {
       slicer::UnitPlace place;
-      place.layer = job.model.layers - 1 - layer;
+      place.layer = layer;
       place.gradient_received = received;
       slicer::UnitBlocks unit = slicer::LayerUnit(rank, place, &tables);
       if (received && unit.backward.program == backward) {

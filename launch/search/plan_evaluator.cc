@@ -28,6 +28,33 @@ Plan WithStatesOf(const SearchProblem& problem, Plan plan) {
   return plan;
 }
 
+// The first and last stage and, as of stages with as many layers the later ones hold fewer
+// micro-batches, those between with the most layers so far, or the most that have experts.
+std::vector<int32_t> FullestStages(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+  const int32_t last = job.parallel.pp - 1;
+  std::vector<int32_t> stages = {0};
+  int64_t most = 0;
+  int64_t most_with_experts = 0;
+  for (int32_t stage = 1; stage < last; ++stage) {
+    int64_t layers = 0;
+    int64_t with_experts = 0;
+    for (const graph::LayerRange& range : replayer::LayersOfChunks(job, style, stage)) {
+      layers += range.end - range.begin;
+      with_experts +=
+          std::max<int64_t>(0, range.end - std::max(range.begin, job.model.moe.dense_layers));
+    }
+    if (layers > most || with_experts > most_with_experts) {
+      stages.push_back(stage);
+    }
+    most = std::max(most, layers);
+    most_with_experts = std::max(most_with_experts, with_experts);
+  }
+  if (last > 0) {
+    stages.push_back(last);
+  }
+  return stages;
+}
+
 }  // namespace
 
 Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
@@ -128,21 +155,23 @@ DurationNs PlanEvaluator::CopyFloor(const Plan& plan, const Job& job) const {
   return static_cast<DurationNs>(kNsOfSecond * static_cast<double>(most) / rate);
 }
 
+// The last stage has the head, and may have fewer layers than the one before.
 double PlanEvaluator::TimeFloor(const Plan& plan) const {
   const Job job = Describe(plan);
   const BusyTimes busy = BusyTimesOf(plan, job);
   const int32_t last = plan.parallel.pp - 1;
-  const auto layers_of_chunk = [&](int64_t chunk) {
-    const graph::LayerRange range = graph::LayersOfChunk(job.spec, job.style, chunk);
-    return range.end - range.begin;
-  };
-  int64_t behind = 0;
-  for (int32_t stage = 0; stage < last; ++stage) {
-    behind += layers_of_chunk(stage);
+  int64_t before = 0;  // layers in the first chunks of the stages before
+  DurationNs computes = 0;
+  for (int32_t stage = 0; stage <= last; ++stage) {
+    if (stage >= last - 1) {
+      const DurationNs of_micro_batch =
+          replayer::LayersOfStage(job.spec, job.style, stage) * busy.layer +
+          (stage == last ? busy.head : 0);
+      computes = std::max(computes, job.spec.microbatches() * of_micro_batch + before * busy.layer);
+    }
+    const graph::LayerRange first_chunk = graph::LayersOfChunk(job.spec, job.style, stage);
+    before += first_chunk.end - first_chunk.begin;
   }
-  const DurationNs at_last =
-      replayer::LayersOfStage(job.spec, job.style, last) * busy.layer + busy.head;
-  const DurationNs computes = job.spec.microbatches() * at_last + behind * busy.layer;
   return SecondsOfIteration(std::max(computes, CopyFloor(plan, job)), job.style,
                             problem_.cluster.parameters);
 }
@@ -191,21 +220,7 @@ TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
 
 Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {
   const Job job = Describe(plan);
-  // Of stages with as many layers the later ones hold fewer micro-batches, so of those between
-  // first and last the first with the most layers needs most.
-  const int32_t last = plan.parallel.pp - 1;
-  std::vector<int32_t> stages = {0};
-  int64_t most_layers = 0;
-  for (int32_t stage = 1; stage < last; ++stage) {
-    const int64_t layers = replayer::LayersOfStage(job.spec, job.style, stage);
-    if (layers > most_layers) {
-      most_layers = layers;
-      stages.push_back(stage);
-    }
-  }
-  if (last > 0) {
-    stages.push_back(last);
-  }
+  const std::vector<int32_t> stages = FullestStages(job.spec, job.style);
   PRISM_ASSIGN_OR_RETURN(const std::vector<replayer::HostTier> tiers,
                          HostTiersOf(job.spec, job.style, plan.offload));
   replayer::StageMemoryOptions options = MemoryOptionsOf(problem_.cluster);

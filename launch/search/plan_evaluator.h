@@ -53,9 +53,9 @@ class PlanEvaluator {
   // The same with stalled_s, which the interval takes; twice the work where transfers may stall.
   [[nodiscard]] Result<JobTime> TimeWithStalls(const Plan& plan) const;
 
-  // Seconds that an iteration takes at least: the last stage's layers and head, one micro-batch
-  // after the other, behind the first chunks of the stages before in both directions. Layers alike
-  // are timed once.
+  // Seconds that an iteration takes at least: the layers of the last stage, with the head, or of
+  // the one before, one micro-batch after the other, behind the first chunks of the stages before
+  // in both directions. Layers alike are timed once.
   [[nodiscard]] double TimeFloor(const Plan& plan) const;
 
   // The interval of that time.

@@ -27,26 +27,34 @@ bool MayBe(const std::vector<T>& allowed, T value) {
   return allowed.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end();
 }
 
-template <typename T>
-std::vector<T> Or(const std::vector<T>& given, std::vector<T> otherwise) {
-  return given.empty() ? std::move(otherwise) : given;
+// What is given, else what `otherwise` lists, which is not called in vain.
+template <typename T, typename List>
+std::vector<T> Or(const std::vector<T>& given, const List& otherwise) {
+  return given.empty() ? otherwise() : given;
 }
 
 class Enumeration {
  public:
   Enumeration(const SearchProblem& problem, const PlanChoices& choices)
-      : problem_(problem), choices_(choices), always_shards_(AlwaysShards(problem.framework)) {
+      : problem_(problem),
+        choices_(choices),
+        always_shards_(AlwaysShards(problem.framework)),
+        keeps_gathered_(KeepsGatheredInPipeline(problem.framework)) {
     constexpr int64_t kAny = int64_t{1} << 40;
     const graph::ModelSpec& model = problem.model;
-    vpp_ = Or(choices.vpp, DivisorsOf<int32_t>(model.layers, kAny));
-    micro_batches_ =
-        Or(choices.micro_batch_sizes, DivisorsOf<int64_t>(problem.global_batch_size, kAny));
-    recompute_ = Or(choices.recompute, {graph::Recompute::kNone, graph::Recompute::kSelective,
-                                        graph::Recompute::kFull});
-    zero_ = Or(choices.zero, {0, 1, 2, 3});
-    sequence_parallel_ = Or(choices.sequence_parallel, {false, true});
-    offload_ = Or(choices.offload, {graph::Offload::kNone});
-    ep_ = Or(choices.ep, DivisorsOf<int32_t>(std::max<int64_t>(1, model.moe.experts), kAny));
+    vpp_ = Or(choices.vpp, [&] { return Interleavings(); });
+    micro_batches_ = Or(choices.micro_batch_sizes,
+                        [&] { return DivisorsOf<int64_t>(problem.global_batch_size, kAny); });
+    recompute_ = Or(choices.recompute, [] {
+      return std::vector{graph::Recompute::kNone, graph::Recompute::kSelective,
+                         graph::Recompute::kFull};
+    });
+    zero_ = Or(choices.zero, [] { return std::vector{0, 1, 2, 3}; });
+    sequence_parallel_ =
+        Or(choices.sequence_parallel, [] { return std::vector<bool>{false, true}; });
+    offload_ = Or(choices.offload, [] { return std::vector{graph::Offload::kNone}; });
+    ep_ = Or(choices.ep,
+             [&] { return DivisorsOf<int32_t>(std::max<int64_t>(1, model.moe.experts), kAny); });
     of_layout_ = static_cast<int64_t>(vpp_.size() * ep_.size()) * of_stages();
   }
 
@@ -99,26 +107,33 @@ class Enumeration {
     }
     std::vector<int32_t> pps;
     for (int32_t pp = 1; pp <= model.layers; ++pp) {
-      if (graph::LayersDivide(model.layers, pp)) {
+      if (DealsOut({.pp = pp})) {
         pps.push_back(pp);
       }
     }
-    for (const int32_t tp : Or(choices_.tp, DivisorsOf<int32_t>(model.heads, choices_.max_gpus))) {
-      for (const int32_t cp : Or(choices_.cp, cps)) {
-        for (const int32_t pp : Or(choices_.pp, pps)) {
-          AnyReplicas({.tp = tp, .cp = cp, .pp = pp});
+    const std::vector<int32_t> tps =
+        Or(choices_.tp, [&] { return DivisorsOf<int32_t>(model.heads, choices_.max_gpus); });
+    const std::vector<int32_t> dps = Or(choices_.dp, [&] {
+      return DivisorsOf<int32_t>(problem_.global_batch_size, choices_.max_gpus);
+    });
+    for (const int32_t tp : tps) {
+      for (const int32_t cp : choices_.cp.empty() ? cps : choices_.cp) {
+        for (const int32_t pp : choices_.pp.empty() ? pps : choices_.pp) {
+          AnyReplicas({.tp = tp, .cp = cp, .pp = pp}, dps);
         }
       }
     }
   }
 
-  void AnyReplicas(graph::ParallelSizes sizes) {
+  void AnyReplicas(graph::ParallelSizes sizes, const std::vector<int32_t>& dps) {
     const int64_t node = problem_.cluster.gpus_per_node;
-    for (const int32_t dp :
-         Or(choices_.dp, DivisorsOf<int32_t>(problem_.global_batch_size, choices_.max_gpus))) {
+    for (const int32_t dp : dps) {
       sizes.dp = dp;
+      if (IsTooLarge(sizes) || sizes.world_size() > choices_.max_gpus) {
+        continue;
+      }
       const int64_t gpus = sizes.world_size();
-      if (gpus <= choices_.max_gpus && (gpus <= node || gpus % node == 0)) {
+      if (gpus <= node || gpus % node == 0) {
         Layout(sizes);
       }
     }
@@ -126,11 +141,17 @@ class Enumeration {
 
   void Reject(const std::string& reason, int64_t count) { space_.rejected[reason] += count; }
 
-  void Layout(const graph::ParallelSizes& sizes) {
+  // Experts are whole on a rank; the one that every token passes is divided as dense layers are.
+  [[nodiscard]] bool DividesAmong(int32_t tp) const {
     const graph::ModelSpec& model = problem_.model;
+    const bool has_dense_layers = model.moe.experts == 0 || model.moe.dense_layers > 0;
+    return model.heads % tp == 0 && (tp % model.kv_heads == 0 || model.kv_heads % tp == 0) &&
+           (!has_dense_layers || model.ffn % tp == 0) && model.moe.shared_expert_ffn % tp == 0;
+  }
+
+  void Layout(const graph::ParallelSizes& sizes) {
     space_.candidates += of_layout_;
-    const bool shares_kv = sizes.tp % model.kv_heads == 0 || model.kv_heads % sizes.tp == 0;
-    if (model.heads % sizes.tp != 0 || model.ffn % sizes.tp != 0 || !shares_kv) {
+    if (!DividesAmong(sizes.tp)) {
       Reject("attention heads or feed-forward do not divide among tp", of_layout_);
     } else if (sizes.cp > 1 && problem_.seq_len % (int64_t{2} * sizes.cp) != 0) {
       Reject("the sequence does not divide among cp", of_layout_);
@@ -141,6 +162,26 @@ class Enumeration {
     }
   }
 
+  [[nodiscard]] bool DealsOut(const graph::ParallelSizes& sizes) const {
+    Plan plan;
+    plan.parallel = sizes;
+    return DealsOutLayers(problem_.framework, JobOf(problem_, plan));
+  }
+
+  // Numbers of chunks that a stage may have; of an odd number of layers that need not divide,
+  // powers of two.
+  [[nodiscard]] std::vector<int32_t> Interleavings() const {
+    const int64_t layers = problem_.model.layers;
+    std::vector<int32_t> numbers = DivisorsOf<int32_t>(layers, layers);
+    if (layers % 2 == 1) {
+      for (int32_t chunks = 2; DealsOut({.pp = 2, .vpp = chunks}); chunks *= 2) {
+        numbers.push_back(chunks);
+      }
+      std::sort(numbers.begin(), numbers.end());
+    }
+    return numbers;
+  }
+
   void Chunks(graph::ParallelSizes sizes, int32_t vpp) {
     sizes.vpp = vpp;
     const int64_t count = of_stages() * static_cast<int64_t>(ep_.size());
@@ -148,16 +189,25 @@ class Enumeration {
       Reject("interleaving needs several stages", count);
       return;
     }
-    if (!graph::LayersDivide(problem_.model.layers, int64_t{sizes.pp} * vpp)) {
+    if (!DealsOut(sizes)) {
       Reject("layers do not divide among pp x vpp", count);
       return;
     }
     for (const int32_t ep : ep_) {
       sizes.ep = ep;
-      if (int64_t{sizes.tp} * sizes.cp * sizes.dp % ep != 0) {
-        Reject("ep does not divide the ranks of a stage", of_stages());
-        continue;
-      }
+      Experts(sizes);
+    }
+  }
+
+  void Experts(const graph::ParallelSizes& sizes) {
+    const int64_t experts = problem_.model.moe.experts;
+    if (sizes.ep > 1 && experts == 0) {
+      Reject("ep without experts is the plan without it", of_stages());
+    } else if (experts % sizes.ep != 0) {
+      Reject("experts do not divide among ep", of_stages());
+    } else if (int64_t{sizes.tp} * sizes.cp * sizes.dp % sizes.ep != 0) {
+      Reject("ep does not divide the ranks of a stage", of_stages());
+    } else {
       for (const int64_t micro_batch : micro_batches_) {
         Batch(sizes, micro_batch);
       }
@@ -208,10 +258,16 @@ class Enumeration {
       Reject("sequence parallelism without tp is the plan without it", 1);
     } else if (plan.sequence_parallel && problem_.seq_len / sizes.cp % sizes.tp != 0) {
       Reject("the sequence does not divide among tp", 1);
+    } else if (problem_.model.moe.experts > 0 && sizes.tp > 1 && !plan.sequence_parallel) {
+      Reject("experts under tp need sequence parallelism: Megatron-Core refuses them without it",
+             1);
     } else if (plan.zero_stage > 0 && !replicas) {
       Reject("ZeRO without replicas is the plan without it", 1);
     } else if (plan.zero_stage < 2 && replicas && always_shards_) {
       Reject("the framework always shards: ZeRO 0 and 1 are ZeRO 2 by other names", 1);
+    } else if (plan.zero_stage == 3 && sizes.pp > 1 && keeps_gathered_) {
+      Reject("torchtitan keeps what a pipeline stage gathered: ZeRO 3 is ZeRO 2 by another name",
+             1);
     } else if (plan.zero_stage == 2 && sizes.pp > 1 && !always_shards_) {
       Reject("ZeRO 2 reduces in every micro-batch: DeepSpeed refuses it in a pipeline", 1);
     } else {
@@ -222,6 +278,7 @@ class Enumeration {
   const SearchProblem& problem_;
   const PlanChoices& choices_;
   bool always_shards_;
+  bool keeps_gathered_;
   std::vector<int32_t> vpp_;
   std::vector<int64_t> micro_batches_;
   std::vector<graph::Recompute> recompute_;

@@ -64,6 +64,18 @@ TEST(JobResolution, What_does_not_divide_says_what_and_what_instead) {
   EXPECT_THAT(Refusal({"--global-batch-size", "100"}), HasSubstr("use 64 or 128"));
 }
 
+TEST(JobResolution, Models_that_the_built_in_program_is_not_are_refused) {
+  EXPECT_THAT(Refusal({"--model", "mixtral-8x7b", "--target-gpus", "64"}),
+              HasSubstr("the built-in program has no mixture of experts"));
+  ModelPreset model = *LoadModel("llama3-8b");
+  model.model.head_dim = 64;
+  const CommandLine line = *ParseCommandLine({"--target-gpus", "64"});
+  EXPECT_THAT(ResolveJob(line.options, model, *LoadCluster("h100-8x")).status().message(),
+              HasSubstr("heads that are not as wide"));
+  model.model.head_dim = 128;
+  EXPECT_TRUE(ResolveJob(line.options, model, *LoadCluster("h100-8x")).ok());
+}
+
 TEST(JobResolution, Given_sizes_are_kept) {
   const Result<ResolvedJob> resolved =
       Resolve({"--model", "gpt3-1.3b", "--target-gpus", "16", "--tp", "2", "--pp", "4",

@@ -74,6 +74,8 @@ TEST(Presets, Models_have_about_the_parameters_of_their_name) {
   EXPECT_NEAR(billions("llama3-8b"), 8.03, 0.02);
   EXPECT_NEAR(billions("llama3-70b"), 70.6, 0.2);
   EXPECT_NEAR(billions("llama3-405b"), 405.9, 1);
+  EXPECT_NEAR(billions("mixtral-8x7b"), 46.7, 0.05);  // "47B" in its source
+  EXPECT_NEAR(billions("deepseek-v3"), 671, 0.5);
 }
 
 TEST(Presets, Unknown_name_is_a_usage_error_with_the_nearest_name) {
@@ -137,6 +139,19 @@ TEST(Presets, Damage_is_refused_with_its_line_and_key) {
   const std::string misspelt = Replaced(model, "vocab =", "vocabulary =");
   EXPECT_THAT(ParseModel(misspelt, "m.toml").status().message(), HasSubstr("vocab"));
   EXPECT_EQ(ParseModel("name = ", "m.toml").status().code(), StatusCode::kBadFile);
+
+  const std::string experts = TextOf("mixtral-8x7b");
+  const std::string too_many = Replaced(experts, "topk = 2", "topk = 9");
+  EXPECT_THAT(ParseModel(too_many, "m.toml").status().message(), HasSubstr("topk (9) is more"));
+  const std::string no_width = Replaced(experts, "expert_ffn = 14336", "ffn = 14336");
+  EXPECT_THAT(ParseModel(no_width, "m.toml").status().message(), HasSubstr("moe.expert_ffn"));
+  const std::string deep = Replaced(experts, "topk = 2", "topk = 2\ndense_layers = 1");
+  EXPECT_THAT(ParseModel(deep, "m.toml").status().message(), HasSubstr("ffn"));
+  const std::string wide = Replaced(experts, "head_dim = 128", "head_dim = 1000000");
+  EXPECT_THAT(ParseModel(wide, "m.toml").status().message(), HasSubstr("32 heads of 1000000"));
+  const std::string grouped =
+      Replaced(TextOf("deepseek-v3"), "heads = 128", "heads = 128\nkv_heads = 8");
+  EXPECT_THAT(ParseModel(grouped, "m.toml").status().message(), HasSubstr("latent attention"));
 
   const std::string cluster = TextOf("h100-8x");
   const std::string missing = Replaced(cluster, "\"networks/dgx-h100\", ", "");
