@@ -1,10 +1,13 @@
 #include "launch/library/prism_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "graph/base/parallel.h"
 #include "launch/options/presets.h"
@@ -23,7 +26,25 @@ const char* Or(const char* text, const char* fallback) {
   return text == nullptr ? fallback : text;
 }
 
+// As prism search bounds its options.
+Status CheckProblem(const prism_plan_problem& given) {
+  constexpr int64_t kMostSequences = int64_t{1} << 20;
+  constexpr int64_t kMostTokens = int64_t{1} << 24;
+  if (given.global_batch_size < 0 || given.global_batch_size > kMostSequences) {
+    return InvalidArgument(fmt::format("global_batch_size: {} is not from 0 (the model's) to {}",
+                                       given.global_batch_size, kMostSequences));
+  }
+  if (given.seq_len < 0 || given.seq_len > kMostTokens) {
+    return InvalidArgument(
+        fmt::format("seq_len: {} is not from 0 (the model's) to {}", given.seq_len, kMostTokens));
+  }
+  return std::isfinite(given.tokens) && given.tokens >= 0
+             ? OkStatus()
+             : InvalidArgument(fmt::format("tokens: {} is no number from 0 on", given.tokens));
+}
+
 Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
+  PRISM_RETURN_IF_ERROR(CheckProblem(given));
   constexpr double kTokens = 300e9;
   SearchProblem problem;
   const char* cluster = Or(given.cluster, "h100-8x");
@@ -160,7 +181,7 @@ int64_t prism_plan_evaluate(const prism_plan_evaluator* evaluator,
   constexpr int64_t kTogether = 8;  // of neighbours, on one thread
   const std::vector<int64_t> order = prism::launch::OrderOf(plans, count);
   prism::ParallelFor(
-      threads, count,
+      std::max(threads, int32_t{1}), count,
       [&](int64_t i) {
         const int64_t plan = order[static_cast<size_t>(i)];
         results[plan] = prism::launch::Evaluate(evaluator->evaluator, plans[plan]);

@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-// What is trained, and where. NULL and 0: the default of `prism search`.
+// What is trained, and where. NULL and 0: the default of `prism search`, whose bounds hold here:
+// 2^20 sequences, 2^24 tokens of a sequence, tokens from 0 on.
 typedef struct prism_plan_problem {
   const char* model;      // preset or file
   const char* cluster;    // likewise
@@ -68,15 +69,15 @@ typedef struct prism_plan_result {
 
 typedef struct prism_plan_evaluator prism_plan_evaluator;
 
-// NULL if the problem cannot be read; then `error`, of `error_size` bytes, says why (shortened to
-// fit). The caller owns the evaluator.
+// NULL if the problem cannot be read or is out of bounds; then `error`, of `error_size` bytes, says
+// why (shortened to fit). The caller owns the evaluator.
 prism_plan_evaluator* prism_plan_create(const prism_plan_problem* problem,
                                         char* error,
                                         size_t error_size);
 void prism_plan_destroy(prism_plan_evaluator* evaluator);
 
-// Fills results[i] from plans[i] for all i below `count`, on `threads` threads (at least 1). May be
-// called from several threads at once. Returns how many plans fit.
+// Fills results[i] from plans[i] for all i below `count`, on `threads` threads (below 1: on one).
+// May be called from several threads at once. Returns how many plans fit.
 int64_t prism_plan_evaluate(const prism_plan_evaluator* evaluator,
                             const prism_plan_choice* plans,
                             int64_t count,

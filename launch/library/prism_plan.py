@@ -6,8 +6,8 @@
     for cost in evaluator.evaluate(plans):
         print(cost.iteration_s, cost.free_bytes)
 
-Arrays are handed to the library as they lie in memory; an array that numpy made of Plan's layout
-(numpy.frombuffer, Plan.from_buffer) works as well.
+Arrays are handed to the library as they lie in memory. One of numpy's, with the fields of Plan or
+Cost in their order, is wrapped in place: (prism_plan.Plan * len(array)).from_buffer(array).
 """
 
 import ctypes
@@ -42,6 +42,11 @@ def plan(**choices):
     return Plan(**{**sizes, **choices})
 
 
+def _check_array(name, array, kind):
+    if not isinstance(array, ctypes.Array) or array._type_ is not kind:
+        raise ValueError(f"{name}: an array of {kind.__name__} is needed, not {type(array).__name__}")
+
+
 class Evaluator:
     """`library`: libprism_plan.so; the one beside this file if left out."""
 
@@ -62,8 +67,15 @@ class Evaluator:
             raise ValueError(error.value.decode())
 
     def evaluate(self, plans, threads=1, costs=None):
-        """Costs of an array of plans, in `costs` if given."""
+        """Costs of an array of plans, in `costs` if given. ValueError where these are not arrays
+        of Plan and Cost, or `costs` is the shorter one."""
+        _check_array("plans", plans, Plan)
         costs = (Cost * len(plans))() if costs is None else costs
+        _check_array("costs", costs, Cost)
+        if len(costs) < len(plans):
+            raise ValueError(f"costs has room for {len(costs)} of {len(plans)} plans")
+        if threads < 1:
+            raise ValueError(f"threads: {threads} is less than 1")
         self._calls.prism_plan_evaluate(self._evaluator, ctypes.byref(plans), len(plans), threads,
                                         ctypes.byref(costs))
         return costs

@@ -1,6 +1,7 @@
 // The library call gives what the search gives.
 #include "launch/library/plan_library.h"
 
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -60,6 +61,28 @@ TEST(PlanLibrary, says_why_a_problem_cannot_be_read) {
   const PlanLibrary library(problem);
   EXPECT_FALSE(library.ok());
   EXPECT_NE(library.error().find("gpt3-none"), std::string::npos) << library.error();
+}
+
+TEST(PlanLibrary, refuses_what_prism_search_refuses) {
+  const auto refusal = [](auto change) {
+    prism_plan_problem problem = SmallProblem();
+    change(&problem);
+    return PlanLibrary(problem).error();
+  };
+  using Problem = prism_plan_problem*;
+  EXPECT_NE(refusal([](Problem p) { p->global_batch_size = (1 << 20) + 1; }), "");
+  EXPECT_NE(refusal([](Problem p) { p->global_batch_size = -1; }), "");
+  EXPECT_NE(refusal([](Problem p) { p->seq_len = (1 << 24) + 1; }), "");
+  EXPECT_NE(refusal([](Problem p) { p->tokens = -5; }), "");
+  EXPECT_NE(refusal([](Problem p) { p->tokens = std::numeric_limits<double>::infinity(); }), "");
+  EXPECT_EQ(refusal([](Problem p) { p->global_batch_size = 1 << 20; }), "");
+}
+
+TEST(PlanLibrary, evaluates_on_one_thread_where_none_is_asked_for) {
+  const PlanLibrary library(SmallProblem());
+  const std::vector<PlanLibrary::Plan> plans = {{2, 1, 2, 4, 1, 1, 1, 0, 1, 1, 0}};
+  std::vector<PlanLibrary::Cost> costs(1);
+  EXPECT_EQ(library.Evaluate(plans, costs, 0), 1);
 }
 
 }  // namespace

@@ -18,8 +18,24 @@ memory = bytearray(2 * ctypes.sizeof(prism_plan.Cost))
 evaluator.evaluate(plans, costs=(prism_plan.Cost * 2).from_buffer(memory))
 assert bytes(memory) == bytes(costs)
 
-try:
-    prism_plan.Evaluator(model="gpt3-none")
-    raise AssertionError("a model that does not exist was taken")
-except ValueError as error:
-    assert "gpt3-none" in str(error)
+
+
+def refusal(call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except ValueError as error:
+        return str(error)
+    return "taken"
+
+
+assert "gpt3-none" in refusal(prism_plan.Evaluator, model="gpt3-none")
+assert "global_batch_size" in refusal(prism_plan.Evaluator, global_batch_size=2**40)
+assert "seq_len" in refusal(prism_plan.Evaluator, seq_len=2**40)
+assert "tokens" in refusal(prism_plan.Evaluator, tokens=float("nan"))
+
+# What is not as the library reads it stays out of it.
+assert "room for 1 of 2" in refusal(evaluator.evaluate, plans, costs=(prism_plan.Cost * 1)())
+assert "array of Plan" in refusal(evaluator.evaluate, (prism_plan.Cost * 2)())
+assert "array of Plan" in refusal(evaluator.evaluate, prism_plan.plan(tp=2))
+assert "array of Cost" in refusal(evaluator.evaluate, plans, costs=(prism_plan.Plan * 2)())
+assert "threads: 0" in refusal(evaluator.evaluate, plans, threads=0)
