@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
+#include "launch/options/options.h"
 
 namespace prism::launch {
 namespace {
@@ -54,8 +55,15 @@ Result<graph::ClusterSpec> VariedCluster(const graph::ClusterSpec& cluster,
     return varied;
   }
   if (varied.parameters.Find(key) == nullptr) {
-    return InvalidArgument(fmt::format(
-        "--vary: {} has no number '{}'; prism presets shows what it has", cluster.name, key));
+    std::vector<std::string> known = {"gpu.memory_bytes"};
+    for (const graph::Parameter& parameter : cluster.parameters.all()) {
+      known.push_back(parameter.key);
+    }
+    const std::string near = NearestName(key, known);
+    return InvalidArgument(fmt::format("--vary: {} has no number '{}'{}", cluster.name, key,
+                                       near.empty()
+                                           ? "; prism presets NAME shows the numbers of a profile"
+                                           : fmt::format("; did you mean {}?", near)));
   }
   varied.parameters.SetValue(key, value);
   return varied;

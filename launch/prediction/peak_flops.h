@@ -1,6 +1,8 @@
 // What the matrix units of a GPU could do at most.
 #pragma once
 
+#include <string>
+
 #include "graph/cluster.h"
 #include "graph/training_style.h"
 
@@ -9,5 +11,9 @@ namespace prism::launch {
 // Dense peak of one GPU for matrix products in that format, FLOP/s; the nearest wider format's
 // where the GPU lacks it.
 double PeakFlops(const graph::ClusterSpec& cluster, graph::Precision precision);
+
+// What is taken instead of a format that the GPU lacks: "the GPU has no 4-bit products: ..."; "" if
+// it has it.
+std::string LackingFormat(const graph::ClusterSpec& cluster, graph::Precision precision);
 
 }  // namespace prism::launch

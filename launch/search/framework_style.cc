@@ -144,6 +144,9 @@ std::vector<std::string> FrameworkStyle::Assumptions(const graph::JobSpec& job) 
   if (job.model.moe.experts > 0) {
     assumptions.Add("experts: whole on a rank, all equally busy, tokens sent by an all-to-all");
   }
+  if (AlwaysShards(HostProfile()) && job.recompute == graph::Recompute::kSelective) {
+    assumptions.Add("recompute selective: the core of attention, not torch's selection op by op");
+  }
   return assumptions.texts();
 }
 

@@ -53,7 +53,7 @@ std::string SizesText(const std::vector<SizedModel>& models, const SearchOptions
                         static_cast<double>(model.parameters) / kBillion, model.tokens / kBillion);
     if (!model.trains()) {
       text += fmt::format("  no plan is left: {} over the budget, {} past the deadline\n",
-                          model.result.over_budget, model.result.over_deadline);
+                          model.result.ruled_out.over_budget, model.result.ruled_out.over_deadline);
       continue;
     }
     const EvaluatedPlan& best = model.result.best.front();

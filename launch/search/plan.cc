@@ -1,6 +1,7 @@
 #include "launch/search/plan.h"
 
 #include <map>
+#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -128,13 +129,21 @@ bool IsTooLarge(const graph::ParallelSizes& sizes) {
 Result<Plan> ParsePlan(const std::string& text) {
   Plan plan;
   plan.zero_stage = 0;
+  std::set<std::string> stated;
   std::istringstream fields(text);
   for (std::string field; std::getline(fields, field, ',');) {
     const size_t equals = field.find('=');
     if (equals == std::string::npos) {
       return InvalidArgument(fmt::format("'{}' in a plan is not of the form key=value", field));
     }
-    PRISM_RETURN_IF_ERROR(SetField(field.substr(0, equals), field.substr(equals + 1), &plan));
+    const std::string key = field.substr(0, equals);
+    if (!stated.insert(key).second) {
+      return InvalidArgument(fmt::format("plan '{}' states {} twice", text, key));
+    }
+    PRISM_RETURN_IF_ERROR(SetField(key, field.substr(equals + 1), &plan));
+  }
+  if (stated.empty()) {
+    return InvalidArgument("a plan states nothing; it is of the form tp=8,pp=35,dp=8");
   }
   if (IsTooLarge(plan.parallel)) {
     return InvalidArgument(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/stage_layers.h"
 #include "launch/options/presets.h"
@@ -13,6 +14,7 @@
 #include "launch/prediction/peak_flops.h"
 #include "launch/search/offloaded_job.h"
 #include "launch/search/shortened_job.h"
+#include "replayer/cost/cluster_check.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
 
@@ -55,6 +57,14 @@ std::vector<int32_t> FullestStages(const graph::JobSpec& job, const graph::Train
   return stages;
 }
 
+std::string StatedKeys(const StatedNumbers& numbers) {
+  std::vector<std::string> keys;
+  for (const graph::Parameter& number : numbers.all) {
+    keys.push_back(number.key);
+  }
+  return keys.empty() ? "" : fmt::format("; it has {}", fmt::join(keys, ", "));
+}
+
 }  // namespace
 
 Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::string& precision) {
@@ -70,20 +80,28 @@ Result<PlanEvaluator> PlanEvaluator::Create(SearchProblem problem, const std::st
 
 Result<PlanEvaluator> PlanEvaluator::Varied(const std::string& key, double value) const {
   SearchProblem problem = problem_;
-  const std::pair<std::string_view, StatedNumbers*> tables[] = {{"costs.", &problem.costs},
-                                                                {"host_memory.", &problem.host}};
-  for (const auto& [prefix, numbers] : tables) {
-    if (!key.starts_with(prefix) || !numbers->Value(key.substr(prefix.size())).has_value()) {
+  std::string of_cluster = key;
+  const std::pair<std::string, StatedNumbers*> tables[] = {{"costs", &problem.costs},
+                                                           {"host_memory", &problem.host}};
+  for (const auto& [table, numbers] : tables) {
+    if (!key.starts_with(table + ".")) {
       continue;
     }
-    numbers->Restate(key.substr(prefix.size()), value);
-    if (key == "host_memory.link_bytes_per_s") {
-      PRISM_ASSIGN_OR_RETURN(problem.cluster,
-                             VariedCluster(problem_.cluster, "gpu.copy_bytes_per_s", value));
+    const std::string name = key.substr(table.size() + 1);
+    if (!numbers->Value(name).has_value()) {
+      return InvalidArgument(fmt::format("--vary: [{}] of {} states no '{}'{}", table,
+                                         problem.cluster.name, name, StatedKeys(*numbers)));
     }
-    return PlanEvaluator(std::move(problem), style_);
+    numbers->Restate(name, value);
+    if (key != "host_memory.link_bytes_per_s") {
+      return PlanEvaluator(std::move(problem), style_);
+    }
+    of_cluster = "gpu.copy_bytes_per_s";
   }
-  PRISM_ASSIGN_OR_RETURN(problem.cluster, VariedCluster(problem_.cluster, key, value));
+  PRISM_ASSIGN_OR_RETURN(problem.cluster, VariedCluster(problem_.cluster, of_cluster, value));
+  if (const Status usable = replayer::CheckCluster(problem.cluster); !usable.ok()) {
+    return InvalidArgument(fmt::format("--vary: {} at {:g}: {}", key, value, usable.message()));
+  }
   return PlanEvaluator(std::move(problem), style_);
 }
 
@@ -269,6 +287,10 @@ PlanEvaluator::AssumptionLines PlanEvaluator::Assumptions(const Plan& plan) cons
                            assumed(problem_.cluster.parameters.all()),
                            assumed(problem_.costs.all),
                            {}};
+  const std::string lacking = LackingFormat(problem_.cluster, Describe(plan).style.precision);
+  if (!lacking.empty()) {
+    lines.framework.push_back(lacking);
+  }
   if (plan.offload != graph::Offload::kNone) {
     lines.offload = OffloadAssumptions(plan.offload);
     for (const std::string& line : assumed(problem_.host.all)) {

@@ -41,7 +41,7 @@ class PlanEvaluator {
 
   // The same on a cluster in which one number is another: a parameter, "gpu.memory_bytes", or
   // "costs." or "host_memory." and a key of that table. kInvalidArgument for a key that it does not
-  // have.
+  // have, and for a value that it cannot be used with.
   [[nodiscard]] Result<PlanEvaluator> Varied(const std::string& key, double value) const;
 
   [[nodiscard]] const SearchProblem& problem() const { return problem_; }

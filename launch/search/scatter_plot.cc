@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -69,7 +70,11 @@ std::string Text(double x, double y, const char* anchor, const std::string& text
 
 }  // namespace
 
-std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>& points) {
+std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>& given) {
+  // A logarithm has no place for others.
+  std::vector<ScatterPoint> points;
+  std::copy_if(given.begin(), given.end(), std::back_inserter(points),
+               [](const ScatterPoint& point) { return point.x > 0 && point.y > 0; });
   const Range across = RangeOf(points, &ScatterPoint::x);
   const Range up = RangeOf(points, &ScatterPoint::y);
   const auto left = [&](double value) { return kMargin + kInner * across.Share(value); };
@@ -99,11 +104,16 @@ std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>&
     }
   }
   svg += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"#c0392b\"/>\n", line);
-  svg += Text(kSize / 2, kSize - 16, "middle", axes.x);
+  svg += Text(kSize / 2, kSize - 16, "middle", axes.x + " (logarithmic)");
   svg += fmt::format(
       "<text x=\"16\" y=\"{0:.1f}\" text-anchor=\"middle\" "
       "transform=\"rotate(-90 16 {0:.1f})\">{1}</text>\n",
-      kSize / 2, Escaped(axes.y));
+      kSize / 2, Escaped(axes.y + " (logarithmic)"));
+  if (points.size() < given.size()) {
+    svg += Text(
+        kSize / 2, kMargin - 10, "middle",
+        fmt::format("{} of {} left out: not above 0", given.size() - points.size(), given.size()));
+  }
   return svg + Text(kSize / 2, kMargin / 2, "middle", axes.title) + "</svg>\n";
 }
 

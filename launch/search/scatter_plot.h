@@ -7,7 +7,7 @@
 namespace prism::launch {
 
 struct ScatterPoint {
-  double x = 0;  // above 0, as y
+  double x = 0;
   double y = 0;
   std::string title;    // shown on hover
   bool marked = false;  // drawn larger, in another colour, joined by a line with other marked ones
@@ -19,6 +19,7 @@ struct ScatterAxes {
   std::string y;
 };
 
+// Points that are not above 0 on both axes have no place there; how many were left out is written.
 std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>& points);
 
 }  // namespace prism::launch

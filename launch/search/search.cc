@@ -125,7 +125,10 @@ class SearchRun {
       if (found.verdict == Verdict::kFailed) {
         return InvalidArgument(found.failure).WithContext(DescribePlan(plan));
       }
-      result_.given.push_back(Complete(plan, found));
+      EvaluatedPlan given = Complete(plan, found);
+      given.over_budget = IsOverUsd(given.cost) || IsOverGpuHours(given.cost);
+      given.over_deadline = IsOverDeadline(given.cost);
+      result_.given.push_back(std::move(given));
     }
     return OkStatus();
   }
@@ -170,15 +173,34 @@ class SearchRun {
     }
   }
 
+  [[nodiscard]] bool IsOverUsd(const RunCost& cost) const {
+    return options_.budget_usd.has_value() && cost.price_usd.value_or(0) > *options_.budget_usd;
+  }
+  [[nodiscard]] bool IsOverGpuHours(const RunCost& cost) const {
+    return options_.budget_gpu_hours.has_value() && cost.gpu_hours > *options_.budget_gpu_hours;
+  }
+  [[nodiscard]] bool IsOverDeadline(const RunCost& cost) const {
+    return options_.deadline_days.has_value() && cost.days > *options_.deadline_days;
+  }
+
+  static void NoteLeast(double value, std::optional<double>* least) {
+    *least = std::min(value, least->value_or(value));
+  }
+
   // Whether the run is over budget or deadline, which is then counted.
   bool IsRuledOut(const RunCost& cost) {
-    if ((options_.budget_usd.has_value() && cost.price_usd.value_or(0) > *options_.budget_usd) ||
-        (options_.budget_gpu_hours.has_value() && cost.gpu_hours > *options_.budget_gpu_hours)) {
-      ++result_.over_budget;
+    RuledOut& ruled_out = result_.ruled_out;
+    if (IsOverUsd(cost) || IsOverGpuHours(cost)) {
+      ++ruled_out.over_budget;
+      NoteLeast(cost.gpu_hours, &ruled_out.least_gpu_hours);
+      if (IsOverUsd(cost)) {
+        NoteLeast(*cost.price_usd, &ruled_out.least_usd);
+      }
       return true;
     }
-    if (options_.deadline_days.has_value() && cost.days > *options_.deadline_days) {
-      ++result_.over_deadline;
+    if (IsOverDeadline(cost)) {
+      ++ruled_out.over_deadline;
+      NoteLeast(cost.days, &ruled_out.least_days);
       return true;
     }
     return false;

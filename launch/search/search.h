@@ -41,6 +41,8 @@ struct EvaluatedPlan {
   TimeInterval interval;
   PlanMemory memory;
   bool fits = true;
+  bool over_budget = false;  // of plans that were given: others are left out then
+  bool over_deadline = false;
   RunCost cost;
   double mfu = 0;
   double hfu = 0;
@@ -53,14 +55,22 @@ struct MemoryShortage {
   int64_t most = 0;
 };
 
+// Plans that a budget or deadline rules out, and the least that one of them takes.
+struct RuledOut {
+  int64_t over_budget = 0;
+  int64_t over_deadline = 0;
+  std::optional<double> least_usd;  // over a budget in USD
+  std::optional<double> least_gpu_hours;
+  std::optional<double> least_days;
+};
+
 struct SearchResult {
   int64_t candidates = 0;
   std::map<std::string, int64_t> rejected;      // layouts that no framework could start, by reason
   std::map<std::string, int64_t> not_modelled;  // by reason
   MemoryShortage shortage;                      // of the device
   MemoryShortage host_shortage;                 // of plans that fit on it
-  int64_t over_budget = 0;
-  int64_t over_deadline = 0;
+  RuledOut ruled_out;
   int64_t bounded = 0;               // left out by their lower bound
   int64_t evaluated = 0;             // by full replay
   std::vector<EvaluatedPlan> best;   // by objective; with `exhaustive` all

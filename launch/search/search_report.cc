@@ -1,6 +1,9 @@
 #include "launch/search/search_report.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -21,34 +24,61 @@ double GibOf(int64_t bytes) {
   return static_cast<double>(bytes) / kGib;
 }
 
+// Whole numbers, of small ones three digits.
+std::string Rounded(double value) {
+  constexpr double kWhole = 99.95;
+  return value < kWhole ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
 std::string Thousands(const std::optional<double>& value) {
-  return value.has_value() ? fmt::format("{:.0f}", *value / kThousand) : "-";
+  return value.has_value() ? Rounded(*value / kThousand) : "-";
 }
 
-// The plan, and what it takes of host memory.
-std::string PlanText(const EvaluatedPlan& plan) {
-  const std::string text = DescribePlan(plan.plan);
-  return plan.plan.offload == graph::Offload::kNone
-             ? text
-             : fmt::format("{} ({:.1f} GiB of host memory)", text, GibOf(plan.memory.host_bytes));
+// What a GPU and its share of a host have.
+struct Capacity {
+  explicit Capacity(const PlanEvaluator& evaluator)
+      : device_bytes(evaluator.capacity_bytes()), host_bytes(evaluator.host_capacity_bytes()) {}
+
+  [[nodiscard]] int64_t DeviceFree(const EvaluatedPlan& plan) const {
+    return device_bytes - plan.memory.device_bytes;
+  }
+  [[nodiscard]] int64_t HostFree(const EvaluatedPlan& plan) const {
+    return host_bytes.value_or(0) - plan.memory.host_bytes;
+  }
+
+  int64_t device_bytes;
+  std::optional<int64_t> host_bytes;
+};
+
+// The plan, what it takes of host memory, and what is against it.
+std::string PlanText(const EvaluatedPlan& plan, const Capacity& capacity) {
+  std::string text = DescribePlan(plan.plan);
+  if (plan.plan.offload != graph::Offload::kNone) {
+    const int64_t free = capacity.HostFree(plan);
+    text += fmt::format(" ({:.1f} GiB of host memory{})", GibOf(plan.memory.host_bytes),
+                        free < 0 ? fmt::format(", {:.1f} short", GibOf(-free)) : "");
+  }
+  text += plan.over_budget ? " (over the budget)" : "";
+  text += plan.over_deadline ? " (past the deadline)" : "";
+  return text;
 }
 
-std::string PlanLine(const EvaluatedPlan& plan, int64_t capacity) {
-  const std::string room =
-      plan.fits ? fmt::format("{:.1f} free", GibOf(capacity - plan.memory.device_bytes))
-                : fmt::format("{:.1f} short", GibOf(plan.memory.device_bytes - capacity));
+std::string PlanLine(const EvaluatedPlan& plan, const Capacity& capacity) {
+  const int64_t free = capacity.DeviceFree(plan);
+  const std::string room = free >= 0 ? fmt::format("{:.1f} free", GibOf(free))
+                                     : fmt::format("{:.1f} short", GibOf(-free));
   return fmt::format(
-      "{:>7}{:>9.3f}{:>9.3f}-{:<8.3f}{:>7.2f}{:>7.1f}{:>7.1f}{:>9.0f}{:>9}{:>9}"
+      "{:>7}{:>9.3f}{:>9.3f}-{:<8.3f}{:>7.2f}{:>7.1f}{:>7.1f}{:>9}{:>9}{:>9}"
       "{:>8.1f}{:>13}  {}\n",
       plan.plan.gpus(), plan.time.seconds, plan.interval.low_s, plan.interval.high_s,
-      plan.cost.days, 100 * plan.mfu, 100 * plan.hfu, plan.cost.gpu_hours / kThousand,
+      plan.cost.days, 100 * plan.mfu, 100 * plan.hfu, Thousands(plan.cost.gpu_hours),
       Thousands(plan.cost.price_usd), Thousands(plan.cost.energy_kwh),
-      GibOf(plan.memory.device_bytes), room, PlanText(plan));
+      GibOf(plan.memory.device_bytes), room, PlanText(plan, capacity));
 }
 
 std::string PlanTable(const std::string& title,
                       const std::vector<EvaluatedPlan>& plans,
-                      int64_t capacity) {
+                      const Capacity& capacity) {
   if (plans.empty()) {
     return "";
   }
@@ -66,11 +96,40 @@ std::string CountLine(const char* title, int64_t count, const std::string& what)
   return fmt::format("  {:<11}{:>12}  {}\n", title, FormatCount(count), what);
 }
 
-std::string CountsText(const SearchResult& result) {
-  std::string text = CountLine("candidates", result.candidates, "plans to choose from");
+std::string CandidatesText(const SearchOptions& options, const SearchResult& result) {
+  const bool open = options.choices.gpus.empty();
+  const std::string most = FormatCount(options.choices.max_gpus);
+  std::string text = CountLine(
+      "candidates", result.candidates,
+      "plans to choose from" + (open ? fmt::format(" on up to {} GPUs (--max-gpus)", most) : ""));
   if (result.candidates == 0) {
-    text += "  no tp x cp x pp x dp of those allowed is a number of GPUs that is asked for\n";
+    text += fmt::format("  no tp x cp x pp x dp of those allowed is {}\n",
+                        open ? fmt::format("a number of whole nodes of up to {} GPUs", most)
+                             : "a number of GPUs that is asked for");
   }
+  return text;
+}
+
+// Plans that a bound of the user's rules out, and how far off the nearest of them is.
+std::string BoundsText(const RuledOut& ruled_out) {
+  std::string text;
+  if (ruled_out.over_budget > 0) {
+    const std::string least = ruled_out.least_usd.has_value()
+                                  ? fmt::format("{} kUSD", Thousands(ruled_out.least_usd))
+                                  : fmt::format("{} kGPU-h", Thousands(ruled_out.least_gpu_hours));
+    text += CountLine("rejected", ruled_out.over_budget,
+                      fmt::format("over the budget, which take {} at least", least));
+  }
+  if (ruled_out.over_deadline > 0) {
+    text += CountLine("rejected", ruled_out.over_deadline,
+                      fmt::format("past the deadline, which take {} days at least",
+                                  Rounded(ruled_out.least_days.value_or(0))));
+  }
+  return text;
+}
+
+std::string CountsText(const SearchOptions& options, const SearchResult& result) {
+  std::string text = CandidatesText(options, result);
   for (const auto& [reason, count] : result.rejected) {
     text += CountLine("rejected", count, reason);
   }
@@ -89,12 +148,7 @@ std::string CountsText(const SearchResult& result) {
                       fmt::format("short of {:.2f} to {:.2f} GiB of host memory", GibOf(host.least),
                                   GibOf(host.most)));
   }
-  if (result.over_budget > 0) {
-    text += CountLine("rejected", result.over_budget, "over the budget");
-  }
-  if (result.over_deadline > 0) {
-    text += CountLine("rejected", result.over_deadline, "past the deadline");
-  }
+  text += BoundsText(result.ruled_out);
   if (result.bounded > 0) {
     text += CountLine("left out", result.bounded,
                       "their least time is worse than what was found, by all that is asked for");
@@ -115,7 +169,7 @@ void WriteOptional(const char* key, const std::optional<double>& value, JsonWrit
   value.has_value() ? json->Field(key, *value) : json->NullField(key);
 }
 
-void WritePlan(const EvaluatedPlan& plan, int64_t capacity, JsonWriter* json) {
+void WritePlan(const EvaluatedPlan& plan, const Capacity& capacity, JsonWriter* json) {
   const graph::ParallelSizes& sizes = plan.plan.parallel;
   json->BeginObject();
   json->Field("gpus", plan.plan.gpus()).Field("tp", sizes.tp).Field("cp", sizes.cp);
@@ -140,8 +194,11 @@ void WritePlan(const EvaluatedPlan& plan, int64_t capacity, JsonWriter* json) {
   json->Field("allocated_bytes", plan.memory.allocated_bytes);
   json->Field("reserved_bytes", plan.memory.reserved_bytes);
   json->Field("device_bytes", plan.memory.device_bytes);
-  json->Field("free_bytes", capacity - plan.memory.device_bytes);
+  json->Field("free_bytes", capacity.DeviceFree(plan));
   json->Field("host_bytes", plan.memory.host_bytes);
+  capacity.host_bytes.has_value() ? json->Field("host_free_bytes", capacity.HostFree(plan))
+                                  : json->NullField("host_free_bytes");
+  json->Field("over_budget", plan.over_budget).Field("over_deadline", plan.over_deadline);
   json->EndObject();
 }
 
@@ -155,7 +212,7 @@ void WriteCounts(const char* key, const std::map<std::string, int64_t>& counts, 
 
 void WritePlans(const char* key,
                 const std::vector<EvaluatedPlan>& plans,
-                int64_t capacity,
+                const Capacity& capacity,
                 JsonWriter* json) {
   json->Key(key).BeginArray();
   for (const EvaluatedPlan& plan : plans) {
@@ -168,7 +225,7 @@ std::string CsvNumber(const std::optional<double>& value) {
   return value.has_value() ? fmt::format("{:.6g}", *value) : "";
 }
 
-std::string CsvLine(const char* list, const EvaluatedPlan& plan, int64_t capacity) {
+std::string CsvLine(const char* list, const EvaluatedPlan& plan, const Capacity& capacity) {
   const graph::ParallelSizes& sizes = plan.plan.parallel;
   std::string text =
       fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}", list, plan.plan.gpus(), sizes.tp, sizes.cp,
@@ -181,10 +238,17 @@ std::string CsvLine(const char* list, const EvaluatedPlan& plan, int64_t capacit
   for (const auto& value : {plan.cost.price_usd, plan.cost.energy_kwh, plan.cost.carbon_kg}) {
     text += fmt::format(",{}", CsvNumber(value));
   }
-  return text + fmt::format(",{},{},{},{},{},{}\n", plan.memory.allocated_bytes,
-                            plan.memory.reserved_bytes, plan.memory.device_bytes,
-                            capacity - plan.memory.device_bytes,
-                            graph::OffloadName(plan.plan.offload), plan.memory.host_bytes);
+  text += fmt::format(",{},{},{},{},{},{}", plan.memory.allocated_bytes, plan.memory.reserved_bytes,
+                      plan.memory.device_bytes, capacity.DeviceFree(plan),
+                      graph::OffloadName(plan.plan.offload), plan.memory.host_bytes);
+  text +=
+      fmt::format(",{},{},{}", plan.fits ? "yes" : "no",
+                  capacity.host_bytes.has_value() ? std::to_string(capacity.HostFree(plan)) : "",
+                  plan.memory.stage);
+  for (const auto& value : {plan.cost.usd_per_hour, plan.cost.energy_usd, plan.cost.capital_usd}) {
+    text += fmt::format(",{}", CsvNumber(value));
+  }
+  return text + "\n";
 }
 
 // What one run takes of machines that are rented, and of machines that are owned.
@@ -192,7 +256,7 @@ std::string OwnerLines(const RunCost& cost) {
   std::string text;
   const auto line = [&](const char* title, const std::optional<double>& value, const char* unit) {
     if (value.has_value()) {
-      text += fmt::format("  {:<11}{:>12.1f}  {}\n", title, *value / kThousand, unit);
+      text += fmt::format("  {:<11}{:>12}  {}\n", title, Thousands(value), unit);
     }
   };
   line("capital", cost.capital_usd, "kUSD of GPUs written off in the best plan's time");
@@ -218,6 +282,20 @@ std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const Sear
   return lines;
 }
 
+std::string MostCommonFault(const SearchResult& result) {
+  std::map<std::string, int64_t> faults = result.rejected;
+  faults.insert(result.not_modelled.begin(), result.not_modelled.end());
+  faults["no memory"] = result.shortage.plans;
+  faults["no host memory"] = result.host_shortage.plans;
+  faults["over the budget"] = result.ruled_out.over_budget;
+  faults["past the deadline"] = result.ruled_out.over_deadline;
+  const auto most =
+      std::max_element(faults.begin(), faults.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return fmt::format("{} of {}: {}", FormatCount(most->second), FormatCount(result.candidates),
+                     most->first);
+}
+
 const char* ObjectiveName(Objective objective) {
   switch (objective) {
     case Objective::kTime:
@@ -234,12 +312,12 @@ std::string SearchText(const PlanEvaluator& evaluator,
                        const SearchOptions& options,
                        const SearchResult& result) {
   const SearchProblem& problem = evaluator.problem();
-  const int64_t capacity = evaluator.capacity_bytes();
+  const Capacity capacity(evaluator);
   std::string text =
       fmt::format("{} on {}, {}, batch {} of {} tokens, {:.4g} B tokens\n", problem.model.name,
                   problem.cluster.name, problem.framework, problem.global_batch_size,
                   problem.seq_len, problem.tokens / kBillion);
-  text += CountsText(result);
+  text += CountsText(options, result);
   text += PlanTable("given", result.given, capacity);
   text +=
       PlanTable(fmt::format("best by {}", ObjectiveName(options.objective)), result.best, capacity);
@@ -264,7 +342,7 @@ void WriteSearch(const PlanEvaluator& evaluator,
                  const SearchResult& result,
                  JsonWriter* writer) {
   const SearchProblem& problem = evaluator.problem();
-  const int64_t capacity = evaluator.capacity_bytes();
+  const Capacity capacity(evaluator);
   JsonWriter& json = *writer;
   json.BeginObject();
   json.Field("model", problem.model.name).Field("cluster", problem.cluster.name);
@@ -281,7 +359,12 @@ void WriteSearch(const PlanEvaluator& evaluator,
   json.Field("plans", result.host_shortage.plans);
   json.Field("least_bytes", result.host_shortage.least);
   json.Field("most_bytes", result.host_shortage.most).EndObject();
-  json.Field("over_budget", result.over_budget).Field("over_deadline", result.over_deadline);
+  const RuledOut& ruled_out = result.ruled_out;
+  json.Field("over_budget", ruled_out.over_budget);
+  json.Field("over_deadline", ruled_out.over_deadline);
+  WriteOptional("least_usd_over_budget", ruled_out.least_usd, &json);
+  WriteOptional("least_gpu_hours_over_budget", ruled_out.least_gpu_hours, &json);
+  WriteOptional("least_days_past_deadline", ruled_out.least_days, &json);
   json.Field("left_out", result.bounded).Field("evaluated", result.evaluated);
   WritePlans("given", result.given, capacity, &json);
   WritePlans("best", result.best, capacity, &json);
@@ -313,8 +396,8 @@ std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result
       "list,gpus,tp,cp,pp,dp,ep,vpp,micro_batch_size,recompute,zero,sequence_parallel,"
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,days,mfu,hfu,gpu_hours,"
       "price_usd,energy_kwh,carbon_kg,allocated_bytes,reserved_bytes,device_bytes,free_bytes,"
-      "offload,host_bytes\n";
-  const int64_t capacity = evaluator.capacity_bytes();
+      "offload,host_bytes,fits,host_free_bytes,worst_stage,usd_per_hour,energy_usd,capital_usd\n";
+  const Capacity capacity(evaluator);
   for (const EvaluatedPlan& plan : result.given) {
     text += CsvLine("given", plan, capacity);
   }
@@ -329,9 +412,11 @@ std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result
 
 std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result) {
   const SearchProblem& problem = evaluator.problem();
+  const bool priced = problem.costs.Value("gpu_hour_usd").value_or(0) > 0;
   std::vector<ScatterPoint> points;
   const auto add = [&](const EvaluatedPlan& plan, bool marked) {
-    points.push_back({plan.cost.days, MeasureOf(Objective::kCost, plan.cost),
+    points.push_back({plan.cost.days,
+                      priced ? MeasureOf(Objective::kCost, plan.cost) : plan.cost.gpu_hours,
                       fmt::format("{} GPUs, {:.2f} days: {}", plan.plan.gpus(), plan.cost.days,
                                   DescribePlan(plan.plan)),
                       marked});
@@ -344,7 +429,6 @@ std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result
   for (const EvaluatedPlan& plan : result.front) {
     add(plan, true);
   }
-  const bool priced = problem.costs.Value("gpu_hour_usd").has_value();
   return ScatterSvg({fmt::format("{} on {}", problem.model.name, problem.cluster.name), "days",
                      priced ? "USD" : "GPU-hours"},
                     points);

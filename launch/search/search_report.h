@@ -12,6 +12,9 @@ namespace prism::launch {
 // What is assumed of the host memory of the plans that a result names, one line each.
 std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result);
 
+// Why most of the candidates are no answer: "24 of 60: no memory".
+std::string MostCommonFault(const SearchResult& result);
+
 const char* ObjectiveName(Objective objective);
 
 std::string SearchText(const PlanEvaluator& evaluator,

@@ -40,13 +40,19 @@ Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
                                       const SearchOptions& options,
                                       const Variation& variation,
                                       MpiSession& session) {
+  // A value that cannot be used is told before anything is searched.
+  std::vector<PlanEvaluator> varied;
+  for (int step = 0; step < variation.steps; ++step) {
+    PRISM_ASSIGN_OR_RETURN(PlanEvaluator at_value,
+                           evaluator.Varied(variation.key, variation.ValueAt(step)));
+    varied.push_back(std::move(at_value));
+  }
   std::vector<SweepPoint> points;
   for (int step = 0; step < variation.steps; ++step) {
     SweepPoint point;
     point.value = variation.ValueAt(step);
-    PRISM_ASSIGN_OR_RETURN(const PlanEvaluator varied,
-                           evaluator.Varied(variation.key, point.value));
-    PRISM_ASSIGN_OR_RETURN(point.result, Search(varied, options, session));
+    PRISM_ASSIGN_OR_RETURN(point.result,
+                           Search(varied[static_cast<size_t>(step)], options, session));
     points.push_back(std::move(point));
   }
   return points;
@@ -66,7 +72,8 @@ std::string SweepText(const PlanEvaluator& evaluator,
       text += PlanLine(point.value, "given", plan);
     }
     if (point.result.best.empty()) {
-      text += fmt::format("{:>14.6g}  no plan is left\n", point.value);
+      text += fmt::format("{:>14.6g}  no plan is left; {}\n", point.value,
+                          MostCommonFault(point.result));
     } else {
       text += PlanLine(point.value, "best", point.result.best.front());
     }

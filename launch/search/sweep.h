@@ -15,7 +15,7 @@ struct SweepPoint {
   SearchResult result;
 };
 
-// Fails on a key that the cluster does not have.
+// Fails on a key that the cluster does not have, and on a value that no cluster has.
 Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
                                       const SearchOptions& options,
                                       const Variation& variation,

@@ -26,6 +26,9 @@ Status ReadList(const VerbArguments& arguments,
   const std::string text = arguments.Text(flag);
   const char* at = text.data();
   const char* end = at + text.size();
+  if (arguments.Has(flag) && text.empty()) {
+    return InvalidArgument(fmt::format("--{}: no number is given; leave it out for any", flag));
+  }
   while (at != end) {
     int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
@@ -120,6 +123,7 @@ Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments) {
   const bool open = options.choices.gpus.empty();
   PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "gpus", "max-gpus"));
   PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "tokens", "tokens-per-parameter"));
+  PRISM_RETURN_IF_ERROR(RefuseBoth(arguments, "top", "exhaustive"));
   if (open && !options.budget_usd.has_value() && !options.budget_gpu_hours.has_value() &&
       !options.deadline_days.has_value()) {
     return InvalidArgument(

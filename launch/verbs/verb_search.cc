@@ -82,8 +82,9 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
 
 // --jobs: several jobs with deadlines share the GPUs.
 Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options) {
-  for (const char* flag : {"model", "vary", "csv", "svg", "plan", "tokens", "tokens-per-parameter",
-                           "deadline", "budget", "gpu-hours", "global-batch-size", "seq-len"}) {
+  for (const char* flag :
+       {"model", "vary", "csv", "svg", "plan", "tokens", "tokens-per-parameter", "deadline",
+        "budget", "gpu-hours", "global-batch-size", "seq-len", "top", "exhaustive"}) {
     if (arguments.Has(flag)) {
       return InvalidArgument(fmt::format("--jobs states its jobs itself; leave --{} out", flag));
     }

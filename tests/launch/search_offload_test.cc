@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -190,6 +191,19 @@ TEST(SearchOffload, too_little_host_memory_is_said) {
   EXPECT_TRUE(result->best.empty());
   EXPECT_GT(result->host_shortage.plans, 0);
   EXPECT_THAT(SearchText(evaluator, options, *result), HasSubstr("GiB of host memory"));
+
+  // One that is given is told to lack it, and what it leaves of the device.
+  options.given = {*ParsePlan("tp=8,offload=activations")};
+  const Result<SearchResult> given = Search(evaluator, options, *session);
+  ASSERT_TRUE(given.ok()) << given.status().message();
+  EXPECT_FALSE(given->given.front().fits);
+  const std::string text = SearchText(evaluator, options, *given);
+  EXPECT_THAT(text, HasSubstr(" short)"));
+  EXPECT_THAT(text, testing::Not(testing::ContainsRegex(" -[0-9]")));
+  const int64_t free = (1 << 20) - given->given.front().memory.host_bytes;
+  EXPECT_THAT(SearchJson(evaluator, options, *given),
+              HasSubstr(fmt::format("\"host_free_bytes\": {}", free)));
+  EXPECT_THAT(SearchCsv(evaluator, *given), HasSubstr(fmt::format(",no,{},", free)));
 }
 
 TEST(HostMemory, refuses_what_it_does_not_know) {

@@ -16,7 +16,6 @@
 #include "launch/prediction/device_memory.h"
 #include "launch/search/answer.h"
 #include "launch/search/model_size.h"
-#include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
 #include "launch/search/shortened_job.h"
 #include "launch/search/sweep.h"
@@ -319,13 +318,18 @@ TEST(Sweep, changes_one_number_and_nothing_else) {
   ASSERT_TRUE(memories.ok());
   EXPECT_TRUE(memories->front().result.best.empty());
   EXPECT_FALSE(memories->back().result.best.empty());
-  EXPECT_THAT(SweepText(evaluator, options, memory, *memories), HasSubstr("no plan is left"));
+  EXPECT_THAT(SweepText(evaluator, options, memory, *memories),
+              HasSubstr("no plan is left; 189 of 360: no memory"));
   EXPECT_THAT(SweepSvg(memory, options, *memories), HasSubstr("<circle"));
   const EvaluatedPlan& best = memories->back().result.best.front();
   const std::string free =
       fmt::format("\"free_bytes\": {}", 40'000'000'000 - best.memory.device_bytes);
   EXPECT_THAT(SweepJson(evaluator, options, memory, *memories), HasSubstr(free));
   EXPECT_FALSE(Sweep(evaluator, options, *ParseVariation("net.none:1:2:2"), *session).ok());
+  const auto refused =
+      Sweep(evaluator, options, *ParseVariation("net.nic_bytes_per_s:1e9:1e300:2"), *session);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("net.nic_bytes_per_s at 1e+300"));
   for (const char* wrong : {"a:1:2", "a:0:2:2", "a:1:2:1", "a:1:x:3", "a:1:2:3:4"}) {
     EXPECT_FALSE(ParseVariation(wrong).ok()) << wrong;
   }
@@ -399,6 +403,8 @@ TEST(Plan, is_read_as_it_is_written) {
   EXPECT_THAT(ParsePlan("tp=0").status().message(), HasSubstr("at least 1"));
   EXPECT_THAT(ParsePlan("tpp=2").status().message(), HasSubstr("no 'tpp'"));
   EXPECT_THAT(ParsePlan("recompute=some").status().message(), HasSubstr("none, selective"));
+  EXPECT_THAT(ParsePlan("tp=8,tp=4").status().message(), HasSubstr("states tp twice"));
+  EXPECT_THAT(ParsePlan("").status().message(), HasSubstr("states nothing"));
 }
 
 // FSDP shards whatever ZeRO stage is asked for; kept gathered, its parameters take their room.
@@ -426,11 +432,11 @@ TEST(Plan, is_not_larger_than_any_cluster) {
   EXPECT_EQ(WhyNoPlan(problem, *ParsePlan("tp=2,pp=2,dp=2,zero=1")), "");
 }
 
-TEST(ScatterPlot, writes_names_as_text) {
-  const std::string svg = ScatterSvg({"a<b&c", "x", "y>z"}, {{1, 2, "1 < 2", false}});
-  EXPECT_THAT(svg, HasSubstr("a&lt;b&amp;c</text>"));
-  EXPECT_THAT(svg, HasSubstr("y&gt;z</text>"));
-  EXPECT_THAT(svg, HasSubstr("<title>1 &lt; 2</title>"));
+// 2^80 GPUs are not few.
+TEST(PlanSpace, of_more_gpus_than_can_be_counted_is_empty) {
+  PlanChoices choices;
+  choices.tp = choices.cp = choices.pp = choices.dp = {1 << 20};
+  EXPECT_EQ(EnumeratePlans(SmallProblem("megatron-core"), choices).candidates, 0);
 }
 
 TEST(SiteCosts, refuse_what_they_do_not_know) {

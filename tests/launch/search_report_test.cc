@@ -1,0 +1,64 @@
+// What a search tells, in words and in plots.
+#include "launch/search/search_report.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/search/scatter_plot.h"
+#include "tests/launch/small_search.h"
+
+namespace prism::launch {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ScatterPlot, writes_names_as_text) {
+  const std::string svg = ScatterSvg({"a<b&c", "x", "y>z"}, {{1, 2, "1 < 2", false}});
+  EXPECT_THAT(svg, HasSubstr("a&lt;b&amp;c</text>"));
+  EXPECT_THAT(svg, HasSubstr("y&gt;z (logarithmic)</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 &lt; 2</title>"));
+}
+
+TEST(ScatterPlot, leaves_out_what_has_no_logarithm) {
+  const std::string svg = ScatterSvg({"t", "x", "y"}, {{1, 2, "a", false}, {3, 0, "b", true}});
+  EXPECT_THAT(svg, HasSubstr("1 of 2 left out"));
+  EXPECT_THAT(svg, HasSubstr("x (logarithmic)"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+}
+
+// A budget or deadline that no plan holds tells how far off they are.
+TEST(Search, tells_the_least_of_what_it_rules_out) {
+  Result<MpiSession> session = MpiSession::Start();
+  ASSERT_TRUE(session.ok());
+  const PlanEvaluator evaluator = *PlanEvaluator::Create(SmallProblem("megatron-core"), "");
+  SearchOptions options;
+  options.choices.gpus = {16};
+  options.choices.tp = options.choices.cp = options.choices.vpp = {1};
+  options.choices.micro_batch_sizes = {2};
+  options.top = 1;
+  const SearchResult free = *Search(evaluator, options, *session);
+  ASSERT_FALSE(free.best.empty());
+  options.given = {free.best.front().plan};
+  options.deadline_days = free.best.front().cost.days / 1000;
+  const SearchResult late = *Search(evaluator, options, *session);
+  EXPECT_TRUE(late.best.empty());
+  ASSERT_TRUE(late.ruled_out.least_days.has_value());
+  EXPECT_LE(*late.ruled_out.least_days, free.best.front().cost.days);
+  EXPECT_GT(*late.ruled_out.least_days, free.best.front().cost.days / 3);
+  EXPECT_TRUE(late.given.front().over_deadline);
+  EXPECT_FALSE(late.given.front().over_budget);
+  EXPECT_THAT(SearchText(evaluator, options, late), HasSubstr("(past the deadline)"));
+  options.deadline_days.reset();
+  options.budget_gpu_hours = 1e-3;
+  const SearchResult dear = *Search(evaluator, options, *session);
+  EXPECT_LE(*dear.ruled_out.least_gpu_hours, free.best.front().cost.gpu_hours);
+  EXPECT_FALSE(dear.ruled_out.least_usd.has_value());
+  EXPECT_TRUE(dear.given.front().over_budget);
+}
+
+}  // namespace
+}  // namespace prism::launch
