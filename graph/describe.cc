@@ -260,6 +260,36 @@ std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op) {
   return fmt::format("rank {} op {}: {}", rank.value(), op, DescribeOp(graph, rank, op));
 }
 
+namespace {
+
+// Where the tensors of a framework op that are shown end; npos: all are shown.
+size_t EndOfShownTensors(std::string_view text) {
+  constexpr int kShownTensors = 3;
+  size_t end = text.find("] ");
+  for (int shown = 0; shown < kShownTensors && end != text.npos; ++shown) {
+    end = text.find(", [", end + 1);
+  }
+  return end;
+}
+
+// A description with the first of its tensors. Only lists of tensors have ", [" in them.
+std::string WithFewTensors(std::string text) {
+  const size_t end = EndOfShownTensors(text);
+  if (end == text.npos) {
+    return text;
+  }
+  size_t left = 0;
+  size_t last = end;
+  for (size_t next = end; next != text.npos; next = text.find(", [", next + 1)) {
+    ++left;
+    last = next;
+  }
+  const size_t behind = std::min(text.find(')', last), text.size());
+  return fmt::format("{}, ... {} more{}", text.substr(0, end), left, text.substr(behind));
+}
+
+}  // namespace
+
 std::string WithoutTemplates(std::string_view description) {
   constexpr size_t kShown = 32;  // longer ones are left out
   std::string text;
@@ -274,7 +304,7 @@ std::string WithoutTemplates(std::string_view description) {
     }
     i = end;
   }
-  return text;
+  return WithFewTensors(std::move(text));
 }
 
 std::string LayoutText(const ParallelSizes& sizes) {

@@ -36,7 +36,15 @@ Status RefuseInvalid(const Graph& graph, const SourceLines& source) {
   return RunFailed(text);
 }
 
-Result<LoadedGraph> LoadValidGraph(const std::string& path) {
+std::string GraphFileOf(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored)
+             ? (std::filesystem::path(path) / "graph.prism").string()
+             : path;
+}
+
+Result<LoadedGraph> LoadValidGraph(const std::string& given) {
+  const std::string path = GraphFileOf(given);
   LoadedGraph loaded;
   loaded.path = path;
   PRISM_ASSIGN_OR_RETURN(loaded.graph, ReadGraph(path));

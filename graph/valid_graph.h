@@ -21,7 +21,11 @@ struct LoadedGraph {
   int64_t file_bytes = 0;
 };
 
-// kBadFile for a file that is absent, damaged or no graph that can run, with its first faults.
+// The graph of a run where `path` is its output folder, else `path`.
+std::string GraphFileOf(const std::string& path);
+
+// `path`: as for GraphFileOf. kBadFile for a file that is absent, damaged or no graph that can run,
+// with its first faults.
 Result<LoadedGraph> LoadValidGraph(const std::string& path);
 
 }  // namespace prism::graph

@@ -73,6 +73,12 @@ Status SettleProgram(const slicer::ProbeStep& found,
                        graph::RankGrid(found.axes).ToText(),
                        FormatCounted(static_cast<int64_t>(found.plan.roles.size()), "role"),
                        first.iteration_begin, warmup);
+  if (warmup > 0) {
+    context->logger.Info(
+        "times that the program prints while it warms up ({}) are none of the cluster's: nothing "
+        "takes time there",
+        FormatCounted(warmup, "iteration"));
+  }
   const int32_t available = first.iterations - warmup;
   if (available < 1) {
     return RunFailed(fmt::format(

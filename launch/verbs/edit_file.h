@@ -6,7 +6,8 @@
 //   overlap = "off"                      # in the order of the file, before all that follows
 //   of = "dp"
 //
-//   [kernels."*gemm*"]                   # kernels whose name fits: * for any text, ? for a letter
+//   [kernels."cublas*"]                  # kernels whose name fits in any case: * for any text,
+//                                        # ? for a letter
 //   factor = 0.5                         # or microseconds = 12.5, or fuse = true: runs of them on
 //                                        # a stream become one
 //   shape = "12288x2048x*"               # only products of these m, n and k; * for any

@@ -7,6 +7,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
+#include "graph/valid_graph.h"
 #include "graph/validate.h"
 #include "launch/verbs/verb.h"
 
@@ -48,7 +49,7 @@ std::string FaultsJson(const graph::Graph& graph, const graph::Validation& valid
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  const std::string& path = arguments.operands().front();
+  const std::string path = graph::GraphFileOf(arguments.operands().front());
   int64_t max_faults = 100;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("max-faults", 1, 1'000'000, &max_faults));
   PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, graph::ReadGraph(path));

@@ -172,7 +172,7 @@ Verb ReplayVerb() {
       "  recompute = \"none\"         layer = \"layer 1*\", bytes = N\n"
       "  optimizer = \"sgd\"          adam, sgd, sgd_momentum, lion, lamb, adafactor or muon\n"
       "  offload = \"optimizer\"      or activations; prefetch = N, bytes = N\n"
-      "  [kernels.\"*gemm*\"]       factor = F, microseconds = T or fuse = true;\n"
+      "  [kernels.\"cublas*\"]      factor = F, microseconds = T or fuse = true;\n"
       "                           shape = \"MxNxK\", ranks = \"0-7+64\"\n"
       "  [ops]                    \"5:1234\" = 12.5: microseconds of op 1234 of rank 5\n"
       "  [cluster]                \"net.nic_bytes_per_s\" = 2.5e10: any of its parameters\n"

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/glob.h"
+#include "graph/base/lower_case.h"
 #include "graph/limits.h"
 #include "replayer/cost/measured_kernels.h"
 
@@ -108,6 +109,7 @@ DurationNs EditBuilder::DurationOf(const graph::Program& program, uint32_t op) c
 }
 
 std::set<uint32_t> EditBuilder::SignaturesOf(const KernelChange& change) const {
+  const std::string pattern = LowerCase(change.pattern);  // cublasGemmEx is a "*gemm*"
   std::set<uint32_t> signatures;
   for (uint32_t s = 0; s < graph_.signatures.size(); ++s) {
     const graph::KernelSignature& signature = graph_.signatures[s];
@@ -115,7 +117,7 @@ std::set<uint32_t> EditBuilder::SignaturesOf(const KernelChange& change) const {
     const bool shaped =
         change.shape.empty() ||
         FitsPattern(fmt::format("{}x{}x{}", product.m, product.n, product.k), change.shape);
-    if (shaped && FitsPattern(graph_.string(signature.name), change.pattern)) {
+    if (shaped && FitsPattern(LowerCase(graph_.string(signature.name)), pattern)) {
       signatures.insert(s);
     }
   }

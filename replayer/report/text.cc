@@ -42,7 +42,11 @@ std::string JobLine(const Summary& summary) {
 // A user's program says nothing about its batch.
 std::string LayoutLine(const Summary& summary) {
   const graph::JobSpec& job = summary.job;
-  std::string text = fmt::format("  layout            {}", graph::LayoutText(job.parallel));
+  std::string layout = graph::LayoutText(job.parallel);
+  if (job.user_program && job.parallel.vpp == 1) {
+    layout.resize(layout.rfind(", vpp"));  // which shows in nothing that a program does
+  }
+  std::string text = "  layout            " + layout;
   if (job.seq_len > 0) {
     text += fmt::format("; batch {} × {} tokens, {} a rank", FormatCount(job.global_batch_size),
                         FormatCount(job.seq_len), FormatCounted(job.microbatches(), "micro-batch"));

@@ -16,6 +16,14 @@ TEST(Describe, Long_template_arguments_are_left_out_of_messages) {
                              "(long, State, {lambda(int)#1}, std::array<char*, 2>) grid 1,1,1"),
             "kernel apply<...>(...) grid 1,1,1");
   EXPECT_EQ(WithoutTemplates("kernel fill<int> grid 1,1,1"), "kernel fill<int> grid 1,1,1");
+  EXPECT_EQ(
+      WithoutTemplates(
+          "kernel apply (aten::_foreach_mul_ [2,3] float32, [4] float32, [5] float32, [6] "
+          "float32, [7] float32) on stream 0"),
+      "kernel apply (aten::_foreach_mul_ [2,3] float32, [4] float32, [5] float32, ... 2 more) "
+      "on stream 0");
+  EXPECT_EQ(WithoutTemplates("kernel mm (aten::mm [2,3] float32, [3,4] float32) on stream 0"),
+            "kernel mm (aten::mm [2,3] float32, [3,4] float32) on stream 0");
   EXPECT_EQ(WithoutTemplates("send 0->1, recv 0<-1 of 8 bytes"), "send 0->1, recv 0<-1 of 8 bytes");
 }
 

@@ -74,6 +74,11 @@ TEST_F(EditFileTest, fuses_runs_into_their_longest_kernel) {
   EXPECT_THAT(file->assumptions, ElementsAre(HasSubstr("longest kernel")));
 }
 
+TEST_F(EditFileTest, finds_kernels_by_their_names_in_any_case) {
+  EXPECT_TRUE(Read("[kernels.\"ELEMENTWISE_*\"]\nfactor = 0.5\n").ok());
+  EXPECT_FALSE(Read("[kernels.\"ELEMENTWISE\"]\nfactor = 0.5\n").ok());
+}
+
 TEST_F(EditFileTest, takes_another_gpu_by_its_data_sheet) {
   const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n");
   ASSERT_TRUE(file.ok()) << file.status().message();
