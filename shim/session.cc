@@ -299,7 +299,7 @@ void Emit(Record record) {
 
 void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   State& state = Get();
-  record.flags = thread_in_graph ? channel::kLaunchedWithPrevious : 0;
+  record.flags |= thread_in_graph ? channel::kLaunchedWithPrevious : 0;
   const int64_t cost_ns = channel::HostCostNs(state.config, record);
   AdvanceVirtualClock(cost_ns);
   if (!Speaks(state)) {

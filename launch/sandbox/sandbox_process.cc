@@ -74,6 +74,10 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
   }
   // Python's sets of strings have their order from it: two runs would allocate in two orders.
   variables.try_emplace("PYTHONHASHSEED", "0");
+  // c10d's streams come from another pool than those of hooks and copies then: torch deals out the
+  // 32 of a pool in turn, so that now and then a hook would get the stream of the collectives, and
+  // no two iterations do the same.
+  variables.try_emplace("TORCH_NCCL_HIGH_PRIORITY", "1");
   variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
   variables["PRISM_STACK_FD"] = fmt::format("{}", stacks_descriptor);
   std::vector<std::string> lines;

@@ -213,9 +213,10 @@ void ReportAllocatorStats() {
 
 // What the end of an op or range has to undo.
 struct OpScope : at::ObserverContext {
-  explicit OpScope(uint32_t context) : previous(context) {}
+  OpScope(uint32_t context, bool backward) : previous(context), of_backward(backward) {}
 
   uint32_t previous;
+  bool of_backward;
 };
 
 thread_local int open_optimizer_steps = 0;
@@ -239,11 +240,17 @@ std::unique_ptr<at::ObserverContext> OnOpStart(const at::RecordFunction& functio
     if (open_optimizer_steps > 0) {
       CountIfOnCpu(function);
     }
-    if (context == 0) {
+    const bool of_backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
+    if (context == 0 && !of_backward) {
       return nullptr;
     }
-    auto scope = std::make_unique<OpScope>(prism_shim_context());
-    prism_shim_set_context(context);
+    auto scope = std::make_unique<OpScope>(prism_shim_context(), of_backward);
+    if (of_backward) {
+      prism_shim_backward_op(1);
+    }
+    if (context != 0) {
+      prism_shim_set_context(context);
+    }
     return scope;
   } catch (const std::exception&) {
     prism_shim_count((std::string("op_not_described:") + function.name()).c_str());
@@ -251,9 +258,14 @@ std::unique_ptr<at::ObserverContext> OnOpStart(const at::RecordFunction& functio
   }
 }
 
-void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* scope) {
-  if (scope != nullptr) {
-    prism_shim_set_context(static_cast<OpScope*>(scope)->previous);
+void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+  if (context == nullptr) {
+    return;
+  }
+  const OpScope& scope = *static_cast<OpScope*>(context);
+  prism_shim_set_context(scope.previous);
+  if (scope.of_backward) {
+    prism_shim_backward_op(0);
   }
 }
 

@@ -5,6 +5,13 @@
 using prism::channel::Record;
 using prism::channel::RecordKind;
 
+namespace {
+
+// Open on this thread; they nest where backward passes call each other (recomputation).
+thread_local int ops_of_backward = 0;
+
+}  // namespace
+
 extern "C" {
 
 uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes) {
@@ -14,6 +21,10 @@ uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes) {
 
 void prism_shim_set_context(uint32_t context) {
   prism::shim::SetThreadContext(context);
+}
+
+void prism_shim_backward_op(int begin) {
+  ops_of_backward += begin != 0 ? 1 : -1;
 }
 
 uint32_t prism_shim_context() {
@@ -33,6 +44,7 @@ void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes) {
   record.kind = is_alloc != 0 ? RecordKind::kBlockAlloc : RecordKind::kBlockFree;
   record.segment.address = address;
   record.segment.bytes = bytes;
+  record.flags = ops_of_backward > 0 ? prism::channel::kInBackward : 0;
   prism::shim::Emit(record);
 }
 

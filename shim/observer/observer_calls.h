@@ -38,6 +38,8 @@ uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes);
 void prism_shim_set_context(uint32_t context);
 uint32_t prism_shim_context();
 void prism_shim_marker(uint32_t name, int begin);
+// An op of the framework's backward pass begins or ends on this thread.
+void prism_shim_backward_op(int begin);
 void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
 void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);
 void prism_shim_set_group_provider(prism::shim::GroupProvider provider);

@@ -8,10 +8,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/units.h"
 #include "graph/blas_memory.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::slicer {
+
+// What part of an iteration a marker names, by its first word: "forward", "recompute", "backward",
+// "optimizer". Everything else is kOther.
+enum class Phase : uint8_t { kOther, kForward, kRecompute, kBackward, kOptimizer };
 
 namespace {
 
@@ -30,10 +35,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNamedCla
 // Order of the classes in a profile.
 constexpr std::array<std::string_view, 6> kClassOrder = {"parameters",  "gradients",   "optimizer",
                                                          "activations", "temporaries", "buffers"};
-
-// What part of an iteration a marker names, by its first word: "forward", "recompute", "backward",
-// "optimizer". Everything else is kOther.
-enum class Phase : uint8_t { kOther, kForward, kRecompute, kBackward, kOptimizer };
 
 Phase PhaseOfMarker(const std::string& name) {
   const std::string_view word = std::string_view(name).substr(0, name.find_first_of(" :_-/."));
@@ -103,14 +104,37 @@ Status MemoryTracker::PushBlockAlloc(const channel::Record& record) {
         body.bytes));
   }
   HashLayout(0, body.address, body.bytes);
-  blocks_.push_back(
-      {.bytes = body.bytes, .born = ++moment_, .context = record.context, .path = path_});
+  const bool in_backward = (record.flags & channel::kInBackward) != 0;
+  SeePass(in_backward);
+  blocks_.push_back({.bytes = body.bytes,
+                     .born = ++moment_,
+                     .context = record.context,
+                     .path = path_,
+                     .in_backward = in_backward});
   allocated_ += body.bytes;
-  if (allocated_ > peak_) {
-    peak_ = allocated_;
-    peak_block_ = index;
+  for (Peak* peak : {&peak_, training_peak_ ? &*training_peak_ : nullptr}) {
+    if (peak != nullptr && allocated_ > peak->bytes) {
+      *peak = {allocated_, moment_, index};
+    }
   }
   return OkStatus();
+}
+
+// Where a program names no passes, a forward pass ends with the first block of a backward one.
+void MemoryTracker::SeePass(bool in_backward) {
+  if (in_backward && !in_backward_) {
+    BeginTraining();
+    if (!names_forward_) {
+      forward_ends_.push_back(++moment_);
+    }
+  }
+  in_backward_ = in_backward;
+}
+
+void MemoryTracker::BeginTraining() {
+  if (!training_peak_.has_value()) {
+    training_peak_ = {allocated_, moment_, kNever};
+  }
 }
 
 Status MemoryTracker::PushBlockFree(const channel::Record& record) {
@@ -119,6 +143,7 @@ Status MemoryTracker::PushBlockFree(const channel::Record& record) {
     ++orphans_;
     return OkStatus();
   }
+  SeePass((record.flags & channel::kInBackward) != 0);
   Block& block = blocks_[live->second];
   block.died = ++moment_;
   allocated_ -= block.bytes;
@@ -151,7 +176,9 @@ void MemoryTracker::BeginIteration() {
 
 void MemoryTracker::BeginMarker(const std::string& name) {
   open_.push_back(name);
+  names_forward_ = names_forward_ || PhaseOfMarker(name) == Phase::kForward;
   if (name == kIterationMarker) {
+    BeginTraining();
     iteration_begins_.push_back(moment_);
     allocated_at_iteration_.push_back(allocated_);
   }
@@ -224,13 +251,13 @@ std::vector<graph::MemoryClass> MemoryTracker::OutsideClasses() const {
 void MemoryTracker::PushStats(const channel::AllocatorStatsBody& body) {
   has_stats_ = true;
   reserved_peak_ = std::max(reserved_peak_, body.peak_reserved);
-  if (body.allocated == allocated_ && body.peak_allocated <= peak_) {
+  if (body.allocated == allocated_ && body.peak_allocated <= peak_.bytes) {
     return;
   }
   if (sum_differs_++ == 0) {
     sum_differs_example_ = fmt::format(
         "the framework counts {} allocated bytes with a peak of {}, its blocks sum to {} and {}",
-        body.allocated, body.peak_allocated, allocated_, peak_);
+        body.allocated, body.peak_allocated, allocated_, peak_.bytes);
   }
 }
 
@@ -252,9 +279,15 @@ void MemoryTracker::HashLayout(uint64_t kind, uint64_t address, int64_t bytes) {
   }
 }
 
+// A range of the program's own says what it does; else autograd does.
+Phase MemoryTracker::PhaseOf(const Block& block) const {
+  const Phase named = PhaseOfPath(paths_[block.path]);
+  return named == Phase::kOther && block.in_backward ? Phase::kBackward : named;
+}
+
 // A marker that names a class decides. Otherwise: what was there before the first iteration and
-// still is when it begins is a parameter; all else (a trial step before it, too) is classed by
-// ClassInIteration.
+// still is when it begins is a parameter, unless a backward pass made it; all else (a trial step
+// before it, too) is classed by ClassInIteration.
 std::string MemoryTracker::ClassOf(const Block& block) const {
   const std::vector<std::string>& path = paths_[block.path];
   for (auto name = path.rbegin(); name != path.rend(); ++name) {
@@ -265,20 +298,23 @@ std::string MemoryTracker::ClassOf(const Block& block) const {
     }
   }
   if (iteration_begins_.empty() ||
-      (block.born < iteration_begins_.front() && block.died > iteration_begins_.front())) {
+      (block.born < iteration_begins_.front() && block.died > iteration_begins_.front() &&
+       PhaseOf(block) != Phase::kBackward)) {
     return "parameters";
   }
-  return ClassInIteration(block, path);
+  return ClassInIteration(block);
 }
 
 // What outlives its iteration is held by the optimizer, is a gradient, or is a buffer of a library
 // or of the framework, by the phase that made it. What an iteration both allocates and frees is an
 // activation when the forward phase (or its repetition under recomputation) that made it, or that
 // follows, ended in between: it was kept for backward. The rest are temporaries.
-std::string MemoryTracker::ClassInIteration(const Block& block,
-                                            const std::vector<std::string>& path) const {
-  const Phase phase = PhaseOfPath(path);
-  if (block.died > FirstAfter(iteration_ends_, block.born, kNever)) {
+std::string MemoryTracker::ClassInIteration(const Block& block) const {
+  const Phase phase = PhaseOf(block);
+  const uint32_t end = block.born < iteration_begins_.front()
+                           ? iteration_begins_.front()
+                           : FirstAfter(iteration_ends_, block.born, kNever);
+  if (block.died > end) {
     const bool is_workspace = block.died == kNever && graph::IsBlasWorkspace(block.bytes);
     if (phase == Phase::kOptimizer) {
       return "optimizer";
@@ -298,30 +334,36 @@ int64_t MemoryTracker::AllocatedAtIteration(int32_t iteration) const {
                                                                   : 0;
 }
 
+std::vector<graph::MemoryClass> MemoryTracker::ClassesAt(const Peak& peak) const {
+  std::map<std::string, int64_t> bytes_of;
+  for (const Block& block : blocks_) {
+    if (block.born <= peak.moment && block.died > peak.moment) {
+      bytes_of[ClassOf(block)] += block.bytes;
+    }
+  }
+  std::vector<graph::MemoryClass> classes;
+  for (const std::string_view name : kClassOrder) {
+    const auto found = bytes_of.find(std::string(name));
+    if (found != bytes_of.end()) {
+      classes.push_back({.name = found->first, .bytes = found->second});
+    }
+  }
+  return classes;
+}
+
 graph::MemoryProfile MemoryTracker::Profile(const Definitions& definitions,
                                             int32_t steady_iteration) const {
   graph::MemoryProfile profile;
-  profile.peak_allocated = peak_;
+  profile.peak_allocated = peak_.bytes;
   profile.peak_reserved = has_stats_ ? reserved_peak_ : segments_peak_;
   profile.steady_allocated = AllocatedAtIteration(steady_iteration);
   profile.layout_hash = layout_hash_;
   profile.outside = OutsideClasses();
-  if (peak_block_ == kNever) {
+  if (peak_.block == kNever) {
     return profile;
   }
-  const Block& last = blocks_[peak_block_];
-  std::map<std::string, int64_t> classes;
-  for (const Block& block : blocks_) {
-    if (block.born <= last.born && block.died > last.born) {
-      classes[ClassOf(block)] += block.bytes;
-    }
-  }
-  for (const std::string_view name : kClassOrder) {
-    const auto found = classes.find(std::string(name));
-    if (found != classes.end()) {
-      profile.at_peak.push_back({.name = found->first, .bytes = found->second});
-    }
-  }
+  profile.at_peak = ClassesAt(peak_);
+  const Block& last = blocks_[peak_.block];
   const Result<FrameworkContext> context = definitions.Context(last.context);
   profile.peak_op = context.ok() ? DescribeContext(*context) : std::string();
   profile.peak_phase = fmt::format("{}", fmt::join(paths_[last.path], "/"));
@@ -336,8 +378,7 @@ HeldMemory MemoryTracker::Held(const Definitions& definitions, size_t largest) c
     const Block& block = blocks_[index];
     if (block.died == kNever) {
       const std::string name = ClassOf(block);
-      const bool is_kept =
-          name == "temporaries" && PhaseOfPath(paths_[block.path]) == Phase::kForward;
+      const bool is_kept = name == "temporaries" && PhaseOf(block) == Phase::kForward;
       classes[is_kept ? "activations" : name] += block.bytes;
       live.push_back(index);
     }
@@ -361,6 +402,19 @@ HeldMemory MemoryTracker::Held(const Definitions& definitions, size_t largest) c
 
 std::vector<graph::Warning> MemoryTracker::Warnings() const {
   std::vector<graph::Warning> warnings;
+  if (training_peak_.has_value() && training_peak_->bytes < peak_.bytes) {
+    std::vector<std::string> classes;
+    for (const graph::MemoryClass& part : ClassesAt(*training_peak_)) {
+      classes.push_back(fmt::format("{} {}", part.name, FormatBytes(part.bytes)));
+    }
+    warnings.push_back(
+        {.code = "peak_before_training",
+         .count = 1,
+         .example = fmt::format("{} were allocated before the first iteration; the "
+                                "peak of training is {}: {}",
+                                FormatBytes(peak_.bytes), FormatBytes(training_peak_->bytes),
+                                fmt::join(classes, ", "))});
+  }
   if (sum_differs_ > 0) {
     warnings.push_back(
         {.code = "allocated_bytes_differ", .count = sum_differs_, .example = sum_differs_example_});

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +21,8 @@
 #include "slicer/record/definitions.h"
 
 namespace prism::slicer {
+
+enum class Phase : uint8_t;  // of an iteration
 
 // What is allocated at one moment.
 struct HeldMemory {
@@ -69,6 +72,14 @@ class MemoryTracker {
     uint32_t died = kNever;
     uint32_t context = 0;  // kContext id at allocation
     uint32_t path = 0;     // index into paths_
+    bool in_backward = false;
+  };
+
+  // The most that was allocated since some moment; `block` made it, kNever: it was there already.
+  struct Peak {
+    int64_t bytes = 0;
+    uint32_t moment = 0;
+    uint32_t block = kNever;
   };
 
   Status PushBlockAlloc(const channel::Record& record);
@@ -79,21 +90,24 @@ class MemoryTracker {
   void PushStats(const channel::AllocatorStatsBody& body);
   void PushSegment(int64_t bytes);
   void HashLayout(uint64_t kind, uint64_t address, int64_t bytes);
+  void SeePass(bool in_backward);
+  void BeginTraining();
   void BeginMarker(const std::string& name);
   void EndMarker(const std::string& name);
   uint32_t PathIndex();
 
   [[nodiscard]] std::vector<graph::MemoryClass> OutsideClasses() const;
+  [[nodiscard]] std::vector<graph::MemoryClass> ClassesAt(const Peak& peak) const;
+  [[nodiscard]] Phase PhaseOf(const Block& block) const;
   [[nodiscard]] std::string ClassOf(const Block& block) const;
-  [[nodiscard]] std::string ClassInIteration(const Block& block,
-                                             const std::vector<std::string>& path) const;
+  [[nodiscard]] std::string ClassInIteration(const Block& block) const;
 
   uint32_t moment_ = 0;
   std::vector<Block> blocks_;
   std::unordered_map<uint64_t, uint32_t> live_;  // address → index into blocks_
   int64_t allocated_ = 0;
-  int64_t peak_ = 0;
-  uint32_t peak_block_ = kNever;  // whose allocation made the peak
+  Peak peak_;
+  std::optional<Peak> training_peak_;  // since the first iteration or backward pass
   int64_t segments_ = 0;
   int64_t segments_peak_ = 0;
   bool has_stats_ = false;
@@ -109,6 +123,8 @@ class MemoryTracker {
   std::vector<uint32_t> iteration_begins_;       // moments
   std::vector<int64_t> allocated_at_iteration_;  // bytes
   std::vector<uint32_t> iteration_ends_;         // moments
+  bool in_backward_ = false;                     // the last block event was
+  bool names_forward_ = false;                   // the program has ranges for its forward passes
   std::vector<uint32_t> forward_ends_;           // moments
   std::vector<uint32_t> recompute_ends_;         // moments
 

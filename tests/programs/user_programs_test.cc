@@ -310,6 +310,23 @@ TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
   ExpectNothingLeft();
 }
 
+// A hook of more buckets than torch has streams in a pool does not keep iterations from being
+// alike. No range says which pass a block is of.
+TEST_F(UserProgram, has_a_hook_of_many_buckets_and_its_memory_told_by_what_it_is_for) {
+  const Finished run = RunScript("hooks.py", {"--target-gpus", "2"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  const Finished mem = RunCommand({PRISM_PROGRAM, "mem", folder_ / "out", "--format", "json"});
+  ASSERT_EQ(mem.code, 0) << mem.output;
+  std::map<std::string, int64_t> bytes;
+  for (const auto& part : nlohmann::json::parse(mem.output)["at_peak"]) {
+    bytes[part["name"]] = part["bytes"];
+  }
+  constexpr int64_t kLayer = 64 * 64 * 4;
+  EXPECT_GE(bytes["parameters"], 40 * kLayer);
+  EXPECT_GE(bytes["gradients"], 30 * kLayer);
+  EXPECT_GT(bytes["activations"], 0);
+}
+
 // Rank 5 is no root of its group and gets shapes from another stage: neither is there. Rank 0, the
 // first to be recorded, is told nothing.
 TEST_F(UserProgram, is_told_what_absent_roots_and_senders_gave) {

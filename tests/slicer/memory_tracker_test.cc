@@ -96,6 +96,67 @@ TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
+// No range names a pass: autograd's flag tells forward from backward, also in front of the first
+// optimizer step.
+TEST(MemoryTracker, PassesAreToldByAutograd) {
+  RecordScript script;
+  script.Block(true, 0x1000, 100);
+  for (int i = 0; i < 3; ++i) {
+    script.Block(true, 0x2000, 20);  // kept for backward
+    script.Block(true, 0x3000, 3);
+    script.Block(false, 0x3000, 3);
+    script.InBackward(true);
+    script.Block(true, 0x4000, 50);  // a gradient, to the next step
+    script.Block(true, 0x3000, 7);
+    script.Block(false, 0x3000, 7);
+    script.Block(false, 0x2000, 20);
+    script.InBackward(false);
+    if (i > 0) {
+      script.Marker("iteration", false);
+    }
+    script.Marker("iteration", true);
+    script.Marker("Optimizer.step#SGD.step", true);
+    if (i == 0) {
+      script.Block(true, 0x5000, 40);
+    }
+    script.Marker("Optimizer.step#SGD.step", false);
+    script.Block(false, 0x4000, 50);
+  }
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 1);
+  EXPECT_EQ(profile.peak_allocated, 100 + 20 + 50 + 7 + 40);
+  const std::map<std::string, int64_t> expected = {{"parameters", 100},
+                                                   {"activations", 20},
+                                                   {"gradients", 50},
+                                                   {"temporaries", 7},
+                                                   {"optimizer", 40}};
+  EXPECT_EQ(Classes(profile), expected);
+  EXPECT_TRUE(tracked.tracker.Warnings().empty());
+}
+
+TEST(MemoryTracker, APeakBeforeTrainingHidesNotThatOfTraining) {
+  RecordScript script;
+  script.Block(true, 0x1000, 100);
+  script.Block(true, 0x2000, 900);  // a copy of the weights while they are read
+  script.Block(false, 0x2000, 900);
+  script.Block(true, 0x2000, 20);
+  script.InBackward(true);
+  script.Block(true, 0x4000, 50, script.Context("aten::mul", {2, 3}));
+  script.Block(false, 0x2000, 20);
+  script.InBackward(false);
+  script.Marker("iteration", true);
+  script.Marker("iteration", false);
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
+  EXPECT_EQ(profile.peak_allocated, 1000);
+  const std::vector<graph::Warning> warnings = tracked.tracker.Warnings();
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].code, "peak_before_training");
+  EXPECT_EQ(warnings[0].example,
+            "1000 B were allocated before the first iteration; the peak of training is 170 B: "
+            "parameters 100 B, gradients 50 B, activations 20 B");
+}
+
 // A program may try out which batch fits before its first step; the peak lies there.
 TEST(MemoryTracker, WhatIsFreedBeforeTheFirstIterationIsNoParameter) {
   RecordScript script;

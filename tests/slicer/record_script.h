@@ -27,6 +27,9 @@ class RecordScript {
   // The place in the communicators that follow.
   void AsRank(int32_t rank) { rank_ = rank; }
 
+  // Blocks that follow belong to a backward pass of autograd's.
+  void InBackward(bool in_backward) { in_backward_ = in_backward; }
+
   // What follows is issued by that thread.
   void OnThread(uint16_t thread) { thread_ = thread; }
 
@@ -145,6 +148,7 @@ class RecordScript {
     channel::Record record = {};
     record.kind = is_alloc ? channel::RecordKind::kBlockAlloc : channel::RecordKind::kBlockFree;
     record.context = context;
+    record.flags = in_backward_ ? channel::kInBackward : 0;
     record.segment.address = address;
     record.segment.bytes = bytes;
     Add(record);
@@ -193,6 +197,7 @@ class RecordScript {
   }
 
   int32_t rank_ = 0;
+  bool in_backward_ = false;
   uint16_t thread_ = 0;
   std::vector<ScriptedRecord> records_;
   std::map<channel::Table, std::map<std::string, uint32_t>> ids_;
