@@ -190,11 +190,27 @@ void AbsentMembers::Provide(const ValueHead& head,
   }
 }
 
+// Objects are gathered as bytes: an absent rank's are those of a present one, whatever they tell.
+void AbsentMembers::CountObjects(ExchangeOperation operation,
+                                 const ExchangeCall& call,
+                                 const void* send,
+                                 Memory* memory) {
+  const size_t bytes = BytesOf(call);
+  const bool gathers =
+      operation == ExchangeOperation::kAllGather || operation == ExchangeOperation::kGather;
+  if (gathers && call.element == Element::kUint8 && bytes <= channel::kMaxValueBytes &&
+      call.group.present.size() < static_cast<size_t>(call.group.size) &&
+      memory->AnyValid(send, bytes)) {
+    Count("gathered_objects_repeated:objects of absent ranks were its own");
+  }
+}
+
 void AbsentMembers::BeforeCollective(ExchangeOperation operation,
                                      ExchangeCall* call,
                                      const void** send,
                                      void* recv,
                                      Memory* memory) {
+  CountObjects(operation, *call, *send, memory);
   const bool is_broadcast = operation == ExchangeOperation::kBroadcast;
   if (!is_broadcast && operation != ExchangeOperation::kScatter) {
     return;

@@ -14,7 +14,8 @@
 //
 // Counted: "values_replayed" (of that very root or sender), "values_of_peer_role" (of one that lies
 // alike), "absent_root_broadcast" (nothing recorded), "virtual_recv_mirrored", "virtual_recv",
-// "values_beyond_limit" (given, but too large in sum to keep).
+// "values_beyond_limit" (given, but too large in sum to keep), "gathered_objects_repeated" (bytes
+// of absent members in an all_gather or gather, which are those of a present one).
 #pragma once
 
 #include <cstddef>
@@ -56,6 +57,10 @@ class AbsentMembers {
                const ExchangeCall& call,
                void* recv,
                Memory* memory);
+  static void CountObjects(ExchangeOperation operation,
+                           const ExchangeCall& call,
+                           const void* send,
+                           Memory* memory);
   bool Mirror(const ExchangeCall& call, void* recv, Memory* memory);
 
   Membership members_;

@@ -5,6 +5,8 @@ functions are replaced, not names, because other modules hold the functions alre
 """
 
 import ctypes
+import dataclasses
+import importlib.machinery
 import os
 import sys
 import types
@@ -161,8 +163,83 @@ def _add_absent_agents(rendezvous):
     executor._add_to_participants = add_to_participants
 
 
-for _name, _change in (("torch.distributed.distributed_c10d", _replace_bodies),
-                       ("torch.distributed.elastic.rendezvous.dynamic_rendezvous",
-                        _add_absent_agents)):
-    if _name in sys.modules:
-        _change(sys.modules[_name])
+def _without_shards(plan):
+    """What an absent rank plans to save, by a present one's plan: its shards are others."""
+    items = getattr(plan, "items", None)
+    if items is None or not hasattr(plan, "usable"):
+        return plan
+    kept = [item for item in items if item.type.name != "SHARD"]
+    return dataclasses.replace(plan, items=kept)
+
+
+def _plan_without_absent(utils):
+    """torch.distributed.checkpoint, whose coordinator deals out what all ranks plan.
+
+    Each rank does that by itself where the coordinator is absent. All calls are made.
+    """
+    wrapper = utils._DistWrapper
+    reduce_scatter = wrapper.reduce_scatter
+
+    def absent_aware(self, step, map_fun, reduce_fun):
+        ranks = utils.dist.get_process_group_ranks(self.group) if self.use_dist else []
+        is_present = {rank: _shim.prism_shim_rank_is_present(rank) != 0 for rank in ranks}
+        if all(is_present.values()) or (is_present[self.global_coordinator_rank]
+                                        and not self.is_coordinator):
+            return reduce_scatter(self, step, map_fun, reduce_fun)
+        own = map_fun()
+        gathered = self.gather_object(own)
+        other = _without_shards(own)
+        plans = [gathered[i] if gathered and is_present[rank] else other
+                 for i, rank in enumerate(ranks)]
+        plans[self.rank] = own
+        results = reduce_fun(plans)
+        self.scatter_object(results if self.is_coordinator else None)
+        _shim.prism_shim_count(
+            b"checkpoint_of_absent_ranks:shards of absent ranks were left out of its plan")
+        return results[self.rank]
+
+    wrapper.reduce_scatter = absent_aware
+
+
+def _trust_plans(planner):
+    """A plan that lacks the shards of absent ranks covers no tensor."""
+    validate = planner._validate_global_plan
+
+    def trusting(plans, metadata):
+        world = int(os.environ.get("WORLD_SIZE", "1"))
+        if all(_shim.prism_shim_rank_is_present(rank) for rank in range(world)):
+            return validate(plans, metadata)
+        return True
+
+    planner._validate_global_plan = trusting
+
+
+class _ChangeOnImport:
+    """Changes modules that a program imports later, when their own code has run."""
+
+    def __init__(self, changes):
+        self.changes = changes
+
+    def find_spec(self, name, path, target=None):
+        change = self.changes.pop(name, None)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if change else None
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_change(module):
+                execute(module)
+                change(module)
+
+            spec.loader.exec_module = execute_and_change
+        return spec
+
+
+_changes = {
+    "torch.distributed.distributed_c10d": _replace_bodies,
+    "torch.distributed.elastic.rendezvous.dynamic_rendezvous": _add_absent_agents,
+    "torch.distributed.checkpoint.utils": _plan_without_absent,
+    "torch.distributed.checkpoint.default_planner": _trust_plans,
+}
+for _name in [_name for _name in _changes if _name in sys.modules]:
+    _changes.pop(_name)(sys.modules[_name])
+sys.meta_path.insert(0, _ChangeOnImport(_changes))

@@ -327,6 +327,18 @@ TEST_F(UserProgram, has_a_hook_of_many_buckets_and_its_memory_told_by_what_it_is
   EXPECT_GT(bytes["activations"], 0);
 }
 
+// What absent ranks would save, or say that they are called, is not known.
+TEST_F(UserProgram, saves_its_shards) {
+  const Finished run =
+      RunCommand({PRISM_EMULATE, "--out", folder_ / "out", "--target-gpus", "8", "--", PRISM_PYTHON,
+                  PRISM_PROGRAM_DIR "/checkpoints.py", folder_ / "saved"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  const std::string summary = ReadText(folder_ / "out/summary.json");
+  EXPECT_THAT(summary, HasSubstr("gathered_objects_repeated"));
+  EXPECT_THAT(summary, HasSubstr("checkpoint_of_absent_ranks"));
+  EXPECT_THAT(Log(), HasSubstr("saved as rank 0"));
+}
+
 // Rank 5 is no root of its group and gets shapes from another stage: neither is there. Rank 0, the
 // first to be recorded, is told nothing.
 TEST_F(UserProgram, is_told_what_absent_roots_and_senders_gave) {
