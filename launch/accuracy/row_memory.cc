@@ -1,11 +1,15 @@
 #include "launch/accuracy/row_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "launch/accuracy/row_arguments.h"
 #include "launch/accuracy/row_style.h"
 #include "launch/prediction/device_memory.h"
+#include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::launch {
@@ -18,6 +22,39 @@ constexpr int64_t kDeterministicWorkspace = int64_t{8 * 4096} << 10;
 bool HasSecondStack(const PublishedRow& row) {
   const std::string arch = row.Lower("arch");
   return arch == "t5" || arch == "mimo" || arch.starts_with("multimodal");
+}
+
+struct OffloadedModule {
+  std::string_view name;
+  uint32_t part;
+};
+
+// megatron/core/transformer/transformer_config.py, offload_modules.
+constexpr auto kOffloadedModules = std::to_array<OffloadedModule>({
+    {"attn_norm", replayer::kOffloadAttentionNorm},
+    {"qkv_linear", replayer::kOffloadProjections},
+    {"core_attn", replayer::kOffloadCoreAttention},
+    {"attn_proj", replayer::kOffloadOutputProjection},
+    {"mlp_norm", replayer::kOffloadMlpNorm},
+    {"expert_fc1", replayer::kOffloadExpertInput},
+    {"moe_act", replayer::kOffloadExpertActivation},
+});
+
+uint32_t OffloadedParts(const PublishedRow& row) {
+  const std::string modules = row.Extra("offload-modules");
+  uint32_t parts = 0;
+  for (const OffloadedModule& module : kOffloadedModules) {
+    parts |= modules.find(module.name) == std::string::npos ? 0U : module.part;
+  }
+  return HasArgument(row, "fine-grained-activation-offloading") ? parts : 0U;
+}
+
+// No limit, or 0: of all micro-batches.
+int64_t DeferredHeads(const PublishedRow& row) {
+  constexpr int64_t kAll = 1 << 20;
+  return HasArgument(row, "defer-embedding-wgrad-compute")
+             ? IntegerArgument(row, "wgrad-deferral-limit", kAll)
+             : 0;
 }
 
 enum class Counter : uint8_t { kAllocated, kReserved, kDevice };
@@ -70,6 +107,8 @@ Result<double> PredictedBytes(const PublishedRow& row,
   if (HasArgument(row, "deterministic-mode")) {
     options.workspace_bytes = kDeterministicWorkspace;
   }
+  options.offloaded_parts = OffloadedParts(row);
+  options.deferred_heads = DeferredHeads(row);
   const Counter counter = CounterOf(row);
   const int32_t last = job.parallel.pp - 1;
   const bool only_last = row.Says("mem_rank", "last rank");

@@ -121,18 +121,21 @@ std::vector<Tensor> MlpTensors(const Sizes& sizes) {
   return tensors;
 }
 
-// A tensor that the backward pass of a layer reads, and what of a selective recomputation gives it
-// anew there instead of keeping it (RecomputePart; 0: nothing does).
+// A tensor that the backward pass of a layer reads; what of a selective recomputation gives it anew
+// there instead of keeping it (RecomputePart), and what has it in host memory meanwhile
+// (OffloadedPart); 0: nothing does.
 struct LayerTensor {
   Tensor tensor;
   uint32_t recomputed_by = 0;
+  uint32_t offloaded_by = 0;
 };
 
 void Append(const std::vector<Tensor>& more,
             uint32_t recomputed_by,
+            uint32_t offloaded_by,
             std::vector<LayerTensor>* tensors) {
   for (const Tensor& tensor : more) {
-    tensors->push_back({tensor, recomputed_by});
+    tensors->push_back({tensor, recomputed_by, offloaded_by});
   }
 }
 
@@ -146,18 +149,21 @@ std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
   std::vector<LayerTensor> tensors;
   Append({{"router logits", choices * kFloatBytes},
           {"probabilities", choices * kFloatBytes},
-          {"map of experts", choices * kMaskBytes},
-          {"dispatched rows", sizes.ExpertHidden()},
-          {"expert activation input", branches * sizes.ExpertFfn()}},
-         graph::kRecomputeMoe, &tensors);
+          {"map of experts", choices * kMaskBytes}},
+         graph::kRecomputeMoe, 0, &tensors);
+  tensors.push_back(
+      {{"dispatched rows", sizes.ExpertHidden()}, graph::kRecomputeMoe, kOffloadExpertInput});
+  tensors.push_back({{"expert activation input", branches * sizes.ExpertFfn()},
+                     graph::kRecomputeMoe,
+                     kOffloadExpertActivation});
   tensors.push_back({{"expert output projection input", sizes.ExpertFfn()},
                      graph::kRecomputeMoe | graph::kRecomputeActivation});
-  Append({{"expert output", sizes.ExpertHidden()}}, graph::kRecomputeMoe, &tensors);
+  Append({{"expert output", sizes.ExpertHidden()}}, graph::kRecomputeMoe, 0, &tensors);
   if (moe.shared_expert_ffn > 0) {
     const int64_t shared = sizes.tokens * moe.shared_expert_ffn * sizes.element / sizes.tp;
     Append({{"shared expert activation input", branches * shared},
             {"shared expert output projection input", shared}},
-           graph::kRecomputeMoe, &tensors);
+           graph::kRecomputeMoe, 0, &tensors);
   }
   return tensors;
 }
@@ -173,19 +179,26 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
   const graph::LatentAttention& latent = model.latent;
   const int64_t size = model.HeadDim();
+  constexpr uint32_t kCore = kOffloadCoreAttention;
+  std::vector<LayerTensor> inputs;
   if (latent.kv_rank == 0) {
-    return {{{"queries", sizes.Heads(model.heads, size)}},
-            {{"keys", sizes.Heads(sizes.kv_heads, size)}},
-            {{"values", sizes.Heads(sizes.kv_heads, size)}}};
+    Append({{"queries", sizes.Heads(model.heads, size)},
+            {"keys", sizes.Heads(sizes.kv_heads, size)},
+            {"values", sizes.Heads(sizes.kv_heads, size)}},
+           0, kCore, &inputs);
+    return inputs;
   }
   const int64_t with_position = size + latent.rope_dim;
-  return {{{"compressed queries", sizes.Compressed(latent.q_rank)}},
-          {{"normed compressed queries", sizes.Compressed(latent.q_rank)}},
-          {{"compressed keys and values", sizes.Compressed(latent.kv_rank + latent.rope_dim)}},
-          {{"normed compressed keys and values", sizes.Compressed(latent.kv_rank)}},
-          {{"queries", sizes.Heads(model.heads, with_position)}, graph::kRecomputeUpProjection},
-          {{"keys", sizes.Heads(model.heads, with_position)}, graph::kRecomputeUpProjection},
-          {{"values", sizes.Heads(model.heads, latent.value_dim)}, graph::kRecomputeUpProjection}};
+  Append({{"compressed queries", sizes.Compressed(latent.q_rank)},
+          {"normed compressed queries", sizes.Compressed(latent.q_rank)},
+          {"compressed keys and values", sizes.Compressed(latent.kv_rank + latent.rope_dim)},
+          {"normed compressed keys and values", sizes.Compressed(latent.kv_rank)}},
+         0, kOffloadProjections, &inputs);
+  Append({{"queries", sizes.Heads(model.heads, with_position)},
+          {"keys", sizes.Heads(model.heads, with_position)},
+          {"values", sizes.Heads(model.heads, latent.value_dim)}},
+         graph::kRecomputeUpProjection, kCore, &inputs);
+  return inputs;
 }
 
 // Everything that the backward pass of a layer reads: 34sbh + 5as²b for GPT with unfused attention
@@ -193,24 +206,27 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes) {
 // not computed again apart from it: those of plain attention and of a dense feed-forward.
 std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts) {
   const bool own_norm = sizes.model.latent.kv_rank > 0;
-  std::vector<LayerTensor> saved = {
-      {{"layer input", sizes.Hidden()}},
-      {{"attention norm output", sizes.Hidden()}, own_norm ? uint32_t{graph::kRecomputeNorm} : 0U}};
+  std::vector<LayerTensor> saved = {{{"layer input", sizes.Hidden()}, 0, kOffloadAttentionNorm},
+                                    {{"attention norm output", sizes.Hidden()},
+                                     own_norm ? uint32_t{graph::kRecomputeNorm} : 0U,
+                                     kOffloadProjections}};
   const std::vector<LayerTensor> inputs = AttentionInputs(sizes);
   saved.insert(saved.end(), inputs.begin(), inputs.end());
-  Append(CoreAttention(sizes), graph::kRecomputeCoreAttention, &saved);
-  saved.push_back({{"attention output", sizes.Heads(sizes.model.heads, sizes.ValueSize())}});
+  Append(CoreAttention(sizes), graph::kRecomputeCoreAttention, kOffloadCoreAttention, &saved);
+  saved.push_back({{"attention output", sizes.Heads(sizes.model.heads, sizes.ValueSize())},
+                   0,
+                   kOffloadOutputProjection});
   if (sizes.style.dropout) {
     saved.push_back({{"projection dropout mask", sizes.Mask()}});
   }
-  saved.push_back({{"mlp norm input", sizes.Hidden()}});
+  saved.push_back({{"mlp norm input", sizes.Hidden()}, 0, kOffloadMlpNorm});
   saved.push_back(
       {{"mlp norm output", sizes.Hidden()}, has_experts ? uint32_t{graph::kRecomputeNorm} : 0U});
   if (has_experts) {
     const std::vector<LayerTensor> experts = ExpertTensors(sizes);
     saved.insert(saved.end(), experts.begin(), experts.end());
   } else {
-    Append(MlpTensors(sizes), graph::kRecomputeMlp, &saved);
+    Append(MlpTensors(sizes), graph::kRecomputeMlp, 0, &saved);
   }
   if (sizes.style.dropout) {
     saved.push_back({{"mlp dropout mask", sizes.Mask()}});
@@ -259,7 +275,10 @@ UnitTensors EmbeddingTensors(const JobSpec& job, const TrainingStyle& style) {
   return tensors;
 }
 
-UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style, int64_t layer) {
+UnitTensors LayerTensors(const JobSpec& job,
+                         const TrainingStyle& style,
+                         int64_t layer,
+                         uint32_t offloaded_parts) {
   const Sizes sizes(job, style);
   const bool has_experts = sizes.model.IsMoeLayer(layer);
   const uint32_t parts = job.recompute == Recompute::kSelective ? style.recompute_parts : 0U;
@@ -267,7 +286,9 @@ UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style, int64_t
   tensors.forward = GatheredHidden(sizes);
   tensors.forward.push_back({"row-parallel output", sizes.WholeHidden()});
   for (const LayerTensor& saved : SavedOfLayer(sizes, has_experts)) {
-    if ((saved.recomputed_by & parts) == 0) {
+    const bool elsewhere =
+        (saved.recomputed_by & parts) != 0 || (saved.offloaded_by & offloaded_parts) != 0;
+    if (!elsewhere) {
       tensors.saved.push_back(saved.tensor);
     } else {
       tensors.forward.push_back(saved.tensor);
@@ -303,9 +324,11 @@ UnitTensors LayerTensors(const JobSpec& job, const TrainingStyle& style, int64_t
   return tensors;
 }
 
-UnitTensors FurtherLayerTensors(const JobSpec& job, const TrainingStyle& style) {
+UnitTensors FurtherLayerTensors(const JobSpec& job,
+                                const TrainingStyle& style,
+                                uint32_t offloaded_parts) {
   const Sizes sizes(job, style);
-  UnitTensors tensors = LayerTensors(job, style, job.model.layers);
+  UnitTensors tensors = LayerTensors(job, style, job.model.layers, offloaded_parts);
   tensors.saved.push_back({"words of the next token", sizes.Hidden()});
   tensors.saved.push_back({"joined hidden states", 2 * sizes.Hidden()});
   return tensors;
@@ -339,6 +362,12 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   }
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
   return tensors;
+}
+
+std::vector<Tensor> DeferredHeadTensors(const JobSpec& job, const TrainingStyle& style) {
+  const Sizes sizes(job, style);
+  return {{"gradient of the logits", sizes.Logits() * sizes.element},
+          {"final norm output", sizes.Hidden()}};
 }
 
 UnitTensors BoundaryTensors(const JobSpec& job, const TrainingStyle& style) {

@@ -31,14 +31,33 @@ struct UnitTensors {
 
 UnitTensors EmbeddingTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
+// What a layer keeps in host memory between its passes (Megatron-Core: --offload-modules, by what
+// goes into a module); may be combined.
+enum OffloadedPart : uint32_t {
+  kOffloadAttentionNorm = 1U << 0U,
+  kOffloadProjections = 1U << 1U,    // of queries, keys and values
+  kOffloadCoreAttention = 1U << 2U,  // and what its backward pass reads
+  kOffloadOutputProjection = 1U << 3U,
+  kOffloadMlpNorm = 1U << 4U,
+  kOffloadExpertInput = 1U << 5U,
+  kOffloadExpertActivation = 1U << 6U,
+};
+
 // `layer` counts over the whole model: a mixture's first ones may be dense, every second one may be
-// computed again.
+// computed again. What is offloaded is there for one layer at a time.
 UnitTensors LayerTensors(const graph::JobSpec& job,
                          const graph::TrainingStyle& style,
-                         int64_t layer);
+                         int64_t layer,
+                         uint32_t offloaded_parts = 0);
 
 // A layer that predicts further tokens, with what joins its input to the words.
-UnitTensors FurtherLayerTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
+UnitTensors FurtherLayerTensors(const graph::JobSpec& job,
+                                const graph::TrainingStyle& style,
+                                uint32_t offloaded_parts = 0);
+
+// What the weight gradient of the head reads, where it is computed after all passes.
+std::vector<Tensor> DeferredHeadTensors(const graph::JobSpec& job,
+                                        const graph::TrainingStyle& style);
 
 UnitTensors HeadTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 

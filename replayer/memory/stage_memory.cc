@@ -52,19 +52,22 @@ void FreeAll(Blocks* blocks, MemoryAccount* account) {
 // last of the model those that predict further tokens and a head for each prediction.
 class StageUnits {
  public:
-  StageUnits(const JobSpec& job, const TrainingStyle& style, int32_t stage)
+  StageUnits(const JobSpec& job,
+             const TrainingStyle& style,
+             int32_t stage,
+             uint32_t offloaded_parts)
       : job_(job),
         is_first_(stage == 0),
         is_last_(stage == job.parallel.pp - 1),
         layers_(LayersOfChunks(job, style, stage)),
         embedding_(EmbeddingTensors(job, style)),
-        further_(FurtherLayerTensors(job, style)),
+        further_(FurtherLayerTensors(job, style, offloaded_parts)),
         head_(HeadTensors(job, style)),
         boundary_(BoundaryTensors(job, style)) {
     for (const graph::LayerRange& layers : layers_) {
       for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
         if (!by_kind_[KindOf(layer)].has_value()) {
-          by_kind_[KindOf(layer)] = LayerTensors(job, style, layer);
+          by_kind_[KindOf(layer)] = LayerTensors(job, style, layer, offloaded_parts);
         }
       }
     }
@@ -78,6 +81,10 @@ class StageUnits {
   [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const {
     const int64_t layer = place - (HasEmbedding(chunk) ? 1 : 0);
     return layer >= 0 && layer < LayersOf(chunk);
+  }
+
+  [[nodiscard]] bool IsHead(int64_t chunk, int64_t place) const {
+    return &At(chunk, place) == &head_;
   }
 
   [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const {
@@ -207,10 +214,14 @@ class StagePasses {
  public:
   StagePasses(const StageUnits& units,
               int64_t chunks,
+              std::vector<Tensor> of_deferred_head,
+              int64_t deferred_heads,
               OffloadedLayers* offloaded,
               MemoryAccount* account)
       : units_(units),
         in_flight_(static_cast<size_t>(chunks)),
+        of_deferred_head_(std::move(of_deferred_head)),
+        to_defer_(deferred_heads),
         offloaded_(offloaded),
         account_(account) {}
 
@@ -218,6 +229,7 @@ class StagePasses {
     for (const ChunkPass& pass : passes) {
       pass.forward ? Forward(pass.chunk) : Backward(pass.chunk);
     }
+    FreeAll(&deferred_, account_);
   }
 
  private:
@@ -255,25 +267,34 @@ class StagePasses {
         offloaded_->End();
       }
       FreeAll(&temporaries, account_);
+      if (units_.IsHead(chunk, place) && to_defer_ > 0) {
+        AllocateAll(of_deferred_head_, MemoryUse::kActivations, account_, &deferred_);
+        --to_defer_;
+      }
     }
     in_flight.pop_front();
   }
 
   const StageUnits& units_;
   std::vector<std::deque<std::vector<Blocks>>> in_flight_;  // by chunk, oldest micro-batch first
+  std::vector<Tensor> of_deferred_head_;
+  int64_t to_defer_;  // backward passes of a head
+  Blocks deferred_;
   OffloadedLayers* offloaded_;
   MemoryAccount* account_;
 };
 
 // Passes in the order of the schedule: `ahead` forward passes, then one forward and one backward
 // pass in turn; pass k of vpp chunks belongs to chunk k / pp mod vpp, backward passes count from
-// the last chunk (Megatron's interleaved schedule). What follows a full turn of the chunks repeats.
-std::vector<ChunkPass> PassesOf(const JobSpec& job, int64_t ahead) {
+// the last chunk (Megatron's interleaved schedule). What follows a full turn of the chunks, and
+// `deferred_heads` micro-batches, repeats.
+std::vector<ChunkPass> PassesOf(const JobSpec& job, int64_t deferred_heads, int64_t ahead) {
   const int64_t vpp = job.parallel.vpp;
   const int64_t pp = job.parallel.pp;
   const auto chunk_of = [&](int64_t pass) { return pass / pp % vpp; };
   const int64_t passes_in_all = job.microbatches() * vpp;
-  const int64_t forward = std::min(passes_in_all, ahead + 2 * pp * vpp);
+  const int64_t steady = std::max(2 * pp, std::min(deferred_heads, job.microbatches())) * vpp;
+  const int64_t forward = std::min(passes_in_all, ahead + steady);
   std::vector<ChunkPass> passes;
   int64_t backward = 0;
   for (int64_t pass = 0; pass < forward; ++pass) {
@@ -373,9 +394,10 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
     account.Allocate(options.workspace_bytes, MemoryUse::kTemporaries);
   }
   const int64_t moments = AllocateStates(states, options.host, &account);
-  const StageUnits units(job, style, stage);
+  const StageUnits units(job, style, stage, options.offloaded_parts);
   const double in_flight = MicrobatchesInFlight(job, style, stage) * job.parallel.vpp;
-  const std::vector<ChunkPass> passes = PassesOf(job, std::llround(in_flight) - 1);
+  const std::vector<ChunkPass> passes =
+      PassesOf(job, options.deferred_heads, std::llround(in_flight) - 1);
   std::optional<OffloadedLayers> offloaded;
   if (graph::OffloadsActivations(options.host.what)) {
     if (!LayersAlike(job, style)) {
@@ -383,7 +405,8 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
     }
     offloaded.emplace(units, LayerTensors(job, style, 0), passes, options.host.prefetch, &account);
   }
-  StagePasses(units, job.parallel.vpp, offloaded.has_value() ? &*offloaded : nullptr, &account)
+  StagePasses(units, job.parallel.vpp, DeferredHeadTensors(job, style), options.deferred_heads,
+              offloaded.has_value() ? &*offloaded : nullptr, &account)
       .Run(passes);
   for (const std::vector<int64_t>& turn : StepOfStage(job, style, stage)) {
     Blocks blocks;

@@ -62,6 +62,10 @@ struct StageMemoryOptions {
   int64_t device_bytes = int64_t{72} << 30;
   PendingModel pending;
   HostTier host;
+  uint32_t offloaded_parts = 0;  // of every layer (replayer/memory/layer_tensors.h)
+  // Micro-batches whose weight gradient of the head waits for the end of all passes (Megatron-Core:
+  // --defer-embedding-wgrad-compute).
+  int64_t deferred_heads = 0;
 };
 
 struct StageMemory {

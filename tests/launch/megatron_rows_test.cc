@@ -1,4 +1,6 @@
 // What Megatron-LM's arguments make of published rows, and the peak memory of their ranks.
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "launch/accuracy/row_plan.h"
@@ -80,6 +82,24 @@ TEST(MegatronRows, Arguments_give_the_ranks_of_latent_attention_and_further_toke
   model = PlanRow(OneRow(fields).row()).job.model;
   EXPECT_EQ(model.latent, (graph::LatentAttention{192, 64, 8, 16}));
   EXPECT_EQ(model.mtp_layers, 2);
+}
+
+TEST(MegatronRows, Offloaded_modules_lower_the_peak_and_deferred_heads_raise_it) {
+  auto fields = Gpt175B();
+  Set(&fields, "peak_mem_gib", "60");
+  Set(&fields, "recompute", "none");
+  Set(&fields, "mem_rank", "last rank");
+  const auto bytes = [&](const char* extra) {
+    Set(&fields, "extra", std::string("transformer_impl=;") + extra);
+    return PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
+  };
+  const double usual = bytes("");
+  EXPECT_LT(bytes("fine-grained-activation-offloading;offload-modules=[core_attn mlp_norm]"),
+            usual);
+  EXPECT_EQ(bytes("offload-modules=[core_attn]"), usual);
+  const double two = bytes("defer-embedding-wgrad-compute;wgrad-deferral-limit=2");
+  EXPECT_GT(two, usual);
+  EXPECT_GT(bytes("defer-embedding-wgrad-compute"), two);
 }
 
 }  // namespace

@@ -208,6 +208,35 @@ TEST(StageMemory, parts_of_a_layer_are_computed_again_by_name) {
   EXPECT_GT(mixture - kept(graph::kRecomputeMoe), 20 * hidden);
 }
 
+// Tensors in host memory are there for one layer at a time; gradients of logits of the first
+// micro-batches wait for the weight gradient.
+TEST(StageMemory, what_is_offloaded_is_not_kept_and_what_is_deferred_is) {
+  JobSpec job = PaperJob();
+  job.parallel.pp = 2;
+  job.global_batch_size = 8 * job.micro_batch_size;
+  const TrainingStyle style = PaperStyle();
+  const auto kept = [&](uint32_t parts) {
+    return LayerTensors(job, style, 0, parts).saved_bytes();
+  };
+  const int64_t hidden = job.micro_batch_size * job.seq_len * job.model.hidden * 2;
+  EXPECT_EQ(kept(0) - kept(kOffloadAttentionNorm | kOffloadMlpNorm), 2 * hidden);
+  const auto peak = [&](const StageMemoryOptions& options) {
+    return PredictStageMemory(job, style, 1, options)->peak_allocated;
+  };
+  StageMemoryOptions options;
+  const int64_t usual = peak(options);
+  options.offloaded_parts = kOffloadCoreAttention;
+  EXPECT_LT(peak(options), usual);
+  options.offloaded_parts = 0;
+  options.deferred_heads = 2;
+  const int64_t logits =
+      job.micro_batch_size * job.seq_len * graph::PaddedVocab(job) / job.parallel.tp * 2;
+  EXPECT_NEAR(static_cast<double>(peak(options) - usual),
+              2.0 * static_cast<double>(logits + hidden), 0.5 * static_cast<double>(logits));
+  options.deferred_heads = 1 << 20;
+  EXPECT_GT(peak(options), usual + 7 * logits);
+}
+
 // DeepSpeed's stages keep what they sent, and its bf16 optimizer casts all of its sums at once.
 TEST(StageMemory, deepspeed_keeps_outputs_and_casts_all_sums_to_reduce_them) {
   JobSpec job = PaperJob();
