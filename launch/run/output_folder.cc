@@ -1,7 +1,10 @@
 #include "launch/run/output_folder.h"
 
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,11 +13,14 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/base/parse_number.h"
 
 namespace prism::launch {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kTemporary = ".partial.";  // and the number of the process
 
 // Nothing but the note of a failed run.
 bool HoldsOnlyFailure(const fs::path& path) {
@@ -56,14 +62,42 @@ fs::path ExistingAncestor(const fs::path& path) {
   return ancestor;
 }
 
+// Of the file system; 0 where nothing is there.
+uint64_t NumberOf(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+// What runs that were killed have left beside `path` under their temporary names.
+void RemoveLeftovers(const std::string& path) {
+  const std::string begin = fs::path(path).filename().string() + kTemporary;
+  std::error_code error;
+  const fs::path folder = fs::absolute(path, error).parent_path();
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    pid_t process = 0;
+    if (name.starts_with(begin) &&
+        ParseNumber(std::string_view(name).substr(begin.size()), &process) &&
+        (process == getpid() || (kill(process, 0) != 0 && errno == ESRCH))) {
+      std::error_code ignored;
+      fs::remove_all(entry->path(), ignored);
+    }
+  }
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(OutputChoice choice)
-    : choice_(std::move(choice)), temporary_(choice_.path + ".partial") {
+    : choice_(std::move(choice)),
+      temporary_(fmt::format("{}{}{}", choice_.path, kTemporary, getpid())),
+      found_(NumberOf(choice_.path)) {
 }
 
 OutputFolder::OutputFolder(OutputFolder&& other) noexcept
-    : choice_(std::move(other.choice_)), temporary_(std::exchange(other.temporary_, {})) {
+    : choice_(std::move(other.choice_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      found_(other.found_) {
 }
 
 OutputFolder::~OutputFolder() {
@@ -103,8 +137,8 @@ Status OutputFolder::Check(const OutputChoice& choice) {
 Result<OutputFolder> OutputFolder::Create(const OutputChoice& choice) {
   PRISM_RETURN_IF_ERROR(Check(choice));
   OutputFolder folder(choice);
+  RemoveLeftovers(choice.path);
   std::error_code error;
-  fs::remove_all(folder.temporary_, error);
   fs::create_directories(folder.temporary_, error);
   if (error) {
     return EnvironmentLacks(
@@ -142,6 +176,9 @@ Status OutputFolder::Commit() {
 }
 
 void OutputFolder::CommitFailure(std::string_view text) {
+  if (const uint64_t now = NumberOf(choice_.path); now != 0 && now != found_) {
+    return;
+  }
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
   fs::create_directories(temporary_, ignored);

@@ -1,7 +1,9 @@
 // The output folder of a run: filled under a temporary name and renamed at the end, so that a
-// reader sees a whole result or none. A failed run leaves a folder with nothing but FAILED.
+// reader sees a whole result or none. A failed run leaves a folder with nothing but FAILED. Several
+// runs may have one folder: the last result stays.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,7 +23,7 @@ class OutputFolder {
   // where nothing can be written.
   static Status Check(const OutputChoice& choice);
 
-  // Takes away what an earlier run has left under the temporary name, and tries whether a folder
+  // Takes away what killed runs have left under their temporary names, and tries whether a folder
   // can be made there. It is made with the first file, so that a run that is killed before its
   // report leaves nothing. The same failures as Check.
   static Result<OutputFolder> Create(const OutputChoice& choice);
@@ -41,8 +43,9 @@ class OutputFolder {
   // Puts the folder in place.
   Status Commit();
 
-  // Replaces everything by the file FAILED with this text, and puts that in place. What goes wrong
-  // here is not reported: the failure that led here is.
+  // Replaces everything by the file FAILED with this text, and puts that in place, unless another
+  // run has put something there since Create. What goes wrong here is not reported: the failure
+  // that led here is.
   void CommitFailure(std::string_view text);
 
  private:
@@ -50,6 +53,7 @@ class OutputFolder {
 
   OutputChoice choice_;
   std::string temporary_;
+  uint64_t found_;  // number of the folder that was at this path, in its file system; 0 none
 };
 
 }  // namespace prism::launch

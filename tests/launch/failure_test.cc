@@ -74,7 +74,7 @@ class Failure : public testing::Test {
 
   void ExpectOnlyFailure(const std::string& name, const std::string& text) const {
     EXPECT_TRUE(AllGo());
-    EXPECT_FALSE(Exists(folder_ / (name + ".partial")));
+    EXPECT_FALSE(HasPartialOutput(folder_ / name));
     ASSERT_TRUE(Exists(folder_ / name));
     EXPECT_THAT(Entries(folder_ / name), ElementsAre("FAILED"));
     EXPECT_THAT(ReadText(folder_ / (name + "/FAILED")), HasSubstr(text));
@@ -122,7 +122,7 @@ TEST_F(Failure, killed_worker_process_ends_the_run) {
   const Finished run = running.Wait(kLongSeconds);
   EXPECT_EQ(run.code, 128 + SIGKILL) << run.output;
   EXPECT_TRUE(AllGo());
-  EXPECT_FALSE(Exists(folder_ / "out.partial"));
+  EXPECT_FALSE(HasPartialOutput(folder_ / "out"));
 }
 
 class FailureBySignal : public Failure, public testing::WithParamInterface<int> {};
@@ -144,7 +144,7 @@ TEST_P(FailureBySignal, ends_the_run_in_order_at_any_time) {
     kill(running.pid(), GetParam());
     const Finished run = running.Wait(kLongSeconds);
     EXPECT_TRUE(AllGo()) << ended;
-    EXPECT_FALSE(Exists(folder_ / (name + ".partial"))) << ended;
+    EXPECT_FALSE(HasPartialOutput(folder_ / name)) << ended;
     if (run.code == 0) {  // the machine is less busy than it was: the same point once more, earlier
       EXPECT_TRUE(Exists(folder_ / (name + "/run.json"))) << ended;
       seconds *= 0.8;

@@ -1,8 +1,13 @@
 #include "launch/run/output_folder.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -23,6 +28,15 @@ class OutputFolderTest : public ::testing::Test {
 
   [[nodiscard]] std::string Path(const std::string& name) const { return (root_ / name).string(); }
 
+  [[nodiscard]] std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
   fs::path root_;
 };
 
@@ -33,17 +47,45 @@ TEST_F(OutputFolderTest, Appears_only_when_committed) {
   EXPECT_FALSE(fs::exists(Path("out")));
   ASSERT_TRUE(folder->Commit().ok());
   EXPECT_TRUE(fs::exists(Path("out/logs/rank0.log")));
-  EXPECT_FALSE(fs::exists(Path("out.partial")));
+  EXPECT_EQ(Names(), std::vector<std::string>{"out"});
 }
 
 // A process that is killed before its report takes nothing away any more.
 TEST_F(OutputFolderTest, Leaves_nothing_before_its_first_file) {
-  fs::create_directories(Path("out.partial/of_an_earlier_run"));
+  const pid_t gone = fork();
+  if (gone == 0) {
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+  fs::create_directories(Path("out.partial." + std::to_string(gone) + "/of_a_killed_run"));
+  const std::string of_a_living_run = "out.partial." + std::to_string(getppid());
+  fs::create_directories(Path(of_a_living_run));
   Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(folder.ok()) << folder.status().message();
-  EXPECT_FALSE(fs::exists(Path("out.partial")));
+  EXPECT_EQ(Names(), std::vector<std::string>{of_a_living_run});
   ASSERT_TRUE(folder->Write("run.json", "{}").ok());
-  EXPECT_TRUE(fs::exists(Path("out.partial/run.json")));
+  EXPECT_EQ(Names().size(), 2U);
+}
+
+// The second run fails while the first one, begun before it, has its result.
+TEST_F(OutputFolderTest, Failure_leaves_the_result_of_another_run_alone) {
+  Result<OutputFolder> first = OutputFolder::Create({Path("out"), false, false});
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(first->Write("run.json", "{}").ok());
+  const pid_t second = fork();
+  if (second == 0) {
+    Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
+    if (folder.ok() && folder->Write("summary.json", "{}").ok() && first->Commit().ok()) {
+      folder->CommitFailure("rank 3 was killed");
+    }
+    _exit(folder.ok() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(second, &status, 0), second);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(fs::exists(Path("out/run.json")));
+  EXPECT_FALSE(fs::exists(Path("out/FAILED")));
+  EXPECT_FALSE(fs::exists(Path("out/summary.json")));
 }
 
 TEST_F(OutputFolderTest, Named_folder_that_exists_needs_force) {

@@ -205,7 +205,7 @@ TEST_F(Emulation, extra_collective_ends_the_run_with_both_sides) {
   EXPECT_THAT(run.output, HasSubstr("then rank "));
   EXPECT_TRUE(Descendants().empty());
   EXPECT_EQ(Entries(*folder_ / "extra"), std::vector<std::string>{"FAILED"});
-  EXPECT_FALSE(Exists(*folder_ / "extra.partial"));
+  EXPECT_FALSE(HasPartialOutput(*folder_ / "extra"));
 }
 
 struct RankRow {

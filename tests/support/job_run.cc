@@ -174,6 +174,14 @@ bool Exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
+bool HasPartialOutput(const std::string& path) {
+  const std::string prefix = fs::path(path).filename().string() + ".partial";
+  const fs::directory_iterator entries(fs::path(path).parent_path());
+  return std::any_of(begin(entries), end(entries), [&](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with(prefix);
+  });
+}
+
 std::vector<std::string> Entries(const std::string& folder) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {

@@ -67,6 +67,8 @@ std::string ProcessName(pid_t process);
 std::string ReadText(const std::string& path);
 void WriteText(const std::string& path, const std::string& text);
 bool Exists(const std::string& path);
+// What a run leaves beside its output folder only while it writes.
+bool HasPartialOutput(const std::string& path);
 
 // Names in a folder, ordered.
 std::vector<std::string> Entries(const std::string& folder);
