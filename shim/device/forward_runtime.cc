@@ -30,7 +30,6 @@ PRISM_MADE(cudaStreamCreateWithPriority);
 PRISM_ENDED(cudaStreamDestroy);
 PRISM_TOLD(cudaStreamWaitEvent);
 PRISM_TOLD(cudaStreamSynchronize);
-PRISM_TOLD(cudaStreamQuery);
 PRISM_TOLD(cudaDeviceSynchronize);
 
 PRISM_MADE(cudaEventCreate);
@@ -52,6 +51,7 @@ PRISM_ENDED(cudaGraphExecDestroy);
 PRISM_ENDED(cudaGraphDestroy);
 
 PRISM_CALL(cudaStreamEndCapture);
+PRISM_CALL(cudaStreamQuery);
 PRISM_CALL(cudaLaunchKernelExC);
 PRISM_CALL(cudaMalloc);
 PRISM_CALL(cudaMallocAsync);
@@ -118,6 +118,15 @@ cudaError_t EndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return result;
 }
 
+// A stream that is done was waited for, as on the virtual device; one that is not takes no part.
+cudaError_t StreamQuery(cudaStream_t stream) {
+  const cudaError_t result = PRISM_REAL(cudaStreamQuery)(stream);
+  if (!WithinReal::Is() && result == cudaSuccess) {
+    CallTwin(prism_twin_cudaStreamQuery, TwinOf(stream));
+  }
+  return result;
+}
+
 // The place that the call reads and writes is one for each device.
 cudaError_t ExchangeCaptureMode(cudaStreamCaptureMode* mode) {
   if (!WithinReal::Is()) {
@@ -151,6 +160,7 @@ cudaError_t GetDeviceCount(int* count) {
 }  // namespace prism::shim
 
 PRISM_SEEN(cudaStreamEndCapture, prism::shim::EndCapture);
+PRISM_SEEN(cudaStreamQuery, prism::shim::StreamQuery);
 PRISM_SEEN(cudaLaunchKernelExC, prism::shim::LaunchKernelExC);
 PRISM_SEEN(cudaMalloc, prism::shim::Malloc);
 PRISM_SEEN(cudaMallocAsync, prism::shim::MallocAsync);

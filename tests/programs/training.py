@@ -81,6 +81,17 @@ def time_of_an_earlier_step(events, factor):
     events.append((first, last))
 
 
+# Asks a stream of its own until it is done, or waits for it.
+def wait_for_side_stream(stream, factor, asks):
+    with torch.cuda.stream(stream):
+        for _ in range(8):
+            factor @ factor
+    while asks and not stream.query():
+        pass
+    if not asks:
+        stream.synchronize()
+
+
 # Reads the times of all steps so far, those of steps long ago as well.
 def print_times_of_all_steps(events, factor):
     first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -103,6 +114,7 @@ def main():
     data = batches(how)
     events = collections.deque()
     factor = torch.ones(4096, 4096, device="cuda")
+    side = torch.cuda.Stream()
     for step in range(8):
         start = time.perf_counter()
         if step == 3:
@@ -111,6 +123,8 @@ def main():
             keep_few_in_flight(events, factor)
         if how == "late":
             time_of_an_earlier_step(events, factor)
+        if how in ("asks", "waits"):
+            wait_for_side_stream(side, factor, how == "asks")
         if how == "times":
             print_times_of_all_steps(events, factor)
         loss = model(next(data)).square().mean()

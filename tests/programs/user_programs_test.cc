@@ -47,7 +47,7 @@ class UserProgram : public testing::Test {
       usleep(50'000);
     }
     EXPECT_TRUE(Descendants().empty());
-    EXPECT_FALSE(Exists(folder_ / "out.partial"));
+    EXPECT_FALSE(HasPartialOutput(folder_ / "out"));
   }
 
   void ExpectFailure(const Finished& run, const std::string& text) const {
@@ -130,6 +130,18 @@ TEST_F(UserProgram, waits_for_events_as_time_asks_for) {
 TEST_F(UserProgram, what_it_waited_for_is_over) {
   const Finished run = Train("late");
   ASSERT_EQ(run.code, 0) << run.output;
+}
+
+TEST_F(UserProgram, asking_until_a_stream_is_done_takes_as_long_as_waiting_for_it) {
+  std::vector<double> times;
+  for (const char* how : {"asks", "waits", "plain"}) {
+    const Finished run = Train(how, {"--force"});
+    ASSERT_EQ(run.code, 0) << run.output;
+    const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+    times.push_back(summary["iteration_time_s"].get<double>());
+  }
+  EXPECT_EQ(times[0], times[1]);
+  EXPECT_GT(times[0], times[2]);
 }
 
 // Five iterations; what is in front of them is passed over without time.

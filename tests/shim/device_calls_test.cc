@@ -219,6 +219,12 @@ TEST_F(DeviceCalls, counts_what_it_leaves_out_of_order_and_of_account) {
                             {"default_stream_order_left_out", "memory_of_several_devices"}));
 }
 
+TEST_F(DeviceCalls, a_query_of_a_stream_waits_for_it) {
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
+  EXPECT_THAT(Issued(), ElementsAre(RecordKind::kSync));
+  EXPECT_THAT(counters, testing::Contains("stream_query_taken_as_wait"));
+}
+
 TEST_F(DeviceCalls, promises_no_memory_that_is_refused) {
   cudaDeviceProp properties = {};
   ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
