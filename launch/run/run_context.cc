@@ -43,17 +43,20 @@ void ShowVirtualGpus(const RunContext& context, Variables* environment) {
   environment->emplace_back("CUDA_VISIBLE_DEVICES", names);
 }
 
+// Ours, then the user's own (a preloaded malloc).
+std::string InFrontOf(const std::string& ours, const char* variable) {
+  const char* const inherited = std::getenv(variable);
+  const bool has_inherited = inherited != nullptr && inherited[0] != '\0';
+  return has_inherited ? fmt::format("{}:{}", ours, inherited) : ours;
+}
+
 // Which libraries stand under the program, and which GPU it sees: one alone, so that every rank has
 // it as its first.
 void AddDevice(const RunContext& context, const SandboxRequest& request, Variables* environment) {
   const bool on_gpu = request.mode == channel::Mode::kDevice;
   const DeviceLibraries& libraries = on_gpu ? context.paths.gpu : context.paths.virtual_device;
-  environment->emplace_back("LD_PRELOAD", libraries.preload);
-  const char* inherited = std::getenv("LD_LIBRARY_PATH");
-  const bool has_inherited = inherited != nullptr && inherited[0] != '\0';
-  environment->emplace_back(
-      "LD_LIBRARY_PATH",
-      libraries.folder + (has_inherited ? fmt::format(":{}", inherited) : std::string()));
+  environment->emplace_back("LD_PRELOAD", InFrontOf(libraries.preload, "LD_PRELOAD"));
+  environment->emplace_back("LD_LIBRARY_PATH", InFrontOf(libraries.folder, "LD_LIBRARY_PATH"));
   if (!on_gpu) {
     ShowVirtualGpus(context, environment);
     return;
