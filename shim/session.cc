@@ -144,8 +144,9 @@ void LeaveChannelInChild() {
   UnlockAfterFork();
 }
 
-// A child that was started with its descriptors closed (Python's subprocess does so) finds the
-// channel through the process that had it.
+// A process whose descriptors are closed (Python's subprocess does so, and programs that make
+// themselves daemons) finds the channel through the worker, or where that has not said its own path
+// through the process that had it.
 constexpr const char* kChannelPath = "PRISM_CHANNEL_PATH";
 
 channel::Header* MapInherited(int descriptor) {
@@ -153,7 +154,7 @@ channel::Header* MapInherited(int descriptor) {
   if (header != nullptr) {
     char path[64] = {};
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", static_cast<int>(getpid()), descriptor);
-    setenv(kChannelPath, path, 1);
+    setenv(kChannelPath, path, 0);
   }
   return header;
 }

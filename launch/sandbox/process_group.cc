@@ -15,14 +15,12 @@
 #include <system_error>
 
 #include "graph/base/parse_number.h"
+#include "launch/sandbox/named_memory.h"
 
 namespace prism::launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kSharedMemory = "/dev/shm";
-constexpr std::string_view kTorchPrefix = "torch_";
 
 pid_t NumberOf(std::string_view text) {
   pid_t number = 0;
@@ -69,32 +67,29 @@ std::set<pid_t> Children() {
   return children;
 }
 
-void RemoveSharedMemoryOf(const std::set<pid_t>& processes) {
-  std::error_code error;
-  for (fs::directory_iterator entry(kSharedMemory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(kTorchPrefix)) {
-      continue;
-    }
-    const std::string_view rest = std::string_view(name).substr(kTorchPrefix.size());
-    if (processes.contains(NumberOf(rest.substr(0, rest.find('_'))))) {
-      std::error_code ignored;  // gone already is as good
-      fs::remove(entry->path(), ignored);
-    }
-  }
+// What was there before the first of our programs is not theirs.
+const MemoryNames& NamesBefore() {
+  static const MemoryNames names = NamedMemory();
+  return names;
+}
+
+void RemoveMemory(const MemoryNames& names, const std::set<pid_t>& gone) {
+  RemoveNamedMemory(names, NamesBefore(), gone);
+  RemoveBatchesOf(gone);
 }
 
 }  // namespace
 
 void KillProcessGroup(pid_t group) {
   const std::set<pid_t> members = MembersOf(group);
+  const MemoryNames names = NamedMemoryOf(members);
   kill(-group, SIGKILL);
-  RemoveSharedMemoryOf(members);
+  RemoveMemory(names, members);
 }
 
 std::set<pid_t> AdoptOrphans() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  NamesBefore();
   return Children();
 }
 
@@ -104,9 +99,10 @@ void KillOrphans(const std::set<pid_t>& others) {
   std::set<pid_t> left_alone = others;
   while (true) {
     std::set<pid_t> orphans = Children();
+    std::erase_if(orphans, [&](pid_t child) { return left_alone.contains(child); });
+    const MemoryNames names = NamedMemoryOf(orphans);
     std::erase_if(orphans, [&](pid_t child) {
-      return left_alone.contains(child) ||
-             (kill(child, SIGKILL) != 0 && left_alone.insert(child).second);
+      return kill(child, SIGKILL) != 0 && left_alone.insert(child).second;
     });
     if (orphans.empty()) {
       return;
@@ -115,7 +111,7 @@ void KillOrphans(const std::set<pid_t>& others) {
       while (waitpid(orphan, nullptr, 0) < 0 && errno == EINTR) {
       }
     }
-    RemoveSharedMemoryOf(orphans);
+    RemoveMemory(names, orphans);
   }
 }
 

@@ -18,6 +18,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -31,6 +32,7 @@ namespace prism::launch {
 namespace {
 
 constexpr size_t kMaxLogBytes = size_t{16} << 20U;
+constexpr const char* kCutHere = "\n(prism keeps the first 16 MiB; the output went on)\n";
 constexpr size_t kRecentBytes = size_t{1} << 16U;  // of output, kept whatever came before
 constexpr int kStackLooks = 500;                   // for the stacks of a process, a nap apart
 constexpr int64_t kStackNapNs = 1'000'000;
@@ -79,6 +81,7 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
   // no two iterations do the same.
   variables.try_emplace("TORCH_NCCL_HIGH_PRIORITY", "1");
   variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
+  variables["PRISM_CHANNEL_PATH"] = fmt::format("/proc/{}/fd/{}", getpid(), channel_descriptor);
   variables["PRISM_STACK_FD"] = fmt::format("{}", stacks_descriptor);
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) {
@@ -249,8 +252,10 @@ SandboxProcess::~SandboxProcess() {
 }
 
 void SandboxProcess::AddOutput(const char* data, size_t bytes) {
-  if (log_.size() < kMaxLogBytes) {
-    log_.append(data, std::min(bytes, kMaxLogBytes - log_.size()));
+  if (log_.size() <= kMaxLogBytes) {
+    const size_t room = kMaxLogBytes - log_.size();
+    log_.append(data, std::min(bytes, room));
+    log_.append(bytes > room ? kCutHere : "");
   }
   recent_.append(data, bytes);
   if (recent_.size() > 2 * kRecentBytes) {
@@ -266,6 +271,14 @@ void SandboxProcess::AddOutput(const char* data, size_t bytes) {
     on_line_(partial_line_.substr(begin, end - begin));
   }
   partial_line_.erase(0, begin);
+}
+
+// The last line may have no end.
+void SandboxProcess::EndOutput() {
+  PumpOutput();
+  if (on_line_ && !partial_line_.empty()) {
+    on_line_(std::exchange(partial_line_, {}));
+  }
 }
 
 void SandboxProcess::PumpOutput() {
@@ -285,7 +298,7 @@ bool SandboxProcess::Exited() {
     return false;
   }
   wait_status_ = status;
-  PumpOutput();
+  EndOutput();
   return true;
 }
 
@@ -350,7 +363,7 @@ void SandboxProcess::Kill() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   wait_status_ = status;
-  PumpOutput();
+  EndOutput();
 }
 
 }  // namespace prism::launch

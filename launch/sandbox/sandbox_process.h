@@ -71,7 +71,7 @@ class SandboxProcess {
   // and the end of all output; or that there is none.
   [[nodiscard]] std::string LastLines(size_t count = kTailLines) const;
 
-  // All output so far; of very long output the first part.
+  // All output so far; of very long output the first part and a line that says so.
   [[nodiscard]] const std::string& log() const { return log_; }
 
  private:
@@ -79,6 +79,7 @@ class SandboxProcess {
       : rank_(rank), channel_(std::move(channel)) {}
 
   void AddOutput(const char* data, size_t bytes);
+  void EndOutput();
 
   Rank rank_;
   std::unique_ptr<channel::Consumer> channel_;

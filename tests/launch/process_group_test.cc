@@ -1,6 +1,8 @@
 #include "launch/sandbox/process_group.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +41,50 @@ TEST(ProcessGroup, Kill_takes_batches_of_killed_workers_along) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_FALSE(std::filesystem::exists(BatchOf(child)));
   EXPECT_TRUE(std::filesystem::remove(others)) << "not of the group";
+}
+
+// Makes shared memory under a name and maps it.
+void Name(const std::string& name) {
+  const int descriptor = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
+  ASSERT_GE(descriptor, 0);
+  ASSERT_EQ(ftruncate(descriptor, 4096), 0);
+  ASSERT_NE(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, descriptor, 0), MAP_FAILED);
+  close(descriptor);
+}
+
+TEST(ProcessGroup, Kill_takes_names_of_shared_memory_along_that_nobody_else_has) {
+  const std::string own = "/prism_test_" + std::to_string(getpid());
+  const std::string before = own + "_before";
+  const std::string shared = own + "_shared";
+  const pid_t watcher = fork();  // NamedMemory() as of now, whatever other tests have begun
+  if (watcher == 0) {
+    Name(before);
+    AdoptOrphans();
+    Name(shared);
+    std::array<int, 2> ends = {-1, -1};
+    const bool piped = pipe(ends.data()) == 0;
+    const pid_t child = fork();
+    if (child == 0) {
+      setpgid(0, 0);
+      for (const std::string& name : {before, shared, own}) {
+        Name(name);
+      }
+      const ssize_t written = write(ends[1], "!", 1);
+      while (written > 0) {
+        pause();
+      }
+    }
+    char ready = 0;
+    const bool started = piped && read(ends[0], &ready, 1) == 1;
+    KillProcessGroup(child);
+    _exit(started && waitpid(child, nullptr, 0) == child ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(watcher, &status, 0), watcher);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(shm_unlink(own.c_str()), 0) << "left behind";
+  EXPECT_EQ(shm_unlink(before.c_str()), 0) << "was there before";
+  EXPECT_EQ(shm_unlink(shared.c_str()), 0) << "another has it";
 }
 
 // A child leaves behind what has a session of its own, and that a child in turn.
