@@ -214,7 +214,11 @@ bool Coordinator::TryAnswer(Member& member,
     if (!first || !last) {
       return false;
     }
-    answer->value_ns = *last - *first;
+    // Also what ends no later than an event that the host has waited for is over.
+    const TimeNs over = std::max(*now, end_of(member.waited_for).value_or(0));
+    const bool under_way = ask.value >= 0 && std::max(*first, *last) > over;
+    answer->status = under_way ? kNotReady : kReady;
+    answer->value_ns = under_way ? 0 : *last - *first;
     return true;
   }
   const std::optional<TimeNs> end = end_of(ask.position);

@@ -84,7 +84,8 @@ EmulationWorker::EmulationWorker(const graph::Graph& graph, EmulationStart start
       start_(std::move(start)),
       hooks_(std::move(hooks)),
       index_(graph),
-      poll_cost_ns_(std::llround(graph.cluster.parameters.Value("host.poll_ns"))) {
+      // A poll that took no time would be asked for ever.
+      poll_cost_ns_(std::max(1LL, std::llround(graph.cluster.parameters.Value("host.poll_ns")))) {
 }
 
 EmulationWorker::~EmulationWorker() = default;

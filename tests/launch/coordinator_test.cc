@@ -159,6 +159,20 @@ TEST(Coordinator, Time_between_events_may_span_iterations_and_end_behind_them) {
   EXPECT_EQ(coordinator.Advance().answers.at(0).value_ns, 1050);
 }
 
+TEST(Coordinator, Time_between_events_is_not_known_before_both_are_over_for_the_host) {
+  const graph::Graph graph = TwoRanks();
+  Coordinator coordinator = Make(graph, {Rank(0)});
+  RankEvent elapsed = Ask(RankEventKind::kAskElapsed, 0);
+  elapsed.position = kBeforeFirst;
+  elapsed.value = 2;
+  Take(coordinator, {Issued(0, 3), elapsed});
+  EXPECT_EQ(coordinator.Advance().answers.at(0).status, 1);
+  Take(coordinator, {Issued(0, 4), elapsed});
+  const RankAnswer answer = coordinator.Advance().answers.at(0);
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_EQ(answer.value_ns, 350);
+}
+
 TEST(Coordinator, A_wait_that_is_left_out_at_the_end_is_no_departure) {
   TinyOp wait = Sync();
   wait.kind = graph::OpKind::kEventSync;
