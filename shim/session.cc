@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -36,6 +37,8 @@ using channel::RecordKind;
 using channel::Table;
 
 constexpr auto kTables = static_cast<size_t>(Table::kOutsideName);  // ids from 1 on
+constexpr const char* kTooLarge =
+    "a name, or the list of a group's members, is larger than the channel (1 MiB)";
 constexpr const char* kWorkerGone = "the run was aborted or its worker process has gone";
 
 [[noreturn]] void Die(const char* what) {
@@ -63,6 +66,7 @@ struct State {
   std::mutex request_mutex;  // the one answer slot
   uint32_t next_request = 1;
   uint16_t next_ordinal = 0;
+  std::atomic<int> working_threads{0};  // that have given the device something to do
   std::unordered_map<std::string, uint32_t> tables[kTables];
   std::mutex counter_mutex;
   std::map<std::string, Counter, std::less<>> counters;
@@ -73,10 +77,12 @@ State& Get();
 thread_local uint16_t thread_ordinal = channel::kWatchingThread;
 thread_local uint32_t thread_context = 0;
 thread_local bool thread_in_graph = false;
+thread_local bool thread_works = false;
 
 void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
+  errno = 0;
   if (!channel::Push(state.header, record, payload, bytes)) {
-    Die(kWorkerGone);
+    Die(errno == EMSGSIZE ? kTooLarge : kWorkerGone);
   }
 }
 
@@ -238,10 +244,31 @@ void FillLocked(State& state, Record& record) {
     if (state.next_ordinal == 0) {
       AdoptThreadClock();
     }
-    thread_ordinal = state.next_ordinal++;
+    thread_ordinal = state.next_ordinal;  // threads beyond the last number share it
+    if (state.next_ordinal + 1 < channel::kWatchingThread) {
+      ++state.next_ordinal;
+    }
   }
   record.thread = thread_ordinal;
   record.context = thread_context;
+}
+
+bool IsWork(RecordKind kind) {
+  return kind == RecordKind::kKernel || kind == RecordKind::kMatmul ||
+         kind == RecordKind::kMemcpy || kind == RecordKind::kMemset ||
+         kind == RecordKind::kCollective || kind == RecordKind::kPeerTransfer;
+}
+
+// The thread that steps and autograd's take turns. What further ones issue comes in between in an
+// order by chance.
+void CountWorkingThread(State& state, RecordKind kind) {
+  constexpr int kThreadsThatTakeTurns = 2;
+  if (!thread_works && IsWork(kind)) {
+    thread_works = true;
+    if (++state.working_threads > kThreadsThatTakeTurns) {
+      Count("several_issuing_threads");
+    }
+  }
 }
 
 uint32_t& RequestNumber(Record& record) {
@@ -306,6 +333,7 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   if (!Speaks(state)) {
     return;
   }
+  CountWorkingThread(state, record.kind);
   if (state.config.measures_host != 0) {
     record.host_ns = EnterShim(cost_ns > 0 && record.kind != RecordKind::kHostGap);
   }

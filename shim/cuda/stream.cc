@@ -21,7 +21,16 @@ using channel::SyncKind;
 constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;  // of the real runtime since compute capability 7.0
 
-std::atomic<uint16_t> next_index{1};
+// Records have 16 bits for it, and 0 is the default stream. 0 where all are taken.
+uint16_t NewIndex() {
+  static std::atomic<uint32_t> next{1};
+  const uint32_t index = next.fetch_add(1);
+  if (index > UINT16_MAX) {
+    Refuse("cudaStreamCreate (of the 65,536th stream)");
+    return 0;
+  }
+  return static_cast<uint16_t>(index);
+}
 
 // cudaStreamLegacy and cudaStreamPerThread are the handles 1 and 2.
 bool IsLegacy(const void* stream) {
@@ -35,7 +44,7 @@ bool IsDefault(const void* stream) {
 uint16_t ThreadStreamIndex() {
   thread_local uint16_t index = 0;
   if (index == 0) {
-    index = next_index.fetch_add(1);
+    index = NewIndex();
   }
   return index;
 }
@@ -92,8 +101,11 @@ extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
   prism::shim::EnsureContext();
-  auto* const object = new (std::nothrow) StreamObject{
-      prism::shim::next_index.fetch_add(1), priority, flags, prism::shim::CurrentDevice()};
+  const uint16_t index = prism::shim::NewIndex();
+  auto* const object = index == 0
+                           ? nullptr
+                           : new (std::nothrow)
+                                 StreamObject{index, priority, flags, prism::shim::CurrentDevice()};
   if (object == nullptr) {
     return Return(cudaErrorMemoryAllocation);
   }

@@ -1,5 +1,8 @@
 // Calls of the CUDA runtime, its driver and NCCL on the virtual device, and what they record. The
 // process is its own worker: the channel exists before the shim starts.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -223,6 +226,44 @@ TEST_F(DeviceCalls, a_query_of_a_stream_waits_for_it) {
   EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
   EXPECT_THAT(Issued(), ElementsAre(RecordKind::kSync));
   EXPECT_THAT(counters, testing::Contains("stream_query_taken_as_wait"));
+}
+
+TEST_F(DeviceCalls, a_query_of_an_event_by_the_program_is_counted) {
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  Issued();
+  EXPECT_THAT(counters, testing::Contains("event_query_taken_as_over"));
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+}
+
+TEST_F(DeviceCalls, threads_beyond_two_that_issue_work_are_counted) {
+  const auto work = [&] { EXPECT_EQ(cudaMemsetAsync(device_, 0, kBytes, stream_), cudaSuccess); };
+  counters.clear();
+  work();
+  std::thread(work).join();
+  Issued();
+  EXPECT_THAT(counters, testing::Not(testing::Contains("several_issuing_threads")));
+  std::thread(work).join();
+  Issued();
+  EXPECT_THAT(counters, testing::Contains("several_issuing_threads"));
+}
+
+// In a child of its own, which takes all numbers that there are.
+TEST_F(DeviceCalls, streams_without_a_number_are_refused) {
+  const pid_t child = fork();
+  if (child == 0) {
+    cudaStream_t stream = nullptr;
+    cudaError_t error = cudaSuccess;
+    do {
+      error = cudaStreamCreate(&stream);
+    } while (error == cudaSuccess && StreamIndex(stream) != 0);
+    _exit(error == cudaErrorMemoryAllocation ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(DeviceCalls, promises_no_memory_that_is_refused) {
