@@ -84,6 +84,20 @@ bool AlwaysShards(const std::string& framework) {
          UsualStyle(*family, unsharded).data_parallel == graph::DataParallelKind::kFsdp;
 }
 
+FrameworkReach ReachOfFramework(const std::string& framework) {
+  const std::optional<FrameworkFamily> family = FamilyNamed(framework);
+  if (family == FrameworkFamily::kMegatronLm) {
+    return {.context_parallelism = false, .zero = 1, .zero_in_pipeline = 1};
+  }
+  if (family == FrameworkFamily::kMegatronDeepSpeed) {
+    return {.context_parallelism = false, .interleaving = false, .zero_in_pipeline = 1};
+  }
+  if (family == FrameworkFamily::kNanotron) {
+    return {.interleaving = false, .zero = 1, .zero_in_pipeline = 1};
+  }
+  return {};
+}
+
 bool KeepsGatheredInPipeline(const std::string& framework) {
   graph::JobSpec sharded;
   sharded.zero_stage = 3;

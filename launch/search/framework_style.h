@@ -25,6 +25,19 @@ bool AlwaysShards(const std::string& framework);
 // Whether its pipeline stages keep the parameters that they gathered: ZeRO 3 is ZeRO 2 there.
 bool KeepsGatheredInPipeline(const std::string& framework);
 
+// What a plan may ask of a framework.
+struct FrameworkReach {
+  bool context_parallelism = true;
+  bool interleaving = true;
+  int32_t zero = 3;              // stages of ZeRO, at most
+  int32_t zero_in_pipeline = 3;  // with several pipeline stages
+};
+
+// Megatron-LM of 2020 to 2022 has no context parallelism and shards optimizer states alone
+// (arXiv 2205.05198; its releases up to 3.0), and so does nanotron, without interleaving;
+// DeepSpeed's pipeline engine has no interleaving and refuses ZeRO 2 and 3 (its PipelineEngine).
+FrameworkReach ReachOfFramework(const std::string& framework);
+
 // Whether it can deal the job's layers out to its model chunks.
 bool DealsOutLayers(const std::string& framework, const graph::JobSpec& job);
 

@@ -38,6 +38,7 @@ class Enumeration {
   Enumeration(const SearchProblem& problem, const PlanChoices& choices)
       : problem_(problem),
         choices_(choices),
+        reach_(ReachOfFramework(problem.framework)),
         always_shards_(AlwaysShards(problem.framework)),
         keeps_gathered_(KeepsGatheredInPipeline(problem.framework)) {
     constexpr int64_t kAny = int64_t{1} << 40;
@@ -153,6 +154,8 @@ class Enumeration {
     space_.candidates += of_layout_;
     if (!DividesAmong(sizes.tp)) {
       Reject("attention heads or feed-forward do not divide among tp", of_layout_);
+    } else if (sizes.cp > 1 && !reach_.context_parallelism) {
+      Reject(fmt::format("{} has no context parallelism", problem_.framework), of_layout_);
     } else if (sizes.cp > 1 && problem_.seq_len % (int64_t{2} * sizes.cp) != 0) {
       Reject("the sequence does not divide among cp", of_layout_);
     } else {
@@ -187,6 +190,10 @@ class Enumeration {
     const int64_t count = of_stages() * static_cast<int64_t>(ep_.size());
     if (vpp > 1 && sizes.pp == 1) {
       Reject("interleaving needs several stages", count);
+      return;
+    }
+    if (vpp > 1 && !reach_.interleaving) {
+      Reject(fmt::format("{} does not interleave stages", problem_.framework), count);
       return;
     }
     if (!DealsOut(sizes)) {
@@ -263,6 +270,10 @@ class Enumeration {
              1);
     } else if (plan.zero_stage > 0 && !replicas) {
       Reject("ZeRO without replicas is the plan without it", 1);
+    } else if (plan.zero_stage > (sizes.pp > 1 ? reach_.zero_in_pipeline : reach_.zero)) {
+      Reject(fmt::format("{} has no ZeRO {}{}", problem_.framework, plan.zero_stage,
+                         plan.zero_stage <= reach_.zero ? " in a pipeline" : ""),
+             1);
     } else if (plan.zero_stage < 2 && replicas && always_shards_) {
       Reject("the framework always shards: ZeRO 0 and 1 are ZeRO 2 by other names", 1);
     } else if (plan.zero_stage == 3 && sizes.pp > 1 && keeps_gathered_) {
@@ -277,6 +288,7 @@ class Enumeration {
 
   const SearchProblem& problem_;
   const PlanChoices& choices_;
+  FrameworkReach reach_;
   bool always_shards_;
   bool keeps_gathered_;
   std::vector<int32_t> vpp_;

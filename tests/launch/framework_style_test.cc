@@ -54,6 +54,21 @@ TEST(FrameworkStyle, has_each_plan_once) {
   EXPECT_EQ(WhyNoPlan(problem, *ParsePlan("pp=2,dp=8,zero=3")), "");
 }
 
+// Unfused attention under context parallelism, for one, would be a plan that nobody can run.
+TEST(FrameworkReach, leaves_out_what_a_framework_does_not_have) {
+  SearchProblem problem = SmallProblem("megatron-lm");
+  EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("cp=2,dp=4")), HasSubstr("no context parallelism"));
+  EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("dp=8,zero=3")), HasSubstr("no ZeRO 3"));
+  EXPECT_EQ(WhyNoPlan(problem, *ParsePlan("pp=2,dp=4,vpp=2,zero=1")), "");
+  problem.framework = "megatron-deepspeed";
+  EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("pp=2,dp=4,zero=3")), HasSubstr("in a pipeline"));
+  EXPECT_EQ(WhyNoPlan(problem, *ParsePlan("dp=8,zero=3")), "");
+  problem.framework = "nanotron";
+  EXPECT_THAT(WhyNoPlan(problem, *ParsePlan("pp=2,dp=4,vpp=2")), HasSubstr("does not interleave"));
+  problem.framework = "megatron-core";
+  EXPECT_EQ(WhyNoPlan(problem, *ParsePlan("pp=2,cp=2,dp=2,vpp=2,zero=3")), "");
+}
+
 TEST(LackingFormat, is_told_of_a_gpu_that_has_it_not) {
   const graph::ClusterSpec ampere = *LoadCluster("a100-40-8x");
   const graph::ClusterSpec hopper = *LoadCluster("h100-8x");
