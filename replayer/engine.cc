@@ -132,10 +132,11 @@ ReplayResult Engine::Impl::Summarise() {
   result.iteration_ns.assign(static_cast<size_t>(options_.iterations), 0);
   std::vector<std::vector<RankTimes>> times(timelines_.size());  // by class and lane
   ParallelFor(UsefulThreads(), static_cast<int64_t>(timelines_.size()), [&](int64_t c) {
-    times[static_cast<size_t>(c)] = timelines_[static_cast<size_t>(c)]->Times();
+    RankTimeline& timeline = *timelines_[static_cast<size_t>(c)];
+    timeline.RunAhead(&rendezvous_);
+    times[static_cast<size_t>(c)] = timeline.Times();
   });
   for (const auto& timeline : timelines_) {
-    PRISM_CHECK(timeline->finished());
     for (uint32_t lane = 0; lane < timeline->lane_count(); ++lane) {
       for (int32_t i = 0; i < options_.iterations; ++i) {
         DurationNs& slowest = result.iteration_ns[static_cast<size_t>(i)];

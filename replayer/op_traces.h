@@ -17,8 +17,8 @@ class OpTraces {
  public:
   static constexpr TimeNs kUnknown = -1;
 
-  // `lanes`: of the class. `plan`: of their program. Timelines hold `iterations` of it, with what
-  // determined the ends where `decisive`.
+  // `lanes`: of the class. `plan`: of their program. Timelines hold `iterations` of it and what is
+  // run of the one behind (RolePlan::ahead), with what determined the ends where `decisive`.
   struct Extent {
     std::vector<uint32_t> lanes;
     int32_t iterations = 0;

@@ -21,7 +21,7 @@ RankTimeline::RankTimeline(const Config& config)
               {config.traced, iterations_, /*decisive=*/!config.options->traced.empty()}),
       activity_(lanes_),
       cursors_(plan_.streams.size(), StreamCursor{LaneStream(&activity_)}),
-      events_(size_t{plan_.event_count} * static_cast<size_t>(iterations_)),
+      events_(EventIndex(iterations_ + 1, 0)),
       starts_(static_cast<size_t>(iterations_)),
       traffic_(rank_class_.comms.size()) {
   if (rank_class_.kill_iteration >= 0) {
@@ -100,6 +100,16 @@ void RankTimeline::Advance(Rendezvous* rendezvous) {
   }
   if (activity_.ShouldCount()) {
     CountActivity(true);
+  }
+}
+
+void RankTimeline::RunAhead(Rendezvous* rendezvous) {
+  PRISM_CHECK(finished());
+  if (end_ == OpPosition{iterations_} * plan_.size()) {
+    end_ += plan_.ahead;
+    limit_ = end_;
+    Advance(rendezvous);
+    PRISM_CHECK(finished());
   }
 }
 

@@ -57,6 +57,9 @@ class RankTimeline {
 
   void Advance(Rendezvous* rendezvous);
   [[nodiscard]] bool finished() const;
+  // When finished: runs the beginning of the iteration behind the last (RolePlan::ahead), which
+  // tells when the last one ends. To be done before results are asked for.
+  void RunAhead(Rendezvous* rendezvous);
 
   // Gate of a sandbox rank; see Engine.
   void Issue(OpPosition position);
@@ -184,8 +187,8 @@ class RankTimeline {
   bool measured_ = false;
   std::map<OpPosition, TimeNs> arrivals_;  // where measured, not reached yet
   std::vector<StreamCursor> cursors_;
-  std::vector<Event> events_;                // by iteration and event
-  std::vector<RecordedEvent> recorded_;      // within the last iteration
+  std::vector<Event> events_;            // by iteration, with the one behind the last, and event
+  std::vector<RecordedEvent> recorded_;  // within the last iteration
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream
   TransferCosts costs_;
   std::vector<std::vector<DurationNs>> charge_ns_;  // by group of lanes and charge

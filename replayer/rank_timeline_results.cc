@@ -49,11 +49,14 @@ bool RankTimeline::BoundFuture(bool stuck) {
       cursor.next = 0;
       ++cursor.iteration;
     }
-    if (steps.empty() || (cursor.iteration == iterations_ && stream != plan_.first_stream)) {
+    if (steps.empty()) {
       continue;
     }
     // Behind the last step of the first stream: where the iteration ends.
     const Step& step = steps[cursor.next];
+    if (cursor.iteration == iterations_ && stream != plan_.first_stream && step.op >= plan_.ahead) {
+      continue;
+    }
     if (PositionOf(cursor, step) < frontier_) {
       const bool waits = step.kind == StepKind::kWait && step.aux != kNone;
       if (waits && !events_[EventIndex(cursor.iteration, step.aux)].recorded) {
@@ -201,11 +204,8 @@ TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
                          [](OpPosition position, const Segment& s) { return position < s.begin; });
     return std::prev(after)->base[lane] + iteration * plan_.iteration_host_ns();
   }
-  std::vector<TimeNs> tails;
-  for (const StreamCursor& cursor : cursors_) {
-    tails.push_back(cursor.lanes.tail()[lane]);
-  }
-  return plan_.NextStart(iteration, segments_.back().base[lane], tails);
+  return plan_.NextStart(iteration, segments_.back().base[lane],
+                         cursors_[plan_.first_stream].lanes.tail()[lane]);
 }
 
 DurationNs RankTimeline::IterationNs(int32_t iteration, uint32_t lane) const {

@@ -66,7 +66,7 @@ bool RankTimeline::FoldRun(StreamCursor* cursor, uint16_t stream, OpPosition unt
     cursor->lanes.Compute(group, issue_of(group),
                           fold_of(group).before[end] - fold_of(group).before[next]);
   }
-  folded_ops_ += int64_t{lanes_} * (end - next);
+  folded_ops_ += cursor->iteration < iterations_ ? int64_t{lanes_} * (end - next) : 0;
   cursor->next = end;
   return true;
 }

@@ -26,6 +26,7 @@ class Builder {
     plan_.calls_per_slot.resize(program.comm_slot_count);
     compute_before_.resize(program.stream_count);
     kernels_before_.resize(program.stream_count);
+    kernel_ns_.resize(program.stream_count);
     outstanding_.resize(program.stream_count);
   }
 
@@ -54,19 +55,48 @@ class Builder {
 
   // Of the stream on which the rank issues its first op, unless nothing holds that one back: a
   // stream that only copies the next batch, and waits neither for others nor for other ranks, runs
-  // ahead of the iterations. Then of the one with most kernels.
+  // ahead of the iterations. Then of the one with most kernel time, by durations that no
+  // perturbation scales, so that all ranks of a role have the same.
   void ChooseFirst() {
     if (plan_.first_op == kNone) {
       return;
     }
-    if (!IsHeldBack(plan_.first_stream)) {
+    uint16_t chosen = plan_.first_stream;
+    if (!IsHeldBack(chosen)) {
+      uint32_t computing = 0;
       for (uint16_t stream = 0; stream < plan_.streams.size(); ++stream) {
-        if (kernels_before_[stream] > kernels_before_[plan_.first_stream]) {
-          plan_.first_stream = stream;
+        if (kernels_before_[stream] == 0 || !CanBeReachedAlone(stream)) {
+          continue;
         }
+        ++computing;
+        const bool more = kernel_ns_[stream] > kernel_ns_[chosen];
+        chosen = more || kernels_before_[chosen] == 0 ? stream : chosen;
       }
+      plan_.first_by_time = computing > 1;
     }
-    plan_.first_op = plan_.streams[plan_.first_stream].front().op;  // a group's last
+    plan_.first_stream = chosen;
+    plan_.first_op = FirstOf(chosen);
+    plan_.ahead = HostWaitsUntil(plan_.first_op);
+  }
+
+  // A group's last.
+  [[nodiscard]] uint32_t FirstOf(uint16_t stream) const { return plan_.streams[stream].front().op; }
+
+  // Ops up to the last one in front of `op` for which the host waits.
+  [[nodiscard]] uint32_t HostWaitsUntil(uint32_t op) const {
+    uint32_t until = 0;
+    for (const HostWait& wait : plan_.host_waits) {
+      until = wait.op < op ? wait.op + 1 : until;
+    }
+    return until;
+  }
+
+  // Whether the host comes to the first op of the stream without waiting for other ranks.
+  [[nodiscard]] bool CanBeReachedAlone(uint16_t stream) const {
+    const uint32_t until = HostWaitsUntil(FirstOf(stream));
+    return std::none_of(program_.kind.begin(), program_.kind.begin() + until, [](OpKind kind) {
+      return kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
+    });
   }
 
   [[nodiscard]] bool IsHeldBack(uint16_t stream) const {
@@ -179,6 +209,7 @@ class Builder {
     step.duration = ScaledCompute(duration, compute_scale_);
     if (kind == OpKind::kKernel) {
       compute_before_[program_.stream[op]] += step.duration;
+      kernel_ns_[program_.stream[op]] += duration;
       ++kernels_before_[program_.stream[op]];
     }
   }
@@ -322,27 +353,13 @@ class Builder {
   std::vector<uint32_t> event_of_;                     // by op: event, for records waited for
   std::vector<DurationNs> compute_before_;             // by stream: kernel time so far
   std::vector<uint32_t> kernels_before_;               // by stream
+  std::vector<DurationNs> kernel_ns_;                  // by stream: likewise, at scale 1
   std::vector<std::vector<Outstanding>> outstanding_;  // by stream
   std::map<std::tuple<uint16_t, uint32_t, DurationNs>, uint32_t> transfer_ids_;
   std::map<std::tuple<uint16_t, uint16_t, bool>, uint32_t> endpoint_ids_;
 };
 
-TimeNs Latest(const HostWait& wait, std::span<const TimeNs> tails) {
-  return wait.kind == OpKind::kDeviceSync ? *std::max_element(tails.begin(), tails.end())
-                                          : tails[wait.stream];
-}
-
 }  // namespace
-
-TimeNs RolePlan::NextStart(int32_t iterations, TimeNs base, std::span<const TimeNs> tails) const {
-  const DurationNs before = iterations * iteration_host_ns();
-  for (const HostWait& wait : host_waits) {
-    if (wait.op < first_op) {
-      base = std::max(base, Latest(wait, tails) - before - host_ns[wait.op]);
-    }
-  }
-  return std::max(base + before + host_ns[first_op], tails[first_stream]);
-}
 
 OpCosts OpCostsOf(const graph::Graph& graph,
                   const graph::ClusterSpec& cluster,

@@ -3,9 +3,9 @@
 // that pay them. Shared by all classes of the role.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "graph/base/time.h"
@@ -116,9 +116,13 @@ struct RolePlan {
   std::vector<PeerPost> posts;
   std::vector<ChargeSource> charge_sources;
   uint32_t charge_count = 0;
-  double compute_scale = 1;   // that its durations contain
-  uint16_t first_stream = 0;  // whose first op begins the iteration
-  uint32_t first_op = kNone;  // that op; kNone where no op has a stream
+  double compute_scale = 1;    // that its durations contain
+  uint16_t first_stream = 0;   // whose first op begins the iteration
+  uint32_t first_op = kNone;   // that op; kNone where no op has a stream
+  bool first_by_time = false;  // other durations of kernels may choose another stream
+  // So many ops of the iteration behind the last are run, to know when first_op would begin there:
+  // those up to the last wait of the host in front of it. They need no other rank.
+  uint32_t ahead = 0;
 
   [[nodiscard]] uint32_t size() const { return program->size(); }
   [[nodiscard]] DurationNs iteration_host_ns() const {
@@ -129,12 +133,12 @@ struct RolePlan {
     const int64_t n = size();
     return position / n * iteration_host_ns() + host_ns[static_cast<size_t>(position % n)];
   }
-  // When first_op would begin in the iteration behind the last of `iterations`, of which nothing is
-  // run: where the host is at `base` (RankTimeline::Segment) and streams are done at `tails`. Waits
-  // of the host in front of it are for those.
-  [[nodiscard]] TimeNs NextStart(int32_t iterations,
-                                 TimeNs base,
-                                 std::span<const TimeNs> tails) const;
+  // When first_op would begin in the iteration behind the last of `iterations`, of which `ahead`
+  // ops were run: where the host is at `base` (RankTimeline::Segment) and first_stream is done at
+  // `tail`.
+  [[nodiscard]] TimeNs NextStart(int32_t iterations, TimeNs base, TimeNs tail) const {
+    return std::max(tail, base + iterations * iteration_host_ns() + host_ns[first_op]);
+  }
 };
 
 // Durations that do not depend on the rank.

@@ -96,35 +96,11 @@ class Walker {
       return OkStatus();
     }
     place_.rank = path_.rank;
-    Place host = {Event::kPass, path_.rank, behind - 1, HostEnd(*timeline, behind - 1, path_.end)};
-    for (const HostWait& wait : plan.host_waits) {
-      if (wait.op < plan.first_op) {
-        WaitInFront(*timeline, wait, last, &host);
-      }
-    }
+    // What is run of the iteration behind the last ends with a wait of the host.
+    const OpPosition before = behind + plan.ahead - 1;
+    const Place host = {Event::kPass, path_.rank, before, HostEnd(*timeline, before, path_.end)};
     Go(host, PathKind::kHost, path_.rank, plan.first_op, path_.end);
     return OkStatus();
-  }
-
-  // `host` becomes the end of a stream where waiting for it, in front of the first op of the
-  // iteration behind the one at `last`, makes that op begin when it does.
-  void WaitInFront(const Timeline& timeline, const HostWait& wait, OpPosition last, Place* host) {
-    const RolePlan& plan = IndexOf(path_.rank).plan;
-    TimeNs waited = path_.end;  // minus the host's way from the wait to the op
-    for (OpPosition position = last + wait.op; position < last + plan.first_op; ++position) {
-      const auto next = static_cast<size_t>(position) + 1;
-      waited -= timeline.issue[next] - HostEnd(timeline, position, timeline.issue[next]);
-    }
-    for (uint16_t stream = 0; stream < plan.streams.size(); ++stream) {
-      if (plan.streams[stream].empty() ||
-          (wait.kind != OpKind::kDeviceSync && wait.stream != stream)) {
-        continue;
-      }
-      const OpPosition tail = last + plan.streams[stream].back().op;
-      if (timeline.end[static_cast<size_t>(tail)] == waited) {
-        *host = {Event::kEnd, path_.rank, tail, waited};
-      }
-    }
   }
 
   // The path goes on at `next`; from there to `end` it did something.

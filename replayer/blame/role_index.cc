@@ -9,11 +9,7 @@ namespace {
 
 RolePlan PlanOf(const graph::Graph& graph, uint32_t role) {
   const ComputeCost compute(graph.cluster);
-  OpCosts costs;
-  costs.kernel.assign(graph.signatures.size(), 0);
-  costs.host.assign(graph::kOpKindCount, 0);
-  costs.compute = &compute;
-  return MakeRolePlan(graph.roles[role].program, costs, 1);
+  return MakeRolePlan(graph.roles[role].program, OpCostsOf(graph, graph.cluster, &compute), 1);
 }
 
 }  // namespace

@@ -125,6 +125,11 @@ std::string_view DeltaReplay::WhyOtherOrder(const Edit& edit) const {
       return "the program does other things";
     }
   }
+  const bool other_durations = edit.cluster || edit.role_program || !edit.programs.empty();
+  if (other_durations && std::any_of(partition_.plans.begin(), partition_.plans.end(),
+                                     [](const RolePlan& plan) { return plan.first_by_time; })) {
+    return "the stream that tells the iteration is chosen by durations";
+  }
   const char* eager = "p2p.eager_bytes";
   if (edit.cluster &&
       edit.cluster->parameters.Value(eager) != graph_.cluster.parameters.Value(eager)) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 #include "replayer/jitter.h"
 
@@ -214,8 +213,13 @@ void LaneRun::Count(const Cut& cut, LaneTimes* lane) const {
   for (const auto& [stream, hold] : cut.holding) {
     until = std::min(until, lane->registers[stream]);
   }
-  const auto plan_index = rank_class_.groups.front().plan;
-  until = std::min(until, lane->registers[partition_.plans[plan_index].first_stream]);
+  const RolePlan& plan = partition_.plans[rank_class_.groups.front().plan];
+  for (uint16_t stream = 0; stream < plan.streams.size(); ++stream) {
+    if (stream == plan.first_stream ||
+        (!plan.streams[stream].empty() && plan.streams[stream].front().op < plan.ahead)) {
+      until = std::min(until, lane->registers[stream]);
+    }
+  }
   for (uint16_t stream = 0; stream < lane->busy_since.size(); ++stream) {
     TimeNs& since = lane->busy_since[stream];
     if (options_.breakdown && since < lane->registers[stream]) {
@@ -239,7 +243,7 @@ void LaneRun::End(const LaneCosts& costs, LaneTimes* lane) const {
   } else {
     lane->starts[count] =
         plan.NextStart(options_.iterations, lane->registers[schedule_.last_register],
-                       std::span(lane->registers).first(plan.streams.size()));
+                       lane->registers[plan.first_stream]);
   }
   for (uint16_t stream = 0; stream < lane->busy_since.size(); ++stream) {
     if (options_.breakdown && lane->busy_since[stream] < lane->registers[stream]) {

@@ -79,6 +79,13 @@ Recording Record(const Partition& partition,
   }
   recording.finished = std::all_of(timelines.begin(), timelines.end(),
                                    [](const auto& timeline) { return timeline->finished(); });
+  for (c = 0; recording.finished && c < count; ++c) {
+    const size_t before = recording.actions[c].size();
+    timelines[c]->RunAhead(&rendezvous);
+    if (recording.actions[c].size() > before) {
+      recording.turns.push_back({c, static_cast<uint32_t>(recording.actions[c].size())});
+    }
+  }
   return recording;
 }
 
@@ -210,7 +217,7 @@ class RegisterAllocator {
   RegisterAllocator(const RolePlan& plan, int32_t iterations, ClassSchedule* schedule)
       : plan_(plan), schedule_(*schedule) {
     schedule_.register_count = static_cast<uint32_t>(plan.streams.size());
-    event_end_.resize(size_t{plan.event_count} * static_cast<size_t>(iterations), 0);
+    event_end_.resize(size_t{plan.event_count} * (static_cast<size_t>(iterations) + 1), 0);
     event_register_.resize(event_end_.size(), kNone);
     iterations_ = iterations;
   }

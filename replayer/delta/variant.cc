@@ -321,7 +321,7 @@ class VariantMaker {
       }
       const auto index = static_cast<uint32_t>(step - steps.begin());
       variant->costs.patches.push_back({stream, index, duration});
-      finder->Step(stream, index, options_.iterations);
+      finder->Step(stream, index, options_.iterations + (op < plan.ahead ? 1 : 0));
       for (ChargeSource& source : sources) {
         if (plan.program->kind[op] == graph::OpKind::kKernel && source.Counts(op, stream)) {
           source.compute_ns += duration - step->duration;

@@ -29,7 +29,7 @@ std::vector<Rank> AllRanks(const graph::Graph& graph) {
 
 void ExpectSame(const graph::Graph& graph, const Timeline& engine, const Timeline& simple) {
   const graph::Program& program = graph.role_of(engine.rank).program;
-  for (size_t i = 0; i < simple.end.size(); ++i) {
+  for (size_t i = 0; i < engine.end.size(); ++i) {
     auto where = [&] {
       return ::testing::Message() << "rank " << engine.rank.value() << " op " << i % program.size()
                                   << " iteration " << i / program.size() << " kind "
@@ -48,7 +48,9 @@ TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
     graph::Graph graph = ReplayableGraph(seed);
     ReplayOptions options = RandomPerturbations(graph, seed);
     options.traced = AllRanks(graph);
-    prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, options);
+    ReplayOptions longer = options;
+    ++longer.iterations;
+    const prism::testing::SimpleResult simple = prism::testing::EvaluateSimply(graph, longer);
     ASSERT_TRUE(simple.finished);
     for (const bool classes : {true, false}) {
       options.classes = classes;
@@ -56,11 +58,27 @@ TEST(EngineProperty, agrees_with_the_simple_evaluator_for_every_op) {
       ASSERT_TRUE(engine.ok()) << engine.status().message();
       for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
         ExpectSame(graph, engine->timelines[rank], simple.timelines[rank]);
-        const DurationNs last = LastIteration(graph, options, simple.timelines[rank]);
+        const DurationNs last = LastIteration(graph, simple.timelines[rank], options.iterations);
         if (last >= 0) {
           ASSERT_EQ(engine->ranks[rank].iteration_ns, last) << "rank " << rank;
         }
       }
+    }
+  }
+}
+
+// What an iteration takes does not depend on how many follow.
+TEST(EngineProperty, a_longer_run_begins_with_the_shorter_one) {
+  for (uint64_t seed = 0; seed < 3000 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const graph::Graph graph = ReplayableGraph(seed);
+    ReplayOptions options = RandomPerturbations(graph, seed);
+    const Result<ReplayResult> shorter = Replay(graph, options);
+    ++options.iterations;
+    const Result<ReplayResult> longer = Replay(graph, options);
+    ASSERT_TRUE(shorter.ok() && longer.ok());
+    for (size_t i = 0; i < shorter->iteration_ns.size(); ++i) {
+      ASSERT_EQ(shorter->iteration_ns[i], longer->iteration_ns[i]) << "iteration " << i;
     }
   }
 }

@@ -13,6 +13,7 @@ namespace prism::replayer {
 namespace {
 
 using prism::testing::Collective;
+using prism::testing::EventSync;
 using prism::testing::Gap;
 using prism::testing::Kernel;
 using prism::testing::Receive;
@@ -58,6 +59,27 @@ TEST(Engine, a_stream_that_waits_for_nobody_does_not_tell_the_iteration) {
 TEST(Engine, host_waits_in_front_of_the_first_op_count_for_the_last_iteration) {
   const graph::Graph graph = TinyGraph({{Sync(), Gap(20), Kernel(0, 100)}});
   EXPECT_THAT(MustReplay(graph, Options(3)).iteration_ns, ElementsAre(120, 120, 120));
+}
+
+// A batch that the host waits for, loaded on a stream of its own: the one of the iteration behind
+// the last is waited for as well.
+TEST(Engine, what_is_loaded_in_front_of_the_first_op_counts_for_the_last_iteration) {
+  const graph::Graph loads = TinyGraph(
+      {{Kernel(1, 30), Record(1), EventSync(1), Kernel(0, 100), Kernel(0, 1), Sync(), Gap(5)}});
+  const ReplayResult result = MustReplay(loads, Options(3, {Rank(0)}));
+  EXPECT_THAT(result.iteration_ns, ElementsAre(136, 136, 136));
+  EXPECT_EQ(result.ranks[0].compute_ns, 131);
+  // Where the host does not wait for the model, the next batch is loaded meanwhile.
+  const graph::Graph ahead =
+      TinyGraph({{Kernel(1, 30), Record(1), EventSync(1), Kernel(0, 60), Kernel(0, 40)}});
+  EXPECT_THAT(MustReplay(ahead, Options(3)).iteration_ns, ElementsAre(100, 100, 100));
+}
+
+// Not the one with most kernels.
+TEST(Engine, the_stream_with_most_kernel_time_tells_the_iteration) {
+  const graph::Graph graph =
+      TinyGraph({{Kernel(0, 100), Kernel(1, 5), Kernel(1, 5), Kernel(1, 5)}});
+  EXPECT_THAT(MustReplay(graph, Options(3)).iteration_ns, ElementsAre(100, 100, 100));
 }
 
 TEST(Engine, event_wait_orders_streams_and_device_sync_holds_the_host) {

@@ -74,12 +74,15 @@ class Schedule {
     for (BaseRank& rank : ranks_) {
       rank.program.stream_count = static_cast<uint16_t>(options_.streams);
       rank.Append({.kind = OpKind::kMarker, .flags = graph::kMarkerBegin, .signature = 1});
+      DrawFront(&rank);
     }
     for (int32_t event = 0; event < options_.events; ++event) {
       DrawEvent();
     }
     for (BaseRank& rank : ranks_) {
-      rank.Append({.kind = OpKind::kDeviceSync});
+      if (!options_.fronts || rng_.Chance(0.5)) {
+        rank.Append({.kind = OpKind::kDeviceSync});
+      }
       while (!rank.markers.empty()) {
         CloseMarker(&rank);
       }
@@ -159,6 +162,21 @@ class Schedule {
       DrawExchange();
     } else {
       DrawLocal(&ranks_[static_cast<size_t>(Uniform(0, options_.base_ranks - 1))]);
+    }
+  }
+
+  // A batch that is loaded in front of everything else: work that the host waits for.
+  void DrawFront(BaseRank* rank) {
+    for (int64_t waits = options_.fronts ? Uniform(0, 3) : 0; waits > 0; --waits) {
+      rng_.Chance(0.7) ? DrawKernel(rank) : DrawCopy(rank);
+      if (rng_.Chance(0.2)) {
+        rank->Append({.kind = OpKind::kDeviceSync});
+      } else if (rng_.Chance(0.4)) {
+        rank->Append({.kind = OpKind::kStreamSync, .stream = AnyStream()});
+      } else {
+        rank->Append({.kind = OpKind::kEventRecord, .stream = AnyStream()});
+        rank->Append({.kind = OpKind::kEventSync, .dep = rank->program.size() - 1});
+      }
     }
   }
 
@@ -471,6 +489,7 @@ RandomGraphOptions RandomOptions(uint64_t seed) {
   options.families = static_cast<int32_t>(rng.UniformInt(0, 5));
   options.modelled_kernels = rng.Chance(0.5);
   options.grouped = rng.Chance(0.5);
+  options.fronts = rng.Chance(0.3);
   return options;
 }
 

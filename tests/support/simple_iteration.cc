@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/simple_effects.h"
+#include "replayer/cost/compute_cost.h"
 
 namespace prism::testing {
 namespace {
@@ -48,12 +48,40 @@ bool IsHeldBack(const Program& program, const std::vector<uint32_t>& ops) {
   });
 }
 
-int64_t Kernels(const Program& program, const std::vector<uint32_t>& ops) {
-  return std::count_if(ops.begin(), ops.end(),
-                       [&](uint32_t op) { return program.kind[op] == OpKind::kKernel; });
+bool IsKernel(const Program& program, uint32_t op) {
+  return program.kind[op] == OpKind::kKernel;
 }
 
-uint32_t FirstOp(const Program& program) {
+DurationNs KernelTime(const graph::Graph& graph,
+                      const Program& program,
+                      const std::vector<uint32_t>& ops) {
+  const replayer::ComputeCost cost(graph.cluster);
+  DurationNs sum = 0;
+  for (const uint32_t op : ops) {
+    const bool fixed = (program.flags[op] & graph::kDurationFixed) != 0;
+    if (IsKernel(program, op)) {
+      sum += fixed ? program.value[op]
+                   : cost.Kernel(graph, graph.signatures[program.signature[op]]).duration_ns;
+    }
+  }
+  return sum;
+}
+
+// Whether the host waits in front of `op` behind something that other ranks take part in.
+bool WaitsForRanksBefore(const Program& program, uint32_t op) {
+  bool ranks = false;
+  for (uint32_t before = 0; before < op; ++before) {
+    const OpKind kind = program.kind[before];
+    ranks = ranks || kind == OpKind::kCollective || kind == OpKind::kPeerGroup;
+    const bool over = kind == OpKind::kEventSync && program.dep[before] == graph::kNoDep;
+    if (ranks && HostWaits(kind) && !over) {
+      return true;
+    }
+  }
+  return false;
+}
+
+uint32_t FirstOp(const graph::Graph& graph, const Program& program) {
   std::vector<std::vector<uint32_t>> streams;
   for (uint16_t stream = 0; stream < program.stream_count; ++stream) {
     if (std::vector<uint32_t> ops = OpsOn(program, stream); !ops.empty()) {
@@ -63,58 +91,39 @@ uint32_t FirstOp(const Program& program) {
   if (streams.empty()) {
     return graph::kNoDep;
   }
-  const auto earliest =
-      std::min_element(streams.begin(), streams.end(),
-                       [](const auto& a, const auto& b) { return a.front() < b.front(); });
-  const auto most = std::max_element(
-      streams.begin(), streams.end(),
-      [&](const auto& a, const auto& b) { return Kernels(program, a) < Kernels(program, b); });
-  const bool stays =
-      IsHeldBack(program, *earliest) || Kernels(program, *most) == Kernels(program, *earliest);
-  return FirstOf(program, stays ? *earliest : *most);
-}
-
-bool WaitsFor(const Program& program, uint32_t op, uint16_t stream) {
-  const OpKind kind = program.kind[op];
-  const bool by_event = kind == OpKind::kEventSync && program.dep[op] != graph::kNoDep &&
-                        program.stream[program.dep[op]] == stream;
-  return by_event || kind == OpKind::kDeviceSync ||
-         (kind == OpKind::kStreamSync && program.stream[op] == stream);
+  const std::vector<uint32_t> earliest =
+      *std::min_element(streams.begin(), streams.end(),
+                        [](const auto& a, const auto& b) { return a.front() < b.front(); });
+  if (IsHeldBack(program, earliest)) {
+    return FirstOf(program, earliest);
+  }
+  std::erase_if(streams, [&](const std::vector<uint32_t>& ops) {
+    return std::none_of(ops.begin(), ops.end(),
+                        [&](uint32_t op) { return IsKernel(program, op); }) ||
+           WaitsForRanksBefore(program, FirstOf(program, ops));
+  });
+  if (streams.empty()) {
+    return FirstOf(program, earliest);
+  }
+  const auto most =
+      std::max_element(streams.begin(), streams.end(), [&](const auto& a, const auto& b) {
+        return KernelTime(graph, program, a) < KernelTime(graph, program, b);
+      });
+  const bool stays = KernelTime(graph, program, *most) == KernelTime(graph, program, earliest) &&
+                     std::any_of(earliest.begin(), earliest.end(),
+                                 [&](uint32_t op) { return IsKernel(program, op); });
+  return FirstOf(program, stays ? earliest : *most);
 }
 
 }  // namespace
 
 DurationNs LastIteration(const graph::Graph& graph,
-                         const replayer::ReplayOptions& options,
-                         const replayer::Timeline& times) {
+                         const replayer::Timeline& times,
+                         int32_t iterations) {
   const Program& program = graph.role_of(times.rank).program;
-  const uint32_t first = FirstOp(program);
-  if (first == graph::kNoDep) {
-    return -1;
-  }
-  const SimpleEffects effects(options, times.rank);
-  const std::vector<DurationNs> costs = replayer::HostCosts(graph.cluster.parameters);
-  const size_t behind = times.end.size();
-  const size_t begin = behind - program.size();
-  std::vector<TimeNs> tails(program.stream_count, 0);
-  for (uint16_t stream = 0; stream < program.stream_count; ++stream) {
-    const std::vector<uint32_t> ops = OpsOn(program, stream);
-    tails[stream] = ops.empty() ? 0 : times.end[begin + ops.back()];
-  }
-  TimeNs host = HostWaits(program.kind[program.size() - 1]) ? times.end.back() : times.issue.back();
-  host += effects.PauseBefore(options.iterations);
-  for (uint32_t op = 0; op <= first; ++op) {
-    const bool gap = program.kind[op] == OpKind::kHostGap;
-    const bool free = (program.flags[op] & graph::kLaunchedWithPrevious) != 0;
-    host += gap    ? program.value[op]
-            : free ? 0
-                   : replayer::SlowedHostCost(costs[static_cast<size_t>(program.kind[op])],
-                                              effects.host_factor);
-    for (uint16_t stream = 0; stream < program.stream_count; ++stream) {
-      host = WaitsFor(program, op, stream) ? std::max(host, tails[stream]) : host;
-    }
-  }
-  return std::max(host, tails[program.stream[first]]) - times.start[begin + first];
+  const uint32_t first = FirstOp(graph, program);
+  const auto next = static_cast<size_t>(iterations) * program.size() + first;
+  return first == graph::kNoDep ? -1 : times.start[next] - times.start[next - program.size()];
 }
 
 }  // namespace prism::testing

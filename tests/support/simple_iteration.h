@@ -1,6 +1,6 @@
-// How long the last iteration of a rank takes, for the simple evaluator: from its first op (of the
-// stream with most kernels, where nothing holds back the one of the first op) to when that op could
-// begin once more, where nothing in front of it is run again but what the host does.
+// How long an iteration of a rank takes, for the simple evaluator: from its first op (of the stream
+// with most kernel time, where nothing holds back the one of the first op) to that of the iteration
+// behind, which was evaluated as well.
 #pragma once
 
 #include "graph/graph.h"
@@ -8,9 +8,10 @@
 
 namespace prism::testing {
 
-// `times`: of the rank, all ops over. -1 where no op has a stream.
+// Of the last of `iterations`. `times`: of the rank, with one iteration more. -1 where no op has a
+// stream.
 DurationNs LastIteration(const graph::Graph& graph,
-                         const replayer::ReplayOptions& options,
-                         const replayer::Timeline& times);
+                         const replayer::Timeline& times,
+                         int32_t iterations);
 
 }  // namespace prism::testing

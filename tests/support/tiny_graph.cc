@@ -35,6 +35,12 @@ TinyOp Wait(uint16_t stream, uint32_t record_op) {
   return op;
 }
 
+TinyOp EventSync(uint32_t record_op) {
+  TinyOp op = Wait(0, record_op);
+  op.kind = OpKind::kEventSync;
+  return op;
+}
+
 TinyOp Sync() {
   TinyOp op;
   op.kind = OpKind::kDeviceSync;

@@ -24,6 +24,7 @@ TinyOp Kernel(uint16_t stream, DurationNs duration);
 TinyOp Collective(uint16_t stream, uint16_t comm_slot, DurationNs duration);
 TinyOp Record(uint16_t stream);
 TinyOp Wait(uint16_t stream, uint32_t record_op);
+TinyOp EventSync(uint32_t record_op);
 TinyOp Sync();  // of the device
 TinyOp Gap(DurationNs duration);
 // A send or receive of `bytes` that takes `duration`.
