@@ -7,7 +7,7 @@ namespace prism::replayer {
 namespace {
 
 // "...flash_fwd_kernel<Flash_fwd_kernel_traits<..., Flash_kernel_traits<...> >, DROPOUT, CAUSAL,
-// ...>(...)", the backward's likewise.
+// ...>(...)", the backward's likewise; "...flash_fwd_splitkv_kernel<..., CAUSAL, ...>(...)".
 bool IsCausal(std::string_view kernel) {
   constexpr std::string_view kTraitsEnd = "> >, ";
   const size_t traits = kernel.find("Flash_");
@@ -16,6 +16,9 @@ bool IsCausal(std::string_view kernel) {
     return true;
   }
   const std::string_view flags = kernel.substr(end + kTraitsEnd.size());
+  if (kernel.find("splitkv") != std::string_view::npos) {
+    return !flags.starts_with("false,");
+  }
   return !flags.starts_with("false, false,") && !flags.starts_with("true, false,");
 }
 

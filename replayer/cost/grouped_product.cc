@@ -3,7 +3,19 @@
 #include <algorithm>
 #include <string_view>
 
+#include "graph/base/divide.h"
+
 namespace prism::replayer {
+namespace {
+
+// What each of so many groups has of a dimension that they divide, on average. Tokens are routed:
+// where the mean is no multiple of what matrix units load at once, rows in memory still are.
+int64_t ShareOf(int64_t whole, int64_t groups) {
+  constexpr int64_t kUnit = 16;  // bytes, of the smallest type
+  return RoundUp(DivideUp(whole, groups), kUnit);
+}
+
+}  // namespace
 
 std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view) {
   const std::string_view op = BareOpName(view.framework_op);
@@ -29,11 +41,11 @@ std::optional<graph::MatmulShape> FindGroupedProduct(const KernelView& view) {
   shape.n = a[a.size() - 2];
   shape.k = a.back();
   if (a.size() == 2 && b.size() == 3) {
-    shape.n /= shape.batch;  // rows
+    shape.n = DivideUp(shape.n, shape.batch);  // rows
   } else if (a.size() == 3 && b.size() == 2) {
-    shape.m /= shape.batch;  // columns
+    shape.m = ShareOf(shape.m, shape.batch);  // columns
   } else if (!whole) {
-    shape.k /= shape.batch;
+    shape.k = ShareOf(shape.k, shape.batch);
   }
   shape.input = inputs[0].dtype;
   shape.output = graph::DataTypeBytes(shape.input) == 1 ? graph::DataType::kBfloat16 : shape.input;

@@ -100,6 +100,15 @@ TEST(ComputeCost, attention_counts_half_and_backward_two_and_a_half_times) {
   EXPECT_STRNE(CostSignatures(small)[0].rule, "attention");
 }
 
+// Split over the keys, as torch does where heads alone do not fill the device; forward only.
+std::string SplitFlashKernel(bool causal) {
+  return std::string(
+             "void pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<64, 64, 256, "
+             "4, false, false, cutlass::bfloat16_t, Flash_kernel_traits<64, 64, 256, 4, "
+             "cutlass::bfloat16_t> >, ") +
+         (causal ? "true" : "false") + ", false, false, true, true, false, true, false>(params)";
+}
+
 std::string FlashKernel(bool causal) {
   return std::string(
              "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, "
@@ -110,12 +119,14 @@ std::string FlashKernel(bool causal) {
 
 TEST(ComputeCost, attention_that_says_that_it_is_not_causal_counts_in_full) {
   const graph::TensorShape qkv = {DataType::kBfloat16, {2, 1024, 8, 64}};
-  const auto duration = [&](bool causal) {
-    const graph::Graph graph =
-        OneKernel("aten::_flash_attention_forward", FlashKernel(causal), {qkv, qkv, qkv});
-    return CostSignatures(graph)[0].duration_ns - kGap;
-  };
-  EXPECT_NEAR(static_cast<double>(duration(false)), 2.0 * static_cast<double>(duration(true)), 2);
+  for (const auto& name : {FlashKernel, SplitFlashKernel}) {
+    const auto duration = [&](bool causal) {
+      const graph::Graph graph =
+          OneKernel("aten::_flash_attention_forward", name(causal), {qkv, qkv, qkv});
+      return static_cast<double>(CostSignatures(graph)[0].duration_ns - kGap);
+    };
+    EXPECT_NEAR(duration(false), 2 * duration(true), 2) << name(true);
+  }
 }
 
 // Two sequences of 1,024 tokens, one behind the other or side by side.
@@ -154,6 +165,23 @@ TEST(ComputeCost, grouped_products_are_as_many_products_as_groups) {
   const graph::Graph small = OneKernel("aten::_grouped_mm", "prepare_grouped_gemm_data<float>",
                                        {bf16({4096, 1024}), bf16({8, 1024, 2048}), ends});
   EXPECT_STRNE(CostSignatures(small)[0].rule, "matmul");
+}
+
+// Weight gradients: how many tokens a group has is no length of a row in memory.
+TEST(ComputeCost, grouped_products_of_any_number_of_tokens_cost_about_the_same) {
+  const graph::TensorShape ends = {DataType::kInt32, {8}};
+  const auto duration = [&](int64_t tokens) {
+    const graph::Graph graph = OneKernel(
+        "aten::_grouped_mm", "cutlass::device_kernel",
+        {{DataType::kBfloat16, {4096, tokens}}, {DataType::kBfloat16, {tokens, 4096}}, ends});
+    return static_cast<double>(CostSignatures(graph)[0].duration_ns);
+  };
+  const double even = duration(8 * 128);
+  for (const int64_t tokens : {8 * 128 - 8, 8 * 128 - 24, 8 * 128 - 1}) {
+    EXPECT_LE(duration(tokens), even) << tokens;
+    EXPECT_GT(duration(tokens), 0.9 * even) << tokens;
+  }
+  EXPECT_GT(duration(3), 0);
 }
 
 TEST(ComputeCost, convolutions_are_products_over_what_a_filter_sees) {
