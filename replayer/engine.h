@@ -81,7 +81,7 @@ class Engine {
   // When all that the gated rank has issued is over; nothing while not known.
   [[nodiscard]] std::optional<TimeNs> IdleTime(Rank gated) const;
 
-  // Who waits for whom where nothing can move: one line per stalled class, chain first.
+  // Who waits for whom where nothing can move: one line per stalled class, the cause first.
   [[nodiscard]] std::vector<std::string> DescribeStall() const;
 
   // Results of a finished run; once.

@@ -126,6 +126,7 @@ std::vector<std::string> Engine::Impl::DescribeStall() const {
     listed[c] = true;
     result.push_back(lines[c].text);
   }
+  std::reverse(result.begin(), result.end());  // what the others wait for comes first
   for (uint32_t c = 0; c < count; ++c) {
     if (!listed[c]) {
       result.push_back(lines[c].text);

@@ -13,7 +13,7 @@
 namespace prism::replayer {
 
 Status StallStatus(const Engine& engine) {
-  constexpr size_t kLinesShown = 8;
+  constexpr size_t kLinesShown = 3;
   std::vector<std::string> lines = engine.DescribeStall();
   size_t hidden = lines.size() - std::min(lines.size(), kLinesShown);
   lines.resize(lines.size() - hidden);

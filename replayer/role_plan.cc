@@ -206,7 +206,7 @@ class Builder {
     } else {
       duration = costs_.compute->Memset(program_.value[op]);
     }
-    step.duration = ScaledCompute(duration, compute_scale_);
+    step.duration = step.compute ? ScaledCompute(duration, compute_scale_) : duration;
     if (kind == OpKind::kKernel) {
       compute_before_[program_.stream[op]] += step.duration;
       kernel_ns_[program_.stream[op]] += duration;

@@ -307,15 +307,16 @@ class VariantMaker {
     std::map<uint32_t, DurationNs> durations;  // by op
     for (uint32_t e : key.edits) {
       for (const OpDuration& op : edit_.programs[e].durations) {
-        durations[op.op] = ScaledCompute(op.duration_ns, factor);
+        durations[op.op] = op.duration_ns;
       }
     }
     std::vector<ChargeSource> sources = plan.charge_sources;
-    for (const auto& [op, duration] : durations) {
+    for (const auto& [op, unscaled] : durations) {
       const uint16_t stream = plan.program->stream[op];
       const std::vector<Step>& steps = plan.streams[stream];
       const auto step = std::lower_bound(steps.begin(), steps.end(), op,
                                          [](const Step& s, uint32_t o) { return s.op < o; });
+      const DurationNs duration = step->compute ? ScaledCompute(unscaled, factor) : unscaled;
       if (step->duration == duration) {
         continue;
       }

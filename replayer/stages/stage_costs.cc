@@ -84,7 +84,8 @@ void StageCostModel::BindWorks(const graph::ClusterSpec& cluster, double scale) 
   const ComputeCost compute(cluster);
   costs_.work_ns.clear();
   for (const WorkItem& item : plan_.tables.works) {
-    costs_.work_ns.push_back(Scaled(WorkDuration(item, compute, strings_, job_.signatures), scale));
+    const DurationNs duration = WorkDuration(item, compute, strings_, job_.signatures);
+    costs_.work_ns.push_back(item.is_compute() ? Scaled(duration, scale) : duration);
   }
   const std::vector<DurationNs> host = HostCosts(cluster.parameters);
   costs_.span_ns.clear();

@@ -173,8 +173,9 @@ TEST(Engine, killed_rank_stalls_its_peers_by_name) {
   EXPECT_THAT(
       result.status().message(),
       HasSubstr("rank 0 (stage 0) waits in all_reduce number 0 of world (op 1, iteration 1"));
-  EXPECT_THAT(result.status().message(),
-              HasSubstr("rank 2 (stage 2) was killed at the start of iteration 1"));
+  EXPECT_THAT(
+      result.status().message(),
+      HasSubstr("the replay stalls: rank 2 (stage 2) was killed at the start of iteration 1"));
 }
 
 TEST(Engine, jitter_depends_on_the_seed_alone) {

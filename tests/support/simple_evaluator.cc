@@ -185,13 +185,15 @@ class SimpleRank {
     return true;
   }
 
+  [[nodiscard]] bool IsHostCopy(uint32_t op) const {
+    return program_.kind[op] == OpKind::kMemcpy &&
+           (program_.flags[op] & (graph::kHostToDevice | graph::kDeviceToHost)) != 0;
+  }
+
   // All but copies from and to the host have noise.
   [[nodiscard]] DurationNs Noisy(uint32_t op, int32_t iteration) const {
     const DurationNs duration = Duration(op);
-    const bool host_copy =
-        program_.kind[op] == OpKind::kMemcpy &&
-        (program_.flags[op] & (graph::kHostToDevice | graph::kDeviceToHost)) != 0;
-    return !effects_.jitter.any() || host_copy
+    return !effects_.jitter.any() || IsHostCopy(op)
                ? duration
                : replayer::Jittered(duration, effects_.jitter,
                                     {world_.options.seed, Rank(rank_), iteration, op});
@@ -214,7 +216,8 @@ class SimpleRank {
           break;
       }
     }
-    return std::llround(static_cast<double>(duration) * effects_.factor);
+    return IsHostCopy(op) ? duration
+                          : std::llround(static_cast<double>(duration) * effects_.factor);
   }
 
   [[nodiscard]] uint32_t CommOf(uint16_t slot) const {
