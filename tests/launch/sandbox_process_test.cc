@@ -1,19 +1,25 @@
 #include "launch/sandbox/sandbox_process.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/options/presets.h"
+#include "launch/run/run_context.h"
+
 namespace prism::launch {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::EndsWith;
-using testing::HasSubstr;
+using testing::Pair;
 
 constexpr size_t kKeptBytes = size_t{16} << 20U;
 
@@ -22,10 +28,9 @@ struct Ended {
   std::vector<std::string> lines;  // as they were passed on
 };
 
-Ended RunShell(const std::string& script) {
+Ended RunShell(const std::string& script, SandboxSpec spec = {}) {
   Ended ended;
-  SandboxSpec spec;
-  spec.command = {"/bin/sh", "-c", script};
+  spec.command = {"/bin/bash", "-c", script};
   spec.on_line = [&](const std::string& line) { ended.lines.push_back(line); };
   auto process = SandboxProcess::Start(spec);
   EXPECT_TRUE(process.ok()) << process.status().message();
@@ -49,11 +54,35 @@ TEST(SandboxProcess, Passes_a_last_line_on_that_has_no_end) {
   EXPECT_THAT(RunShell("echo one; printf two").lines, ElementsAre("one", "two"));
 }
 
-// The channel outlives the descriptors of a program that closes them.
-TEST(SandboxProcess, Tells_where_its_channel_is) {
-  const std::string size = std::to_string(channel::ChannelBytes());
-  EXPECT_THAT(RunShell("stat -L -c %s $PRISM_CHANNEL_PATH").log, HasSubstr(size));
+TEST(SandboxProcess, Keeps_what_the_user_preloads) {
+  RunContext context;
+  Result<graph::ClusterSpec> cluster = LoadCluster("h100-8x");
+  ASSERT_TRUE(cluster.ok()) << cluster.status().message();
+  context.cluster = *std::move(cluster);
+  context.paths.virtual_device.preload = "ours.so";
+  SandboxRequest request;
+  request.rank = Rank(0);
+  request.present = {Rank(0)};
+  setenv("LD_PRELOAD", "malloc.so", 1);
+  const SandboxSpec spec = MakeSandboxSpec(context, request);
+  unsetenv("LD_PRELOAD");
+  EXPECT_THAT(spec.environment, Contains(Pair("LD_PRELOAD", "ours.so:malloc.so")));
 }
+
+#ifdef PRISM_SHIM_LIBRARY
+// As helpers do that make a program a daemon.
+TEST(SandboxProcess, Programs_of_one_that_has_closed_its_descriptors_run) {
+  SandboxSpec spec;
+  spec.config.version = channel::kProtocolVersion;
+  spec.config.mode = channel::Mode::kRecord;
+  spec.environment.emplace_back("LD_PRELOAD", PRISM_SHIM_LIBRARY);
+  EXPECT_EQ(
+      RunShell("for ((n = 3; n < 256; ++n)); do eval \"exec $n>&-\"; done; /bin/true; echo $?",
+               std::move(spec))
+          .log,
+      "0\n");
+}
+#endif
 
 }  // namespace
 }  // namespace prism::launch
