@@ -80,10 +80,12 @@ Status MemoryTracker::Push(const channel::Record& record, const Definitions& def
     case RecordKind::kOutsideAlloc:
       return PushOutside(record.outside, definitions);
     case RecordKind::kSegmentAlloc:
+      foreign_.TakeSegment(record.segment.address, record.segment.bytes);
       PushSegment(record.segment.bytes);
       HashLayout(2, record.segment.address, record.segment.bytes);
       return OkStatus();
     case RecordKind::kSegmentFree:
+      foreign_.GiveSegments(record.segment.address, record.segment.bytes);
       PushSegment(-record.segment.bytes);
       HashLayout(3, record.segment.address, record.segment.bytes);
       return OkStatus();
@@ -103,6 +105,7 @@ Status MemoryTracker::PushBlockAlloc(const channel::Record& record) {
         "the shim's stream is damaged: a block of {} bytes was allocated over a live one",
         body.bytes));
   }
+  foreign_.SeeBlock(body.address, body.bytes);
   HashLayout(0, body.address, body.bytes);
   const bool in_backward = (record.flags & channel::kInBackward) != 0;
   SeePass(in_backward);
@@ -243,6 +246,10 @@ std::vector<graph::MemoryClass> MemoryTracker::OutsideClasses() const {
     if (bytes != 0) {
       classes.push_back({.name = name, .bytes = bytes, .mark = graph::Mark::kAssumed});
     }
+  }
+  // Without the framework's own count all segments are in the reserved bytes.
+  if (const int64_t bytes = has_stats_ ? foreign_.Peak() : 0; bytes > 0) {
+    classes.push_back({.name = "other allocations", .bytes = bytes});
   }
   return classes;
 }
@@ -418,6 +425,16 @@ std::vector<graph::Warning> MemoryTracker::Warnings() const {
   if (sum_differs_ > 0) {
     warnings.push_back(
         {.code = "allocated_bytes_differ", .count = sum_differs_, .example = sum_differs_example_});
+  }
+  if (blocks_.empty() && segments_peak_ > 0) {
+    warnings.push_back(
+        {.code = "allocator_not_seen",
+         .count = 1,
+         .example = fmt::format("{} bytes of device memory were taken and no block of the "
+                                "framework's caching allocator was seen: another allocator "
+                                "(backend:cudaMallocAsync) does not tell what is allocated, so "
+                                "the peak is what it reserved",
+                                segments_peak_)});
   }
   if (orphans_ > 0) {
     warnings.push_back({.code = "unknown_blocks_freed",

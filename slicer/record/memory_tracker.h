@@ -19,6 +19,7 @@
 #include "graph/graph.h"
 #include "shim/channel/messages.h"
 #include "slicer/record/definitions.h"
+#include "slicer/record/foreign_segments.h"
 
 namespace prism::slicer {
 
@@ -108,6 +109,7 @@ class MemoryTracker {
   int64_t allocated_ = 0;
   Peak peak_;
   std::optional<Peak> training_peak_;  // since the first iteration or backward pass
+  ForeignSegments foreign_;
   int64_t segments_ = 0;
   int64_t segments_peak_ = 0;
   bool has_stats_ = false;

@@ -202,6 +202,47 @@ TEST(MemoryTracker, OutsideIsTakenAtItsPeakAndNamedByGroup) {
   EXPECT_EQ(profile.outside[1].bytes, 42);
 }
 
+channel::Record Stats(int64_t allocated, int64_t reserved) {
+  channel::Record stats = {};
+  stats.kind = channel::RecordKind::kAllocatorStats;
+  stats.stats = {.peak_allocated = allocated,
+                 .peak_reserved = reserved,
+                 .allocated = allocated,
+                 .reserved = reserved};
+  return stats;
+}
+
+// The allocator's segments are those that blocks lie in; one is mapped in two parts.
+TEST(MemoryTracker, SegmentsWithoutBlocksAreAnotherLibrarys) {
+  RecordScript script;
+  script.Segment(100, 0x1000);
+  script.Segment(100, 0x1000 + 100);
+  script.Block(true, 0x1000 + 50, 120);
+  script.Add(Stats(120, 200));
+  script.Segment(1000, 0x9000);
+  script.Segment(500, 0x5000);
+  script.Segment(500, 0x5000, /*is_alloc=*/false);
+  script.Segment(300, 0x7000);
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
+  EXPECT_EQ(profile.peak_reserved, 200);
+  ASSERT_EQ(profile.outside.size(), 1U);
+  EXPECT_EQ(profile.outside[0].name, "other allocations");
+  EXPECT_EQ(profile.outside[0].bytes, 1500);
+  EXPECT_TRUE(tracked.tracker.Warnings().empty());
+}
+
+TEST(MemoryTracker, AnAllocatorThatTellsNothingIsAWarning) {
+  RecordScript script;
+  script.Segment(1000, 0x9000);
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
+  EXPECT_EQ(profile.peak_reserved, 1000);
+  EXPECT_TRUE(profile.outside.empty());
+  ASSERT_EQ(tracked.tracker.Warnings().size(), 1U);
+  EXPECT_EQ(tracked.tracker.Warnings()[0].code, "allocator_not_seen");
+}
+
 TEST(MemoryTracker, LayoutHashIgnoresWhereTheDeviceBegins) {
   const auto hash = [](uint64_t base, int64_t bytes) {
     RecordScript script;

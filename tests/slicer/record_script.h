@@ -163,10 +163,10 @@ class RecordScript {
     Add(record);
   }
 
-  void Segment(int64_t bytes) {
+  void Segment(int64_t bytes, uint64_t address = 0x10000, bool is_alloc = true) {
     channel::Record record = {};
-    record.kind = channel::RecordKind::kSegmentAlloc;
-    record.segment.address = 0x10000;
+    record.kind = is_alloc ? channel::RecordKind::kSegmentAlloc : channel::RecordKind::kSegmentFree;
+    record.segment.address = address;
     record.segment.bytes = bytes;
     Add(record);
   }
