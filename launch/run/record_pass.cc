@@ -180,6 +180,9 @@ Status RecordPass::FinishSlot(Slot& slot) {
   Result<graph::Fragment> fragment = end.ok() ? slot.recorder.Finish() : end;
   const std::optional<int32_t> steps = slot.recorder.period();
   if (!fragment.ok() && slot.otherwise.has_value()) {
+    context_.logger.Info(
+        "rank {}: steps that take turns could not be recorded as one iteration: {}",
+        slot.process->rank().value(), fragment.status().message());
     recorded_.push_back(*std::move(slot.otherwise));
     return OkStatus();
   }
