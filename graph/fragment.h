@@ -58,11 +58,12 @@ struct Fragment {
   std::vector<Rank> peer_slots;
   MemoryProfile memory;
   std::vector<Warning> warnings;
-  int32_t warmup_iterations = 0;     // that the program ran before the recorded one
-  int32_t iterations = 0;            // that the program ran in all, up to one that is odd
-  std::string iteration_begin;       // what begins an iteration, in words
-  int32_t steps_per_iteration = 1;   // of those begins that one iteration holds
-  std::vector<HostTime> host_times;  // by OpKind; empty: not measured
+  int32_t warmup_iterations = 0;        // that the program ran before the recorded one
+  int32_t iterations = 0;               // that the program ran in all
+  std::vector<int32_t> odd_iterations;  // of those behind the recorded one, ascending: unlike it
+  std::string iteration_begin;          // what begins an iteration, in words
+  int32_t steps_per_iteration = 1;      // of those begins that one iteration holds
+  std::vector<HostTime> host_times;     // by OpKind; empty: not measured
   // Up to the iteration behind the recorded one, which equals it. Groups are the members of a
   // communicator, by rank in it, or sender and receiver of messages.
   std::vector<std::vector<Rank>> early_groups;

@@ -120,6 +120,9 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   head.set_iteration_seconds(fragment.iteration_seconds);
   head.set_warmup_iterations(fragment.warmup_iterations);
   head.set_iterations(fragment.iterations);
+  for (const int32_t odd : fragment.odd_iterations) {
+    head.add_odd_iterations(odd);
+  }
   head.set_iteration_begin(fragment.iteration_begin);
   head.set_steps_per_iteration(fragment.steps_per_iteration);
   for (const HostTime& time : fragment.host_times) {
@@ -215,6 +218,7 @@ Status DecodeFragmentHead(std::string_view payload,
   fragment->iteration_seconds = head.iteration_seconds();
   fragment->warmup_iterations = head.warmup_iterations();
   fragment->iterations = head.iterations();
+  fragment->odd_iterations.assign(head.odd_iterations().begin(), head.odd_iterations().end());
   fragment->iteration_begin = head.iteration_begin();
   fragment->steps_per_iteration = head.steps_per_iteration();
   for (int kind = 0; kind < std::min(head.host_calls_size(), head.host_ns_size()); ++kind) {

@@ -370,7 +370,7 @@ Result<bool> EmulationWorker::StepMember(Member& member) {
   TellDeparture(member, turn.exited);
   member.left = turn.exited || HasRunAll(member);
   if (!member.left) {
-    if (turn.records > 0 || !member.asked.empty() || member.departed || start_.interactive) {
+    if (turn.moves > 0 || !member.asked.empty() || member.departed || start_.interactive) {
       member.stall_watch.Move();
     }
     PRISM_RETURN_IF_ERROR(member.stall_watch.Check(*member.process, member.stream.iteration()));

@@ -35,16 +35,35 @@ void CheckGiven(const graph::ParallelSizes& given,
 void CheckCommunicates(const std::vector<graph::Fragment>& fragments, RunContext* context) {
   const bool communicates = std::ranges::any_of(
       fragments, [](const graph::Fragment& fragment) { return !fragment.comm_slots.empty(); });
+  const bool ever = std::ranges::any_of(fragments, [](const graph::Fragment& fragment) {
+    return !fragment.early_calls.empty() || !fragment.odd_iterations.empty();
+  });
   if (!communicates && context->job.parallel.world_size() > 1) {
     context->warnings.push_back(
         {"no_communication", 1,
-         fmt::format("the program never communicates: its {} ranks are that many jobs of one GPU",
+         fmt::format("{}: its {} ranks are that many jobs of one GPU",
+                     ever ? "the program does not communicate in the iteration that repeats"
+                          : "the program never communicates",
                      FormatCount(context->job.parallel.world_size()))});
     context->logger.Warning("{}", context->warnings.back().example);
   }
 }
 
 }  // namespace
+
+IterationRange AlikeFrom(const graph::Fragment& fragment, int32_t begin) {
+  IterationRange range = {.begin = begin};
+  for (int32_t i = begin; i < fragment.iterations; ++i) {
+    if (!std::ranges::binary_search(fragment.odd_iterations, i)) {
+      ++range.count;
+    } else if (range.count > 0) {
+      break;
+    } else {
+      range.begin = i + 1;
+    }
+  }
+  return range;
+}
 
 slicer::ProbeOptions MakeProbeOptions(const RunContext& context) {
   slicer::ProbeOptions options;
@@ -69,26 +88,28 @@ Status SettleProgram(const slicer::ProbeStep& found,
     warmup = std::max(warmup, fragment.warmup_iterations);
   }
   const graph::Fragment& first = fragments.front();
+  const IterationRange alike = AlikeFrom(first, warmup);
+  context->job.facts.warmup_iterations = alike.begin;
   context->logger.Info("ranks form {}; {}; iterations begin with {}, {} of them to warm up",
                        graph::RankGrid(found.axes).ToText(),
                        FormatCounted(static_cast<int64_t>(found.plan.roles.size()), "role"),
-                       first.iteration_begin, warmup);
-  if (warmup > 0) {
+                       first.iteration_begin, alike.begin);
+  if (alike.begin > 0) {
     context->logger.Info(
         "times that the program prints while it warms up ({}) are none of the cluster's: nothing "
         "takes time there",
-        FormatCounted(warmup, "iteration"));
+        FormatCounted(alike.begin, "iteration"));
   }
-  const int32_t available = first.iterations - warmup;
-  if (available < 1) {
+  if (alike.count == 0) {
     return RunFailed(fmt::format(
-        "rank 0 ran {} iterations, but another needed {} to warm up; let the program run more",
-        first.iterations, warmup));
+        "rank 0 ran {} iterations{}, but another needed {} to warm up; let the program run more",
+        first.iterations,
+        first.odd_iterations.empty() ? "" : ", the last of which do something else", warmup));
   }
-  if (available < context->options.iterations) {
+  if (alike.count < context->options.iterations) {
     context->logger.Info("the program has {} iterations alike after warm-up, of {} asked for",
-                         available, context->options.iterations);
-    context->options.iterations = available;
+                         alike.count, context->options.iterations);
+    context->options.iterations = alike.count;
   }
   return ChooseRanks(context);
 }

@@ -151,7 +151,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   if (turn.exited || HasSeenAll(slot)) {
     slot.finished = true;
     PRISM_RETURN_IF_ERROR(FinishSlot(slot));
-  } else if (turn.records > 0) {
+  } else if (turn.moves > 0) {
     slot.stall_watch.Move();
   } else if (const Status stall =
                  slot.stall_watch.Check(*slot.process, slot.recorder.iterations() - 1);
@@ -198,6 +198,12 @@ Status RecordPass::FinishSlot(Slot& slot) {
     fragment->iteration_seconds = slot.iteration_seconds;
     channel::CountIterationsFrom(fragment->warmup_iterations, &slot.values);
     recorded = RecordedRank{*std::move(fragment), std::move(slot.values)};
+  }
+  if (slot.recorder.has_looked_less()) {
+    context_.logger.Info(
+        "rank {} was looked at for {} iterations, which have many ops: where something else recurs "
+        "after more of them, mark iterations by a range \"iteration\"",
+        slot.process->rank().value(), slot.recorder.iterations());
   }
   if (steps.has_value()) {  // once more, with longer iterations
     wanted_.push_front({slot.process->rank(), *steps, std::move(recorded)});

@@ -16,6 +16,7 @@ Result<RecordTurn> TakeRecords(SandboxProcess& process, const RecordTaker& take)
   while (wanted && (turn.exited || turn.records < kRecordsPerTurn) &&
          process.channel().TryPop(&record, &payload)) {
     ++turn.records;
+    turn.moves += record.kind != channel::RecordKind::kHostGap ? 1 : 0;
     PRISM_ASSIGN_OR_RETURN(wanted, take(record, payload));
   }
   process.PumpOutput();

@@ -13,6 +13,7 @@ namespace prism::launch {
 
 struct RecordTurn {
   int records = 0;      // taken
+  int moves = 0;        // of them: all but sleeps, which a program may repeat for ever
   bool exited = false;  // the process has left; what it wrote before that was there to take
 };
 

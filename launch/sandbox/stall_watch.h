@@ -1,5 +1,5 @@
-// Notices a sandbox process that neither issues anything nor waits for an answer: a program that
-// hangs by itself.
+// Notices a sandbox process that neither issues anything, sleeps aside, nor waits for an answer: a
+// program that hangs by itself, or polls for what never comes.
 #pragma once
 
 #include <chrono>

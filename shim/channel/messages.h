@@ -324,8 +324,9 @@ struct AllocatorStatsBody {  // bytes, as libtorch's device statistics have them
 };
 
 struct MarkerBody {
-  uint32_t name;  // kMarkerName
-  uint8_t begin;  // 1 begin, 0 end
+  uint32_t name;        // kMarkerName
+  uint8_t begin;        // 1 begin, 0 end
+  uint8_t in_backward;  // 1: on a thread that runs a backward pass, by a hook of the program's
 };
 
 struct CounterBody {  // something assumed, masked or refused, counted: becomes a warning

@@ -18,6 +18,7 @@
 #include <ATen/record_function.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include "graph/base/mix.h"
 #include "shim/observer/observer_calls.h"
@@ -269,6 +270,11 @@ void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* contex
   }
 }
 
+// Whether this thread runs a node of a backward pass, or a hook of one.
+int IsInBackward() {
+  return torch::autograd::get_current_graph_task_id() >= 0 ? 1 : 0;
+}
+
 // Asynchronous ranges (c10d's own around each collective) end when someone notices, on any thread:
 // they say nothing about what the program does when.
 std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& function) {
@@ -276,7 +282,7 @@ std::unique_ptr<at::ObserverContext> OnRangeStart(const at::RecordFunction& func
     return nullptr;
   }
   const std::string_view name = function.name();
-  prism_shim_marker(Define(Table::kMarkerName, name), 1);
+  prism_shim_marker(Define(Table::kMarkerName, name), 1, IsInBackward());
   if (name.starts_with(kOptimizerStepPrefix)) {
     ++open_optimizer_steps;
     if (name.find("CPUAdam") != name.npos) {  // DeepSpeed's: one call, no op of the framework
@@ -297,7 +303,7 @@ void OnRangeEnd(const at::RecordFunction& function, at::ObserverContext* /*scope
   if (name.starts_with(kOptimizerStepPrefix) && open_optimizer_steps > 0) {
     --open_optimizer_steps;
   }
-  prism_shim_marker(Define(Table::kMarkerName, name), 0);
+  prism_shim_marker(Define(Table::kMarkerName, name), 0, IsInBackward());
 }
 
 }  // namespace

@@ -31,11 +31,12 @@ uint32_t prism_shim_context() {
   return prism::shim::ThreadContext();
 }
 
-void prism_shim_marker(uint32_t name, int begin) {
+void prism_shim_marker(uint32_t name, int begin, int in_backward) {
   Record record = {};
   record.kind = RecordKind::kMarker;
   record.marker.name = name;
   record.marker.begin = begin != 0 ? 1 : 0;
+  record.marker.in_backward = in_backward != 0 ? 1 : 0;
   prism::shim::Emit(record);
 }
 

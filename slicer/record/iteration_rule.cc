@@ -1,21 +1,40 @@
 #include "slicer/record/iteration_rule.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 namespace prism::slicer {
 
-void IterationRule::See(const channel::Record& record) {
+IterationRule::Edge IterationRule::BeginBefore(const std::string& step, const std::string& where) {
+  if (steps_to_go_ > 0) {
+    --steps_to_go_;
+    return Edge::kNone;
+  }
+  steps_to_go_ = steps_ - 1;
+  description_ = steps_ == 1 ? fmt::format("the range \"{}\"{}", step, where)
+                             : fmt::format("one in {} of the ranges \"{}\"{}", steps_, step, where);
+  return Edge::kBefore;
+}
+
+IterationRule::Edge IterationRule::See(const channel::Record& record) {
   using channel::RecordKind;
   const bool product = record.kind == RecordKind::kMatmul;
-  const bool further_thread =
-      (product || record.kind == RecordKind::kKernel) && record.thread != step_thread_;
-  trained_ = trained_ || further_thread || (product && open_steps_ == 0);
+  const bool kernel = product || record.kind == RecordKind::kKernel;
+  trained_ = trained_ || (kernel && record.thread != step_thread_) || (product && open_steps_ == 0);
+  const bool may_begin = source_ == Source::kUnknown || source_ == Source::kBackward;
+  if (!kernel || !may_begin || backward_step_.empty() || record.thread == backward_thread_) {
+    return Edge::kNone;
+  }
+  source_ = Source::kBackward;
+  return BeginBefore(std::exchange(backward_step_, ""),
+                     " inside of a backward pass, behind which the next kernel comes first");
 }
 
 IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
                                              const std::string& name) {
   const bool begin = record.marker.begin != 0;
-  if (name == kIterationMarker && (source_ != Source::kOptimizer || (begin && !settled_))) {
+  if (name == kIterationMarker && (!steps_begin() || (begin && !settled_))) {
     source_ = Source::kRange;
     description_ = fmt::format("the range \"{}\"", name);
     return begin ? Edge::kBegin : Edge::kEnd;
@@ -23,11 +42,19 @@ IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
   if (source_ == Source::kRange || !name.starts_with(kOptimizerStepPrefix)) {
     return Edge::kNone;
   }
+  if (record.marker.in_backward != 0) {
+    backward_step_ = name;
+    backward_thread_ = record.thread;
+    return Edge::kNone;
+  }
   if (!begin) {
     open_steps_ -= open_steps_ > 0 ? 1 : 0;
     return Edge::kNone;
   }
-  const bool is_edge = open_steps_ == 0 && (trained_ || source_ == Source::kUnknown);
+  const bool takes_over =
+      source_ == Source::kUnknown || (source_ == Source::kBackward && !settled_);
+  const bool follows = source_ == Source::kOptimizer && trained_;
+  const bool is_edge = open_steps_ == 0 && (takes_over || follows);
   ++open_steps_;
   if (!is_edge) {
     return Edge::kNone;
@@ -35,14 +62,7 @@ IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
   source_ = Source::kOptimizer;
   step_thread_ = record.thread;
   trained_ = false;
-  if (steps_to_go_ > 0) {
-    --steps_to_go_;
-    return Edge::kNone;
-  }
-  steps_to_go_ = steps_ - 1;
-  description_ = steps_ == 1 ? fmt::format("the range \"{}\"", name)
-                             : fmt::format("one in {} of the ranges \"{}\"", steps_, name);
-  return Edge::kBefore;
+  return BeginBefore(name, "");
 }
 
 }  // namespace prism::slicer

@@ -9,6 +9,10 @@
 // comes after steps takes over from them (a CUDA graph whose replays hold the steps), until
 // Settle().
 //
+// Steps inside of a backward pass (a hook of each parameter steps an optimizer of its own) begin
+// none: the iteration begins with the first kernel behind them on another thread, unless a step
+// comes first.
+//
 // Steps may take turns (the two networks of a GAN): then an iteration holds several, and begins
 // with every so many-th.
 #pragma once
@@ -32,7 +36,7 @@ class IterationRule {
     kNone,
     kBegin,   // the range of an iteration begins with this marker
     kEnd,     // and ends with it
-    kBefore,  // an iteration ends, and the next one begins, in front of this marker
+    kBefore,  // an iteration ends, and the next one begins, in front of this record
   };
 
   // A marker, in order with See(). `name` is its name.
@@ -41,8 +45,8 @@ class IterationRule {
   // Optimizer steps, if they begin iterations now, do so to the end.
   void Settle() { settled_ = true; }
 
-  // Any other record.
-  void See(const channel::Record& record);
+  // Any other record: kNone or kBefore.
+  Edge See(const channel::Record& record);
 
   // Iterations have a range of their own.
   [[nodiscard]] bool marked_by_program() const { return source_ == Source::kRange; }
@@ -51,7 +55,14 @@ class IterationRule {
   [[nodiscard]] const std::string& description() const { return description_; }
 
  private:
-  enum class Source : uint8_t { kUnknown, kRange, kOptimizer };
+  enum class Source : uint8_t { kUnknown, kRange, kOptimizer, kBackward };
+
+  [[nodiscard]] bool steps_begin() const {
+    return source_ == Source::kOptimizer || source_ == Source::kBackward;
+  }
+
+  // A step, or what stands for it, begins an iteration if it is its turn.
+  Edge BeginBefore(const std::string& step, const std::string& where);
 
   Source source_ = Source::kUnknown;
   std::string description_;
@@ -59,7 +70,9 @@ class IterationRule {
   int32_t steps_to_go_ = 0;  // until the next that begins an iteration
   int open_steps_ = 0;
   uint16_t step_thread_ = 0;
-  bool trained_ = false;  // since the last step
+  uint16_t backward_thread_ = 0;
+  std::string backward_step_;  // the last inside of a backward pass, while no kernel is behind it
+  bool trained_ = false;       // since the last step
   bool settled_ = false;
 };
 

@@ -1,7 +1,10 @@
 #include "slicer/record/iteration_sequence.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "slicer/record/iteration_rule.h"
 
@@ -11,6 +14,9 @@ namespace {
 using graph::OpKind;
 
 constexpr size_t kMostKinds = 16;  // that are remembered; a program that has more has no period
+constexpr size_t kLongestPeriod = 32;
+constexpr size_t kRepeats = 4;    // of a period, until it is no chance
+constexpr size_t kMostSeen = 64;  // without anything that looks like a period
 // What ranks tell each other for a log line: losses, norms, counts.
 constexpr int64_t kLogBytes = int64_t{64} << 10U;
 
@@ -38,7 +44,10 @@ int64_t TransferBytes(const Iteration& iteration) {
 
 }  // namespace
 
-void IterationSequence::Add(const Iteration& iteration) {
+void IterationSequence::Add(int32_t number, const Iteration& iteration) {
+  if (sequence_.empty()) {
+    first_ = number;
+  }
   Iteration plain = WithoutWaits(iteration);
   size_t kind = 0;
   while (kind < kinds_.size() && !DoSame(kinds_[kind].iteration, plain)) {
@@ -50,6 +59,7 @@ void IterationSequence::Add(const Iteration& iteration) {
     kind += sequence_.size();
   }
   sequence_.push_back(kind);
+  candidate_ = FindCandidate();
 }
 
 // The first iteration from which on each one repeats the one `period` before.
@@ -74,20 +84,87 @@ bool IterationSequence::TrainsUnequally(size_t period) const {
   return bounds(&Kind::optimizer_steps) > 0 || bounds(&Kind::transfer_bytes) > kLogBytes;
 }
 
-std::optional<int32_t> IterationSequence::Period() const {
+size_t IterationSequence::FindCandidate() const {
   size_t best = 1;
   size_t from = sequence_.empty() ? 0 : RepeatedFrom(1);
-  for (size_t period = 2; 2 * period <= sequence_.size(); ++period) {
+  for (size_t period = 2; 2 * period <= sequence_.size() && period <= kLongestPeriod; ++period) {
     const size_t repeated = RepeatedFrom(period);
     if (repeated + 2 * period <= sequence_.size() && repeated < from) {
       best = period;
       from = repeated;
     }
   }
-  if (best == 1 || !TrainsUnequally(best)) {
+  return best > 1 && TrainsUnequally(best) ? best : 1;
+}
+
+std::optional<int32_t> IterationSequence::Period() const {
+  if (candidate_ == 1) {
     return std::nullopt;
   }
-  return static_cast<int32_t>(best);
+  const size_t repeated = sequence_.size() - RepeatedFrom(candidate_);
+  return repeated >= std::max(kRepeats * candidate_, sequence_.size() / 2)
+             ? std::optional(static_cast<int32_t>(candidate_))
+             : std::nullopt;
+}
+
+bool IterationSequence::MayShowPeriod() const {
+  const size_t seen = sequence_.size();
+  if (seen == 0) {
+    return true;
+  }
+  if (seen - RepeatedFrom(1) > kLongestPeriod || seen >= kRepeats * kLongestPeriod) {
+    return false;
+  }
+  return seen < kLongestPeriod || (!Period() && (seen < kMostSeen || candidate_ > 1));
+}
+
+// How iteration kind `kind` differs from kind `steady`.
+std::string IterationSequence::Difference(size_t kind, size_t steady) const {
+  if (std::max(kind, steady) >= kinds_.size()) {
+    return "does what no other does";
+  }
+  const Iteration& does = kinds_[kind].iteration;
+  const Iteration& other = kinds_[steady].iteration;
+  const std::optional<size_t> at =
+      FirstDifference(other, does, std::max(other.ops.size(), does.ops.size()));
+  return fmt::format("has {} instead of {}", DescribeAt(does, *at), DescribeAt(other, *at));
+}
+
+OddIterations IterationSequence::OddOnes(int32_t steady, Rank rank) const {
+  OddIterations odd;
+  const auto begin = static_cast<size_t>(steady - first_);
+  std::map<size_t, size_t> counts;  // by kind
+  for (size_t i = begin; i < sequence_.size(); ++i) {
+    ++counts[sequence_[i]];
+    if (sequence_[i] != sequence_[begin]) {
+      odd.numbers.push_back(first_ + static_cast<int32_t>(i));
+    }
+  }
+  if (odd.numbers.empty()) {
+    return odd;
+  }
+  const int32_t first = odd.numbers.front();
+  const std::string difference =
+      Difference(sequence_[static_cast<size_t>(first - first_)], sequence_[begin]);
+  if (odd.numbers.size() == 1) {
+    odd.text = fmt::format("the time leaves out iteration {} of rank {}, which {}", first,
+                           rank.value(), difference);
+    return odd;
+  }
+  odd.text = fmt::format(
+      "the time leaves out {} of the {} iterations of rank {} that were looked at, of {} {}; "
+      "iteration {} {}",
+      odd.numbers.size(), sequence_.size() - begin, rank.value(), counts.size() - 1,
+      counts.size() == 2 ? "kind" : "kinds", first, difference);
+  const auto most =
+      std::ranges::max_element(counts, {}, [](const auto& kind) { return kind.second; });
+  if (most->second > counts[sequence_[begin]]) {
+    const auto like = std::ranges::find(sequence_, most->first) - sequence_.begin();
+    odd.text += fmt::format(
+        "; {} of them do what iteration {} does and only {} what the one does that is timed, {}",
+        most->second, first_ + like, counts[sequence_[begin]], steady);
+  }
+  return odd;
 }
 
 }  // namespace prism::slicer

@@ -74,7 +74,9 @@ Result<std::span<const PlacedOp>> OpStream::Push(const Record& record,
       PRISM_RETURN_IF_ERROR(PushMarker(record));
       break;
     default:
-      rule_.See(record);
+      if (rule_.See(record) == IterationRule::Edge::kBefore) {
+        PRISM_RETURN_IF_ERROR(BeginBefore());
+      }
       if (iteration_ >= 0) {
         PRISM_RETURN_IF_ERROR(PushOp(record));
       }
@@ -272,19 +274,27 @@ Status OpStream::PushEvent(const Record& record) {
   const uint32_t event = record.event.event;
   const uint16_t stream = StreamOf(record.stream);
   if (record.kind == RecordKind::kEventWait) {
-    return AddOp({.kind = OpKind::kEventWait, .stream = stream, .dep = DepOf(event)});
+    PRISM_RETURN_IF_ERROR(
+        AddOp({.kind = OpKind::kEventWait, .stream = stream, .dep = DepOf(event)}));
+    completed_.back().waits_late = late_waits_.Wait(record.stream, event, iteration_);
+    return OkStatus();
   }
   events_[event] = {.iteration = iteration_, .index = next_index_};
+  late_waits_.Record(event, record.stream, iteration_);
   return AddOp({.kind = OpKind::kEventRecord, .stream = stream});
 }
 
 Status OpStream::PushSync(const Record& record) {
   switch (record.sync.kind) {
     case SyncKind::kStream:
+      late_waits_.HostWaits(record.stream);
       return AddOp({.kind = OpKind::kStreamSync, .stream = StreamOf(record.stream)});
     case SyncKind::kEvent:
-      return AddOp({.kind = OpKind::kEventSync, .dep = DepOf(record.sync.event)});
+      PRISM_RETURN_IF_ERROR(AddOp({.kind = OpKind::kEventSync, .dep = DepOf(record.sync.event)}));
+      completed_.back().waits_late = late_waits_.Wait({}, record.sync.event, iteration_);
+      return OkStatus();
     case SyncKind::kDevice:
+      late_waits_.HostWaits({});
       return AddOp({.kind = OpKind::kDeviceSync});
   }
   return Damaged(fmt::format("synchronisation of kind {}", static_cast<int>(record.sync.kind)));
@@ -301,6 +311,7 @@ Status OpStream::PushCollective(const Record& record) {
   if (body.root >= comm.size) {
     return Damaged(fmt::format("root {} of a communicator of {} ranks", body.root, comm.size));
   }
+  late_waits_.Transfer(record.stream);
   const graph::CollectiveShape shape = {.kind = static_cast<graph::CollectiveKind>(body.collective),
                                         .dtype = static_cast<graph::DataType>(body.dtype),
                                         .reduce = static_cast<graph::ReduceOp>(body.reduce),
@@ -322,6 +333,7 @@ Status OpStream::PushGroupEnd(const Record& record) {
   for (const PendingTransfer& transfer : transfers) {
     PRISM_ASSIGN_OR_RETURN(const graph::PeerTransfer resolved, TransferOf(transfer.body));
     const uint16_t stream = StreamOf(transfer.stream);
+    late_waits_.Transfer(transfer.stream);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& entry) { return entry.first == stream; });
     if (group == groups.end()) {
@@ -355,19 +367,26 @@ Result<graph::PeerTransfer> OpStream::TransferOf(const channel::PeerTransferBody
                              .bytes = body.bytes};
 }
 
+// The program has no range for iterations: markers are put in.
+Status OpStream::BeginBefore() {
+  if (inside_) {
+    PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, false));
+  }
+  StartIteration();
+  return AddMarker(kIterationMarker, true);
+}
+
 Status OpStream::PushMarker(const Record& record) {
   PRISM_ASSIGN_OR_RETURN(const std::string name,
                          definitions_.Name(Table::kMarkerName, record.marker.name));
   const bool is_put_in = inside_ && !rule_.marked_by_program();
   const IterationRule::Edge edge = rule_.SeeMarker(record, name);
-  const bool begins = edge == IterationRule::Edge::kBefore || edge == IterationRule::Edge::kBegin;
-  if (begins && is_put_in) {
-    PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, false));
-  }
   if (edge == IterationRule::Edge::kBefore) {
-    StartIteration();
-    PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, true));
+    PRISM_RETURN_IF_ERROR(BeginBefore());
   } else if (edge == IterationRule::Edge::kBegin) {
+    if (is_put_in) {
+      PRISM_RETURN_IF_ERROR(AddMarker(kIterationMarker, false));
+    }
     StartIteration();
   }
   PRISM_RETURN_IF_ERROR(AddMarker(name, record.marker.begin != 0));

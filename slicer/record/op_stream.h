@@ -29,6 +29,7 @@
 #include "shim/channel/messages.h"
 #include "slicer/record/definitions.h"
 #include "slicer/record/iteration_rule.h"
+#include "slicer/record/late_waits.h"
 #include "slicer/record/op_tables.h"
 
 namespace prism::slicer {
@@ -44,6 +45,7 @@ struct OpPlace {
 struct PlacedOp {
   OpPlace place;
   CanonicalOp op;
+  bool waits_late = false;  // for communication of an earlier iteration (late_waits.h)
 };
 
 class OpStream {
@@ -102,6 +104,7 @@ class OpStream {
   };
 
   void StartIteration();
+  Status BeginBefore();
   Status AddOp(CanonicalOp op);
   Status PushDefinition(const channel::Record& record, std::span<const std::byte> payload);
   Status PushOp(const channel::Record& record);
@@ -127,8 +130,9 @@ class OpStream {
   Rank self_;
   IterationRule rule_;
   Definitions definitions_;
-  std::map<uint32_t, RecordedCommunicator> communicators_;    // by comm id
-  std::unordered_map<uint32_t, OpPlace> events_;              // by event id
+  std::map<uint32_t, RecordedCommunicator> communicators_;  // by comm id
+  std::unordered_map<uint32_t, OpPlace> events_;            // by event id
+  LateWaits late_waits_;
   std::map<uint16_t, std::vector<PendingTransfer>> pending_;  // by thread
   int32_t iteration_;
   bool inside_ = false;

@@ -17,6 +17,7 @@ struct Iteration {
   std::vector<CanonicalOp> ops;
   OpTables tables;
   uint32_t closed = 0;
+  std::vector<uint32_t> late_waits;  // of `ops` as recorded: late_waits.h
 };
 
 // Takes out what the caching allocator takes from the device or gives back; returns how many ops.

@@ -19,14 +19,12 @@
 namespace prism::slicer {
 
 namespace {
-
 using channel::Record;
 using channel::RecordKind;
 using graph::OpKind;
 
-// Iterations that are looked at for a period, and the ops in them.
-constexpr int32_t kMostLookedAt = 64;
-constexpr int64_t kMostOpsLookedAt = 100'000;
+// Of the iterations that are looked at for a period.
+constexpr int64_t kMostOpsLookedAt = 250'000;
 
 // An iteration that the next one equals but for segments.
 struct NearlyFound {
@@ -104,8 +102,11 @@ class Recorder::Impl {
            iterations() >= *found_ + *options_.steady_iterations;
   }
   [[nodiscard]] bool has_looked_for_period() const {
-    return has_steady_iterations() && (!LooksForPeriod() || iterations() >= kMostLookedAt ||
-                                       ops_looked_at_ >= kMostOpsLookedAt || period().has_value());
+    return has_steady_iterations() &&
+           (!LooksForPeriod() || !sequence_.MayShowPeriod() || ops_looked_at_ >= kMostOpsLookedAt);
+  }
+  [[nodiscard]] bool has_looked_less() const {
+    return LooksForPeriod() && sequence_.MayShowPeriod() && ops_looked_at_ >= kMostOpsLookedAt;
   }
   [[nodiscard]] int32_t iterations() const {
     return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
@@ -122,18 +123,18 @@ class Recorder::Impl {
   void KeepOp(const PlacedOp& placed);
   void EndIteration();
   void KeepLast(const Iteration& ended);
-  void LookForOdd(int32_t number, const Iteration& ended);
   // Where steps begin iterations, each of which is one step as far as is known.
   [[nodiscard]] bool LooksForPeriod() const {
     return !stream_.marked_by_program() && options_.steps_per_iteration == 1;
   }
   Status FindIdentical();
   void Judge(int32_t last, bool whole);
+  void NoteLateWaits();
   [[nodiscard]] std::string WhyAllDiffer() const;
   [[nodiscard]] std::string WhyNone() const;
   using Details = std::map<std::string, int64_t>;  // how often each was counted
   [[nodiscard]] graph::Warning MakeWarning(const std::string& code, const Details& details) const;
-  [[nodiscard]] std::vector<graph::Warning> Warnings() const;
+  [[nodiscard]] std::vector<graph::Warning> Warnings(const OddIterations& odd) const;
 
   RecorderOptions options_;
   OpStream stream_;
@@ -148,14 +149,13 @@ class Recorder::Impl {
   std::vector<Iteration> last_;        // what was compared with no success, without waits
   IterationSequence sequence_;
   int64_t ops_looked_at_ = 0;
-  // The first iteration behind found_ that does something else; previous_ is not it.
-  std::optional<int32_t> odd_;
-  std::string odd_example_;
   std::string difference_;  // of the last two iterations that differ
   bool only_order_differs_ = false;
   bool used_device_ = false;
   std::map<std::string, Details> counters_;  // by code
   int64_t unsteady_segments_ = 0;
+  int64_t late_waits_ = 0;     // of an iteration that does what the one before did
+  std::string late_wait_;      // the first of them
   std::string out_of_memory_;  // the last refused allocation, "" if none
 };
 
@@ -237,9 +237,11 @@ void Recorder::Impl::CountEarly(const Record& record) {
 }
 
 void Recorder::Impl::KeepOp(const PlacedOp& placed) {
-  const bool is_over = odd_.has_value() && !LooksForPeriod();
-  if (is_over || placed.place.iteration < options_.warmup_iterations) {
+  if (placed.place.iteration < options_.warmup_iterations) {
     return;
+  }
+  if (placed.waits_late) {
+    current_.late_waits.push_back(static_cast<uint32_t>(current_.ops.size()));
   }
   current_.ops.push_back(placed.op);
   if (current_.closed == 0 && !stream_.inside_iteration()) {
@@ -259,14 +261,10 @@ void Recorder::Impl::EndIteration() {
       last_.clear();
       stream_.SettleRule();
     }
-  } else if (found_.has_value()) {
-    LookForOdd(number, current_);
   }
   Iteration ended = std::exchange(current_, Iteration());
-  if (LooksForPeriod()) {
-    ops_looked_at_ += static_cast<int64_t>(ended.ops.size());
-    sequence_.Add(ended);
-  }
+  ops_looked_at_ += static_cast<int64_t>(ended.ops.size());
+  sequence_.Add(number, ended);
   if (found_.has_value()) {
     return;
   }
@@ -285,26 +283,6 @@ void Recorder::Impl::KeepLast(const Iteration& ended) {
   last_.push_back(WithoutWaits(ended));
 }
 
-// The program may do something else now and then: evaluate, or save what it has.
-void Recorder::Impl::LookForOdd(int32_t number, const Iteration& ended) {
-  if (odd_.has_value()) {
-    return;
-  }
-  const size_t longer = std::max(previous_.ops.size(), ended.ops.size());
-  if (!FirstDifference(previous_, ended, longer).has_value()) {
-    return;
-  }
-  const Iteration steady = WithoutWaits(previous_);
-  const Iteration counted = WithoutWaits(ended);
-  const size_t left = std::max(steady.ops.size(), counted.ops.size());
-  if (const auto at = FirstDifference(steady, counted, left)) {
-    odd_ = number;
-    odd_example_ = fmt::format(
-        "the time leaves out iteration {} of rank {}, which has {} instead of {}", number,
-        options_.rank.value(), DescribeAt(counted, *at), DescribeAt(steady, *at));
-  }
-}
-
 // Whether iteration `last`, the current one, does what the one before did, by whatever names: in
 // whole, or up to where they are closed. The caching allocator may still take or give back a
 // segment in one iteration and not in the next; such ops are no part of the steady state.
@@ -317,6 +295,7 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
   Iteration after = WithoutRanges(current_);
   if (!difference(before, after).has_value()) {
     found_ = last - 1;
+    NoteLateWaits();
     return;
   }
   const int64_t segments = DropSegments(&before) + DropSegments(&after);
@@ -324,11 +303,18 @@ void Recorder::Impl::Judge(int32_t last, bool whole) {
   if (!at.has_value()) {
     nearly_ = NearlyFound{last - 1, previous_, segments};
     DropSegments(&nearly_->iteration);
+    NoteLateWaits();
     return;
   }
   difference_ = fmt::format("iterations {} and {} differ at op {}: {} against {}", last - 1, last,
                             *at, DescribeAt(before, *at), DescribeAt(after, *at));
   only_order_differs_ = DoSameInAnotherOrder(before, after);
+}
+
+// Of the second of two that do the same: the first of all has none before it.
+void Recorder::Impl::NoteLateWaits() {
+  late_waits_ = static_cast<int64_t>(current_.late_waits.size());
+  late_wait_ = late_waits_ == 0 ? "" : DescribeAt(current_, current_.late_waits.front());
 }
 
 // Why no two iterations in turn do the same, and what the user can do about it.
@@ -412,13 +398,23 @@ graph::Warning Recorder::Impl::MakeWarning(const std::string& code, const Detail
   return warning;
 }
 
-std::vector<graph::Warning> Recorder::Impl::Warnings() const {
+std::vector<graph::Warning> Recorder::Impl::Warnings(const OddIterations& odd) const {
   std::vector<graph::Warning> warnings = memory_.Warnings();
   for (const auto& [code, details] : counters_) {
     warnings.push_back(MakeWarning(code, details));
   }
-  if (odd_.has_value()) {
-    warnings.push_back({.code = "odd_iteration", .count = 1, .example = odd_example_});
+  if (!odd.numbers.empty()) {
+    warnings.push_back({.code = "odd_iteration",
+                        .count = static_cast<int64_t>(odd.numbers.size()),
+                        .example = odd.text});
+  }
+  if (late_waits_ > 0) {
+    warnings.push_back(
+        {.code = "waits_across_iterations",
+         .count = late_waits_,
+         .example = fmt::format("rank {}: the time takes as over what the iteration before "
+                                "communicates and this one waits for: {}",
+                                options_.rank.value(), late_wait_)});
   }
   if (unsteady_segments_ > 0) {
     warnings.push_back({.code = "segments_not_steady",
@@ -442,10 +438,12 @@ Result<graph::Fragment> Recorder::Impl::Finish() {
   fragment.signatures = kept.tables.signatures;
   fragment.peer_slots = kept.tables.peer_slots;
   fragment.memory = memory_.Profile(stream_.definitions(), *found_);
-  fragment.warnings = Warnings();
+  OddIterations odd = sequence_.OddOnes(*found_, options_.rank);
+  fragment.warnings = Warnings(odd);
   fragment.host_times = host_.times();
   fragment.warmup_iterations = *found_;
-  fragment.iterations = odd_.value_or(iterations());
+  fragment.iterations = iterations();
+  fragment.odd_iterations = std::move(odd.numbers);
   fragment.iteration_begin = stream_.iteration_begin();
   fragment.steps_per_iteration = options_.steps_per_iteration;
   early_.MoveInto(*found_ + 1, &fragment);
@@ -485,6 +483,10 @@ bool Recorder::has_steady_iterations() const {
 
 bool Recorder::has_looked_for_period() const {
   return impl_->has_looked_for_period();
+}
+
+bool Recorder::has_looked_less() const {
+  return impl_->has_looked_less();
 }
 
 int32_t Recorder::iterations() const {

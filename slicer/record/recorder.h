@@ -62,6 +62,9 @@ class Recorder {
   // looked at. How many depends on their ops, never on time.
   [[nodiscard]] bool has_looked_for_period() const;
 
+  // Fewer iterations were looked at than a long period needs: they have too many ops.
+  [[nodiscard]] bool has_looked_less() const;
+
   // Iterations that have ended so far, warm-up included.
   [[nodiscard]] int32_t iterations() const;
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <random>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,6 +61,48 @@ TEST(Iterations, AStepThatRunsThePassesItselfBeginsAnIteration) {
   const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   EXPECT_EQ(fragment->iterations, 3) << "the last has no step behind it";
+}
+
+// A hook of each parameter steps an optimizer of its own, as soon as its gradient is there.
+void AddBackwardWithSteps(RecordScript* script, int layers) {
+  for (int layer = 0; layer < layers; ++layer) {
+    script->Matmul(16);  // the forward pass
+  }
+  script->OnThread(3);
+  for (int layer = 0; layer < layers; ++layer) {
+    script->Matmul(32);
+    script->Marker("Optimizer.step#SGD.step", true, true);
+    script->Kernel("sgd");
+    script->Marker("Optimizer.step#SGD.step", false, true);
+  }
+  script->OnThread(0);
+}
+
+TEST(Iterations, StepsInsideOfABackwardPassMakeOneIterationOfIt) {
+  RecordScript script;
+  for (int i = 0; i < 5; ++i) {
+    AddBackwardWithSteps(&script, 4);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(std::ranges::count(fragment->program.kind, OpKind::kKernel), 12);
+  EXPECT_EQ(fragment->iterations, 3);
+  EXPECT_THAT(fragment->iteration_begin, HasSubstr("inside of a backward pass"));
+}
+
+TEST(Iterations, AStepBehindABackwardPassWithStepsBeginsTheIteration) {
+  RecordScript script;
+  for (int i = 0; i < 5; ++i) {
+    AddBackwardWithSteps(&script, 4);
+    script.Kernel("clip");
+    script.Marker("Optimizer.step#AdamW.step", true);
+    script.Kernel("adam");
+    script.Marker("Optimizer.step#AdamW.step", false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(std::ranges::count(fragment->program.kind, OpKind::kKernel), 14);
+  EXPECT_EQ(fragment->iteration_begin, "the range \"Optimizer.step#AdamW.step\"");
 }
 
 // The two networks of a GAN; the first iteration of each warms up.
@@ -136,7 +180,7 @@ TEST(Iterations, AnOuterStepInEveryFourthMakesFourOneIteration) {
     script->Marker("Optimizer.step#SGD.step", false);
   });
   EXPECT_EQ(outer.period, 4);
-  EXPECT_LE(outer.iterations, 12) << "it is found when it recurs";
+  EXPECT_LE(outer.iterations, 40);
   EXPECT_EQ(LookForPeriod([](RecordScript* script) { script->AllReduce(1, 1 << 20, 1); }).period,
             4);
 }
@@ -151,7 +195,52 @@ TEST(Iterations, ALogLineInEveryFourthMakesNoPeriod) {
   const Looked plain = LookForPeriod([](RecordScript*) {});
   EXPECT_EQ(plain.period, std::nullopt);
   EXPECT_FALSE(plain.is_odd);
-  EXPECT_EQ(plain.iterations, 64);
+  EXPECT_EQ(plain.iterations, 33) << "an outer step of a longer period than 32 is not found";
+}
+
+// Iterations by their communication, in megabytes.
+RecordScript Communicating(const std::vector<int>& megabytes) {
+  RecordScript script;
+  script.CommInit(1, "default_pg", 8, 0, 1);
+  for (const int size : megabytes) {
+    script.Matmul(16);
+    script.AllReduce(1, size << 20, 1);
+    script.Marker("Optimizer.step#AdamW.step", true);
+    script.Marker("Optimizer.step#AdamW.step", false);
+  }
+  return script;
+}
+
+// As lengths of batches are.
+TEST(Iterations, WhatIsDrawnAtRandomHasNoPeriod) {
+  for (uint32_t seed = 1; seed <= 50; ++seed) {
+    std::minstd_rand draw(seed);
+    std::vector<int> sizes(100);
+    for (int& size : sizes) {
+      size = draw() / 64 % 4 == 0 ? 8 : 1;
+    }
+    const RecordScript script = Communicating(sizes);
+    Recorder recorder({.rank = Rank(0), .warmup_iterations = 0, .steady_iterations = 3});
+    for (const ScriptedRecord& scripted : script.records()) {
+      ASSERT_TRUE(recorder.Consume(scripted.record, scripted.payload).ok());
+      if (recorder.has_looked_for_period()) {
+        break;
+      }
+    }
+    EXPECT_EQ(recorder.period(), std::nullopt) << seed;
+    EXPECT_LE(recorder.iterations(), 100);
+  }
+}
+
+TEST(Iterations, OddOnesAreCountedAndTheMostFrequentKindIsNamed) {
+  const Result<graph::Fragment> fragment =
+      RecordAll(Communicating({1, 1, 1, 8, 8, 2, 8, 8, 8, 1, 1}), 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  EXPECT_EQ(fragment->iterations, 10);
+  EXPECT_THAT(fragment->odd_iterations, ElementsAre(2, 3, 4, 5, 6, 7));
+  ASSERT_EQ(fragment->warnings.size(), 1U);
+  EXPECT_EQ(fragment->warnings[0].count, 6);
+  EXPECT_THAT(fragment->warnings[0].example, HasSubstr("6 of the"));
 }
 
 TEST(Iterations, WhatComesOnceIsOddAndMakesNoPeriod) {
@@ -239,7 +328,7 @@ TEST(Iterations, ARangeAfterSteadyStepsDoesNotTakeOver) {
   AddTraining(&script, 16);
   const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->iterations, 3) << "the one with the range is odd";
+  EXPECT_THAT(fragment->odd_iterations, ElementsAre(3)) << "the one with the range";
   EXPECT_THAT(fragment->iteration_begin, HasSubstr("Optimizer.step#AdamW.step"));
 }
 
@@ -283,7 +372,8 @@ TEST(Iterations, AnOddIterationAmongSteadyOnesEndsThemAndIsAWarning) {
   }
   const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(fragment->iterations, 3) << "the fourth logs";
+  EXPECT_EQ(fragment->iterations, 5);
+  EXPECT_THAT(fragment->odd_iterations, ElementsAre(3)) << "the fourth logs";
   ASSERT_EQ(fragment->warnings.size(), 1U);
   EXPECT_EQ(fragment->warnings[0].code, "odd_iteration");
   EXPECT_THAT(fragment->warnings[0].example,
@@ -322,7 +412,8 @@ TEST(Iterations, RecordsOfEventsThatNobodyWaitsForMakeNoIterationOdd) {
     }
     const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
     ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-    EXPECT_EQ(fragment->iterations, waits ? 8 : 19);
+    EXPECT_EQ(fragment->iterations, 19);
+    EXPECT_EQ(fragment->odd_iterations.size(), waits ? 11U : 0U);
     EXPECT_EQ(fragment->warnings.size(), waits ? 1U : 0U);
   }
 }

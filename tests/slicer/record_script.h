@@ -57,11 +57,12 @@ class RecordScript {
     return Define(channel::Table::kContext, payload);
   }
 
-  void Marker(const std::string& name, bool begin) {
+  void Marker(const std::string& name, bool begin, bool in_backward = false) {
     channel::Record record = {};
     record.kind = channel::RecordKind::kMarker;
     record.marker.name = Define(channel::Table::kMarkerName, name);
     record.marker.begin = begin ? 1 : 0;
+    record.marker.in_backward = in_backward ? 1 : 0;
     Add(record);
   }
 

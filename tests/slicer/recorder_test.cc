@@ -321,5 +321,41 @@ TEST(Recorder, CountersOfOneCodeAreOneWarning) {
   EXPECT_EQ(fragment->warnings[0].example, "rank 3: aten::equal");
 }
 
+// What the iteration before has sent is waited for at once, or not before this one.
+Result<graph::Fragment> SendAndWait(bool late, bool host_waits = false) {
+  RecordScript script;
+  script.CommInit(1, "default_pg", 8, 0, 1);
+  for (int i = 0; i < 4; ++i) {
+    script.Marker("iteration", true);
+    if (late) {
+      script.Event(channel::RecordKind::kEventWait, 3, 0);
+    }
+    script.Kernel("gemm");
+    script.AllReduce(1, 1 << 20, 2);
+    script.Event(channel::RecordKind::kEventRecord, 3, 2);
+    if (!late) {
+      script.Event(channel::RecordKind::kEventWait, 3, 0);
+    }
+    if (host_waits) {
+      channel::Record wait = {};
+      wait.kind = channel::RecordKind::kSync;
+      wait.sync.kind = channel::SyncKind::kDevice;
+      script.Add(wait);
+    }
+    script.Marker("iteration", false);
+  }
+  return RecordAll(script, 0, 0);
+}
+
+TEST(Recorder, AWaitForCommunicationOfTheIterationBeforeIsTold) {
+  const Result<graph::Fragment> late = SendAndWait(true);
+  ASSERT_TRUE(late.ok()) << late.status().message();
+  ASSERT_EQ(late->warnings.size(), 1U);
+  EXPECT_EQ(late->warnings[0].code, "waits_across_iterations");
+  EXPECT_EQ(late->warnings[0].count, 1);
+  EXPECT_THAT(SendAndWait(false)->warnings, ::testing::IsEmpty());
+  EXPECT_THAT(SendAndWait(true, true)->warnings, ::testing::IsEmpty()) << "the host has waited";
+}
+
 }  // namespace
 }  // namespace prism::slicer

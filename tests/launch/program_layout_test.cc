@@ -1,0 +1,27 @@
+#include "launch/run/program_layout.h"
+
+#include <gtest/gtest.h>
+
+namespace prism::launch {
+namespace {
+
+TEST(AlikeFrom, OddIterationsEndWhatIsAlikeAndAreNotTheFirst) {
+  graph::Fragment fragment;
+  fragment.iterations = 10;
+  fragment.odd_iterations = {4, 5, 9};
+  const auto expect = [&](int32_t from, int32_t begin, int32_t count) {
+    const IterationRange range = AlikeFrom(fragment, from);
+    EXPECT_EQ(range.count, count) << from;
+    if (count > 0) {
+      EXPECT_EQ(range.begin, begin) << from;
+    }
+  };
+  expect(1, 1, 3);
+  expect(4, 6, 3);  // another rank settles while rank 0 evaluates
+  expect(7, 7, 2);
+  expect(9, 0, 0);
+  expect(12, 0, 0);
+}
+
+}  // namespace
+}  // namespace prism::launch
