@@ -388,6 +388,9 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   const DurationNs predicted = outcome->result.steady_iteration_ns();
   outcome->result = coordinator.Summarise();
   const DurationNs emulated = outcome->result.steady_iteration_ns();
+  // What the host did beyond the graph comes at both ends of the range.
+  outcome->low_ns += emulated - predicted;
+  outcome->high_ns += emulated - predicted;
   if (coordinator.extra_host_ns() > 0) {
     outcome->warnings.push_back({"host_time_beyond_graph", 1, coordinator.extra_host_example()});
   }

@@ -8,6 +8,9 @@ namespace prism::launch {
 void RecordedSlice::Add(graph::Fragment fragment, std::string_view values) {
   given_[fragment.rank] = values;
   iterations_[fragment.rank] = fragment.warmup_iterations;
+  if (fragment.rank == Rank(0)) {
+    steps_per_iteration_ = fragment.steps_per_iteration;
+  }
   fragments_.push_back(std::move(fragment));
 }
 

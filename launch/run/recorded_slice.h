@@ -40,9 +40,7 @@ class RecordedSlice {
   [[nodiscard]] uint64_t ToldBytes(Rank rank) const;
 
   // Optimizer steps that an iteration of the program holds; 1 before any rank was recorded.
-  [[nodiscard]] int32_t steps_per_iteration() const {
-    return fragments_.empty() ? 1 : fragments_.front().steps_per_iteration;
-  }
+  [[nodiscard]] int32_t steps_per_iteration() const { return steps_per_iteration_; }
 
   // Which iteration of a rank's program was recorded last; none for other ranks.
   [[nodiscard]] std::optional<int32_t> IterationOf(Rank rank) const;
@@ -54,6 +52,7 @@ class RecordedSlice {
   std::map<Rank, uint64_t> told_bytes_;
   std::set<Rank> told_again_;
   std::map<Rank, int32_t> iterations_;
+  int32_t steps_per_iteration_ = 1;  // rank 0, which comes first, finds out
 };
 
 }  // namespace prism::launch

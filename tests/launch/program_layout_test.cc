@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "launch/run/recorded_slice.h"
+
 namespace prism::launch {
 namespace {
 
@@ -21,6 +23,19 @@ TEST(AlikeFrom, OddIterationsEndWhatIsAlikeAndAreNotTheFirst) {
   expect(7, 7, 2);
   expect(9, 0, 0);
   expect(12, 0, 0);
+}
+
+// A rank may be recorded anew when the graph has taken what was recorded before.
+TEST(RecordedSlice, KeepsHowManyStepsMakeAnIteration) {
+  RecordedSlice slice;
+  EXPECT_EQ(slice.steps_per_iteration(), 1);
+  graph::Fragment fragment;
+  fragment.rank = Rank(0);
+  fragment.steps_per_iteration = 4;
+  slice.Add(fragment, "");
+  slice.EndRound();
+  EXPECT_EQ(slice.TakeFragments().size(), 1U);
+  EXPECT_EQ(slice.steps_per_iteration(), 4);
 }
 
 }  // namespace
