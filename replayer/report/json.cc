@@ -25,12 +25,12 @@ void WriteJob(const Summary& summary, JsonWriter* json) {
   json->Field("dp", job.parallel.dp);
   json->Field("cp", job.parallel.cp);
   json->Field("ep", job.parallel.ep);
-  if (job.user_program && job.parallel.vpp == 1) {
+  const bool batch_is_known = job.seq_len > 0;  // a user's program keeps it to itself
+  if (job.user_program && !batch_is_known && job.parallel.vpp == 1) {
     json->NullField("vpp");  // chunks of a stage show in nothing that it does
   } else {
     json->Field("vpp", job.parallel.vpp);
   }
-  const bool batch_is_known = job.seq_len > 0;  // a user's program keeps it to itself
   const auto of_batch = [&](const char* key, int64_t value) {
     batch_is_known ? json->Field(key, value) : json->NullField(key);
   };

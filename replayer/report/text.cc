@@ -43,7 +43,7 @@ std::string JobLine(const Summary& summary) {
 std::string LayoutLine(const Summary& summary) {
   const graph::JobSpec& job = summary.job;
   std::string layout = graph::LayoutText(job.parallel);
-  if (job.user_program && job.parallel.vpp == 1) {
+  if (job.user_program && job.seq_len == 0 && job.parallel.vpp == 1) {
     layout.resize(layout.rfind(", vpp"));  // which shows in nothing that a program does
   }
   std::string text = "  layout            " + layout;

@@ -330,7 +330,8 @@ TEST_F(UserProgram, has_a_hook_of_many_buckets_and_its_memory_told_by_what_it_is
   const Finished mem = RunCommand({PRISM_PROGRAM, "mem", folder_ / "out", "--format", "json"});
   ASSERT_EQ(mem.code, 0) << mem.output;
   std::map<std::string, int64_t> bytes;
-  for (const auto& part : nlohmann::json::parse(mem.output)["at_peak"]) {
+  const auto profile = nlohmann::json::parse(mem.output);
+  for (const auto& part : profile["at_peak"]) {
     bytes[part["name"]] = part["bytes"];
   }
   constexpr int64_t kLayer = 64 * 64 * 4;
