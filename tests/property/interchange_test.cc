@@ -63,8 +63,9 @@ std::vector<TimeNs> EngineEnds(const graph::Graph& graph) {
   RC_ASSERT(result.ok());
   std::vector<TimeNs> ends;
   for (const replayer::Timeline& timeline : result->timelines) {
-    const auto last = std::max_element(timeline.end.begin(), timeline.end.end());
-    ends.push_back(last == timeline.end.end() ? 0 : *last);
+    const auto whole = timeline.end.begin() + graph.role_of(timeline.rank).program.size();
+    const auto last = std::max_element(timeline.end.begin(), whole);
+    ends.push_back(last == whole ? 0 : *last);
   }
   return ends;
 }
