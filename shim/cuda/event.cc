@@ -2,6 +2,8 @@
 // everything is reached at once.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <new>
 #include <string_view>
@@ -59,12 +61,16 @@ bool IsPassingCaller(const void* caller) {
 // While recording every event is over when it is asked for: a loop until it is takes no time there,
 // and in the replay.
 void CountQuery(const void* caller) {
-  thread_local const void* passing_caller = nullptr;
-  if (SessionMode() != channel::Mode::kRecord || caller == passing_caller) {
+  // Looking a library up takes microseconds, and allocators ask at every block: places that are
+  // known are kept.
+  thread_local std::array<const void*, 8> passing = {};
+  thread_local size_t known = 0;
+  if (SessionMode() != channel::Mode::kRecord ||
+      std::find(passing.begin(), passing.end(), caller) != passing.end()) {
     return;
   }
   if (IsPassingCaller(caller)) {
-    passing_caller = caller;
+    passing[known++ % passing.size()] = caller;
   } else {
     Count("event_query_taken_as_over");
   }
