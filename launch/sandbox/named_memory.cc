@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "graph/base/parse_number.h"
+#include "launch/sandbox/processes.h"
 
 namespace prism::launch {
 namespace {
@@ -14,11 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFolder = "/dev/shm/";
 constexpr std::string_view kTorchPrefix = "torch_";
-
-pid_t NumberOf(std::string_view text) {
-  pid_t number = 0;
-  return ParseNumber(text, &number) ? number : 0;
-}
 
 // A path below the folder names something else (a file of the user's).
 void AddIfNamed(std::string_view path, MemoryNames* names) {
@@ -43,20 +38,6 @@ void AddOpened(const fs::path& process, MemoryNames* names) {
     std::error_code gone;
     AddIfNamed(fs::read_symlink(entry->path(), gone).string(), names);
   }
-}
-
-// Processes that are not `gone`.
-std::set<pid_t> Others(const std::set<pid_t>& gone) {
-  std::set<pid_t> others;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const pid_t process = NumberOf(entry->path().filename().string());
-    if (process > 0 && !gone.contains(process)) {
-      others.insert(process);
-    }
-  }
-  return others;
 }
 
 void Remove(const std::string& name) {
@@ -91,7 +72,8 @@ void RemoveNamedMemory(MemoryNames names, const MemoryNames& kept, const std::se
   if (names.empty()) {
     return;
   }
-  const MemoryNames in_use = NamedMemoryOf(Others(gone));
+  const MemoryNames in_use =
+      NamedMemoryOf(ProcessesWhere([&](pid_t process) { return !gone.contains(process); }));
   for (const std::string& name : names) {
     if (!in_use.contains(name)) {
       Remove(name);
@@ -105,7 +87,7 @@ void RemoveBatchesOf(const std::set<pid_t>& processes) {
       continue;
     }
     const std::string_view rest = std::string_view(name).substr(kTorchPrefix.size());
-    if (processes.contains(NumberOf(rest.substr(0, rest.find('_'))))) {
+    if (processes.contains(ProcessNumber(rest.substr(0, rest.find('_'))))) {
       Remove(name);
     }
   }

@@ -6,38 +6,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
-#include <string_view>
-#include <system_error>
 
-#include "graph/base/parse_number.h"
 #include "launch/sandbox/named_memory.h"
+#include "launch/sandbox/processes.h"
 
 namespace prism::launch {
 namespace {
 
-namespace fs = std::filesystem;
-
-pid_t NumberOf(std::string_view text) {
-  pid_t number = 0;
-  return ParseNumber(text, &number) ? number : 0;
-}
-
 std::set<pid_t> MembersOf(pid_t group) {
-  std::set<pid_t> members;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const pid_t process = NumberOf(entry->path().filename().string());
-    if (process > 0 && getpgid(process) == group) {
-      members.insert(process);
-    }
-  }
-  return members;
+  return ProcessesWhere([&](pid_t process) { return getpgid(process) == group; });
 }
 
 // Of one that is gone: 0. Its name, in parentheses, may hold anything.
@@ -55,16 +36,7 @@ pid_t ParentOf(pid_t process) {
 }
 
 std::set<pid_t> Children() {
-  std::set<pid_t> children;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const pid_t process = NumberOf(entry->path().filename().string());
-    if (process > 0 && ParentOf(process) == getpid()) {
-      children.insert(process);
-    }
-  }
-  return children;
+  return ProcessesWhere([](pid_t process) { return ParentOf(process) == getpid(); });
 }
 
 // What was there before the first of our programs is not theirs.
