@@ -1,6 +1,7 @@
 #include "slicer/stitch/stitch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -34,6 +35,13 @@ constexpr PolicyCounter kPolicyCounters[] = {
      "recording"},
     {"routing_by_rule", "selections (topk) of unknown values were made by rule"},
 };
+
+// The built-in workload reads its loss and gradient norm to print them, and chooses no op by what
+// they are as long as they are finite: of it alone that is known, so of it alone it is no fault.
+constexpr PolicyCounter kWorkloadReads = {
+    "unwritten_device_bytes_read",
+    "times the workload read what a kernel would have computed, the loss or the gradient norm, and "
+    "got zeros; it steers by neither"};
 
 using graph::Fragment;
 using graph::Graph;
@@ -239,7 +247,11 @@ class Stitcher {
       AddWarning(warning);
     }
     std::vector<std::string> by_policy;
-    for (const PolicyCounter& counter : kPolicyCounters) {
+    std::vector<PolicyCounter> policies(std::begin(kPolicyCounters), std::end(kPolicyCounters));
+    if (!graph_.job.user_program) {
+      policies.push_back(kWorkloadReads);
+    }
+    for (const PolicyCounter& counter : policies) {
       if (const auto counted = warnings_.extract(counter.code)) {
         by_policy.push_back(fmt::format("{} {} (first on {})", counted.mapped().count, counter.text,
                                         counted.mapped().example));

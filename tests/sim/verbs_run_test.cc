@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kRun =
     "prism-emulate --target-gpus 16 --model gpt3-1.3b --pp 2 --global-batch-size 64 --seed 3 "
-    "--quiet --out run";
+    "--quiet --strict --out run";
 
 std::vector<std::string> KeysOf(const Json& object) {
   std::vector<std::string> keys;

@@ -177,6 +177,24 @@ TEST_F(StitchTest, Values_by_policy_are_assumptions_not_warnings) {
   EXPECT_THAT(graph->assumptions.back(), HasSubstr("7 receives from virtual ranks gave"));
 }
 
+// Whether a program of the user's steers by what it read is not known.
+TEST_F(StitchTest, What_the_built_in_workload_reads_to_print_is_no_warning) {
+  for (const bool user_program : {false, true}) {
+    StitchInput input = Input({0, 4, 8, 12});
+    input.job.user_program = user_program;
+    input.fragments[0].warnings.push_back({"unwritten_device_bytes_read", 18, "rank 0"});
+    const Result<Graph> graph = Stitch(std::move(input));
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    EXPECT_EQ(graph->warnings.size(), user_program ? 1U : 0U);
+    const auto told = Contains(HasSubstr("18 times the workload read"));
+    if (user_program) {
+      EXPECT_THAT(graph->assumptions, Not(told));
+    } else {
+      EXPECT_THAT(graph->assumptions, told);
+    }
+  }
+}
+
 TEST_F(StitchTest, What_one_rank_does_anew_becomes_the_role) {
   const Result<Graph> graph = Stitch(Input({0, 4, 8, 12}));
   ASSERT_TRUE(graph.ok());
