@@ -20,9 +20,11 @@ uint32_t GpusPerNode(const graph::Graph& graph) {
   return static_cast<uint32_t>(graph.cluster.gpus_per_node);
 }
 
-Status CheckSlowing(uint32_t ranks, const ReplayOptions& options, PerturbationKind kind) {
+Status CheckSlowing(uint32_t ranks,
+                    const std::vector<Perturbation>& perturbations,
+                    PerturbationKind kind) {
   std::vector<double> factors(ranks, 1);
-  for (const Perturbation& perturbation : options.perturbations) {
+  for (const Perturbation& perturbation : perturbations) {
     if (perturbation.kind != kind) {
       continue;
     }
@@ -59,7 +61,11 @@ Status CheckLink(const Perturbation& link, uint32_t nodes) {
           fmt::format("perturbation of node {}: the job has {} nodes", node, nodes));
     }
   }
-  return OkStatus();
+  return link.node_a != link.node_b
+             ? OkStatus()
+             : InvalidArgument(fmt::format(
+                   "perturbation of a link from node {} to itself: links join two nodes",
+                   link.node_a));
 }
 
 void Apply(const Perturbation& perturbation, RankEffect* effect) {
@@ -126,14 +132,14 @@ std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options
   return effects;
 }
 
-Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options) {
-  PRISM_RETURN_IF_ERROR(CheckPlacement(graph.ranks.size(), options.placement));
-  const uint32_t nodes = Nodes(graph, options);
-  for (const Perturbation& perturbation : options.perturbations) {
+Status CheckPerturbations(uint32_t ranks,
+                          uint32_t nodes,
+                          const std::vector<Perturbation>& perturbations) {
+  for (const Perturbation& perturbation : perturbations) {
     for (Rank rank : perturbation.ranks) {
-      if (rank.value() >= graph.ranks.size()) {
-        return InvalidArgument(fmt::format("perturbation of rank {}: the job has {} ranks",
-                                           rank.value(), graph.ranks.size()));
+      if (rank.value() >= ranks) {
+        return InvalidArgument(
+            fmt::format("perturbation of rank {}: the job has {} ranks", rank.value(), ranks));
       }
     }
     if (perturbation.factor < 0) {
@@ -146,8 +152,13 @@ Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options) {
       PRISM_RETURN_IF_ERROR(CheckLink(perturbation, nodes));
     }
   }
-  PRISM_RETURN_IF_ERROR(CheckSlowing(graph.ranks.size(), options, PerturbationKind::kStraggler));
-  return CheckSlowing(graph.ranks.size(), options, PerturbationKind::kHost);
+  PRISM_RETURN_IF_ERROR(CheckSlowing(ranks, perturbations, PerturbationKind::kStraggler));
+  return CheckSlowing(ranks, perturbations, PerturbationKind::kHost);
+}
+
+Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options) {
+  PRISM_RETURN_IF_ERROR(CheckPlacement(graph.ranks.size(), options.placement));
+  return CheckPerturbations(graph.ranks.size(), Nodes(graph, options), options.perturbations);
 }
 
 Placement::Placement(const graph::Graph& graph, const ReplayOptions& options)

@@ -28,7 +28,12 @@ struct RankEffect {
 
 std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options);  // by rank
 
-// Fails on a rank, node, factor or place that the job cannot have.
+// Fails on a rank, node, factor or period that a job of so many ranks and nodes cannot have.
+Status CheckPerturbations(uint32_t ranks,
+                          uint32_t nodes,
+                          const std::vector<Perturbation>& perturbations);
+
+// The same of the job's, and on places that it cannot have.
 Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options);
 
 // Both arguments must outlive it.

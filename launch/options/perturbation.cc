@@ -13,6 +13,9 @@
 #include "graph/base/parallel.h"
 #include "graph/base/parse_number.h"
 #include "graph/base/time.h"
+#include "replayer/network/flow_replay.h"
+#include "replayer/network/routing.h"
+#include "replayer/placement.h"
 
 namespace prism::launch {
 namespace {
@@ -111,6 +114,9 @@ class PerturbationParser {
         !ParseNumber(nodes[1], &result.node_b) || result.node_a < 0 || result.node_b < 0) {
       return fmt::format("names the link '{}'; it must be two node numbers, as in 3-7", text);
     }
+    if (result.node_a == result.node_b) {
+      return fmt::format("names the link '{}'; a link joins two nodes", text);
+    }
     return {};
   }
 
@@ -203,6 +209,9 @@ std::string WrongBeside(const replayer::Perturbation& perturbation,
   return {};
 }
 
+// Before the name of what is out of service.
+constexpr std::string_view kFailPrefix = "fail:";
+
 }  // namespace
 
 Result<std::vector<Rank>> ParseRankRanges(std::string_view text, const graph::JobSpec& job) {
@@ -244,6 +253,26 @@ Result<replayer::Perturbation> ParsePerturbation(const PerturbationText& given,
                             : BadFile(fmt::format("{}: {} {}", given.file, given.text, wrong));
 }
 
+Status CheckNetwork(const Options& options,
+                    const graph::JobSpec& job,
+                    const graph::ClusterSpec& cluster) {
+  if (options.network != replayer::NetworkModel::kFlow) {
+    return OkStatus();
+  }
+  const auto gpus = static_cast<uint32_t>(job.parallel.world_size());
+  PRISM_ASSIGN_OR_RETURN(const replayer::Topology network, replayer::NetworkOfJob(cluster, gpus));
+  for (const PerturbationText& given : options.perturb) {
+    if (given.text.starts_with(kFailPrefix)) {
+      const std::string part = given.text.substr(kFailPrefix.size());
+      const Status found = replayer::LinksNamed(network, part).status();
+      PRISM_RETURN_IF_ERROR(found.ok() || given.file.empty()
+                                ? found
+                                : BadFile(found.message()).WithContext(given.file));
+    }
+  }
+  return OkStatus();
+}
+
 Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
                                                   const graph::JobSpec& job,
                                                   const graph::ClusterSpec& cluster) {
@@ -257,6 +286,9 @@ Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
                            ParsePerturbation(given, job, cluster, replay));
     replay.perturbations.push_back(std::move(perturbation));
   }
+  const auto ranks = static_cast<uint32_t>(job.parallel.world_size());
+  const uint32_t nodes = DivideUp(ranks, static_cast<uint32_t>(cluster.gpus_per_node));
+  PRISM_RETURN_IF_ERROR(replayer::CheckPerturbations(ranks, nodes, replay.perturbations));
   return replay;
 }
 

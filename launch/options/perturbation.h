@@ -25,6 +25,12 @@ Result<replayer::Perturbation> ParsePerturbation(const PerturbationText& given,
                                                  const graph::ClusterSpec& cluster,
                                                  const replayer::ReplayOptions& replay);
 
+// What a flow replay of the job alone would find wrong with its network: that it cannot join the
+// nodes, or lacks what fail: names. Builds the network, which of a large job takes a while.
+Status CheckNetwork(const Options& options,
+                    const graph::JobSpec& job,
+                    const graph::ClusterSpec& cluster);
+
 // The replay that these options ask for.
 Result<replayer::ReplayOptions> MakeReplayOptions(const Options& options,
                                                   const graph::JobSpec& job,

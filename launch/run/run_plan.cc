@@ -201,6 +201,7 @@ Result<RunContext> PlanRun(Options options) {
   PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions replay,
                          MakeReplayOptions(context.options, context.job, context.cluster));
   context.perturbations = std::move(replay.perturbations);
+  PRISM_RETURN_IF_ERROR(CheckNetwork(context.options, context.job, context.cluster));
   slicer::PlanOptions plan_options;
   plan_options.max_roles = context.options.max_roles;
   PRISM_ASSIGN_OR_RETURN(context.plan, slicer::MakePlan(context.job, plan_options));

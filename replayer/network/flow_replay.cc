@@ -124,6 +124,14 @@ class FlowReplay {
 
 }  // namespace
 
+Result<Topology> NetworkOfJob(const graph::ClusterSpec& cluster, uint32_t gpus) {
+  const FabricSize size = FabricSizeOf(cluster, CollectiveCost(cluster), gpus);
+  if (const std::string fault = NetworkFault(cluster.network, size); !fault.empty()) {
+    return BadFile(fault);
+  }
+  return Topology(cluster.network, size);
+}
+
 Result<std::vector<ReplayResult>> ReplayTogether(const std::vector<NetworkJob>& jobs,
                                                  const NetworkEdit& edit) {
   FlowReplay replay;

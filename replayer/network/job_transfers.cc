@@ -10,9 +10,9 @@ namespace prism::replayer {
 
 namespace {
 
-int32_t NicsOf(const graph::Graph& graph, const CollectiveCost& cost) {
+int32_t NicsOf(const graph::ClusterSpec& cluster, const CollectiveCost& cost) {
   const auto nics = static_cast<int32_t>(cost.nics_per_node());
-  return std::clamp(nics, 1, graph.cluster.gpus_per_node);
+  return std::clamp(nics, 1, cluster.gpus_per_node);
 }
 
 // As the engine scales durations.
@@ -22,18 +22,24 @@ DurationNs Scaled(DurationNs duration, double factor) {
 
 }  // namespace
 
+FabricSize FabricSizeOf(const graph::ClusterSpec& cluster,
+                        const CollectiveCost& cost,
+                        uint32_t gpus) {
+  FabricSize size;
+  size.nodes = DivideUp(static_cast<int32_t>(gpus), cluster.gpus_per_node);
+  size.nics_per_node = NicsOf(cluster, cost);
+  size.nic_bytes_per_s = cost.NicBandwidth() * cost.nics_per_node() / size.nics_per_node;
+  return size;
+}
+
 FabricSize FabricSizeOf(const Engine& engine) {
   const graph::Graph& graph = engine.graph();
-  const CollectiveCost& cost = engine.collective_cost();
   const std::vector<uint32_t>& placement = engine.options().placement;
-  const auto gpus = static_cast<int32_t>(
-      placement.empty() ? graph.ranks.size()
-                        : *std::max_element(placement.begin(), placement.end()) + 1);
-  FabricSize size;
-  size.nodes = DivideUp(gpus, graph.cluster.gpus_per_node);
-  size.nics_per_node = NicsOf(graph, cost);
-  size.nic_bytes_per_s =
-      cost.NicBandwidth() * cost.nics_per_node() / size.nics_per_node / engine.options().comm_scale;
+  const uint32_t gpus = placement.empty()
+                            ? graph.ranks.size()
+                            : *std::max_element(placement.begin(), placement.end()) + 1;
+  FabricSize size = FabricSizeOf(graph.cluster, engine.collective_cost(), gpus);
+  size.nic_bytes_per_s /= engine.options().comm_scale;
   return size;
 }
 
@@ -43,7 +49,7 @@ JobTransfers::JobTransfers(const Engine& engine, const JobPlace& place)
       comm_scale_(engine.options().comm_scale),
       place_(place) {
   nics_.gpus_per_node = graph_.cluster.gpus_per_node;
-  nics_.nics_per_node = NicsOf(graph_, cost_);
+  nics_.nics_per_node = NicsOf(graph_.cluster, cost_);
   nics_.keeps_rail = graph_.cluster.network.kind == graph::FabricKind::kRailFatTree;
   nics_.gpu_of = engine.options().placement;
 }

@@ -21,7 +21,12 @@ struct JobPlace {
   int32_t first_node = 0;
 };
 
-// The nodes of the job and the NICs that its ranks use, with what each carries.
+// The nodes of so many GPUs and the NICs that their ranks use, with what each carries.
+FabricSize FabricSizeOf(const graph::ClusterSpec& cluster,
+                        const CollectiveCost& cost,
+                        uint32_t gpus);
+
+// The same of a job, with transfers as long as its options scale them.
 FabricSize FabricSizeOf(const Engine& engine);
 
 class JobTransfers {

@@ -23,27 +23,33 @@ Router::Router(const Topology& topology, const MaxMinSolver& solver, uint64_t se
       distances_(topology.switch_count()) {
 }
 
-Status Router::Fail(const std::string& name) {
+Result<std::vector<LinkId>> LinksNamed(const Topology& topology, const std::string& name) {
   const size_t dash = name.find('-');
-  const auto a = topology_.Find(name.substr(0, dash));
-  const auto b = dash == std::string::npos ? a : topology_.Find(name.substr(dash + 1));
-  bool found = false;
+  const auto a = topology.Find(name.substr(0, dash));
+  const auto b = dash == std::string::npos ? a : topology.Find(name.substr(dash + 1));
+  std::vector<LinkId> found;
   if (a.has_value() && b.has_value()) {
-    for (const LinkId link : topology_.LinksFrom(*a)) {
-      if (dash == std::string::npos || topology_.links()[link].to == *b) {
-        works_[link] = false;
-        works_[link ^ 1U] = false;
-        found = true;
+    for (const LinkId link : topology.LinksFrom(*a)) {
+      if (dash == std::string::npos || topology.links()[link].to == *b) {
+        found.push_back(link);
       }
     }
   }
-  if (!found) {
+  if (found.empty()) {
     return InvalidArgument(fmt::format(
         "fail:{}: the network has no such link or switch; switches are {} to {}, NICs {} to {}, a "
         "link is NAME-NAME",
-        name, topology_.NameOf(topology_.vertex_count() - topology_.switch_count()),
-        topology_.NameOf(topology_.vertex_count() - 1), topology_.NameOf(0),
-        topology_.NameOf(topology_.vertex_count() - topology_.switch_count() - 1)));
+        name, topology.NameOf(topology.port_count()), topology.NameOf(topology.vertex_count() - 1),
+        topology.NameOf(0), topology.NameOf(topology.port_count() - 1)));
+  }
+  return found;
+}
+
+Status Router::Fail(const std::string& name) {
+  PRISM_ASSIGN_OR_RETURN(const std::vector<LinkId> links, LinksNamed(topology_, name));
+  for (const LinkId link : links) {
+    works_[link] = false;
+    works_[link ^ 1U] = false;
   }
   failed_.push_back(name);
   return OkStatus();

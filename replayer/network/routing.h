@@ -16,13 +16,17 @@ namespace prism::replayer {
 // What ECMP makes of a flow at a switch: one of `count` links.
 uint32_t EcmpChoice(uint64_t flow_key, uint64_t salt, uint32_t count);
 
+// What a name stands for: one direction each of the links of a switch ("leaf3") or NIC
+// ("node0.nic1"), or of a link ("leaf3-spine0"). kInvalidArgument for a name that the network does
+// not have.
+Result<std::vector<LinkId>> LinksNamed(const Topology& topology, const std::string& name);
+
 class Router {
  public:
   // `solver` says how many flows a link holds. Both must outlive the router.
   Router(const Topology& topology, const MaxMinSolver& solver, uint64_t seed);
 
-  // Takes a switch ("leaf3"), a NIC ("node0.nic1") or a link ("leaf3-spine0", both directions) out
-  // of service. Before the first way. kInvalidArgument for a name that the network does not have.
+  // Takes LinksNamed out of service, in both directions. Before the first way.
   Status Fail(const std::string& name);
 
   // The links from one NIC to another; false where nothing leads there. `key` names the flow.

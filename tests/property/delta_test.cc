@@ -45,7 +45,8 @@ Rank DrawRank(const graph::Graph& graph) {
 
 Perturbation DrawPerturbation(const graph::Graph& graph) {
   Perturbation perturbation;
-  switch (Draw(0, 2)) {
+  const int64_t nodes = (graph.ranks.size() - 1) / graph.cluster.gpus_per_node + 1;
+  switch (Draw(0, nodes > 1 ? 2 : 1)) {
     case 0:
       perturbation.ranks = {DrawRank(graph)};
       perturbation.factor = 0.5 + 0.1 * static_cast<double>(Draw(0, 15));
@@ -55,14 +56,13 @@ Perturbation DrawPerturbation(const graph::Graph& graph) {
       perturbation.ranks = {DrawRank(graph)};
       perturbation.delay_ns = Draw(0, 30'000);
       break;
-    default: {
-      const int64_t last = (graph.ranks.size() - 1) / graph.cluster.gpus_per_node;
+    default:
       perturbation.kind = PerturbationKind::kLink;
-      perturbation.node_a = static_cast<int32_t>(Draw(0, last));
-      perturbation.node_b = static_cast<int32_t>(Draw(0, last));
+      perturbation.node_a = static_cast<int32_t>(Draw(0, nodes - 1));
+      perturbation.node_b =
+          static_cast<int32_t>((perturbation.node_a + Draw(1, nodes - 1)) % nodes);
       perturbation.factor = 3;
       break;
-    }
   }
   return perturbation;
 }

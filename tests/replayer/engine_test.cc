@@ -301,6 +301,8 @@ TEST(Engine, refuses_ranks_and_nodes_that_the_job_lacks) {
   link.node_b = 7;
   options.perturbations = {link};
   EXPECT_EQ(Replay(graph, options).status().code(), StatusCode::kInvalidArgument);
+  options.perturbations[0].node_b = 0;
+  EXPECT_THAT(Replay(graph, options).status().message(), HasSubstr("from node 0 to itself"));
 }
 
 }  // namespace

@@ -89,12 +89,13 @@ replayer::ReplayOptions RandomPerturbations(const graph::Graph& graph, uint64_t 
     options.perturbations.push_back(jitter);
     options.seed = seed;
   }
-  if (seed % 7 == 0) {
-    const uint64_t nodes = (graph.ranks.size() + 1) / 2;
+  const uint64_t nodes = (graph.ranks.size() + 1) / 2;
+  if (seed % 7 == 0 && nodes > 1) {
     Perturbation link;
     link.kind = PerturbationKind::kLink;
     link.node_a = static_cast<int32_t>(Mixed(seed + 1) % nodes);
-    link.node_b = static_cast<int32_t>(Mixed(seed + 2) % nodes);
+    const uint64_t apart = 1 + Mixed(seed + 2) % (nodes - 1);
+    link.node_b = static_cast<int32_t>((static_cast<uint64_t>(link.node_a) + apart) % nodes);
     link.factor = 2.5;
     options.perturbations.push_back(link);
   }
