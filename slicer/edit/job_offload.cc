@@ -93,7 +93,7 @@ class StageOffload {
  private:
   void CallCopies() {
     const OpList ops = copies_.Take();
-    if (ops.program().size() > 0) {
+    if (!ops.empty()) {
       stage_->calls.push_back(assembly_->BlockOf(ops));
     }
   }

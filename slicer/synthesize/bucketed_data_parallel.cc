@@ -50,11 +50,20 @@ class BucketedDataParallel : public DataParallel {
     }
   }
 
+  // Buckets and their events are the chunk's.
+  [[nodiscard]] int64_t VariantOf(const StageStep& pass) const override {
+    const bool own = pass.kind == StepKind::kForward ? WaitsForParameters(pass.microbatch)
+                                                     : Reduces(pass.microbatch);
+    return own ? 1 + pass.chunk : 0;
+  }
+
   void CallUnit(const UnitCall& call) override {
     const UnitContent& content = *Unit(call).content;
     if (call.pass == StepKind::kForward) {
-      WaitForParameters(call);
-    } else if (Reduces(call)) {
+      if (WaitsForParameters(call.microbatch)) {
+        WaitForParameters(call);
+      }
+    } else if (Reduces(call.microbatch)) {
       CallAndReduce(call);
       return;
     }
@@ -118,9 +127,14 @@ class BucketedDataParallel : public DataParallel {
     return shards_ && buffer.group_size > 1;
   }
 
-  [[nodiscard]] bool Reduces(const UnitCall& call) const {
+  [[nodiscard]] bool Reduces(int64_t microbatch) const {
     return rank_.style.overlap_grad_reduce && !rank_.style.frozen_weights &&
-           (every_microbatch_ || call.microbatch == rank_.job.microbatches() - 1);
+           (every_microbatch_ || microbatch == rank_.job.microbatches() - 1);
+  }
+
+  // With overlapped gathers the first forward pass of a unit waits for its parameters.
+  [[nodiscard]] bool WaitsForParameters(int64_t microbatch) const {
+    return rank_.style.overlap_param_gather && microbatch == 0 && !rank_.style.frozen_weights;
   }
 
   // The block with a reduction wherever its last gradient is ready. A bucket starts over after
@@ -174,7 +188,7 @@ class BucketedDataParallel : public DataParallel {
     uint32_t begin = 0;  // of the piece
     OpList piece;        // empty while it is a slice of the block
     const auto end_piece = [&](uint32_t end) {
-      if (piece.program().size() > 0) {
+      if (!piece.empty()) {
         piece.Copy(block.program, begin, end);
         calls.push_back(assembly.BlockOf(piece));
         piece = OpList();
@@ -211,7 +225,7 @@ class BucketedDataParallel : public DataParallel {
     return context_.writer->assembly().BlockFor(key, [&] {
       OpList ops;
       Reduce(buffer, bucket, /*beside=*/true, &ops);
-      return ops.program();
+      return ops.Program();
     });
   }
 
@@ -310,11 +324,7 @@ class BucketedDataParallel : public DataParallel {
     context_.writer->Emit(ops);
   }
 
-  // With overlapped gathers the first forward pass of a unit waits for its parameters.
   void WaitForParameters(const UnitCall& call) {
-    if (!rank_.style.overlap_param_gather || call.microbatch != 0 || rank_.style.frozen_weights) {
-      return;
-    }
     const ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
     std::vector<uint32_t> slots;
     for (const GradPlace& place : gradients.places[call.unit]) {

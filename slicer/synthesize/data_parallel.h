@@ -26,13 +26,13 @@ struct StageContext {
   StageWriter* writer = nullptr;
 };
 
-// What calls of units have left behind that decides what later ones emit: which sharded parameters
-// are there or on their way, and the event that the next gather waits for.
+// What passes have left behind that decides what later ones emit: which sharded parameters are
+// there or on their way, and whether a gather has a copy to wait for.
 struct ParametersHeld {
   enum class Of : uint8_t { kShard, kInFlight, kGathered };
 
-  std::vector<Of> units;  // of all chunks in turn
-  uint32_t last_copy_out = kNoEventSlot;
+  std::vector<Of> units;  // of all chunks in turn; empty where parameters are not sharded
+  bool copied_out = false;
 
   bool operator==(const ParametersHeld&) const = default;
 };
@@ -47,7 +47,11 @@ class DataParallel {
   // Emits the unit's block of that pass with everything around it.
   virtual void CallUnit(const UnitCall& call) = 0;
 
-  // Calls of a first, an inner or a last micro-batch depend on this alone.
+  // A number that decides what a pass of a chunk emits and leaves held, together with kind of pass,
+  // units of the chunk and what is held: 0, or one of the chunk's own where buckets or events of
+  // the chunk are in it.
+  [[nodiscard]] virtual int64_t VariantOf(const StageStep& pass) const = 0;
+
   [[nodiscard]] const ParametersHeld& held() const { return held_; }
   void set_held(ParametersHeld held) { held_ = std::move(held); }
 

@@ -5,35 +5,6 @@
 #include <fmt/format.h>
 
 namespace prism::slicer {
-namespace {
-
-// The content of a program.
-std::vector<int64_t> KeyOf(const graph::Program& program) {
-  std::vector<int64_t> key;
-  key.reserve(3 * program.size() + 5 * program.collectives.size());
-  for (uint32_t op = 0; op < program.size(); ++op) {
-    key.push_back(int64_t{static_cast<uint8_t>(program.kind[op])} << 40 |
-                  int64_t{program.flags[op]} << 32 | int64_t{program.stream[op]} << 16 |
-                  int64_t{program.comm_slot[op]});
-    key.push_back(int64_t{program.signature[op]} << 32 | int64_t{program.dep[op]});
-    key.push_back(program.value[op]);
-  }
-  for (const graph::CollectiveShape& shape : program.collectives) {
-    key.insert(key.end(), {static_cast<int64_t>(shape.kind), static_cast<int64_t>(shape.dtype),
-                           static_cast<int64_t>(shape.reduce), shape.root, shape.bytes});
-  }
-  for (const graph::PeerGroup& group : program.peer_groups) {
-    for (const graph::PeerTransfer& transfer : group.transfers) {
-      key.insert(key.end(), {transfer.is_send ? 1 : 0, transfer.comm_slot, transfer.peer_slot,
-                             transfer.bytes});
-    }
-    key.push_back(-1);
-  }
-  return key;
-}
-
-}  // namespace
-
 uint32_t JobAssembly::AddBlock(graph::Program program) {
   blocks_.push_back(std::move(program));
   return static_cast<uint32_t>(blocks_.size() - 1);
@@ -41,9 +12,9 @@ uint32_t JobAssembly::AddBlock(graph::Program program) {
 
 uint32_t JobAssembly::BlockOf(const OpList& ops) {
   const auto [found, inserted] =
-      block_ids_.try_emplace(KeyOf(ops.program()), static_cast<uint32_t>(blocks_.size()));
+      block_ids_.try_emplace(ops.Content(), static_cast<uint32_t>(blocks_.size()));
   if (inserted) {
-    blocks_.push_back(ops.program());
+    blocks_.push_back(ops.Program());
   }
   return found->second;
 }
@@ -56,7 +27,7 @@ uint32_t JobAssembly::SliceOf(uint32_t block, uint32_t begin, uint32_t end) {
   if (inserted) {
     OpList ops;
     ops.Copy(blocks_[block], begin, end);
-    found->second = AddBlock(ops.program());
+    found->second = AddBlock(ops.Program());
   }
   return found->second;
 }
@@ -81,7 +52,7 @@ void JobAssembly::MoveFrom(graph::JobProgram* program) {
 }
 
 void StageWriter::Emit(const OpList& ops) {
-  if (ops.program().size() > 0) {
+  if (!ops.empty()) {
     Call(assembly_->BlockOf(ops));
   }
 }
@@ -93,7 +64,7 @@ void StageWriter::Marker(std::string_view name, bool begins) {
   Emit(fmt::format("{} {}", begins ? "begin" : "end", name), [&] {
     OpList ops;
     ops.Marker(assembly_->tables().InternString(name), begins);
-    return ops.program();
+    return ops.Program();
   });
 }
 

@@ -63,6 +63,10 @@ class StageWriter {
   }
   void Marker(std::string_view name, bool begins);
   uint32_t NewEventSlot() { return event_slot_count_++; }
+  // The first of `count` that follow each other.
+  uint32_t NewEventSlots(size_t count) {
+    return std::exchange(event_slot_count_, static_cast<uint16_t>(event_slot_count_ + count));
+  }
   [[nodiscard]] uint16_t event_slot_count() const { return event_slot_count_; }
 
   [[nodiscard]] bool marks() const { return marks_; }

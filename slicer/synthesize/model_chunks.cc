@@ -15,6 +15,18 @@ uint32_t Bits(bool first, bool second, bool third) {
 
 }  // namespace
 
+std::string ChunkUnit::Marker() const {
+  switch (kind) {
+    case UnitKind::kEmbedding:
+      return "embedding";
+    case UnitKind::kLayer:
+      return fmt::format("layer {}", layer);
+    case UnitKind::kHead:
+      return "loss";
+  }
+  return "";
+}
+
 // Ranks of a mixture of experts know how many replicas share the experts.
 graph::JobSpec UnitCache::UnitJob(const graph::JobSpec& job) {
   graph::JobSpec unit = job;
@@ -83,14 +95,14 @@ ModelChunk ChunkMaker::Make(const RankShape& whole, int32_t stage, int32_t chunk
     place.gradient_received = !result.last && layers.begin == layers.end;
     const uint32_t bits = Bits(place.shares_embedding, place.gradient_received, false);
     result.units.push_back(
-        {UnitKind::kEmbedding, "embedding", cache_->Find({UnitKind::kEmbedding, shape_, bits}, [&] {
+        {UnitKind::kEmbedding, 0, cache_->Find({UnitKind::kEmbedding, shape_, bits}, [&] {
            return Add(EmbeddingUnit(rank_, place, &assembly_->tables()));
          })});
   }
   for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     place.layer = layer;
     place.gradient_received = !result.last && layer + 1 == layers.end;
-    result.units.push_back({UnitKind::kLayer, fmt::format("layer {}", layer), Layer(place)});
+    result.units.push_back({UnitKind::kLayer, layer, Layer(place)});
   }
   if (result.last) {
     AddEnd(&place, &result);
@@ -104,23 +116,21 @@ void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
   place->gradient_received = false;
   for (int64_t i = 0; i < further; ++i) {
     place->layer = rank_.job.model.layers + i;
-    chunk->units.push_back(
-        {UnitKind::kLayer, fmt::format("layer {}", place->layer), Layer(*place)});
+    chunk->units.push_back({UnitKind::kLayer, place->layer, Layer(*place)});
   }
   // The weights are those of the first one, whose backward pass comes last.
   for (int64_t i = 0; i < 1 + further; ++i) {
     const uint32_t bits = Bits(place->shares_embedding, i > 0, false);
-    chunk->units.push_back(
-        {UnitKind::kHead, "loss", cache_->Find({UnitKind::kHead, shape_, bits}, [&] {
-           UnitBlocks head = HeadUnit(rank_, *place, &assembly_->tables());
-           if (i > 0) {
-             head.parameters.clear();
-             head.backward.ready.clear();
-             head.backward_weight.ready.clear();
-             head.backward_input.ready.clear();
-           }
-           return Add(std::move(head));
-         })});
+    chunk->units.push_back({UnitKind::kHead, 0, cache_->Find({UnitKind::kHead, shape_, bits}, [&] {
+                              UnitBlocks head = HeadUnit(rank_, *place, &assembly_->tables());
+                              if (i > 0) {
+                                head.parameters.clear();
+                                head.backward.ready.clear();
+                                head.backward_weight.ready.clear();
+                                head.backward_input.ready.clear();
+                              }
+                              return Add(std::move(head));
+                            })});
   }
 }
 

@@ -27,8 +27,10 @@ struct UnitContent {
 
 struct ChunkUnit {
   UnitKind kind = UnitKind::kLayer;
-  std::string marker;  // "layer 3"
+  int64_t layer = 0;  // kLayer
   std::shared_ptr<const UnitContent> content;
+
+  [[nodiscard]] std::string Marker() const;  // "layer 3"
 };
 
 struct ModelChunk {

@@ -14,8 +14,6 @@ inline constexpr uint32_t kNoEventSlot = 0xFFFFFFFFU;
 
 class OpList {
  public:
-  OpList();
-
   // An event on `stream`; returns the op, for Wait. With a slot it outlives the list.
   uint32_t Record(uint16_t stream, uint32_t slot = kNoEventSlot);
   void Wait(uint16_t stream, uint32_t record_op);
@@ -42,12 +40,21 @@ class OpList {
   // at `begin` (graph/program_cuts.h).
   void Copy(const graph::Program& block, uint32_t begin, uint32_t end);
 
-  [[nodiscard]] const graph::Program& program() const { return program_; }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+
+  // The ops as a block.
+  [[nodiscard]] graph::Program Program() const;
+
+  // All that they are, as numbers.
+  [[nodiscard]] std::vector<int64_t> Content() const;
 
  private:
+  uint32_t Append(const graph::OpRow& row);
   void CopyOp(const graph::Program& block, uint32_t op, std::vector<uint32_t>* copied);
 
-  graph::Program program_;
+  std::vector<graph::OpRow> rows_;
+  std::vector<graph::CollectiveShape> collectives_;  // distinct
+  std::vector<graph::PeerGroup> peer_groups_;        // distinct
   std::vector<uint32_t> copied_;  // by op of the block being copied: where it is now
 };
 

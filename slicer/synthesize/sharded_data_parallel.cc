@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <map>
+#include <array>
 #include <utility>
 
 #include "graph/base/divide.h"
@@ -11,26 +11,32 @@ namespace {
 
 using graph::GroupAxis;
 
-// Parameters of one unit that are sharded over one group.
+// Parameters of a unit that are sharded over one group.
 struct ParameterShard {
   GroupAxis axis = GroupAxis::kShard;
   int32_t group_size = 1;
   int32_t replicas = 1;         // HSDP: groups that hold the same
   int64_t elements = 0;         // gathered, padded
-  uint32_t gathered = 0;        // event slots: end of the gather,
-  uint32_t copied_out = 0;      // of the copy out of its buffer,
-  uint32_t reduced = 0;         // of the reduction
   std::vector<int64_t> pieces;  // elements of the parameters, on this rank
 };
 
 constexpr uint32_t kUnwritten = 0xFFFFFFFFU;
 constexpr uint32_t kNoBlock = 0xFFFFFFFEU;
 
-// With the blocks that were written for it.
-struct ShardedUnit {
+// What units with the same content share: shards, and blocks that were written for them.
+struct ShardedContent {
+  const UnitContent* unit = nullptr;
   std::vector<ParameterShard> shards;
-  std::map<uint32_t, uint32_t> gathers;  // by the event that they wait for
-  uint32_t unshard = kUnwritten;
+  struct Blocks {
+    std::array<uint32_t, 2> gather = {kUnwritten, kUnwritten};  // [1]: behind a copy
+    uint32_t unshard = kUnwritten;
+  };
+  std::vector<Blocks> blocks;  // by the turn of the unit's events
+};
+
+struct ShardedUnit {
+  size_t content = 0;
+  uint32_t reduced = 0;  // event slots, by shard: ends of its reductions
   uint32_t reduce = kUnwritten;
 };
 
@@ -38,51 +44,65 @@ struct ShardedUnit {
 // again in front of its backward pass if it was resharded in between; its gradients are scattered
 // behind the backward pass. Gathers run ahead: forward because the host does (one buffer, so a
 // gather waits until the one before was copied out), backward `prefetch` units by request.
+//
+// Events stand for the last one of their kind, so that units with the same content are written as
+// the same blocks: of `prefetch` + 1 units in turn no two are on their way at once, and a gather
+// waits for the latest copy, whichever unit's it is.
 class ShardedDataParallel : public DataParallel {
  public:
   explicit ShardedDataParallel(const StageContext& context)
-      : context_(context), rank_(*context.rank) {
+      : context_(context), rank_(*context.rank), turns_(1 + rank_.style.prefetch) {
     for (const ModelChunk& chunk : *context.chunks) {
-      first_unit_.push_back(units_.size());
+      units_.emplace_back();
       for (const ChunkUnit& unit : chunk.units) {
-        units_.emplace_back();
-        units_.back().shards = ShardsOf(unit.content->blocks.parameters);
+        const size_t content = NumberOf(unit.content.get());
+        const size_t shards = contents_[content].shards.size();
+        units_.back().push_back({content, context.writer->NewEventSlots(shards)});
       }
+      first_unit_.push_back(held_.units.size());
+      held_.units.resize(held_.units.size() + chunk.units.size(), ParametersHeld::Of::kShard);
     }
-    held_.units.resize(units_.size(), ParametersHeld::Of::kShard);
+    gathered_ = context.writer->NewEventSlots(kMostShards * turns_);
+    copied_out_ = context.writer->NewEventSlots(1);
   }
 
   void BeginIteration() override {}
 
+  // Events of reductions are the unit's own; the last micro-batch leaves nothing gathered.
+  [[nodiscard]] int64_t VariantOf(const StageStep& pass) const override {
+    if (pass.kind == StepKind::kForward) {
+      return 0;
+    }
+    const int64_t own = Reduces(pass.microbatch) ? 1 + pass.chunk : 0;
+    return 2 * own + (IsLast(pass.microbatch) ? 1 : 0);
+  }
+
   void CallUnit(const UnitCall& call) override {
-    const UnitContent& content = *Unit(call).content;
+    const UnitContent& content = *contents_[Unit(call).content].unit;
+    Unshard(call);
     if (call.pass == StepKind::kForward) {
-      Unshard(IndexOf(call));
       context_.writer->Call(IndexOfCall(content, call.pass));
       Reshard(call, rank_.style.reshard_after_forward && !KeepsGathered(call));
       return;
     }
-    Unshard(IndexOf(call));
     Prefetch(call);
     context_.writer->Call(IndexOfCall(content, call.pass));
     const bool last_half = call.pass != StepKind::kInputGradient;
-    if (last_half && Reduces(call)) {
-      Reduce(&units_[IndexOf(call)]);
+    if (last_half && Reduces(call.microbatch)) {
+      Reduce(call);
     }
     if (last_half) {
-      Reshard(call, rank_.style.reshard_after_forward || IsLastMicrobatch(call));
+      Reshard(call, rank_.style.reshard_after_forward || IsLast(call.microbatch));
     }
   }
 
   void FinishGradients() override {
     OpList ops;
-    for (const ShardedUnit& unit : units_) {
-      for (const ParameterShard& shard : unit.shards) {
-        if (shard.group_size > 1 || shard.replicas > 1) {
-          ops.WaitSlot(graph::kStageComputeStream, shard.reduced);
-        }
+    ForEachShard([&](const ParameterShard& shard, uint32_t reduced) {
+      if (shard.group_size > 1 || shard.replicas > 1) {
+        ops.WaitSlot(graph::kStageComputeStream, reduced);
       }
-    }
+    });
     if (!rank_.style.frozen_weights) {
       context_.writer->Emit(ops);
     }
@@ -93,55 +113,79 @@ class ShardedDataParallel : public DataParallel {
     if (rank_.style.frozen_weights) {
       return pieces;
     }
-    for (const ShardedUnit& unit : units_) {
-      for (const ParameterShard& shard : unit.shards) {
-        pieces.decay.insert(pieces.decay.end(), shard.pieces.begin(), shard.pieces.end());
-        for (const int64_t elements : shard.pieces) {
-          pieces.weights += elements;
-        }
+    ForEachShard([&](const ParameterShard& shard, uint32_t /*reduced*/) {
+      pieces.decay.insert(pieces.decay.end(), shard.pieces.begin(), shard.pieces.end());
+      for (const int64_t elements : shard.pieces) {
+        pieces.weights += elements;
       }
-    }
+    });
     return pieces;
   }
 
   void FinishIteration() override {}
 
  private:
+  static constexpr uint32_t kMostShards = 2;  // of a unit: dense parameters, and experts
+
   [[nodiscard]] BlockTables& Tables() const { return context_.writer->assembly().tables(); }
 
-  [[nodiscard]] const ChunkUnit& Unit(const UnitCall& call) const {
-    return (*context_.chunks)[static_cast<size_t>(call.chunk)].units[call.unit];
+  [[nodiscard]] ShardedUnit& Unit(const UnitCall& call) {
+    return units_[static_cast<size_t>(call.chunk)][call.unit];
   }
 
-  [[nodiscard]] size_t IndexOf(const UnitCall& call) const {
-    return first_unit_[static_cast<size_t>(call.chunk)] + call.unit;
+  [[nodiscard]] ParametersHeld::Of& HeldOf(const UnitCall& call) {
+    return held_.units[first_unit_[static_cast<size_t>(call.chunk)] + call.unit];
+  }
+
+  // Calls visit(shard, event of its reduction).
+  template <typename Visit>
+  void ForEachShard(Visit visit) const {
+    for (const std::vector<ShardedUnit>& chunk : units_) {
+      for (const ShardedUnit& unit : chunk) {
+        uint32_t reduced = unit.reduced;
+        for (const ParameterShard& shard : contents_[unit.content].shards) {
+          visit(shard, reduced++);
+        }
+      }
+    }
   }
 
   template <typename Write>
   void EmitOnce(uint32_t* block, Write write) {
     if (*block == kUnwritten) {
       const OpList ops = write();
-      *block = ops.program().size() > 0 ? context_.writer->assembly().BlockOf(ops) : kNoBlock;
+      *block = ops.empty() ? kNoBlock : context_.writer->assembly().BlockOf(ops);
     }
     if (*block != kNoBlock) {
       context_.writer->Call(*block);
     }
   }
 
-  [[nodiscard]] bool IsLastMicrobatch(const UnitCall& call) const {
-    return call.microbatch == rank_.job.microbatches() - 1;
+  [[nodiscard]] bool IsLast(int64_t microbatch) const {
+    return microbatch == rank_.job.microbatches() - 1;
   }
 
   // With pipeline stages gradients are reduced once, with the last micro-batch (torch's
   // PipelineStage turns synchronisation off before that); else in every backward pass.
-  [[nodiscard]] bool Reduces(const UnitCall& call) const {
-    return !rank_.style.frozen_weights && (rank_.job.parallel.pp == 1 || IsLastMicrobatch(call));
+  [[nodiscard]] bool Reduces(int64_t microbatch) const {
+    return !rank_.style.frozen_weights && (rank_.job.parallel.pp == 1 || IsLast(microbatch));
   }
 
   // The last unit's backward pass follows its forward pass at once: FSDP does not reshard it.
   [[nodiscard]] bool KeepsGathered(const UnitCall& call) const {
     return rank_.job.parallel.pp == 1 &&
-           call.unit + 1 == (*context_.chunks)[static_cast<size_t>(call.chunk)].units.size();
+           call.unit + 1 == units_[static_cast<size_t>(call.chunk)].size();
+  }
+
+  size_t NumberOf(const UnitContent* unit) {
+    const auto known = std::find_if(contents_.begin(), contents_.end(),
+                                    [&](const auto& content) { return content.unit == unit; });
+    if (known != contents_.end()) {
+      return static_cast<size_t>(known - contents_.begin());
+    }
+    contents_.push_back({unit, ShardsOf(unit->blocks.parameters), {}});
+    contents_.back().blocks.resize(turns_);
+    return contents_.size() - 1;
   }
 
   std::vector<ParameterShard> ShardsOf(const std::vector<BlockParameter>& parameters) {
@@ -160,96 +204,101 @@ class ShardedDataParallel : public DataParallel {
         }
       }
       if (shard.elements > 0) {
-        shard.gathered = context_.writer->NewEventSlot();
-        shard.copied_out = context_.writer->NewEventSlot();
-        shard.reduced = context_.writer->NewEventSlot();
         shards.push_back(std::move(shard));
       }
     }
     return shards;
   }
 
-  // Starts the gather of a unit that is neither there nor on its way.
-  void StartGather(size_t unit) {
-    if (held_.units[unit] != ParametersHeld::Of::kShard) {
-      return;
-    }
-    held_.units[unit] = ParametersHeld::Of::kInFlight;
-    uint32_t& gather =
-        units_[unit].gathers.try_emplace(held_.last_copy_out, kUnwritten).first->second;
-    EmitOnce(&gather, [&] { return GatherOf(units_[unit]); });
+  [[nodiscard]] ShardedContent::Blocks& BlocksOf(const UnitCall& call) {
+    return contents_[Unit(call).content].blocks[call.unit % turns_];
   }
 
-  [[nodiscard]] OpList GatherOf(const ShardedUnit& unit) const {
+  // The event of the first gather of a unit; those of its other shards follow.
+  [[nodiscard]] uint32_t GatheredBy(const UnitCall& call) const {
+    return gathered_ + kMostShards * static_cast<uint32_t>(call.unit % turns_);
+  }
+
+  // Starts the gather of a unit that is neither there nor on its way.
+  void StartGather(const UnitCall& call) {
+    if (HeldOf(call) == ParametersHeld::Of::kShard) {
+      HeldOf(call) = ParametersHeld::Of::kInFlight;
+      EmitOnce(&BlocksOf(call).gather[held_.copied_out ? 1 : 0], [&] { return GatherOf(call); });
+    }
+  }
+
+  [[nodiscard]] OpList GatherOf(const UnitCall& call) {
     OpList ops;
-    for (const ParameterShard& shard : unit.shards) {
+    uint32_t gathered = GatheredBy(call);
+    for (const ParameterShard& shard : contents_[Unit(call).content].shards) {
       if (shard.group_size == 1) {
         continue;
       }
       const uint16_t stream = graph::StageStream(shard.axis);
-      if (held_.last_copy_out != kNoEventSlot) {
-        ops.WaitSlot(stream, held_.last_copy_out);
+      if (held_.copied_out) {
+        ops.WaitSlot(stream, copied_out_);
       }
       const graph::DataType type =
           rank_.style.fp8_param_gather ? graph::DataType::kFloat8 : rank_.dtype;
       ops.Collective(stream, shard.axis, AllGatherOf(type, shard.elements));
-      ops.Record(stream, shard.gathered);
+      ops.Record(stream, gathered++);
     }
     return ops;
   }
 
   // The compute stream goes on with the unit's parameters.
-  void Unshard(size_t unit) {
-    if (held_.units[unit] == ParametersHeld::Of::kGathered) {
+  void Unshard(const UnitCall& call) {
+    if (HeldOf(call) == ParametersHeld::Of::kGathered) {
       return;
     }
-    StartGather(unit);
-    held_.units[unit] = ParametersHeld::Of::kGathered;
-    EmitOnce(&units_[unit].unshard, [&] { return CopyOutOf(units_[unit]); });
-    for (const ParameterShard& shard : units_[unit].shards) {
-      held_.last_copy_out = shard.group_size > 1 ? shard.copied_out : held_.last_copy_out;
+    StartGather(call);
+    HeldOf(call) = ParametersHeld::Of::kGathered;
+    EmitOnce(&BlocksOf(call).unshard, [&] { return CopyOutOf(call); });
+    for (const ParameterShard& shard : contents_[Unit(call).content].shards) {
+      held_.copied_out = held_.copied_out || shard.group_size > 1;
     }
   }
 
-  [[nodiscard]] OpList CopyOutOf(const ShardedUnit& unit) const {
+  [[nodiscard]] OpList CopyOutOf(const UnitCall& call) {
     OpList ops;
-    for (const ParameterShard& shard : unit.shards) {
+    uint32_t gathered = GatheredBy(call);
+    for (const ParameterShard& shard : contents_[Unit(call).content].shards) {
       if (shard.group_size == 1) {
         continue;
       }
-      ops.WaitSlot(graph::kStageComputeStream, shard.gathered);
+      ops.WaitSlot(graph::kStageComputeStream, gathered++);
       BlockWriter copy(&Tables());
       copy.Pointwise("fsdp::split_with_sizes_copy", {Tensor(rank_.dtype, {shard.elements})});
       ops.Append(copy.Finish().program);
-      ops.Record(graph::kStageComputeStream, shard.copied_out);
+      ops.Record(graph::kStageComputeStream, copied_out_);
     }
     return ops;
   }
 
   void Reshard(const UnitCall& call, bool reshards) {
-    ParametersHeld::Of& held = held_.units[IndexOf(call)];
-    if (reshards && held == ParametersHeld::Of::kGathered) {
-      held = ParametersHeld::Of::kShard;
+    if (reshards && HeldOf(call) == ParametersHeld::Of::kGathered) {
+      HeldOf(call) = ParametersHeld::Of::kShard;
     }
   }
 
   void Prefetch(const UnitCall& call) {
-    for (int32_t ahead = 1; ahead <= rank_.style.prefetch; ++ahead) {
-      if (call.unit >= static_cast<size_t>(ahead)) {
-        StartGather(IndexOf(call) - static_cast<size_t>(ahead));
-      }
+    UnitCall ahead = call;
+    for (int32_t i = 0; i < rank_.style.prefetch && ahead.unit > 0; ++i) {
+      --ahead.unit;
+      StartGather(ahead);
     }
   }
 
-  void Reduce(ShardedUnit* unit) {
-    EmitOnce(&unit->reduce, [&] { return ReductionOf(*unit); });
+  void Reduce(const UnitCall& call) {
+    EmitOnce(&Unit(call).reduce, [&] { return ReductionOf(Unit(call)); });
   }
 
   // Gradients go into one buffer in the order of their shards, then to their owners; HSDP sums the
   // shards of all replicas.
   [[nodiscard]] OpList ReductionOf(const ShardedUnit& unit) const {
     OpList ops;
-    for (const ParameterShard& shard : unit.shards) {
+    uint32_t reduced = unit.reduced;
+    for (const ParameterShard& shard : contents_[unit.content].shards) {
       BlockWriter copy(&Tables());
       copy.Pointwise("fsdp::chunk_cat", {Tensor(rank_.gradient, {shard.elements})});
       ops.Append(copy.Finish().program);
@@ -258,23 +307,28 @@ class ShardedDataParallel : public DataParallel {
         stream = graph::StageStream(shard.axis);
         ops.Wait(stream, ops.Record(graph::kStageComputeStream));
         ops.Collective(stream, shard.axis, ReduceScatterOf(rank_.gradient, shard.elements));
-        ops.Record(stream, shard.reduced);
+        ops.Record(stream, reduced);
       }
       if (shard.replicas > 1) {
         const uint16_t replicate = graph::StageStream(GroupAxis::kReplicate);
         ops.Wait(replicate, ops.Record(stream));
         ops.Collective(replicate, GroupAxis::kReplicate,
                        AllReduceOf(rank_.gradient, shard.elements / shard.group_size));
-        ops.Record(replicate, shard.reduced);
+        ops.Record(replicate, reduced);
       }
+      ++reduced;
     }
     return ops;
   }
 
   StageContext context_;
   const RankShape& rank_;
-  std::vector<ShardedUnit> units_;  // of all chunks in turn
-  std::vector<size_t> first_unit_;  // by chunk: of units_
+  uint32_t turns_;  // units that have events of their own
+  std::vector<ShardedContent> contents_;
+  std::vector<std::vector<ShardedUnit>> units_;  // by chunk
+  std::vector<size_t> first_unit_;               // by chunk: of held units
+  uint32_t gathered_ = 0;                        // event slots: of gathers, by turn and shard,
+  uint32_t copied_out_ = 0;                      // of the latest copy out of a gather's buffer
 };
 
 }  // namespace

@@ -48,6 +48,15 @@ StageSynthesis::StageSynthesis(const SynthesisShape& shape,
       rank_.style.data_parallel == graph::DataParallelKind::kFsdp || rank_.job.zero_stage == 3;
   data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
   held_states_ = {data_parallel_->held()};
+  size_t units = 0;
+  for (const ModelChunk& chunk : chunks_) {
+    const auto first = std::find_if(chunks_.begin(), chunks_.end(), [&](const ModelChunk& known) {
+      return HaveSameContent(known, chunk);
+    });
+    alike_.push_back(static_cast<uint32_t>(first - chunks_.begin()));
+    first_unit_.push_back(units);
+    units += chunk.units.size();
+  }
   exchanges_.fill(kUnknown);
   batches_.fill(kUnknown);
   loss_scales_.fill(kUnknown);
@@ -188,16 +197,72 @@ uint32_t StageSynthesis::UnmarkedPhrase(const JobSchedule& schedule, uint32_t nu
     known_.resize((size_t{held_} + 1) * schedule.distinct.size());
   }
   if (known_[key].phrase == kUnknown) {
-    data_parallel_->set_held(held_states_[held_]);
-    const uint32_t phrase = NewPhrase([&] {
-      for (const StageStep& step : schedule.distinct[number]) {
-        Step(step);
-      }
-    });
-    known_[key] = {phrase, InternValue(held_states_, data_parallel_->held())};
+    ParametersHeld held = held_states_[held_];
+    const uint32_t phrase = PhraseOf(schedule.distinct[number], &held);
+    known_[key] = {phrase, InternValue(held_states_, held)};
   }
   held_ = known_[key].held;
   return known_[key].phrase;
+}
+
+uint32_t StageSynthesis::PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held) {
+  const auto pass = std::find_if(steps.begin(), steps.end(),
+                                 [](const StageStep& step) { return IsPass(step.kind); });
+  std::span<ParametersHeld::Of> mine;  // of the pass
+  if (pass != steps.end() && !held->units.empty()) {
+    const auto chunk = static_cast<size_t>(pass->chunk);
+    mine = std::span(held->units).subspan(first_unit_[chunk], chunks_[chunk].units.size());
+  }
+  const auto [found, inserted] = written_.try_emplace(ContentOf(steps, held->copied_out, mine));
+  WrittenPhrase& written = found->second;
+  if (inserted) {
+    data_parallel_->set_held(*held);
+    written.phrase = NewPhrase([&] {
+      for (const StageStep& step : steps) {
+        Step(step);
+      }
+    });
+    *held = data_parallel_->held();
+    if (!mine.empty()) {
+      mine = std::span(held->units)
+                 .subspan(first_unit_[static_cast<size_t>(pass->chunk)], mine.size());
+    }
+    written.held.assign(mine.begin(), mine.end());
+    written.copied_out = held->copied_out;
+  } else {
+    std::copy(written.held.begin(), written.held.end(), mine.begin());
+    held->copied_out = written.copied_out;
+  }
+  return written.phrase;
+}
+
+std::vector<int64_t> StageSynthesis::ContentOf(const std::vector<StageStep>& steps,
+                                               bool copied_out,
+                                               std::span<const ParametersHeld::Of> mine) const {
+  std::vector<int64_t> content;
+  content.reserve(8 + mine.size());
+  content.push_back(copied_out ? 1 : 0);
+  for (const StageStep& step : steps) {
+    content.push_back(static_cast<int64_t>(step.kind));
+    if (!IsPass(step.kind)) {
+      content.push_back(step.exchange.number());
+      continue;
+    }
+    const auto chunk = static_cast<size_t>(step.chunk);
+    const bool scales_loss = step.kind == StepKind::kForward && chunks_[chunk].last;
+    content.insert(content.end(), {int64_t{alike_[chunk]}, data_parallel_->VariantOf(step),
+                                   scales_loss && step.microbatch == 0 ? 1 : 0});
+  }
+  for (const ParametersHeld::Of unit : mine) {
+    content.push_back(static_cast<int64_t>(unit));
+  }
+  return content;
+}
+
+void StageSynthesis::MarkUnit(const ChunkUnit& unit, bool begins) {
+  if (writer_.marks()) {
+    writer_.Marker(unit.Marker(), begins);
+  }
 }
 
 void StageSynthesis::Forward(const StageStep& step) {
@@ -212,9 +277,9 @@ void StageSynthesis::Forward(const StageStep& step) {
     writer_.Call(block);
   }
   for (size_t unit = 0; unit < chunk.units.size(); ++unit) {
-    writer_.Marker(chunk.units[unit].marker, true);
+    MarkUnit(chunk.units[unit], true);
     data_parallel_->CallUnit({step.kind, step.chunk, unit, step.microbatch});
-    writer_.Marker(chunk.units[unit].marker, false);
+    MarkUnit(chunk.units[unit], false);
   }
   if (chunk.last) {
     const bool first = step.microbatch == 0;
@@ -232,11 +297,11 @@ void StageSynthesis::Backward(const StageStep& step) {
   for (size_t unit = chunk.units.size(); unit-- > 0;) {
     const bool marked = chunk.units[unit].kind == UnitKind::kLayer;
     if (marked) {
-      writer_.Marker(chunk.units[unit].marker, true);
+      MarkUnit(chunk.units[unit], true);
     }
     data_parallel_->CallUnit({step.kind, step.chunk, unit, step.microbatch});
     if (marked) {
-      writer_.Marker(chunk.units[unit].marker, false);
+      MarkUnit(chunk.units[unit], false);
     }
   }
   if (batched_ && !chunk.first && step.kind == StepKind::kBackward) {

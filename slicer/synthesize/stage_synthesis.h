@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "graph/base/content_hash.h"
 #include "graph/phrased_job.h"
 #include "slicer/synthesize/blocks/rank_shape.h"
 #include "slicer/synthesize/data_parallel.h"
@@ -64,9 +67,19 @@ class StageSynthesis {
   void Step(const StageStep& step);
   void MarkedStep(const StageStep& step);
 
-  // Passes of first, inner and last micro-batches that find the same parameters held are the same.
+  // What a phrase of the schedule calls, and what it leaves held.
   uint32_t UnmarkedPhrase(const JobSchedule& schedule, uint32_t number);
 
+  // The phrase that these steps are behind what is held. Passes of chunks that are made of the same
+  // units are mostly the same phrase (DataParallel::VariantOf).
+  uint32_t PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held);
+
+  // All that decides what PhraseOf does. `mine`: held units of the pass.
+  [[nodiscard]] std::vector<int64_t> ContentOf(const std::vector<StageStep>& steps,
+                                               bool copied_out,
+                                               std::span<const ParametersHeld::Of> mine) const;
+
+  void MarkUnit(const ChunkUnit& unit, bool begins);
   void Forward(const StageStep& step);
   void Backward(const StageStep& step);
   void Exchange(const StageExchange& exchange);
@@ -83,6 +96,13 @@ class StageSynthesis {
     uint32_t held = kNothingHeld;
   };
 
+  // Steps that were written, and what their pass leaves held of its chunk.
+  struct WrittenPhrase {
+    uint32_t phrase = kUnknown;
+    std::vector<ParametersHeld::Of> held;
+    bool copied_out = false;
+  };
+
   const SynthesisShape& shape_;
   const RankShape& rank_;
   std::vector<ModelChunk> chunks_;
@@ -97,6 +117,9 @@ class StageSynthesis {
   uint32_t begin_ = kUnknown;            // phrases
   uint32_t end_ = kUnknown;
   std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
+  std::vector<size_t> first_unit_;  // by chunk: units in front of it
+  std::vector<uint32_t> alike_;     // by chunk: the first one with the same content
+  std::unordered_map<std::vector<int64_t>, WrittenPhrase, NumbersHash> written_;  // never walked
   // Blocks, once they were called for.
   std::array<uint32_t, StageExchange::kDistinct> exchanges_;
   std::array<uint32_t, 4> batches_;      // by first and last chunk

@@ -90,6 +90,35 @@ TEST(Synthesize, graphs_of_parts_and_of_the_iteration_cost_one_launch_each) {
 }
 
 // Sequences that share one attend to themselves, in every layer.
+// Chunks between the first and the last are made of the same layers: what they do is the same but
+// for the reductions behind the last micro-batch, whose buckets and events are the chunk's own.
+TEST(Synthesize, passes_of_chunks_with_the_same_layers_are_one_phrase) {
+  constexpr int32_t kFewChunks = 4;
+  constexpr int32_t kManyChunks = 8;
+  for (const int32_t zero : {1, 3}) {
+    const auto phrases = [zero](int32_t vpp) {
+      graph::JobSpec job;
+      job.model.layers = int64_t{2} * vpp;
+      job.model.hidden = 256;
+      job.model.heads = job.model.kv_heads = 4;
+      job.model.ffn = 512;
+      job.model.vocab = 1000;
+      job.seq_len = 128;
+      job.zero_stage = zero;
+      job.parallel = Sizes(2, vpp);
+      job.parallel.dp = 2;
+      job.global_batch_size = 16;
+      graph::TrainingStyle style;
+      style.built_in = false;
+      style.overlap_grad_reduce = true;
+      const auto phrased = SynthesizePhrases(job, style, Markers::kNone);
+      EXPECT_TRUE(phrased.ok()) << phrased.status().message();
+      return phrased->kinds[0].phrases.size();
+    };
+    EXPECT_EQ(phrases(kManyChunks) - phrases(kFewChunks), size_t{kManyChunks - kFewChunks}) << zero;
+  }
+}
+
 TEST(Synthesize, packed_sequences_shorten_the_keys_of_every_layer) {
   graph::JobSpec job;
   job.model.layers = 2;
