@@ -52,8 +52,7 @@ std::string SizesText(const std::vector<SizedModel>& models, const SearchOptions
     text += fmt::format("{:>14}{:>10.2f}{:>12.1f}", model.name,
                         static_cast<double>(model.parameters) / kBillion, model.tokens / kBillion);
     if (!model.trains()) {
-      text += fmt::format("  no plan is left: {} over the budget, {} past the deadline\n",
-                          model.result.ruled_out.over_budget, model.result.ruled_out.over_deadline);
+      text += fmt::format("  no plan is left; {}\n", WhyNoneIsLeft(model.result));
       continue;
     }
     const EvaluatedPlan& best = model.result.best.front();

@@ -282,18 +282,27 @@ std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const Sear
   return lines;
 }
 
-std::string MostCommonFault(const SearchResult& result) {
-  std::map<std::string, int64_t> faults = result.rejected;
-  faults.insert(result.not_modelled.begin(), result.not_modelled.end());
-  faults["no memory"] = result.shortage.plans;
-  faults["no host memory"] = result.host_shortage.plans;
-  faults["over the budget"] = result.ruled_out.over_budget;
-  faults["past the deadline"] = result.ruled_out.over_deadline;
-  const auto most =
-      std::max_element(faults.begin(), faults.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return fmt::format("{} of {}: {}", FormatCount(most->second), FormatCount(result.candidates),
-                     most->first);
+std::string WhyNoneIsLeft(const SearchResult& result) {
+  if (result.candidates == 0) {
+    return "none has a number of GPUs and degrees that are allowed";
+  }
+  std::map<std::string, int64_t> layouts = result.rejected;
+  layouts.insert(result.not_modelled.begin(), result.not_modelled.end());
+  for (const auto& stage :
+       {std::map<std::string, int64_t>{{"over the budget", result.ruled_out.over_budget},
+                                       {"past the deadline", result.ruled_out.over_deadline}},
+        {{"no host memory", result.host_shortage.plans}},
+        {{"no memory", result.shortage.plans}},
+        layouts}) {
+    const auto most =
+        std::max_element(stage.begin(), stage.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != stage.end() && most->second > 0) {
+      return fmt::format("{} of {}: {}", FormatCount(most->second), FormatCount(result.candidates),
+                         most->first);
+    }
+  }
+  return "none was evaluated";
 }
 
 const char* ObjectiveName(Objective objective) {

@@ -12,8 +12,9 @@ namespace prism::launch {
 // What is assumed of the host memory of the plans that a result names, one line each.
 std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result);
 
-// Why most of the candidates are no answer: "24 of 60: no memory".
-std::string MostCommonFault(const SearchResult& result);
+// Where no plan is left, why most of those are none that came farthest: "24 of 60: no memory" where
+// nobody could start the other 36.
+std::string WhyNoneIsLeft(const SearchResult& result);
 
 const char* ObjectiveName(Objective objective);
 

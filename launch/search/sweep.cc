@@ -72,8 +72,8 @@ std::string SweepText(const PlanEvaluator& evaluator,
       text += PlanLine(point.value, "given", plan);
     }
     if (point.result.best.empty()) {
-      text += fmt::format("{:>14.6g}  no plan is left; {}\n", point.value,
-                          MostCommonFault(point.result));
+      text +=
+          fmt::format("{:>14.6g}  no plan is left; {}\n", point.value, WhyNoneIsLeft(point.result));
     } else {
       text += PlanLine(point.value, "best", point.result.best.front());
     }

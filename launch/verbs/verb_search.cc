@@ -1,4 +1,5 @@
 // prism search: the best plans to train a model, by replay of the whole pipeline of each.
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -53,6 +54,10 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   output.text = arguments.format() == OutputFormat::kJson
                     ? SweepJson(evaluator, options, variation, points)
                     : SweepText(evaluator, options, variation, points);
+  if (std::all_of(points.begin(), points.end(),
+                  [](const SweepPoint& point) { return point.result.best.empty(); })) {
+    output.gate = GateNotMet("no plan is left at any of the values");
+  }
   return output;
 }
 
@@ -77,6 +82,10 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? SizesJson(evaluators, models, options)
                                                           : SizesText(models, options);
+  if (std::none_of(models.begin(), models.end(),
+                   [](const SizedModel& model) { return model.trains(); })) {
+    output.gate = GateNotMet("no plan is left for any of the models");
+  }
   return output;
 }
 
@@ -110,6 +119,10 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? JobsJson(answer, options)
                                                           : JobsText(answer, options);
+  if (answer.schedule.late_days > 0) {
+    output.gate = GateNotMet(fmt::format("the deadlines cannot be held{}",
+                                         answer.schedule.proven ? "" : ", as far as was tried"));
+  }
   return output;
 }
 
@@ -148,6 +161,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? SearchJson(evaluator, options, result)
                                                           : SearchText(evaluator, options, result);
+  if (result.best.empty()) {
+    output.gate = GateNotMet(fmt::format("no plan is left; {}", WhyNoneIsLeft(result)));
+  }
   return output;
 }
 
@@ -227,7 +243,10 @@ Verb SearchVerb() {
       "  model = \"gpt3-13b\"        a preset or file\n"
       "  tokens = 3e11             or tokens_per_parameter = 20\n"
       "  deadline_days = 30\n"
-      "  name, global_batch_size, gpus = \"64,128\" may be left out\n",
+      "  name, global_batch_size, gpus = \"64,128\" may be left out\n"
+      "\n"
+      "The exit code is 4 where no plan is left that fits and keeps budget and deadline, or where\n"
+      "the deadlines of --jobs cannot be held.\n",
       0,
       0,
       SearchFlags()};
