@@ -1,7 +1,9 @@
 #include "graph/describe.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -202,6 +204,24 @@ std::string DescribeOp(const Program& program,
        .peer = [](uint16_t slot) { return fmt::format("peer slot {}", slot); }});
 }
 
+namespace {
+
+// " #2": the second of the rank's communicators that have this one's name and members; "" where it
+// is the only one.
+std::string AmongAlike(const Graph& graph, Rank rank, uint32_t comm) {
+  const CommunicatorTable& table = graph.communicators;
+  const auto comms = graph.ranks.comms(rank);
+  std::vector<uint32_t> alike;
+  std::ranges::copy_if(comms, std::back_inserter(alike), [&](uint32_t other) {
+    return table.name[other] == table.name[comm] &&
+           std::ranges::equal(table.members_of(CommId(other)), table.members_of(CommId(comm)));
+  });
+  const auto before = std::ranges::count_if(alike, [comm](uint32_t other) { return other < comm; });
+  return alike.size() > 1 ? fmt::format(" #{}", before + 1) : "";
+}
+
+}  // namespace
+
 std::string DescribeOp(const Graph& graph, Rank rank, uint32_t op) {
   const Program& program = graph.role_of(rank).program;
   const auto communicator = [&](uint16_t slot) {
@@ -209,8 +229,9 @@ std::string DescribeOp(const Graph& graph, Rank rank, uint32_t op) {
     if (slot >= comms.size()) {
       return fmt::format("communicator slot {}", slot);
     }
-    return fmt::format("communicator {} of ranks {}",
+    return fmt::format("communicator {}{} of ranks {}",
                        Name(graph.strings, graph.communicators.name[comms[slot]]),
+                       AmongAlike(graph, rank, comms[slot]),
                        MembersText(graph.communicators.members_of(CommId(comms[slot]))));
   };
   const auto peer = [&](uint16_t slot) {

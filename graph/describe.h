@@ -41,8 +41,8 @@ std::string DescribeOp(const Program& program,
                        const std::vector<std::string>& strings,
                        const std::vector<KernelSignature>& signatures);
 
-// Op of a rank: communicators by name and members, peers by rank. The rank table must be in range
-// (validate.h).
+// Op of a rank: communicators by name and members, with a number where those of several are equal,
+// peers by rank. The rank table must be in range (validate.h).
 std::string DescribeOp(const Graph& graph, Rank rank, uint32_t op);
 
 // A framework op with the tensors it was given: "aten::mm [4096,12288] bfloat16, [12288,1536]

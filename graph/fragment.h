@@ -20,6 +20,9 @@ namespace prism::graph {
 struct FragmentCommunicator {
   std::string name;           // of the process group, "" if the framework gave none
   std::vector<Rank> members;  // ascending global ranks
+  // Of its process group, in the order in which the rank made its groups, which groups of the same
+  // members share on all of them. 0: not known.
+  uint32_t group_number = 0;
 
   bool operator==(const FragmentCommunicator&) const = default;
 };
@@ -37,6 +40,14 @@ struct HostTime {
 // or a message. Parts of an exchange with more than two peers (an all_to_all) are told apart, since
 // NCCL leaves out the empty ones.
 enum class EarlySort : uint8_t { kCollective, kMessage, kExchange };
+
+// Members of a communicator, by rank in it, or sender and receiver of messages.
+struct EarlyGroup {
+  std::vector<Rank> members;
+  uint64_t identity = 0;  // of the communicator, equal on all members; 0: not known, or of messages
+
+  auto operator<=>(const EarlyGroup&) const = default;
+};
 
 struct EarlyCalls {
   int32_t iteration = -1;  // -1: before the first
@@ -64,9 +75,8 @@ struct Fragment {
   std::string iteration_begin;          // what begins an iteration, in words
   int32_t steps_per_iteration = 1;      // of those begins that one iteration holds
   std::vector<HostTime> host_times;     // by OpKind; empty: not measured
-  // Up to the iteration behind the recorded one, which equals it. Groups are the members of a
-  // communicator, by rank in it, or sender and receiver of messages.
-  std::vector<std::vector<Rank>> early_groups;
+  // Up to the iteration behind the recorded one, which equals it.
+  std::vector<EarlyGroup> early_groups;
   std::vector<EarlyCalls> early_calls;
   // Real time, for run.json only.
   double startup_seconds = 0;    // process start to first op

@@ -106,6 +106,7 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   for (const FragmentCommunicator& communicator : fragment.comm_slots) {
     head.add_comm_name(communicator.name);
     head.add_comm_size(static_cast<uint32_t>(communicator.members.size()));
+    head.add_comm_group_number(communicator.group_number);
     for (const Rank member : communicator.members) {
       head.add_comm_member(member.value());
     }
@@ -129,9 +130,10 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
     head.add_host_calls(time.calls);
     head.add_host_ns(time.total_ns);
   }
-  for (const std::vector<Rank>& group : fragment.early_groups) {
+  for (const EarlyGroup& group : fragment.early_groups) {
     proto::EarlyGroup* message = head.add_early_groups();
-    for (const Rank member : group) {
+    message->set_identity(group.identity);
+    for (const Rank member : group.members) {
       message->add_member(member.value());
     }
   }
@@ -151,9 +153,10 @@ namespace {
 
 Status ReadEarlyCalls(const proto::FragmentHead& head, Fragment* fragment) {
   for (const proto::EarlyGroup& message : head.early_groups()) {
-    std::vector<Rank>& group = fragment->early_groups.emplace_back();
+    EarlyGroup& group = fragment->early_groups.emplace_back();
+    group.identity = message.identity();
     for (const uint32_t member : message.member()) {
-      group.emplace_back(member);
+      group.members.emplace_back(member);
     }
   }
   for (const proto::EarlyCalls& message : head.early_calls()) {
@@ -173,7 +176,8 @@ Status ReadEarlyCalls(const proto::FragmentHead& head, Fragment* fragment) {
 }
 
 Status ReadCommSlots(const proto::FragmentHead& head, std::vector<FragmentCommunicator>* slots) {
-  if (head.comm_name_size() != head.comm_size_size()) {
+  if (head.comm_name_size() != head.comm_size_size() ||
+      head.comm_name_size() != head.comm_group_number_size()) {
     return BadFile("columns of communicators differ in length");
   }
   int next = 0;
@@ -181,7 +185,8 @@ Status ReadCommSlots(const proto::FragmentHead& head, std::vector<FragmentCommun
     if (head.comm_size(slot) > static_cast<uint32_t>(head.comm_member_size() - next)) {
       return BadFile("communicators hold more members than there are");
     }
-    FragmentCommunicator communicator{.name = head.comm_name(slot), .members = {}};
+    FragmentCommunicator communicator{
+        .name = head.comm_name(slot), .members = {}, .group_number = head.comm_group_number(slot)};
     for (uint32_t member = 0; member < head.comm_size(slot); ++member, ++next) {
       communicator.members.emplace_back(head.comm_member(next));
     }

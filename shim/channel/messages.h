@@ -21,7 +21,7 @@
 
 namespace prism::channel {
 
-inline constexpr uint32_t kProtocolVersion = 7;
+inline constexpr uint32_t kProtocolVersion = 8;
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;
@@ -264,6 +264,7 @@ struct CommInitBody {
   uint64_t identity;       // equal on all members
   uint32_t parent;         // comm id for split and shrink, else 0
   uint32_t payload_bytes;  // explicit members, int32 each, in the following slots; else 0
+  uint32_t group_number;   // of its group, in the order in which this process made them; 0 unknown
 };
 
 struct CommNameBody {

@@ -69,6 +69,7 @@ void EmitInit(const Communicator& communicator, const CommunicatorSpec& spec) {
   body.identity = communicator.identity;
   body.parent = spec.parent == nullptr ? 0 : spec.parent->id;
   body.payload_bytes = static_cast<uint32_t>(spec.members.ranks.size() * sizeof(int32_t));
+  body.group_number = spec.group_number;
   Emit(record, spec.members.ranks.data(), body.payload_bytes);
 }
 
@@ -135,16 +136,18 @@ CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity) {
   spec.size = info.size;
   spec.rank = info.rank;
   spec.group_name = info.name;
+  spec.group_number = info.number;
+  const char* const unique = info.unique == nullptr ? "" : info.unique;
+  const uint64_t seed =
+      HashBytes(unique, std::strlen(unique), HashBytes(info.name, std::strlen(info.name)));
   if (info.global_stride > 0) {
     spec.members.global_start = info.global_start;
     spec.members.global_stride = info.global_stride;
     const int32_t numbers[] = {info.global_start, info.global_stride, info.size};
-    spec.identity =
-        HashBytes(numbers, sizeof(numbers), HashBytes(info.name, std::strlen(info.name)));
+    spec.identity = HashBytes(numbers, sizeof(numbers), seed);
   } else if (info.members != nullptr) {
     spec.members = Membership::Of({info.members, info.members + info.size});
-    spec.identity = HashBytes(info.members, static_cast<size_t>(info.size) * sizeof(int32_t),
-                              HashBytes(info.name, std::strlen(info.name)));
+    spec.identity = HashBytes(info.members, static_cast<size_t>(info.size) * sizeof(int32_t), seed);
   }
   return spec;
 }

@@ -66,6 +66,7 @@ struct CommunicatorSpec {
   int32_t rank = 0;
   uint64_t identity = 0;  // before the count of equal ones is mixed in
   std::string group_name;
+  uint32_t group_number = 0;  // in the order in which this process made its groups; 0 not known
   Membership members;
   const Communicator* parent = nullptr;
 };

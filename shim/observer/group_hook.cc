@@ -1,14 +1,21 @@
-// Which process group makes a communicator.
+// Which process group makes a communicator, and which one of its process that is.
 //
 // c10d::ProcessGroupNCCL::initNCCLComm is where every communicator comes to be: lazily, eagerly, by
 // a split or for two ranks alone. libtorch_cuda calls it across its own procedure linkage table, so
 // a preloaded definition is called instead. The argument types are written out here, since the shim
 // includes nothing of libtorch; the symbol carries them. The result is a std::shared_ptr, which
 // returns through memory whose address is the first argument (Itanium C++ ABI, section 3.1.3.1).
+//
+// Communicators come to be when they are first used. So groups of the same members are told apart
+// by the order in which they were made, which all members share: by the constructor of
+// c10d::ProcessGroupNCCL, whose arguments of class type are passed by address.
 #include <dlfcn.h>
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <new>
+#include <unordered_map>
 
 #include "shim/clock/watchdogs.h"
 #include "shim/observer/observer_calls.h"
@@ -27,20 +34,63 @@ constexpr const char* kInitName =
     "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERKNSt7__cxx1112basic_stringIcSt11char_"
     "traitsIcESaIcEEERN3c106DeviceENS_6OpTypeEib";
 
+using GroupConstructor = void(void* self, void* store, int rank, int size, void* options);
+
+constexpr const char* kGroupName =
+    "_ZN4c10d16ProcessGroupNCCLC1EN3c1013intrusive_ptrINS_5StoreENS1_6detail34intrusive_target_"
+    "default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE";
+
 thread_local prism::shim::GroupAtWork at_work = {};
 
-InitFunction* RealInit() {
-  static std::atomic<void*> found{nullptr};
-  void* address = found.load(std::memory_order_relaxed);
+// libtorch_cuda's own definition; `found` keeps it.
+void* RealSymbol(const char* name, std::atomic<void*>* found) {
+  void* address = found->load(std::memory_order_relaxed);
   if (address == nullptr) {
     void* const library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
-    address = library == nullptr ? nullptr : dlsym(library, kInitName);
-    found.store(address, std::memory_order_relaxed);
+    address = library == nullptr ? nullptr : dlsym(library, name);
+    found->store(address, std::memory_order_relaxed);
   }
-  return reinterpret_cast<InitFunction*>(address);
+  return address;
+}
+
+// A group that was made where one was before takes its place.
+struct GroupNumbers {
+  std::mutex mutex;
+  std::unordered_map<const void*, uint32_t> by_group;
+  uint32_t last = 0;
+};
+
+// Never destroyed: groups are made and used until the very end.
+GroupNumbers& Numbers() {
+  alignas(GroupNumbers) static std::byte storage[sizeof(GroupNumbers)];
+  static GroupNumbers* const numbers = new (storage) GroupNumbers();
+  return *numbers;
+}
+
+uint32_t NumberOf(const void* group) {
+  GroupNumbers& numbers = Numbers();
+  const std::lock_guard<std::mutex> lock(numbers.mutex);
+  const auto found = numbers.by_group.find(group);
+  return found == numbers.by_group.end() ? 0 : found->second;
 }
 
 }  // namespace
+
+extern "C" __attribute__((visibility("default"))) GroupConstructor PrismMakeNcclGroup __asm__(
+    "_ZN4c10d16ProcessGroupNCCLC1EN3c1013intrusive_ptrINS_5StoreENS1_6detail34intrusive_target_"
+    "default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE");
+
+void PrismMakeNcclGroup(void* self, void* store, int rank, int size, void* options) {
+  static std::atomic<void*> found{nullptr};
+  // The constructor itself may make a communicator.
+  {
+    GroupNumbers& numbers = Numbers();
+    const std::lock_guard<std::mutex> lock(numbers.mutex);
+    numbers.by_group[self] = ++numbers.last;
+  }
+  reinterpret_cast<GroupConstructor*>(RealSymbol(kGroupName, &found))(self, store, rank, size,
+                                                                      options);
+}
 
 extern "C" __attribute__((visibility("default"))) InitFunction PrismInitNcclComm __asm__(
     "_ZN4c10d16ProcessGroupNCCL12initNCCLCommERKNSt7__cxx1112basic_stringIcSt11char_"
@@ -55,9 +105,11 @@ void* PrismInitNcclComm(void* result,
                         uint8_t op_type,
                         int pair_rank,
                         bool with_itself) {
+  static std::atomic<void*> found{nullptr};
   prism::shim::ExpectWatchdogOf(group);
-  at_work = {group, key, pair_rank, with_itself};
-  void* const made = RealInit()(result, group, key, device, op_type, pair_rank, with_itself);
+  at_work = {group, NumberOf(group), key, pair_rank, with_itself};
+  void* const made = reinterpret_cast<InitFunction*>(RealSymbol(kInitName, &found))(
+      result, group, key, device, op_type, pair_rank, with_itself);
   at_work = {};
   return made;
 }

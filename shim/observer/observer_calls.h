@@ -13,6 +13,8 @@ namespace prism::shim {
 // observer library when it is loaded; called at communicator creation. False: not known.
 struct GroupInfo {
   char name[128];
+  const char* unique;  // of this group alone, equal on all members, or null; as `members`
+  uint32_t number;     // in the order in which this process made its groups; 0 not known
   int32_t global_start;
   int32_t global_stride;  // 0: `members` says
   int32_t size;
@@ -26,6 +28,7 @@ using GroupProvider = bool (*)(GroupInfo* info);
 // it; `group` null where none is.
 struct GroupAtWork {
   void* group;
+  uint32_t number;  // in the order in which the process made its groups, from 1; 0 not known
   const void* key;  // std::string: a device, or "lower:higher" for two ranks of the group alone
   int32_t pair_rank;
   bool with_itself;

@@ -63,6 +63,7 @@ std::vector<int32_t> MembersOf(c10d::ProcessGroupNCCL& group) {
 
 bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
   thread_local std::vector<int32_t> members;
+  thread_local std::string unique;
   auto& group = *static_cast<c10d::ProcessGroupNCCL*>(work.group);
   const std::vector<int32_t> all = MembersOf(group);
   if (all.empty()) {
@@ -84,6 +85,9 @@ bool FromGroup(const GroupAtWork& work, GroupInfo* info) {
     members = all;
   }
   SetName(group.getGroupDesc(), group.getGroupUid(), info);
+  unique = group.getGroupUid();
+  info->unique = unique.c_str();
+  info->number = work.number;
   info->size = static_cast<int32_t>(members.size());
   info->global_stride = 0;
   info->members = members.data();

@@ -16,7 +16,7 @@ void EarlyCounter::AddCollective(const channel::CollectiveBody& body,
     return;
   }
   ++counts_[{iteration, EarlySort::kCollective, static_cast<CollectiveKind>(body.collective),
-             body.root, communicator->members}];
+             body.root, graph::EarlyGroup{communicator->members, communicator->identity}}];
 }
 
 void EarlyCounter::AddTransfer(const channel::Record& record,
@@ -41,21 +41,21 @@ void EarlyCounter::EndGroup(uint16_t thread, int32_t iteration) {
   const bool is_exchange = peers.size() > kMostNeighbours || peers.contains(self_);
   for (const std::vector<Rank>& pair : transfers) {
     ++counts_[{iteration, is_exchange ? EarlySort::kExchange : EarlySort::kMessage,
-               CollectiveKind::kAllReduce, -1, pair}];
+               CollectiveKind::kAllReduce, -1, graph::EarlyGroup{pair}}];
   }
 }
 
 void EarlyCounter::MoveInto(int32_t last, graph::Fragment* fragment) {
-  std::map<std::vector<Rank>, uint32_t> groups;
+  std::map<graph::EarlyGroup, uint32_t> groups;
   for (const auto& [key, count] : std::exchange(counts_, {})) {
-    const auto& [iteration, sort, kind, root, members] = key;
+    const auto& [iteration, sort, kind, root, called] = key;
     if (iteration > last) {
       break;
     }
     const auto [group, is_new] =
-        groups.try_emplace(members, static_cast<uint32_t>(fragment->early_groups.size()));
+        groups.try_emplace(called, static_cast<uint32_t>(fragment->early_groups.size()));
     if (is_new) {
-      fragment->early_groups.push_back(members);
+      fragment->early_groups.push_back(called);
     }
     fragment->early_calls.push_back({iteration, sort, kind, root, group->second, count});
   }

@@ -34,7 +34,7 @@ class EarlyCounter {
  private:
   // Iteration, sort, kind, root, group.
   using Key =
-      std::tuple<int32_t, graph::EarlySort, graph::CollectiveKind, int32_t, std::vector<Rank>>;
+      std::tuple<int32_t, graph::EarlySort, graph::CollectiveKind, int32_t, graph::EarlyGroup>;
 
   Rank self_;
   std::map<Key, int64_t> counts_;

@@ -164,6 +164,8 @@ Status OpStream::PushCommInit(const channel::CommInitBody& body,
   RecordedCommunicator comm;
   PRISM_ASSIGN_OR_RETURN(comm.name, definitions_.Name(Table::kGroupName, body.group_name));
   comm.size = body.size;
+  comm.identity = body.group_number == 0 ? 0 : body.identity;
+  comm.group_number = body.group_number;
   const auto size = static_cast<size_t>(body.size);
   if (body.payload_bytes > 0) {
     if (body.payload_bytes != size * sizeof(int32_t) || payload.size() < body.payload_bytes) {

@@ -21,8 +21,14 @@ struct RecordedCommunicator {
   int32_t size = 0;
   bool members_known = false;
   std::vector<Rank> members;  // by rank in the communicator; empty when not known
+  uint64_t identity = 0;      // equal on all members, another one for each; 0: not known
+  uint32_t group_number = 0;  // of its group, in the order in which the process made them
 
-  bool operator==(const RecordedCommunicator&) const = default;
+  // By what it is to an op: a program may make its groups anew with each iteration.
+  bool operator==(const RecordedCommunicator& other) const {
+    return name == other.name && size == other.size && members_known == other.members_known &&
+           members == other.members;
+  }
 };
 
 // What the ids of this iteration's ops stand for.

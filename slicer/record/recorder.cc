@@ -71,7 +71,7 @@ Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTable
           "start and stride of global ranks for it when its communicator was made",
           comm.name.empty() ? "unnamed" : comm.name, comm.size));
     }
-    graph::FragmentCommunicator made = {.name = comm.name, .members = comm.members};
+    graph::FragmentCommunicator made = {comm.name, comm.members, comm.group_number};
     std::sort(made.members.begin(), made.members.end());
     communicators.push_back(std::move(made));
   }

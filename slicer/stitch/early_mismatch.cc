@@ -19,7 +19,7 @@ using graph::Fragment;
 
 // What has to be called as often by all ranks of a group: the group, and what is called.
 struct Call {
-  std::vector<Rank> group;
+  graph::EarlyGroup group;
   bool is_message = false;
   graph::CollectiveKind kind = graph::CollectiveKind::kAllReduce;
   int32_t root = -1;
@@ -60,7 +60,7 @@ class EarlyComparison {
       : fragments_(fragments) {
     for (const auto& [rank, fragment] : fragments) {
       for (const EarlyCalls& calls : fragment->early_calls) {
-        const std::vector<Rank>& group = fragment->early_groups[calls.group];
+        const graph::EarlyGroup& group = fragment->early_groups[calls.group];
         if (calls.sort == EarlySort::kExchange) {
           exchanges_.insert(group);
         } else {
@@ -98,7 +98,7 @@ class EarlyComparison {
     const CountsByIteration none;
     std::vector<std::pair<Rank, const CountsByIteration*>> sides;
     int32_t last = std::numeric_limits<int32_t>::max();
-    for (const Rank member : call.group) {
+    for (const Rank member : call.group.members) {
       const auto recorded = fragments_.find(member);
       if (recorded != fragments_.end()) {
         const auto own = counts.find(member);
@@ -130,11 +130,11 @@ class EarlyComparison {
                                          std::min(difference.left, difference.right).value(),
                                          std::max(difference.left, difference.right).value());
     if (call.is_message) {
-      const bool sender_is_left = call.group.front() == difference.left;
+      const bool sender_is_left = call.group.members.front() == difference.left;
       return fmt::format(
           "{} rank {} sends rank {} {} messages, of which it receives {}; the program would hang; "
           "{}",
-          when, call.group.front().value(), call.group.back().value(),
+          when, call.group.members.front().value(), call.group.members.back().value(),
           sender_is_left ? difference.left_count : difference.right_count,
           sender_is_left ? difference.right_count : difference.left_count, look);
     }
@@ -142,12 +142,12 @@ class EarlyComparison {
         "{} rank {} makes {} calls of {} on a group of {} ranks, rank {} {}; the program would "
         "hang; {}",
         when, difference.left.value(), difference.left_count, graph::CollectiveKindName(call.kind),
-        call.group.size(), difference.right.value(), difference.right_count, look);
+        call.group.members.size(), difference.right.value(), difference.right_count, look);
   }
 
   const std::map<Rank, const Fragment*>& fragments_;
   std::map<Call, std::map<Rank, CountsByIteration>> counts_;
-  std::set<std::vector<Rank>> exchanges_;
+  std::set<graph::EarlyGroup> exchanges_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -110,22 +111,39 @@ void TakePlaces(const RankGrid& grid, const graph::Fragment& fragment, SlotPatte
   }
 }
 
+std::vector<size_t> SlotsByOrdinal(const std::vector<CommunicatorPattern>& patterns) {
+  std::vector<size_t> slots(patterns.size());
+  std::iota(slots.begin(), slots.end(), 0);
+  std::ranges::stable_sort(slots, {}, [&](size_t slot) { return patterns[slot].ordinal; });
+  return slots;
+}
+
+// Among equal ones by when their groups were made: ranks may use them first in different order.
+void SetOrdinals(const graph::Fragment& fragment, std::vector<CommunicatorPattern>* patterns) {
+  std::vector<size_t> slots(patterns->size());
+  std::iota(slots.begin(), slots.end(), 0);
+  std::ranges::stable_sort(slots, {},
+                           [&](size_t slot) { return fragment.comm_slots[slot].group_number; });
+  for (size_t i = 0; i < slots.size(); ++i) {
+    CommunicatorPattern& pattern = (*patterns)[slots[i]];
+    pattern.ordinal = static_cast<uint32_t>(
+        std::count_if(slots.begin(), slots.begin() + static_cast<ptrdiff_t>(i), [&](size_t slot) {
+          const CommunicatorPattern& earlier = (*patterns)[slot];
+          return earlier.name == pattern.name && earlier.group == pattern.group;
+        }));
+  }
+}
+
 }  // namespace
 
 Result<SlotPatterns> PatternsOf(const RankGrid& grid, const graph::Fragment& fragment) {
   SlotPatterns patterns;
   for (const graph::FragmentCommunicator& slot : fragment.comm_slots) {
     PRISM_ASSIGN_OR_RETURN(GridGroup group, grid.GroupOf(fragment.rank, slot.members));
-    CommunicatorPattern pattern;
-    pattern.name = slot.name.empty() ? grid.Name(group) : slot.name;
-    pattern.group = std::move(group);
-    pattern.ordinal = static_cast<uint32_t>(
-        std::count_if(patterns.communicators.begin(), patterns.communicators.end(),
-                      [&](const CommunicatorPattern& earlier) {
-                        return earlier.name == pattern.name && earlier.group == pattern.group;
-                      }));
-    patterns.communicators.push_back(std::move(pattern));
+    std::string name = slot.name.empty() ? grid.Name(group) : slot.name;
+    patterns.communicators.push_back({.name = std::move(name), .group = std::move(group)});
   }
+  SetOrdinals(fragment, &patterns.communicators);
   for (const Rank peer : fragment.peer_slots) {
     if (peer.value() >= grid.world_size()) {
       return RunFailed(fmt::format("rank {} sends to or receives from rank {}, but the job has {}",
@@ -145,10 +163,12 @@ Status FillRankTables(const RankGrid& grid,
   graph.communicators = {};
   Communicators communicators(grid, merger, graph.communicators);
   std::vector<std::vector<size_t>> families(patterns.size());  // by role and slot
+  std::vector<std::vector<size_t>> orders;                     // by role: its slots
   for (size_t role = 0; role < patterns.size(); ++role) {
     for (const CommunicatorPattern& pattern : patterns[role].communicators) {
       families[role].push_back(communicators.FamilyOf(pattern));
     }
+    orders.push_back(SlotsByOrdinal(patterns[role].communicators));
   }
   table.comm_begin = {0};
   table.comm_ids.clear();
@@ -156,7 +176,9 @@ Status FillRankTables(const RankGrid& grid,
   table.peer_ids.clear();
   for (uint32_t rank = 0; rank < table.size(); ++rank) {
     const uint32_t role = table.role[rank];
-    for (size_t slot = 0; slot < families[role].size(); ++slot) {
+    const size_t begin = table.comm_ids.size();
+    table.comm_ids.resize(begin + families[role].size());
+    for (const size_t slot : orders[role]) {
       const uint32_t comm = communicators.CommunicatorOf(Rank(rank), families[role][slot]);
       if (comm == kNone) {
         return RunFailed(fmt::format(
@@ -165,7 +187,7 @@ Status FillRankTables(const RankGrid& grid,
             rank, graph.roles[role].representative.value(), patterns[role].communicators[slot].name,
             graph.roles[role].name));
       }
-      table.comm_ids.push_back(comm);
+      table.comm_ids[begin + slot] = comm;
     }
     table.comm_begin.push_back(static_cast<uint32_t>(table.comm_ids.size()));
     for (const graph::GridPeer& peer : patterns[role].peers) {

@@ -15,7 +15,7 @@
 namespace prism::slicer {
 
 // A communicator slot. `ordinal` tells process groups apart that have the same name and members:
-// how many such slots the program has before this one.
+// how many of the program's were made before this one.
 struct CommunicatorPattern {
   std::string name;
   graph::GridGroup group;
@@ -36,7 +36,8 @@ struct SlotPatterns {
 Result<SlotPatterns> PatternsOf(const graph::RankGrid& grid, const graph::Fragment& fragment);
 
 // Fills communicators, communicator and peer columns of `graph` from its `ranks.role` and the
-// patterns by role. Communicators are numbered by the lowest rank that uses them, then by slot.
+// patterns by role. Communicators are numbered by the lowest rank that uses them, then by ordinal,
+// then by slot.
 // Fails when a rank lies outside of a group that its role uses.
 Status FillRankTables(const graph::RankGrid& grid,
                       const std::vector<SlotPatterns>& patterns,

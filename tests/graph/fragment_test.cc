@@ -31,7 +31,7 @@ Fragment FragmentOf(const Graph& graph, Rank rank) {
     fragment.peer_slots.emplace_back(peer);
   }
   fragment.warnings = graph.warnings;
-  fragment.early_groups = {{Rank(0), rank}, {Rank(3), Rank(1), Rank(2)}};
+  fragment.early_groups = {{{Rank(0), rank}}, {{Rank(3), Rank(1), Rank(2)}, 7}};
   fragment.early_calls = {
       {-1, EarlySort::kCollective, CollectiveKind::kBroadcast, 2, 1, 3},
       {0, EarlySort::kMessage, CollectiveKind::kAllReduce, -1, 0, 1},

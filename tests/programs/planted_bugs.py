@@ -2,7 +2,8 @@
 
 group: with more than 32 data-parallel ranks those of stage 1 are cut into groups of 32. skip: one
 rank leaves out a collective. shape: the last data-parallel rank of each stage sums one element
-more. early: rank 0 alone sums before the first step.
+more. early: rank 0 alone sums before the first step. order: losses have a group of their own, and
+one rank sums them first. twins: gradients of that rank go through the group of the losses.
 """
 
 import os
@@ -24,6 +25,12 @@ for first in range(0, world, dp):
         members = list(range(begin, min(begin + size, first + dp)))
         group = dist.new_group(members)
         data_parallel = group if rank in members else data_parallel
+losses_group = data_parallel
+if bug in ("order", "twins"):
+    for first in range(0, world, dp):
+        members = list(range(first, first + dp))
+        group = dist.new_group(members)
+        losses_group = group if rank in members else losses_group
 peer = rank + dp if stage == 0 else rank - dp
 pair = None
 for low in range(dp):
@@ -37,13 +44,14 @@ if bug == "early" and rank == 0:
 
 
 def sum_gradients():
-    dist.all_reduce(weight.grad, group=data_parallel)
+    other = bug == "twins" and rank == 3
+    dist.all_reduce(weight.grad, group=losses_group if other else data_parallel)
 
 
 def sum_losses():
     extra = 1 if bug == "shape" and place == dp - 1 else 0
     losses = torch.zeros(8 + extra, device="cuda")
-    dist.all_reduce(losses, group=data_parallel)
+    dist.all_reduce(losses, group=losses_group)
 
 
 for step in range(6):
@@ -54,9 +62,12 @@ for step in range(6):
     if stage == 0:
         dist.send(out.detach(), peer, group=pair)
     out.sum().backward()
+    if bug == "order" and rank == 3:
+        sum_losses()
     if not (bug == "skip" and rank == 3):
         sum_gradients()
-    sum_losses()
+    if not (bug == "order" and rank == 3):
+        sum_losses()
     optimizer.step()
     optimizer.zero_grad()
 dist.destroy_process_group()

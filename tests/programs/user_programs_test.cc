@@ -316,6 +316,11 @@ TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
   EXPECT_THAT(report("group", "128", 0),
               HasSubstr("odd_group: 2 × all_reduce, 16.03 KiB in all: stage 1 (rank 64) over "
                         "the 32 ranks 64 to 95, but stage 0 (rank 0) over the 64 ranks 0 to 63"));
+  EXPECT_THAT(report("order", "8", 1),
+              AllOf(HasSubstr("stall: "), HasSubstr("communicator dp #1 of ranks 0-3"),
+                    HasSubstr("communicator dp #2 of ranks 0-3")));
+  EXPECT_THAT(report("twins", "8", 1),
+              HasSubstr("collective_missing: collective 1 of communicator dp "));
   EXPECT_THAT(report("early", "8", 0),
               HasSubstr("1 × early_mismatch: before its first iteration rank 0 makes 3 calls of "
                         "all_reduce on a group of 4 ranks, rank 1 2; the program would hang"));

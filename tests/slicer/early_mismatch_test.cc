@@ -66,6 +66,21 @@ TEST(EarlyMismatch, WhatAllDoOrDoInTurnIsNot) {
       << "a step later";
 }
 
+TEST(EarlyMismatch, TwoGroupsOfTheSameMembersAreTwo) {
+  const auto sum_on = [](uint32_t group) {
+    return [group](RecordScript* script) {
+      script->OfGroup(group);
+      script->CommInit(4, "", 4, 0, 1);
+      script->AllReduce(4, 12, 5);
+    };
+  };
+  const graph::Fragment first = Record(0, sum_on(1), kNothing);
+  EXPECT_FALSE(Compare(first, Record(1, sum_on(1), kNothing)).has_value());
+  const auto warning = Compare(first, Record(1, sum_on(2), kNothing));
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_EQ(warning->count, 2) << "each rank waits for the other";
+}
+
 TEST(EarlyMismatch, AMessageThatNobodySendsIsTold) {
   const graph::Fragment waits = Record(0, kNothing, Messages({1}, false));
   const auto warning = Compare(waits, Record(1, kNothing, kNothing));

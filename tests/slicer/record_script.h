@@ -27,6 +27,9 @@ class RecordScript {
   // The place in the communicators that follow.
   void AsRank(int32_t rank) { rank_ = rank; }
 
+  // Communicators that follow are made for that process group of the framework's.
+  void OfGroup(uint32_t group) { group_ = group; }
+
   // Blocks that follow belong to a backward pass of autograd's.
   void InBackward(bool in_backward) { in_backward_ = in_backward; }
 
@@ -104,6 +107,8 @@ class RecordScript {
     record.comm_init.group_name = Define(channel::Table::kGroupName, name);
     record.comm_init.global_start = start;
     record.comm_init.global_stride = stride;
+    record.comm_init.identity = group_;
+    record.comm_init.group_number = group_;
     Add(record);
   }
 
@@ -198,6 +203,7 @@ class RecordScript {
   }
 
   int32_t rank_ = 0;
+  uint32_t group_ = 0;
   bool in_backward_ = false;
   uint16_t thread_ = 0;
   std::vector<ScriptedRecord> records_;

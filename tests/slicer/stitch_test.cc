@@ -210,6 +210,37 @@ TEST_F(StitchTest, What_one_rank_does_anew_becomes_the_role) {
   EXPECT_THAT(adopted->assumptions.back(), HasSubstr("rank 5 did instead of the graph"));
 }
 
+// Which of two groups a rank uses first says nothing about which one it is.
+TEST_F(StitchTest, Groups_of_the_same_members_are_told_apart) {
+  job_.parallel = {.tp = 1, .dp = 2, .pp = 1};
+  const auto record = [&](uint32_t rank, bool second_first) {
+    ProgramBuilder builder(Rank(rank), 1);
+    builder.MarkerBegin("iteration");
+    builder.Collective(0, builder.CommSlot("used first", {Rank(0), Rank(1)}), kSum);
+    builder.Collective(0, builder.CommSlot("used second", {Rank(0), Rank(1)}), kSum);
+    builder.MarkerEnd("iteration");
+    Fragment fragment = builder.Finish();
+    for (uint32_t slot = 0; slot < 2; ++slot) {
+      fragment.comm_slots[slot].name = "";
+      fragment.comm_slots[slot].group_number = second_first ? 2 - slot : 1 + slot;
+    }
+    return fragment;
+  };
+  const auto stitched = [&](bool second_first) {
+    StitchInput input = Input({});
+    input.fragments = {record(0, false), record(1, second_first)};
+    return Stitch(std::move(input));
+  };
+  const Result<Graph> same = stitched(false);
+  ASSERT_TRUE(same.ok()) << same.status().message();
+  EXPECT_TRUE(graph::Validate(*same).ok());
+  const Result<Graph> opposite = stitched(true);
+  ASSERT_TRUE(opposite.ok()) << opposite.status().message();
+  const auto report = graph::Validate(*opposite);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.faults.front().rule, "stall");
+}
+
 TEST_F(StitchTest, An_extra_op_splits_the_role_and_says_where) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(5, 1));
