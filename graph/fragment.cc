@@ -71,19 +71,12 @@ uint64_t HashOf(const PeerGroup& group) {
   return hasher.Digest();
 }
 
-// "ProfilerStep#" of "ProfilerStep#7": which step a range counts depends on when its rank settles.
-std::string_view WithoutCount(std::string_view range) {
-  const size_t last = range.find_last_not_of("0123456789");
-  return last != range.npos && range[last] == '#' ? range.substr(0, last + 1) : range;
-}
-
 // Hashes of what op signatures stand for, by table: ids are numbered as a process met them, so two
 // ranks of one role may number alike things differently.
 struct ContentHashes {
   std::vector<uint64_t> signatures;
   std::vector<uint64_t> collectives;
   std::vector<uint64_t> peer_groups;
-  std::vector<uint64_t> strings;
 
   explicit ContentHashes(const Fragment& fragment) {
     for (const KernelSignature& signature : fragment.signatures) {
@@ -95,9 +88,6 @@ struct ContentHashes {
     for (const PeerGroup& group : fragment.program.peer_groups) {
       peer_groups.push_back(HashOf(group));
     }
-    for (const std::string& text : fragment.strings) {
-      strings.push_back(Hash64(WithoutCount(text)));
-    }
   }
 
   [[nodiscard]] uint64_t Of(OpKind kind, uint32_t signature) const {
@@ -108,8 +98,6 @@ struct ContentHashes {
         return collectives.at(signature);
       case OpKind::kPeerGroup:
         return peer_groups.at(signature);
-      case OpKind::kMarker:
-        return strings.at(signature);
       default:
         return signature;
     }
@@ -147,7 +135,6 @@ uint64_t StructuralHash(const Fragment& fragment) {
   const Program& program = fragment.program;
   const ContentHashes contents(fragment);
   Hasher hasher;
-  hasher.Add(program.size());
   hasher.Add(program.stream_count);
   hasher.Add(fragment.comm_slots.size());
   for (const FragmentCommunicator& communicator : fragment.comm_slots) {
@@ -155,13 +142,20 @@ uint64_t StructuralHash(const Fragment& fragment) {
     hasher.Add(communicator.members.size());
   }
   hasher.Add(fragment.peer_slots.size());
+  std::vector<uint32_t> place;  // by op: among those that count
+  uint32_t counted = 0;
   for (uint32_t op = 0; op < program.size(); ++op) {
+    place.push_back(counted);
+    if (program.kind[op] == OpKind::kMarker) {
+      continue;
+    }
+    ++counted;
     hasher.Add(static_cast<uint8_t>(program.kind[op]));
     hasher.Add(program.flags[op]);
     hasher.Add(program.stream[op]);
     hasher.Add(program.comm_slot[op]);
     hasher.Add(contents.Of(program.kind[op], program.signature[op]));
-    hasher.Add(program.dep[op]);
+    hasher.Add(program.dep[op] == kNoDep ? kNoDep : place[program.dep[op]]);
     hasher.Add(program.value[op]);
   }
   return hasher.Digest();

@@ -86,7 +86,8 @@ struct Fragment {
 };
 
 // A hash over everything that makes two ranks the same role: program, signatures, names and slots'
-// sizes; not the identity of communicators and peers, nor memory. Stable across runs and machines.
+// sizes; not the identity of communicators and peers, nor memory, nor ranges, which a program may
+// name after its rank or step, or open on one rank alone. Stable across runs and machines.
 uint64_t StructuralHash(const Fragment& fragment);
 
 // Bytes for the way between processes; Parse fails on anything Serialize did not write.

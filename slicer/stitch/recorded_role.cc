@@ -10,6 +10,7 @@ namespace prism::slicer {
 namespace {
 
 using graph::Fragment;
+using graph::Program;
 
 // What is reported of a rank's memory. Where blocks lay before the first iteration is no part of
 // it: one rank broadcasts what others unpack.
@@ -18,7 +19,7 @@ bool SameMemory(const graph::MemoryProfile& a, const graph::MemoryProfile& b) {
          a.steady_allocated == b.steady_allocated && a.device_bytes() == b.device_bytes();
 }
 
-uint64_t CommunicationHash(const graph::Program& program) {
+uint64_t CommunicationHash(const Program& program) {
   Hasher hasher;
   for (uint32_t op = 0; op < program.size(); ++op) {
     if (program.kind[op] == graph::OpKind::kCollective) {
@@ -39,6 +40,38 @@ uint64_t CommunicationHash(const graph::Program& program) {
     }
   }
   return hasher.Digest();
+}
+
+// A program without its ranges, and which of its ops is which.
+struct Ops {
+  Program program;
+  std::vector<uint32_t> index;
+};
+
+Ops WithoutRanges(const Program& program) {
+  Ops ops;
+  ops.program.collectives = program.collectives;
+  ops.program.peer_groups = program.peer_groups;
+  std::vector<uint32_t> place;
+  for (uint32_t op = 0; op < program.size(); ++op) {
+    place.push_back(static_cast<uint32_t>(ops.index.size()));
+    if (program.kind[op] != graph::OpKind::kMarker) {
+      graph::OpRow row = graph::RowOf(program, op);
+      row.dep = row.dep == graph::kNoDep ? row.dep : place[row.dep];
+      ops.program.Append(row);
+      ops.index.push_back(op);
+    }
+  }
+  return ops;
+}
+
+// What a rank does at one of these ops.
+std::string Describe(const Fragment& fragment, const Ops& ops, int64_t at) {
+  const auto place = static_cast<size_t>(at);
+  return place >= ops.index.size()
+             ? "no further op"
+             : graph::WithoutTemplates(graph::DescribeOp(fragment.program, ops.index[place],
+                                                         fragment.strings, fragment.signatures));
 }
 
 }  // namespace
@@ -66,14 +99,15 @@ std::string DescribeDeparture(const RecordedRole& role, const RecordedRole& othe
   const Fragment& b = *other.fragment;
   std::string text =
       fmt::format("rank {} departs from {} (rank {})", b.rank.value(), role.name, a.rank.value());
-  const graph::ProgramDifference ops = graph::CompareOps({&a.program, &a.strings, &a.signatures},
-                                                         {&b.program, &b.strings, &b.signatures});
-  if (!ops.equal()) {
-    const auto side = [](const std::string& op) {
-      return op.empty() ? "no further op" : graph::WithoutTemplates(op);
-    };
-    return fmt::format("{} at op {}: {}; the role: {}", text, ops.first, side(ops.right),
-                       side(ops.left));
+  const Ops left = WithoutRanges(a.program);
+  const Ops right = WithoutRanges(b.program);
+  const graph::ProgramDifference difference = graph::CompareOps(
+      {&left.program, &a.strings, &a.signatures}, {&right.program, &b.strings, &b.signatures});
+  if (!difference.equal()) {
+    const auto first = static_cast<size_t>(difference.first);
+    return fmt::format("{} at op {}: {}; the role: {}", text,
+                       first < right.index.size() ? right.index[first] : b.program.size(),
+                       Describe(b, right, difference.first), Describe(a, left, difference.first));
   }
   if (role.patterns != other.patterns) {
     return text + " in the members of a communicator or in a peer";
