@@ -60,6 +60,16 @@ Phase PhaseOfPath(const std::vector<std::string>& path) {
   return Phase::kOther;
 }
 
+// Whether a framework op multiplies matrices: "aten::addmm", "aten::linear", "aten::_scaled_mm".
+bool IsMatrixProduct(const Result<FrameworkContext>& context) {
+  constexpr std::string_view kPrefix = "aten::";
+  constexpr std::array<std::string_view, 5> kProducts = {"mm", "mv", "dot", "linear", "matmul"};
+  return context.ok() && context->op.starts_with(kPrefix) &&
+         std::ranges::any_of(kProducts, [&](std::string_view product) {
+           return context->op.find(product, kPrefix.size()) != std::string::npos;
+         });
+}
+
 uint32_t FirstAfter(const std::vector<uint32_t>& moments, uint32_t moment, uint32_t none) {
   const auto found = std::upper_bound(moments.begin(), moments.end(), moment);
   return found == moments.end() ? none : *found;
@@ -70,7 +80,7 @@ uint32_t FirstAfter(const std::vector<uint32_t>& moments, uint32_t moment, uint3
 Status MemoryTracker::Push(const channel::Record& record, const Definitions& definitions) {
   switch (record.kind) {
     case RecordKind::kBlockAlloc:
-      return PushBlockAlloc(record);
+      return PushBlockAlloc(record, definitions);
     case RecordKind::kBlockFree:
       return PushBlockFree(record);
     case RecordKind::kMarker:
@@ -97,7 +107,8 @@ Status MemoryTracker::Push(const channel::Record& record, const Definitions& def
   }
 }
 
-Status MemoryTracker::PushBlockAlloc(const channel::Record& record) {
+Status MemoryTracker::PushBlockAlloc(const channel::Record& record,
+                                     const Definitions& definitions) {
   const channel::SegmentBody& body = record.segment;
   const auto index = static_cast<uint32_t>(blocks_.size());
   if (body.bytes < 0 || !live_.emplace(body.address, index).second) {
@@ -113,7 +124,9 @@ Status MemoryTracker::PushBlockAlloc(const channel::Record& record) {
                      .born = ++moment_,
                      .context = record.context,
                      .path = path_,
-                     .in_backward = in_backward});
+                     .in_backward = in_backward,
+                     .in_product = graph::IsBlasWorkspace(body.bytes) &&
+                                   IsMatrixProduct(definitions.Context(record.context))});
   allocated_ += body.bytes;
   for (Peak* peak : {&peak_, training_peak_ ? &*training_peak_ : nullptr}) {
     if (peak != nullptr && allocated_ > peak->bytes) {
@@ -293,8 +306,8 @@ Phase MemoryTracker::PhaseOf(const Block& block) const {
 }
 
 // A marker that names a class decides. Otherwise: what was there before the first iteration and
-// still is when it begins is a parameter, unless a backward pass made it; all else (a trial step
-// before it, too) is classed by ClassInIteration.
+// still is when it begins is a parameter, unless a backward pass made it or it is cuBLAS's; all
+// else (a trial step before it, too) is classed by ClassInIteration.
 std::string MemoryTracker::ClassOf(const Block& block) const {
   const std::vector<std::string>& path = paths_[block.path];
   for (auto name = path.rbegin(); name != path.rend(); ++name) {
@@ -304,10 +317,12 @@ std::string MemoryTracker::ClassOf(const Block& block) const {
       }
     }
   }
-  if (iteration_begins_.empty() ||
-      (block.born < iteration_begins_.front() && block.died > iteration_begins_.front() &&
-       PhaseOf(block) != Phase::kBackward)) {
+  if (iteration_begins_.empty()) {
     return "parameters";
+  }
+  const uint32_t first = iteration_begins_.front();
+  if (block.born < first && block.died > first && PhaseOf(block) != Phase::kBackward) {
+    return block.in_product && block.died == kNever ? "buffers" : "parameters";
   }
   return ClassInIteration(block);
 }

@@ -74,6 +74,7 @@ class MemoryTracker {
     uint32_t context = 0;  // kContext id at allocation
     uint32_t path = 0;     // index into paths_
     bool in_backward = false;
+    bool in_product = false;  // as large as a workspace of cuBLAS, and made by a matrix product
   };
 
   // The most that was allocated since some moment; `block` made it, kNever: it was there already.
@@ -83,7 +84,7 @@ class MemoryTracker {
     uint32_t block = kNever;
   };
 
-  Status PushBlockAlloc(const channel::Record& record);
+  Status PushBlockAlloc(const channel::Record& record, const Definitions& definitions);
   Status PushBlockFree(const channel::Record& record);
   Status PushMarker(const channel::MarkerBody& body, const Definitions& definitions);
   Status PushCommInit(const channel::CommInitBody& body, const Definitions& definitions);

@@ -84,6 +84,22 @@ TEST(MemoryTracker, ClassesSumToThePeak) {
   EXPECT_TRUE(tracked.tracker.Warnings().empty());
 }
 
+// The first product may come in front of the first optimizer step; a weight may be as large.
+TEST(MemoryTracker, WorkspacesInFrontOfTheFirstIterationAreBuffers) {
+  constexpr int64_t kWorkspace = 33'554'432;
+  RecordScript script;
+  script.Block(true, 0x1000, kWorkspace, script.Context("aten::empty", {4096, 4096}));
+  script.Block(true, 0x2000, kWorkspace, script.Context("aten::addmm", {64, 64}));
+  script.Block(true, 0x3000, 512, script.Context("aten::addmm", {64, 64}));
+  script.Marker("iteration", true);
+  script.Block(true, 0x4000, 20);
+  script.Marker("iteration", false);
+  const Tracked tracked = Track(script);
+  const std::map<std::string, int64_t> expected = {{"parameters", kWorkspace + 512},
+                                                   {"buffers", kWorkspace + 20}};
+  EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
+}
+
 TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
   RecordScript script;
   script.Marker("iteration", true);
