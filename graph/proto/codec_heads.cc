@@ -119,6 +119,7 @@ std::string EncodeFragmentHead(const Fragment& fragment) {
   }
   head.set_startup_seconds(fragment.startup_seconds);
   head.set_iteration_seconds(fragment.iteration_seconds);
+  head.set_torch_version(fragment.torch_version);
   head.set_warmup_iterations(fragment.warmup_iterations);
   head.set_iterations(fragment.iterations);
   for (const int32_t odd : fragment.odd_iterations) {
@@ -221,6 +222,7 @@ Status DecodeFragmentHead(std::string_view payload,
   }
   fragment->startup_seconds = head.startup_seconds();
   fragment->iteration_seconds = head.iteration_seconds();
+  fragment->torch_version = head.torch_version();
   fragment->warmup_iterations = head.warmup_iterations();
   fragment->iterations = head.iterations();
   fragment->odd_iterations.assign(head.odd_iterations().begin(), head.odd_iterations().end());

@@ -215,6 +215,7 @@ Status Master::Build(RunOutcome* outcome) {
     for (const graph::Fragment& fragment : slice_.fragments()) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
       outcome->iteration_seconds.push_back(fragment.iteration_seconds);
+      outcome->torch_version = fragment.torch_version;
     }
     slicer::StitchInput input;
     input.job = context_.job;

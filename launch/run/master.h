@@ -45,6 +45,7 @@ struct RunOutcome {
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
   std::vector<double> iteration_seconds;  // likewise
+  std::string torch_version;              // of a recorded program of the user's; "" not known
   WallTimes wall;
 };
 

@@ -12,6 +12,7 @@
 #include "launch/sandbox/out_of_memory.h"
 #include "launch/sandbox/record_turn.h"
 #include "launch/sandbox/stall_watch.h"
+#include "launch/sandbox/torch_version.h"
 #include "shim/channel/value_book.h"
 #include "slicer/record/recorder.h"
 
@@ -38,7 +39,8 @@ struct RecordPass::Slot {
   int32_t iterations = 0;        // that have ended
   double iterations_end = 0;     // when the last of them did
   double iteration_seconds = 0;  // its length
-  std::string values = {};       // that the rank gave to absent ones
+  std::string torch_version = {};
+  std::string values = {};  // that the rank gave to absent ones
   std::optional<RecordedRank> otherwise = {};
   bool finished = false;
 
@@ -52,6 +54,7 @@ struct RecordPass::Slot {
     }
     if (startup_seconds == 0 && record.kind == channel::RecordKind::kKernel) {
       startup_seconds = watch.Seconds();
+      torch_version = TorchVersionOf(process->channel().producer_process());
     }
     PRISM_RETURN_IF_ERROR(recorder.Consume(record, payload));
     if (record.kind == channel::RecordKind::kOutOfMemory) {
@@ -196,6 +199,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
   if (fragment.ok()) {
     fragment->startup_seconds = slot.startup_seconds;
     fragment->iteration_seconds = slot.iteration_seconds;
+    fragment->torch_version = slot.torch_version;
     channel::CountIterationsFrom(fragment->warmup_iterations, &slot.values);
     recorded = RecordedRank{*std::move(fragment), std::move(slot.values)};
   }

@@ -118,7 +118,7 @@ LibraryVersions VersionsOf(const RunContext& context, const MpiSession& session)
   versions.cuda = cuda == 0 ? "" : DottedVersion(cuda, 1000, 10);
   versions.nccl = fmt::format("{}.{}", DottedVersion(channel::kNcclVersion, 10'000, 100),
                               channel::kNcclVersion % 100);
-  versions.torch = options.program.empty() ? kTorchVersion : "";
+  versions.torch = options.program.empty() ? kTorchVersion : "";  // a program says its own
   return versions;
 }
 
@@ -133,10 +133,12 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   json.EndArray();
   json.Key("versions").BeginObject();
   json.Field("prism", kVersion);
-  for (const auto& [library, version] : {std::pair{"torch", &record.versions.torch},
-                                         {"cuda", &record.versions.cuda},
-                                         {"nccl", &record.versions.nccl},
-                                         {"mpi", &record.versions.mpi}}) {
+  const std::string& own_torch = outcome.torch_version;
+  for (const auto& [library, version] :
+       {std::pair{"torch", own_torch.empty() ? &record.versions.torch : &own_torch},
+        {"cuda", &record.versions.cuda},
+        {"nccl", &record.versions.nccl},
+        {"mpi", &record.versions.mpi}}) {
     WriteKnown(library, *version, &json);
   }
   json.EndObject();

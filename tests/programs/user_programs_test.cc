@@ -73,6 +73,8 @@ TEST_F(UserProgram, its_log_shows_the_time_of_the_target) {
   const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
   EXPECT_EQ(summary["job"]["dp"], 2);
   EXPECT_TRUE(summary["mfu"].is_null());
+  const auto record = nlohmann::json::parse(ReadText(folder_ / "out/run.json"));
+  EXPECT_TRUE(record["versions"]["torch"].is_string()) << record["versions"];
   const double iteration = summary["iteration_time_s"].get<double>();
   const std::string log = Log();
   const size_t last = log.rfind(" took ");
