@@ -65,7 +65,9 @@ void AddDevice(const RunContext& context, const SandboxRequest& request, Variabl
   const auto place = static_cast<int>(found - request.present.begin());
   environment->emplace_back("PRISM_DRIVER", context.gpu->driver);
   environment->emplace_back("CUDA_VISIBLE_DEVICES", VisibleGpu(place % context.gpu->count));
-  environment->emplace_back("LOCAL_RANK", "0");
+  for (const char* local : {"LOCAL_RANK", "SLURM_LOCALID"}) {
+    environment->emplace_back(local, "0");
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ from torch.distributed.fsdp import fully_shard
 
 def main():
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    print("by torchrun, by srun", os.environ["LOCAL_RANK"], os.environ["SLURM_LOCALID"])
     dist.init_process_group("nccl")
     model = nn.Sequential(*[nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256))
                             for _ in range(2)]).cuda()

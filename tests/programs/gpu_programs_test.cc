@@ -66,6 +66,8 @@ TEST_F(GpuProgram, ranks_that_share_a_gpu_exchange_values_and_take_their_times_f
   EXPECT_THAT(Warnings("out"), IsSupersetOf({"test_device", "gpu_shared"}));
   for (const char* const log : {"out/logs/rank0.log", "out/logs/rank5.log"}) {
     EXPECT_THAT(ReadText(folder_ / log), HasSubstr("step 2 total [69.0, 128.0]"));
+    // Each sees one GPU, whichever launcher's variable it goes by.
+    EXPECT_THAT(ReadText(folder_ / log), HasSubstr("by torchrun, by srun 0 0"));
   }
 }
 
