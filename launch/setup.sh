@@ -3,12 +3,7 @@
 # and an empty build.
 set -euo pipefail
 
-# Open MPI refuses root and more processes than cores unless told otherwise. On a busy machine its
-# mpirun now and then takes a process that has finalised for one that has not, and ends with 1.
-export OMPI_ALLOW_RUN_AS_ROOT=1
-export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_orte_allowed_exit_without_sync=1
+. launch/open_mpi.sh
 
 debian_packages=(
   g++ cmake ninja-build python3-venv clang-format-19
