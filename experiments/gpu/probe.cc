@@ -32,6 +32,7 @@ const char* prism_probe_open(int means) {
     error = missing;
     return error.c_str();
   }
+  events.clear();
   device = HoldDevice::Create(driver, static_cast<prism::shim::HoldMeans>(means), &error);
   return device == nullptr ? error.c_str() : nullptr;
 }
@@ -74,6 +75,24 @@ int prism_probe_timer(uint64_t times, uint32_t count, void* stream) {
                                                 : driver.launch(function, 1, 1, 1, 1, 1, 1, 0,
                                                                 static_cast<CUstream>(stream),
                                                                 arguments.data(), nullptr));
+}
+
+// What the host pays for a launch of a kernel that does nothing, mean of `count`; -1: refused.
+double prism_probe_launch_seconds(uint32_t count, void* stream) {
+  CUfunction function = nullptr;
+  CUresult said = driver.get_function(&function, known, "prism_timer_steps");
+  uint64_t times = 0;
+  uint32_t none = 0;
+  std::array<void*, 2> arguments = {&times, &none};
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint32_t i = 0; i < count && said == CUDA_SUCCESS; ++i) {
+    said = driver.launch(function, 1, 1, 1, 1, 1, 1, 0, static_cast<CUstream>(stream),
+                         arguments.data(), nullptr);
+  }
+  if (said != CUDA_SUCCESS) {
+    return -1;
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / count;
 }
 
 void prism_probe_close() {
