@@ -1,5 +1,8 @@
 // The checks that need a GPU, as far as a machine without one can follow them: everything builds,
 // loads, and says what it would run.
+#include <algorithm>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,8 +49,63 @@ TEST(GpuExperiments, what_is_carried_runs_and_checks_want_a_gpu) {
 }
 #endif
 
-TEST(GpuExperiments, unknown_options_are_refused) {
+TEST(GpuExperiments, unknown_options_and_programs_are_refused) {
   EXPECT_EQ(RunCommand({PRISM_GPU_EXPERIMENTS "/run_all.sh", "--quick"}).code, 2);
+  const Finished misspelt =
+      RunCommand({PRISM_GPU_EXPERIMENTS "/run_all.sh", "--only", "holds,hold"});
+  EXPECT_EQ(misspelt.code, 2);
+  EXPECT_THAT(misspelt.output, HasSubstr("--only hold:"));
+}
+
+// The script with programs that do nothing but end with a code, as often as they are called.
+class RunAll : public testing::Test {
+ protected:
+  void SetUp() override {
+    WriteText(folder_ / "python", R"(#!/bin/sh
+case "$1 $2" in
+  *goals.py*) echo told ;;
+  "-u "*) echo called; sleep "$PROGRAM_SLEEPS"; exit "$PROGRAM_ENDS" ;;
+esac
+)");
+    RunCommand({"chmod", "+x", folder_ / "python"});
+    RunCommand({"mkdir", "-p", folder_ / "build/probe"});
+    WriteText(folder_ / "build/probe/libprism_probe.so", "");
+  }
+
+  Finished Run(const std::string& sleeps, const std::string& ends, const std::string& limit) {
+    return RunCommand({"env", "PYTHON=" + folder_ / "python", "PROGRAM_SLEEPS=" + sleeps,
+                       "PROGRAM_ENDS=" + ends, PRISM_GPU_EXPERIMENTS "/run_all.sh", "--build",
+                       folder_ / "build", "--out", folder_ / "out", "--only", "holds", "--limit",
+                       limit, "--archive", folder_ / "results.tgz"});
+  }
+
+  [[nodiscard]] size_t Calls() const {
+    const std::string log = ReadText(folder_ / "out/holds.log");
+    return static_cast<size_t>(std::count(log.begin(), log.end(), '\n'));
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(RunAll, goals_that_are_missed_end_with_a_code_of_their_own) {
+  EXPECT_EQ(Run("0", "0", "600").code, 0);
+  EXPECT_EQ(Run("0", "4", "600").code, 4);
+  EXPECT_EQ(Run("0", "1", "600").code, 1);
+  EXPECT_EQ(Calls(), 3U);
+  EXPECT_TRUE(Exists(folder_ / "results.tgz"));
+}
+
+TEST_F(RunAll, a_lost_device_gives_the_rest_to_a_new_process_within_the_limit) {
+  const Finished run = Run("0", "75", "600");
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.output, HasSubstr("holds ends with 75"));
+  EXPECT_EQ(Calls(), 3U);
+  RunCommand({"rm", "-r", folder_ / "out"});
+  const Finished late = Run("4", "75", "20");  // two times four seconds leave less than fifteen
+  EXPECT_EQ(late.code, 1);
+  EXPECT_THAT(late.output, HasSubstr("no time left for holds"));
+  EXPECT_LT(Calls(), 3U);
+  EXPECT_TRUE(Exists(folder_ / "results.tgz"));
 }
 
 }  // namespace

@@ -8,19 +8,23 @@ import sys
 import time
 import traceback
 
-DEVICE_LOST = 75  # exit code: an error that stays with the process; what is left runs in a new one
+FAILED, MISSED = 1, 4  # exit codes: a part failed or is not there; all are, a goal was missed
+DEVICE_LOST = 75  # an error that stays with the process; what is left runs in a new one
+CYCLES_PER_S = 2.5e9  # no GPU here has a faster clock
+LONGEST_PAUSE_S = 2
 
 
 def arguments(cases):
     """Parses the command line. With --dry-run prints the cases and leaves."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="with bin/prism-emulate")
-    parser.add_argument("--probe", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
+    for option, text in (("--root", "of the tree"), ("--build", "with bin/prism-emulate"),
+                         ("--probe", "libprism_probe.so"), ("--out", "the JSON that is written")):
+        parser.add_argument(option, type=lambda path: pathlib.Path(path).resolve(), required=True,
+                            help=text)
     parser.add_argument("--again", action="store_true", help="also what failed before")
-    parser.add_argument("--complete", action="store_true", help="see virtual_truth.py")
+    parser.add_argument("--complete", action="store_true",
+                        help="the virtual half of what a real GPU gave; needs no GPU")
     parsed = parser.parse_args()
     if parsed.dry_run:
         for case in cases:
@@ -47,15 +51,37 @@ def machine():
             "command": sys.argv}
 
 
-class Results:
-    """One JSON of parts, written after each. What an earlier call left there is not done again."""
+def goal(name, value, at_most):
+    """A goal beside what was measured: met, missed, or None where the measurement is not there."""
+    return {"goal": name, "value": value, "at_most": at_most,
+            "met": None if value is None else value <= at_most}
 
-    def __init__(self, args):
-        self.path, self.again = args.out, args.again
+
+def device_used():
+    """Bytes of the first GPU that are in use before a program comes; 0 where nobody tells."""
+    if not shutil.which("nvidia-smi"):
+        return 0
+    said = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits",
+                           "--id=0"], capture_output=True, text=True, check=False).stdout
+    return int(said) << 20 if said.strip().isdigit() else 0
+
+
+class Results:
+    """One JSON of parts, written after each. What an earlier call left there is not done again.
+
+    `here` is the machine with its GPU; None where only what was measured elsewhere is looked at.
+    """
+
+    def __init__(self, args, here):
+        self.path, self.again, self.on_gpu = args.out, args.again, here is not None
         self.content = json.loads(self.path.read_text()) if self.path.exists() else {}
-        here = machine()
-        if self.content.get("machine", {}).get("gpu") != here["gpu"]:
+        if self.on_gpu and self.content.get("machine", {}).get("gpu") != here["gpu"]:
             self.content = {"machine": here, "seconds": {}, "parts": {}}
+
+    def part(self, name):
+        """What an earlier call or this one found; {} where that is nothing."""
+        found = self.content["parts"].get(name, {})
+        return {} if failed(found) else found
 
     def add(self, name, call, *given):
         """The value of a part; None where it failed, which is its value in the file then."""
@@ -70,7 +96,7 @@ class Results:
             self.write()
             print(f"  {name}: {self.content['seconds'][name]} s"
                   + (f", failed: {parts[name]['failed']}" if failed(parts[name]) else ""), flush=True)
-            if failed(parts[name]) and device_lost():
+            if failed(parts[name]) and self.on_gpu and device_lost():
                 sys.exit(DEVICE_LOST)
         return None if failed(parts[name]) else parts[name]
 
@@ -79,11 +105,23 @@ class Results:
         part.write_text(json.dumps(self.content, indent=1) + "\n")
         part.replace(self.path)
 
-    def finish(self):
-        """Says that nothing is left; exits with 1 where a part failed."""
-        self.content["complete"] = True
+    def finish(self, goals):
+        """Says that nothing is left and which goals are met; leaves with the exit code of that."""
+        self.content["goals"] = goals
         self.write()
-        sys.exit(any(failed(part) for part in self.content["parts"].values()))
+        for line in map(told, goals):
+            print(" ", line)
+        met = [row["met"] for row in goals]
+        if None in met or any(map(failed, self.content["parts"].values())):
+            sys.exit(FAILED)
+        sys.exit(MISSED if False in met else 0)
+
+
+def told(row):
+    """A goal as a line."""
+    said = {True: "met", False: "missed", None: "not measured"}[row["met"]]
+    value = f"{row['value']:.4g}, " if isinstance(row["value"], float) else f"{row['value']}, "
+    return f"{said}: {row['goal']}: {value if row['met'] is not None else ''}at most {row['at_most']}"
 
 
 def failed(part):
@@ -116,18 +154,30 @@ def spread(values):
 
 
 def device_seconds(call, repeats=10, inner=5):
-    """Seconds of `call` on the device, by events around `inner` calls; spread over repeats."""
+    """Seconds of `call` on the device, by events around `inner` calls; spread over repeats.
+
+    The device is kept busy until all of them are queued, so that none waits for the host: what is
+    measured is a kernel of a full stream, from its start to the next one's.
+    """
     import torch
     for _ in range(3):
         call()
-    torch.cuda.synchronize()
-    seconds = []
-    for _ in range(repeats):
+    seconds, pause_s = [], 1e-3
+    while len(seconds) < repeats:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        torch.cuda._sleep(int(pause_s * CYCLES_PER_S))
         begin.record()
         for _ in range(inner):
             call()
         end.record()
+        queued = not begin.query()
         end.synchronize()
-        seconds.append(begin.elapsed_time(end) / 1e3 / inner)
+        if queued:
+            seconds.append(begin.elapsed_time(end) / 1e3 / inner)
+        elif pause_s < LONGEST_PAUSE_S:
+            pause_s *= 2
+        else:
+            raise RuntimeError(f"the device was idle for {pause_s} s before the calls were queued: "
+                               "one of them waits for it")
     return spread(seconds)

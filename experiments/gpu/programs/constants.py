@@ -1,72 +1,17 @@
 """Item 4: device memory outside of the caching allocator, and the order of cudaMalloc's addresses."""
 import ctypes
+import json
 import os
 from queue import Empty
+import sys
 
 import common
+from outside import Steps
+import virtual_truth
 
 CASES = ["context", "lazily loaded kernels", "cuBLAS workspace", "cuDNN workspace",
-         "NCCL, one rank", "NCCL, all GPUs of the machine (where there are several)",
+         "NCCL, one rank", "the same on the virtual device, by its formulas", "NCCL, all GPUs of the machine (where there are several)",
          "addresses of 64 cudaMalloc of 2 and 20 MiB, with every second one freed in between"]
-
-
-def used():
-    import torch
-    torch.cuda.synchronize()
-    free, total = torch.cuda.mem_get_info()
-    return total - free - torch.cuda.memory_reserved()
-
-
-class Steps:
-    """Growth of what is used outside of the allocator, by what was done."""
-
-    def __init__(self):
-        self.last = used()
-        self.growth = {"before": self.last}
-
-    def note(self, name):
-        now = used()
-        self.growth[name] = now - self.last
-        self.last = now
-
-
-def libraries(steps):
-    import torch
-    x = torch.randn(1024, 1024, device="cuda", dtype=torch.bfloat16)
-    torch.softmax(x.float(), dim=-1).sum()
-    torch.nn.functional.layer_norm(x, [1024])
-    steps.note("first kernels of libtorch")
-    x @ x
-    steps.note("first matrix product (cuBLAS, its workspace is the allocator's)")
-    torch.nn.functional.linear(x, x, torch.zeros(1024, device="cuda", dtype=torch.bfloat16))
-    steps.note("first product with bias (cuBLASLt)")
-    q = torch.randn(1, 8, 1024, 128, device="cuda", dtype=torch.bfloat16)
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
-        try:
-            with sdpa_kernel(backend):
-                torch.nn.functional.scaled_dot_product_attention(q, q, q)
-            steps.note(f"first attention by {backend.name}")
-        except RuntimeError as error:
-            steps.growth[f"attention by {backend.name}"] = str(error)[:120]
-
-
-def nccl(steps):
-    import torch
-    import torch.distributed as dist
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29531")
-    dist.init_process_group("nccl", rank=0, world_size=1, device_id=torch.device("cuda", 0))
-    steps.note("NCCL communicator of one rank")
-    dist.all_reduce(torch.zeros(1 << 20, device="cuda"))
-    steps.note("NCCL, its first all_reduce of one rank")
-    dist.destroy_process_group()
-
-
-def outside(measure):
-    steps = Steps()
-    measure(steps)
-    return steps.growth
 
 
 def nccl_rank(rank, world, queue):
@@ -138,16 +83,49 @@ def addresses():
     return table
 
 
+def outside(args, folder):
+    before = common.device_used()
+    growth = read(args, folder, [])
+    return growth | {"before": growth["before"] - before}
+
+
+def outside_virtually(args, machine, folder):
+    """The same by the formulas: what the virtual device gives the program."""
+    return read(args, folder, [common.prism(args, "prism-emulate"), "--target-gpus", "1", "--cluster",
+                               virtual_truth.cluster(machine), "--sandbox-ranks", "none", "--quiet",
+                               "--out", folder / "run", "--"])
+
+
+def read(args, folder, launcher):
+    dump = folder / "outside.json"
+    virtual_truth.checked(
+        [*launcher, sys.executable, args.root / "experiments/gpu/programs/outside.py", dump], 60, folder)
+    return json.loads(dump.read_text())
+
+
+def beside(results):
+    """What each step took outside of the allocator: measured, by formulas."""
+    real, virtual = (results.part(name) for name in ("outside_bytes", "outside_bytes by formulas"))
+    if real and virtual:
+        results.content["outside_bytes, measured and by formulas"] = {
+            name: [real[name], virtual.get(name)] for name in real}
+
+
 def main():
-    results = common.Results(common.arguments(CASES))
+    args = common.arguments(CASES)
+    if args.complete:
+        results = common.Results(args, None)
+        results.add("outside_bytes by formulas", virtual_truth.in_folder, outside_virtually, args,
+                    results.content["machine"])
+        beside(results)
+        results.finish([])
+    results = common.Results(args, common.machine())
+    results.add("outside_bytes", virtual_truth.in_folder, outside, args)
     import torch
-    torch.zeros(1, device="cuda")
-    results.add("outside_bytes", outside, libraries)
-    results.add("outside_bytes of NCCL", outside, nccl)
     results.add("total_bytes", lambda: torch.cuda.mem_get_info()[1])
     results.add("addresses", addresses)
     results.add("nccl_of_all_gpus", nccl_many)
-    results.finish()
+    results.finish([])
 
 
 if __name__ == "__main__":

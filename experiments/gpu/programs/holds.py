@@ -1,4 +1,11 @@
 """Item 5 and part of 9: how well holds keep their deadlines, and what they do to others."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
 import common
 from probe import MEANS, Probe
 
@@ -7,7 +14,7 @@ REPEATS = {10_000: 30, 100_000: 8}
 BLOCKS = [1, 8, 16, 24, 32]
 CASES = ([f"hold by {means}, {us} us: asked against happened" for means in MEANS for us in LENGTHS_US]
          + ["step of the global timer", "hold in a CUDA graph, launched 5 times",
-            "torch.profiler names the hold", "abort of a hold without a deadline"]
+            "torch.profiler and nsys name the hold", "abort of a hold without a deadline"]
          + [f"matrix product beside {blocks} blocks: hold, copy kernel, alone" for blocks in BLOCKS])
 
 
@@ -63,14 +70,8 @@ def graph(path):
 
 def profiler(path):
     import torch
-    probe = Probe(path)
-    stream = torch.cuda.Stream()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        probe.hold(stream)
-        probe.deadline(probe.next() + 100_000)
-        probe.next()
-        stream.synchronize()
-    probe.close()
+        one_hold(path)
     return [event.key for event in profile.key_averages() if "prism_hold" in event.key]
 
 
@@ -85,6 +86,36 @@ def abort(path):
     stream.synchronize()
     probe.close()
     return {"unblocked_after_us": (end - begin) / 1e3}
+
+
+def nsight(path):
+    """Names of holds in what Nsight Systems writes of this program, called for the `profiler` part."""
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        return "no nsys on this machine"
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report"
+        for command in ([nsys, "profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none",
+                         "-o", report, sys.executable, __file__, "--one-hold", path],
+                        [nsys, "stats", "--report", "cuda_gpu_kern_sum", "--format", "csv",
+                         f"{report}.nsys-rep"]):
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60,
+                                  check=False)
+            if done.returncode != 0:
+                return f"{command[1]} ends with {done.returncode}: {(done.stdout + done.stderr)[-300:]}"
+    return sorted(set(re.findall(r"prism_hold\w*", done.stdout)))
+
+
+def one_hold(path):
+    """A hold of 100 us, for a profiler to see."""
+    import torch
+    probe = Probe(path)
+    stream = torch.cuda.Stream()
+    probe.hold(stream)
+    probe.deadline(probe.next() + 100_000)
+    probe.next()
+    stream.synchronize()
+    probe.close()
 
 
 def occupancy(path):
@@ -128,18 +159,43 @@ def occupancy(path):
     return table
 
 
+def goals(results):
+    rows = []
+    for length_us in LENGTHS_US:
+        error = results.part("injection_error_us by kernel").get(f"{length_us} us", {})
+        rows += [common.goal(f"hold of {length_us} us by kernel: {share} of the error, us",
+                             error.get(share), at_most) for share, at_most in (("p50", 2), ("p99", 5))]
+    captured = results.part("graph")
+    rows.append(common.goal("holds in a CUDA graph: largest error, us",
+                            max(captured["error_us"]) if captured.get("captured") else None, 5))
+    rows.append(common.goal("abort: us until the hold ends",
+                            results.part("abort").get("unblocked_after_us"), 1e6))
+    named = results.content["parts"].get("profiler")
+    rows.append(common.goal("torch.profiler: holds without a name",
+                            None if common.failed(named) or named is None else int(not named), 0))
+    for blocks in BLOCKS:
+        ratio = results.part("occupancy").get(f"{blocks} blocks", {}).get("hold_by_copy")
+        rows.append(common.goal(f"product beside {blocks} blocks: share by which hold and copy differ",
+                                None if ratio is None else abs(ratio - 1), 0.05))
+    return rows
+
+
 def main():
+    if sys.argv[1:2] == ["--one-hold"]:
+        one_hold(pathlib.Path(sys.argv[2]))
+        return
     args = common.arguments(CASES)
-    results = common.Results(args)
+    results = common.Results(args, common.machine())
     import torch
     torch.zeros(1, device="cuda")
     results.add("timer_step_ns", timer_step, args.probe)
     results.add("injection_error_us by kernel", injection, args.probe, "kernel")
-    for part in (graph, abort, profiler, occupancy):
+    for part in (graph, abort, profiler, nsight, occupancy):
         results.add(part.__name__, part, args.probe)
     for means in MEANS[1:]:
         results.add(f"injection_error_us by {means}", injection, args.probe, means)
-    results.finish()
+    results.finish(goals(results))
 
 
-main()
+if __name__ == "__main__":
+    main()

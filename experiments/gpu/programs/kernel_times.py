@@ -3,20 +3,26 @@ import math
 import time
 
 import common
+from probe import Probe
 
 HIDDEN = [2048, 4096, 5120, 8192, 12288]
 TOKENS = [1024, 2048, 4096, 8192]
 TYPES = ["bfloat16", "float16", "float32", "tf32", "float8"]
 OPS = ["layer_norm", "rms_norm", "gelu", "add", "softmax", "cross_entropy", "embedding", "adamw",
        "copy", "copy_host_to_device", "copy_device_to_host"]
+# What is compiled: parts with their names.
+COMPILED = {"compiled_ops 4096": ["layer_norm", "rms_norm", "gelu", "softmax"],
+            "layers 2048": ["layer", "attention", "mlp"], "layers 8192": ["layer", "attention", "mlp"]}
 # Rows, columns and inner size of the products of a layer, over hidden width and tensor parallelism.
 SHAPES = [(m, n * h // tp, h) for h in HIDDEN for tp in (1, 8) for m in TOKENS for n in (3, 4)]
 CASES = ([f"matrix products, {name}: {len(SHAPES)} shapes" for name in TYPES]
          + [f"{op}: {len(HIDDEN)} widths" for op in OPS]
-         + ["attention, forward and backward: 4 lengths, flash and cuDNN",
+         + ["attention, forward and backward: 4 lengths, as torch chooses, flash and cuDNN",
+            "4 ops of one width, eager and compiled",
             "layer, attention part and MLP of 2 widths, eager and compiled",
-            "host issue cost per op, Python", "launch floor"])
+            "host issue cost per op, Python, TorchScript and driver", "launch floor"])
 BUDGET_S = 18  # a type's sweep stops there and says how far it came
+EQUAL = 1e-5  # of the largest element: a compiled result that differs by more has no time
 
 
 def products(name):
@@ -85,26 +91,30 @@ def small_ops(hidden):
 
 
 def attention():
+    """By length: as torch chooses, which is what a program does, and by the two it chooses among."""
+    import contextlib
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     table = {}
     for length in (1024, 2048, 4096, 8192):
-        for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
-            q, k, v = (torch.randn(1, 16, length, 128, device="cuda", dtype=torch.bfloat16,
-                                   requires_grad=True) for _ in range(3))
-
+        q, k, v = (torch.randn(1, 16, length, 128, device="cuda", dtype=torch.bfloat16,
+                               requires_grad=True) for _ in range(3))
+        chosen = SDPBackend(torch._fused_sdp_choice(q, k, v, is_causal=True)).name
+        for backend in ("CHOSEN", "FLASH_ATTENTION", "CUDNN_ATTENTION"):
             def forward():
-                with sdpa_kernel(backend):
+                with (contextlib.nullcontext() if backend == "CHOSEN"
+                      else sdpa_kernel(getattr(SDPBackend, backend))):
                     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             try:
                 out = forward()
                 gradient = torch.randn_like(out)
-                table[f"{backend.name} {length}"] = {
+                table[f"{backend} {length}"] = {
+                    "backend": chosen if backend == "CHOSEN" else backend,
                     "forward": common.device_seconds(forward),
                     "backward": common.device_seconds(
                         lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))}
             except RuntimeError as error:
-                table[f"{backend.name} {length}"] = str(error)[:120]
+                table[f"{backend} {length}"] = str(error)[:120]
     return table
 
 
@@ -123,26 +133,41 @@ class Part:
                 "mlp": lambda x: x + layer._ff_block(layer.norm2(x))}
 
 
-def layers(hidden):
-    """A compiled part counts only where it equals the eager one within 1e-5, in fp32."""
+def both(exact, fast, small, x):
+    """Eager and compiled seconds of `fast`. The compiled one counts only where `exact`, the same in
+    fp32, differs by no more than EQUAL."""
     import torch
-    table = {}
-    exact = Part(hidden, torch.float32).calls()
-    fast = Part(hidden, torch.bfloat16).calls()
-    for name in exact:
-        torch.backends.cuda.matmul.allow_tf32 = False
-        small = torch.randn(1, 256, hidden, device="cuda")
-        expected = exact[name](small)
-        error = ((torch.compile(exact[name])(small) - expected).abs().max()
-                 / expected.abs().max()).item()
-        x = torch.randn(1, 2048, hidden, device="cuda", dtype=torch.bfloat16)
-        row = {"compiled_differs_by": error,
-               "eager": common.device_seconds(lambda: fast[name](x))}
-        if error < 1e-5:
-            compiled = torch.compile(fast[name])
-            row["compiled"] = common.device_seconds(lambda: compiled(x))
-        table[name] = row
-    return table
+    torch.backends.cuda.matmul.allow_tf32 = False
+    # Each with its own shapes: what was compiled before would make this one of changing shapes.
+    torch._dynamo.reset()
+    expected = exact(small)
+    error = ((torch.compile(exact, dynamic=False)(small) - expected).abs().max()
+             / expected.abs().max()).item()
+    row = {"compiled_differs_by": error, "eager": common.device_seconds(lambda: fast(x))}
+    if error <= EQUAL:
+        torch._dynamo.reset()
+        compiled = torch.compile(fast, dynamic=False)
+        row["compiled"] = common.device_seconds(lambda: compiled(x))
+    return row
+
+
+def layers(hidden):
+    import torch
+    exact, fast = (Part(hidden, dtype).calls() for dtype in (torch.float32, torch.bfloat16))
+    small = torch.randn(1, 256, hidden, device="cuda")
+    x = torch.randn(1, 2048, hidden, device="cuda", dtype=torch.bfloat16)
+    return {name: both(exact[name], fast[name], small, x) for name in exact}
+
+
+def compiled_ops(hidden):
+    import torch
+    import torch.nn.functional as F
+    x = torch.randn(4096, hidden, device="cuda")
+    calls = {"layer_norm": lambda x: F.layer_norm(x, [hidden]),
+             "rms_norm": lambda x: F.rms_norm(x, [hidden]),
+             "gelu": lambda x: F.gelu(x, approximate="tanh"),
+             "softmax": lambda x: torch.softmax(x, -1)}
+    return {name: both(call, call, x, x.bfloat16()) for name, call in calls.items()}
 
 
 def host():
@@ -169,6 +194,52 @@ def host():
     return table
 
 
+def in_script(loop, *given):
+    """Host seconds of a pass of a loop that libtorch runs in C++, without Python in between."""
+    import torch
+    count = 200
+    values = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        loop(*given, count)
+        values.append((time.perf_counter() - begin) / count)
+    torch.cuda.synchronize()
+    return common.spread(values[3:])  # the first ones are those that TorchScript looks at
+
+
+def scripts():
+    """Of the same ops as in host()."""
+    import torch
+    unit = torch.jit.CompilationUnit("""
+def add(x: Tensor, count: int):
+    for _ in range(count):
+        x.add_(1)
+
+def matmul(y: Tensor, count: int):
+    z = y
+    for _ in range(count):
+        z = y @ z
+    return z
+""")
+    return {"add_": (unit.add, torch.zeros(64, device="cuda")),
+            "matmul": (unit.matmul, torch.zeros(64, 64, device="cuda"))}
+
+
+def host_cpp(path):
+    """Seconds of the host for an op that C++ issues: by libtorch, and a bare launch by the driver."""
+    import torch
+    table = {name: in_script(*call) for name, call in scripts().items()}
+    probe = Probe(path)
+    seconds = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        seconds.append(probe.launch_seconds(200, torch.cuda.current_stream()))
+    torch.cuda.synchronize()
+    probe.close()
+    return {**table, "launch": common.spread(seconds)}
+
+
 def sweep(results, name):
     rows = results.add(f"products {name}", products, name)
     if rows:
@@ -188,20 +259,28 @@ def kernel_table(parts, source):
         elif what == "attention":
             rows += [("attention", "bfloat16", length, length, 128, 16, times["forward"]["p50"])
                      for case, times in value.items() if isinstance(times, dict)
-                     for backend, length in [case.split()] if backend.startswith("FLASH")]
+                     for backend, length in [case.split()] if backend == "CHOSEN"]
         elif what == "ops":
             rows += [(kind, "bfloat16", 4096, name, 1, 1, value[op]["p50"])
                      for op, kind in (("layer_norm", "native_layer_norm"), ("gelu", "gelu"),
-                                      ("add", "add"), ("softmax", "_softmax"), ("copy", "copy"))]
+                                      ("add", "add"), ("softmax", "_softmax"))]
     lines = [",".join(map(str, (*row, source))) for row in rows]
     return "\n".join(["kind,type,m,n,k,batch,seconds,source", *lines]) + "\n"
 
 
+def goals(results):
+    """What is compiled equals what is not."""
+    return [common.goal(f"{part}, {name}: compiled differs from eager by",
+                        results.part(part).get(name, {}).get("compiled_differs_by"), EQUAL)
+            for part, names in COMPILED.items() for name in names]
+
+
 def main():
     args = common.arguments(CASES)
-    results = common.Results(args)
+    results = common.Results(args, common.machine())
     import torch
     results.add("host", host)
+    results.add("host, C++", host_cpp, args.probe)
     for name in TYPES[:2]:
         sweep(results, name)
     results.add("attention", attention)
@@ -211,9 +290,11 @@ def main():
         sweep(results, name)
     source = f"kernel_times.py on {torch.cuda.get_device_name(0)}".replace(",", " ")
     args.out.with_suffix(".csv").write_text(kernel_table(results.content["parts"], source))
-    for hidden in (2048, 8192):
-        results.add(f"layers {hidden}", layers, hidden)
-    results.finish()
+    for part in COMPILED:
+        what, hidden = part.split()
+        results.add(part, layers if what == "layers" else compiled_ops, int(hidden))
+    results.finish(goals(results))
 
 
-main()
+if __name__ == "__main__":
+    main()

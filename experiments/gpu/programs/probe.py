@@ -15,6 +15,7 @@ class Probe:
         self.library = ctypes.CDLL(str(path))
         self.library.prism_probe_open.restype = ctypes.c_char_p
         self.library.prism_probe_next.restype = ctypes.c_int64
+        self.library.prism_probe_launch_seconds.restype = ctypes.c_double
         error = self.library.prism_probe_open(MEANS.index(means))
         if error is not None:
             raise RuntimeError(f"no holds by {means}: {error.decode()}")
@@ -69,3 +70,10 @@ class Probe:
         self.check(self.library.prism_probe_timer(
             ctypes.c_uint64(times.data_ptr()), times.numel(), ctypes.c_void_p(stream.cuda_stream)),
             "timer kernel")
+
+    def launch_seconds(self, count, stream):
+        """Host seconds of a launch of a kernel that does nothing, mean of so many."""
+        seconds = self.library.prism_probe_launch_seconds(count, ctypes.c_void_p(stream.cuda_stream))
+        if seconds < 0:
+            raise RuntimeError("the driver refuses a launch")
+        return seconds

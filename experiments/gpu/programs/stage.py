@@ -1,5 +1,5 @@
 """One GPU's part of a job: layers of a preset's width, sharded as by tensor parallelism, trained for
-three steps. Writes what the caching allocator did and, on a real GPU, the kernels of the last step.
+four steps. Writes what the caching allocator did and, on a real GPU, the kernels of the last step.
 
 The same file runs on the real GPU and, under prism-emulate, on the virtual one.
 """
@@ -155,7 +155,8 @@ def main():
     x = torch.randn(1, args.sequence, hidden, device="cuda", dtype=torch.bfloat16)
     for _ in range(4):
         step(model, optimizer, x)
-    result = {"peak_allocated": torch.cuda.max_memory_allocated(),
+    free, total = torch.cuda.mem_get_info()
+    result = {"device_bytes": total - free, "peak_allocated": torch.cuda.max_memory_allocated(),
               "peak_reserved": torch.cuda.max_memory_reserved(), "allocator": allocator()}
     torch.cuda.memory._record_memory_history(enabled=None)
     if args.real:

@@ -8,6 +8,7 @@ then runs the virtual half and fills the comparison into the FILE of the real on
 """
 import difflib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -22,6 +23,7 @@ PROGRAMS = [("gpt3-1.3b", "eager"), ("gpt3-13b", "eager"), ("gpt3-175b", "eager"
 CASES = [f"{preset}, {variant}: kernels, grids, allocator, real against virtual"
          for preset, variant in PROGRAMS]
 CLUSTERS = {(8, 0): "a100-80-8x", (9, 0): "h100-8x", (10, 0): "b200-8x"}
+PREDICTIONS = ["by the preset", "by measured kernels"]
 SHOWN = 40
 # Kernels inside of libraries: of these the virtual device has the call and the shape.
 LIBRARY = re.compile(r"gemm|cutlass|cublas|nvjet|xmma|splitK|cudnn|void magma", re.IGNORECASE)
@@ -43,8 +45,13 @@ def stage(args, preset, variant, dump):
 
 def run_real(args, preset, variant, folder):
     dump = folder / "real.json"
-    checked([*stage(args, preset, variant, dump), "--real"], 60, folder)
-    return json.loads(dump.read_text())
+    before = common.device_used()
+    # Inductor begins with nothing: on a fresh machine it compiles for more than a minute.
+    checked([*stage(args, preset, variant, dump), "--real"],
+            120 if variant == "compiled" else 60, folder)
+    real = json.loads(dump.read_text())
+    real["device_bytes"] -= before
+    return real
 
 
 def run_virtual(args, name, preset, variant, folder):
@@ -52,16 +59,14 @@ def run_virtual(args, name, preset, variant, folder):
     dump, out = folder / "virtual.json", folder / "run"
     checked([common.prism(args, "prism-emulate"), "--target-gpus", "1", "--cluster", name,
              "--sandbox-ranks", "none", "--quiet", "--out", out, "--",
-             *stage(args, preset, variant, dump)], 300, args.root)
-    show = subprocess.run([common.prism(args, "prism"), "graph", "show", out / "graph.prism", "--rank", "0",
-                           "--ops", "1000000", "--format", "json"],
-                          check=True, capture_output=True, text=True)
-    ops = json.loads(show.stdout)["rank"]["ops"]
+             *stage(args, preset, variant, dump)], 300, folder)
+    ops = json.loads(checked([common.prism(args, "prism"), "graph", "show", out / "graph.prism", "--rank",
+                              "0", "--ops", "1000000", "--format", "json"], 60, folder))["rank"]["ops"]
     virtual = json.loads(dump.read_text())
-    virtual["step_seconds"] = {"by the preset": replayed(args, out / "graph.prism")}
+    virtual["step_seconds"] = {PREDICTIONS[0]: replayed(args, out / "graph.prism")}
     table = args.out.with_name("kernel_times.csv")
     if table.exists():
-        virtual["step_seconds"]["by measured kernels"] = replayed(
+        virtual["step_seconds"][PREDICTIONS[1]] = replayed(
             args, out / "graph.prism", "--kernels", table)
     virtual["kernels"] = [{"name": op["name"], "grid": op["grid"]} for op in ops
                           if op["kind"] == "kernel"]
@@ -70,10 +75,9 @@ def run_virtual(args, name, preset, variant, folder):
 
 def replayed(args, graph, *options):
     """Seconds of an iteration of the graph."""
-    done = subprocess.run(list(map(str, [common.prism(args, "prism"), "replay", graph, "--format",
-                                         "json", *options])),
-                          check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)["iteration_time_s"]
+    said = checked([common.prism(args, "prism"), "replay", graph, "--format", "json", *options], 60,
+                   graph.parent)
+    return json.loads(said)["iteration_time_s"]
 
 
 def short(name):
@@ -112,6 +116,7 @@ def compare(real, virtual):
                                 for side in (real, virtual)],
             "peak_allocated": [real["peak_allocated"], virtual["peak_allocated"]],
             "peak_reserved": [real["peak_reserved"], virtual["peak_reserved"]],
+            "device_bytes": [real["device_bytes"], virtual["device_bytes"]],
             "step_seconds": {"real": common.spread(real["step_seconds"]), **virtual["step_seconds"]}}
 
 
@@ -120,40 +125,66 @@ def in_folder(call, *arguments):
         return call(*arguments, pathlib.Path(name))
 
 
-def checked(command, seconds, folder):
-    """Runs it; where it fails the error has the end of what it said."""
+def checked(command, seconds, folder, **environment):
+    """Runs it, with caches of compilers of its own in `folder`; what it said. Where it fails the
+    error has the end of that."""
+    caches = {name: str(pathlib.Path(folder) / "caches" / name)
+              for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
     done = subprocess.run(list(map(str, command)), cwd=folder, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds,
-                          check=False)
+                          check=False, env=os.environ | caches | environment)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} ends with {done.returncode}: {done.stdout[-1200:]}")
+    return done.stdout
+
+
+def compared(args, machine, real, preset, variant, folder):
+    return compare(real, run_virtual(args, cluster(machine), preset, variant, folder))
+
+
+def off(pair):
+    """By which share of the first the second differs."""
+    return abs(pair[1] / pair[0] - 1)
+
+
+def goals(name, found):
+    """Of one program; `found`: what compare() gave, {} where there is nothing."""
+    rows = [common.goal(f"{name}: {what.replace('_', ' ')} that differ", found.get(what, {}).get("count"), 0)
+            for what in ("kernel_names", "kernel_grids", "allocator")]
+    rows += [common.goal(f"{name}: bytes by which {what.replace('_', ' ')} differs",
+                         abs(found[what][1] - found[what][0]) if found else None, 0)
+             for what in ("peak_allocated", "peak_reserved")]
+    rows.append(common.goal(f"{name}: share by which device memory differs",
+                            off(found["device_bytes"]) if found else None, 0.01))
+    seconds = found.get("step_seconds", {})
+    rows += [common.goal(f"{name}: share by which the step predicted {how} differs",
+                         off([seconds["real"]["p50"], seconds[how]]) if how in seconds else None, 0.03)
+             for how in PREDICTIONS]
+    return rows
 
 
 def complete(args, results):
     """The virtual half of what the real GPU gave, and both beside each other."""
+    told = []
     for preset, variant in PROGRAMS:
-        real = results["parts"].get(f"{preset} {variant}", {})
-        before = results.get("compared", {}).get(f"{preset} {variant}")
-        if "kernels" not in real or (before and not (args.again and common.failed(before))):
-            continue
-        try:
-            virtual = in_folder(run_virtual, args, cluster(results["machine"]), preset, variant)
-            compared = compare(real, virtual)
-        except (RuntimeError, subprocess.SubprocessError) as error:
-            compared = {"failed": str(error)[-1500:]}
-        results.setdefault("compared", {})[f"{preset} {variant}"] = compared
-        args.out.write_text(json.dumps(results, indent=1) + "\n")
+        name = f"{preset} {variant}"
+        if real := results.part(name):
+            results.add(f"compared {name}", in_folder, compared, args, results.content["machine"], real,
+                        preset, variant)
+        else:
+            print(f"  {name}: no real half")
+        told += goals(name, results.part(f"compared {name}"))
+    results.finish(told)
 
 
 def main():
     args = common.arguments(CASES)
     if args.complete:
-        complete(args, json.loads(args.out.read_text()))
-        return
-    results = common.Results(args)
+        complete(args, common.Results(args, None))
+    results = common.Results(args, common.machine())
     for preset, variant in PROGRAMS:
         results.add(f"{preset} {variant}", in_folder, run_real, args, preset, variant)
-    results.finish()
+    results.finish([])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""The training step of experiments/02_ddp with something beside it, on the GPU alone and not while it
+is recorded: step_with.py late SECONDS | profiler | stop
+
+late      the rank stands still behind each step
+profiler  torch.profiler watches a step; what it calls holds is printed
+stop      the host stops in the middle of a step, as in a debugger, for longer than NCCL's time-out
+"""
+import datetime
+import os
+import pathlib
+import runpy
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+STEP = pathlib.Path(__file__).resolve().parents[2] / "02_ddp/train.py"
+ON_GPU = "PRISM_DRIVER" in os.environ  # the shim has it where it stands in front of a real driver
+TIMEOUT_S = 10
+init_process_group = dist.init_process_group
+
+
+def late(seconds):
+    def stand(*_):
+        torch.cuda.synchronize()
+        if ON_GPU:
+            time.sleep(seconds)
+    register_optimizer_step_post_hook(stand)
+
+
+def profiler():
+    watch = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    steps = 0
+
+    def look(*_):
+        nonlocal steps
+        steps += 1
+        torch.cuda.synchronize()
+        if ON_GPU and steps == 2:
+            watch.start()
+        if ON_GPU and steps == 3:
+            watch.stop()
+            names = sorted({event.key for event in watch.key_averages() if "prism_hold" in event.key})
+            print("profiler:", *names, flush=True)
+    register_optimizer_step_post_hook(look)
+
+
+def stop():
+    dist.init_process_group = lambda *given, **named: init_process_group(
+        *given, **named, timeout=datetime.timedelta(seconds=TIMEOUT_S))
+    steps = 0
+
+    def stand(*_):
+        nonlocal steps
+        steps += 1
+        if ON_GPU and steps == 2:  # gradients are on their way
+            time.sleep(1.5 * TIMEOUT_S)
+            print("went on", flush=True)
+    register_optimizer_step_pre_hook(stand)
+
+
+def main():
+    {"late": late, "profiler": profiler, "stop": stop}[sys.argv[1]](*map(float, sys.argv[2:]))
+    sys.argv = [str(STEP), "--layers", "4"]
+    runpy.run_path(str(STEP), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
