@@ -1,11 +1,7 @@
 #include <algorithm>
 #include <map>
-#include <string>
 #include <tuple>
 #include <utility>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/grad_buckets.h"
@@ -42,9 +38,10 @@ class BucketedDataParallel : public DataParallel {
         elements.push_back(buffer.elements);
       }
     }
-    context_.writer->Emit(
-        fmt::format("zero {} {}", context_.style_number, fmt::join(elements, ",")),
-        [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
+    BlockKey key = elements;
+    key.push_back(context_.style_number);
+    context_.writer->Emit(BlockKind::kZeroGradients, std::move(key),
+                          [&] { return ZeroGradients(rank_, elements, &Tables()).program; });
     if (rank_.style.overlap_param_gather) {
       StartGathers(/*backwards=*/true);
     }
@@ -219,10 +216,13 @@ class BucketedDataParallel : public DataParallel {
 
   // The block that reduces a bucket beside what computes.
   [[nodiscard]] uint32_t ReductionOf(const GradBuffer& buffer, const GradBucket& bucket) const {
-    const std::string key = fmt::format(
-        "reduce {} {} {} {} {} {}", context_.style_number, static_cast<int>(rank_.dtype),
-        static_cast<int>(buffer.axis), Shards(buffer) ? 1 : 0, bucket.elements, bucket.reduction);
-    return context_.writer->assembly().BlockFor(key, [&] {
+    BlockKey key = {context_.style_number,
+                    static_cast<int64_t>(rank_.dtype),
+                    static_cast<int64_t>(buffer.axis),
+                    Shards(buffer) ? 1 : 0,
+                    bucket.elements,
+                    bucket.reduction};
+    return context_.writer->assembly().BlockFor(BlockKind::kReduction, std::move(key), [&] {
       OpList ops;
       Reduce(buffer, bucket, /*beside=*/true, &ops);
       return ops.Program();

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace prism::slicer {
 uint32_t JobAssembly::AddBlock(graph::Program program) {
   blocks_.push_back(std::move(program));
@@ -32,15 +30,6 @@ uint32_t JobAssembly::SliceOf(uint32_t block, uint32_t begin, uint32_t end) {
   return found->second;
 }
 
-uint32_t JobAssembly::BlockFor(const std::string& key,
-                               const std::function<graph::Program()>& make) {
-  const auto [found, inserted] = made_.try_emplace(key, 0);
-  if (inserted) {
-    found->second = AddBlock(make());
-  }
-  return found->second;
-}
-
 void JobAssembly::MoveInto(graph::JobProgram* program) {
   tables_.MoveInto(program);
   program->blocks = std::move(blocks_);
@@ -61,9 +50,10 @@ void StageWriter::Marker(std::string_view name, bool begins) {
   if (!marks_) {
     return;
   }
-  Emit(fmt::format("{} {}", begins ? "begin" : "end", name), [&] {
+  const uint32_t id = assembly_->tables().InternString(name);
+  Emit(BlockKind::kMarker, {id, begins ? 1 : 0}, [&] {
     OpList ops;
-    ops.Marker(assembly_->tables().InternString(name), begins);
+    ops.Marker(id, begins);
     return ops.Program();
   });
 }

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -18,6 +16,20 @@
 #include "slicer/synthesize/op_list.h"
 
 namespace prism::slicer {
+
+// What a block is that is known by its key.
+enum class BlockKind : uint8_t {
+  kBatch,
+  kLossScale,
+  kLossReport,
+  kZeroGradients,
+  kReduction,
+  kOptimizer,
+  kMarker,
+};
+
+// All that decides the content of a block of one kind.
+using BlockKey = std::vector<int64_t>;
 
 class JobAssembly {
  public:
@@ -32,8 +44,16 @@ class JobAssembly {
   // Ops begin to end of a block as a block, appended if new. It may be cut at both.
   uint32_t SliceOf(uint32_t block, uint32_t begin, uint32_t end);
 
-  // The block that was made for `key` before, else the one that `make` makes now.
-  uint32_t BlockFor(const std::string& key, const std::function<graph::Program()>& make);
+  // The block that was made for that key before, else the one that `make` makes now.
+  template <typename Make>
+  uint32_t BlockFor(BlockKind kind, BlockKey key, Make make) {
+    key.push_back(static_cast<int64_t>(kind));
+    const auto [found, inserted] = made_.try_emplace(std::move(key), 0);
+    if (inserted) {
+      found->second = AddBlock(make());
+    }
+    return found->second;
+  }
 
   // Lends strings, signatures and blocks to a program; nothing may be added until they are back.
   void MoveInto(graph::JobProgram* program);
@@ -43,7 +63,7 @@ class JobAssembly {
   BlockTables tables_;
   std::vector<graph::Program> blocks_;
   std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> block_ids_;  // never walked
-  std::map<std::string, uint32_t> made_;                                       // by key
+  std::unordered_map<BlockKey, uint32_t, NumbersHash> made_;                   // never walked
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
 };
 
@@ -58,8 +78,9 @@ class StageWriter {
     calls_.insert(calls_.end(), blocks.begin(), blocks.end());
   }
   void Emit(const OpList& ops);
-  void Emit(const std::string& key, const std::function<graph::Program()>& make) {
-    Call(assembly_->BlockFor(key, make));
+  template <typename Make>
+  void Emit(BlockKind kind, BlockKey key, Make make) {
+    Call(assembly_->BlockFor(kind, std::move(key), make));
   }
   void Marker(std::string_view name, bool begins);
   uint32_t NewEventSlot() { return event_slot_count_++; }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph/base/content_hash.h"
 #include "graph/base/intern.h"
@@ -29,10 +28,12 @@ bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
 
 }  // namespace
 
-std::string SynthesisShape::OptimizerKey() const {
+BlockKey SynthesisShape::OptimizerKey() const {
   const graph::ParallelSizes& sizes = rank.job.parallel;
-  return fmt::format("{} {} {} {} {} {} {}", style_number, static_cast<int>(rank.dtype), sizes.tp,
-                     sizes.cp, sizes.pp, sizes.world_size(), rank.job.zero_stage);
+  return {style_number,       static_cast<int64_t>(rank.dtype),
+          sizes.tp,           sizes.cp,
+          sizes.pp,           sizes.world_size(),
+          rank.job.zero_stage};
 }
 
 StageSynthesis::StageSynthesis(const SynthesisShape& shape,
@@ -143,10 +144,12 @@ void StageSynthesis::End() {
   writer_.Marker("optimizer", true);
   const OptimizerPieces pieces = data_parallel_->Pieces();
   if (!rank_.style.frozen_weights) {
-    const std::string key =
-        fmt::format("optimizer {} {} {} {}", shape_.OptimizerKey(), fmt::join(pieces.decay, ","),
-                    fmt::join(pieces.no_decay, ","), pieces.weights);
-    writer_.Emit(key, [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
+    BlockKey key = shape_.OptimizerKey();
+    key.insert(key.end(), {pieces.weights, static_cast<int64_t>(pieces.decay.size())});
+    key.insert(key.end(), pieces.decay.begin(), pieces.decay.end());
+    key.insert(key.end(), pieces.no_decay.begin(), pieces.no_decay.end());
+    writer_.Emit(BlockKind::kOptimizer, std::move(key),
+                 [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
   }
   data_parallel_->FinishIteration();
   writer_.Marker("optimizer", false);
@@ -271,7 +274,7 @@ void StageSynthesis::Forward(const StageStep& step) {
     uint32_t& block = batches_[(chunk.first ? 1U : 0U) + (chunk.last ? 2U : 0U)];
     if (block == kUnknown) {
       block = writer_.assembly().BlockFor(
-          fmt::format("batch {} {} {}", shape_.unit_number, chunk.first, chunk.last),
+          BlockKind::kBatch, {shape_.unit_number, chunk.first ? 1 : 0, chunk.last ? 1 : 0},
           [&] { return BatchLoad(shape_.unit, chunk.first, chunk.last, &Tables()).program; });
     }
     writer_.Call(block);
@@ -285,7 +288,7 @@ void StageSynthesis::Forward(const StageStep& step) {
     const bool first = step.microbatch == 0;
     uint32_t& block = loss_scales_[first ? 1 : 0];
     if (block == kUnknown) {
-      block = writer_.assembly().BlockFor(fmt::format("loss scale {}", first),
+      block = writer_.assembly().BlockFor(BlockKind::kLossScale, {first ? 1 : 0},
                                           [&] { return LossScale(first, &Tables()).program; });
     }
     writer_.Call(block);
@@ -328,7 +331,7 @@ void StageSynthesis::Release() {
 
 void StageSynthesis::ReportAndSync() {
   if (chunks_.back().last) {
-    writer_.Emit("loss report " + shape_.OptimizerKey(),
+    writer_.Emit(BlockKind::kLossReport, shape_.OptimizerKey(),
                  [&] { return LossReport(rank_, &Tables()).program; });
   }
   OpList ops;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -27,7 +26,7 @@ struct SynthesisShape {
   uint32_t style_number = 0;
 
   // What the optimizer's kernels depend on beside its pieces.
-  [[nodiscard]] std::string OptimizerKey() const;
+  [[nodiscard]] BlockKey OptimizerKey() const;
 };
 
 // Writes the iterations of stages that are made of the same chunks: they differ in the order of

@@ -1,6 +1,8 @@
 // The step of Adam over this rank's flat pieces of parameters, and what comes before and after.
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "graph/base/divide.h"
 #include "slicer/synthesize/blocks/blocks.h"
@@ -45,22 +47,17 @@ std::vector<uint32_t> Launches(const std::vector<int64_t>& sizes, size_t lists) 
   return launches;
 }
 
-Tensors Flat(DataType dtype, const std::vector<int64_t>& sizes) {
+// One list of tensors of these sizes for each type, one after the other.
+Tensors Lists(const std::vector<DataType>& types, const std::vector<int64_t>& sizes) {
   Tensors tensors;
-  tensors.reserve(sizes.size());
-  for (const int64_t size : sizes) {
-    tensors.push_back(Tensor(dtype, {size}));
+  tensors.reserve(types.size() * sizes.size());
+  for (const DataType type : types) {
+    for (const int64_t size : sizes) {
+      tensors.emplace_back().dtype = type;
+      tensors.back().dims.push_back(size);
+    }
   }
   return tensors;
-}
-
-Tensors Repeat(const Tensors& tensors, size_t times) {
-  Tensors all;
-  all.reserve(tensors.size() * times);
-  for (size_t i = 0; i < times; ++i) {
-    all.insert(all.end(), tensors.begin(), tensors.end());
-  }
-  return all;
 }
 
 class OptimizerWriter {
@@ -75,11 +72,8 @@ class OptimizerWriter {
       Unscale();
     }
     if (CopiesGradients()) {
-      Tensors copies = Flat(DataType::kFloat32, all_);
-      const Tensors sources = Flat(rank_.gradient, all_);
-      copies.insert(copies.end(), sources.begin(), sources.end());
-      MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>", copies,
-                  Launches(all_, 2));
+      MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>",
+                  Lists({DataType::kFloat32, rank_.gradient}, all_), Launches(all_, 2));
     }
     if (rank_.style.gradient_norm) {
       if (!all_.empty()) {
@@ -87,7 +81,7 @@ class OptimizerWriter {
       }
       AgreeOnNorm();
       MultiTensor("aten::_foreach_mul_", "multi_tensor_apply_kernel<BinaryOpScalarFunctor>",
-                  Flat(DataType::kFloat32, all_), Launches(all_, 1));
+                  Lists({DataType::kFloat32}, all_), Launches(all_, 1));
     }
     writer_.Pointwise("aten::add_", {Tensor(DataType::kFloat32, {}), Tensor(DataType::kInt64, {})});
     for (const std::vector<int64_t>* group : {&pieces_.decay, &pieces_.no_decay}) {
@@ -104,15 +98,18 @@ class OptimizerWriter {
  private:
   void MultiTensor(const char* op,
                    const char* kernel,
-                   const Tensors& inputs,
+                   Tensors inputs,
                    const std::vector<uint32_t>& launches) {
+    const size_t distinct = std::set<uint32_t>(launches.begin(), launches.end()).size();
     std::map<uint32_t, uint32_t> written;  // ops, by their chunks
     for (const uint32_t chunks : launches) {
       const auto [known, inserted] = written.try_emplace(chunks, writer_.size());
-      if (inserted) {
+      if (!inserted) {
+        writer_.KernelAgain(known->second);
+      } else if (written.size() < distinct) {
         writer_.Kernel(op, kernel, inputs, chunks);
       } else {
-        writer_.KernelAgain(known->second);
+        writer_.Kernel(op, kernel, std::move(inputs), chunks);
       }
     }
   }
@@ -127,7 +124,7 @@ class OptimizerWriter {
   // fp16: one pass over the gradients and a flag that all ranks must agree on.
   void Unscale() {
     MultiTensor("aten::_amp_foreach_non_finite_check_and_unscale_",
-                "multi_tensor_apply_kernel<UnaryOpFunctor>", Flat(rank_.gradient, all_),
+                "multi_tensor_apply_kernel<UnaryOpFunctor>", Lists({rank_.gradient}, all_),
                 Launches(all_, 1));
     Reduce(graph::ReduceOp::kMax);
     writer_.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
@@ -140,14 +137,14 @@ class OptimizerWriter {
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
     const int64_t longest = *std::max_element(all_.begin(), all_.end());
     const int64_t chunks = DivideUp(longest, kChunkElements);
-    const Tensors gradients = Flat(DataType::kFloat32, all_);
+    const Tensors gradients = Lists({DataType::kFloat32}, all_);
     writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
     MultiTensor("aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", gradients,
                 Launches(all_, 1));
     writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", gradients,
                    static_cast<uint32_t>(count));
     writer_.Kernel("aten::cat", "CatArrayBatchedCopy",
-                   Flat(DataType::kFloat32, std::vector<int64_t>(all_.size(), 1)));
+                   Lists({DataType::kFloat32}, std::vector<int64_t>(all_.size(), 1)));
     writer_.Pointwise("aten::pow", {norms});
     writer_.Kernel("aten::dot", "cublasSdot", {norms, norms});
   }
@@ -181,27 +178,24 @@ class OptimizerWriter {
 
   // Parameters under FSDP are fp32 themselves; elsewhere the step works on fp32 copies.
   void Update(const std::vector<int64_t>& sizes) {
-    const Tensors master = Flat(DataType::kFloat32, sizes);
+    constexpr DataType kMaster = DataType::kFloat32;
     if (rank_.style.fused_optimizer) {
-      Tensors inputs = Repeat(master, 4);
-      const Tensors steps = Repeat({Tensor(DataType::kFloat32, {})}, sizes.size());
-      inputs.insert(inputs.end(), steps.begin(), steps.end());
-      MultiTensor("aten::_fused_adamw_", "multi_tensor_apply_kernel<FusedAdamMathFunctor>", inputs,
-                  Launches(sizes, 4));
+      Tensors inputs = Lists({kMaster, kMaster, kMaster, kMaster}, sizes);
+      inputs.resize(inputs.size() + sizes.size(), Tensor(DataType::kFloat32, {}));  // the steps
+      MultiTensor("aten::_fused_adamw_", "multi_tensor_apply_kernel<FusedAdamMathFunctor>",
+                  std::move(inputs), Launches(sizes, 4));
     } else {
-      ForeachUpdate(sizes, master);
+      ForeachUpdate(sizes);
     }
     if (rank_.style.data_parallel == graph::DataParallelKind::kFsdp) {
       return;
     }
-    Tensors copies = Flat(rank_.dtype, sizes);
-    copies.insert(copies.end(), master.begin(), master.end());
-    MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>", copies,
-                Launches(sizes, 2));
+    MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>",
+                Lists({rank_.dtype, kMaster}, sizes), Launches(sizes, 2));
   }
 
   // torch.optim.AdamW with foreach=True.
-  void ForeachUpdate(const std::vector<int64_t>& sizes, const Tensors& master) {
+  void ForeachUpdate(const std::vector<int64_t>& sizes) {
     struct Call {
       const char* op;
       size_t lists;
@@ -211,7 +205,8 @@ class OptimizerWriter {
                                {"aten::_foreach_sqrt", 2}, {"aten::_foreach_div_", 1},
                                {"aten::_foreach_add_", 1}, {"aten::_foreach_addcdiv_", 3}};
     for (const Call& call : kCalls) {
-      MultiTensor(call.op, "multi_tensor_apply_kernel<ForeachFunctor>", Repeat(master, call.lists),
+      MultiTensor(call.op, "multi_tensor_apply_kernel<ForeachFunctor>",
+                  Lists(std::vector<DataType>(call.lists, DataType::kFloat32), sizes),
                   Launches(sizes, call.lists));
     }
   }
