@@ -49,7 +49,6 @@ std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t m
 }
 
 void PhraseRun::RunTurns() {
-  Settle();
   size_t taken = 0;
   for (; begun_ < turns_ && !failed_; RunTurn()) {
     std::rotate(history_.begin(), history_.end() - 1, history_.end());

@@ -24,11 +24,11 @@ bool PhraseRun::RunFirstSteps() {
   halt_ = kFirstSteps;
   Settle();
   halt_ = kNone;
-  if (!failed_) {
+  if (!failed_ && !(ends_on_marks_ && marked_at_ == MarkedAt::kFirstTurn)) {
     if (Repeats()) {
       return true;
     }
-    MarkTimes();
+    MarkTimes(MarkedAt::kFirstSteps);
   }
   for (size_t s = stages_.size(); s-- > 0;) {
     Wake(s);
@@ -36,13 +36,42 @@ bool PhraseRun::RunFirstSteps() {
   return false;
 }
 
+// Likewise, with marks where the first steps decide nothing, as where all wait for parameters that
+// are gathered.
+bool PhraseRun::RunFirstTurn() {
+  Settle();
+  if (failed_) {
+    return false;
+  }
+  if (ends_on_marks_ && marked_at_ == MarkedAt::kFirstTurn && Repeats()) {
+    return true;
+  }
+  if (!AllCarryMarks()) {
+    Unmark();
+    MarkTimes(MarkedAt::kFirstTurn);
+  }
+  return false;
+}
+
+bool PhraseRun::AllCarryMarks() const {
+  return std::all_of(stages_.begin(), stages_.end(), [&](const Stage& stage) {
+    const TimeNs* registers = registers_.data() + stage.registers;
+    const TimeNs tail = registers[TailRegister(graph::kStageComputeStream)];
+    return IsMarked(tail) || tail <= registers[kHostRegister];
+  });
+}
+
 // Any marks will do, as long as they move together and decide when the iteration ends: where
-// kernels are slower than the host, what computes, and messages.
-void PhraseRun::MarkTimes() {
+// kernels are slower than the host, what the last phrase has reached, and messages.
+void PhraseRun::MarkTimes(MarkedAt place) {
   for (const Stage& stage : stages_) {
     TimeNs* registers = RegistersOf(stage);
-    TimeNs& tail = registers[TailRegister(graph::kStageComputeStream)];
-    tail |= tail > registers[kHostRegister] ? kMark : 0;
+    const TimeNs before = std::max(registers[kHostRegister], stage.computed);
+    const TimeNs reached = registers[TailRegister(graph::kStageComputeStream)];
+    for (size_t reg = TailRegister(0); reg < stage.compiler->first_debt(); ++reg) {
+      const bool decides = registers[reg] > before && registers[reg] <= reached;
+      registers[reg] |= decides ? kMark : 0;
+    }
   }
   for (size_t c = 0; c < channels_.size(); ++c) {
     Channel& channel = channels_[c];
@@ -54,6 +83,7 @@ void PhraseRun::MarkTimes() {
     }
   }
   TakeSnapshot(&marked_);
+  marked_at_ = place;
 }
 
 void PhraseRun::Unmark() {
@@ -83,8 +113,8 @@ bool PhraseRun::EndsOnMarks() const {
   return true;
 }
 
-// Whether the first steps led where they did in the marked iteration, later by one time. If so, all
-// stages start the next iteration later by that time.
+// Whether all that was run so far led where it did in the marked iteration, later by one time. If
+// so, all stages start the next iteration later by that time.
 bool PhraseRun::Repeats() {
   if (!ends_on_marks_ || marked_.values.empty()) {
     return false;

@@ -100,6 +100,9 @@ bool PhraseRun::RunIteration() {
     return true;
   }
   if (loop_ != nullptr) {
+    if (RunFirstTurn()) {
+      return true;
+    }
     RunTurns();
   }
   Settle();
@@ -193,6 +196,7 @@ bool PhraseRun::NextStep(size_t s) {
   failed_ = failed_ || !stage.compiler->can_run();
   stage.inside = true;
   stage.op = 0;
+  stage.computed = RegistersOf(stage)[TailRegister(graph::kStageComputeStream)];
   return !failed_;
 }
 

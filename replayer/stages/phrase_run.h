@@ -9,14 +9,15 @@
 // x + (n + 2)r gives x + (n + 3)r, then each component is on one line at 0, 1 and n + 2; being
 // convex, it is on that line in between. So the turns from x + 2r on to x + (n + 3)r are one.
 //
-// The second iteration ends behind its first steps (phrase_repeat.cc). Let the first one stand at y
-// there, and end at g(y). Some of y's registers are marked, and with them all that is reached from
-// one of them: what ends marked is the longest of the ways there, and one of those begins at a
-// mark. Let the second iteration stand at y' behind the same steps: c later at every mark, nowhere
-// more than c later. g is maxima of sums, so nothing ends more than c later than in g(y), and what
-// ends marked not less. Where every register ends marked, or not beyond its host, which is marked,
-// the next iteration cannot tell g(y') from g(y) + c: every iteration from here on takes c. Debts
-// are no times but begin at none and grow by what steps say, so that the same steps leave the same.
+// The second iteration ends behind its first steps, or behind the first turn of its loop
+// (phrase_repeat.cc). Let the first one stand at y there, and end at g(y). Some of y's registers
+// are marked, and with them all that is reached from one of them: what ends marked is the longest
+// of the ways there, and one of those begins at a mark. Let the second iteration stand at y' behind
+// the same steps: c later at every mark, nowhere more than c later. g is maxima of sums, so nothing
+// ends more than c later than in g(y), and what ends marked not less. Where every register ends
+// marked, or not beyond its host, which is marked, the next iteration cannot tell g(y') from g(y) +
+// c: every iteration from here on takes c. Debts are no times but begin at none and grow by what
+// steps say, so that the same steps leave the same.
 //
 // Times are counted in halves of a nanosecond, and an odd one is marked: of equal times max takes
 // the marked one, and a sum with durations, which are even, is marked where its time is.
@@ -82,6 +83,7 @@ class PhraseRun {
     bool inside = false;   // of the phrase
     bool arrived = false;  // at what the op waits for
     bool queued = false;
+    TimeNs computed = 0;  // tail of the compute stream in front of the phrase
     std::array<uint32_t, graph::kGroupAxisCount> met = {};
     std::vector<TimeNs> before;  // host and tails at the start of the iteration
     TimeNs start = 0;
@@ -114,6 +116,9 @@ class PhraseRun {
     std::vector<TimeNs> values;
   };
 
+  // Where an iteration is marked: behind its first steps, or behind the first turn of its loop.
+  enum class MarkedAt : uint8_t { kFirstSteps, kFirstTurn };
+
   // A turn from as far on as `turns` turns like the last ones would lead.
   struct Trial {
     int64_t turns = 0;
@@ -127,7 +132,9 @@ class PhraseRun {
   void EndIteration();
   void LeaveSendTails();
   bool RunFirstSteps();
-  void MarkTimes();
+  bool RunFirstTurn();
+  [[nodiscard]] bool AllCarryMarks() const;
+  void MarkTimes(MarkedAt place);
   [[nodiscard]] bool EndsOnMarks() const;
   void Unmark();
   [[nodiscard]] bool Repeats();
@@ -178,8 +185,9 @@ class PhraseRun {
   int64_t turns_ = 1;  // of the loop, without those jumped over
   int64_t begun_ = 1;
   bool failed_ = false;
-  uint32_t halt_ = kNone;            // step in front of which all stages wait
-  Snapshot marked_;                  // behind the first steps of the first iteration
+  uint32_t halt_ = kNone;  // step in front of which all stages wait
+  Snapshot marked_;        // of an iteration
+  MarkedAt marked_at_ = MarkedAt::kFirstSteps;
   bool ends_on_marks_ = false;       // that iteration
   bool repeats_ = false;             // an iteration goes on as that one did
   std::array<Snapshot, 3> history_;  // the latest first
