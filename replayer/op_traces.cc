@@ -9,10 +9,12 @@ using graph::OpKind;
 
 OpTraces::OpTraces(const RolePlan& plan, const RankClass& rank_class, Extent extent)
     : plan_(plan), lanes_(std::move(extent.lanes)) {
-  const size_t ops = static_cast<size_t>(extent.iterations) * plan.size() + plan.ahead;
+  const size_t whole = static_cast<size_t>(extent.iterations) * plan.size();
+  const size_t ops = whole + plan.ahead;
   const std::vector<TimeNs> unknown(ops, kUnknown);
   for (const uint32_t lane : lanes_) {
-    timelines_.push_back({rank_class.lanes[lane], unknown, unknown, unknown, unknown, {}, {}});
+    timelines_.push_back(
+        {rank_class.lanes[lane], whole, unknown, unknown, unknown, unknown, {}, {}});
     if (extent.decisive) {
       timelines_.back().decisive.assign(ops, kNone);
       timelines_.back().last.assign(ops, kNone);

@@ -15,10 +15,7 @@ Result<BusyTime> BusyTime::Of(const graph::Graph& graph, const ReplayOptions& gi
   const Timeline& timeline = result.timelines.front();
   const graph::Program& program = graph.role_of(rank).program;
   std::vector<TimeRange> ranges;
-  // Of whole iterations; what a timeline holds behind them begins the one behind the last.
-  size_t ops = timeline.end.size();
-  ops -= ops == 0 ? 0 : ops % program.size();
-  for (size_t i = 0; i < ops; ++i) {
+  for (size_t i = 0; i < timeline.whole; ++i) {
     switch (program.kind[i % program.size()]) {
       case OpKind::kKernel:
       case OpKind::kMemcpy:

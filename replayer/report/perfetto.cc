@@ -93,11 +93,7 @@ class TracedRank {
  private:
   static constexpr int32_t kThreadsPerRank = 1000;  // thread ids are distinct over ranks
 
-  // Of whole iterations; what a timeline holds behind them begins the one behind the last.
-  [[nodiscard]] int64_t Size() const {
-    const auto ops = static_cast<int64_t>(timeline_.end.size());
-    return ops == 0 ? 0 : ops - ops % program_.size();
-  }
+  [[nodiscard]] int64_t Size() const { return static_cast<int64_t>(timeline_.whole); }
   [[nodiscard]] uint32_t OpAt(int64_t position) const {
     return static_cast<uint32_t>(position % program_.size());
   }

@@ -63,9 +63,9 @@ std::vector<TimeNs> EngineEnds(const graph::Graph& graph) {
   RC_ASSERT(result.ok());
   std::vector<TimeNs> ends;
   for (const replayer::Timeline& timeline : result->timelines) {
-    const auto whole = timeline.end.begin() + graph.role_of(timeline.rank).program.size();
-    const auto last = std::max_element(timeline.end.begin(), whole);
-    ends.push_back(last == whole ? 0 : *last);
+    const auto end = timeline.end.begin() + static_cast<int64_t>(timeline.whole);
+    const auto last = std::max_element(timeline.end.begin(), end);
+    ends.push_back(last == end ? 0 : *last);
   }
   return ends;
 }
