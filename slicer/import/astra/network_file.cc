@@ -29,41 +29,38 @@ std::string_view Trimmed(std::string_view text) {
 struct Entry {
   std::string_view key;
   std::vector<std::string_view> values;
-  int line = 0;
 };
 
 class NetworkReader {
  public:
-  explicit NetworkReader(const std::string& file) : file_(file) {}
+  NetworkReader(std::string_view text, const std::string& file) : lines_(text, file) {}
 
-  Result<AstraNetwork> Read(std::string_view text) {
+  Result<AstraNetwork> Read() {
     // The JSON form differs in braces and quotes only.
-    int line = 0;
-    while (!text.empty()) {
-      ++line;
-      const std::string_view whole = TakeLine(&text);
+    while (!lines_.AtEnd()) {
+      const std::string_view whole = lines_.Next();
       const std::string_view bare = Trimmed(whole.substr(0, whole.find('#')));
       if (!bare.empty() && bare != "{" && bare != "}") {
-        PRISM_RETURN_IF_ERROR(ReadLine(bare, line));
+        PRISM_RETURN_IF_ERROR(ReadLine(bare));
       }
     }
-    PRISM_RETURN_IF_ERROR(Check(line));
+    PRISM_RETURN_IF_ERROR(Check());
     return std::move(network_);
   }
 
  private:
-  Status ReadLine(std::string_view text, int line) {
+  Status ReadLine(std::string_view text) {
     const size_t colon = text.find(':');
     const size_t begin = text.find('[');
     const size_t end = text.find(']');
     if (colon == std::string_view::npos || begin == std::string_view::npos || begin < colon ||
         end == std::string_view::npos || end < begin) {
-      return Wrong(line, "a key with a list on one line is expected: npus_count: [ 8, 16 ]");
+      return lines_.Wrong("a key with a list on one line is expected: npus_count: [ 8, 16 ]");
     }
     if (text.find_first_not_of(",} \t\r\"'", end + 1) != std::string_view::npos) {
-      return Wrong(line, "behind a list there is more: one key and its list on a line");
+      return lines_.Wrong("behind a list there is more: one key and its list on a line");
     }
-    Entry entry = {Trimmed(text.substr(0, colon)), {}, line};
+    Entry entry = {Trimmed(text.substr(0, colon)), {}};
     if (entry.key.starts_with('{')) {
       entry.key = Trimmed(entry.key.substr(1));
     }
@@ -86,7 +83,7 @@ class NetworkReader {
         double ranks = 0;
         PRISM_RETURN_IF_ERROR(ReadNumber(entry, value, &ranks));
         if (ranks < 1 || ranks > graph::kMaxRanks || ranks != std::floor(ranks)) {
-          return Wrong(entry.line, fmt::format("{} is no number of ranks", value));
+          return lines_.Wrong(fmt::format("{} is no number of ranks", value));
         }
         network_.ranks.push_back(static_cast<int64_t>(ranks));
       }
@@ -98,54 +95,51 @@ class NetworkReader {
         double number = 0;
         PRISM_RETURN_IF_ERROR(ReadNumber(entry, value, &number));
         if (!(number >= 0) || (is_rate && number == 0) || !std::isfinite(number)) {
-          return Wrong(entry.line, fmt::format("{} is no {}", value, entry.key));
+          return lines_.Wrong(fmt::format("{} is no {}", value, entry.key));
         }
         (is_rate ? network_.bandwidth : network_.latency)
             .push_back(number * (is_rate ? kGiga : kNano));
       }
       return OkStatus();
     }
-    return Wrong(entry.line, fmt::format("unknown key '{}'", entry.key));
+    return lines_.Wrong(fmt::format("unknown key '{}'", entry.key));
   }
 
   Status ReadNumber(const Entry& entry, std::string_view text, double* number) const {
     return ParseNumber(text, number) ? OkStatus()
-                                     : Wrong(entry.line, fmt::format("'{}' is no number", text));
+                                     : lines_.Wrong(fmt::format("'{}' is no number", text));
   }
 
-  [[nodiscard]] Status Check(int line) const {
+  [[nodiscard]] Status Check() const {
     if (network_.ranks.empty()) {
-      return Wrong(line, "npus_count is missing");
+      return lines_.Wrong("npus_count is missing");
     }
     int64_t places = 1;
     for (const int64_t ranks : network_.ranks) {
       places *= ranks;
       if (places > graph::kMaxRanks) {
-        return Wrong(line, fmt::format("the network has more than {} places", graph::kMaxRanks));
+        return lines_.Wrong(fmt::format("the network has more than {} places", graph::kMaxRanks));
       }
     }
     const size_t dims = network_.ranks.size();
     for (const size_t size :
          {network_.topology.size(), network_.bandwidth.size(), network_.latency.size()}) {
       if (size != 0 && size != dims) {
-        return Wrong(line, fmt::format("npus_count has {} dimensions, another key {}", dims, size));
+        return lines_.Wrong(
+            fmt::format("npus_count has {} dimensions, another key {}", dims, size));
       }
     }
     return OkStatus();
   }
 
-  [[nodiscard]] Status Wrong(int line, const std::string& what) const {
-    return BadFile(fmt::format("{}:{}: {}", file_, line, what));
-  }
-
-  const std::string& file_;
+  LineReader lines_;
   AstraNetwork network_;
 };
 
 }  // namespace
 
 Result<AstraNetwork> ParseAstraNetwork(std::string_view text, const std::string& file) {
-  return NetworkReader(file).Read(text);
+  return NetworkReader(text, file).Read();
 }
 
 std::string AstraNetworkText(const AstraNetwork& network) {

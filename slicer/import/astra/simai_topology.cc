@@ -50,21 +50,20 @@ struct Side {
 
 class TopologyReader {
  public:
-  TopologyReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  TopologyReader(std::string_view text, const std::string& file) : lines_(text, file) {}
 
   Result<AstraNetwork> Read() {
     PRISM_RETURN_IF_ERROR(ReadHead());
-    NextLine();  // switches: those behind the GPUs
+    lines_.Next();  // switches: those behind the GPUs
     for (int64_t link = 0; link < links_; ++link) {
-      if (text_.empty()) {
-        return Wrong(
+      if (lines_.AtEnd()) {
+        return lines_.Wrong(
             fmt::format("the file ends after {} of {} links; is it cut off?", link, links_));
       }
-      NextLine();
       PRISM_RETURN_IF_ERROR(ReadLink());
     }
     if (!(nvlink_.bandwidth > 0)) {
-      return Wrong("GPU 0 has no link to a switch of its server");
+      return lines_.Wrong("GPU 0 has no link to a switch of its server");
     }
     AstraNetwork network;
     network.topology = {"Switch"};
@@ -73,7 +72,7 @@ class TopologyReader {
     network.latency = {nvlink_.latency};
     if (gpus_ > per_server_) {
       if (!(nic_.bandwidth > 0)) {
-        return Wrong("GPU 0 has no link to a switch of the network");
+        return lines_.Wrong("GPU 0 has no link to a switch of the network");
       }
       network.topology.emplace_back("Switch");
       network.ranks.push_back(gpus_ / per_server_);
@@ -85,18 +84,18 @@ class TopologyReader {
 
  private:
   Status ReadHead() {
-    NextLine();
-    const std::vector<std::string_view> words = Words(line_);
+    const std::vector<std::string_view> words = Words(lines_.Next());
     std::vector<int64_t> numbers;
     for (size_t i = 0; i + 1 < kHeadWords && i < words.size(); ++i) {
       const std::optional<int64_t> number = NumberOf(words[i]);
       if (!number.has_value() || *number < 0 || *number > kMaxNodes * 64) {
-        return Wrong(fmt::format("'{}' is no count", words[i]));
+        return lines_.Wrong(fmt::format("'{}' is no count", words[i]));
       }
       numbers.push_back(*number);
     }
     if (words.size() != kHeadWords) {
-      return Wrong("nodes, GPUs a server, NVSwitches, switches, links and the GPU are expected");
+      return lines_.Wrong(
+          "nodes, GPUs a server, NVSwitches, switches, links and the GPU are expected");
     }
     per_server_ = numbers[1];
     gpus_ = numbers[0] - numbers[2] - numbers[3];
@@ -104,15 +103,15 @@ class TopologyReader {
     nodes_ = numbers[0];
     links_ = numbers[4];
     if (gpus_ < 1 || nodes_ > kMaxNodes || per_server_ < 1 || gpus_ % per_server_ != 0) {
-      return Wrong(fmt::format("{} GPUs do not fill servers of {}", gpus_, per_server_));
+      return lines_.Wrong(fmt::format("{} GPUs do not fill servers of {}", gpus_, per_server_));
     }
     return OkStatus();
   }
 
   Status ReadLink() {
-    const std::vector<std::string_view> words = Words(line_);
+    const std::vector<std::string_view> words = Words(lines_.Next());
     if (words.size() != kLinkWords) {
-      return Wrong("a link is: from, to, bandwidth, latency, error rate");
+      return lines_.Wrong("a link is: from, to, bandwidth, latency, error rate");
     }
     const std::optional<int64_t> from = NumberOf(words[0]);
     const std::optional<int64_t> to = NumberOf(words[1]);
@@ -120,10 +119,11 @@ class TopologyReader {
     const std::optional<double> latency = WithUnit(words[3], kTimes);
     if (!from.has_value() || !to.has_value() || *from < 0 || *to < 0 || *from >= nodes_ ||
         *to >= nodes_) {
-      return Wrong(fmt::format("'{}' or '{}' is no node of {}", words[0], words[1], nodes_));
+      return lines_.Wrong(fmt::format("'{}' or '{}' is no node of {}", words[0], words[1], nodes_));
     }
     if (!rate.has_value() || !latency.has_value()) {
-      return Wrong(fmt::format("'{}' is no bandwidth or '{}' no latency", words[2], words[3]));
+      return lines_.Wrong(
+          fmt::format("'{}' is no bandwidth or '{}' no latency", words[2], words[3]));
     }
     if (*from == 0 && *to >= gpus_) {
       Side& side = *to < first_network_switch_ ? nvlink_ : nic_;
@@ -133,19 +133,7 @@ class TopologyReader {
     return OkStatus();
   }
 
-  void NextLine() {
-    line_ = TakeLine(&text_);
-    ++number_;
-  }
-
-  [[nodiscard]] Status Wrong(const std::string& what) const {
-    return BadFile(fmt::format("{}:{}: {}", file_, number_, what));
-  }
-
-  std::string_view text_;
-  const std::string& file_;
-  std::string_view line_;
-  int64_t number_ = 0;
+  LineReader lines_;
   int64_t nodes_ = 0;
   int64_t gpus_ = 0;
   int64_t per_server_ = 1;

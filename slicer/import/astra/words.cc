@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "graph/base/parse_number.h"
 
 namespace prism::slicer {
@@ -10,13 +12,6 @@ namespace {
 constexpr int64_t kMaxNumber = int64_t{1} << 50U;
 
 }  // namespace
-
-std::string_view TakeLine(std::string_view* text) {
-  const size_t end = text->find('\n');
-  const std::string_view line = text->substr(0, end);
-  *text = end == std::string_view::npos ? std::string_view() : text->substr(end + 1);
-  return line;
-}
 
 std::vector<std::string_view> Words(std::string_view line) {
   constexpr std::string_view kBlanks = " \t\r";
@@ -35,6 +30,18 @@ std::vector<std::string_view> Words(std::string_view line) {
 std::optional<int64_t> NumberOf(std::string_view text) {
   int64_t number = 0;
   return ParseNumber(text, &number) && number <= kMaxNumber ? std::optional(number) : std::nullopt;
+}
+
+std::string_view LineReader::Next() {
+  const size_t end = text_.find('\n');
+  const std::string_view line = text_.substr(0, end);
+  text_ = end == std::string_view::npos ? std::string_view() : text_.substr(end + 1);
+  ++number_;
+  return line;
+}
+
+Status LineReader::Wrong(std::string_view what) const {
+  return BadFile(fmt::format("{}:{}: {}", file_, number_, what));
 }
 
 }  // namespace prism::slicer

@@ -3,18 +3,37 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
-namespace prism::slicer {
+#include "graph/base/status.h"
 
-// The first line of `text`, which then holds what is behind it.
-std::string_view TakeLine(std::string_view* text);
+namespace prism::slicer {
 
 // What stands between blanks and tabs.
 std::vector<std::string_view> Words(std::string_view line);
 
 // Nothing for anything but a whole number below 2^50.
 std::optional<int64_t> NumberOf(std::string_view text);
+
+// Goes through a text line by line. Text and name of its file must outlive it.
+class LineReader {
+ public:
+  LineReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+  [[nodiscard]] bool AtEnd() const { return text_.empty(); }
+
+  // The next line; empty behind the last one.
+  std::string_view Next();
+
+  // kBadFile: `what` is wrong in the line that Next gave last.
+  [[nodiscard]] Status Wrong(std::string_view what) const;
+
+ private:
+  std::string_view text_;  // behind that line
+  const std::string& file_;
+  int64_t number_ = 0;  // of the line, from 1
+};
 
 }  // namespace prism::slicer

@@ -35,45 +35,37 @@ constexpr std::pair<std::string_view, CollectiveKind> kCollectives[] = {
 
 class WorkloadReader {
  public:
-  WorkloadReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  WorkloadReader(std::string_view text, const std::string& file) : lines_(text, file) {}
 
   Result<LayerWorkload> Read() {
     PRISM_RETURN_IF_ERROR(ReadHead());
-    NextLine();
-    const std::vector<std::string_view> words = Words(line_);
+    const std::vector<std::string_view> words = Words(lines_.Next());
     const std::optional<int64_t> count = words.size() == 1 ? NumberOf(words.front()) : std::nullopt;
     if (!count.has_value() || *count < 1 || static_cast<size_t>(*count) > kMaxLayers) {
-      return Wrong(fmt::format("a number of layers from 1 to {} is expected", kMaxLayers));
+      return lines_.Wrong(fmt::format("a number of layers from 1 to {} is expected", kMaxLayers));
     }
     for (int64_t layer = 0; layer < *count; ++layer) {
-      if (text_.empty()) {
-        return Wrong(
+      if (lines_.AtEnd()) {
+        return lines_.Wrong(
             fmt::format("the file ends after {} of {} layers; is it cut off?", layer, *count));
       }
-      NextLine();
       PRISM_RETURN_IF_ERROR(ReadLayer());
     }
-    while (!text_.empty()) {
-      NextLine();
-      if (!Words(line_).empty()) {
-        return Wrong(fmt::format("a line behind the {} layers that the file announces", *count));
+    while (!lines_.AtEnd()) {
+      if (!Words(lines_.Next()).empty()) {
+        return lines_.Wrong(
+            fmt::format("a line behind the {} layers that the file announces", *count));
       }
     }
     return std::move(workload_);
   }
 
  private:
-  void NextLine() {
-    line_ = TakeLine(&text_);
-    ++number_;
-  }
-
   // "KIND key: number key: number ..."; SimAI writes one key without its colon.
   Status ReadHead() {
-    NextLine();
-    const std::vector<std::string_view> words = Words(line_);
+    const std::vector<std::string_view> words = Words(lines_.Next());
     if (words.empty()) {
-      return Wrong("a kind of parallelism is expected, such as DATA or HYBRID_TRANSFORMER");
+      return lines_.Wrong("a kind of parallelism is expected, such as DATA or HYBRID_TRANSFORMER");
     }
     bool known = false;
     for (const auto& [name, kind] : kKinds) {
@@ -83,7 +75,8 @@ class WorkloadReader {
       }
     }
     if (!known) {
-      return Wrong(fmt::format("the kind of parallelism '{}' cannot be taken", words.front()));
+      return lines_.Wrong(
+          fmt::format("the kind of parallelism '{}' cannot be taken", words.front()));
     }
     for (size_t i = 1; i + 1 < words.size(); i += 2) {
       std::string_view key = words[i];
@@ -92,10 +85,11 @@ class WorkloadReader {
       }
       const std::optional<int64_t> number = NumberOf(words[i + 1]);
       if (!number.has_value() || *number < 0) {
-        return Wrong(fmt::format("'{}' is no number for {}", words[i + 1], key));
+        return lines_.Wrong(fmt::format("'{}' is no number for {}", words[i + 1], key));
       }
       if (key.starts_with("checkpoint") && *number != 0) {
-        return Wrong("layers that run again in the backward pass (checkpoints) cannot be taken");
+        return lines_.Wrong(
+            "layers that run again in the backward pass (checkpoints) cannot be taken");
       }
       workload_.numbers[std::string(key)] = *number;
     }
@@ -103,9 +97,9 @@ class WorkloadReader {
   }
 
   Status ReadLayer() {
-    const std::vector<std::string_view> words = Words(line_);
+    const std::vector<std::string_view> words = Words(lines_.Next());
     if (words.size() < kColumns) {
-      return Wrong(fmt::format("a layer has {} columns, found {}", kColumns, words.size()));
+      return lines_.Wrong(fmt::format("a layer has {} columns, found {}", kColumns, words.size()));
     }
     WorkloadLayer layer;
     layer.name = words[0];
@@ -117,7 +111,7 @@ class WorkloadReader {
         ReadPass(columns.subspan(8, 3), LayerGroup::kData, &layer.weight_gradient));
     const std::optional<int64_t> update = NumberOf(words[kColumns - 1]);
     if (!update.has_value() || *update < 0) {
-      return Wrong(fmt::format("'{}' is no time of an update", words[kColumns - 1]));
+      return lines_.Wrong(fmt::format("'{}' is no time of an update", words[kColumns - 1]));
     }
     layer.update = *update;
     workload_.layers.push_back(std::move(layer));
@@ -129,7 +123,7 @@ class WorkloadReader {
     const std::optional<int64_t> compute = NumberOf(columns[0]);
     const std::optional<int64_t> bytes = NumberOf(columns[2]);
     if (!compute.has_value() || *compute < 0 || !bytes.has_value() || *bytes < 0) {
-      return Wrong(fmt::format("'{}' or '{}' is no number", columns[0], columns[2]));
+      return lines_.Wrong(fmt::format("'{}' or '{}' is no number", columns[0], columns[2]));
     }
     pass->compute = *compute;
     pass->bytes = *bytes;
@@ -154,17 +148,10 @@ class WorkloadReader {
         return OkStatus();
       }
     }
-    return Wrong(fmt::format("the collective '{}' cannot be taken", columns[1]));
+    return lines_.Wrong(fmt::format("the collective '{}' cannot be taken", columns[1]));
   }
 
-  [[nodiscard]] Status Wrong(const std::string& what) const {
-    return BadFile(fmt::format("{}:{}: {}", file_, number_, what));
-  }
-
-  std::string_view text_;
-  const std::string& file_;
-  std::string_view line_;
-  int number_ = 0;
+  LineReader lines_;
   LayerWorkload workload_;
 };
 
