@@ -11,40 +11,85 @@
 namespace prism::graph {
 namespace {
 
-void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Difference>& out) {
-  const auto field = [&](const char* name, const auto& a, const auto& b) {
-    if (!(a == b)) {
-      out.push_back({DifferenceKind::kJob, name, fmt::format("{}", a), fmt::format("{}", b)});
+// Adds the fields of a job whose values differ, as text.
+class JobFields {
+ public:
+  explicit JobFields(std::vector<Difference>* out) : out_(*out) {}
+
+  template <typename T>
+  void operator()(const char* name, const T& left, const T& right) {
+    if (!(left == right)) {
+      out_.push_back({DifferenceKind::kJob, fmt::format("job.{}", name), fmt::format("{}", left),
+                      fmt::format("{}", right)});
     }
-  };
-  field("job.name", left.name, right.name);
-  field("job.model", left.model.name, right.model.name);
-  field("job.layers", left.model.layers, right.model.layers);
-  field("job.hidden", left.model.hidden, right.model.hidden);
-  field("job.heads", left.model.heads, right.model.heads);
-  field("job.kv_heads", left.model.kv_heads, right.model.kv_heads);
-  field("job.ffn", left.model.ffn, right.model.ffn);
-  field("job.vocab", left.model.vocab, right.model.vocab);
-  field("job.head_dim", left.model.HeadDim(), right.model.HeadDim());
-  field("job.sliding_window", left.model.sliding_window, right.model.sliding_window);
-  field("job.experts", left.model.moe.experts, right.model.moe.experts);
-  field("job.moe_topk", left.model.moe.topk, right.model.moe.topk);
-  field("job.expert_ffn", left.model.moe.expert_ffn, right.model.moe.expert_ffn);
-  field("job.tp", left.parallel.tp, right.parallel.tp);
-  field("job.cp", left.parallel.cp, right.parallel.cp);
-  field("job.dp", left.parallel.dp, right.parallel.dp);
-  field("job.pp", left.parallel.pp, right.parallel.pp);
-  field("job.ep", left.parallel.ep, right.parallel.ep);
-  field("job.vpp", left.parallel.vpp, right.parallel.vpp);
-  field("job.etp", left.parallel.etp, right.parallel.etp);
-  field("job.sequence_parallel", left.sequence_parallel, right.sequence_parallel);
-  field("job.micro_batch_size", left.micro_batch_size, right.micro_batch_size);
-  field("job.global_batch_size", left.global_batch_size, right.global_batch_size);
-  field("job.seq_len", left.seq_len, right.seq_len);
-  field("job.recompute", static_cast<int>(left.recompute), static_cast<int>(right.recompute));
-  field("job.zero", left.zero_stage, right.zero_stage);
-  field("job.dtype", std::string(DataTypeName(left.compute_dtype)),
+  }
+
+ private:
+  std::vector<Difference>& out_;
+};
+
+void CompareModels(const ModelSpec& left, const ModelSpec& right, JobFields field) {
+  field("model", left.name, right.name);
+  field("block", static_cast<int>(left.block), static_cast<int>(right.block));
+  field("layers", left.layers, right.layers);
+  field("hidden", left.hidden, right.hidden);
+  field("heads", left.heads, right.heads);
+  field("kv_heads", left.kv_heads, right.kv_heads);
+  field("ffn", left.ffn, right.ffn);
+  field("vocab", left.vocab, right.vocab);
+  field("tied_embeddings", left.tied_embeddings, right.tied_embeddings);
+  field("head_dim", left.HeadDim(), right.HeadDim());
+  field("sliding_window", left.sliding_window, right.sliding_window);
+  field("experts", left.moe.experts, right.moe.experts);
+  field("moe_topk", left.moe.topk, right.moe.topk);
+  field("expert_ffn", left.moe.expert_ffn, right.moe.expert_ffn);
+  field("shared_expert_ffn", left.moe.shared_expert_ffn, right.moe.shared_expert_ffn);
+  field("dense_layers", left.moe.dense_layers, right.moe.dense_layers);
+  field("expert_biases", left.moe.biased, right.moe.biased);
+  field("latent_q_rank", left.latent.q_rank, right.latent.q_rank);
+  field("latent_kv_rank", left.latent.kv_rank, right.latent.kv_rank);
+  field("latent_rope_dim", left.latent.rope_dim, right.latent.rope_dim);
+  field("latent_value_dim", left.latent.value_dim, right.latent.value_dim);
+  field("mtp_layers", left.mtp_layers, right.mtp_layers);
+}
+
+std::string AxesText(const std::vector<GridAxis>& axes) {
+  std::string text;
+  for (const GridAxis& axis : axes) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " x ", axis.name, axis.size);
+  }
+  return text;
+}
+
+void CompareFacts(const ProgramFacts& left, const ProgramFacts& right, JobFields field) {
+  field("warmup_iterations", left.warmup_iterations, right.warmup_iterations);
+  field("iteration_begin", left.iteration_begin, right.iteration_begin);
+  field("steps_per_iteration", left.steps_per_iteration, right.steps_per_iteration);
+  field("axes", AxesText(left.axes), AxesText(right.axes));
+}
+
+void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Difference>& out) {
+  JobFields field(&out);
+  field("name", left.name, right.name);
+  field("user_program", left.user_program, right.user_program);
+  CompareModels(left.model, right.model, field);
+  field("tp", left.parallel.tp, right.parallel.tp);
+  field("cp", left.parallel.cp, right.parallel.cp);
+  field("dp", left.parallel.dp, right.parallel.dp);
+  field("pp", left.parallel.pp, right.parallel.pp);
+  field("ep", left.parallel.ep, right.parallel.ep);
+  field("vpp", left.parallel.vpp, right.parallel.vpp);
+  field("etp", left.parallel.etp, right.parallel.etp);
+  field("sequence_parallel", left.sequence_parallel, right.sequence_parallel);
+  field("micro_batch_size", left.micro_batch_size, right.micro_batch_size);
+  field("global_batch_size", left.global_batch_size, right.global_batch_size);
+  field("seq_len", left.seq_len, right.seq_len);
+  field("recompute", static_cast<int>(left.recompute), static_cast<int>(right.recompute));
+  field("zero", left.zero_stage, right.zero_stage);
+  field("dtype", std::string(DataTypeName(left.compute_dtype)),
         std::string(DataTypeName(right.compute_dtype)));
+  field("seed", left.seed, right.seed);
+  CompareFacts(left.facts, right.facts, field);
 }
 
 std::string DescribeDifference(const ProgramDifference& difference, bool left) {

@@ -36,7 +36,8 @@ struct Difference {
 std::vector<Difference> DiffClusters(const ClusterSpec& left, const ClusterSpec& right);
 
 // Ordered by kind, then by falling count, then by place. Empty when the graphs are equal in all but
-// file layout, warnings and the source column of ranks.
+// file layout, warnings, the source column of ranks, and where a model's shape and its default
+// length of sequences come from.
 std::vector<Difference> DiffGraphs(const Graph& left, const Graph& right);
 
 }  // namespace prism::graph

@@ -28,6 +28,8 @@ void ToMessage(const ModelSpec& model, proto::Model* message) {
   message->set_latent_kv_rank(model.latent.kv_rank);
   message->set_latent_rope_dim(model.latent.rope_dim);
   message->set_latent_value_dim(model.latent.value_dim);
+  message->set_mtp_layers(model.mtp_layers);
+  message->set_moe_biased(model.moe.biased);
 }
 
 Status FromMessage(const proto::Model& message, ModelSpec* model) {
@@ -48,11 +50,13 @@ Status FromMessage(const proto::Model& message, ModelSpec* model) {
                 .topk = message.moe_topk(),
                 .expert_ffn = message.expert_ffn(),
                 .shared_expert_ffn = message.shared_expert_ffn(),
-                .dense_layers = message.dense_layers()};
+                .dense_layers = message.dense_layers(),
+                .biased = message.moe_biased()};
   model->latent = {.q_rank = message.latent_q_rank(),
                    .kv_rank = message.latent_kv_rank(),
                    .rope_dim = message.latent_rope_dim(),
                    .value_dim = message.latent_value_dim()};
+  model->mtp_layers = message.mtp_layers();
   return OkStatus();
 }
 

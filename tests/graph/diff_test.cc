@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/program_diff.h"
+#include "tests/support/changed_jobs.h"
 #include "tests/support/planted_graph.h"
 
 namespace prism::graph {
@@ -86,6 +87,22 @@ TEST(Diff, A_role_on_one_side_only_is_told_with_its_ranks) {
   ASSERT_GE(differences.size(), 2U);
   EXPECT_EQ(differences[0].left, "1 ranks");
   EXPECT_EQ(differences[0].right, "");
+}
+
+TEST(Diff, Every_field_of_a_job_is_compared) {
+  Graph left = Base().Build();
+  left.job = {};
+  Graph right = left;
+  for (const testing::ChangedJob& changed : testing::ChangedJobs()) {
+    right.job = changed.job;
+    const std::vector<Difference> differences = DiffGraphs(left, right);
+    ASSERT_EQ(differences.size(), 1U) << changed.field;
+    EXPECT_EQ(differences[0].where, "job." + changed.field);
+  }
+  right.job = left.job;
+  right.job.facts.axes = {{"dp", 2}};
+  ASSERT_EQ(DiffGraphs(left, right).size(), 1U);
+  EXPECT_EQ(DiffGraphs(left, right)[0].right, "dp 2");
 }
 
 }  // namespace

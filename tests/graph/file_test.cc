@@ -12,6 +12,7 @@
 
 #include "graph/base/file.h"
 #include "graph/base/rng.h"
+#include "tests/support/changed_jobs.h"
 #include "tests/support/chunks.h"
 #include "tests/support/random_graph.h"
 
@@ -148,6 +149,16 @@ TEST(GraphFileTest, RandomProgramTakesFewBytesAnOp) {
   const double bytes_per_op = static_cast<double>(bytes.size()) / graph.roles[0].program.size();
   RecordProperty("bytes_per_op", fmt::format("{:.2f}", bytes_per_op));
   EXPECT_LT(bytes_per_op, 5.0);
+}
+
+TEST(GraphFileTest, KeepsEveryFieldOfAJob) {
+  Graph graph = SmallGraph();
+  for (const testing::ChangedJob& changed : testing::ChangedJobs()) {
+    graph.job = changed.job;
+    const Result<Graph> decoded = DecodeGraph(EncodeGraph(graph), "memory");
+    ASSERT_TRUE(decoded.ok()) << changed.field;
+    EXPECT_TRUE(decoded->job == changed.job) << changed.field;
+  }
 }
 
 TEST(GraphFileTest, WritesAndReadsFiles) {
