@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/csv_field.h"
 #include "graph/base/file.h"
 #include "launch/accuracy/effects.h"
 #include "launch/accuracy/predictor.h"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/csv_field.h"
 #include "graph/base/divide.h"
 #include "graph/base/file.h"
 #include "launch/accuracy/collective_fit.h"

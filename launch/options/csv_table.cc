@@ -130,15 +130,4 @@ const std::string& CsvTable::Field(size_t row, std::string_view column) const {
   return found == index_.end() ? kEmpty : rows_[row][found->second];
 }
 
-std::string CsvField(std::string_view text) {
-  if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
-    return std::string(text);
-  }
-  std::string field = "\"";
-  for (const char c : text) {
-    field += c == '"' ? "\"\"" : std::string(1, c);
-  }
-  return field + "\"";
-}
-
 }  // namespace prism::launch

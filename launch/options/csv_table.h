@@ -34,7 +34,4 @@ class CsvTable {
   std::vector<int64_t> lines_;
 };
 
-// `text` as a field of a CSV file: quoted where it must be.
-std::string CsvField(std::string_view text);
-
 }  // namespace prism::launch

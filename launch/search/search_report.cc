@@ -10,7 +10,6 @@
 #include "graph/base/intern.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "launch/options/csv_table.h"
 #include "launch/search/scatter_plot.h"
 
 namespace prism::launch {

@@ -5,28 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/csv_field.h"
 #include "graph/describe.h"
 #include "graph/rank_grid.h"
 
 namespace prism::replayer {
-namespace {
-
-// A field that holds a comma, a quote or a line break is quoted; quotes inside are doubled.
-std::string Quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) {
-    return text;
-  }
-  std::string result = "\"";
-  for (const char c : text) {
-    result += c;
-    if (c == '"') {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
-
-}  // namespace
 
 std::string RanksCsv(const graph::Graph& graph, const ReplayResult& result) {
   std::string text =
@@ -39,7 +22,7 @@ std::string RanksCsv(const graph::Graph& graph, const ReplayResult& result) {
     const graph::ParallelRank at = grid.ParallelRankOf(rank);
     const RankTimes& times = result.ranks[i];
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", i,
-                   Quoted(role.name), role.stage, at.tp, at.dp, at.cp, at.ep, times.iteration_ns,
+                   CsvField(role.name), role.stage, at.tp, at.dp, at.cp, at.ep, times.iteration_ns,
                    times.compute_ns, times.exposed_comm_ns, times.bubble_ns, times.idle_ns,
                    role.memory.peak_allocated, role.memory.peak_reserved,
                    role.memory.device_bytes(), graph::RankSourceName(graph.ranks.source[i]));
@@ -54,7 +37,7 @@ std::string CommunicatorsCsv(const graph::Graph& graph, const ReplayResult& resu
     const auto members = graph.communicators.members_of(CommId(i));
     const CommunicatorTimes& times = result.communicators[i];
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{}\n", i,
-                   Quoted(graph.strings[graph.communicators.name[i]]), members.size(),
+                   CsvField(graph.strings[graph.communicators.name[i]]), members.size(),
                    members.front(), members.back(), times.calls, times.bytes, times.transfer_ns,
                    times.wait_ns_max);
   }

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/base/csv_field.h"
 #include "launch/accuracy/baseline.h"
 #include "launch/accuracy/error_statistics.h"
 #include "launch/accuracy/published_row.h"

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/base/csv_field.h"
 #include "graph/base/rng.h"
 #include "launch/accuracy/predictor.h"
 #include "launch/accuracy/published_row.h"
