@@ -9,7 +9,6 @@
 
 #include "graph/base/units.h"
 #include "graph/file.h"
-#include "graph/validate.h"
 
 namespace prism::graph {
 namespace {
@@ -18,13 +17,8 @@ constexpr size_t kShownFaults = 3;
 
 }  // namespace
 
-Status RefuseInvalid(const Graph& graph, const SourceLines& source) {
-  const Validation validation = Validate(graph);
-  if (validation.ok()) {
-    return OkStatus();
-  }
-  std::string text =
-      fmt::format("the graph is not valid, {}:", FormatCounted(validation.fault_count, "fault"));
+std::string ShownFaults(const Validation& validation, const SourceLines& source) {
+  std::string text = FormatCounted(validation.fault_count, "fault") + ":";
   for (size_t i = 0; i < std::min(kShownFaults, validation.faults.size()); ++i) {
     text += fmt::format("\n  {}: {}", validation.faults[i].rule, validation.faults[i].message);
     if (i == 0 && source != nullptr) {
@@ -33,7 +27,13 @@ Status RefuseInvalid(const Graph& graph, const SourceLines& source) {
       }
     }
   }
-  return RunFailed(text);
+  return text;
+}
+
+Status RefuseInvalid(const Graph& graph, const SourceLines& source) {
+  const Validation validation = Validate(graph);
+  return validation.ok() ? OkStatus()
+                         : RunFailed("the graph is not valid, " + ShownFaults(validation, source));
 }
 
 std::string GraphFileOf(const std::string& path) {

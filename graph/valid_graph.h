@@ -7,12 +7,18 @@
 
 #include "graph/base/status.h"
 #include "graph/graph.h"
+#include "graph/validate.h"
 
 namespace prism::graph {
 
-// kRunFailed with the first faults when the graph cannot run. `source` adds lines that say where in
-// the program an op of a rank is; asked for the ops of the first fault only.
+// Lines that say where in the program an op of a rank is; asked for the ops of the first fault
+// only.
 using SourceLines = std::function<std::string(Rank, uint32_t op)>;
+
+// "3 faults:" and the first of them, a line each.
+std::string ShownFaults(const Validation& validation, const SourceLines& source = nullptr);
+
+// kRunFailed with the first faults when the graph cannot run.
 Status RefuseInvalid(const Graph& graph, const SourceLines& source = nullptr);
 
 struct LoadedGraph {

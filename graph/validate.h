@@ -28,10 +28,11 @@ struct Validation {
 };
 
 // Checks: columns agree in length and every id is in range; `dep` points back to an event record;
-// communicators partition the ranks as their patterns say and hold every rank that uses them; every
-// collective has the same kind, bytes, type and root, in the same order, on all members; every send
-// has its receive with equal bytes; the iteration markers of all ranks agree; nothing waits in a
-// circle (the program of every rank can be executed to its end: an untimed run of all classes).
+// communicators that a rank has in one slot do not overlap and hold every rank that uses them;
+// every collective has the same kind, bytes, type and root, in the same order, on all members;
+// every send has its receive with equal bytes; the iteration markers of all ranks agree; nothing
+// waits in a circle (the program of every rank can be executed to its end: an untimed run of all
+// classes).
 Validation Validate(const Graph& graph, const ValidateOptions& options = {});
 
 }  // namespace prism::graph

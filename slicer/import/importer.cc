@@ -5,13 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/units.h"
-#include "graph/validate.h"
+#include "graph/valid_graph.h"
 
 namespace prism::slicer {
 namespace {
-
-constexpr size_t kShownFaults = 3;
 
 // The last part of a path without its ending: "a/ring.goal" → "ring".
 std::string StemOf(const std::string& path) {
@@ -77,12 +74,9 @@ ImportAttempt FinishImport(GraphAssembly assembly,
   if (validation.ok()) {
     return {std::move(result)};
   }
-  std::string text = fmt::format("{}: what it describes cannot run, {}:", file,
-                                 FormatCounted(validation.fault_count, "fault"));
-  for (size_t i = 0; i < std::min(kShownFaults, validation.faults.size()); ++i) {
-    text += fmt::format("\n  {}: {}", validation.faults[i].rule, validation.faults[i].message);
-  }
-  return {BadFile(text), validation.faults.front().rule == "stall"};
+  return {BadFile(fmt::format("{}: what it describes cannot run, {}", file,
+                              graph::ShownFaults(validation))),
+          validation.faults.front().rule == "stall"};
 }
 
 }  // namespace prism::slicer
