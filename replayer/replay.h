@@ -53,7 +53,7 @@ struct Perturbation {
   DurationNs period_ns = 0;
   int32_t period_iterations = 0;
   DurationNs duration_ns = 0;
-  std::string part = {};  // kFail: switch, NIC or link out of service (network/topology.h)
+  std::string part = {};  // kFail: switch, NIC or link out of service (replayer/network/topology.h)
 };
 
 // What NCCL_ALGO would make of the communicators of one name; an empty name stands for all.

@@ -12,8 +12,8 @@
 //                kernels a layer and direction, all collectives
 //   gpt3-kernel  the same with every kernel: about 40,000 kernels and collectives a rank
 //
-// Kernel durations are fixed: FLOPs or bytes over round H100 rates (workloads.cc). The cluster of
-// the graph is left for the caller to set.
+// Kernel durations are fixed: FLOPs or bytes over round H100 rates
+// (slicer/workloads/kernel_time.h). The cluster of the graph is left for the caller to set.
 #pragma once
 
 #include <cstdint>
