@@ -7,6 +7,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "graph/base/fnv.h"
+
 namespace prism::launch {
 namespace {
 
@@ -18,13 +20,9 @@ Kind KindOf(const ParameterSpec& spec) {
   return {spec.tied, spec.split_dim >= 0, spec.sequence_parallel, spec.decay};
 }
 
-// FNV-1a; what a name's values are drawn from on the CPU, whatever the layout.
+// What a name's values are drawn from on the CPU, whatever the layout.
 uint64_t SeedOf(const std::string& name, uint64_t seed) {
-  uint64_t hash = 0xcbf29ce484222325U ^ seed;
-  for (const char letter : name) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
-  }
-  return hash;
+  return FnvHash(name, kFnvSeed ^ seed);
 }
 
 }  // namespace

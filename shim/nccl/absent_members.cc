@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 
+#include "graph/base/fnv.h"
 #include "graph/base/mix.h"
 #include "shim/channel/value_book.h"
 #include "shim/session.h"
@@ -70,16 +71,16 @@ uint64_t DistinctShape(const Membership& members, int32_t size) {
   if (!members.known()) {
     return 0;
   }
-  uint64_t shape = HashBytes(&size, sizeof(size));
-  shape = HashBytes(&members.global_stride, sizeof(members.global_stride), shape);
+  uint64_t shape = FnvBytes(&size, sizeof(size));
+  shape = FnvBytes(&members.global_stride, sizeof(members.global_stride), shape);
   for (const int32_t rank : members.ranks) {
     const int32_t offset = rank - members.ranks.front();
-    shape = HashBytes(&offset, sizeof(offset), shape);
+    shape = FnvBytes(&offset, sizeof(offset), shape);
   }
   Kept& kept = GetKept();
   const std::lock_guard<std::mutex> lock(kept.mutex);
   const uint32_t ordinal = kept.alike[shape]++;
-  return HashBytes(&ordinal, sizeof(ordinal), shape);
+  return FnvBytes(&ordinal, sizeof(ordinal), shape);
 }
 
 // Sends a value to the worker. It is of this rank, so nobody else is asked.
@@ -290,8 +291,8 @@ void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory
   const uint64_t seed = SessionConfig().seed;
   const int32_t numbers[] = {head.source, head.target, static_cast<int32_t>(head.sequence)};
   WriteNormals(call,
-               HashBytes(numbers, sizeof(numbers),
-                         HashBytes(&head.communicator, sizeof(head.communicator), seed)),
+               FnvBytes(numbers, sizeof(numbers),
+                        FnvBytes(&head.communicator, sizeof(head.communicator), seed)),
                recv, memory);
 }
 

@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include "graph/base/divide.h"
+#include "graph/base/fnv.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
@@ -137,17 +138,15 @@ CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity) {
   spec.rank = info.rank;
   spec.group_name = info.name;
   spec.group_number = info.number;
-  const char* const unique = info.unique == nullptr ? "" : info.unique;
-  const uint64_t seed =
-      HashBytes(unique, std::strlen(unique), HashBytes(info.name, std::strlen(info.name)));
+  const uint64_t seed = FnvHash(info.unique == nullptr ? "" : info.unique, FnvHash(info.name));
   if (info.global_stride > 0) {
     spec.members.global_start = info.global_start;
     spec.members.global_stride = info.global_stride;
     const int32_t numbers[] = {info.global_start, info.global_stride, info.size};
-    spec.identity = HashBytes(numbers, sizeof(numbers), seed);
+    spec.identity = FnvBytes(numbers, sizeof(numbers), seed);
   } else if (info.members != nullptr) {
     spec.members = Membership::Of({info.members, info.members + info.size});
-    spec.identity = HashBytes(info.members, static_cast<size_t>(info.size) * sizeof(int32_t), seed);
+    spec.identity = FnvBytes(info.members, static_cast<size_t>(info.size) * sizeof(int32_t), seed);
   }
   return spec;
 }
@@ -184,7 +183,7 @@ Communicator* CreateCommunicator(const CommunicatorSpec& spec) {
     // The same group can have several communicators, made in the same order by all members.
     const std::lock_guard<std::mutex> lock(table.mutex);
     const uint32_t instance = table.instances[spec.identity]++;
-    communicator->identity = HashBytes(&instance, sizeof(instance), spec.identity);
+    communicator->identity = FnvBytes(&instance, sizeof(instance), spec.identity);
     communicator->id = table.next_id++;
     table.by_handle.emplace(communicator, std::move(made));
   }

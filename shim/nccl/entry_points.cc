@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "graph/base/fnv.h"
 #include "shim/channel/versions.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/export.h"
@@ -38,7 +39,7 @@ ncclResult_t Init(ncclComm_t* comm, int size, int rank, const ncclUniqueId* ids,
   if (comm == nullptr || size < 1 || rank < 0 || rank >= size || id_count < 1) {
     return Invalid("ncclCommInitRank : invalid size or rank");
   }
-  const uint64_t identity = HashBytes(ids, static_cast<size_t>(id_count) * sizeof(ncclUniqueId));
+  const uint64_t identity = FnvBytes(ids, static_cast<size_t>(id_count) * sizeof(ncclUniqueId));
   return Create(comm, DescribeGroup(size, rank, identity));
 }
 

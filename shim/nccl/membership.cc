@@ -28,12 +28,4 @@ int32_t Membership::GlobalRank(int32_t rank) const {
   return global_stride > 0 ? global_start + rank * global_stride : ranks[static_cast<size_t>(rank)];
 }
 
-uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < bytes; ++i) {
-    seed = (seed ^ at[i]) * 0x100000001B3U;
-  }
-  return seed;
-}
-
 }  // namespace prism::shim

@@ -19,8 +19,4 @@ struct Membership {
   [[nodiscard]] int32_t GlobalRank(int32_t rank) const;
 };
 
-// FNV-1a over bytes, continuing from `seed`.
-inline constexpr uint64_t kHashSeed = 0xCBF29CE484222325U;
-uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed = kHashSeed);
-
 }  // namespace prism::shim

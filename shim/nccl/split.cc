@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "graph/base/fnv.h"
 #include "shim/nccl/group.h"
 #include "shim/session.h"
 
@@ -22,7 +23,7 @@ uint64_t ChildIdentity(Communicator* parent, int color) {
   const std::lock_guard<std::mutex> lock(parent->mutex);
   const uint64_t numbers[] = {parent->identity, parent->splits++,
                               static_cast<uint64_t>(static_cast<uint32_t>(color))};
-  return HashBytes(numbers, sizeof(numbers));
+  return FnvBytes(numbers, sizeof(numbers));
 }
 
 // Members of a child from ranks of its parent.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/fnv.h"
 #include "shim/nccl/absent_members.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/exchange.h"
@@ -38,7 +39,7 @@ uint64_t DistinctIdentity(uint64_t identity) {
   static auto* const instances = new std::map<uint64_t, uint32_t>();  // used until the very end
   const std::lock_guard<std::mutex> lock(mutex);
   const uint32_t instance = (*instances)[identity]++;
-  return HashBytes(&instance, sizeof(instance), identity);
+  return FnvBytes(&instance, sizeof(instance), identity);
 }
 
 bool IsTransfer(ExchangeOperation operation) {
@@ -47,7 +48,7 @@ bool IsTransfer(ExchangeOperation operation) {
 
 ExchangeCall CallOf(const CpuExchangeGroup& group, const CpuCall& asked) {
   ExchangeCall call;
-  call.group = {HashBytes(&asked.channel, sizeof(asked.channel), group.identity), group.size,
+  call.group = {FnvBytes(&asked.channel, sizeof(asked.channel), group.identity), group.size,
                 group.rank, group.present};
   call.sequence = asked.sequence;
   call.count = asked.count;

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "graph/base/fnv.h"
 #include "shim/observer/observer_calls.h"
 
 namespace prism::shim {
@@ -17,14 +18,6 @@ namespace {
 
 // Answered by the server with the key's own prefix (launch/rendezvous/store_server.h).
 constexpr const char* kNameKey = "prism/name";
-
-uint64_t Hash(const std::string& text) {
-  uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a
-  for (const char letter : text) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3U;
-  }
-  return hash;
-}
 
 // The prefix that the framework gives each group's keys: unlike any other group's, and the same on
 // all members. Stores that live in this process alone have no other members.
@@ -46,7 +39,7 @@ int WorldSize() {
 }  // namespace
 
 CpuGroup::CpuGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
-    : identity_(Hash(NameOf(store))), rank_(rank), size_(size) {
+    : identity_(FnvHash(NameOf(store))), rank_(rank), size_(size) {
 }
 
 void CpuGroup::SetMembers(const std::vector<uint64_t>& global_ranks) {

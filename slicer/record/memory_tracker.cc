@@ -294,7 +294,7 @@ void MemoryTracker::HashLayout(uint64_t kind, uint64_t address, int64_t bytes) {
   for (const uint64_t word : {kind, address - first_address_, static_cast<uint64_t>(bytes)}) {
     for (int shift = 0; shift < 64; shift += 8) {
       layout_hash_ =
-          (layout_hash_ ^ ((word >> static_cast<unsigned>(shift)) & 0xFFU)) * 0x100000001B3ULL;
+          FnvByte(static_cast<uint8_t>(word >> static_cast<unsigned>(shift)), layout_hash_);
     }
   }
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/fnv.h"
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "shim/channel/messages.h"
@@ -141,7 +142,7 @@ class MemoryTracker {
   std::map<uint32_t, std::string> comm_names_;  // by comm id
 
   uint64_t first_address_ = 0;
-  uint64_t layout_hash_ = 0xCBF29CE484222325ULL;
+  uint64_t layout_hash_ = kFnvSeed;
 };
 
 }  // namespace prism::slicer

@@ -34,8 +34,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"slicer", {"graph/base", "graph", "slicer", "shim/channel/messages.h"}},
     {"replayer", {"graph/base", "graph", "replayer"}},
     {"shim",
-     {"graph/base/divide.h", "graph/base/ids.h", "graph/base/mix.h", "graph/base/time.h",
-      "graph/nccl_memory.h", "graph/op.h", "shim"}},
+     {"graph/base/divide.h", "graph/base/fnv.h", "graph/base/ids.h", "graph/base/mix.h",
+      "graph/base/time.h", "graph/nccl_memory.h", "graph/op.h", "shim"}},
     {"launch", {"graph/base", "graph", "slicer", "replayer", "shim/channel/", "launch"}},
 };
 

@@ -81,7 +81,7 @@ class NetworkReader {
     if (entry.key == "npus_count" || entry.key == "logical-dims") {
       for (const std::string_view value : entry.values) {
         double ranks = 0;
-        PRISM_RETURN_IF_ERROR(ReadNumber(entry, value, &ranks));
+        PRISM_RETURN_IF_ERROR(ReadNumber(value, &ranks));
         if (ranks < 1 || ranks > graph::kMaxRanks || ranks != std::floor(ranks)) {
           return lines_.Wrong(fmt::format("{} is no number of ranks", value));
         }
@@ -93,7 +93,7 @@ class NetworkReader {
       const bool is_rate = entry.key == "bandwidth";
       for (const std::string_view value : entry.values) {
         double number = 0;
-        PRISM_RETURN_IF_ERROR(ReadNumber(entry, value, &number));
+        PRISM_RETURN_IF_ERROR(ReadNumber(value, &number));
         if (!(number >= 0) || (is_rate && number == 0) || !std::isfinite(number)) {
           return lines_.Wrong(fmt::format("{} is no {}", value, entry.key));
         }
@@ -105,7 +105,7 @@ class NetworkReader {
     return lines_.Wrong(fmt::format("unknown key '{}'", entry.key));
   }
 
-  Status ReadNumber(const Entry& entry, std::string_view text, double* number) const {
+  Status ReadNumber(std::string_view text, double* number) const {
     return ParseNumber(text, number) ? OkStatus()
                                      : lines_.Wrong(fmt::format("'{}' is no number", text));
   }

@@ -1,5 +1,6 @@
 #include "slicer/import/astra/simai_topology.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <vector>

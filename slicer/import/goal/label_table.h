@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/fnv.h"
+
 namespace prism::slicer {
 
 class LabelTable {
@@ -45,12 +47,8 @@ class LabelTable {
     [[nodiscard]] uint32_t task_in(uint32_t now) const { return epoch == now ? task : kNone; }
   };
 
-  // FNV-1a: labels are short.
   static uint64_t HashOf(std::string_view label) {
-    uint64_t hash = 0xCBF29CE484222325U;
-    for (const char c : label) {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-    }
+    const uint64_t hash = FnvHash(label);  // labels are short
     return hash ^ (hash >> 32U);
   }
 
