@@ -277,10 +277,12 @@ class Enumeration {
     } else if (plan.zero_stage < 2 && replicas && always_shards_) {
       Reject("the framework always shards: ZeRO 0 and 1 are ZeRO 2 by other names", 1);
     } else if (plan.zero_stage == 3 && sizes.pp > 1 && keeps_gathered_) {
-      Reject("torchtitan keeps what a pipeline stage gathered: ZeRO 3 is ZeRO 2 by another name",
-             1);
+      Reject(
+          fmt::format("{} keeps what a pipeline stage gathered: ZeRO 3 is ZeRO 2 by another name",
+                      problem_.framework),
+          1);
     } else if (plan.zero_stage == 2 && sizes.pp > 1 && !always_shards_) {
-      Reject("ZeRO 2 reduces in every micro-batch: DeepSpeed refuses it in a pipeline", 1);
+      Reject("ZeRO 2 in a pipeline reduces gradients in every micro-batch: not searched", 1);
     } else {
       space_.plans.push_back(plan);
     }

@@ -183,27 +183,19 @@ class SearchRun {
     return options_.deadline_days.has_value() && cost.days > *options_.deadline_days;
   }
 
-  static void NoteLeast(double value, std::optional<double>* least) {
-    *least = std::min(value, least->value_or(value));
-  }
-
   // Whether the run is over budget or deadline, which is then counted.
   bool IsRuledOut(const RunCost& cost) {
     RuledOut& ruled_out = result_.ruled_out;
-    if (IsOverUsd(cost) || IsOverGpuHours(cost)) {
-      ++ruled_out.over_budget;
-      NoteLeast(cost.gpu_hours, &ruled_out.least_gpu_hours);
-      if (IsOverUsd(cost)) {
-        NoteLeast(*cost.price_usd, &ruled_out.least_usd);
-      }
-      return true;
+    if (IsOverUsd(cost)) {
+      ruled_out.usd.Count(*cost.price_usd);
+    } else if (IsOverGpuHours(cost)) {
+      ruled_out.gpu_hours.Count(cost.gpu_hours);
+    } else if (IsOverDeadline(cost)) {
+      ruled_out.days.Count(cost.days);
+    } else {
+      return false;
     }
-    if (IsOverDeadline(cost)) {
-      ++ruled_out.over_deadline;
-      NoteLeast(cost.days, &ruled_out.least_days);
-      return true;
-    }
-    return false;
+    return true;
   }
 
   // Whether a plan need not be evaluated, which is then counted.

@@ -7,6 +7,7 @@
 // same for any number of either.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -55,13 +56,22 @@ struct MemoryShortage {
   int64_t most = 0;
 };
 
-// Plans that a budget or deadline rules out, and the least that one of them takes.
+// Plans that one bound of the user's rules out, and the least that one of them takes.
+struct Bound {
+  int64_t plans = 0;
+  std::optional<double> least;
+
+  void Count(double value) {
+    ++plans;
+    least = std::min(value, least.value_or(value));
+  }
+};
+
+// A plan counts for the first bound that it is over.
 struct RuledOut {
-  int64_t over_budget = 0;
-  int64_t over_deadline = 0;
-  std::optional<double> least_usd;  // over a budget in USD
-  std::optional<double> least_gpu_hours;
-  std::optional<double> least_days;
+  Bound usd;
+  Bound gpu_hours;
+  Bound days;
 };
 
 struct SearchResult {

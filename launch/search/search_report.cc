@@ -110,21 +110,19 @@ std::string CandidatesText(const SearchOptions& options, const SearchResult& res
 }
 
 // Plans that a bound of the user's rules out, and how far off the nearest of them is.
+std::string BoundText(const Bound& bound, const char* what, const std::string& least) {
+  return bound.plans == 0 ? ""
+                          : CountLine("rejected", bound.plans,
+                                      fmt::format("{}, which take {} at least", what, least));
+}
+
 std::string BoundsText(const RuledOut& ruled_out) {
-  std::string text;
-  if (ruled_out.over_budget > 0) {
-    const std::string least = ruled_out.least_usd.has_value()
-                                  ? fmt::format("{} kUSD", Thousands(ruled_out.least_usd))
-                                  : fmt::format("{} kGPU-h", Thousands(ruled_out.least_gpu_hours));
-    text += CountLine("rejected", ruled_out.over_budget,
-                      fmt::format("over the budget, which take {} at least", least));
-  }
-  if (ruled_out.over_deadline > 0) {
-    text += CountLine("rejected", ruled_out.over_deadline,
-                      fmt::format("past the deadline, which take {} days at least",
-                                  Rounded(ruled_out.least_days.value_or(0))));
-  }
-  return text;
+  const auto& [usd, gpu_hours, days] = ruled_out;
+  return BoundText(usd, "over the budget", fmt::format("{} kUSD", Thousands(usd.least))) +
+         BoundText(gpu_hours, "over the GPU-hours",
+                   fmt::format("{} kGPU-h", Thousands(gpu_hours.least))) +
+         BoundText(days, "past the deadline",
+                   fmt::format("{} days", Rounded(days.least.value_or(0))));
 }
 
 std::string CountsText(const SearchOptions& options, const SearchResult& result) {
@@ -288,8 +286,9 @@ std::string WhyNoneIsLeft(const SearchResult& result) {
   std::map<std::string, int64_t> layouts = result.rejected;
   layouts.insert(result.not_modelled.begin(), result.not_modelled.end());
   for (const auto& stage :
-       {std::map<std::string, int64_t>{{"over the budget", result.ruled_out.over_budget},
-                                       {"past the deadline", result.ruled_out.over_deadline}},
+       {std::map<std::string, int64_t>{{"over the budget", result.ruled_out.usd.plans},
+                                       {"over the GPU-hours", result.ruled_out.gpu_hours.plans},
+                                       {"past the deadline", result.ruled_out.days.plans}},
         {{"no host memory", result.host_shortage.plans}},
         {{"no memory", result.shortage.plans}},
         layouts}) {
@@ -368,11 +367,11 @@ void WriteSearch(const PlanEvaluator& evaluator,
   json.Field("least_bytes", result.host_shortage.least);
   json.Field("most_bytes", result.host_shortage.most).EndObject();
   const RuledOut& ruled_out = result.ruled_out;
-  json.Field("over_budget", ruled_out.over_budget);
-  json.Field("over_deadline", ruled_out.over_deadline);
-  WriteOptional("least_usd_over_budget", ruled_out.least_usd, &json);
-  WriteOptional("least_gpu_hours_over_budget", ruled_out.least_gpu_hours, &json);
-  WriteOptional("least_days_past_deadline", ruled_out.least_days, &json);
+  json.Field("over_budget", ruled_out.usd.plans + ruled_out.gpu_hours.plans);
+  json.Field("over_deadline", ruled_out.days.plans);
+  WriteOptional("least_usd_over_budget", ruled_out.usd.least, &json);
+  WriteOptional("least_gpu_hours_over_budget", ruled_out.gpu_hours.least, &json);
+  WriteOptional("least_days_past_deadline", ruled_out.days.least, &json);
   json.Field("left_out", result.bounded).Field("evaluated", result.evaluated);
   WritePlans("given", result.given, capacity, &json);
   WritePlans("best", result.best, capacity, &json);

@@ -46,18 +46,20 @@ TEST(Search, tells_the_least_of_what_it_rules_out) {
   options.deadline_days = free.best.front().cost.days / 1000;
   const SearchResult late = *Search(evaluator, options, *session);
   EXPECT_TRUE(late.best.empty());
-  ASSERT_TRUE(late.ruled_out.least_days.has_value());
-  EXPECT_LE(*late.ruled_out.least_days, free.best.front().cost.days);
-  EXPECT_GT(*late.ruled_out.least_days, free.best.front().cost.days / 3);
+  ASSERT_TRUE(late.ruled_out.days.least.has_value());
+  EXPECT_LE(*late.ruled_out.days.least, free.best.front().cost.days);
+  EXPECT_GT(*late.ruled_out.days.least, free.best.front().cost.days / 3);
   EXPECT_TRUE(late.given.front().over_deadline);
   EXPECT_FALSE(late.given.front().over_budget);
   EXPECT_THAT(SearchText(evaluator, options, late), HasSubstr("(past the deadline)"));
   options.deadline_days.reset();
   options.budget_gpu_hours = 1e-3;
   const SearchResult dear = *Search(evaluator, options, *session);
-  EXPECT_LE(*dear.ruled_out.least_gpu_hours, free.best.front().cost.gpu_hours);
-  EXPECT_FALSE(dear.ruled_out.least_usd.has_value());
+  ASSERT_TRUE(dear.ruled_out.gpu_hours.least.has_value());
+  EXPECT_LE(*dear.ruled_out.gpu_hours.least, free.best.front().cost.gpu_hours);
+  EXPECT_EQ(dear.ruled_out.usd.plans, 0);
   EXPECT_TRUE(dear.given.front().over_budget);
+  EXPECT_THAT(SearchText(evaluator, options, dear), HasSubstr("over the GPU-hours"));
 }
 
 }  // namespace
