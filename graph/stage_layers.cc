@@ -20,10 +20,37 @@ int64_t EndOfBalancedStage(const JobSpec& job, int64_t stage) {
   return std::min(model.layers, full + (ends_early ? 1 : 0));
 }
 
+// What the ends leave is dealt out to the stages between.
+LayerRange LayersOfUnevenStage(const JobSpec& job, const TrainingStyle& style, int64_t stage) {
+  const int64_t stages = job.parallel.pp;
+  const int64_t first = style.first_stage_layers;
+  const int64_t last = style.last_stage_layers;
+  if (first > 0 && stage == 0) {
+    return {0, first};
+  }
+  if (last > 0 && stage == stages - 1) {
+    return {job.model.layers - last, job.model.layers};
+  }
+  const LayerRange between =
+      LayersOfChunk(job.model.layers - first - last,
+                    stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), stage - (first > 0 ? 1 : 0));
+  return {first + between.begin, first + between.end};
+}
+
+// Whether the ends leave a layer for each stage between.
+bool IsUneven(const JobSpec& job, const TrainingStyle& style) {
+  const int64_t ends = int64_t{style.first_stage_layers} + style.last_stage_layers;
+  return ends > 0 && job.parallel.pp > 2 && job.parallel.vpp == 1 &&
+         job.model.layers - ends >= job.parallel.pp - 2;
+}
+
 }  // namespace
 
 LayerRange LayersOfChunk(const JobSpec& job, const TrainingStyle& style, int64_t chunk) {
   const int64_t chunks = int64_t{job.parallel.pp} * job.parallel.vpp;
+  if (IsUneven(job, style)) {
+    return LayersOfUnevenStage(job, style, chunk);
+  }
   if (style.layers_from_front) {
     const int64_t each = DivideUp(job.model.layers, chunks);
     return {std::min(chunk * each, job.model.layers),

@@ -8,7 +8,8 @@
 
 namespace prism::graph {
 
-// The layers of model chunk `chunk`, counted over the whole pipeline: as LayersOfChunk; with
+// The layers of model chunk `chunk`, counted over the whole pipeline: as LayersOfChunk; the first
+// and last of one without interleaving have as many as the style says; with
 // style.layers_from_front all chunks but the last ones alike; with style.balanced_stages (which has
 // one chunk a stage) dealt out in order, where a stage is full once the summed cost of its blocks
 // reaches its share. A layer costs 4 h² + 3 h f there and the head, which the last stage always

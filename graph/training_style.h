@@ -120,6 +120,8 @@ struct TrainingStyle {
 
   // Pipeline.
   bool layers_from_front = false;  // chunks are filled from the front, the last has what is left
+  int32_t first_stage_layers = 0;  // of a pipeline without interleaving; 0: as many as others
+  int32_t last_stage_layers = 0;
   Schedule schedule = Schedule::kOneForwardOneBackward;
   bool balanced_stages = false;     // layers dealt out by cost, the head counted (nanotron)
   bool overlap_p2p = false;         // sends and receives beside compute, each with its own wait
@@ -133,6 +135,7 @@ struct TrainingStyle {
   // fp32; all-reduced in 16 bit even where shards step.
   bool separate_fp32_gradients = false;
   MemoryPattern memory = MemoryPattern::kUsual;
+  bool expandable_segments = false;              // its launcher sets PYTORCH_ALLOC_CONF so
   bool overlap_grad_reduce = true;               // beside the backward pass of the last micro-batch
   bool overlap_param_gather = false;             // beside the forward pass of the first micro-batch
   int64_t bucket_elements = 40'000'000;          // Megatron: at least this many,

@@ -79,6 +79,11 @@ void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   style->gradient_accumulation_fusion = !HasArgument(row, "no-gradient-accumulation-fusion");
   style->overlap_grad_reduce = HasArgument(row, "overlap-grad-reduce");
   style->overlap_param_gather = HasArgument(row, "overlap-param-gather");
+  const auto layers_of = [&](const char* name) {
+    return static_cast<int32_t>(IntegerArgument(row, name, 0));
+  };
+  style->first_stage_layers = layers_of("decoder-first-pipeline-num-layers");
+  style->last_stage_layers = layers_of("decoder-last-pipeline-num-layers");
   if (style->precision == graph::Precision::kFloat16) {
     style->gradient_type = graph::DataType::kFloat16;
   } else if (!HasArgument(row, "grad-reduce-in-bf16")) {

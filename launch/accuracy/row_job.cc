@@ -187,14 +187,20 @@ int64_t GpusOfRow(const PublishedRow& row,
     return replica * replicas;
   }
   constexpr double kSpread = 0.5;  // of the time, which goes with the number of replicas
-  assumptions->Add("number of GPUs: the fewest nodes that hold the plan", kSpread);
   constexpr int32_t kUsualNode = 8;
+  constexpr int32_t kOfRelease = 8 * kUsualNode;  // what most of those of Megatron-LM need at least
+  const bool of_release = row.Says("note", "release run");
+  assumptions->Add(of_release ? "number of GPUs: 64, or the fewest nodes that hold the plan"
+                              : "number of GPUs: the fewest nodes that hold the plan",
+                   kSpread);
   const int64_t of_node =
       row.Integer("gpus_per_node").has_value() ? Degree(row.Integer("gpus_per_node")) : kUsualNode;
   Assumptions noted_later;
   const int64_t of_experts = int64_t{sizes.pp} * Degree(row.Integer("ep")) *
                              ExpertTensorDegree(row, sizes.tp, &noted_later);
-  return std::lcm(replica, std::clamp(of_experts, of_node, std::max(of_node, kMaxDegree)));
+  const int64_t least = of_release ? std::max<int64_t>(of_node, kOfRelease) : of_node;
+  return std::lcm(replica,
+                  std::clamp<int64_t>(of_experts, least, std::max<int64_t>(least, kMaxDegree)));
 }
 
 Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* assumptions) {

@@ -109,6 +109,12 @@ Result<double> PredictedBytes(const PublishedRow& row,
   }
   options.offloaded_parts = OffloadedParts(row);
   options.deferred_heads = DeferredHeads(row);
+  graph::JobSpec as_run = job;
+  options.microbatch_group =
+      IntegerArgument(row, "microbatch-group-size-per-virtual-pipeline-stage", 0);
+  if (options.microbatch_group > 0) {  // its time is that of a schedule that has no such groups
+    as_run.parallel.vpp = static_cast<int32_t>(row.Integer("vpp").value_or(1));
+  }
   const Counter counter = CounterOf(row);
   const int32_t last = job.parallel.pp - 1;
   const bool only_last = row.Says("mem_rank", "last rank");
@@ -117,7 +123,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
   for (int32_t stage = only_last ? last : 0; stage <= (only_first ? 0 : last); ++stage) {
     options.device_bytes = DeviceBytes(cluster, job, stage);
     PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
-                           replayer::PredictStageMemory(job, style, stage, options));
+                           replayer::PredictStageMemory(as_run, style, stage, options));
     most = std::max(most, BytesOf(memory, OutsideAllocatorBytes(cluster, job, stage), counter));
   }
   if (counter == Counter::kReserved && row.Says("mem_kind", "max_memory_allocated")) {

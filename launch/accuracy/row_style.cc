@@ -78,6 +78,8 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
     case FrameworkFamily::kTorchtitan:
       style->compiled = row.Flag("compile").value_or(false);
       style->host_cost = style->compiled ? graph::HostCost::kCompiled : graph::HostCost::kEager;
+      // The loss was left out until 2025.
+      style->fused_cross_entropy = style->compiled && !row.Says("framework_version", "2024");
       style->cp_all_gather = row.Says("framework", "meta");  // Llama 3's own code
       break;
     default:

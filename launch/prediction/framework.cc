@@ -84,6 +84,8 @@ TrainingStyle TorchtitanStyle() {
   style.gradient_type = graph::DataType::kFloat32;  // its mixed precision policy reduces in fp32
   style.fused_cross_entropy = false;
   style.cp_torch_ring = true;
+  style.expandable_segments = true;
+  style.recompute_parts = graph::kRecomputeEverySecondMatmul;
   return style;
 }
 

@@ -237,14 +237,17 @@ std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts) {
 // torchtitan's selection per op (its activation checkpointing): of the seven
 // matrix products of a layer the outputs of every second one are kept (queries, values, the first
 // branch of the feed-forward, its output), and what attention gives; the rest is computed again.
+// A compiler does not keep the layer's output, which no gradient reads.
 std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
                                {"queries", sizes.Heads(model.heads, model.HeadDim())},
                                {"values", sizes.Heads(sizes.kv_heads, model.HeadDim())},
                                {"attention output", sizes.Heads(model.heads, model.HeadDim())},
-                               {"first feed-forward branch", sizes.Ffn()},
-                               {"feed-forward output", sizes.Hidden()}};
+                               {"first feed-forward branch", sizes.Ffn()}};
+  if (!sizes.style.compiled) {
+    saved.push_back({"feed-forward output", sizes.Hidden()});
+  }
   Append(CoreAttention(sizes), &saved);
   return saved;
 }
@@ -306,12 +309,6 @@ UnitTensors LayerTensors(const JobSpec& job,
     tensors.forward = tensors.saved;
     tensors.saved = {{"layer input", sizes.Hidden()}};
   }
-  if (style.data_parallel == graph::DataParallelKind::kFsdp && style.reshard_after_forward) {
-    // The gathered 16-bit parameters of this layer and of those fetched ahead.
-    const int64_t gathered = ParametersOfLayer(job, layer) * sizes.element * (1 + style.prefetch);
-    tensors.forward.push_back({"gathered parameters", gathered});
-    tensors.backward.push_back({"gathered parameters", gathered});
-  }
   Append(GatheredHidden(sizes), &tensors.backward);
   Append(GatheredHidden(sizes), &tensors.backward);
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
@@ -336,8 +333,9 @@ UnitTensors FurtherLayerTensors(const JobSpec& job,
 
 // Cross entropy in float32 makes a copy of the 16-bit logits and turns it in place into the softmax
 // that backward needs; PyTorch's own holds the float32 logits and what is made of them at once, and
-// a float32 gradient in the backward pass, while the training loop refers to the 16-bit logits. A
-// fused one works in place in those.
+// in the backward pass the gradients of both; where logits are divided over tp, one more that is
+// shifted by the largest (torch/distributed/tensor/parallel/loss.py). A fused one works in place in
+// the 16-bit logits, or, compiled, makes their gradient.
 UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   const Sizes sizes(job, style);
   UnitTensors tensors;
@@ -345,20 +343,27 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   tensors.saved.push_back({"norm statistics", NormStatistics(sizes)});
   tensors.forward = GatheredHidden(sizes);
   tensors.backward = GatheredHidden(sizes);
+  const bool is_fsdp = style.data_parallel == graph::DataParallelKind::kFsdp;
   if (style.fused_cross_entropy) {
     tensors.saved.push_back({"logits", sizes.Logits() * sizes.element});
+    if (is_fsdp) {
+      tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
+    }
   } else {
     tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
     tensors.forward.push_back({"logits", sizes.Logits() * sizes.element});
-    const bool is_fsdp = style.data_parallel == graph::DataParallelKind::kFsdp;
     if (is_fsdp || style.compiled_cross_entropy) {
       tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
     }
     if (is_fsdp) {
-      tensors.backward.push_back({"logits", sizes.Logits() * sizes.element});
+      const int64_t copies = sizes.tp > 1 ? 2 : 1;
+      tensors.forward.push_back({"shifted logits", (copies - 1) * sizes.Logits() * kFloatBytes});
+      tensors.backward.push_back(
+          {"float32 gradients of losses", copies * sizes.Logits() * kFloatBytes});
       tensors.backward.push_back({"float32 gradient", sizes.Logits() * kFloatBytes});
+    } else {
+      tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
     }
-    tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
   }
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
   return tensors;
@@ -368,6 +373,29 @@ std::vector<Tensor> DeferredHeadTensors(const JobSpec& job, const TrainingStyle&
   const Sizes sizes(job, style);
   return {{"gradient of the logits", sizes.Logits() * sizes.element},
           {"final norm output", sizes.Hidden()}};
+}
+
+std::vector<Tensor> TorchStageTensors(const JobSpec& job,
+                                      const TrainingStyle& style,
+                                      int32_t stage,
+                                      int64_t waiting) {
+  std::vector<Tensor> tensors;
+  if (job.parallel.pp == 1) {
+    return tensors;
+  }
+  const Sizes sizes(job, style);
+  const int64_t messages = sizes.Hidden() * job.parallel.vpp;
+  const bool is_last = stage == job.parallel.pp - 1;
+  if (stage > 0 || job.parallel.vpp > 1) {
+    tensors.push_back({"inputs", (job.microbatches() - waiting) * messages});
+  }
+  if (!is_last || job.parallel.vpp > 1) {
+    tensors.push_back({"gradients of outputs", job.microbatches() * messages});
+  }
+  if (is_last) {
+    tensors.push_back({"logits", job.microbatches() * sizes.Logits() * sizes.element});
+  }
+  return tensors;
 }
 
 UnitTensors BoundaryTensors(const JobSpec& job, const TrainingStyle& style) {

@@ -61,6 +61,14 @@ std::vector<Tensor> DeferredHeadTensors(const graph::JobSpec& job,
 
 UnitTensors HeadTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
+// What torch's pipeline stages hold all through an iteration of which `waiting` micro-batches are
+// under way (torch/distributed/pipelining/stage.py): a buffer for each message of each micro-batch,
+// but for inputs of those under way, which layers keep; the last stage all logits.
+std::vector<Tensor> TorchStageTensors(const graph::JobSpec& job,
+                                      const graph::TrainingStyle& style,
+                                      int32_t stage,
+                                      int64_t waiting);
+
 // The output of a stage that another one follows, which is freed once it is sent (Megatron's
 // deallocate_pipeline_outputs); DeepSpeed keeps it for the backward pass (pipe_buffers).
 UnitTensors BoundaryTensors(const graph::JobSpec& job, const graph::TrainingStyle& style);

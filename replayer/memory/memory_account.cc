@@ -18,14 +18,14 @@ MemoryAccount::MemoryAccount(const AllocatorConfig& config, int64_t capacity_byt
     : device_(capacity_bytes), allocator_(config, &device_) {
 }
 
-MemoryAccount::Block MemoryAccount::Allocate(int64_t bytes, MemoryUse use) {
+MemoryAccount::Block MemoryAccount::Allocate(int64_t bytes, MemoryUse use, int64_t stream) {
   if (bytes <= 0) {
     return {.id = kNowhere, .use = use};
   }
-  std::optional<CachingAllocator::BlockId> id = allocator_.Allocate(bytes, 0);
+  std::optional<CachingAllocator::BlockId> id = allocator_.Allocate(bytes, stream);
   if (!id) {
     device_.set_capacity_bytes(kWithoutEnd);
-    id = allocator_.Allocate(bytes, 0);
+    id = allocator_.Allocate(bytes, stream);
   }
   if (!id) {
     beyond_ = true;

@@ -25,8 +25,9 @@ class MemoryAccount {
 
   MemoryAccount(const AllocatorConfig& config, int64_t capacity_bytes);
 
-  // No bytes take no place, as in torch; the block may be freed all the same.
-  Block Allocate(int64_t bytes, MemoryUse use);
+  // No bytes take no place, as in torch; the block may be freed all the same. What one stream has
+  // given back no other one can use.
+  Block Allocate(int64_t bytes, MemoryUse use, int64_t stream = 0);
   void Free(const Block& block);
 
   // The host issues a collective on a stream of its own; the device has passed it when the host

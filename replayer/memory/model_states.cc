@@ -263,9 +263,8 @@ std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
 }
 
 // FSDP2 with mixed precision: float32 shards of parameters, gradients and both moments
-// (torch/distributed/fsdp/_fully_shard). The gathered 16-bit copies come and go with the layers,
-// or, not resharded, stay from the first forward pass to the last backward pass. Pipeline stages
-// accumulate whole gradients, which are reduced with the last micro-batch.
+// (torch/distributed/fsdp/_fully_shard). What is gathered and what is not yet scattered comes and
+// goes (sharded_parameters.h).
 std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
                                     const JobSpec& job,
                                     const TrainingStyle& style) {
@@ -274,17 +273,10 @@ std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
   const int64_t dp = style.shard_size > 0 ? style.shard_size : ReplicasOf(job.parallel, false);
   const int64_t own = DivideUp<int64_t>(elements - experts, dp) +
                       DivideUp<int64_t>(experts, ReplicasOf(job.parallel, true));
-  std::vector<StateTensor> states = {{"parameters", own * kMasterBytes},
-                                     {"gradients", own * kMasterBytes},
-                                     {"optimizer", own * kMomentBytes, true},
-                                     {"optimizer", own * kMomentBytes, true}};
-  if (own < elements && !style.reshard_after_forward) {
-    states.push_back({"parameters", elements * graph::DataTypeBytes(job.compute_dtype)});
-  }
-  if (own < elements && job.parallel.pp > 1 && job.microbatches() > 1) {
-    states.push_back({"gradients", elements * graph::DataTypeBytes(style.gradient_type)});
-  }
-  return states;
+  return {{"parameters", own * kMasterBytes},
+          {"gradients", own * kMasterBytes},
+          {"optimizer", own * kMomentBytes, true},
+          {"optimizer", own * kMomentBytes, true}};
 }
 
 }  // namespace

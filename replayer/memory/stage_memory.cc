@@ -1,17 +1,19 @@
 #include "replayer/memory/stage_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "graph/base/divide.h"
 #include "replayer/memory/layer_tensors.h"
 #include "replayer/memory/memory_account.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/nanotron_memory.h"
+#include "replayer/memory/sharded_parameters.h"
+#include "replayer/memory/stage_units.h"
 
 namespace prism::replayer {
 namespace {
@@ -47,84 +49,6 @@ void FreeAll(Blocks* blocks, MemoryAccount* account) {
   }
   blocks->clear();
 }
-
-// The units of a stage's model chunks, by chunk and place: the embedding, layers, and behind the
-// last of the model those that predict further tokens and a head for each prediction.
-class StageUnits {
- public:
-  StageUnits(const JobSpec& job,
-             const TrainingStyle& style,
-             int32_t stage,
-             uint32_t offloaded_parts)
-      : job_(job),
-        is_first_(stage == 0),
-        is_last_(stage == job.parallel.pp - 1),
-        layers_(LayersOfChunks(job, style, stage)),
-        embedding_(EmbeddingTensors(job, style)),
-        further_(FurtherLayerTensors(job, style, offloaded_parts)),
-        head_(HeadTensors(job, style)),
-        boundary_(BoundaryTensors(job, style)) {
-    for (const graph::LayerRange& layers : layers_) {
-      for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
-        if (!by_kind_[KindOf(layer)].has_value()) {
-          by_kind_[KindOf(layer)] = LayerTensors(job, style, layer, offloaded_parts);
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] int64_t CountOf(int64_t chunk) const {
-    const int64_t ends = EndsModel(chunk) ? 2 * job_.model.mtp_layers + 1 : 1;
-    return (HasEmbedding(chunk) ? 1 : 0) + LayersOf(chunk) + ends;
-  }
-
-  [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const {
-    const int64_t layer = place - (HasEmbedding(chunk) ? 1 : 0);
-    return layer >= 0 && layer < LayersOf(chunk);
-  }
-
-  [[nodiscard]] bool IsHead(int64_t chunk, int64_t place) const {
-    return &At(chunk, place) == &head_;
-  }
-
-  [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const {
-    if (place == 0 && HasEmbedding(chunk)) {
-      return embedding_;
-    }
-    const int64_t layer = place - (HasEmbedding(chunk) ? 1 : 0);
-    if (layer < LayersOf(chunk)) {
-      return *by_kind_[KindOf(layers_[static_cast<size_t>(chunk)].begin + layer)];
-    }
-    if (!EndsModel(chunk)) {
-      return boundary_;
-    }
-    return layer < LayersOf(chunk) + job_.model.mtp_layers ? further_ : head_;
-  }
-
- private:
-  // Layers are alike in what they keep where both are of a mixture, and of even number.
-  [[nodiscard]] size_t KindOf(int64_t layer) const {
-    return (job_.model.IsMoeLayer(layer) ? 2U : 0U) + static_cast<size_t>(layer % 2);
-  }
-  [[nodiscard]] int64_t LayersOf(int64_t chunk) const {
-    const graph::LayerRange& layers = layers_[static_cast<size_t>(chunk)];
-    return layers.end - layers.begin;
-  }
-  [[nodiscard]] bool HasEmbedding(int64_t chunk) const { return is_first_ && chunk == 0; }
-  [[nodiscard]] bool EndsModel(int64_t chunk) const {
-    return is_last_ && chunk == job_.parallel.vpp - 1;
-  }
-
-  const JobSpec& job_;
-  bool is_first_;
-  bool is_last_;
-  std::vector<graph::LayerRange> layers_;  // by chunk
-  std::array<std::optional<UnitTensors>, 4> by_kind_;
-  UnitTensors embedding_;
-  UnitTensors further_;
-  UnitTensors head_;
-  UnitTensors boundary_;
-};
 
 // One pass of a model chunk.
 struct ChunkPass {
@@ -217,17 +141,27 @@ class StagePasses {
               std::vector<Tensor> of_deferred_head,
               int64_t deferred_heads,
               OffloadedLayers* offloaded,
+              ShardedParameters* sharded,
               MemoryAccount* account)
       : units_(units),
         in_flight_(static_cast<size_t>(chunks)),
         of_deferred_head_(std::move(of_deferred_head)),
         to_defer_(deferred_heads),
         offloaded_(offloaded),
+        sharded_(sharded),
         account_(account) {}
 
   void Run(const std::vector<ChunkPass>& passes) {
+    std::vector<int64_t> to_come(in_flight_.size());  // backward passes, by chunk
     for (const ChunkPass& pass : passes) {
-      pass.forward ? Forward(pass.chunk) : Backward(pass.chunk);
+      to_come[static_cast<size_t>(pass.chunk)] += pass.forward ? 0 : 1;
+    }
+    for (const ChunkPass& pass : passes) {
+      if (pass.forward) {
+        Forward(pass.chunk);
+      } else {
+        Backward(pass.chunk, --to_come[static_cast<size_t>(pass.chunk)] == 0);
+      }
     }
     FreeAll(&deferred_, account_);
   }
@@ -239,20 +173,39 @@ class StagePasses {
 
   void Forward(int64_t chunk) {
     std::vector<Blocks>& saved = in_flight_[static_cast<size_t>(chunk)].emplace_back();
-    Blocks temporaries;
     for (int64_t place = 0; place < units_.CountOf(chunk); ++place) {
-      const UnitTensors& unit = units_.At(chunk, place);
-      AllocateAll(unit.saved, MemoryUse::kActivations, account_, &saved.emplace_back());
-      AllocateAll(unit.forward, MemoryUse::kTemporaries, account_, &temporaries);
-      FreeAll(&temporaries, account_);
+      if (sharded_ != nullptr) {
+        sharded_->BeginForward(chunk, place);
+      }
+      ForwardOf(units_.At(chunk, place), units_.IsHead(chunk, place), &saved.emplace_back());
       if (Leaves(chunk, place)) {
         offloaded_->Leave(std::exchange(saved.back(), {}));
       }
+      if (sharded_ != nullptr) {
+        sharded_->EndForward(chunk, place);
+      }
+    }
+    if (sharded_ != nullptr) {
+      sharded_->EndForward(chunk);
     }
   }
 
-  // Of the chunk's oldest micro-batch.
-  void Backward(int64_t chunk) {
+  // PyTorch's own loss, which FSDP is used with, makes what it keeps of the logits last.
+  void ForwardOf(const UnitTensors& unit, bool is_head, Blocks* saved) {
+    Blocks temporaries;
+    const bool keeps_last = is_head && sharded_ != nullptr;
+    if (keeps_last) {
+      AllocateAll(unit.forward, MemoryUse::kTemporaries, account_, &temporaries);
+    }
+    AllocateAll(unit.saved, MemoryUse::kActivations, account_, saved);
+    if (!keeps_last) {
+      AllocateAll(unit.forward, MemoryUse::kTemporaries, account_, &temporaries);
+    }
+    FreeAll(&temporaries, account_);
+  }
+
+  // Of the chunk's oldest micro-batch; `last`: of the iteration.
+  void Backward(int64_t chunk, bool last) {
     std::deque<std::vector<Blocks>>& in_flight = in_flight_[static_cast<size_t>(chunk)];
     Blocks temporaries;
     for (int64_t place = units_.CountOf(chunk) - 1; place >= 0; --place) {
@@ -260,8 +213,14 @@ class StagePasses {
       if (left) {
         offloaded_->Begin();
       }
+      if (sharded_ != nullptr) {
+        sharded_->BeginBackward(chunk, place);
+      }
       const UnitTensors& unit = units_.At(chunk, place);
       AllocateAll(unit.backward, MemoryUse::kTemporaries, account_, &temporaries);
+      if (sharded_ != nullptr) {
+        sharded_->MakeGradients(chunk, place);
+      }
       FreeAll(&in_flight.front()[static_cast<size_t>(place)], account_);
       if (left) {
         offloaded_->End();
@@ -271,6 +230,12 @@ class StagePasses {
         AllocateAll(of_deferred_head_, MemoryUse::kActivations, account_, &deferred_);
         --to_defer_;
       }
+      if (sharded_ != nullptr) {
+        sharded_->EndBackward(chunk, place);
+      }
+    }
+    if (sharded_ != nullptr) {
+      sharded_->EndBackward(chunk, last);
     }
     in_flight.pop_front();
   }
@@ -281,20 +246,28 @@ class StagePasses {
   int64_t to_defer_;  // backward passes of a head
   Blocks deferred_;
   OffloadedLayers* offloaded_;
+  ShardedParameters* sharded_;  // null where parameters are whole
   MemoryAccount* account_;
 };
 
 // Passes in the order of the schedule: `ahead` forward passes, then one forward and one backward
 // pass in turn; pass k of vpp chunks belongs to chunk k / pp mod vpp, backward passes count from
-// the last chunk (Megatron's interleaved schedule). What follows a full turn of the chunks, and
-// `deferred_heads` micro-batches, repeats.
-std::vector<ChunkPass> PassesOf(const JobSpec& job, int64_t deferred_heads, int64_t ahead) {
+// the last chunk (Megatron's interleaved schedule; options.microbatch_group takes the place of pp).
+// What follows a full turn of the chunks, and
+// `deferred_heads` micro-batches, repeats; `to_the_end`: with the backward passes that end an
+// iteration.
+std::vector<ChunkPass> PassesOf(const JobSpec& job,
+                                const StageMemoryOptions& options,
+                                int64_t ahead,
+                                bool to_the_end) {
   const int64_t vpp = job.parallel.vpp;
-  const int64_t pp = job.parallel.pp;
+  const int64_t pp = options.microbatch_group > 0 ? options.microbatch_group : job.parallel.pp;
+  const int64_t deferred_heads = options.deferred_heads;
   const auto chunk_of = [&](int64_t pass) { return pass / pp % vpp; };
   const int64_t passes_in_all = job.microbatches() * vpp;
   const int64_t steady = std::max(2 * pp, std::min(deferred_heads, job.microbatches())) * vpp;
-  const int64_t forward = std::min(passes_in_all, ahead + steady);
+  const int64_t forward =
+      std::min(passes_in_all, to_the_end ? RoundUp(ahead + steady, pp * vpp) : ahead + steady);
   std::vector<ChunkPass> passes;
   int64_t backward = 0;
   for (int64_t pass = 0; pass < forward; ++pass) {
@@ -302,6 +275,9 @@ std::vector<ChunkPass> PassesOf(const JobSpec& job, int64_t deferred_heads, int6
     if (pass >= ahead) {
       passes.push_back({false, vpp - 1 - chunk_of(backward++)});
     }
+  }
+  while (to_the_end && backward < forward) {
+    passes.push_back({false, vpp - 1 - chunk_of(backward++)});
   }
   return passes;
 }
@@ -333,6 +309,25 @@ int64_t AllocateStates(const std::vector<StateTensor>& states,
   return on_host;
 }
 
+// Parameters are gathered for the passes, from the shards of several ranks.
+bool IsSharded(const JobSpec& job, const TrainingStyle& style) {
+  const int64_t replicas = int64_t{job.parallel.dp} * job.parallel.cp;
+  return style.data_parallel == graph::DataParallelKind::kFsdp && replicas > 1;
+}
+
+// torch's pipeline stages sum gradients whole and scatter those of the last micro-batch.
+bool Accumulates(const JobSpec& job) {
+  return job.parallel.pp > 1 && job.microbatches() > 1;
+}
+
+std::vector<ShardedChunk> ShardedChunks(const StageUnits& units, const JobSpec& job) {
+  std::vector<ShardedChunk> chunks;
+  for (int64_t chunk = 0; chunk < job.parallel.vpp; ++chunk) {
+    chunks.push_back(units.Sharded(chunk));
+  }
+  return chunks;
+}
+
 }  // namespace
 
 PendingModel PendingModelOf(const graph::ParameterTable& parameters) {
@@ -353,16 +348,20 @@ PendingModel PendingModelOf(const graph::ParameterTable& parameters) {
   return pending;
 }
 
-double MicrobatchesInFlight(const JobSpec& job, const TrainingStyle& style, int32_t stage) {
+double MicrobatchesInFlight(const JobSpec& job,
+                            const TrainingStyle& style,
+                            int32_t stage,
+                            int64_t group) {
   const auto microbatches = static_cast<double>(job.microbatches());
   const auto pp = static_cast<double>(job.parallel.pp);
   if (style.schedule == Schedule::kGpipe || style.schedule == Schedule::kLoopedBreadthFirst) {
     return microbatches;
   }
   if (job.parallel.vpp > 1) {
-    // Warm-up of Megatron's interleaved schedule, in chunks: 2 (pp - stage - 1) + (vpp - 1) pp,
+    // Warm-up of Megatron's interleaved schedule, in chunks: 2 (pp - stage - 1) + (vpp - 1) group,
     // and the one that runs.
-    const double chunks = 2 * (pp - stage - 1) + (job.parallel.vpp - 1) * pp + 1;
+    const double of_chunk = group > 0 ? static_cast<double>(group) : pp;
+    const double chunks = 2 * (pp - stage - 1) + (job.parallel.vpp - 1) * of_chunk + 1;
     return std::min(microbatches, chunks / job.parallel.vpp);
   }
   return std::min(microbatches, pp - stage);
@@ -389,15 +388,18 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
     }
     return PredictNanotronMemory(job, style, stage, options);
   }
-  MemoryAccount account(options.allocator, kDeviceBytes);
+  AllocatorConfig allocator = options.allocator;
+  allocator.expandable_segments |= style.expandable_segments;
+  MemoryAccount account(allocator, kDeviceBytes);
   for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
     account.Allocate(options.workspace_bytes, MemoryUse::kTemporaries);
   }
   const int64_t moments = AllocateStates(states, options.host, &account);
   const StageUnits units(job, style, stage, options.offloaded_parts);
-  const double in_flight = MicrobatchesInFlight(job, style, stage) * job.parallel.vpp;
+  const double in_flight =
+      MicrobatchesInFlight(job, style, stage, options.microbatch_group) * job.parallel.vpp;
   const std::vector<ChunkPass> passes =
-      PassesOf(job, options.deferred_heads, std::llround(in_flight) - 1);
+      PassesOf(job, options, std::llround(in_flight) - 1, IsSharded(job, style));
   std::optional<OffloadedLayers> offloaded;
   if (graph::OffloadsActivations(options.host.what)) {
     if (!LayersAlike(job, style)) {
@@ -405,8 +407,17 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
     }
     offloaded.emplace(units, LayerTensors(job, style, 0), passes, options.host.prefetch, &account);
   }
+  std::optional<ShardedParameters> sharded;
+  if (IsSharded(job, style)) {
+    const auto waiting = static_cast<int64_t>(MicrobatchesInFlight(job, style, stage));
+    Blocks messages;
+    AllocateAll(TorchStageTensors(job, style, stage, waiting), MemoryUse::kActivations, &account,
+                &messages);
+    sharded.emplace(job, style, Accumulates(job), ShardedChunks(units, job), &account);
+  }
   StagePasses(units, job.parallel.vpp, DeferredHeadTensors(job, style), options.deferred_heads,
-              offloaded.has_value() ? &*offloaded : nullptr, &account)
+              offloaded.has_value() ? &*offloaded : nullptr,
+              sharded.has_value() ? &*sharded : nullptr, &account)
       .Run(passes);
   for (const std::vector<int64_t>& turn : StepOfStage(job, style, stage)) {
     Blocks blocks;

@@ -24,9 +24,12 @@ namespace prism::replayer {
 // Micro-batches whose activations a stage holds at most, counted in layers of the whole stage:
 // 1F1B holds pp - stage of them; the interleaved schedule 1 + (pp - 1) / (pp vpp) times as much
 // (Korthikanti et al. 2022, section 4.2.3); GPipe and looped breadth-first all.
+// `group`: micro-batches that go through a chunk before the next one begins, 0: as many as stages
+// (Megatron-Core: --microbatch-group-size-per-virtual-pipeline-stage).
 double MicrobatchesInFlight(const graph::JobSpec& job,
                             const graph::TrainingStyle& style,
-                            int32_t stage);
+                            int32_t stage,
+                            int64_t group = 0);
 
 // Activations by the formula alone: saved bytes of a layer times the layers in flight.
 int64_t ActivationBytes(const graph::JobSpec& job,
@@ -66,6 +69,7 @@ struct StageMemoryOptions {
   // Micro-batches whose weight gradient of the head waits for the end of all passes (Megatron-Core:
   // --defer-embedding-wgrad-compute).
   int64_t deferred_heads = 0;
+  int64_t microbatch_group = 0;  // of MicrobatchesInFlight
 };
 
 struct StageMemory {

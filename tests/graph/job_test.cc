@@ -163,6 +163,25 @@ TEST(Job, Layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
   EXPECT_EQ(LayersOfChunk(70, 9, 8).end, 70);
 }
 
+TEST(Job, Ends_of_a_pipeline_may_hold_other_numbers_of_layers) {
+  JobSpec job;
+  job.model.layers = 12;
+  job.parallel.pp = 4;
+  TrainingStyle style;
+  style.first_stage_layers = 1;
+  style.last_stage_layers = 3;
+  const int64_t ends[] = {1, 5, 9, 12};
+  for (int64_t stage = 0; stage < 4; ++stage) {
+    EXPECT_EQ(LayersOfChunk(job, style, stage).begin, stage == 0 ? 0 : ends[stage - 1]);
+    EXPECT_EQ(LayersOfChunk(job, style, stage).end, ends[stage]);
+  }
+  style.last_stage_layers = 0;
+  EXPECT_EQ(LayersOfChunk(job, style, 3).end, 12);
+  EXPECT_EQ(LayersOfChunk(job, style, 1).begin, 1);
+  style.first_stage_layers = 11;  // which leaves nothing for two stages
+  EXPECT_EQ(LayersOfChunk(job, style, 0).end, 3);
+}
+
 TEST(Job, Balanced_stages_count_the_head_as_layers) {
   JobSpec job;
   job.model.layers = 16;

@@ -97,9 +97,47 @@ TEST(MegatronRows, Offloaded_modules_lower_the_peak_and_deferred_heads_raise_it)
   EXPECT_LT(bytes("fine-grained-activation-offloading;offload-modules=[core_attn mlp_norm]"),
             usual);
   EXPECT_EQ(bytes("offload-modules=[core_attn]"), usual);
+  Set(&fields, "pp", "96");  // a stage is one layer, the last, which keeps its own
+  Set(&fields, "num_gpus", "768");
+  Set(&fields, "dp", "1");
+  EXPECT_EQ(bytes("fine-grained-activation-offloading;offload-modules=[core_attn mlp_norm]"),
+            bytes(""));
+  Set(&fields, "pp", "8");
+  Set(&fields, "num_gpus", "128");
+  Set(&fields, "dp", "2");
   const double two = bytes("defer-embedding-wgrad-compute;wgrad-deferral-limit=2");
   EXPECT_GT(two, usual);
   EXPECT_GT(bytes("defer-embedding-wgrad-compute"), two);
+}
+
+TEST(MegatronRows, Arguments_give_groups_of_micro_batches_and_layers_of_the_ends) {
+  auto fields = Gpt175B();
+  Set(&fields, "peak_mem_gib", "60");
+  Set(&fields, "mem_rank", "last rank");
+  Set(&fields, "pp", "4");
+  Set(&fields, "vpp", "3");
+  Set(&fields, "global_batch", "60");  // no multiple of the stages
+  const auto bytes = [&](const char* extra) {
+    Set(&fields, "extra", std::string("transformer_impl=;") + extra);
+    return PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
+  };
+  const double usual = bytes("");
+  const double five = bytes("microbatch-group-size-per-virtual-pipeline-stage=5");
+  EXPECT_GT(five, usual);
+  EXPECT_GT(bytes("microbatch-group-size-per-virtual-pipeline-stage=6"), five);
+  EXPECT_LT(bytes("decoder-last-pipeline-num-layers=2"), usual);
+}
+
+// Where neither GPUs nor replicas are told.
+TEST(MegatronRows, Release_runs_have_eight_nodes) {
+  auto fields = Gpt175B();
+  Set(&fields, "num_gpus", "");
+  Set(&fields, "dp", "");
+  Set(&fields, "tp", "2");
+  Set(&fields, "pp", "4");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.parallel.dp, 1);
+  Set(&fields, "note", "release run: number of nodes not public");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).job.parallel.dp, 8);
 }
 
 }  // namespace

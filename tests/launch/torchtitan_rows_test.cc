@@ -42,6 +42,23 @@ TEST(TorchtitanRows, Until_2025_a_pipeline_had_as_many_micro_batches_as_stages) 
   EXPECT_EQ(PlanOf(Row("1234567 (2025-06)", "8", "")).job.micro_batch_size, 1);
 }
 
+TEST(TorchtitanRows, From_2025_on_the_loss_is_compiled_with_the_layers) {
+  const auto fused = [](const std::string& version, const std::string& compile) {
+    const Result<CsvTable> csv = CsvTable::Parse(
+        "framework,framework_version,model,arch,layers,hidden,heads,kv_heads,ffn,vocab,seq_len,tp,"
+        "dp,num_gpus,zero_stage,global_batch,micro_batch,recompute,gpu,compile\ntorchtitan," +
+            version +
+            ",Llama 3 8B,llama,32,4096,32,8,14336,128256,8192,1,8,8,FSDP2,8,1,full,H100," +
+            compile + "\n",
+        "t.csv");
+    EXPECT_TRUE(csv.ok()) << csv.status().message();
+    return PlanRow({*csv, 0}).style.fused_cross_entropy;
+  };
+  EXPECT_FALSE(fused("9dec370 (2024-12-26)", "yes"));
+  EXPECT_TRUE(fused("820504e (2025-06)", "yes"));
+  EXPECT_FALSE(fused("820504e (2025-06)", "no"));
+}
+
 TEST(TorchtitanRows, Context_parallelism_is_that_of_torch) {
   EXPECT_TRUE(PlanOf(Row("2024", "1", "")).style.cp_torch_ring);
 }

@@ -1,0 +1,147 @@
+#include "replayer/memory/sharded_parameters.h"
+
+#include <utility>
+
+namespace prism::replayer {
+namespace {
+
+constexpr int64_t kFirstStream = 2;  // 0 computes, 1 is that of MemoryAccount's collectives
+
+}  // namespace
+
+ShardedParameters::ShardedParameters(const graph::JobSpec& job,
+                                     const graph::TrainingStyle& style,
+                                     bool accumulates,
+                                     const std::vector<ShardedChunk>& chunks,
+                                     MemoryAccount* account)
+    : value_bytes_(graph::DataTypeBytes(job.compute_dtype)),
+      gathered_bytes_(style.fp8_param_gather ? 1 : value_bytes_),
+      reduced_bytes_(graph::DataTypeBytes(style.gradient_type)),
+      reshards_(style.reshard_after_forward),
+      accumulates_(accumulates),
+      account_(account) {
+  for (const ShardedChunk& shape : chunks) {
+    Chunk chunk;
+    chunk.shape = shape;
+    chunk.groups.resize(shape.units.size() + 1);
+    for (size_t place = 0; place < shape.units.size(); ++place) {
+      const ShardedChunk::Unit& unit = shape.units[place];
+      chunk.groups[unit.is_layer ? place + 1 : 0].elements += unit.elements;
+    }
+    chunk.stream = kFirstStream + static_cast<int64_t>(chunks_.size());
+    chunks_.push_back(std::move(chunk));
+  }
+}
+
+ShardedParameters::Group& ShardedParameters::GroupOf(int64_t chunk, int64_t place) {
+  Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  const auto index = static_cast<size_t>(place);
+  return of.groups[of.shape.units[index].is_layer ? index + 1 : 0];
+}
+
+void ShardedParameters::Release(std::optional<MemoryAccount::Block>* block) {
+  if (block->has_value()) {
+    account_->Free(**block);
+    block->reset();
+  }
+}
+
+void ShardedParameters::Fetch(Chunk* chunk, Group* group) {
+  if (!group->flat.has_value() && !group->copies.has_value()) {
+    group->flat = account_->Allocate(group->elements * gathered_bytes_, MemoryUse::kTemporaries,
+                                     chunk->stream);
+  }
+}
+
+void ShardedParameters::CopyOut(Group* group) {
+  group->copies = account_->Allocate(group->elements * gathered_bytes_, MemoryUse::kParameters);
+}
+
+// The flat buffer of a forward pass is kept until the next one was copied out of.
+void ShardedParameters::BeginForward(int64_t chunk, int64_t place) {
+  Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  for (Group* group : {&of.groups.front(), &GroupOf(chunk, place)}) {
+    if (group->copies.has_value()) {
+      continue;
+    }
+    Fetch(&of, group);
+    Release(&of.last_flat);
+    CopyOut(group);
+    of.last_flat = std::exchange(group->flat, {});
+  }
+}
+
+void ShardedParameters::EndForward(int64_t chunk, int64_t place) {
+  Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  if (of.shape.units[static_cast<size_t>(place)].is_layer && reshards_) {
+    Release(&GroupOf(chunk, place).copies);
+  }
+}
+
+void ShardedParameters::EndForward(int64_t chunk) {
+  Release(&chunks_[static_cast<size_t>(chunk)].last_flat);
+}
+
+// The layer before is fetched meanwhile.
+void ShardedParameters::BeginBackward(int64_t chunk, int64_t place) {
+  Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  Group& group = GroupOf(chunk, place);
+  Fetch(&of, &group);
+  if (!group.copies.has_value()) {
+    CopyOut(&group);
+  }
+  Release(&group.flat);
+  if (place > 0 && of.shape.units[static_cast<size_t>(place) - 1].is_layer) {
+    Fetch(&of, &GroupOf(chunk, place - 1));
+  }
+}
+
+// Summed in the type of the reduction where they have to wait for other micro-batches.
+void ShardedParameters::MakeGradients(int64_t chunk, int64_t place) {
+  Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  const int64_t elements = of.shape.units[static_cast<size_t>(place)].elements;
+  Group& group = GroupOf(chunk, place);
+  const MemoryAccount::Block own =
+      account_->Allocate(elements * value_bytes_, MemoryUse::kGradients);
+  if (!accumulates_) {
+    group.gradients.push_back(own);
+    return;
+  }
+  if (of.summed.insert(place).second) {
+    group.gradients.push_back(account_->Allocate(elements * reduced_bytes_, MemoryUse::kGradients));
+  }
+  account_->Free(own);
+}
+
+void ShardedParameters::EndBackward(int64_t chunk, int64_t place) {
+  Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  if (of.shape.units[static_cast<size_t>(place)].is_layer && !accumulates_) {
+    Scatter(&of, &GroupOf(chunk, place));
+  }
+}
+
+void ShardedParameters::EndBackward(int64_t chunk, bool last) {
+  Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  if (!accumulates_) {
+    Scatter(&of, &of.groups.front());
+  } else if (last) {
+    for (Group& group : of.groups) {
+      Scatter(&of, &group);
+    }
+  }
+  Release(&of.last_scatter);
+}
+
+// What arrives of the sum is part of the states.
+void ShardedParameters::Scatter(Chunk* chunk, Group* group) {
+  Release(&group->copies);
+  Release(&chunk->last_scatter);
+  chunk->last_scatter =
+      account_->Allocate(group->elements * reduced_bytes_, MemoryUse::kTemporaries);
+  for (const MemoryAccount::Block& block : group->gradients) {
+    account_->Free(block);
+  }
+  group->gradients.clear();
+}
+
+}  // namespace prism::replayer

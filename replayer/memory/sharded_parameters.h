@@ -1,0 +1,85 @@
+// Parameters that FSDP shards, beyond what a rank keeps of them (model_states.h): copies gathered
+// for the passes of a unit, gradients until they are scattered, and the flat buffers that both
+// travel in.
+//
+// Follows fully_shard of PyTorch 2.11 (torch/distributed/fsdp/_fully_shard) as torchtitan applies
+// it: a layer is a group of its own, all that is in none belongs to the root, which stays gathered
+// until its gradients are complete. What is gathered arrives in one flat buffer of a stream of its
+// own, which nothing else can use, and is copied out of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "replayer/memory/memory_account.h"
+
+namespace prism::replayer {
+
+// Elements of a model chunk's parameters on one rank, by the place of the unit in the chunk.
+struct ShardedChunk {
+  struct Unit {
+    int64_t elements = 0;
+    bool is_layer = false;  // else of the root
+  };
+  std::vector<Unit> units;
+};
+
+class ShardedParameters {
+ public:
+  // `accumulates`: gradients of several micro-batches are summed whole before they are scattered.
+  ShardedParameters(const graph::JobSpec& job,
+                    const graph::TrainingStyle& style,
+                    bool accumulates,
+                    const std::vector<ShardedChunk>& chunks,
+                    MemoryAccount* account);
+
+  // Around the passes of a unit; a unit's gradients come into being in its backward pass, before
+  // its activations go.
+  void BeginForward(int64_t chunk, int64_t place);
+  void EndForward(int64_t chunk, int64_t place);
+  void BeginBackward(int64_t chunk, int64_t place);
+  void MakeGradients(int64_t chunk, int64_t place);
+  void EndBackward(int64_t chunk, int64_t place);
+
+  // Behind a chunk's whole forward or backward pass; `last`: of its last micro-batch.
+  void EndForward(int64_t chunk);
+  void EndBackward(int64_t chunk, bool last);
+
+ private:
+  struct Group {
+    int64_t elements = 0;
+    std::optional<MemoryAccount::Block> flat;    // on its way
+    std::optional<MemoryAccount::Block> copies;  // gathered
+    std::vector<MemoryAccount::Block> gradients;
+  };
+
+  // Groups of a chunk: the root, then one a place. Its streams are its own.
+  struct Chunk {
+    ShardedChunk shape;
+    std::vector<Group> groups;
+    std::set<int64_t> summed;  // places whose gradients of an earlier micro-batch wait
+    std::optional<MemoryAccount::Block> last_flat;     // freed behind the next copy
+    std::optional<MemoryAccount::Block> last_scatter;  // freed in front of the next
+    int64_t stream = 0;
+  };
+
+  Group& GroupOf(int64_t chunk, int64_t place);
+  void Fetch(Chunk* chunk, Group* group);
+  void CopyOut(Group* group);
+  void Scatter(Chunk* chunk, Group* group);
+  void Release(std::optional<MemoryAccount::Block>* block);
+
+  int64_t value_bytes_;
+  int64_t gathered_bytes_;
+  int64_t reduced_bytes_;
+  bool reshards_;
+  bool accumulates_;
+  std::vector<Chunk> chunks_;
+  MemoryAccount* account_;
+};
+
+}  // namespace prism::replayer

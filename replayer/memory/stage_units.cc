@@ -1,0 +1,91 @@
+#include "replayer/memory/stage_units.h"
+
+#include "replayer/memory/model_states.h"
+
+namespace prism::replayer {
+
+StageUnits::StageUnits(const graph::JobSpec& job,
+                       const graph::TrainingStyle& style,
+                       int32_t stage,
+                       uint32_t offloaded_parts)
+    : job_(job),
+      stage_(stage),
+      layers_(LayersOfChunks(job, style, stage)),
+      embedding_(EmbeddingTensors(job, style)),
+      further_(FurtherLayerTensors(job, style, offloaded_parts)),
+      head_(HeadTensors(job, style)),
+      boundary_(BoundaryTensors(job, style)) {
+  for (const graph::LayerRange& layers : layers_) {
+    for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+      std::optional<UnitTensors>& tensors = by_kind_[KindOf(layers, layer)];
+      if (!tensors.has_value()) {
+        const bool stays = layer == layers.end - 1;
+        tensors = LayerTensors(job, style, layer, stays ? 0 : offloaded_parts);
+      }
+    }
+  }
+}
+
+int64_t StageUnits::CountOf(int64_t chunk) const {
+  const int64_t ends = EndsModel(chunk) ? 2 * job_.model.mtp_layers + 1 : 1;
+  return (HasEmbedding(chunk) ? 1 : 0) + LayersOf(chunk) + ends;
+}
+
+bool StageUnits::IsLayer(int64_t chunk, int64_t place) const {
+  const int64_t layer = LayerAt(chunk, place);
+  return layer >= 0 && layer < LayersOf(chunk);
+}
+
+bool StageUnits::IsHead(int64_t chunk, int64_t place) const {
+  return &At(chunk, place) == &head_;
+}
+
+const UnitTensors& StageUnits::At(int64_t chunk, int64_t place) const {
+  const int64_t layer = LayerAt(chunk, place);
+  if (layer < 0) {
+    return embedding_;
+  }
+  if (layer < LayersOf(chunk)) {
+    const graph::LayerRange& layers = layers_[static_cast<size_t>(chunk)];
+    return *by_kind_[KindOf(layers, layers.begin + layer)];
+  }
+  if (!EndsModel(chunk)) {
+    return boundary_;
+  }
+  return layer < LayersOf(chunk) + job_.model.mtp_layers ? further_ : head_;
+}
+
+ShardedChunk StageUnits::Sharded(int64_t chunk) const {
+  const graph::LayerRange& layers = layers_[static_cast<size_t>(chunk)];
+  int64_t others = ParametersOfChunk(job_, layers, chunk * job_.parallel.pp + stage_).total();
+  ShardedChunk sharded;
+  for (int64_t place = 0; place < CountOf(chunk); ++place) {
+    const int64_t layer = LayerAt(chunk, place);
+    ShardedChunk::Unit unit = {.elements = 0, .is_layer = IsLayer(chunk, place)};
+    if (unit.is_layer) {
+      unit.elements = ParametersOfLayer(job_, layers.begin + layer);
+    } else if (layer < 0) {
+      unit.elements = graph::PaddedVocab(job_) * job_.model.hidden / job_.parallel.tp;
+    }
+    others -= unit.elements;
+    sharded.units.push_back(unit);
+  }
+  sharded.units.back().elements += others;
+  return sharded;
+}
+
+size_t StageUnits::KindOf(const graph::LayerRange& layers, int64_t layer) const {
+  return (layer == layers.end - 1 ? 4U : 0U) + (job_.model.IsMoeLayer(layer) ? 2U : 0U) +
+         static_cast<size_t>(layer % 2);
+}
+
+int64_t StageUnits::LayersOf(int64_t chunk) const {
+  const graph::LayerRange& layers = layers_[static_cast<size_t>(chunk)];
+  return layers.end - layers.begin;
+}
+
+bool StageUnits::EndsModel(int64_t chunk) const {
+  return stage_ == job_.parallel.pp - 1 && chunk == job_.parallel.vpp - 1;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,59 @@
+// What a pipeline stage goes through in a pass of a model chunk, unit by unit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/job.h"
+#include "graph/stage_layers.h"
+#include "graph/training_style.h"
+#include "replayer/memory/layer_tensors.h"
+#include "replayer/memory/sharded_parameters.h"
+
+namespace prism::replayer {
+
+// The units of a stage's model chunks, by chunk and place: the embedding, layers, and behind the
+// last of the model those that predict further tokens and a head for each prediction. The job must
+// outlive it.
+class StageUnits {
+ public:
+  StageUnits(const graph::JobSpec& job,
+             const graph::TrainingStyle& style,
+             int32_t stage,
+             uint32_t offloaded_parts);
+
+  [[nodiscard]] int64_t CountOf(int64_t chunk) const;
+  [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const;
+  [[nodiscard]] bool IsHead(int64_t chunk, int64_t place) const;
+  [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const;
+
+  // Parameters of the chunk: its layers', those of the embedding, and all others at the end.
+  [[nodiscard]] ShardedChunk Sharded(int64_t chunk) const;
+
+ private:
+  // Layers of a chunk are alike in what they keep where both are of a mixture, of even number, and
+  // the last, of which nothing is offloaded: its backward pass may be next (Megatron-Core:
+  // core/pipeline_parallel/fine_grained_activation_offload.py).
+  [[nodiscard]] size_t KindOf(const graph::LayerRange& layers, int64_t layer) const;
+  [[nodiscard]] int64_t LayersOf(int64_t chunk) const;
+  [[nodiscard]] bool HasEmbedding(int64_t chunk) const { return stage_ == 0 && chunk == 0; }
+  [[nodiscard]] bool EndsModel(int64_t chunk) const;
+
+  // Of the unit at a place, in layers of the chunk: before the first where it is the embedding.
+  [[nodiscard]] int64_t LayerAt(int64_t chunk, int64_t place) const {
+    return place - (HasEmbedding(chunk) ? 1 : 0);
+  }
+
+  const graph::JobSpec& job_;
+  int32_t stage_;
+  std::vector<graph::LayerRange> layers_;  // by chunk
+  std::array<std::optional<UnitTensors>, 8> by_kind_;
+  UnitTensors embedding_;
+  UnitTensors further_;
+  UnitTensors head_;
+  UnitTensors boundary_;
+};
+
+}  // namespace prism::replayer

@@ -1,0 +1,166 @@
+// What FSDP holds beside its shards, by hand and in whole stages.
+#include "replayer/memory/sharded_parameters.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/stage_layers.h"
+#include "replayer/memory/layer_tensors.h"
+#include "replayer/memory/stage_memory.h"
+
+namespace prism::replayer {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+// An embedding and a head of 4 M parameters each in the root, two layers of 8 M between.
+ShardedChunk SmallChunk() {
+  return {{{4 * kMiB, false}, {8 * kMiB, true}, {8 * kMiB, true}, {4 * kMiB, false}}};
+}
+
+graph::TrainingStyle ShardedStyle() {
+  graph::TrainingStyle style;
+  style.data_parallel = graph::DataParallelKind::kFsdp;
+  style.gradient_type = graph::DataType::kFloat32;
+  return style;
+}
+
+void RunForward(ShardedParameters* parameters) {
+  for (int64_t place = 0; place < 4; ++place) {
+    parameters->BeginForward(0, place);
+    parameters->EndForward(0, place);
+  }
+  parameters->EndForward(0);
+}
+
+void RunBackward(ShardedParameters* parameters, bool last) {
+  for (int64_t place = 3; place >= 0; --place) {
+    parameters->BeginBackward(0, place);
+    parameters->MakeGradients(0, place);
+    parameters->EndBackward(0, place);
+  }
+  parameters->EndBackward(0, last);
+}
+
+int64_t PeakMiB(const MemoryAccount& account) {
+  const Result<StageMemory> memory = account.Finish();
+  return memory.ok() ? memory->peak_allocated / kMiB : -1;
+}
+
+// Copies of the root, 16 MiB, stay; a layer has 16 of copies, the flat buffer that they come in is
+// kept until the next was copied out of.
+TEST(ShardedParameters, a_forward_pass_holds_one_layer_and_the_root) {
+  MemoryAccount account({}, 1 << 30);
+  ShardedParameters parameters({}, ShardedStyle(), false, {SmallChunk()}, &account);
+  RunForward(&parameters);
+  EXPECT_EQ(PeakMiB(account), 16 + 16 + 16);
+}
+
+// At the end of the second layer: copies of the root, the first layer on its way, the head's
+// gradients, the layer's own and their 32-bit copy.
+TEST(ShardedParameters, a_backward_pass_scatters_layer_by_layer) {
+  MemoryAccount account({}, 1 << 30);
+  ShardedParameters parameters({}, ShardedStyle(), false, {SmallChunk()}, &account);
+  RunForward(&parameters);
+  RunBackward(&parameters, true);
+  EXPECT_EQ(PeakMiB(account), 16 + 16 + 8 + 16 + 32);
+}
+
+// Kept gathered, 48 MiB, and summed in 32 bit, 96: with the second micro-batch's gradients of the
+// largest unit, or the flat copy of one unit more.
+TEST(ShardedParameters, a_pipeline_sums_whole_gradients_and_scatters_them_once) {
+  MemoryAccount account({}, 1 << 30);
+  graph::TrainingStyle style = ShardedStyle();
+  style.reshard_after_forward = false;
+  ShardedParameters parameters({}, style, true, {SmallChunk()}, &account);
+  for (const bool last : {false, true}) {
+    RunForward(&parameters);
+    RunBackward(&parameters, last);
+  }
+  EXPECT_EQ(PeakMiB(account), 48 + 96 + 16);
+  // Nothing is left, and the next iteration needs no more.
+  RunForward(&parameters);
+  EXPECT_EQ(PeakMiB(account), 48 + 96 + 16);
+}
+
+graph::JobSpec PipelineJob() {
+  graph::JobSpec job;
+  job.model.block = graph::BlockKind::kLlama;
+  job.model.layers = 32;
+  job.model.hidden = 4096;
+  job.model.heads = job.model.kv_heads = 32;
+  job.model.ffn = 14336;
+  job.model.vocab = 32000;
+  job.model.tied_embeddings = false;
+  job.parallel.pp = 4;
+  job.parallel.dp = 8;
+  job.seq_len = 2048;
+  job.micro_batch_size = 1;
+  job.global_batch_size = 32;
+  job.recompute = graph::Recompute::kFull;
+  job.zero_stage = 3;
+  return job;
+}
+
+// As many micro-batches as stages: all are under way at once either way, but gradients of one chunk
+// of two are scattered before those of the other come into being.
+TEST(ShardedParameters, interleaved_stages_sum_one_chunk_after_the_other) {
+  graph::JobSpec job = PipelineJob();
+  graph::TrainingStyle style = ShardedStyle();
+  style.reshard_after_forward = false;
+  const Result<StageMemory> plain = PredictStageMemory(job, style, 0);
+  job.parallel.vpp = 2;
+  const Result<StageMemory> interleaved = PredictStageMemory(job, style, 0);
+  ASSERT_TRUE(plain.ok() && interleaved.ok());
+  const int64_t sums_of_chunk = 4 * 4 * int64_t{243'300'000};  // float32, of four layers
+  EXPECT_GT(plain->peak_allocated - interleaved->peak_allocated, sums_of_chunk / 2);
+}
+
+// A process of 2 ranks and more has each state once; the rest of the difference is rounding.
+TEST(ShardedParameters, more_replicas_hold_less_by_their_states) {
+  graph::JobSpec job = PipelineJob();
+  job.parallel.pp = 1;
+  job.global_batch_size = job.parallel.dp;
+  const auto allocated = [&](int32_t dp) {
+    job.parallel.dp = dp;
+    job.global_batch_size = dp;
+    const Result<StageMemory> memory = PredictStageMemory(job, ShardedStyle(), 0);
+    return static_cast<double>(memory.ok() ? memory->peak_allocated : 0);
+  };
+  constexpr double kParameters = 32 * 243.3e6 + 2 * 32000 * 4096;
+  EXPECT_NEAR(allocated(8) - allocated(16), 16 * kParameters / 16, 0.02 * kParameters);
+}
+
+// torch's pipeline stages: buffers of all messages, the last stage its logits.
+TEST(ShardedParameters, stages_of_torch_keep_messages_and_logits_of_all_micro_batches) {
+  const graph::JobSpec job = PipelineJob();
+  const int64_t message = 2048 * 4096 * 2;
+  const auto bytes = [&](int32_t stage) {
+    int64_t sum = 0;
+    for (const Tensor& tensor : TorchStageTensors(job, ShardedStyle(), stage, 1)) {
+      sum += tensor.bytes;
+    }
+    return sum;
+  };
+  EXPECT_EQ(bytes(0), 4 * message);
+  EXPECT_EQ(bytes(1), (3 + 4) * message);
+  EXPECT_EQ(bytes(3), 3 * message + 4 * 2048 * graph::PaddedVocab(job) * 2);
+}
+
+// Megatron-Core: --microbatch-group-size-per-virtual-pipeline-stage.
+TEST(StageMemory, larger_groups_of_micro_batches_hold_more_chunks) {
+  graph::JobSpec job = PipelineJob();
+  job.parallel.vpp = 4;
+  job.global_batch_size = 10 * job.parallel.dp;
+  EXPECT_DOUBLE_EQ(4 * MicrobatchesInFlight(job, {}, 3), 3 * 4 + 1);
+  EXPECT_DOUBLE_EQ(4 * MicrobatchesInFlight(job, {}, 3, 5), 3 * 5 + 1);
+  const Result<StageMemory> usual = PredictStageMemory(job, {}, 3);
+  StageMemoryOptions options;
+  options.microbatch_group = 5;
+  const Result<StageMemory> grouped = PredictStageMemory(job, {}, 3, options);
+  ASSERT_TRUE(usual.ok() && grouped.ok());
+  const int64_t chunk = 2 * LayerTensors(job, {}, 0).saved_bytes();
+  EXPECT_EQ(grouped->peak_allocated - usual->peak_allocated, 3 * chunk);
+}
+
+}  // namespace
+}  // namespace prism::replayer
