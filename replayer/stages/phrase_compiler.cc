@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -206,7 +207,6 @@ void PhraseCompiler::InlineOp(const LoweredBlock& block, uint32_t i) {
       Collective(op);
       break;
     case StageOpKind::kPeerGroup:
-      Flush();
       Exchange(block, op);
       break;
     case StageOpKind::kHostSync:
@@ -279,10 +279,34 @@ PhraseOp& PhraseCompiler::Push(PhraseOpKind kind, uint16_t stream) {
 }
 
 void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
-  const graph::PeerGroup& group = shared_.job->program->blocks[block.program].peer_groups[op.index];
+  const PhraseExchange exchange = Messages(block, op);
   const bool posts = (shared_.posting & Bit(op.stream)) != 0;
-  const bool alone = group.transfers.size() == 1 && group.transfers.front().is_send;
-  can_run_ = can_run_ && posts == !block.blocking && (!posts || alone);
+  const PhrasePost& first = posts_[exchange.posts];
+  const bool alone = exchange.count == 1;
+  can_run_ = can_run_ && posts == !block.blocking && (!posts || (alone && first.is_send));
+  const uint16_t tail = TailRegister(op.stream);
+  if (alone && !first.is_send && first.posted) {
+    std::optional<DurationNs> reached = writer_.TakeReach(tail);
+    if (!reached.has_value()) {
+      Flush();
+      reached = kNever / 2;
+    }
+    PhraseOp& receive = Push(PhraseOpKind::kReceive, op.stream);
+    receive.index = exchange.posts;
+    receive.host_halves = Halves(*reached);
+    return;
+  }
+  Flush();
+  if (posts) {
+    Push(PhraseOpKind::kPost, op.stream).index = exchange.posts;
+    return;
+  }
+  Push(PhraseOpKind::kExchange, op.stream).index = static_cast<uint32_t>(exchanges_.size());
+  exchanges_.push_back(exchange);
+}
+
+PhraseExchange PhraseCompiler::Messages(const LoweredBlock& block, const StageOp& op) {
+  const graph::PeerGroup& group = shared_.job->program->blocks[block.program].peer_groups[op.index];
   std::vector<PeerLoad> loads;
   PhraseExchange exchange = {static_cast<uint32_t>(posts_.size()), 0};
   const bool ring = shared_.job->job.parallel.pp > 2;
@@ -295,6 +319,8 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
     const int way = ring && post.to_next != post.is_send ? 1 : 0;
     can_run_ = can_run_ && axis >= 0;
     post.channel = static_cast<uint8_t>(std::max(axis, 0) * 2 + way);
+    const auto sends = static_cast<GroupAxis>(transfer.comm_slot);
+    post.posted = (shared_.posting & Bit(graph::StageStream(sends))) != 0;
     const bool on_node = post.to_next ? reach_.next_on_node : reach_.previous_on_node;
     loads.push_back({transfer.bytes, transfer.is_send,
                      on_node ? PeerLoad::Reach::kNode : PeerLoad::Reach::kNetwork});
@@ -305,9 +331,7 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
   for (size_t i = 0; i < shared.size(); ++i) {
     posts_[exchange.posts + i].transfer = Halves(shared[i]);
   }
-  Push(posts ? PhraseOpKind::kPost : PhraseOpKind::kExchange, op.stream).index =
-      static_cast<uint32_t>(exchanges_.size());
-  exchanges_.push_back(exchange);
+  return exchange;
 }
 
 void PhraseCompiler::HostSync(const StageOp& op) {

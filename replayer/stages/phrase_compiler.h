@@ -18,6 +18,7 @@ namespace prism::replayer {
 enum class PhraseOpKind : uint8_t {
   kMove,
   kExchange,  // messages that the stream and all behind it wait for
+  kReceive,   // one of them alone, which nothing of its sender waits for
   kPost,      // a message that nothing of this stage waits for
   kMeeting,   // a collective over stages
   kHostSync,  // the host waits for a register
@@ -27,12 +28,14 @@ enum class PhraseOpKind : uint8_t {
 
 struct PhraseOp {
   PhraseOpKind kind = PhraseOpKind::kMove;
-  uint16_t reg = 0;    // of its stream
-  uint16_t axis = 0;   // kMeeting
-  uint32_t index = 0;  // move, exchange, or register of a debt; kHostSync: streams that it pays
+  uint16_t reg = 0;   // of its stream
+  uint16_t axis = 0;  // kMeeting
+  // Move, exchange, or register of a debt; kReceive and kPost: message; kHostSync: streams that it
+  // pays.
+  uint32_t index = 0;
   // In halves. kMeeting: the collective; kHostSync: charge; kOwe: what is added.
   DurationNs halves = 0;
-  DurationNs host_halves = 0;  // kHostSync: host time of the phrase up to it
+  DurationNs host_halves = 0;  // kReceive, kHostSync: host time of the phrase up to it
 };
 
 // One message of an exchange, as one end sees it.
@@ -40,6 +43,7 @@ struct PhrasePost {
   uint8_t channel = 0;  // by axis and way, of channels with the same sender
   bool is_send = false;
   bool to_next = false;     // the peer
+  bool posted = false;      // nothing of its sender waits for it
   bool eager = false;       // a send ends by itself, its bytes travel before the receiver comes
   DurationNs transfer = 0;  // at this end, in halves
 };
@@ -162,6 +166,7 @@ class PhraseCompiler {
   void Wait(const StageOp& op);
   void Collective(const StageOp& op);
   void Exchange(const LoweredBlock& block, const StageOp& op);
+  PhraseExchange Messages(const LoweredBlock& block, const StageOp& op);
   void HostSync(const StageOp& op);
   void Flush();
   [[nodiscard]] uint16_t EventRegister(uint32_t event) const {

@@ -129,6 +129,16 @@ void MoveWriter::Fold(const FoldedSegment& segment) {
   host_ns_ += segment.host_ns;
 }
 
+std::optional<DurationNs> MoveWriter::TakeReach(uint16_t reg) {
+  if (touched_.size() != 1 || touched_.front() != reg || !is_written_[reg] || input_count_ != 2 ||
+      forms_.front()[1] != 0) {
+    return std::nullopt;
+  }
+  const DurationNs reached = forms_.front()[0];
+  Restart();
+  return reached;
+}
+
 uint32_t MoveWriter::Store() {
   Move move;
   move.registers = static_cast<uint32_t>(tape_->registers.size());

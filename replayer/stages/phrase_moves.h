@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/base/time.h"
@@ -27,7 +28,7 @@ constexpr DurationNs Halves(DurationNs duration) {
   return 2 * duration;
 }
 
-inline constexpr uint32_t kMoveWidth = 8;  // outputs side by side
+inline constexpr uint32_t kMoveWidth = 4;  // outputs side by side: of most moves all
 inline constexpr uint32_t kMostMoveInputs = 8;
 inline constexpr uint32_t kMostMoveOutputs = 64;
 
@@ -77,6 +78,10 @@ class MoveWriter {
   void Raise(uint16_t reg, uint16_t by);  // register = max(register, by)
   void Copy(uint16_t from, uint16_t to);
   void Fold(const FoldedSegment& segment);
+
+  // Starts over where all that was followed is that `reg` has reached the host, whose time since
+  // the base of its register this gives.
+  std::optional<DurationNs> TakeReach(uint16_t reg);
 
   // Writes what was followed and starts over; calls write(move). Of registers from `first_event` on
   // only those for which is_live(register - first_event).

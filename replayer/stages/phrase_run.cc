@@ -204,8 +204,9 @@ void PhraseRun::Advance(size_t s) {
   Stage& stage = stages_[s];
   while (stage.inside || NextStep(s)) {
     const CompiledPhrase& phrase = stage.compiler->compiled(stage.phrase);
+    const PhraseOp* ops = stage.compiler->ops().data() + phrase.ops;
     for (; stage.op < phrase.op_count; ++stage.op) {
-      if (!Execute(s, stage.compiler->ops()[phrase.ops + stage.op])) {
+      if (!Execute(s, ops[stage.op])) {
         return;
       }
     }
@@ -225,6 +226,8 @@ bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
       return true;
     case PhraseOpKind::kExchange:
       return Exchange(s, op);
+    case PhraseOpKind::kReceive:
+      return Receive(s, op);
     case PhraseOpKind::kPost:
       Post(s, op);
       return !failed_;
@@ -271,14 +274,10 @@ void PhraseRun::Put(Channel* channel, size_t end, Arrival arrival) {
   ArrivalAt(*channel, end, channel->posted[end]++) = arrival;
 }
 
-bool PhraseRun::IsPosted(const PhrasePost& post) const {
-  return (posting_ & Bit(graph::StageStream(kPhraseAxes[post.channel / 2]))) != 0;
-}
-
 void PhraseRun::Arrive(size_t s, const PhraseExchange& exchange, TimeNs at) {
   const PhrasePost* posts = stages_[s].compiler->posts().data() + exchange.posts;
   for (uint32_t p = 0; p < exchange.count; ++p) {
-    if (!IsPosted(posts[p])) {
+    if (!posts[p].posted) {
       Put(&ChannelOf(s, posts[p]), posts[p].is_send ? kSender : kReceiver, {at, posts[p].transfer});
       Wake(PeerOf(s, posts[p]));
     }
@@ -313,7 +312,7 @@ bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
     if (!post.is_send || !post.eager) {
       const Arrival& peer = ArrivalAt(channel, 1 - mine, number);
       const DurationNs transfer = std::max(post.transfer, peer.transfer);
-      const bool posted = IsPosted(post) && !post.eager;
+      const bool posted = post.posted && !post.eager;
       const TimeNs there = posted ? std::max(peer.at, channel.send_tail) : peer.at;
       end = post.eager ? std::max(arrival, there + transfer) : std::max(arrival, there) + transfer;
       channel.send_tail = posted ? end : channel.send_tail;
@@ -324,10 +323,30 @@ bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
   return true;
 }
 
+// As Exchange.
+bool PhraseRun::Receive(size_t s, const PhraseOp& op) {
+  TimeNs* registers = RegistersOf(stages_[s]);
+  const PhrasePost& post = stages_[s].compiler->posts()[op.index];
+  Channel& channel = ChannelOf(s, post);
+  if (channel.posted[kSender] <= channel.finished[kReceiver]) {
+    return false;
+  }
+  const Arrival& sent = ArrivalAt(channel, kSender, channel.finished[kReceiver]++);
+  const DurationNs transfer = std::max(post.transfer, sent.transfer);
+  const TimeNs ready = std::max(registers[op.reg], registers[kHostRegister] + op.host_halves);
+  if (post.eager) {
+    registers[op.reg] = std::max(ready, sent.at + transfer);
+  } else {
+    registers[op.reg] = std::max({ready, sent.at, channel.send_tail}) + transfer;
+    channel.send_tail = registers[op.reg];
+  }
+  return true;
+}
+
 void PhraseRun::Post(size_t s, const PhraseOp& op) {
   Stage& stage = stages_[s];
   TimeNs& ready = RegistersOf(stage)[op.reg];
-  const PhrasePost& post = stage.compiler->posts()[stage.compiler->exchanges()[op.index].posts];
+  const PhrasePost& post = stage.compiler->posts()[op.index];
   Channel& channel = ChannelOf(s, post);
   Arrival arrival = {ready, post.transfer};
   if (post.eager) {

@@ -155,6 +155,7 @@ class PhraseRun {
   bool NextStep(size_t s);
   bool Execute(size_t s, const PhraseOp& op);
   bool Exchange(size_t s, const PhraseOp& op);
+  bool Receive(size_t s, const PhraseOp& op);
   void Arrive(size_t s, const PhraseExchange& exchange, TimeNs at);
   void Post(size_t s, const PhraseOp& op);
   bool Meet(size_t s, const PhraseOp& op);
@@ -164,7 +165,6 @@ class PhraseRun {
   [[nodiscard]] Channel& ChannelOf(size_t s, const PhrasePost& post);
   [[nodiscard]] Arrival& ArrivalAt(const Channel& channel, size_t end, int64_t number);
   void Put(Channel* channel, size_t end, Arrival arrival);
-  [[nodiscard]] bool IsPosted(const PhrasePost& post) const;
   [[nodiscard]] TimeNs StartOf(size_t s) const;
   [[nodiscard]] bool IsSteady();
   [[nodiscard]] TimeNs* RegistersOf(const Stage& stage) {
