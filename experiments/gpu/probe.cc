@@ -129,8 +129,17 @@ int64_t prism_probe_next(uint32_t lane) {
   return 0;
 }
 
-void prism_probe_deadline(uint32_t lane, uint64_t sequence, uint64_t time_ns) {
-  device->SetDeadline(lane, sequence, time_ns);
+// Gives the next hold of a lane, whose sequence number this is, a deadline so long after its
+// beginning, as soon as that is told: without Python in between, whose microseconds would count as
+// the hold's. The deadline; 0: nothing began.
+uint64_t prism_probe_release(uint32_t lane, uint64_t sequence, uint64_t length_ns) {
+  const int64_t begun = prism_probe_next(lane);
+  if (begun <= 0) {
+    return 0;
+  }
+  const uint64_t deadline = static_cast<uint64_t>(begun) + length_ns;
+  device->SetDeadline(lane, sequence, deadline);
+  return deadline;
 }
 
 void prism_probe_abort() {

@@ -18,6 +18,7 @@ import common  # noqa: E402
 import holds  # noqa: E402
 import hybrid  # noqa: E402
 import kernel_times  # noqa: E402
+import stage  # noqa: E402
 import virtual_truth  # noqa: E402
 
 MACHINE = {"gpu": "GPU of the test", "compute": [9, 0]}
@@ -201,7 +202,7 @@ class Comparison(unittest.TestCase):
     def side(self, seconds):
         kernels = [{"name": f"void kernel_{i}(float*)", "grid": [i, 1, 1]} for i in range(4)]
         return {"kernels": kernels + [{"name": "nvjet_gemm", "grid": [1, 1, 1]}],
-                "allocator": [["alloc", 512, 0, 0]], "peak_allocated": 100, "peak_reserved": 200,
+                "products": ["aten::mm 2x3 3x4", "aten::bmm 8x2x3 8x3x4"], "allocator": [["alloc", 512, 0, 0]], "peak_allocated": 100, "peak_reserved": 200,
                 "device_bytes": 1000, "step_seconds": seconds}
 
     def met(self, real, virtual):
@@ -213,14 +214,23 @@ class Comparison(unittest.TestCase):
         virtual = self.side(predicted)
         virtual["kernels"] = virtual["kernels"][2:] + virtual["kernels"][:2]  # begins elsewhere
         virtual["kernels"].append({"name": "cutlass_other", "grid": [9, 9, 9]})
+        virtual["products"].reverse()
         self.assertEqual(set(self.met(self.side([1.0] * 10), virtual).values()), {True})
 
     def test_each_difference_misses_its_goal(self):
         virtual = self.side({how: 1.04 for how in virtual_truth.PREDICTIONS})
         virtual["kernels"][1] = {"name": "void other(float*)", "grid": [1, 1, 1]}
         virtual["allocator"] = [["alloc", 1024, 0, 0]]
+        virtual["products"] = ["aten::mm 2x3 3x8", "aten::bmm 8x2x3 8x3x4"]
         virtual |= {"peak_allocated": 101, "peak_reserved": 202, "device_bytes": 1011}
         self.assertEqual(set(self.met(self.side([1.0] * 10), virtual).values()), {False})
+
+    def test_products_read_alike_from_a_profile_and_from_a_graph(self):
+        text = "kernel cublasLtMatmul 6x2x4 batch 1 tn bfloat16 (aten::addmm [6] bfloat16, [2,4] bfloat16, " \
+               "[4,6] bfloat16) on stream 0"
+        self.assertEqual(virtual_truth.product({"text": text}),
+                         stage.product("aten::addmm", [[6], [2, 4], [4, 6], [], []]))
+        self.assertEqual(virtual_truth.product({"text": "kernel void f(aten::mm [2]) on stream 0"}), "")
 
     def test_what_was_not_compared_is_not_measured(self):
         self.assertEqual({row["met"] for row in virtual_truth.goals("job", {})}, {None})

@@ -28,8 +28,7 @@ def injection(path, means):
         errors = []
         for _ in range(REPEATS.get(length_us, 200)):
             probe.hold(stream)
-            due = probe.next() + length_us * 1000
-            probe.deadline(due)
+            due = probe.release(length_us * 1000)
             errors.append((-probe.next() - due) / 1e3)
             stream.synchronize()
         table[f"{length_us} us"] = common.spread(errors)
@@ -61,8 +60,7 @@ def graph(path):
         probe.count()
         with torch.cuda.stream(stream):
             captured.replay()
-        due = probe.next() + (launch + 1) * 50_000
-        probe.deadline(due)
+        due = probe.release((launch + 1) * 50_000)
         errors.append((-probe.next() - due) / 1e3)
     probe.close()
     return {"captured": ok, "error_us": errors}
@@ -109,10 +107,11 @@ def nsight(path):
 def one_hold(path):
     """A hold of 100 us, for a profiler to see."""
     import torch
+    torch.zeros(1, device="cuda")  # the context
     probe = Probe(path)
     stream = torch.cuda.Stream()
     probe.hold(stream)
-    probe.deadline(probe.next() + 100_000)
+    probe.release(100_000)
     probe.next()
     stream.synchronize()
     probe.close()
@@ -146,7 +145,7 @@ def occupancy(path):
     for blocks in BLOCKS:
         def begin_hold():
             probe.hold(side, blocks=blocks)
-            probe.deadline(probe.next() + length_ns)
+            probe.release(length_ns)
 
         def begin_copy():
             probe.copy(source, target, blocks, length_ns, side)

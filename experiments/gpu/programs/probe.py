@@ -15,6 +15,7 @@ class Probe:
         self.library = ctypes.CDLL(str(path))
         self.library.prism_probe_open.restype = ctypes.c_char_p
         self.library.prism_probe_next.restype = ctypes.c_int64
+        self.library.prism_probe_release.restype = ctypes.c_uint64
         self.library.prism_probe_launch_seconds.restype = ctypes.c_double
         error = self.library.prism_probe_open(MEANS.index(means))
         if error is not None:
@@ -45,17 +46,21 @@ class Probe:
 
     def next(self, lane=0):
         """The time of what happens next; negative when it is an end."""
-        time_ns = self.library.prism_probe_next(lane)
+        return self.told(self.library.prism_probe_next(lane))
+
+    def told(self, time_ns):
         if time_ns == 0:
             self.abort()
             raise RuntimeError("the hold neither began nor ended within 5 s")
         return time_ns
 
-    def deadline(self, time_ns, lane=0):
-        """Of the next hold of the lane whose beginning was told."""
+    def release(self, length_ns, lane=0):
+        """Waits for the next hold of the lane to begin, which ends so long after that: when."""
         sequence = self.sequence.get(lane, 0)
         self.sequence[lane] = sequence + 1
-        self.library.prism_probe_deadline(lane, ctypes.c_uint64(sequence), ctypes.c_uint64(time_ns))
+        time_ns = self.library.prism_probe_release(lane, ctypes.c_uint64(sequence),
+                                                   ctypes.c_uint64(length_ns))
+        return self.told(time_ns)
 
     def abort(self):
         self.library.prism_probe_abort()

@@ -1,5 +1,6 @@
 """One GPU's part of a job: layers of a preset's width, sharded as by tensor parallelism, trained for
-four steps. Writes what the caching allocator did and, on a real GPU, the kernels of the last step.
+four steps. Writes what the caching allocator did and, on a real GPU, kernels and matrix products of a
+step.
 
 The same file runs on the real GPU and, under prism-emulate, on the virtual one.
 """
@@ -97,19 +98,32 @@ def step(model, optimizer, x):
     optimizer.zero_grad(set_to_none=True)
 
 
-def kernels(path, run):
-    """Name, grid and block of each kernel of `run` in order of start."""
+# Ops that are one matrix product, and how many of their inputs say its shape.
+PRODUCTS = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3, "aten::_scaled_mm": 2}
+
+
+def product(name, inputs):
+    """A matrix product as a line: the op and the sizes of its tensors."""
+    return " ".join([name, *("x".join(map(str, sizes)) for sizes in inputs[:PRODUCTS[name]])])
+
+
+def profiled(path, run):
+    """Name, grid and block of each kernel of `run` and its matrix products, each in order of start."""
     from torch.profiler import ProfilerActivity, profile
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+                 record_shapes=True) as profiler:
         run()
         torch.cuda.synchronize()
     trace = path + ".trace"
     profiler.export_chrome_trace(trace)
     with open(trace, encoding="utf-8") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("cat") == "kernel"]
+        events = sorted((e for e in json.load(file)["traceEvents"] if "cat" in e and "ts" in e),
+                        key=lambda e: e["ts"])
     os.remove(trace)
-    return [{"name": e["name"], "grid": e["args"]["grid"], "block": e["args"]["block"],
-             "us": e["dur"]} for e in sorted(events, key=lambda e: e["ts"])]
+    return {"kernels": [{"name": e["name"], "grid": e["args"]["grid"], "block": e["args"]["block"],
+                         "us": e["dur"]} for e in events if e["cat"] == "kernel"],
+            "products": [product(e["name"], e["args"]["Input Dims"]) for e in events
+                         if e["cat"] == "cpu_op" and e["name"] in PRODUCTS]}
 
 
 def seconds(run):
@@ -161,9 +175,10 @@ def main():
     torch.cuda.memory._record_memory_history(enabled=None)
     if args.real:
         result["step_seconds"] = seconds(lambda: step(model, optimizer, x))
-        result["kernels"] = kernels(args.dump, lambda: step(model, optimizer, x))
+        result |= profiled(args.dump, lambda: step(model, optimizer, x))
     with open(args.dump, "w", encoding="utf-8") as file:
         json.dump(result, file)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 import common
+from stage import PRODUCTS, product as as_line
 
 PROGRAMS = [("gpt3-1.3b", "eager"), ("gpt3-13b", "eager"), ("gpt3-175b", "eager"),
             ("llama3-70b", "eager"), ("gpt3-1.3b", "fsdp2"), ("gpt3-1.3b", "megatron"),
@@ -68,9 +69,18 @@ def run_virtual(args, name, preset, variant, folder):
     if table.exists():
         virtual["step_seconds"][PREDICTIONS[1]] = replayed(
             args, out / "graph.prism", "--kernels", table)
-    virtual["kernels"] = [{"name": op["name"], "grid": op["grid"]} for op in ops
-                          if op["kind"] == "kernel"]
+    kernels = [op for op in ops if op["kind"] == "kernel"]
+    virtual["kernels"] = [{"name": op["name"], "grid": op["grid"]} for op in kernels]
+    virtual["products"] = [line for line in map(product, kernels) if line]
     return virtual
+
+
+def product(op):
+    """A library's product as stage.py has it, from "kernel cublas... (aten::mm [2,3] float32, ...)"."""
+    found = re.fullmatch(r"kernel cublas.*\((aten::\w+) (.*)\) on stream \d+", op["text"])
+    if found is None or found[1] not in PRODUCTS:
+        return ""
+    return as_line(found[1], [sizes.split(",") for sizes in re.findall(r"\[([\d,]*)\]", found[2])])
 
 
 def replayed(args, graph, *options):
@@ -92,13 +102,12 @@ def differences(real, virtual):
     return {"count": len(lines), "of": len(real), "lines": lines[:SHOWN]}
 
 
-def rotated(virtual, real):
+def rotated(virtual, real, name=lambda entry: entry):
     """The virtual iteration, which begins where the recorder's rule says, begun as the real step."""
-    names = [kernel["name"] for kernel in real]
+    names, wanted = list(map(name, virtual)), list(map(name, real))
 
     def equal(begin):
-        turned = virtual[begin:] + virtual[:begin]
-        return sum(short(a["name"]) == short(b) for a, b in zip(turned, names))
+        return sum(a == b for a, b in zip(names[begin:] + names[:begin], wanted))
     begin = max(range(len(virtual)), key=equal, default=0)
     return virtual[begin:] + virtual[:begin]
 
@@ -106,11 +115,13 @@ def rotated(virtual, real):
 def compare(real, virtual):
     plain = [[k for k in side["kernels"] if not LIBRARY.search(k["name"])]
              for side in (real, virtual)]
-    plain[1] = rotated(plain[1], plain[0])
+    plain[1] = rotated(plain[1], plain[0], lambda kernel: short(kernel["name"]))
     names = [[short(k["name"]) for k in side] for side in plain]
     grids = [[f"{short(k['name'])} {list(k['grid'])}" for k in side] for side in plain]
     traces = [[" ".join(map(str, entry)) for entry in side["allocator"]] for side in (real, virtual)]
     return {"kernel_names": differences(*names), "kernel_grids": differences(*grids),
+            "matrix_products": differences(real["products"],
+                                           rotated(virtual["products"], real["products"])),
             "allocator": differences(*traces),
             "library_kernels": [sum(bool(LIBRARY.search(k["name"])) for k in side["kernels"])
                                 for side in (real, virtual)],
@@ -150,7 +161,7 @@ def off(pair):
 def goals(name, found):
     """Of one program; `found`: what compare() gave, {} where there is nothing."""
     rows = [common.goal(f"{name}: {what.replace('_', ' ')} that differ", found.get(what, {}).get("count"), 0)
-            for what in ("kernel_names", "kernel_grids", "allocator")]
+            for what in ("kernel_names", "kernel_grids", "matrix_products", "allocator")]
     rows += [common.goal(f"{name}: bytes by which {what.replace('_', ' ')} differs",
                          abs(found[what][1] - found[what][0]) if found else None, 0)
              for what in ("peak_allocated", "peak_reserved")]
