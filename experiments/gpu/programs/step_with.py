@@ -1,9 +1,10 @@
-"""The training step of experiments/02_ddp with something beside it, on the GPU alone and not while it
-is recorded: step_with.py late SECONDS | profiler | stop
+"""The training step of experiments/02_ddp with something beside it: step_with.py late SECONDS |
+profiler | stop
 
-late      the rank stands still behind each step
-profiler  torch.profiler watches a step; what it calls holds is printed
-stop      the host stops in the middle of a step, as in a debugger, for longer than NCCL's time-out
+late      on a GPU, not while it is recorded, the rank stands still behind each step
+profiler  torch.profiler watches each step; what it calls holds is printed
+stop      on a GPU the host stops in the middle of a step, as in a debugger, for longer than NCCL's
+          time-out
 """
 import datetime
 import os
@@ -31,19 +32,18 @@ def late(seconds):
 
 
 def profiler():
-    watch = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
-    steps = 0
+    """Of every step, since a profiler waits for the device where it begins and where it ends, which is
+    part of what the program does."""
+    watch = None
 
     def look(*_):
-        nonlocal steps
-        steps += 1
-        torch.cuda.synchronize()
-        if ON_GPU and steps == 2:
-            watch.start()
-        if ON_GPU and steps == 3:
+        nonlocal watch
+        if watch is not None:
             watch.stop()
             names = sorted({event.key for event in watch.key_averages() if "prism_hold" in event.key})
             print("profiler:", *names, flush=True)
+        watch = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        watch.start()
     register_optimizer_step_post_hook(look)
 
 
