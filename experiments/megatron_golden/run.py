@@ -112,9 +112,18 @@ def recorded_ranks(config, test_case, world):
     return [0, world - 1] if needs_first else [world - 1]
 
 
+def configuration(test_case, platform):
+    """What a test runs with on a platform; None where it was not published."""
+    return next((c for c in configurations() if c["id"].startswith(test_case + "/")
+                 and c["id"].endswith("/" + platform)), None)
+
+
+def rows_of(test_case, platform):
+    return [row for row in published(test_case) if row["platform"] == platform]
+
+
 def run(options, test_case, order):
-    config = next(c for c in configurations() if c["id"].startswith(test_case + "/")
-                  and c["id"].endswith("/" + options.platform))
+    config = configuration(test_case, options.platform)
     script = "pretrain_bert.py" if test_case.startswith("bert/") else "pretrain_gpt.py"
     path = [str(options.checkout), *filter(None, [os.environ.get("PYTHONPATH")])]
     if options.with_extensions:
@@ -127,7 +136,7 @@ def run(options, test_case, order):
     environment["PATH"] = f"{python.parent}:{python.resolve().parent}:{os.environ['PATH']}"
     environment |= {"PYTHONPATH": ":".join(path), "PYTHONWARNINGS": "ignore",
                     "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    rows = [row for row in published(test_case) if row["platform"] == options.platform]
+    rows = rows_of(test_case, options.platform)
     world = rows[0]["gpus"]
     ranks = recorded_ranks(config, test_case, world)
     with (tempfile.TemporaryDirectory() as tensorboard,
@@ -202,6 +211,16 @@ def main():
             show(result)
         show_ranges(results)
         return
+    if options.checkout is None or not options.config:
+        parser.error("CHECKOUT and at least one --config ID, or --show FILE")
+    for script in ("pretrain_gpt.py", "pretrain_bert.py"):
+        if not (options.checkout / script).exists():
+            parser.error(f"{options.checkout}: no {script}, so no working tree of Megatron-LM")
+    for test_case in options.config:
+        if configuration(test_case, options.platform) is None:
+            parser.error(f"--config {test_case}: no such test was published for {options.platform}")
+        if not rows_of(test_case, options.platform):
+            parser.error(f"--config {test_case}: no row with all three values for {options.platform}")
     options.checkout = options.checkout.resolve()
     for order in options.order or ["profile"]:
         for test_case in options.config:
@@ -215,4 +234,5 @@ def main():
     show_ranges(results)
 
 
-main()
+if __name__ == "__main__":
+    main()
