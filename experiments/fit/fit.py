@@ -40,11 +40,15 @@ class Rows:
             with open(os.path.join(folder, name + ".csv"), newline="", encoding="utf-8") as file:
                 self.rows += [row for row in csv.DictReader(file)
                               if self._chosen(row, plan) and math.isfinite(self._seconds(row))]
-        with tempfile.NamedTemporaryFile("w", suffix=".csv", delete=False, newline="") as file:
+        if not self.rows:
+            sys.exit("the plan's `where` and `leave_out` leave no measured row of its tables")
+        # Gone with this object.
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "rows.csv")
+        with open(self.path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, fieldnames=list(self.rows[0]))
             writer.writeheader()
             writer.writerows(self.rows)
-            self.path = file.name
         self.measured = np.array([self._seconds(row) for row in self.rows])
         self.table = np.array([row["source_key"] for row in self.rows])
         self.model = np.array([row["model"] for row in self.rows])
@@ -143,8 +147,9 @@ def fit(evaluate, rows, parameters, mask, start=None, steps=8, quiet=False):
                                                       np.minimum(high - x, 0.5) + 1e-9)).x
         trials = [np.clip(x + share * solution, low, high) for share in (1, 0.6, 0.3, 0.1)]
         outcomes = evaluate([np.exp(trial) for trial in trials])
-        costs = [state(outcome, trial)[1] for outcome, trial in zip(outcomes, trials)]
-        best = int(np.argmin(costs))
+        costs = np.array([state(outcome, trial)[1] for outcome, trial in zip(outcomes, trials)])
+        # A trial under which a row cannot be predicted is none; argmin would choose it.
+        best = int(np.argmin(np.where(np.isfinite(costs), costs, np.inf)))
         if not costs[best] < cost * (1 - 1e-4):
             break
         x, predicted = trials[best], outcomes[best]
