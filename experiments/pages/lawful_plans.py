@@ -42,18 +42,27 @@ class Plan:
         self.samples = self.micro * (passes + self.pp - 1)
 
 
+def grouped(plans, key):
+    """Plans of the same key, in the order of the table."""
+    groups = {}
+    for plan in plans:
+        groups.setdefault(key(plan), []).append(plan)
+    return groups.values()
+
+
 def laws(plans):
     """Of the form log P[slow] <= log P[fast] + bound, with fast one plan or the slower of two."""
     found = []
-    for a, b in combinations(plans, 2):
-        if a.model == b.model and (a.tp, a.pp) == (b.tp, b.pp) and a.micro != b.micro:
-            small, large = sorted((a, b), key=lambda plan: plan.micro)
-            found.append((large, (small,), math.log(large.samples / small.samples)))
-    for three in combinations(plans, 3):
-        alike = len({(plan.model, plan.tp, plan.micro) for plan in three}) == 1
-        if alike and len({plan.pp for plan in three}) == 3:
-            first, middle, last = sorted(three, key=lambda plan: plan.pp)
-            found.append((middle, (first, last), 0.0))
+    for alike in grouped(plans, lambda plan: (plan.model, plan.tp, plan.pp)):
+        for a, b in combinations(alike, 2):
+            if a.micro != b.micro:
+                small, large = sorted((a, b), key=lambda plan: plan.micro)
+                found.append((large, (small,), math.log(large.samples / small.samples)))
+    for alike in grouped(plans, lambda plan: (plan.model, plan.tp, plan.micro)):
+        for three in combinations(alike, 3):
+            if len({plan.pp for plan in three}) == 3:
+                first, middle, last = sorted(three, key=lambda plan: plan.pp)
+                found.append((middle, (first, last), 0.0))
     return found
 
 
