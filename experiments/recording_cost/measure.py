@@ -60,17 +60,20 @@ def recorded(folder):
          "--", *PROGRAM, path, str(STEPS)],
         stdout=subprocess.DEVNULL,
     )
-    while lines_in(path) < SKIPPED and run.poll() is None:
-        time.sleep(0.2)
-    children = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout
-    program = int(children.split()[0])
-    counts = sample([program, run.pid], 3, os.path.join(folder, "perf.data"))
-    while os.path.exists(f"/proc/{program}") and run.poll() is None:
-        time.sleep(0.2)
-    times = step_times(path)
-    run.kill()
-    run.wait()
-    return times, counts
+    try:
+        while lines_in(path) < SKIPPED and run.poll() is None:
+            time.sleep(0.2)
+        children = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout
+        if not children:
+            raise SystemExit(f"prism-emulate ended with {run.wait()} before its program was sampled")
+        program = int(children.split()[0])
+        counts = sample([program, run.pid], 3, os.path.join(folder, "perf.data"))
+        while os.path.exists(f"/proc/{program}") and run.poll() is None:
+            time.sleep(0.2)
+        return step_times(path), counts
+    finally:
+        run.kill()
+        run.wait()
 
 
 def main():
