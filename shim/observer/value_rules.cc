@@ -34,6 +34,7 @@ struct RuleScope : at::ObserverContext {
   std::unique_ptr<TrueResults> results;  // kCompute
   int64_t choices = 0;                   // kSelect: among so many, along this axis
   int64_t axis = -1;
+  int64_t dims = 0;  // of what is chosen from
 };
 
 std::optional<Rule> RuleOf(std::string_view name) {
@@ -136,10 +137,21 @@ void WriteZero(c10::ArrayRef<const c10::IValue> inputs) {
   }
 }
 
-// topk(self, k, dim, ...) of what nobody knows.
-std::unique_ptr<RuleScope> BeginSelect(c10::ArrayRef<const c10::IValue> inputs,
+// Which input of a selection says the axis: topk(self, k, dim, ...), argmax(self, dim, keepdim) and
+// max(self, dim, keepdim). 0: the op selects nothing.
+size_t AxisInput(std::string_view op) {
+  if (op == "aten::topk") {
+    return 2;
+  }
+  return op == "aten::argmax" || op == "aten::max" ? 1 : 0;
+}
+
+// Of what nobody knows.
+std::unique_ptr<RuleScope> BeginSelect(const at::RecordFunction& function,
                                        std::unique_ptr<RuleScope> scope) {
-  if (inputs.size() < 3 || !inputs[0].isTensor() || !inputs[2].isInt()) {
+  const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
+  const size_t axis = AxisInput(function.name());
+  if (axis == 0 || inputs.size() <= axis || !inputs[0].isTensor() || !inputs[axis].isInt()) {
     return nullptr;
   }
   const at::Tensor& scores = inputs[0].toTensor();
@@ -147,19 +159,25 @@ std::unique_ptr<RuleScope> BeginSelect(c10::ArrayRef<const c10::IValue> inputs,
     return nullptr;
   }
   scope->rule = Rule::kSelect;
-  scope->axis = inputs[2].toInt();
+  scope->axis = inputs[axis].toInt();
   scope->choices = scores.size(scope->axis);
+  scope->dims = scores.dim();
   return scope;
+}
+
+void EndSelect(const RuleScope& scope, const std::vector<c10::IValue>& outputs) {
+  if (outputs.empty() || !outputs.back().isTensor()) {
+    return;
+  }
+  const at::Tensor& indices = outputs.back().toTensor();
+  const bool has_axis = indices.dim() == scope.dims;
+  WriteRouting(has_axis ? indices : indices.unsqueeze(scope.axis), scope.choices, scope.axis);
 }
 
 std::unique_ptr<RuleScope> BeginCompute(const at::RecordFunction& function,
                                         std::unique_ptr<RuleScope> scope) {
   scope->results = TrueResults::Begin(function);
-  if (scope->results != nullptr) {
-    return scope;
-  }
-  const bool selects = std::string_view(function.name()) == "aten::topk";
-  return selects ? BeginSelect(function.inputs(), std::move(scope)) : nullptr;
+  return scope->results != nullptr ? std::move(scope) : BeginSelect(function, std::move(scope));
 }
 
 void WriteArange(const RuleScope& scope, const at::Tensor& output) {
@@ -208,10 +226,7 @@ void ApplyAtEnd(const RuleScope& scope, const std::vector<c10::IValue>& outputs)
     return scope.results->End(outputs);
   }
   if (scope.rule == Rule::kSelect) {
-    if (outputs.size() == 2 && outputs[1].isTensor()) {
-      WriteRouting(outputs[1].toTensor(), scope.choices, scope.axis);
-    }
-    return;
+    return EndSelect(scope, outputs);
   }
   if (outputs.empty() || !IsSmallAndDense(outputs[0])) {
     return;

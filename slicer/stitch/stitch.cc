@@ -33,7 +33,7 @@ constexpr PolicyCounter kPolicyCounters[] = {
     {"virtual_recv",
      "receives from virtual ranks gave seeded normals, zeros where long or of integers, while "
      "recording"},
-    {"routing_by_rule", "selections (topk) of unknown values were made by rule"},
+    {"routing_by_rule", "selections (topk, argmax, max) of unknown values were made by rule"},
 };
 
 // The built-in workload reads its loss and gradient norm to print them, and chooses no op by what

@@ -31,6 +31,9 @@ for step in range(6):
     expert(routed).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
+    first, best = scores.argmax(dim=1), scores.max(dim=1, keepdim=True).indices
+    print("first", *(torch.bincount(index.flatten(), minlength=experts).tolist()
+                     for index in (first, best)))
     print("step", step, "experts", per_expert.tolist(), "order", order.numel(), "sent", sent,
           "received", received, flush=True)
 dist.destroy_process_group()
