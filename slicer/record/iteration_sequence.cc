@@ -27,19 +27,26 @@ int64_t OptimizerSteps(const Iteration& iteration) {
   });
 }
 
-int64_t TransferBytes(const Iteration& iteration) {
+bool IsReduction(graph::CollectiveKind kind) {
+  return kind == graph::CollectiveKind::kAllReduce || kind == graph::CollectiveKind::kReduce ||
+         kind == graph::CollectiveKind::kReduceScatter;
+}
+
+int64_t ReducedBytes(const Iteration& iteration) {
   int64_t bytes = 0;
   for (const CanonicalOp& op : iteration.ops) {
     if (op.kind == OpKind::kCollective) {
-      bytes += iteration.tables.collectives[op.signature].bytes;
-    } else if (op.kind == OpKind::kPeerGroup) {
-      for (const graph::PeerTransfer& transfer :
-           iteration.tables.peer_groups[op.signature].transfers) {
-        bytes += transfer.bytes;
-      }
+      const graph::CollectiveShape& shape = iteration.tables.collectives[op.signature];
+      bytes += IsReduction(shape.kind) ? shape.bytes : 0;
     }
   }
   return bytes;
+}
+
+int64_t MatrixProducts(const Iteration& iteration) {
+  return std::ranges::count_if(iteration.ops, [&](const CanonicalOp& op) {
+    return op.kind == OpKind::kKernel && iteration.tables.signatures[op.signature].matmul.m > 0;
+  });
 }
 
 }  // namespace
@@ -54,7 +61,8 @@ void IterationSequence::Add(int32_t number, const Iteration& iteration) {
     ++kind;
   }
   if (kind == kinds_.size() && kind < kMostKinds) {
-    kinds_.push_back({std::move(plain), OptimizerSteps(iteration), TransferBytes(iteration)});
+    kinds_.push_back({std::move(plain), OptimizerSteps(iteration), ReducedBytes(iteration),
+                      MatrixProducts(iteration)});
   } else if (kind == kinds_.size()) {
     kind += sequence_.size();
   }
@@ -81,7 +89,8 @@ bool IterationSequence::TrainsUnequally(size_t period) const {
     }
     return most - least;
   };
-  return bounds(&Kind::optimizer_steps) > 0 || bounds(&Kind::transfer_bytes) > kLogBytes;
+  return bounds(&Kind::optimizer_steps) > 0 ||
+         (bounds(&Kind::reduced_bytes) > kLogBytes && bounds(&Kind::products) == 0);
 }
 
 size_t IterationSequence::FindCandidate() const {

@@ -27,8 +27,9 @@ class IterationSequence {
 
   // The least number of iterations, from 2, that the last ones repeat: for half of all that were
   // seen, and four times at least, since what is drawn at random repeats itself now and then. And
-  // what they do is training, not a line of a log or an evaluation: among them are iterations that
-  // differ in the number of optimizer steps or in how much they communicate.
+  // what they do is training, not a line of a log, an evaluation (which multiplies matrices) or a
+  // checkpoint (which gathers): among them are iterations that differ in the number of optimizer
+  // steps, or with the same products in how much they reduce over ranks.
   [[nodiscard]] std::optional<int32_t> Period() const;
 
   // Further iterations may show a period, or that what looks like one is none.
@@ -42,7 +43,8 @@ class IterationSequence {
   struct Kind {
     Iteration iteration;
     int64_t optimizer_steps = 0;
-    int64_t transfer_bytes = 0;
+    int64_t reduced_bytes = 0;
+    int64_t products = 0;
   };
 
   [[nodiscard]] size_t RepeatedFrom(size_t period) const;

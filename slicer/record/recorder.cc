@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "slicer/record/early_counter.h"
+#include "slicer/record/fragment_parts.h"
 #include "slicer/record/host_meter.h"
 #include "slicer/record/iteration_sequence.h"
 #include "slicer/record/memory_tracker.h"
@@ -33,51 +34,6 @@ struct NearlyFound {
   int64_t segments;     // of both
 };
 
-graph::Program MakeProgram(const Iteration& iteration) {
-  graph::Program program;
-  for (const CanonicalOp& op : iteration.ops) {
-    program.Append(op);
-  }
-  program.collectives = iteration.tables.collectives;
-  program.peer_groups = iteration.tables.peer_groups;
-  program.stream_count = iteration.tables.stream_count;
-  program.comm_slot_count = static_cast<uint16_t>(iteration.tables.comm_slots.size());
-  program.peer_slot_count = static_cast<uint16_t>(iteration.tables.peer_slots.size());
-  return program;
-}
-
-// A program that starts ranks itself, or counts the GPUs of its machine, makes a world of its own.
-// The framework gives the name of the world also to the communicators that it makes for a pair of
-// ranks, so two are no proof.
-Status CheckWorld(const RecordedCommunicator& comm, int32_t world) {
-  constexpr const char* kDefaultGroup = "default_pg";  // torch's name for the group of all ranks
-  if (world == 0 || comm.name != kDefaultGroup || comm.size == world || comm.size == 2) {
-    return OkStatus();
-  }
-  return RunFailed(
-      fmt::format("the program made a world of {} ranks, the job has {}: it must use the RANK and "
-                  "WORLD_SIZE that it is given, as under torchrun",
-                  comm.size, world));
-}
-
-Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTables& tables,
-                                                                   int32_t world) {
-  std::vector<graph::FragmentCommunicator> communicators;
-  for (const RecordedCommunicator& comm : tables.comm_slots) {
-    PRISM_RETURN_IF_ERROR(CheckWorld(comm, world));
-    if (!comm.members_known) {
-      return RunFailed(fmt::format(
-          "the members of process group \"{}\" ({} ranks) are unknown: the framework named no "
-          "start and stride of global ranks for it when its communicator was made",
-          comm.name.empty() ? "unnamed" : comm.name, comm.size));
-    }
-    graph::FragmentCommunicator made = {comm.name, comm.members, comm.group_number};
-    std::sort(made.members.begin(), made.members.end());
-    communicators.push_back(std::move(made));
-  }
-  return communicators;
-}
-
 }  // namespace
 
 class Recorder::Impl {
@@ -95,7 +51,10 @@ class Recorder::Impl {
   }
   [[nodiscard]] std::optional<int32_t> steady_iteration() const { return found_; }
   [[nodiscard]] std::optional<int32_t> period() const {
-    return found_.has_value() ? sequence_.Period() : FindPeriod(last_);
+    if (!found_.has_value()) {
+      return FindPeriod(last_);
+    }
+    return LooksForPeriod() ? sequence_.Period() : std::nullopt;
   }
   [[nodiscard]] bool has_steady_iterations() const {
     return found_.has_value() && options_.steady_iterations.has_value() &&

@@ -198,6 +198,23 @@ TEST(Iterations, ALogLineInEveryFourthMakesNoPeriod) {
   EXPECT_EQ(plain.iterations, 33) << "an outer step of a longer period than 32 is not found";
 }
 
+// A sharded model is gathered for a checkpoint, and its parts are summed up in a forward pass.
+TEST(Iterations, ACheckpointOrAnEvaluationInEveryFourthMakesNoPeriod) {
+  const Looked checkpoint = LookForPeriod([](RecordScript* script) {
+    script->Broadcast(1, 0, 8 << 20, 1);
+    script->Transfer(1, 1, false, 8 << 20, 1);
+    script->GroupEnd();
+  });
+  EXPECT_EQ(checkpoint.period, std::nullopt);
+  EXPECT_TRUE(checkpoint.is_odd);
+  const Looked evaluation = LookForPeriod([](RecordScript* script) {
+    script->Matmul(16);
+    script->AllReduce(1, 1 << 20, 1);
+  });
+  EXPECT_EQ(evaluation.period, std::nullopt);
+  EXPECT_TRUE(evaluation.is_odd);
+}
+
 // Iterations by their communication, in megabytes.
 RecordScript Communicating(const std::vector<int>& megabytes) {
   RecordScript script;
@@ -433,6 +450,25 @@ TEST(Iterations, StepsThatTakeTurnsAreFoundBeforeTheLastOneChanges) {
   Recorder recorder({.rank = Rank(0), .warmup_iterations = 0});
   ASSERT_TRUE(Feed(script, &recorder).ok());
   EXPECT_EQ(recorder.period(), 2);
+}
+
+// A range of the program's own is an iteration whatever it holds: to record it again with more
+// steps would find the same again.
+TEST(Iterations, IterationsThatTheProgramMarksHaveNoPeriod) {
+  RecordScript script;
+  script.CommInit(1, "default_pg", 8, 0, 1);
+  for (int i = 0; i < 16; ++i) {
+    script.Marker("iteration", true);
+    script.Matmul(16);
+    script.AllReduce(1, i % 3 == 2 ? 8 << 20 : 1 << 20, 1);
+    script.Marker("Optimizer.step#AdamW.step", true);
+    script.Marker("Optimizer.step#AdamW.step", false);
+    script.Marker("iteration", false);
+  }
+  Recorder recorder({.rank = Rank(0), .warmup_iterations = 0, .steady_iterations = 12});
+  ASSERT_TRUE(Feed(script, &recorder).ok());
+  EXPECT_FALSE(recorder.period().has_value());
+  EXPECT_TRUE(recorder.Finish().ok());
 }
 
 TEST(Iterations, AProgramThatEndsTooEarlyIsAskedForMoreSteps) {

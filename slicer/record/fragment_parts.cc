@@ -1,0 +1,58 @@
+#include "slicer/record/fragment_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace prism::slicer {
+namespace {
+
+// A program that starts ranks itself, or counts the GPUs of its machine, makes a world of its own.
+// The framework gives the name of the world also to the communicators that it makes for a pair of
+// ranks, so two are no proof.
+Status CheckWorld(const RecordedCommunicator& comm, int32_t world) {
+  constexpr const char* kDefaultGroup = "default_pg";  // torch's name for the group of all ranks
+  if (world == 0 || comm.name != kDefaultGroup || comm.size == world || comm.size == 2) {
+    return OkStatus();
+  }
+  return RunFailed(
+      fmt::format("the program made a world of {} ranks, the job has {}: it must use the RANK and "
+                  "WORLD_SIZE that it is given, as under torchrun",
+                  comm.size, world));
+}
+
+}  // namespace
+
+graph::Program MakeProgram(const Iteration& iteration) {
+  graph::Program program;
+  for (const CanonicalOp& op : iteration.ops) {
+    program.Append(op);
+  }
+  program.collectives = iteration.tables.collectives;
+  program.peer_groups = iteration.tables.peer_groups;
+  program.stream_count = iteration.tables.stream_count;
+  program.comm_slot_count = static_cast<uint16_t>(iteration.tables.comm_slots.size());
+  program.peer_slot_count = static_cast<uint16_t>(iteration.tables.peer_slots.size());
+  return program;
+}
+
+Result<std::vector<graph::FragmentCommunicator>> MakeCommunicators(const OpTables& tables,
+                                                                   int32_t world) {
+  std::vector<graph::FragmentCommunicator> communicators;
+  for (const RecordedCommunicator& comm : tables.comm_slots) {
+    PRISM_RETURN_IF_ERROR(CheckWorld(comm, world));
+    if (!comm.members_known) {
+      return RunFailed(fmt::format(
+          "the members of process group \"{}\" ({} ranks) are unknown: the framework named no "
+          "start and stride of global ranks for it when its communicator was made",
+          comm.name.empty() ? "unnamed" : comm.name, comm.size));
+    }
+    graph::FragmentCommunicator made = {comm.name, comm.members, comm.group_number};
+    std::sort(made.members.begin(), made.members.end());
+    communicators.push_back(std::move(made));
+  }
+  return communicators;
+}
+
+}  // namespace prism::slicer
