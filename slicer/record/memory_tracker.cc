@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -125,15 +126,22 @@ Status MemoryTracker::PushBlockAlloc(const channel::Record& record,
                      .context = record.context,
                      .path = path_,
                      .in_backward = in_backward,
-                     .in_product = graph::IsBlasWorkspace(body.bytes) &&
-                                   IsMatrixProduct(definitions.Context(record.context))});
+                     .may_be_workspace = graph::IsBlasWorkspace(body.bytes) &&
+                                         IsMatrixProduct(definitions.Context(record.context))});
   allocated_ += body.bytes;
   for (Peak* peak : {&peak_, training_peak_ ? &*training_peak_ : nullptr}) {
-    if (peak != nullptr && allocated_ > peak->bytes) {
+    if (peak != nullptr && IsPeak(*peak)) {
       *peak = {allocated_, moment_, index};
     }
   }
   return OkStatus();
+}
+
+// Of equal ones the first inside of an iteration: there it is known what each block is for.
+bool MemoryTracker::IsPeak(const Peak& peak) const {
+  const bool is_first_inside =
+      !iteration_begins_.empty() && peak.moment <= iteration_begins_.front();
+  return allocated_ > peak.bytes || (allocated_ == peak.bytes && is_first_inside);
 }
 
 // Where a program names no passes, a forward pass ends with the first block of a backward one.
@@ -305,10 +313,22 @@ Phase MemoryTracker::PhaseOf(const Block& block) const {
   return named == Phase::kOther && block.in_backward ? Phase::kBackward : named;
 }
 
+// By block: each thread's cuBLAS takes one and keeps it, and what autograd's thread does is a
+// backward pass. Of several blocks of that size, a gradient among them, it does not matter which.
+std::vector<bool> MemoryTracker::Workspaces() const {
+  std::set<std::pair<int64_t, bool>> found;  // bytes, of autograd's thread
+  std::vector<bool> is_workspace;
+  for (const Block& block : blocks_) {
+    is_workspace.push_back(block.may_be_workspace && block.died == kNever &&
+                           found.emplace(block.bytes, block.in_backward).second);
+  }
+  return is_workspace;
+}
+
 // A marker that names a class decides. Otherwise: what was there before the first iteration and
-// still is when it begins is a parameter, unless a backward pass made it or it is cuBLAS's; all
-// else (a trial step before it, too) is classed by ClassInIteration.
-std::string MemoryTracker::ClassOf(const Block& block) const {
+// still is when it ends is a parameter, unless a backward pass made it or it is cuBLAS's; all else
+// (a trial step before it, too) is classed by ClassInIteration.
+std::string MemoryTracker::ClassOf(const Block& block, bool is_workspace) const {
   const std::vector<std::string>& path = paths_[block.path];
   for (auto name = path.rbegin(); name != path.rend(); ++name) {
     for (const auto& [marker, memory_class] : kNamedClasses) {
@@ -317,12 +337,14 @@ std::string MemoryTracker::ClassOf(const Block& block) const {
       }
     }
   }
-  if (iteration_begins_.empty()) {
-    return "parameters";
+  if (is_workspace) {
+    return "buffers";
   }
-  const uint32_t first = iteration_begins_.front();
-  if (block.born < first && block.died > first && PhaseOf(block) != Phase::kBackward) {
-    return block.in_product && block.died == kNever ? "buffers" : "parameters";
+  if (iteration_begins_.empty() ||
+      (block.born < iteration_begins_.front() &&
+       block.died > FirstAfter(iteration_ends_, iteration_begins_.front(), kNever - 1) &&
+       PhaseOf(block) != Phase::kBackward)) {
+    return "parameters";
   }
   return ClassInIteration(block);
 }
@@ -337,11 +359,10 @@ std::string MemoryTracker::ClassInIteration(const Block& block) const {
                            ? iteration_begins_.front()
                            : FirstAfter(iteration_ends_, block.born, kNever);
   if (block.died > end) {
-    const bool is_workspace = block.died == kNever && graph::IsBlasWorkspace(block.bytes);
     if (phase == Phase::kOptimizer) {
       return "optimizer";
     }
-    return phase == Phase::kBackward && !is_workspace ? "gradients" : "buffers";
+    return phase == Phase::kBackward ? "gradients" : "buffers";
   }
   if (phase == Phase::kBackward || phase == Phase::kOptimizer) {
     return "temporaries";
@@ -358,9 +379,11 @@ int64_t MemoryTracker::AllocatedAtIteration(int32_t iteration) const {
 
 std::vector<graph::MemoryClass> MemoryTracker::ClassesAt(const Peak& peak) const {
   std::map<std::string, int64_t> bytes_of;
-  for (const Block& block : blocks_) {
+  const std::vector<bool> workspaces = Workspaces();
+  for (size_t index = 0; index < blocks_.size(); ++index) {
+    const Block& block = blocks_[index];
     if (block.born <= peak.moment && block.died > peak.moment) {
-      bytes_of[ClassOf(block)] += block.bytes;
+      bytes_of[ClassOf(block, workspaces[index])] += block.bytes;
     }
   }
   std::vector<graph::MemoryClass> classes;
@@ -396,10 +419,11 @@ HeldMemory MemoryTracker::Held(const Definitions& definitions, size_t largest) c
   HeldMemory held;
   std::map<std::string, int64_t> classes;
   std::vector<uint32_t> live;
+  const std::vector<bool> workspaces = Workspaces();
   for (uint32_t index = 0; index < blocks_.size(); ++index) {
     const Block& block = blocks_[index];
     if (block.died == kNever) {
-      const std::string name = ClassOf(block);
+      const std::string name = ClassOf(block, workspaces[index]);
       const bool is_kept = name == "temporaries" && PhaseOf(block) == Phase::kForward;
       classes[is_kept ? "activations" : name] += block.bytes;
       live.push_back(index);

@@ -75,7 +75,7 @@ class MemoryTracker {
     uint32_t context = 0;  // kContext id at allocation
     uint32_t path = 0;     // index into paths_
     bool in_backward = false;
-    bool in_product = false;  // as large as a workspace of cuBLAS, and made by a matrix product
+    bool may_be_workspace = false;  // as large as one of cuBLAS, and made by a matrix product
   };
 
   // The most that was allocated since some moment; `block` made it, kNever: it was there already.
@@ -99,10 +99,12 @@ class MemoryTracker {
   void EndMarker(const std::string& name);
   uint32_t PathIndex();
 
+  [[nodiscard]] bool IsPeak(const Peak& peak) const;
   [[nodiscard]] std::vector<graph::MemoryClass> OutsideClasses() const;
   [[nodiscard]] std::vector<graph::MemoryClass> ClassesAt(const Peak& peak) const;
   [[nodiscard]] Phase PhaseOf(const Block& block) const;
-  [[nodiscard]] std::string ClassOf(const Block& block) const;
+  [[nodiscard]] std::vector<bool> Workspaces() const;
+  [[nodiscard]] std::string ClassOf(const Block& block, bool is_workspace) const;
   [[nodiscard]] std::string ClassInIteration(const Block& block) const;
 
   uint32_t moment_ = 0;

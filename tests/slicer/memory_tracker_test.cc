@@ -84,20 +84,43 @@ TEST(MemoryTracker, ClassesSumToThePeak) {
   EXPECT_TRUE(tracked.tracker.Warnings().empty());
 }
 
-// The first product may come in front of the first optimizer step; a weight may be as large.
-TEST(MemoryTracker, WorkspacesInFrontOfTheFirstIterationAreBuffers) {
+// cuBLAS takes its workspace with the first product, in front of the first optimizer step; another
+// with the first of the backward pass. A weight or its gradient may be as large.
+TEST(MemoryTracker, WorkspacesAreBuffers) {
   constexpr int64_t kWorkspace = 33'554'432;
   RecordScript script;
+  const uint32_t product = script.Context("aten::mm", {64, 64});
   script.Block(true, 0x1000, kWorkspace, script.Context("aten::empty", {4096, 4096}));
-  script.Block(true, 0x2000, kWorkspace, script.Context("aten::addmm", {64, 64}));
-  script.Block(true, 0x3000, 512, script.Context("aten::addmm", {64, 64}));
+  script.Block(true, 0x2000, kWorkspace, product);
+  script.InBackward(true);
+  script.Block(true, 0x3000, kWorkspace, product);
+  script.Block(true, 0x4000, kWorkspace, product);
+  script.Block(true, 0x5000, kWorkspace, product);
+  script.InBackward(false);
   script.Marker("iteration", true);
-  script.Block(true, 0x4000, 20);
   script.Marker("iteration", false);
   const Tracked tracked = Track(script);
-  const std::map<std::string, int64_t> expected = {{"parameters", kWorkspace + 512},
-                                                   {"buffers", kWorkspace + 20}};
+  const std::map<std::string, int64_t> expected = {
+      {"parameters", kWorkspace}, {"gradients", 2 * kWorkspace}, {"buffers", 2 * kWorkspace}};
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
+}
+
+// The batch of the first step is there when the first optimizer step begins.
+TEST(MemoryTracker, WhatGoesInTheFirstIterationIsNoParameter) {
+  RecordScript script;
+  script.Block(true, 0x1000, 100);
+  script.Block(true, 0x2000, 7);
+  for (int i = 0; i < 2; ++i) {
+    script.Marker("iteration", true);
+    script.Block(false, 0x2000, 7);
+    script.Block(true, 0x2000, 7);
+    script.Marker("iteration", false);
+  }
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
+  const std::map<std::string, int64_t> expected = {{"parameters", 100}, {"buffers", 7}};
+  EXPECT_EQ(Classes(profile), expected);
+  EXPECT_EQ(profile.peak_phase, "iteration") << "of equal peaks the one inside";
 }
 
 TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
