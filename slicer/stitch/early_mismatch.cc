@@ -1,6 +1,7 @@
 #include "slicer/stitch/early_mismatch.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <set>
 #include <string>
@@ -32,13 +33,16 @@ struct Call {
 
 using CountsByIteration = std::map<int32_t, int64_t>;
 
-// The first iteration in which numbers differ, with both sides.
+// The iteration from which on one side is behind to the end, with both sides.
 struct Difference {
   int32_t iteration = 0;
   Rank left;
   Rank right;
   int64_t left_count = 0;
   int64_t right_count = 0;
+  // One side is behind by no more than it calls in each iteration: where iterations begin may lie
+  // between the two sides of a call.
+  bool may_be_cut = false;
 };
 
 int64_t CountIn(const CountsByIteration& counts, int32_t iteration) {
@@ -52,6 +56,36 @@ int64_t CountUntil(const CountsByIteration& counts, int32_t last) {
     sum += entry->second;
   }
   return sum;
+}
+
+using Side = std::pair<Rank, const CountsByIteration*>;
+
+// Of sides whose sums until iteration `last` differ.
+Difference DifferenceOf(const Side& left, const Side& right, int32_t last) {
+  int32_t iteration = last;
+  while (iteration > -1 &&
+         CountUntil(*left.second, iteration - 1) != CountUntil(*right.second, iteration - 1)) {
+    --iteration;
+  }
+  const int64_t ahead = CountUntil(*left.second, last) - CountUntil(*right.second, last);
+  const int64_t in_each = std::min(CountIn(*left.second, last), CountIn(*right.second, last));
+  return {.iteration = iteration,
+          .left = left.first,
+          .right = right.first,
+          .left_count = CountIn(*left.second, iteration),
+          .right_count = CountIn(*right.second, iteration),
+          .may_be_cut = std::abs(ahead) <= in_each};
+}
+
+const char* Consequence(const Difference& difference) {
+  return difference.may_be_cut
+             ? "the program hangs, unless iterations begin in front of this call on one rank and "
+               "behind it on the other"
+             : "the program would hang";
+}
+
+std::string Calls(int64_t count) {
+  return fmt::format("{} call{}", count, count == 1 ? "" : "s");
 }
 
 class EarlyComparison {
@@ -96,7 +130,7 @@ class EarlyComparison {
   [[nodiscard]] std::optional<Difference> Compare(
       const Call& call, const std::map<Rank, CountsByIteration>& counts) const {
     const CountsByIteration none;
-    std::vector<std::pair<Rank, const CountsByIteration*>> sides;
+    std::vector<Side> sides;
     int32_t last = std::numeric_limits<int32_t>::max();
     for (const Rank member : call.group.members) {
       const auto recorded = fragments_.find(member);
@@ -107,17 +141,9 @@ class EarlyComparison {
       }
     }
     for (size_t side = 1; side < sides.size(); ++side) {
-      const auto& [left, left_counts] = sides.front();
-      const auto& [right, right_counts] = sides[side];
-      if (CountUntil(*left_counts, last) == CountUntil(*right_counts, last)) {
-        continue;
+      if (CountUntil(*sides.front().second, last) != CountUntil(*sides[side].second, last)) {
+        return DifferenceOf(sides.front(), sides[side], last);
       }
-      int32_t iteration = -1;
-      while (CountIn(*left_counts, iteration) == CountIn(*right_counts, iteration)) {
-        ++iteration;
-      }
-      return Difference{iteration, left, right, CountIn(*left_counts, iteration),
-                        CountIn(*right_counts, iteration)};
     }
     return std::nullopt;
   }
@@ -131,18 +157,18 @@ class EarlyComparison {
                                          std::max(difference.left, difference.right).value());
     if (call.is_message) {
       const bool sender_is_left = call.group.members.front() == difference.left;
-      return fmt::format(
-          "{} rank {} sends rank {} {} messages, of which it receives {}; the program would hang; "
-          "{}",
-          when, call.group.members.front().value(), call.group.members.back().value(),
-          sender_is_left ? difference.left_count : difference.right_count,
-          sender_is_left ? difference.right_count : difference.left_count, look);
+      return fmt::format("{} rank {} sends rank {} {} messages, of which it receives {}; {}; {}",
+                         when, call.group.members.front().value(),
+                         call.group.members.back().value(),
+                         sender_is_left ? difference.left_count : difference.right_count,
+                         sender_is_left ? difference.right_count : difference.left_count,
+                         Consequence(difference), look);
     }
-    return fmt::format(
-        "{} rank {} makes {} calls of {} on a group of {} ranks, rank {} {}; the program would "
-        "hang; {}",
-        when, difference.left.value(), difference.left_count, graph::CollectiveKindName(call.kind),
-        call.group.members.size(), difference.right.value(), difference.right_count, look);
+    return fmt::format("{} rank {} makes {} of {} on a group of {} ranks, rank {} {}; {}; {}", when,
+                       difference.left.value(), Calls(difference.left_count),
+                       graph::CollectiveKindName(call.kind), call.group.members.size(),
+                       difference.right.value(), difference.right_count, Consequence(difference),
+                       look);
   }
 
   const std::map<Rank, const Fragment*>& fragments_;

@@ -56,14 +56,32 @@ TEST(EarlyMismatch, ACollectiveOfOneRankAloneIsTold) {
   EXPECT_EQ(warning->code, "early_mismatch");
   EXPECT_EQ(warning->count, 1);
   EXPECT_THAT(warning->example,
-              HasSubstr("before its first iteration rank 0 makes 1 calls of all_reduce on a group "
-                        "of 4 ranks, rank 1 0; the program would hang; --sandbox-ranks 0,1"));
+              HasSubstr("before its first iteration rank 0 makes 1 call of all_reduce on a group "
+                        "of 4 ranks, rank 1 0; the program hangs, unless iterations begin in "
+                        "front of this call on one rank and behind it on the other; "
+                        "--sandbox-ranks 0,1"));
+  const auto sum_twice = [](RecordScript* script) {
+    kSum(script);
+    kSum(script);
+  };
+  const auto more = Compare(Record(0, sum_twice, kNothing), Record(1, kNothing, kNothing));
+  ASSERT_TRUE(more.has_value());
+  EXPECT_THAT(more->example, HasSubstr("2 calls of all_reduce on a group of 4 ranks, rank 1 0; the "
+                                       "program would hang; "))
+      << "more than in an iteration: no cut between the two sides of a call explains it";
 }
 
 TEST(EarlyMismatch, WhatAllDoOrDoInTurnIsNot) {
   EXPECT_FALSE(Compare(Record(0, kSum, kNothing), Record(1, kSum, kNothing)).has_value());
   EXPECT_FALSE(Compare(Record(0, kSum, kNothing), Record(1, kNothing, kSum)).has_value())
       << "a step later";
+}
+
+// What is made good later is not at fault.
+TEST(EarlyMismatch, TheIterationThatIsNeverMadeGoodIsNamed) {
+  const auto warning = Compare(Record(0, kSum, kSum), Record(1, kSum, kNothing));
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_THAT(warning->example, HasSubstr("in iteration 2 rank 0 makes 2 calls"));
 }
 
 TEST(EarlyMismatch, TwoGroupsOfTheSameMembersAreTwo) {
