@@ -59,9 +59,21 @@ void KillProcessGroup(pid_t group) {
   RemoveMemory(names, members);
 }
 
+void KillProcesses(const std::set<pid_t>& processes) {
+  const MemoryNames names = NamedMemoryOf(processes);
+  for (const pid_t process : processes) {
+    kill(process, SIGKILL);
+  }
+  RemoveMemory(names, processes);
+}
+
+void NoteMemoryNames() {
+  NamesBefore();
+}
+
 std::set<pid_t> AdoptOrphans() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  NamesBefore();
+  NoteMemoryNames();
   return Children();
 }
 

@@ -24,6 +24,7 @@
 
 #include "graph/base/file.h"
 #include "launch/process/output.h"
+#include "launch/sandbox/guard.h"
 #include "launch/sandbox/process_group.h"
 
 extern char** environ;
@@ -44,8 +45,12 @@ struct Family {
   size_t alive = 0;
 };
 
+// The guard is none of theirs.
 Family& TheFamily() {
-  static Family family = {.others = AdoptOrphans()};
+  static Family family = [] {
+    StartGuard();
+    return Family{.others = AdoptOrphans()};
+  }();
   return family;
 }
 
@@ -81,7 +86,7 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
   // no two iterations do the same.
   variables.try_emplace("TORCH_NCCL_HIGH_PRIORITY", "1");
   variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
-  variables["PRISM_CHANNEL_PATH"] = fmt::format("/proc/{}/fd/{}", getpid(), channel_descriptor);
+  variables[kChannelPathVariable] = fmt::format("/proc/{}/fd/{}", getpid(), channel_descriptor);
   variables["PRISM_STACK_FD"] = fmt::format("{}", stacks_descriptor);
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) {

@@ -39,6 +39,9 @@ def misbehave(how):
         threading.Event().wait()
     if how == "daemon":
         subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    if how == "leaves":
+        subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        threading.Event().wait()
     if how == "gone":
         torch.ones(7, device="cuda").mul_(3)
         os._exit(0)

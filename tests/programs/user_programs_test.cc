@@ -1,7 +1,9 @@
 // Programs of users, as they are: through recording, graph, replay and emulation, and every way in
 // which one can misbehave.
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -206,6 +208,24 @@ TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_the_run) {
   ExpectNothingLeft();
 }
 
+// No handler of its own runs then.
+TEST_F(UserProgram, what_has_a_session_of_its_own_ends_with_a_killed_run) {
+  RunningCommand running({PRISM_EMULATE, "--target-gpus", "2", "--out", folder_ / "out", "--",
+                          PRISM_PYTHON, PRISM_PROGRAM_DIR "/training.py", "leaves"},
+                         folder_ / "log");
+  const auto sleeps = [](pid_t process) { return ProcessName(process) == "sleep"; };
+  for (int look = 0; look < 2'000 && !std::ranges::any_of(Descendants(), sleeps); ++look) {
+    usleep(50'000);
+  }
+  ASSERT_TRUE(std::ranges::any_of(Descendants(), sleeps)) << running.Output();
+  kill(running.pid(), SIGKILL);
+  EXPECT_EQ(running.Wait(60).code, 128 + SIGKILL);
+  for (int look = 0; look < 400 && !Descendants().empty(); ++look) {
+    usleep(50'000);
+  }
+  EXPECT_TRUE(Descendants().empty());
+}
+
 TEST_F(UserProgram, forks_writes_in_bursts_and_loses_no_line) {
   const Finished run = Train("burst");
   EXPECT_EQ(run.code, 0) << run.output;
@@ -325,7 +345,7 @@ TEST_F(UserProgram, planted_bugs_are_found_by_the_report) {
               HasSubstr("collective_missing: collective 1 of communicator dp "));
   EXPECT_THAT(report("early", "8", 0),
               HasSubstr("1 × early_mismatch: before its first iteration rank 0 makes 3 calls of "
-                        "all_reduce on a group of 4 ranks, rank 1 2; the program would hang"));
+                        "all_reduce on a group of 4 ranks, rank 1 2; the program hangs, unless"));
   ExpectNothingLeft();
 }
 
@@ -400,6 +420,7 @@ TEST_F(UserProgram, routes_to_experts_by_rule) {
   ASSERT_EQ(uniform.code, 0) << uniform.output;
   EXPECT_THAT(Log(2), HasSubstr("step 2 experts [16, 16, 16, 16, 16, 16, 16, 16] order 128 sent "
                                 "[32, 32, 32, 32] received [32, 32, 32, 32]\n"));
+  EXPECT_THAT(Log(2), HasSubstr("first [8, 8, 8, 8, 8, 8, 8, 8] [8, 8, 8, 8, 8, 8, 8, 8]\n"));
   const Finished zipf = RunScript("experts.py", {"--target-gpus", "4", "--sandbox-ranks", "2",
                                                  "--routing", "zipf:1", "--force"});
   ASSERT_EQ(zipf.code, 0) << zipf.output;
