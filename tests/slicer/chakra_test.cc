@@ -233,8 +233,9 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
       "n.yml");
   ASSERT_TRUE(network.ok()) << network.status().message();
   EXPECT_THAT(network->ranks, ElementsAre(8, 16));
-  EXPECT_DOUBLE_EQ(network->bandwidth[0], 400e9);
+  EXPECT_DOUBLE_EQ(network->bandwidth[0], 400.0 * (1 << 30));  // as ASTRA-sim takes a GB
   EXPECT_DOUBLE_EQ(network->latency[0], 936.25e-9);
+  EXPECT_EQ(ParseAstraNetwork(AstraNetworkText(*network), "n.yml")->bandwidth, network->bandwidth);
   EXPECT_EQ(ParseAstraNetwork(AstraNetworkText(*network), "n.yml")->ranks, network->ranks);
   EXPECT_THAT(ParseAstraNetwork("{\n \"logical-dims\": [\"8\",\"2\"]\n}", "n.json")->ranks,
               ElementsAre(8, 2));
@@ -251,6 +252,12 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
 }
 
 // TestCluster has two GPUs a node; three ranks fill no nodes.
+// 2^30 byte/s are one GB/s to ASTRA-sim.
+TEST(AstraNetwork, is_written_in_the_unit_that_it_is_read_in) {
+  const AstraNetwork network = {{"Switch"}, {8}, {300.0 * (1 << 30)}, {1e-6}};
+  EXPECT_THAT(AstraNetworkText(network), HasSubstr("bandwidth: [ 300 ]"));
+}
+
 TEST(AstraNetwork, a_cluster_is_nodes_and_what_is_between_them) {
   const graph::ClusterSpec cluster = prism::testing::TestCluster();
   const AstraNetwork network = NetworkOf(cluster, 8);

@@ -13,7 +13,7 @@
 namespace prism::slicer {
 namespace {
 
-constexpr double kGiga = 1e9;
+constexpr double kGigabyte = 1 << 30;
 constexpr double kNano = 1e-9;
 constexpr std::string_view kBlanks = " \t\r\n\"'";
 
@@ -98,7 +98,7 @@ class NetworkReader {
           return lines_.Wrong(fmt::format("{} is no {}", value, entry.key));
         }
         (is_rate ? network_.bandwidth : network_.latency)
-            .push_back(number * (is_rate ? kGiga : kNano));
+            .push_back(number * (is_rate ? kGigabyte : kNano));
       }
       return OkStatus();
     }
@@ -149,9 +149,9 @@ std::string AstraNetworkText(const AstraNetwork& network) {
   fmt::format_to(out, "npus_count: [ {} ]\n", fmt::join(network.ranks, ", "));
   std::vector<double> rates;
   for (const double rate : network.bandwidth) {
-    rates.push_back(rate / kGiga);
+    rates.push_back(rate / kGigabyte);
   }
-  fmt::format_to(out, "bandwidth: [ {} ]  # GB/s\n", fmt::join(rates, ", "));
+  fmt::format_to(out, "bandwidth: [ {} ]  # GB/s of 2^30 byte\n", fmt::join(rates, ", "));
   std::vector<double> latencies;
   for (const double latency : network.latency) {
     latencies.push_back(latency / kNano);

@@ -2,7 +2,7 @@
 //
 //   topology: [ Ring, Switch ]      # analytical backend
 //   npus_count: [ 8, 16 ]           # the first dimension is the fastest
-//   bandwidth: [ 400.0, 50.0 ]      # GB/s, of one rank
+//   bandwidth: [ 400.0, 50.0 ]      # GB/s, of one rank; a GB is 2^30 byte (bw_GBps_to_Bpns there)
 //   latency: [ 936.25, 500.0 ]      # ns
 //
 // or {"logical-dims": ["8", "16"]} (ns-3 backend), which has no rates.
