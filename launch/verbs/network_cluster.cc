@@ -24,8 +24,35 @@ void NoteWhatIsLeftOut(const slicer::AstraNetwork& network, slicer::Notes* notes
     return;
   }
   notes->Add("dimensions of the network beyond the second are as fast as that one", dims - 2);
+  notes->Add("what NCCL's rings, trees and NVLS lose of the network's rates stays the cluster's",
+             std::min<int64_t>(dims, 2));
   notes->Add("latencies inside of a node stay the cluster's, the network's are left out",
              std::min<int64_t>(latencies, 1));
+}
+
+// What messages achieve: nothing of a rate is lost.
+void UseRates(const slicer::AstraNetwork& network,
+              const std::string& source,
+              graph::ParameterTable* table) {
+  Set("net.nvlink_bytes_per_s", network.bandwidth.front(), source, table);
+  Set("net.nvlink_efficiency", 1, source, table);
+  Set("net.nics_per_node", static_cast<double>(network.ranks.front()), source, table);
+  if (network.bandwidth.size() > 1) {
+    Set("net.nic_bytes_per_s", network.bandwidth[1], source, table);
+    Set("net.nic_efficiency", 1, source, table);
+  }
+}
+
+// A latency between nodes is all of a message's, a hop what it has beyond one inside of a node.
+void UseLatency(double seconds,
+                const std::string& source,
+                graph::ParameterTable* table,
+                slicer::Notes* notes) {
+  constexpr double kNsPerS = 1e9;
+  const double hop = seconds * kNsPerS - table->Value("p2p.base_ns");
+  Set("net.hop_ns", std::max(hop, 0.0), source, table);
+  notes->Add("latencies between nodes that are below the cluster's of a message are taken for that",
+             hop < 0 ? 1 : 0);
 }
 
 }  // namespace
@@ -43,16 +70,10 @@ Status UseNetwork(const slicer::AstraNetwork& network,
         "{}: the first dimension, which is taken for a node, has {} ranks, more than {}", source,
         network.ranks.front(), kMaxGpusPerNode));
   }
-  graph::ParameterTable* table = &cluster->parameters;
   cluster->gpus_per_node = static_cast<int32_t>(network.ranks.front());
-  Set("net.nvlink_bytes_per_s", network.bandwidth.front(), source, table);
-  Set("net.nics_per_node", static_cast<double>(network.ranks.front()), source, table);
-  if (network.bandwidth.size() > 1) {
-    Set("net.nic_bytes_per_s", network.bandwidth[1], source, table);
-  }
+  UseRates(network, source, &cluster->parameters);
   if (network.latency.size() > 1) {
-    constexpr double kNsPerS = 1e9;
-    Set("net.hop_ns", network.latency[1] * kNsPerS, source, table);
+    UseLatency(network.latency[1], source, &cluster->parameters, notes);
   }
   return OkStatus();
 }

@@ -251,7 +251,7 @@ TEST(AstraNetwork, reads_both_forms_and_refuses_the_rest) {
               HasSubstr("n.json:1: behind a list there is more"));
 }
 
-// TestCluster has two GPUs a node; three ranks fill no nodes.
+// TestCluster has two GPUs a node.
 // 2^30 byte/s are one GB/s to ASTRA-sim.
 TEST(AstraNetwork, is_written_in_the_unit_that_it_is_read_in) {
   const AstraNetwork network = {{"Switch"}, {8}, {300.0 * (1 << 30)}, {1e-6}};
@@ -260,13 +260,30 @@ TEST(AstraNetwork, is_written_in_the_unit_that_it_is_read_in) {
 
 TEST(AstraNetwork, a_cluster_is_nodes_and_what_is_between_them) {
   const graph::ClusterSpec cluster = prism::testing::TestCluster();
-  const AstraNetwork network = NetworkOf(cluster, 8);
+  Notes notes;
+  const AstraNetwork network = NetworkOf(cluster, 8, &notes);
   EXPECT_THAT(network.ranks, ElementsAre(2, 4));
   EXPECT_DOUBLE_EQ(network.bandwidth[0], 50e9);
   EXPECT_DOUBLE_EQ(network.bandwidth[1], 50e9);
   EXPECT_GE(network.latency[1], network.latency[0]);
   EXPECT_THAT(ParseAstraNetwork(AstraNetworkText(network), "n.yml")->ranks, ElementsAre(2, 4));
-  EXPECT_THAT(NetworkOf(cluster, 3).ranks, ElementsAre(3));
+  EXPECT_THAT(NetworkOf(cluster, 2, &notes).ranks, ElementsAre(2));
+  EXPECT_TRUE(notes.counts().empty());
+}
+
+// Three ranks of TestCluster are a node and a half; the slower of the two kinds of link is kept.
+TEST(AstraNetwork, ranks_that_fill_no_nodes_have_the_slower_rate) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.parameters.SetValue("net.nic_bytes_per_s", 1e10);
+  Notes notes;
+  const AstraNetwork whole = NetworkOf(cluster, 4, &notes);
+  EXPECT_TRUE(notes.counts().empty());
+  ASSERT_LT(whole.bandwidth[1], whole.bandwidth[0]);
+  const AstraNetwork network = NetworkOf(cluster, 3, &notes);
+  EXPECT_THAT(network.ranks, ElementsAre(3));
+  EXPECT_THAT(network.bandwidth, ElementsAre(whole.bandwidth[1]));
+  EXPECT_THAT(network.latency, ElementsAre(whole.latency[1]));
+  EXPECT_EQ(notes.counts().size(), 1U);
 }
 
 // Two servers of two GPUs: an NVSwitch each (4, 5), and two switches (6, 7) of the network.

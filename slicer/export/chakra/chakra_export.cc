@@ -204,6 +204,22 @@ std::string GroupsJson(const graph::Graph& graph) {
   return text + "\n";
 }
 
+// Byte/s of a GPU's messages to others of its node.
+double RateInNode(const graph::ParameterTable& table) {
+  const double nvlink = table.Value("net.nvlink_bytes_per_s");
+  return (nvlink > 0 ? nvlink : table.Value("net.pcie_bytes_per_s")) *
+         table.Value("net.nvlink_efficiency");
+}
+
+// Byte/s of its share of the node's NICs.
+double RateBetweenNodes(const graph::ParameterTable& table, int64_t gpus_per_node) {
+  const auto gpus = static_cast<double>(gpus_per_node);
+  const double nics = table.Value("net.nics_per_node");
+  const double shared = nics < gpus ? table.Value("net.shared_nic_factor") : 1;
+  return table.Value("net.nic_bytes_per_s") * table.Value("net.nic_efficiency") * shared * nics /
+         gpus;
+}
+
 // A set that holds ranks of another job would be read as one.
 Status RefuseOtherRanks(const std::string& prefix, uint32_t ranks) {
   for (const std::string& file : TracesOf(prefix)) {
@@ -219,29 +235,23 @@ Status RefuseOtherRanks(const std::string& prefix, uint32_t ranks) {
 
 }  // namespace
 
-AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks) {
+AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks, Notes* notes) {
   constexpr double kSecondsPerNs = 1e-9;
   const graph::ParameterTable& table = cluster.parameters;
   const int64_t per_node = cluster.gpus_per_node;
   const double base = table.Value("p2p.base_ns") * kSecondsPerNs;
-  const double links = table.Value("net.nvlink_bytes_per_s") > 0
-                           ? table.Value("net.nvlink_bytes_per_s")
-                           : table.Value("net.pcie_bytes_per_s");
-  AstraNetwork network;
-  network.topology = {"Switch"};
-  network.ranks = {ranks};
-  network.bandwidth = {links * table.Value("net.nvlink_efficiency")};
-  network.latency = {base};
-  if (ranks <= per_node || ranks % per_node != 0) {
-    return network;
+  const double links = RateInNode(table);
+  if (ranks <= per_node) {
+    return {{"Switch"}, {ranks}, {links}, {base}};
   }
-  network.topology.emplace_back("Switch");
-  network.ranks = {per_node, ranks / per_node};
-  network.bandwidth.push_back(table.Value("net.nic_bytes_per_s") *
-                              table.Value("net.nic_efficiency") * table.Value("net.nics_per_node") /
-                              static_cast<double>(per_node));
-  network.latency.push_back(base + table.Value("net.hop_ns") * kSecondsPerNs);
-  return network;
+  const double between = RateBetweenNodes(table, per_node);
+  const double latency = base + table.Value("net.hop_ns") * kSecondsPerNs;
+  if (ranks % per_node != 0) {
+    notes->Add("ranks do not fill their nodes: a message inside of one is no faster than another",
+               ranks);
+    return {{"Switch"}, {ranks}, {std::min(links, between)}, {latency}};
+  }
+  return {{"Switch", "Switch"}, {per_node, ranks / per_node}, {links, between}, {base, latency}};
 }
 
 Result<std::string> ChakraTrace(const graph::Graph& graph,
@@ -265,8 +275,8 @@ Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& 
     PRISM_RETURN_IF_ERROR(write(fmt::format("{}.{}.et", prefix, rank), bytes));
   }
   PRISM_RETURN_IF_ERROR(write(prefix + ".groups.json", GroupsJson(graph)));
-  PRISM_RETURN_IF_ERROR(write(prefix + ".network.yml",
-                              AstraNetworkText(NetworkOf(graph.cluster, graph.ranks.size()))));
+  const AstraNetwork network = NetworkOf(graph.cluster, graph.ranks.size(), &result.notes);
+  PRISM_RETURN_IF_ERROR(write(prefix + ".network.yml", AstraNetworkText(network)));
   result.notes.Add(
       "NCCL's algorithms and protocols are left out: a network is links and latencies");
   return result;

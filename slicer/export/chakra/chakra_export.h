@@ -14,9 +14,9 @@ namespace prism::slicer {
 // Every duration must be fixed.
 Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix);
 
-// Nodes of the cluster and what is between them, as a send between two ranks sees them. One
-// dimension where the ranks do not fill nodes.
-AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks);
+// Nodes of the cluster and what is between them, as a send between two ranks sees them. Ranks that
+// take more than a node and do not fill their nodes have one dimension, the slower, which is noted.
+AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks, Notes* notes);
 
 // The trace of one rank, and how many nodes it has.
 Result<std::string> ChakraTrace(const graph::Graph& graph, Rank rank, Notes* notes, int64_t* nodes);
