@@ -50,6 +50,7 @@ uint32_t InternName(std::string_view name,
 }  // namespace
 
 GraphAssembly::GraphAssembly(uint32_t ranks) : ranks_(ranks) {
+  parallel_.dp = static_cast<int32_t>(ranks);
   InternString("");
   iteration_marker_ = InternString("iteration");
 }
@@ -201,7 +202,7 @@ graph::Graph GraphAssembly::Finish(const std::string& job_name, graph::ClusterSp
   graph.ranks.source.assign(ranks_.size(), graph::RankSource::kRecorded);
   graph.job.name = job_name;
   graph.job.user_program = true;
-  graph.job.parallel.dp = static_cast<int32_t>(ranks_.size());
+  graph.job.parallel = parallel_;
   graph.job.global_batch_size = graph.job.parallel.dp;
   graph.cluster = std::move(cluster);
   graph.strings = std::move(strings_);

@@ -42,7 +42,10 @@ class GraphAssembly {
   // A rank with the program and peers of another one that was added, and communicators of its own.
   void AddRankLike(Rank rank, Rank other, std::vector<uint32_t> comms);
 
-  // Every rank must be there. The job is one of `ranks` data-parallel ranks. Empties the assembly.
+  // Degrees of parallelism, where known; else the job is one of data-parallel ranks.
+  void SetParallel(const graph::ParallelSizes& parallel) { parallel_ = parallel; }
+
+  // Every rank must be there. Empties the assembly.
   graph::Graph Finish(const std::string& job_name, graph::ClusterSpec cluster);
 
  private:
@@ -75,6 +78,7 @@ class GraphAssembly {
   std::vector<std::vector<uint32_t>> members_;  // by communicator; what users were seen
   std::vector<bool> members_given_;             // by communicator
   uint32_t iteration_marker_ = 0;
+  graph::ParallelSizes parallel_;
 };
 
 }  // namespace prism::slicer

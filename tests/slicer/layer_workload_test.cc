@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -152,10 +153,8 @@ TEST(LayerExport, data_parallel_ranks_of_a_stage_are_no_experts) {
       "a -1 10 ALLGATHER 4096 20 NONE 0 30 ALLREDUCE 8192 0\n",
       0, simai);
   ASSERT_TRUE(result.ok()) << result.status().message();
-  graph::Graph graph = result->graph;
-  graph.job.parallel = {.tp = 2, .dp = 2, .pp = 2};
   ExportResult exported;
-  const Result<std::string> written = SimAiText(graph, &exported);
+  const Result<std::string> written = SimAiText(result->graph, &exported);
   ASSERT_TRUE(written.ok()) << written.status().message();
   EXPECT_THAT(*written, HasSubstr("model_parallel_NPU_group: 2 ep: 1 pp: 2 vpp"));
   EXPECT_THAT(*written, HasSubstr("ALLREDUCE\t8192"));
@@ -164,20 +163,22 @@ TEST(LayerExport, data_parallel_ranks_of_a_stage_are_no_experts) {
 }
 
 // Forward exchanges among neighbours, backward too, and what data parallel ranks reduce beside it:
-// what is written takes as long as what was read.
-TEST(LayerExport, what_is_read_back_takes_as_long) {
-  const std::string text =
-      "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 8\n2\n"
+// what is written takes as long as what was read, with and without pipeline stages.
+void ExpectReadBack(int32_t pp, int32_t ranks) {
+  const std::string text = fmt::format(
+      "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: {} all_gpus: {}\n2\n"
       "a -1 1000 ALLGATHER 4194304 2000 REDUCESCATTER 4194304 3000 ALLREDUCE 8388608 0\n"
-      "b -1 4000 ALLTOALL_EP 1048576 5000 ALLTOALL_EP 1048576 6000 ALLREDUCE_DP_EP 8388608 0\n";
+      "b -1 4000 ALLTOALL_EP 1048576 5000 ALLTOALL_EP 1048576 6000 ALLREDUCE_DP_EP 8388608 0\n",
+      pp, ranks);
   const LayerOptions simai = {.dialect = LayerDialect::kSimAi, .dims = {}};
   const Result<ImportResult> first = Import(text, 0, simai);
   ASSERT_TRUE(first.ok()) << first.status().message();
   ExportResult exported;
   const Result<std::string> written = SimAiText(first->graph, &exported);
   ASSERT_TRUE(written.ok()) << written.status().message();
-  EXPECT_THAT(*written,
-              HasSubstr("model_parallel_NPU_group: 2 ep: 2 pp: 1 vpp: 1 ga: 1 all_gpus: 8"));
+  EXPECT_THAT(*written, HasSubstr(fmt::format(
+                            "model_parallel_NPU_group: 2 ep: 2 pp: {} vpp: 1 ga: 1 all_gpus: {}",
+                            pp, ranks)));
   EXPECT_THAT(*written, HasSubstr("ALLREDUCE_DP_EP\t8388608"));
   const Result<ImportResult> second = Import(*written, 0, simai);
   ASSERT_TRUE(second.ok()) << second.status().message();
@@ -187,3 +188,10 @@ TEST(LayerExport, what_is_read_back_takes_as_long) {
 
 }  // namespace
 }  // namespace prism::slicer
+  EXPECT_EQ(first->graph.job.parallel,
+            (graph::ParallelSizes{.tp = 2, .dp = ranks / (2 * pp), .pp = pp, .ep = 2}));
+TEST(LayerExport, what_is_read_back_takes_as_long) {
+  ExpectReadBack(1, 8);
+  ExpectReadBack(2, 16);
+}
+

@@ -33,6 +33,7 @@ constexpr const char* kGroupNames[kLayerGroupCount] = {"model", "data", "expert"
 
 // A grid of ranks, the first dimension the fastest, and the dimensions that each group spans.
 struct Groups {
+  graph::ParallelSizes parallel;
   std::vector<int64_t> dims;
   std::array<std::vector<bool>, kLayerGroupCount> spans;
 
@@ -61,6 +62,10 @@ Result<Groups> TransformerGroups(const LayerWorkload& workload,
                     file, ranks, tp, pp, ep));
   }
   Groups groups;
+  groups.parallel.tp = static_cast<int32_t>(tp);
+  groups.parallel.dp = static_cast<int32_t>(ranks / (tp * pp));
+  groups.parallel.pp = static_cast<int32_t>(pp);
+  groups.parallel.ep = static_cast<int32_t>(ep);
   groups.dims = {tp, ep, ranks / (tp * pp * ep), pp};
   groups.spans = {{{true, false, false, false},
                    {false, true, true, false},
@@ -86,6 +91,7 @@ Result<Groups> DimensionGroups(const LayerWorkload& workload,
   groups.dims = dims.empty() ? std::vector<int64_t>{ranks} : dims;
   std::vector<bool> first(groups.dims.size());
   first[0] = true;
+  groups.parallel.dp = static_cast<int32_t>(ranks);
   std::vector<bool> others = first;
   others.flip();
   const std::vector<bool> all(groups.dims.size(), true);
@@ -334,3 +340,4 @@ Result<ImportResult> ImportLayers(const std::string& path,
 }
 
 }  // namespace prism::slicer
+  assembly.SetParallel(groups.parallel);
