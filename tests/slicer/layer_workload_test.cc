@@ -121,6 +121,9 @@ TEST(LayerWorkload, refuses_what_is_wrong_and_says_where) {
             "w.txt:3: the file ends after 1 of 2 layers; is it cut off?");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1\n"),
             "w.txt:3: a layer has 12 columns, found 9");
+  EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0 DATA\n"),
+            "w.txt:3: a layer has 12 columns, found 13");
+  EXPECT_EQ(error("DATA all_gpus:\n1\n"), "w.txt:1: 'all_gpus:' has no number");
   EXPECT_EQ(error("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 x\n"),
             "w.txt:3: 'x' is no time of an update");
   EXPECT_EQ(
@@ -143,6 +146,46 @@ TEST(LayerWorkload, updates_are_left_out_and_counted) {
   const Result<ImportResult> result = Import("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 100\n", 2);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_THAT(result->graph.assumptions, Contains("updates of layers take no time: 1"));
+}
+
+// The notes beside the unit of compute times.
+std::vector<std::string> NotesOf(const std::string& text) {
+  const Result<ImportResult> result = Import(text, 4, {.dialect = {}, .dims = {2, 2}});
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  std::vector<std::string> lines = result->notes.Lines();
+  std::erase_if(lines, [](const std::string& line) { return line.starts_with("layers have"); });
+  return lines;
+}
+
+TEST(LayerWorkload, counts_what_the_kind_of_parallelism_leaves_out) {
+  const std::string layer = "1\na -1 7 ALLREDUCE 64 7 ALLTOALL_EP 64 7 ALLREDUCE 64 0\n";
+  const std::string no_collective =
+      "collectives where the kind of parallelism has none are left out";
+  const std::string first =
+      "input gradients of the first layer, which nothing needs, are left out: 1";
+  EXPECT_THAT(NotesOf("DATA\n" + layer), ElementsAre(no_collective + ": 2", first));
+  EXPECT_THAT(NotesOf("MODEL\n" + layer), ElementsAre(no_collective + ": 1", first));
+  EXPECT_THAT(NotesOf("HYBRID_DATA_MODEL\n" + layer), ElementsAre(first));
+  EXPECT_THAT(NotesOf("MICRO\n" + layer),
+              ElementsAre(no_collective + ": 2",
+                          "compute times are left out: a MICRO workload has none: 3"));
+  EXPECT_THAT(NotesOf("HYBRID_TRANSFORMER model_parallel_NPU_group: 2\n" + layer),
+              ElementsAre("collectives of groups of one rank are left out: 1"));
+  EXPECT_THAT(NotesOf("HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2\n" + layer),
+              ElementsAre());
+}
+
+TEST(LayerWorkload, counts_what_the_head_says_and_nothing_takes) {
+  const std::string layer = "1\na -1 7 NONE 0 7 NONE 0 7 NONE 0 0\n";
+  const std::string pipeline =
+      "numbers of the head that tell of the pipeline (vpp, ga, pp_comm) are left out";
+  const std::string others =
+      "numbers of the head that the kind of parallelism does not have are left out";
+  EXPECT_THAT(NotesOf("HYBRID_TRANSFORMER vpp: 1 ga: 1 pp_comm 0 all_gpus: 4\n" + layer),
+              ElementsAre());
+  EXPECT_THAT(NotesOf("HYBRID_TRANSFORMER vpp: 8 ga: 24 pp_comm 50331648 moe: 2\n" + layer),
+              ElementsAre(pipeline + ": 3", others + ": 1"));
+  EXPECT_THAT(NotesOf("HYBRID_DATA_MODEL ep: 2\n" + layer), ElementsAre(others + ": 1"));
 }
 
 // tp 2, dp 2, pp 2: a data parallel group is half of every second rank.
@@ -173,6 +216,8 @@ void ExpectReadBack(int32_t pp, int32_t ranks) {
   const LayerOptions simai = {.dialect = LayerDialect::kSimAi, .dims = {}};
   const Result<ImportResult> first = Import(text, 0, simai);
   ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(first->graph.job.parallel,
+            (graph::ParallelSizes{.tp = 2, .dp = ranks / (2 * pp), .pp = pp, .ep = 2}));
   ExportResult exported;
   const Result<std::string> written = SimAiText(first->graph, &exported);
   ASSERT_TRUE(written.ok()) << written.status().message();
@@ -186,12 +231,10 @@ void ExpectReadBack(int32_t pp, int32_t ranks) {
   EXPECT_EQ(second->graph.communicators.members, first->graph.communicators.members);
 }
 
-}  // namespace
-}  // namespace prism::slicer
-  EXPECT_EQ(first->graph.job.parallel,
-            (graph::ParallelSizes{.tp = 2, .dp = ranks / (2 * pp), .pp = pp, .ep = 2}));
 TEST(LayerExport, what_is_read_back_takes_as_long) {
   ExpectReadBack(1, 8);
   ExpectReadBack(2, 16);
 }
 
+}  // namespace
+}  // namespace prism::slicer

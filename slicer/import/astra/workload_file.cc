@@ -78,7 +78,10 @@ class WorkloadReader {
       return lines_.Wrong(
           fmt::format("the kind of parallelism '{}' cannot be taken", words.front()));
     }
-    for (size_t i = 1; i + 1 < words.size(); i += 2) {
+    if (words.size() % 2 == 0) {
+      return lines_.Wrong(fmt::format("'{}' has no number", words.back()));
+    }
+    for (size_t i = 1; i < words.size(); i += 2) {
       std::string_view key = words[i];
       if (key.ends_with(':')) {
         key.remove_suffix(1);
@@ -98,7 +101,7 @@ class WorkloadReader {
 
   Status ReadLayer() {
     const std::vector<std::string_view> words = Words(lines_.Next());
-    if (words.size() < kColumns) {
+    if (words.size() != kColumns) {
       return lines_.Wrong(fmt::format("a layer has {} columns, found {}", kColumns, words.size()));
     }
     WorkloadLayer layer;

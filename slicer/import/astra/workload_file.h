@@ -5,7 +5,7 @@
 //   attention -1 1750840 ALLGATHER 50331648 875420 REDUCESCATTER 50331648 875420 NONE 0 100
 //
 // A line: name, reserved, then forward, input gradient and weight gradient with compute time,
-// collective and bytes each, the time of an update, and for HYBRID_CUSTOMIZED the layer's own kind.
+// collective and bytes each, the time of an update (HYBRID_CUSTOMIZED, which is refused, has more).
 // SimAI adds a group to the collective: ALLTOALL_EP, ALLREDUCE_DP_EP.
 #pragma once
 

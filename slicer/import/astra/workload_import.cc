@@ -74,13 +74,16 @@ Result<Groups> TransformerGroups(const LayerWorkload& workload,
   return groups;
 }
 
+bool IsHybrid(WorkloadKind kind) {
+  return kind == WorkloadKind::kHybridDataModel || kind == WorkloadKind::kHybridModelData;
+}
+
 // Of the older kinds: groups are dimensions of the network.
 Result<Groups> DimensionGroups(const LayerWorkload& workload,
                                int64_t ranks,
                                const std::vector<int64_t>& dims,
                                const std::string& file) {
-  const bool hybrid = workload.kind == WorkloadKind::kHybridDataModel ||
-                      workload.kind == WorkloadKind::kHybridModelData;
+  const bool hybrid = IsHybrid(workload.kind);
   if (hybrid && dims.size() < 2) {
     return BadFile(
         fmt::format("{}:1: which ranks are model parallel is a matter of the network's "
@@ -88,10 +91,10 @@ Result<Groups> DimensionGroups(const LayerWorkload& workload,
                     file));
   }
   Groups groups;
+  groups.parallel.dp = static_cast<int32_t>(ranks);
   groups.dims = dims.empty() ? std::vector<int64_t>{ranks} : dims;
   std::vector<bool> first(groups.dims.size());
   first[0] = true;
-  groups.parallel.dp = static_cast<int32_t>(ranks);
   std::vector<bool> others = first;
   others.flip();
   const std::vector<bool> all(groups.dims.size(), true);
@@ -266,7 +269,58 @@ Result<int64_t> CountRanks(const LayerWorkload& workload,
   return ranks;
 }
 
-void NoteMeaning(const LayerWorkload& workload, LayerDialect dialect, Notes* notes) {
+// What a pass asks for and LayerTasks leaves out; `exchanges`: the kind has collectives there.
+void NotePass(const LayerPass& pass,
+              bool exchanges,
+              const LayerWorkload& workload,
+              const Groups& groups,
+              Notes* notes) {
+  const bool computes = workload.kind != WorkloadKind::kMicro;
+  notes->Add("compute times are left out: a MICRO workload has none",
+             !computes && pass.compute > 0 ? 1 : 0);
+  notes->Add("collectives where the kind of parallelism has none are left out",
+             pass.communicates && !exchanges ? 1 : 0);
+  notes->Add("collectives of groups of one rank are left out",
+             pass.communicates && exchanges && groups.SizeOf(pass.group) == 1 ? 1 : 0);
+}
+
+void NoteLayers(const LayerWorkload& workload, const Groups& groups, Notes* notes) {
+  const WorkloadKind kind = workload.kind;
+  const bool activations = kind != WorkloadKind::kMicro && kind != WorkloadKind::kData;
+  for (const WorkloadLayer& layer : workload.layers) {
+    NotePass(layer.forward, activations, workload, groups, notes);
+    NotePass(layer.input_gradient, activations, workload, groups, notes);
+    NotePass(layer.weight_gradient, kind != WorkloadKind::kModel, workload, groups, notes);
+  }
+  const LayerPass& first = workload.layers.front().input_gradient;
+  const bool unneeded = kind == WorkloadKind::kModel || IsHybrid(kind) ? first.communicates
+                        : kind == WorkloadKind::kData                  ? first.compute > 0
+                                                                       : false;
+  notes->Add("input gradients of the first layer, which nothing needs, are left out",
+             unneeded ? 1 : 0);
+}
+
+// Numbers that are one or none say what holds without them.
+void NoteHead(const LayerWorkload& workload, Notes* notes) {
+  constexpr std::string_view kOfPipeline[] = {"vpp", "ga", "pp_comm"};
+  constexpr std::string_view kOfGroups[] = {"model_parallel_NPU_group", "ep", "pp"};
+  const bool has_groups = workload.kind == WorkloadKind::kTransformer;
+  for (const auto& [key, number] : workload.numbers) {
+    const bool taken = key == "all_gpus" ||
+                       (has_groups && std::ranges::find(kOfGroups, key) != std::end(kOfGroups));
+    if (number <= 1 || taken) {
+      continue;
+    }
+    notes->Add(std::ranges::find(kOfPipeline, key) != std::end(kOfPipeline)
+                   ? "numbers of the head that tell of the pipeline (vpp, ga, pp_comm) are left out"
+                   : "numbers of the head that the kind of parallelism does not have are left out");
+  }
+}
+
+void NoteMeaning(const LayerWorkload& workload,
+                 const Groups& groups,
+                 LayerDialect dialect,
+                 Notes* notes) {
   const auto layers = static_cast<int64_t>(workload.layers.size());
   notes->Add(dialect == LayerDialect::kAstra
                  ? "layers have compute times in microseconds, as Chakra's converter reads them"
@@ -276,7 +330,9 @@ void NoteMeaning(const LayerWorkload& workload, LayerDialect dialect, Notes* not
              std::count_if(workload.layers.begin(), workload.layers.end(),
                            [](const WorkloadLayer& layer) { return layer.update > 0; }));
   notes->Add("pipeline stages wait for no other stage: the file holds one stage's layers",
-             workload.Number("pp", 1) > 1 ? workload.Number("pp", 1) : 0);
+             groups.parallel.pp > 1 ? groups.parallel.pp : 0);
+  NoteLayers(workload, groups, notes);
+  NoteHead(workload, notes);
 }
 
 // The groups of every rank; all share the program of rank 0.
@@ -317,6 +373,7 @@ Result<ImportResult> ImportLayersText(std::string_view text,
                              ? TransformerGroups(workload, ranks, file)
                              : DimensionGroups(workload, ranks, layers.dims, file));
   GraphAssembly assembly(static_cast<uint32_t>(ranks));
+  assembly.SetParallel(groups.parallel);
   LayerTasks tasks(workload, groups, layers.dialect);
   PRISM_RETURN_IF_ERROR(tasks.Build(&assembly, file));
   TaskLowering lowering(assembly.lower_names());
@@ -327,7 +384,7 @@ Result<ImportResult> ImportLayersText(std::string_view text,
   ImportResult result;
   result.bytes_read = static_cast<int64_t>(text.size());
   result.tasks = static_cast<int64_t>(tasks.tasks().tasks.size()) * ranks;
-  NoteMeaning(workload, layers.dialect, &result.notes);
+  NoteMeaning(workload, groups, layers.dialect, &result.notes);
   AddRanks(groups, *std::move(lowered), &assembly);
   return FinishImport(std::move(assembly), options, std::move(result), file).result;
 }
@@ -340,4 +397,3 @@ Result<ImportResult> ImportLayers(const std::string& path,
 }
 
 }  // namespace prism::slicer
-  assembly.SetParallel(groups.parallel);
