@@ -64,6 +64,12 @@ Result<PlanEvaluator> MakeEvaluator(const prism_plan_problem& given) {
   return PlanEvaluator::Create(std::move(problem), Or(given.precision, ""));
 }
 
+// The search names options, "--precision: ..."; fields of the problem have the same names.
+std::string NamingFields(const std::string& message) {
+  constexpr std::string_view kOption = "--";
+  return message.starts_with(kOption) ? message.substr(kOption.size()) : message;
+}
+
 bool IsPlan(const prism_plan_choice& choice) {
   return std::min({choice.tp, choice.cp, choice.pp, choice.dp, choice.ep, choice.vpp,
                    choice.micro_batch_size}) >= 1 &&
@@ -161,7 +167,7 @@ prism_plan_evaluator* prism_plan_create(const prism_plan_problem* problem,
         .release();
   }
   if (error_size > 0) {
-    const std::string& message = evaluator.status().message();
+    const std::string message = prism::launch::NamingFields(evaluator.status().message());
     const size_t length = std::min(message.size(), error_size - 1);
     std::memcpy(error, message.data(), length);
     error[length] = '\0';

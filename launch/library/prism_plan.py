@@ -11,6 +11,8 @@ Cost in their order, is wrapped in place: (prism_plan.Plan * len(array)).from_bu
 """
 
 import ctypes
+import operator
+import os
 import pathlib
 
 OK, TOO_LARGE, IMPOSSIBLE, NOT_MODELLED = range(4)
@@ -23,6 +25,7 @@ class _Problem(ctypes.Structure):
 
 
 class Plan(ctypes.Structure):
+    __slots__ = ()  # else a name that is no field would be taken and have no effect
     _fields_ = [(name, ctypes.c_int32) for name in (
         "tp", "cp", "pp", "dp", "ep", "vpp", "micro_batch_size", "recompute", "zero",
         "sequence_parallel", "offload")]
@@ -36,10 +39,28 @@ class Cost(ctypes.Structure):
         "allocated_bytes", "device_bytes", "free_bytes", "status", "host_bytes")]
 
 
+def _whole(name, value, bits):
+    """`value` as an integer; ctypes would cut off what does not fit."""
+    number = operator.index(value)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"{name}: {number} is not within {bits} bits")
+    return number
+
+
+def _text(value):
+    """A name or path for C; nothing for the default."""
+    return os.fsencode(value) if value else None
+
+
 def plan(**choices):
-    """A plan with those choices; what is left out is one, none or off."""
+    """A plan with those choices; what is left out is one, none or off. TypeError for a choice that
+    Plan does not have, ValueError for a number that is not within 32 bits."""
+    known = [name for name, _ in Plan._fields_]
+    unknown = [name for name in choices if name not in known]
+    if unknown:
+        raise TypeError(f"a plan has no {', '.join(unknown)}; it has {', '.join(known)}")
     sizes = dict.fromkeys(("tp", "cp", "pp", "dp", "ep", "vpp", "micro_batch_size"), 1)
-    return Plan(**{**sizes, **choices})
+    return Plan(**sizes | {name: _whole(name, value, 32) for name, value in choices.items()})
 
 
 def _check_array(name, array, kind):
@@ -48,7 +69,8 @@ def _check_array(name, array, kind):
 
 
 class Evaluator:
-    """`library`: libprism_plan.so; the one beside this file if left out."""
+    """`model` and `cluster` are presets or paths, None and 0 the defaults of `prism search`.
+    `library`: libprism_plan.so; the one beside this file if left out."""
 
     def __init__(self, model=None, cluster=None, framework=None, precision=None,
                  global_batch_size=0, seq_len=0, tokens=0.0, library=None):
@@ -58,11 +80,12 @@ class Evaluator:
         self._calls.prism_plan_evaluate.restype = ctypes.c_int64
         self._calls.prism_plan_evaluate.argtypes = [
             ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p]
-        texts = [text and text.encode() for text in (model, cluster, framework, precision)]
+        problem = _Problem(
+            *(_text(name) for name in (model, cluster, framework, precision)),
+            _whole("global_batch_size", global_batch_size, 64), _whole("seq_len", seq_len, 64), tokens)
         error = ctypes.create_string_buffer(1024)
         self._evaluator = self._calls.prism_plan_create(
-            ctypes.byref(_Problem(*texts, global_batch_size, seq_len, tokens)), error,
-            ctypes.c_size_t(len(error)))
+            ctypes.byref(problem), error, ctypes.c_size_t(len(error)))
         if not self._evaluator:
             raise ValueError(error.value.decode())
 
@@ -74,7 +97,7 @@ class Evaluator:
         _check_array("costs", costs, Cost)
         if len(costs) < len(plans):
             raise ValueError(f"costs has room for {len(costs)} of {len(plans)} plans")
-        if threads < 1:
+        if _whole("threads", threads, 32) < 1:
             raise ValueError(f"threads: {threads} is less than 1")
         self._calls.prism_plan_evaluate(self._evaluator, ctypes.byref(plans), len(plans), threads,
                                         ctypes.byref(costs))

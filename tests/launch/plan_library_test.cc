@@ -76,6 +76,8 @@ TEST(PlanLibrary, refuses_what_prism_search_refuses) {
   EXPECT_NE(refusal([](Problem p) { p->tokens = -5; }), "");
   EXPECT_NE(refusal([](Problem p) { p->tokens = std::numeric_limits<double>::infinity(); }), "");
   EXPECT_EQ(refusal([](Problem p) { p->global_batch_size = 1 << 20; }), "");
+  EXPECT_TRUE(refusal([](Problem p) { p->precision = "fp64"; }).starts_with("precision: 'fp64'"));
+  EXPECT_TRUE(refusal([](Problem p) { p->framework = "foo"; }).starts_with("framework: 'foo'"));
 }
 
 TEST(PlanLibrary, evaluates_on_one_thread_where_none_is_asked_for) {

@@ -1,6 +1,7 @@
 """The Python module calls the library in place, and its structures have the library's layout."""
 
 import ctypes
+import pathlib
 
 import prism_plan
 
@@ -19,13 +20,29 @@ evaluator.evaluate(plans, costs=(prism_plan.Cost * 2).from_buffer(memory))
 assert bytes(memory) == bytes(costs)
 
 
-
 def refusal(call, *arguments, **named):
     try:
         call(*arguments, **named)
-    except ValueError as error:
-        return str(error)
+    except (AttributeError, TypeError, ValueError) as error:
+        return f"{type(error).__name__} {error}"
     return "taken"
+
+
+# A name that is no choice, and a number that would be cut off, are not passed over.
+assert refusal(prism_plan.plan, zero_stage=1).startswith("TypeError a plan has no zero_stage; it has")
+assert "AttributeError" in refusal(prism_plan.Plan, zero_stage=1)
+assert "ValueError tp: 4294967304" in refusal(prism_plan.plan, tp=2**32 + 8)
+assert "TypeError" in refusal(prism_plan.plan, tp=2.5)
+assert "global_batch_size: 18446744073709553152" in refusal(
+    prism_plan.Evaluator, global_batch_size=2**64 + 1536)
+assert "seq_len: 1180591620717411303424" in refusal(prism_plan.Evaluator, seq_len=1 << 70)
+assert "threads: 4294967297" in refusal(evaluator.evaluate, plans, threads=2**32 + 1)
+
+# Names may be paths, and empty ones stand for the default; messages name arguments, not options.
+assert refusal(prism_plan.Evaluator, model="", cluster=None) == "taken"
+assert "nowhere.toml" in refusal(prism_plan.Evaluator, model=pathlib.Path("nowhere.toml"))
+assert refusal(prism_plan.Evaluator, precision="fp64").startswith("ValueError precision: 'fp64' is")
+assert refusal(prism_plan.Evaluator, framework="foo").startswith("ValueError framework: 'foo' is")
 
 
 assert "gpt3-none" in refusal(prism_plan.Evaluator, model="gpt3-none")
