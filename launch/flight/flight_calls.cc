@@ -99,16 +99,18 @@ class DumpReader {
     }
   }
 
-  std::vector<FlightCall> Read() {
+  DumpCalls Read() {
     for (size_t i = 0; i < dump_.entries.size(); ++i) {
       const FlightEntry& entry = dump_.entries[i];
       if (IsPeerEntry(entry)) {
         i = ReadPeers(i);
       } else if (const auto kind = KindOf(entry.name)) {
         ReadCollective(i, *kind);
+      } else if (entry.name != kGroupEnd) {
+        ++out_.unknown[entry.name.substr(0, entry.name.find(' '))];
       }
     }
-    return std::move(calls_);
+    return std::move(out_);
   }
 
  private:
@@ -123,12 +125,12 @@ class DumpReader {
       const int64_t sent = AllBytes(entry.input);
       call.bytes =
           kind == CollectiveKind::kAllToAll ? sent : std::max(sent, AllBytes(entry.output));
-      calls_.push_back(std::move(call));
+      out_.calls.push_back(std::move(call));
       return;
     }
     for (size_t i = 0; i < std::min(entry.input.sizes.size(), entry.output.sizes.size()); ++i) {
       call.bytes = std::max(TensorBytes(entry.input, i), TensorBytes(entry.output, i));
-      calls_.push_back(call);
+      out_.calls.push_back(call);
     }
   }
 
@@ -153,8 +155,8 @@ class DumpReader {
       call.moves.push_back(MoveOf(dump_.entries[i]));
     }
     std::sort(call.moves.begin(), call.moves.end());
-    calls_.push_back(std::move(call));
-    return first + calls_.back().entries - 1;
+    out_.calls.push_back(std::move(call));
+    return first + out_.calls.back().entries - 1;
   }
 
   // "nccl:send 0->1", "nccl:recv 0<-1": the peer comes last, as rank of the group.
@@ -175,7 +177,7 @@ class DumpReader {
 
   const FlightDump& dump_;
   std::map<std::string, std::vector<uint16_t>> slots_;
-  std::vector<FlightCall> calls_;
+  DumpCalls out_;
 };
 
 }  // namespace
@@ -202,7 +204,7 @@ std::vector<uint16_t> SlotsOfGroup(const graph::Graph& graph, Rank rank, const F
   return named.empty() ? alike : named;
 }
 
-std::vector<FlightCall> CallsOfDump(const graph::Graph& graph, Rank rank, const FlightDump& dump) {
+DumpCalls CallsOfDump(const graph::Graph& graph, Rank rank, const FlightDump& dump) {
   return DumpReader(graph, rank, dump).Read();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,8 +38,13 @@ struct FlightCall {
 // Communicator slots of the rank with the group's members: those of its name, if there are such.
 std::vector<uint16_t> SlotsOfGroup(const graph::Graph& graph, Rank rank, const FlightGroup& group);
 
+struct DumpCalls {
+  std::vector<FlightCall> calls;
+  std::map<std::string, int64_t> unknown;  // entries that are no such call, by name: "gloo:send"
+};
+
 // Of `rank`. Of a coalesced collective: a call a tensor.
-std::vector<FlightCall> CallsOfDump(const graph::Graph& graph, Rank rank, const FlightDump& dump);
+DumpCalls CallsOfDump(const graph::Graph& graph, Rank rank, const FlightDump& dump);
 
 // Of one iteration.
 std::vector<FlightCall> CallsOfGraph(const graph::Graph& graph, Rank rank);

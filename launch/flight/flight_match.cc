@@ -21,6 +21,33 @@ size_t RunLength(const FlightMatch& match, size_t from, size_t phase) {
   return length;
 }
 
+void Consider(size_t from, size_t phase, FlightMatch* match) {
+  const size_t length = RunLength(*match, from, phase);
+  if (length > match->count) {
+    match->begin = from;
+    match->phase = phase;
+    match->count = length;
+    match->places = 1;
+  } else if (length == match->count && from == match->begin) {
+    ++match->places;
+  }
+}
+
+// The recorder keeps the latest entries: a dump may begin anywhere in an iteration, also inside of
+// a group of sends and receives, whose rest is like no call. Where set-up is still in it an
+// iteration begins somewhere.
+void FindRun(FlightMatch* match) {
+  const size_t torn = !match->did.empty() && !match->did.front().kind ? 1 : 0;
+  for (size_t from = 0; from <= torn; ++from) {
+    for (size_t phase = 0; phase < match->iteration.size(); ++phase) {
+      Consider(from, phase, match);
+    }
+  }
+  for (size_t at = torn + 1; at + match->count < match->did.size(); ++at) {
+    Consider(at, 0, match);
+  }
+}
+
 std::string CollectiveEntryName(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllGather:
@@ -167,31 +194,22 @@ Result<FlightMatch> MatchDump(const graph::Graph& graph,
                               Rank rank,
                               const FlightDump& dump,
                               std::optional<size_t> begin) {
+  DumpCalls calls = CallsOfDump(graph, rank, dump);
   FlightMatch match;
-  match.did = CallsOfDump(graph, rank, dump);
+  match.did = std::move(calls.calls);
+  match.unknown = std::move(calls.unknown);
   match.iteration = CallsOfGraph(graph, rank);
   if (match.iteration.empty()) {
     return InvalidArgument(fmt::format("rank {} of the graph calls nothing of NCCL", rank.value()));
   }
-  const auto consider = [&match](size_t from, size_t phase) {
-    const size_t length = RunLength(match, from, phase);
-    if (length > match.count) {
-      match.begin = from;
-      match.phase = phase;
-      match.count = length;
-    }
-  };
   if (begin) {
-    consider(std::min(*begin, match.did.size()), 0);
+    Consider(std::min(*begin, match.did.size()), 0, &match);
   } else {
-    // The recorder keeps the latest entries: a dump may begin anywhere in an iteration, but where
-    // set-up is still in it an iteration begins somewhere.
-    for (size_t phase = 0; phase < match.iteration.size(); ++phase) {
-      consider(0, phase);
-    }
-    for (size_t at = 1; at + match.count < match.did.size(); ++at) {
-      consider(at, 0);
-    }
+    FindRun(&match);
+  }
+  const bool overwritten = !dump.entries.empty() && dump.entries.front().record_id > 0;
+  if (!overwritten && match.begin == 0 && match.phase == 0) {
+    match.places = 1;  // the process began with an iteration
   }
   if (match.count == 0) {
     return InvalidArgument(fmt::format(

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,14 +16,16 @@ namespace prism::launch {
 
 // did[begin, begin + count) are the calls of the graph's iteration, over and over, from
 // iteration[phase] on: the longest such run of the dump, the first of several, or the one from
-// where it is said to begin. What came before is not of the iteration (set-up), or was overwritten;
-// what comes after departs from it.
+// where it is said to begin. What came before is not of the iteration (set-up), or was overwritten,
+// in part or whole; what comes after departs from it.
 struct FlightMatch {
   std::vector<FlightCall> did;
+  std::map<std::string, int64_t> unknown;  // entries of the dump that are left out, by name
   std::vector<FlightCall> iteration;
   size_t begin = 0;
   size_t count = 0;
   size_t phase = 0;
+  size_t places = 1;  // phases that the run may begin at, as it matches all of them as long
 
   [[nodiscard]] size_t end() const { return begin + count; }
   [[nodiscard]] const FlightCall& expected() const {

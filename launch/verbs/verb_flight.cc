@@ -68,9 +68,19 @@ std::string Text(const View& view) {
       fmt::format("rank {}: {} in {}, in {}\n", view.rank.value(),
                   FormatCounted(static_cast<int64_t>(match.did.size()), "NCCL call"),
                   FormatCounted(static_cast<int64_t>(view.dump.groups.size()), "group"), view.path);
+  for (const auto& [name, count] : match.unknown) {
+    text += fmt::format("  left out         {} of {}, which is not known as one of NCCL's\n",
+                        FormatCounted(count, "call"), name);
+  }
   text +=
       fmt::format("  as in the graph  calls {} to {}, from call {} of the {} of an iteration on\n",
                   match.begin, match.end() - 1, match.phase, match.iteration.size());
+  if (match.places > 1) {
+    text += fmt::format(
+        "                   one of {} places that match as well: the op is known up to a "
+        "repetition\n",
+        FormatCount(static_cast<int64_t>(match.places)));
+  }
   if (match.count < match.iteration.size()) {
     text += "                   less than an iteration: is that where it begins? (--begin N)\n";
   }
@@ -100,6 +110,12 @@ std::string Json(const View& view) {
   json.Field("rank", view.rank.value()).Field("calls", view.match.did.size());
   json.Field("first_as_in_graph", view.match.begin).Field("as_in_graph", view.match.count);
   json.Field("calls_of_iteration", view.match.iteration.size());
+  json.Field("places", view.match.places);
+  json.Key("left_out").BeginObject();
+  for (const auto& [name, count] : view.match.unknown) {
+    json.Field(name, count);
+  }
+  json.EndObject();
   json.Field("departs", view.departs());
   json.Field("did", view.departs() ? EntryText(view, view.departing()) : std::string());
   json.Field("graph", ExpectedText(view));

@@ -1,9 +1,12 @@
 // Dumps of PyTorch's flight recorder, made by hand: the format, where a rank departs from the
 // graph, and what its peers would have.
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/base/file.h"
@@ -16,13 +19,13 @@ namespace prism::launch {
 namespace {
 
 using testing::Collective;
+using ::testing::HasSubstr;
 using testing::Send;
 using testing::TinyGraph;
 
-// Rank 0 of two: an all_reduce of 1024 floats, then a send of 4096 bytes to rank 1.
-graph::Graph Job() {
-  graph::Graph graph = TinyGraph({{Collective(0, 0, 1000), Send(1, 1, 500, 4096)},
-                                  {Collective(0, 0, 1000), testing::Receive(1, 0, 500, 4096)}});
+// Two ranks; all_reduces are of 1024 floats.
+graph::Graph JobOf(const std::vector<std::vector<testing::TinyOp>>& ranks) {
+  graph::Graph graph = TinyGraph(ranks);
   for (graph::Role& role : graph.roles) {
     for (graph::CollectiveShape& shape : role.program.collectives) {
       shape = {.kind = graph::CollectiveKind::kAllReduce,
@@ -33,6 +36,12 @@ graph::Graph Job() {
     }
   }
   return graph;
+}
+
+// Rank 0: an all_reduce, then a send of 4096 bytes to rank 1.
+graph::Graph Job() {
+  return JobOf({{Collective(0, 0, 1000), Send(1, 1, 500, 4096)},
+                {Collective(0, 0, 1000), testing::Receive(1, 0, 500, 4096)}});
 }
 
 FlightDump Dump(const std::vector<std::string>& names, int64_t elements = 1024) {
@@ -114,6 +123,72 @@ TEST(FlightTest, overwritten_dump_begins_inside_an_iteration) {
   EXPECT_EQ(match->begin, 0U);
   EXPECT_EQ(match->phase, 1U);
   EXPECT_EQ(match->end(), 4U);
+}
+
+// Rank 0 of a job that begins an iteration with an exchange, and then reduces twice.
+graph::Graph Exchanging() {
+  testing::TinyOp exchange = Send(1, 1, 500, 4096);
+  exchange.transfers.push_back({false, 0, 1, 4096});
+  return JobOf({{exchange, Collective(0, 0, 1000), Collective(0, 0, 1000)}, {}});
+}
+
+// What is left of a group, the send of which is overwritten, is like no call.
+TEST(FlightTest, overwritten_dump_begins_inside_a_group) {
+  FlightDump dump = Dump({"nccl:recv 0<-1", "nccl:coalesced", kSum, kSum});
+  const Result<FlightMatch> match = MatchDump(Exchanging(), Rank(0), dump);
+  ASSERT_TRUE(match.ok()) << match.status().message();
+  EXPECT_EQ(match->begin, 1U);
+  EXPECT_EQ(match->end(), 3U);
+  EXPECT_EQ(match->places, 1U);
+  EXPECT_EQ(match->expected().op, 0U);  // the exchange
+}
+
+// Of four all_reduces in a row the dump has the last two that were asked for.
+TEST(FlightTest, counts_the_places_that_match_as_well) {
+  const testing::TinyOp sum = Collective(0, 0, 1000);
+  const graph::Graph job = JobOf({{sum, sum, sum, sum, Send(1, 1, 500, 4096)}, {}});
+  FlightDump dump = Dump({kSum, kSum});
+  EXPECT_EQ(MatchDump(job, Rank(0), dump)->places, 1U);  // the process began with them
+  for (FlightEntry& entry : dump.entries) {
+    entry.record_id += 100;
+  }
+  EXPECT_EQ(MatchDump(job, Rank(0), dump)->places, 3U);
+  EXPECT_EQ(MatchDump(job, Rank(0), dump, 0)->places, 1U);
+  dump.entries.push_back(Dump({kSend}).entries.front());
+  EXPECT_EQ(MatchDump(job, Rank(0), dump)->places, 1U);
+}
+
+TEST(FlightTest, counts_calls_that_it_does_not_know) {
+  const FlightDump dump = Dump(
+      {"gloo:send 0->1", kSum, "gloo:send 1->0", "nccl:coalesced", "nccl:allreduce_sparse", kSend});
+  const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
+  ASSERT_TRUE(match.ok()) << match.status().message();
+  EXPECT_EQ(match->count, 2U);
+  EXPECT_EQ(match->unknown,
+            (std::map<std::string, int64_t>{{"gloo:send", 2}, {"nccl:allreduce_sparse", 1}}));
+}
+
+// What is left out or open is said, in both forms.
+TEST(FlightTest, says_what_is_left_out_and_what_is_open) {
+  const std::string folder = ::testing::TempDir();
+  const testing::TinyOp sum = Collective(0, 0, 1000);
+  graph::Graph job = JobOf({{sum, sum, sum}, {sum, sum, sum}});
+  job.job.parallel.dp = 2;
+  ASSERT_TRUE(graph::WriteGraph(job, folder + "sums.prism").ok());
+  FlightDump dump = Dump({"gloo:barrier", kSum});
+  dump.entries.front().record_id = 7;
+  ASSERT_TRUE(WriteFileAtomically(folder + "open_0", EncodeFlightDump(dump)).ok());
+  const auto output = [&](const std::string& format) {
+    const Verb verb = FlightVerb();
+    return verb
+        .run(*VerbArguments::Parse(verb.spec,
+                                   {folder + "sums.prism", folder + "open_0", "--format", format}))
+        ->text;
+  };
+  EXPECT_THAT(output("text"), HasSubstr("left out         1 call of gloo:barrier, which"));
+  EXPECT_THAT(output("text"), HasSubstr("one of 3 places that match as well"));
+  EXPECT_THAT(output("json"), HasSubstr("\"places\": 3"));
+  EXPECT_THAT(output("json"), HasSubstr("\"gloo:barrier\": 1"));
 }
 
 TEST(FlightTest, size_counts) {
