@@ -2,6 +2,7 @@
 // look-up of functions by name. Memory is in driver_memory.cc, modules in driver_module.cc.
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -12,6 +13,12 @@
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/session.h"
+
+// Generated, between these two (generate_stubs.py); none where calls go to a real library instead.
+extern "C" {
+__attribute__((weak, visibility("hidden"))) extern const char prism_shim_stubs[];
+__attribute__((weak, visibility("hidden"))) extern const char prism_shim_stubs_end[];
+}
 
 namespace prism::shim {
 namespace {
@@ -47,10 +54,16 @@ int TakePushed() {
   return pushed_count == 0 ? -1 : pushed[--pushed_count];
 }
 
+bool IsStub(const void* function) {
+  const auto address = reinterpret_cast<uintptr_t>(function);
+  return address >= reinterpret_cast<uintptr_t>(prism_shim_stubs) &&
+         address < reinterpret_cast<uintptr_t>(prism_shim_stubs_end);
+}
+
 }  // namespace
 
-// Names come without the suffix of their newest version; every exported name, stubs that refuse
-// included, is in this library.
+// Names come without the suffix of their version; every exported name, stubs that refuse included,
+// is in this library. The newest version that does something is meant, else the newest.
 void* FindDriverFunction(const char* name) {
   static void* const self = [] {
     Dl_info info = {};
@@ -60,13 +73,15 @@ void* FindDriverFunction(const char* name) {
   if (self == nullptr) {
     return nullptr;
   }
+  void* newest = nullptr;
   for (const char* const suffix : {"_v4", "_v3", "_v2", ""}) {
     void* const found = dlsym(self, (std::string(name) + suffix).c_str());
-    if (found != nullptr) {
+    if (found != nullptr && !IsStub(found)) {
       return found;
     }
+    newest = newest == nullptr ? found : newest;
   }
-  return nullptr;
+  return newest;
 }
 
 }  // namespace prism::shim

@@ -169,6 +169,13 @@ TEST(DevicePrograms, layers_and_factorisations_reach_their_libraries) {
   EXPECT_GT(run.counters.at("library_workspace_unknown"), 0);
 }
 
+// The newest version that the toolkit's library exports may be one that is not there.
+TEST(DevicePrograms, asks_the_driver_for_calls_by_name) {
+  const ProgramRun run = RunProgram("driver_calls");
+  EXPECT_EQ(run.Said("synchronize"), "0");
+  EXPECT_EQ(run.Said("device"), "0 0");
+}
+
 TEST(DevicePrograms, what_cannot_work_says_so_by_name) {
   const ProgramRun run = RunProgram("refusals");
   EXPECT_THAT(run.output, HasSubstr("prism shim: cusparseLtInit is not supported by the virtual "
