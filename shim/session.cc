@@ -2,10 +2,8 @@
 // time, also before main and during exit, so the state is never destroyed.
 #include "shim/session.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/personality.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +18,7 @@
 #include <unordered_map>
 
 #include "shim/channel/channel.h"
+#include "shim/channel_finder.h"
 #include "shim/clock/host_meter.h"
 #include "shim/clock/hung_clock.h"
 #include "shim/clock/virtual_clock.h"
@@ -66,7 +65,7 @@ struct State {
   std::mutex request_mutex;  // the one answer slot
   uint32_t next_request = 1;
   uint16_t next_ordinal = 0;
-  std::atomic<int> working_threads{0};  // that have given the device something to do
+  std::atomic<int> working_threads{0};  // there now, that have given the device something to do
   std::unordered_map<std::string, uint32_t> tables[kTables];
   std::mutex counter_mutex;
   std::map<std::string, Counter, std::less<>> counters;
@@ -150,51 +149,15 @@ void LeaveChannelInChild() {
   UnlockAfterFork();
 }
 
-// A process whose descriptors are closed (Python's subprocess does so, and programs that make
-// themselves daemons) finds the channel through the worker, or where that has not said its own path
-// through the process that had it.
-constexpr const char* kChannelPath = "PRISM_CHANNEL_PATH";
-
-channel::Header* MapInherited(int descriptor) {
-  channel::Header* const header = channel::MapChannel(descriptor);
-  if (header != nullptr) {
-    char path[64] = {};
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", static_cast<int>(getpid()), descriptor);
-    setenv(kChannelPath, path, 0);
-  }
-  return header;
-}
-
-channel::Header* MapByPath() {
-  const char* const path = getenv(kChannelPath);
-  const int opened = path == nullptr ? -1 : open(path, O_RDWR | O_CLOEXEC);
-  if (opened < 0) {
-    return nullptr;
-  }
-  channel::Header* const header = channel::MapChannel(opened);
-  close(opened);
-  return header;
-}
-
 void OpenChannel(State& state) {
-  const char* const text = getenv("PRISM_CHANNEL_FD");
-  if (text == nullptr) {
+  const FoundChannel found = FindChannel();
+  if (found.error != nullptr) {
+    Die(found.error);
+  }
+  if (found.header == nullptr) {
     return;
   }
-  char* end = nullptr;
-  const long descriptor = strtol(text, &end, 10);
-  if (end == text || *end != '\0' || descriptor < 0) {
-    Die("PRISM_CHANNEL_FD is not a descriptor number");
-  }
-  // Variable and descriptor stay for whoever this process turns into or starts: a shell or `env`
-  // before the program is not the one that speaks.
-  state.header = MapInherited(static_cast<int>(descriptor));
-  if (state.header == nullptr) {
-    state.header = MapByPath();
-  }
-  if (state.header == nullptr) {
-    Die("the channel of PRISM_CHANNEL_FD cannot be mapped");
-  }
+  state.header = found.header;
   if (state.header->config.version != channel::kProtocolVersion) {
     Die("the worker speaks another version of the channel protocol");
   }
@@ -259,12 +222,23 @@ bool IsWork(RecordKind kind) {
          kind == RecordKind::kCollective || kind == RecordKind::kPeerTransfer;
 }
 
-// The thread that steps and autograd's take turns. What further ones issue comes in between in an
-// order by chance.
+// Has one value, whatever it is, on each thread that has given the device something to do.
+pthread_key_t WorkingThreads() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made = {};
+    pthread_key_create(&made, [](void* /*value*/) { --Get().working_threads; });
+    return made;
+  }();
+  return key;
+}
+
+// The thread that steps and autograd's take turns. What further ones issue while those are there
+// comes in between in an order by chance.
 void CountWorkingThread(State& state, RecordKind kind) {
   constexpr int kThreadsThatTakeTurns = 2;
   if (!thread_works && IsWork(kind)) {
     thread_works = true;
+    pthread_setspecific(WorkingThreads(), &thread_works);
     if (++state.working_threads > kThreadsThatTakeTurns) {
       Count("several_issuing_threads");
     }
