@@ -61,6 +61,10 @@ TrainingStyle MegatronCoreStyle(const graph::JobSpec& job) {
   style.overlap_grad_reduce = true;
   style.overlap_param_gather = true;
   style.gradient_type = graph::DataType::kBfloat16;
+  // Of experts most recipes since 2025 have DeepEP or HybridEP, and where stages are interleaved
+  // their transfers beside the compute of another micro-batch.
+  style.moe_fused_dispatch = job.model.moe.experts > 0;
+  style.moe_overlap = job.model.moe.experts > 0 && job.parallel.vpp > 1;
   // Recipes of DeepSeek-V3, whose layers are a prime number, and of what took its shape over.
   style.layers_from_front = job.model.moe.experts > 0 && job.model.latent.kv_rank > 0;
   return style;

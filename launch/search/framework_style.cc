@@ -15,8 +15,8 @@
 namespace prism::launch {
 namespace {
 
-// tp, sequence parallelism, vpp, pp, latent attention of a mixture of experts, ZeRO
-constexpr uint32_t kKinds = 2 * 2 * 2 * 2 * 2 * 4;
+// tp, sequence parallelism, vpp, pp, experts, latent attention, ZeRO
+constexpr uint32_t kKinds = 2 * 2 * 2 * 2 * 2 * 2 * 4;
 
 // Those that --framework takes. DeepSpeed's ZeRO-3, JAX and Hugging Face are known from published
 // rows alone.
@@ -126,8 +126,9 @@ FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precis
     job.sequence_parallel = (kind & 2U) != 0;
     job.parallel.vpp = (kind & 4U) != 0 ? 2 : 1;
     job.parallel.pp = (kind & 8U) != 0 ? 2 : 1;
-    job.model.moe.experts = job.model.latent.kv_rank = (kind & 16U) != 0 ? 1 : 0;
-    job.zero_stage = static_cast<int32_t>(kind / 32);
+    job.model.moe.experts = (kind & 16U) != 0 ? 1 : 0;
+    job.model.latent.kv_rank = (kind & 32U) != 0 ? 1 : 0;
+    job.zero_stage = static_cast<int32_t>(kind / 64);
     styles_.push_back(StyleOfFramework(family_, precision_, job));
   }
   std::vector<graph::TrainingStyle> of_layers;
@@ -139,8 +140,8 @@ FrameworkStyle::FrameworkStyle(FrameworkFamily family, const std::string& precis
 size_t FrameworkStyle::KindOf(const graph::JobSpec& job) {
   return (job.parallel.tp > 1 ? 1U : 0U) + (job.sequence_parallel ? 2U : 0U) +
          (job.parallel.vpp > 1 ? 4U : 0U) + (job.parallel.pp > 1 ? 8U : 0U) +
-         (job.model.moe.experts > 0 && job.model.latent.kv_rank > 0 ? 16U : 0U) +
-         32 * static_cast<size_t>(job.zero_stage);
+         (job.model.moe.experts > 0 ? 16U : 0U) + (job.model.latent.kv_rank > 0 ? 32U : 0U) +
+         64 * static_cast<size_t>(job.zero_stage);
 }
 
 const graph::TrainingStyle& FrameworkStyle::Of(const graph::JobSpec& job) const {
@@ -156,9 +157,15 @@ std::vector<std::string> FrameworkStyle::Assumptions(const graph::JobSpec& job) 
   GatherNarrowly(family_, &assumptions, &style);
   NoteNarrowSums(style, job, &assumptions);
   if (job.model.moe.experts > 0) {
-    assumptions.Add("experts: whole on a rank, all equally busy, tokens sent by an all-to-all");
+    assumptions.Add(style.moe_fused_dispatch
+                        ? "experts: whole on a rank, all equally busy; tokens sent by DeepEP or "
+                          "HybridEP, beside compute where stages are interleaved, as most recipes "
+                          "have"
+                        : "experts: whole on a rank, all equally busy, tokens sent by an "
+                          "all-to-all");
   }
-  if (AlwaysShards(HostProfile()) && job.recompute == graph::Recompute::kSelective) {
+  const bool op_by_op = (style.recompute_parts & graph::kRecomputeEverySecondMatmul) != 0;
+  if (AlwaysShards(HostProfile()) && job.recompute == graph::Recompute::kSelective && !op_by_op) {
     assumptions.Add("recompute selective: the core of attention, not torch's selection op by op");
   }
   return assumptions.texts();

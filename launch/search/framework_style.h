@@ -51,7 +51,7 @@ class FrameworkStyle {
   [[nodiscard]] std::string HostProfile() const { return FrameworkName(family_); }
 
   // Of a job, the style depends on ZeRO and sequence parallelism alone, on whether tp, vpp and pp
-  // are one, and on whether the model is a mixture of experts with latent attention.
+  // are one, on whether the model has experts and latent attention.
   [[nodiscard]] const graph::TrainingStyle& Of(const graph::JobSpec& job) const;
 
   // Jobs with the same number have the same kernels in a layer, as far as the style decides them.

@@ -233,7 +233,11 @@ std::optional<int64_t> PlanEvaluator::host_capacity_bytes() const {
 }
 
 TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
-  return launch::IntervalOf(time, problem_.cluster.parameters, 0);
+  // How recipes dispatch tokens to experts is assumed (launch/accuracy/row_style.cc has the same
+  // number for rows that do not say).
+  constexpr double kOfDispatch = 0.1;
+  return launch::IntervalOf(time, problem_.cluster.parameters,
+                            problem_.model.moe.experts > 0 ? kOfDispatch : 0);
 }
 
 Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {

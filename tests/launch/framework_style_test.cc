@@ -44,6 +44,28 @@ TEST(FrameworkStyle, is_that_of_published_rows_for_every_kind_of_job) {
   }
 }
 
+// As most recipes have it; the schedule that puts transfers beside compute needs interleaved
+// stages.
+TEST(FrameworkStyle, dispatches_to_experts_by_fused_kernels) {
+  graph::JobSpec job;
+  const FrameworkStyle style = *FrameworkStyle::Create("megatron-core", "bf16");
+  EXPECT_FALSE(style.Of(job).moe_fused_dispatch);
+  job.model.moe.experts = 8;
+  EXPECT_TRUE(style.Of(job).moe_fused_dispatch);
+  EXPECT_FALSE(style.Of(job).moe_overlap);
+  job.parallel.pp = job.parallel.vpp = 2;
+  EXPECT_TRUE(style.Of(job).moe_overlap);
+  EXPECT_THAT(style.Assumptions(job), ::testing::Contains(HasSubstr("DeepEP")));
+}
+
+TEST(FrameworkStyle, selects_op_by_op_what_torchtitan_recomputes) {
+  graph::JobSpec job;
+  job.recompute = graph::Recompute::kSelective;
+  const auto told = ::testing::Contains(HasSubstr("the core of attention"));
+  EXPECT_THAT(FrameworkStyle::Create("fsdp", "bf16")->Assumptions(job), told);
+  EXPECT_THAT(FrameworkStyle::Create("torchtitan", "bf16")->Assumptions(job), ::testing::Not(told));
+}
+
 // A stage of torchtitan's keeps what it gathered for all its micro-batches.
 TEST(FrameworkStyle, has_each_plan_once) {
   SearchProblem problem = SmallProblem("torchtitan");
