@@ -4,9 +4,18 @@
 
 namespace prism::slicer {
 
+bool LateWaits::Learn(const Transfers& over, Transfers* known) {
+  bool is_new = false;
+  for (const auto& [stream, count] : over) {
+    int64_t& own = (*known)[stream];
+    is_new = is_new || count > own;
+    own = std::max(own, count);
+  }
+  return is_new;
+}
+
 void LateWaits::Record(uint32_t event, uint16_t stream, int32_t iteration) {
-  const auto transfers = transfers_.find(stream);
-  events_[event] = {stream, iteration, transfers == transfers_.end() ? 0 : transfers->second};
+  events_[event] = {stream, iteration, streams_[stream]};
 }
 
 bool LateWaits::Wait(std::optional<uint16_t> waiter, uint32_t event, int32_t iteration) {
@@ -14,18 +23,19 @@ bool LateWaits::Wait(std::optional<uint16_t> waiter, uint32_t event, int32_t ite
   if (found == events_.end() || waiter == found->second.stream) {
     return false;
   }
-  const auto [stream, recorded_in, transfers] = found->second;
-  int64_t& by_host = host_waited_[stream];
-  int64_t& waited = waiter ? waited_[{*waiter, stream}] : by_host;
-  const bool is_new = transfers > std::max(waited, by_host);
-  waited = std::max(waited, transfers);
-  return is_new && recorded_in < iteration;
+  if (!waiter) {
+    return Learn(found->second.over, &host_) && found->second.iteration < iteration;
+  }
+  // What the host has waited for is over for whatever is issued now.
+  Transfers& own = streams_[*waiter];
+  Learn(host_, &own);
+  return Learn(found->second.over, &own) && found->second.iteration < iteration;
 }
 
 void LateWaits::HostWaits(std::optional<uint16_t> stream) {
-  for (const auto& [each, count] : transfers_) {
+  for (const auto& [each, over] : streams_) {
     if (!stream || *stream == each) {
-      host_waited_[each] = count;
+      Learn(over, &host_);
     }
   }
 }

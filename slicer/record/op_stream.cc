@@ -8,6 +8,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/content_hash.h"
+#include "graph/base/intern.h"
 
 namespace prism::slicer {
 
@@ -28,16 +29,6 @@ Status Damaged(const std::string& what) {
 
 bool IsDataType(uint8_t value) {
   return value <= static_cast<uint8_t>(graph::DataType::kFloat64);
-}
-
-template <typename T>
-uint32_t IndexOf(std::vector<T>* table, const T& value) {
-  const auto found = std::find(table->begin(), table->end(), value);
-  if (found != table->end()) {
-    return static_cast<uint32_t>(found - table->begin());
-  }
-  table->push_back(value);
-  return static_cast<uint32_t>(table->size() - 1);
 }
 
 // Fragments list members in ascending order, and a root counts in that order.
@@ -256,7 +247,7 @@ Result<uint32_t> OpStream::SignatureOf(const SignatureKey& key,
   signature.inputs = std::move(context.inputs);
   // Two contexts may differ in id alone when a name was defined twice; equal content is one
   // signature.
-  const uint32_t index = IndexOf(&tables_.signatures, signature);
+  const uint32_t index = InternValue(tables_.signatures, signature);
   signatures_.emplace(key, index);
   return index;
 }
@@ -324,7 +315,7 @@ Status OpStream::PushCollective(const Record& record) {
        .flags = static_cast<uint8_t>(body.grouped_with_next != 0 ? graph::kGroupedWithNext : 0),
        .stream = StreamOf(record.stream),
        .comm_slot = slot,
-       .signature = IndexOf(&tables_.collectives, shape)});
+       .signature = InternValue(tables_.collectives, shape)});
 }
 
 Status OpStream::PushGroupEnd(const Record& record) {
@@ -346,7 +337,7 @@ Status OpStream::PushGroupEnd(const Record& record) {
   for (const auto& [stream, group] : groups) {
     PRISM_RETURN_IF_ERROR(AddOp({.kind = OpKind::kPeerGroup,
                                  .stream = stream,
-                                 .signature = IndexOf(&tables_.peer_groups, group)}));
+                                 .signature = InternValue(tables_.peer_groups, group)}));
   }
   return OkStatus();
 }

@@ -359,5 +359,32 @@ TEST(Recorder, AWaitForCommunicationOfTheIterationBeforeIsTold) {
   EXPECT_THAT(SendAndWait(true, true)->warnings, ::testing::IsEmpty()) << "the host has waited";
 }
 
+// Stream 0 waits for stream 4, which has waited for the communication: it is over then.
+TEST(Recorder, AWaitForWhatAnotherStreamHasWaitedForIsNotTold) {
+  for (const bool by_host : {false, true}) {
+    RecordScript script;
+    script.CommInit(1, "default_pg", 8, 0, 1);
+    for (int i = 0; i < 4; ++i) {
+      script.Marker("iteration", true);
+      script.Event(channel::RecordKind::kEventWait, 3, 0);
+      script.AllReduce(1, 1 << 20, 2);
+      script.Event(channel::RecordKind::kEventRecord, 3, 2);
+      script.Event(channel::RecordKind::kEventWait, 3, 4);
+      script.Event(channel::RecordKind::kEventRecord, 5, 4);
+      if (by_host) {
+        channel::Record wait = {};
+        wait.kind = channel::RecordKind::kSync;
+        wait.sync.kind = channel::SyncKind::kStream;
+        wait.stream = 4;
+        script.Add(wait);
+      } else {
+        script.Event(channel::RecordKind::kEventWait, 5, 0);
+      }
+      script.Marker("iteration", false);
+    }
+    EXPECT_THAT(RecordAll(script, 0, 0)->warnings, ::testing::IsEmpty()) << by_host;
+  }
+}
+
 }  // namespace
 }  // namespace prism::slicer
