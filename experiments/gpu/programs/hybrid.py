@@ -69,7 +69,7 @@ def run(args, name, scale, folder):
     return {"device": summary["device"], "device_scale": summary["device_scale"], "scale": scale * slower,
             "iteration_time_s": summary["iteration_time_s"], "replayed_s": replayed,
             "peak_memory": summary["peak_memory"], "warnings": summary["warnings"],
-            "said": logs or {"terminal": said.splitlines()[-8:]}}
+            "said": logs | ({"terminal": said.splitlines()[-40:]} if "--interactive" in options else {})}
 
 
 def lines_of(part):

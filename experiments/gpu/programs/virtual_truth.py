@@ -141,9 +141,10 @@ def checked(command, seconds, folder, **environment):
     error has the end of that."""
     caches = {name: str(pathlib.Path(folder) / "caches" / name)
               for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
-    done = subprocess.run(list(map(str, command)), cwd=folder, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds,
-                          check=False, env=os.environ | caches | environment)
+    done = subprocess.run(list(map(str, command)), cwd=folder, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", timeout=seconds, check=False,
+                          env=os.environ | caches | environment)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} ends with {done.returncode}: {done.stdout[-1200:]}")
     return done.stdout
