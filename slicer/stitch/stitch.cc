@@ -211,6 +211,26 @@ class Stitcher {
   }
 
   Status FillGraph() {
+    PRISM_RETURN_IF_ERROR(FillRoles());
+    graph_.job = std::move(input_.job);
+    TakeProgramFacts();
+    graph_.cluster = std::move(input_.cluster);
+    CollectWarnings();
+    const std::vector<std::string> by_policy = TakePolicies();
+    for (const auto& [code, warning] : warnings_) {
+      graph_.warnings.push_back(warning);
+    }
+    graph_.assumptions.push_back(
+        fmt::format("{} of {} ranks were recorded, {} of them as spot checks; every other rank is "
+                    "taken to do what the recorded rank of its role did",
+                    fragments_.size(), grid_.world_size(), spot_checks_));
+    TellOfMarked();
+    graph_.assumptions.insert(graph_.assumptions.end(), by_policy.begin(), by_policy.end());
+    return OkStatus();
+  }
+
+  // Roles, and what ranks make of them.
+  Status FillRoles() {
     TableMerger merger;
     std::vector<SlotPatterns> patterns;
     for (const RecordedRole& recorded : roles_) {
@@ -228,9 +248,11 @@ class Stitcher {
     FillSources();
     PRISM_RETURN_IF_ERROR(FillRankTables(grid_, patterns, merger, graph_));
     merger.MoveInto(graph_);
-    graph_.job = std::move(input_.job);
-    TakeProgramFacts();
-    graph_.cluster = std::move(input_.cluster);
+    return OkStatus();
+  }
+
+  // Of the recorded ranks one by one, and of what they do together.
+  void CollectWarnings() {
     for (const auto& [rank, fragment] : fragments_) {
       for (const graph::Warning& warning : fragment->warnings) {
         AddWarning(warning);
@@ -246,6 +268,10 @@ class Stitcher {
     for (const graph::Warning& warning : FindOddGroups(roles_, ranks_of_role)) {
       AddWarning(warning);
     }
+  }
+
+  // The warnings that are none, as assumptions.
+  std::vector<std::string> TakePolicies() {
     std::vector<std::string> by_policy;
     std::vector<PolicyCounter> policies(std::begin(kPolicyCounters), std::end(kPolicyCounters));
     if (!graph_.job.user_program) {
@@ -257,16 +283,7 @@ class Stitcher {
                                         counted.mapped().example));
       }
     }
-    for (const auto& [code, warning] : warnings_) {
-      graph_.warnings.push_back(warning);
-    }
-    graph_.assumptions.push_back(
-        fmt::format("{} of {} ranks were recorded, {} of them as spot checks; every other rank is "
-                    "taken to do what the recorded rank of its role did",
-                    fragments_.size(), grid_.world_size(), spot_checks_));
-    TellOfMarked();
-    graph_.assumptions.insert(graph_.assumptions.end(), by_policy.begin(), by_policy.end());
-    return OkStatus();
+    return by_policy;
   }
 
   // Ranks that are only like their role: how many, and how far recorded ones were from theirs.
