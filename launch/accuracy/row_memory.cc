@@ -57,6 +57,17 @@ int64_t DeferredHeads(const PublishedRow& row) {
              : 0;
 }
 
+// Until CUDA 11.7 all kernels of all libraries were loaded at the start: what PyTorch 1.13 took
+// beyond what it takes with lazy loading (its pull request 86509).
+constexpr int64_t kEagerModules = 666'632'192 - 287'047'680;
+
+int64_t EagerModules(const PublishedRow& row) {
+  const FrameworkFamily family = FamilyOfRow(row);
+  const bool early =
+      family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
+  return early ? kEagerModules : 0;
+}
+
 enum class Counter : uint8_t { kAllocated, kReserved, kDevice };
 
 // nanotron's benchmark resets the peaks after the passes and reads them after the optimizer's step,
@@ -124,7 +135,8 @@ Result<double> PredictedBytes(const PublishedRow& row,
     options.device_bytes = DeviceBytes(cluster, job, stage);
     PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
                            replayer::PredictStageMemory(as_run, style, stage, options));
-    most = std::max(most, BytesOf(memory, OutsideAllocatorBytes(cluster, job, stage), counter));
+    const int64_t outside = OutsideAllocatorBytes(cluster, job, stage) + EagerModules(row);
+    most = std::max(most, BytesOf(memory, outside, counter));
   }
   if (counter == Counter::kReserved && row.Says("mem_kind", "max_memory_allocated")) {
     assumptions->Add("memory: reserved, as the benchmark's code has it");

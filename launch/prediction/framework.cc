@@ -21,6 +21,7 @@ TrainingStyle EarlyMegatronStyle() {
   style.overlap_grad_reduce = false;
   style.scatter_gather_p2p = true;
   style.gradient_type = graph::DataType::kFloat16;
+  style.compiled_cross_entropy = true;  // exponentials are a new tensor beside the float32 logits
   return style;
 }
 

@@ -314,6 +314,9 @@ UnitTensors LayerTensors(const JobSpec& job,
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
   const int64_t mlp = has_experts ? sizes.ExpertFfn() : sizes.Ffn();
   tensors.backward.push_back({"gradient of the mlp", (sizes.model.FfnMatrices() - 1) * mlp});
+  if (style.attention == AttentionKind::kUnfused) {
+    tensors.backward.push_back({"gradients of scores", 2 * sizes.Scores() * sizes.element});
+  }
   if (has_experts) {
     tensors.forward.push_back({"rows to dispatch", sizes.ExpertHidden()});
     tensors.backward.push_back({"gradients of the rows", 2 * sizes.ExpertHidden()});

@@ -128,6 +128,20 @@ TEST(MegatronRows, Arguments_give_groups_of_micro_batches_and_layers_of_the_ends
   EXPECT_LT(bytes("decoder-last-pipeline-num-layers=2"), usual);
 }
 
+// What nvidia-smi saw of software that loaded all of its kernels at the start.
+TEST(MegatronRows, Early_software_loads_all_kernels_at_the_start) {
+  auto fields = Gpt175B();
+  Set(&fields, "peak_mem_gib", "60");
+  const auto outside = [&](const char* framework) {
+    Set(&fields, "framework", framework);
+    Set(&fields, "mem_kind", "nvidia-smi");
+    const double device = PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
+    Set(&fields, "mem_kind", "reserved");
+    return device - PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
+  };
+  EXPECT_GT(outside("Megatron-LM"), outside("Megatron-Core") + 300e6);
+}
+
 // Where neither GPUs nor replicas are told.
 TEST(MegatronRows, Release_runs_have_eight_nodes) {
   auto fields = Gpt175B();

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/csv_field.h"
 #include "launch/accuracy/published_row.h"
 #include "launch/options/csv_table.h"
 

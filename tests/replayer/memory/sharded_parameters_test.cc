@@ -1,6 +1,8 @@
 // What FSDP holds beside its shards, by hand and in whole stages.
 #include "replayer/memory/sharded_parameters.h"
 
+#include <string_view>
+
 #include <gtest/gtest.h>
 
 #include "graph/stage_layers.h"
@@ -160,6 +162,22 @@ TEST(StageMemory, larger_groups_of_micro_batches_hold_more_chunks) {
   ASSERT_TRUE(usual.ok() && grouped.ok());
   const int64_t chunk = 2 * LayerTensors(job, {}, 0).saved_bytes();
   EXPECT_EQ(grouped->peak_allocated - usual->peak_allocated, 3 * chunk);
+}
+
+// Where the scores are tensors, so are their gradients: of the dropout's output, of its input.
+TEST(StageMemory, unfused_attention_has_gradients_of_its_scores) {
+  const graph::JobSpec job = PipelineJob();
+  const auto backward = [&](graph::AttentionKind kind) {
+    graph::TrainingStyle style;
+    style.attention = kind;
+    int64_t sum = 0;
+    for (const Tensor& tensor : LayerTensors(job, style, 0).backward) {
+      sum += std::string_view(tensor.what) == "gradients of scores" ? tensor.bytes : 0;
+    }
+    return sum;
+  };
+  EXPECT_EQ(backward(graph::AttentionKind::kUnfused), 2 * 32 * 2048 * 2048 * 2);
+  EXPECT_EQ(backward(graph::AttentionKind::kFlash), 0);
 }
 
 }  // namespace
