@@ -90,7 +90,11 @@ bool PhraseCompiler::CanFold(uint32_t part) const {
 
 void PhraseCompiler::FoldPart(uint32_t part) {
   const BlockStreams& streams = shared_.library->streams()[part];
-  const FoldedSegment& folded = costs_.Folded(part, streams.axes, topologies_);
+  if (part != folded_part_) {  // layers follow each other
+    folded_ = &costs_.Folded(part, streams.axes, topologies_);
+    folded_part_ = part;
+  }
+  const FoldedSegment& folded = *folded_;
   std::array<uint16_t, kMaxFoldedStreams> tails = {};
   std::transform(folded.streams.begin(), folded.streams.begin() + folded.stream_count,
                  tails.begin(), TailRegister);
@@ -306,7 +310,15 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
 }
 
 PhraseExchange PhraseCompiler::Messages(const LoweredBlock& block, const StageOp& op) {
-  const graph::PeerGroup& group = shared_.job->program->blocks[block.program].peer_groups[op.index];
+  const auto [found, inserted] = messages_.try_emplace({block.program, op.index});
+  if (inserted) {
+    found->second =
+        WriteMessages(shared_.job->program->blocks[block.program].peer_groups[op.index]);
+  }
+  return found->second;
+}
+
+PhraseExchange PhraseCompiler::WriteMessages(const graph::PeerGroup& group) {
   std::vector<PeerLoad> loads;
   PhraseExchange exchange = {static_cast<uint32_t>(posts_.size()), 0};
   const bool ring = shared_.job->job.parallel.pp > 2;

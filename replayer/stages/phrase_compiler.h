@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "graph/phrased_job.h"
@@ -167,6 +169,7 @@ class PhraseCompiler {
   void Collective(const StageOp& op);
   void Exchange(const LoweredBlock& block, const StageOp& op);
   PhraseExchange Messages(const LoweredBlock& block, const StageOp& op);
+  PhraseExchange WriteMessages(const graph::PeerGroup& group);
   void HostSync(const StageOp& op);
   void Flush();
   [[nodiscard]] uint16_t EventRegister(uint32_t event) const {
@@ -207,6 +210,9 @@ class PhraseCompiler {
   std::vector<PhraseOp> ops_;
   std::vector<PhraseExchange> exchanges_;
   std::vector<PhrasePost> posts_;
+  std::map<std::pair<uint32_t, uint32_t>, PhraseExchange> messages_;  // by program and peer group
+  uint32_t folded_part_ = kNone;                                      // the latest
+  const FoldedSegment* folded_ = nullptr;                             // of it
 
   // Of the phrase being compiled. What is owed counts compute from when this was `compute_`, which
   // moves on with every kernel.

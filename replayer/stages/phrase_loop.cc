@@ -68,13 +68,9 @@ void PhraseRun::RunTurn() {
   Settle();
 }
 
-// Calls visit(value) for all times that the next turn depends on; those of stages first, by stage
-// and register.
+// Calls visit(value) for all times beside registers that the next turn depends on.
 template <typename Visit>
-void PhraseRun::VisitRegisters(Visit visit) {
-  for (TimeNs& value : registers_) {
-    visit(value);
-  }
+void PhraseRun::VisitMessages(Visit visit) {
   for (Channel& channel : channels_) {
     visit(channel.send_tail);
     for (const size_t end : {0, 1}) {
@@ -87,7 +83,6 @@ void PhraseRun::VisitRegisters(Visit visit) {
 
 void PhraseRun::TakeSnapshot(Snapshot* snapshot) {
   snapshot->shape.clear();
-  snapshot->values.clear();
   for (const Stage& stage : stages_) {
     snapshot->shape.insert(snapshot->shape.end(),
                            {stage.step, stage.inside ? 1 + int64_t{stage.op} : 0,
@@ -101,7 +96,8 @@ void PhraseRun::TakeSnapshot(Snapshot* snapshot) {
   for (const std::vector<Meeting>& meetings : meetings_) {
     snapshot->shape.push_back(static_cast<int64_t>(meetings.size()));
   }
-  VisitRegisters([&](TimeNs value) { snapshot->values.push_back(value); });
+  snapshot->values = registers_;
+  VisitMessages([&](TimeNs value) { snapshot->values.push_back(value); });
 }
 
 // Whether the last two turns moved every register by the same time.
@@ -153,10 +149,14 @@ void PhraseRun::Jump() {
 
 void PhraseRun::MoveTo(const Snapshot& snapshot, int64_t turns) {
   size_t i = 0;
-  VisitRegisters([&](TimeNs& value) {
+  const auto move = [&](TimeNs& value) {
     value = snapshot.values[i] + turns * moves_[i];
     ++i;
-  });
+  };
+  for (TimeNs& value : registers_) {
+    move(value);
+  }
+  VisitMessages(move);
 }
 
 // How far `later` is beyond where `turns` turns like the last ones lead to.

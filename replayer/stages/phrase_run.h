@@ -149,7 +149,7 @@ class PhraseRun {
   void TakeSnapshot(Snapshot* snapshot);
   void MoveTo(const Snapshot& snapshot, int64_t turns);
   template <typename Visit>
-  void VisitRegisters(Visit visit);
+  void VisitMessages(Visit visit);
   void Settle();
   void Advance(size_t s);
   bool NextStep(size_t s);

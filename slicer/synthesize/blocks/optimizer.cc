@@ -137,11 +137,11 @@ class OptimizerWriter {
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
     const int64_t longest = *std::max_element(all_.begin(), all_.end());
     const int64_t chunks = DivideUp(longest, kChunkElements);
-    const Tensors gradients = Lists({DataType::kFloat32}, all_);
+    Tensors gradients = Lists({DataType::kFloat32}, all_);
     writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
     MultiTensor("aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", gradients,
                 Launches(all_, 1));
-    writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", gradients,
+    writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", std::move(gradients),
                    static_cast<uint32_t>(count));
     writer_.Kernel("aten::cat", "CatArrayBatchedCopy",
                    Lists({DataType::kFloat32}, std::vector<int64_t>(all_.size(), 1)));
