@@ -65,7 +65,7 @@ struct State {
   std::mutex request_mutex;  // the one answer slot
   uint32_t next_request = 1;
   uint16_t next_ordinal = 0;
-  std::atomic<int> working_threads{0};  // there now, that have given the device something to do
+  std::atomic<int> working_threads{0};  // that have given the device something to do
   std::unordered_map<std::string, uint32_t> tables[kTables];
   std::mutex counter_mutex;
   std::map<std::string, Counter, std::less<>> counters;
@@ -222,23 +222,13 @@ bool IsWork(RecordKind kind) {
          kind == RecordKind::kCollective || kind == RecordKind::kPeerTransfer;
 }
 
-// Has one value, whatever it is, on each thread that has given the device something to do.
-pthread_key_t WorkingThreads() {
-  static const pthread_key_t key = [] {
-    pthread_key_t made = {};
-    pthread_key_create(&made, [](void* /*value*/) { --Get().working_threads; });
-    return made;
-  }();
-  return key;
-}
-
-// The thread that steps and autograd's take turns. What further ones issue while those are there
-// comes in between in an order by chance.
+// The thread that steps and autograd's take turns. What further ones issue comes in between in an
+// order by chance. Those that have ended count as well: whether one has when the next begins is by
+// chance, too, and a number must not be.
 void CountWorkingThread(State& state, RecordKind kind) {
   constexpr int kThreadsThatTakeTurns = 2;
   if (!thread_works && IsWork(kind)) {
     thread_works = true;
-    pthread_setspecific(WorkingThreads(), &thread_works);
     if (++state.working_threads > kThreadsThatTakeTurns) {
       Count("several_issuing_threads");
     }
