@@ -72,8 +72,10 @@ Result<replayer::Summary> Report(const RunContext& context,
   input.low_ns = outcome->low_ns;
   input.high_ns = outcome->high_ns;
   input.graph_bytes = static_cast<int64_t>(outcome->graph_bytes.size());
-  input.warnings = outcome->warnings;
-  input.warnings.insert(input.warnings.end(), context.warnings.begin(), context.warnings.end());
+  input.warnings = outcome->replay_warnings;
+  for (const std::vector<graph::Warning>& more : {outcome->warnings, context.warnings}) {
+    input.warnings.insert(input.warnings.end(), more.begin(), more.end());
+  }
   input.device = DeviceName(context.options.device);
   if (context.gpu) {
     input.device_scale = context.options.device_scale;

@@ -54,6 +54,7 @@ struct Perturbation {
   int32_t period_iterations = 0;
   DurationNs duration_ns = 0;
   std::string part = {};  // kFail: switch, NIC or link out of service (replayer/network/topology.h)
+  std::string text = {};  // as the user wrote it, for messages
 };
 
 // What NCCL_ALGO would make of the communicators of one name; an empty name stands for all.

@@ -42,6 +42,7 @@ class PerturbationParser {
   explicit PerturbationParser(const graph::JobSpec& job) : job_(job) {}
 
   std::string Read(std::string_view text) {
+    result.text = text;
     const std::vector<std::string_view> parts = Split(text, ':');
     const std::string_view kind = parts[0];
     using enum replayer::PerturbationKind;

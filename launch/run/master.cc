@@ -25,6 +25,7 @@
 #include "launch/run/source_finder.h"
 #include "launch/run/spread_range.h"
 #include "launch/sandbox/shared_memory.h"
+#include "replayer/perturbation_effect.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
 
@@ -239,7 +240,11 @@ Status Master::ReplayAll(RunOutcome* outcome) {
                          MakeReplayOptions(context_.options, context_.job, context_.cluster));
   options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
-  PRISM_ASSIGN_OR_RETURN(const SpreadRange range, ReplaySpreadRange(outcome->graph, options));
+  PRISM_ASSIGN_OR_RETURN(
+      const SpreadRange range,
+      ReplaySpreadRange(outcome->graph, options, outcome->result.steady_iteration_ns()));
+  PRISM_ASSIGN_OR_RETURN(outcome->replay_warnings,
+                         replayer::WarnOfNoEffect(outcome->graph, options, outcome->result));
   outcome->low_ns = range.low_ns;
   outcome->high_ns = range.high_ns;
   return OkStatus();

@@ -38,10 +38,11 @@ struct RunOutcome {
   graph::Graph graph;
   std::string graph_bytes;        // as in graph.prism
   replayer::ReplayResult result;  // of the emulation: what the cluster would have shown
-  DurationNs low_ns = 0;          // steady iteration, compute and transfers at the fast end
+  DurationNs low_ns = 0;          // steady iteration: launch/run/spread_range.h
   DurationNs high_ns = 0;
-  std::vector<graph::Warning> warnings;
-  std::map<Rank, std::string> logs;       // of sandbox ranks in the emulation
+  std::vector<graph::Warning> replay_warnings;  // of the last replay
+  std::vector<graph::Warning> warnings;         // of the emulation
+  std::map<Rank, std::string> logs;             // of sandbox ranks in the emulation
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
   std::vector<double> iteration_seconds;  // likewise

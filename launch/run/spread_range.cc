@@ -1,14 +1,17 @@
 #include "launch/run/spread_range.h"
 
+#include <algorithm>
+
 #include "launch/process/interrupt.h"
 
 namespace prism::launch {
 
 Result<SpreadRange> ReplaySpreadRange(const graph::Graph& graph,
-                                      const replayer::ReplayOptions& options) {
+                                      const replayer::ReplayOptions& options,
+                                      DurationNs iteration_ns) {
   const double compute = graph.cluster.parameters.Value("spread.compute");
   const double comm = graph.cluster.parameters.Value("spread.comm");
-  SpreadRange range;
+  SpreadRange range = {iteration_ns, iteration_ns};
   for (const double side : {-1.0, 1.0}) {
     PRISM_RETURN_IF_ERROR(InterruptStatus());
     replayer::ReplayOptions scaled = options;
@@ -17,7 +20,8 @@ Result<SpreadRange> ReplaySpreadRange(const graph::Graph& graph,
     scaled.compute_scale = options.compute_scale * (1 + side * compute);
     scaled.comm_scale = options.comm_scale * (1 + side * comm);
     PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, scaled));
-    (side < 0 ? range.low_ns : range.high_ns) = result.steady_iteration_ns();
+    range.low_ns = std::min(range.low_ns, result.steady_iteration_ns());
+    range.high_ns = std::max(range.high_ns, result.steady_iteration_ns());
   }
   return range;
 }

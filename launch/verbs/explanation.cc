@@ -11,6 +11,7 @@
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
+#include "replayer/perturbation_effect.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
 #include "replayer/report/summary.h"
@@ -134,13 +135,15 @@ Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
                                         const replayer::ReplayOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
                          replayer::Replay(loaded.graph, options));
-  PRISM_ASSIGN_OR_RETURN(const SpreadRange range, ReplaySpreadRange(loaded.graph, options));
+  PRISM_ASSIGN_OR_RETURN(const SpreadRange range,
+                         ReplaySpreadRange(loaded.graph, options, result.steady_iteration_ns()));
   replayer::SummaryInput input;
   input.graph = &loaded.graph;
   input.result = &result;
   input.low_ns = range.low_ns;
   input.high_ns = range.high_ns;
   input.graph_bytes = loaded.file_bytes;
+  PRISM_ASSIGN_OR_RETURN(input.warnings, replayer::WarnOfNoEffect(loaded.graph, options, result));
   return replayer::Summarise(input);
 }
 

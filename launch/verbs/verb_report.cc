@@ -17,6 +17,7 @@
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/cluster_check.h"
+#include "replayer/perturbation_effect.h"
 
 namespace prism::launch {
 namespace {
@@ -38,7 +39,7 @@ Status AddWarnings(const fs::path& folder, graph::Graph* graph) {
   }
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> told, WarningsOfSummary(text, path));
-  std::set<std::string> known;
+  std::set<std::string> known = {replayer::kNoEffectCode};  // found out anew
   for (const graph::Warning& warning : graph->warnings) {
     known.insert(warning.code);
   }

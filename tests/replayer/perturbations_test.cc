@@ -8,6 +8,7 @@
 
 #include "replayer/interference.h"
 #include "replayer/jitter.h"
+#include "replayer/perturbation_effect.h"
 #include "replayer/replay.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"
@@ -17,8 +18,10 @@ namespace {
 
 using prism::testing::Collective;
 using prism::testing::Kernel;
+using prism::testing::Sync;
 using prism::testing::TinyGraph;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 ReplayOptions With(const Perturbation& perturbation) {
   ReplayOptions options;
@@ -97,6 +100,43 @@ TEST(Perturbations, pause_comes_between_iterations) {
   // Rank 1 begins at 0, 110, 1000, 1110 and, paused again, 2000; rank 0 begins at 220 what ends
   // with rank 1's at 1110.
   EXPECT_THAT(result->iteration_ns, ElementsAre(110, 890, 890, 890));
+}
+
+// Rank 1 waits for rank 0 in every iteration; that one begins late in the first alone.
+TEST(Perturbations, those_without_effect_are_told) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 100), Collective(0, 0, 10), Sync()},
+                                  {Kernel(0, 40), Collective(0, 0, 10), Sync()}});
+  ReplayOptions options;
+  options.perturbations.push_back({.kind = PerturbationKind::kLate,
+                                   .ranks = {Rank(0)},
+                                   .delay_ns = 1000,
+                                   .text = "late:0:0.000001"});
+  options.perturbations.push_back(
+      {.kind = PerturbationKind::kHost, .ranks = {Rank(0)}, .factor = 2, .text = "host:0:2"});
+  const auto warnings = [&] {
+    const Result<ReplayResult> with = Replay(graph, options);
+    PRISM_CHECK(with.ok());
+    const auto found = WarnOfNoEffect(graph, options, *with);
+    PRISM_CHECK(found.ok());
+    return *found;
+  };
+  ASSERT_EQ(warnings().size(), 1U);
+  EXPECT_EQ(warnings()[0].count, 2);
+  EXPECT_EQ(warnings()[0].example,
+            "late:0:0.000001: iteration 3, which the numbers are of, is the same without it; "
+            "--iterations 1 shows the first");
+  // Rank 1 waits longer or shorter, which the iteration does not show.
+  options.perturbations[1] = {PerturbationKind::kStraggler, {Rank(1)}, 2};
+  EXPECT_EQ(warnings()[0].count, 1);
+  options.iterations = 1;
+  EXPECT_TRUE(warnings().empty());
+  // Of many those of a kind are one.
+  options.iterations = 3;
+  options.perturbations.resize(1);
+  options.perturbations.insert(options.perturbations.end(), 16, options.perturbations[0]);
+  options.perturbations.push_back({PerturbationKind::kStraggler, {Rank(1)}, 2});
+  EXPECT_EQ(warnings()[0].count, 17);
+  EXPECT_THAT(warnings()[0].example, HasSubstr("late:0:0.000001 and 16 more of its kind: "));
 }
 
 TEST(Perturbations, periods_that_leave_no_time_are_refused) {
