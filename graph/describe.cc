@@ -335,6 +335,18 @@ std::string LayoutText(const ParallelSizes& sizes) {
                      expert, sizes.vpp);
 }
 
+bool KnowsChunks(const JobSpec& job) {
+  return !job.user_program || job.seq_len > 0 || job.parallel.vpp > 1;
+}
+
+std::string LayoutText(const JobSpec& job) {
+  std::string text = LayoutText(job.parallel);
+  if (!KnowsChunks(job)) {
+    text.resize(text.rfind(", vpp"));
+  }
+  return text;
+}
+
 std::string MembersText(std::span<const uint32_t> members) {
   constexpr size_t kShown = 4;
   if (members.empty()) {

@@ -63,6 +63,12 @@ std::string WithoutTemplates(std::string_view description);
 // pp 1 × dp 16 (ep 8), vpp 1".
 std::string LayoutText(const ParallelSizes& sizes);
 
+// Whether the model chunks of a stage are known: they show in nothing that a user's program does.
+bool KnowsChunks(const JobSpec& job);
+
+// As LayoutText of its sizes, without vpp where that is not known.
+std::string LayoutText(const JobSpec& job);
+
 // Ascending members shortened to what a line can hold: "0-7", "0, 8, 16, ... 56"; "none" of none.
 std::string MembersText(std::span<const uint32_t> members);
 

@@ -67,12 +67,31 @@ std::vector<uint32_t> Numbers(const std::vector<Rank>& ranks) {
   return numbers;
 }
 
+std::string CommunicatorsText(const graph::Graph& graph) {
+  constexpr size_t kShown = 12;  // those of an imported file may be thousands
+  std::vector<std::string> families;
+  for (const auto& [family, count] : CountCommunicators(graph)) {
+    families.push_back(fmt::format("{} × {} of {} ranks", FormatCount(count),
+                                   family.first.empty() ? "unnamed" : family.first,
+                                   FormatCount(static_cast<int64_t>(family.second))));
+  }
+  if (families.empty()) {
+    return "none";
+  }
+  const size_t hidden = families.size() - std::min(kShown, families.size());
+  families.resize(families.size() - hidden);
+  return fmt::format("{}{}", fmt::join(families, ", "),
+                     hidden == 0 ? ""
+                                 : fmt::format(" and {} more kinds: --format json lists them",
+                                               FormatCount(static_cast<int64_t>(hidden))));
+}
+
 std::string HeadText(const graph::Graph& graph) {
   const graph::JobSpec& job = graph.job;
   const graph::ParallelSizes& sizes = job.parallel;
   std::string text = fmt::format("{} on {} × {} ({})\n", job.name, FormatCount(sizes.world_size()),
                                  graph.cluster.gpu.name, graph.cluster.name);
-  text += fmt::format("  layout            {}\n", graph::LayoutText(sizes));
+  text += fmt::format("  layout            {}\n", graph::LayoutText(job));
   if (!job.facts.axes.empty()) {
     text += fmt::format(
         "  program           ranks form {}; {} to warm up; iterations begin with {}\n",
@@ -89,14 +108,7 @@ std::string HeadText(const graph::Graph& graph) {
                       FormatCount(graph.OpsPerIteration()));
   text += fmt::format("  kernels           {} distinct\n",
                       FormatCount(static_cast<int64_t>(graph.signatures.size())));
-  std::vector<std::string> families;
-  for (const auto& [family, count] : CountCommunicators(graph)) {
-    families.push_back(fmt::format("{} × {} of {} ranks", FormatCount(count),
-                                   family.first.empty() ? "unnamed" : family.first,
-                                   FormatCount(static_cast<int64_t>(family.second))));
-  }
-  text += fmt::format("  communicators     {}\n",
-                      families.empty() ? "none" : fmt::format("{}", fmt::join(families, ", ")));
+  text += fmt::format("  communicators     {}\n", CommunicatorsText(graph));
   text += fmt::format("  warnings          {}; {} while building\n",
                       FormatCounted(static_cast<int64_t>(graph.warnings.size()), "kind"),
                       FormatCounted(static_cast<int64_t>(graph.assumptions.size()), "assumption"));
@@ -246,7 +258,8 @@ std::string ShowJson(const graph::Graph& graph, const ShowOptions& options) {
   json.BeginObject();
   json.Field("job", graph.job.name).Field("cluster", graph.cluster.name);
   json.Field("target_gpus", sizes.world_size()).Field("tp", sizes.tp).Field("pp", sizes.pp);
-  json.Field("dp", sizes.dp).Field("cp", sizes.cp).Field("ep", sizes.ep).Field("vpp", sizes.vpp);
+  json.Field("dp", sizes.dp).Field("cp", sizes.cp).Field("ep", sizes.ep);
+  graph::KnowsChunks(graph.job) ? json.Field("vpp", sizes.vpp) : json.NullField("vpp");
   json.Key("sandbox_ranks").BeginArray();
   for (const Rank rank : graph.sandbox_ranks) {
     json.Value(rank.value());

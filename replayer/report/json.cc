@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "graph/describe.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -26,11 +28,7 @@ void WriteJob(const Summary& summary, JsonWriter* json) {
   json->Field("cp", job.parallel.cp);
   json->Field("ep", job.parallel.ep);
   const bool batch_is_known = job.seq_len > 0;  // a user's program keeps it to itself
-  if (job.user_program && !batch_is_known && job.parallel.vpp == 1) {
-    json->NullField("vpp");  // chunks of a stage show in nothing that it does
-  } else {
-    json->Field("vpp", job.parallel.vpp);
-  }
+  graph::KnowsChunks(job) ? json->Field("vpp", job.parallel.vpp) : json->NullField("vpp");
   const auto of_batch = [&](const char* key, int64_t value) {
     batch_is_known ? json->Field(key, value) : json->NullField(key);
   };
@@ -43,6 +41,9 @@ void WriteJob(const Summary& summary, JsonWriter* json) {
   } else {
     json->NullField("model_params");
   }
+  const bool steps_are_known = !job.user_program || !job.facts.iteration_begin.empty();
+  steps_are_known ? json->Field("steps_per_iteration", job.facts.steps_per_iteration)
+                  : json->NullField("steps_per_iteration");
   json->EndObject();
 }
 

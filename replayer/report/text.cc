@@ -42,11 +42,7 @@ std::string JobLine(const Summary& summary) {
 // A user's program says nothing about its batch.
 std::string LayoutLine(const Summary& summary) {
   const graph::JobSpec& job = summary.job;
-  std::string layout = graph::LayoutText(job.parallel);
-  if (job.user_program && job.seq_len == 0 && job.parallel.vpp == 1) {
-    layout.resize(layout.rfind(", vpp"));  // which shows in nothing that a program does
-  }
-  std::string text = "  layout            " + layout;
+  std::string text = "  layout            " + graph::LayoutText(job);
   if (job.seq_len > 0) {
     text += fmt::format("; batch {} × {} tokens, {} a rank", FormatCount(job.global_batch_size),
                         FormatCount(job.seq_len), FormatCounted(job.microbatches(), "micro-batch"));
@@ -71,6 +67,12 @@ std::string RateLines(const Summary& summary) {
       fmt::format("  iteration time    {:.{}f} s  ({:.{}f} to {:.{}f} s by the model's spread)\n",
                   summary.iteration_time_s, decimals, summary.iteration_time_low_s, decimals,
                   summary.iteration_time_high_s, decimals);
+  if (const int32_t steps = summary.job.facts.steps_per_iteration; steps > 1) {
+    const double each = summary.iteration_time_s / steps;
+    text +=
+        fmt::format("                    of {} steps that take turns, {:.{}f} s each on average\n",
+                    steps, each, Decimals(each));
+  }
   text += summary.tokens_per_s
               ? fmt::format("  throughput        {} tokens/s",
                             FormatCount(static_cast<int64_t>(*summary.tokens_per_s)))

@@ -75,10 +75,10 @@ TEST_F(VerbsOnRun, summary_has_every_key_of_the_contract) {
                           "iteration_time_low_s", "iteration_time_high_s", "tokens_per_s",
                           "model_tflops_per_gpu", "mfu", "hfu", "breakdown", "peak_memory", "graph",
                           "sandbox_ranks", "warnings", "assumptions"));
-  EXPECT_THAT(
-      KeysOf(summary["job"]),
-      ElementsAre("name", "target_gpus", "tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch_size",
-                  "global_batch_size", "seq_len", "microbatches", "model_params"));
+  EXPECT_THAT(KeysOf(summary["job"]),
+              ElementsAre("name", "target_gpus", "tp", "pp", "dp", "cp", "ep", "vpp",
+                          "micro_batch_size", "global_batch_size", "seq_len", "microbatches",
+                          "model_params", "steps_per_iteration"));
   EXPECT_THAT(KeysOf(summary["peak_memory"]),
               ElementsAre("rank", "allocated_bytes", "reserved_bytes", "device_bytes"));
   double parts = 0;
