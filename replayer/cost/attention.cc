@@ -3,17 +3,22 @@
 #include <algorithm>
 #include <string_view>
 
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+
 namespace prism::replayer {
 namespace {
 
 // "...flash_fwd_kernel<Flash_fwd_kernel_traits<..., Flash_kernel_traits<...> >, DROPOUT, CAUSAL,
 // ...>(...)", the backward's likewise; "...flash_fwd_splitkv_kernel<..., CAUSAL, ...>(...)".
-bool IsCausal(std::string_view kernel) {
+// Nothing of other kernels.
+std::optional<bool> NamesCausal(std::string_view kernel) {
   constexpr std::string_view kTraitsEnd = "> >, ";
   const size_t traits = kernel.find("Flash_");
   const size_t end = traits == std::string_view::npos ? traits : kernel.find(kTraitsEnd, traits);
   if (end == std::string_view::npos) {
-    return true;
+    return std::nullopt;
   }
   const std::string_view flags = kernel.substr(end + kTraitsEnd.size());
   if (kernel.find("splitkv") != std::string_view::npos) {
@@ -37,7 +42,9 @@ std::optional<int64_t> PackedSequences(const graph::KernelSignature& signature) 
 std::optional<AttentionShape> FindAttention(const KernelView& view) {
   AttentionShape shape;
   shape.backward = IsAttentionBackward(view);
-  shape.causal = IsCausal(view.kernel);
+  const std::optional<bool> named = NamesCausal(view.kernel);
+  shape.causal = named.value_or(true);
+  shape.names_mask = named.has_value();
   const auto& inputs = view.signature.inputs;
   const size_t first = shape.backward ? 1 : 0;
   if (inputs.size() < first + 2) {
@@ -62,6 +69,36 @@ std::optional<AttentionShape> FindAttention(const KernelView& view) {
   shape.keys = k[0] / *sequences;
   shape.width = q[2];
   return shape;
+}
+
+std::vector<std::string> MaskAssumptions(const graph::Graph& graph) {
+  std::vector<bool> assumed;  // by signature
+  for (const graph::KernelSignature& signature : graph.signatures) {
+    const KernelView view = {graph.string(signature.name), graph.string(signature.framework_op),
+                             signature};
+    const std::optional<AttentionShape> shape =
+        IsAttentionKernel(view) ? FindAttention(view) : std::nullopt;
+    assumed.push_back(shape && !shape->names_mask);
+  }
+  int64_t count = 0;
+  std::string_view example;
+  for (const graph::Role& role : graph.roles) {
+    const graph::Program& program = role.program;
+    for (uint32_t op = 0; op < program.size(); ++op) {
+      if (program.kind[op] == graph::OpKind::kKernel && assumed[program.signature[op]] &&
+          (program.flags[op] & graph::kDurationFixed) == 0) {
+        example = graph.string(graph.signatures[program.signature[op]].name);
+        ++count;
+      }
+    }
+  }
+  if (count == 0) {
+    return {};
+  }
+  return {fmt::format(
+      "{} of all roles' programs, {} among them, count as causal, with half of the "
+      "products: neither name nor inputs tell whether they are",
+      FormatCounted(count, "attention kernel"), example.substr(0, example.find_first_of("<(")))};
 }
 
 }  // namespace prism::replayer

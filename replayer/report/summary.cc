@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "replayer/cost/attention.h"
 #include "replayer/memory/worst_rank.h"
 #include "replayer/network/topology.h"
 #include "replayer/rendezvous.h"
@@ -159,6 +160,9 @@ size_t CountTransfers(const TransferTimes& times) {
 
 void FillAssumptions(const graph::Graph& graph, Summary* summary) {
   summary->assumptions = graph.assumptions;
+  for (std::string& line : MaskAssumptions(graph)) {
+    summary->assumptions.push_back(std::move(line));
+  }
   for (const graph::Parameter& parameter : graph.cluster.parameters.all()) {
     if (parameter.mark == graph::Mark::kAssumed) {
       summary->assumptions.push_back(fmt::format("{} = {} {} ({})", parameter.key, parameter.value,

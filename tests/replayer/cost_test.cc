@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "replayer/cost/attention.h"
 #include "replayer/cost/collective_cost.h"
 #include "replayer/cost/compute_cost.h"
 #include "replayer/cost/measured_kernels.h"
@@ -127,6 +128,27 @@ TEST(ComputeCost, attention_that_says_that_it_is_not_causal_counts_in_full) {
     };
     EXPECT_NEAR(duration(false), 2 * duration(true), 2) << name(true);
   }
+}
+
+TEST(ComputeCost, attention_that_does_not_say_whether_it_is_causal_is_told) {
+  const graph::TensorShape qkv = {DataType::kBfloat16, {2, 1024, 8, 64}};
+  const auto told = [&](const std::string& op, const std::string& kernel) {
+    graph::Graph graph = OneKernel(op, kernel, {qkv, qkv, qkv});
+    graph.roles.resize(1);
+    graph::Program& program = graph.roles[0].program;
+    program.kind.assign(3, graph::OpKind::kKernel);
+    program.signature = {0, 0, 0};
+    program.flags = {0, 0, graph::kDurationFixed};
+    return MaskAssumptions(graph);
+  };
+  EXPECT_TRUE(told("aten::_flash_attention_forward", FlashKernel(true)).empty());
+  EXPECT_TRUE(told("aten::mm", "gemm").empty());
+  const auto lines = told("aten::_efficient_attention_forward",
+                          "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention)");
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(
+      lines[0].substr(0, 88),
+      "2 attention kernels of all roles' programs, fmha_cutlassF_bf16_aligned_64x64_rf_sm80 amo");
 }
 
 // Two sequences of 1,024 tokens, one behind the other or side by side.
