@@ -126,6 +126,11 @@ Result<double> PredictedBytes(const PublishedRow& row,
   if (options.microbatch_group > 0) {  // its time is that of a schedule that has no such groups
     as_run.parallel.vpp = static_cast<int32_t>(row.Integer("vpp").value_or(1));
   }
+  // As many instances of the distributed optimizer as replicas leave nothing to divide.
+  const int64_t instances = IntegerArgument(row, "num-distributed-optimizer-instances", 1);
+  if (instances > 1 && instances >= job.parallel.dp) {
+    as_run.zero_stage = 0;
+  }
   const Counter counter = CounterOf(row);
   const int32_t last = job.parallel.pp - 1;
   const bool only_last = row.Says("mem_rank", "last rank");

@@ -126,6 +126,11 @@ TEST(MegatronRows, Arguments_give_groups_of_micro_batches_and_layers_of_the_ends
   EXPECT_GT(five, usual);
   EXPECT_GT(bytes("microbatch-group-size-per-virtual-pipeline-stage=6"), five);
   EXPECT_LT(bytes("decoder-last-pipeline-num-layers=2"), usual);
+  Set(&fields, "dist_optimizer", "yes");
+  const double sharded = bytes("");
+  EXPECT_LT(sharded, usual);
+  EXPECT_EQ(bytes("num-distributed-optimizer-instances=1"), sharded);
+  EXPECT_EQ(bytes("num-distributed-optimizer-instances=2"), usual);
 }
 
 // What nvidia-smi saw of software that loaded all of its kernels at the start.
