@@ -99,7 +99,9 @@ int Engine::Impl::UsefulThreads() const {
 void Engine::Impl::WakeSettled(std::vector<HoldId>* settled) {
   rendezvous_.TakeSettled(settled);
   for (const HoldId hold : *settled) {
-    queue_.Wake(rendezvous_.hold(hold).owner);
+    const uint32_t owner = rendezvous_.hold(hold).owner;
+    timelines_[owner]->NoteSettled(hold);
+    queue_.Wake(owner);
   }
 }
 
@@ -125,6 +127,14 @@ void Engine::Impl::Complete(TransferId transfer, TimeNs end) {
 bool Engine::Impl::finished() const {
   return std::all_of(timelines_.begin(), timelines_.end(),
                      [](const auto& timeline) { return timeline->finished(); });
+}
+
+int64_t Engine::Impl::stream_looks() const {
+  int64_t looks = 0;
+  for (const auto& timeline : timelines_) {
+    looks += timeline->stream_looks();
+  }
+  return looks;
 }
 
 ReplayResult Engine::Impl::Summarise() {
@@ -290,6 +300,10 @@ std::optional<TimeNs> Engine::IdleTime(Rank gated) const {
 
 std::vector<std::string> Engine::DescribeStall() const {
   return impl_->DescribeStall();
+}
+
+int64_t Engine::stream_looks() const {
+  return impl_->stream_looks();
 }
 
 ReplayResult Engine::Summarise() {

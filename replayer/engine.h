@@ -84,6 +84,9 @@ class Engine {
   // Who waits for whom where nothing can move: one line per stalled class, the cause first.
   [[nodiscard]] std::vector<std::string> DescribeStall() const;
 
+  // How often a stream was asked so far whether it can go on: the work beside ops themselves.
+  [[nodiscard]] int64_t stream_looks() const;
+
   // Results of a finished run; once.
   [[nodiscard]] ReplayResult Summarise();
 

@@ -32,6 +32,7 @@ class Engine::Impl {
   void Wake(Rank rank);
   void Complete(TransferId transfer, TimeNs end);
   [[nodiscard]] std::vector<std::string> DescribeStall() const;
+  [[nodiscard]] int64_t stream_looks() const;
   [[nodiscard]] ReplayResult Summarise();
 
  private:

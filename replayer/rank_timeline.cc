@@ -52,6 +52,10 @@ RankTimeline::RankTimeline(const Config& config)
     charge_ns_.push_back(CostCharges(plan.charge_sources, plan.charge_count, costs_.transfer_ns,
                                      config.overlap_slowdown));
   }
+  is_to_look_at_.resize(cursors_.size());
+  for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
+    LookAt(stream);
+  }
   PlanPauses();
 }
 
@@ -91,12 +95,12 @@ IssueTimes RankTimeline::IssueOf(const StreamCursor& cursor, const Step& step) c
 
 void RankTimeline::Advance(Rendezvous* rendezvous) {
   rendezvous_ = rendezvous;
+  LookAtSettled();
   bool moved = true;
   while (moved) {
     moved = AdvanceHost();
-    for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
-      moved = AdvanceStream(stream) || moved;
-    }
+    LookAtIssued();
+    moved = AdvanceStreams() || moved;
   }
   if (activity_.ShouldCount()) {
     CountActivity(true);
@@ -185,21 +189,27 @@ bool RankTimeline::Drained(uint16_t stream) const {
 }
 
 // When the wait is over, by lane; false while that is not known.
-bool RankTimeline::ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) const {
+bool RankTimeline::ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) {
   if (wait.kind == OpKind::kEventSync) {
     const Event& event = events_[EventIndex(wait_iteration_, wait.event)];
     *target = event.times;
     return event.recorded;
   }
+  if (wait.kind == OpKind::kStreamSync) {
+    *target = cursors_[wait.stream].lanes.tail();
+    return Drained(wait.stream);
+  }
+  // What is done stays so while the host waits.
+  while (drained_ < cursors_.size() && Drained(static_cast<uint16_t>(drained_))) {
+    ++drained_;
+  }
+  if (drained_ < cursors_.size()) {
+    return false;
+  }
+  drained_ = 0;
   target->assign(lanes_, 0);
-  for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
-    if (wait.kind == OpKind::kStreamSync && wait.stream != stream) {
-      continue;
-    }
-    if (!Drained(stream)) {
-      return false;
-    }
-    const std::vector<TimeNs>& tail = cursors_[stream].lanes.tail();
+  for (const StreamCursor& cursor : cursors_) {
+    const std::vector<TimeNs>& tail = cursor.lanes.tail();
     std::transform(tail.begin(), tail.end(), target->begin(), target->begin(),
                    [](TimeNs a, TimeNs b) { return std::max(a, b); });
   }
@@ -262,6 +272,7 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
     const Step& step = steps[cursor->next];
     OpPosition position = PositionOf(*cursor, step);
     if (position >= frontier_) {
+      WaitForHost(stream, position);
       break;
     }
     SelectSegment(cursor, position);
@@ -330,6 +341,7 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
     if (step.aux != kNone) {
       const size_t event = EventIndex(cursor->iteration, step.aux);
       events_[event] = {true, cursor->lanes.tail()};
+      LookAtWaiting(event);
       if (measured_) {
         recorded_.push_back(
             {PositionOf(*cursor, step), event, static_cast<size_t>(cursor - cursors_.data())});
@@ -354,6 +366,8 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
   const Event* event =
       step.aux == kNone ? nullptr : &events_[EventIndex(cursor->iteration, step.aux)];
   if (event != nullptr && !event->recorded) {
+    WaitForEvent(static_cast<uint16_t>(cursor - cursors_.data()),
+                 EventIndex(cursor->iteration, step.aux));
     return false;
   }
   const IssueTimes issue = IssueOf(*cursor, step);

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "replayer/action.h"
@@ -56,6 +58,10 @@ class RankTimeline {
   explicit RankTimeline(const Config& config);
 
   void Advance(Rendezvous* rendezvous);
+  // A hold of its streams was settled: the next Advance goes on there. While another thread runs
+  // Advance as well; Advance again then.
+  void NoteSettled(HoldId hold);
+  [[nodiscard]] int64_t stream_looks() const { return looks_; }
   [[nodiscard]] bool finished() const;
   // When finished: runs the beginning of the iteration behind the last (RolePlan::ahead), which
   // tells when the last one ends. To be done before results are asked for.
@@ -120,13 +126,20 @@ class RankTimeline {
     size_t stream = 0;  // of cursors_
   };
 
+  void LookAt(uint16_t stream);
+  void LookAtSettled();
+  void LookAtIssued();
+  void LookAtWaiting(size_t event);
+  void WaitForHost(uint16_t stream, OpPosition position);
+  void WaitForEvent(uint16_t stream, size_t event);
+  bool AdvanceStreams();
   void PlanPauses();
   bool AdvanceHost();
   void AddGap(HostGap gap);
   bool ApplyGaps();
   [[nodiscard]] OpPosition NextHostWait() const;
   bool PassHostWait();
-  bool ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) const;
+  bool ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target);
   bool AdvanceStream(uint16_t stream);
   void StartIteration(StreamCursor* cursor) const;
   void NoteAction(ActionKind kind, const StreamCursor& cursor, uint32_t first) const;
@@ -187,6 +200,16 @@ class RankTimeline {
   bool measured_ = false;
   std::map<OpPosition, TimeNs> arrivals_;  // where measured, not reached yet
   std::vector<StreamCursor> cursors_;
+  // Streams that may be able to go on, each once. Others stand where it takes a hold that is
+  // settled, an op that is issued or an event that is recorded to bring them on.
+  std::vector<uint16_t> to_look_at_;
+  std::vector<bool> is_to_look_at_;                              // by stream
+  std::vector<std::pair<OpPosition, uint16_t>> waits_for_host_;  // heap: the lowest op first
+  std::map<size_t, std::vector<uint16_t>> waits_for_event_;      // by index of events_
+  int64_t looks_ = 0;
+  size_t drained_ = 0;  // streams that the host found done of those that it waits for
+  std::mutex settled_mutex_;
+  std::vector<uint16_t> settled_;        // streams; noted by whoever settles
   std::vector<Event> events_;            // by iteration, with the one behind the last, and event
   std::vector<RecordedEvent> recorded_;  // within the last iteration
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream

@@ -79,7 +79,7 @@ void Rendezvous::Settle(HoldId id, uint32_t label) {
   if (keeps_causes_) {
     NoteCause(&hold, label);
   }
-  if (hold.open.fetch_sub(1, std::memory_order_release) == 1 && hold.owner != arriving_) {
+  if (hold.open.fetch_sub(1, std::memory_order_release) == 1 && id != arriving_) {
     settled_.push_back(id);
   }
 }
@@ -151,7 +151,7 @@ void Rendezvous::NoteArrival(Meeting* meeting, const CommEntry& entry, const Hol
 
 void Rendezvous::Arrive(const CollectiveArrival& arrival) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  arriving_ = holds_[arrival.hold].owner;
+  arriving_ = arrival.hold;
   const CommEntry& entry = *arrival.entry;
   Meeting& meeting = MeetingAt(entry.comm_class, arrival.sequence);
   if (keeps_causes_) {
@@ -223,7 +223,7 @@ void Rendezvous::Match(const Post& send, const Post& receive) {
 
 void Rendezvous::Arrive(const PeerArrival& arrival) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  arriving_ = holds_[arrival.hold].owner;
+  arriving_ = arrival.hold;
   const ChannelEnd& channel = *arrival.channel;
   Post post = {arrival.sequence,    {},
                arrival.transfer_ns, arrival.hold,

@@ -117,8 +117,8 @@ class Rendezvous {
   void Arrive(const CollectiveArrival& arrival);
   void Arrive(const PeerArrival& arrival);
 
-  // Holds that were settled by another class than their owner since the last call, moved out. Order
-  // is of no consequence.
+  // Holds that were settled since the last call, but for those that settled themselves by arriving,
+  // moved out. Order is of no consequence.
   void TakeSettled(std::vector<HoldId>* settled);
 
   // Entries of the communicator class that have not arrived at `sequence`, for messages.
@@ -217,7 +217,7 @@ class Rendezvous {
   std::vector<Meeting> spare_;                  // storage of settled meetings
   std::vector<PostQueue> queues_;               // by 2 * channel + (receive ? 1 : 0)
   std::vector<HoldId> settled_;
-  uint32_t arriving_ = 0;            // class; sees itself what it settles of its own
+  HoldId arriving_ = kNone;          // sees for itself when it is settled by arriving
   LaneRanges joined_;                // storage
   LaneRanges transfer_;              // storage: a transfer that its hold does not keep
   TransferRows written_;             // the transfer that is being settled

@@ -73,7 +73,9 @@ Recording Record(const Partition& partition,
     recording.turns.push_back({c, static_cast<uint32_t>(recording.actions[c].size())});
     rendezvous.TakeSettled(&settled);
     for (HoldId hold : settled) {
-      queue.Wake(rendezvous.hold(hold).owner);
+      const uint32_t owner = rendezvous.hold(hold).owner;
+      timelines[owner]->NoteSettled(hold);
+      queue.Wake(owner);
     }
     queue.Done(c);
   }
