@@ -46,15 +46,19 @@ std::vector<VerbOption> ReplayVerbOptions() {
 Status ReadReplayArguments(const VerbArguments& arguments,
                            Options* options,
                            std::string* edit_file) {
+  decltype(options->perturb) given;
   for (const std::string& spec : arguments.Texts("perturb")) {
-    options->perturb.push_back({spec, ""});
+    given.push_back({spec, ""});
   }
   for (const std::string& path : arguments.Texts("edit")) {
     if (!path.ends_with(".toml")) {
-      PRISM_RETURN_IF_ERROR(ReadEdits(path, &options->perturb));
+      PRISM_RETURN_IF_ERROR(ReadEdits(path, &given));
     } else if (!std::exchange(*edit_file, path).empty()) {
       return InvalidArgument("--edit takes one .toml file");
     }
+  }
+  if (!given.empty()) {
+    options->perturb = std::move(given);
   }
   int64_t iterations = options->iterations;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));

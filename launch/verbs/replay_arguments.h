@@ -15,7 +15,7 @@ namespace prism::launch {
 // Their lines of the verb's table.
 std::vector<VerbOption> ReplayVerbOptions();
 
-// Adds what the command line says to `options`: perturbations come behind those that are there.
+// Adds what the command line says to `options`: its perturbations take the place of those there.
 // `edit_file`: the --edit FILE.toml, which says what else is to change; "" none.
 Status ReadReplayArguments(const VerbArguments& arguments,
                            Options* options,
