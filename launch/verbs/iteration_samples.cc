@@ -8,6 +8,7 @@
 #include "graph/base/rng.h"
 #include "launch/process/spread.h"
 #include "launch/process/wire.h"
+#include "replayer/report/text.h"
 
 namespace prism::launch {
 
@@ -56,11 +57,10 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
 std::string SamplesText(const IterationSamples& samples, OutputFormat format) {
   const auto seconds = [&](int percent) { return SecondsFromNs(samples.Percentile(percent)); };
   if (format == OutputFormat::kText) {
-    return fmt::format(
-        "iteration time of {} samples: p50 {:.6f} s, p90 {:.6f} s, p99 {:.6f} s ({:.6f} to "
-        "{:.6f} s)\n",
-        samples.iteration_ns.size(), seconds(50), seconds(90), seconds(99), seconds(0),
-        seconds(100));
+    const auto text_of = [&](int percent) { return replayer::FineSeconds(seconds(percent)); };
+    return fmt::format("iteration time of {} samples: p50 {}, p90 {}, p99 {} ({} to {})\n",
+                       samples.iteration_ns.size(), text_of(50), text_of(90), text_of(99),
+                       text_of(0), text_of(100));
   }
   std::string text;
   JsonWriter json(&text);

@@ -9,6 +9,7 @@
 #include "launch/verbs/edit_file.h"
 #include "replayer/delta/delta_replay.h"
 #include "replayer/gains.h"
+#include "replayer/report/text.h"
 
 namespace prism::launch {
 
@@ -83,9 +84,10 @@ Result<std::string> EditDifference(const graph::Graph& graph,
         times.full ? fmt::format("a full replay ({})", times.why_full)
                    : fmt::format("{} of {} ranks differ", times.changed_ranks, ranks);
     std::string lines = fmt::format(
-        "iteration time: baseline {:.6f} s, edited {:.6f} s, difference {:+.6f} s ({:+.3f} %); "
+        "iteration time: baseline {}, edited {}, difference {:+.{}f} s ({:+.3f} %); "
         "{}\n",
-        times.before, times.after, change, 100 * (times.after / times.before - 1), evaluation);
+        replayer::FineSeconds(times.before), replayer::FineSeconds(times.after), change,
+        replayer::FineDecimals(times.before), 100 * (times.after / times.before - 1), evaluation);
     for (const std::string& line : file.memory) {
       lines += fmt::format("  memory   {}\n", line);
     }
@@ -117,10 +119,10 @@ Result<std::string> Gains(const graph::Graph& graph,
   PRISM_ASSIGN_OR_RETURN(const replayer::GainReport report, replayer::FindGains(graph, options));
   const double seconds = SecondsFromNs(report.iteration_ns);
   if (format == OutputFormat::kText) {
-    std::string text = fmt::format("iteration time {:.6f} s; without\n", seconds);
+    std::string text = fmt::format("iteration time {}; without\n", replayer::FineSeconds(seconds));
     for (const replayer::Gain& gain : report.gains) {
       const double without = SecondsFromNs(gain.iteration_ns);
-      text += fmt::format("  {:<28}{:.6f} s  {:+.2f} %\n", gain.what, without,
+      text += fmt::format("  {:<28}{}  {:+.2f} %\n", gain.what, replayer::FineSeconds(without),
                           100 * (without / seconds - 1));
     }
     return text;

@@ -9,6 +9,7 @@
 #include "launch/search/scatter_plot.h"
 #include "launch/verbs/explanation.h"
 #include "replayer/cost/parameters.h"
+#include "replayer/report/text.h"
 
 namespace prism::launch {
 namespace {
@@ -123,8 +124,9 @@ std::string ReplaySweepCsv(const ReplaySweep& sweep) {
 std::string ReplaySweepSvg(const ReplaySweep& sweep) {
   std::vector<ScatterPoint> dots;
   for (const auto& [value, summary] : sweep.points) {
-    dots.push_back({value, summary.iteration_time_s,
-                    fmt::format("{:.6g}: {:.6f} s", value, summary.iteration_time_s), true});
+    dots.push_back(
+        {value, summary.iteration_time_s,
+         fmt::format("{:.6g}: {}", value, replayer::FineSeconds(summary.iteration_time_s)), true});
   }
   return ScatterSvg({"iteration time", sweep.variation.key, "seconds"}, dots);
 }

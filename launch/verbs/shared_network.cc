@@ -9,6 +9,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/parse_number.h"
 #include "replayer/network/flow_replay.h"
+#include "replayer/report/text.h"
 
 namespace prism::launch {
 namespace {
@@ -41,10 +42,10 @@ struct JobLine {
 std::string Text(const std::vector<JobLine>& lines) {
   std::string text;
   for (const JobLine& line : lines) {
-    text += fmt::format(
-        "{}, from node {}: iteration time {:.6f} s alone, {:.6f} s together ({:+.2f} %)\n",
-        line.path, line.first_node, line.alone_s, line.together_s,
-        100 * (line.together_s / line.alone_s - 1));
+    text += fmt::format("{}, from node {}: iteration time {} alone, {} together ({:+.2f} %)\n",
+                        line.path, line.first_node, replayer::FineSeconds(line.alone_s),
+                        replayer::FineSeconds(line.together_s),
+                        100 * (line.together_s / line.alone_s - 1));
   }
   return text;
 }

@@ -50,19 +50,8 @@ std::string LayoutLine(const Summary& summary) {
   return text + "\n";
 }
 
-// Decimals of a time: four, or more where less than 10 ms would lose its digits.
-int Decimals(double seconds) {
-  constexpr double kFew = 0.01;
-  constexpr int kMost = 9;
-  int decimals = 4;
-  for (double limit = kFew; seconds < limit && decimals < kMost; limit /= 10) {
-    ++decimals;
-  }
-  return decimals;
-}
-
 std::string RateLines(const Summary& summary) {
-  const int decimals = Decimals(summary.iteration_time_s);
+  const int decimals = TimeDecimals(summary.iteration_time_s);
   std::string text =
       fmt::format("  iteration time    {:.{}f} s  ({:.{}f} to {:.{}f} s by the model's spread)\n",
                   summary.iteration_time_s, decimals, summary.iteration_time_low_s, decimals,
@@ -71,7 +60,7 @@ std::string RateLines(const Summary& summary) {
     const double each = summary.iteration_time_s / steps;
     text +=
         fmt::format("                    of {} steps that take turns, {:.{}f} s each on average\n",
-                    steps, each, Decimals(each));
+                    steps, each, TimeDecimals(each));
   }
   text += summary.tokens_per_s
               ? fmt::format("  throughput        {} tokens/s",
@@ -158,6 +147,25 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
 }
 
 }  // namespace
+
+int TimeDecimals(double seconds) {
+  constexpr double kFew = 0.01;
+  constexpr int kMost = 9;
+  int decimals = 4;
+  for (double limit = kFew; seconds < limit && decimals < kMost; limit /= 10) {
+    ++decimals;
+  }
+  return decimals;
+}
+
+int FineDecimals(double seconds) {
+  constexpr int kMore = 2;
+  return TimeDecimals(seconds) + kMore;
+}
+
+std::string FineSeconds(double seconds) {
+  return fmt::format("{:.{}f} s", seconds, FineDecimals(seconds));
+}
 
 std::string SummaryText(const Summary& summary, const TextOptions& options) {
   return JobLine(summary) + LayoutLine(summary) + RateLines(summary) + MemoryLines(summary) +

@@ -13,6 +13,13 @@ struct TextOptions {
   std::string wall;           // where the real time went, one line; "" none
 };
 
+// Decimals of a time in seconds: four, or more where less than 10 ms would lose its digits.
+int TimeDecimals(double seconds);
+
+// The same with two more, for times that are held against each other: "0.098312 s".
+int FineDecimals(double seconds);
+std::string FineSeconds(double seconds);
+
 std::string SummaryText(const Summary& summary, const TextOptions& options);
 
 }  // namespace prism::replayer
