@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -47,42 +49,53 @@ void KillProgramsOf(pid_t worker) {
 }
 
 // In the forked child. Whoever waits for the end of the worker's output must not wait for this one.
-[[noreturn]] void Guard(pid_t worker, int end_of_worker) {
+[[noreturn]] void RunGuard(pid_t worker, int channel) {
   setsid();
   prctl(PR_SET_NAME, "prism-guard");
   const int nothing = open("/dev/null", O_RDWR);
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     dup2(nothing, number);
   }
-  const int pipe_end = 3;
-  if (end_of_worker != pipe_end) {
-    dup2(end_of_worker, pipe_end);
+  const int own_channel = 3;
+  if (channel != own_channel) {
+    dup2(channel, own_channel);
   }
-  close_range(pipe_end + 1, ~0U, 0);
+  close_range(own_channel + 1, ~0U, 0);
   NoteMemoryNames();
-  char byte = 0;
-  while (read(pipe_end, &byte, 1) < 0 && errno == EINTR) {
+  char in_order = 0;
+  ssize_t got = 0;
+  while ((got = read(own_channel, &in_order, 1)) < 0 && errno == EINTR) {
   }
-  KillProgramsOf(worker);
+  if (got <= 0) {
+    KillProgramsOf(worker);
+  }
   _exit(0);
 }
 
 }  // namespace
 
-void StartGuard() {
+Guard::Guard() : owner_(getpid()) {
   std::array<int, 2> ends = {-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return;
   }
-  const pid_t worker = getpid();
-  const pid_t guard = fork();
-  if (guard == 0) {
+  process_ = fork();
+  if (process_ == 0) {
     close(ends[1]);
-    Guard(worker, ends[0]);
+    RunGuard(owner_, ends[0]);
   }
   close(ends[0]);
-  if (guard < 0) {
-    close(ends[1]);
+  channel_ = ends[1];
+}
+
+Guard::~Guard() {
+  if (channel_ < 0 || getpid() != owner_) {
+    return;
+  }
+  const char in_order = 0;
+  send(channel_, &in_order, 1, MSG_NOSIGNAL);
+  close(channel_);
+  while (process_ > 0 && waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 

@@ -47,10 +47,8 @@ struct Family {
 
 // The guard is none of theirs.
 Family& TheFamily() {
-  static Family family = [] {
-    StartGuard();
-    return Family{.others = AdoptOrphans()};
-  }();
+  static const Guard guard;
+  static Family family = {.others = AdoptOrphans()};
   return family;
 }
 

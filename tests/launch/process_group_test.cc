@@ -15,12 +15,31 @@
 
 #include <gtest/gtest.h>
 
+#include "launch/sandbox/guard.h"
+
 namespace prism::launch {
 namespace {
 
 // The file that a data-loader worker of torch with that process id would pass a batch in.
 std::string BatchOf(pid_t process) {
   return "/dev/shm/torch_" + std::to_string(process) + "_prism_test_0";
+}
+
+// Whoever looks for what a run has left behind must not find the guard.
+TEST(ProcessGroup, a_guard_is_gone_before_its_owner_ends_in_order) {
+  const pid_t owner = fork();
+  if (owner == 0) {
+    int children = 0;
+    {
+      const Guard guard;
+      children += waitpid(-1, nullptr, WNOHANG) == 0 ? 1 : 0;
+    }
+    const bool is_gone = waitpid(-1, nullptr, WNOHANG) < 0;
+    _exit(children == 1 && is_gone ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(owner, &status, 0), owner);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST(ProcessGroup, Kill_takes_batches_of_killed_workers_along) {
