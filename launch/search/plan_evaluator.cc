@@ -233,11 +233,13 @@ std::optional<int64_t> PlanEvaluator::host_capacity_bytes() const {
 }
 
 TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
-  // How recipes dispatch tokens to experts is assumed (launch/accuracy/row_style.cc has the same
-  // number for rows that do not say).
+  // That recipes dispatch tokens to experts by one kernel is assumed (launch/accuracy/row_style.cc
+  // has the same number for rows that do not say).
   constexpr double kOfDispatch = 0.1;
+  graph::JobSpec job;
+  job.model = problem_.model;
   return launch::IntervalOf(time, problem_.cluster.parameters,
-                            problem_.model.moe.experts > 0 ? kOfDispatch : 0);
+                            style_.Of(job).moe_fused_dispatch ? kOfDispatch : 0);
 }
 
 Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {

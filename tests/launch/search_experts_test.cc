@@ -52,6 +52,17 @@ TEST(SearchOfExperts, knows_which_degrees_there_are) {
   EXPECT_EQ(WhyNoPlan(problem, *ParsePlan("tp=2,sp=on")), "");
 }
 
+TEST(SearchOfExperts, intervals_widen_where_how_tokens_travel_is_assumed) {
+  JobTime time;
+  time.seconds = time.stalled_s = 1;
+  const auto width = [&](const SearchProblem& problem) {
+    const TimeInterval interval = EvaluatorOf(problem).IntervalOf(time);
+    return interval.high_s - interval.low_s;
+  };
+  EXPECT_GT(width(ProblemOfExperts("megatron-core")), width(SmallProblem("megatron-core")));
+  EXPECT_EQ(width(ProblemOfExperts("torchtitan")), width(SmallProblem("torchtitan")));
+}
+
 TEST(SearchOfExperts, leaving_plans_out_never_changes_the_answer) {
   Result<MpiSession> session = MpiSession::Start();
   ASSERT_TRUE(session.ok());
