@@ -126,6 +126,11 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   return output;
 }
 
+// Whether a plan that was given fits and keeps to the bounds.
+bool IsLeft(const EvaluatedPlan& plan) {
+  return plan.fits && !plan.over_budget && !plan.over_deadline;
+}
+
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   for (const char* flag : {"csv", "svg"}) {
     PRISM_RETURN_IF_ERROR(arguments.CheckOutput(flag));
@@ -161,7 +166,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? SearchJson(evaluator, options, result)
                                                           : SearchText(evaluator, options, result);
-  if (result.best.empty()) {
+  if (result.best.empty() && std::ranges::none_of(result.given, IsLeft)) {
     output.gate = GateNotMet(fmt::format("no plan is left; {}", WhyNoneIsLeft(result)));
   }
   return output;
