@@ -128,6 +128,7 @@ void ShardedParameters::EndBackward(int64_t chunk, bool last) {
     for (Group& group : of.groups) {
       Scatter(&of, &group);
     }
+    of.summed.clear();
   }
   Release(&of.last_scatter);
 }
