@@ -216,7 +216,9 @@ Status Master::Build(RunOutcome* outcome) {
     for (const graph::Fragment& fragment : slice_.fragments()) {
       outcome->startup_seconds.push_back(fragment.startup_seconds);
       outcome->iteration_seconds.push_back(fragment.iteration_seconds);
-      outcome->torch_version = fragment.torch_version;
+      if (!fragment.torch_version.empty()) {
+        outcome->torch_version = fragment.torch_version;
+      }
     }
     slicer::StitchInput input;
     input.job = context_.job;
