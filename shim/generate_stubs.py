@@ -118,11 +118,8 @@ def write_stubs(out, maps_dir, libraries):
         names.append(f'.Lname{index}: .string "{name}"\n')
     pathlib.Path(out).write_text(
         ".hidden prism_shim_refuse\n.hidden prism_shim_refuse_text\n"
-        ".hidden prism_shim_library_call\n"
-        ".hidden prism_shim_stubs\n.hidden prism_shim_stubs_end\n"
-        ".globl prism_shim_stubs\n.globl prism_shim_stubs_end\n"
-        ".text\nprism_shim_stubs:\n" + "".join(code_lines)
-        + "prism_shim_stubs_end:\n.section .rodata\n" + "".join(names) + '.section .note.GNU-stack,"",@progbits\n')
+        ".hidden prism_shim_library_call\n.text\n" + "".join(code_lines)
+        + ".section .rodata\n" + "".join(names) + '.section .note.GNU-stack,"",@progbits\n')
 
 
 def write_surface(out, shim, libraries):

@@ -2,10 +2,13 @@
 // look-up of functions by name. Memory is in driver_memory.cc, modules in driver_module.cc.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -13,12 +16,6 @@
 #include "shim/cuda/device_memory.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/session.h"
-
-// Generated, between these two (generate_stubs.py); none where calls go to a real library instead.
-extern "C" {
-__attribute__((weak, visibility("hidden"))) extern const char prism_shim_stubs[];
-__attribute__((weak, visibility("hidden"))) extern const char prism_shim_stubs_end[];
-}
 
 namespace prism::shim {
 namespace {
@@ -54,17 +51,34 @@ int TakePushed() {
   return pushed_count == 0 ? -1 : pushed[--pushed_count];
 }
 
-bool IsStub(const void* function) {
-  const auto address = reinterpret_cast<uintptr_t>(function);
-  return address >= reinterpret_cast<uintptr_t>(prism_shim_stubs) &&
-         address < reinterpret_cast<uintptr_t>(prism_shim_stubs_end);
+// Calls of which a newer version takes other arguments, and since when (cudaTypedefs.h).
+struct NewerCall {
+  std::string_view name;
+  int since;
+};
+constexpr NewerCall kNewer[] = {
+    {"cuStreamGetCtx", 12050}, {"cuCtxGetDevice", 13000}, {"cuCtxSynchronize", 13000}};
+
+bool IsOlderThanNewest(std::string_view name, int version) {
+  return std::any_of(std::begin(kNewer), std::end(kNewer), [&](const NewerCall& call) {
+    return call.name == name && version < call.since;
+  });
+}
+
+// kMaxDevices: none has that context.
+int DeviceOf(CUcontext context) {
+  int device = 0;
+  while (device < kMaxDevices && ContextOf(device) != context) {
+    ++device;
+  }
+  return device;
 }
 
 }  // namespace
 
 // Names come without the suffix of their version; every exported name, stubs that refuse included,
-// is in this library. The newest version that does something is meant, else the newest.
-void* FindDriverFunction(const char* name) {
+// is in this library.
+void* FindDriverFunction(const char* name, int version) {
   static void* const self = [] {
     Dl_info info = {};
     dladdr(reinterpret_cast<const void*>(&contexts), &info);
@@ -73,15 +87,16 @@ void* FindDriverFunction(const char* name) {
   if (self == nullptr) {
     return nullptr;
   }
-  void* newest = nullptr;
+  if (IsOlderThanNewest(name, version)) {
+    return dlsym(self, name);
+  }
   for (const char* const suffix : {"_v4", "_v3", "_v2", ""}) {
     void* const found = dlsym(self, (std::string(name) + suffix).c_str());
-    if (found != nullptr && !IsStub(found)) {
+    if (found != nullptr) {
       return found;
     }
-    newest = newest == nullptr ? found : newest;
   }
-  return newest;
+  return nullptr;
 }
 
 }  // namespace prism::shim
@@ -101,10 +116,10 @@ CUresult cuDriverGetVersion(int* version) {
 
 CUresult cuGetProcAddress(const char* name,
                           void** function,
-                          int /*version*/,
+                          int version,
                           cuuint64_t /*flags*/,
                           CUdriverProcAddressQueryResult* status) {
-  *function = prism::shim::FindDriverFunction(name);
+  *function = prism::shim::FindDriverFunction(name, version);
   if (status != nullptr) {
     *status =
         *function == nullptr ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND : CU_GET_PROC_ADDRESS_SUCCESS;
@@ -195,12 +210,12 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
-  for (int device = 0; context != nullptr && device < prism::shim::kMaxDevices; ++device) {
-    if (ContextOf(device) == context) {
-      return static_cast<CUresult>(cudaSetDevice(device));
-    }
+  if (context == nullptr) {
+    return CUDA_SUCCESS;
   }
-  return context == nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  const int device = prism::shim::DeviceOf(context);
+  return IsDevice(device) ? static_cast<CUresult>(cudaSetDevice(device))
+                          : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult cuCtxPushCurrent(CUcontext context) {
@@ -226,8 +241,24 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
+// No context means the current one.
+CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
+  *device = context == nullptr ? prism::shim::CurrentDevice() : prism::shim::DeviceOf(context);
+  return IsDevice(*device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 CUresult cuCtxSynchronize() {
   return static_cast<CUresult>(cudaDeviceSynchronize());
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext context) {
+  const int current = prism::shim::CurrentDevice();
+  const CUresult result = cuCtxSetCurrent(context);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  cuCtxSynchronize();
+  return static_cast<CUresult>(cudaSetDevice(current));
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
@@ -237,5 +268,13 @@ CUresult cuStreamSynchronize(CUstream stream) {
 
 CUresult cuStreamGetCtx(CUstream /*stream*/, CUcontext* context) {
   return cuCtxGetCurrent(context);
+}
+
+// No stream is of a green context.
+CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
+  if (green != nullptr) {
+    *green = nullptr;
+  }
+  return cuStreamGetCtx(stream, context);
 }
 }

@@ -193,10 +193,10 @@ cudaError_t cudaProfilerStop() {
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol,
                                              void** function,
-                                             unsigned int /*version*/,
+                                             unsigned int version,
                                              unsigned long long /*flags*/,
                                              cudaDriverEntryPointQueryResult* status) {
-  *function = prism::shim::FindDriverFunction(symbol);
+  *function = prism::shim::FindDriverFunction(symbol, static_cast<int>(version));
   if (status != nullptr) {
     *status =
         *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;

@@ -61,7 +61,8 @@ cudaError_t SetWords(void* target, uint32_t value, size_t count, cudaStream_t st
 // numbers).
 int DeviceAttribute(int attribute, int device);
 
-// The shim's function for a driver API name as cuGetProcAddress takes it; nullptr when unknown.
-void* FindDriverFunction(const char* name);
+// The shim's function for a driver API name and the version of the API that is asked for, as
+// cuGetProcAddress takes them; nullptr when unknown.
+void* FindDriverFunction(const char* name, int version);
 
 }  // namespace prism::shim

@@ -7,13 +7,18 @@ torch.cuda.init()
 driver = ctypes.CDLL("libcuda.so.1")
 
 
-def call(name, *arguments):
+def call(name, version, *arguments):
     found, status = ctypes.c_void_p(), ctypes.c_int()
-    driver.cuGetProcAddress_v2(name.encode(), ctypes.byref(found), 13000, ctypes.c_uint64(0),
+    driver.cuGetProcAddress_v2(name.encode(), ctypes.byref(found), version, ctypes.c_uint64(0),
                                ctypes.byref(status))
     return ctypes.CFUNCTYPE(ctypes.c_int)(found.value)(*arguments)
 
 
-device = ctypes.c_int(-1)
-print("synchronize", call("cuCtxSynchronize"))
-print("device", call("cuCtxGetDevice", ctypes.byref(device)), device.value)
+none = ctypes.c_void_p(0)
+print("synchronize", call("cuCtxSynchronize", 12000), call("cuCtxSynchronize", 13000, none))
+device, same = ctypes.c_int(-1), ctypes.c_int(-1)
+print("device", call("cuCtxGetDevice", 12000, ctypes.byref(device)), device.value,
+      call("cuCtxGetDevice", 13000, ctypes.byref(same), none), same.value)
+context, green = ctypes.c_void_p(), ctypes.c_void_p(0xDEADBEEF)
+print("stream", call("cuStreamGetCtx", 12050, none, ctypes.byref(context), ctypes.byref(green)),
+      context.value is not None, green.value)
