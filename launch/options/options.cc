@@ -68,10 +68,23 @@ Status RefuseVariablesNotYet() {
   return OkStatus();
 }
 
-// A variable whose name is nearly an option's is a slip of the pen, as an unknown flag is. Others
-// of that beginning belong to other software.
+// One letter too many, too few, or another one.
+bool IsOneLetterOff(std::string_view name, std::string_view meant) {
+  const auto begin = static_cast<size_t>(std::ranges::mismatch(name, meant).in1 - name.begin());
+  name.remove_prefix(begin);
+  meant.remove_prefix(begin);
+  while (!name.empty() && !meant.empty() && name.back() == meant.back()) {
+    name.remove_suffix(1);
+    meant.remove_suffix(1);
+  }
+  return std::max(name.size(), meant.size()) == 1;
+}
+
+// A variable whose name is an option's but for one letter is a slip of the pen, as an unknown flag
+// is. Others of that beginning belong to other software, as may short ones, which any name is near.
 Status RefuseMisspeltVariables() {
   constexpr std::string_view kBeginning = "PRISM_";
+  constexpr size_t kShortest = 4;
   std::vector<std::string> known;
   for (const OptionSpec& spec : OptionTable()) {
     known.push_back(EnvironmentName(spec).substr(kBeginning.size()));
@@ -83,10 +96,12 @@ Status RefuseMisspeltVariables() {
     }
     const std::string_view variable = text.substr(0, text.find('='));
     const std::string_view name = variable.substr(kBeginning.size());
-    const std::string near = NearestName(name, known);
-    if (!near.empty() && near != name) {
+    const auto meant = std::ranges::find_if(
+        known, [&](const std::string& option) { return IsOneLetterOff(name, option); });
+    const bool is_known = std::ranges::find(known, name) != known.end();
+    if (!is_known && meant != known.end() && name.size() >= kShortest) {
       return InvalidArgument(fmt::format("{} is set, but no option; did you mean {}{}? Unset it",
-                                         variable, kBeginning, near));
+                                         variable, kBeginning, *meant));
     }
   }
   return OkStatus();
