@@ -6,29 +6,13 @@
 #include <fmt/format.h>
 
 #include "graph/describe.h"
+#include "graph/field_differences.h"
 #include "graph/program_diff.h"
 
 namespace prism::graph {
 namespace {
 
-// Adds the fields of a job whose values differ, as text.
-class JobFields {
- public:
-  explicit JobFields(std::vector<Difference>* out) : out_(*out) {}
-
-  template <typename T>
-  void operator()(const char* name, const T& left, const T& right) {
-    if (!(left == right)) {
-      out_.push_back({DifferenceKind::kJob, fmt::format("job.{}", name), fmt::format("{}", left),
-                      fmt::format("{}", right)});
-    }
-  }
-
- private:
-  std::vector<Difference>& out_;
-};
-
-void CompareModels(const ModelSpec& left, const ModelSpec& right, JobFields field) {
+void CompareModels(const ModelSpec& left, const ModelSpec& right, FieldDifferences field) {
   field("model", left.name, right.name);
   field("block", static_cast<int>(left.block), static_cast<int>(right.block));
   field("layers", left.layers, right.layers);
@@ -61,7 +45,7 @@ std::string AxesText(const std::vector<GridAxis>& axes) {
   return text;
 }
 
-void CompareFacts(const ProgramFacts& left, const ProgramFacts& right, JobFields field) {
+void CompareFacts(const ProgramFacts& left, const ProgramFacts& right, FieldDifferences field) {
   field("warmup_iterations", left.warmup_iterations, right.warmup_iterations);
   field("iteration_begin", left.iteration_begin, right.iteration_begin);
   field("steps_per_iteration", left.steps_per_iteration, right.steps_per_iteration);
@@ -69,7 +53,7 @@ void CompareFacts(const ProgramFacts& left, const ProgramFacts& right, JobFields
 }
 
 void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Difference>& out) {
-  JobFields field(&out);
+  FieldDifferences field(DifferenceKind::kJob, "job.", &out);
   field("name", left.name, right.name);
   field("user_program", left.user_program, right.user_program);
   CompareModels(left.model, right.model, field);
