@@ -12,6 +12,8 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +55,21 @@ class JsonWriter {
   }
 
   JsonWriter& NullField(std::string_view key) { return Key(key).Null(); }
+
+  // null for what is not known.
+  template <typename T>
+  JsonWriter& OptionalField(std::string_view key, const std::optional<T>& value) {
+    return value.has_value() ? Field(key, *value) : NullField(key);
+  }
+
+  template <std::ranges::input_range Values>
+  JsonWriter& ArrayField(std::string_view key, const Values& values) {
+    Key(key).BeginArray();
+    for (const auto& value : values) {
+      Value(value);
+    }
+    return EndArray();
+  }
 
   // True when every scope is closed and one value was written.
   [[nodiscard]] bool complete() const { return scopes_.empty() && has_root_; }

@@ -12,6 +12,7 @@
 #include "graph/base/divide.h"
 #include "graph/base/parallel.h"
 #include "graph/base/parse_number.h"
+#include "graph/base/split.h"
 #include "graph/base/time.h"
 #include "replayer/network/flow_replay.h"
 #include "replayer/network/routing.h"
@@ -24,18 +25,6 @@ namespace {
 constexpr std::array<std::string_view, replayer::kJitterShapes> kShapes = {
     "normal", "lognormal", "exponential", "uniform"};
 
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == text.npos) {
-      return parts;
-    }
-    text.remove_prefix(at + 1);
-  }
-}
-
 // Reads one option; every Read function returns what is wrong, or "".
 class PerturbationParser {
  public:
@@ -43,7 +32,7 @@ class PerturbationParser {
 
   std::string Read(std::string_view text) {
     result.text = text;
-    const std::vector<std::string_view> parts = Split(text, ':');
+    const std::vector<std::string_view> parts = SplitAt(text, ':');
     const std::string_view kind = parts[0];
     using enum replayer::PerturbationKind;
     if (kind == "straggler" && parts.size() == 3) {
@@ -110,7 +99,7 @@ class PerturbationParser {
   }
 
   std::string ReadNodes(std::string_view text) {
-    const std::vector<std::string_view> nodes = Split(text, '-');
+    const std::vector<std::string_view> nodes = SplitAt(text, '-');
     if (nodes.size() != 2 || !ParseNumber(nodes[0], &result.node_a) ||
         !ParseNumber(nodes[1], &result.node_b) || result.node_a < 0 || result.node_b < 0) {
       return fmt::format("names the link '{}'; it must be two node numbers, as in 3-7", text);
@@ -122,7 +111,7 @@ class PerturbationParser {
   }
 
   std::string ReadKill(std::string_view text) {
-    const std::vector<std::string_view> parts = Split(text, '@');
+    const std::vector<std::string_view> parts = SplitAt(text, '@');
     if (parts.size() != 2 || !ParseNumber(parts[1], &result.iteration) || result.iteration < 0) {
       return fmt::format("says '{}'; it must be RANK@ITERATION", text);
     }
@@ -218,7 +207,7 @@ constexpr std::string_view kFailPrefix = "fail:";
 Result<std::vector<Rank>> ParseRankRanges(std::string_view text, const graph::JobSpec& job) {
   const int64_t world = job.parallel.world_size();
   std::vector<Rank> ranks;
-  for (const std::string_view part : Split(text, '+')) {
+  for (const std::string_view part : SplitAt(text, '+')) {
     const size_t dash = part.find('-');
     int64_t low = -1;
     int64_t high = -1;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
+#include "graph/base/split.h"
 #include "graph/rank_grid.h"
 #include "shim/channel/messages.h"
 
@@ -104,18 +105,6 @@ class ListParser {
   std::set<Rank> ranks_;
 };
 
-std::vector<std::string_view> Parts(std::string_view list) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t comma = list.find(',');
-    parts.push_back(list.substr(0, comma));
-    if (comma == list.npos) {
-      return parts;
-    }
-    list.remove_prefix(comma + 1);
-  }
-}
-
 bool NeedsLayout(std::string_view part) {
   return part == "auto" || part.starts_with("stage:") || part.starts_with("role:");
 }
@@ -130,7 +119,7 @@ Result<std::vector<Rank>> ResolveRankList(const std::string& option,
     return std::vector<Rank>();
   }
   ListParser parser(option, job, plan);
-  for (const std::string_view part : Parts(list)) {
+  for (const std::string_view part : SplitAt(list, ',')) {
     PRISM_RETURN_IF_ERROR(parser.Add(part));
   }
   std::vector<Rank> ranks = parser.ranks();
@@ -146,7 +135,7 @@ Result<std::vector<Rank>> NumberedRanks(const std::string& option,
                                         const graph::JobSpec& job) {
   const slicer::SlicePlan no_plan;
   ListParser parser(option, job, no_plan);
-  for (const std::string_view part : Parts(list)) {
+  for (const std::string_view part : SplitAt(list, ',')) {
     if (part != "none" && !NeedsLayout(part)) {
       PRISM_RETURN_IF_ERROR(parser.Add(part));
     }

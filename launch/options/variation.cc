@@ -1,29 +1,20 @@
 #include "launch/options/variation.h"
 
 #include <cmath>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "graph/base/parse_number.h"
+#include "graph/base/split.h"
 #include "launch/options/options.h"
 
 namespace prism::launch {
 namespace {
 
 constexpr int kMostSteps = 1000;
-
-std::vector<std::string> PartsOf(const std::string& text) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  for (size_t colon = text.find(':'); colon != std::string::npos; colon = text.find(':', begin)) {
-    parts.push_back(text.substr(begin, colon - begin));
-    begin = colon + 1;
-  }
-  parts.push_back(text.substr(begin));
-  return parts;
-}
 
 }  // namespace
 
@@ -32,7 +23,7 @@ double Variation::ValueAt(int step) const {
 }
 
 Result<Variation> ParseVariation(const std::string& text) {
-  const std::vector<std::string> parts = PartsOf(text);
+  const std::vector<std::string_view> parts = SplitAt(text, ':');
   Variation variation;
   const bool read = parts.size() == 4 && ParseNumber(parts[1], &variation.from) &&
                     ParseNumber(parts[2], &variation.to) && ParseNumber(parts[3], &variation.steps);

@@ -86,14 +86,6 @@ Status WriteResultFiles(const RunContext& context,
   return OkStatus();
 }
 
-void WriteSeconds(const char* key, const std::vector<double>& values, JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const double seconds : values) {
-    json->Value(seconds);
-  }
-  json->EndArray();
-}
-
 // null for what is not known.
 void WriteKnown(const std::string& key, const std::string& text, JsonWriter* json) {
   if (text.empty()) {
@@ -126,11 +118,7 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
-  json.Key("command").BeginArray();
-  for (const std::string& argument : record.command) {
-    json.Value(argument);
-  }
-  json.EndArray();
+  json.ArrayField("command", record.command);
   json.Key("versions").BeginObject();
   json.Field("prism", kVersion);
   const std::string& own_torch = outcome.torch_version;
@@ -162,8 +150,8 @@ std::string RunJson(const RunRecord& record, const RunOutcome& outcome) {
   json.Field("total_s", wall.total_s);
   json.EndObject();
   json.Field("max_rss_bytes", record.max_rss_bytes);
-  WriteSeconds("startup_s", outcome.startup_seconds, &json);
-  WriteSeconds("iteration_s", outcome.iteration_seconds, &json);
+  json.ArrayField("startup_s", outcome.startup_seconds);
+  json.ArrayField("iteration_s", outcome.iteration_seconds);
   json.EndObject();
   return text + "\n";
 }

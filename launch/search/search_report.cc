@@ -162,10 +162,6 @@ const Plan* AnyPlan(const SearchResult& result) {
   return nullptr;
 }
 
-void WriteOptional(const char* key, const std::optional<double>& value, JsonWriter* json) {
-  value.has_value() ? json->Field(key, *value) : json->NullField(key);
-}
-
 void WritePlan(const EvaluatedPlan& plan, const Capacity& capacity, JsonWriter* json) {
   const graph::ParallelSizes& sizes = plan.plan.parallel;
   json->BeginObject();
@@ -181,12 +177,12 @@ void WritePlan(const EvaluatedPlan& plan, const Capacity& capacity, JsonWriter* 
   json->Field("iteration_time_high_s", plan.interval.high_s);
   json->Field("days", plan.cost.days).Field("mfu", plan.mfu).Field("hfu", plan.hfu);
   json->Field("gpu_hours", plan.cost.gpu_hours);
-  WriteOptional("usd_per_hour", plan.cost.usd_per_hour, json);
-  WriteOptional("price_usd", plan.cost.price_usd, json);
-  WriteOptional("energy_kwh", plan.cost.energy_kwh, json);
-  WriteOptional("energy_usd", plan.cost.energy_usd, json);
-  WriteOptional("carbon_kg", plan.cost.carbon_kg, json);
-  WriteOptional("capital_usd", plan.cost.capital_usd, json);
+  json->OptionalField("usd_per_hour", plan.cost.usd_per_hour);
+  json->OptionalField("price_usd", plan.cost.price_usd);
+  json->OptionalField("energy_kwh", plan.cost.energy_kwh);
+  json->OptionalField("energy_usd", plan.cost.energy_usd);
+  json->OptionalField("carbon_kg", plan.cost.carbon_kg);
+  json->OptionalField("capital_usd", plan.cost.capital_usd);
   json->Field("fits", plan.fits).Field("worst_stage", plan.memory.stage);
   json->Field("allocated_bytes", plan.memory.allocated_bytes);
   json->Field("reserved_bytes", plan.memory.reserved_bytes);
@@ -369,9 +365,9 @@ void WriteSearch(const PlanEvaluator& evaluator,
   const RuledOut& ruled_out = result.ruled_out;
   json.Field("over_budget", ruled_out.usd.plans + ruled_out.gpu_hours.plans);
   json.Field("over_deadline", ruled_out.days.plans);
-  WriteOptional("least_usd_over_budget", ruled_out.usd.least, &json);
-  WriteOptional("least_gpu_hours_over_budget", ruled_out.gpu_hours.least, &json);
-  WriteOptional("least_days_past_deadline", ruled_out.days.least, &json);
+  json.OptionalField("least_usd_over_budget", ruled_out.usd.least);
+  json.OptionalField("least_gpu_hours_over_budget", ruled_out.gpu_hours.least);
+  json.OptionalField("least_days_past_deadline", ruled_out.days.least);
   json.Field("left_out", result.bounded).Field("evaluated", result.evaluated);
   WritePlans("given", result.given, capacity, &json);
   WritePlans("best", result.best, capacity, &json);

@@ -61,14 +61,6 @@ Result<Evaluation> Evaluate(const graph::Graph& graph,
                     static_cast<int64_t>(graph.ranks.size())};
 }
 
-void WriteLines(const char* key, const std::vector<std::string>& lines, JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const std::string& line : lines) {
-    json->Value(line);
-  }
-  json->EndArray();
-}
-
 }  // namespace
 
 Result<std::string> EditDifference(const graph::Graph& graph,
@@ -107,8 +99,8 @@ Result<std::string> EditDifference(const graph::Graph& graph,
     json.Field("why_full", times.why_full);
   }
   json.Field("changed_ranks", times.full ? ranks : times.changed_ranks).Field("ranks", ranks);
-  WriteLines("memory", file.memory, &json);
-  WriteLines("assumptions", file.assumptions, &json);
+  json.ArrayField("memory", file.memory);
+  json.ArrayField("assumptions", file.assumptions);
   json.EndObject();
   return text + "\n";
 }

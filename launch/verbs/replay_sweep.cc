@@ -12,18 +12,6 @@
 #include "replayer/report/text.h"
 
 namespace prism::launch {
-namespace {
-
-void WriteOptional(const char* key, const std::optional<double>& value, JsonWriter* json) {
-  if (value) {
-    json->Field(key, *value);
-  } else {
-    json->NullField(key);
-  }
-}
-
-}  // namespace
-
 Result<ReplaySweep> SweepReplay(const graph::LoadedGraph& loaded,
                                 const Variation& variation,
                                 const JobAtValue& job) {
@@ -88,8 +76,8 @@ std::string ReplaySweepJson(const ReplaySweep& sweep) {
     json.Field("iteration_time_s", summary.iteration_time_s);
     json.Field("iteration_time_low_s", summary.iteration_time_low_s);
     json.Field("iteration_time_high_s", summary.iteration_time_high_s);
-    WriteOptional("tokens_per_s", summary.tokens_per_s, &json);
-    WriteOptional("mfu", summary.mfu, &json);
+    json.OptionalField("tokens_per_s", summary.tokens_per_s);
+    json.OptionalField("mfu", summary.mfu);
     json.Key("breakdown").BeginObject();
     json.Field("compute", summary.breakdown.compute);
     json.Field("exposed_comm", summary.breakdown.exposed_comm);
@@ -97,11 +85,7 @@ std::string ReplaySweepJson(const ReplaySweep& sweep) {
     json.EndObject().EndObject();
   }
   json.EndArray();
-  json.Key("assumptions").BeginArray();
-  for (const std::string& assumption : sweep.assumptions) {
-    json.Value(assumption);
-  }
-  json.EndArray().EndObject();
+  json.ArrayField("assumptions", sweep.assumptions).EndObject();
   return text + "\n";
 }
 

@@ -133,11 +133,7 @@ void WriteSymptoms(const graph::Graph& graph, const Symptoms& symptoms, JsonWrit
   for (const Suspect& suspect : symptoms.suspects) {
     json->BeginObject();
     json->Field("rank", int64_t{suspect.rank.value()}).Field("factor", suspect.factor);
-    json->Key("evidence").BeginArray();
-    for (const std::string& line : suspect.evidence) {
-      json->Value(line);
-    }
-    json->EndArray().EndObject();
+    json->ArrayField("evidence", suspect.evidence).EndObject();
   }
   json->EndArray();
   json->Key("waiting").BeginArray();

@@ -9,14 +9,6 @@
 namespace prism::replayer {
 namespace {
 
-void OptionalField(JsonWriter* json, std::string_view key, const std::optional<double>& value) {
-  if (value) {
-    json->Field(key, *value);
-  } else {
-    json->NullField(key);
-  }
-}
-
 void WriteJob(const Summary& summary, JsonWriter* json) {
   const graph::JobSpec& job = summary.job;
   json->Key("job").BeginObject();
@@ -51,10 +43,10 @@ void WriteTimes(const Summary& summary, JsonWriter* json) {
   json->Field("iteration_time_s", summary.iteration_time_s);
   json->Field("iteration_time_low_s", summary.iteration_time_low_s);
   json->Field("iteration_time_high_s", summary.iteration_time_high_s);
-  OptionalField(json, "tokens_per_s", summary.tokens_per_s);
-  OptionalField(json, "model_tflops_per_gpu", summary.model_tflops_per_gpu);
-  OptionalField(json, "mfu", summary.mfu);
-  OptionalField(json, "hfu", summary.hfu);
+  json->OptionalField("tokens_per_s", summary.tokens_per_s);
+  json->OptionalField("model_tflops_per_gpu", summary.model_tflops_per_gpu);
+  json->OptionalField("mfu", summary.mfu);
+  json->OptionalField("hfu", summary.hfu);
   json->Key("breakdown").BeginObject();
   json->Field("compute", summary.breakdown.compute);
   json->Field("exposed_comm", summary.breakdown.exposed_comm);
@@ -89,7 +81,7 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->Field("gpus_per_node", summary.gpus_per_node);
   json->EndObject();
   json->Field("device", summary.device);
-  OptionalField(json, "device_scale", summary.device_scale);
+  json->OptionalField("device_scale", summary.device_scale);
   WriteTimes(summary, json);
   WriteMemoryAndGraph(summary, json);
   json->Key("sandbox_ranks").BeginArray();
@@ -106,11 +98,7 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
     json->EndObject();
   }
   json->EndArray();
-  json->Key("assumptions").BeginArray();
-  for (const std::string& assumption : summary.assumptions) {
-    json->Value(assumption);
-  }
-  json->EndArray();
+  json->ArrayField("assumptions", summary.assumptions);
   json->EndObject();
 }
 
