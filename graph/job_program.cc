@@ -16,14 +16,4 @@ const char* GroupAxisName(GroupAxis axis) {
   return kNames[index];
 }
 
-int64_t JobProgram::OpsPerIteration() const {
-  int64_t ops = 0;
-  for (const StageProgram& stage : stages) {
-    for (const uint32_t call : stage.calls) {
-      ops += blocks[call].size();
-    }
-  }
-  return stages.empty() ? 0 : ops * (job.parallel.world_size() / job.parallel.pp);
-}
-
 }  // namespace prism::graph

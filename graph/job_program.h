@@ -90,9 +90,6 @@ struct JobProgram {
   std::vector<Program> blocks;              // distinct; slot counts 0, stream_count the stage's
   std::vector<StageProgram> stages;         // by pipeline stage
   std::vector<std::string> assumptions;     // what was assumed while building, one line each
-
-  // Ops of all ranks in an iteration; markers included.
-  [[nodiscard]] int64_t OpsPerIteration() const;
 };
 
 }  // namespace prism::graph
