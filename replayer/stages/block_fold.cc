@@ -10,13 +10,13 @@ namespace {
 // A time as a function of where host and tails stood: max(host + from_host, tail[j] +
 // from_tail[j]).
 struct Form {
-  DurationNs from_host = kNever;
+  DurationNs from_host = kMinusInfinity;
   std::array<DurationNs, kMaxFoldedStreams> from_tail = {};
 };
 
 Form Never() {
   Form form;
-  form.from_tail.fill(kNever);
+  form.from_tail.fill(kMinusInfinity);
   return form;
 }
 
@@ -189,7 +189,7 @@ FoldedSegment FoldSegment(const Segment& segment, const std::vector<FoldedSegmen
       tail = Never();
       tail.from_host = folded.host_ns + part.from_host[i];
       for (uint32_t j = 0; j < part.stream_count; ++j) {
-        if (part.from_tail[i][j] > kNever / 2) {
+        if (part.from_tail[i][j] > kMinusInfinity / 2) {
           Form moved = before[IndexOf(folded.streams, folded.stream_count, part.streams[j])];
           Delay(part.from_tail[i][j], &moved);
           Raise(moved, &tail);

@@ -15,7 +15,7 @@
 namespace prism::replayer {
 
 // Minus infinity that survives adding durations.
-inline constexpr DurationNs kNever = std::numeric_limits<DurationNs>::min() / 4;
+inline constexpr DurationNs kMinusInfinity = std::numeric_limits<DurationNs>::min() / 4;
 
 struct FoldedSegment {
   DurationNs host_ns = 0;

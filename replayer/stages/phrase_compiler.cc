@@ -293,7 +293,7 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
     std::optional<DurationNs> reached = writer_.TakeReach(tail);
     if (!reached.has_value()) {
       Flush();
-      reached = kNever / 2;
+      reached = kMinusInfinity / 2;
     }
     PhraseOp& receive = Push(PhraseOpKind::kReceive, op.stream);
     receive.index = exchange.posts;

@@ -24,7 +24,7 @@ void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
     before[j] = registers[in[j]];
   }
   for (uint32_t begin = 0; begin < move.outputs; begin += kMoveWidth) {
-    Lane after = Lane{} + kNever;
+    Lane after = Lane{} + kMinusInfinity;
     for (uint32_t j = 0; j < move.inputs; ++j, entry += kMoveWidth) {
       Lane by;
       std::memcpy(&by, entry, sizeof(by));
@@ -65,7 +65,7 @@ MoveWriter::Form& MoveWriter::At(uint16_t reg) {
     place_[reg] = static_cast<uint16_t>(forms_.size());
     touched_.push_back(reg);
     forms_.emplace_back();
-    forms_.back().fill(kNever);
+    forms_.back().fill(kMinusInfinity);
     forms_.back()[input_count_] = 0;
     inputs_[input_count_++] = reg;
   }
@@ -112,10 +112,10 @@ void MoveWriter::Copy(uint16_t from, uint16_t to) {
 void MoveWriter::Fold(const FoldedSegment& segment) {
   std::array<Form, kMaxFoldedStreams> after;
   for (uint32_t i = 0; i < segment.stream_count; ++i) {
-    after[i].fill(kNever);
+    after[i].fill(kMinusInfinity);
     after[i][0] = host_ns_ + segment.from_host[i];
     for (uint32_t j = 0; j < segment.stream_count; ++j) {
-      if (segment.from_tail[i][j] > kNever / 2) {
+      if (segment.from_tail[i][j] > kMinusInfinity / 2) {
         const Form& before = At(TailRegister(segment.streams[j]));
         for (uint32_t k = 0; k < kMostMoveInputs; ++k) {
           after[i][k] = std::max(after[i][k], before[k] + segment.from_tail[i][j]);
@@ -150,8 +150,9 @@ uint32_t MoveWriter::Store() {
   for (size_t begin = 0; begin < outputs_.size(); begin += kMoveWidth) {
     for (uint32_t j = 0; j < input_count_; ++j) {
       for (size_t i = begin; i < begin + kMoveWidth; ++i) {
-        const DurationNs entry = i < outputs_.size() ? forms_[place_[outputs_[i]]][j] : kNever;
-        tape_->entries.push_back(entry > kNever / 2 ? Halves(entry) : kNever);
+        const DurationNs entry =
+            i < outputs_.size() ? forms_[place_[outputs_[i]]][j] : kMinusInfinity;
+        tape_->entries.push_back(entry > kMinusInfinity / 2 ? Halves(entry) : kMinusInfinity);
       }
     }
   }

@@ -75,14 +75,15 @@ void PhraseRun::BeginIteration() {
     stage.start = StartOf(s);
     std::copy_n(registers, kFirstSlotRegister, stage.before.begin());
     TimeNs* debts = registers + stage.compiler->first_debt();
-    std::fill(registers + kFirstSlotRegister, debts, kNever);
+    std::fill(registers + kFirstSlotRegister, debts, kMinusInfinity);
     std::fill(debts, registers + stage.register_count, 0);
     stage.step = stage.turn = stage.op = stage.context = 0;
     stage.inside = stage.arrived = false;
     stage.met = {};
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
       if ((posting_ & Bit(stream)) != 0) {
-        registers[TailRegister(stream)] = kNever;  // what messages wait for beside send_tail
+        registers[TailRegister(stream)] =
+            kMinusInfinity;  // what messages wait for beside send_tail
       }
     }
     Wake(s);
@@ -354,7 +355,7 @@ void PhraseRun::Post(size_t s, const PhraseOp& op) {
     channel.send_tail = arrival.at + post.transfer;
   }
   Put(&channel, kSender, arrival);
-  ready = kNever;
+  ready = kMinusInfinity;
   Wake(PeerOf(s, post));
 }
 
@@ -366,7 +367,7 @@ bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
   if (!stage.arrived) {
     if (number == meetings.size()) {
       const bool ends = static_cast<graph::GroupAxis>(op.axis) == graph::GroupAxis::kEmbedding;
-      meetings.push_back({ends ? 2U : static_cast<uint32_t>(stages_.size()), kNever, 0});
+      meetings.push_back({ends ? 2U : static_cast<uint32_t>(stages_.size()), kMinusInfinity, 0});
     }
     Meeting& meeting = meetings[number];
     meeting.latest = std::max(meeting.latest, tail);
@@ -390,7 +391,7 @@ bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
 void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
   TimeNs* registers = RegistersOf(*stage);
   const TimeNs reached = registers[kHostRegister] + op.host_halves;
-  TimeNs target = kNever;
+  TimeNs target = kMinusInfinity;
   if (op.reg == kAllTails) {
     target = *std::max_element(registers + TailRegister(0), registers + kFirstSlotRegister);
   } else {
