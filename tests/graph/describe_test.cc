@@ -7,7 +7,7 @@
 namespace prism::graph {
 namespace {
 
-TEST(Describe, Long_template_arguments_are_left_out_of_messages) {
+TEST(Describe, long_template_arguments_are_left_out_of_messages) {
   EXPECT_EQ(
       WithoutTemplates("kernel void reduce<float, sum_functor<float, float>, std::array<int, 4> "
                        ">(long) grid 8,1,1"),
@@ -27,7 +27,7 @@ TEST(Describe, Long_template_arguments_are_left_out_of_messages) {
   EXPECT_EQ(WithoutTemplates("send 0->1, recv 0<-1 of 8 bytes"), "send 0->1, recv 0<-1 of 8 bytes");
 }
 
-TEST(Describe, Members_are_shortened_to_what_a_line_holds) {
+TEST(Describe, members_are_shortened_to_what_a_line_holds) {
   EXPECT_EQ(MembersText({}), "none");
   EXPECT_EQ(MembersText(std::vector<uint32_t>{3, 4, 5, 6}), "3-6");
   EXPECT_EQ(MembersText(std::vector<uint32_t>{0, 8}), "0, 8");

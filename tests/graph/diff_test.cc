@@ -20,7 +20,7 @@ PlantedGraph Base() {
   return planted;
 }
 
-TEST(Diff, Equal_graphs_with_other_numbering_have_no_difference) {
+TEST(Diff, equal_graphs_with_other_numbering_have_no_difference) {
   const Graph left = Base().Build();
   Graph right = Base().Build();
   right.strings.insert(right.strings.begin() + 1, "unused");
@@ -30,7 +30,7 @@ TEST(Diff, Equal_graphs_with_other_numbering_have_no_difference) {
   EXPECT_TRUE(DiffGraphs(left, right).empty());
 }
 
-TEST(Diff, Ops_are_counted_and_the_first_is_shown) {
+TEST(Diff, ops_are_counted_and_the_first_is_shown) {
   const Graph left = Base().Build();
   Graph right = Base().Collective(0, 0, 32).Build();
   right.roles[0].program.collectives[0].bytes = 65;
@@ -46,7 +46,7 @@ TEST(Diff, Ops_are_counted_and_the_first_is_shown) {
             "all_reduce (sum) of 64 bytes float32 on communicator slot 0 on stream 0");
 }
 
-TEST(Diff, Differences_come_ranked_by_kind) {
+TEST(Diff, differences_come_ranked_by_kind) {
   const Graph left = Base().Build();
   Graph right = Base().Kernel(1).Build();
   right.job.seq_len = 4096;
@@ -63,7 +63,7 @@ TEST(Diff, Differences_come_ranked_by_kind) {
   EXPECT_EQ(differences[4].count, 2);
 }
 
-TEST(Diff, Clusters_are_compared_by_value) {
+TEST(Diff, clusters_are_compared_by_value) {
   const Graph left = Base().Build();
   Graph right = left;
   right.cluster.gpus_per_node = left.cluster.gpus_per_node + 1;
@@ -79,7 +79,7 @@ TEST(Diff, Clusters_are_compared_by_value) {
   EXPECT_EQ(differences[2].right, "7 ns");
 }
 
-TEST(Diff, A_role_on_one_side_only_is_told_with_its_ranks) {
+TEST(Diff, a_role_on_one_side_only_is_told_with_its_ranks) {
   const Graph left = Base().Build();
   Graph right = Base().Build();
   right.roles[1].name = "other";
@@ -89,7 +89,7 @@ TEST(Diff, A_role_on_one_side_only_is_told_with_its_ranks) {
   EXPECT_EQ(differences[0].right, "");
 }
 
-TEST(Diff, Every_field_of_a_job_is_compared) {
+TEST(Diff, every_field_of_a_job_is_compared) {
   Graph left = Base().Build();
   left.job = {};
   Graph right = left;

@@ -48,7 +48,7 @@ Program PeriodicProgram(int micro_batches, int layers, int kernels_a_layer) {
   return program;
 }
 
-RC_GTEST_PROP(GraphFileProperty, DecodingGivesTheEncodedGraph, (uint64_t seed)) {
+RC_GTEST_PROP(GraphFileProperty, decoding_gives_the_encoded_graph, (uint64_t seed)) {
   const Graph graph = RandomGraph(RandomOptions(seed));
   const std::string bytes = EncodeGraph(graph);
   const Result<Graph> decoded = DecodeGraph(bytes, "memory");
@@ -59,7 +59,7 @@ RC_GTEST_PROP(GraphFileProperty, DecodingGivesTheEncodedGraph, (uint64_t seed)) 
 
 // Payloads with a few bytes changed but right hashes, as no disk but an attacker makes them: either
 // refused or a graph whose encoding is that graph again.
-RC_GTEST_PROP(GraphFileProperty, ChangedPayloadsAreRefusedOrConsistent, (uint64_t seed)) {
+RC_GTEST_PROP(GraphFileProperty, changed_payloads_are_refused_or_consistent, (uint64_t seed)) {
   std::vector<testing::Chunk> chunks = testing::SplitGraphFile(EncodeGraph(SmallGraph()));
   Rng rng(seed, "mutation");
   for (int change = 0; change < 3; ++change) {
@@ -80,7 +80,7 @@ RC_GTEST_PROP(GraphFileProperty, ChangedPayloadsAreRefusedOrConsistent, (uint64_
   }
 }
 
-TEST(GraphFileTest, EveryChangedByteIsNoticed) {
+TEST(GraphFileTest, every_changed_byte_is_noticed) {
   const std::string bytes = EncodeGraph(SmallGraph());
   for (size_t at = 0; at < bytes.size(); ++at) {
     for (const unsigned mask : {0x01U, 0x80U, 0xFFU}) {
@@ -93,7 +93,7 @@ TEST(GraphFileTest, EveryChangedByteIsNoticed) {
   }
 }
 
-TEST(GraphFileTest, EveryTruncationIsNoticed) {
+TEST(GraphFileTest, every_truncation_is_noticed) {
   const std::string bytes = EncodeGraph(SmallGraph());
   for (size_t size = 0; size < bytes.size(); ++size) {
     const Result<Graph> decoded = DecodeGraph(bytes.substr(0, size), "memory");
@@ -104,7 +104,7 @@ TEST(GraphFileTest, EveryTruncationIsNoticed) {
 }
 
 // A chunk that is whole but at the wrong place keeps its hash; order and index catch it.
-TEST(GraphFileTest, MissingAndSwappedChunksAreNoticed) {
+TEST(GraphFileTest, missing_and_swapped_chunks_are_noticed) {
   const std::vector<testing::Chunk> chunks = testing::SplitGraphFile(EncodeGraph(SmallGraph()));
   for (size_t at = 0; at < chunks.size(); ++at) {
     std::vector<testing::Chunk> missing = chunks;
@@ -116,7 +116,7 @@ TEST(GraphFileTest, MissingAndSwappedChunksAreNoticed) {
   }
 }
 
-TEST(GraphFileTest, MessageNamesFileChunkAndOffset) {
+TEST(GraphFileTest, message_names_file_chunk_and_offset) {
   std::string bytes = EncodeGraph(SmallGraph());
   bytes[40] = static_cast<char>(bytes[40] ^ 1);
   EXPECT_EQ(DecodeGraph(bytes, "a.prism").status().message(),
@@ -125,7 +125,7 @@ TEST(GraphFileTest, MessageNamesFileChunkAndOffset) {
             "a.prism: not a graph file");
 }
 
-TEST(GraphFileTest, PeriodicProgramOfManyChunksIsSmall) {
+TEST(GraphFileTest, periodic_program_of_many_chunks_is_small) {
   Graph graph = RandomGraph({.seed = 1, .base_ranks = 1, .copies = 1, .events = 0, .families = 1});
   KernelSignature unnamed;
   unnamed.name = StringId(0);
@@ -142,7 +142,7 @@ TEST(GraphFileTest, PeriodicProgramOfManyChunksIsSmall) {
 }
 
 // Nothing repeats here but the kinds of op: the worst case for the file.
-TEST(GraphFileTest, RandomProgramTakesFewBytesAnOp) {
+TEST(GraphFileTest, random_program_takes_few_bytes_an_op) {
   const Graph graph =
       RandomGraph({.seed = 2, .base_ranks = 1, .copies = 1, .events = 100'000, .families = 3});
   const std::string bytes = EncodeGraph(graph);
@@ -151,7 +151,7 @@ TEST(GraphFileTest, RandomProgramTakesFewBytesAnOp) {
   EXPECT_LT(bytes_per_op, 5.0);
 }
 
-TEST(GraphFileTest, KeepsEveryFieldOfAJob) {
+TEST(GraphFileTest, keeps_every_field_of_a_job) {
   Graph graph = SmallGraph();
   for (const testing::ChangedJob& changed : testing::ChangedJobs()) {
     graph.job = changed.job;
@@ -161,7 +161,7 @@ TEST(GraphFileTest, KeepsEveryFieldOfAJob) {
   }
 }
 
-TEST(GraphFileTest, WritesAndReadsFiles) {
+TEST(GraphFileTest, writes_and_reads_files) {
   const std::string path = ::testing::TempDir() + "prism_graph_file_test.prism";
   const Graph graph = SmallGraph();
   ASSERT_TRUE(WriteGraph(graph, path).ok());

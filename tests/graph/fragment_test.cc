@@ -41,7 +41,7 @@ Fragment FragmentOf(const Graph& graph, Rank rank) {
   return fragment;
 }
 
-RC_GTEST_PROP(FragmentProperty, ParsingGivesTheSerializedFragment, (uint64_t seed)) {
+RC_GTEST_PROP(FragmentProperty, parsing_gives_the_serialized_fragment, (uint64_t seed)) {
   const Graph graph = testing::RandomGraph(testing::RandomOptions(seed));
   const Fragment fragment = FragmentOf(graph, Rank(graph.ranks.size() - 1));
   const Result<Fragment> parsed = ParseFragment(SerializeFragment(fragment));
@@ -49,7 +49,7 @@ RC_GTEST_PROP(FragmentProperty, ParsingGivesTheSerializedFragment, (uint64_t see
   RC_ASSERT(*parsed == fragment);
 }
 
-RC_GTEST_PROP(FragmentProperty, RanksOfARoleHashAlike, (uint64_t seed)) {
+RC_GTEST_PROP(FragmentProperty, ranks_of_a_role_hash_alike, (uint64_t seed)) {
   testing::RandomGraphOptions options = testing::RandomOptions(seed);
   options.copies = 2;
   const Graph graph = testing::RandomGraph(options);
@@ -64,7 +64,7 @@ class FragmentTest : public ::testing::Test {
   Fragment fragment_ = FragmentOf(graph_, Rank(0));
 };
 
-TEST_F(FragmentTest, DamageIsNoticed) {
+TEST_F(FragmentTest, damage_is_noticed) {
   const std::string bytes = SerializeFragment(fragment_);
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string damaged = bytes;
@@ -74,7 +74,7 @@ TEST_F(FragmentTest, DamageIsNoticed) {
   }
 }
 
-TEST_F(FragmentTest, HashSeesTheProgramButNotMemoryOrIdentity) {
+TEST_F(FragmentTest, hash_sees_the_program_but_not_memory_or_identity) {
   const uint64_t hash = StructuralHash(fragment_);
   Fragment other = fragment_;
   other.rank = Rank(9);
@@ -93,7 +93,7 @@ TEST_F(FragmentTest, HashSeesTheProgramButNotMemoryOrIdentity) {
 }
 
 // Two processes meet the same signatures in another order and number them differently.
-TEST_F(FragmentTest, HashDoesNotDependOnNumbering) {
+TEST_F(FragmentTest, hash_does_not_depend_on_numbering) {
   const uint64_t hash = StructuralHash(fragment_);
   Fragment other = fragment_;
   other.strings.insert(other.strings.begin() + 1, "of another process");
@@ -118,7 +118,7 @@ TEST_F(FragmentTest, HashDoesNotDependOnNumbering) {
 
 // "step 7 of rank 3": programs name ranges after what tells ranks and steps apart, and one rank may
 // have a profiler that the others lack.
-TEST_F(FragmentTest, HashDoesNotSeeRanges) {
+TEST_F(FragmentTest, hash_does_not_see_ranges) {
   const auto add_range = [](const std::string& name, Fragment* fragment) {
     fragment->strings.push_back(name);
     fragment->program.Append({.kind = OpKind::kMarker,

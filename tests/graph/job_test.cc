@@ -40,12 +40,12 @@ ModelSpec Llama3_8b() {
 }
 
 // 96 (12 h² + 13 h) + (50257 + 2048) h + 2 h.
-TEST(Job, Gpt3_has_174_604_million_parameters) {
+TEST(Job, gpt3_has_174_604_million_parameters) {
   EXPECT_EQ(ModelParameters(Gpt3().model), 174'604'259'328);
 }
 
 // The number that the model card of Llama 3 8B and its checkpoint give.
-TEST(Job, Llama3_8b_has_8_030_million_parameters) {
+TEST(Job, llama3_8b_has_8_030_million_parameters) {
   EXPECT_EQ(ModelParameters(Llama3_8b()), 8'030'261'248);
 }
 
@@ -59,7 +59,7 @@ TEST(Job, vocabulary_is_padded_to_whole_tiles_of_every_rank) {
 // Narayanan et al., SC21, equation 3: 96 B s l h² (1 + s/6h + V/16lh) with full recomputation,
 // where attention is counted over all pairs. We count a causal mask's half, so the s/6h term
 // halves; without recomputation layers are counted three times instead of four.
-TEST(Job, Flops_agree_with_narayanan_after_halving_attention) {
+TEST(Job, flops_agree_with_narayanan_after_halving_attention) {
   JobSpec job = Gpt3();
   const double b = 1536;
   const double s = 2048;
@@ -80,7 +80,7 @@ TEST(Job, Flops_agree_with_narayanan_after_halving_attention) {
 
 // One layer, one token: QKV 4·(4+2·2) = 32 weights of width 4 with head dimension 2 and one
 // key-value head, projection 16, SwiGLU 3·4·8 = 96; logits 4·16 = 64; attention 2·s·h = 8.
-TEST(Job, Flops_of_a_hand_counted_llama) {
+TEST(Job, flops_of_a_hand_counted_llama) {
   JobSpec job;
   job.model.block = BlockKind::kLlama;
   job.model.layers = 1;
@@ -95,7 +95,7 @@ TEST(Job, Flops_of_a_hand_counted_llama) {
 }
 
 // Mixtral 8x7B: 46.7 billion parameters, of which a token passes 12.9 (arXiv 2401.04088, table 1).
-TEST(Job, Counts_all_experts_as_parameters_and_the_chosen_ones_as_work) {
+TEST(Job, counts_all_experts_as_parameters_and_the_chosen_ones_as_work) {
   JobSpec job;
   job.model.block = BlockKind::kLlama;
   job.model.layers = 32;
@@ -114,7 +114,7 @@ TEST(Job, Counts_all_experts_as_parameters_and_the_chosen_ones_as_work) {
 }
 
 // DeepSeek-V3: 671 billion parameters (arXiv 2412.19437, section 2), multi-token head excluded.
-TEST(Job, Counts_the_projections_of_latent_attention) {
+TEST(Job, counts_the_projections_of_latent_attention) {
   ModelSpec model;
   model.block = BlockKind::kLlama;
   model.layers = 61;
@@ -131,7 +131,7 @@ TEST(Job, Counts_the_projections_of_latent_attention) {
   EXPECT_NEAR(static_cast<double>(ModelParameters(model)) / 671e9, 1.0, 1e-3);
 }
 
-TEST(Job, A_window_leaves_every_second_layer_fewer_keys) {
+TEST(Job, a_window_leaves_every_second_layer_fewer_keys) {
   JobSpec job;
   job.model.layers = 2;
   job.model.hidden = job.model.heads = job.model.kv_heads = 1;
@@ -146,7 +146,7 @@ TEST(Job, A_window_leaves_every_second_layer_fewer_keys) {
   EXPECT_NEAR(full - ModelFlops(job), 3 * 1024 * 4 * (512 - (2 - 2.0 / 1024)), 1e-3);
 }
 
-TEST(Job, Layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
+TEST(Job, layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
   EXPECT_EQ(LayersOfChunk(96, 16, 15).begin, 90);
   EXPECT_EQ(LayersOfChunk(96, 16, 15).end, 96);
   // 126 layers over 16 stages: 7, 14 times 8, 7.
@@ -163,7 +163,7 @@ TEST(Job, Layers_fall_evenly_to_chunks_or_leave_room_for_embedding_and_head) {
   EXPECT_EQ(LayersOfChunk(70, 9, 8).end, 70);
 }
 
-TEST(Job, Ends_of_a_pipeline_may_hold_other_numbers_of_layers) {
+TEST(Job, ends_of_a_pipeline_may_hold_other_numbers_of_layers) {
   JobSpec job;
   job.model.layers = 12;
   job.parallel.pp = 4;
@@ -182,7 +182,7 @@ TEST(Job, Ends_of_a_pipeline_may_hold_other_numbers_of_layers) {
   EXPECT_EQ(LayersOfChunk(job, style, 0).end, 3);
 }
 
-TEST(Job, Balanced_stages_count_the_head_as_layers) {
+TEST(Job, balanced_stages_count_the_head_as_layers) {
   JobSpec job;
   job.model.layers = 16;
   job.model.hidden = 2048;
@@ -208,7 +208,7 @@ TEST(Job, Balanced_stages_count_the_head_as_layers) {
   EXPECT_EQ(layers(1), 8);
 }
 
-TEST(ParameterTable, Finds_by_key_whatever_the_order_given) {
+TEST(ParameterTable, finds_by_key_whatever_the_order_given) {
   const ParameterTable table({{"b", 2, "s", "", Mark::kFitted}, {"a", 1, "s", "", Mark::kAssumed}});
   EXPECT_EQ(table.Value("a"), 1);
   EXPECT_EQ(table.all().front().key, "a");
@@ -216,7 +216,7 @@ TEST(ParameterTable, Finds_by_key_whatever_the_order_given) {
   EXPECT_EQ(table.ValueOr("c", 7), 7);
 }
 
-TEST(ParameterTable, A_missing_key_is_our_bug) {
+TEST(ParameterTable, a_missing_key_is_our_bug) {
   const ParameterTable table;
   EXPECT_DEATH((void)table.Value("gpu.missing"), "gpu.missing");
 }

@@ -18,7 +18,7 @@ NcclMemoryModel Cluster(int32_t compute_major) {
           .reads_peers = compute_major == 8};
 }
 
-TEST(NcclMemory, EightH100OfANode) {
+TEST(NcclMemory, eight_h100_of_a_node) {
   const NcclMemoryModel model = Cluster(9);
   const CommunicatorShape node = {.size = 8, .local_ranks = 8, .node_count = 1};
   EXPECT_EQ(model.SetupBytes(node), (4 + 192 + 34) * kMiB);
@@ -28,7 +28,7 @@ TEST(NcclMemory, EightH100OfANode) {
 }
 
 // NCCL issue 964: ring of four A100, 288 MiB.
-TEST(NcclMemory, FourA100ReadTheirPeers) {
+TEST(NcclMemory, four_a100_read_their_peers) {
   const NcclMemoryModel model = Cluster(8);
   const CommunicatorShape node = {.size = 4, .local_ranks = 4, .node_count = 1};
   EXPECT_EQ(model.SetupBytes(node), (4 + 192) * kMiB);
@@ -40,7 +40,7 @@ TEST(NcclMemory, FourA100ReadTheirPeers) {
 
 // One rank a node: all ring connections go over the network, 10 MiB each side and channel; send
 // and receive share 64 MiB a direction.
-TEST(NcclMemory, OneRankANode) {
+TEST(NcclMemory, one_rank_a_node) {
   const NcclMemoryModel model = Cluster(9);
   const CommunicatorShape spread = {.size = 64, .local_ranks = 1, .node_count = 64};
   EXPECT_EQ(model.SetupBytes(spread), (4 + 192) * kMiB);
@@ -48,7 +48,7 @@ TEST(NcclMemory, OneRankANode) {
   EXPECT_EQ(model.NetworkPeerBytes(), 64 * kMiB);
 }
 
-TEST(NcclMemory, NoPeersNoConnections) {
+TEST(NcclMemory, no_peers_no_connections) {
   const NcclMemoryModel model = Cluster(9);
   EXPECT_EQ(model.RingBytes({.size = 1, .local_ranks = 1, .node_count = 1}), 0);
 }

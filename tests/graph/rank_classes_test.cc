@@ -43,14 +43,14 @@ Graph Grid(uint32_t ranks) {
   return planted.Build();
 }
 
-TEST(RankClasses, A_symmetric_layout_is_one_class) {
+TEST(RankClasses, a_symmetric_layout_is_one_class) {
   const RankClasses classes = Refine(Grid(16));
   EXPECT_EQ(classes.representative, (std::vector<uint32_t>{0}));
   EXPECT_EQ(classes.size, (std::vector<uint32_t>{16}));
   EXPECT_EQ(classes.comm_representative.size(), 2U) << "tp pairs and dp groups";
 }
 
-TEST(RankClasses, Roles_are_classes_numbered_by_lowest_member) {
+TEST(RankClasses, roles_are_classes_numbered_by_lowest_member) {
   Graph graph = Ring(6);
   graph.roles.push_back(graph.roles[0]);
   graph.ranks.role = {1, 0, 1, 0, 1, 0};
@@ -61,7 +61,7 @@ TEST(RankClasses, Roles_are_classes_numbered_by_lowest_member) {
 // Rank 0 differs. Its tp partner 1 and its dp group's others (2, 4, 6) can tell; the partners of
 // those (3, 5, 7) are reached through them and have rank 1 in their dp group: {0}, {1}, {2, 4, 6},
 // {3, 5, 7}.
-TEST(RankClasses, A_distinguished_rank_splits_a_grid_into_four) {
+TEST(RankClasses, a_distinguished_rank_splits_a_grid_into_four) {
   const RankClasses classes = Refine(Grid(8), {1});
   EXPECT_EQ(classes.class_of, (std::vector<uint32_t>{0, 1, 2, 3, 2, 3, 2, 3}));
   EXPECT_EQ(classes.size, (std::vector<uint32_t>{1, 1, 3, 3}));
@@ -70,16 +70,16 @@ TEST(RankClasses, A_distinguished_rank_splits_a_grid_into_four) {
 }
 
 // In a directed ring nothing mirrors: every rank is at its own distance.
-TEST(RankClasses, A_distinguished_rank_reaches_all_of_a_ring) {
+TEST(RankClasses, a_distinguished_rank_reaches_all_of_a_ring) {
   EXPECT_EQ(Refine(Ring(64), {1}).representative.size(), 64U);
 }
 
 // A long chain takes as many rounds as it has classes; each may only cost what changes.
-TEST(RankClasses, A_long_ring_is_split_in_linear_time) {
+TEST(RankClasses, a_long_ring_is_split_in_linear_time) {
   EXPECT_EQ(Refine(Ring(100'000), {1}).representative.size(), 100'000U);
 }
 
-TEST(RankClasses, A_communicator_colour_splits_its_members) {
+TEST(RankClasses, a_communicator_colour_splits_its_members) {
   const Graph graph = Grid(8);
   std::vector<uint32_t> colour(graph.communicators.size(), 0);
   colour[0] = 1;  // the pair {0, 1}, for example across nodes
@@ -88,7 +88,7 @@ TEST(RankClasses, A_communicator_colour_splits_its_members) {
 }
 
 // The ranks' peers name them back by different slots, so different ops meet.
-TEST(RankClasses, The_slot_a_peer_sees_a_rank_by_counts) {
+TEST(RankClasses, the_slot_a_peer_sees_a_rank_by_counts) {
   PlantedGraph planted(4, true);
   planted.Peer(0, 1).Peer(0, 2).Peer(1, 0).Peer(1, 3).Peer(2, 3).Peer(2, 0).Peer(3, 2).Peer(3, 1);
   EXPECT_EQ(Refine(planted.Build()).representative.size(), 1U);
@@ -131,7 +131,7 @@ std::vector<std::multimap<uint32_t, uint32_t>> View(const Graph& graph,
   return view;
 }
 
-RC_GTEST_PROP(RankClasses, Refinement_is_a_fixed_point_and_respects_colours, ()) {
+RC_GTEST_PROP(RankClasses, refinement_is_a_fixed_point_and_respects_colours, ()) {
   const uint32_t ranks = 2 * *rc::gen::inRange<uint32_t>(1, 20);
   const Graph graph = RandomGraph(ranks);
   std::vector<uint32_t> colour(ranks);

@@ -21,7 +21,7 @@ RankGrid SmallGrid() {
   return RankGrid({{"tp", 2}, {"dp", 2}, {"pp", 4}});
 }
 
-TEST(RankGrid, Families_of_the_usual_groups_have_their_names) {
+TEST(RankGrid, families_of_the_usual_groups_have_their_names) {
   const RankGrid grid = SmallGrid();
   const auto name = [&](uint32_t self, std::initializer_list<uint32_t> members) {
     const Result<GridGroup> group = grid.GroupOf(Rank(self), Ranks(members));
@@ -37,7 +37,7 @@ TEST(RankGrid, Families_of_the_usual_groups_have_their_names) {
   EXPECT_EQ(name(6, {6}), "self");
 }
 
-TEST(RankGrid, A_group_that_is_no_product_is_refused_by_name) {
+TEST(RankGrid, a_group_that_is_no_product_is_refused_by_name) {
   const RankGrid grid = SmallGrid();
   const Result<GridGroup> group = grid.GroupOf(Rank(0), Ranks({0, 3}));
   ASSERT_FALSE(group.ok());
@@ -45,7 +45,7 @@ TEST(RankGrid, A_group_that_is_no_product_is_refused_by_name) {
   EXPECT_FALSE(grid.GroupOf(Rank(1), Ranks({0, 2})).ok()) << "self is no member";
 }
 
-TEST(RankGrid, Experts_split_the_data_parallel_axis) {
+TEST(RankGrid, experts_split_the_data_parallel_axis) {
   JobSpec job;
   job.parallel.tp = 2;
   job.parallel.dp = 4;
@@ -57,7 +57,7 @@ TEST(RankGrid, Experts_split_the_data_parallel_axis) {
 
 // The law that stitching rests on: a family seen from one member gives the same group back from
 // every member, and its translate from any other rank contains that rank.
-TEST(RankGrid, Family_and_members_are_inverse_on_every_rank) {
+TEST(RankGrid, family_and_members_are_inverse_on_every_rank) {
   const RankGrid grid({{"tp", 2}, {"cp", 2}, {"dp", 3}, {"pp", 4}});
   for (uint32_t self = 0; self < 48; ++self) {
     for (unsigned axes = 0; axes < 16; ++axes) {
@@ -80,7 +80,7 @@ TEST(RankGrid, Family_and_members_are_inverse_on_every_rank) {
   }
 }
 
-TEST(RankGrid, Coordinates_go_by_name_whatever_the_order_of_axes) {
+TEST(RankGrid, coordinates_go_by_name_whatever_the_order_of_axes) {
   const RankGrid grid({{"pp", 4}, {"ep", 2}, {"dp", 3}, {"tp", 2}});
   const ParallelRank at = grid.ParallelRankOf(Rank(3 + 4 * (1 + 2 * (2 + 3 * 1))));
   EXPECT_EQ(at.pp, 3);
@@ -91,7 +91,7 @@ TEST(RankGrid, Coordinates_go_by_name_whatever_the_order_of_axes) {
   EXPECT_EQ(RankGrid({{"dp", 8}}).LowestOfStage(0), Rank(0));
 }
 
-TEST(RankGrid, Peers_wrap_around) {
+TEST(RankGrid, peers_wrap_around) {
   const RankGrid grid = SmallGrid();
   const GridPeer next = grid.PeerOf(Rank(0), Rank(4));
   EXPECT_EQ(next.steps, (std::vector<GridPeer::Step>{{false, 0}, {false, 0}, {false, 1}}));
@@ -104,7 +104,7 @@ TEST(RankGrid, Peers_wrap_around) {
   }
 }
 
-TEST(RankGrid, A_place_in_a_group_is_the_same_for_all_members) {
+TEST(RankGrid, a_place_in_a_group_is_the_same_for_all_members) {
   const RankGrid grid = SmallGrid();
   const std::vector<Rank> members =
       grid.MembersOf(Rank(1), *grid.GroupOf(Rank(1), {Rank(1), Rank(5), Rank(9), Rank(13)}));

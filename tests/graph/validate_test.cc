@@ -33,19 +33,19 @@ std::string Rule(const Validation& validation) {
   return validation.faults.empty() ? "" : validation.faults.front().rule;
 }
 
-TEST(Validate, A_sound_graph_passes) {
+TEST(Validate, a_sound_graph_passes) {
   const Validation validation = Validate(Sound().Build());
   EXPECT_TRUE(validation.ok()) << validation.faults.front().message;
 }
 
-TEST(Validate, Random_graphs_that_can_run_pass) {
+TEST(Validate, random_graphs_that_can_run_pass) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     const Validation validation = Validate(testing::RandomGraph(testing::RandomOptions(seed)));
     ASSERT_TRUE(validation.ok()) << "seed " << seed << ": " << validation.faults.front().message;
   }
 }
 
-TEST(Validate, Other_bytes_on_one_member_are_told_with_both_sides) {
+TEST(Validate, other_bytes_on_one_member_are_told_with_both_sides) {
   Graph graph = Sound().Build();
   graph.roles[1].program.collectives[1].bytes = 256;
   const Validation validation = Validate(graph);
@@ -56,7 +56,7 @@ TEST(Validate, Other_bytes_on_one_member_are_told_with_both_sides) {
                     HasSubstr("128 bytes"), HasSubstr("rank 1 op 3"), HasSubstr("256 bytes")));
 }
 
-TEST(Validate, Durations_that_sums_could_wrap_are_refused) {
+TEST(Validate, durations_that_sums_could_wrap_are_refused) {
   Graph graph = Sound().Build();
   Program& program = graph.roles[0].program;
   program.flags[1] |= kDurationFixed;
@@ -66,14 +66,14 @@ TEST(Validate, Durations_that_sums_could_wrap_are_refused) {
   EXPECT_EQ(Rule(Validate(graph)), "duration");
 }
 
-TEST(Validate, An_extra_collective_is_missed_on_the_other_side) {
+TEST(Validate, an_extra_collective_is_missed_on_the_other_side) {
   const Validation validation = Validate(Sound().Collective(1, 0, 8).Build());
   EXPECT_EQ(Rule(validation), "collective_missing");
   EXPECT_THAT(validation.faults[0].message,
               AllOf(HasSubstr("rank 1 op 6"), HasSubstr("rank 0 issues only 2")));
 }
 
-TEST(Validate, A_member_without_the_communicator_misses_its_collectives) {
+TEST(Validate, a_member_without_the_communicator_misses_its_collectives) {
   PlantedGraph planted(2);
   planted.Communicator("dp", {0, 1}).Collective(0, 0, 8);
   Graph graph = planted.Build();
@@ -83,14 +83,14 @@ TEST(Validate, A_member_without_the_communicator_misses_its_collectives) {
   EXPECT_EQ(Rule(Validate(graph)), "collective_missing");
 }
 
-TEST(Validate, An_unpaired_send_and_other_bytes_are_found) {
+TEST(Validate, an_unpaired_send_and_other_bytes_are_found) {
   EXPECT_EQ(Rule(Validate(Sound().Send(0, 0, 0, 8).Build())), "unpaired_send");
   EXPECT_EQ(Rule(Validate(Sound().Receive(0, 0, 0, 8).Build())), "unpaired_receive");
   EXPECT_EQ(Rule(Validate(Sound().Send(0, 0, 0, 8).Receive(1, 0, 0, 9).Build())),
             "transfer_mismatch");
 }
 
-TEST(Validate, A_wrong_peer_leaves_both_sides_unpaired) {
+TEST(Validate, a_wrong_peer_leaves_both_sides_unpaired) {
   PlantedGraph planted(3);
   planted.Communicator("pp", {0, 1, 2}).Peer(0, 1).Peer(1, 0).Peer(2, 0);
   planted.Send(0, 0, 0, 32).Receive(2, 0, 0, 32);  // 0 → 1, but 2 waits for it
@@ -101,7 +101,7 @@ TEST(Validate, A_wrong_peer_leaves_both_sides_unpaired) {
 }
 
 // Both send first, then receive; each send waits for the other's receive.
-TEST(Validate, A_circle_of_sends_is_a_stall_that_names_both) {
+TEST(Validate, a_circle_of_sends_is_a_stall_that_names_both) {
   PlantedGraph planted(2);
   planted.Communicator("pp", {0, 1}).Peer(0, 1).Peer(1, 0);
   for (uint32_t role = 0; role < 2; ++role) {
@@ -121,7 +121,7 @@ TEST(Validate, A_circle_of_sends_is_a_stall_that_names_both) {
 }
 
 // Two communicators used in opposite order on one stream.
-TEST(Validate, Crossed_communicators_stall_unless_on_two_streams) {
+TEST(Validate, crossed_communicators_stall_unless_on_two_streams) {
   for (const uint16_t stream : {uint16_t{0}, uint16_t{1}}) {
     PlantedGraph planted(2);
     planted.Communicator("a", {0, 1}).Communicator("b", {0, 1});
@@ -133,7 +133,7 @@ TEST(Validate, Crossed_communicators_stall_unless_on_two_streams) {
   }
 }
 
-TEST(Validate, Crossed_communicators_of_one_group_run) {
+TEST(Validate, crossed_communicators_of_one_group_run) {
   PlantedGraph planted(2);
   planted.Communicator("a", {0, 1}).Communicator("b", {0, 1});
   planted.Collective(0, 0, 8).Collective(0, 1, 8).Collective(1, 1, 8).Collective(1, 0, 8);
@@ -144,7 +144,7 @@ TEST(Validate, Crossed_communicators_of_one_group_run) {
 }
 
 // The host of rank 0 waits for a collective that rank 1 only issues after a message of rank 0.
-TEST(Validate, A_host_wait_can_close_a_circle) {
+TEST(Validate, a_host_wait_can_close_a_circle) {
   PlantedGraph planted(2);
   planted.Communicator("dp", {0, 1}).Peer(0, 1).Peer(1, 0);
   planted.Collective(0, 0, 8).Op(0, OpKind::kStreamSync).Transfers(0, {{true, 0, 0, 8}}, 1);
@@ -152,7 +152,7 @@ TEST(Validate, A_host_wait_can_close_a_circle) {
   EXPECT_EQ(Rule(Validate(planted.Build())), "stall");
 }
 
-TEST(Validate, Dependencies_point_back_to_an_event_record) {
+TEST(Validate, dependencies_point_back_to_an_event_record) {
   PlantedGraph forward(1);
   forward.Op(0, OpKind::kEventWait, 0, 1).Op(0, OpKind::kEventRecord, 1);
   EXPECT_EQ(Rule(Validate(forward.Build())), "bad_dep");
@@ -166,7 +166,7 @@ TEST(Validate, Dependencies_point_back_to_an_event_record) {
   EXPECT_TRUE(Validate(sound.Build()).ok());
 }
 
-TEST(Validate, A_rank_must_be_a_member_of_its_communicators) {
+TEST(Validate, a_rank_must_be_a_member_of_its_communicators) {
   PlantedGraph planted(3);
   planted.Communicator("dp", {0, 1});
   Graph graph = planted.Build();
@@ -176,7 +176,7 @@ TEST(Validate, A_rank_must_be_a_member_of_its_communicators) {
   EXPECT_EQ(Rule(Validate(graph)), "rank_not_in_communicator");
 }
 
-TEST(Validate, Communicators_of_one_slot_must_not_overlap) {
+TEST(Validate, communicators_of_one_slot_must_not_overlap) {
   PlantedGraph planted(3, true);
   planted.Communicator("x", {0, 1}).Communicator("x", {1, 2});
   Graph graph = planted.Build();
@@ -186,11 +186,11 @@ TEST(Validate, Communicators_of_one_slot_must_not_overlap) {
   EXPECT_EQ(Rule(Validate(graph)), "communicators_overlap");
 }
 
-TEST(Validate, Iteration_markers_agree) {
+TEST(Validate, iteration_markers_agree) {
   EXPECT_EQ(Rule(Validate(Sound().IterationMarker(0, true).Build())), "marker_mismatch");
 }
 
-TEST(Validate, What_is_out_of_range_is_named_and_stops_the_rest) {
+TEST(Validate, what_is_out_of_range_is_named_and_stops_the_rest) {
   Graph graph = Sound().Build();
   graph.roles[0].program.signature[1] = 99;
   EXPECT_EQ(Rule(Validate(graph)), "id_range");
@@ -210,7 +210,7 @@ TEST(Validate, What_is_out_of_range_is_named_and_stops_the_rest) {
   EXPECT_EQ(Rule(Validate(graph)), "id_range");
 }
 
-TEST(Validate, All_faults_are_counted_and_some_listed) {
+TEST(Validate, all_faults_are_counted_and_some_listed) {
   Graph graph = Sound().Build();
   for (uint16_t& stream : graph.roles[0].program.stream) {
     stream = 50;

@@ -48,7 +48,7 @@ double FirstSeconds(const std::string& table, const std::string& effect) {
   return std::stod(CsvTable::Parse(output->rows, "rows")->Field(0, "predicted_s"));
 }
 
-TEST(Ablation, What_is_taken_away_no_longer_takes_time) {
+TEST(Ablation, what_is_taken_away_no_longer_takes_time) {
   const std::string table = SmallTable();
   const double whole = FirstSeconds(table, "");
   for (const char* effect : {"wave-quantisation", "short-inner-loops", "memory-bound-kernels",
@@ -62,7 +62,7 @@ TEST(Ablation, What_is_taken_away_no_longer_takes_time) {
   EXPECT_NEAR(FirstSeconds(table, "recompute") / whole, 0.75, 0.04);
 }
 
-TEST(Ablation, Every_effect_has_a_line) {
+TEST(Ablation, every_effect_has_a_line) {
   BenchAccuracyOptions options;
   options.tables = {SmallTable()};
   const Result<BenchAccuracyOutput> output = BenchAblation(options);
@@ -73,14 +73,14 @@ TEST(Ablation, Every_effect_has_a_line) {
   }
 }
 
-TEST(Ablation, An_unknown_effect_is_refused_with_a_near_name) {
+TEST(Ablation, an_unknown_effect_is_refused_with_a_near_name) {
   std::vector<RowPlan> plans;
   ProfileOverrides overrides;
   EXPECT_THAT(TakeAway("recompte", &plans, &overrides).message(),
               HasSubstr("did you mean recompute?"));
 }
 
-TEST(Ablation, Page_is_what_the_command_says) {
+TEST(Ablation, page_is_what_the_command_says) {
   const std::string root = PRISM_SOURCE_DIR;
   const std::string table = root + "/../shared/groundtruth/korthikanti_table5.csv";
   if (!std::filesystem::exists(table)) {

@@ -23,7 +23,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-TEST(CsvTable, Quotes_commas_and_line_breaks_are_part_of_a_field) {
+TEST(CsvTable, quotes_commas_and_line_breaks_are_part_of_a_field) {
   const Result<CsvTable> table = CsvTable::Parse("a,b\n\"x, \"\"y\"\"\nz\",2\r\n\n3,\n", "t.csv");
   ASSERT_TRUE(table.ok()) << table.status().message();
   ASSERT_EQ(table->row_count(), 2U);
@@ -34,7 +34,7 @@ TEST(CsvTable, Quotes_commas_and_line_breaks_are_part_of_a_field) {
   EXPECT_EQ(CsvField("x, \"y\""), "\"x, \"\"y\"\"\"");
 }
 
-TEST(CsvTable, Damage_is_refused_with_its_line) {
+TEST(CsvTable, damage_is_refused_with_its_line) {
   const auto message = [](std::string_view text) {
     return CsvTable::Parse(text, "t.csv").status().message();
   };
@@ -47,7 +47,7 @@ TEST(CsvTable, Damage_is_refused_with_its_line) {
 
 // The number of micro-batches says how many GPUs a replica has; the nearest run of the same model
 // and GPU, how it divides them.
-TEST(RowPlan, A_plan_that_is_not_printed_is_that_of_the_nearest_run) {
+TEST(RowPlan, a_plan_that_is_not_printed_is_that_of_the_nearest_run) {
   const Result<CsvTable> csv = CsvTable::Parse(
       "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,tp,pp,cp,num_gpus,"
       "micro_batch,global_batch,grad_accum,gpu\n"
@@ -66,7 +66,7 @@ TEST(RowPlan, A_plan_that_is_not_printed_is_that_of_the_nearest_run) {
   EXPECT_THAT(plan.assumptions, Contains(HasSubstr("nearest run that prints one")));
 }
 
-TEST(RowPlan, A_blank_row_takes_plan_and_batch_of_the_nearest_run) {
+TEST(RowPlan, a_blank_row_takes_plan_and_batch_of_the_nearest_run) {
   const Result<CsvTable> csv = CsvTable::Parse(
       "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,tp,pp,cp,num_gpus,"
       "micro_batch,global_batch,gpu\n"
@@ -81,7 +81,7 @@ TEST(RowPlan, A_blank_row_takes_plan_and_batch_of_the_nearest_run) {
   EXPECT_EQ(job.global_batch_size, 16);
 }
 
-TEST(RowPlan, A_whole_row_needs_few_assumptions) {
+TEST(RowPlan, a_whole_row_needs_few_assumptions) {
   const OneRow table(Gpt175B());
   const RowPlan plan = PlanRow(table.row());
   EXPECT_EQ(plan.cannot_predict, "");
@@ -96,7 +96,7 @@ TEST(RowPlan, A_whole_row_needs_few_assumptions) {
   EXPECT_THAT(plan.assumptions, Contains("feed-forward: 4 times hidden"));
 }
 
-TEST(RowPlan, Blanks_are_derived_or_assumed_and_noted) {
+TEST(RowPlan, blanks_are_derived_or_assumed_and_noted) {
   auto fields = Gpt175B();
   for (const char* column : {"dp", "micro_batch", "heads", "recompute", "precision"}) {
     Set(&fields, column, "");
@@ -114,7 +114,7 @@ TEST(RowPlan, Blanks_are_derived_or_assumed_and_noted) {
   EXPECT_THAT(plan.assumptions, Contains("micro-batch: usual"));
 }
 
-TEST(RowPlan, Fine_tuning_packs_short_sequences_but_for_mlperf) {
+TEST(RowPlan, fine_tuning_packs_short_sequences_but_for_mlperf) {
   auto fields = Gpt175B();
   EXPECT_EQ(PlanRow(OneRow(fields).row()).style.packed_length, 0);
   Set(&fields, "run_kind", "SFT");
@@ -123,7 +123,7 @@ TEST(RowPlan, Fine_tuning_packs_short_sequences_but_for_mlperf) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).style.packed_length, 0);
 }
 
-TEST(RowPlan, Megatron_that_recomputes_whole_layers_has_no_sequence_parallelism) {
+TEST(RowPlan, megatron_that_recomputes_whole_layers_has_no_sequence_parallelism) {
   auto fields = Gpt175B();
   EXPECT_FALSE(PlanRow(OneRow(fields).row()).job.sequence_parallel);
   Set(&fields, "recompute", "selective");
@@ -132,7 +132,7 @@ TEST(RowPlan, Megatron_that_recomputes_whole_layers_has_no_sequence_parallelism)
   EXPECT_FALSE(PlanRow(OneRow(fields).row()).job.sequence_parallel);
 }
 
-TEST(RowPlan, DeepSpeeds_optimizer_of_bf16_sums_in_fp32_where_a_note_says_so) {
+TEST(RowPlan, deep_speeds_optimizer_of_bf16_sums_in_fp32_where_a_note_says_so) {
   auto fields = Gpt175B();
   Set(&fields, "framework", "Megatron-DeepSpeed");
   Set(&fields, "precision", "bf16");
@@ -143,7 +143,7 @@ TEST(RowPlan, DeepSpeeds_optimizer_of_bf16_sums_in_fp32_where_a_note_says_so) {
   EXPECT_EQ(plan.style.gradient_type, graph::DataType::kFloat32);
 }
 
-TEST(RowPlan, Releases_of_Megatron_Core_up_to_24_07_run_flash_attention) {
+TEST(RowPlan, releases_of_megatron_core_up_to_24_07_run_flash_attention) {
   const std::string nemo = "NeMo / Megatron-Core";
   const std::string own = "Megatron-Core";  // which counts its releases by itself
   const auto attention = [](const std::string& framework, const std::string& version) {
@@ -165,7 +165,7 @@ TEST(RowPlan, Releases_of_Megatron_Core_up_to_24_07_run_flash_attention) {
 }
 
 // What it says nothing of is as in the runs of SC21 and Korthikanti et al.
-TEST(RowPlan, Megatron_LMs_own_runs_take_a_step_at_once_and_interleave_little) {
+TEST(RowPlan, megatron_lms_own_runs_take_a_step_at_once_and_interleave_little) {
   auto fields = Gpt175B();
   Set(&fields, "framework", "Megatron-Core");
   Set(&fields, "micro_batch", "");
@@ -184,7 +184,7 @@ TEST(RowPlan, Megatron_LMs_own_runs_take_a_step_at_once_and_interleave_little) {
 }
 
 // Stages share layers evenly, so a rounded number of parameters (here of 73.5 layers) says which.
-TEST(RowPlan, Layers_from_parameters_are_a_multiple_of_the_stages) {
+TEST(RowPlan, layers_from_parameters_are_a_multiple_of_the_stages) {
   auto fields = Gpt175B();
   Set(&fields, "layers", "");
   Set(&fields, "hidden", "14400");
@@ -201,7 +201,7 @@ TEST(RowPlan, Layers_from_parameters_are_a_multiple_of_the_stages) {
 }
 
 // Eight layers of a wide model by themselves, with fewer heads, tell nothing of the whole.
-TEST(RowPlan, Heads_come_from_runs_of_about_as_many_parameters) {
+TEST(RowPlan, heads_come_from_runs_of_about_as_many_parameters) {
   const auto heads = [](const char* billions) {
     const Result<CsvTable> csv = CsvTable::Parse(
         fmt::format("id,source_key,framework,model,params_b,layers,hidden,heads,vocab,seq_len,tp,"
@@ -217,13 +217,13 @@ TEST(RowPlan, Heads_come_from_runs_of_about_as_many_parameters) {
   EXPECT_EQ(heads("160"), 32);
 }
 
-TEST(RowPlan, Without_a_shape_the_reason_is_named) {
+TEST(RowPlan, without_a_shape_the_reason_is_named) {
   auto fields = Gpt175B();
   Set(&fields, "hidden", "");
   EXPECT_EQ(PlanRow(OneRow(fields).row()).cannot_predict, "model shape is missing: hidden size");
 }
 
-TEST(RowPlan, Experts_and_latent_attention_come_from_the_architecture) {
+TEST(RowPlan, experts_and_latent_attention_come_from_the_architecture) {
   auto fields = Gpt175B();
   Set(&fields, "arch", "MoE with MLA attention, first 3 layers dense, 1 shared expert");
   Set(&fields, "experts", "256");
@@ -238,7 +238,7 @@ TEST(RowPlan, Experts_and_latent_attention_come_from_the_architecture) {
   EXPECT_EQ(plan.job.parallel.ep, 2);
 }
 
-TEST(RowPlan, A_note_says_what_the_recipe_turned_on) {
+TEST(RowPlan, a_note_says_what_the_recipe_turned_on) {
   auto fields = Gpt175B();
   Set(&fields, "framework", "Megatron-Bridge / Megatron-Core");
   Set(&fields, "gpu", "GB200");
@@ -263,7 +263,7 @@ TEST(RowPlan, A_note_says_what_the_recipe_turned_on) {
 }
 
 // Releases of Megatron-Bridge have a recipe for each model and GPU; most rows quote theirs.
-TEST(RowPlan, Without_a_note_the_recipe_is_what_those_of_its_release_have_in_common) {
+TEST(RowPlan, without_a_note_the_recipe_is_what_those_of_its_release_have_in_common) {
   const auto style = [](const std::string& gpu, const std::string& version) {
     auto fields = Gpt175B();
     Set(&fields, "framework", "Megatron-Bridge / Megatron-Core");
@@ -282,7 +282,7 @@ TEST(RowPlan, Without_a_note_the_recipe_is_what_those_of_its_release_have_in_com
   EXPECT_EQ(style("H100", "26.08 container").host_cost, graph::HostCost::kEager);
 }
 
-TEST(RowPlan, A_degree_that_is_not_printed_is_what_the_others_leave) {
+TEST(RowPlan, a_degree_that_is_not_printed_is_what_the_others_leave) {
   auto fields = Gpt175B();
   Set(&fields, "pp", "");
   RowPlan plan = PlanRow(OneRow(fields).row());
@@ -296,7 +296,7 @@ TEST(RowPlan, A_degree_that_is_not_printed_is_what_the_others_leave) {
   EXPECT_EQ(plan.job.parallel.dp, 2);
 }
 
-TEST(RowPlan, A_count_of_0_says_as_little_as_an_empty_field) {
+TEST(RowPlan, a_count_of_0_says_as_little_as_an_empty_field) {
   for (const char* column : {"seq_len", "vocab", "heads", "pp", "cp", "vpp", "dp", "num_gpus",
                              "micro_batch", "global_batch", "grad_accum", "experts"}) {
     auto fields = Gpt175B();
@@ -312,7 +312,7 @@ TEST(RowPlan, A_count_of_0_says_as_little_as_an_empty_field) {
 }
 
 // Run 1 prints tp and no ep, as the run in question does; run 2 tells.
-TEST(RowPlan, Experts_are_divided_as_in_the_nearest_run_that_says_how) {
+TEST(RowPlan, experts_are_divided_as_in_the_nearest_run_that_says_how) {
   const Result<CsvTable> csv = CsvTable::Parse(
       "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,experts,moe_topk,moe_ffn,"
       "tp,etp,ep,pp,dp,num_gpus,micro_batch,global_batch,gpu\n"
@@ -330,7 +330,7 @@ TEST(RowPlan, Experts_are_divided_as_in_the_nearest_run_that_says_how) {
   }
 }
 
-TEST(RowPlan, Nanotron_has_no_interleaving) {
+TEST(RowPlan, nanotron_has_no_interleaving) {
   auto fields = Gpt175B();
   Set(&fields, "vpp", "4");
   EXPECT_EQ(PlanRow(OneRow(fields).row()).job.parallel.vpp, 4);
@@ -338,7 +338,7 @@ TEST(RowPlan, Nanotron_has_no_interleaving) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).job.parallel.vpp, 1);
 }
 
-TEST(RowPlan, Shapes_that_are_not_stated_are_those_of_the_family) {
+TEST(RowPlan, shapes_that_are_not_stated_are_those_of_the_family) {
   auto fields = Gpt175B();
   Set(&fields, "heads", "");
   Set(&fields, "hidden", "14400");
@@ -350,13 +350,13 @@ TEST(RowPlan, Shapes_that_are_not_stated_are_those_of_the_family) {
   EXPECT_EQ(PlanRow(OneRow(fields).row()).job.seq_len, 2048);
 }
 
-TEST(RowPlan, A_prediction_of_another_tool_is_not_taken_for_a_measurement) {
+TEST(RowPlan, a_prediction_of_another_tool_is_not_taken_for_a_measurement) {
   auto fields = Gpt175B();
   Set(&fields, "run_kind", "PREDICTION of another simulator, not a measurement");
   EXPECT_FALSE(PlanRow(OneRow(fields).row()).measured_s.has_value());
 }
 
-TEST(ErrorStatistics, Of_hand_counted_points) {
+TEST(ErrorStatistics, of_hand_counted_points) {
   const std::vector<PredictedPoint> points = {
       {11, 9, 12, 10, "a"}, {20, 19, 19.5, 20, "a"}, {24, 20, 30, 30, "a"}};
   const ErrorStatistics errors = SummariseErrors(points);
@@ -370,7 +370,7 @@ TEST(ErrorStatistics, Of_hand_counted_points) {
   EXPECT_NEAR(intervals.inside_pct, 200 / 3.0, 1e-9);
 }
 
-TEST(ErrorStatistics, Regret_is_what_the_chosen_plan_costs) {
+TEST(ErrorStatistics, regret_is_what_the_chosen_plan_costs) {
   const std::vector<PredictedPoint> points = {
       {1, 1, 1, 12, "a"}, {2, 2, 2, 10, "a"}, {3, 3, 3, 20, "a"}, {1, 1, 1, 5, "b"}};
   const RankingStatistics ranking = SummariseRanking(points);
@@ -379,7 +379,7 @@ TEST(ErrorStatistics, Regret_is_what_the_chosen_plan_costs) {
   EXPECT_NEAR(ranking.rank_correlation, 0.5, 1e-9);
 }
 
-TEST(Baseline, Has_no_bias_on_what_it_is_fitted_to) {
+TEST(Baseline, has_no_bias_on_what_it_is_fitted_to) {
   const double efficiency = FitEfficiency({{1, 2}, {1, 8}});
   EXPECT_NEAR(efficiency, 0.25, 1e-12);
 }

@@ -34,7 +34,7 @@ std::vector<std::string> WordsOf(const std::string& line) {
   return {std::istream_iterator<std::string>(text), {}};
 }
 
-TEST(CollectiveRow, Time_counts_before_bandwidth) {
+TEST(CollectiveRow, time_counts_before_bandwidth) {
   const CollectiveRow timed = ReadOne("a,x,all_reduce,H100,8,1,8,NVLink,,1000000,20,,,1");
   EXPECT_DOUBLE_EQ(timed.measured_s, 20e-6);
   // 1 MB at a bus bandwidth of 1.75 GB/s: 1 GB/s of the call's bytes.
@@ -45,7 +45,7 @@ TEST(CollectiveRow, Time_counts_before_bandwidth) {
               HasSubstr("all_dance"));
 }
 
-TEST(CollectiveRow, Platform_follows_gpu_and_interconnect) {
+TEST(CollectiveRow, platform_follows_gpu_and_interconnect) {
   const CollectiveRow stated =
       ReadOne("a,x,all_reduce,A100 SXM,32,4,8,4 x 200 Gb/s RDMA,Ring forced,,,,,48");
   EXPECT_EQ(stated.platform.gpu, "gpus/a100-80");
@@ -56,7 +56,7 @@ TEST(CollectiveRow, Platform_follows_gpu_and_interconnect) {
   EXPECT_EQ(stated.topology, (replayer::CommTopology{32, 4, 8, 1}));
 }
 
-TEST(BenchCollectives, Sweep_prints_what_nccl_tests_prints) {
+TEST(BenchCollectives, sweep_prints_what_nccl_tests_prints) {
   CollectiveSweepOptions options;
   const Result<std::string> text = SweepCollective(options);
   ASSERT_TRUE(text.ok()) << text.status().message();
@@ -77,7 +77,7 @@ TEST(BenchCollectives, Sweep_prints_what_nccl_tests_prints) {
   EXPECT_FALSE(SweepCollective(options).ok());
 }
 
-TEST(BenchCollectives, Rows_have_a_field_for_each_column) {
+TEST(BenchCollectives, rows_have_a_field_for_each_column) {
   const std::string path = testing::TempDir() + "collectives.csv";
   std::ofstream(path) << kHeader << "a,x,all_reduce,H100 SXM,8,1,8,NVLink,,1000000,20,,,1\n"
                       << "b,x,all_dance,H100 SXM,8,1,8,NVLink,,1000000,20,,,1\n";
@@ -96,7 +96,7 @@ TEST(BenchCollectives, Rows_have_a_field_for_each_column) {
   EXPECT_THAT(rows->Field(1, "reason_skipped"), HasSubstr("all_dance"));
 }
 
-TEST(BenchCollectives, Published_curves_are_met) {
+TEST(BenchCollectives, published_curves_are_met) {
   const std::string table = std::string(PRISM_SOURCE_DIR) + "/../shared/groundtruth/nccl_busbw.csv";
   if (!std::filesystem::exists(table)) {
     GTEST_SKIP() << "the published tables are not beside the sources";

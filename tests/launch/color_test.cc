@@ -56,7 +56,7 @@ TEST_F(Colors, are_those_of_a_terminal_unless_the_user_says_otherwise) {
   EXPECT_FALSE(ShowsColor("auto", terminal_));
 }
 
-TEST_F(Colors, are_never_in_files_or_where_NO_COLOR_is_set) {
+TEST_F(Colors, are_never_in_files_or_where_no_color_is_set) {
   EXPECT_FALSE(ShowsColor("on", file_));
   setenv("NO_COLOR", "", 1);
   EXPECT_TRUE(ShowsColor("auto", terminal_)) << "empty counts as not set";

@@ -65,7 +65,7 @@ void Take(Coordinator& coordinator, const std::vector<RankEvent>& events) {
   coordinator.Take(&in);
 }
 
-TEST(Coordinator, A_wait_is_answered_with_the_time_at_which_the_graph_ends_it) {
+TEST(Coordinator, a_wait_is_answered_with_the_time_at_which_the_graph_ends_it) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)});
   Take(coordinator, {Issued(0, 4), Ask(RankEventKind::kAskHostTime, 0)});
@@ -81,7 +81,7 @@ TEST(Coordinator, A_wait_is_answered_with_the_time_at_which_the_graph_ends_it) {
   EXPECT_TRUE(coordinator.finished());
 }
 
-TEST(Coordinator, A_sandbox_rank_waits_for_what_another_has_not_issued_yet) {
+TEST(Coordinator, a_sandbox_rank_waits_for_what_another_has_not_issued_yet) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0), Rank(1)});
   Take(coordinator, {Issued(0, 4), Ask(RankEventKind::kAskHostTime, 0)});
@@ -98,7 +98,7 @@ TEST(Coordinator, A_sandbox_rank_waits_for_what_another_has_not_issued_yet) {
   EXPECT_THAT(coordinator.extra_host_example(), HasSubstr("rank 1"));
 }
 
-TEST(Coordinator, A_departure_tells_both_sides_and_who_then_waits) {
+TEST(Coordinator, a_departure_tells_both_sides_and_who_then_waits) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)});
   RankEvent departed = Event(RankEventKind::kDeparted, 0);
@@ -114,7 +114,7 @@ TEST(Coordinator, A_departure_tells_both_sides_and_who_then_waits) {
   EXPECT_THAT(report, HasSubstr("then rank 1"));
 }
 
-TEST(Coordinator, What_comes_behind_an_iteration_is_told_as_of_that_one) {
+TEST(Coordinator, what_comes_behind_an_iteration_is_told_as_of_that_one) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)}, 3);
   RankEvent departed = Event(RankEventKind::kDeparted, 0);
@@ -126,7 +126,7 @@ TEST(Coordinator, What_comes_behind_an_iteration_is_told_as_of_that_one) {
 }
 
 // One poll of a loop, of an event whose end a worker could as well have known.
-TEST(Coordinator, A_poll_in_a_loop_passes_the_same_time_whoever_answers_it) {
+TEST(Coordinator, a_poll_in_a_loop_passes_the_same_time_whoever_answers_it) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)});
   RankEvent poll = Ask(RankEventKind::kAskEvent, 0);
@@ -143,7 +143,7 @@ TEST(Coordinator, A_poll_in_a_loop_passes_the_same_time_whoever_answers_it) {
 }
 
 // From the first of three iterations (350 ns each) to what is recorded behind the last.
-TEST(Coordinator, Time_between_events_may_span_iterations_and_end_behind_them) {
+TEST(Coordinator, time_between_events_may_span_iterations_and_end_behind_them) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)}, 3);
   RankEvent elapsed = Ask(RankEventKind::kAskElapsed, 0);
@@ -159,7 +159,7 @@ TEST(Coordinator, Time_between_events_may_span_iterations_and_end_behind_them) {
   EXPECT_EQ(coordinator.Advance().answers.at(0).value_ns, 1050);
 }
 
-TEST(Coordinator, Time_between_events_is_not_known_before_both_are_over_for_the_host) {
+TEST(Coordinator, time_between_events_is_not_known_before_both_are_over_for_the_host) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)});
   RankEvent elapsed = Ask(RankEventKind::kAskElapsed, 0);
@@ -173,7 +173,7 @@ TEST(Coordinator, Time_between_events_is_not_known_before_both_are_over_for_the_
   EXPECT_EQ(answer.value_ns, 350);
 }
 
-TEST(Coordinator, A_wait_that_is_left_out_at_the_end_is_no_departure) {
+TEST(Coordinator, a_wait_that_is_left_out_at_the_end_is_no_departure) {
   TinyOp wait = Sync();
   wait.kind = graph::OpKind::kEventSync;
   wait.dep = 1;
@@ -186,7 +186,7 @@ TEST(Coordinator, A_wait_that_is_left_out_at_the_end_is_no_departure) {
   EXPECT_TRUE(coordinator.finished());
 }
 
-TEST(Coordinator, A_rank_that_ends_too_early_has_departed) {
+TEST(Coordinator, a_rank_that_ends_too_early_has_departed) {
   const graph::Graph graph = TwoRanks();
   Coordinator coordinator = Make(graph, {Rank(0)});
   Take(coordinator, {Issued(0, 1)});

@@ -20,7 +20,7 @@ double Number(const CsvTable& table, size_t row, const char* column) {
 
 class ErrorTable : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ErrorTable, Is_what_the_command_writes) {
+TEST_P(ErrorTable, is_what_the_command_writes) {
   const std::string name = GetParam();
   const std::string root = PRISM_SOURCE_DIR;
   const std::string table = root + "/../shared/groundtruth/" + name + ".csv";

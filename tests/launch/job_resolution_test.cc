@@ -27,7 +27,7 @@ std::string Refusal(const std::vector<std::string>& arguments) {
   return job.status().message();
 }
 
-TEST(JobResolution, Default_job_is_that_of_the_contract) {
+TEST(JobResolution, default_job_is_that_of_the_contract) {
   const Result<ResolvedJob> resolved = Resolve({});
   ASSERT_TRUE(resolved.ok()) << resolved.status().message();
   const graph::JobSpec& job = resolved->job;
@@ -43,7 +43,7 @@ TEST(JobResolution, Default_job_is_that_of_the_contract) {
   EXPECT_EQ(job.recompute, graph::Recompute::kNone);
 }
 
-TEST(JobResolution, Every_model_gets_a_layout_that_fills_the_gpus) {
+TEST(JobResolution, every_model_gets_a_layout_that_fills_the_gpus) {
   for (const std::string model :
        {"gpt3-1.3b", "gpt3-13b", "gpt3-175b", "megatron-1t", "llama3-8b", "llama3-70b"}) {
     const Result<ResolvedJob> resolved = Resolve({"--model", model, "--target-gpus", "1024"});
@@ -54,7 +54,7 @@ TEST(JobResolution, Every_model_gets_a_layout_that_fills_the_gpus) {
   }
 }
 
-TEST(JobResolution, What_does_not_divide_says_what_and_what_instead) {
+TEST(JobResolution, what_does_not_divide_says_what_and_what_instead) {
   EXPECT_THAT(Refusal({"--tp", "7"}), HasSubstr("--tp 7 does not divide the 96 attention heads"));
   EXPECT_THAT(Refusal({"--target-gpus", "8191"}), HasSubstr("use 8184 or 8192"));
   EXPECT_THAT(Refusal({"--tp", "8", "--pp", "5"}), HasSubstr("96 layers"));
@@ -64,7 +64,7 @@ TEST(JobResolution, What_does_not_divide_says_what_and_what_instead) {
   EXPECT_THAT(Refusal({"--global-batch-size", "100"}), HasSubstr("use 64 or 128"));
 }
 
-TEST(JobResolution, Models_that_the_built_in_program_is_not_are_refused) {
+TEST(JobResolution, models_that_the_built_in_program_is_not_are_refused) {
   EXPECT_THAT(Refusal({"--model", "mixtral-8x7b", "--target-gpus", "64"}),
               HasSubstr("the built-in program has no mixture of experts"));
   ModelPreset model = *LoadModel("llama3-8b");
@@ -76,7 +76,7 @@ TEST(JobResolution, Models_that_the_built_in_program_is_not_are_refused) {
   EXPECT_TRUE(ResolveJob(line.options, model, *LoadCluster("h100-8x")).ok());
 }
 
-TEST(JobResolution, Given_sizes_are_kept) {
+TEST(JobResolution, given_sizes_are_kept) {
   const Result<ResolvedJob> resolved =
       Resolve({"--model", "gpt3-1.3b", "--target-gpus", "16", "--tp", "2", "--pp", "4",
                "--global-batch-size", "16", "--zero", "0", "--recompute", "full"});

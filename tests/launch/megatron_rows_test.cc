@@ -9,7 +9,7 @@
 namespace prism::launch {
 namespace {
 
-TEST(MegatronRows, Peak_memory_is_predicted_or_the_reason_named) {
+TEST(MegatronRows, peak_memory_is_predicted_or_the_reason_named) {
   auto fields = Gpt175B();
   Set(&fields, "peak_mem_gib", "60");
   const RowPlan dense = PlanRow(OneRow(fields).row());
@@ -28,7 +28,7 @@ TEST(MegatronRows, Peak_memory_is_predicted_or_the_reason_named) {
 }
 
 // The first stage holds the most micro-batches, the last none but its own.
-TEST(MegatronRows, Peak_memory_is_that_of_the_rank_which_was_read) {
+TEST(MegatronRows, peak_memory_is_that_of_the_rank_which_was_read) {
   auto fields = Gpt175B();
   Set(&fields, "peak_mem_gib", "60");
   const auto bytes = [&](const char* rank) {
@@ -40,7 +40,7 @@ TEST(MegatronRows, Peak_memory_is_that_of_the_rank_which_was_read) {
   EXPECT_EQ(bytes("max of first/last node"), first);
 }
 
-TEST(MegatronRows, Arguments_that_a_row_leaves_out_are_the_programs_defaults) {
+TEST(MegatronRows, arguments_that_a_row_leaves_out_are_the_programs_defaults) {
   auto fields = Gpt175B();
   Set(&fields, "framework", "Megatron-LM / Megatron-Core CI");
   Set(&fields, "precision", "bf16");
@@ -69,7 +69,7 @@ TEST(MegatronRows, Arguments_that_a_row_leaves_out_are_the_programs_defaults) {
   EXPECT_TRUE(set.style.overlap_grad_reduce);
 }
 
-TEST(MegatronRows, Arguments_give_the_ranks_of_latent_attention_and_further_tokens) {
+TEST(MegatronRows, arguments_give_the_ranks_of_latent_attention_and_further_tokens) {
   auto fields = Gpt175B();
   Set(&fields, "extra", "multi-latent-attention;kv-lora-rank=64;qk-head-dim=16;transformer_impl=");
   graph::ModelSpec model = PlanRow(OneRow(fields).row()).job.model;
@@ -84,7 +84,7 @@ TEST(MegatronRows, Arguments_give_the_ranks_of_latent_attention_and_further_toke
   EXPECT_EQ(model.mtp_layers, 2);
 }
 
-TEST(MegatronRows, Offloaded_modules_lower_the_peak_and_deferred_heads_raise_it) {
+TEST(MegatronRows, offloaded_modules_lower_the_peak_and_deferred_heads_raise_it) {
   auto fields = Gpt175B();
   Set(&fields, "peak_mem_gib", "60");
   Set(&fields, "recompute", "none");
@@ -110,7 +110,7 @@ TEST(MegatronRows, Offloaded_modules_lower_the_peak_and_deferred_heads_raise_it)
   EXPECT_GT(bytes("defer-embedding-wgrad-compute"), two);
 }
 
-TEST(MegatronRows, Arguments_give_groups_of_micro_batches_and_layers_of_the_ends) {
+TEST(MegatronRows, arguments_give_groups_of_micro_batches_and_layers_of_the_ends) {
   auto fields = Gpt175B();
   Set(&fields, "peak_mem_gib", "60");
   Set(&fields, "mem_rank", "last rank");
@@ -134,7 +134,7 @@ TEST(MegatronRows, Arguments_give_groups_of_micro_batches_and_layers_of_the_ends
 }
 
 // What nvidia-smi saw of software that loaded all of its kernels at the start.
-TEST(MegatronRows, Early_software_loads_all_kernels_at_the_start) {
+TEST(MegatronRows, early_software_loads_all_kernels_at_the_start) {
   auto fields = Gpt175B();
   Set(&fields, "peak_mem_gib", "60");
   const auto outside = [&](const char* framework) {
@@ -148,7 +148,7 @@ TEST(MegatronRows, Early_software_loads_all_kernels_at_the_start) {
 }
 
 // Where neither GPUs nor replicas are told.
-TEST(MegatronRows, Release_runs_have_eight_nodes) {
+TEST(MegatronRows, release_runs_have_eight_nodes) {
   auto fields = Gpt175B();
   Set(&fields, "num_gpus", "");
   Set(&fields, "dp", "");

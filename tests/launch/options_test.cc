@@ -36,7 +36,7 @@ Status Refusal(const std::vector<std::string>& arguments) {
   return line.ok() ? OkStatus() : line.status();
 }
 
-TEST(Options, Flag_beats_environment_beats_config_beats_default) {
+TEST(Options, flag_beats_environment_beats_config_beats_default) {
   const std::string config = WriteConfig("[job]\ntp = 2\npp = 2\nseq_len = 128\n");
   const ScopedVariable pp("PRISM_PP", "4");
   const ScopedVariable tp("PRISM_TP", "4");
@@ -48,7 +48,7 @@ TEST(Options, Flag_beats_environment_beats_config_beats_default) {
   EXPECT_EQ(line->options.target_gpus, 8192);
 }
 
-TEST(Options, Underscores_count_as_dashes_in_names_only) {
+TEST(Options, underscores_count_as_dashes_in_names_only) {
   const Result<CommandLine> line =
       ParseCommandLine({"--micro_batch_size=4", "--sandbox_ranks", "role:a_b"});
   ASSERT_TRUE(line.ok()) << line.status().message();
@@ -56,7 +56,7 @@ TEST(Options, Underscores_count_as_dashes_in_names_only) {
   EXPECT_EQ(line->options.sandbox_ranks, "role:a_b");
 }
 
-TEST(Options, Repeatable_options_keep_every_value) {
+TEST(Options, repeatable_options_keep_every_value) {
   const Result<CommandLine> line =
       ParseCommandLine({"--perturb", "straggler:1:2", "--perturb", "jitter:0.1"});
   ASSERT_TRUE(line.ok());
@@ -65,33 +65,33 @@ TEST(Options, Repeatable_options_keep_every_value) {
   EXPECT_EQ(line->options.perturb[1].text, "jitter:0.1");
 }
 
-TEST(Options, Unknown_option_names_the_nearest_one) {
+TEST(Options, unknown_option_names_the_nearest_one) {
   const Status status = Refusal({"--target-gpu", "16"});
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("--target-gpus"));
 }
 
-TEST(Options, Values_that_have_not_landed_are_refused) {
+TEST(Options, values_that_have_not_landed_are_refused) {
   for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
            {"--network", "packet"}, {"--zero", "2"}, {"--host-time", "measured:0"}}) {
     EXPECT_EQ(Refusal({option, value}).code(), StatusCode::kInvalidArgument) << option;
   }
 }
 
-TEST(Options, Numbers_have_to_be_numbers_in_range) {
+TEST(Options, numbers_have_to_be_numbers_in_range) {
   EXPECT_EQ(Refusal({"--tp", "0"}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Refusal({"--tp", "8x"}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Refusal({"--tp"}).code(), StatusCode::kInvalidArgument);
 }
 
-TEST(Options, Routing_is_uniform_or_by_the_law_of_zipf) {
+TEST(Options, routing_is_uniform_or_by_the_law_of_zipf) {
   EXPECT_EQ(ParseCommandLine({"--routing", "zipf:1.2"})->options.routing, "zipf:1.2");
   for (const char* text : {"zipf", "zipf:", "zipf:0", "zipf:x", "zipf:1x", "zipf:1e9", "random"}) {
     EXPECT_EQ(Refusal({"--routing", text}).code(), StatusCode::kInvalidArgument) << text;
   }
 }
 
-TEST(Options, What_a_config_file_gets_wrong_is_a_bad_file_with_its_line) {
+TEST(Options, what_a_config_file_gets_wrong_is_a_bad_file_with_its_line) {
   const Status unknown = Refusal({"--config", WriteConfig("\n[job]\ntpp = 2\n")});
   EXPECT_EQ(unknown.code(), StatusCode::kBadFile);
   EXPECT_THAT(unknown.message(), HasSubstr(":3: unknown key 'tpp'; did you mean 'tp'?"));
@@ -100,7 +100,7 @@ TEST(Options, What_a_config_file_gets_wrong_is_a_bad_file_with_its_line) {
   EXPECT_EQ(Refusal({"--config", "absent.toml"}).code(), StatusCode::kBadFile);
 }
 
-TEST(Options, Every_option_is_in_the_help_once) {
+TEST(Options, every_option_is_in_the_help_once) {
   const std::string help = HelpText();
   std::set<std::string> names;
   for (const OptionSpec& spec : OptionTable()) {
@@ -109,7 +109,7 @@ TEST(Options, Every_option_is_in_the_help_once) {
   }
 }
 
-TEST(Options, Printed_config_gives_the_same_options_again) {
+TEST(Options, printed_config_gives_the_same_options_again) {
   const Result<CommandLine> line =
       ParseCommandLine({"--target-gpus", "32", "--perturb", "jitter:0.1", "--on-mismatch", "adopt",
                         "--strict", "--host-time", "fixed:python", "--memory-snapshot", "all",

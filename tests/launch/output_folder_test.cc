@@ -40,7 +40,7 @@ class OutputFolderTest : public ::testing::Test {
   fs::path root_;
 };
 
-TEST_F(OutputFolderTest, Appears_only_when_committed) {
+TEST_F(OutputFolderTest, appears_only_when_committed) {
   Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(folder.ok()) << folder.status().message();
   ASSERT_TRUE(folder->Write("logs/rank0.log", "line\n").ok());
@@ -51,7 +51,7 @@ TEST_F(OutputFolderTest, Appears_only_when_committed) {
 }
 
 // A process that is killed before its report takes nothing away any more.
-TEST_F(OutputFolderTest, Leaves_nothing_before_its_first_file) {
+TEST_F(OutputFolderTest, leaves_nothing_before_its_first_file) {
   const pid_t gone = fork();
   if (gone == 0) {
     _exit(0);
@@ -68,7 +68,7 @@ TEST_F(OutputFolderTest, Leaves_nothing_before_its_first_file) {
 }
 
 // The second run fails while the first one, begun before it, has its result.
-TEST_F(OutputFolderTest, Failure_leaves_the_result_of_another_run_alone) {
+TEST_F(OutputFolderTest, failure_leaves_the_result_of_another_run_alone) {
   Result<OutputFolder> first = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(first.ok());
   ASSERT_TRUE(first->Write("run.json", "{}").ok());
@@ -88,13 +88,13 @@ TEST_F(OutputFolderTest, Failure_leaves_the_result_of_another_run_alone) {
   EXPECT_FALSE(fs::exists(Path("out/summary.json")));
 }
 
-TEST_F(OutputFolderTest, Named_folder_that_exists_needs_force) {
+TEST_F(OutputFolderTest, named_folder_that_exists_needs_force) {
   fs::create_directories(Path("out"));
   EXPECT_EQ(OutputFolder::Check({Path("out"), false, false}).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(OutputFolder::Check({Path("out"), false, true}).ok());
 }
 
-TEST_F(OutputFolderTest, Default_folder_is_replaced_only_when_it_is_ours) {
+TEST_F(OutputFolderTest, default_folder_is_replaced_only_when_it_is_ours) {
   fs::create_directories(Path("out"));
   std::ofstream(Path("out/thesis.txt")) << "precious";
   EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
@@ -104,7 +104,7 @@ TEST_F(OutputFolderTest, Default_folder_is_replaced_only_when_it_is_ours) {
   EXPECT_TRUE(OutputFolder::Check({Path("out"), true, false}).ok());
 }
 
-TEST_F(OutputFolderTest, Failure_leaves_nothing_but_its_note) {
+TEST_F(OutputFolderTest, failure_leaves_nothing_but_its_note) {
   Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(folder.ok());
   ASSERT_TRUE(folder->Write("summary.json", "{}").ok());
@@ -115,7 +115,7 @@ TEST_F(OutputFolderTest, Failure_leaves_nothing_but_its_note) {
   EXPECT_TRUE(OutputFolder::Check({Path("out"), false, false}).ok());
 }
 
-TEST_F(OutputFolderTest, Place_below_a_file_cannot_be_written) {
+TEST_F(OutputFolderTest, place_below_a_file_cannot_be_written) {
   std::ofstream(Path("file")) << "";
   EXPECT_EQ(OutputFolder::Check({Path("file/out"), false, false}).code(), StatusCode::kEnvironment);
 }

@@ -27,7 +27,7 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
+TEST(Presets, all_of_the_build_are_whole_and_name_their_source) {
   EXPECT_GE(EmbeddedPresets().size(), 51U);
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     const std::string name(preset.name);
@@ -50,7 +50,7 @@ TEST(Presets, All_of_the_build_are_whole_and_name_their_source) {
   }
 }
 
-TEST(Presets, What_a_source_does_not_state_is_not_measured) {
+TEST(Presets, what_a_source_does_not_state_is_not_measured) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     std::istringstream lines{std::string(preset.text)};
     for (std::string line; std::getline(lines, line);) {
@@ -62,7 +62,7 @@ TEST(Presets, What_a_source_does_not_state_is_not_measured) {
   }
 }
 
-TEST(Presets, Models_have_about_the_parameters_of_their_name) {
+TEST(Presets, models_have_about_the_parameters_of_their_name) {
   const auto billions = [](const char* name) {
     return static_cast<double>(graph::ModelParameters(LoadModel(name)->model)) * 1e-9;
   };
@@ -78,7 +78,7 @@ TEST(Presets, Models_have_about_the_parameters_of_their_name) {
   EXPECT_NEAR(billions("deepseek-v3"), 671, 0.5);
 }
 
-TEST(Presets, Unknown_name_is_a_usage_error_with_the_nearest_name) {
+TEST(Presets, unknown_name_is_a_usage_error_with_the_nearest_name) {
   const Result<graph::ClusterSpec> cluster = LoadCluster("h100-8");
   ASSERT_FALSE(cluster.ok());
   EXPECT_EQ(cluster.status().code(), StatusCode::kInvalidArgument);
@@ -86,7 +86,7 @@ TEST(Presets, Unknown_name_is_a_usage_error_with_the_nearest_name) {
   EXPECT_EQ(LoadModel("absent.toml").status().code(), StatusCode::kBadFile);
 }
 
-TEST(Presets, The_profile_nearer_to_the_cluster_counts) {
+TEST(Presets, the_profile_nearer_to_the_cluster_counts) {
   const Result<graph::ClusterSpec> a100 = LoadCluster("a100-80-8x");
   const Result<graph::ClusterSpec> small = LoadCluster("a100-40-8x");
   EXPECT_EQ(a100->parameters.Value("gpu.hbm_bytes_per_s"), 2.0e12);
@@ -100,7 +100,7 @@ TEST(Presets, The_profile_nearer_to_the_cluster_counts) {
   EXPECT_EQ(slow->parameters.Value("gpu.hbm_bytes_per_s"), 1e12);
 }
 
-TEST(Presets, Files_that_were_read_are_noted_and_built_in_presets_are_not) {
+TEST(Presets, files_that_were_read_are_noted_and_built_in_presets_are_not) {
   const std::string path = testing::TempDir() + "noted_model.toml";
   std::ofstream(path) << TextOf("gpt3-13b");
   InputHashes read;
@@ -110,13 +110,13 @@ TEST(Presets, Files_that_were_read_are_noted_and_built_in_presets_are_not) {
   EXPECT_EQ(read, (InputHashes{{path, HashText(TextOf("gpt3-13b"))}}));
 }
 
-TEST(Presets, A_profile_that_is_not_there_is_refused_by_name) {
+TEST(Presets, a_profile_that_is_not_there_is_refused_by_name) {
   const std::string text = Replaced(TextOf("h100-8x"), "gpus/h100-80", "gpus/h100-8");
   const Status status = ParseCluster(text, "c.toml").status();
   EXPECT_THAT(status.message(), HasSubstr("did you mean gpus/h100-80?"));
 }
 
-TEST(Presets, A_framework_brings_its_host_costs_and_nothing_else) {
+TEST(Presets, a_framework_brings_its_host_costs_and_nothing_else) {
   const Result<graph::ClusterSpec> cluster = LoadCluster("h100-8x");
   graph::ClusterSpec with_python = *cluster;
   ASSERT_TRUE(UseFramework("python", &with_python).ok());
@@ -132,7 +132,7 @@ TEST(Presets, A_framework_brings_its_host_costs_and_nothing_else) {
   EXPECT_THAT(refused.message(), HasSubstr("choose one of eager, "));
 }
 
-TEST(Presets, Damage_is_refused_with_its_line_and_key) {
+TEST(Presets, damage_is_refused_with_its_line_and_key) {
   const std::string model = TextOf("gpt3-13b");
   const std::string negative = Replaced(model, "layers = 40", "layers = -1");
   EXPECT_THAT(ParseModel(negative, "m.toml").status().message(), HasSubstr("layers: a whole"));

@@ -42,7 +42,7 @@ TEST(ProcessGroup, a_guard_is_gone_before_its_owner_ends_in_order) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST(ProcessGroup, Kill_takes_batches_of_killed_workers_along) {
+TEST(ProcessGroup, kill_takes_batches_of_killed_workers_along) {
   const pid_t child = fork();
   if (child == 0) {
     setpgid(0, 0);
@@ -71,7 +71,7 @@ void Name(const std::string& name) {
   close(descriptor);
 }
 
-TEST(ProcessGroup, Kill_takes_names_of_shared_memory_along_that_nobody_else_has) {
+TEST(ProcessGroup, kill_takes_names_of_shared_memory_along_that_nobody_else_has) {
   const std::string own = "/prism_test_" + std::to_string(getpid());
   const std::string before = own + "_before";
   const std::string shared = own + "_shared";
@@ -107,7 +107,7 @@ TEST(ProcessGroup, Kill_takes_names_of_shared_memory_along_that_nobody_else_has)
 }
 
 // A child leaves behind what has a session of its own, and that a child in turn.
-TEST(ProcessGroup, Kill_orphans_ends_what_left_its_group) {
+TEST(ProcessGroup, kill_orphans_ends_what_left_its_group) {
   const std::set<pid_t> others = AdoptOrphans();
   std::array<int, 2> ends = {-1, -1};
   ASSERT_EQ(pipe(ends.data()), 0);

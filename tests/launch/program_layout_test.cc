@@ -7,7 +7,7 @@
 namespace prism::launch {
 namespace {
 
-TEST(AlikeFrom, OddIterationsEndWhatIsAlikeAndAreNotTheFirst) {
+TEST(AlikeFrom, odd_iterations_end_what_is_alike_and_are_not_the_first) {
   graph::Fragment fragment;
   fragment.iterations = 10;
   fragment.odd_iterations = {4, 5, 9};
@@ -26,7 +26,7 @@ TEST(AlikeFrom, OddIterationsEndWhatIsAlikeAndAreNotTheFirst) {
 }
 
 // A rank may be recorded anew when the graph has taken what was recorded before.
-TEST(RecordedSlice, KeepsHowManyStepsMakeAnIteration) {
+TEST(RecordedSlice, keeps_how_many_steps_make_an_iteration) {
   RecordedSlice slice;
   EXPECT_EQ(slice.steps_per_iteration(), 1);
   graph::Fragment fragment;

@@ -37,18 +37,18 @@ std::vector<uint32_t> Numbers(const std::string& list) {
   return numbers;
 }
 
-TEST(SandboxList, Auto_is_the_lowest_rank_of_first_middle_and_last_stage) {
+TEST(SandboxList, auto_is_the_lowest_rank_of_first_middle_and_last_stage) {
   EXPECT_THAT(Numbers("auto"), ElementsAre(0, 8, 12));
 }
 
-TEST(SandboxList, Words_numbers_and_ranges_come_out_ascending_and_once) {
+TEST(SandboxList, words_numbers_and_ranges_come_out_ascending_and_once) {
   EXPECT_THAT(Numbers("last,first,3-5,4"), ElementsAre(0, 3, 4, 5, 15));
   EXPECT_THAT(Numbers("stage:3,stage:1"), ElementsAre(4, 12));
   EXPECT_THAT(Numbers("role:stage-2"), ElementsAre(8));
   EXPECT_THAT(Numbers("none"), ElementsAre());
 }
 
-TEST(SandboxList, What_is_no_rank_is_refused_with_the_part) {
+TEST(SandboxList, what_is_no_rank_is_refused_with_the_part) {
   for (const std::string list :
        {"16", "5-3", "", "0,", "stage:4", "role:none", "none,0", "first-last", "-1"}) {
     const Result<std::vector<Rank>> ranks = Resolve(list);

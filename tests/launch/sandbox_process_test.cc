@@ -42,7 +42,7 @@ Ended RunShell(const std::string& script, SandboxSpec spec = {}) {
   return ended;
 }
 
-TEST(SandboxProcess, Says_where_it_cuts_the_output) {
+TEST(SandboxProcess, says_where_it_cuts_the_output) {
   const std::string whole = RunShell("head -c 16777216 /dev/zero").log;
   EXPECT_EQ(whole.size(), kKeptBytes);
   const std::string cut = RunShell("head -c 17000000 /dev/zero").log;
@@ -50,11 +50,11 @@ TEST(SandboxProcess, Says_where_it_cuts_the_output) {
   EXPECT_THAT(cut, EndsWith("\n(prism keeps the first 16 MiB; the output went on)\n"));
 }
 
-TEST(SandboxProcess, Passes_a_last_line_on_that_has_no_end) {
+TEST(SandboxProcess, passes_a_last_line_on_that_has_no_end) {
   EXPECT_THAT(RunShell("echo one; printf two").lines, ElementsAre("one", "two"));
 }
 
-TEST(SandboxProcess, Keeps_what_the_user_preloads) {
+TEST(SandboxProcess, keeps_what_the_user_preloads) {
   RunContext context;
   Result<graph::ClusterSpec> cluster = LoadCluster("h100-8x");
   ASSERT_TRUE(cluster.ok()) << cluster.status().message();
@@ -71,7 +71,7 @@ TEST(SandboxProcess, Keeps_what_the_user_preloads) {
 
 #ifdef PRISM_SHIM_LIBRARY
 // As helpers do that make a program a daemon.
-TEST(SandboxProcess, Programs_of_one_that_has_closed_its_descriptors_run) {
+TEST(SandboxProcess, programs_of_one_that_has_closed_its_descriptors_run) {
   SandboxSpec spec;
   spec.config.version = channel::kProtocolVersion;
   spec.config.mode = channel::Mode::kRecord;

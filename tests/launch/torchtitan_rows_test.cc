@@ -30,19 +30,19 @@ RowPlan PlanOf(const std::string& row) {
   return PlanRow({*csv, 0});
 }
 
-TEST(TorchtitanRows, Pipeline_stages_keep_what_they_gathered_for_all_micro_batches) {
+TEST(TorchtitanRows, pipeline_stages_keep_what_they_gathered_for_all_micro_batches) {
   EXPECT_FALSE(PlanOf(Row("2024-12", "8", "")).style.reshard_after_forward);
   const RowPlan flat = PlanOf(Row("2024-12", "1", ""));
   EXPECT_TRUE(flat.style.reshard_after_forward);
   EXPECT_EQ(flat.style.data_parallel, graph::DataParallelKind::kFsdp);
 }
 
-TEST(TorchtitanRows, Until_2025_a_pipeline_had_as_many_micro_batches_as_stages) {
+TEST(TorchtitanRows, until_2025_a_pipeline_had_as_many_micro_batches_as_stages) {
   EXPECT_EQ(PlanOf(Row("9dec370 (2024-12-26)", "8", "")).job.microbatches(), 8);
   EXPECT_EQ(PlanOf(Row("1234567 (2025-06)", "8", "")).job.micro_batch_size, 1);
 }
 
-TEST(TorchtitanRows, From_2025_on_the_loss_is_compiled_with_the_layers) {
+TEST(TorchtitanRows, from_2025_on_the_loss_is_compiled_with_the_layers) {
   const auto fused = [](const std::string& version, const std::string& compile) {
     const Result<CsvTable> csv = CsvTable::Parse(
         "framework,framework_version,model,arch,layers,hidden,heads,kv_heads,ffn,vocab,seq_len,tp,"
@@ -59,11 +59,11 @@ TEST(TorchtitanRows, From_2025_on_the_loss_is_compiled_with_the_layers) {
   EXPECT_FALSE(fused("820504e (2025-06)", "no"));
 }
 
-TEST(TorchtitanRows, Context_parallelism_is_that_of_torch) {
+TEST(TorchtitanRows, context_parallelism_is_that_of_torch) {
   EXPECT_TRUE(PlanOf(Row("2024", "1", "")).style.cp_torch_ring);
 }
 
-TEST(TorchtitanRows, A_length_is_that_of_the_page_and_recomputation_that_of_the_presets) {
+TEST(TorchtitanRows, a_length_is_that_of_the_page_and_recomputation_that_of_the_presets) {
   constexpr const char* kModel = "torchtitan,2026,Llama 3 8B,llama,32,4096,32,8,14336,128256,";
   const std::string plan = ",1,1,1,4,4,FSDP2,128,32,,B200,\n";
   const std::string other_page = std::string("y,o/r docs/old.md table,") + kModel + "8192" + plan;

@@ -110,11 +110,11 @@ RecordScript WaitingScript(int without = -1, bool kernel = true) {
   return script;
 }
 
-TEST(Verifier, WhatIsInTheGraphIsNoDeparture) {
+TEST(Verifier, what_is_in_the_graph_is_no_departure) {
   EXPECT_EQ(DepartureOf(Script()), "");
 }
 
-TEST(Verifier, ARangeThatTheProgramNamesIsNoDeparture) {
+TEST(Verifier, a_range_that_the_program_names_is_no_departure) {
   EXPECT_EQ(DepartureOf(Script([](RecordScript* script) {
               script->Marker("enumerate(DataLoader)", true);
               script->Marker("enumerate(DataLoader)", false);
@@ -122,7 +122,7 @@ TEST(Verifier, ARangeThatTheProgramNamesIsNoDeparture) {
             "");
 }
 
-TEST(Verifier, AWaitAndARangeThatOnlyTheGraphHasAtAnEndAreNoDeparture) {
+TEST(Verifier, a_wait_and_a_range_that_only_the_graph_has_at_an_end_are_no_departure) {
   for (const int without : {-1, 0, 1, 2}) {
     const Departure departure = DepartureFrom(WaitingScript(), WaitingScript(without));
     EXPECT_EQ(departure.did, "") << without;
@@ -131,7 +131,7 @@ TEST(Verifier, AWaitAndARangeThatOnlyTheGraphHasAtAnEndAreNoDeparture) {
   }
 }
 
-TEST(Verifier, WhoLeavesOutTheEndOfAnIterationStandsInIt) {
+TEST(Verifier, who_leaves_out_the_end_of_an_iteration_stands_in_it) {
   const auto [did, position, waits] = DepartureFrom(WaitingScript(), WaitingScript(1, false));
   EXPECT_THAT(did, HasSubstr("iteration"));
   const uint32_t size = GraphOf(WaitingScript()).roles[0].program.size();
@@ -160,13 +160,13 @@ RecordScript TimedScript(bool timed, uint32_t waited_for = 1) {
   return script;
 }
 
-TEST(Verifier, ARecordThatNobodyWaitsForIsNoDeparture) {
+TEST(Verifier, a_record_that_nobody_waits_for_is_no_departure) {
   EXPECT_EQ(DepartureFrom(TimedScript(true), TimedScript(false)).did, "");
   EXPECT_EQ(DepartureFrom(TimedScript(false), TimedScript(true)).did, "");
   EXPECT_EQ(DepartureFrom(TimedScript(true), TimedScript(true)).did, "");
 }
 
-TEST(Verifier, AWaitForAnotherPointOfAStreamIsOne) {
+TEST(Verifier, a_wait_for_another_point_of_a_stream_is_one) {
   for (const bool timed : {false, true}) {
     EXPECT_EQ(DepartureFrom(TimedScript(timed, 1), TimedScript(false, 7)).did,
               "stream 1 waits for an event of an earlier iteration");
@@ -177,7 +177,7 @@ TEST(Verifier, AWaitForAnotherPointOfAStreamIsOne) {
       << "both come behind the same kernel";
 }
 
-TEST(Verifier, AnotherKernelIsOne) {
+TEST(Verifier, another_kernel_is_one) {
   EXPECT_THAT(DepartureOf(Script([](RecordScript* script) { script->Kernel("extra"); })),
               HasSubstr("extra"));
 }

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/workload/args.h"
+#include "tests/support/preload.h"
 
 namespace prism::launch {
 namespace {
@@ -55,25 +56,10 @@ graph::JobSpec Llama() {
   return job;
 }
 
-// The libraries to preload, as the shim's build lists them.
-std::string Preload() {
-  const std::string folder = PRISM_LIBRARY_DIR;
-  std::ifstream file(folder + "/prism/preload.txt");
-  std::string list;
-  std::string name;
-  while (std::getline(file, name, ':')) {
-    while (!name.empty() && name.back() == '\n') {
-      name.pop_back();
-    }
-    list += (list.empty() ? "" : ":") + folder + "/" + name;
-  }
-  return list;
-}
-
 Outcome RunRank(const graph::JobSpec& job, int32_t rank) {
-  std::string command = "LD_PRELOAD=" + Preload() + " RANK=" + std::to_string(rank) +
-                        " WORLD_SIZE=" + std::to_string(job.parallel.world_size()) + " " +
-                        PRISM_WORKLOAD;
+  std::string command =
+      "LD_PRELOAD=" + testing::PreloadOf(PRISM_LIBRARY_DIR) + " RANK=" + std::to_string(rank) +
+      " WORLD_SIZE=" + std::to_string(job.parallel.world_size()) + " " + PRISM_WORKLOAD;
   for (const std::string& arg : WorkloadArgs(job, 2)) {
     command += " " + arg;
   }
@@ -107,8 +93,8 @@ TEST(WorkloadRun, every_stage_of_gpt3_trains_at_8192_ranks) {
     EXPECT_EQ(outcome->code, 0) << outcome->output;
     EXPECT_EQ(outcome->iterations, 2) << outcome->output;
   }
-  EXPECT_THAT(first.output, testing::Not(testing::HasSubstr("loss:")));
-  EXPECT_THAT(last.output, testing::HasSubstr("loss:"));
+  EXPECT_THAT(first.output, ::testing::Not(::testing::HasSubstr("loss:")));
+  EXPECT_THAT(last.output, ::testing::HasSubstr("loss:"));
   EXPECT_NEAR(middle.allocated_gib, 8.0 + 8 * 0.56, 0.3);
   EXPECT_GT(first.allocated_gib, middle.allocated_gib);
   EXPECT_GT(middle.allocated_gib, last.allocated_gib);
@@ -140,7 +126,7 @@ TEST(WorkloadRun, ends_with_the_message_of_libtorch_when_memory_is_out) {
   job.parallel = {.tp = 1, .dp = 1536, .pp = 1};
   const Outcome outcome = RunRank(job, 0);
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.output, testing::HasSubstr("CUDA out of memory. Tried to allocate"));
+  EXPECT_THAT(outcome.output, ::testing::HasSubstr("CUDA out of memory. Tried to allocate"));
 }
 
 TEST(WorkloadRun, refuses_a_bad_command_line) {
@@ -148,7 +134,7 @@ TEST(WorkloadRun, refuses_a_bad_command_line) {
   job.parallel.tp = 7;
   const Outcome outcome = RunRank(job, 0);
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.output, testing::StartsWith("prism-workload: "));
+  EXPECT_THAT(outcome.output, ::testing::StartsWith("prism-workload: "));
 }
 
 }  // namespace

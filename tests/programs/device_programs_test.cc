@@ -10,11 +10,11 @@
 
 #include "tests/support/recorded_program.h"
 
-namespace prism::test {
+namespace prism::testing {
 namespace {
 
 using channel::RecordKind;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
@@ -52,10 +52,11 @@ TEST(DevicePrograms, attention_goes_through_every_back_end) {
   EXPECT_EQ(run.CountKernels("cudnnBackendExecute", "aten::_cudnn_attention_forward " + shape), 2);
   EXPECT_EQ(run.CountKernels("cudnnBackendExecute", "aten::_cudnn_attention_backward " + shape), 1);
   // The same shapes, as callers without framework ops get them from cuDNN's operation graph.
-  EXPECT_THAT(run.contexts,
-              testing::IsSupersetOf(
-                  {testing::StartsWith("cudnn::scaled_dot_product_attention " + shape),
-                   testing::StartsWith("cudnn::scaled_dot_product_attention_backward " + shape)}));
+  EXPECT_THAT(
+      run.contexts,
+      ::testing::IsSupersetOf(
+          {::testing::StartsWith("cudnn::scaled_dot_product_attention " + shape),
+           ::testing::StartsWith("cudnn::scaled_dot_product_attention_backward " + shape)}));
   EXPECT_EQ(run.CountKernels("flash_fwd_kernel"), 1);
   EXPECT_GE(run.CountKernels("flash_bwd"), 1);
   EXPECT_GE(run.CountKernels("fmha_cutlassF"), 1);
@@ -83,7 +84,7 @@ TEST(DevicePrograms, graphs_are_captured_once_and_issued_at_each_launch) {
     if (op.kind == RecordKind::kMatmul) {
       ++products;
       free_launches += op.launched_with_previous ? 1 : 0;
-      EXPECT_THAT(op.framework, testing::AnyOf(HasSubstr("aten::addmm"), HasSubstr("aten::mm")));
+      EXPECT_THAT(op.framework, ::testing::AnyOf(HasSubstr("aten::addmm"), HasSubstr("aten::mm")));
     }
   }
   EXPECT_EQ(products, 3 * (2 + 4));
@@ -188,4 +189,4 @@ TEST(DevicePrograms, what_cannot_work_says_so_by_name) {
 }
 
 }  // namespace
-}  // namespace prism::test
+}  // namespace prism::testing

@@ -97,7 +97,7 @@ GoalHandler Collect(std::vector<TaskGraph>* read) {
   return handler;
 }
 
-RC_GTEST_PROP(GoalProperty, TextReadsBackAsTheTasksThatWereWritten, ()) {
+RC_GTEST_PROP(GoalProperty, text_reads_back_as_the_tasks_that_were_written, ()) {
   const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
   std::vector<TaskGraph> read;
   GoalHandler handler = Collect(&read);
@@ -106,7 +106,7 @@ RC_GTEST_PROP(GoalProperty, TextReadsBackAsTheTasksThatWereWritten, ()) {
   RC_ASSERT(Comparable(read) == Comparable(ranks));
 }
 
-RC_GTEST_PROP(GoalProperty, BinaryReadsBackAsTheTasksThatWereWritten, ()) {
+RC_GTEST_PROP(GoalProperty, binary_reads_back_as_the_tasks_that_were_written, ()) {
   const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
   GoalBinaryHead head;
   std::string parts;
@@ -124,7 +124,7 @@ RC_GTEST_PROP(GoalProperty, BinaryReadsBackAsTheTasksThatWereWritten, ()) {
   RC_ASSERT(Comparable(read) == Comparable(ranks));
 }
 
-RC_GTEST_PROP(GoalProperty, AGraphTakesAsLongAsItsTasks, ()) {
+RC_GTEST_PROP(GoalProperty, a_graph_takes_as_long_as_its_tasks, ()) {
   const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
   const Result<ImportResult> imported = ImportText(GoalText(ranks));
   RC_ASSERT(imported.ok());
@@ -139,7 +139,7 @@ RC_GTEST_PROP(GoalProperty, AGraphTakesAsLongAsItsTasks, ()) {
   RC_ASSERT(EngineEnds(imported->graph) == EvaluateTasks(ranks, costs));
 }
 
-RC_GTEST_PROP(GoalProperty, ExportAndImportKeepTheTimes, ()) {
+RC_GTEST_PROP(GoalProperty, export_and_import_keep_the_times, ()) {
   const std::vector<TaskGraph> ranks = RandomTasks(DrawOptions());
   const Result<ImportResult> first = ImportText(GoalText(ranks));
   RC_ASSERT(first.ok());
@@ -180,7 +180,7 @@ std::vector<std::string> ChakraTraces(const graph::Graph& graph, Notes* notes) {
   return traces;
 }
 
-RC_GTEST_PROP(ChakraProperty, ExportAndImportKeepTheTimes, ()) {
+RC_GTEST_PROP(ChakraProperty, export_and_import_keep_the_times, ()) {
   RandomTaskOptions options = DrawOptions();
   options.begun = false;
   const Result<ImportResult> first = ImportText(GoalText(RandomTasks(options)));
@@ -214,7 +214,7 @@ graph::Graph RandomPrograms() {
   return graph;
 }
 
-RC_GTEST_PROP(GoalProperty, ProgramsOnStreamsKeepTheirTimes, ()) {
+RC_GTEST_PROP(GoalProperty, programs_on_streams_keep_their_times, ()) {
   const graph::Graph graph = RandomPrograms();
   std::string text;
   const Result<ExportResult> written =
@@ -228,7 +228,7 @@ RC_GTEST_PROP(GoalProperty, ProgramsOnStreamsKeepTheirTimes, ()) {
   RC_ASSERT(EngineEnds(read->graph) == EngineEnds(graph));
 }
 
-RC_GTEST_PROP(ChakraProperty, ProgramsOnStreamsKeepTheirTimes, ()) {
+RC_GTEST_PROP(ChakraProperty, programs_on_streams_keep_their_times, ()) {
   const graph::Graph graph = RandomPrograms();
   Notes notes;
   const Result<ImportResult> read = ImportTraces(ChakraTraces(graph, &notes));

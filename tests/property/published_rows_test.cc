@@ -168,7 +168,7 @@ std::string LeaveOut(Rng* rng, Fields* row) {
   return column;
 }
 
-TEST(PublishedRowsProperty, A_column_left_out_is_derived_or_assumed) {
+TEST(PublishedRowsProperty, a_column_left_out_is_derived_or_assumed) {
   constexpr uint64_t kDraws = 300;
   Tables tables;
   std::vector<std::string> columns;
@@ -203,7 +203,7 @@ TEST(PublishedRowsProperty, A_column_left_out_is_derived_or_assumed) {
 
 // A row that names a size out of all proportion, by a slip of the pen, is left out for it, or its
 // other columns make a job of it that can be predicted: never a failure of the whole table.
-TEST(PublishedRowsProperty, Sizes_out_of_all_proportion_leave_a_row_out) {
+TEST(PublishedRowsProperty, sizes_out_of_all_proportion_leave_a_row_out) {
   constexpr uint64_t kDraws = 200;
   constexpr auto kSizes =
       std::to_array<std::string_view>({"layers",       "hidden",     "heads",
@@ -236,7 +236,7 @@ TEST(PublishedRowsProperty, Sizes_out_of_all_proportion_leave_a_row_out) {
   }
 }
 
-TEST(PublishedRowsProperty, The_reason_names_the_column_and_its_limit) {
+TEST(PublishedRowsProperty, the_reason_names_the_column_and_its_limit) {
   const auto reason = [](const Fields& changes) {
     Fields row = Llama70B();
     for (const auto& [column, value] : changes) {
@@ -274,7 +274,7 @@ struct Scaling {
   double most;
 };
 
-TEST(PublishedRowsProperty, Larger_jobs_take_as_much_longer_as_they_are_larger) {
+TEST(PublishedRowsProperty, larger_jobs_take_as_much_longer_as_they_are_larger) {
   const std::vector<Scaling> scalings = {
       {"batch", {"global_batch", "grad_accum"}, 1.5, 2.1},
       {"layers", {"layers"}, 1.6, 2.3},

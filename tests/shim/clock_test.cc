@@ -46,8 +46,8 @@ pid_t Start(int channel_descriptor, int output) {
 // Follows the host time as the process advances it and answers each synchronisation.
 void Serve(channel::Consumer* consumer, pid_t process, Outcome* outcome) {
   int64_t host_time = 0;
-  outcome->exit_code =
-      test::DrainChannel(consumer, process, [&](const Record& record, std::span<const std::byte>) {
+  outcome->exit_code = testing::DrainChannel(
+      consumer, process, [&](const Record& record, std::span<const std::byte>) {
         if (record.kind == RecordKind::kHostGap) {
           host_time += record.host_gap.duration_ns;
           outcome->gaps_us.push_back(record.host_gap.duration_ns / 1'000);
@@ -112,7 +112,7 @@ void ExpectSleeps(Outcome* outcome) {
   EXPECT_GE(outcome->shown["watcher_wait_for"], 20);
 }
 
-TEST(Clock, ShowsVirtualTimeInEmulation) {
+TEST(Clock, shows_virtual_time_in_emulation) {
   Outcome outcome = RunClockProgram(channel::Mode::kEmulate);
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.shown["monotonic"], 10'000);
@@ -134,7 +134,7 @@ TEST(Clock, ShowsVirtualTimeInEmulation) {
   EXPECT_LT(outcome.real_seconds, 5);  // of some 27 virtual seconds
 }
 
-TEST(Clock, IsRealWhileRecordingAndAheadByWhatWasSlept) {
+TEST(Clock, is_real_while_recording_and_ahead_by_what_was_slept) {
   Outcome outcome = RunClockProgram(channel::Mode::kRecord);
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_LT(outcome.shown["monotonic"], 1'000);

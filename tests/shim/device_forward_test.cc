@@ -21,6 +21,7 @@
 #include "shim/standalone_config.h"
 #include "tests/support/channel_drain.h"
 #include "tests/support/op_line.h"
+#include "tests/support/preload.h"
 
 namespace prism::shim {
 namespace {
@@ -35,22 +36,12 @@ using ::testing::IsEmpty;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-std::string Preload(const std::string& folder) {
-  const std::string libraries = PRISM_LIBRARY_DIR;
-  std::ifstream file(libraries + "/" + folder + "/preload.txt");
-  std::string all;
-  for (std::string entry; std::getline(file, entry, ':');) {
-    all += (all.empty() ? "" : ":") + libraries + "/" + entry.substr(0, entry.find('\n'));
-  }
-  return all;
-}
-
 Variables OnVirtualDevice() {
-  return {{"LD_PRELOAD", Preload("prism")}};
+  return {{"LD_PRELOAD", testing::PreloadOf(PRISM_LIBRARY_DIR)}};
 }
 
 Variables OnFakeGpu() {
-  return {{"LD_PRELOAD", Preload("prism-cuda")},
+  return {{"LD_PRELOAD", testing::PreloadOf(PRISM_LIBRARY_DIR, "prism-cuda")},
           {"LD_LIBRARY_PATH", std::string(PRISM_LIBRARY_DIR) + "/prism-cuda"},
           {"PRISM_TEST_DEVICE", PRISM_FAKE_GPU}};
 }
@@ -81,7 +72,7 @@ class Program {
   // without.
   template <typename Take>
   int Run(const Take& take) {
-    const int code = test::DrainChannel(&consumer_, process_, take);
+    const int code = testing::DrainChannel(&consumer_, process_, take);
     waitpid(process_, &status_, 0);
     return code;
   }
@@ -218,7 +209,7 @@ TEST(DeviceForward, calls_reach_the_real_runtime_and_its_calls_the_real_driver) 
   for (const auto& [driver, code] :
        {std::pair(PRISM_CUDA_STUBS "/libcuda.so", kNoStream), std::pair("/no/such/driver.so", 1)}) {
     Program program(PRISM_HELD_PROGRAM, Mode::kDevice,
-                    {{"LD_PRELOAD", Preload("prism-cuda")},
+                    {{"LD_PRELOAD", testing::PreloadOf(PRISM_LIBRARY_DIR, "prism-cuda")},
                      {"LD_LIBRARY_PATH", std::string(PRISM_LIBRARY_DIR) + "/prism-cuda"},
                      {"PRISM_DRIVER", driver}});
     program.Run([](const Record&, std::span<const std::byte>) {});

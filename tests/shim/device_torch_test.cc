@@ -18,27 +18,15 @@
 
 #include "shim/channel/channel.h"
 #include "tests/support/channel_drain.h"
+#include "tests/support/preload.h"
 
 namespace prism::shim {
 namespace {
 
 using channel::Record;
 using channel::RecordKind;
-using testing::ElementsAre;
-using testing::HasSubstr;
-
-std::string Preload() {
-  const std::string folder = PRISM_LIBRARY_DIR;
-  std::ifstream file(folder + "/prism/preload.txt");
-  std::string all;
-  for (std::string entry; std::getline(file, entry, ':');) {
-    if (!all.empty()) {
-      all.push_back(':');
-    }
-    all.append(folder).append("/").append(entry, 0, entry.find('\n'));
-  }
-  return all;
-}
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 struct Child {
   pid_t process = -1;
@@ -51,7 +39,7 @@ Child Start(int descriptor) {
   if (pipe(pipe_ends.data()) != 0) {
     return {};
   }
-  const std::string preload = Preload();
+  const std::string preload = testing::PreloadOf(PRISM_LIBRARY_DIR);
   const pid_t process = fork();
   if (process == 0) {
     dup2(pipe_ends[1], STDOUT_FILENO);
@@ -147,13 +135,13 @@ void Answer(const Record& record, channel::Consumer* consumer) {
 // Takes records until the process has said that it exits, or is gone.
 Recording Drain(channel::Consumer* consumer, pid_t process, bool answers) {
   Recording recording;
-  test::DrainChannel(consumer, process,
-                     [&](const Record& record, std::span<const std::byte> payload) {
-                       Take(record, payload, &recording);
-                       if (answers) {
-                         Answer(record, consumer);
-                       }
-                     });
+  testing::DrainChannel(consumer, process,
+                        [&](const Record& record, std::span<const std::byte> payload) {
+                          Take(record, payload, &recording);
+                          if (answers) {
+                            Answer(record, consumer);
+                          }
+                        });
   return recording;
 }
 
@@ -199,10 +187,10 @@ TEST(DeviceTorch, records_what_the_program_issues) {
                           "error CUDA out of memory. Tried to allocate 90.00 GiB", "later name 1"));
   EXPECT_EQ(ExitCode(child.process), 0);
   EXPECT_EQ(recording.exit_code, 0);
-  EXPECT_THAT(recording.outside_names, testing::Contains("context"));
+  EXPECT_THAT(recording.outside_names, ::testing::Contains("context"));
   EXPECT_THAT(recording.kernel_names,
-              testing::Contains(testing::Pair(
-                  testing::_, HasSubstr("at::native::vectorized_elementwise_kernel"))));
+              ::testing::Contains(::testing::Pair(
+                  ::testing::_, HasSubstr("at::native::vectorized_elementwise_kernel"))));
   // Two steps of one layer: forward, and the weight's gradient; the input needs none.
   ASSERT_EQ(recording.matmuls.size(), 4U);
   EXPECT_EQ(int64_t{recording.matmuls[0].matmul.m} * recording.matmuls[0].matmul.n *
@@ -221,7 +209,7 @@ TEST(DeviceTorch, times_come_from_the_worker_in_emulation) {
   ASSERT_TRUE(consumer.valid());
   const Child child = Start(consumer.descriptor());
   const Recording recording = Drain(&consumer, child.process, true);
-  EXPECT_THAT(ReadLines(child.output), testing::Contains("events ready 1 elapsed 2.5"));
+  EXPECT_THAT(ReadLines(child.output), ::testing::Contains("events ready 1 elapsed 2.5"));
   EXPECT_EQ(ExitCode(child.process), 0);
   EXPECT_EQ(recording.exit_code, 0);
 }

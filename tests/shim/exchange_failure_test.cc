@@ -19,7 +19,7 @@ namespace prism::shim {
 namespace {
 
 // A send returns before its receive is posted, and messages keep their order.
-TEST(Exchange, SendsAreEager) {
+TEST(Exchange, sends_are_eager) {
   const std::vector<int32_t> present = {0, 1};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   Memory memory;
@@ -42,7 +42,7 @@ TEST(Exchange, SendsAreEager) {
   }
 }
 
-TEST(Exchange, MismatchNamesBothSides) {
+TEST(Exchange, mismatch_names_both_sides) {
   const std::vector<int32_t> present = {0, 1};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   std::vector<ExchangeStatus> results(2);
@@ -66,7 +66,7 @@ TEST(Exchange, MismatchNamesBothSides) {
   }
 }
 
-TEST(Exchange, MessageOfAnotherSizeIsAMismatch) {
+TEST(Exchange, message_of_another_size_is_a_mismatch) {
   const std::vector<int32_t> present = {0, 1};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   Memory memory;
@@ -85,7 +85,7 @@ TEST(Exchange, MessageOfAnotherSizeIsAMismatch) {
 }
 
 // As ncclCommAbort does it from another thread: nobody else's waits end.
-TEST(Exchange, OneCallIsGivenUpAlone) {
+TEST(Exchange, one_call_is_given_up_alone) {
   const std::vector<int32_t> present = {0, 1};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   Memory memory;
@@ -106,7 +106,7 @@ TEST(Exchange, OneCallIsGivenUpAlone) {
   EXPECT_FALSE(arena.aborted());
 }
 
-TEST(Exchange, StallNamesTheMissingRank) {
+TEST(Exchange, stall_names_the_missing_rank) {
   const std::vector<int32_t> present = {0, 1};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   arena.set_stall_seconds(1);
@@ -119,7 +119,7 @@ TEST(Exchange, StallNamesTheMissingRank) {
       << status.message;
 }
 
-TEST(Exchange, AbortWakesEverybody) {
+TEST(Exchange, abort_wakes_everybody) {
   const std::vector<int32_t> present = {0, 1, 2};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   RunRanks({0, 1, 9}, [&](int32_t rank) {
@@ -156,7 +156,7 @@ class NeverWritten : public Memory {
   size_t invalidated = 0;
 };
 
-TEST(Exchange, NeverWrittenBuffersMoveNothing) {
+TEST(Exchange, never_written_buffers_move_nothing) {
   const std::vector<int32_t> present = {0, 1};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   std::vector<std::byte> nothing(1);
@@ -180,7 +180,7 @@ TEST(Exchange, NeverWrittenBuffersMoveNothing) {
   });
 }
 
-TEST(Exchange, ManyRoundsByProcesses) {
+TEST(Exchange, many_rounds_by_processes) {
   const std::vector<int32_t> present = {0, 1, 2};
   ExchangeArena arena = ExchangeArena::Create(kTestArenaBytes);
   const std::string path = "/proc/self/fd/" + std::to_string(arena.descriptor());

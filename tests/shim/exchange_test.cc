@@ -212,7 +212,7 @@ class ExchangeTest : public ::testing::TestWithParam<Case> {
   ExchangeArena arena_ = ExchangeArena::Create(kTestArenaBytes);
 };
 
-TEST_P(ExchangeTest, ReductionsOfEveryTypeAndOp) {
+TEST_P(ExchangeTest, reductions_of_every_type_and_op) {
   const Case& test = GetParam();
   ForEachRank([&](Exchange* exchange, ExchangeCall call) {
     for (int type = 0; type < kElementCount; ++type) {
@@ -237,7 +237,7 @@ TEST_P(ExchangeTest, ReductionsOfEveryTypeAndOp) {
   });
 }
 
-TEST_P(ExchangeTest, ReduceScatterInPlace) {
+TEST_P(ExchangeTest, reduce_scatter_in_place) {
   const Case& test = GetParam();
   ForEachRank([&](Exchange* exchange, ExchangeCall call) {
     call.element = Element::kInt32;
@@ -255,7 +255,7 @@ TEST_P(ExchangeTest, ReduceScatterInPlace) {
   });
 }
 
-TEST_P(ExchangeTest, AllGatherAndGather) {
+TEST_P(ExchangeTest, all_gather_and_gather) {
   const Case& test = GetParam();
   ForEachRank([&](Exchange* exchange, ExchangeCall call) {
     call.element = Element::kInt64;
@@ -288,7 +288,7 @@ TEST_P(ExchangeTest, AllGatherAndGather) {
   });
 }
 
-TEST_P(ExchangeTest, BroadcastReduceScatter) {
+TEST_P(ExchangeTest, broadcast_reduce_scatter) {
   const Case& test = GetParam();
   ForEachRank([&](Exchange* exchange, ExchangeCall call) {
     call.element = Element::kFloat32;
@@ -325,7 +325,7 @@ TEST_P(ExchangeTest, BroadcastReduceScatter) {
   });
 }
 
-TEST_P(ExchangeTest, AllToAll) {
+TEST_P(ExchangeTest, all_to_all) {
   const Case& test = GetParam();
   ForEachRank([&](Exchange* exchange, ExchangeCall call) {
     call.element = Element::kInt64;
@@ -346,7 +346,7 @@ TEST_P(ExchangeTest, AllToAll) {
   });
 }
 
-TEST_P(ExchangeTest, LargeMessagesBothWaysAtOnceAndToSelf) {
+TEST_P(ExchangeTest, large_messages_both_ways_at_once_and_to_self) {
   const Case& test = GetParam();
   const size_t count = 3 * kMailboxBytes + 5;
   ForEachRank([&](Exchange* exchange, ExchangeCall call) {

@@ -23,7 +23,7 @@ namespace {
 
 using channel::Record;
 using channel::RecordKind;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 channel::Config JobOfFour(int32_t rank) {
   channel::Config config = {};
@@ -141,12 +141,12 @@ class Transcript {
 
 // Reads until the process has left; its exit code.
 int Drain(channel::Consumer* consumer, pid_t process, Transcript* transcript) {
-  return test::DrainChannel(consumer, process,
-                            [&](const Record& record, std::span<const std::byte> payload) {
-                              if (record.kind != RecordKind::kExit) {
-                                transcript->Add(record, payload);
-                              }
-                            });
+  return testing::DrainChannel(consumer, process,
+                               [&](const Record& record, std::span<const std::byte> payload) {
+                                 if (record.kind != RecordKind::kExit) {
+                                   transcript->Add(record, payload);
+                                 }
+                               });
 }
 
 // What ranks 1 and 3 say while they do `part` of nccl_program.
@@ -182,13 +182,13 @@ void RunProgram(const char* part, Said* said) {
   }
 }
 
-TEST(NcclRecords, WatchdogsFollowTheirRank) {
+TEST(NcclRecords, watchdogs_follow_their_rank) {
   Said said;
   RunProgram("watchdog", &said);
-  EXPECT_THAT(said.first.lines(), testing::Not(testing::IsEmpty()));
+  EXPECT_THAT(said.first.lines(), ::testing::Not(::testing::IsEmpty()));
 }
 
-TEST(NcclRecords, TwoPresentRanksOfFour) {
+TEST(NcclRecords, two_present_ranks_of_four) {
   Said said;
   RunProgram("calls", &said);
   // All have the same identity on both, but for the communicator that each is alone in.

@@ -47,7 +47,7 @@ class NcclTest : public ::testing::Test {
   ncclComm_t comm_ = nullptr;
 };
 
-TEST_F(NcclTest, AnswersAboutItself) {
+TEST_F(NcclTest, answers_about_itself) {
   int value = 0;
   ASSERT_EQ(ncclGetVersion(&value), ncclSuccess);
   EXPECT_EQ(value, 22809);
@@ -63,7 +63,7 @@ TEST_F(NcclTest, AnswersAboutItself) {
   EXPECT_STREQ(ncclGetErrorString(ncclSuccess), "no error");
 }
 
-TEST_F(NcclTest, AbsentRanksContributeWhatThePresentOneDoes) {
+TEST_F(NcclTest, absent_ranks_contribute_what_the_present_one_does) {
   float* buffer = Device<float>({1, 2, 3});
   ASSERT_EQ(ncclAllReduce(buffer, buffer, 3, ncclFloat, ncclSum, comm_, nullptr), ncclSuccess);
   EXPECT_EQ(Values(buffer, 3), (std::vector<float>{8, 16, 24}));
@@ -77,14 +77,14 @@ TEST_F(NcclTest, AbsentRanksContributeWhatThePresentOneDoes) {
   EXPECT_EQ(Values(part, 3), (std::vector<float>{8, 16, 24}));
 }
 
-TEST_F(NcclTest, UnwrittenStaysUnwritten) {
+TEST_F(NcclTest, unwritten_stays_unwritten) {
   float* input = Unwritten(1000);
   float* output = Device<float>(std::vector<float>(1000, 5));
   ASSERT_EQ(ncclAllReduce(input, output, 1000, ncclFloat, ncclSum, comm_, nullptr), ncclSuccess);
   EXPECT_EQ(ValidBytes(output, 4000), 0U);
 }
 
-TEST_F(NcclTest, AnAbsentRootLeavesWhatIsThere) {
+TEST_F(NcclTest, an_absent_root_leaves_what_is_there) {
   float* written = Device<float>({7});
   ASSERT_EQ(ncclBroadcast(written, written, 1, ncclFloat, 0, comm_, nullptr), ncclSuccess);
   EXPECT_EQ(Values(written, 1), (std::vector<float>{7}));
@@ -93,7 +93,7 @@ TEST_F(NcclTest, AnAbsentRootLeavesWhatIsThere) {
   EXPECT_EQ(ValidBytes(unwritten, 4), 4U);
 }
 
-TEST_F(NcclTest, NestedGroupsRunAtTheOutermostEnd) {
+TEST_F(NcclTest, nested_groups_run_at_the_outermost_end) {
   float* buffer = Device<float>({1});
   float* received = Device<float>({9});
   ncclGroupStart();
@@ -109,7 +109,7 @@ TEST_F(NcclTest, NestedGroupsRunAtTheOutermostEnd) {
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
 }
 
-TEST_F(NcclTest, AbsentSendersGiveNormalsOfNormOneAndWhatWasSentBefore) {
+TEST_F(NcclTest, absent_senders_give_normals_of_norm_one_and_what_was_sent_before) {
   constexpr size_t kCount = 4096;
   float* received = Unwritten(kCount);
   ASSERT_EQ(ncclRecv(received, kCount, ncclFloat, 2, comm_, nullptr), ncclSuccess);
@@ -129,7 +129,7 @@ TEST_F(NcclTest, AbsentSendersGiveNormalsOfNormOneAndWhatWasSentBefore) {
   EXPECT_EQ(Values(other, 2), (std::vector<int64_t>{16, 256}));
 }
 
-TEST_F(NcclTest, ScaledSums) {
+TEST_F(NcclTest, scaled_sums) {
   double half = 0.5;
   ncclRedOp_t op = ncclSum;
   ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, &half, ncclDouble, ncclScalarHostImmediate, comm_),
@@ -142,7 +142,7 @@ TEST_F(NcclTest, ScaledSums) {
 }
 
 // Its number may be another's before the group is carried out.
-TEST_F(NcclTest, ScaledSumsMayBeDestroyedOnceTheyWereGiven) {
+TEST_F(NcclTest, scaled_sums_may_be_destroyed_once_they_were_given) {
   double* first = Device<double>({1});
   double* second = Device<double>({1});
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -158,7 +158,7 @@ TEST_F(NcclTest, ScaledSumsMayBeDestroyedOnceTheyWereGiven) {
   EXPECT_EQ(Values(second, 1), (std::vector<double>{0.25 * kRanks}));
 }
 
-TEST_F(NcclTest, RefusesWhatMakesNoSense) {
+TEST_F(NcclTest, refuses_what_makes_no_sense) {
   float* buffer = Device<float>({1});
   EXPECT_EQ(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, nullptr, nullptr),
             ncclInvalidArgument);
@@ -171,7 +171,7 @@ TEST_F(NcclTest, RefusesWhatMakesNoSense) {
             ncclInvalidArgument);
 }
 
-TEST_F(NcclTest, ShrinkKeepsTheOrder) {
+TEST_F(NcclTest, shrink_keeps_the_order) {
   int excluded[] = {1, 5};
   ncclComm_t child = nullptr;
   ASSERT_EQ(ncclCommShrink(comm_, excluded, 2, &child, nullptr, NCCL_SHRINK_DEFAULT), ncclSuccess);
@@ -183,14 +183,14 @@ TEST_F(NcclTest, ShrinkKeepsTheOrder) {
   EXPECT_EQ(ncclCommDestroy(child), ncclSuccess);
 }
 
-TEST_F(NcclTest, SplitIntoUnknownMembersIsRefused) {
+TEST_F(NcclTest, split_into_unknown_members_is_refused) {
   ncclComm_t child = nullptr;
   EXPECT_EQ(ncclCommSplit(comm_, 0, 0, &child, nullptr), ncclInvalidUsage);
   EXPECT_EQ(ncclCommSplit(comm_, NCCL_SPLIT_NOCOLOR, 0, &child, nullptr), ncclSuccess);
   EXPECT_EQ(child, nullptr);
 }
 
-TEST_F(NcclTest, TakesDeviceMemoryAtFirstUseAndGivesItBack) {
+TEST_F(NcclTest, takes_device_memory_at_first_use_and_gives_it_back) {
   const int64_t before = QueryDeviceUsage().free_bytes;
   ncclUniqueId id = {};
   ncclGetUniqueId(&id);
@@ -210,7 +210,7 @@ TEST_F(NcclTest, TakesDeviceMemoryAtFirstUseAndGivesItBack) {
   EXPECT_EQ(ncclCommDestroy(comm), ncclInvalidArgument);
 }
 
-TEST_F(NcclTest, AFullDeviceFailsAsNcclDoes) {
+TEST_F(NcclTest, a_full_device_fails_as_nccl_does) {
   const int64_t free_bytes = QueryDeviceUsage().free_bytes;
   void* rest = DeviceAllocate(static_cast<size_t>(free_bytes - (100 << 20)));
   ASSERT_NE(rest, nullptr);

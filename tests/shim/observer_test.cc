@@ -18,6 +18,7 @@
 #include "shim/channel/channel.h"
 #include "slicer/record/recorder.h"
 #include "tests/support/channel_drain.h"
+#include "tests/support/preload.h"
 
 namespace prism::shim {
 namespace {
@@ -25,10 +26,10 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 using graph::OpKind;
-using testing::Contains;
-using testing::Each;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr int64_t kGapNs = 5'000'000;
@@ -58,18 +59,8 @@ channel::Config MakeConfig(channel::Mode mode) {
   return config;
 }
 
-std::string Preload() {
-  std::ifstream file(std::string(PRISM_LIBRARY_DIR) + "/prism/preload.txt");
-  const std::string folder = std::string(PRISM_LIBRARY_DIR) + "/";
-  std::string all;
-  for (std::string entry; std::getline(file, entry, ':');) {
-    all.append(all.empty() ? "" : ":").append(folder).append(entry.substr(0, entry.find('\n')));
-  }
-  return all;
-}
-
 pid_t Start(int channel_descriptor, int output) {
-  const std::string preload = Preload();
+  const std::string preload = testing::PreloadOf(PRISM_LIBRARY_DIR);
   const pid_t process = fork();
   if (process == 0) {
     dup2(output, STDOUT_FILENO);
@@ -89,7 +80,7 @@ std::vector<int64_t> RunProgram(channel::Consumer* consumer, const Take& take) {
   EXPECT_EQ(pipe(ends.data()), 0);
   const pid_t process = Start(consumer->descriptor(), ends[1]);
   close(ends[1]);
-  EXPECT_EQ(test::DrainChannel(consumer, process, take), 0);
+  EXPECT_EQ(testing::DrainChannel(consumer, process, take), 0);
   waitpid(process, nullptr, 0);
   std::string text(4096, '\0');
   const ssize_t got = read(ends[0], text.data(), text.size());
@@ -127,12 +118,12 @@ int64_t CountOf(const graph::Program& program, OpKind kind) {
   return std::count(program.kind.begin(), program.kind.end(), kind);
 }
 
-TEST(Observer, RecordsATrainingProgram) {
+TEST(Observer, records_a_training_program) {
   const Result<graph::Fragment> fragment = RecordProgram();
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   EXPECT_THAT(FrameworkOps(*fragment), Contains("aten::mm"));
   EXPECT_THAT(FrameworkOps(*fragment), Contains("aten::sub_"));
-  EXPECT_THAT(FrameworkOps(*fragment), testing::Not(Contains("")));
+  EXPECT_THAT(FrameworkOps(*fragment), ::testing::Not(Contains("")));
   const auto product = std::find_if(
       fragment->signatures.begin(), fragment->signatures.end(), [&](const auto& signature) {
         return fragment->strings[signature.framework_op.value()] == "aten::mm";
@@ -157,7 +148,7 @@ TEST(Observer, RecordsATrainingProgram) {
   EXPECT_EQ(program.value[static_cast<size_t>(gap - program.kind.begin())], kGapNs);
 }
 
-TEST(Observer, BlocksSumToTheAllocatorsOwnPeak) {
+TEST(Observer, blocks_sum_to_the_allocators_own_peak) {
   const Result<graph::Fragment> fragment = RecordProgram();
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   for (const graph::Warning& warning : fragment->warnings) {
@@ -178,7 +169,7 @@ TEST(Observer, BlocksSumToTheAllocatorsOwnPeak) {
 }
 
 // The worker says that each synchronisation ends a second after the one before.
-TEST(Observer, ProgramsClockShowsTheAnswers) {
+TEST(Observer, programs_clock_shows_the_answers) {
   channel::Consumer consumer(MakeConfig(channel::Mode::kEmulate));
   int64_t host_time = 0;
   const std::vector<int64_t> elapsed =

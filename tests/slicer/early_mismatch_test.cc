@@ -50,7 +50,7 @@ std::function<void(RecordScript*)> Messages(const std::vector<int32_t>& peers, b
   };
 }
 
-TEST(EarlyMismatch, ACollectiveOfOneRankAloneIsTold) {
+TEST(EarlyMismatch, a_collective_of_one_rank_alone_is_told) {
   const auto warning = Compare(Record(0, kSum, kNothing), Record(1, kNothing, kNothing));
   ASSERT_TRUE(warning.has_value());
   EXPECT_EQ(warning->code, "early_mismatch");
@@ -71,20 +71,20 @@ TEST(EarlyMismatch, ACollectiveOfOneRankAloneIsTold) {
       << "more than in an iteration: no cut between the two sides of a call explains it";
 }
 
-TEST(EarlyMismatch, WhatAllDoOrDoInTurnIsNot) {
+TEST(EarlyMismatch, what_all_do_or_do_in_turn_is_not) {
   EXPECT_FALSE(Compare(Record(0, kSum, kNothing), Record(1, kSum, kNothing)).has_value());
   EXPECT_FALSE(Compare(Record(0, kSum, kNothing), Record(1, kNothing, kSum)).has_value())
       << "a step later";
 }
 
 // What is made good later is not at fault.
-TEST(EarlyMismatch, TheIterationThatIsNeverMadeGoodIsNamed) {
+TEST(EarlyMismatch, the_iteration_that_is_never_made_good_is_named) {
   const auto warning = Compare(Record(0, kSum, kSum), Record(1, kSum, kNothing));
   ASSERT_TRUE(warning.has_value());
   EXPECT_THAT(warning->example, HasSubstr("in iteration 2 rank 0 makes 2 calls"));
 }
 
-TEST(EarlyMismatch, TwoGroupsOfTheSameMembersAreTwo) {
+TEST(EarlyMismatch, two_groups_of_the_same_members_are_two) {
   const auto sum_on = [](uint32_t group) {
     return [group](RecordScript* script) {
       script->OfGroup(group);
@@ -99,7 +99,7 @@ TEST(EarlyMismatch, TwoGroupsOfTheSameMembersAreTwo) {
   EXPECT_EQ(warning->count, 2) << "each rank waits for the other";
 }
 
-TEST(EarlyMismatch, AMessageThatNobodySendsIsTold) {
+TEST(EarlyMismatch, a_message_that_nobody_sends_is_told) {
   const graph::Fragment waits = Record(0, kNothing, Messages({1}, false));
   const auto warning = Compare(waits, Record(1, kNothing, kNothing));
   ASSERT_TRUE(warning.has_value());
@@ -109,7 +109,7 @@ TEST(EarlyMismatch, AMessageThatNobodySendsIsTold) {
 }
 
 // NCCL leaves out the empty parts of an all_to_all.
-TEST(EarlyMismatch, PartsOfAnExchangeAreNoMessages) {
+TEST(EarlyMismatch, parts_of_an_exchange_are_no_messages) {
   const graph::Fragment root = Record(0, Messages({1, 2, 3}, false), kNothing);
   EXPECT_FALSE(Compare(root, Record(1, kNothing, kNothing)).has_value());
   EXPECT_FALSE(Compare(root, Record(2, Messages({0}, true), kNothing)).has_value());

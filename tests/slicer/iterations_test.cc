@@ -31,7 +31,7 @@ void AddTraining(RecordScript* script, int32_t size, bool logs = false) {
   }
 }
 
-TEST(Iterations, AnOptimizerStepAfterTrainingBeginsAnIteration) {
+TEST(Iterations, an_optimizer_step_after_training_begins_an_iteration) {
   RecordScript script;
   script.Marker("warm-up", true);
   for (const int32_t size : {16, 16, 64, 64, 64, 64}) {
@@ -48,7 +48,7 @@ TEST(Iterations, AnOptimizerStepAfterTrainingBeginsAnIteration) {
                           OpKind::kKernel, OpKind::kKernel, OpKind::kMarker));
 }
 
-TEST(Iterations, AStepThatRunsThePassesItselfBeginsAnIteration) {
+TEST(Iterations, a_step_that_runs_the_passes_itself_begins_an_iteration) {
   RecordScript script;
   for (int i = 0; i < 4; ++i) {
     script.Marker("Optimizer.step#AdamW.step", true);
@@ -78,7 +78,7 @@ void AddBackwardWithSteps(RecordScript* script, int layers) {
   script->OnThread(0);
 }
 
-TEST(Iterations, StepsInsideOfABackwardPassMakeOneIterationOfIt) {
+TEST(Iterations, steps_inside_of_a_backward_pass_make_one_iteration_of_it) {
   RecordScript script;
   for (int i = 0; i < 5; ++i) {
     AddBackwardWithSteps(&script, 4);
@@ -90,7 +90,7 @@ TEST(Iterations, StepsInsideOfABackwardPassMakeOneIterationOfIt) {
   EXPECT_THAT(fragment->iteration_begin, HasSubstr("inside of a backward pass"));
 }
 
-TEST(Iterations, AStepBehindABackwardPassWithStepsBeginsTheIteration) {
+TEST(Iterations, a_step_behind_a_backward_pass_with_steps_begins_the_iteration) {
   RecordScript script;
   for (int i = 0; i < 5; ++i) {
     AddBackwardWithSteps(&script, 4);
@@ -116,7 +116,7 @@ RecordScript StepsThatTakeTurns(int pairs) {
   return script;
 }
 
-TEST(Iterations, StepsThatTakeTurnsAreFoundOutAndMakeOneIteration) {
+TEST(Iterations, steps_that_take_turns_are_found_out_and_make_one_iteration) {
   const RecordScript script = StepsThatTakeTurns(5);
   Recorder single({.rank = Rank(0), .warmup_iterations = 0});
   ASSERT_TRUE(Feed(script, &single).ok());
@@ -173,7 +173,7 @@ Looked LookForPeriod(const std::function<void(RecordScript*)>& outer) {
 }
 
 // DiLoCo: the outer step averages what the inner ones of each rank have changed.
-TEST(Iterations, AnOuterStepInEveryFourthMakesFourOneIteration) {
+TEST(Iterations, an_outer_step_in_every_fourth_makes_four_one_iteration) {
   const Looked outer = LookForPeriod([](RecordScript* script) {
     script->Marker("Optimizer.step#SGD.step", true);
     script->Kernel("sgd");
@@ -185,7 +185,7 @@ TEST(Iterations, AnOuterStepInEveryFourthMakesFourOneIteration) {
             4);
 }
 
-TEST(Iterations, ALogLineInEveryFourthMakesNoPeriod) {
+TEST(Iterations, a_log_line_in_every_fourth_makes_no_period) {
   const Looked logs = LookForPeriod([](RecordScript* script) {
     script->Kernel("mean");
     script->AllReduce(1, 256, 1);
@@ -199,7 +199,7 @@ TEST(Iterations, ALogLineInEveryFourthMakesNoPeriod) {
 }
 
 // A sharded model is gathered for a checkpoint, and its parts are summed up in a forward pass.
-TEST(Iterations, ACheckpointOrAnEvaluationInEveryFourthMakesNoPeriod) {
+TEST(Iterations, a_checkpoint_or_an_evaluation_in_every_fourth_makes_no_period) {
   const Looked checkpoint = LookForPeriod([](RecordScript* script) {
     script->Broadcast(1, 0, 8 << 20, 1);
     script->Transfer(1, 1, false, 8 << 20, 1);
@@ -229,7 +229,7 @@ RecordScript Communicating(const std::vector<int>& megabytes) {
 }
 
 // As lengths of batches are.
-TEST(Iterations, WhatIsDrawnAtRandomHasNoPeriod) {
+TEST(Iterations, what_is_drawn_at_random_has_no_period) {
   for (uint32_t seed = 1; seed <= 50; ++seed) {
     std::minstd_rand draw(seed);
     std::vector<int> sizes(100);
@@ -249,7 +249,7 @@ TEST(Iterations, WhatIsDrawnAtRandomHasNoPeriod) {
   }
 }
 
-TEST(Iterations, OddOnesAreCountedAndTheMostFrequentKindIsNamed) {
+TEST(Iterations, odd_ones_are_counted_and_the_most_frequent_kind_is_named) {
   const Result<graph::Fragment> fragment =
       RecordAll(Communicating({1, 1, 1, 8, 8, 2, 8, 8, 8, 1, 1}), 0, 0);
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
@@ -260,7 +260,7 @@ TEST(Iterations, OddOnesAreCountedAndTheMostFrequentKindIsNamed) {
   EXPECT_THAT(fragment->warnings[0].example, HasSubstr("6 of the"));
 }
 
-TEST(Iterations, WhatComesOnceIsOddAndMakesNoPeriod) {
+TEST(Iterations, what_comes_once_is_odd_and_makes_no_period) {
   int times = 0;
   const Looked once = LookForPeriod([&](RecordScript* script) {
     if (++times == 2) {
@@ -271,7 +271,7 @@ TEST(Iterations, WhatComesOnceIsOddAndMakesNoPeriod) {
   EXPECT_TRUE(once.is_odd);
 }
 
-TEST(Iterations, StepsThatNeverRepeatHaveNoPeriod) {
+TEST(Iterations, steps_that_never_repeat_have_no_period) {
   RecordScript script;
   for (int i = 0; i < 16; ++i) {
     script.Matmul(16 + i);
@@ -285,7 +285,7 @@ TEST(Iterations, StepsThatNeverRepeatHaveNoPeriod) {
 }
 
 // As a zero-bubble schedule does, which goes through its graph by addresses.
-TEST(Iterations, AnotherOrderInEachIterationIsToldSo) {
+TEST(Iterations, another_order_in_each_iteration_is_told_so) {
   RecordScript script;
   for (int i = 0; i < 5; ++i) {
     for (int kernel = 0; kernel < 5; ++kernel) {
@@ -301,7 +301,7 @@ TEST(Iterations, AnotherOrderInEachIterationIsToldSo) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("but for the order of their ops"));
 }
 
-TEST(Iterations, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
+TEST(Iterations, a_range_of_the_programs_own_goes_before_optimizer_steps) {
   RecordScript script;
   for (int i = 0; i < 4; ++i) {
     script.Marker("iteration", true);
@@ -315,7 +315,7 @@ TEST(Iterations, ARangeOfTheProgramsOwnGoesBeforeOptimizerSteps) {
 }
 
 // A CUDA graph that was captured with the optimizer's step in it is replayed without one.
-TEST(Iterations, ARangeAfterOptimizerStepsTakesOver) {
+TEST(Iterations, a_range_after_optimizer_steps_takes_over) {
   RecordScript script;
   for (const int32_t size : {16, 32}) {
     AddTraining(&script, size);
@@ -335,7 +335,7 @@ TEST(Iterations, ARangeAfterOptimizerStepsTakesOver) {
   EXPECT_THAT(fragment->memory.peak_phase, testing::Not(HasSubstr("iteration/iteration")));
 }
 
-TEST(Iterations, ARangeAfterSteadyStepsDoesNotTakeOver) {
+TEST(Iterations, a_range_after_steady_steps_does_not_take_over) {
   RecordScript script;
   for (int i = 0; i < 4; ++i) {
     AddTraining(&script, 16);
@@ -349,7 +349,7 @@ TEST(Iterations, ARangeAfterSteadyStepsDoesNotTakeOver) {
   EXPECT_THAT(fragment->iteration_begin, HasSubstr("Optimizer.step#AdamW.step"));
 }
 
-TEST(Iterations, AProgramThatUsesNoDeviceIsToldSo) {
+TEST(Iterations, a_program_that_uses_no_device_is_told_so) {
   RecordScript script;
   script.Marker("Optimizer.step#SGD.step", true);
   script.Marker("Optimizer.step#SGD.step", false);
@@ -357,7 +357,8 @@ TEST(Iterations, AProgramThatUsesNoDeviceIsToldSo) {
               HasSubstr("it issued nothing to a CUDA device"));
 }
 
-TEST(Iterations, IterationsThatDifferInSegmentsAloneWillDoWhenTheProgramEndsInsideOfOne) {
+TEST(Iterations,
+     iterations_that_differ_in_segments_alone_will_do_when_the_program_ends_inside_of_one) {
   RecordScript script;
   for (int i = 0; i < 4; ++i) {
     if (i == 2) {
@@ -374,7 +375,7 @@ TEST(Iterations, IterationsThatDifferInSegmentsAloneWillDoWhenTheProgramEndsInsi
                           ::testing::Field(&graph::Warning::code, "segments_not_steady")));
 }
 
-TEST(Iterations, AProgramThatEndsInsideOfAnIterationIsToldWhereTheOnesBeforeDiffer) {
+TEST(Iterations, a_program_that_ends_inside_of_an_iteration_is_told_where_the_ones_before_differ) {
   RecordScript script;
   for (const int32_t size : {16, 32, 64, 128}) {
     AddTraining(&script, size);
@@ -384,7 +385,7 @@ TEST(Iterations, AProgramThatEndsInsideOfAnIterationIsToldWhereTheOnesBeforeDiff
   EXPECT_THAT(fragment.status().message(), HasSubstr("iterations 1 and 2 differ at op"));
 }
 
-TEST(Iterations, AnOddIterationAmongSteadyOnesEndsThemAndIsAWarning) {
+TEST(Iterations, an_odd_iteration_among_steady_ones_ends_them_and_is_a_warning) {
   RecordScript script;
   for (const bool logs : {false, false, false, false, true, false}) {
     AddTraining(&script, 16, logs);
@@ -400,7 +401,7 @@ TEST(Iterations, AnOddIterationAmongSteadyOnesEndsThemAndIsAWarning) {
 }
 
 // As torch.profiler numbers its steps: the range ends, and the next one begins, behind each step.
-TEST(Iterations, RangesThatAreNumberedByStepAreKeptButNotCompared) {
+TEST(Iterations, ranges_that_are_numbered_by_step_are_kept_but_not_compared) {
   RecordScript script;
   for (int step = 0; step < 4; ++step) {
     script.Marker("ProfilerStep#" + std::to_string(step), true);
@@ -415,7 +416,7 @@ TEST(Iterations, RangesThatAreNumberedByStepAreKeptButNotCompared) {
 }
 
 // DistributedDataParallel times its first ten steps and each hundredth.
-TEST(Iterations, RecordsOfEventsThatNobodyWaitsForMakeNoIterationOdd) {
+TEST(Iterations, records_of_events_that_nobody_waits_for_make_no_iteration_odd) {
   for (const bool waits : {false, true}) {
     RecordScript script;
     for (int i = 0; i < 20; ++i) {
@@ -437,7 +438,7 @@ TEST(Iterations, RecordsOfEventsThatNobodyWaitsForMakeNoIterationOdd) {
   }
 }
 
-TEST(Iterations, StepsThatTakeTurnsAreFoundBeforeTheLastOneChanges) {
+TEST(Iterations, steps_that_take_turns_are_found_before_the_last_one_changes) {
   RecordScript script;
   for (int i = 0; i < 10; ++i) {
     script.Matmul(i % 2 == 0 ? 16 : 32);
@@ -454,7 +455,7 @@ TEST(Iterations, StepsThatTakeTurnsAreFoundBeforeTheLastOneChanges) {
 
 // A range of the program's own is an iteration whatever it holds: to record it again with more
 // steps would find the same again.
-TEST(Iterations, IterationsThatTheProgramMarksHaveNoPeriod) {
+TEST(Iterations, iterations_that_the_program_marks_have_no_period) {
   RecordScript script;
   script.CommInit(1, "default_pg", 8, 0, 1);
   for (int i = 0; i < 16; ++i) {
@@ -471,7 +472,7 @@ TEST(Iterations, IterationsThatTheProgramMarksHaveNoPeriod) {
   EXPECT_TRUE(recorder.Finish().ok());
 }
 
-TEST(Iterations, AProgramThatEndsTooEarlyIsAskedForMoreSteps) {
+TEST(Iterations, a_program_that_ends_too_early_is_asked_for_more_steps) {
   RecordScript script;
   for (const int32_t size : {16, 32, 64, 128}) {
     AddTraining(&script, size);
@@ -479,7 +480,7 @@ TEST(Iterations, AProgramThatEndsTooEarlyIsAskedForMoreSteps) {
   EXPECT_THAT(RecordAll(script, 0, 0).status().message(), HasSubstr("let it run more steps"));
 }
 
-TEST(Iterations, AProgramThatNeverRepeatsIsExplained) {
+TEST(Iterations, a_program_that_never_repeats_is_explained) {
   RecordScript script;
   for (int i = 0; i < 16; ++i) {
     AddTraining(&script, 16, i % 2 == 0);

@@ -68,7 +68,7 @@ RecordScript TrainingScript() {
   return script;
 }
 
-TEST(MemoryTracker, ClassesSumToThePeak) {
+TEST(MemoryTracker, classes_sum_to_the_peak) {
   const Tracked tracked = Track(TrainingScript());
   const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 1);
   EXPECT_EQ(profile.peak_allocated, 33'554'432 + 165);
@@ -86,7 +86,7 @@ TEST(MemoryTracker, ClassesSumToThePeak) {
 
 // cuBLAS takes its workspace with the first product, in front of the first optimizer step; another
 // with the first of the backward pass. A weight or its gradient may be as large.
-TEST(MemoryTracker, WorkspacesAreBuffers) {
+TEST(MemoryTracker, workspaces_are_buffers) {
   constexpr int64_t kWorkspace = 33'554'432;
   RecordScript script;
   const uint32_t product = script.Context("aten::mm", {64, 64});
@@ -106,7 +106,7 @@ TEST(MemoryTracker, WorkspacesAreBuffers) {
 }
 
 // The batch of the first step is there when the first optimizer step begins.
-TEST(MemoryTracker, WhatGoesInTheFirstIterationIsNoParameter) {
+TEST(MemoryTracker, what_goes_in_the_first_iteration_is_no_parameter) {
   RecordScript script;
   script.Block(true, 0x1000, 100);
   script.Block(true, 0x2000, 7);
@@ -123,7 +123,7 @@ TEST(MemoryTracker, WhatGoesInTheFirstIterationIsNoParameter) {
   EXPECT_EQ(profile.peak_phase, "iteration") << "of equal peaks the one inside";
 }
 
-TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
+TEST(MemoryTracker, what_backward_leaves_behind_is_a_gradient) {
   RecordScript script;
   script.Marker("iteration", true);
   script.Marker("backward", true);
@@ -137,7 +137,7 @@ TEST(MemoryTracker, WhatBackwardLeavesBehindIsAGradient) {
 
 // No range names a pass: autograd's flag tells forward from backward, also in front of the first
 // optimizer step.
-TEST(MemoryTracker, PassesAreToldByAutograd) {
+TEST(MemoryTracker, passes_are_told_by_autograd) {
   RecordScript script;
   script.Block(true, 0x1000, 100);
   for (int i = 0; i < 3; ++i) {
@@ -173,7 +173,7 @@ TEST(MemoryTracker, PassesAreToldByAutograd) {
   EXPECT_TRUE(tracked.tracker.Warnings().empty());
 }
 
-TEST(MemoryTracker, APeakBeforeTrainingHidesNotThatOfTraining) {
+TEST(MemoryTracker, a_peak_before_training_hides_not_that_of_training) {
   RecordScript script;
   script.Block(true, 0x1000, 100);
   script.Block(true, 0x2000, 900);  // a copy of the weights while they are read
@@ -197,7 +197,7 @@ TEST(MemoryTracker, APeakBeforeTrainingHidesNotThatOfTraining) {
 }
 
 // A program may try out which batch fits before its first step; the peak lies there.
-TEST(MemoryTracker, WhatIsFreedBeforeTheFirstIterationIsNoParameter) {
+TEST(MemoryTracker, what_is_freed_before_the_first_iteration_is_no_parameter) {
   RecordScript script;
   script.Block(true, 0x1000, 64);
   script.Block(true, 0x2000, 900);
@@ -211,7 +211,7 @@ TEST(MemoryTracker, WhatIsFreedBeforeTheFirstIterationIsNoParameter) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
-TEST(MemoryTracker, FrameworkCountThatDiffersIsAWarning) {
+TEST(MemoryTracker, framework_count_that_differs_is_a_warning) {
   RecordScript script;
   script.Block(true, 0x1000, 512);
   channel::Record stats = {};
@@ -225,7 +225,7 @@ TEST(MemoryTracker, FrameworkCountThatDiffersIsAWarning) {
   EXPECT_EQ(tracked.tracker.Profile(tracked.definitions, 0).peak_reserved, 2 << 20);
 }
 
-TEST(MemoryTracker, OutsideIsTakenAtItsPeakAndNamedByGroup) {
+TEST(MemoryTracker, outside_is_taken_at_its_peak_and_named_by_group) {
   RecordScript script;
   script.CommInit(4, "tp", 8, 0, 1);
   script.Outside("context", 0, 400);
@@ -252,7 +252,7 @@ channel::Record Stats(int64_t allocated, int64_t reserved) {
 }
 
 // The allocator's segments are those that blocks lie in; one is mapped in two parts.
-TEST(MemoryTracker, SegmentsWithoutBlocksAreAnotherLibrarys) {
+TEST(MemoryTracker, segments_without_blocks_are_another_librarys) {
   RecordScript script;
   script.Segment(100, 0x1000);
   script.Segment(100, 0x1000 + 100);
@@ -271,7 +271,7 @@ TEST(MemoryTracker, SegmentsWithoutBlocksAreAnotherLibrarys) {
   EXPECT_TRUE(tracked.tracker.Warnings().empty());
 }
 
-TEST(MemoryTracker, AnAllocatorThatTellsNothingIsAWarning) {
+TEST(MemoryTracker, an_allocator_that_tells_nothing_is_a_warning) {
   RecordScript script;
   script.Segment(1000, 0x9000);
   const Tracked tracked = Track(script);
@@ -282,7 +282,7 @@ TEST(MemoryTracker, AnAllocatorThatTellsNothingIsAWarning) {
   EXPECT_EQ(tracked.tracker.Warnings()[0].code, "allocator_not_seen");
 }
 
-TEST(MemoryTracker, LayoutHashIgnoresWhereTheDeviceBegins) {
+TEST(MemoryTracker, layout_hash_ignores_where_the_device_begins) {
   const auto hash = [](uint64_t base, int64_t bytes) {
     RecordScript script;
     script.Block(true, base, 512);
@@ -294,7 +294,7 @@ TEST(MemoryTracker, LayoutHashIgnoresWhereTheDeviceBegins) {
   EXPECT_NE(hash(0x1000, 512), hash(0x1000, 1024));
 }
 
-TEST(MemoryTracker, SaysWhoHoldsWhatNow) {
+TEST(MemoryTracker, says_who_holds_what_now) {
   RecordScript script;
   script.Block(true, 0x1000, 4096);
   script.Marker("iteration", true);

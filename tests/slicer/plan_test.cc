@@ -19,7 +19,7 @@ graph::JobSpec Job(int32_t tp, int32_t dp, int32_t pp, uint64_t seed = 0) {
   return job;
 }
 
-TEST(Plan, One_role_a_stage_with_the_lowest_rank_as_representative) {
+TEST(Plan, one_role_a_stage_with_the_lowest_rank_as_representative) {
   const Result<SlicePlan> plan = MakePlan(Job(8, 64, 16), {});
   ASSERT_TRUE(plan.ok());
   ASSERT_EQ(plan->roles.size(), 16U);
@@ -31,7 +31,7 @@ TEST(Plan, One_role_a_stage_with_the_lowest_rank_as_representative) {
   EXPECT_TRUE(std::ranges::is_sorted(plan->RecordedRanks()));
 }
 
-TEST(Plan, Spot_checks_differ_on_every_axis_and_come_from_far_stages) {
+TEST(Plan, spot_checks_differ_on_every_axis_and_come_from_far_stages) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const graph::JobSpec job = Job(8, 64, 16, seed);
     const Result<SlicePlan> plan = MakePlan(job, {.spot_checks = 4});
@@ -49,7 +49,7 @@ TEST(Plan, Spot_checks_differ_on_every_axis_and_come_from_far_stages) {
   }
 }
 
-TEST(Plan, The_seed_alone_draws_the_spot_checks) {
+TEST(Plan, the_seed_alone_draws_the_spot_checks) {
   const auto draw = [](uint64_t seed) { return MakePlan(Job(8, 64, 16, seed), {})->spot_checks; };
   EXPECT_EQ(draw(1), draw(1));
   std::set<std::vector<Rank>> drawn;
@@ -59,14 +59,14 @@ TEST(Plan, The_seed_alone_draws_the_spot_checks) {
   EXPECT_GT(drawn.size(), 5U);
 }
 
-TEST(Plan, Fewer_spot_checks_where_the_job_has_no_other_ranks) {
+TEST(Plan, fewer_spot_checks_where_the_job_has_no_other_ranks) {
   EXPECT_TRUE(MakePlan(Job(1, 1, 4), {})->spot_checks.empty());
   EXPECT_EQ(MakePlan(Job(1, 2, 1), {.spot_checks = 5})->spot_checks, (std::vector<Rank>{Rank(1)}));
   const std::vector<Rank> all = MakePlan(Job(2, 1, 4), {.spot_checks = 9})->spot_checks;
   EXPECT_EQ(all, (std::vector<Rank>{Rank(1), Rank(3), Rank(5), Rank(7)}));
 }
 
-TEST(Plan, What_is_impossible_is_refused_with_a_way_out) {
+TEST(Plan, what_is_impossible_is_refused_with_a_way_out) {
   graph::JobSpec experts = Job(1, 8, 1);
   experts.parallel.ep = 4;
   EXPECT_EQ(MakePlan(experts, {}).status().code(), StatusCode::kInvalidArgument);

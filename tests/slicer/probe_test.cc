@@ -96,7 +96,7 @@ ProbeOptions Options(int32_t spot_checks, int32_t max_roles = 256, std::vector<R
   return options;
 }
 
-TEST(Probe, FindsTheGridAndARoleForEachStage) {
+TEST(Probe, finds_the_grid_and_a_role_for_each_stage) {
   const Result<Outcome> outcome = ProbeAll(Options(0), [](int32_t) { return 1; });
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   EXPECT_THAT(outcome->last.axes,
@@ -111,7 +111,7 @@ TEST(Probe, FindsTheGridAndARoleForEachStage) {
   EXPECT_EQ(outcome->fragments.size(), 7U);
 }
 
-TEST(Probe, AShardedOptimizerMarksItsAxisAndSplitsNoRoles) {
+TEST(Probe, a_sharded_optimizer_marks_its_axis_and_splits_no_roles) {
   const Result<Outcome> outcome =
       ProbeAll(Options(1, 256, {Rank(21)}), [](int32_t dp) { return 1 + dp % 3; });
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
@@ -124,7 +124,7 @@ TEST(Probe, AShardedOptimizerMarksItsAxisAndSplitsNoRoles) {
 
 // Every rank names the members of its group in turn, itself among them, as an exchange of uneven
 // sizes does: to each its peers are the same.
-TEST(Probe, RanksOfAnExchangeAreAlike) {
+TEST(Probe, ranks_of_an_exchange_are_alike) {
   const auto record = [](Rank rank) {
     ProgramBuilder builder(rank, 1);
     const uint16_t group = builder.CommSlot("unnamed", Along(rank, 1));
@@ -167,7 +167,7 @@ Fragment Gather(Rank rank, const std::function<int(int32_t)>& shards) {
   return builder.Finish();
 }
 
-TEST(Probe, RanksOfAGatherShareARoleBesideItsRoot) {
+TEST(Probe, ranks_of_a_gather_share_a_role_beside_its_root) {
   const auto record = [](Rank rank) { return Gather(rank, [](int32_t) { return 1; }); };
   const Result<Outcome> outcome = ProbeAll(Options(0), std::function<Fragment(Rank)>(record));
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
@@ -182,7 +182,7 @@ TEST(Probe, RanksOfAGatherShareARoleBesideItsRoot) {
   EXPECT_EQ(outcome->fragments.size(), 9U);
 }
 
-TEST(Probe, RanksOfAGatherMayBeOnlyLikeEachOther) {
+TEST(Probe, ranks_of_a_gather_may_be_only_like_each_other) {
   const auto record = [](Rank rank) { return Gather(rank, [](int32_t dp) { return 1 + dp % 2; }); };
   const Result<Outcome> outcome = ProbeAll(Options(0), std::function<Fragment(Rank)>(record));
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
@@ -190,13 +190,13 @@ TEST(Probe, RanksOfAGatherMayBeOnlyLikeEachOther) {
   EXPECT_THAT(outcome->last.plan.marked_axes, ElementsAre(1));
 }
 
-TEST(Probe, MoreRolesThanAllowedAreRefusedWithTheAxis) {
+TEST(Probe, more_roles_than_allowed_are_refused_with_the_axis) {
   const Result<Outcome> outcome = ProbeAll(Options(0, 2), [](int32_t) { return 1; });
   ASSERT_FALSE(outcome.ok());
   EXPECT_THAT(outcome.status().message(), HasSubstr("along pp (3)"));
 }
 
-TEST(Probe, GroupsThatFormNoGridAskForTheLayout) {
+TEST(Probe, groups_that_form_no_grid_ask_for_the_layout) {
   Fragment six = Record(Rank(0), [](int32_t) { return 1; });
   six.comm_slots[0] = {.name = "three", .members = {Rank(0), Rank(1), Rank(2)}};
   six.comm_slots[1] = {.name = "two", .members = {Rank(0), Rank(1)}};
@@ -207,7 +207,7 @@ TEST(Probe, GroupsThatFormNoGridAskForTheLayout) {
   EXPECT_THAT(grid.status().message(), HasSubstr("two ends at 2 ranks, three at 3"));
 }
 
-TEST(Probe, SizesFollowTheNamesOfAxesWhateverTheirOrder) {
+TEST(Probe, sizes_follow_the_names_of_axes_whatever_their_order) {
   EXPECT_EQ(SizesOf({{"tp", 2}, {"dp", 8}, {"pp", 3}}).pp, 3);
   EXPECT_EQ(SizesOf({{"tp", 2}, {"dp", 4}, {"dp_2", 2}, {"pp", 3}}).dp, 8);
   const graph::ParallelSizes pipeline_first = SizesOf({{"pp", 3}, {"tp", 2}});

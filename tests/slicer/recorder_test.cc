@@ -35,7 +35,7 @@ RecordScript ScriptOfIterations(int count) {
   return script;
 }
 
-TEST(Recorder, BuildsAProgramFromAnIteration) {
+TEST(Recorder, builds_a_program_from_an_iteration) {
   const Result<graph::Fragment> fragment = RecordAll(ScriptOfIterations(3));
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   const graph::Program& program = fragment->program;
@@ -52,7 +52,7 @@ TEST(Recorder, BuildsAProgramFromAnIteration) {
   EXPECT_THAT(fragment->comm_slots[0].members, ElementsAre(Rank(0), Rank(2), Rank(4), Rank(6)));
 }
 
-TEST(Recorder, HostTimeIsAddedUpByKindAfterWarmUp) {
+TEST(Recorder, host_time_is_added_up_by_kind_after_warm_up) {
   HostMeter meter;
   channel::Record record = {};
   record.kind = channel::RecordKind::kKernel;
@@ -66,7 +66,7 @@ TEST(Recorder, HostTimeIsAddedUpByKindAfterWarmUp) {
   EXPECT_EQ(meter.times()[static_cast<size_t>(OpKind::kKernel)], (graph::HostTime{2, 4'000}));
 }
 
-TEST(Recorder, WarmUpLeavesNoTraceInTheFragment) {
+TEST(Recorder, warm_up_leaves_no_trace_in_the_fragment) {
   RecordScript script;
   script.CommInit(1, "other", 2, 0, 1);
   script.CommInit(3, "dp", 4, 0, 2);
@@ -86,7 +86,7 @@ TEST(Recorder, WarmUpLeavesNoTraceInTheFragment) {
   EXPECT_EQ(fragment->comm_slots, plain->comm_slots);
 }
 
-TEST(Recorder, NamesTheFirstOpThatDiffers) {
+TEST(Recorder, names_the_first_op_that_differs) {
   RecordScript script = ScriptOfIterations(2);
   AddIteration(&script, 2048);
   const Result<graph::Fragment> fragment = RecordAll(script);
@@ -98,7 +98,7 @@ TEST(Recorder, NamesTheFirstOpThatDiffers) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("against all_reduce (sum) of 2048 bytes"));
 }
 
-TEST(Recorder, SeesADifferentNameBehindAnEqualId) {
+TEST(Recorder, sees_a_different_name_behind_an_equal_id) {
   RecordScript script;
   for (const char* name : {"a", "a", "b"}) {
     script.Marker("iteration", true);
@@ -125,21 +125,21 @@ std::string WhyLastDiffers(AddOp add_op) {
   return fragment.ok() ? "nothing" : fragment.status().message();
 }
 
-TEST(Recorder, SeesAnotherReductionBehindAnEqualId) {
+TEST(Recorder, sees_another_reduction_behind_an_equal_id) {
   EXPECT_THAT(WhyLastDiffers([](RecordScript* script, bool last) {
                 script->AllReduce(3, 64, 0, last ? graph::ReduceOp::kMax : graph::ReduceOp::kSum);
               }),
               HasSubstr("iterations 1 and 2 differ at op 1"));
 }
 
-TEST(Recorder, SeesAnotherRootBehindAnEqualId) {
+TEST(Recorder, sees_another_root_behind_an_equal_id) {
   EXPECT_THAT(WhyLastDiffers([](RecordScript* script, bool last) {
                 script->Broadcast(3, last ? 1 : 0, 64, 0);
               }),
               HasSubstr("iterations 1 and 2 differ at op 1"));
 }
 
-TEST(Recorder, SeesOtherMembersBehindAnEqualSlot) {
+TEST(Recorder, sees_other_members_behind_an_equal_slot) {
   EXPECT_THAT(WhyLastDiffers([](RecordScript* script, bool last) {
                 script->Transfer(last ? 4 : 3, 0, true, 64, 0);  // rank 0 both times
                 script->GroupEnd();
@@ -147,7 +147,7 @@ TEST(Recorder, SeesOtherMembersBehindAnEqualSlot) {
               HasSubstr("iterations 1 and 2 differ at op 1"));
 }
 
-TEST(Recorder, RefusesTooFewIterations) {
+TEST(Recorder, refuses_too_few_iterations) {
   RecordScript script = ScriptOfIterations(2);
   script.Marker("iteration", true);
   AddOps(&script, 1024);
@@ -156,7 +156,7 @@ TEST(Recorder, RefusesTooFewIterations) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("ran 2 complete iterations"));
 }
 
-TEST(Recorder, KeepsWhatLiesBetweenIterationsAndDropsTheEndOfTheProgram) {
+TEST(Recorder, keeps_what_lies_between_iterations_and_drops_the_end_of_the_program) {
   RecordScript script;
   for (int i = 0; i < 3; ++i) {
     script.Marker("iteration", true);
@@ -172,7 +172,7 @@ TEST(Recorder, KeepsWhatLiesBetweenIterationsAndDropsTheEndOfTheProgram) {
               ElementsAre(OpKind::kMarker, OpKind::kMarker, OpKind::kKernel));
 }
 
-TEST(Recorder, AnEventOfAnEarlierIterationIsOver) {
+TEST(Recorder, an_event_of_an_earlier_iteration_is_over) {
   RecordScript script;
   for (int i = 0; i < 3; ++i) {
     script.Marker("iteration", true);
@@ -186,7 +186,7 @@ TEST(Recorder, AnEventOfAnEarlierIterationIsOver) {
   EXPECT_EQ(fragment->program.dep[1], graph::kNoDep);
 }
 
-TEST(Recorder, GroupsTransfersByStreamAndResolvesPeers) {
+TEST(Recorder, groups_transfers_by_stream_and_resolves_peers) {
   RecordScript script;
   script.CommInit(1, "pp", 3, 5, 10);  // ranks 5, 15, 25
   for (int i = 0; i < 3; ++i) {
@@ -207,7 +207,7 @@ TEST(Recorder, GroupsTransfersByStreamAndResolvesPeers) {
       ElementsAre(graph::PeerTransfer{true, 0, 0, 64}, graph::PeerTransfer{false, 0, 1, 32}));
 }
 
-TEST(Recorder, RefusesAGroupWithoutMembers) {
+TEST(Recorder, refuses_a_group_without_members) {
   RecordScript script;
   script.CommInit(3, "mystery", 4, -1, 0);
   for (int i = 0; i < 3; ++i) {
@@ -218,7 +218,7 @@ TEST(Recorder, RefusesAGroupWithoutMembers) {
   EXPECT_THAT(fragment.status().message(), HasSubstr("process group \"mystery\" (4 ranks)"));
 }
 
-TEST(Recorder, RefusesAWorldThatIsNotTheJobs) {
+TEST(Recorder, refuses_a_world_that_is_not_the_jobs) {
   RecordScript script;
   script.CommInit(3, "default_pg", 8, 0, 1);
   for (int i = 0; i < 3; ++i) {
@@ -237,7 +237,7 @@ TEST(Recorder, RefusesAWorldThatIsNotTheJobs) {
 }
 
 // dist.send without a group: torch makes a communicator of the two ranks.
-TEST(Recorder, APairOfTheWorldIsNoWorld) {
+TEST(Recorder, a_pair_of_the_world_is_no_world) {
   RecordScript script;
   script.CommInit(3, "default_pg", 2, 0, 4);
   for (int i = 0; i < 3; ++i) {
@@ -248,7 +248,7 @@ TEST(Recorder, APairOfTheWorldIsNoWorld) {
   EXPECT_TRUE(recorder.Finish().ok());
 }
 
-TEST(Recorder, SegmentsOfOneIterationAloneAreAWarning) {
+TEST(Recorder, segments_of_one_iteration_alone_are_a_warning) {
   RecordScript script = ScriptOfIterations(1);
   script.Marker("iteration", true);
   script.Segment(2 << 20);
@@ -265,7 +265,7 @@ TEST(Recorder, SegmentsOfOneIterationAloneAreAWarning) {
                           ::testing::Field(&graph::Warning::code, "segments_not_steady")));
 }
 
-TEST(Recorder, RefusesAGroupBeyondAnyRank) {
+TEST(Recorder, refuses_a_group_beyond_any_rank) {
   Recorder recorder({.rank = Rank(0)});
   channel::Record record = {};
   record.kind = RecordKind::kCommInit;
@@ -277,7 +277,7 @@ TEST(Recorder, RefusesAGroupBeyondAnyRank) {
   EXPECT_THAT(status.message(), HasSubstr("1048576 ranks reaches rank 1099510579200"));
 }
 
-TEST(Recorder, RefusesANameThatWasNeverDefined) {
+TEST(Recorder, refuses_a_name_that_was_never_defined) {
   Recorder recorder({.rank = Rank(0)});
   channel::Record record = {};
   record.kind = RecordKind::kMarker;
@@ -285,7 +285,7 @@ TEST(Recorder, RefusesANameThatWasNeverDefined) {
   EXPECT_FALSE(recorder.Consume(record, {}).ok());
 }
 
-TEST(Recorder, AGroupThatIsNamedLateHasItsNameFromTheNextIterationOn) {
+TEST(Recorder, a_group_that_is_named_late_has_its_name_from_the_next_iteration_on) {
   RecordScript script;
   script.CommInit(3, "", 4, 0, 2);
   for (int i = 0; i < 3; ++i) {
@@ -301,7 +301,7 @@ TEST(Recorder, AGroupThatIsNamedLateHasItsNameFromTheNextIterationOn) {
 }
 
 // What was counted of one code is one warning, with the detail that was counted most.
-TEST(Recorder, CountersOfOneCodeAreOneWarning) {
+TEST(Recorder, counters_of_one_code_are_one_warning) {
   RecordScript script;
   for (const auto& [name, count] : std::vector<std::pair<std::string, int64_t>>{
            {"results_assumed_true:aten::all", 2}, {"results_assumed_true:aten::equal", 5}}) {
@@ -349,7 +349,7 @@ Result<graph::Fragment> SendAndWait(bool late, bool host_waits = false) {
   return RecordAll(script, 0, 0);
 }
 
-TEST(Recorder, AWaitForCommunicationOfTheIterationBeforeIsTold) {
+TEST(Recorder, a_wait_for_communication_of_the_iteration_before_is_told) {
   const Result<graph::Fragment> late = SendAndWait(true);
   ASSERT_TRUE(late.ok()) << late.status().message();
   ASSERT_EQ(late->warnings.size(), 1U);
@@ -360,7 +360,7 @@ TEST(Recorder, AWaitForCommunicationOfTheIterationBeforeIsTold) {
 }
 
 // Stream 0 waits for stream 4, which has waited for the communication: it is over then.
-TEST(Recorder, AWaitForWhatAnotherStreamHasWaitedForIsNotTold) {
+TEST(Recorder, a_wait_for_what_another_stream_has_waited_for_is_not_told) {
   for (const bool by_host : {false, true}) {
     RecordScript script;
     script.CommInit(1, "default_pg", 8, 0, 1);

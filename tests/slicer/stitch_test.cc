@@ -106,7 +106,7 @@ class StitchTest : public ::testing::Test {
   graph::JobSpec job_;
 };
 
-TEST_F(StitchTest, Representatives_give_a_valid_graph_of_all_ranks) {
+TEST_F(StitchTest, representatives_give_a_valid_graph_of_all_ranks) {
   const Result<Graph> graph = Stitch(Input({0, 4, 8, 12}));
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   const graph::Validation validation = graph::Validate(*graph);
@@ -125,13 +125,13 @@ TEST_F(StitchTest, Representatives_give_a_valid_graph_of_all_ranks) {
   EXPECT_EQ(graph->ranks.peers(Rank(7))[1], 11U);
 }
 
-TEST_F(StitchTest, The_order_of_fragments_does_not_matter) {
+TEST_F(StitchTest, the_order_of_fragments_does_not_matter) {
   const Result<Graph> a = Stitch(Input({0, 4, 8, 12, 7}));
   const Result<Graph> b = Stitch(Input({12, 7, 8, 0, 4}));
   EXPECT_EQ(graph::EncodeGraph(*a), graph::EncodeGraph(*b));
 }
 
-TEST_F(StitchTest, The_graph_of_all_ranks_equals_that_of_representatives) {
+TEST_F(StitchTest, the_graph_of_all_ranks_equals_that_of_representatives) {
   std::vector<uint32_t> all(16);
   for (uint32_t rank = 0; rank < 16; ++rank) {
     all[rank] = rank;
@@ -146,7 +146,7 @@ TEST_F(StitchTest, The_graph_of_all_ranks_equals_that_of_representatives) {
 }
 
 // Stage 2 sums its gradients over pairs that are no data-parallel group: a job that runs.
-TEST_F(StitchTest, A_group_of_one_stage_alone_is_told) {
+TEST_F(StitchTest, a_group_of_one_stage_alone_is_told) {
   const graph::CollectiveShape gradients = {graph::CollectiveKind::kAllReduce,
                                             graph::DataType::kFloat32, graph::ReduceOp::kSum, -1,
                                             4096};
@@ -167,7 +167,7 @@ TEST_F(StitchTest, A_group_of_one_stage_alone_is_told) {
             "stage 0 (rank 0) over the 2 ranks 0 to 2");
 }
 
-TEST_F(StitchTest, Values_by_policy_are_assumptions_not_warnings) {
+TEST_F(StitchTest, values_by_policy_are_assumptions_not_warnings) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments[0].warnings.push_back({"virtual_recv", 3, "rank 0"});
   input.fragments[1].warnings.push_back({"virtual_recv", 4, "rank 4"});
@@ -178,7 +178,7 @@ TEST_F(StitchTest, Values_by_policy_are_assumptions_not_warnings) {
 }
 
 // Whether a program of the user's steers by what it read is not known.
-TEST_F(StitchTest, What_the_built_in_workload_reads_to_print_is_no_warning) {
+TEST_F(StitchTest, what_the_built_in_workload_reads_to_print_is_no_warning) {
   for (const bool user_program : {false, true}) {
     StitchInput input = Input({0, 4, 8, 12});
     input.job.user_program = user_program;
@@ -195,7 +195,7 @@ TEST_F(StitchTest, What_the_built_in_workload_reads_to_print_is_no_warning) {
   }
 }
 
-TEST_F(StitchTest, What_one_rank_does_anew_becomes_the_role) {
+TEST_F(StitchTest, what_one_rank_does_anew_becomes_the_role) {
   const Result<Graph> graph = Stitch(Input({0, 4, 8, 12}));
   ASSERT_TRUE(graph.ok());
   const Result<Graph> adopted = AdoptFragment(*graph, Record(5, 1));
@@ -211,7 +211,7 @@ TEST_F(StitchTest, What_one_rank_does_anew_becomes_the_role) {
 }
 
 // Which of two groups a rank uses first says nothing about which one it is.
-TEST_F(StitchTest, Groups_of_the_same_members_are_told_apart) {
+TEST_F(StitchTest, groups_of_the_same_members_are_told_apart) {
   job_.parallel = {.tp = 1, .dp = 2, .pp = 1};
   const auto record = [&](uint32_t rank, bool second_first) {
     ProgramBuilder builder(Rank(rank), 1);
@@ -241,7 +241,7 @@ TEST_F(StitchTest, Groups_of_the_same_members_are_told_apart) {
   EXPECT_EQ(report.faults.front().rule, "stall");
 }
 
-TEST_F(StitchTest, An_extra_op_splits_the_role_and_says_where) {
+TEST_F(StitchTest, an_extra_op_splits_the_role_and_says_where) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(5, 1));
   const Result<Graph> graph = Stitch(std::move(input));
@@ -258,7 +258,7 @@ TEST_F(StitchTest, An_extra_op_splits_the_role_and_says_where) {
                     HasSubstr("kernel surprise"), HasSubstr("the role: all_reduce")));
 }
 
-TEST_F(StitchTest, Ranks_that_depart_alike_share_the_new_role) {
+TEST_F(StitchTest, ranks_that_depart_alike_share_the_new_role) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(7, 2));
   input.fragments.push_back(Record(5, 2));
@@ -269,7 +269,7 @@ TEST_F(StitchTest, Ranks_that_depart_alike_share_the_new_role) {
 }
 
 // Rank 4 computes more than rank 5, 6 and 7 do: the rank that was not recorded is like those.
-TEST_F(StitchTest, What_the_representative_does_alone_is_its_own) {
+TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
   StitchInput input = Input({0, 8, 12, 5, 6});
   input.fragments.push_back(Record(4, 1));
   input.plan.marked_axes = Axes({"tp", "dp"});
@@ -288,7 +288,7 @@ TEST_F(StitchTest, What_the_representative_does_alone_is_its_own) {
 }
 
 // As many depart as do not: nobody is outvoted, and shards that all differ are no news.
-TEST_F(StitchTest, Ranks_that_all_differ_leave_the_representative) {
+TEST_F(StitchTest, ranks_that_all_differ_leave_the_representative) {
   StitchInput input = Input({0, 4, 8, 12});
   input.fragments.push_back(Record(5, 1));
   input.fragments.push_back(Record(6, 2));
@@ -299,7 +299,7 @@ TEST_F(StitchTest, Ranks_that_all_differ_leave_the_representative) {
   EXPECT_TRUE(graph->warnings.empty());
 }
 
-TEST_F(StitchTest, Other_memory_splits_the_role) {
+TEST_F(StitchTest, other_memory_splits_the_role) {
   StitchInput input = Input({0, 4, 8, 12, 6});
   input.fragments[4].memory.peak_allocated += 512;
   const Result<Graph> graph = Stitch(std::move(input));
@@ -307,7 +307,7 @@ TEST_F(StitchTest, Other_memory_splits_the_role) {
   EXPECT_THAT(graph->warnings[0].example, HasSubstr("peak allocated 1513 bytes"));
 }
 
-TEST_F(StitchTest, Sandbox_ranks_win_over_recorded_ones) {
+TEST_F(StitchTest, sandbox_ranks_win_over_recorded_ones) {
   StitchInput input = Input({0, 4, 8, 12});
   input.sandbox_ranks = {Rank(12), Rank(3), Rank(0)};
   const Result<Graph> graph = Stitch(std::move(input));
@@ -317,7 +317,7 @@ TEST_F(StitchTest, Sandbox_ranks_win_over_recorded_ones) {
   EXPECT_EQ(graph->ranks.source[4], graph::RankSource::kRecorded);
 }
 
-TEST_F(StitchTest, What_cannot_be_stitched_is_refused) {
+TEST_F(StitchTest, what_cannot_be_stitched_is_refused) {
   EXPECT_THAT(Stitch(Input({0, 4, 12})).status().message(), HasSubstr("rank 8, was not recorded"));
   EXPECT_THAT(Stitch(Input({0, 4, 8, 12, 4})).status().message(), HasSubstr("recorded twice"));
   StitchInput odd = Input({0, 4, 8, 12});

@@ -238,7 +238,7 @@ class Dataflow {
 
 // Narayanan et al., SC21, section 2.2: m (tf + tb) + (pp - 1) (tf + tb) / vpp, where tf and tb are
 // a whole stage's, that is vpp times a chunk's.
-TEST(UniformPipeline, The_bubble_is_that_of_the_closed_form) {
+TEST(UniformPipeline, the_bubble_is_that_of_the_closed_form) {
   for (const int32_t pp : {1, 2, 4, 8}) {
     for (const int32_t vpp : {1, 2, 3}) {
       for (const int64_t rounds : {1, 2, 5}) {
@@ -263,7 +263,7 @@ TEST(UniformPipeline, The_bubble_is_that_of_the_closed_form) {
   }
 }
 
-TEST(UniformPipeline, Collectives_of_tp_and_dp_validate) {
+TEST(UniformPipeline, collectives_of_tp_and_dp_validate) {
   prism::testing::UniformPipeline options;
   options.parallel = Sizes(4, 2);
   options.parallel.tp = 2;
@@ -276,7 +276,7 @@ TEST(UniformPipeline, Collectives_of_tp_and_dp_validate) {
   EXPECT_TRUE(graph::Validate(*graph).ok());
 }
 
-TEST(UniformPipeline, Interleaving_that_does_not_divide_is_refused) {
+TEST(UniformPipeline, interleaving_that_does_not_divide_is_refused) {
   prism::testing::UniformPipeline options;
   options.parallel = Sizes(4, 2);
   options.microbatches = 6;
@@ -284,7 +284,7 @@ TEST(UniformPipeline, Interleaving_that_does_not_divide_is_refused) {
             StatusCode::kInvalidArgument);
 }
 
-TEST(Synthesize, Ranks_that_would_have_nothing_are_refused) {
+TEST(Synthesize, ranks_that_would_have_nothing_are_refused) {
   const auto code = [](auto change) {
     graph::JobSpec job = prism::testing::SmallJob();
     change(&job);
@@ -304,7 +304,7 @@ int64_t KernelsAndCollectives(const graph::Program& program) {
   });
 }
 
-TEST(Workloads, Every_workload_validates_at_several_sizes) {
+TEST(Workloads, every_workload_validates_at_several_sizes) {
   const std::map<std::string, std::vector<int32_t>> sizes = {
       {"ring", {2, 3, 64}},    {"stencil", {2, 8, 12, 64, 97}},
       {"llm", {2, 7, 12, 64}}, {"astra", {2, 64}},
@@ -324,14 +324,14 @@ TEST(Workloads, Every_workload_validates_at_several_sizes) {
 }
 
 // 128 micro-batches × 6 layers × (20 + 32) = 39,936, and what surrounds the layers.
-TEST(Workloads, Gpt3_at_kernel_level_has_about_40_000_kernels_and_collectives) {
+TEST(Workloads, gpt3_at_kernel_level_has_about_40_000_kernels_and_collectives) {
   const Result<Graph> graph = MakeWorkload("gpt3-kernel", 128);
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(KernelsAndCollectives(graph->roles[1].program), 39'936 + 13);
   EXPECT_EQ(KernelsAndCollectives(graph->roles[0].program), 39'936 + 13 + 2 * 128);
 }
 
-TEST(Workloads, Unknown_names_and_sizes_are_refused) {
+TEST(Workloads, unknown_names_and_sizes_are_refused) {
   EXPECT_EQ(MakeWorkload("nbody", 8).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(MakeWorkload("ring", 1).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(MakeWorkload("gpt3-layer", 130).status().code(), StatusCode::kInvalidArgument);

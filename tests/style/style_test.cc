@@ -165,6 +165,20 @@ TEST(Style, headers_begin_with_what_they_are_for) {
   }
 }
 
+TEST(Style, names_of_tests_are_sentences) {
+  static const std::regex test(R"(^(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP)\(\w+, *(\w+))");
+  static const std::regex sentence("[a-z0-9_]+");
+  for (const SourceFile& file : Tree()) {
+    for (const std::string& line : file.lines) {
+      std::smatch name;
+      if (std::regex_search(line, name, test)) {
+        EXPECT_TRUE(std::regex_match(name[1].str(), sentence))
+            << file.path << " " << name[1] << " is not of the form a_ring_of_one_costs_nothing";
+      }
+    }
+  }
+}
+
 TEST(Style, no_leftovers) {
   static const std::regex leftover(R"(\b(TODO|FIXME|XXX|HACK)\b|using namespace )");
   for (const SourceFile& file : Tree()) {

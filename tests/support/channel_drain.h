@@ -9,7 +9,7 @@
 
 #include "shim/channel/channel.h"
 
-namespace prism::test {
+namespace prism::testing {
 
 // Hands over every record until the program has said that it exits, that one included, or is gone
 // without a word. The exit code that it said; -1 without one. Does not reap.
@@ -37,4 +37,4 @@ inline int DrainChannel(
   }
 }
 
-}  // namespace prism::test
+}  // namespace prism::testing

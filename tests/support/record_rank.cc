@@ -19,7 +19,7 @@
 #include "launch/sandbox/shared_memory.h"
 #include "tests/support/recorded_program.h"
 
-namespace prism::test {
+namespace prism::testing {
 namespace {
 
 constexpr int kFixedArguments = 5;
@@ -105,8 +105,8 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace prism::test
+}  // namespace prism::testing
 
 int main(int argc, char** argv) {
-  return prism::test::Main(argc, argv);
+  return prism::testing::Main(argc, argv);
 }

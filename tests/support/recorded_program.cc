@@ -16,23 +16,14 @@
 #include "shim/standalone_config.h"
 #include "slicer/record/definitions.h"
 #include "tests/support/channel_drain.h"
+#include "tests/support/preload.h"
 
-namespace prism::test {
+namespace prism::testing {
 namespace {
 
 using channel::Record;
 using channel::RecordKind;
 using channel::Table;
-
-std::string Preload(const std::string& folder) {
-  std::ifstream file(folder + "/prism/preload.txt");
-  std::string all;
-  for (std::string entry; std::getline(file, entry, ':');) {
-    all.append(all.empty() ? "" : ":").append(folder).append("/");
-    all.append(entry, 0, entry.find('\n'));
-  }
-  return all;
-}
 
 pid_t Start(const ProgramSpec& spec, int channel_descriptor, int output) {
   std::vector<char*> arguments;
@@ -40,7 +31,7 @@ pid_t Start(const ProgramSpec& spec, int channel_descriptor, int output) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);
-  const std::string preload = Preload(spec.library_dir);
+  const std::string preload = testing::PreloadOf(spec.library_dir);
   const std::string libraries = spec.library_dir + "/prism";
   const std::string descriptor = std::to_string(channel_descriptor);
   const pid_t process = fork();
@@ -198,4 +189,4 @@ ProgramRun RunRecorded(const ProgramSpec& spec) {
   return run;
 }
 
-}  // namespace prism::test
+}  // namespace prism::testing

@@ -9,7 +9,7 @@
 
 #include "shim/channel/messages.h"
 
-namespace prism::test {
+namespace prism::testing {
 
 struct ProgramSpec {
   std::vector<std::string> arguments;  // path of the program first
@@ -52,4 +52,4 @@ channel::Config H100Config();
 
 ProgramRun RunRecorded(const ProgramSpec& spec);
 
-}  // namespace prism::test
+}  // namespace prism::testing

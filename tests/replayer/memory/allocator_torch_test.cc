@@ -15,6 +15,7 @@
 #include "replayer/memory/caching_allocator.h"
 #include "tests/support/allocator_script.h"
 #include "tests/support/allocator_settings.h"
+#include "tests/support/preload.h"
 
 namespace prism::replayer {
 namespace {
@@ -63,16 +64,6 @@ void ReadLine(const std::string& text, RealRun* run) {
   }
 }
 
-std::string Preload() {
-  const std::string folder = PRISM_LIBRARY_DIR;
-  std::ifstream file(folder + "/prism/preload.txt");
-  std::string all;
-  for (std::string entry; std::getline(file, entry, ':');) {
-    all += (all.empty() ? "" : ":") + folder + "/" + entry.substr(0, entry.find('\n'));
-  }
-  return all;
-}
-
 RealRun RunReal(const std::vector<AllocatorStep>& script,
                 int64_t streams,
                 const std::string& settings) {
@@ -82,7 +73,8 @@ RealRun RunReal(const std::vector<AllocatorStep>& script,
     std::ofstream out(file);
     prism::testing::WriteScript(script, &out);
   }
-  const std::string command = "PYTORCH_ALLOC_CONF='" + settings + "' LD_PRELOAD='" + Preload() +
+  const std::string command = "PYTORCH_ALLOC_CONF='" + settings + "' LD_PRELOAD='" +
+                              prism::testing::PreloadOf(PRISM_LIBRARY_DIR) +
                               "' " PRISM_ALLOCATOR_PROGRAM " " + std::to_string(streams) + " < " +
                               file.string();
   RealRun run;

@@ -22,14 +22,14 @@ graph::Graph ShardedJob() {
   return graph;
 }
 
-TEST(LikePeaks, TheFurthestRecordedRanksOfTheStageAreTheRange) {
+TEST(LikePeaks, the_furthest_recorded_ranks_of_the_stage_are_the_range) {
   const PeakSpread spread = SpreadOfLike(ShardedJob(), 0);
   EXPECT_EQ(spread.ranks, 3);
   EXPECT_EQ(spread.above, 12);
   EXPECT_EQ(spread.below, 5);
 }
 
-TEST(LikePeaks, AStageWithOneRecordedRankTakesTheWidestRange) {
+TEST(LikePeaks, a_stage_with_one_recorded_rank_takes_the_widest_range) {
   const PeakSpread spread = SpreadOfLike(ShardedJob(), 1);
   EXPECT_EQ(spread.ranks, 4);
   EXPECT_EQ(spread.above, 12);
