@@ -4,10 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTemporary = ".partial.";  // and the number of the process
+constexpr const char* kTemporary = ".partial.";  // then ProcessSpace, "." and the process's number
 
 // Nothing but the note of a failed run.
 bool HoldsOnlyFailure(const fs::path& path) {
@@ -68,9 +71,22 @@ uint64_t NumberOf(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// What runs that were killed have left beside `path` under their temporary names.
+// Where the number of this process names it: its machine, and there its container. Of a process
+// elsewhere that writes to the same file system nobody here can tell whether it is alive.
+std::string ProcessSpace() {
+  std::array<char, HOST_NAME_MAX + 1> host = {};
+  gethostname(host.data(), HOST_NAME_MAX);
+  return fmt::format("{}.{}", host.data(), NumberOf("/proc/self/ns/pid"));
+}
+
+std::string TemporaryName(const std::string& path) {
+  return fmt::format("{}{}{}.{}", path, kTemporary, ProcessSpace(), getpid());
+}
+
+// What runs of this machine that were killed have left beside `path` under their temporary names.
 void RemoveLeftovers(const std::string& path) {
-  const std::string begin = fs::path(path).filename().string() + kTemporary;
+  const std::string begin =
+      fmt::format("{}{}{}.", fs::path(path).filename().string(), kTemporary, ProcessSpace());
   std::error_code error;
   const fs::path folder = fs::absolute(path, error).parent_path();
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -86,11 +102,21 @@ void RemoveLeftovers(const std::string& path) {
   }
 }
 
+// The first of path.2, path.3, ... at which nothing is.
+std::string FreeNameBeside(const std::string& path) {
+  std::error_code ignored;
+  int number = 2;
+  while (fs::exists(fmt::format("{}.{}", path, number), ignored)) {
+    ++number;
+  }
+  return fmt::format("{}.{}", path, number);
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(OutputChoice choice)
     : choice_(std::move(choice)),
-      temporary_(fmt::format("{}{}{}", choice_.path, kTemporary, getpid())),
+      temporary_(TemporaryName(choice_.path)),
       found_(NumberOf(choice_.path)) {
 }
 
@@ -164,15 +190,34 @@ Status OutputFolder::Write(std::string_view name, std::string_view content) {
 
 Status OutputFolder::Commit() {
   std::error_code error;
-  fs::remove_all(choice_.path, error);
+  if (choice_.force || choice_.by_default || HoldsOnlyFailure(choice_.path)) {
+    fs::remove_all(choice_.path, error);
+  }
   if (!error) {
     fs::rename(temporary_, choice_.path, error);
+  }
+  if (error == std::errc::directory_not_empty || error == std::errc::file_exists) {
+    return CommitBeside();
   }
   if (error) {
     return RunFailed(fmt::format("{}: {}", choice_.path, error.message()));
   }
   temporary_.clear();
   return OkStatus();
+}
+
+Status OutputFolder::CommitBeside() {
+  const std::string beside = FreeNameBeside(choice_.path);
+  std::error_code error;
+  fs::rename(temporary_, beside, error);
+  if (error) {
+    return RunFailed(fmt::format("{}: {}", beside, error.message()));
+  }
+  temporary_.clear();
+  return RunFailed(
+      fmt::format("--out {}: another run has put its result there since this one began; the result "
+                  "of this one is in {}",
+                  choice_.path, beside));
 }
 
 void OutputFolder::CommitFailure(std::string_view text) {

@@ -1,6 +1,7 @@
 // The output folder of a run: filled under a temporary name and renamed at the end, so that a
-// reader sees a whole result or none. A failed run leaves a folder with nothing but FAILED. Several
-// runs may have one folder: the last result stays.
+// reader sees a whole result or none. A failed run leaves a folder with nothing but FAILED. Of
+// several runs at once that have one folder by default, or by force, the last result stays; else
+// the first, and the others' lie beside it.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@ class OutputFolder {
   // where nothing can be written.
   static Status Check(const OutputChoice& choice);
 
-  // Takes away what killed runs have left under their temporary names, and tries whether a folder
-  // can be made there. It is made with the first file, so that a run that is killed before its
-  // report leaves nothing. The same failures as Check.
+  // Takes away what killed runs of this machine have left under their temporary names, and tries
+  // whether a folder can be made there. It is made with the first file, so that a run that is
+  // killed before its report leaves nothing. The same failures as Check.
   static Result<OutputFolder> Create(const OutputChoice& choice);
 
   OutputFolder(OutputFolder&& other) noexcept;
@@ -40,7 +41,9 @@ class OutputFolder {
   // Writes a file, its folder included. kRunFailed when the disk is full.
   Status Write(std::string_view name, std::string_view content);
 
-  // Puts the folder in place.
+  // Puts the folder in place. kRunFailed where another run has a result there since Create and
+  // neither force nor the default allows to replace it: this one's is then beside it, under the
+  // name in the message.
   Status Commit();
 
   // Replaces everything by the file FAILED with this text, and puts that in place, unless another
@@ -50,6 +53,8 @@ class OutputFolder {
 
  private:
   explicit OutputFolder(OutputChoice choice);
+
+  Status CommitBeside();
 
   OutputChoice choice_;
   std::string temporary_;

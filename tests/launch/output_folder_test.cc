@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/base/file.h"
+
 namespace prism::launch {
 namespace {
 
@@ -37,6 +39,11 @@ class OutputFolderTest : public ::testing::Test {
     return names;
   }
 
+  [[nodiscard]] std::string Read(const std::string& name) const {
+    Result<std::string> text = ReadFile(Path(name));
+    return text.ok() ? *text : text.status().message();
+  }
+
   fs::path root_;
 };
 
@@ -50,21 +57,55 @@ TEST_F(OutputFolderTest, appears_only_when_committed) {
   EXPECT_EQ(Names(), std::vector<std::string>{"out"});
 }
 
-// A process that is killed before its report takes nothing away any more.
-TEST_F(OutputFolderTest, leaves_nothing_before_its_first_file) {
+// The name under which a process of this machine, of this number, has begun "out".
+std::string PartialOf(OutputFolder* folder, pid_t process) {
+  const std::string own = fs::path(folder->TemporaryPath("")).parent_path().filename().string();
+  return own.substr(0, own.rfind('.') + 1) + std::to_string(process);
+}
+
+// A process that is killed before its report takes nothing away any more. The number of one of
+// another machine, or container, may be anybody's here.
+TEST_F(OutputFolderTest, only_what_killed_runs_of_this_machine_left_is_removed) {
   const pid_t gone = fork();
   if (gone == 0) {
     _exit(0);
   }
   ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
-  fs::create_directories(Path("out.partial." + std::to_string(gone) + "/of_a_killed_run"));
-  const std::string of_a_living_run = "out.partial." + std::to_string(getppid());
+  Result<OutputFolder> first = OutputFolder::Create({Path("out"), false, false});
+  ASSERT_TRUE(first.ok());
+  fs::create_directories(Path(PartialOf(&*first, gone) + "/of_a_killed_run"));
+  const std::string of_a_living_run = PartialOf(&*first, getppid());
+  const std::string of_another_machine = "out.partial.elsewhere.7." + std::to_string(gone);
   fs::create_directories(Path(of_a_living_run));
+  fs::create_directories(Path(of_another_machine));
   Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(folder.ok()) << folder.status().message();
-  EXPECT_EQ(Names(), std::vector<std::string>{of_a_living_run});
+  std::vector<std::string> left = {of_a_living_run, of_another_machine};
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(Names(), left);
   ASSERT_TRUE(folder->Write("run.json", "{}").ok());
-  EXPECT_EQ(Names().size(), 2U);
+  EXPECT_EQ(Names().size(), 3U);
+}
+
+// Two runs that were given the same name before either had a result.
+TEST_F(OutputFolderTest, result_of_another_run_is_replaced_only_by_force) {
+  for (const bool force : {false, true}) {
+    Result<OutputFolder> late = OutputFolder::Create({Path("out"), false, force});
+    ASSERT_TRUE(late.ok());
+    ASSERT_TRUE(late->Write("run.json", "late").ok());
+    fs::create_directories(Path("out"));
+    std::ofstream(Path("out/run.json")) << "early";
+    const Status committed = late->Commit();
+    EXPECT_EQ(committed.ok(), force);
+    EXPECT_EQ(Read("out/run.json"), force ? "late" : "early");
+    if (!force) {
+      EXPECT_NE(committed.message().find(Path("out.2")), std::string::npos) << committed.message();
+      EXPECT_EQ(Read("out.2/run.json"), "late");
+      late->CommitFailure(committed.message());
+      EXPECT_EQ(Read("out/run.json"), "early");
+    }
+    fs::remove_all(Path("out"));
+  }
 }
 
 // The second run fails while the first one, begun before it, has its result.
