@@ -76,6 +76,7 @@ State& Get();
 thread_local uint16_t thread_ordinal = channel::kWatchingThread;
 thread_local uint32_t thread_context = 0;
 thread_local bool thread_in_graph = false;
+thread_local int thread_backward_ops = 0;  // open
 thread_local bool thread_works = false;
 
 void PushLocked(State& state, const Record& record, const void* payload, uint32_t bytes) {
@@ -184,7 +185,7 @@ State& Get() {
     OpenChannel(*made);
     StartVirtualClock(made->config.mode == Mode::kEmulate && MaySpeak(*made));
     if (made->config.mode != Mode::kStandalone) {
-      OrderWatchdogs();
+      OrderWatchdogs(made->config.mode == Mode::kDevice);
     }
     return made;
   }();
@@ -292,9 +293,10 @@ void Emit(Record record) {
 void Emit(Record record, const void* payload, uint32_t payload_bytes) {
   State& state = Get();
   record.flags |= thread_in_graph ? channel::kLaunchedWithPrevious : 0;
+  record.flags |= thread_backward_ops > 0 ? channel::kInBackward : 0;
   const int64_t cost_ns = channel::HostCostNs(state.config, record);
-  AdvanceVirtualClock(cost_ns);
   if (!Speaks(state)) {
+    AdvanceVirtualClock(cost_ns);
     return;
   }
   CountWorkingThread(state, record.kind);
@@ -306,9 +308,12 @@ void Emit(Record record, const void* payload, uint32_t payload_bytes) {
     FillLocked(state, record);
     PushLocked(state, record, payload, payload_bytes);
   }
+  // The worker answers them as of the end of this op: what ends in the course of a long sleep is
+  // over for them before their clock has passed its time-out.
   if (WatchdogsAreDue(record.kind, cost_ns) && !thread_in_graph) {
-    AskWatchdogs(/*in_any_case=*/false);
+    AskWatchdogs(/*in_any_case=*/cost_ns >= kWatchdogPeriodNs);
   }
+  AdvanceVirtualClock(cost_ns);
   if (state.config.measures_host != 0) {
     LeaveShim();
   }
@@ -328,7 +333,7 @@ channel::AnswerValue Await(State& state, uint32_t request) {
 }
 
 // The worker's answer in kEmulate.
-Reply Ask(State& state, Record record, bool watches) {
+channel::AnswerValue Ask(State& state, Record record, bool watches) {
   const std::lock_guard<std::mutex> request_lock(state.request_mutex);
   const uint32_t request = state.next_request++;
   RequestNumber(record) = request;
@@ -339,11 +344,7 @@ Reply Ask(State& state, Record record, bool watches) {
   } else {
     Emit(record);
   }
-  const channel::AnswerValue answer = Await(state, request);
-  if (!watches) {
-    SetVirtualClock(answer.host_time_ns);
-  }
-  return {answer.status, answer.value_ns};
+  return Await(state, request);
 }
 
 }  // namespace
@@ -356,16 +357,22 @@ Reply Request(Record record) {
   // A thread that has issued nothing watches others (c10d's watchdog): what it asks is no op.
   const bool watches =
       record.kind == RecordKind::kQueryEvent && thread_ordinal == channel::kWatchingThread;
-  Reply reply = {watches && IsHung() ? channel::kNotReady : 0, 0};
-  if (state.config.mode == Mode::kEmulate && reply.status == 0) {
-    reply = Ask(state, record, watches);
+  channel::AnswerValue answer = {};
+  answer.status = watches && IsHung() ? channel::kNotReady : 0;
+  if (state.config.mode == Mode::kEmulate && answer.status == 0) {
+    answer = Ask(state, record, watches);
   } else if (!watches) {
     Emit(record);
   }
+  // Before the clock moves, as in Emit: a wait may be longer than the time-out of what it waits
+  // for.
   if (record.kind == RecordKind::kSync) {
     AskWatchdogs(/*in_any_case=*/false);
   }
-  return reply;
+  if (!watches) {
+    SetVirtualClock(answer.host_time_ns);
+  }
+  return {answer.status, answer.value_ns};
 }
 
 void Fence() {
@@ -397,6 +404,10 @@ void SetThreadContext(uint32_t context) {
 
 uint32_t ThreadContext() {
   return thread_context;
+}
+
+void SeeBackwardOp(bool begin) {
+  thread_backward_ops += begin ? 1 : -1;
 }
 
 void SetThreadInGraph(bool in_graph) {

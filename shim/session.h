@@ -48,6 +48,10 @@ bool ThreadIssuesOps();
 void SetThreadContext(uint32_t context);
 uint32_t ThreadContext();
 
+// An op of the framework's in a backward pass begins on this thread, or ends; they nest. What the
+// thread issues in between carries kInBackward.
+void SeeBackwardOp(bool begin);
+
 // While set, what this thread issues carries kLaunchedWithPrevious: the launch of a graph.
 void SetThreadInGraph(bool in_graph);
 

@@ -342,7 +342,7 @@ struct ExitBody {
 // Bits of Record::flags.
 enum RecordFlag : uint8_t {
   kLaunchedWithPrevious = 1U << 0U,  // by one call of the host (a graph): costs the host nothing
-  kInBackward = 1U << 1U,            // of a block: by an op of the framework's backward pass
+  kInBackward = 1U << 1U,            // by an op of the framework's in a backward pass
 };
 
 // Record::thread of a thread that has issued nothing: it only watches others (c10d's watchdog), or

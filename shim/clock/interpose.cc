@@ -1,8 +1,8 @@
 // libc's time functions as the program sees them: clocks show virtual time, waits with a deadline
 // are converted to real time at the call, a sleep of a thread that issues ops is host time of its
-// rank and takes no real time, c10d's watchdogs wait for their rank (watchdogs.h). What stays real:
-// CPU-time clocks, relative time-outs of poll and select. Sleeps and waits of threads that only
-// watch take real time, and their thread's own clock has passed them.
+// rank and takes no real time but on a GPU, c10d's watchdogs wait for their rank (watchdogs.h).
+// What stays real: CPU-time clocks, relative time-outs of poll and select. Sleeps and waits of
+// threads that only watch take real time, and their thread's own clock has passed them.
 //
 // Tried with Python's time, threading, queue and subprocess and with libstdc++'s condition
 // variables.
@@ -89,7 +89,8 @@ int64_t SleepLengthNs(clockid_t clock, int64_t deadline_ns) {
   return RoundUp(ahead_ns, std::max(magnitude_ns / kRoundingParts, kLeastRoundingNs));
 }
 
-// Takes the sleep over as host time of the rank; false where the thread has to sleep for real.
+// Takes the sleep over as host time of the rank; false where the thread has to sleep for real, as
+// on a GPU, which goes on meanwhile.
 bool SleepVirtually(clockid_t clock, int64_t deadline_ns, int64_t duration_ns) {
   if (!ThreadIssuesOps()) {
     return false;
@@ -99,6 +100,9 @@ bool SleepVirtually(clockid_t clock, int64_t deadline_ns, int64_t duration_ns) {
     record.kind = channel::RecordKind::kHostGap;
     record.host_gap.duration_ns = duration_ns;
     Emit(record);
+    if (SessionMode() == channel::Mode::kDevice) {
+      return false;
+    }
     MoveClockTo(clock, deadline_ns + kWakeNs);
   }
   return true;

@@ -26,8 +26,11 @@ namespace prism::shim {
 inline constexpr int64_t kWatchdogPeriodNs = 100'000'000;
 
 // From now on watchdogs stand in their waits until they are asked. Called once by the session,
-// before the program's main.
-void OrderWatchdogs();
+// before the program's main. On a GPU time passes while the rank stands still (a debugger, a
+// sleep), and their ops end meanwhile: there they also look when nobody has asked for kUnaskedNs,
+// before an op that has long ended is taken for one that hangs.
+void OrderWatchdogs(bool on_gpu);
+inline constexpr int64_t kUnaskedNs = 1'000'000'000;
 
 // Whether the timed waits of the calling thread are WaitAsWatchdog's: it is a watchdog, or a
 // heartbeat monitor of a rank that does not hang. Known by its name, as c10d gives it.

@@ -212,12 +212,17 @@ void ReportAllocatorStats() {
   }
 }
 
+// Whether this thread runs a node of a backward pass, or a hook of one.
+int IsInBackward() {
+  return torch::autograd::get_current_graph_task_id() >= 0 ? 1 : 0;
+}
+
 // What the end of an op or range has to undo.
 struct OpScope : at::ObserverContext {
-  OpScope(uint32_t context, bool backward) : previous(context), of_backward(backward) {}
+  OpScope(uint32_t context, bool backward) : previous(context), in_backward(backward) {}
 
   uint32_t previous;
-  bool of_backward;
+  bool in_backward;
 };
 
 thread_local int open_optimizer_steps = 0;
@@ -241,12 +246,12 @@ std::unique_ptr<at::ObserverContext> OnOpStart(const at::RecordFunction& functio
     if (open_optimizer_steps > 0) {
       CountIfOnCpu(function);
     }
-    const bool of_backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
-    if (context == 0 && !of_backward) {
+    const bool in_backward = IsInBackward() != 0;
+    if (context == 0 && !in_backward) {
       return nullptr;
     }
-    auto scope = std::make_unique<OpScope>(prism_shim_context(), of_backward);
-    if (of_backward) {
+    auto scope = std::make_unique<OpScope>(prism_shim_context(), in_backward);
+    if (in_backward) {
       prism_shim_backward_op(1);
     }
     if (context != 0) {
@@ -265,14 +270,9 @@ void OnOpEnd(const at::RecordFunction& /*function*/, at::ObserverContext* contex
   }
   const OpScope& scope = *static_cast<OpScope*>(context);
   prism_shim_set_context(scope.previous);
-  if (scope.of_backward) {
+  if (scope.in_backward) {
     prism_shim_backward_op(0);
   }
-}
-
-// Whether this thread runs a node of a backward pass, or a hook of one.
-int IsInBackward() {
-  return torch::autograd::get_current_graph_task_id() >= 0 ? 1 : 0;
 }
 
 // Asynchronous ranges (c10d's own around each collective) end when someone notices, on any thread:

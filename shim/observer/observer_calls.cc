@@ -5,13 +5,6 @@
 using prism::channel::Record;
 using prism::channel::RecordKind;
 
-namespace {
-
-// Open on this thread; they nest where backward passes call each other (recomputation).
-thread_local int ops_of_backward = 0;
-
-}  // namespace
-
 extern "C" {
 
 uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes) {
@@ -24,7 +17,7 @@ void prism_shim_set_context(uint32_t context) {
 }
 
 void prism_shim_backward_op(int begin) {
-  ops_of_backward += begin != 0 ? 1 : -1;
+  prism::shim::SeeBackwardOp(begin != 0);
 }
 
 uint32_t prism_shim_context() {
@@ -45,7 +38,6 @@ void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes) {
   record.kind = is_alloc != 0 ? RecordKind::kBlockAlloc : RecordKind::kBlockFree;
   record.segment.address = address;
   record.segment.bytes = bytes;
-  record.flags = ops_of_backward > 0 ? prism::channel::kInBackward : 0;
   prism::shim::Emit(record);
 }
 

@@ -41,7 +41,7 @@ uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes);
 void prism_shim_set_context(uint32_t context);
 uint32_t prism_shim_context();
 void prism_shim_marker(uint32_t name, int begin, int in_backward);
-// An op of the framework's backward pass begins or ends on this thread.
+// An op in a backward pass of the framework's begins or ends on this thread.
 void prism_shim_backward_op(int begin);
 void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
 void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);

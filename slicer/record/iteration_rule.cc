@@ -21,9 +21,14 @@ IterationRule::Edge IterationRule::See(const channel::Record& record) {
   using channel::RecordKind;
   const bool product = record.kind == RecordKind::kMatmul;
   const bool kernel = product || record.kind == RecordKind::kKernel;
+  const bool in_backward = (record.flags & channel::kInBackward) != 0;
   trained_ = trained_ || (kernel && record.thread != step_thread_) || (product && open_steps_ == 0);
+  if (product && !in_backward) {
+    forward_thread_ = record.thread;
+  }
   const bool may_begin = source_ == Source::kUnknown || source_ == Source::kBackward;
-  if (!kernel || !may_begin || backward_step_.empty() || record.thread == backward_thread_) {
+  if (!kernel || in_backward || !may_begin || backward_step_.empty() ||
+      record.thread != forward_thread_.value_or(record.thread)) {
     return Edge::kNone;
   }
   source_ = Source::kBackward;
@@ -44,7 +49,6 @@ IterationRule::Edge IterationRule::SeeMarker(const channel::Record& record,
   }
   if (record.marker.in_backward != 0) {
     backward_step_ = name;
-    backward_thread_ = record.thread;
     return Edge::kNone;
   }
   if (!begin) {

@@ -10,7 +10,8 @@
 // Settle().
 //
 // Steps inside of a backward pass (a hook of each parameter steps an optimizer of its own) begin
-// none: the iteration begins with the first kernel behind them on another thread, unless a step
+// none: the iteration begins with the first kernel outside of the pass behind them, on the thread
+// that multiplies matrices there (a loader's own may launch kernels at any time), unless a step
 // comes first.
 //
 // Steps may take turns (the two networks of a GAN): then an iteration holds several, and begins
@@ -18,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "shim/channel/messages.h"
@@ -70,7 +72,7 @@ class IterationRule {
   int32_t steps_to_go_ = 0;  // until the next that begins an iteration
   int open_steps_ = 0;
   uint16_t step_thread_ = 0;
-  uint16_t backward_thread_ = 0;
+  std::optional<uint16_t> forward_thread_;  // the last that multiplied outside of backward passes
   std::string backward_step_;  // the last inside of a backward pass, while no kernel is behind it
   bool trained_ = false;       // since the last step
   bool settled_ = false;

@@ -367,6 +367,14 @@ TEST_F(UserProgram, has_a_hook_of_many_buckets_and_its_memory_told_by_what_it_is
   EXPECT_GT(bytes["activations"], 0);
 }
 
+// Sums of gradients, which belong to no node of the pass, do not end it.
+TEST_F(UserProgram, steps_in_hooks_of_a_backward_pass_on_its_own_thread) {
+  const Finished run = RunScript("steps_in_hooks.py", {"--target-gpus", "1"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("iterations begin with the range \"Optimizer.step#SGD.step\" "
+                                    "inside of a backward pass"));
+}
+
 // What absent ranks would save, or say that they are called, is not known.
 TEST_F(UserProgram, saves_its_shards) {
   const Finished run =

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -194,6 +195,40 @@ void ShowWatcher() {
   looper.join();
 }
 
+// A thread with the name and the loop of c10d's watchdog looks while the rank sleeps, by a clock
+// that the sleep has not moved yet.
+void ShowWatchdog() {
+  std::mutex mutex;
+  std::condition_variable condition;
+  bool ends = false;
+  std::atomic<int> looks{0};
+  std::atomic<long long> looked_ms{0};
+  std::thread watchdog([&] {
+    pthread_setname_np(pthread_self(), "pt_nccl_watchdg");
+    std::unique_lock<std::mutex> lock(mutex);
+    while (!condition.wait_for(lock, milliseconds(100), [&] { return ends; })) {
+      looked_ms = Milliseconds(CLOCK_MONOTONIC);
+      ++looks;
+    }
+  });
+  int asked = 0;
+  for (; looks == 0; ++asked) {
+    usleep(100'000);
+  }
+  const int before = looks;
+  const long long start = Milliseconds(CLOCK_MONOTONIC);
+  sleep(3);
+  Show("watchdog_asked", asked);
+  Show("watchdog_looked_after", looked_ms - start);
+  Show("watchdog_looks", looks - before);
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ends = true;
+  }
+  condition.notify_all();
+  watchdog.join();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -209,5 +244,6 @@ int main(int count, char** arguments) {
   ShowShortSleeps();
   ShowWaits();
   ShowWatcher();
+  ShowWatchdog();
   return 0;
 }

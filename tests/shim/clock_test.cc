@@ -99,6 +99,8 @@ void ExpectSleeps(Outcome* outcome) {
   std::vector<int64_t> gaps_us = {3'000'000, 250'000, 1'500'000, 2'000'000};
   gaps_us.insert(gaps_us.end(), static_cast<size_t>(outcome->shown["sleeps_until_300_ms"]), 50'000);
   gaps_us.insert(gaps_us.end(), 3, 50);
+  gaps_us.insert(gaps_us.end(), static_cast<size_t>(outcome->shown["watchdog_asked"]), 100'000);
+  gaps_us.push_back(3'000'000);
   EXPECT_EQ(outcome->gaps_us, gaps_us);
   // By a clock that runs a loop takes fewer sleeps where the machine is late.
   for (const char* const loop : {"sleeps_until_300_ms", "sleeps_at_start", "forked_sleeps",
@@ -110,6 +112,7 @@ void ExpectSleeps(Outcome* outcome) {
   EXPECT_EQ(outcome->shown["started_for_real"], 1);
   EXPECT_GE(outcome->shown["watcher_sleep"], 30);
   EXPECT_GE(outcome->shown["watcher_wait_for"], 20);
+  EXPECT_GE(outcome->shown["watchdog_looks"], 1);
 }
 
 TEST(Clock, shows_virtual_time_in_emulation) {
@@ -130,6 +133,7 @@ TEST(Clock, shows_virtual_time_in_emulation) {
   EXPECT_EQ(outcome.shown["system_wait"], 20);
   EXPECT_EQ(outcome.shown["future_wait_for"], 20);
   EXPECT_EQ(outcome.shown["sem_timedwait_fails"], 1);
+  EXPECT_LT(outcome.shown["watchdog_looked_after"], 1'000);
   ExpectSleeps(&outcome);
   EXPECT_LT(outcome.real_seconds, 5);  // of some 27 virtual seconds
 }
@@ -141,7 +145,18 @@ TEST(Clock, is_real_while_recording_and_ahead_by_what_was_slept) {
   EXPECT_GE(outcome.shown["sleep"], 3'000);
   EXPECT_GE(outcome.shown["absolute_sleep"], 2'000);
   EXPECT_GE(outcome.shown["wait_for"], 20);
+  EXPECT_LT(outcome.shown["watchdog_looked_after"], 1'000);
   EXPECT_LT(outcome.real_seconds, 5);
+  ExpectSleeps(&outcome);
+}
+
+// The GPU goes on while the rank sleeps, so it must really sleep; and so do ops end for watchdogs.
+TEST(Clock, is_real_on_a_gpu_and_sleeps_take_their_time) {
+  Outcome outcome = RunClockProgram(channel::Mode::kDevice);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_GE(outcome.shown["sleep"], 3'000);
+  EXPECT_GE(outcome.real_seconds, 9);  // of 10 of sleep
+  EXPECT_GE(outcome.shown["watchdog_looks"], 2);
   ExpectSleeps(&outcome);
 }
 

@@ -177,10 +177,12 @@ int Watchdog(ncclComm_t world) {
     REQUIRE(looks == i);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // no real time: host time
-  REQUIRE(looks == 3);
+  REQUIRE(looks == 4);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  REQUIRE(looks == 4);
   REQUIRE(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, world, nullptr) == ncclSuccess);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  REQUIRE(looks == 4);
+  REQUIRE(looks == 5);
   {
     const std::lock_guard<std::mutex> lock(mutex);
     ends = true;
@@ -189,7 +191,7 @@ int Watchdog(ncclComm_t world) {
   watchdog.join();
   REQUIRE(ncclAllReduce(buffer, buffer, 1, ncclFloat, ncclSum, world, nullptr) == ncclSuccess);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-  REQUIRE(looks == 4);
+  REQUIRE(looks == 5);
   return 0;
 }
 

@@ -63,48 +63,6 @@ TEST(Iterations, a_step_that_runs_the_passes_itself_begins_an_iteration) {
   EXPECT_EQ(fragment->iterations, 3) << "the last has no step behind it";
 }
 
-// A hook of each parameter steps an optimizer of its own, as soon as its gradient is there.
-void AddBackwardWithSteps(RecordScript* script, int layers) {
-  for (int layer = 0; layer < layers; ++layer) {
-    script->Matmul(16);  // the forward pass
-  }
-  script->OnThread(3);
-  for (int layer = 0; layer < layers; ++layer) {
-    script->Matmul(32);
-    script->Marker("Optimizer.step#SGD.step", true, true);
-    script->Kernel("sgd");
-    script->Marker("Optimizer.step#SGD.step", false, true);
-  }
-  script->OnThread(0);
-}
-
-TEST(Iterations, steps_inside_of_a_backward_pass_make_one_iteration_of_it) {
-  RecordScript script;
-  for (int i = 0; i < 5; ++i) {
-    AddBackwardWithSteps(&script, 4);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(std::ranges::count(fragment->program.kind, OpKind::kKernel), 12);
-  EXPECT_EQ(fragment->iterations, 3);
-  EXPECT_THAT(fragment->iteration_begin, HasSubstr("inside of a backward pass"));
-}
-
-TEST(Iterations, a_step_behind_a_backward_pass_with_steps_begins_the_iteration) {
-  RecordScript script;
-  for (int i = 0; i < 5; ++i) {
-    AddBackwardWithSteps(&script, 4);
-    script.Kernel("clip");
-    script.Marker("Optimizer.step#AdamW.step", true);
-    script.Kernel("adam");
-    script.Marker("Optimizer.step#AdamW.step", false);
-  }
-  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
-  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
-  EXPECT_EQ(std::ranges::count(fragment->program.kind, OpKind::kKernel), 14);
-  EXPECT_EQ(fragment->iteration_begin, "the range \"Optimizer.step#AdamW.step\"");
-}
-
 // The two networks of a GAN; the first iteration of each warms up.
 RecordScript StepsThatTakeTurns(int pairs) {
   RecordScript script;

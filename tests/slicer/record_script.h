@@ -30,7 +30,7 @@ class RecordScript {
   // Communicators that follow are made for that process group of the framework's.
   void OfGroup(uint32_t group) { group_ = group; }
 
-  // Blocks that follow belong to a backward pass of autograd's.
+  // What follows is issued, or allocated, in a backward pass of autograd's.
   void InBackward(bool in_backward) { in_backward_ = in_backward; }
 
   // What follows is issued by that thread.
@@ -154,7 +154,6 @@ class RecordScript {
     channel::Record record = {};
     record.kind = is_alloc ? channel::RecordKind::kBlockAlloc : channel::RecordKind::kBlockFree;
     record.context = context;
-    record.flags = in_backward_ ? channel::kInBackward : 0;
     record.segment.address = address;
     record.segment.bytes = bytes;
     Add(record);
@@ -180,6 +179,7 @@ class RecordScript {
   void Add(const channel::Record& record, const void* payload = nullptr, size_t bytes = 0) {
     ScriptedRecord scripted = {.record = record, .payload = std::vector<std::byte>(bytes)};
     scripted.record.thread = thread_;
+    scripted.record.flags |= in_backward_ ? channel::kInBackward : 0;
     if (bytes > 0) {
       std::memcpy(scripted.payload.data(), payload, bytes);
     }
