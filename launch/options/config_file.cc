@@ -131,6 +131,7 @@ std::string LayoutText(const Options& options, const graph::JobSpec& job) {
       {"tp", std::to_string(sizes.tp)},
       {"pp", std::to_string(sizes.pp)},
       {"dp", std::to_string(sizes.dp)},
+      {"cp", std::to_string(sizes.cp)},
       {"vpp", std::to_string(sizes.vpp)},
       {"sequence_parallel", job.sequence_parallel ? "\"on\"" : "\"off\""},
       {"micro_batch_size", std::to_string(job.micro_batch_size)},

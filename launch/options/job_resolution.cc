@@ -28,10 +28,11 @@ Status CheckDp(const Options& options, const graph::ParallelSizes& sizes) {
   if (!options.dp || *options.dp == sizes.dp) {
     return OkStatus();
   }
-  return InvalidArgument(
-      fmt::format("--dp {} × tp {} × pp {} is not --target-gpus {}; leave --dp "
-                  "out or change one of them",
-                  *options.dp, sizes.tp, sizes.pp, options.target_gpus));
+  return InvalidArgument(fmt::format(
+      "--dp {} × tp {}{} × pp {} is not --target-gpus {}; leave --dp "
+      "out or change one of them",
+      *options.dp, sizes.tp, sizes.cp > 1 ? fmt::format(" × cp {}", sizes.cp) : std::string(),
+      sizes.pp, options.target_gpus));
 }
 
 // Micro-batches of a rank for the preset's global batch, brought into a sensible range.
@@ -81,11 +82,13 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
     return InvalidArgument(fmt::format(
         "--vpp {} needs a pipeline (pp > 1); give --pp or leave --vpp out", job->parallel.vpp));
   }
-  if (job->sequence_parallel && job->seq_len % job->parallel.tp != 0) {
-    return InvalidArgument(
-        fmt::format("--seq-len {} is no multiple of tp {}, which sequence parallelism needs; "
-                    "change it or give --sequence-parallel off",
-                    job->seq_len, job->parallel.tp));
+  const int64_t parts = int64_t{job->parallel.tp} * job->parallel.cp;
+  if (job->sequence_parallel && job->seq_len % parts != 0) {
+    return InvalidArgument(fmt::format(
+        "--seq-len {} is no multiple of tp {}{}, which sequence parallelism needs; change it or "
+        "give --sequence-parallel off",
+        job->seq_len, job->parallel.tp,
+        job->parallel.cp > 1 ? fmt::format(" × cp {}", job->parallel.cp) : std::string()));
   }
   return OkStatus();
 }
@@ -127,7 +130,8 @@ Result<ResolvedJob> ResolveJob(const Options& options,
   job.parallel.tp = choice.layout.tp;
   job.parallel.pp = choice.layout.pp;
   job.parallel.vpp = options.vpp.value_or(preset.layout.vpp);
-  job.parallel.dp = options.target_gpus / (choice.layout.tp * choice.layout.pp);
+  job.parallel.cp = choice.layout.cp;
+  job.parallel.dp = static_cast<int32_t>(options.target_gpus / choice.layout.product());
   job.zero_stage = options.zero.value_or(preset.layout.zero);
   PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
   PRISM_RETURN_IF_ERROR(FillRest(options, preset, &job));
@@ -141,9 +145,13 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
         "--model together with -- PROGRAM: the program brings its own; leave "
         "one out");
   }
+  if (options.cp) {
+    return InvalidArgument(
+        "--cp together with -- PROGRAM: the program's own groups tell it; leave one out");
+  }
   PRISM_RETURN_IF_ERROR(RefuseLauncher(options.program));
   PRISM_RETURN_IF_ERROR(CheckGpus(options, cluster));
-  const Layout layout = {options.tp.value_or(1), options.pp.value_or(1)};
+  const Layout layout = {options.tp.value_or(1), options.pp.value_or(1), 1};
   PRISM_RETURN_IF_ERROR(CheckProduct(options.target_gpus, layout));
   ResolvedJob resolved;
   resolved.layout_origin = "of the program's groups";

@@ -65,19 +65,41 @@ Status CheckPp(const graph::ModelSpec& model, int32_t pp, int32_t vpp) {
                   pp, vpp, model.layers, model.name, DivisorsText(model.layers, model.layers)));
 }
 
-double StateBytes(const graph::ModelSpec& model, const Layout& layout, int32_t dp, int32_t zero) {
+// Attention's heads of a tp rank are exchanged for parts of the sequence.
+Status CheckCp(const graph::ModelSpec& model, int64_t seq_len, const Layout& layout) {
+  const int64_t heads = model.kv_heads / layout.tp;
+  if (heads % layout.cp != 0) {
+    return InvalidArgument(
+        fmt::format("--cp {} does not divide the {} key-value heads that a rank of tp {} has; use "
+                    "one of {}",
+                    layout.cp, heads, layout.tp, DivisorsText(heads, heads)));
+  }
+  if (seq_len % layout.cp != 0) {
+    return InvalidArgument(
+        fmt::format("--cp {} does not divide the sequence of {} tokens; change "
+                    "it or --seq-len",
+                    layout.cp, seq_len));
+  }
+  return OkStatus();
+}
+
+double StateBytes(const graph::ModelSpec& model,
+                  const Layout& layout,
+                  int64_t replicas,
+                  int32_t zero) {
   const double embedding = static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
   const double all = static_cast<double>(graph::ModelParameters(model));
   const double matrices = model.tied_embeddings ? embedding : 2 * embedding;
   const double parameters = ((all - matrices) / layout.pp + embedding) / layout.tp;
-  return parameters * (kReplicatedBytes + kOptimizerBytes / (zero > 0 ? dp : 1));
+  return parameters *
+         (kReplicatedBytes + kOptimizerBytes / static_cast<double>(zero > 0 ? replicas : 1));
 }
 
 // Activations of the first stage with its pp micro-batches in flight, or of the last with its
 // logits, whichever is more.
 double ActivationBytes(const graph::JobSpec& job, const Layout& layout) {
   const graph::ModelSpec& model = job.model;
-  const double tokens = static_cast<double>(job.seq_len * job.micro_batch_size);
+  const double tokens = static_cast<double>(job.seq_len / layout.cp * job.micro_batch_size);
   const double hidden = static_cast<double>(model.hidden);
   const double ffn_tensors =
       model.block == graph::BlockKind::kLlama ? kFfnTensorsLlama : kFfnTensorsGpt;
@@ -105,24 +127,27 @@ class LayoutChooser {
       PRISM_RETURN_IF_ERROR(CheckPp(preset_.model, *options_.pp, vpp()));
     }
     if (options_.tp && options_.pp) {
-      const Layout given = {*options_.tp, *options_.pp};
+      const Layout given = {*options_.tp, *options_.pp, cp()};
       PRISM_RETURN_IF_ERROR(CheckProduct(options_.target_gpus, given));
+      PRISM_RETURN_IF_ERROR(CheckCp(preset_.model, seq_len(), given));
       return LayoutChoice{given, "given"};
     }
     const LayoutPreset& usual = preset_.layout;
-    if (usual.tp && usual.pp && Allows({*usual.tp, *usual.pp})) {
-      return LayoutChoice{{*usual.tp, *usual.pp}, "preset"};
+    if (usual.tp && usual.pp && Allows({*usual.tp, *usual.pp, cp()})) {
+      return LayoutChoice{{*usual.tp, *usual.pp, cp()}, "preset"};
     }
     return ChooseSmallest();
   }
 
  private:
   [[nodiscard]] int32_t vpp() const { return options_.vpp.value_or(preset_.layout.vpp); }
+  [[nodiscard]] int32_t cp() const { return options_.cp.value_or(1); }
+  [[nodiscard]] int64_t seq_len() const { return options_.seq_len.value_or(preset_.model.seq_len); }
   [[nodiscard]] int32_t zero() const { return options_.zero.value_or(preset_.layout.zero); }
 
   // Everything divides and agrees with what the user said.
   [[nodiscard]] bool Allows(const Layout& layout) const {
-    const int64_t product = int64_t{layout.tp} * layout.pp;
+    const int64_t product = layout.product();
     if (options_.target_gpus % product != 0) {
       return false;
     }
@@ -130,7 +155,8 @@ class LayoutChooser {
                         options_.pp.value_or(layout.pp) == layout.pp &&
                         (!options_.dp || options_.target_gpus / product == *options_.dp);
     return agrees && CheckTp(preset_.model, layout.tp, cluster_.gpus_per_node).ok() &&
-           CheckPp(preset_.model, layout.pp, vpp()).ok();
+           CheckPp(preset_.model, layout.pp, vpp()).ok() &&
+           CheckCp(preset_.model, seq_len(), layout).ok();
   }
 
   [[nodiscard]] std::vector<Layout> Candidates() const {
@@ -138,8 +164,8 @@ class LayoutChooser {
     const int32_t tp_max = std::max(cluster_.gpus_per_node, options_.tp.value_or(1));
     for (int32_t tp = 1; tp <= tp_max; ++tp) {
       for (int32_t pp = 1; pp <= preset_.model.layers; ++pp) {
-        if (Allows({tp, pp})) {
-          layouts.push_back({tp, pp});
+        if (Allows({tp, pp, cp()})) {
+          layouts.push_back({tp, pp, cp()});
         }
       }
     }
@@ -178,8 +204,9 @@ class LayoutChooser {
   // " with --tp 3 --dp 4": those that leave no choice.
   [[nodiscard]] std::string GivenDegrees() const {
     std::string given;
-    for (const auto& [flag, degree] : {std::pair("tp", options_.tp), std::pair("pp", options_.pp),
-                                       std::pair("dp", options_.dp)}) {
+    for (const auto& [flag, degree] :
+         {std::pair("tp", options_.tp), std::pair("pp", options_.pp), std::pair("dp", options_.dp),
+          std::pair("cp", options_.cp)}) {
       given += degree ? fmt::format(" --{} {}", flag, *degree) : "";
     }
     return given.empty() ? given : " with" + given;
@@ -189,11 +216,11 @@ class LayoutChooser {
   [[nodiscard]] double EstimatedBytes(const Layout& layout) const {
     graph::JobSpec job;
     job.model = preset_.model;
-    job.seq_len = options_.seq_len.value_or(preset_.model.seq_len);
+    job.seq_len = seq_len();
     job.micro_batch_size = options_.micro_batch_size.value_or(preset_.layout.micro_batch_size);
     job.recompute = options_.recompute.value_or(preset_.layout.recompute);
-    const int32_t dp = options_.target_gpus / (layout.tp * layout.pp);
-    return StateBytes(preset_.model, layout, dp, zero()) + ActivationBytes(job, layout);
+    const int64_t replicas = options_.target_gpus / (int64_t{layout.tp} * layout.pp);
+    return StateBytes(preset_.model, layout, replicas, zero()) + ActivationBytes(job, layout);
   }
 
   const Options& options_;
@@ -204,15 +231,15 @@ class LayoutChooser {
 }  // namespace
 
 Status CheckProduct(int32_t gpus, const Layout& layout) {
-  const int64_t product = int64_t{layout.tp} * layout.pp;
+  const int64_t product = layout.product();
   if (gpus % product == 0) {
     return OkStatus();
   }
   const int64_t below = gpus / product * product;
   return InvalidArgument(fmt::format(
-      "--target-gpus {} is no multiple of tp {} × pp {} = {}; use {}{} or another layout", gpus,
-      layout.tp, layout.pp, product, below > 0 ? fmt::format("{}, ", below) : std::string(),
-      below + product));
+      "--target-gpus {} is no multiple of tp {}{} × pp {} = {}; use {}{} or another layout", gpus,
+      layout.tp, layout.cp > 1 ? fmt::format(" × cp {}", layout.cp) : std::string(), layout.pp,
+      product, below > 0 ? fmt::format("{}, ", below) : std::string(), below + product));
 }
 
 Result<LayoutChoice> ChooseLayout(const Options& options,

@@ -16,6 +16,9 @@ namespace prism::launch {
 struct Layout {
   int32_t tp = 1;
   int32_t pp = 1;
+  int32_t cp = 1;  // as given
+
+  [[nodiscard]] int64_t product() const { return int64_t{tp} * pp * cp; }
 };
 
 struct LayoutChoice {
@@ -28,7 +31,7 @@ Result<LayoutChoice> ChooseLayout(const Options& options,
                                   const ModelPreset& preset,
                                   const graph::ClusterSpec& cluster);
 
-// That the GPUs are a multiple of tp × pp.
+// That the GPUs are a multiple of tp × pp × cp.
 Status CheckProduct(int32_t gpus, const Layout& layout);
 
 }  // namespace prism::launch

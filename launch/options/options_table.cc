@@ -77,6 +77,9 @@ std::vector<OptionSpec> JobOptions() {
       {"tp", kJob, "N", "by preset", "tensor-parallel size"},
       {"pp", kJob, "N", "by preset", "pipeline-parallel size"},
       {"dp", kJob, "N", "the rest", "data-parallel size"},
+      {"cp", kJob, "N", "1",
+       "context-parallel size of the built-in program, which exchanges parts of the sequence for "
+       "heads (all-to-all)"},
       {"vpp", kJob, "N", "by preset", "interleaved model chunks a stage"},
       {"sequence-parallel", kJob, "on|off", "on", "sequence parallelism beside tensor parallelism"},
       {"micro-batch-size", kJob, "N", "by preset", "sequences in a micro-batch"},

@@ -29,6 +29,7 @@ const std::vector<std::string_view>& LayoutKeys() {
                                                      "tp",
                                                      "pp",
                                                      "dp",
+                                                     "cp",
                                                      "vpp",
                                                      "sequence_parallel",
                                                      "micro_batch_size",

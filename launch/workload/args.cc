@@ -109,12 +109,12 @@ Status Divides(std::string_view what, int64_t total, std::string_view by, int64_
 
 Status CheckLayout(const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
-  if (sizes.cp != 1 || sizes.ep != 1) {
-    return InvalidArgument(fmt::format("cp {} and ep {}: the built-in workload has neither, use 1",
-                                       sizes.cp, sizes.ep));
+  if (sizes.ep != 1) {
+    return InvalidArgument(
+        fmt::format("ep {}: the built-in workload has no experts, use 1", sizes.ep));
   }
-  if (sizes.tp < 1 || sizes.dp < 1 || sizes.pp < 1 || sizes.vpp < 1) {
-    return InvalidArgument("tp, dp, pp and vpp have to be at least 1");
+  if (sizes.tp < 1 || sizes.cp < 1 || sizes.dp < 1 || sizes.pp < 1 || sizes.vpp < 1) {
+    return InvalidArgument("tp, cp, dp, pp and vpp have to be at least 1");
   }
   if (sizes.vpp > 1 && sizes.pp < 2) {
     return InvalidArgument("vpp > 1 needs pp > 1: an interleaved schedule has no single stage");
@@ -134,11 +134,12 @@ Status CheckShapes(const graph::JobSpec& job) {
   }
   PRISM_RETURN_IF_ERROR(Divides("hidden", model.hidden, "heads", model.heads));
   PRISM_RETURN_IF_ERROR(Divides("heads", model.heads, "kv-heads", model.kv_heads));
-  PRISM_RETURN_IF_ERROR(Divides("kv-heads", model.kv_heads, "tp", sizes.tp));
+  PRISM_RETURN_IF_ERROR(
+      Divides("kv-heads", model.kv_heads, "tp * cp", int64_t{sizes.tp} * sizes.cp));
   PRISM_RETURN_IF_ERROR(Divides("ffn", model.ffn, "tp", sizes.tp));
   PRISM_RETURN_IF_ERROR(Divides("vocab", model.vocab, "one", 1));
-  PRISM_RETURN_IF_ERROR(
-      Divides("seq-len", job.seq_len, "tp", job.sequence_parallel ? sizes.tp : 1));
+  PRISM_RETURN_IF_ERROR(Divides("seq-len", job.seq_len, job.sequence_parallel ? "cp * tp" : "cp",
+                                int64_t{sizes.cp} * (job.sequence_parallel ? sizes.tp : 1)));
   PRISM_RETURN_IF_ERROR(Divides("global-batch-size", job.global_batch_size, "micro-batch-size * dp",
                                 job.micro_batch_size * sizes.dp));
   if (sizes.vpp > 1) {
@@ -153,12 +154,20 @@ int32_t WorkloadConfig::tp_rank() const {
   return static_cast<int32_t>(rank.value()) % job.parallel.tp;
 }
 
+int32_t WorkloadConfig::cp_rank() const {
+  return static_cast<int32_t>(rank.value()) / job.parallel.tp % job.parallel.cp;
+}
+
 int32_t WorkloadConfig::dp_rank() const {
-  return static_cast<int32_t>(rank.value()) / job.parallel.tp % job.parallel.dp;
+  return static_cast<int32_t>(rank.value()) / (job.parallel.tp * job.parallel.cp) % job.parallel.dp;
 }
 
 int32_t WorkloadConfig::pp_rank() const {
-  return static_cast<int32_t>(rank.value()) / (job.parallel.tp * job.parallel.dp);
+  return static_cast<int32_t>(rank.value()) / (job.parallel.tp * job.parallel.cp * job.parallel.dp);
+}
+
+int64_t WorkloadConfig::sequence() const {
+  return job.seq_len / job.parallel.cp;
 }
 
 bool WorkloadConfig::sequence_parallel() const {

@@ -22,9 +22,11 @@ struct WorkloadConfig {
   Rank rank;
 
   [[nodiscard]] int32_t tp_rank() const;
+  [[nodiscard]] int32_t cp_rank() const;
   [[nodiscard]] int32_t dp_rank() const;
   [[nodiscard]] int32_t pp_rank() const;
   [[nodiscard]] bool sequence_parallel() const;  // asked for, and tp > 1
+  [[nodiscard]] int64_t sequence() const;        // this rank's part along cp, tokens
   [[nodiscard]] int64_t head_size() const { return job.model.hidden / job.model.heads; }
 };
 

@@ -48,7 +48,8 @@ std::vector<at::Tensor> SplitProjection(const at::Tensor& mixed,
                                         const WorkloadConfig& config,
                                         const RotaryTables& rotary) {
   const int64_t size = config.head_size();
-  const int64_t groups = config.job.model.kv_heads / config.job.parallel.tp;
+  const int64_t groups =
+      config.job.model.kv_heads / (config.job.parallel.tp * config.job.parallel.cp);
   const int64_t queries = config.job.model.heads / config.job.model.kv_heads;
   const at::Tensor grouped =
       mixed.view({mixed.size(0), mixed.size(1), groups, (queries + 2) * size});

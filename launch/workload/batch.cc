@@ -18,8 +18,8 @@ Batch::Batch(const WorkloadConfig& config)
   const graph::JobSpec& job = config.job;
   const bool pinned = config.device == DeviceKind::kCuda;
   const auto options = at::TensorOptions(at::kLong).pinned_memory(pinned);
-  inputs_ = at::empty({job.microbatches(), job.micro_batch_size, job.seq_len}, options);
-  targets_ = at::empty({job.microbatches(), job.micro_batch_size, job.seq_len}, options);
+  inputs_ = at::empty({job.microbatches(), job.micro_batch_size, config.sequence()}, options);
+  targets_ = at::empty({job.microbatches(), job.micro_batch_size, config.sequence()}, options);
 }
 
 // Sequence i of the global batch goes to dp rank (i / micro-batch size) mod dp, as Megatron's
@@ -28,6 +28,8 @@ void Batch::Draw(int32_t iteration) {
   const graph::JobSpec& job = config_.job;
   const auto vocab = static_cast<uint64_t>(job.model.vocab);
   const auto length = static_cast<uint64_t>(job.seq_len);
+  const auto begin = static_cast<uint64_t>(config_.cp_rank() * config_.sequence());
+  const uint64_t end = begin + static_cast<uint64_t>(config_.sequence());
   auto* input = inputs_.mutable_data_ptr<int64_t>();
   auto* target = targets_.mutable_data_ptr<int64_t>();
   for (int64_t microbatch = 0; microbatch < job.microbatches(); ++microbatch) {
@@ -38,7 +40,7 @@ void Batch::Draw(int32_t iteration) {
                                              static_cast<uint64_t>(job.global_batch_size) +
                                          static_cast<uint64_t>(sequence)) *
                                             (length + 1);
-      for (uint64_t token = 0; token < length; ++token) {
+      for (uint64_t token = begin; token < end; ++token) {
         *input++ = static_cast<int64_t>(Mix(start + token) % vocab);
         *target++ = static_cast<int64_t>(Mix(start + token + 1) % vocab);
       }

@@ -11,6 +11,7 @@ ModelChunk::ModelChunk(const WorkloadConfig& config, const ParallelGroups& group
       parameters_(config, groups) {
   context_.config = &config_;
   context_.tp = {&groups.tp, config.sequence_parallel()};
+  context_.cp = &groups.cp;
   if (first_) {
     DeclareEmbedding();
   }
@@ -66,7 +67,9 @@ void ModelChunk::AllocateBuffers() {
   if (config_.job.model.block == graph::BlockKind::kLlama) {
     context_.rotary = MakeRotaryTables(config_, device.dtype(options.dtype));
   } else if (first_) {
-    position_ids_ = at::arange(config_.job.seq_len, device.dtype(at::kLong)).unsqueeze(0);
+    const int64_t begin = config_.cp_rank() * config_.sequence();
+    position_ids_ =
+        at::arange(begin, begin + config_.sequence(), device.dtype(at::kLong)).unsqueeze(0);
   }
 }
 

@@ -52,14 +52,19 @@ Handle ReduceScatterImpl(const Group& group, at::Tensor output, at::Tensor input
 ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFactory& factory) {
   const graph::ParallelSizes& sizes = config.job.parallel;
   const auto rank = static_cast<int32_t>(config.rank.value());
-  const int32_t stage_ranks = sizes.tp * sizes.dp;
+  const int32_t replicas = sizes.cp * sizes.dp;
+  const int32_t stage_ranks = sizes.tp * replicas;
   const int32_t tp_rank = config.tp_rank();
-  const int32_t dp_rank = config.dp_rank();
+  const int32_t cp_rank = config.cp_rank();
+  const int32_t replica = config.dp_rank() * sizes.cp + cp_rank;
   const int32_t pp_rank = config.pp_rank();
 
   ParallelGroups groups;
   groups.tp = MakeGroup({"tp", rank - tp_rank, 1, sizes.tp, tp_rank}, factory);
-  groups.dp = MakeGroup({"dp", rank - dp_rank * sizes.tp, sizes.tp, sizes.dp, dp_rank}, factory);
+  groups.cp = MakeGroup({"cp", rank - cp_rank * sizes.tp, sizes.tp, sizes.cp, cp_rank}, factory);
+  groups.dp = MakeGroup(
+      {sizes.cp > 1 ? "dp-cp" : "dp", rank - replica * sizes.tp, sizes.tp, replicas, replica},
+      factory);
   groups.pp =
       MakeGroup({"pp", rank - pp_rank * stage_ranks, stage_ranks, sizes.pp, pp_rank}, factory);
   const bool at_an_end = pp_rank == 0 || pp_rank == sizes.pp - 1;
@@ -77,7 +82,7 @@ ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFac
 
 void ShutDown(const ParallelGroups& groups) {
   for (const Group* group :
-       {&groups.world, &groups.embedding, &groups.pp, &groups.dp, &groups.tp}) {
+       {&groups.world, &groups.embedding, &groups.pp, &groups.dp, &groups.cp, &groups.tp}) {
     if (!group->alone()) {
       group->backend->shutdown();
     }
@@ -94,6 +99,15 @@ void AllGather(const Group& group, at::Tensor output, at::Tensor input) {
 
 void ReduceScatter(const Group& group, at::Tensor output, at::Tensor input) {
   Wait(ReduceScatterImpl(group, std::move(output), std::move(input), false));
+}
+
+void AllToAll(const Group& group, at::Tensor output, at::Tensor input) {
+  if (!group.alone()) {
+    c10d::AllToAllOptions options;
+    options.asyncOp = false;
+    std::vector<int64_t> even;  // parts of equal size
+    Wait(group.backend->alltoall_base(output, input, even, even, options));
+  }
 }
 
 Handle StartAllReduce(const Group& group, at::Tensor tensor) {

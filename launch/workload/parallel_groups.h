@@ -1,10 +1,11 @@
 // The process groups of one rank. Members of every group are an arithmetic progression of global
 // ranks, because that is all that c10d hands to the NCCL stand-in about them.
 //
-// Groups: tp, dp, pp; embedding (first and last stage, for the gradient of tied embeddings); world
-// (ZeRO 1: the gradient norm of flat shards is summed over all ranks). With ZeRO 0 the norm is
-// summed over tp and then over pp, two small reductions in place of one over Megatron's
-// model-parallel group, which is no arithmetic progression.
+// Groups: tp, cp, pp; dp, which with context parallelism holds the ranks along cp and dp, because
+// all of them have the same parameters; embedding (first and last stage, for the gradient of tied
+// embeddings); world (ZeRO 1: the gradient norm of flat shards is summed over all ranks). With ZeRO
+// 0 the norm is summed over tp and then over pp, two small reductions in place of one over
+// Megatron's model-parallel group, which is no arithmetic progression.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,7 @@ struct Group {
 
 struct ParallelGroups {
   Group tp;
+  Group cp;
   Group dp;
   Group pp;
   Group embedding;
@@ -63,6 +65,7 @@ void AllReduce(const Group& group,
                c10d::ReduceOp::RedOpType op = c10d::ReduceOp::SUM);
 void AllGather(const Group& group, at::Tensor output, at::Tensor input);
 void ReduceScatter(const Group& group, at::Tensor output, at::Tensor input);
+void AllToAll(const Group& group, at::Tensor output, at::Tensor input);  // parts of equal size
 Handle StartAllReduce(const Group& group, at::Tensor tensor);
 Handle StartAllGather(const Group& group, at::Tensor output, at::Tensor input);
 Handle StartReduceScatter(const Group& group, at::Tensor output, at::Tensor input);

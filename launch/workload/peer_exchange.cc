@@ -4,7 +4,7 @@ namespace prism::launch {
 
 PeerExchange::PeerExchange(const WorkloadConfig& config, const Group& group)
     : group_(group),
-      shape_({config.job.seq_len / (config.sequence_parallel() ? config.job.parallel.tp : 1),
+      shape_({config.sequence() / (config.sequence_parallel() ? config.job.parallel.tp : 1),
               config.job.micro_batch_size, config.job.model.hidden}),
       options_(at::TensorOptions(config.device == DeviceKind::kCpu ? at::Device(at::kCPU)
                                                                    : at::Device(at::kCUDA, 0))

@@ -36,7 +36,7 @@ class PeerExchange {
   [[nodiscard]] at::Tensor NewActivation() const;
 
   const Group& group_;
-  std::vector<int64_t> shape_;  // [sequence (/ tp), micro-batch, hidden]
+  std::vector<int64_t> shape_;  // [sequence / cp (/ tp), micro-batch, hidden]
   at::TensorOptions options_;
 };
 

@@ -131,7 +131,7 @@ std::optional<double> Trainer::ReduceLoss() {
     return std::nullopt;
   }
   AllReduce(groups_.dp, loss_sum_);
-  return static_cast<double>(loss_sum_.item<float>()) / config_.job.parallel.dp;
+  return static_cast<double>(loss_sum_.item<float>()) / groups_.dp.size();
 }
 
 }  // namespace prism::launch

@@ -5,6 +5,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "launch/workload/context_parallel.h"
+
 namespace prism::launch {
 namespace {
 
@@ -182,12 +184,12 @@ at::Tensor TransformerLayer::RowWithResidual(const Linear& linear,
 }
 
 at::Tensor TransformerLayer::Attention(const at::Tensor& input) const {
-  const std::vector<at::Tensor> parts =
-      SplitProjection(Column(query_key_value_, input), *context_.config, context_.rotary);
-  if (context_.config->job.recompute == graph::Recompute::kSelective) {
-    return Checkpoint(core_attention_, parts);
-  }
-  return core_attention_.Compute(parts);
+  const at::Tensor mixed = SequenceForHeads(Column(query_key_value_, input), *context_.cp);
+  const std::vector<at::Tensor> parts = SplitProjection(mixed, *context_.config, context_.rotary);
+  const at::Tensor context = context_.config->job.recompute == graph::Recompute::kSelective
+                                 ? Checkpoint(core_attention_, parts)
+                                 : core_attention_.Compute(parts);
+  return HeadsForSequence(context, *context_.cp);
 }
 
 at::Tensor TransformerLayer::Activation(const at::Tensor& input) const {

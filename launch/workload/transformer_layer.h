@@ -28,6 +28,7 @@ at::Tensor ApplyNorm(const Norm& norm, const at::Tensor& input);
 struct LayerContext {
   const WorkloadConfig* config = nullptr;
   TensorParallel tp;
+  const Group* cp = nullptr;
   RotaryTables rotary;  // undefined tensors for GPT
 };
 

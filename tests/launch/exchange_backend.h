@@ -55,6 +55,16 @@ class ExchangeBackend : public c10d::Backend {
                                         NextCall(output.numel()), Data(input), Data(output)));
   }
 
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output,
+                                               at::Tensor& input,
+                                               std::vector<int64_t>&,
+                                               std::vector<int64_t>&,
+                                               const c10d::AllToAllOptions&) override {
+    return Finish(exchange_->Collective(shim::ExchangeOperation::kAllToAll,
+                                        NextCall(input.numel() / size_), Data(input),
+                                        Data(output)));
+  }
+
   void startCoalescing() override { transfers_.clear(); }
 
   c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int peer, int) override {

@@ -57,9 +57,10 @@ TEST(WorkloadArgs, what_is_written_is_read_back) {
 
 TEST(WorkloadArgs, coordinates_follow_the_rank_order) {
   WorkloadConfig config;
-  config.job.parallel = {.tp = 4, .dp = 3, .pp = 2};
-  config.rank = Rank(4 * 3 * 1 + 4 * 2 + 3);
+  config.job.parallel = {.tp = 4, .cp = 2, .dp = 3, .pp = 2};
+  config.rank = Rank(4 * 2 * 3 * 1 + 4 * 2 * 2 + 4 * 1 + 3);
   EXPECT_EQ(config.tp_rank(), 3);
+  EXPECT_EQ(config.cp_rank(), 1);
   EXPECT_EQ(config.dp_rank(), 2);
   EXPECT_EQ(config.pp_rank(), 1);
 }
@@ -78,7 +79,8 @@ TEST(WorkloadArgs, refuses_what_it_cannot_run) {
   EXPECT_THAT(message(With(good, "--block", "rnn")), testing::HasSubstr("\"rnn\""));
   EXPECT_THAT(message(With(good, "--tp", "7")), testing::HasSubstr("kv-heads 8"));
   EXPECT_THAT(message(With(good, "--layers", "25")), testing::HasSubstr("layers 25"));
-  EXPECT_THAT(message(With(good, "--cp", "2")), testing::HasSubstr("cp 2"));
+  EXPECT_THAT(message(With(good, "--cp", "3")), testing::HasSubstr("tp * cp"));
+  EXPECT_THAT(message(With(good, "--ep", "2")), testing::HasSubstr("ep 2"));
   EXPECT_THAT(message(With(good, "--zero", "3")), testing::HasSubstr("zero 3"));
   EXPECT_THAT(message(With(good, "--global-batch-size", "18")),
               testing::HasSubstr("micro-batches"));

@@ -125,7 +125,7 @@ TEST_P(WorkloadMath, equals_the_undistributed_run) {
       }
     }
   }
-  EXPECT_EQ(with_loss, kSteps * GetParam().sizes.tp * GetParam().sizes.dp);
+  EXPECT_EQ(with_loss, kSteps * GetParam().sizes.tp * GetParam().sizes.cp * GetParam().sizes.dp);
 }
 
 // A fresh model knows nothing: log(256) per token. Steps on the same data have to lower the loss by
@@ -141,27 +141,37 @@ TEST(WorkloadMath, loss_starts_uninformed_and_falls) {
   EXPECT_LT(after, before * (1 - 10 * kTolerance));
 }
 
-INSTANTIATE_TEST_SUITE_P(layouts,
-                         WorkloadMath,
-                         testing::Values(Layout{.name = "tp2_pp2", .sizes = {.tp = 2, .pp = 2}},
-                                         Layout{.name = "tp2_dp2", .sizes = {.tp = 2, .dp = 2}},
-                                         Layout{.name = "pp2_dp2", .sizes = {.dp = 2, .pp = 2}},
-                                         Layout{.name = "tp2_pp2_zero0_without_sequence_parallel",
-                                                .sizes = {.tp = 2, .pp = 2},
-                                                .sequence_parallel = false,
-                                                .zero_stage = 0},
-                                         Layout{.name = "pp2_dp2_interleaved_full_recompute",
-                                                .sizes = {.dp = 2, .pp = 2, .vpp = 2},
-                                                .recompute = graph::Recompute::kFull},
-                                         Layout{.name = "pp4_selective_recompute",
-                                                .sizes = {.pp = 4},
-                                                .recompute = graph::Recompute::kSelective},
-                                         Layout{.name = "llama_tp2_pp2",
-                                                .sizes = {.tp = 2, .pp = 2},
-                                                .block = graph::BlockKind::kLlama}),
-                         [](const testing::TestParamInfo<Layout>& tested) {
-                           return tested.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    layouts,
+    WorkloadMath,
+    testing::Values(Layout{.name = "tp2_pp2", .sizes = {.tp = 2, .pp = 2}},
+                    Layout{.name = "tp2_dp2", .sizes = {.tp = 2, .dp = 2}},
+                    Layout{.name = "pp2_dp2", .sizes = {.dp = 2, .pp = 2}},
+                    Layout{.name = "tp2_pp2_zero0_without_sequence_parallel",
+                           .sizes = {.tp = 2, .pp = 2},
+                           .sequence_parallel = false,
+                           .zero_stage = 0},
+                    Layout{.name = "pp2_dp2_interleaved_full_recompute",
+                           .sizes = {.dp = 2, .pp = 2, .vpp = 2},
+                           .recompute = graph::Recompute::kFull},
+                    Layout{.name = "pp4_selective_recompute",
+                           .sizes = {.pp = 4},
+                           .recompute = graph::Recompute::kSelective},
+                    Layout{.name = "cp4_selective_recompute",
+                           .sizes = {.cp = 4},
+                           .recompute = graph::Recompute::kSelective},
+                    Layout{.name = "tp2_cp2_zero0", .sizes = {.tp = 2, .cp = 2}, .zero_stage = 0},
+                    Layout{.name = "llama_cp2_pp2_full_recompute",
+                           .sizes = {.cp = 2, .pp = 2},
+                           .recompute = graph::Recompute::kFull,
+                           .block = graph::BlockKind::kLlama},
+                    Layout{.name = "llama_cp2_dp2",
+                           .sizes = {.cp = 2, .dp = 2},
+                           .block = graph::BlockKind::kLlama},
+                    Layout{.name = "llama_tp2_pp2",
+                           .sizes = {.tp = 2, .pp = 2},
+                           .block = graph::BlockKind::kLlama}),
+    [](const testing::TestParamInfo<Layout>& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace prism::launch

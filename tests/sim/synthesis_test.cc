@@ -36,6 +36,7 @@ graph::JobSpec DrawJob(Rng& rng) {
   job.model.kv_heads = Pick<int64_t>(rng, {4, job.model.block == graph::BlockKind::kLlama ? 2 : 4});
   job.model.vocab = Pick<int64_t>(rng, {1000, 2048, 50257});
   sizes.tp = Pick<int32_t>(rng, {1, 2});
+  sizes.cp = Pick<int32_t>(rng, {1, 1, 2});
   sizes.dp = Pick<int32_t>(rng, {1, 2, 3});
   sizes.pp = Pick<int32_t>(rng, {1, 2, 3});
   sizes.vpp = sizes.pp > 1 ? Pick<int32_t>(rng, {1, 2}) : 1;
@@ -55,12 +56,13 @@ graph::JobSpec DrawJob(Rng& rng) {
 std::string Describe(const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
   return fmt::format(
-      "{} layers {} tied {} kv {} vocab {} tp {} dp {} pp {} vpp {} mbs {} micro-batches {} seq {} "
+      "{} layers {} tied {} kv {} vocab {} tp {} cp {} dp {} pp {} vpp {} mbs {} micro-batches {} "
+      "seq {} "
       "sp {} recompute {} zero {}",
       job.model.block == graph::BlockKind::kGpt ? "gpt" : "llama", job.model.layers,
-      job.model.tied_embeddings, job.model.kv_heads, job.model.vocab, sizes.tp, sizes.dp, sizes.pp,
-      sizes.vpp, job.micro_batch_size, job.microbatches(), job.seq_len, job.sequence_parallel,
-      static_cast<int>(job.recompute), job.zero_stage);
+      job.model.tied_embeddings, job.model.kv_heads, job.model.vocab, sizes.tp, sizes.cp, sizes.dp,
+      sizes.pp, sizes.vpp, job.micro_batch_size, job.microbatches(), job.seq_len,
+      job.sequence_parallel, static_cast<int>(job.recompute), job.zero_stage);
 }
 
 // The name without return type, namespaces, template arguments and parameters.

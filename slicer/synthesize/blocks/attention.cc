@@ -382,9 +382,38 @@ void ScatterKeyGradients(const RankShape& rank, BlockWriter* writer) {
   writer->Collective(GroupAxis::kContext, ReduceScatterOf(rank.dtype, count));
 }
 
+// The built-in workload exchanges the fused projection before it cuts it (launch/workload/
+// context_parallel.cc), so that all that follows works on whole sequences.
+bool ExchangesProjection(const RankShape& rank) {
+  return rank.built_in && rank.job.parallel.cp > 1;
+}
+
+RankShape SplitShape(const RankShape& rank) {
+  return ExchangesProjection(rank) ? AfterAllToAll(rank) : rank;
+}
+
+// `width` elements a token, of all heads.
+void SequenceForHeads(const RankShape& rank, int64_t width, BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  const graph::TensorShape parts = Tensor(rank.dtype, {cp, rank.sequence, rank.batch, width / cp});
+  writer->Pointwise("aten::copy_", {parts, parts});
+  Exchange(rank, width, writer);
+}
+
+void HeadsForSequence(const RankShape& rank, int64_t width, BlockWriter* writer) {
+  const int64_t cp = rank.job.parallel.cp;
+  const graph::TensorShape parts = Tensor(rank.dtype, {rank.sequence, rank.batch, cp, width / cp});
+  Exchange(rank, width, writer);
+  writer->Pointwise("aten::copy_", {parts, parts});
+}
+
 }  // namespace
 
-void SplitForward(const RankShape& rank, BlockWriter* writer) {
+void SplitForward(const RankShape& local, BlockWriter* writer) {
+  if (ExchangesProjection(local)) {
+    SequenceForHeads(local, local.qkv_width(), writer);
+  }
+  const RankShape rank = SplitShape(local);
   const int64_t queries = rank.heads / rank.kv_heads;
   const bool gathers_heads = queries > 1 && rank.kv_heads > 1 && !rank.style.compiled;
   if (gathers_heads) {
@@ -394,17 +423,24 @@ void SplitForward(const RankShape& rank, BlockWriter* writer) {
   Rotary(rank, false, writer);
 }
 
-void SplitBackward(const RankShape& rank, BlockWriter* writer) {
+void SplitBackward(const RankShape& local, BlockWriter* writer) {
+  const RankShape rank = SplitShape(local);
   Rotary(rank, true, writer);
   const int64_t queries = rank.heads / rank.kv_heads;
   const graph::TensorShape key_value = HeadsOf(rank, rank.kv_heads, rank.head_size);
   writer->Kernel("aten::cat", "CatArrayBatchedCopy",
                  {HeadsOf(rank, rank.kv_heads, queries * rank.head_size), key_value, key_value});
+  if (ExchangesProjection(local)) {
+    HeadsForSequence(local, local.qkv_width(), writer);
+  }
 }
 
 void CoreForward(const RankShape& rank, BlockWriter* writer) {
   if (rank.job.parallel.cp == 1) {
     LocalForward(rank, writer);
+  } else if (ExchangesProjection(rank)) {
+    LocalForward(AfterAllToAll(rank), writer);
+    HeadsForSequence(rank, rank.query_width(), writer);
   } else if (rank.style.cp_all_to_all) {
     UlyssesForward(rank, writer);
   } else if (rank.style.cp_all_gather) {
@@ -418,6 +454,19 @@ void CoreForward(const RankShape& rank, BlockWriter* writer) {
 }
 
 void CoreBackward(const RankShape& rank, BlockWriter* writer) {
+  const bool recomputes = rank.Recomputes(graph::kRecomputeCoreAttention);
+  if (ExchangesProjection(rank)) {
+    const RankShape whole = AfterAllToAll(rank);
+    SequenceForHeads(rank, rank.query_width(), writer);
+    if (recomputes) {
+      LocalForward(whole, writer);  // what was exchanged is kept
+    }
+    LocalBackward(whole, writer);
+    return;
+  }
+  if (recomputes) {
+    CoreForward(rank, writer);
+  }
   if (rank.job.parallel.cp == 1) {
     LocalBackward(rank, writer);
   } else if (rank.style.cp_all_to_all) {

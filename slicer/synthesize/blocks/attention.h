@@ -12,7 +12,7 @@ void SplitBackward(const RankShape& rank, BlockWriter* writer);
 
 // Scores, softmax and the weighted sum of values, with what context parallelism adds: a ring of
 // exchanges of keys and values beside the parts of the product, or all-to-alls from sequence to
-// heads (Ulysses).
+// heads (Ulysses). Backward begins with what selective recomputation repeats.
 void CoreForward(const RankShape& rank, BlockWriter* writer);
 void CoreBackward(const RankShape& rank, BlockWriter* writer);
 

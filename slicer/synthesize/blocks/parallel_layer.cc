@@ -40,9 +40,6 @@ class ParallelLayerWriter {
     ResidualBackward(rank_, out_.bias, out_.weight + 1, &writer_);
     RowBackward(rank_, out_, part, &writer_);
     ActivationBackward(rank_, activation_, &writer_);
-    if (rank_.Recomputes(graph::kRecomputeCoreAttention)) {
-      CoreForward(rank_, &writer_);
-    }
     CoreBackward(rank_, &writer_);
     SplitBackward(rank_, &writer_);
     ColumnBackward(rank_, in_, part, &writer_);

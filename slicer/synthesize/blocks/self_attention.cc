@@ -55,9 +55,6 @@ void SelfAttention::Backward(BackwardPart part, BlockWriter* writer) const {
   if (rank_.Recomputes(graph::kRecomputeUpProjection)) {
     ProjectForward(writer);
   }
-  if (rank_.Recomputes(graph::kRecomputeCoreAttention)) {
-    CoreForward(rank_, writer);
-  }
   CoreBackward(rank_, writer);
   ProjectBackward(part, writer);
 }
