@@ -51,6 +51,7 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   phrase_ = {};
   phrase_.ops = static_cast<uint32_t>(ops_.size());
   writer_.Reset(register_count());
+  pass_ = {};
   for (const uint32_t call : shared_.job->kinds[kind_].phrases[phrase]) {
     for (uint32_t part = plan_.parts[call]; part < plan_.parts[call + 1]; ++part) {
       CompilePart(part);
@@ -125,13 +126,16 @@ void PhraseCompiler::MakeRoom(const Registers& registers) {
   }
 }
 
-void PhraseCompiler::Flush() {
+// Ends the pass that was followed, with that message behind it.
+void PhraseCompiler::Flush(uint32_t post) {
   writer_.Flush(
       first_event_, [&](uint32_t place) { return (live_events_ >> place & 1U) != 0; },
-      [&](uint32_t move) {
-        ops_.emplace_back();
-        ops_.back().index = move;
-      });
+      [&](uint32_t move) { pass_.index = move; });
+  pass_.post = post;
+  if (pass_.index != kNone || pass_.receive != kNone || pass_.post != kNone) {
+    ops_.push_back(pass_);
+  }
+  pass_ = {};
 }
 
 void PhraseCompiler::PlaceEvent(uint32_t event) {
@@ -288,43 +292,49 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
   const PhrasePost& first = posts_[exchange.posts];
   const bool alone = exchange.count == 1;
   can_run_ = can_run_ && posts == !block.blocking && (!posts || (alone && first.is_send));
-  const uint16_t tail = TailRegister(op.stream);
   if (alone && !first.is_send && first.posted) {
-    std::optional<DurationNs> reached = writer_.TakeReach(tail);
-    if (!reached.has_value()) {
-      Flush();
-      reached = kMinusInfinity / 2;
-    }
-    PhraseOp& receive = Push(PhraseOpKind::kReceive, op.stream);
-    receive.index = exchange.posts;
-    receive.host_halves = Halves(*reached);
-    return;
+    Receive(exchange.posts);
+  } else if (posts) {
+    Flush(exchange.posts);
+  } else {
+    Flush();
+    Push(PhraseOpKind::kExchange, op.stream).index = static_cast<uint32_t>(exchanges_.size());
+    exchanges_.push_back(exchange);
   }
-  Flush();
-  if (posts) {
-    Push(PhraseOpKind::kPost, op.stream).index = exchange.posts;
-    return;
+}
+
+// The pass begins with it.
+void PhraseCompiler::Receive(uint32_t message) {
+  std::optional<DurationNs> reached;
+  if (pass_.receive == kNone) {
+    reached = writer_.TakeReach(posts_[message].reg);
   }
-  Push(PhraseOpKind::kExchange, op.stream).index = static_cast<uint32_t>(exchanges_.size());
-  exchanges_.push_back(exchange);
+  if (!reached.has_value()) {
+    Flush();
+    reached = kMinusInfinity / 2;
+  }
+  pass_.receive = message;
+  pass_.host_halves = Halves(*reached);
 }
 
 PhraseExchange PhraseCompiler::Messages(const LoweredBlock& block, const StageOp& op) {
-  const auto [found, inserted] = messages_.try_emplace({block.program, op.index});
+  const uint16_t tail = TailRegister(op.stream);
+  const auto [found, inserted] = messages_.try_emplace({block.program, op.index, tail});
   if (inserted) {
     found->second =
-        WriteMessages(shared_.job->program->blocks[block.program].peer_groups[op.index]);
+        WriteMessages(shared_.job->program->blocks[block.program].peer_groups[op.index], tail);
   }
   return found->second;
 }
 
-PhraseExchange PhraseCompiler::WriteMessages(const graph::PeerGroup& group) {
+PhraseExchange PhraseCompiler::WriteMessages(const graph::PeerGroup& group, uint16_t reg) {
   std::vector<PeerLoad> loads;
   PhraseExchange exchange = {static_cast<uint32_t>(posts_.size()), 0};
   const bool ring = shared_.job->job.parallel.pp > 2;
   for (const graph::PeerTransfer& transfer : group.transfers) {
     const int axis = ChannelAxis(transfer.comm_slot);
     PhrasePost post;
+    post.reg = reg;
     post.is_send = transfer.is_send;
     post.to_next = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext);
     post.eager = costs_.collective_cost().IsEager(transfer.bytes);

@@ -18,10 +18,8 @@
 namespace prism::replayer {
 
 enum class PhraseOpKind : uint8_t {
-  kMove,
+  kPass,      // a message is received, registers are moved, a message is sent; each of them or not
   kExchange,  // messages that the stream and all behind it wait for
-  kReceive,   // one of them alone, which nothing of its sender waits for
-  kPost,      // a message that nothing of this stage waits for
   kMeeting,   // a collective over stages
   kHostSync,  // the host waits for a register
   kOwe,       // adds to a debt
@@ -29,20 +27,23 @@ enum class PhraseOpKind : uint8_t {
 };
 
 struct PhraseOp {
-  PhraseOpKind kind = PhraseOpKind::kMove;
+  PhraseOpKind kind = PhraseOpKind::kPass;
   uint16_t reg = 0;   // of its stream
   uint16_t axis = 0;  // kMeeting
-  // Move, exchange, or register of a debt; kReceive and kPost: message; kHostSync: streams that it
-  // pays.
-  uint32_t index = 0;
+  // Move, exchange, or register of a debt; kHostSync: streams that it pays. kPass: kNone where it
+  // has no move, and of messages likewise.
+  uint32_t index = kNone;
+  uint32_t receive = kNone;  // a message that nothing of its sender waits for
+  uint32_t post = kNone;     // one that nothing of this stage waits for
   // In halves. kMeeting: the collective; kHostSync: charge; kOwe: what is added.
   DurationNs halves = 0;
-  DurationNs host_halves = 0;  // kReceive, kHostSync: host time of the phrase up to it
+  DurationNs host_halves = 0;  // host time of the phrase up to kHostSync, or to what is received
 };
 
 // One message of an exchange, as one end sees it.
 struct PhrasePost {
   uint8_t channel = 0;  // by axis and way, of channels with the same sender
+  uint16_t reg = 0;     // of the stream that it is on
   bool is_send = false;
   bool to_next = false;     // the peer
   bool posted = false;      // nothing of its sender waits for it
@@ -168,10 +169,11 @@ class PhraseCompiler {
   void Wait(const StageOp& op);
   void Collective(const StageOp& op);
   void Exchange(const LoweredBlock& block, const StageOp& op);
+  void Receive(uint32_t message);
   PhraseExchange Messages(const LoweredBlock& block, const StageOp& op);
-  PhraseExchange WriteMessages(const graph::PeerGroup& group);
+  PhraseExchange WriteMessages(const graph::PeerGroup& group, uint16_t reg);
   void HostSync(const StageOp& op);
-  void Flush();
+  void Flush(uint32_t post = kNone);
   [[nodiscard]] uint16_t EventRegister(uint32_t event) const {
     return static_cast<uint16_t>(first_event_ + events_[event].place);
   }
@@ -210,9 +212,10 @@ class PhraseCompiler {
   std::vector<PhraseOp> ops_;
   std::vector<PhraseExchange> exchanges_;
   std::vector<PhrasePost> posts_;
-  std::map<std::pair<uint32_t, uint32_t>, PhraseExchange> messages_;  // by program and peer group
-  uint32_t folded_part_ = kNone;                                      // the latest
-  const FoldedSegment* folded_ = nullptr;                             // of it
+  // By program, peer group and register of the stream.
+  std::map<std::array<uint32_t, 3>, PhraseExchange> messages_;
+  uint32_t folded_part_ = kNone;           // the latest
+  const FoldedSegment* folded_ = nullptr;  // of it
 
   // Of the phrase being compiled. What is owed counts compute from when this was `compute_`, which
   // moves on with every kernel.
@@ -225,6 +228,7 @@ class PhraseCompiler {
   MoveWriter writer_{&tape_};
   PhraseContext context_;
   CompiledPhrase phrase_;
+  PhraseOp pass_;              // that comes next
   std::vector<Event> events_;  // of the block
   KernelTimes compute_ = {};
   std::vector<uint32_t> owed_count_ = std::vector<uint32_t>(graph::kStageStreamCount);  // by stream

@@ -23,7 +23,7 @@ void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
   for (uint32_t j = 0; j < move.inputs; ++j) {
     before[j] = registers[in[j]];
   }
-  for (uint32_t begin = 0; begin < move.outputs; begin += kMoveWidth) {
+  for (const uint16_t* end = out + move.outputs; out < end; out += kMoveWidth) {
     Lane after = Lane{} + kMinusInfinity;
     for (uint32_t j = 0; j < move.inputs; ++j, entry += kMoveWidth) {
       Lane by;
@@ -31,9 +31,8 @@ void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
       by += before[j];
       after = by > after ? by : after;
     }
-    const uint32_t count = std::min<uint32_t>(kMoveWidth, move.outputs - begin);
-    for (uint32_t i = 0; i < count; ++i) {
-      registers[out[begin + i]] = after[i];
+    for (uint32_t i = 0; i < kMoveWidth; ++i) {
+      registers[out[i]] = after[i];
     }
   }
 }
@@ -140,6 +139,9 @@ std::optional<DurationNs> MoveWriter::TakeReach(uint16_t reg) {
 }
 
 uint32_t MoveWriter::Store() {
+  while (outputs_.size() % kMoveWidth != 0) {
+    outputs_.push_back(outputs_.back());
+  }
   Move move;
   move.registers = static_cast<uint32_t>(tape_->registers.size());
   move.matrix = static_cast<uint32_t>(tape_->entries.size());
@@ -150,8 +152,7 @@ uint32_t MoveWriter::Store() {
   for (size_t begin = 0; begin < outputs_.size(); begin += kMoveWidth) {
     for (uint32_t j = 0; j < input_count_; ++j) {
       for (size_t i = begin; i < begin + kMoveWidth; ++i) {
-        const DurationNs entry =
-            i < outputs_.size() ? forms_[place_[outputs_[i]]][j] : kMinusInfinity;
+        const DurationNs entry = forms_[place_[outputs_[i]]][j];
         tape_->entries.push_back(entry > kMinusInfinity / 2 ? Halves(entry) : kMinusInfinity);
       }
     }

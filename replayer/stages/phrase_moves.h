@@ -33,8 +33,10 @@ inline constexpr uint32_t kMostMoveInputs = 8;
 inline constexpr uint32_t kMostMoveOutputs = 64;
 
 struct Move {
-  uint32_t registers = 0;  // where its inputs begin in MoveTape::registers; its outputs follow
-  uint32_t matrix = 0;     // in MoveTape::entries: by kMoveWidth outputs, input and output
+  // Where its inputs begin in MoveTape::registers; its outputs follow, the last one again until
+  // they are a multiple of kMoveWidth.
+  uint32_t registers = 0;
+  uint32_t matrix = 0;  // in MoveTape::entries: by kMoveWidth outputs, input and output
   uint16_t inputs = 0;
   uint16_t outputs = 0;
 };

@@ -21,6 +21,7 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
     stage.compiler = setups_[s].compiler;
+    stage.peers = {(s + stages_.size() - 1) % stages_.size(), (s + 1) % stages_.size()};
     stage.registers = registers;
     stage.register_count = stage.compiler->register_count();
     stage.steps = &job.stages[s].steps;
@@ -77,7 +78,7 @@ void PhraseRun::BeginIteration() {
     TimeNs* debts = registers + stage.compiler->first_debt();
     std::fill(registers + kFirstSlotRegister, debts, kMinusInfinity);
     std::fill(debts, registers + stage.register_count, 0);
-    stage.step = stage.turn = stage.op = stage.context = 0;
+    stage.step = stage.stop = stage.turn = stage.op = stage.context = 0;
     stage.inside = stage.arrived = false;
     stage.met = {};
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
@@ -180,6 +181,19 @@ void PhraseRun::Settle() {
 // False where the stage is through, or waits for a turn to begin.
 bool PhraseRun::NextStep(size_t s) {
   Stage& stage = stages_[s];
+  if (stage.step == stage.stop && !GoesOn(s)) {
+    return false;
+  }
+  stage.phrase = stage.compiler->Find(stage.context, (*stage.steps)[stage.step]);
+  failed_ = failed_ || !stage.compiler->can_run();
+  stage.inside = true;
+  stage.op = 0;
+  stage.computed = RegistersOf(stage)[TailRegister(graph::kStageComputeStream)];
+  return !failed_;
+}
+
+bool PhraseRun::GoesOn(size_t s) {
+  Stage& stage = stages_[s];
   if (loop_ != nullptr && stage.step == loop_->stages[s].end) {
     if (stage.turn + 1 == turns_) {
       stage.step = loop_->stages[s].behind;
@@ -190,15 +204,17 @@ bool PhraseRun::NextStep(size_t s) {
       stage.step = loop_->stages[s].begin;
     }
   }
-  if (stage.step == halt_ || stage.step == stage.steps->size()) {
-    return false;
+  stage.stop = StopOf(s);
+  return stage.step != halt_ && stage.step != stage.steps->size();
+}
+
+uint32_t PhraseRun::StopOf(size_t s) const {
+  const Stage& stage = stages_[s];
+  auto stop = static_cast<uint32_t>(stage.steps->size());
+  for (const uint32_t place : {halt_, loop_ == nullptr ? kNone : loop_->stages[s].end}) {
+    stop = place >= stage.step ? std::min(stop, place) : stop;
   }
-  stage.phrase = stage.compiler->Find(stage.context, (*stage.steps)[stage.step]);
-  failed_ = failed_ || !stage.compiler->can_run();
-  stage.inside = true;
-  stage.op = 0;
-  stage.computed = RegistersOf(stage)[TailRegister(graph::kStageComputeStream)];
-  return !failed_;
+  return stop;
 }
 
 void PhraseRun::Advance(size_t s) {
@@ -222,16 +238,10 @@ void PhraseRun::Advance(size_t s) {
 bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
   Stage& stage = stages_[s];
   switch (op.kind) {
-    case PhraseOpKind::kMove:
-      ApplyMove(stage.compiler->tape(), op.index, RegistersOf(stage));
-      return true;
+    case PhraseOpKind::kPass:
+      return Pass(s, op);
     case PhraseOpKind::kExchange:
       return Exchange(s, op);
-    case PhraseOpKind::kReceive:
-      return Receive(s, op);
-    case PhraseOpKind::kPost:
-      Post(s, op);
-      return !failed_;
     case PhraseOpKind::kMeeting:
       return Meet(s, op);
     case PhraseOpKind::kHostSync:
@@ -247,12 +257,18 @@ bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
   return true;
 }
 
-size_t PhraseRun::PeerOf(size_t s, const PhrasePost& post) const {
-  const size_t last = stages_.size() - 1;
-  if (post.to_next) {
-    return s == last ? 0 : s + 1;
+bool PhraseRun::Pass(size_t s, const PhraseOp& op) {
+  const PhraseCompiler& compiler = *stages_[s].compiler;
+  if (op.receive != kNone && !Receive(s, compiler.posts()[op.receive], op.host_halves)) {
+    return false;
   }
-  return s == 0 ? last : s - 1;
+  if (op.index != kNone) {
+    ApplyMove(compiler.tape(), op.index, RegistersOf(stages_[s]));
+  }
+  if (op.post != kNone) {
+    Post(s, compiler.posts()[op.post]);
+  }
+  return !failed_;
 }
 
 PhraseRun::Channel& PhraseRun::ChannelOf(size_t s, const PhrasePost& post) {
@@ -325,29 +341,26 @@ bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
 }
 
 // As Exchange.
-bool PhraseRun::Receive(size_t s, const PhraseOp& op) {
+bool PhraseRun::Receive(size_t s, const PhrasePost& post, DurationNs host_halves) {
   TimeNs* registers = RegistersOf(stages_[s]);
-  const PhrasePost& post = stages_[s].compiler->posts()[op.index];
   Channel& channel = ChannelOf(s, post);
   if (channel.posted[kSender] <= channel.finished[kReceiver]) {
     return false;
   }
   const Arrival& sent = ArrivalAt(channel, kSender, channel.finished[kReceiver]++);
   const DurationNs transfer = std::max(post.transfer, sent.transfer);
-  const TimeNs ready = std::max(registers[op.reg], registers[kHostRegister] + op.host_halves);
+  const TimeNs ready = std::max(registers[post.reg], registers[kHostRegister] + host_halves);
   if (post.eager) {
-    registers[op.reg] = std::max(ready, sent.at + transfer);
+    registers[post.reg] = std::max(ready, sent.at + transfer);
   } else {
-    registers[op.reg] = std::max({ready, sent.at, channel.send_tail}) + transfer;
-    channel.send_tail = registers[op.reg];
+    registers[post.reg] = std::max({ready, sent.at, channel.send_tail}) + transfer;
+    channel.send_tail = registers[post.reg];
   }
   return true;
 }
 
-void PhraseRun::Post(size_t s, const PhraseOp& op) {
-  Stage& stage = stages_[s];
-  TimeNs& ready = RegistersOf(stage)[op.reg];
-  const PhrasePost& post = stage.compiler->posts()[op.index];
+void PhraseRun::Post(size_t s, const PhrasePost& post) {
+  TimeNs& ready = RegistersOf(stages_[s])[post.reg];
   Channel& channel = ChannelOf(s, post);
   Arrival arrival = {ready, post.transfer};
   if (post.eager) {

@@ -72,10 +72,12 @@ class PhraseRun {
   // Times and durations of a run are in halves.
   struct Stage {
     PhraseCompiler* compiler = nullptr;
-    size_t registers = 0;  // where they begin in registers_
+    std::array<size_t, 2> peers = {};  // by PhrasePost::to_next
+    size_t registers = 0;              // where they begin in registers_
     size_t register_count = 0;
     const std::vector<uint32_t>* steps = nullptr;
     uint32_t step = 0;
+    uint32_t stop = 0;  // the next step in front of which it may have to wait
     uint32_t turn = 0;
     uint32_t op = 0;      // of the phrase
     uint32_t phrase = 0;  // compiled
@@ -153,15 +155,20 @@ class PhraseRun {
   void Settle();
   void Advance(size_t s);
   bool NextStep(size_t s);
+  bool GoesOn(size_t s);
+  [[nodiscard]] uint32_t StopOf(size_t s) const;
   bool Execute(size_t s, const PhraseOp& op);
+  bool Pass(size_t s, const PhraseOp& op);
   bool Exchange(size_t s, const PhraseOp& op);
-  bool Receive(size_t s, const PhraseOp& op);
+  bool Receive(size_t s, const PhrasePost& post, DurationNs host_halves);
   void Arrive(size_t s, const PhraseExchange& exchange, TimeNs at);
-  void Post(size_t s, const PhraseOp& op);
+  void Post(size_t s, const PhrasePost& post);
   bool Meet(size_t s, const PhraseOp& op);
   void HostSync(Stage* stage, const PhraseOp& op);
   void Wake(size_t s);
-  [[nodiscard]] size_t PeerOf(size_t s, const PhrasePost& post) const;
+  [[nodiscard]] size_t PeerOf(size_t s, const PhrasePost& post) const {
+    return stages_[s].peers[post.to_next ? 1 : 0];
+  }
   [[nodiscard]] Channel& ChannelOf(size_t s, const PhrasePost& post);
   [[nodiscard]] Arrival& ArrivalAt(const Channel& channel, size_t end, int64_t number);
   void Put(Channel* channel, size_t end, Arrival arrival);
