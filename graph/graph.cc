@@ -34,6 +34,11 @@ std::span<const uint32_t> CommunicatorTable::members_of(CommId comm) const {
   return Row(begin, members, comm.value());
 }
 
+bool Graph::WasRecorded(const Role& role) const {
+  const RankSource source = ranks.source[role.representative.value()];
+  return source == RankSource::kRecorded || source == RankSource::kSandbox;
+}
+
 int64_t Graph::OpsPerIteration() const {
   int64_t count = 0;
   for (const uint32_t role : ranks.role) {

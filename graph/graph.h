@@ -29,7 +29,8 @@ struct MemoryClass {
   bool operator==(const MemoryClass&) const = default;
 };
 
-// Device memory of one recorded rank, from the real caching allocator. Bytes. `device_bytes` =
+// Device memory of one recorded rank, from the real caching allocator, or of one that was predicted
+// (replayer/memory/stage_memory.h), of which the peaks are known alone. Bytes. `device_bytes` =
 // peak_reserved + outside: what sits outside of the allocator (context, NCCL), line by line.
 struct MemoryProfile {
   int64_t peak_allocated = 0;
@@ -51,7 +52,7 @@ struct MemoryProfile {
 struct Role {
   std::string name;     // "stage 3", "stage 0 last-dp"
   int32_t stage = 0;    // pipeline stage
-  Rank representative;  // the rank that was recorded
+  Rank representative;  // the rank that was recorded, if any (Graph::WasRecorded)
   Program program;
   MemoryProfile memory;
 
@@ -114,6 +115,8 @@ struct Graph {
 
   [[nodiscard]] const std::string& string(StringId id) const { return strings[id.value()]; }
   [[nodiscard]] const Role& role_of(Rank rank) const { return roles[ranks.role[rank.value()]]; }
+  // Whether a rank ran for the role; else its program and memory are predicted.
+  [[nodiscard]] bool WasRecorded(const Role& role) const;
   [[nodiscard]] int64_t OpsPerIteration() const;  // over all ranks
 
   bool operator==(const Graph&) const = default;

@@ -19,14 +19,21 @@ int64_t LayerBytes(const graph::JobSpec& job, const graph::TrainingStyle& style)
 
 }  // namespace
 
+Result<graph::JobProgram> SynthesizeOffloaded(const graph::JobSpec& job,
+                                              const graph::TrainingStyle& style,
+                                              graph::Offload what) {
+  PRISM_ASSIGN_OR_RETURN(graph::JobProgram program,
+                         slicer::Synthesize(job, style, slicer::Markers::kAll));
+  PRISM_RETURN_IF_ERROR(slicer::OffloadJob({what, kPrefetch, LayerBytes(job, style)}, &program));
+  return program;
+}
+
 Result<JobReplay> ReplayOffloaded(const graph::JobSpec& job,
                                   const graph::TrainingStyle& style,
                                   const graph::ClusterSpec& cluster,
                                   graph::Offload what,
                                   bool stalls) {
-  PRISM_ASSIGN_OR_RETURN(graph::JobProgram program,
-                         slicer::Synthesize(job, style, slicer::Markers::kAll));
-  PRISM_RETURN_IF_ERROR(slicer::OffloadJob({what, kPrefetch, LayerBytes(job, style)}, &program));
+  PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program, SynthesizeOffloaded(job, style, what));
   return ReplayWhole(program, cluster, stalls);
 }
 

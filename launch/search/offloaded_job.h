@@ -8,12 +8,18 @@
 #include "graph/base/status.h"
 #include "graph/cluster.h"
 #include "graph/job.h"
+#include "graph/job_program.h"
 #include "graph/offload.h"
 #include "graph/training_style.h"
 #include "launch/search/shortened_job.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::launch {
+
+// What every stage does, copies included. Its layers are not marked.
+Result<graph::JobProgram> SynthesizeOffloaded(const graph::JobSpec& job,
+                                              const graph::TrainingStyle& style,
+                                              graph::Offload what);
 
 // As ReplayJob, op by op with every micro-batch: events of copies outlive a pass.
 Result<JobReplay> ReplayOffloaded(const graph::JobSpec& job,

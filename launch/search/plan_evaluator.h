@@ -94,12 +94,14 @@ class PlanEvaluator {
   };
   [[nodiscard]] AssumptionLines Assumptions(const Plan& plan) const;
 
- private:
+  // The plan as a job, and how the framework runs it.
   struct Job {
     graph::JobSpec spec;
     graph::TrainingStyle style;
   };
+  [[nodiscard]] Job Describe(const Plan& plan) const;
 
+ private:
   PlanEvaluator(SearchProblem problem, FrameworkStyle style)
       : problem_(std::move(problem)), style_(std::move(style)) {}
 
@@ -119,7 +121,6 @@ class PlanEvaluator {
 
   [[nodiscard]] int64_t StatesFloor(const Plan& plan) const;
   [[nodiscard]] Result<JobTime> TimeOfJob(const Plan& plan, bool stalls) const;
-  [[nodiscard]] Job Describe(const Plan& plan) const;
   [[nodiscard]] DurationNs CopyFloor(const Plan& plan, const Job& job) const;
   [[nodiscard]] BusyTimes BusyTimesOf(const Plan& plan, const Job& job) const;
 

@@ -123,7 +123,8 @@ std::string RolesText(const graph::Graph& graph) {
   for (size_t i = 0; i < graph.roles.size(); ++i) {
     const graph::Role& role = graph.roles[i];
     text += fmt::format("{:<20}{:>6}{:>8}{:>10}{:>10}{:>10}{:>12}{:>12}{:>14}\n", role.name,
-                        role.stage, FormatCount(numbers[i].ranks), role.representative.value(),
+                        role.stage, FormatCount(numbers[i].ranks),
+                        graph.WasRecorded(role) ? std::to_string(role.representative.value()) : "-",
                         FormatCount(role.program.size()),
                         FormatCount(numbers[i].Of(graph::OpKind::kKernel)),
                         FormatCount(numbers[i].Of(graph::OpKind::kCollective)),
@@ -193,7 +194,8 @@ void WriteRoles(const graph::Graph& graph, JsonWriter* json) {
     const graph::Role& role = graph.roles[i];
     json->BeginObject();
     json->Field("name", role.name).Field("stage", role.stage).Field("ranks", numbers[i].ranks);
-    json->Field("recorded_rank", role.representative.value());
+    graph.WasRecorded(role) ? json->Field("recorded_rank", role.representative.value())
+                            : json->NullField("recorded_rank");
     json->Field("ops", role.program.size());
     json->Key("ops_by_kind").BeginObject();
     for (uint8_t kind = 0; kind < graph::kOpKindCount; ++kind) {

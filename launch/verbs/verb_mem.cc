@@ -45,6 +45,7 @@ struct View {
   [[nodiscard]] const graph::Role& role() const { return graph.role_of(rank); }
   [[nodiscard]] const graph::MemoryProfile& memory() const { return role().memory; }
   [[nodiscard]] graph::RankSource source() const { return graph.ranks.source[rank.value()]; }
+  [[nodiscard]] bool recorded() const { return graph.WasRecorded(role()); }
 };
 
 std::string Line(const std::string& name, int64_t bytes, const std::string& remark = {}) {
@@ -83,7 +84,9 @@ std::string LikeLine(const View& view) {
 std::string MemText(const View& view) {
   const graph::MemoryProfile& memory = view.memory();
   std::string source = fmt::format("source {}", graph::RankSourceName(view.source()));
-  if (view.source() == graph::RankSource::kRole) {
+  if (!view.recorded()) {
+    source += ", predicted";
+  } else if (view.source() == graph::RankSource::kRole) {
     source += fmt::format(", recorded on rank {}", view.role().representative.value());
   } else if (view.source() == graph::RankSource::kLike) {
     source += fmt::format(" rank {}, which was recorded", view.role().representative.value());
@@ -97,10 +100,12 @@ std::string MemText(const View& view) {
   text += Line("reserved, not allocated", memory.peak_reserved - memory.peak_allocated);
   text += Line("outside the allocator", memory.outside_bytes());
   text += ClassLines(memory.outside);
-  text += fmt::format("  {:<24}{} in {}\n", "op at the peak",
-                      memory.peak_op.empty() ? "none" : memory.peak_op,
-                      memory.peak_phase.empty() ? "no phase" : memory.peak_phase);
-  text += Line("between iterations", memory.steady_allocated, "allocated");
+  if (view.recorded()) {
+    text += fmt::format("  {:<24}{} in {}\n", "op at the peak",
+                        memory.peak_op.empty() ? "none" : memory.peak_op,
+                        memory.peak_phase.empty() ? "no phase" : memory.peak_phase);
+    text += Line("between iterations", memory.steady_allocated, "allocated");
+  }
   const graph::MemoryProfile& worst = view.graph.role_of(view.worst).memory;
   text +=
       Line("worst rank of the job", worst.device_bytes(),
@@ -125,7 +130,8 @@ std::string MemJson(const View& view) {
   json.BeginObject();
   json.Field("rank", view.rank.value()).Field("role", view.role().name);
   json.Field("source", graph::RankSourceName(view.source()));
-  json.Field("recorded_rank", view.role().representative.value());
+  view.recorded() ? json.Field("recorded_rank", view.role().representative.value())
+                  : json.NullField("recorded_rank");
   json.Field("device_bytes", memory.device_bytes());
   json.Field("device_capacity_bytes", view.graph.cluster.gpu.memory_bytes);
   json.Field("peak_allocated_bytes", memory.peak_allocated);
@@ -134,7 +140,8 @@ std::string MemJson(const View& view) {
     json.Field("peak_allocated_high_bytes", memory.peak_allocated + spread->above);
   }
   json.Field("peak_reserved_bytes", memory.peak_reserved);
-  json.Field("steady_allocated_bytes", memory.steady_allocated);
+  view.recorded() ? json.Field("steady_allocated_bytes", memory.steady_allocated)
+                  : json.NullField("steady_allocated_bytes");
   json.Key("at_peak");
   WriteClasses(memory.at_peak, &json);
   json.Key("outside");
@@ -170,8 +177,9 @@ Verb MemVerb() {
       "GRAPH",
       "what fills the device of one rank at its peak",
       "source: recorded (this rank ran while recording), sandbox (it ran in the emulation),\n"
-      "role (as the recorded rank of its role) or like (its role communicates as it does, but was\n"
-      "cut otherwise by a sharded optimizer: the peak has a range).\n",
+      "role (as the recorded rank of its role, or predicted where none was recorded) or like (its\n"
+      "role communicates as it does, but was cut otherwise by a sharded optimizer: the peak has a\n"
+      "range).\n",
       1,
       1,
       {{"rank", "R", "the worst", "global rank"}}};

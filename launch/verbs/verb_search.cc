@@ -9,11 +9,14 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/file.h"
+#include "graph/base/units.h"
+#include "graph/file.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/spread.h"
 #include "launch/search/framework_style.h"
 #include "launch/search/job_list.h"
 #include "launch/search/model_size.h"
+#include "launch/search/plan_graph.h"
 #include "launch/search/search.h"
 #include "launch/search/search_report.h"
 #include "launch/search/sweep.h"
@@ -26,6 +29,10 @@ namespace {
 Status WriteFiles(const VerbArguments& arguments,
                   const PlanEvaluator& evaluator,
                   const SearchResult& result) {
+  if (arguments.Has("graph")) {
+    PRISM_ASSIGN_OR_RETURN(const graph::Graph graph, GraphOf(evaluator, result.given.front().plan));
+    PRISM_RETURN_IF_ERROR(graph::WriteGraph(graph, arguments.Text("graph")));
+  }
   if (arguments.Has("csv")) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("csv"), SearchCsv(evaluator, result)));
   }
@@ -65,7 +72,7 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
                             const std::vector<PlanEvaluator>& evaluators,
                             const SearchOptions& options,
                             MpiSession& session) {
-  for (const char* flag : {"vary", "csv", "svg", "plan"}) {
+  for (const char* flag : {"vary", "csv", "svg", "plan", "graph"}) {
     if (arguments.Has(flag)) {
       return InvalidArgument(fmt::format("--{} takes one --model", flag));
     }
@@ -92,8 +99,8 @@ Result<VerbOutput> RunSizes(const VerbArguments& arguments,
 // --jobs: several jobs with deadlines share the GPUs.
 Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options) {
   for (const char* flag :
-       {"model", "vary", "csv", "svg", "plan", "tokens", "tokens-per-parameter", "deadline",
-        "budget", "gpu-hours", "global-batch-size", "seq-len", "top", "exhaustive"}) {
+       {"model", "vary", "csv", "svg", "plan", "graph", "tokens", "tokens-per-parameter",
+        "deadline", "budget", "gpu-hours", "global-batch-size", "seq-len", "top", "exhaustive"}) {
     if (arguments.Has(flag)) {
       return InvalidArgument(fmt::format("--jobs states its jobs itself; leave --{} out", flag));
     }
@@ -126,13 +133,29 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   return output;
 }
 
+// --graph: exactly one plan, for which the search is asked, is written out.
+Status CheckGraph(const VerbArguments& arguments, const SearchOptions& options) {
+  if (!arguments.Has("graph")) {
+    return OkStatus();
+  }
+  if (arguments.Has("vary")) {
+    return InvalidArgument("--graph is of one cluster; leave --vary out");
+  }
+  return options.given.size() == 1
+             ? OkStatus()
+             : InvalidArgument(fmt::format(
+                   "--graph writes one plan, and {} stated; state the one with "
+                   "--plan tp=8,pp=4,...",
+                   options.given.empty() ? "none is" : FormatCount(options.given.size()) + " are"));
+}
+
 // Whether a plan that was given fits and keeps to the bounds.
 bool IsLeft(const EvaluatedPlan& plan) {
   return plan.fits && !plan.over_budget && !plan.over_deadline;
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
-  for (const char* flag : {"csv", "svg"}) {
+  for (const char* flag : {"csv", "svg", "graph"}) {
     PRISM_RETURN_IF_ERROR(arguments.CheckOutput(flag));
   }
   PRISM_ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions(arguments));
@@ -141,6 +164,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   }
   std::vector<PlanEvaluator> evaluators;
   PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> models, ReadModelNames(arguments));
+  if (models.size() == 1) {
+    PRISM_RETURN_IF_ERROR(CheckGraph(arguments, options));
+  }
   for (const std::string& model : models) {
     PRISM_ASSIGN_OR_RETURN(SearchProblem problem, ReadProblem(arguments, model));
     PRISM_ASSIGN_OR_RETURN(PlanEvaluator made,
@@ -212,6 +238,8 @@ std::vector<VerbOption> SearchFlags() {
       {"plan", "tp=8,pp=35,...", "none",
        "a plan that is evaluated besides, whatever it is worth: tp, cp, pp, dp, ep, vpp, mb, "
        "recompute, zero, sp, offload; repeatable"},
+      {"graph", "FILE", "none",
+       "the execution graph of the one --plan, for prism replay, export, diff and mem"},
       {"vary", "KEY:FROM:TO:STEPS", "none",
        "repeat the search with other values of one number of the cluster: a parameter, "
        "gpu.memory_bytes, costs.KEY or host_memory.KEY"},

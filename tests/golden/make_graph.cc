@@ -80,6 +80,9 @@ Result<graph::Graph> Make(const std::string& kind) {
   graph.cluster = TestCluster();
   graph.cluster.gpu.name = "Test GPU";
   graph.cluster.gpu.memory_bytes = 80 * 1024 * kMiB;
+  for (const graph::Role& role : graph.roles) {
+    graph.ranks.source[role.representative.value()] = graph::RankSource::kRecorded;
+  }
   graph.sandbox_ranks = {Rank(0)};
   graph.ranks.source[0] = graph::RankSource::kSandbox;
   AddMemory(&graph);
