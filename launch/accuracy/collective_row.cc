@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/divide.h"
+#include "graph/base/lower_case.h"
 
 namespace prism::launch {
 namespace {
@@ -44,6 +46,9 @@ constexpr auto kNetworkRules = std::to_array<NetworkRule>({
     {"", "", "PCIe 6", "networks/pcie-6"},
     {"", "V100", "", "networks/dgx-1v"},
     {"", "A100", "", "networks/dgx-a100"},
+    {"", "GB300", "", "networks/nvl72-800"},
+    {"", "GB200", "", "networks/nvl72"},
+    {"", "B300", "", "networks/dgx-b300"},
     {"", "B200", "", "networks/dgx-b200"},
     {"dgxc-benchmarking", "H100", "", "networks/dgx-h100-node"},
     {"", "", "", "networks/dgx-h100-superpod"},
@@ -54,6 +59,7 @@ struct GpuRule {
   std::string_view profile;
 };
 constexpr auto kGpuRules = std::to_array<GpuRule>({
+    {"A100 PCIe", "gpus/a100-pcie"},
     {"A100", "gpus/a100-80"},
     {"V100", "gpus/v100"},
     {"GB300", "gpus/gb300"},
@@ -77,53 +83,101 @@ constexpr auto kKinds = std::to_array<KindName>({
     {"broadcast", CollectiveKind::kBroadcast},
     {"reduce", CollectiveKind::kReduce},
     {"alltoall", CollectiveKind::kAllToAll},
-    {"all_to_all", CollectiveKind::kAllToAll},
     {"gather", CollectiveKind::kGather},
     {"scatter", CollectiveKind::kScatter},
 });
+
+// nccl-tests' name of what is written with other case or separators, or as its program
+// ("AllReduce", "all-reduce", "all_reduce_perf"); the text itself where there is none.
+std::string CollectiveNamed(const std::string& text) {
+  const auto letters = [](std::string_view name) {
+    std::string kept;
+    for (const char c : name) {
+      kept +=
+          c == '_' || c == '-' || c == ' ' || c == '/' ? "" : LowerCase(std::string_view(&c, 1));
+    }
+    return kept;
+  };
+  std::string plain = letters(text);
+  if (constexpr std::string_view kProgram = "perf"; plain.ends_with(kProgram)) {
+    plain.resize(plain.size() - kProgram.size());
+  }
+  if (plain == "sendrecv") {
+    return plain;
+  }
+  for (const KindName& entry : kKinds) {
+    if (letters(entry.name) == plain) {
+      return std::string(entry.name);
+    }
+  }
+  return text;
+}
 
 double Number(const std::string& text) {
   return text.empty() ? 0 : std::strtod(text.c_str(), nullptr);
 }
 
-// "8 x 400 Gb/s", "400 Gb/s per NIC"; nothing where the text states no NICs.
+// "8 x 400 Gb/s", "8x400 Gb/s"; one NIC where it says so or gives a rate of the whole node, and as
+// many as the profile has where it gives the rate alone; nothing where the text states no rate.
 void ReadNics(const std::string& interconnect, CollectivePlatform* platform) {
-  const size_t unit = interconnect.find(" Gb/s");
-  if (unit == std::string::npos) {
+  const std::string text = LowerCase(interconnect);
+  const size_t unit = text.find(" gb/s");
+  if (unit == std::string::npos || unit == 0) {
     return;
   }
-  size_t begin = interconnect.find_last_not_of("0123456789", unit - 1);
-  begin = begin == std::string::npos ? 0 : begin + 1;
-  const double gigabits = Number(interconnect.substr(begin, unit - begin));
-  double nics = 1;
-  if (begin >= 3 && interconnect.substr(begin - 3, 3) == " x ") {
-    const size_t digit = interconnect.find_last_not_of("0123456789", begin - 4);
-    nics = Number(interconnect.substr(digit == std::string::npos ? 0 : digit + 1));
+  constexpr const char* kDigits = "0123456789";
+  const size_t before = text.find_last_not_of(kDigits, unit - 1);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  platform->nic_bytes_per_s = Number(text.substr(begin, unit - begin)) * 1e9 / 8;
+  const bool one = Contains(text, "single nic") || Contains(text, "per node");
+  platform->nics_per_node = one ? 1 : 0;
+  const size_t times = begin == 0 ? std::string::npos : text.find_last_not_of(' ', begin - 1);
+  constexpr std::string_view kTimesSign = "\xC3\x97";
+  const bool signed_times = times != std::string::npos && times > 0 &&
+                            std::string_view(text).substr(times - 1, 2) == kTimesSign;
+  if (times == std::string::npos || (text[times] != 'x' && !signed_times)) {
+    return;
   }
-  platform->nics_per_node = std::max(1.0, nics);
-  platform->nic_bytes_per_s = gigabits * 1e9 / 8;
+  const size_t after = times - (signed_times ? 1 : 0);
+  const size_t last = after == 0 ? std::string::npos : text.find_last_not_of(' ', after - 1);
+  if (last == std::string::npos || std::isdigit(static_cast<unsigned char>(text[last])) == 0) {
+    return;
+  }
+  const size_t first = text.find_last_not_of(kDigits, last);
+  platform->nics_per_node =
+      std::max(1.0, Number(text.substr(first == std::string::npos ? 0 : first + 1)));
 }
 
-std::optional<NcclAlgorithm> ForcedAlgorithm(const std::string& text, bool one_node) {
+// "SHARP disabled", "no NVLS", "NVLS off".
+bool Denies(std::string_view text, const std::string& name) {
+  return Contains(text, name + " disabled") || Contains(text, name + " off") ||
+         Contains(text, "no " + name) || Contains(text, "without " + name);
+}
+
+std::optional<NcclAlgorithm> ForcedAlgorithm(const std::string& said, bool one_node) {
+  const std::string text = LowerCase(said);
   if (Contains(text, "auto")) {
     return std::nullopt;
   }
-  if (Contains(text, "NVLSTree")) {
+  const auto forces = [&](const char* name) { return Contains(text, name) && !Denies(text, name); };
+  if (forces("nvlstree") || forces("nvls_tree")) {
     return NcclAlgorithm::kNvlsTree;
   }
-  if (Contains(text, "Ring")) {
+  if (forces("ring")) {
     return NcclAlgorithm::kRing;
   }
-  if (Contains(text, "Tree")) {
+  if (forces("tree")) {
     return NcclAlgorithm::kTree;
   }
-  if (Contains(text, "SHARP")) {
+  if (forces("collnet") || forces("sharp")) {
     return one_node ? NcclAlgorithm::kNvls : NcclAlgorithm::kCollNet;
   }
-  if (Contains(text, "NVLS")) {
+  if (forces("nvls")) {
     return NcclAlgorithm::kNvls;
   }
-  return std::nullopt;
+  return Denies(text, "nvls") || (one_node && Denies(text, "sharp"))
+             ? std::optional(NcclAlgorithm::kRing)
+             : std::nullopt;
 }
 
 // Reads one row of the table by column.
@@ -134,7 +188,7 @@ class RowReader {
   CollectiveRow Read() {
     CollectiveRow row;
     row.id = Text("id");
-    row.collective = Text("collective");
+    row.collective = CollectiveNamed(Text("collective"));
     ReadTopology(&row);
     ReadPlatform(&row);
     row.algorithm = ForcedAlgorithm(Text("algo"), row.topology.nodes == 1);
@@ -162,12 +216,13 @@ class RowReader {
   // What a row does not state is taken to be eight GPUs a node, four nodes where it names a
   // network; a rack-wide NVLink domain is one node.
   void ReadTopology(CollectiveRow* row) const {
+    constexpr int32_t kRack = 72;
     const std::string& interconnect = Text("interconnect");
-    const bool rack = Contains(Text("gpu"), "NVL72");
+    const bool rack = Contains(Text("gpu"), "GB200") || Contains(Text("gpu"), "GB300");
     auto a_node = static_cast<int32_t>(Number(Text("gpus_per_node")));
     auto nodes = static_cast<int32_t>(Number(Text("nodes")));
     auto size = static_cast<int32_t>(Number(Text("num_gpus")));
-    a_node = a_node > 0 ? a_node : (rack ? 72 : 8);
+    a_node = a_node > 0 ? a_node : (rack ? kRack : 8);
     if (nodes <= 0 && size <= 0) {
       nodes = Contains(interconnect, "RDMA") || Contains(interconnect, "Gb/s") ? 4 : 1;
     }
@@ -175,6 +230,10 @@ class RowReader {
       nodes = DivideUp(size, a_node);
     }
     size = size > 0 ? size : nodes * a_node;
+    if (rack) {  // trays of four GPUs are no nodes to NCCL
+      a_node = kRack;
+      nodes = DivideUp(size, a_node);
+    }
     row->platform.gpus_per_node = a_node;
     row->topology = {size, nodes, DivideUp(size, nodes), 1};
   }
@@ -182,11 +241,13 @@ class RowReader {
   void ReadPlatform(CollectiveRow* row) const {
     CollectivePlatform& platform = row->platform;
     platform.gpu = "gpus/h100-80";
-    for (const GpuRule& rule : kGpuRules) {
-      if (Contains(Text("gpu"), rule.gpu)) {
-        platform.gpu = rule.profile;
-        break;
-      }
+    const auto* known = std::find_if(kGpuRules.begin(), kGpuRules.end(), [&](const GpuRule& rule) {
+      return Contains(LowerCase(Text("gpu")), LowerCase(rule.gpu));
+    });
+    if (known != kGpuRules.end()) {
+      platform.gpu = known->profile;
+    } else if (!Text("gpu").empty()) {
+      row->reason_skipped = fmt::format("GPU '{}' has no profile", Text("gpu"));
     }
     for (const NetworkRule& rule : kNetworkRules) {
       if (Contains(Text("source_ref"), rule.source) && Contains(Text("gpu"), rule.gpu) &&
@@ -258,9 +319,10 @@ double BusFactor(const std::string& collective, int32_t ranks) {
 }
 
 Status SetCollective(const std::string& name, CollectiveRow* row) {
-  row->send_receive = name == "sendrecv";
+  const std::string plain = CollectiveNamed(name);
+  row->send_receive = plain == "sendrecv";
   const auto* kind = std::find_if(kKinds.begin(), kKinds.end(),
-                                  [&](const KindName& known) { return known.name == name; });
+                                  [&](const KindName& known) { return known.name == plain; });
   if (kind != kKinds.end()) {
     row->shape.kind = kind->kind;
   } else if (!row->send_receive) {
@@ -307,6 +369,10 @@ Result<graph::ClusterSpec> ClusterOf(const CollectivePlatform& platform,
   cluster.gpus_per_node = platform.gpus_per_node;
   if (platform.nics_per_node > 0) {
     cluster.parameters.SetValue("net.nics_per_node", platform.nics_per_node);
+  } else {
+    cluster.parameters.SetValue(
+        "net.nics_per_node",
+        std::min<double>(cluster.parameters.Value("net.nics_per_node"), platform.gpus_per_node));
   }
   if (platform.nic_bytes_per_s > 0) {
     cluster.parameters.SetValue("net.nic_bytes_per_s", platform.nic_bytes_per_s);

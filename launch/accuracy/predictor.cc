@@ -53,6 +53,13 @@ Status MakeEvaluator(const Job& described, JobEvaluator* job) {
   return OkStatus();
 }
 
+// Smaller nodes than those of the network's profile have a NIC a GPU at most.
+void SetNodeSize(int32_t gpus, graph::ClusterSpec* cluster) {
+  constexpr const char* kNics = "net.nics_per_node";
+  cluster->gpus_per_node = gpus;
+  cluster->parameters.SetValue(kNics, std::min<double>(cluster->parameters.Value(kNics), gpus));
+}
+
 }  // namespace
 
 class Predictor::Impl {
@@ -150,7 +157,7 @@ class Predictor::Impl {
       auto found = times.find(place);
       if (found == times.end()) {
         graph::ClusterSpec cluster = profile;
-        cluster.gpus_per_node = where.gpus_per_node;
+        SetNodeSize(where.gpus_per_node, &cluster);
         const auto time_of = with_intervals ? TimeWithStalls : TimeOf;
         found = times
                     .emplace(place, time_of(*job->evaluator, {plans_[row].job, plans_[row].style},

@@ -72,9 +72,22 @@ constexpr auto kShortTables = std::to_array<std::string_view>({
 
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
-std::optional<double> FiniteNumber(const std::string& text) {
+constexpr double kMostMeasure = 1e18;
+
+bool IsCount(std::string_view column) {
+  return std::find(kCountColumns.begin(), kCountColumns.end(), column) != kCountColumns.end();
+}
+
+// A number that could stand in the column.
+std::optional<double> PlausibleNumber(std::string_view column, const std::string& text) {
   double value = 0;
-  return ParseNumber(text, &value) && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const bool plausible = ParseNumber(text, &value) && std::isfinite(value) && value >= 0 &&
+                         value <= (IsCount(column) ? kMostCount : kMostMeasure);
+  return plausible ? std::optional(value) : std::nullopt;
+}
+
+bool IsOfWord(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 bool IsShortTable(const CsvTable& csv) {
@@ -108,27 +121,13 @@ Status CheckColumns(const CsvTable& csv, const std::string& path) {
   return OkStatus();
 }
 
-Status CheckFields(const CsvTable& csv, const std::string& path) {
+Status CheckIds(const CsvTable& csv, const std::string& path) {
   std::set<std::string> ids;
   for (size_t row = 0; row < csv.row_count(); ++row) {
     const std::string& id = csv.Field(row, "id");
     if (id.empty() || !ids.insert(id).second) {
       return BadFile(fmt::format("{}:{}: {}", path, csv.LineOf(row),
                                  id.empty() ? "a row without id" : fmt::format("id {} twice", id)));
-    }
-    const auto check = [&](std::string_view column, double most) {
-      const std::string& field = csv.Field(row, column);
-      const std::optional<double> value = field.empty() ? 0.0 : FiniteNumber(field);
-      return value.has_value() && *value >= 0 && *value <= most
-                 ? OkStatus()
-                 : BadFile(fmt::format("{}:{}: {}: '{}' is no number that could stand here", path,
-                                       csv.LineOf(row), column, field));
-    };
-    for (const std::string_view column : kCountColumns) {
-      PRISM_RETURN_IF_ERROR(check(column, kMostCount));
-    }
-    for (const std::string_view column : kMeasureColumns) {
-      PRISM_RETURN_IF_ERROR(check(column, 1e18));
     }
   }
   return OkStatus();
@@ -146,7 +145,27 @@ bool PublishedRow::Says(std::string_view column, std::string_view lower_case_wor
 
 std::optional<double> PublishedRow::Number(std::string_view column) const {
   const std::string& field = Text(column);
-  return field.empty() ? std::nullopt : FiniteNumber(field);
+  return field.empty() ? std::nullopt : PlausibleNumber(column, field);
+}
+
+std::string PublishedRow::Fault() const {
+  const auto fault = [&](std::string_view column) {
+    const std::string& field = Text(column);
+    return field.empty() || PlausibleNumber(column, field).has_value()
+               ? std::string()
+               : fmt::format("{}: '{}' is no number that could stand here", column, field);
+  };
+  for (const std::string_view column : kCountColumns) {
+    if (std::string found = fault(column); !found.empty()) {
+      return found;
+    }
+  }
+  for (const std::string_view column : kMeasureColumns) {
+    if (std::string found = fault(column); !found.empty()) {
+      return found;
+    }
+  }
+  return {};
 }
 
 std::optional<int64_t> PublishedRow::Integer(std::string_view column) const {
@@ -155,12 +174,31 @@ std::optional<int64_t> PublishedRow::Integer(std::string_view column) const {
   return count == 0 ? std::nullopt : std::optional(count);
 }
 
+std::vector<std::string> PublishedRow::Words(std::string_view column) const {
+  std::vector<std::string> words;
+  bool inside = false;
+  for (const char c : Lower(column)) {
+    if (IsOfWord(c)) {
+      if (!inside) {
+        words.emplace_back();
+      }
+      words.back() += c;
+    }
+    inside = IsOfWord(c);
+  }
+  return words;
+}
+
 std::optional<bool> PublishedRow::Flag(std::string_view column) const {
-  const std::string text = Lower(column);
-  if (text.starts_with("yes") || text.starts_with("true")) {
+  const std::vector<std::string> words = Words(column);
+  if (words.size() != 1) {
+    return std::nullopt;
+  }
+  const std::string& word = words.front();
+  if (word == "yes" || word == "true" || word == "1" || word == "on") {
     return true;
   }
-  if (text.starts_with("no") || text.starts_with("false")) {
+  if (word == "no" || word == "false" || word == "0" || word == "off") {
     return false;
   }
   return std::nullopt;
@@ -212,7 +250,7 @@ Result<PublishedTable> ReadPublishedTable(const std::string& path) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(CsvTable csv, CsvTable::Parse(text, path));
   PRISM_RETURN_IF_ERROR(CheckColumns(csv, path));
-  PRISM_RETURN_IF_ERROR(CheckFields(csv, path));
+  PRISM_RETURN_IF_ERROR(CheckIds(csv, path));
   return PublishedTable{path, std::move(csv)};
 }
 

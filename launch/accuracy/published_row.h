@@ -24,11 +24,18 @@ class PublishedRow {
   [[nodiscard]] std::string Lower(std::string_view column) const;
   [[nodiscard]] bool Says(std::string_view column, std::string_view lower_case_word) const;
 
-  // Empty field: none. The table has been checked: what is there is a number.
+  // Of letters, digits and underscores, in lower case.
+  [[nodiscard]] std::vector<std::string> Words(std::string_view column) const;
+
+  // What keeps the row from being read, a field that ought to be a number and is none, a negative
+  // one or one beyond any limit; "" where nothing does.
+  [[nodiscard]] std::string Fault() const;
+
+  // Empty field, or one that is at fault: none.
   [[nodiscard]] std::optional<double> Number(std::string_view column) const;
   // A whole number above 0; 0 as where the field is empty.
   [[nodiscard]] std::optional<int64_t> Integer(std::string_view column) const;
-  // "yes" or "no"; empty and anything else: none.
+  // "yes", "true", "1", "on", or "no", "false", "0", "off"; empty and anything else: none.
   [[nodiscard]] std::optional<bool> Flag(std::string_view column) const;
   // Value of a key of the column extra ("key=value;key=value"); absent: empty.
   [[nodiscard]] std::string Extra(std::string_view key) const;
@@ -53,9 +60,9 @@ struct PublishedTable {
   [[nodiscard]] std::vector<PublishedRow> Rows() const;
 };
 
-// kBadFile when the file is absent or damaged, lacks a column of the documented ones, has an id
-// twice or none, or a field that ought to be a number and is not. Two documented tables, known by
-// their ids, leave out columns that are empty throughout.
+// kBadFile when the file is absent or damaged, lacks a column of the documented ones, or has an id
+// twice or none. Two documented tables, known by their ids, leave out columns that are empty
+// throughout.
 Result<PublishedTable> ReadPublishedTable(const std::string& path);
 
 }  // namespace prism::launch

@@ -40,6 +40,9 @@ std::string WithMemory(std::string profile, const PublishedRow& row) {
   if (profile == "gpus/a100-80" && (gigabytes == 40 || row.Says("gpu", "40gb"))) {
     return "gpus/a100-40";
   }
+  if (row.Says("gpu", "pcie") && (profile == "gpus/h100-80" || profile == "gpus/a100-80")) {
+    return profile == "gpus/h100-80" ? "gpus/h100-pcie" : "gpus/a100-pcie";
+  }
   if (profile == "gpus/h100-80" && (gigabytes > 90 || row.Says("gpu", "96gb"))) {
     return "gpus/h100-96";
   }
@@ -50,8 +53,17 @@ std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
   const std::string gpu = row.Lower("gpu");
   for (const GpuWord& entry : kGpuWords) {
     if (gpu.find(entry.word) != std::string::npos) {
+      if (entry.word == "h800" || entry.word == "a800") {
+        constexpr double kHalfLinks = 0.15;
+        assumptions->Add("GPU: NVLink as of the part that is not cut", kHalfLinks);
+      }
       return WithMemory(std::string(entry.profile), row);
     }
+  }
+  if (!gpu.empty()) {
+    constexpr double kUnknown = 1;
+    assumptions->Add("GPU: not known, taken for an H100", kUnknown);
+    return "gpus/h100-80";
   }
   const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
   const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||

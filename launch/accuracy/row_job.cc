@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "launch/accuracy/row_arguments.h"
+#include "launch/accuracy/row_recompute.h"
 #include "launch/accuracy/row_style.h"
 
 namespace prism::launch {
@@ -68,6 +69,20 @@ int64_t GpusOfReplica(const PublishedRow& row, int64_t gpus) {
   return replica;
 }
 
+// tp and pp of a replica whose context parallelism is printed: tensor parallel inside a node and
+// pipeline parallel beyond.
+void AssumeBesideContext(int64_t cp,
+                         int64_t replica,
+                         Assumptions* assumptions,
+                         graph::ParallelSizes* sizes) {
+  constexpr double kSpread = 0.3;
+  constexpr int64_t kNode = 8;
+  const int64_t left = std::max<int64_t>(1, replica / cp);
+  sizes->tp = static_cast<int32_t>(std::min(left, kNode));
+  sizes->pp = static_cast<int32_t>(left / sizes->tp);
+  assumptions->Add("parallel plan: only cp is printed, else the usual one", kSpread);
+}
+
 // A run whose plan is not printed at all. Replicas are divided as in the nearest run that prints
 // its plan, what tp and pp leave being context parallel; where there is none, they are tensor
 // parallel inside a node and pipeline parallel beyond.
@@ -80,7 +95,13 @@ void AssumePlan(const PublishedRow& row,
     return;
   }
   const int64_t replica = GpusOfReplica(row, gpus);
-  if (const std::optional<PublishedRow> like = NearestPlan(row, gpus, "tp")) {
+  const std::optional<PublishedRow> like = NearestPlan(row, gpus, "tp");
+  const std::optional<int64_t> stated_cp = row.Integer("cp");
+  if (stated_cp.has_value() && !(like.has_value() && like->Integer("cp") == stated_cp)) {
+    AssumeBesideContext(*stated_cp, std::max(replica, *stated_cp), assumptions, sizes);
+    return;
+  }
+  if (like.has_value()) {
     const int32_t tp = Degree(like->Integer("tp"));
     const int32_t pp = Degree(like->Integer("pp"));
     const int32_t cp = Degree(like->Integer("cp"));
@@ -107,18 +128,30 @@ void AssumePlan(const PublishedRow& row,
   assumptions->Add("parallel plan: not printed, the usual one", 0.12);
 }
 
-// Megatron-Core divides experts as it divides layers unless told otherwise; recipes of
-// Megatron-Bridge and of DeepSeek-V3 say 1.
-int32_t ExpertTensorDegree(const PublishedRow& row, int32_t tp, Assumptions* assumptions) {
+// Megatron-LM and NeMo divide experts as they divide layers unless told otherwise; recipes of
+// Megatron-Bridge and of DeepSeek-V3 say 1, and what Megatron-Core's own pages print says mostly 1.
+int32_t ExpertTensorDegree(const PublishedRow& row,
+                           int32_t tp,
+                           int64_t gpus,
+                           Assumptions* assumptions) {
   const std::optional<int64_t> stated = row.Integer("etp");
-  const bool divides = !stated.has_value() && tp > 1 && row.Integer("experts").value_or(0) > 0 &&
-                       FamilyOfRow(row) == FrameworkFamily::kMegatronCore &&
-                       !row.Says("framework", "bridge") && !row.Says("model", "deepseek");
-  if (divides) {
+  const bool open = !stated.has_value() && tp > 1 && row.Integer("experts").value_or(0) > 0 &&
+                    FamilyOfRow(row) == FrameworkFamily::kMegatronCore &&
+                    !row.Says("framework", "bridge") && !row.Says("model", "deepseek");
+  if (!open) {
+    return Degree(stated);
+  }
+  if (StatesArguments(row) || !RunsMegatronLmScripts(row)) {
     assumptions->Add("experts: divided over tp, as Megatron-Core does unless told otherwise");
     return tp;
   }
-  return Degree(stated);
+  constexpr double kSpread = 0.2;
+  if (const std::optional<PublishedRow> like = NearestPlan(row, gpus, "etp")) {
+    assumptions->Add("experts: divided as in the nearest run that says so", kSpread);
+    return std::min(tp, Degree(like->Integer("etp")));
+  }
+  assumptions->Add("experts: whole on a rank", kSpread);
+  return 1;
 }
 
 // Degrees of experts where the row has some and says nothing: as in the nearest run, else inside a
@@ -150,6 +183,8 @@ void FillDegree(const PublishedRow& row,
   if (known > gpus || replicas > gpus) {
     return;
   }
+  const int64_t batch = row.Integer("global_batch").value_or(gpus);
+  const bool crowded = gpus % (known * batch) == 0 && gpus > known * batch;
   if (replicas > 0) {
     const int64_t left = gpus / (known * replicas);
     int32_t* missing = nullptr;
@@ -160,11 +195,14 @@ void FillDegree(const PublishedRow& row,
     if (missing != nullptr && left > 1 && left * known * replicas == gpus) {
       *missing = static_cast<int32_t>(left);
       assumptions->Add("parallel plan: the degree that is not printed is what the others leave");
+    } else if (missing == nullptr && crowded) {
+      // Not all that are left over can be replicas.
+      constexpr double kSpread = 0.15;
+      sizes->cp *= static_cast<int32_t>(gpus / (known * batch));
+      assumptions->Add("context parallel: more ranks than printed, a sequence a replica", kSpread);
     }
     return;
   }
-  const int64_t batch = row.Integer("global_batch").value_or(gpus);
-  const bool crowded = gpus % (known * batch) == 0 && gpus > known * batch;
   if (crowded && !row.Integer("cp").has_value()) {
     sizes->cp = static_cast<int32_t>(gpus / (known * batch));
     assumptions->Add("context parallel: not printed, as many ranks as leave a replica a sequence",
@@ -197,7 +235,7 @@ int64_t GpusOfRow(const PublishedRow& row,
       row.Integer("gpus_per_node").has_value() ? Degree(row.Integer("gpus_per_node")) : kUsualNode;
   Assumptions noted_later;
   const int64_t of_experts = int64_t{sizes.pp} * Degree(row.Integer("ep")) *
-                             ExpertTensorDegree(row, sizes.tp, &noted_later);
+                             ExpertTensorDegree(row, sizes.tp, replica, &noted_later);
   const int64_t least = of_release ? std::max<int64_t>(of_node, kOfRelease) : of_node;
   return std::lcm(replica,
                   std::clamp<int64_t>(of_experts, least, std::max<int64_t>(least, kMaxDegree)));
@@ -219,13 +257,17 @@ Result<graph::ParallelSizes> SizesOfRow(const PublishedRow& row, Assumptions* as
   } else {
     FillDegree(row, gpus, assumptions, &sizes);
   }
-  sizes.etp = ExpertTensorDegree(row, sizes.tp, assumptions);
+  sizes.etp = ExpertTensorDegree(row, sizes.tp, gpus, assumptions);
   sizes.vpp = sizes.pp == 1 ? 1 : Degree(row.Integer("vpp"));
   const int64_t model_parallel = int64_t{sizes.tp} * sizes.pp * sizes.cp;
   if (model_parallel > gpus) {
     return RunFailed(fmt::format("tp x pp x cp is {} on {} GPUs", model_parallel, gpus));
   }
   sizes.dp = static_cast<int32_t>(gpus / model_parallel);
+  if (const int64_t idle = gpus % model_parallel; idle > 0) {
+    assumptions->Add("GPUs: those that the plan does not divide are idle",
+                     static_cast<double>(idle) / static_cast<double>(gpus));
+  }
   if (stated_replicas != 0 && stated_replicas != sizes.dp) {
     assumptions->Add("data parallel degree: GPUs / (tp x pp x cp), not what is printed");
   }
@@ -290,7 +332,8 @@ Status ReadBatch(const PublishedRow& row, Assumptions* assumptions, graph::JobSp
   const int64_t count = std::max<int64_t>(1, std::llround(static_cast<double>(*batch) / step));
   job->global_batch_size = count * job->micro_batch_size * replicas;
   if (job->global_batch_size != *batch) {
-    assumptions->Add("batch: rounded to whole micro-batches");
+    const double ratio = static_cast<double>(job->global_batch_size) / static_cast<double>(*batch);
+    assumptions->Add("batch: rounded to whole micro-batches", std::abs(std::log(ratio)));
   }
   return OkStatus();
 }
@@ -303,6 +346,12 @@ void AssumeInterleaving(const PublishedRow& row, Assumptions* assumptions, graph
       row.Says("extra", "schedule=interleaved") && !row.Integer("vpp").has_value()) {
     sizes.vpp = 2;
     assumptions->Add("interleaving: two stages a rank, as torchtitan has it", 0.04);
+    return;
+  }
+  if (row.Says("framework", "meta") && sizes.pp > 1 && !row.Integer("vpp").has_value()) {
+    constexpr int64_t kEnds = 2;  // the first and the last stage have a layer less
+    sizes.vpp = static_cast<int32_t>(std::max<int64_t>(1, (job->model.layers + kEnds) / sizes.pp));
+    assumptions->Add("interleaving: chunks of one layer, as Llama 3 was trained", 0.1);
     return;
   }
   if (FamilyOfRow(row) == FrameworkFamily::kNanotron && sizes.vpp > 1) {
@@ -342,50 +391,16 @@ void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
   }
 }
 
-graph::Recompute RecomputeOfRow(const PublishedRow& row,
-                                const graph::ModelSpec& model,
-                                Assumptions* assumptions) {
-  const std::string text = row.Lower("recompute");
-  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
-  if (says("full")) {
-    return graph::Recompute::kFull;
-  }
-  if (says("none") || text == "no") {
-    return graph::Recompute::kNone;
-  }
-  if (!text.empty()) {
-    return graph::Recompute::kSelective;
-  }
-  if (row.Says("tflops_kind", "incl. recompute")) {
-    assumptions->Add("recompute: full, as the source counts its FLOPs");
-    return graph::Recompute::kFull;
-  }
-  // Before Korthikanti et al. (2022) Megatron recomputed whole layers; with flash attention the
-  // core is recomputed by its kernel anyway and nothing else is.
-  const bool early = row.Says("framework", "deepspeed") || row.Says("source_key", "2020") ||
-                     row.Says("source_key", "sc21") || row.Says("model", "mt-nlg");
-  if (early) {
-    assumptions->Add("recompute: full, as before 2022");
-    return graph::Recompute::kFull;
-  }
-  if (FamilyOfRow(row) == FrameworkFamily::kJax) {
-    assumptions->Add("recompute: feed-forwards and norms, else JAX's runs would not fit", 0.08);
-    return graph::Recompute::kSelective;
-  }
-  if (row.Says("framework", "torchtitan")) {
-    assumptions->Add("recompute: per op, as torchtitan's presets have it", 0.08);
-    return graph::Recompute::kSelective;
-  }
-  const bool unfused = row.Says("framework", "megascale") ||
-                       row.Lower("framework") == "megatron-lm" || LacksFusedAttention(row, model);
-  assumptions->Add(unfused ? "recompute: selective" : "recompute: none");
-  return unfused ? graph::Recompute::kSelective : graph::Recompute::kNone;
-}
-
 int32_t ZeroStageOfRow(const PublishedRow& row) {
   const std::string text = row.Lower("zero_stage");
-  if (!text.empty() && text.front() >= '0' && text.front() <= '3') {
-    return text.front() - '0';
+  for (const std::string_view word : {"", "zero-", "zero ", "zero", "stage "}) {
+    const char digit = text.starts_with(word) && text.size() > word.size() ? text[word.size()] : 0;
+    if (digit >= '0' && digit <= '3') {
+      return digit - '0';
+    }
+  }
+  if (text.find("no_shard") != std::string::npos || text == "ddp") {
+    return 0;
   }
   if (text.find("shard_grad_op") != std::string::npos ||
       text.find("gradients") != std::string::npos) {

@@ -114,6 +114,9 @@ Result<double> PredictedBytes(const PublishedRow& row,
   if (HasSecondStack(row)) {
     return InvalidArgument("memory of models of two stacks is not modelled");
   }
+  if (HasArgument(row, "export-kd-cfg") || HasArgument(row, "export-kd-teacher-load")) {
+    return InvalidArgument("memory of a teacher beside the model is not modelled");
+  }
   replayer::StageMemoryOptions options = MemoryOptionsOf(cluster);
   if (HasArgument(row, "deterministic-mode")) {
     options.workspace_bytes = kDeterministicWorkspace;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <string>
 
 #include <fmt/format.h>
@@ -13,17 +14,27 @@
 namespace prism::launch {
 namespace {
 
-// True when the model's name or architecture has the word.
-bool IsCalled(const PublishedRow& row, std::string_view word) {
-  return row.Says("model", word) || row.Says("arch", word);
+// Lower case, dashes and underscores as blanks.
+std::string Plain(const PublishedRow& row, std::string_view column) {
+  std::string text = row.Lower(column);
+  std::replace_if(text.begin(), text.end(), [](char c) { return c == '-' || c == '_'; }, ' ');
+  return text;
 }
 
+// True when the model's name or architecture has the words.
+bool IsCalled(const PublishedRow& row, std::string_view words) {
+  return Plain(row, "model").find(words) != std::string::npos ||
+         Plain(row, "arch").find(words) != std::string::npos;
+}
+
+// Nemotrons whose name has another family's in it are of that family's blocks.
 graph::BlockKind BlockOfRow(const PublishedRow& row) {
-  if (IsCalled(row, "nemotron")) {
+  if (IsCalled(row, "nemotron") && Plain(row, "model").find("llama") == std::string::npos) {
     return graph::BlockKind::kNemotron;
   }
-  for (const char* word : {"llama", "qwen", "moe", "gqa", "mistral", "mixtral", "deepseek", "kimi",
-                           "grok", "gpt oss"}) {
+  for (const char* word :
+       {"llama", "qwen", "moe", "gqa", "mistral", "mixtral", "deepseek", "kimi", "grok", "gpt oss",
+        "gemma", "olmo", "internlm", "baichuan", "phi 3", "phi 4", "swiglu", "geglu"}) {
     if (IsCalled(row, word)) {
       return graph::BlockKind::kLlama;
     }
@@ -47,29 +58,48 @@ int64_t NumberAfter(const std::string& text, const std::string& word) {
   return number;
 }
 
-// A size that the row states, else the one that another row of its table states for the model of
-// that name (releases of a benchmark leave out what they printed before).
-std::optional<int64_t> SizeOf(const PublishedRow& row,
-                              std::string_view column,
-                              Assumptions* assumptions) {
-  if (const std::optional<int64_t> own = row.Integer(column)) {
-    return own;
-  }
+// What other rows of the table state of the model of that name, by how many of them.
+std::map<int64_t, int64_t> SizesElsewhere(const PublishedRow& row, std::string_view column) {
   const auto differ = [&](const PublishedRow& other, std::string_view size) {
     return !row.Text(size).empty() && !other.Text(size).empty() &&
            row.Text(size) != other.Text(size);
   };
+  std::map<int64_t, int64_t> counts;
+  if (row.Text("model").empty()) {
+    return counts;
+  }
   for (const PublishedRow& other : row.RowsOfTable()) {
     const bool alike = other.Text("model") == row.Text("model") && !differ(other, "layers") &&
                        !differ(other, "hidden") && !differ(other, "heads");
-    const std::optional<int64_t> known = alike ? other.Integer(column) : std::nullopt;
-    if (known.has_value() && !row.Text("model").empty()) {
-      assumptions->Add(
-          fmt::format("{}: as another row of the table has it for that model", column));
-      return known;
+    if (const auto known = alike ? other.Integer(column) : std::nullopt) {
+      ++counts[*known];
     }
   }
-  return std::nullopt;
+  return counts;
+}
+
+// A size that the row states, else the one that other rows of its table state for the model of that
+// name (releases of a benchmark leave out what they printed before): where they disagree, most of
+// them, and the time may be off by `spread`.
+std::optional<int64_t> SizeOf(const PublishedRow& row,
+                              std::string_view column,
+                              Assumptions* assumptions,
+                              double spread = 0.1) {
+  if (const std::optional<int64_t> own = row.Integer(column)) {
+    return own;
+  }
+  const std::map<int64_t, int64_t> counts = SizesElsewhere(row, column);
+  const auto most =
+      std::max_element(counts.begin(), counts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == counts.end()) {
+    return std::nullopt;
+  }
+  assumptions->Add(fmt::format("{}: as {} of the table {} it for that model", column,
+                               counts.size() == 1 ? "another row" : "most rows",
+                               counts.size() == 1 ? "has" : "have"),
+                   counts.size() == 1 ? 0 : spread);
+  return most->first;
 }
 
 // The page of a repository that a row is from: "pytorch/torchtitan benchmarks/llama3.md table 1".
@@ -87,9 +117,10 @@ std::string_view PageOf(const PublishedRow& row) {
 // Tokens of a sequence where the row is silent: runs that one page prints of one release share
 // theirs, if those that state it agree; else as for sizes of the model.
 std::optional<int64_t> LengthOf(const PublishedRow& row, Assumptions* assumptions) {
+  constexpr double kLengthSpread = 0.5;
   std::optional<int64_t> shared = row.Integer("seq_len");
   if (shared.has_value() || PageOf(row).empty()) {
-    return SizeOf(row, "seq_len", assumptions);
+    return SizeOf(row, "seq_len", assumptions, kLengthSpread);
   }
   for (const PublishedRow& other : row.RowsOfTable()) {
     const std::optional<int64_t> known = other.Integer("seq_len");
@@ -98,12 +129,12 @@ std::optional<int64_t> LengthOf(const PublishedRow& row, Assumptions* assumption
       continue;
     }
     if (shared.has_value() && shared != known) {
-      return SizeOf(row, "seq_len", assumptions);
+      return SizeOf(row, "seq_len", assumptions, kLengthSpread);
     }
     shared = known;
   }
   if (!shared.has_value()) {
-    return SizeOf(row, "seq_len", assumptions);
+    return SizeOf(row, "seq_len", assumptions, kLengthSpread);
   }
   assumptions->Add("seq_len: as the other runs on the page", 0.1);
   return shared;
@@ -259,7 +290,8 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
   moe.expert_ffn = assumptions->Or<int64_t>(
       SizeOf(row, "moe_ffn", assumptions), model->ffn > 0 ? model->ffn : UsualFfn(*model),
       "width of an expert: as the dense layer", kUnknownExperts);
-  if (arch.find("1 shared expert") != std::string::npos || row.Says("model", "llama 4")) {
+  if (arch.find("1 shared expert") != std::string::npos || IsCalled(row, "llama 4") ||
+      IsCalled(row, "llama4")) {
     moe.shared_expert_ffn = moe.expert_ffn;
   }
   moe.biased = IsCalled(row, "gpt oss");
@@ -290,12 +322,13 @@ bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
 }  // namespace
 
 Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions) {
+  constexpr double kLayersSpread = 0.5;
   graph::ModelSpec model;
   model.name = row.Text("model");
   model.source = row.Text("source_ref");
   model.block = BlockOfRow(row);
-  if (row.Says("arch", "mamba") || row.Says("arch", "hybrid") || IsCalled(row, "nemotron_3") ||
-      IsCalled(row, "nemotron-h")) {
+  if (row.Says("arch", "mamba") || row.Says("arch", "hybrid") || IsCalled(row, "nemotron 3") ||
+      IsCalled(row, "nemotron h")) {
     return RunFailed("model shape is missing: hybrid of Mamba and attention");
   }
   model.hidden = SizeOf(row, "hidden", assumptions).value_or(0);
@@ -308,7 +341,7 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   model.kv_heads = KeyValueHeads(row, model.heads, assumptions);
   model.ffn = SizeOf(row, "ffn", assumptions).value_or(0);
   ReadExperts(row, assumptions, &model);
-  if (model.ffn == 0 && model.moe.experts == 0) {
+  if (model.ffn == 0 && (model.moe.experts == 0 || model.moe.dense_layers > 0)) {
     model.ffn = UsualFfn(model);
     assumptions->Add(model.block == graph::BlockKind::kLlama ? "feed-forward: 8/3 of hidden"
                                                              : "feed-forward: 4 times hidden");
@@ -327,7 +360,9 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
     model.mtp_layers = assumptions->Or<int64_t>(std::nullopt, 1, "multi-token prediction: 1 layer");
   }
   model.seq_len = LengthOf(row, assumptions).value_or(0);
-  model.layers = SizeOf(row, "layers", assumptions).value_or(0);
+  const bool open = !row.Integer("layers").has_value() &&  // proxies have few layers
+                    SizesElsewhere(row, "layers").size() > 1 && row.Number("params_b").has_value();
+  model.layers = open ? 0 : SizeOf(row, "layers", assumptions, kLayersSpread).value_or(0);
   if (model.layers == 0) {
     const std::optional<int64_t> layers = LayersFromParameters(row, model);
     if (!layers.has_value()) {

@@ -101,6 +101,10 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.group = fmt::format("{}|{}|{}|{}|{}|{}|{}", plan.source, row.Text("model"), row.Text("gpu"),
                            row.Text("num_gpus"), row.Text("global_batch"), row.Text("seq_len"),
                            row.Text("precision"));
+  plan.cannot_predict = row.Fault();
+  if (!plan.cannot_predict.empty()) {
+    return plan;
+  }
   if (!row.Says("run_kind", "prediction")) {
     plan.measured_s = row.MeasuredSeconds();
     plan.measured_bytes = row.PeakMemoryBytes();

@@ -8,6 +8,7 @@
 #include "graph/base/lower_case.h"
 #include "launch/accuracy/row_arguments.h"
 #include "launch/accuracy/row_recipe.h"
+#include "launch/accuracy/row_recompute.h"
 
 namespace prism::launch {
 namespace {
@@ -87,28 +88,6 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
   }
 }
 
-// Parts that a selective recomputation names.
-uint32_t RecomputeParts(const PublishedRow& row) {
-  const std::string text = row.Lower("recompute");
-  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
-  const bool preset = text.empty() && row.Says("framework", "torchtitan");
-  if (preset || says("per-op")) {
-    return graph::kRecomputeEverySecondMatmul;
-  }
-  if (says("(layer)")) {
-    return graph::kRecomputeEverySecondLayer;
-  }
-  uint32_t parts = 0;
-  parts |= says("norm") ? uint32_t{graph::kRecomputeNorm} : 0U;
-  parts |= says("act") && !says("core_attn") ? uint32_t{graph::kRecomputeActivation} : 0U;
-  parts |= says("moe_act") || says(" act") ? uint32_t{graph::kRecomputeActivation} : 0U;
-  parts |= says("mlp") ? uint32_t{graph::kRecomputeMlp} : 0U;
-  parts |= says("moe+") || says("moe)") || says("[moe") ? uint32_t{graph::kRecomputeMoe} : 0U;
-  parts |= says("up_proj") ? uint32_t{graph::kRecomputeUpProjection} : 0U;
-  parts |= says("core_attn") ? uint32_t{graph::kRecomputeCoreAttention} : 0U;
-  return parts == 0 ? uint32_t{graph::kRecomputeCoreAttention} : parts;
-}
-
 void ReadSchedule(const PublishedRow& row, TrainingStyle* style) {
   const std::string schedule = LowerCase(row.Extra("schedule"));
   if (schedule.find("zero") != std::string::npos) {
@@ -146,7 +125,10 @@ std::optional<int64_t> LeadingNumber(const std::string& text) {
   return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
 }
 
-void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
+void ReadFlags(const PublishedRow& row,
+               const graph::JobSpec& job,
+               Assumptions* assumptions,
+               TrainingStyle* style) {
   if (const std::optional<bool> overlap = row.Flag("tp_comm_overlap")) {
     style->tp_comm_overlap = *overlap && job.parallel.tp > 1;
   }
@@ -158,13 +140,18 @@ void ReadFlags(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle
     style->overlap_param_gather = *overlap;
   }
   if (FamilyOfRow(row) != FrameworkFamily::kJax) {
-    style->recompute_parts = RecomputeParts(row);
+    style->recompute_parts = RecomputePartsOfRow(row, assumptions);
   }
   style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
   // MLPerf's benchmark drops a tenth; NeMo's recipes nothing.
   style->adapter_dropout = style->frozen_weights && row.Says("source_key", "mlperf");
   style->fp8_param_gather |= row.Says("precision", "fp8 all-gather");
   const std::string zero = row.Lower("zero_stage");
+  const bool hybrid = zero.find("hybrid_shard") != std::string::npos;
+  if (style->data_parallel == graph::DataParallelKind::kFsdp && hybrid) {
+    const int64_t node = row.Integer("gpus_per_node").value_or(8);
+    style->shard_size = static_cast<int32_t>(job.parallel.dp % node == 0 ? node : 0);
+  }
   if (zero.find("fsdp") != std::string::npos || zero.find("full_shard") != std::string::npos) {
     style->data_parallel = graph::DataParallelKind::kFsdp;
   }
@@ -200,6 +187,12 @@ void ReadRecipe(const PublishedRow& row,
   if (recipe.note.empty() && row.Says("framework", "bridge") && !style->moe_drop_and_pad) {
     style->moe_fused_dispatch = true;
     assumptions->Add("dispatcher of experts: DeepEP or HybridEP, as most recipes have", 0.1);
+  }
+  const bool silent = RunsMegatronLmScripts(row) && !StatesArguments(row) &&
+                      !row.Says("extra", "dispatcher") && recipe.note.empty();
+  if (silent && job.parallel.ep > 1) {
+    constexpr double kSpread = 0.2;
+    assumptions->Add("dispatcher of experts: all-to-all, Megatron-Core's default", kSpread);
   }
   style->moe_overlap = recipe.Says("moe_a2a_overlap=true") || row.Says("extra", "1f1b overlap");
 }
@@ -271,6 +264,10 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
     return graph::Precision::kBfloat16;
   }
   const graph::Precision usual = UsualPrecision(FamilyOfRow(row));
+  if (!row.Text("precision").empty()) {
+    constexpr double kSpread = 0.3;
+    assumptions->Add("precision: what is printed is not known", kSpread);
+  }
   NotePrecision(usual, assumptions);
   return usual;
 }
@@ -297,7 +294,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   }
   ReadSchedule(row, &style);
   ReadAblation(row, &style);
-  ReadFlags(row, job, &style);
+  ReadFlags(row, job, assumptions, &style);
   if (family == FrameworkFamily::kMegatronCore) {
     ReadRecipe(row, job, assumptions, &style);
     if (LacksFusedAttention(row, job.model)) {

@@ -211,13 +211,13 @@ std::optional<graph::Precision> PrecisionNamed(std::string_view text) {
   if (says("mx")) {
     return graph::Precision::kMxFloat8;
   }
-  if (says("fp8")) {
+  if (says("fp8") || says("float8") || says("e4m3")) {
     return says("block") ? graph::Precision::kFloat8Block : graph::Precision::kFloat8;
   }
   if (says("bf16") || says("bfloat16")) {
     return graph::Precision::kBfloat16;
   }
-  if (says("fp16") || says("half")) {
+  if (says("fp16") || says("float16") || says("half")) {
     return graph::Precision::kFloat16;
   }
   if (says("fp32") || says("float32")) {

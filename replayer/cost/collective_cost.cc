@@ -57,6 +57,10 @@ constexpr std::array<LlRamp, 4> kLlRamp = {
 // the tuner already counts it twice.
 constexpr double kInlineBytes = 20 << 10U;
 
+// Seconds that a channel takes for a peer in another node: a step of LL over the network in NCCL's
+// tuner (nccl_tuning_constants.csv).
+constexpr double kPeerRound = 2.7e-6;
+
 bool MadeOfPeers(CollectiveKind kind) {
   return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kGather ||
          kind == CollectiveKind::kScatter;
@@ -301,8 +305,10 @@ double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
   const double latency = tuner.LatencySeconds(shape.kind, choice);
   if (choice.protocol == NcclProtocol::kLl) {
     const bool ring = choice.algorithm == NcclAlgorithm::kRing;
-    const double steps = ring ? RingSteps(shape.kind, topology.size)
-                              : 2 * (topology.ranks_per_node - 1 + std::log2(topology.nodes));
+    const bool one_step = IsChain(shape.kind) && topology.nodes == 1;
+    const double steps = one_step ? 1
+                         : ring   ? RingSteps(shape.kind, topology.size)
+                                  : 2 * (topology.ranks_per_node - 1 + std::log2(topology.nodes));
     const LlRamp& ramp = kLlRamp[static_cast<size_t>(architecture_)];
     return latency + steps * ramp.seconds * std::log2(1 + std::min(bytes, ramp.last) / ramp.unit);
   }
@@ -373,6 +379,12 @@ double CollectiveCost::AllToAllNetworkSeconds(const graph::CollectiveShape& shap
          (NetworkBandwidth(topology) / topology.fewest_per_node());
 }
 
+// A channel sends to its peers in other nodes one after the other; the first is within the base
+// latency.
+double CollectiveCost::PeerRoundsSeconds(double peers) const {
+  return std::max(0.0, peers - channels_) / channels_ * kPeerRound;
+}
+
 double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
                                        const CommTopology& topology) const {
   double n = topology.size;
@@ -380,7 +392,8 @@ double CollectiveCost::AllToAllSeconds(const graph::CollectiveShape& shape,
   double intra_peers = topology.ranks_per_node - 1.0;
   double intra = intra_peers * per_peer / peer_bandwidth_;
   double inter = topology.nodes > 1 ? AllToAllNetworkSeconds(shape, topology) : 0;
-  return p2p_base_ + (topology.nodes > 1 ? hop_ : 0) + std::max(intra, inter);
+  return p2p_base_ + (topology.nodes > 1 ? hop_ : 0) +
+         PeerRoundsSeconds(n - topology.ranks_per_node) + std::max(intra, inter);
 }
 
 std::optional<NcclChoice> CollectiveCost::Choose(const graph::CollectiveShape& shape,
@@ -425,16 +438,20 @@ std::vector<DurationNs> CollectiveCost::PeerTransfers(std::span<const PeerLoad> 
                (load.reach == reach || (reach == Reach::kNetwork && load.reach == Reach::kNode));
       };
       int64_t shorter = 0;  // bytes of those behind
+      double peers = 0;
       for (const PeerLoad& load : group) {
         shorter += shares(load) ? load.bytes : 0;
+        peers += load.is_send == is_send && load.reach == Reach::kNetwork ? 1 : 0;
       }
+      const double rounds = reach == Reach::kNetwork ? PeerRoundsSeconds(peers) : 0;
       int64_t longer = 0;  // count of those before
       for (const uint32_t i : order) {
         if (!shares(group[i])) {
           continue;
         }
         if (group[i].reach == reach) {
-          durations[i] = PeerTransfer(shorter + longer * group[i].bytes, reach == Reach::kNode);
+          durations[i] = PeerTransfer(shorter + longer * group[i].bytes, reach == Reach::kNode) +
+                         NsFromSeconds(rounds);
         }
         shorter -= group[i].bytes;
         ++longer;

@@ -132,6 +132,7 @@ class CollectiveCost {
                                           NcclProtocol protocol) const;
   [[nodiscard]] double AllToAllNetworkSeconds(const graph::CollectiveShape& shape,
                                               const CommTopology& topology) const;
+  [[nodiscard]] double PeerRoundsSeconds(double peers) const;
   [[nodiscard]] double AllToAllSeconds(const graph::CollectiveShape& shape,
                                        const CommTopology& topology) const;
   [[nodiscard]] double LinkBandwidth(const CommTopology& topology) const;

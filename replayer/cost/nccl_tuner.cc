@@ -127,7 +127,7 @@ double NcclTuner::RingLatency(CollectiveKind kind, int protocol) const {
   const auto p = static_cast<size_t>(protocol);
   const double steps = RingSteps(kind, fabric_.size);
   double intra = fabric_.nvlink ? kRingStep.nvlink[p] : kRingStep.pci[p];
-  if (IsChain(kind)) {
+  if (IsChain(kind) && fabric_.nodes == 1) {
     return kRingBase[p] + intra;  // every channel runs the same way: one step is exposed
   }
   // With one rank a node the latency of a step is fully exposed: the tree's.

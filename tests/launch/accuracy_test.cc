@@ -109,7 +109,7 @@ TEST(RowPlan, blanks_are_derived_or_assumed_and_noted) {
   EXPECT_EQ(plan.job.parallel.dp, 2);
   EXPECT_EQ(plan.job.micro_batch_size, 1);
   EXPECT_EQ(plan.job.model.heads, 96);
-  EXPECT_THAT(plan.assumptions, Contains("GPU: taken for an H100"));
+  EXPECT_THAT(plan.assumptions, Contains("GPU: not known, taken for an H100"));
   EXPECT_THAT(plan.assumptions, Contains("framework: not known, taken for Megatron-Core"));
   EXPECT_THAT(plan.assumptions, Contains("micro-batch: usual"));
 }
@@ -316,9 +316,9 @@ TEST(RowPlan, experts_are_divided_as_in_the_nearest_run_that_says_how) {
   const Result<CsvTable> csv = CsvTable::Parse(
       "id,source_key,framework,model,layers,hidden,heads,vocab,seq_len,experts,moe_topk,moe_ffn,"
       "tp,etp,ep,pp,dp,num_gpus,micro_batch,global_batch,gpu\n"
-      "x-0,x,Megatron-Core,M,32,4096,32,32000,4096,32,2,4096,,,,4,8,64,1,64,H100\n"
-      "x-1,x,Megatron-Core,M,32,4096,32,32000,4096,32,2,4096,2,,,4,8,64,1,64,H100\n"
-      "x-2,x,Megatron-Core,M,32,4096,32,32000,4096,32,2,4096,2,,4,4,16,128,1,64,H100\n",
+      "x-0,x,NeMo,M,32,4096,32,32000,4096,32,2,4096,,,,4,8,64,1,64,H100\n"
+      "x-1,x,NeMo,M,32,4096,32,32000,4096,32,2,4096,2,,,4,8,64,1,64,H100\n"
+      "x-2,x,NeMo,M,32,4096,32,32000,4096,32,2,4096,2,,4,4,16,128,1,64,H100\n",
       "t.csv");
   ASSERT_TRUE(csv.ok()) << csv.status().message();
   for (const size_t row : {0, 1}) {

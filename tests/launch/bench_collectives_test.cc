@@ -56,6 +56,46 @@ TEST(CollectiveRow, platform_follows_gpu_and_interconnect) {
   EXPECT_EQ(stated.topology, (replayer::CommTopology{32, 4, 8, 1}));
 }
 
+TEST(CollectiveRow, names_are_known_by_their_letters) {
+  for (const char* name : {"AllReduce", "all-reduce", "all_reduce_perf", "allreduce"}) {
+    const CollectiveRow row = ReadOne(std::string("a,x,") + name + ",H100,8,1,8,NVLink,,8,1,,,");
+    EXPECT_EQ(row.collective, "all_reduce") << name;
+    EXPECT_EQ(row.reason_skipped, "") << name;
+  }
+  EXPECT_EQ(ReadOne("a,x,all_reduce,a100,8,1,8,NVLink,,8,1,,,").platform.gpu, "gpus/a100-80");
+  EXPECT_THAT(ReadOne("a,x,all_reduce,H20,8,1,8,NVLink,,8,1,,,").reason_skipped, HasSubstr("H20"));
+}
+
+TEST(CollectiveRow, an_algorithm_that_is_denied_is_not_forced) {
+  const auto algorithm = [](const std::string& said, const char* nodes) {
+    return ReadOne(std::string("a,x,all_reduce,H100,32,") + nodes + ",8,NVLink," + said + ",8,1,,,")
+        .algorithm;
+  };
+  EXPECT_EQ(algorithm("NVLS disabled", "1"), replayer::NcclAlgorithm::kRing);
+  EXPECT_EQ(algorithm("no NVLS", "1"), replayer::NcclAlgorithm::kRing);
+  EXPECT_EQ(algorithm("ring", "4"), replayer::NcclAlgorithm::kRing);
+  EXPECT_EQ(algorithm("SHARP disabled", "4"), std::nullopt);
+  EXPECT_EQ(algorithm("SHARP", "4"), replayer::NcclAlgorithm::kCollNet);
+}
+
+TEST(CollectiveRow, rates_are_read_in_any_spelling) {
+  const auto nics = [](const std::string& interconnect) {
+    return ReadOne("a,x,all_reduce,H100,16,2,8," + interconnect + ",,8,1,,,")
+        .platform.nics_per_node;
+  };
+  EXPECT_EQ(nics("8 x 400 Gb/s"), 8);
+  EXPECT_EQ(nics("8x400 Gb/s"), 8);
+  EXPECT_EQ(nics("8 \xC3\x97 400 Gb/s"), 8);
+  EXPECT_EQ(nics("400 Gb/s single NIC"), 1);
+  EXPECT_EQ(nics("NDR 400 Gb/s InfiniBand"), 0);  // as many as the profile has
+}
+
+TEST(CollectiveRow, trays_of_a_rack_are_one_node) {
+  const CollectiveRow row = ReadOne("a,x,all_reduce,GB200 NVL72,64,16,4,,,1073741824,1,,,");
+  EXPECT_EQ(row.topology, (replayer::CommTopology{64, 1, 64, 1}));
+  EXPECT_EQ(row.platform.network, "networks/nvl72");
+}
+
 TEST(BenchCollectives, sweep_prints_what_nccl_tests_prints) {
   CollectiveSweepOptions options;
   const Result<std::string> text = SweepCollective(options);

@@ -175,5 +175,26 @@ TEST(CollectiveCost, network_adds_its_latency_and_loses_bandwidth_with_nodes) {
   EXPECT_NEAR(static_cast<double>(lossy) / static_cast<double>(whole), 1.5 * 1.5 * 1.5, 0.01);
 }
 
+// Between nodes the channels of a communicator run different ways, so that a chain's steps show.
+TEST(CollectiveCost, chains_and_exchanges_of_more_ranks_take_longer) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpus_per_node = 8;
+  const CollectiveCost cost(cluster);
+  const auto seconds = [&](CollectiveKind kind, int32_t nodes, int64_t bytes) {
+    return cost.Collective({kind, graph::DataType::kFloat32, graph::ReduceOp::kNone, -1, bytes},
+                           {8 * nodes, nodes, 8, 1});
+  };
+  for (const CollectiveKind kind :
+       {CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllToAll}) {
+    for (const int32_t nodes : {4, 16, 64, 256}) {
+      EXPECT_LT(seconds(kind, nodes, 65536), seconds(kind, 2 * nodes, 65536)) << nodes;
+      EXPECT_LE(seconds(kind, nodes, 32768), seconds(kind, nodes, 262144)) << nodes;
+    }
+  }
+  // Inside a node every channel runs the same way: one step shows.
+  EXPECT_LT(seconds(CollectiveKind::kReduce, 1, 32768),
+            seconds(CollectiveKind::kReduce, 2, 32768) / 2);
+}
+
 }  // namespace
 }  // namespace prism::replayer

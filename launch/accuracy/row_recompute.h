@@ -1,0 +1,19 @@
+// What a published row says of recomputation in the backward pass.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/job.h"
+#include "launch/accuracy/published_row.h"
+#include "launch/prediction/assumptions.h"
+
+namespace prism::launch {
+
+graph::Recompute RecomputeOfRow(const PublishedRow& row,
+                                const graph::ModelSpec& model,
+                                Assumptions* assumptions);
+
+// RecomputePart of a selective one: those that it names, the core of attention where none.
+uint32_t RecomputePartsOfRow(const PublishedRow& row, Assumptions* assumptions);
+
+}  // namespace prism::launch
