@@ -160,6 +160,12 @@ size_t CountTransfers(const TransferTimes& times) {
 
 void FillAssumptions(const graph::Graph& graph, Summary* summary) {
   summary->assumptions = graph.assumptions;
+  if (const graph::JobSpec& job = graph.job; job.seq_len > 0 && job.facts.steps_per_iteration > 1) {
+    summary->assumptions.push_back(
+        fmt::format("tokens a second: each of the {} optimizer steps of an iteration has a global "
+                    "batch of its own",
+                    job.facts.steps_per_iteration));
+  }
   for (std::string& line : MaskAssumptions(graph)) {
     summary->assumptions.push_back(std::move(line));
   }
@@ -175,7 +181,8 @@ void FillRates(const graph::Graph& graph, Summary* summary) {
   const graph::JobSpec& job = graph.job;
   const double time = summary->iteration_time_s;
   if (job.seq_len > 0) {
-    summary->tokens_per_s = Ratio(static_cast<double>(job.tokens_per_iteration()), time);
+    const double steps = std::max(1, job.facts.steps_per_iteration);  // a global batch each
+    summary->tokens_per_s = Ratio(steps * static_cast<double>(job.tokens_per_iteration()), time);
   }
   if (job.user_program) {
     return;

@@ -12,6 +12,7 @@ namespace {
 
 using prism::testing::Kernel;
 using prism::testing::TinyGraph;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -36,6 +37,20 @@ TEST(Summary, says_of_how_many_steps_an_iteration_is) {
   EXPECT_THAT(SummaryJson(SummaryOf(graph)), HasSubstr("\"steps_per_iteration\": 3"));
   EXPECT_THAT(SummaryText(SummaryOf(graph), {}),
               HasSubstr("of 3 steps that take turns, 0.00100 s each on average"));
+}
+
+// A global batch is one step's.
+TEST(Summary, counts_the_tokens_of_every_step_of_an_iteration) {
+  graph::Graph graph = TinyGraph({{Kernel(0, 3'000'000)}});
+  graph.job.user_program = true;
+  graph.job.global_batch_size = 30;
+  graph.job.seq_len = 10;
+  const Summary of_one = SummaryOf(graph);
+  EXPECT_DOUBLE_EQ(*of_one.tokens_per_s, 300 / of_one.iteration_time_s);
+  graph.job.facts.steps_per_iteration = 3;
+  const Summary of_three = SummaryOf(graph);
+  EXPECT_DOUBLE_EQ(*of_three.tokens_per_s, 3 * *of_one.tokens_per_s);
+  EXPECT_THAT(of_three.assumptions, Contains(HasSubstr("each of the 3 optimizer steps")));
 }
 
 }  // namespace
