@@ -8,6 +8,7 @@
 #include <toml++/toml.h>
 
 #include "graph/base/file.h"
+#include "graph/base/parse_number.h"
 #include "launch/options/options.h"
 
 namespace prism::launch {
@@ -124,7 +125,14 @@ std::string Quoted(const std::string& text) {
   return result + "\"";
 }
 
-// Of a user's program only what was given: the rest it shows by itself when it runs.
+// A number or text that was given on a command line or in the environment.
+std::string GivenText(const std::string& given) {
+  int64_t number = 0;
+  return ParseNumber(given, &number) ? std::to_string(number) : Quoted(given);
+}
+
+// Of a user's program what was given, as it was given: the rest it shows by itself when it runs,
+// and it may show another layout than the one that was asked for.
 std::string LayoutText(const Options& options, const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
   const std::pair<const char*, std::string> entries[] = {
@@ -141,8 +149,11 @@ std::string LayoutText(const Options& options, const graph::JobSpec& job) {
       {"zero", std::to_string(job.zero_stage)}};
   std::string text;
   for (const auto& [name, value] : entries) {
-    if (!job.user_program || options.given.contains(name)) {
+    const auto given = options.given.find(name);
+    if (!job.user_program) {
       text += fmt::format("{} = {}\n", name, value);
+    } else if (given != options.given.end()) {
+      text += fmt::format("{} = {}\n", name, GivenText(given->second.back()));
     }
   }
   return text;

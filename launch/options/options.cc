@@ -84,7 +84,7 @@ bool IsOneLetterOff(std::string_view name, std::string_view meant) {
 // is. Others of that beginning belong to other software, as may short ones, which any name is near.
 Status RefuseMisspeltVariables() {
   constexpr std::string_view kBeginning = "PRISM_";
-  constexpr size_t kShortest = 4;
+  constexpr size_t kShortest = 6;
   std::vector<std::string> known;
   for (const OptionSpec& spec : OptionTable()) {
     known.push_back(EnvironmentName(spec).substr(kBeginning.size()));

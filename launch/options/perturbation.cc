@@ -37,11 +37,11 @@ class PerturbationParser {
     using enum replayer::PerturbationKind;
     if (kind == "straggler" && parts.size() == 3) {
       result.kind = kStraggler;
-      return ReadRanks(parts[1]) + ReadFactor(parts[2]);
+      return FirstOf(ReadRanks(parts[1]), ReadFactor(parts[2]));
     }
     if (kind == "link" && parts.size() == 3) {
       result.kind = kLink;
-      return ReadNodes(parts[1]) + ReadSlowdown(parts[2]);
+      return FirstOf(ReadNodes(parts[1]), ReadSlowdown(parts[2]));
     }
     if (kind == "kill" && parts.size() == 2) {
       result.kind = kKill;
@@ -49,19 +49,19 @@ class PerturbationParser {
     }
     if (kind == "late" && parts.size() == 3) {
       result.kind = kLate;
-      return ReadRanks(parts[1]) + ReadDelay(parts[2]);
+      return FirstOf(ReadRanks(parts[1]), ReadDelay(parts[2]));
     }
     if (kind == "jitter" && (parts.size() == 2 || parts.size() == 3)) {
       result.kind = kJitter;
-      return ReadJitter(parts[1]) + (parts.size() == 3 ? ReadShape(parts[2]) : "");
+      return FirstOf(ReadJitter(parts[1]), parts.size() == 3 ? ReadShape(parts[2]) : "");
     }
     if (kind == "host" && parts.size() == 3) {
       result.kind = kHost;
-      return ReadRanks(parts[1]) + ReadFactor(parts[2]);
+      return FirstOf(ReadRanks(parts[1]), ReadFactor(parts[2]));
     }
     if (kind == "periodic" && parts.size() == 4) {
       result.kind = kPeriodic;
-      return ReadRanks(parts[1]) + ReadPeriodic(parts[2], parts[3]);
+      return FirstOf(ReadRanks(parts[1]), ReadPeriodic(parts[2], parts[3]));
     }
     if (kind == "fail" && parts.size() == 2) {
       result.kind = kFail;
@@ -96,6 +96,11 @@ class PerturbationParser {
     return wrong.empty() && result.factor < 1
                ? fmt::format("has the factor '{}'; a link is slowed by 1 or more", text)
                : wrong;
+  }
+
+  // What is wrong first.
+  static std::string FirstOf(const std::string& first, const std::string& second) {
+    return first.empty() ? second : first;
   }
 
   std::string ReadNodes(std::string_view text) {

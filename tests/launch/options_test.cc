@@ -12,6 +12,7 @@ namespace prism::launch {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Sets a variable for one test.
 class ScopedVariable {
@@ -132,6 +133,23 @@ TEST(Options, printed_config_gives_the_same_options_again) {
   EXPECT_EQ(again->options.device, Device::kCuda);
   EXPECT_EQ(again->options.device_scale, 1.25);
   EXPECT_EQ(ConfigText(again->options, job), text);
+}
+
+// A program may show another layout than the one that was asked for.
+TEST(Options, config_of_a_program_says_what_was_given) {
+  const Result<CommandLine> line = ParseCommandLine(
+      {"--target-gpus", "64", "--tp", "2", "--pp", "4", "--out", "x", "--", "python", "ddp.py"});
+  ASSERT_TRUE(line.ok()) << line.status().message();
+  graph::JobSpec found;
+  found.user_program = true;
+  found.parallel.dp = 64;
+  const std::string text = ConfigText(line->options, found);
+  EXPECT_THAT(text, HasSubstr("tp = 2\npp = 4\n"));
+  EXPECT_THAT(text, Not(HasSubstr("dp = ")));
+  const Result<CommandLine> again = ParseCommandLine({"--config", WriteConfig(text)});
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->options.tp, 2);
+  EXPECT_EQ(again->options.pp, 4);
 }
 
 }  // namespace
