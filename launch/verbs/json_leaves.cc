@@ -1,5 +1,8 @@
 #include "launch/verbs/json_leaves.h"
 
+#include <map>
+#include <string>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +12,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 64;
+
+// What an element of a list is called: a warning by its code, an assumption by what it is of ("a =
+// 3": "a") or by all of its text, others by their place. So that one more moves no other.
+std::string ElementName(const Json& element, size_t index) {
+  if (element.is_object() && element.contains("code") && element["code"].is_string()) {
+    return element["code"].get<std::string>();
+  }
+  if (element.is_string()) {
+    const auto text = element.get<std::string>();
+    return text.substr(0, text.find(" = "));
+  }
+  return std::to_string(index);
+}
 
 // Whether the value nests no deeper than `depth`.
 bool Flatten(const Json& value, const std::string& path, int depth, std::vector<JsonLeaf>* leaves) {
@@ -25,8 +41,13 @@ bool Flatten(const Json& value, const std::string& path, int depth, std::vector<
   }
   if (value.is_array()) {
     size_t index = 0;
+    std::map<std::string, int> named;
     for (const Json& child : value) {
-      whole = whole && Flatten(child, fmt::format("{}[{}]", path, index++), depth - 1, leaves);
+      std::string name = ElementName(child, index++);
+      if (const int before = named[name]++; before > 0) {
+        name += fmt::format(" #{}", before + 1);
+      }
+      whole = whole && Flatten(child, fmt::format("{}[{}]", path, name), depth - 1, leaves);
     }
     return whole;
   }

@@ -12,7 +12,7 @@ namespace prism::launch {
 
 // One number, text or null of a JSON document, in the document's order.
 struct JsonLeaf {
-  std::string path;  // "job.tp", "warnings[0].code"
+  std::string path;  // "job.tp", "warnings[odd_iteration].count", "assumptions[gpu.sm_count]"
   std::string text;  // as JSON writes it: 8, "tp", null
   bool is_number = false;
   double number = 0;

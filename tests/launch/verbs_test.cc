@@ -96,6 +96,20 @@ TEST(FlattenJson, names_every_leaf_by_its_path) {
             "summary.json: nests deeper than a summary; run the job again");
 }
 
+// One more warning or assumption moves no other.
+TEST(FlattenJson, names_elements_by_what_they_are_of) {
+  const Result<std::vector<JsonLeaf>> leaves = FlattenJson(
+      R"({"warnings": [{"code": "odd", "count": 2}], "assumptions": ["a.b = 3", "of x", "of x"]})",
+      "summary.json");
+  ASSERT_TRUE(leaves.ok());
+  std::vector<std::string> paths;
+  for (const JsonLeaf& leaf : *leaves) {
+    paths.push_back(leaf.path);
+  }
+  EXPECT_THAT(paths, ElementsAre("warnings[odd].code", "warnings[odd].count", "assumptions[a.b]",
+                                 "assumptions[of x]", "assumptions[of x #2]"));
+}
+
 TEST(BenchReplay, has_every_metric_of_the_contract) {
   BenchReplayOptions options;
   options.workload = {"ring", 64};
