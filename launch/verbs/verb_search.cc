@@ -26,6 +26,15 @@
 namespace prism::launch {
 namespace {
 
+// Whether a plan that was given fits and keeps to the bounds.
+bool IsLeft(const EvaluatedPlan& plan) {
+  return plan.fits && !plan.over_budget && !plan.over_deadline;
+}
+
+bool HasPlan(const SearchResult& result) {
+  return !result.best.empty() || std::ranges::any_of(result.given, IsLeft);
+}
+
 Status WriteFiles(const VerbArguments& arguments,
                   const PlanEvaluator& evaluator,
                   const SearchResult& result) {
@@ -61,8 +70,7 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   output.text = arguments.format() == OutputFormat::kJson
                     ? SweepJson(evaluator, options, variation, points)
                     : SweepText(evaluator, options, variation, points);
-  if (std::all_of(points.begin(), points.end(),
-                  [](const SweepPoint& point) { return point.result.best.empty(); })) {
+  if (std::ranges::none_of(points, [](const SweepPoint& point) { return HasPlan(point.result); })) {
     output.gate = GateNotMet("no plan is left at any of the values");
   }
   return output;
@@ -149,11 +157,6 @@ Status CheckGraph(const VerbArguments& arguments, const SearchOptions& options) 
                    options.given.empty() ? "none is" : FormatCount(options.given.size()) + " are"));
 }
 
-// Whether a plan that was given fits and keeps to the bounds.
-bool IsLeft(const EvaluatedPlan& plan) {
-  return plan.fits && !plan.over_budget && !plan.over_deadline;
-}
-
 Result<VerbOutput> Run(const VerbArguments& arguments) {
   for (const char* flag : {"csv", "svg", "graph"}) {
     PRISM_RETURN_IF_ERROR(arguments.CheckOutput(flag));
@@ -192,7 +195,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   VerbOutput output;
   output.text = arguments.format() == OutputFormat::kJson ? SearchJson(evaluator, options, result)
                                                           : SearchText(evaluator, options, result);
-  if (result.best.empty() && std::ranges::none_of(result.given, IsLeft)) {
+  if (!HasPlan(result)) {
     output.gate = GateNotMet(fmt::format("no plan is left; {}", WhyNoneIsLeft(result)));
   }
   return output;
