@@ -53,7 +53,7 @@ Result<bool> HasEffect(const graph::Graph& graph, ReplayOptions without, const R
 }
 
 // What was asked for, and where its effect may be seen.
-std::string Example(const ReplayOptions& options, const Group& group) {
+std::string Example(const ReplayOptions& options, const Group& group, size_t ranks) {
   const Perturbation& first = options.perturbations[group.front()];
   std::string text = first.text;
   if (group.size() > 1) {
@@ -61,7 +61,8 @@ std::string Example(const ReplayOptions& options, const Group& group) {
   }
   text += fmt::format(": iteration {}, which the numbers are of, is the same without it",
                       options.iterations);
-  const bool is_of_first = first.kind == PerturbationKind::kLate && options.iterations > 1;
+  const bool is_of_first = first.kind == PerturbationKind::kLate && first.delay_ns > 0 &&
+                           first.ranks.size() < ranks && options.iterations > 1;
   return text + (is_of_first ? "; --iterations 1 shows the first" : "");
 }
 
@@ -75,11 +76,23 @@ Result<std::vector<graph::Warning>> WarnOfNoEffect(const graph::Graph& graph,
   for (const Group& group : GroupsOf(options.perturbations)) {
     PRISM_ASSIGN_OR_RETURN(const bool has_effect, HasEffect(graph, Without(options, group), with));
     if (!has_effect) {
-      warning.example = warning.count == 0 ? Example(options, group) : warning.example;
+      warning.example =
+          warning.count == 0 ? Example(options, group, graph.ranks.size()) : warning.example;
       warning.count += static_cast<int64_t>(group.size());
     }
   }
   return warning.count == 0 ? std::vector<graph::Warning>() : std::vector{std::move(warning)};
+}
+
+Result<std::vector<graph::Warning>> WarnOfNoEffect(const graph::Graph& graph,
+                                                   ReplayOptions options) {
+  if (options.perturbations.empty()) {
+    return std::vector<graph::Warning>();
+  }
+  options.breakdown = true;
+  options.traced.clear();
+  PRISM_ASSIGN_OR_RETURN(const ReplayResult with, Replay(graph, options));
+  return WarnOfNoEffect(graph, options, with);
 }
 
 }  // namespace prism::replayer

@@ -20,4 +20,8 @@ Result<std::vector<graph::Warning>> WarnOfNoEffect(const graph::Graph& graph,
                                                    const ReplayOptions& options,
                                                    const ReplayResult& with);
 
+// The same where nobody has replayed the job yet.
+Result<std::vector<graph::Warning>> WarnOfNoEffect(const graph::Graph& graph,
+                                                   ReplayOptions options);
+
 }  // namespace prism::replayer

@@ -215,11 +215,9 @@ class EditReader {
   Status fault_;
 };
 
-}  // namespace
-
-Result<EditFile> ReadEditFile(const std::string& path,
-                              const graph::Graph& graph,
-                              const replayer::ReplayOptions& options) {
+Result<EditFile> Read(const std::string& path,
+                      const graph::Graph& graph,
+                      const replayer::ReplayOptions& options) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   PRISM_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, path));
   TomlReader root = document.root();
@@ -246,6 +244,23 @@ Result<EditFile> ReadEditFile(const std::string& path,
   file.memory = std::move(edited->memory);
   file.program = std::move(edited->graph);
   return file;
+}
+
+}  // namespace
+
+Status FaultOfEdit(const Status& status, const std::string& path) {
+  if (status.code() != StatusCode::kInvalidArgument) {
+    return status;
+  }
+  const std::string& message = status.message();
+  return BadFile(message.starts_with(path) ? message : fmt::format("{}: {}", path, message));
+}
+
+Result<EditFile> ReadEditFile(const std::string& path,
+                              const graph::Graph& graph,
+                              const replayer::ReplayOptions& options) {
+  Result<EditFile> file = Read(path, graph, options);
+  return file.ok() ? std::move(file) : FaultOfEdit(file.status(), path);
 }
 
 }  // namespace prism::launch

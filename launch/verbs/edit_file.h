@@ -51,6 +51,9 @@ struct EditFile {
   std::vector<std::string> memory;       // one line an edit of [[program]]: what it does to it
 };
 
+// Of an edit that cannot be applied: what the file says is wrong, so kInvalidArgument is kBadFile.
+Status FaultOfEdit(const Status& status, const std::string& path);
+
 // `options` are those of the job that is edited. Every rank or op that a line names must exist, and
 // every pattern must fit a kernel; no op may be named twice. Factors are of what kernels take on
 // the cluster as edited.

@@ -1,5 +1,6 @@
 #include "launch/verbs/explanation.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,12 +59,24 @@ const char* SourceOf(const std::string& rule) {
   return rule == "matmul" || rule == "attention" ? "model" : "bytes";
 }
 
+// That the shortest keeps its digits.
+int DecimalsOf(const replayer::CostReport& costs) {
+  int decimals = 0;
+  for (const replayer::CostRule& rule : costs) {
+    if (rule.seconds > 0) {
+      decimals = std::max(decimals, replayer::FineDecimals(rule.seconds));
+    }
+  }
+  return decimals;
+}
+
 std::string CostsText(const replayer::CostReport& costs) {
   std::string text = "kernels of an iteration, all ranks, by what decided their time\n";
+  const int decimals = DecimalsOf(costs);
   for (const replayer::CostRule& rule : costs) {
-    text +=
-        fmt::format("  {:<10}{:<10}{:>14} ops {:>14.6f} s{}{}\n", SourceOf(rule.rule), rule.rule,
-                    rule.ops, rule.seconds, rule.example.empty() ? "" : "  ", rule.example);
+    text += fmt::format("  {:<10}{:<10}{:>14} ops {:>14.{}f} s{}{}\n", SourceOf(rule.rule),
+                        rule.rule, rule.ops, rule.seconds, decimals,
+                        rule.example.empty() ? "" : "  ", rule.example);
   }
   return text;
 }
@@ -132,7 +145,8 @@ std::vector<VerbOption> ExplanationOptions() {
 }
 
 Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
-                                        const replayer::ReplayOptions& options) {
+                                        const replayer::ReplayOptions& options,
+                                        Warns warns) {
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
                          replayer::Replay(loaded.graph, options));
   PRISM_ASSIGN_OR_RETURN(const SpreadRange range,
@@ -143,14 +157,17 @@ Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
   input.low_ns = range.low_ns;
   input.high_ns = range.high_ns;
   input.graph_bytes = loaded.file_bytes;
-  PRISM_ASSIGN_OR_RETURN(input.warnings, replayer::WarnOfNoEffect(loaded.graph, options, result));
+  if (warns == Warns::kOfNoEffect) {
+    PRISM_ASSIGN_OR_RETURN(input.warnings, replayer::WarnOfNoEffect(loaded.graph, options, result));
+  }
   return replayer::Summarise(input);
 }
 
 Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,
                                           const graph::LoadedGraph& loaded,
                                           const replayer::ReplayOptions& options) {
-  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary, ReplaySummary(loaded, options));
+  PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary,
+                         ReplaySummary(loaded, options, Warns::kOfNoEffect));
   PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(arguments, loaded.graph, options));
   if (arguments.format() == OutputFormat::kText) {
     return AsText(loaded.graph, summary, explanation);

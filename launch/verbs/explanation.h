@@ -2,6 +2,7 @@
 // summary when they are asked to.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,13 @@ namespace prism::launch {
 // --costs, --critical-path and --find-straggler, as lines of the verb's table.
 std::vector<VerbOption> ExplanationOptions();
 
+// Whether a summary looks for perturbations without effect, which takes replays of its own.
+enum class Warns : uint8_t { kNot, kOfNoEffect };
+
 // That of a run which departs from the graph in nothing.
 Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
-                                        const replayer::ReplayOptions& options);
+                                        const replayer::ReplayOptions& options,
+                                        Warns warns);
 
 // The summary of the replay, and what the command line asks for beside it. As JSON the summary
 // alone is summary.json; with more it is one of the keys summary, costs, critical_path and

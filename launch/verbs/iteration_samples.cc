@@ -8,6 +8,7 @@
 #include "graph/base/rng.h"
 #include "launch/process/spread.h"
 #include "launch/process/wire.h"
+#include "replayer/report/json.h"
 #include "replayer/report/text.h"
 
 namespace prism::launch {
@@ -54,13 +55,16 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
   return samples;
 }
 
-std::string SamplesText(const IterationSamples& samples, OutputFormat format) {
+std::string SamplesText(const IterationSamples& samples,
+                        const std::vector<graph::Warning>& warnings,
+                        OutputFormat format) {
   const auto seconds = [&](int percent) { return SecondsFromNs(samples.Percentile(percent)); };
   if (format == OutputFormat::kText) {
     const auto text_of = [&](int percent) { return replayer::FineSeconds(seconds(percent)); };
     return fmt::format("iteration time of {} samples: p50 {}, p90 {}, p99 {} ({} to {})\n",
                        samples.iteration_ns.size(), text_of(50), text_of(90), text_of(99),
-                       text_of(0), text_of(100));
+                       text_of(0), text_of(100)) +
+           (warnings.empty() ? "" : replayer::WarningLines(warnings));
   }
   std::string text;
   JsonWriter json(&text);
@@ -69,7 +73,9 @@ std::string SamplesText(const IterationSamples& samples, OutputFormat format) {
   json.Key("iteration_s").BeginObject();
   json.Field("p50", seconds(50)).Field("p90", seconds(90)).Field("p99", seconds(99));
   json.Field("min", seconds(0)).Field("max", seconds(100));
-  json.EndObject().EndObject();
+  json.EndObject();
+  replayer::WriteWarnings(warnings, &json);
+  json.EndObject();
   return text + "\n";
 }
 

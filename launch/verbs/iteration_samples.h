@@ -30,6 +30,8 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
                                           int64_t count);
 
 // p50, p90 and p99 with the extremes.
-std::string SamplesText(const IterationSamples& samples, OutputFormat format);
+std::string SamplesText(const IterationSamples& samples,
+                        const std::vector<graph::Warning>& warnings,
+                        OutputFormat format);
 
 }  // namespace prism::launch

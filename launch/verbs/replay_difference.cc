@@ -9,6 +9,8 @@
 #include "launch/verbs/edit_file.h"
 #include "replayer/delta/delta_replay.h"
 #include "replayer/gains.h"
+#include "replayer/perturbation_effect.h"
+#include "replayer/report/json.h"
 #include "replayer/report/text.h"
 
 namespace prism::launch {
@@ -68,7 +70,13 @@ Result<std::string> EditDifference(const graph::Graph& graph,
                                    const std::string& edit_file,
                                    OutputFormat format) {
   PRISM_ASSIGN_OR_RETURN(const EditFile file, ReadEditFile(edit_file, graph, options));
-  PRISM_ASSIGN_OR_RETURN(const Evaluation times, Evaluate(graph, options, file));
+  const Result<Evaluation> evaluated = Evaluate(graph, options, file);
+  if (!evaluated.ok()) {
+    return FaultOfEdit(evaluated.status(), edit_file);
+  }
+  const Evaluation& times = *evaluated;
+  PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
+                         replayer::WarnOfNoEffect(graph, options));
   const double change = times.after - times.before;
   const auto ranks = static_cast<int64_t>(graph.ranks.size());
   if (format == OutputFormat::kText) {
@@ -80,6 +88,7 @@ Result<std::string> EditDifference(const graph::Graph& graph,
         "{}\n",
         replayer::FineSeconds(times.before), replayer::FineSeconds(times.after), change,
         replayer::FineDecimals(times.before), 100 * (times.after / times.before - 1), evaluation);
+    lines += warnings.empty() ? "" : replayer::WarningLines(warnings);
     for (const std::string& line : file.memory) {
       lines += fmt::format("  memory   {}\n", line);
     }
@@ -99,6 +108,7 @@ Result<std::string> EditDifference(const graph::Graph& graph,
     json.Field("why_full", times.why_full);
   }
   json.Field("changed_ranks", times.full ? ranks : times.changed_ranks).Field("ranks", ranks);
+  replayer::WriteWarnings(warnings, &json);
   json.ArrayField("memory", file.memory);
   json.ArrayField("assumptions", file.assumptions);
   json.EndObject();

@@ -1,5 +1,6 @@
 #include "launch/verbs/replay_sweep.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "launch/search/scatter_plot.h"
 #include "launch/verbs/explanation.h"
 #include "replayer/cost/parameters.h"
+#include "replayer/perturbation_effect.h"
+#include "replayer/report/json.h"
 #include "replayer/report/text.h"
 
 namespace prism::launch {
@@ -18,7 +21,7 @@ Result<ReplaySweep> SweepReplay(const graph::LoadedGraph& loaded,
   if (variation.key == "gpu.memory_bytes") {
     return InvalidArgument("--vary: no time of a recorded job depends on gpu.memory_bytes");
   }
-  ReplaySweep sweep = {variation, {}, {}};
+  ReplaySweep sweep = {variation, {}, {}, {}};
   sweep.assumptions.push_back(
       fmt::format("everything but {} stays as the graph's cluster states it, and so do kernels of "
                   "measured duration",
@@ -39,27 +42,38 @@ Result<ReplaySweep> SweepReplay(const graph::LoadedGraph& loaded,
     // An edit may state the number too.
     PRISM_ASSIGN_OR_RETURN(varied.graph.cluster,
                            VariedCluster(varied.graph.cluster, variation.key, point.value));
-    PRISM_ASSIGN_OR_RETURN(point.summary, ReplaySummary(varied, at_value.options));
+    PRISM_ASSIGN_OR_RETURN(point.summary, ReplaySummary(varied, at_value.options, Warns::kNot));
+    if (step == 0) {
+      PRISM_ASSIGN_OR_RETURN(sweep.warnings,
+                             replayer::WarnOfNoEffect(varied.graph, at_value.options));
+    }
     sweep.points.push_back(std::move(point));
   }
   return sweep;
 }
 
 std::string ReplaySweepText(const ReplaySweep& sweep) {
+  int decimals = 0;
+  for (const ReplayPoint& point : sweep.points) {
+    decimals = std::max(decimals, replayer::FineDecimals(point.summary.iteration_time_s));
+  }
+  const int width = decimals + 5;
   std::string text = fmt::format(
-      "iteration time over {}\n{:>14}{:>11}{:>11}{:>11}{:>12}{:>9}{:>9}{:>9}{:>9}{:>8}\n",
-      sweep.variation.key, "value", "iter, s", "low, s", "high, s", "tokens/s", "compute", "comm",
-      "bubble", "idle", "MFU");
+      "iteration time over {}\n{:>14}{:>{}}{:>{}}{:>{}}{:>12}{:>9}{:>9}{:>9}{:>9}{:>8}\n",
+      sweep.variation.key, "value", "iter, s", width, "low, s", width, "high, s", width, "tokens/s",
+      "compute", "comm", "bubble", "idle", "MFU");
   for (const auto& [value, summary] : sweep.points) {
     const replayer::TimeShares& parts = summary.breakdown;
     text += fmt::format(
-        "{:>14.6g}{:>11.6f}{:>11.6f}{:>11.6f}{:>12}{:>7.1f} %{:>7.1f} %{:>7.1f} %{:>7.1f} %{:>8}\n",
-        value, summary.iteration_time_s, summary.iteration_time_low_s,
-        summary.iteration_time_high_s,
+        "{:>14.6g}{:>{}.{}f}{:>{}.{}f}{:>{}.{}f}{:>12}{:>7.1f} %{:>7.1f} %{:>7.1f} %{:>7.1f} "
+        "%{:>8}\n",
+        value, summary.iteration_time_s, width, decimals, summary.iteration_time_low_s, width,
+        decimals, summary.iteration_time_high_s, width, decimals,
         summary.tokens_per_s ? fmt::format("{:.0f}", *summary.tokens_per_s) : "-",
         100 * parts.compute, 100 * parts.exposed_comm, 100 * parts.bubble, 100 * parts.idle,
         summary.mfu ? fmt::format("{:.1f} %", 100 * *summary.mfu) : "-");
   }
+  text += sweep.warnings.empty() ? "" : replayer::WarningLines(sweep.warnings);
   for (const std::string& assumption : sweep.assumptions) {
     text += fmt::format("  assumed    {}\n", assumption);
   }
@@ -85,6 +99,7 @@ std::string ReplaySweepJson(const ReplaySweep& sweep) {
     json.EndObject().EndObject();
   }
   json.EndArray();
+  replayer::WriteWarnings(sweep.warnings, &json);
   json.ArrayField("assumptions", sweep.assumptions).EndObject();
   return text + "\n";
 }

@@ -23,6 +23,7 @@ struct ReplaySweep {
   Variation variation;
   std::vector<std::string> assumptions;
   std::vector<ReplayPoint> points;
+  std::vector<graph::Warning> warnings;  // of perturbations, at the first value
 };
 
 // What is replayed of the graph on a varied cluster: itself, or what an edit makes of it there.

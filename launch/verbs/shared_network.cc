@@ -9,27 +9,29 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/parse_number.h"
 #include "replayer/network/flow_replay.h"
+#include "replayer/perturbation_effect.h"
+#include "replayer/report/json.h"
 #include "replayer/report/text.h"
 
 namespace prism::launch {
 namespace {
 
-struct JobSpec {
+struct JobArgument {
   std::string path;
   int32_t first_node = -1;  // -1: behind the others
 };
 
 // A path may hold colons of its own; what follows the last is a node when it is a number.
-JobSpec ParseSpec(const std::string& text) {
-  JobSpec spec = {text, -1};
+JobArgument ParseJob(const std::string& text) {
+  JobArgument job = {text, -1};
   const size_t colon = text.rfind(':');
   if (colon != std::string::npos && colon + 1 < text.size()) {
     int32_t node = -1;
     if (ParseNumber(std::string_view(text).substr(colon + 1), &node) && node >= 0) {
-      spec = {text.substr(0, colon), node};
+      job = {text.substr(0, colon), node};
     }
   }
-  return spec;
+  return job;
 }
 
 struct JobLine {
@@ -39,7 +41,7 @@ struct JobLine {
   double together_s = 0;
 };
 
-std::string Text(const std::vector<JobLine>& lines) {
+std::string Text(const std::vector<JobLine>& lines, const std::vector<graph::Warning>& warnings) {
   std::string text;
   for (const JobLine& line : lines) {
     text += fmt::format("{}, from node {}: iteration time {} alone, {} together ({:+.2f} %)\n",
@@ -47,10 +49,10 @@ std::string Text(const std::vector<JobLine>& lines) {
                         replayer::FineSeconds(line.together_s),
                         100 * (line.together_s / line.alone_s - 1));
   }
-  return text;
+  return text + (warnings.empty() ? "" : replayer::WarningLines(warnings));
 }
 
-std::string Json(const std::vector<JobLine>& lines) {
+std::string Json(const std::vector<JobLine>& lines, const std::vector<graph::Warning>& warnings) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
@@ -61,7 +63,9 @@ std::string Json(const std::vector<JobLine>& lines) {
     json.Field("alone_s", line.alone_s).Field("together_s", line.together_s);
     json.EndObject();
   }
-  json.EndArray().EndObject();
+  json.EndArray();
+  replayer::WriteWarnings(warnings, &json);
+  json.EndObject();
   return text + "\n";
 }
 
@@ -84,7 +88,7 @@ Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
   replayer::ReplayOptions plain = options;
   plain.perturbations.clear();
   for (const std::string& text : specs) {
-    const JobSpec spec = ParseSpec(text);
+    const JobArgument spec = ParseJob(text);
     PRISM_ASSIGN_OR_RETURN(graph::LoadedGraph loaded, graph::LoadValidGraph(spec.path));
     others.push_back(std::move(loaded));
     const int32_t node = spec.first_node >= 0 ? spec.first_node : end;
@@ -102,7 +106,9 @@ Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
     lines[i].alone_s = SecondsFromNs(alone.front().steady_iteration_ns());
     lines[i].together_s = SecondsFromNs(together[i].steady_iteration_ns());
   }
-  return format == OutputFormat::kJson ? Json(lines) : Text(lines);
+  PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
+                         replayer::WarnOfNoEffect(first.graph, options));
+  return format == OutputFormat::kJson ? Json(lines, warnings) : Text(lines, warnings);
 }
 
 }  // namespace prism::launch

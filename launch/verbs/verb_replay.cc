@@ -21,6 +21,7 @@
 #include "launch/verbs/shared_network.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/cluster_check.h"
+#include "replayer/perturbation_effect.h"
 
 namespace prism::launch {
 namespace {
@@ -57,7 +58,9 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
     }
     PRISM_ASSIGN_OR_RETURN(file, ReadEditFile(edit_file, graph, replay));
     PRISM_RETURN_IF_ERROR(RefuseNumberOfEdit(file, variation.key, value));
-    return replayer::ApplyEdit(file.program ? *file.program : graph, replay, file.edit);
+    Result<replayer::EditedJob> edited =
+        replayer::ApplyEdit(file.program ? *file.program : graph, replay, file.edit);
+    return edited.ok() ? std::move(edited) : FaultOfEdit(edited.status(), edit_file);
   };
   PRISM_ASSIGN_OR_RETURN(ReplaySweep sweep, SweepReplay(loaded, variation, job));
   sweep.assumptions.insert(sweep.assumptions.end(), file.assumptions.begin(),
@@ -143,7 +146,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
     PRISM_ASSIGN_OR_RETURN(const IterationSamples samples,
                            SampleIterations(session, loaded.graph, replay, count));
-    output.text = SamplesText(samples, arguments.format());
+    PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
+                           replayer::WarnOfNoEffect(loaded.graph, replay));
+    output.text = SamplesText(samples, warnings, arguments.format());
     return output;
   }
   if (arguments.Has("gains")) {

@@ -72,6 +72,18 @@ void WriteMemoryAndGraph(const Summary& summary, JsonWriter* json) {
 
 }  // namespace
 
+void WriteWarnings(const std::vector<graph::Warning>& warnings, JsonWriter* json) {
+  json->Key("warnings").BeginArray();
+  for (const graph::Warning& warning : warnings) {
+    json->BeginObject();
+    json->Field("code", warning.code);
+    json->Field("count", warning.count);
+    json->Field("example", warning.example);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->BeginObject();
   WriteJob(summary, json);
@@ -89,15 +101,7 @@ void WriteSummary(const Summary& summary, JsonWriter* json) {
     json->Value(rank.value());
   }
   json->EndArray();
-  json->Key("warnings").BeginArray();
-  for (const graph::Warning& warning : summary.warnings) {
-    json->BeginObject();
-    json->Field("code", warning.code);
-    json->Field("count", warning.count);
-    json->Field("example", warning.example);
-    json->EndObject();
-  }
-  json->EndArray();
+  WriteWarnings(summary.warnings, json);
   json->ArrayField("assumptions", summary.assumptions);
   json->EndObject();
 }

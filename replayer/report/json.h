@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "graph/base/json_writer.h"
 #include "replayer/report/summary.h"
@@ -9,6 +10,9 @@
 namespace prism::replayer {
 
 std::string SummaryJson(const Summary& summary);
+
+// "warnings": a list of {code, count, example}, in an object that is open.
+void WriteWarnings(const std::vector<graph::Warning>& warnings, JsonWriter* json);
 
 // The same object into an open document.
 void WriteSummary(const Summary& summary, JsonWriter* json);

@@ -100,27 +100,6 @@ std::string MemoryLines(const Summary& summary) {
   return text;
 }
 
-// The gravest come first, then what was counted most: a line each with the first that was met.
-std::string WarningLines(std::vector<graph::Warning> warnings) {
-  if (warnings.empty()) {
-    return "  warnings          none\n";
-  }
-  std::stable_sort(warnings.begin(), warnings.end(), [](const auto& a, const auto& b) {
-    return ComesFirst(a) != ComesFirst(b) ? ComesFirst(a) : a.count > b.count;
-  });
-  std::string text;
-  for (size_t i = 0; i < std::min(kShownWarnings, warnings.size()); ++i) {
-    const graph::Warning& warning = warnings[i];
-    text +=
-        fmt::format("  {:<18}{} × {}{}{}\n", i == 0 ? "warnings" : "", FormatCount(warning.count),
-                    warning.code, warning.example.empty() ? "" : ": ", warning.example);
-  }
-  if (warnings.size() > kShownWarnings) {
-    text += fmt::format("  {:<18}{} more kinds\n", "", warnings.size() - kShownWarnings);
-  }
-  return text;
-}
-
 std::string TailLines(const Summary& summary, const TextOptions& options) {
   std::string text;
   for (size_t i = 0; i < std::min(kShownBottlenecks, summary.bottlenecks.size()); ++i) {
@@ -165,6 +144,26 @@ int FineDecimals(double seconds) {
 
 std::string FineSeconds(double seconds) {
   return fmt::format("{:.{}f} s", seconds, FineDecimals(seconds));
+}
+
+std::string WarningLines(std::vector<graph::Warning> warnings) {
+  if (warnings.empty()) {
+    return "  warnings          none\n";
+  }
+  std::stable_sort(warnings.begin(), warnings.end(), [](const auto& a, const auto& b) {
+    return ComesFirst(a) != ComesFirst(b) ? ComesFirst(a) : a.count > b.count;
+  });
+  std::string text;
+  for (size_t i = 0; i < std::min(kShownWarnings, warnings.size()); ++i) {
+    const graph::Warning& warning = warnings[i];
+    text +=
+        fmt::format("  {:<18}{} × {}{}{}\n", i == 0 ? "warnings" : "", FormatCount(warning.count),
+                    warning.code, warning.example.empty() ? "" : ": ", warning.example);
+  }
+  if (warnings.size() > kShownWarnings) {
+    text += fmt::format("  {:<18}{} more kinds\n", "", warnings.size() - kShownWarnings);
+  }
+  return text;
 }
 
 std::string SummaryText(const Summary& summary, const TextOptions& options) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "replayer/report/summary.h"
 
@@ -19,6 +20,9 @@ int TimeDecimals(double seconds);
 // The same with two more, for times that are held against each other: "0.098312 s".
 int FineDecimals(double seconds);
 std::string FineSeconds(double seconds);
+
+// The gravest come first, then what was counted most: a line each with the first that was met.
+std::string WarningLines(std::vector<graph::Warning> warnings);
 
 std::string SummaryText(const Summary& summary, const TextOptions& options);
 
