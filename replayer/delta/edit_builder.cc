@@ -22,6 +22,12 @@ bool IsKernelOf(const graph::Program& program, uint32_t op, const std::set<uint3
 }
 
 // As graph/validate.h asks of a graph.
+// What is longer than a program may be is one more, which CheckDurations refuses.
+DurationNs ScaledNs(DurationNs duration, double factor) {
+  constexpr auto kTooLong = static_cast<double>(graph::kMaxProgramNs + 1);
+  return std::llround(std::min(kTooLong, factor * static_cast<double>(duration)));
+}
+
 Status CheckDurations(const Edit& edit) {
   for (const ProgramEdit& program : edit.programs) {
     const double sum = std::accumulate(
@@ -150,10 +156,9 @@ std::vector<OpDuration> EditBuilder::ChangedDurations(const graph::Program& prog
     if (!IsKernelOf(program, op, signatures)) {
       continue;
     }
-    const DurationNs duration =
-        change.kind == KernelChange::Kind::kDuration
-            ? change.duration_ns
-            : std::llround(change.factor * static_cast<double>(DurationOf(program, op)));
+    const DurationNs duration = change.kind == KernelChange::Kind::kDuration
+                                    ? change.duration_ns
+                                    : ScaledNs(DurationOf(program, op), change.factor);
     durations.push_back({op, duration});
   }
   return durations;
@@ -217,8 +222,7 @@ Status EditBuilder::ChangePrecision(graph::DataType type) {
       signature.matmul.input = type;
       const auto after = static_cast<double>(compute_.Kernel(graph_, signature).duration_ns);
       const double share = after / static_cast<double>(std::max<DurationNs>(1, before));
-      edit.durations.push_back(
-          {op, std::llround(share * static_cast<double>(DurationOf(program, op)))});
+      edit.durations.push_back({op, ScaledNs(DurationOf(program, op), share)});
     }
     if (!edit.durations.empty()) {
       PRISM_RETURN_IF_ERROR(Add(std::move(edit)));
