@@ -14,9 +14,14 @@
 namespace prism::launch {
 namespace {
 
+// By OptionGroup.
 const std::vector<std::string>& Sections() {
   static const std::vector<std::string> sections = {"job", "cluster", "ranks", "output"};
   return sections;
+}
+
+const std::string& SectionOf(const OptionSpec& spec) {
+  return Sections()[static_cast<size_t>(spec.group)];
 }
 
 // What follows "--" on a command line is a list of texts here.
@@ -104,7 +109,13 @@ Status ReadTable(const std::string& path, const toml::table& table, ConfigValues
       continue;
     }
     for (const auto& [inner_name, inner] : *node.as_table()) {
-      PRISM_RETURN_IF_ERROR(ReadEntry(path, std::string(inner_name.str()), inner, values));
+      const std::string inner_key(inner_name.str());
+      const OptionSpec* spec = FindKey(inner_key);
+      if (spec != nullptr && SectionOf(*spec) != key) {
+        return BadFile(fmt::format("{}: '{}' is of [{}], not of [{}]", Where(path, inner),
+                                   inner_key, SectionOf(*spec), key));
+      }
+      PRISM_RETURN_IF_ERROR(ReadEntry(path, inner_key, inner, values));
     }
   }
   return OkStatus();
