@@ -56,8 +56,10 @@ struct NewerCall {
   std::string_view name;
   int since;
 };
-constexpr NewerCall kNewer[] = {
-    {"cuStreamGetCtx", 12050}, {"cuCtxGetDevice", 13000}, {"cuCtxSynchronize", 13000}};
+constexpr NewerCall kNewer[] = {{"cuGetProcAddress", 12000},
+                                {"cuStreamGetCtx", 12050},
+                                {"cuCtxGetDevice", 13000},
+                                {"cuCtxSynchronize", 13000}};
 
 bool IsOlderThanNewest(std::string_view name, int version) {
   return std::any_of(std::begin(kNewer), std::end(kNewer), [&](const NewerCall& call) {
@@ -125,6 +127,12 @@ CUresult cuGetProcAddress(const char* name,
         *function == nullptr ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND : CU_GET_PROC_ADDRESS_SUCCESS;
   }
   return *function == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+// As it was before it had a status.
+#undef cuGetProcAddress
+CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, nullptr);
 }
 
 // NVRTC asks for private tables. Success with an empty one makes it crash; an error makes it go on

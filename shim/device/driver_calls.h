@@ -3,7 +3,8 @@
 
 namespace prism::shim {
 
-// The shim's function where it sees that call, else `real`. `name` as cuGetProcAddress takes it.
-void* SeenDriverCall(const char* name, void* real);
+// The shim's function where it sees that call in the version that is asked for, else `real`. `name`
+// and `version` as cuGetProcAddress takes them.
+void* SeenDriverCall(const char* name, int version, void* real);
 
 }  // namespace prism::shim

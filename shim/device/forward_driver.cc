@@ -2,7 +2,9 @@
 // segments and the libraries without a facade make them.
 #include <dlfcn.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <climits>
+#include <iterator>
 #include <string_view>
 
 #include <cuda.h>
@@ -34,31 +36,46 @@ PRISM_CALL(cuMemRelease);
 PRISM_CALL(cuMemMap);
 PRISM_CALL(cuMemUnmap);
 PRISM_CALL(cuGetProcAddress);
+PRISM_CALL_NAMED(cuCtxSynchronize_v2, CUresult(CUcontext));
 
 namespace prism::shim {
 namespace {
 
-constexpr const char* kSeen[] = {"cuModuleGetFunction",
-                                 "cuMemcpyHtoD",
-                                 "cuMemcpyDtoH",
-                                 "cuMemcpyDtoD",
-                                 "cuMemcpyHtoDAsync",
-                                 "cuMemcpyDtoHAsync",
-                                 "cuMemcpyDtoDAsync",
-                                 "cuMemsetD8Async",
-                                 "cuMemsetD32Async",
-                                 "cuStreamSynchronize",
-                                 "cuCtxSynchronize",
-                                 "cuMemFree",
-                                 "cuLaunchKernel",
-                                 "cuLaunchCooperativeKernel",
-                                 "cuLaunchKernelEx",
-                                 "cuMemAlloc",
-                                 "cuMemCreate",
-                                 "cuMemRelease",
-                                 "cuMemMap",
-                                 "cuMemUnmap",
-                                 "cuGetProcAddress"};
+// By which name a call that is seen is exported here, and for which versions of it that someone
+// asks for: those of the toolkit's headers (cudaTypedefs.h). What is asked for in another version,
+// whose arguments are others, goes straight on.
+struct SeenCall {
+  std::string_view name;
+  const char* exported;
+  int since;
+  int before = INT_MAX;
+};
+#define PRISM_TEXT_OF(text) #text
+#define PRISM_EXPORTED_AS(name) #name, PRISM_TEXT_OF(name)
+constexpr SeenCall kSeen[] = {{PRISM_EXPORTED_AS(cuModuleGetFunction), 2000},
+                              {PRISM_EXPORTED_AS(cuMemcpyHtoD), 3020},
+                              {PRISM_EXPORTED_AS(cuMemcpyDtoH), 3020},
+                              {PRISM_EXPORTED_AS(cuMemcpyDtoD), 3020},
+                              {PRISM_EXPORTED_AS(cuMemcpyHtoDAsync), 3020},
+                              {PRISM_EXPORTED_AS(cuMemcpyDtoHAsync), 3020},
+                              {PRISM_EXPORTED_AS(cuMemcpyDtoDAsync), 3020},
+                              {PRISM_EXPORTED_AS(cuMemsetD8Async), 3020},
+                              {PRISM_EXPORTED_AS(cuMemsetD32Async), 3020},
+                              {PRISM_EXPORTED_AS(cuStreamSynchronize), 2000},
+                              {PRISM_EXPORTED_AS(cuCtxSynchronize), 2000, 13000},
+                              {"cuCtxSynchronize", "cuCtxSynchronize_v2", 13000},
+                              {PRISM_EXPORTED_AS(cuMemFree), 3020},
+                              {PRISM_EXPORTED_AS(cuLaunchKernel), 4000},
+                              {PRISM_EXPORTED_AS(cuLaunchCooperativeKernel), 9000},
+                              {PRISM_EXPORTED_AS(cuLaunchKernelEx), 11060},
+                              {PRISM_EXPORTED_AS(cuMemAlloc), 3020},
+                              {PRISM_EXPORTED_AS(cuMemCreate), 10020},
+                              {PRISM_EXPORTED_AS(cuMemRelease), 10020},
+                              {PRISM_EXPORTED_AS(cuMemMap), 10020},
+                              {PRISM_EXPORTED_AS(cuMemUnmap), 10020},
+                              {PRISM_EXPORTED_AS(cuGetProcAddress), 12000}};
+#undef PRISM_EXPORTED_AS
+#undef PRISM_TEXT_OF
 
 // Kernels of modules that came by a call that is not seen are known to the driver by name.
 CUfunction TwinOfKernel(CUfunction real) {
@@ -200,6 +217,16 @@ CUresult MemUnmap(CUdeviceptr address, size_t bytes) {
   return PRISM_REAL(cuMemUnmap)(address, bytes);
 }
 
+// Contexts of devices other than the one in use are none of the virtual device's.
+CUresult CtxSynchronize(CUcontext context) {
+  const bool within = WithinReal::Is();
+  const CUresult result = PRISM_REAL(cuCtxSynchronize_v2)(context);
+  if (!within && result == CUDA_SUCCESS) {
+    prism_twin_cuCtxSynchronize();
+  }
+  return result;
+}
+
 CUresult GetProcAddress(const char* name,
                         void** function,
                         int version,
@@ -208,30 +235,26 @@ CUresult GetProcAddress(const char* name,
   const bool within = WithinReal::Is();
   const CUresult result = PRISM_REAL(cuGetProcAddress)(name, function, version, flags, status);
   if (!within && result == CUDA_SUCCESS) {
-    *function = SeenDriverCall(name, *function);
+    *function = SeenDriverCall(name, version, *function);
   }
   return result;
 }
 
 }  // namespace
 
-// Versions of a call that the toolkit's headers have left behind go straight on.
-void* SeenDriverCall(const char* name, void* real) {
+void* SeenDriverCall(const char* name, int version, void* real) {
   static void* const self = [] {
     Dl_info info = {};
     dladdr(reinterpret_cast<const void*>(&kSeen), &info);
     return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
-  for (const char* const seen : kSeen) {
-    if (self == nullptr || real == nullptr || std::string_view(name) != seen) {
-      continue;
-    }
-    char versioned[64] = {};
-    snprintf(versioned, sizeof(versioned), "%s_v2", name);
-    void* const newer = LookForReal(versioned) == nullptr ? nullptr : dlsym(self, versioned);
-    return newer != nullptr ? newer : dlsym(self, name);
+  const auto seen = std::find_if(std::begin(kSeen), std::end(kSeen), [&](const SeenCall& call) {
+    return call.name == name && version >= call.since && version < call.before;
+  });
+  if (self == nullptr || real == nullptr || seen == std::end(kSeen)) {
+    return real;
   }
-  return real;
+  return dlsym(self, seen->exported);
 }
 
 }  // namespace prism::shim
@@ -246,3 +269,4 @@ PRISM_SEEN(cuMemRelease, prism::shim::MemRelease);
 PRISM_SEEN(cuMemMap, prism::shim::MemMap);
 PRISM_SEEN(cuMemUnmap, prism::shim::MemUnmap);
 PRISM_SEEN(cuGetProcAddress, prism::shim::GetProcAddress);
+PRISM_SEEN(cuCtxSynchronize_v2, prism::shim::CtxSynchronize);

@@ -145,7 +145,7 @@ cudaError_t GetDriverEntryPoint(const char* symbol,
   const cudaError_t result =
       PRISM_REAL(cudaGetDriverEntryPointByVersion)(symbol, function, version, flags, status);
   if (!within && result == cudaSuccess) {
-    *function = SeenDriverCall(symbol, *function);
+    *function = SeenDriverCall(symbol, static_cast<int>(version), *function);
   }
   return result;
 }

@@ -176,6 +176,7 @@ TEST(DevicePrograms, asks_the_driver_for_calls_by_name) {
   EXPECT_EQ(run.Said("synchronize"), "0 0");
   EXPECT_EQ(run.Said("device"), "0 0 0 0");
   EXPECT_EQ(run.Said("stream"), "0 True None");
+  EXPECT_EQ(run.Said("look-up"), "0 True 7") << "a status that the call does not have is written";
 }
 
 TEST(DevicePrograms, what_cannot_work_says_so_by_name) {

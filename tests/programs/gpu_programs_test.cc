@@ -9,16 +9,17 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/job_run.h"
+#include "tests/support/preload.h"
 
 namespace prism {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsSupersetOf;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
-class GpuProgram : public testing::Test {
+class GpuProgram : public ::testing::Test {
  protected:
   void SetUp() override { setenv("PRISM_TEST_DEVICE", PRISM_FAKE_GPU, 1); }
   void TearDown() override { unsetenv("PRISM_TEST_DEVICE"); }
@@ -69,6 +70,18 @@ TEST_F(GpuProgram, ranks_that_share_a_gpu_exchange_values_and_take_their_times_f
     // Each sees one GPU, whichever launcher's variable it goes by.
     EXPECT_THAT(ReadText(folder_ / log), HasSubstr("by torchrun, by srun 0 0"));
   }
+}
+
+// Also where a call that is seen has a newer version below, whose arguments are others.
+TEST_F(GpuProgram, calls_looked_up_by_name_come_in_the_version_that_is_asked_for) {
+  const std::string libraries = PRISM_LIBRARY_DIR;
+  const Finished run =
+      RunCommand({"env", "LD_PRELOAD=" + testing::PreloadOf(libraries, "prism-cuda"),
+                  "LD_LIBRARY_PATH=" + libraries + "/prism-cuda", "PYTHONWARNINGS=ignore",
+                  PRISM_PYTHON, PRISM_PROGRAM_DIR "/driver_calls.py"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.output, HasSubstr("synchronize 0 0\ndevice 0 0 0 0\nstream 0 True None\n"
+                                    "look-up 0 True 7\n"));
 }
 
 }  // namespace
