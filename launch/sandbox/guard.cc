@@ -10,7 +10,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <fstream>
+#include <random>
 #include <set>
 #include <sstream>
 #include <string>
@@ -18,11 +20,14 @@
 
 #include <fmt/format.h>
 
+#include "launch/sandbox/named_memory.h"
 #include "launch/sandbox/process_group.h"
 #include "launch/sandbox/processes.h"
 
 namespace prism::launch {
 namespace {
+
+constexpr pid_t kInOrder = 0;  // in place of a program's number: this process ends as it should
 
 // Of a process that was there a moment ago; "" of one that is gone or another user's.
 std::string EnvironmentOf(pid_t process) {
@@ -32,10 +37,9 @@ std::string EnvironmentOf(pid_t process) {
   return text.str();
 }
 
-// Those of the worker's programs. Some may start others meanwhile: until there are none.
-void KillProgramsOf(pid_t worker) {
+// Some may start others meanwhile: until there are none.
+void KillProcessesWith(const std::string& mark) {
   constexpr int kMostLooks = 50;  // what a debugger holds cannot be killed
-  const std::string mark = fmt::format("{}=/proc/{}/", kChannelPathVariable, worker);
   for (int look = 0; look < kMostLooks; ++look) {
     const std::set<pid_t> programs = ProcessesWhere([&](pid_t process) {
       return process != getpid() && EnvironmentOf(process).find(mark) != std::string::npos;
@@ -48,8 +52,36 @@ void KillProgramsOf(pid_t worker) {
   }
 }
 
+void CloseFrom(int first) {
+  if (close_range(static_cast<unsigned int>(first), ~0U, 0) == 0) {
+    return;
+  }
+  const auto end = static_cast<int>(sysconf(_SC_OPEN_MAX));  // before Linux 5.9
+  for (int number = first; number < end; ++number) {
+    close(number);
+  }
+}
+
+// Reads numbers of programs until kInOrder or the end of the channel; false at that.
+bool ReadPrograms(int channel, std::set<pid_t>* programs) {
+  pid_t program = 0;
+  ssize_t got = 0;
+  while ((got = recv(channel, &program, sizeof(program), MSG_WAITALL)) != 0) {
+    if (got < 0 && errno != EINTR) {
+      return false;
+    }
+    if (got == sizeof(program) && program == kInOrder) {
+      return true;
+    }
+    if (got == sizeof(program)) {
+      programs->insert(program);
+    }
+  }
+  return false;
+}
+
 // In the forked child. Whoever waits for the end of the worker's output must not wait for this one.
-[[noreturn]] void RunGuard(pid_t worker, int channel) {
+[[noreturn]] void RunGuard(const std::string& mark, int channel) {
   setsid();
   prctl(PR_SET_NAME, "prism-guard");
   const int nothing = open("/dev/null", O_RDWR);
@@ -60,21 +92,29 @@ void KillProgramsOf(pid_t worker) {
   if (channel != own_channel) {
     dup2(channel, own_channel);
   }
-  close_range(own_channel + 1, ~0U, 0);
+  CloseFrom(own_channel + 1);
   NoteMemoryNames();
-  char in_order = 0;
-  ssize_t got = 0;
-  while ((got = read(own_channel, &in_order, 1)) < 0 && errno == EINTR) {
-  }
-  if (got <= 0) {
-    KillProgramsOf(worker);
+  std::set<pid_t> programs;
+  if (!ReadPrograms(own_channel, &programs)) {
+    KillProcessesWith(mark);
+    RemoveBatchesOf(programs);
   }
   _exit(0);
 }
 
+// Nobody else's, also not that of a process of this number in a container.
+std::string DrawMark() {
+  std::array<uint64_t, 2> drawn = {};
+  std::random_device device;
+  for (uint64_t& half : drawn) {
+    half = uint64_t{device()} << 32U | device();
+  }
+  return fmt::format("{:016x}{:016x}", drawn[0], drawn[1]);
+}
+
 }  // namespace
 
-Guard::Guard() : owner_(getpid()) {
+Guard::Guard() : owner_(getpid()), mark_(DrawMark()) {
   std::array<int, 2> ends = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return;
@@ -82,18 +122,23 @@ Guard::Guard() : owner_(getpid()) {
   process_ = fork();
   if (process_ == 0) {
     close(ends[1]);
-    RunGuard(owner_, ends[0]);
+    RunGuard(fmt::format("{}={}", kGuardVariable, mark_), ends[0]);
   }
   close(ends[0]);
   channel_ = ends[1];
+}
+
+void Guard::Tell(pid_t program) {
+  if (channel_ >= 0) {
+    send(channel_, &program, sizeof(program), MSG_NOSIGNAL);
+  }
 }
 
 Guard::~Guard() {
   if (channel_ < 0 || getpid() != owner_) {
     return;
   }
-  const char in_order = 0;
-  send(channel_, &in_order, 1, MSG_NOSIGNAL);
+  Tell(kInOrder);
   close(channel_);
   while (process_ > 0 && waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }

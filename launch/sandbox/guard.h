@@ -4,12 +4,14 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 namespace prism::launch {
 
 // A process of its own, in a session of its own, that waits until this one is gone. Where this one
-// did not end in order, it kills each process whose environment says that it belongs to a program
-// of this one (kChannelPathVariable), and removes its shared memory. Nothing happens where none can
-// be started: then a SIGKILL leaves them behind, as it leaves what has cleared its environment.
+// did not end in order, it kills each process that has mark() in its environment, and removes its
+// shared memory and the batches that programs had on their way. Nothing happens where none can be
+// started: then a SIGKILL leaves them behind, as it leaves what has cleared its environment.
 class Guard {
  public:
   Guard();
@@ -17,13 +19,21 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
+  // What kGuardVariable has to be in the environment of every program, and so of what it starts.
+  [[nodiscard]] const std::string& mark() const { return mark_; }
+
+  // This process has started that program, which may be gone before the guard can look at it.
+  void Watch(pid_t program) { Tell(program); }
+
  private:
+  void Tell(pid_t program);
+
   pid_t owner_;
+  std::string mark_;
   pid_t process_ = -1;
   int channel_ = -1;  // whose end tells that this process is gone
 };
 
-// "/proc/<this process>/fd/<channel>", in the environment of every program and of what it starts.
-inline constexpr const char* kChannelPathVariable = "PRISM_CHANNEL_PATH";
+inline constexpr const char* kGuardVariable = "PRISM_GUARD";
 
 }  // namespace prism::launch

@@ -45,9 +45,14 @@ struct Family {
   size_t alive = 0;
 };
 
+Guard& TheGuard() {
+  static Guard guard;
+  return guard;
+}
+
 // The guard is none of theirs.
 Family& TheFamily() {
-  static const Guard guard;
+  TheGuard();
   static Family family = {.others = AdoptOrphans()};
   return family;
 }
@@ -84,7 +89,8 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
   // no two iterations do the same.
   variables.try_emplace("TORCH_NCCL_HIGH_PRIORITY", "1");
   variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
-  variables[kChannelPathVariable] = fmt::format("/proc/{}/fd/{}", getpid(), channel_descriptor);
+  variables[kGuardVariable] = TheGuard().mark();
+  variables["PRISM_CHANNEL_PATH"] = fmt::format("/proc/{}/fd/{}", getpid(), channel_descriptor);
   variables["PRISM_STACK_FD"] = fmt::format("{}", stacks_descriptor);
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) {
@@ -231,6 +237,7 @@ Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec&
     return EnvironmentLacks(
         fmt::format("rank {}: no process: {}", spec.rank.value(), strerror(errno)));
   }
+  TheGuard().Watch(pid);
   setpgid(pid, pid);  // here too: the child may not have come to it when we kill the group
   std::unique_ptr<SandboxProcess> process(new SandboxProcess(spec.rank, std::move(consumer)));
   process->pid_ = pid;

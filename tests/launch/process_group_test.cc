@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,61 @@ TEST(ProcessGroup, a_guard_is_gone_before_its_owner_ends_in_order) {
   int status = -1;
   ASSERT_EQ(waitpid(owner, &status, 0), owner);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// Runs `sleep` in a session of its own with that variable in its environment.
+pid_t StartSleep(const std::string& variable) {
+  const pid_t process = fork();
+  if (process == 0) {
+    setsid();
+    std::string entry = variable;
+    std::array<char*, 2> environment = {entry.data(), nullptr};
+    execle("/bin/sleep", "sleep", "1000", nullptr, environment.data());
+    _exit(127);
+  }
+  return process;
+}
+
+// A process of the same number may have programs too, in a container whose processes are seen here.
+TEST(ProcessGroup, a_guard_ends_the_programs_of_its_owner_alone) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::array<int, 2> ends = {-1, -1};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t owner = fork();
+  if (owner == 0) {
+    Guard guard;
+    const std::array<pid_t, 2> started = {
+        StartSleep(std::string(kGuardVariable) + "=" + guard.mark()),
+        StartSleep("PRISM_CHANNEL_PATH=/proc/" + std::to_string(getpid()) + "/fd/5")};
+    guard.Watch(started[0]);
+    std::ofstream(BatchOf(started[0])) << "batch";
+    const bool written = write(ends[1], started.data(), sizeof(started)) == sizeof(started);
+    // Gone before the guard looks, as a program whose parent has died is.
+    kill(started[0], written ? SIGKILL : SIGTERM);
+    waitpid(started[0], nullptr, 0);
+    const pid_t child = StartSleep(std::string(kGuardVariable) + "=" + guard.mark());
+    kill(getpid(), write(ends[1], &child, sizeof(child)) == sizeof(child) ? SIGKILL : SIGTERM);
+  }
+  std::array<pid_t, 3> started = {};
+  ASSERT_EQ(read(ends[0], started.data(), 2 * sizeof(pid_t)), ssize_t{2 * sizeof(pid_t)});
+  ASSERT_EQ(read(ends[0], &started[2], sizeof(pid_t)), ssize_t{sizeof(pid_t)});
+  ASSERT_EQ(waitpid(owner, nullptr, 0), owner);
+  pid_t ended = 0;
+  for (int look = 0; look < 1'000 && ended != started[2]; ++look) {
+    usleep(10'000);
+    ended = waitpid(started[2], nullptr, WNOHANG);
+  }
+  EXPECT_EQ(ended, started[2]) << "its sleep goes on";
+  for (int look = 0; look < 1'000 && std::filesystem::exists(BatchOf(started[0])); ++look) {
+    usleep(10'000);
+  }
+  EXPECT_FALSE(std::filesystem::exists(BatchOf(started[0])));
+  EXPECT_EQ(waitpid(started[1], nullptr, WNOHANG), 0) << "another's has ended";
+  kill(started[1], SIGKILL);
+  kill(started[2], SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0) {
+  }
+  std::filesystem::remove(BatchOf(started[0]));
 }
 
 TEST(ProcessGroup, kill_takes_batches_of_killed_workers_along) {
