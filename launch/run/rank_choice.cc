@@ -56,6 +56,22 @@ Result<std::vector<Rank>> ListedNumbers(const RunContext& context,
 }
 
 // The history of blocks is known of programs that run in the emulation.
+// What the option shows is of ranks that run.
+Status CheckInSandbox(const RunContext& context,
+                      const std::string& option,
+                      const std::vector<Rank>& ranks) {
+  const std::vector<Rank>& present = context.sandbox_ranks;
+  const auto absent = std::ranges::find_if(
+      ranks, [&](Rank rank) { return !std::binary_search(present.begin(), present.end(), rank); });
+  if (absent == ranks.end()) {
+    return OkStatus();
+  }
+  return AtOrigin(
+      context.options, {option, "sandbox_ranks"},
+      InvalidArgument(fmt::format("{}: rank {} is no sandbox rank; add it to --sandbox-ranks",
+                                  FlagOf(option), absent->value())));
+}
+
 Status ResolveSnapshotRanks(RunContext* context) {
   const std::string& list = context->options.memory_snapshot;
   if (list == "all") {
@@ -63,16 +79,7 @@ Status ResolveSnapshotRanks(RunContext* context) {
   } else if (!list.empty()) {
     PRISM_ASSIGN_OR_RETURN(context->snapshot_ranks, ListedRanks(*context, "memory_snapshot", list));
   }
-  for (const Rank rank : context->snapshot_ranks) {
-    if (!std::binary_search(context->sandbox_ranks.begin(), context->sandbox_ranks.end(), rank)) {
-      return AtOrigin(
-          context->options, {"memory_snapshot", "sandbox_ranks"},
-          InvalidArgument(fmt::format(
-              "--memory-snapshot: rank {} is no sandbox rank; add it to --sandbox-ranks",
-              rank.value())));
-    }
-  }
-  return OkStatus();
+  return CheckInSandbox(*context, "memory_snapshot", context->snapshot_ranks);
 }
 
 Status ResolveShownRanks(RunContext* context) {
@@ -85,6 +92,7 @@ Status ResolveShownRanks(RunContext* context) {
   } else if (!options.log_ranks.empty()) {
     PRISM_ASSIGN_OR_RETURN(context->log_ranks,
                            ListedRanks(*context, "log_ranks", options.log_ranks));
+    PRISM_RETURN_IF_ERROR(CheckInSandbox(*context, "log_ranks", context->log_ranks));
   }
   if (options.perfetto) {
     context->traced_ranks = context->sandbox_ranks;

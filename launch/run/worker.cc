@@ -39,10 +39,10 @@ bool Contains(const std::vector<Rank>& ascending, Rank rank) {
   return std::binary_search(ascending.begin(), ascending.end(), rank);
 }
 
-void ShowLine(Rank rank, const std::string& line) {
+void ShowLine(Rank rank, const std::string& line, std::FILE* output) {
   const std::string text = fmt::format("[rank {}] {}\n", rank.value(), line);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  std::fwrite(text.data(), 1, text.size(), output);
+  std::fflush(output);
 }
 
 }  // namespace
@@ -92,7 +92,11 @@ EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {
       emulated.process.environment.emplace_back("PRISM_BLOCK_EVENTS", "1");
     }
     if (Contains(context_.log_ranks, rank)) {
-      emulated.process.on_line = [rank](const std::string& line) { ShowLine(rank, line); };
+      // Standard output is for the report's data alone.
+      std::FILE* const output = context_.options.format == OutputFormat::kJson ? stderr : stdout;
+      emulated.process.on_line = [rank, output](const std::string& line) {
+        ShowLine(rank, line, output);
+      };
     }
     start.ranks.push_back(std::move(emulated));
   }

@@ -163,7 +163,8 @@ void TakeForeground() {
 // Frames of libtorch's stacks, which it puts behind its message; what Python draws below a line of
 // source; what c10d says at every end without destroy_process_group.
 bool IsAside(std::string_view line) {
-  return line.empty() || line.starts_with("frame #") || line.ends_with('^') ||
+  return line.empty() || line.starts_with("Exception raised from ") ||
+         line.starts_with("frame #") || line.ends_with('^') ||
          line.find("destroy_process_group() was not called") != line.npos;
 }
 

@@ -255,6 +255,7 @@ TEST_F(Failure, out_of_device_memory_names_rank_op_and_bytes) {
   EXPECT_THAT(run.output,
               AllOf(HasSubstr(" is out of device memory in aten::"), HasSubstr(" bytes) asked for"),
                     HasSubstr("held by parameters "), HasSubstr("largest blocks "),
+                    HasSubstr("CUDA out of memory. Tried to allocate "),
                     HasSubstr("its last lines (more in FAILED")));
   ExpectOnlyFailure("out", "CUDA out of memory");
 }
