@@ -126,6 +126,7 @@ struct TrainingStyle {
   bool balanced_stages = false;     // layers dealt out by cost, the head counted (nanotron)
   bool overlap_p2p = false;         // sends and receives beside compute, each with its own wait
   bool scatter_gather_p2p = false;  // a boundary sends 1/tp and gathers (SC21, section 4.1)
+  bool keeps_pipeline_outputs = false;  // torch: the last stage returns all logits
   bool serial_p2p = false;          // messages of a boundary one by one, each waited for (nanotron)
 
   // Data parallelism.
@@ -143,6 +144,7 @@ struct TrainingStyle {
   int32_t shard_size = 0;             // FSDP: ranks that parameters are sharded over; 0: all (HSDP)
   bool reshard_after_forward = true;  // FSDP: gather again for backward
   int32_t prefetch = 1;               // FSDP: layers gathered ahead
+  bool fsdp_root_has_ends = false;    // FSDP: embedding and head are no groups of their own
   bool fp8_param_gather = false;      // parameters travel in 8 bit
 
   // Once an iteration.

@@ -80,6 +80,7 @@ TrainingStyle FsdpStyle() {
   style.overlap_param_gather = true;
   style.gradient_type = graph::DataType::kBfloat16;
   style.prefetch = 1;
+  style.fsdp_root_has_ends = true;  // layers alone are wrapped
   return style;
 }
 
@@ -90,6 +91,7 @@ TrainingStyle TorchtitanStyle() {
   style.fused_cross_entropy = false;
   style.cp_torch_ring = true;
   style.expandable_segments = true;
+  style.fsdp_root_has_ends = false;
   style.recompute_parts = graph::kRecomputeEverySecondMatmul;
   return style;
 }

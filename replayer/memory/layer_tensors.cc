@@ -387,15 +387,12 @@ std::vector<Tensor> TorchStageTensors(const JobSpec& job,
     return tensors;
   }
   const Sizes sizes(job, style);
-  const int64_t messages = sizes.Hidden() * job.parallel.vpp;
   const bool is_last = stage == job.parallel.pp - 1;
-  if (stage > 0 || job.parallel.vpp > 1) {
-    tensors.push_back({"inputs", (job.microbatches() - waiting) * messages});
-  }
-  if (!is_last || job.parallel.vpp > 1) {
-    tensors.push_back({"gradients of outputs", job.microbatches() * messages});
-  }
-  if (is_last) {
+  const int64_t receiving = job.parallel.vpp - (stage == 0 ? 1 : 0);  // chunks, from one before
+  const int64_t followed = job.parallel.vpp - (is_last ? 1 : 0);
+  tensors.push_back({"inputs", (job.microbatches() - waiting) * receiving * sizes.Hidden()});
+  tensors.push_back({"gradients of outputs", job.microbatches() * followed * sizes.Hidden()});
+  if (is_last && style.keeps_pipeline_outputs) {
     tensors.push_back({"logits", job.microbatches() * sizes.Logits() * sizes.element});
   }
   return tensors;

@@ -63,7 +63,7 @@ UnitTensors HeadTensors(const graph::JobSpec& job, const graph::TrainingStyle& s
 
 // What torch's pipeline stages hold all through an iteration of which `waiting` micro-batches are
 // under way (torch/distributed/pipelining/stage.py): a buffer for each message of each micro-batch,
-// but for inputs of those under way, which layers keep; the last stage all logits.
+// but for inputs of those under way, which layers keep; where they are returned, all logits.
 std::vector<Tensor> TorchStageTensors(const graph::JobSpec& job,
                                       const graph::TrainingStyle& style,
                                       int32_t stage,

@@ -26,7 +26,7 @@ ShardedParameters::ShardedParameters(const graph::JobSpec& job,
     chunk.groups.resize(shape.units.size() + 1);
     for (size_t place = 0; place < shape.units.size(); ++place) {
       const ShardedChunk::Unit& unit = shape.units[place];
-      chunk.groups[unit.is_layer ? place + 1 : 0].elements += unit.elements;
+      chunk.groups[unit.of_root ? 0 : place + 1].elements += unit.elements;
     }
     chunk.stream = kFirstStream + static_cast<int64_t>(chunks_.size());
     chunks_.push_back(std::move(chunk));
@@ -36,7 +36,7 @@ ShardedParameters::ShardedParameters(const graph::JobSpec& job,
 ShardedParameters::Group& ShardedParameters::GroupOf(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   const auto index = static_cast<size_t>(place);
-  return of.groups[of.shape.units[index].is_layer ? index + 1 : 0];
+  return of.groups[of.shape.units[index].of_root ? 0 : index + 1];
 }
 
 void ShardedParameters::Release(std::optional<MemoryAccount::Block>* block) {
@@ -47,7 +47,7 @@ void ShardedParameters::Release(std::optional<MemoryAccount::Block>* block) {
 }
 
 void ShardedParameters::Fetch(Chunk* chunk, Group* group) {
-  if (!group->flat.has_value() && !group->copies.has_value()) {
+  if (group->elements > 0 && !group->flat.has_value() && !group->copies.has_value()) {
     group->flat = account_->Allocate(group->elements * gathered_bytes_, MemoryUse::kTemporaries,
                                      chunk->stream);
   }
@@ -61,7 +61,7 @@ void ShardedParameters::CopyOut(Group* group) {
 void ShardedParameters::BeginForward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   for (Group* group : {&of.groups.front(), &GroupOf(chunk, place)}) {
-    if (group->copies.has_value()) {
+    if (group->copies.has_value() || group->elements == 0) {
       continue;
     }
     Fetch(&of, group);
@@ -73,7 +73,8 @@ void ShardedParameters::BeginForward(int64_t chunk, int64_t place) {
 
 void ShardedParameters::EndForward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
-  if (of.shape.units[static_cast<size_t>(place)].is_layer && reshards_) {
+  const ShardedChunk::Unit& unit = of.shape.units[static_cast<size_t>(place)];
+  if (!unit.of_root && !unit.stays && reshards_) {
     Release(&GroupOf(chunk, place).copies);
   }
 }
@@ -82,16 +83,16 @@ void ShardedParameters::EndForward(int64_t chunk) {
   Release(&chunks_[static_cast<size_t>(chunk)].last_flat);
 }
 
-// The layer before is fetched meanwhile.
+// The unit before is fetched meanwhile.
 void ShardedParameters::BeginBackward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   Group& group = GroupOf(chunk, place);
   Fetch(&of, &group);
-  if (!group.copies.has_value()) {
+  if (group.flat.has_value()) {
     CopyOut(&group);
   }
   Release(&group.flat);
-  if (place > 0 && of.shape.units[static_cast<size_t>(place) - 1].is_layer) {
+  if (place > 0 && !of.shape.units[static_cast<size_t>(place) - 1].of_root) {
     Fetch(&of, &GroupOf(chunk, place - 1));
   }
 }
@@ -115,7 +116,7 @@ void ShardedParameters::MakeGradients(int64_t chunk, int64_t place) {
 
 void ShardedParameters::EndBackward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
-  if (of.shape.units[static_cast<size_t>(place)].is_layer && !accumulates_) {
+  if (!of.shape.units[static_cast<size_t>(place)].of_root && !accumulates_) {
     Scatter(&of, &GroupOf(chunk, place));
   }
 }
@@ -135,6 +136,9 @@ void ShardedParameters::EndBackward(int64_t chunk, bool last) {
 
 // What arrives of the sum is part of the states.
 void ShardedParameters::Scatter(Chunk* chunk, Group* group) {
+  if (group->elements == 0) {
+    return;
+  }
   Release(&group->copies);
   Release(&chunk->last_scatter);
   chunk->last_scatter =

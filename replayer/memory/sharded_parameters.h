@@ -3,9 +3,9 @@
 // travel in.
 //
 // Follows fully_shard of PyTorch 2.11 (torch/distributed/fsdp/_fully_shard) as torchtitan applies
-// it: a layer is a group of its own, all that is in none belongs to the root, which stays gathered
-// until its gradients are complete. What is gathered arrives in one flat buffer of a stream of its
-// own, which nothing else can use, and is copied out of it.
+// it: a layer is a group of its own, and so are embedding and head, or these belong to the root,
+// which stays gathered until its gradients are complete. What is gathered arrives in one flat
+// buffer of a stream of its own, which nothing else can use, and is copied out of it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ namespace prism::replayer {
 struct ShardedChunk {
   struct Unit {
     int64_t elements = 0;
-    bool is_layer = false;  // else of the root
+    bool of_root = false;
+    bool stays = false;  // gathered from its forward to its backward pass
   };
   std::vector<Unit> units;
 };

@@ -10,6 +10,7 @@ StageUnits::StageUnits(const graph::JobSpec& job,
                        uint32_t offloaded_parts)
     : job_(job),
       stage_(stage),
+      root_has_ends_(style.fsdp_root_has_ends),
       layers_(LayersOfChunks(job, style, stage)),
       embedding_(EmbeddingTensors(job, style)),
       further_(FurtherLayerTensors(job, style, offloaded_parts)),
@@ -61,8 +62,10 @@ ShardedChunk StageUnits::Sharded(int64_t chunk) const {
   ShardedChunk sharded;
   for (int64_t place = 0; place < CountOf(chunk); ++place) {
     const int64_t layer = LayerAt(chunk, place);
-    ShardedChunk::Unit unit = {.elements = 0, .is_layer = IsLayer(chunk, place)};
-    if (unit.is_layer) {
+    ShardedChunk::Unit unit;
+    unit.of_root = root_has_ends_ && !IsLayer(chunk, place);
+    unit.stays = IsHead(chunk, place);  // its backward pass is next
+    if (IsLayer(chunk, place)) {
       unit.elements = ParametersOfLayer(job_, layers.begin + layer);
     } else if (layer < 0) {
       unit.elements = graph::PaddedVocab(job_) * job_.model.hidden / job_.parallel.tp;

@@ -48,6 +48,7 @@ class StageUnits {
 
   const graph::JobSpec& job_;
   int32_t stage_;
+  bool root_has_ends_;
   std::vector<graph::LayerRange> layers_;  // by chunk
   std::array<std::optional<UnitTensors>, 8> by_kind_;
   UnitTensors embedding_;

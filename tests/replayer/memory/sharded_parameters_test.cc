@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// An embedding and a head of 4 M parameters each in the root, two layers of 8 M between.
-ShardedChunk SmallChunk() {
-  return {{{4 * kMiB, false}, {8 * kMiB, true}, {8 * kMiB, true}, {4 * kMiB, false}}};
+// An embedding and a head of 4 M parameters each, in the root or not, two layers of 8 M between.
+ShardedChunk SmallChunk(bool root = true) {
+  return {{{4 * kMiB, root}, {8 * kMiB}, {8 * kMiB}, {4 * kMiB, root, true}}};
 }
 
 graph::TrainingStyle ShardedStyle() {
@@ -55,6 +55,19 @@ TEST(ShardedParameters, a_forward_pass_holds_one_layer_and_the_root) {
   ShardedParameters parameters({}, ShardedStyle(), false, {SmallChunk()}, &account);
   RunForward(&parameters);
   EXPECT_EQ(PeakMiB(account), 16 + 16 + 16);
+}
+
+// Forward, copies of one layer and its flat buffer. Backward, the first layer's copies and its
+// gradients beside the embedding on its way and the second layer's 32-bit copy. Nothing is left.
+TEST(ShardedParameters, ends_of_their_own_are_gathered_when_they_run) {
+  MemoryAccount account({}, 1 << 30);
+  ShardedParameters parameters({}, ShardedStyle(), false, {SmallChunk(false)}, &account);
+  RunForward(&parameters);
+  EXPECT_EQ(PeakMiB(account), 16 + 16);
+  RunBackward(&parameters, true);
+  EXPECT_EQ(PeakMiB(account), 16 + 16 + 8 + 32);
+  account.Allocate(72 * kMiB, MemoryUse::kActivations);
+  EXPECT_EQ(PeakMiB(account), 72);
 }
 
 // At the end of the second layer: copies of the root, the first layer on its way, the head's
@@ -136,20 +149,29 @@ TEST(ShardedParameters, more_replicas_hold_less_by_their_states) {
   EXPECT_NEAR(allocated(8) - allocated(16), 16 * kParameters / 16, 0.02 * kParameters);
 }
 
-// torch's pipeline stages: buffers of all messages, the last stage its logits.
+// torch's pipeline stages: buffers of all messages, the last stage its logits where they are
+// returned. Nothing comes for the first chunk of the first stage, nor back for the last of the
+// last.
 TEST(ShardedParameters, stages_of_torch_keep_messages_and_logits_of_all_micro_batches) {
-  const graph::JobSpec job = PipelineJob();
+  graph::JobSpec job = PipelineJob();
+  graph::TrainingStyle style = ShardedStyle();
   const int64_t message = 2048 * 4096 * 2;
   const auto bytes = [&](int32_t stage) {
     int64_t sum = 0;
-    for (const Tensor& tensor : TorchStageTensors(job, ShardedStyle(), stage, 1)) {
+    for (const Tensor& tensor : TorchStageTensors(job, style, stage, 1)) {
       sum += tensor.bytes;
     }
     return sum;
   };
   EXPECT_EQ(bytes(0), 4 * message);
   EXPECT_EQ(bytes(1), (3 + 4) * message);
+  EXPECT_EQ(bytes(3), 3 * message);
+  style.keeps_pipeline_outputs = true;
   EXPECT_EQ(bytes(3), 3 * message + 4 * 2048 * graph::PaddedVocab(job) * 2);
+  style.keeps_pipeline_outputs = false;
+  job.parallel.vpp = 2;
+  EXPECT_EQ(bytes(0), (3 + 2 * 4) * message);
+  EXPECT_EQ(bytes(3), (2 * 3 + 4) * message);
 }
 
 // Megatron-Core: --microbatch-group-size-per-virtual-pipeline-stage.
