@@ -53,7 +53,7 @@ void ReadMegatronLmRelease(const PublishedRow& row,
   style->scatter_gather_p2p = !row.Says("source_key", "2020");
 }
 
-// The version names a date before this one ("2025-02"); not where it names none.
+// The version names a date before this one ("2025-08"); not where it names none.
 bool IsOlderThan(const PublishedRow& row, std::string_view date) {
   const std::string version = row.Lower("framework_version");
   const size_t at = version.find("20");
@@ -89,7 +89,7 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
       // The loss was left out until 2025.
       style->fused_cross_entropy = style->compiled && !row.Says("framework_version", "2024");
       style->cp_all_gather = row.Says("framework", "meta");  // Llama 3's own code
-      style->fsdp_root_has_ends = IsOlderThan(row, "2025-02");
+      style->fsdp_root_has_ends = IsOlderThan(row, "2025-08");
       style->keeps_pipeline_outputs = IsOlderThan(row, "2025-11");
       break;
     default:

@@ -3,8 +3,9 @@
 // travel in.
 //
 // Follows fully_shard of PyTorch 2.11 (torch/distributed/fsdp/_fully_shard) as torchtitan applies
-// it: a layer is a group of its own, and so are embedding and head, or these belong to the root,
-// which stays gathered until its gradients are complete. What is gathered arrives in one flat
+// it: a layer is a group of its own, and so are embedding and head since its pull request 1094 of
+// July 2025; before, these belong to the root, which stays gathered until its gradients are
+// complete. What is gathered arrives in one flat
 // buffer of a stream of its own, which nothing else can use, and is copied out of it.
 #pragma once
 
