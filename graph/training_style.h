@@ -123,11 +123,11 @@ struct TrainingStyle {
   int32_t first_stage_layers = 0;  // of a pipeline without interleaving; 0: as many as others
   int32_t last_stage_layers = 0;
   Schedule schedule = Schedule::kOneForwardOneBackward;
-  bool balanced_stages = false;     // layers dealt out by cost, the head counted (nanotron)
-  bool overlap_p2p = false;         // sends and receives beside compute, each with its own wait
-  bool scatter_gather_p2p = false;  // a boundary sends 1/tp and gathers (SC21, section 4.1)
+  bool balanced_stages = false;         // layers dealt out by cost, the head counted (nanotron)
+  bool overlap_p2p = false;             // sends and receives beside compute, each with its own wait
+  bool scatter_gather_p2p = false;      // a boundary sends 1/tp and gathers (SC21, section 4.1)
   bool keeps_pipeline_outputs = false;  // torch: the last stage returns all logits
-  bool serial_p2p = false;          // messages of a boundary one by one, each waited for (nanotron)
+  bool serial_p2p = false;  // messages of a boundary one by one, each waited for (nanotron)
 
   // Data parallelism.
   DataParallelKind data_parallel = DataParallelKind::kMegatron;
