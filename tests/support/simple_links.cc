@@ -5,6 +5,16 @@
 #include <vector>
 
 namespace prism::testing {
+namespace {
+
+// What a channel takes for a peer in another node behind its first.
+DurationNs RoundsOf(const graph::ClusterSpec& cluster, int64_t peers) {
+  constexpr double kRoundNs = 2700;
+  const double channels = cluster.parameters.Value("nccl.channels.collective");
+  return std::llround(std::max(0.0, static_cast<double>(peers) - channels) / channels * kRoundNs);
+}
+
+}  // namespace
 
 DurationNs ShareOfLink(const LinkEnd& end,
                        const graph::PeerGroup& group,
@@ -23,7 +33,13 @@ DurationNs ShareOfLink(const LinkEnd& end,
                         !is_self(other) && (on_node(other) || !on_node(mine));
     bytes += shares ? std::min(other.bytes, mine.bytes) : 0;
   }
-  return end.cost.PeerTransfer(bytes, on_node(mine));
+  const bool leaves = !is_self(mine) && !on_node(mine);
+  const auto beside =
+      std::count_if(group.transfers.begin(), group.transfers.end(), [&](const auto& other) {
+        return other.is_send == mine.is_send && !is_self(other) && !on_node(other);
+      });
+  return end.cost.PeerTransfer(bytes, on_node(mine)) +
+         (leaves ? RoundsOf(end.graph.cluster, beside) : 0);
 }
 
 double SlowestOfPairs(const graph::Graph& graph,
