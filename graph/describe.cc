@@ -328,11 +328,14 @@ std::string WithoutTemplates(std::string_view description) {
   return WithFewTensors(std::move(text));
 }
 
+std::string ContextText(int32_t cp) {
+  return cp > 1 ? fmt::format(" × cp {}", cp) : std::string();
+}
+
 std::string LayoutText(const ParallelSizes& sizes) {
-  const std::string context = sizes.cp > 1 ? fmt::format(" × cp {}", sizes.cp) : std::string();
   const std::string expert = sizes.ep > 1 ? fmt::format(" (ep {})", sizes.ep) : std::string();
-  return fmt::format("tp {}{} × pp {} × dp {}{}, vpp {}", sizes.tp, context, sizes.pp, sizes.dp,
-                     expert, sizes.vpp);
+  return fmt::format("tp {}{} × pp {} × dp {}{}, vpp {}", sizes.tp, ContextText(sizes.cp), sizes.pp,
+                     sizes.dp, expert, sizes.vpp);
 }
 
 bool KnowsChunks(const JobSpec& job) {

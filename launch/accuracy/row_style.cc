@@ -195,7 +195,8 @@ void ReadRecipe(const PublishedRow& row,
                               row.Says("extra", "deepep") || row.Says("extra", "hybridep");
   if (recipe.note.empty() && row.Says("framework", "bridge") && !style->moe_drop_and_pad) {
     style->moe_fused_dispatch = true;
-    assumptions->Add("dispatcher of experts: DeepEP or HybridEP, as most recipes have", 0.1);
+    assumptions->Add("dispatcher of experts: DeepEP or HybridEP, as most recipes have",
+                     kDispatchSpread);
   }
   const bool silent = RunsMegatronLmScripts(row) && !StatesArguments(row) &&
                       !row.Says("extra", "dispatcher") && recipe.note.empty();

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/describe.h"
 #include "launch/options/layout_choice.h"
 #include "launch/options/program_command.h"
 
@@ -31,8 +32,7 @@ Status CheckDp(const Options& options, const graph::ParallelSizes& sizes) {
   return InvalidArgument(fmt::format(
       "--dp {} × tp {}{} × pp {} is not --target-gpus {}; leave --dp "
       "out or change one of them",
-      *options.dp, sizes.tp, sizes.cp > 1 ? fmt::format(" × cp {}", sizes.cp) : std::string(),
-      sizes.pp, options.target_gpus));
+      *options.dp, sizes.tp, graph::ContextText(sizes.cp), sizes.pp, options.target_gpus));
 }
 
 // Micro-batches of a rank for the preset's global batch, brought into a sensible range.
@@ -87,8 +87,7 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
     return InvalidArgument(fmt::format(
         "--seq-len {} is no multiple of tp {}{}, which sequence parallelism needs; change it or "
         "give --sequence-parallel off",
-        job->seq_len, job->parallel.tp,
-        job->parallel.cp > 1 ? fmt::format(" × cp {}", job->parallel.cp) : std::string()));
+        job->seq_len, job->parallel.tp, graph::ContextText(job->parallel.cp)));
   }
   return OkStatus();
 }

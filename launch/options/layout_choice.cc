@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/describe.h"
+
 namespace prism::launch {
 namespace {
 
@@ -238,8 +240,8 @@ Status CheckProduct(int32_t gpus, const Layout& layout) {
   const int64_t below = gpus / product * product;
   return InvalidArgument(fmt::format(
       "--target-gpus {} is no multiple of tp {}{} × pp {} = {}; use {}{} or another layout", gpus,
-      layout.tp, layout.cp > 1 ? fmt::format(" × cp {}", layout.cp) : std::string(), layout.pp,
-      product, below > 0 ? fmt::format("{}, ", below) : std::string(), below + product));
+      layout.tp, graph::ContextText(layout.cp), layout.pp, product,
+      below > 0 ? fmt::format("{}, ", below) : std::string(), below + product));
 }
 
 Result<LayoutChoice> ChooseLayout(const Options& options,

@@ -13,6 +13,10 @@
 
 namespace prism::launch {
 
+// By how much an iteration may be off for assuming that tokens are dispatched to experts by one
+// kernel, as most recipes of Megatron-Core do.
+inline constexpr double kDispatchSpread = 0.1;
+
 enum class FrameworkFamily : uint8_t {
   kMegatronLm,         // Megatron-LM up to 2022
   kMegatronDeepSpeed,  // its layers under DeepSpeed's engine

@@ -233,13 +233,10 @@ std::optional<int64_t> PlanEvaluator::host_capacity_bytes() const {
 }
 
 TimeInterval PlanEvaluator::IntervalOf(const JobTime& time) const {
-  // That recipes dispatch tokens to experts by one kernel is assumed (launch/accuracy/row_style.cc
-  // has the same number for rows that do not say).
-  constexpr double kOfDispatch = 0.1;
   graph::JobSpec job;
   job.model = problem_.model;
   return launch::IntervalOf(time, problem_.cluster.parameters,
-                            style_.Of(job).moe_fused_dispatch ? kOfDispatch : 0);
+                            style_.Of(job).moe_fused_dispatch ? kDispatchSpread : 0);
 }
 
 Result<PlanMemory> PlanEvaluator::Memory(const Plan& plan) const {

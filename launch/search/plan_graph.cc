@@ -1,6 +1,5 @@
 #include "launch/search/plan_graph.h"
 
-#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -8,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/time.h"
 #include "graph/base/units.h"
 #include "graph/valid_graph.h"
 #include "launch/prediction/device_memory.h"
@@ -115,9 +115,7 @@ Result<graph::Graph> GraphOf(const PlanEvaluator& evaluator, const Plan& plan) {
   const graph::ClusterSpec& cluster = evaluator.problem().cluster;
   const PlanEvaluator::Job job = evaluator.Describe(plan);
   PRISM_ASSIGN_OR_RETURN(graph::JobProgram program, ProgramOf(job, plan.offload));
-  constexpr double kNsOfSecond = 1e9;
-  const DurationNs gap =
-      std::llround(kNsOfSecond * SecondsOfIteration(0, job.style, cluster.parameters));
+  const DurationNs gap = NsFromSeconds(SecondsOfIteration(0, job.style, cluster.parameters));
   if (gap > 0) {
     EndInHostGap(gap, &program);
   }

@@ -12,7 +12,8 @@ using torch::autograd::variable_list;
 // its order, one behind the other.
 at::Tensor ToHeads(const at::Tensor& input, const Group& cp) {
   const int64_t width = input.size(2) / cp.size();
-  const at::Tensor by_member = input.view({input.size(0), input.size(1), cp.size(), width})
+  const at::Tensor by_member = input.contiguous()
+                                   .view({input.size(0), input.size(1), cp.size(), width})
                                    .permute({2, 0, 1, 3})
                                    .contiguous();
   const at::Tensor whole = at::empty_like(by_member);
@@ -42,8 +43,8 @@ struct ExchangeFunction : torch::autograd::Function<ExchangeFunction> {
     const auto* cp =
         reinterpret_cast<const Group*>(static_cast<intptr_t>(context->saved_data["cp"].toInt()));
     const bool to_heads = context->saved_data["to_heads"].toBool();
-    return {to_heads ? ToSequence(grads[0], *cp) : ToHeads(grads[0].contiguous(), *cp),
-            at::Tensor(), at::Tensor()};
+    return {to_heads ? ToSequence(grads[0], *cp) : ToHeads(grads[0], *cp), at::Tensor(),
+            at::Tensor()};
   }
 };
 

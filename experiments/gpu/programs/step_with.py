@@ -24,7 +24,7 @@ init_process_group = dist.init_process_group
 
 
 def stand_still(seconds):
-    """Not time.sleep, which the shim takes for time of the rank and does not sleep."""
+    """Not time.sleep, which the shim records as time of the rank."""
     select.select([], [], [], seconds)
 
 
