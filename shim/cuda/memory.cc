@@ -19,6 +19,7 @@
 #include "shim/cuda/memory_records.h"
 #include "shim/cuda/runtime_state.h"
 #include "shim/cuda/written_bytes.h"
+#include "shim/nccl/deferred_moves.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
@@ -161,6 +162,9 @@ void* DeviceAllocate(size_t bytes) {
 }
 
 bool DeviceFree(void* pointer) {
+  if (AnyDeferred()) {
+    AwaitDeferred(pointer, FindMemory(pointer).bytes, true);
+  }
   Memory& memory = Get();
   size_t bytes = 0;
   int64_t used_bytes = 0;
@@ -228,6 +232,8 @@ bool IsPageable(const void* pointer) {
 }
 
 void CopyBytes(void* target, const void* source, size_t bytes) {
+  AwaitDeferred(source, bytes, false);
+  AwaitDeferred(target, bytes, true);
   Memory& memory = Get();
   const std::unique_lock<std::mutex> lock(memory.mutex);
   const bool to_device = InDevice(memory, Address(target));
@@ -278,6 +284,7 @@ void CopyBytes(void* target, const void* source, size_t bytes) {
 }
 
 void SetBytes(void* target, int value, size_t bytes) {
+  AwaitDeferred(target, bytes, true);
   Memory& memory = Get();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   if (!InDevice(memory, Address(target))) {
@@ -300,6 +307,7 @@ void SetBytes(void* target, int value, size_t bytes) {
 }
 
 size_t ReadBytes(void* out, const void* source, size_t bytes) {
+  AwaitDeferred(source, bytes, false);
   Memory& memory = Get();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   std::memcpy(out, source, bytes);
@@ -307,6 +315,7 @@ size_t ReadBytes(void* out, const void* source, size_t bytes) {
 }
 
 void WriteBytes(void* target, const void* data, size_t bytes) {
+  AwaitDeferred(target, bytes, true);
   Memory& memory = Get();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   std::memcpy(target, data, bytes);
@@ -316,12 +325,14 @@ void WriteBytes(void* target, const void* data, size_t bytes) {
 }
 
 size_t ValidBytes(const void* source, size_t bytes) {
+  AwaitDeferred(source, bytes, false);
   Memory& memory = Get();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   return InDevice(memory, Address(source)) ? memory.valid.Count(Address(source), bytes) : bytes;
 }
 
 void Invalidate(void* target, size_t bytes) {
+  AwaitDeferred(target, bytes, true);
   Memory& memory = Get();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   if (InDevice(memory, Address(target))) {
@@ -385,6 +396,7 @@ void MapRange(uintptr_t address, size_t bytes, int device) {
 }
 
 void UnmapRange(uintptr_t address, size_t bytes) {
+  AwaitDeferred(Pointer(address), bytes, true);
   Memory& memory = Get();
   int64_t used_bytes = 0;
   {

@@ -296,9 +296,8 @@ void AbsentMembers::Receive(const ExchangeCall& call, void* recv, Memory* memory
                recv, memory);
 }
 
-ExchangeStatus RunTransfers(std::span<const MemberTransfer> transfers,
-                            Exchange* exchange,
-                            Memory* memory) {
+std::vector<ExchangeTransfer> RunWithAbsent(std::span<const MemberTransfer> transfers,
+                                            Memory* memory) {
   // Sends first: what comes back from an absent peer may be taken from them.
   for (const bool is_send : {true, false}) {
     for (const MemberTransfer& each : transfers) {
@@ -315,7 +314,13 @@ ExchangeStatus RunTransfers(std::span<const MemberTransfer> transfers,
       among_present.push_back(each.transfer);
     }
   }
-  return exchange->Transfers(among_present);
+  return among_present;
+}
+
+ExchangeStatus RunTransfers(std::span<const MemberTransfer> transfers,
+                            Exchange* exchange,
+                            Memory* memory) {
+  return exchange->Transfers(RunWithAbsent(transfers, memory));
 }
 
 }  // namespace prism::shim

@@ -81,6 +81,10 @@ struct MemberTransfer {
   ExchangeTransfer transfer;
 };
 
+// Does what there is to do of those with absent peers; returns the others.
+std::vector<ExchangeTransfer> RunWithAbsent(std::span<const MemberTransfer> transfers,
+                                            Memory* memory);
+
 // Sends and receives at once, with present and absent members.
 ExchangeStatus RunTransfers(std::span<const MemberTransfer> transfers,
                             Exchange* exchange,

@@ -13,6 +13,7 @@
 
 #include "graph/base/divide.h"
 #include "graph/base/fnv.h"
+#include "shim/nccl/deferred_moves.h"
 #include "shim/observer/observer_calls.h"
 #include "shim/session.h"
 
@@ -119,6 +120,7 @@ ExchangeArena* SharedArena() {
       std::fprintf(stderr, "prism shim: the memory of PRISM_EXCHANGE cannot be mapped\n");
       std::abort();
     }
+    mapped->set_ranks(static_cast<uint32_t>(SessionConfig().sandbox_rank_count));
     return mapped;
   }();
   return arena->valid() ? arena : nullptr;
@@ -224,6 +226,9 @@ void NameLate(Communicator* communicator) {
 void DestroyCommunicator(Communicator* communicator) {
   if (communicator->destroyed.exchange(true)) {
     return;
+  }
+  if (!communicator->aborted.load()) {
+    AwaitDeferredOf(communicator->identity);
   }
   const std::lock_guard<std::mutex> lock(communicator->mutex);
   communicator->memory.GiveBack();

@@ -144,6 +144,23 @@ void Exchange::FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, siz
   }
 }
 
+ExchangeStatus Exchange::Come(ExchangeOperation operation,
+                              const ExchangeCall& call,
+                              uint32_t* number) {
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(operation, CallBytes(call), false);
+  return rounds.Come(number);
+}
+
+ExchangeStatus Exchange::WaitForOthers(ExchangeOperation operation,
+                                       const ExchangeCall& call,
+                                       uint32_t number,
+                                       Patience patience) {
+  Rounds rounds(arena_, memory_, call);
+  rounds.Describe(operation, CallBytes(call), false);
+  return rounds.WaitForOthers(number, patience);
+}
+
 ExchangeStatus Exchange::Collective(ExchangeOperation operation,
                                     const ExchangeCall& call,
                                     const void* send,

@@ -17,7 +17,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "shim/nccl/exchange_arena.h"
 #include "shim/nccl/reduction.h"
@@ -100,6 +102,30 @@ struct ExchangeTransfer {
   void* recv = nullptr;
 };
 
+// Sends and receives at once, in any mixture; no order among them is needed to finish. Their peers
+// are present (absent_members.h has what absent ones take and give).
+class TransferRun {
+ public:
+  // Arena and memory outlive it.
+  TransferRun(ExchangeArena* arena, Memory* memory, std::vector<ExchangeTransfer> transfers);
+  ~TransferRun();
+
+  // Until all are complete on this member. kLate: nothing moved for as long as the patience; it may
+  // be called again, and goes on where it was.
+  ExchangeStatus Run(Patience patience);
+
+ private:
+  struct Machines;
+
+  // What is no business of others (transfers of a rank to itself) is done here.
+  ExchangeStatus Begin();
+
+  ExchangeArena* arena_;
+  Memory* memory_;
+  std::vector<ExchangeTransfer> transfers_;
+  std::unique_ptr<Machines> machines_;  // from Begin() on
+};
+
 class Exchange {
  public:
   // Both outlive the exchange. Without an arena only groups with one present member work.
@@ -111,9 +137,17 @@ class Exchange {
                             const ExchangeCall& call,
                             const void* send = nullptr,
                             void* recv = nullptr);
-  // Several sends and receives at once, in any mixture; no order among them is needed to finish.
-  // Their peers are present (absent_members.h has what absent ones take and give).
+  // A TransferRun of them, to its end.
   ExchangeStatus Transfers(std::span<const ExchangeTransfer> transfers);
+
+  // In front of Collective, for a caller that may go on without the others (deferred_moves.h): this
+  // member comes to its next call of the communicator, once a call and in their order; waits until
+  // all members have come to it. Where it is the only one it waits for nobody.
+  ExchangeStatus Come(ExchangeOperation operation, const ExchangeCall& call, uint32_t* number);
+  ExchangeStatus WaitForOthers(ExchangeOperation operation,
+                               const ExchangeCall& call,
+                               uint32_t number,
+                               Patience patience);
 
  private:
   ExchangeStatus Barrier(const ExchangeCall& call);
@@ -131,6 +165,7 @@ class Exchange {
   // anything.
   ExchangeStatus MeetWithoutRoot(internal::Rounds* rounds, void* target, size_t bytes);
   void FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes);
+  friend class TransferRun;
   void Copy(void* target, const void* source, size_t bytes);
 
   ExchangeArena* arena_;

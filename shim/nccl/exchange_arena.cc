@@ -19,7 +19,7 @@ namespace prism::shim {
 
 namespace {
 
-constexpr uint32_t kArenaVersion = 1;
+constexpr uint32_t kArenaVersion = 2;
 constexpr uint32_t kStagingAreas = 4096;  // communicators with two or more present members
 constexpr uint32_t kMailboxes = 16384;    // pairs of present ranks that talk, per communicator
 constexpr uint64_t kAreaAlignment = 4096;
@@ -35,20 +35,38 @@ void WakeAll(Signal* signal) {
   }
 }
 
-// Sleeps while the value is `seen`, a second at most, so that an abort is always noticed.
-void Sleep(Signal* signal, uint32_t seen) {
-  const timespec second = {1, 0};
+// Sleeps while the value is `seen`, a second at most, so that an abort is always noticed; where the
+// patience is short, no longer than it takes to see that all ranks wait.
+void Sleep(Signal* signal, uint32_t seen, Patience patience = Patience::kLong) {
+  constexpr timespec kSecond = {1, 0};
+  constexpr timespec kLook = {0, kAllWaitMs * 500'000};
   signal->sleepers.fetch_add(1);
-  Futex(&signal->value, FUTEX_WAIT, seen, &second);
+  Futex(&signal->value, FUTEX_WAIT, seen, patience == Patience::kShort ? &kLook : &kSecond);
   signal->sleepers.fetch_sub(1);
+}
+
+timespec MachineTime() {
+  timespec now = {};
+  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  return now;
+}
+
+int64_t MachineMilliseconds() {
+  const timespec now = MachineTime();
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+ExchangeStatus GivenUp() {
+  ExchangeStatus status;
+  status.code = ExchangeCode::kAborted;
+  std::snprintf(status.message, sizeof(status.message), "the communicator was aborted");
+  return status;
 }
 
 }  // namespace
 
 int64_t MachineSeconds() {
-  timespec now = {};
-  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-  return now.tv_sec;
+  return MachineTime().tv_sec;
 }
 
 struct ArenaHeader {
@@ -57,6 +75,7 @@ struct ArenaHeader {
   char abort_reason[256];
   std::atomic<uint64_t> used;  // bytes handed out behind the header
   Signal activity;
+  std::atomic<uint32_t> waiting;  // ranks in a short wait
   StagingArea staging_areas[kStagingAreas];
   Mailbox mailboxes[kMailboxes];
 };
@@ -138,6 +157,7 @@ ExchangeArena& ExchangeArena::operator=(ExchangeArena&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(stall_seconds_, other.stall_seconds_);
+  std::swap(ranks_, other.ranks_);
   return *this;
 }
 
@@ -151,6 +171,7 @@ void ExchangeArena::Abort(const char* reason) {
   for (StagingArea& area : header_->staging_areas) {
     WakeAll(&area.arrived);
     WakeAll(&area.left);
+    WakeAll(&area.came);
   }
   WakeAll(&header_->activity);
 }
@@ -237,10 +258,7 @@ ExchangeStatus ExchangeArena::WaitUntil(Signal* signal,
       return AbortedStatus();
     }
     if (given_up != nullptr && given_up->load()) {
-      ExchangeStatus status;
-      status.code = ExchangeCode::kAborted;
-      std::snprintf(status.message, sizeof(status.message), "the communicator was aborted");
-      return status;
+      return GivenUp();
     }
     if (value != last) {
       last = value;
@@ -257,13 +275,95 @@ ExchangeStatus ExchangeArena::WaitUntil(Signal* signal,
   }
 }
 
+uint32_t ExchangeArena::Come(StagingArea* area, size_t member) {
+  const uint32_t call = Members(*area)[member].calls.fetch_add(1) + 1;
+  area->came.Add(1);
+  return call;
+}
+
+ExchangeStatus ExchangeArena::WaitForCall(StagingArea* area,
+                                          uint32_t call,
+                                          Patience patience,
+                                          const std::atomic<bool>* given_up) {
+  const MemberArea* members = Members(*area);
+  const auto missing = [&] {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < area->member_count; ++i) {
+      count += static_cast<int32_t>(members[i].calls.load() - call) < 0 ? 1 : 0;
+    }
+    return count;
+  };
+  if (missing() == 0) {
+    return {};
+  }
+  ShortWait wait(this, patience);
+  int64_t since = MachineSeconds();
+  uint32_t last = area->came.value.load();
+  while (true) {
+    const uint32_t seen = area->came.value.load();
+    if (missing() == 0) {
+      return {};
+    }
+    if (aborted()) {
+      return AbortedStatus();
+    }
+    if (given_up != nullptr && given_up->load()) {
+      return GivenUp();
+    }
+    ExchangeStatus status;
+    if (wait.IsOver()) {
+      status.code = ExchangeCode::kLate;
+      return status;
+    }
+    if (std::exchange(last, seen) != seen) {
+      since = MachineSeconds();
+    }
+    if (MachineSeconds() - since >= stall_seconds_) {
+      status.code = ExchangeCode::kStalled;
+      std::snprintf(status.message, sizeof(status.message),
+                    "%u of its members have not come to it for %d s", missing(), stall_seconds_);
+      return status;
+    }
+    Sleep(&area->came, seen, patience);
+  }
+}
+
+ShortWait::ShortWait(ExchangeArena* arena, Patience patience) : arena_(arena), patience_(patience) {
+  if (patience_ == Patience::kShort) {
+    arena_->header_->waiting.fetch_add(1);
+    Move();
+  }
+}
+
+ShortWait::~ShortWait() {
+  if (patience_ == Patience::kShort) {
+    arena_->header_->waiting.fetch_sub(1);
+  }
+}
+
+void ShortWait::Move() {
+  since_ms_ = all_wait_since_ms_ = MachineMilliseconds();
+}
+
+bool ShortWait::IsOver() {
+  if (patience_ == Patience::kLong) {
+    return false;
+  }
+  const int64_t now_ms = MachineMilliseconds();
+  const bool all_wait = arena_->ranks_ > 0 && arena_->header_->waiting.load() >= arena_->ranks_;
+  if (!all_wait) {
+    all_wait_since_ms_ = now_ms;
+  }
+  return now_ms - all_wait_since_ms_ >= kAllWaitMs || now_ms - since_ms_ >= kLateMs;
+}
+
 Signal* ExchangeArena::activity() {
   return &header_->activity;
 }
 
-void ExchangeArena::WaitActivity(uint32_t seen) {
+void ExchangeArena::WaitActivity(uint32_t seen, Patience patience) {
   if (!aborted()) {
-    Sleep(&header_->activity, seen);
+    Sleep(&header_->activity, seen, patience);
   }
 }
 

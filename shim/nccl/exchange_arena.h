@@ -26,7 +26,16 @@ enum class ExchangeCode : uint8_t {
   kMismatch,  // members called different operations, types or sizes
   kArenaFull,
   kNoArena,  // several members present but no shared memory
+  kLate,     // others stay away for longer than the patience of this wait; nothing is wrong yet
 };
+
+// How long a wait for other members goes on.
+enum class Patience : uint8_t {
+  kShort,  // until all ranks wait, each perhaps for what another would do next; else kLateMs
+  kLong,   // until the stall time
+};
+inline constexpr int64_t kAllWaitMs = 20;  // that all ranks have been waiting
+inline constexpr int64_t kLateMs = 1000;
 
 struct [[nodiscard]] ExchangeStatus {
   ExchangeCode code = ExchangeCode::kOk;
@@ -67,11 +76,13 @@ struct StagingArea {
   uint64_t offset;  // of MemberArea[member_count] in the arena
   Signal arrived;   // members that arrived, over all rounds
   Signal left;
+  Signal came;  // calls that members have come to, over all of them
 };
 
 struct MemberArea {
   Post post;
   std::atomic<uint32_t> round;  // written by its member; others read it to say who is missing
+  std::atomic<uint32_t> calls;  // that its member has come to (ExchangeArena::Come)
   alignas(64) std::byte chunk[kChunkBytes];
 };
 
@@ -128,20 +139,55 @@ class ExchangeArena {
                            uint32_t target,
                            const std::atomic<bool>* given_up = nullptr);
 
+  // The ranks that share the arena. With fewer known, or none, only time ends a short wait.
+  void set_ranks(uint32_t ranks) { ranks_ = ranks; }
+
+  // Before the rounds of a call, for those who may go on without the others: a member says that it
+  // has come to its next call, and is told the call's number; waits until all members have come to
+  // that one. From then on all carry it out, whatever else they do.
+  uint32_t Come(StagingArea* area, size_t member);
+  ExchangeStatus WaitForCall(StagingArea* area,
+                             uint32_t call,
+                             Patience patience,
+                             const std::atomic<bool>* given_up);
+
   // Counts every movement of a mailbox, for those that wait for one of several. Wakes up from
   // WaitActivity at the next movement, or after a second at the latest.
   Signal* activity();
-  void WaitActivity(uint32_t seen);
+  void WaitActivity(uint32_t seen, Patience patience = Patience::kLong);
   [[nodiscard]] int32_t stall_seconds() const { return stall_seconds_; }
   [[nodiscard]] ExchangeStatus AbortedStatus() const;
 
  private:
+  friend class ShortWait;
+
   bool Reserve(uint64_t bytes, uint64_t* offset);
 
   ArenaHeader* header_ = nullptr;
   size_t bytes_ = 0;
   int descriptor_ = -1;
   int32_t stall_seconds_ = kDefaultStallSeconds;
+  uint32_t ranks_ = 0;
+};
+
+// A wait that may be short: while it lives this rank counts as one that waits.
+class ShortWait {
+ public:
+  ShortWait(ExchangeArena* arena, Patience patience);
+  ~ShortWait();
+  ShortWait(const ShortWait&) = delete;
+  ShortWait& operator=(const ShortWait&) = delete;
+
+  // Something moved: the patience begins anew.
+  void Move();
+  // The patience is over.
+  bool IsOver();
+
+ private:
+  ExchangeArena* arena_;
+  Patience patience_;
+  int64_t since_ms_ = 0;
+  int64_t all_wait_since_ms_ = 0;
 };
 
 }  // namespace prism::shim

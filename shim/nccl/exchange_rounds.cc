@@ -34,6 +34,45 @@ const Post& Rounds::PostOf(size_t index) const {
   return members_ == nullptr ? post_ : members_[index].post;
 }
 
+// Finds what the members share.
+ExchangeStatus Rounds::Attach() {
+  if (members_ != nullptr) {
+    return {};
+  }
+  if (arena_ == nullptr) {
+    return Fail(ExchangeCode::kNoArena, "several members are present but share no memory");
+  }
+  staging_ = arena_->FindStagingArea(call_.group.identity, static_cast<uint32_t>(present_count()));
+  if (staging_ == nullptr) {
+    return Fail(ExchangeCode::kArenaFull, "no room, or members differ about who is present");
+  }
+  members_ = arena_->Members(*staging_);
+  return {};
+}
+
+ExchangeStatus Rounds::Come(uint32_t* number) {
+  if (present_count() <= 1) {
+    return {};
+  }
+  ExchangeStatus status = Attach();
+  if (status.ok()) {
+    *number = arena_->Come(staging_, own_index_);
+  }
+  return status;
+}
+
+ExchangeStatus Rounds::WaitForOthers(uint32_t number, Patience patience) {
+  if (present_count() <= 1) {
+    return {};
+  }
+  ExchangeStatus status = Attach();
+  if (status.ok()) {
+    status = arena_->WaitForCall(staging_, number, patience, call_.given_up);
+  }
+  return status.ok() || status.code == ExchangeCode::kLate ? status
+                                                           : Fail(status.code, status.message);
+}
+
 ExchangeStatus Rounds::Deposit(const void* source, size_t bytes) {
   const size_t count = present_count();
   if (count <= 1) {
@@ -44,15 +83,8 @@ ExchangeStatus Rounds::Deposit(const void* source, size_t bytes) {
         own_chunk_ != nullptr && memory_->Read(source, bytes, own_chunk_.get()) ? 1 : 0;
     return {};
   }
-  if (members_ == nullptr) {
-    if (arena_ == nullptr) {
-      return Fail(ExchangeCode::kNoArena, "several members are present but share no memory");
-    }
-    staging_ = arena_->FindStagingArea(call_.group.identity, static_cast<uint32_t>(count));
-    if (staging_ == nullptr) {
-      return Fail(ExchangeCode::kArenaFull, "no room, or members differ about who is present");
-    }
-    members_ = arena_->Members(*staging_);
+  if (const ExchangeStatus attached = Attach(); !attached.ok()) {
+    return attached;
   }
   MemberArea& own = members_[own_index_];
   const ExchangeStatus free =

@@ -18,6 +18,10 @@ class Rounds {
   Rounds(ExchangeArena* arena, Memory* memory, const ExchangeCall& call);
   void Describe(ExchangeOperation operation, uint64_t bytes, bool any_valid);
 
+  // In front of the first round: Exchange::Come and Exchange::WaitForOthers.
+  ExchangeStatus Come(uint32_t* number);
+  ExchangeStatus WaitForOthers(uint32_t number, Patience patience);
+
   // Starts a round with `bytes` (at most kChunkBytes) at `source` as this member's chunk and
   // returns when all members have arrived. A mismatch or a stall aborts the arena.
   ExchangeStatus Deposit(const void* source, size_t bytes);
@@ -39,6 +43,7 @@ class Rounds {
   [[nodiscard]] size_t present_count() const { return call_.group.present.size(); }
 
  private:
+  ExchangeStatus Attach();
   ExchangeStatus ArriveAndWait();
   ExchangeStatus ComparePosts();
   ExchangeStatus Fail(ExchangeCode code, const char* detail);

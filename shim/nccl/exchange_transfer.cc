@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "graph/base/mix.h"
@@ -186,8 +187,9 @@ bool AdvanceAll(std::vector<Machine>* machines, std::byte* piece) {
   return moved;
 }
 
-ExchangeStatus RunAll(ExchangeArena* arena, std::vector<Machine>* machines) {
+ExchangeStatus RunAll(ExchangeArena* arena, std::vector<Machine>* machines, Patience patience) {
   const auto piece = std::make_unique_for_overwrite<std::byte[]>(kPieceBytes);
+  ShortWait wait(arena, patience);
   int64_t since = MachineSeconds();
   while (true) {
     const uint32_t seen = arena->activity()->value.load();
@@ -195,6 +197,7 @@ ExchangeStatus RunAll(ExchangeArena* arena, std::vector<Machine>* machines) {
     if (moved) {
       arena->activity()->Add(1);
       since = MachineSeconds();
+      wait.Move();
     }
     const Machine* waiting = nullptr;
     for (const Machine& machine : *machines) {
@@ -217,8 +220,13 @@ ExchangeStatus RunAll(ExchangeArena* arena, std::vector<Machine>* machines) {
     if (MachineSeconds() - since >= arena->stall_seconds()) {
       return Fail(arena, ExchangeCode::kStalled, *waiting, "no sign of the other side");
     }
+    if (wait.IsOver()) {
+      ExchangeStatus late;
+      late.code = ExchangeCode::kLate;
+      return late;
+    }
     if (!moved) {
-      arena->WaitActivity(seen);
+      arena->WaitActivity(seen, patience);
     }
   }
 }
@@ -249,9 +257,21 @@ const ExchangeTransfer* OtherHalf(std::span<const ExchangeTransfer> transfers,
 
 }  // namespace
 
-ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) {
-  std::vector<Machine> machines;
-  for (const ExchangeTransfer& transfer : transfers) {
+struct TransferRun::Machines {
+  std::vector<Machine> all;
+};
+
+TransferRun::TransferRun(ExchangeArena* arena,
+                         Memory* memory,
+                         std::vector<ExchangeTransfer> transfers)
+    : arena_(arena), memory_(memory), transfers_(std::move(transfers)) {
+}
+
+TransferRun::~TransferRun() = default;
+
+ExchangeStatus TransferRun::Begin() {
+  machines_ = std::make_unique<Machines>();
+  for (const ExchangeTransfer& transfer : transfers_) {
     const ExchangeGroup& group = transfer.call.group;
     const int32_t peer = transfer.call.root;
     Machine machine(transfer, memory_);
@@ -259,10 +279,10 @@ ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) 
       continue;
     }
     const ExchangeTransfer* const other =
-        IsToSelf(transfer) ? OtherHalf(transfers, transfer) : nullptr;
+        IsToSelf(transfer) ? OtherHalf(transfers_, transfer) : nullptr;
     if (other != nullptr && Machine(*other, memory_).bytes() == machine.bytes()) {
       if (!machine.is_send()) {
-        Copy(transfer.recv, other->send, machine.bytes());
+        Exchange(arena_, memory_).Copy(transfer.recv, other->send, machine.bytes());
       }
       continue;
     }
@@ -276,9 +296,22 @@ ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) 
       return Fail(arena_, ExchangeCode::kArenaFull, machine, "no room for a mailbox");
     }
     machine.Attach(mailbox, arena_->Bytes(*mailbox));
-    machines.push_back(machine);
+    machines_->all.push_back(machine);
   }
-  return machines.empty() ? ExchangeStatus{} : RunAll(arena_, &machines);
+  return {};
+}
+
+ExchangeStatus TransferRun::Run(Patience patience) {
+  if (machines_ == nullptr) {
+    if (const ExchangeStatus begun = Begin(); !begun.ok()) {
+      return begun;
+    }
+  }
+  return machines_->all.empty() ? ExchangeStatus{} : RunAll(arena_, &machines_->all, patience);
+}
+
+ExchangeStatus Exchange::Transfers(std::span<const ExchangeTransfer> transfers) {
+  return TransferRun(arena_, memory_, {transfers.begin(), transfers.end()}).Run(Patience::kLong);
 }
 
 }  // namespace prism::shim

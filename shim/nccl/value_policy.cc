@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "shim/cuda/memory.h"
@@ -64,20 +65,50 @@ ncclResult_t ExchangeCollective(const NcclOp& op, uint32_t sequence, Memory* mem
   return status.ok() ? ncclSuccess : Fail(op.communicator, status);
 }
 
+std::optional<ncclResult_t> CollectiveExchange::Run(Patience patience) {
+  Exchange exchange(SharedArena(), memory_);
+  const ExchangeCall call = CallOf(op_, sequence_);
+  ExchangeStatus status;
+  if (!number_) {
+    status = exchange.Come(op_.operation, call, &number_.emplace());
+  }
+  if (status.ok()) {
+    status = exchange.WaitForOthers(op_.operation, call, *number_, patience);
+  }
+  if (status.code == ExchangeCode::kLate) {
+    return std::nullopt;
+  }
+  return status.ok() ? ExchangeCollective(op_, sequence_, memory_) : Fail(op_.communicator, status);
+}
+
 // Not under the communicators' locks: two threads may send and receive on one communicator at a
 // time, each direction of a pair is used by one thread.
 ncclResult_t ExchangeTransfers(std::span<const NcclOp> ops, Memory* memory) {
-  std::vector<MemberTransfer> transfers;
-  for (const NcclOp& op : ops) {
-    const bool is_send = op.operation == ExchangeOperation::kSend;
-    transfers.push_back(
-        {&op.communicator->absent,
-         is_send,
-         {CallOf(op, 0), is_send ? op.send : nullptr, is_send ? nullptr : op.recv}});
+  TransfersExchange exchange({ops.begin(), ops.end()}, memory);
+  return *exchange.Run(Patience::kLong);
+}
+
+TransfersExchange::TransfersExchange(std::vector<NcclOp> ops, Memory* memory)
+    : ops_(std::move(ops)), memory_(memory) {
+}
+
+std::optional<ncclResult_t> TransfersExchange::Run(Patience patience) {
+  if (run_ == nullptr) {
+    std::vector<MemberTransfer> transfers;
+    for (const NcclOp& op : ops_) {
+      const bool is_send = op.operation == ExchangeOperation::kSend;
+      transfers.push_back(
+          {&op.communicator->absent,
+           is_send,
+           {CallOf(op, 0), is_send ? op.send : nullptr, is_send ? nullptr : op.recv}});
+    }
+    run_ = std::make_unique<TransferRun>(SharedArena(), memory_, RunWithAbsent(transfers, memory_));
   }
-  Exchange exchange(SharedArena(), memory);
-  const ExchangeStatus status = RunTransfers(transfers, &exchange, memory);
-  return status.ok() ? ncclSuccess : Fail(ops.front().communicator, status);
+  const ExchangeStatus status = run_->Run(patience);
+  if (status.code == ExchangeCode::kLate) {
+    return std::nullopt;
+  }
+  return status.ok() ? ncclSuccess : Fail(ops_.front().communicator, status);
 }
 
 }  // namespace prism::shim

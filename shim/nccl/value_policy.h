@@ -3,7 +3,10 @@
 // the business of absent_members.h.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "shim/nccl/group.h"
 
@@ -13,5 +16,31 @@ namespace prism::shim {
 // ops. Locks the communicators. Failures are kept as their async error and as the last error.
 ncclResult_t ExchangeCollective(const NcclOp& op, uint32_t sequence, Memory* memory);
 ncclResult_t ExchangeTransfers(std::span<const NcclOp> ops, Memory* memory);
+
+// The same for a caller that may go on without the others (deferred_moves.h): nothing while they
+// are late, then the result. Both are called again until there is one; the memory outlives that.
+class CollectiveExchange {
+ public:
+  CollectiveExchange(const NcclOp& op, uint32_t sequence, Memory* memory)
+      : op_(op), sequence_(sequence), memory_(memory) {}
+  std::optional<ncclResult_t> Run(Patience patience);
+
+ private:
+  NcclOp op_;
+  uint32_t sequence_;
+  Memory* memory_;
+  std::optional<uint32_t> number_;  // Exchange::Come
+};
+
+class TransfersExchange {
+ public:
+  TransfersExchange(std::vector<NcclOp> ops, Memory* memory);
+  std::optional<ncclResult_t> Run(Patience patience);
+
+ private:
+  std::vector<NcclOp> ops_;
+  Memory* memory_;
+  std::unique_ptr<TransferRun> run_;  // once those with absent peers are done
+};
 
 }  // namespace prism::shim

@@ -1,4 +1,13 @@
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "graph/base/mix.h"
 #include "shim/cuda/memory.h"
+#include "shim/nccl/deferred_moves.h"
 #include "shim/nccl/device_values.h"
 #include "shim/nccl/value_policy.h"
 
@@ -20,6 +29,80 @@ class DeviceMemory : public Memory {
   }
 };
 
+// Has no state; never destroyed, as deferred moves use it until the very end.
+DeviceMemory& TheMemory() {
+  alignas(DeviceMemory) static std::byte storage[sizeof(DeviceMemory)];
+  static DeviceMemory* const memory = new (storage) DeviceMemory();
+  return *memory;
+}
+
+bool IsAmongPresent(const NcclOp& op) {
+  const bool is_transfer =
+      op.operation == ExchangeOperation::kSend || op.operation == ExchangeOperation::kRecv;
+  return is_transfer ? op.communicator->IsPresent(op.root) : op.communicator->present.size() > 1;
+}
+
+// Blocks of `count` elements that an op reads from its send buffer, and writes to the other.
+struct Blocks {
+  int32_t read = 1;
+  int32_t written = 1;
+};
+
+Blocks BlocksOf(const NcclOp& op) {
+  const int32_t size = op.communicator->size;
+  const bool is_root = op.root == op.communicator->rank;
+  switch (op.operation) {
+    case ExchangeOperation::kAllGather:
+      return {1, size};
+    case ExchangeOperation::kReduceScatter:
+      return {size, 1};
+    case ExchangeOperation::kAllToAll:
+      return {size, size};
+    case ExchangeOperation::kReduce:
+      return {1, is_root ? 1 : 0};
+    case ExchangeOperation::kGather:
+      return {1, is_root ? size : 0};
+    case ExchangeOperation::kBroadcast:
+      // In place, the root's own bytes stay.
+      return is_root ? Blocks{1, op.send == op.recv ? 0 : 1} : Blocks{0, 1};
+    case ExchangeOperation::kScatter:
+      return {is_root ? size : 0, 1};
+    default:
+      return {op.send == nullptr ? 0 : 1, op.recv == nullptr ? 0 : 1};
+  }
+}
+
+void AddClaims(const NcclOp& op, Move* move) {
+  const size_t bytes = op.count * ElementBytes(op.element);
+  const Blocks blocks = BlocksOf(op);
+  const auto add = [&](const void* begin, int32_t count, bool writes) {
+    if (begin != nullptr && count > 0) {
+      move->claims.push_back({begin, bytes * static_cast<size_t>(count), writes});
+    }
+  };
+  add(op.send, blocks.read, false);
+  add(op.recv, blocks.written, true);
+  move->communicators.push_back(op.communicator->identity);
+}
+
+// A communicator's collectives begin in turn; so do messages of one direction between two members.
+uint64_t OrderOf(const NcclOp& op) {
+  const uint64_t identity = op.communicator->identity;
+  switch (op.operation) {
+    case ExchangeOperation::kSend:
+      return MixBits(identity + 2 * (static_cast<uint64_t>(op.root) + 1));
+    case ExchangeOperation::kRecv:
+      return MixBits(identity + 2 * (static_cast<uint64_t>(op.root) + 1) + 1);
+    default:
+      return identity;
+  }
+}
+
+// Deferred moves are what other sandbox ranks may wait for.
+__attribute__((destructor)) void FinishDeferred() {
+  AwaitAllDeferred();
+}
+
 }  // namespace
 
 NcclStream StreamOfCall(cudaStream_t given) {
@@ -27,13 +110,30 @@ NcclStream StreamOfCall(cudaStream_t given) {
 }
 
 ncclResult_t MoveCollective(const NcclOp& op, uint32_t sequence) {
-  DeviceMemory memory;
-  return ExchangeCollective(op, sequence, &memory);
+  if (!IsAmongPresent(op) && !AnyDeferred()) {
+    return ExchangeCollective(op, sequence, &TheMemory());
+  }
+  Move move;
+  AddClaims(op, &move);
+  move.orders.push_back(OrderOf(op));
+  const auto exchange = std::make_shared<CollectiveExchange>(op, sequence, &TheMemory());
+  move.run = [exchange](Patience patience) { return exchange->Run(patience); };
+  return static_cast<ncclResult_t>(RunOrDefer(std::move(move)));
 }
 
 ncclResult_t MoveTransfers(std::span<const NcclOp> ops) {
-  DeviceMemory memory;
-  return ExchangeTransfers(ops, &memory);
+  if (std::ranges::none_of(ops, IsAmongPresent) && !AnyDeferred()) {
+    return ExchangeTransfers(ops, &TheMemory());
+  }
+  Move move;
+  for (const NcclOp& op : ops) {
+    AddClaims(op, &move);
+    move.orders.push_back(OrderOf(op));
+  }
+  const auto exchange = std::make_shared<TransfersExchange>(
+      std::vector<NcclOp>(ops.begin(), ops.end()), &TheMemory());
+  move.run = [exchange](Patience patience) { return exchange->Run(patience); };
+  return static_cast<ncclResult_t>(RunOrDefer(std::move(move)));
 }
 
 ncclResult_t Capture(std::span<NcclOp> /*ops*/) {

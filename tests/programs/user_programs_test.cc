@@ -251,6 +251,23 @@ TEST_F(UserProgram, an_outer_step_that_recurs_makes_one_iteration_with_its_inner
 }
 
 // The graph is of the plain program; the edited one has one product more.
+// A real rank enqueues: where no stream waits for both groups, the order does not matter.
+TEST_F(UserProgram, may_use_groups_in_different_order_where_no_stream_waits_for_both) {
+  const auto run = [&](const std::string& how) {
+    return RunCommand({PRISM_EMULATE, "--target-gpus", "2", "--sandbox-ranks", "0,1", "--out",
+                       folder_ / "out", "--", PRISM_PYTHON, PRISM_PROGRAM_DIR "/crossed_groups.py",
+                       how});
+  };
+  const Finished waits = run("wait");
+  EXPECT_EQ(waits.code, 1) << waits.output;
+  EXPECT_THAT(waits.output, HasSubstr("the graph is not valid"));
+  EXPECT_THAT(waits.output, HasSubstr("all_reduce (sum) of 16 bytes float32"));
+  const Finished enqueues = run("enqueue");
+  ASSERT_EQ(enqueues.code, 0) << enqueues.output;
+  EXPECT_THAT(Log(0), HasSubstr("2 step: 3.0 30.0, received 2.0"));
+  EXPECT_THAT(Log(1), HasSubstr("2 step: 3.0 30.0, received 1.0"));
+}
+
 TEST_F(UserProgram, departure_is_adopted_for_the_role) {
   ASSERT_EQ(Train("plain", {"--memory-snapshot", "all"}).code, 0);
   const std::string graph = folder_ / "plain.prism";
