@@ -112,8 +112,7 @@ std::vector<Tensor> CoreAttention(const Sizes& sizes) {
 std::vector<Tensor> MlpTensors(const Sizes& sizes) {
   std::vector<Tensor> tensors = {
       {"activation input", (sizes.model.FfnMatrices() - 1) * sizes.Ffn()}};
-  const bool keeps_silu =
-      sizes.style.data_parallel == graph::DataParallelKind::kFsdp && !sizes.style.compiled;
+  const bool keeps_silu = HasTorchModules(sizes.style) && !sizes.style.compiled;
   if (sizes.model.block == BlockKind::kLlama && keeps_silu) {
     tensors.push_back({"silu output", sizes.Ffn()});
   }
@@ -156,6 +155,10 @@ std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
   tensors.push_back({{"expert activation input", branches * sizes.ExpertFfn()},
                      graph::kRecomputeMoe,
                      kOffloadExpertActivation});
+  if (!sizes.style.fused_bias_activation) {  // what is then multiplied by the probabilities
+    tensors.push_back({{"expert activation output", sizes.ExpertFfn()},
+                       graph::kRecomputeMoe | graph::kRecomputeActivation});
+  }
   tensors.push_back({{"expert output projection input", sizes.ExpertFfn()},
                      graph::kRecomputeMoe | graph::kRecomputeActivation});
   Append({{"expert output", sizes.ExpertHidden()}}, graph::kRecomputeMoe, 0, &tensors);
@@ -346,19 +349,19 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
   tensors.saved.push_back({"norm statistics", NormStatistics(sizes)});
   tensors.forward = GatheredHidden(sizes);
   tensors.backward = GatheredHidden(sizes);
-  const bool is_fsdp = style.data_parallel == graph::DataParallelKind::kFsdp;
+  const bool of_torch = HasTorchModules(style);
   if (style.fused_cross_entropy) {
     tensors.saved.push_back({"logits", sizes.Logits() * sizes.element});
-    if (is_fsdp) {
+    if (of_torch) {
       tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
     }
   } else {
     tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
     tensors.forward.push_back({"logits", sizes.Logits() * sizes.element});
-    if (is_fsdp || style.compiled_cross_entropy) {
+    if (of_torch || style.compiled_cross_entropy) {
       tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
     }
-    if (is_fsdp) {
+    if (of_torch) {
       const int64_t copies = sizes.tp > 1 ? 2 : 1;
       tensors.forward.push_back({"shifted logits", (copies - 1) * sizes.Logits() * kFloatBytes});
       tensors.backward.push_back(

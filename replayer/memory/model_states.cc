@@ -264,7 +264,8 @@ std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
 
 // FSDP2 with mixed precision: float32 shards of parameters, gradients and both moments
 // (torch/distributed/fsdp/_fully_shard). What is gathered and what is not yet scattered comes and
-// goes (sharded_parameters.h).
+// goes (sharded_parameters.h). Megatron's own FSDP and DeepSpeed keep 16-bit shards besides, which
+// is what they gather.
 std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
                                     const JobSpec& job,
                                     const TrainingStyle& style) {
@@ -273,13 +274,21 @@ std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
   const int64_t dp = style.shard_size > 0 ? style.shard_size : ReplicasOf(job.parallel, false);
   const int64_t own = DivideUp<int64_t>(elements - experts, dp) +
                       DivideUp<int64_t>(experts, ReplicasOf(job.parallel, true));
-  return {{"parameters", own * kMasterBytes},
-          {"gradients", own * kMasterBytes},
-          {"optimizer", own * kMomentBytes, true},
-          {"optimizer", own * kMomentBytes, true}};
+  std::vector<StateTensor> states = {{"parameters", own * kMasterBytes},
+                                     {"gradients", own * kMasterBytes},
+                                     {"optimizer", own * kMomentBytes, true},
+                                     {"optimizer", own * kMomentBytes, true}};
+  if (!HasTorchModules(style)) {
+    states.push_back({"parameters", own * graph::DataTypeBytes(job.compute_dtype)});
+  }
+  return states;
 }
 
 }  // namespace
+
+bool HasTorchModules(const TrainingStyle& style) {
+  return style.data_parallel == DataParallelKind::kFsdp && !style.fused_norm;
+}
 
 int64_t StageParameters::Kind::total() const {
   return std::accumulate(elements.begin(), elements.end(), int64_t{0});

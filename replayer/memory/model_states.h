@@ -49,6 +49,10 @@ StageParameters ParametersOfChunk(const graph::JobSpec& job,
 // Elements of one layer on a rank.
 int64_t ParametersOfLayer(const graph::JobSpec& job, int64_t layer);
 
+// FSDP over PyTorch's own modules; Megatron's FSDP and DeepSpeed have fused ones, and a loss of
+// their own.
+bool HasTorchModules(const graph::TrainingStyle& style);
+
 // One allocation that lives on.
 struct StateTensor {
   std::string memory_class;  // "parameters", "gradients", "optimizer"

@@ -394,6 +394,9 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
     account.Allocate(options.workspace_bytes, MemoryUse::kTemporaries);
   }
+  for (const int64_t bytes : options.library_workspaces) {
+    account.Allocate(bytes, MemoryUse::kTemporaries);
+  }
   const int64_t moments = AllocateStates(states, options.host, &account);
   const StageUnits units(job, style, stage, options.offloaded_parts);
   const double in_flight =

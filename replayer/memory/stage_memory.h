@@ -60,6 +60,8 @@ struct HostTier {
 struct StageMemoryOptions {
   AllocatorConfig allocator;
   int64_t workspace_bytes = graph::kBlasWorkspaceFromHopper;
+  // Workspaces of its own that a library keeps besides, one allocation each (Transformer Engine).
+  std::vector<int64_t> library_workspaces;
   // What PyTorch can have: 80 GB less a context and what NCCL takes. Nothing but nanotron's memory
   // depends on it.
   int64_t device_bytes = int64_t{72} << 30;
