@@ -64,10 +64,12 @@ constexpr auto kMeasureColumns = std::to_array<std::string_view>({
     "peak_mem_gib",
 });
 
-// Tables that leave out columns which are empty throughout, by the ids of their rows.
-constexpr auto kShortTables = std::to_array<std::string_view>({
-    "nanotron_scaling_charts-",
-    "nanotron_ultrascale_failed-",
+// Without one of each line no row says which job it was; any other column may be absent.
+constexpr auto kNeededColumns = std::to_array<std::array<std::string_view, 4>>({
+    {"id"},
+    {"model", "hidden"},
+    {"global_batch", "micro_batch", "grad_accum"},
+    {"num_gpus", "dp", "tp", "pp"},
 });
 
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
@@ -90,35 +92,35 @@ bool IsOfWord(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-bool IsShortTable(const CsvTable& csv) {
-  const std::string& id = csv.Field(0, "id");
-  return std::any_of(kShortTables.begin(), kShortTables.end(),
-                     [&](std::string_view prefix) { return id.starts_with(prefix); });
-}
-
 Status CheckColumns(const CsvTable& csv, const std::string& path) {
-  if (csv.HasColumn("id") && IsShortTable(csv)) {
-    return OkStatus();
-  }
-  const auto check = [&](std::string_view column) {
-    return csv.HasColumn(column)
-               ? OkStatus()
-               : BadFile(fmt::format(
-                     "{}: column '{}' is missing; the columns of the training "
-                     "tables of published runs are needed, all {}",
-                     path, column,
-                     kTextColumns.size() + kCountColumns.size() + kMeasureColumns.size()));
-  };
-  for (const std::string_view column : kTextColumns) {
-    PRISM_RETURN_IF_ERROR(check(column));
-  }
-  for (const std::string_view column : kCountColumns) {
-    PRISM_RETURN_IF_ERROR(check(column));
-  }
-  for (const std::string_view column : kMeasureColumns) {
-    PRISM_RETURN_IF_ERROR(check(column));
+  for (const auto& choices : kNeededColumns) {
+    const bool found = std::any_of(choices.begin(), choices.end(), [&](std::string_view column) {
+      return !column.empty() && csv.HasColumn(column);
+    });
+    if (!found) {
+      return BadFile(fmt::format(
+          "{}: column '{}' is missing; the columns of the training tables of published runs are "
+          "needed",
+          path, choices.front()));
+    }
   }
   return OkStatus();
+}
+
+// In the order in which the tables' README names them by kind.
+std::vector<std::string> AbsentColumns(const CsvTable& csv) {
+  std::vector<std::string> absent;
+  const auto look_for = [&](const auto& columns) {
+    for (const std::string_view column : columns) {
+      if (!csv.HasColumn(column)) {
+        absent.emplace_back(column);
+      }
+    }
+  };
+  look_for(kTextColumns);
+  look_for(kCountColumns);
+  look_for(kMeasureColumns);
+  return absent;
 }
 
 Status CheckIds(const CsvTable& csv, const std::string& path) {
@@ -219,6 +221,16 @@ std::string PublishedRow::Extra(std::string_view key) const {
   return {};
 }
 
+std::string PublishedRow::Source() const {
+  const std::string& stated = Text("source_key");
+  const std::string& id = Text("id");
+  return stated.empty() ? id.substr(0, id.rfind('-')) : stated;
+}
+
+bool PublishedRow::IsFrom(std::string_view lower_case_word) const {
+  return LowerCase(Source()).find(lower_case_word) != std::string::npos;
+}
+
 std::optional<double> PublishedRow::MeasuredSeconds() const {
   for (const char* column : {"iter_time_s", "iter_time_derived_s"}) {
     const std::optional<double> seconds = Number(column);
@@ -251,7 +263,8 @@ Result<PublishedTable> ReadPublishedTable(const std::string& path) {
   PRISM_ASSIGN_OR_RETURN(CsvTable csv, CsvTable::Parse(text, path));
   PRISM_RETURN_IF_ERROR(CheckColumns(csv, path));
   PRISM_RETURN_IF_ERROR(CheckIds(csv, path));
-  return PublishedTable{path, std::move(csv)};
+  std::vector<std::string> absent = AbsentColumns(csv);
+  return PublishedTable{path, std::move(csv), std::move(absent)};
 }
 
 }  // namespace prism::launch

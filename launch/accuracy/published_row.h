@@ -40,6 +40,10 @@ class PublishedRow {
   // Value of a key of the column extra ("key=value;key=value"); absent: empty.
   [[nodiscard]] std::string Extra(std::string_view key) const;
 
+  // Name of the table that the row is from: as stated, else what its id begins with.
+  [[nodiscard]] std::string Source() const;
+  [[nodiscard]] bool IsFrom(std::string_view lower_case_word) const;  // of that name
+
   // All rows of the table, this one included.
   [[nodiscard]] std::vector<PublishedRow> RowsOfTable() const;
 
@@ -56,13 +60,13 @@ class PublishedRow {
 struct PublishedTable {
   std::string path;
   CsvTable csv;
+  std::vector<std::string> absent_columns;  // of the documented ones; their fields read as empty
 
   [[nodiscard]] std::vector<PublishedRow> Rows() const;
 };
 
-// kBadFile when the file is absent or damaged, lacks a column of the documented ones, or has an id
-// twice or none. Two documented tables, known by their ids, leave out columns that are empty
-// throughout.
+// kBadFile when the file is absent or damaged, has an id twice or none, or lacks what every job
+// follows from: ids, the model or its width, the batch, the GPUs or their degrees.
 Result<PublishedTable> ReadPublishedTable(const std::string& path);
 
 }  // namespace prism::launch

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include <fmt/format.h>
+
 namespace prism::launch {
 namespace {
 
@@ -21,6 +23,39 @@ constexpr auto kWords = std::to_array<Words>({{"", 50257},
                                               {"BertWordPieceLowerCase", 30522},
                                               {"BertWordPieceCase", 28996},
                                               {"Llama2Tokenizer", 32000}});
+
+struct Unmodelled {
+  std::string_view argument;
+  std::string_view otherwise;  // the value that changes nothing, "" where the argument has none
+  double spread;               // of the time
+};
+
+constexpr double kLittle = 0.02;
+constexpr double kSome = 0.1;
+
+constexpr auto kUnmodelled = std::to_array<Unmodelled>({
+    {"optimizer", "adam", kLittle},
+    {"use-precision-aware-optimizer", "", 0},
+    {"main-grads-dtype", "fp32", 0},
+    {"main-params-dtype", "fp32", 0},
+    {"exp-avg-dtype", "fp32", 0},
+    {"exp-avg-sq-dtype", "fp32", 0},
+    {"optimizer-cpu-offload", "", kSome},
+    {"cpu-offloading", "", kSome},
+    {"fp8-param-gather", "", kLittle},
+    {"reuse-grad-buf-for-mxfp8-param-ag", "", 0},
+    {"enable-cuda-graph", "", kSome},
+    {"cuda-graph-impl", "none", kSome},
+    {"external-cuda-graph", "", kSome},
+    {"qk-layernorm", "", kLittle},
+    {"window-size", "", kSome},
+    {"recompute-num-layers", "1", kSome},
+    {"moe-latent-size", "", kSome},
+    {"moe-expert-capacity-factor", "", kSome},
+    {"moe-shared-expert-overlap", "", kLittle},
+    {"hierarchical-context-parallel-sizes", "", kLittle},
+    {"heterogeneous-layers-config-path", "", kSome},
+});
 
 bool DropsOut(const PublishedRow& row) {
   const std::string share = row.Extra("hidden-dropout");
@@ -72,6 +107,8 @@ int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t 
 void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   style->attention = AttentionOf(row);
   style->dropout = DropsOut(row);
+  style->fused_bias_activation = !HasArgument(
+      row, HasArgument(row, "swiglu") ? "no-bias-swiglu-fusion" : "no-bias-gelu-fusion");
   style->fused_softmax = !HasArgument(row, "no-masked-softmax-fusion");
   style->fused_cross_entropy = row.Extra("cross-entropy-fusion-impl") == "te";
   style->compiled_cross_entropy =
@@ -79,6 +116,9 @@ void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   style->gradient_accumulation_fusion = !HasArgument(row, "no-gradient-accumulation-fusion");
   style->overlap_grad_reduce = HasArgument(row, "overlap-grad-reduce");
   style->overlap_param_gather = HasArgument(row, "overlap-param-gather");
+  const std::string context = row.Extra("cp-comm-type");
+  style->cp_all_to_all = context == "a2a";
+  style->cp_all_gather = context == "allgather";
   const auto layers_of = [&](const char* name) {
     return static_cast<int32_t>(IntegerArgument(row, name, 0));
   };
@@ -88,6 +128,20 @@ void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
     style->gradient_type = graph::DataType::kFloat16;
   } else if (!HasArgument(row, "grad-reduce-in-bf16")) {
     style->gradient_type = graph::DataType::kFloat32;  // what --bf16 turns on
+  }
+}
+
+void NoteArguments(const PublishedRow& row, Assumptions* assumptions) {
+  for (const Unmodelled& entry : kUnmodelled) {
+    const bool latent = entry.argument == "qk-layernorm" &&
+                        HasArgument(row, "multi-latent-attention");  // always has these norms
+    if (HasArgument(row, entry.argument) && !latent &&
+        (entry.otherwise.empty() || row.Extra(entry.argument) != entry.otherwise)) {
+      const std::string value = row.Extra(entry.argument);
+      assumptions->Add(fmt::format("argument: {}{}{}, without effect here", entry.argument,
+                                   value.empty() ? "" : "=", value),
+                       entry.spread);
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include "graph/job.h"
 #include "graph/training_style.h"
 #include "launch/accuracy/published_row.h"
+#include "launch/prediction/assumptions.h"
 
 namespace prism::launch {
 
@@ -22,6 +23,9 @@ int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t 
 
 // Of a row that states its arguments: what megatron/training/arguments.py makes of them.
 void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style);
+
+// Of such a row: those of its arguments that change time or memory and are not modelled.
+void NoteArguments(const PublishedRow& row, Assumptions* assumptions);
 
 // Words of the tokenizer that such a row names; nothing where it is a file of the test's own.
 std::optional<int64_t> WordsOfTokenizer(const PublishedRow& row);

@@ -49,6 +49,30 @@ std::string WithMemory(std::string profile, const PublishedRow& row) {
   return profile;
 }
 
+// Published runs of these frameworks are of 2020 to 2023, MegaScale's the last of them.
+bool OfAmpereTimes(FrameworkFamily family) {
+  return family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed ||
+         family == FrameworkFamily::kDeepSpeedZero || family == FrameworkFamily::kMegaScale;
+}
+
+// The GPU of the software's time where none is named, unless format or memory say otherwise.
+std::string UnnamedGpu(const PublishedRow& row, Assumptions* assumptions) {
+  constexpr double kSpread = 0.5;
+  const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
+  const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||
+                         row.Says("precision", "nvfp4") || gigabytes > 150;
+  if (blackwell) {
+    assumptions->Add("GPU: not named, taken for a B200", kSpread);
+    return "gpus/b200";
+  }
+  if (gigabytes == 40 || OfAmpereTimes(FamilyOfRow(row))) {
+    assumptions->Add("GPU: not named, taken for an A100", kSpread);
+    return WithMemory("gpus/a100-80", row);
+  }
+  assumptions->Add("GPU: taken for an H100", kSpread);
+  return "gpus/h100-80";
+}
+
 std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
   const std::string gpu = row.Lower("gpu");
   for (const GpuWord& entry : kGpuWords) {
@@ -65,13 +89,7 @@ std::string GpuOfRow(const PublishedRow& row, Assumptions* assumptions) {
     assumptions->Add("GPU: not known, taken for an H100", kUnknown);
     return "gpus/h100-80";
   }
-  const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
-  const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||
-                         row.Says("precision", "nvfp4") || gigabytes > 150;
-  constexpr double kSpread = 0.2;
-  assumptions->Add(blackwell ? "GPU: not named, taken for a B200" : "GPU: taken for an H100",
-                   kSpread);
-  return blackwell ? "gpus/b200" : "gpus/h100-80";
+  return UnnamedGpu(row, assumptions);
 }
 
 struct NetworkWord {

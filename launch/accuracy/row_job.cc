@@ -1,6 +1,7 @@
 #include "launch/accuracy/row_job.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -391,8 +392,17 @@ void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
   }
 }
 
+// What Megatron's FSDP shards (--data-parallel-sharding-strategy).
+constexpr auto kShardingStrategies =
+    std::to_array<std::string_view>({"no_shard", "optim", "optim_grads", "optim_grads_params"});
+
 int32_t ZeroStageOfRow(const PublishedRow& row) {
   const std::string text = row.Lower("zero_stage");
+  const auto* const strategy =
+      std::find(kShardingStrategies.begin(), kShardingStrategies.end(), text);
+  if (strategy != kShardingStrategies.end()) {
+    return static_cast<int32_t>(strategy - kShardingStrategies.begin());
+  }
   for (const std::string_view word : {"", "zero-", "zero ", "zero", "stage "}) {
     const char digit = text.starts_with(word) && text.size() > word.size() ? text[word.size()] : 0;
     if (digit >= '0' && digit <= '3') {
@@ -425,8 +435,8 @@ bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
   if (job.parallel.tp == 1) {
     return false;
   }
-  const bool early = row.Says("framework", "deepspeed") || row.Says("source_key", "2020") ||
-                     row.Says("source_key", "sc21") ||
+  const bool early = row.Says("framework", "deepspeed") || row.IsFrom("2020") ||
+                     row.IsFrom("sc21") ||
                      (FamilyOfRow(row) == FrameworkFamily::kMegatronLm &&
                       job.recompute == graph::Recompute::kFull);
   return row.Flag("sp").value_or(!early);
@@ -458,7 +468,8 @@ Result<graph::JobSpec> JobOfRow(const PublishedRow& row, Assumptions* assumption
   job.seq_len = job.model.seq_len;
   if (job.seq_len == 0) {
     job.seq_len = job.model.seq_len = UsualLength(row);
-    assumptions->Add(fmt::format("sequence length: {}", job.seq_len), 0.3);
+    constexpr double kSpread = 0.7;
+    assumptions->Add(fmt::format("sequence length: {}", job.seq_len), kSpread);
   }
   PRISM_RETURN_IF_ERROR(ReadBatch(row, assumptions, &job));
   AssumeInterleaving(row, assumptions, &job);

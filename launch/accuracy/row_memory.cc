@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launch/accuracy/row_arguments.h"
 #include "launch/accuracy/row_style.h"
@@ -68,6 +69,26 @@ int64_t EagerModules(const PublishedRow& row) {
   return early ? kEagerModules : 0;
 }
 
+// Transformer Engine has a workspace of its own for products, and one a stream for those of all
+// experts at once (transformer_engine/pytorch/cpp_extensions/gemm.py). Megatron's own layers do
+// without it, but for its router.
+std::vector<int64_t> EngineWorkspaces(const PublishedRow& row,
+                                      const graph::JobSpec& job,
+                                      const graph::ClusterSpec& cluster) {
+  constexpr int64_t kBeforeHopper = 4 << 20;
+  constexpr int64_t kFromHopper = 32 << 20;
+  constexpr size_t kStreams = 4;
+  const bool has_experts = job.model.moe.experts > 0;
+  const bool own_layers = StatesArguments(row) && row.Extra("transformer_impl") == "local";
+  if (FamilyOfRow(row) != FrameworkFamily::kMegatronCore || (own_layers && !has_experts)) {
+    return {};
+  }
+  const bool grouped =
+      has_experts && (!StatesArguments(row) || HasArgument(row, "moe-grouped-gemm"));
+  return std::vector<int64_t>(1 + (grouped ? kStreams : 0),
+                              cluster.gpu.compute_major < 9 ? kBeforeHopper : kFromHopper);
+}
+
 enum class Counter : uint8_t { kAllocated, kReserved, kDevice };
 
 // nanotron's benchmark resets the peaks after the passes and reads them after the optimizer's step,
@@ -121,6 +142,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
   if (HasArgument(row, "deterministic-mode")) {
     options.workspace_bytes = kDeterministicWorkspace;
   }
+  options.library_workspaces = EngineWorkspaces(row, job, cluster);
   options.offloaded_parts = OffloadedParts(row);
   options.deferred_heads = DeferredHeads(row);
   graph::JobSpec as_run = job;

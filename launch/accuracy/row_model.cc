@@ -27,8 +27,21 @@ bool IsCalled(const PublishedRow& row, std::string_view words) {
          Plain(row, "arch").find(words) != std::string::npos;
 }
 
+// The kind that is nearest to what Megatron-LM's arguments say: branches of the feed-forward first,
+// which hold most, then biases. Norms and positions may be another kind's.
+graph::BlockKind BlockOfArguments(const PublishedRow& row) {
+  if (HasArgument(row, "swiglu")) {
+    return graph::BlockKind::kLlama;
+  }
+  return HasArgument(row, "disable-bias-linear") ? graph::BlockKind::kNemotron
+                                                 : graph::BlockKind::kGpt;
+}
+
 // Nemotrons whose name has another family's in it are of that family's blocks.
 graph::BlockKind BlockOfRow(const PublishedRow& row) {
+  if (StatesArguments(row)) {
+    return BlockOfArguments(row);
+  }
   if (IsCalled(row, "nemotron") && Plain(row, "model").find("llama") == std::string::npos) {
     return graph::BlockKind::kNemotron;
   }
@@ -205,8 +218,7 @@ int64_t HeadsOfRow(const PublishedRow& row, int64_t hidden, Assumptions* assumpt
     const double its_billions = other.Number("params_b").value_or(0);
     const double distance = std::abs(its_billions - billions);
     const bool alike = other.Integer("hidden") == hidden && its_billions <= 2 * billions &&
-                       billions <= 2 * its_billions &&
-                       other.Text("source_key") == row.Text("source_key");
+                       billions <= 2 * its_billions && other.Source() == row.Source();
     if (alike && known.has_value() && (!heads.has_value() || distance < nearest)) {
       heads = known;
       nearest = distance;
@@ -226,6 +238,10 @@ int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assum
   if (const std::optional<int64_t> known = SizeOf(row, "kv_heads", assumptions)) {
     return *known;
   }
+  if (StatesArguments(row)) {
+    return HasArgument(row, "group-query-attention") ? IntegerArgument(row, "num-query-groups", 1)
+                                                     : heads;
+  }
   constexpr int64_t kUsualGroups = 8;
   if (heads % kUsualGroups != 0) {
     return heads;
@@ -243,12 +259,17 @@ int64_t KeyValueHeads(const PublishedRow& row, int64_t heads, Assumptions* assum
   return heads;
 }
 
-int64_t UsualFfn(const graph::ModelSpec& model) {
+// Llama rounds 8/3 of the hidden size up to a multiple of 256; Megatron-LM down to one of 64
+// (megatron/training/arguments.py).
+int64_t UsualFfn(const PublishedRow& row, const graph::ModelSpec& model) {
   if (model.block != graph::BlockKind::kLlama) {
     return 4 * model.hidden;
   }
-  constexpr int64_t kMultiple = 256;  // as Llama rounds 8/3 of the hidden size
-  return RoundUp(8 * model.hidden / 3, kMultiple);
+  constexpr int64_t kMultiple = 256;
+  constexpr int64_t kMegatronMultiple = 64;
+  const int64_t width = 8 * model.hidden / 3;
+  return StatesArguments(row) ? width / kMegatronMultiple * kMegatronMultiple
+                              : RoundUp(width, kMultiple);
 }
 
 int64_t UsualVocabulary(const PublishedRow& row, graph::BlockKind block) {
@@ -288,7 +309,7 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
   moe.topk = assumptions->Or<int64_t>(SizeOf(row, "moe_topk", assumptions), 1,
                                       "experts per token: 1", kUnknownExperts);
   moe.expert_ffn = assumptions->Or<int64_t>(
-      SizeOf(row, "moe_ffn", assumptions), model->ffn > 0 ? model->ffn : UsualFfn(*model),
+      SizeOf(row, "moe_ffn", assumptions), model->ffn > 0 ? model->ffn : UsualFfn(row, *model),
       "width of an expert: as the dense layer", kUnknownExperts);
   if (arch.find("1 shared expert") != std::string::npos || IsCalled(row, "llama 4") ||
       IsCalled(row, "llama4")) {
@@ -323,6 +344,7 @@ bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
 
 Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions) {
   constexpr double kLayersSpread = 0.5;
+  constexpr int64_t kMostParts = 1 << 10;
   graph::ModelSpec model;
   model.name = row.Text("model");
   model.source = row.Text("source_ref");
@@ -337,18 +359,23 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
   }
   model.heads = HeadsOfRow(row, model.hidden, assumptions);
   const std::string arch = row.Lower("arch");
-  model.head_dim = NumberAfter(arch, "head_dim");
+  model.head_dim = IntegerArgument(row, "kv-channels", NumberAfter(arch, "head_dim"));
   model.kv_heads = KeyValueHeads(row, model.heads, assumptions);
   model.ffn = SizeOf(row, "ffn", assumptions).value_or(0);
   ReadExperts(row, assumptions, &model);
   if (model.ffn == 0 && (model.moe.experts == 0 || model.moe.dense_layers > 0)) {
-    model.ffn = UsualFfn(model);
+    model.ffn = UsualFfn(row, model);
     assumptions->Add(model.block == graph::BlockKind::kLlama ? "feed-forward: 8/3 of hidden"
                                                              : "feed-forward: 4 times hidden");
   }
   const int64_t vocabulary = UsualVocabulary(row, model.block);
   model.vocab =
       assumptions->Or(SizeOf(row, "vocab", assumptions), vocabulary, "vocabulary: the usual one");
+  // Megatron-LM pads what each tensor-parallel rank has to a multiple of this.
+  if (const int64_t multiple = IntegerArgument(row, "make-vocab-size-divisible-by", 0)) {
+    const int64_t parts = std::clamp<int64_t>(row.Integer("tp").value_or(1), 1, kMostParts);
+    model.vocab = RoundUp(model.vocab, multiple * parts);
+  }
   model.tied_embeddings = HasTiedEmbeddings(row, model);
   model.sliding_window = NumberAfter(arch, "sliding window");
   if (arch.find("mla") != std::string::npos || HasArgument(row, "multi-latent-attention")) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "launch/accuracy/row_job.h"
 #include "launch/accuracy/row_memory.h"
@@ -11,6 +12,7 @@
 #include "launch/options/presets.h"
 #include "launch/prediction/assumptions.h"
 #include "launch/prediction/job_limits.h"
+#include "launch/prediction/peak_flops.h"
 
 namespace prism::launch {
 namespace {
@@ -62,7 +64,7 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   constexpr double kPlainProducts = 0.06;
   if (!KnownFamily(row).has_value()) {
     // Submissions to MLPerf name a container.
-    const bool container = row.Says("source_key", "mlperf");
+    const bool container = row.IsFrom("mlperf");
     assumptions->Add(container ? "framework: a container is named, taken for Megatron-Core"
                                : "framework: not known, taken for Megatron-Core",
                      container ? 0 : kOtherFramework);
@@ -86,6 +88,24 @@ void NoteUncertain(const PublishedRow& row, const RowPlan& plan, Assumptions* as
   }
 }
 
+// A format that the GPU lacks: what is taken in its place.
+void NoteLackingFormat(const RowPlan& plan, Assumptions* assumptions) {
+  constexpr double kSpread = 0.1;
+  const graph::Precision precision = plan.style.precision;
+  const bool is_wide = precision == graph::Precision::kBfloat16 ||
+                       precision == graph::Precision::kFloat16 ||
+                       precision == graph::Precision::kFloat32;
+  const Result<graph::ClusterSpec> cluster =
+      is_wide ? InvalidArgument("every GPU has it") : ComposeCluster(plan.cluster.profiles, {});
+  if (!cluster.ok()) {
+    return;
+  }
+  const std::string lacking = LackingFormat(*cluster, precision);
+  if (!lacking.empty()) {
+    assumptions->Add(lacking, kSpread);
+  }
+}
+
 Result<double> BytesOfPlan(const PublishedRow& row, const RowPlan& plan, Assumptions* assumptions) {
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster,
                          ComposeCluster(plan.cluster.profiles, {}));
@@ -97,7 +117,7 @@ Result<double> BytesOfPlan(const PublishedRow& row, const RowPlan& plan, Assumpt
 RowPlan PlanRow(const PublishedRow& row) {
   RowPlan plan;
   plan.id = row.Text("id");
-  plan.source = row.Text("source_key");
+  plan.source = row.Source();
   plan.group = fmt::format("{}|{}|{}|{}|{}|{}|{}", plan.source, row.Text("model"), row.Text("gpu"),
                            row.Text("num_gpus"), row.Text("global_batch"), row.Text("seq_len"),
                            row.Text("precision"));
@@ -130,6 +150,7 @@ RowPlan PlanRow(const PublishedRow& row) {
       plan.cannot_predict_bytes = bytes.status().message();
     }
   }
+  NoteLackingFormat(plan, &assumptions);
   NoteUncertain(row, plan, &assumptions);
   plan.assumptions = assumptions.texts();
   plan.assumption_spread = assumptions.spread();
@@ -142,6 +163,11 @@ Result<std::vector<RowPlan>> PlanTables(const std::vector<std::string>& paths) {
     PRISM_ASSIGN_OR_RETURN(const PublishedTable table, ReadPublishedTable(path));
     for (const PublishedRow& row : table.Rows()) {
       plans.push_back(PlanRow(row));
+      if (!table.absent_columns.empty()) {
+        plans.back().assumptions.push_back(
+            fmt::format("columns that the table lacks, taken as empty: {}",
+                        fmt::join(table.absent_columns, ", ")));
+      }
     }
   }
   return plans;

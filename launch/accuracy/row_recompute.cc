@@ -87,8 +87,8 @@ graph::Recompute RecomputeOfRow(const PublishedRow& row,
   }
   // Before Korthikanti et al. (2022) Megatron recomputed whole layers; with flash attention the
   // core is recomputed by its kernel anyway and nothing else is.
-  const bool early = row.Says("framework", "deepspeed") || row.Says("source_key", "2020") ||
-                     row.Says("source_key", "sc21") || row.Says("model", "mt-nlg");
+  const bool early = row.Says("framework", "deepspeed") || row.IsFrom("2020") ||
+                     row.IsFrom("sc21") || row.Says("model", "mt-nlg");
   if (early) {
     assumptions->Add("recompute: full, as before 2022");
     return graph::Recompute::kFull;

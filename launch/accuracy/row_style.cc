@@ -50,7 +50,7 @@ void ReadMegatronLmRelease(const PublishedRow& row,
   const bool of_2022 = row.Says("source_ref", "2205.05198");
   style->gradient_accumulation_fusion = of_2022;
   style->async_tp_all_reduce = of_2022 && !job.sequence_parallel;
-  style->scatter_gather_p2p = !row.Says("source_key", "2020");
+  style->scatter_gather_p2p = !row.IsFrom("2020");
 }
 
 // The version names a date before this one ("2025-08"); not where it names none.
@@ -61,7 +61,10 @@ bool IsOlderThan(const PublishedRow& row, std::string_view date) {
 }
 
 // Where the framework's defaults depend on its release, or on a column of its own.
-void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingStyle* style) {
+void ReadRelease(const PublishedRow& row,
+                 const graph::JobSpec& job,
+                 Assumptions* assumptions,
+                 TrainingStyle* style) {
   switch (FamilyOfRow(row)) {
     case FrameworkFamily::kMegatronLm:
       ReadMegatronLmRelease(row, job, style);
@@ -74,6 +77,10 @@ void ReadRelease(const PublishedRow& row, const graph::JobSpec& job, TrainingSty
       }
       if (LacksFusedAttention(row, job.model)) {
         style->attention = graph::AttentionKind::kUnfused;
+      }
+      if (row.Text("framework_version").empty() && job.model.moe.experts == 0) {
+        constexpr double kSpread = 0.05;
+        assumptions->Add("release: not stated, as of 2025", kSpread);
       }
       break;
     case FrameworkFamily::kFsdp:
@@ -153,7 +160,7 @@ void ReadFlags(const PublishedRow& row,
   }
   style->frozen_weights = row.Says("run_kind", "lora") || row.Says("model", "lora");
   // MLPerf's benchmark drops a tenth; NeMo's recipes nothing.
-  style->adapter_dropout = style->frozen_weights && row.Says("source_key", "mlperf");
+  style->adapter_dropout = style->frozen_weights && row.IsFrom("mlperf");
   style->fp8_param_gather |= row.Says("precision", "fp8 all-gather");
   const std::string zero = row.Lower("zero_stage");
   const bool hybrid = zero.find("hybrid_shard") != std::string::npos;
@@ -190,7 +197,8 @@ void ReadRecipe(const PublishedRow& row,
   if (job.model.moe.experts == 0) {
     return;
   }
-  style->moe_drop_and_pad = row.Says("extra", "tokendrop");
+  style->moe_drop_and_pad =
+      row.Says("extra", "tokendrop") || HasArgument(row, "moe-pad-expert-input-to-capacity");
   style->moe_fused_dispatch = recipe.Says("hybridep") || recipe.Says("deepep") ||
                               row.Says("extra", "deepep") || row.Says("extra", "hybridep");
   if (recipe.note.empty() && row.Says("framework", "bridge") && !style->moe_drop_and_pad) {
@@ -204,13 +212,14 @@ void ReadRecipe(const PublishedRow& row,
     constexpr double kSpread = 0.2;
     assumptions->Add("dispatcher of experts: all-to-all, Megatron-Core's default", kSpread);
   }
-  style->moe_overlap = recipe.Says("moe_a2a_overlap=true") || row.Says("extra", "1f1b overlap");
+  style->moe_overlap = recipe.Says("moe_a2a_overlap=true") || row.Says("extra", "1f1b overlap") ||
+                       HasArgument(row, "overlap-moe-expert-parallel-comm");
 }
 
 // NeMo's fine-tuning recipes pack question and answer pairs; MLPerf's documents fill a sequence.
 int64_t PackedLengthOfRow(const PublishedRow& row, Assumptions* assumptions) {
-  const bool packs = (row.Says("run_kind", "sft") || row.Says("run_kind", "lora")) &&
-                     !row.Says("source_key", "mlperf");
+  const bool packs =
+      (row.Says("run_kind", "sft") || row.Says("run_kind", "lora")) && !row.IsFrom("mlperf");
   if (!packs) {
     return 0;
   }
@@ -265,7 +274,7 @@ graph::Precision PrecisionOfRow(const PublishedRow& row, Assumptions* assumption
   if (named.has_value()) {
     return *named;
   }
-  if (row.Says("source_key", "mlperf") && Has8BitUnits(row)) {
+  if (row.IsFrom("mlperf") && Has8BitUnits(row)) {
     assumptions->Add("precision: fp8, as the other submissions of the benchmark");
     return graph::Precision::kFloat8;
   }
@@ -287,7 +296,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
                          Assumptions* assumptions) {
   const FrameworkFamily family = FamilyOfRow(row);
   TrainingStyle style = StyleOfFramework(family, PrecisionOfRow(row, assumptions), job);
-  ReadRelease(row, job, &style);
+  ReadRelease(row, job, assumptions, &style);
   const bool early =
       family == FrameworkFamily::kMegatronLm || family == FrameworkFamily::kMegatronDeepSpeed;
   if (early && row.Text("precision").empty() && style.precision == graph::Precision::kBfloat16) {
@@ -301,6 +310,7 @@ TrainingStyle StyleOfRow(const PublishedRow& row,
   }
   if (StatesArguments(row)) {
     ReadArguments(row, &style);
+    NoteArguments(row, assumptions);
   }
   ReadSchedule(row, &style);
   ReadAblation(row, &style);

@@ -1,0 +1,189 @@
+// Rows that state Megatron-LM's arguments: what their shapes, states and workspaces make of them;
+// and tables that lack columns.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/base/file.h"
+#include "launch/accuracy/row_plan.h"
+#include "tests/launch/one_row.h"
+
+namespace prism::launch {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// Of Megatron-LM's own tests.
+Fields Tested(const std::string& arguments) {
+  Fields fields = Gpt175B();
+  Set(&fields, "framework", "Megatron-LM / Megatron-Core CI");
+  Set(&fields, "precision", "bf16");
+  Set(&fields, "recompute", "none");
+  Set(&fields, "mem_rank", "last rank");
+  Set(&fields, "peak_mem_gib", "60");
+  Set(&fields, "extra", "tokenizer=;transformer_impl=transformer_engine;" + arguments);
+  return fields;
+}
+
+graph::ModelSpec ModelOf(const Fields& fields) {
+  return PlanRow(OneRow(fields).row()).job.model;
+}
+
+double BytesOf(const Fields& fields) {
+  return PlanRow(OneRow(fields).row()).predicted_bytes.value_or(0);
+}
+
+TEST(ArgumentRows, the_block_is_the_kind_nearest_to_the_arguments) {
+  Fields fields = Tested("disable-bias-linear");
+  Set(&fields, "arch", "gpt MoE");  // no word for what the arguments say
+  Set(&fields, "experts", "8");
+  EXPECT_EQ(ModelOf(fields).block, graph::BlockKind::kNemotron);
+  EXPECT_EQ(ModelOf(fields).moe.expert_ffn, 4 * 12288);
+  EXPECT_EQ(ModelOf(Tested("")).block, graph::BlockKind::kGpt);
+  const graph::ModelSpec gated = ModelOf(Tested("swiglu"));
+  EXPECT_EQ(gated.block, graph::BlockKind::kLlama);
+  EXPECT_EQ(gated.ffn, 32768);  // 8/3 of 12288, a multiple of 64
+  Fields narrow = Tested("swiglu");
+  Set(&narrow, "hidden", "1600");  // 4266.7
+  EXPECT_EQ(ModelOf(narrow).ffn, 4224);
+}
+
+TEST(ArgumentRows, arguments_give_widths_groups_and_padding) {
+  const graph::ModelSpec model =
+      ModelOf(Tested("kv-channels=64;group-query-attention;num-query-groups=12;"
+                     "make-vocab-size-divisible-by=3232"));
+  EXPECT_EQ(model.head_dim, 64);
+  EXPECT_EQ(model.kv_heads, 12);
+  EXPECT_EQ(model.vocab, 51712);  // of 51200, a multiple of 8 times 3232
+  EXPECT_EQ(ModelOf(Tested("")).kv_heads, 96);
+}
+
+TEST(ArgumentRows, strategies_of_sharding_are_stages) {
+  Fields fields = Tested("use-megatron-fsdp;use-distributed-optimizer");
+  const auto stage = [&](const char* strategy) {
+    Set(&fields, "zero_stage", strategy);
+    return PlanRow(OneRow(fields).row()).job.zero_stage;
+  };
+  EXPECT_EQ(stage("no_shard"), 0);
+  EXPECT_EQ(stage("optim"), 1);
+  EXPECT_EQ(stage("optim_grads"), 2);
+  EXPECT_EQ(stage("optim_grads_params"), 3);
+  EXPECT_EQ(stage("optimizer and gradients sharded, parameters kept"), 2);
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).style.data_parallel, graph::DataParallelKind::kZero2);
+}
+
+// 4 MiB before Hopper, 32 MiB from Hopper on; PyTorch's own two are those of deterministic mode.
+TEST(ArgumentRows, transformer_engine_has_workspaces_of_its_own) {
+  constexpr double kMiB = 1 << 20;
+  const auto bytes = [](const char* gpu, const std::string& arguments) {
+    Fields fields = Tested("attention-backend=unfused;deterministic-mode;" + arguments);
+    Set(&fields, "gpu", gpu);
+    return BytesOf(fields);
+  };
+  const auto own = [](const char* gpu) {
+    Fields fields = Tested("");
+    Set(&fields, "extra",
+        "tokenizer=;transformer_impl=local;attention-backend=unfused;deterministic-mode");
+    Set(&fields, "gpu", gpu);
+    return BytesOf(fields);
+  };
+  EXPECT_EQ(own("H100"), own("A100"));
+  EXPECT_NEAR(bytes("A100", "") - own("A100"), 4 * kMiB, kMiB);  // what a split leaves over
+  EXPECT_NEAR(bytes("H100", "") - own("H100"), 32 * kMiB, kMiB);
+  Fields mixture = Tested("deterministic-mode");
+  Set(&mixture, "experts", "8");
+  const double by_expert = BytesOf(mixture);
+  Set(&mixture, "extra",
+      "tokenizer=;transformer_impl=transformer_engine;deterministic-mode;moe-grouped-gemm");
+  EXPECT_NEAR(BytesOf(mixture) - by_expert, 4 * 4 * kMiB, 2 * kMiB);  // a stream each
+}
+
+// Eager activations of experts are kept for the gradient of the probabilities.
+TEST(ArgumentRows, unfused_activations_of_experts_are_kept) {
+  Fields fields = Tested("disable-bias-linear");
+  Set(&fields, "experts", "8");
+  Set(&fields, "moe_topk", "2");
+  const double fused = BytesOf(fields);
+  Set(&fields, "extra",
+      "tokenizer=;transformer_impl=transformer_engine;disable-bias-linear;no-bias-gelu-fusion");
+  const double layers = 12;
+  const double rows = 2048.0 / 8 * 2 * 8;  // tokens of a rank, two experts each, those of the group
+  const double each = rows * 4 * 12288 * 2 / 8;
+  EXPECT_NEAR(BytesOf(fields) - fused, layers * each, 0.02 * layers * each);
+}
+
+TEST(ArgumentRows, arguments_without_effect_are_noted) {
+  const auto assumptions = [](const std::string& arguments) {
+    return PlanRow(OneRow(Tested(arguments)).row()).assumptions;
+  };
+  EXPECT_THAT(assumptions("optimizer=muon"),
+              Contains("argument: optimizer=muon, without effect here"));
+  EXPECT_THAT(assumptions("qk-layernorm"), Contains("argument: qk-layernorm, without effect here"));
+  for (const char* none : {"optimizer=adam", "qk-layernorm;multi-latent-attention",
+                           "main-grads-dtype=fp32", "recompute-num-layers=1"}) {
+    EXPECT_THAT(assumptions(none), Not(Contains(HasSubstr("argument: ")))) << none;
+  }
+}
+
+TEST(ArgumentRows, a_format_that_the_gpu_lacks_is_noted) {
+  Fields fields = Gpt175B();
+  Set(&fields, "framework", "NeMo / Megatron-Core");
+  Set(&fields, "precision", "FP8");
+  EXPECT_THAT(PlanRow(OneRow(fields).row()).assumptions, Contains(HasSubstr("no 8-bit products")));
+  Set(&fields, "gpu", "H100");
+  EXPECT_THAT(PlanRow(OneRow(fields).row()).assumptions,
+              Not(Contains(HasSubstr("no 8-bit products"))));
+  Set(&fields, "precision", "MXFP8");
+  EXPECT_THAT(PlanRow(OneRow(fields).row()).assumptions, Contains(HasSubstr("no MX formats")));
+}
+
+TEST(ArgumentRows, a_gpu_that_is_not_named_is_one_of_the_softwares_time) {
+  Fields fields = Gpt175B();
+  Set(&fields, "gpu", "");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).cluster.gpu, "gpus/a100-80");
+  Set(&fields, "framework", "NeMo / Megatron-Core");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).cluster.gpu, "gpus/h100-80");
+  Set(&fields, "gpu_mem_gb", "40");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).cluster.gpu, "gpus/a100-40");
+}
+
+// Without the column the name of the table is what ids begin with.
+TEST(ArgumentRows, the_source_is_told_by_ids_as_well) {
+  Fields fields = Gpt175B();
+  Set(&fields, "source_key", "");
+  Set(&fields, "id", "mlperf_training-0001");
+  EXPECT_EQ(PlanRow(OneRow(fields).row()).source, "mlperf_training");
+  EXPECT_TRUE(OneRow(fields).row().IsFrom("mlperf"));
+  Set(&fields, "source_key", "Others");
+  EXPECT_FALSE(OneRow(fields).row().IsFrom("mlperf"));
+  EXPECT_TRUE(OneRow(fields).row().IsFrom("others"));
+}
+
+TEST(ArgumentRows, only_a_table_that_describes_no_job_is_refused) {
+  const std::string path = testing::TempDir() + "/lacking.csv";
+  const auto read = [&](const std::string& header, const std::string& row) {
+    EXPECT_TRUE(WriteFileAtomically(path, header + "\n" + row + "\n").ok());
+    return PlanTables({path});
+  };
+  const Result<std::vector<RowPlan>> plans =
+      read("id,model,layers,hidden,global_batch,num_gpus", "x-1,GPT,4,1024,8,8");
+  ASSERT_TRUE(plans.ok()) << plans.status().message();
+  EXPECT_EQ(plans->front().cannot_predict, "");
+  EXPECT_THAT(plans->front().assumptions,
+              Contains(HasSubstr("columns that the table lacks, taken as empty: source_key,")));
+  EXPECT_THAT(read("model,hidden,global_batch,num_gpus", "GPT,1024,8,8").status().message(),
+              HasSubstr("column 'id' is missing"));
+  EXPECT_THAT(read("id,collective,num_gpus", "x-1,all_reduce,8").status().message(),
+              HasSubstr("column 'model' is missing"));
+  EXPECT_THAT(read("id,model,num_gpus", "x-1,GPT,8").status().message(),
+              HasSubstr("column 'global_batch' is missing"));
+  EXPECT_THAT(read("id,model,global_batch", "x-1,GPT,8").status().message(),
+              HasSubstr("column 'num_gpus' is missing"));
+}
+
+}  // namespace
+}  // namespace prism::launch
