@@ -109,11 +109,10 @@ TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
 // and behind it, the latter times the probability, output. A fused activation keeps one width less.
 TEST(StageMemory, activations_of_experts_grow_with_their_rows) {
   JobSpec job = PaperJob();
-  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * job.model.hidden};
   const int64_t tokens = job.micro_batch_size * job.seq_len / (job.sequence_parallel ? 8 : 1);
   TrainingStyle style = PaperStyle();
   const auto of_third = [&] {
-    job.model.moe.topk = 2;
+    job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 4 * job.model.hidden};
     const int64_t two = LayerTensors(job, style, 0).saved_bytes();
     job.model.moe.topk = 3;
     return LayerTensors(job, style, 0).saved_bytes() - two;
