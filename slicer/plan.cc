@@ -12,12 +12,12 @@ namespace prism::slicer {
 namespace {
 
 Status CheckSizes(const graph::ParallelSizes& sizes) {
-  if (sizes.tp < 1 || sizes.cp < 1 || sizes.dp < 1 || sizes.pp < 1 || sizes.vpp < 1) {
+  if (sizes.tp < 1 || sizes.cp < 1 || sizes.dp < 1 || sizes.pp < 1 || sizes.ep < 1 ||
+      sizes.vpp < 1) {
     return InvalidArgument("every degree of parallelism must be at least 1");
   }
-  if (sizes.ep != 1) {
-    return InvalidArgument(fmt::format(
-        "expert parallelism is not supported yet (ep {}); use --ep 1 and a larger --dp", sizes.ep));
+  if (sizes.dp % sizes.ep != 0) {
+    return InvalidArgument(fmt::format("ep {} does not divide dp {}", sizes.ep, sizes.dp));
   }
   if (sizes.world_size() > graph::kMaxRanks) {
     return InvalidArgument(fmt::format("{} ranks are more than the {} supported",

@@ -2,8 +2,9 @@
 //
 // For the built-in workload the layout settles the roles: a rank's program depends on its pipeline
 // stage alone (1F1B gives every stage its own warm-up depth), because shards along tp, cp and dp
-// are padded to equal sizes. The lowest rank of each stage is the representative; a few further
-// ranks, drawn by the seed, are recorded as spot checks, and must come out equal to their role.
+// are padded to equal sizes and experts take equal numbers of tokens. The lowest rank of each stage
+// is the representative; a few further ranks, drawn by the seed, are recorded as spot checks, and
+// must come out equal to their role.
 #pragma once
 
 #include <cstdint>

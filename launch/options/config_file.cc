@@ -151,6 +151,7 @@ std::string LayoutText(const Options& options, const graph::JobSpec& job) {
       {"pp", std::to_string(sizes.pp)},
       {"dp", std::to_string(sizes.dp)},
       {"cp", std::to_string(sizes.cp)},
+      {"ep", std::to_string(sizes.ep)},
       {"vpp", std::to_string(sizes.vpp)},
       {"sequence_parallel", job.sequence_parallel ? "\"on\"" : "\"off\""},
       {"micro_batch_size", std::to_string(job.micro_batch_size)},

@@ -82,6 +82,18 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
     return InvalidArgument(fmt::format(
         "--vpp {} needs a pipeline (pp > 1); give --pp or leave --vpp out", job->parallel.vpp));
   }
+  if (preset.model.moe.experts > 0 && job->parallel.cp > 1) {
+    return InvalidArgument(
+        fmt::format("--cp {}: the built-in program has no context parallelism beside experts ({}); "
+                    "leave it out",
+                    job->parallel.cp, preset.model.name));
+  }
+  if (preset.model.moe.experts > 0 && job->parallel.tp > 1 && !job->sequence_parallel) {
+    return InvalidArgument(
+        fmt::format("--sequence-parallel off: experts ({}) beside tp {} need it; leave it out or "
+                    "give --tp 1",
+                    preset.model.name, job->parallel.tp));
+  }
   const int64_t parts = int64_t{job->parallel.tp} * job->parallel.cp;
   if (job->sequence_parallel && job->seq_len % parts != 0) {
     return InvalidArgument(fmt::format(
@@ -92,8 +104,8 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
   return OkStatus();
 }
 
-// The program that is built in has dense layers of two kinds, with heads as wide as they usually
-// are.
+// The program that is built in has layers of two kinds, experts in one of them, and heads as wide
+// as they usually are.
 Status CheckModel(const graph::ModelSpec& model) {
   const auto lacks = [&](const char* what) {
     return InvalidArgument(
@@ -101,8 +113,12 @@ Status CheckModel(const graph::ModelSpec& model) {
                     "--, or plan the model with prism search",
                     model.name, what));
   };
-  if (model.moe.experts > 0) {
-    return lacks("mixture of experts");
+  const graph::MoeShape& moe = model.moe;
+  if (moe.experts > 0 && (moe.shared_expert_ffn > 0 || moe.biased)) {
+    return lacks("shared experts, and none with biases");
+  }
+  if (moe.experts > 0 && model.block != graph::BlockKind::kLlama) {
+    return lacks("experts in blocks but llama");
   }
   if (model.latent.kv_rank > 0 || model.sliding_window > 0) {
     return lacks("latent attention and no sliding window");
@@ -130,6 +146,8 @@ Result<ResolvedJob> ResolveJob(const Options& options,
   job.parallel.pp = choice.layout.pp;
   job.parallel.vpp = options.vpp.value_or(preset.layout.vpp);
   job.parallel.cp = choice.layout.cp;
+  job.parallel.ep = choice.layout.ep;
+  job.parallel.etp = preset.model.moe.experts > 0 ? choice.layout.tp : 1;
   job.parallel.dp = static_cast<int32_t>(options.target_gpus / choice.layout.product());
   job.zero_stage = options.zero.value_or(preset.layout.zero);
   PRISM_RETURN_IF_ERROR(CheckDp(options, job.parallel));
@@ -144,13 +162,17 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
         "--model together with -- PROGRAM: the program brings its own; leave "
         "one out");
   }
-  if (options.cp) {
-    return InvalidArgument(
-        "--cp together with -- PROGRAM: the program's own groups tell it; leave one out");
+  for (const auto& [flag, degree] : {std::pair("cp", options.cp), std::pair("ep", options.ep)}) {
+    if (degree) {
+      return InvalidArgument(
+          fmt::format("--{} together with -- PROGRAM: the program's own groups tell it; leave one "
+                      "out",
+                      flag));
+    }
   }
   PRISM_RETURN_IF_ERROR(RefuseLauncher(options.program));
   PRISM_RETURN_IF_ERROR(CheckGpus(options, cluster));
-  const Layout layout = {options.tp.value_or(1), options.pp.value_or(1), 1};
+  const Layout layout = {options.tp.value_or(1), options.pp.value_or(1)};
   PRISM_RETURN_IF_ERROR(CheckProduct(options.target_gpus, layout));
   ResolvedJob resolved;
   resolved.layout_origin = "of the program's groups";

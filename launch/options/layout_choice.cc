@@ -27,6 +27,10 @@ constexpr double kOptimizerBytes = 4 + 4 + 4;
 constexpr double kHiddenBytes = 16;
 constexpr double kFfnTensorsGpt = 2;
 constexpr double kFfnTensorsLlama = 4;
+
+// Of every row that an expert works on, its hidden states on the way to the expert and back: taken,
+// arrived, in the order of experts, and the same again.
+constexpr double kExpertRowBytes = 6 * 2;
 constexpr double kLogitBytes = 2 + 4 + 4;  // bf16 logits, fp32 copy and gradient
 
 std::string DivisorsText(int64_t number, int64_t highest) {
@@ -53,6 +57,9 @@ Status CheckTp(const graph::ModelSpec& model, int32_t tp, int32_t gpus_per_node)
   }
   if (model.ffn % tp != 0) {
     return refuse("feed-forward columns", model.ffn);
+  }
+  if (model.moe.expert_ffn % tp != 0) {
+    return refuse("columns of an expert", model.moe.expert_ffn);
   }
   return OkStatus();
 }
@@ -85,6 +92,30 @@ Status CheckCp(const graph::ModelSpec& model, int64_t seq_len, const Layout& lay
   return OkStatus();
 }
 
+// Experts are divided over ep ranks of `dp`.
+Status CheckEp(const graph::ModelSpec& model, int32_t ep, int64_t dp) {
+  if (ep > 1 && model.moe.experts == 0) {
+    return InvalidArgument(fmt::format("--ep {}: {} has no experts; leave it out", ep, model.name));
+  }
+  if (ep > 1 && model.moe.experts % ep != 0) {
+    return InvalidArgument(fmt::format(
+        "--ep {} does not divide the {} experts of {}; use one of {}", ep, model.moe.experts,
+        model.name, DivisorsText(model.moe.experts, model.moe.experts)));
+  }
+  if (dp % ep != 0) {
+    return InvalidArgument(fmt::format(
+        "--ep {} does not divide dp {}, which it is inside of; change it or the layout", ep, dp));
+  }
+  return OkStatus();
+}
+
+// Weights of the routed experts of all layers.
+double ExpertWeights(const graph::ModelSpec& model) {
+  graph::ModelSpec without = model;
+  without.moe.expert_ffn = 0;
+  return static_cast<double>(graph::ModelParameters(model) - graph::ModelParameters(without));
+}
+
 double StateBytes(const graph::ModelSpec& model,
                   const Layout& layout,
                   int64_t replicas,
@@ -92,9 +123,13 @@ double StateBytes(const graph::ModelSpec& model,
   const double embedding = static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
   const double all = static_cast<double>(graph::ModelParameters(model));
   const double matrices = model.tied_embeddings ? embedding : 2 * embedding;
-  const double parameters = ((all - matrices) / layout.pp + embedding) / layout.tp;
-  return parameters *
-         (kReplicatedBytes + kOptimizerBytes / static_cast<double>(zero > 0 ? replicas : 1));
+  const double experts = ExpertWeights(model);
+  const double dense = ((all - matrices - experts) / layout.pp + embedding) / layout.tp;
+  const double local_experts = experts / layout.pp / layout.tp / layout.ep;
+  const auto bytes = [zero](int64_t copies) {
+    return kReplicatedBytes + kOptimizerBytes / static_cast<double>(zero > 0 ? copies : 1);
+  };
+  return dense * bytes(replicas) + local_experts * bytes(replicas / layout.ep);
 }
 
 // Activations of the first stage with its pp micro-batches in flight, or of the last with its
@@ -105,10 +140,13 @@ double ActivationBytes(const graph::JobSpec& job, const Layout& layout) {
   const double hidden = static_cast<double>(model.hidden);
   const double ffn_tensors =
       model.block == graph::BlockKind::kLlama ? kFfnTensorsLlama : kFfnTensorsGpt;
+  const auto topk = static_cast<double>(model.moe.topk);
+  const double ffn = model.moe.experts > 0 ? topk * static_cast<double>(model.moe.expert_ffn)
+                                           : static_cast<double>(model.ffn);
   const double layer =
       job.recompute == graph::Recompute::kFull
           ? 2 * hidden
-          : kHiddenBytes * hidden + 2 * ffn_tensors * static_cast<double>(model.ffn);
+          : (kHiddenBytes + topk * kExpertRowBytes) * hidden + 2 * ffn_tensors * ffn;
   const double stage = tokens * layer * static_cast<double>(model.layers) / layout.pp / layout.tp;
   const double logits = tokens * static_cast<double>(model.vocab) * kLogitBytes / layout.tp;
   return std::max(stage * layout.pp, stage + logits) + (layout.pp == 1 ? logits : 0);
@@ -122,6 +160,7 @@ class LayoutChooser {
       : options_(options), preset_(preset), cluster_(cluster) {}
 
   Result<LayoutChoice> Choose() const {
+    PRISM_RETURN_IF_ERROR(CheckEp(preset_.model, ep(), ep()));
     if (options_.tp) {
       PRISM_RETURN_IF_ERROR(CheckTp(preset_.model, *options_.tp, cluster_.gpus_per_node));
     }
@@ -129,14 +168,15 @@ class LayoutChooser {
       PRISM_RETURN_IF_ERROR(CheckPp(preset_.model, *options_.pp, vpp()));
     }
     if (options_.tp && options_.pp) {
-      const Layout given = {*options_.tp, *options_.pp, cp()};
+      const Layout given = {*options_.tp, *options_.pp, cp(), ep()};
       PRISM_RETURN_IF_ERROR(CheckProduct(options_.target_gpus, given));
       PRISM_RETURN_IF_ERROR(CheckCp(preset_.model, seq_len(), given));
+      PRISM_RETURN_IF_ERROR(CheckEp(preset_.model, ep(), options_.target_gpus / given.product()));
       return LayoutChoice{given, "given"};
     }
     const LayoutPreset& usual = preset_.layout;
-    if (usual.tp && usual.pp && Allows({*usual.tp, *usual.pp, cp()})) {
-      return LayoutChoice{{*usual.tp, *usual.pp, cp()}, "preset"};
+    if (usual.tp && usual.pp && Allows({*usual.tp, *usual.pp, cp(), ep()})) {
+      return LayoutChoice{{*usual.tp, *usual.pp, cp(), ep()}, "preset"};
     }
     return ChooseSmallest();
   }
@@ -144,6 +184,7 @@ class LayoutChooser {
  private:
   [[nodiscard]] int32_t vpp() const { return options_.vpp.value_or(preset_.layout.vpp); }
   [[nodiscard]] int32_t cp() const { return options_.cp.value_or(1); }
+  [[nodiscard]] int32_t ep() const { return options_.ep.value_or(1); }
   [[nodiscard]] int64_t seq_len() const { return options_.seq_len.value_or(preset_.model.seq_len); }
   [[nodiscard]] int32_t zero() const { return options_.zero.value_or(preset_.layout.zero); }
 
@@ -158,7 +199,8 @@ class LayoutChooser {
                         (!options_.dp || options_.target_gpus / product == *options_.dp);
     return agrees && CheckTp(preset_.model, layout.tp, cluster_.gpus_per_node).ok() &&
            CheckPp(preset_.model, layout.pp, vpp()).ok() &&
-           CheckCp(preset_.model, seq_len(), layout).ok();
+           CheckCp(preset_.model, seq_len(), layout).ok() &&
+           CheckEp(preset_.model, layout.ep, options_.target_gpus / product).ok();
   }
 
   [[nodiscard]] std::vector<Layout> Candidates() const {
@@ -166,8 +208,8 @@ class LayoutChooser {
     const int32_t tp_max = std::max(cluster_.gpus_per_node, options_.tp.value_or(1));
     for (int32_t tp = 1; tp <= tp_max; ++tp) {
       for (int32_t pp = 1; pp <= preset_.model.layers; ++pp) {
-        if (Allows({tp, pp, cp()})) {
-          layouts.push_back({tp, pp, cp()});
+        if (Allows({tp, pp, cp(), ep()})) {
+          layouts.push_back({tp, pp, cp(), ep()});
         }
       }
     }
@@ -208,7 +250,7 @@ class LayoutChooser {
     std::string given;
     for (const auto& [flag, degree] :
          {std::pair("tp", options_.tp), std::pair("pp", options_.pp), std::pair("dp", options_.dp),
-          std::pair("cp", options_.cp)}) {
+          std::pair("cp", options_.cp), std::pair("ep", options_.ep)}) {
       given += degree ? fmt::format(" --{} {}", flag, *degree) : "";
     }
     return given.empty() ? given : " with" + given;

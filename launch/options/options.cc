@@ -44,8 +44,7 @@ struct NotYet {
   const char* flag;
   const char* variable;
 };
-constexpr std::array<NotYet, 2> kNotYet = {
-    {{"--ep", "PRISM_EP"}, {"--max-error", "PRISM_MAX_ERROR"}}};
+constexpr std::array<NotYet, 1> kNotYet = {{{"--max-error", "PRISM_MAX_ERROR"}}};
 
 Status RefuseFlagsNotYet(std::span<const std::string> flags) {
   for (const NotYet& name : kNotYet) {
@@ -332,6 +331,7 @@ void ReadJobOptions(TypedReader& reader, Options* options) {
   reader.ReadInt("pp", 1, graph::kMaxRanks, &options->pp);
   reader.ReadInt("dp", 1, graph::kMaxRanks, &options->dp);
   reader.ReadInt("cp", 1, graph::kMaxRanks, &options->cp);
+  reader.ReadInt("ep", 1, graph::kMaxRanks, &options->ep);
   reader.ReadInt("vpp", 1, 1024, &options->vpp);
   if (const auto on = reader.ReadChoice("sequence_parallel", {"off", "on"})) {
     options->sequence_parallel = *on == 1;

@@ -70,6 +70,7 @@ struct Options {
   std::optional<int32_t> pp;
   std::optional<int32_t> dp;
   std::optional<int32_t> cp;
+  std::optional<int32_t> ep;
   std::optional<int32_t> vpp;
   std::optional<bool> sequence_parallel;
   std::optional<int64_t> micro_batch_size;

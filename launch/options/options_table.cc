@@ -80,6 +80,9 @@ std::vector<OptionSpec> JobOptions() {
       {"cp", kJob, "N", "1",
        "context-parallel size of the built-in program, which exchanges parts of the sequence for "
        "heads (all-to-all)"},
+      {"ep", kJob, "N", "1",
+       "expert-parallel size of the built-in program, inside dp: experts of a mixture are divided "
+       "over so many ranks, and over tp"},
       {"vpp", kJob, "N", "by preset", "interleaved model chunks a stage"},
       {"sequence-parallel", kJob, "on|off", "on", "sequence parallelism beside tensor parallelism"},
       {"micro-batch-size", kJob, "N", "by preset", "sequences in a micro-batch"},

@@ -30,6 +30,7 @@ const std::vector<std::string_view>& LayoutKeys() {
                                                      "pp",
                                                      "dp",
                                                      "cp",
+                                                     "ep",
                                                      "vpp",
                                                      "sequence_parallel",
                                                      "micro_batch_size",

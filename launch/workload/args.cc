@@ -73,6 +73,10 @@ std::vector<Flag> Flags() {
       IntFlag("heads", [](C& c) -> auto& { return c.job.model.heads; }),
       IntFlag("kv-heads", [](C& c) -> auto& { return c.job.model.kv_heads; }),
       IntFlag("ffn", [](C& c) -> auto& { return c.job.model.ffn; }),
+      IntFlag("experts", [](C& c) -> auto& { return c.job.model.moe.experts; }),
+      IntFlag("topk", [](C& c) -> auto& { return c.job.model.moe.topk; }),
+      IntFlag("expert-ffn", [](C& c) -> auto& { return c.job.model.moe.expert_ffn; }),
+      IntFlag("dense-layers", [](C& c) -> auto& { return c.job.model.moe.dense_layers; }),
       IntFlag("vocab", [](C& c) -> auto& { return c.job.model.vocab; }),
       IntFlag("seq-len", [](C& c) -> auto& { return c.job.seq_len; }),
       WordFlag("tied-embeddings", {"off", "on"},
@@ -82,6 +86,7 @@ std::vector<Flag> Flags() {
       IntFlag("dp", [](C& c) -> auto& { return c.job.parallel.dp; }),
       IntFlag("pp", [](C& c) -> auto& { return c.job.parallel.pp; }),
       IntFlag("ep", [](C& c) -> auto& { return c.job.parallel.ep; }),
+      IntFlag("etp", [](C& c) -> auto& { return c.job.parallel.etp; }),
       IntFlag("vpp", [](C& c) -> auto& { return c.job.parallel.vpp; }),
       WordFlag("sequence-parallel", {"off", "on"},
                [](C& c) -> auto& { return c.job.sequence_parallel; }),
@@ -109,10 +114,6 @@ Status Divides(std::string_view what, int64_t total, std::string_view by, int64_
 
 Status CheckLayout(const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
-  if (sizes.ep != 1) {
-    return InvalidArgument(
-        fmt::format("ep {}: the built-in workload has no experts, use 1", sizes.ep));
-  }
   if (sizes.tp < 1 || sizes.cp < 1 || sizes.dp < 1 || sizes.pp < 1 || sizes.vpp < 1) {
     return InvalidArgument("tp, cp, dp, pp and vpp have to be at least 1");
   }
@@ -126,6 +127,37 @@ Status CheckLayout(const graph::JobSpec& job) {
   return OkStatus();
 }
 
+// Megatron wants sequence parallelism beside tensor parallelism where there are experts.
+Status CheckExperts(const graph::JobSpec& job) {
+  const graph::MoeShape& moe = job.model.moe;
+  const graph::ParallelSizes& sizes = job.parallel;
+  if (moe.experts == 0) {
+    return sizes.ep == 1 && sizes.etp == 1
+               ? OkStatus()
+               : InvalidArgument(fmt::format("ep {} and etp {}: the model has no experts, use 1",
+                                             sizes.ep, sizes.etp));
+  }
+  if (job.model.block != graph::BlockKind::kLlama || moe.shared_expert_ffn > 0 || moe.biased) {
+    return InvalidArgument("experts have to be routed ones of a llama block, without biases");
+  }
+  if (sizes.cp > 1) {
+    return InvalidArgument(fmt::format("cp {}: no experts beside context parallelism", sizes.cp));
+  }
+  if (sizes.etp != sizes.tp) {
+    return InvalidArgument(
+        fmt::format("etp {}: experts are divided over tp {}", sizes.etp, sizes.tp));
+  }
+  if (sizes.tp > 1 && !job.sequence_parallel) {
+    return InvalidArgument("experts beside tensor parallelism need sequence parallelism");
+  }
+  if (moe.topk < 1 || moe.topk > moe.experts) {
+    return InvalidArgument(fmt::format("topk {} of {} experts", moe.topk, moe.experts));
+  }
+  PRISM_RETURN_IF_ERROR(Divides("experts", moe.experts, "ep", sizes.ep));
+  PRISM_RETURN_IF_ERROR(Divides("dp", sizes.dp, "ep", sizes.ep));
+  return Divides("expert-ffn", moe.expert_ffn, "tp", sizes.tp);
+}
+
 Status CheckShapes(const graph::JobSpec& job) {
   const graph::ModelSpec& model = job.model;
   const graph::ParallelSizes& sizes = job.parallel;
@@ -136,7 +168,10 @@ Status CheckShapes(const graph::JobSpec& job) {
   PRISM_RETURN_IF_ERROR(Divides("heads", model.heads, "kv-heads", model.kv_heads));
   PRISM_RETURN_IF_ERROR(
       Divides("kv-heads", model.kv_heads, "tp * cp", int64_t{sizes.tp} * sizes.cp));
-  PRISM_RETURN_IF_ERROR(Divides("ffn", model.ffn, "tp", sizes.tp));
+  if (!model.IsMoeLayer(0)) {
+    PRISM_RETURN_IF_ERROR(Divides("ffn", model.ffn, "tp", sizes.tp));
+  }
+  PRISM_RETURN_IF_ERROR(CheckExperts(job));
   PRISM_RETURN_IF_ERROR(Divides("vocab", model.vocab, "one", 1));
   PRISM_RETURN_IF_ERROR(Divides("seq-len", job.seq_len, job.sequence_parallel ? "cp * tp" : "cp",
                                 int64_t{sizes.cp} * (job.sequence_parallel ? sizes.tp : 1)));
@@ -160,6 +195,10 @@ int32_t WorkloadConfig::cp_rank() const {
 
 int32_t WorkloadConfig::dp_rank() const {
   return static_cast<int32_t>(rank.value()) / (job.parallel.tp * job.parallel.cp) % job.parallel.dp;
+}
+
+int32_t WorkloadConfig::ep_rank() const {
+  return dp_rank() % job.parallel.ep;
 }
 
 int32_t WorkloadConfig::pp_rank() const {

@@ -24,6 +24,7 @@ struct WorkloadConfig {
   [[nodiscard]] int32_t tp_rank() const;
   [[nodiscard]] int32_t cp_rank() const;
   [[nodiscard]] int32_t dp_rank() const;
+  [[nodiscard]] int32_t ep_rank() const;  // inside dp
   [[nodiscard]] int32_t pp_rank() const;
   [[nodiscard]] bool sequence_parallel() const;  // asked for, and tp > 1
   [[nodiscard]] int64_t sequence() const;        // this rank's part along cp, tokens

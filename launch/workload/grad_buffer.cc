@@ -55,10 +55,21 @@ void GradAccumulator::AddProduct(const at::Tensor& output_grad, const at::Tensor
   buffer_->CountReady(bucket_);
 }
 
+void GradAccumulator::AddProducts(const at::Tensor& output_grads, const at::Tensor& inputs) {
+  at::Tensor target = main_grad_.view({inputs.size(0), -1, inputs.size(-1)});
+  if (inputs.scalar_type() == at::kFloat) {
+    target.baddbmm_(output_grads.transpose(1, 2), inputs);
+  } else {
+    at::baddbmm_out(target, target, output_grads.transpose(1, 2), inputs, at::kFloat);
+  }
+  buffer_->CountReady(bucket_);
+}
+
 GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
                        const GradBufferOptions& options,
                        const ParallelGroups& groups)
     : options_(options), groups_(groups) {
+  options_.shard = options_.shard && !replicas().alone();
   LayOut(parameters);
   values_ = at::zeros({elements_}, at::TensorOptions(options_.device).dtype(options_.dtype));
   for (const Placement& placement : placements_) {
@@ -70,7 +81,7 @@ GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
 }
 
 void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
-  graph::FlatBuckets flat(graph::TrainingStyle{}, groups_.dp.size());
+  graph::FlatBuckets flat(graph::TrainingStyle{}, replicas().size());
   std::vector<int> expected;
   for (Parameter* parameter : parameters) {
     const graph::FlatBuckets::Place place = flat.Append(Count(parameter->shape));
@@ -120,7 +131,8 @@ void GradBuffer::CountReady(size_t bucket) {
   }
 }
 
-// The mean over dp is taken before the sum, as Megatron does to keep float32 sums in range.
+// The mean over dp is taken before the sum, as Megatron does to keep float32 sums in range. Tokens
+// of all dp ranks have passed experts, those that no other rank holds as well.
 void GradBuffer::StartReduction(Bucket* bucket) {
   if (groups_.dp.alone()) {
     return;
@@ -128,8 +140,8 @@ void GradBuffer::StartReduction(Bucket* bucket) {
   at::Tensor whole = gradients_.narrow(0, bucket->begin, bucket->end - bucket->begin);
   whole.mul_(1.0 / groups_.dp.size());
   bucket->reduction = options_.shard
-                          ? StartReduceScatter(groups_.dp, Shard(gradients_, *bucket), whole)
-                          : StartAllReduce(groups_.dp, whole);
+                          ? StartReduceScatter(replicas(), Shard(gradients_, *bucket), whole)
+                          : StartAllReduce(replicas(), whole);
 }
 
 void GradBuffer::FinishReduction() {
@@ -153,7 +165,7 @@ void GradBuffer::StartGather() {
   }
   for (Bucket& bucket : buckets_) {
     at::Tensor whole = values_.narrow(0, bucket.begin, bucket.end - bucket.begin);
-    bucket.gather = StartAllGather(groups_.dp, whole, Shard(values_, bucket));
+    bucket.gather = StartAllGather(replicas(), whole, Shard(values_, bucket));
   }
 }
 
@@ -169,8 +181,8 @@ at::Tensor GradBuffer::Shard(const at::Tensor& buffer, const Bucket& bucket) con
   if (!options_.shard) {
     return buffer.narrow(0, bucket.begin, length);
   }
-  const int64_t part = length / groups_.dp.size();
-  return buffer.narrow(0, bucket.begin + part * groups_.dp.index(), part);
+  const int64_t part = length / replicas().size();
+  return buffer.narrow(0, bucket.begin + part * replicas().index(), part);
 }
 
 std::vector<at::Tensor> GradBuffer::ValueShards() const {
@@ -189,13 +201,15 @@ std::vector<at::Tensor> GradBuffer::GradShards() const {
   return shards;
 }
 
-// Replicated parameters are in the sum once per tp rank; of the two copies of a tied embedding only
-// the first stage's counts.
+// Parameters that are not divided are in the sum once per tp rank, and without shards once per ep
+// rank where they are no experts; of the two copies of a tied embedding only the first stage's
+// counts.
 double GradBuffer::norm_weight() const {
   if (options_.tied && groups_.embedding.size() > 1 && groups_.embedding.index() != 0) {
     return 0.0;
   }
-  return options_.replicated ? 1.0 / groups_.tp.size() : 1.0;
+  const int32_t over_ep = options_.expert || options_.shard ? 1 : groups_.ep.size();
+  return 1.0 / (over_ep * (options_.split ? 1 : groups_.tp.size()));
 }
 
 }  // namespace prism::launch

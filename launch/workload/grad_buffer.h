@@ -33,6 +33,9 @@ class GradAccumulator {
   // (Megatron's gradient accumulation fusion). Both are matrices with one row a token.
   void AddProduct(const at::Tensor& output_grad, const at::Tensor& input);
 
+  // The same for as many linear layers as the first dimension says.
+  void AddProducts(const at::Tensor& output_grads, const at::Tensor& inputs);
+
  private:
   GradBuffer* buffer_;
   at::Tensor main_grad_;
@@ -42,9 +45,10 @@ class GradAccumulator {
 struct GradBufferOptions {
   bool decay = true;
   bool sequence_parallel = false;  // gradients are partial sums over tp
-  bool replicated = false;         // all tp ranks hold the same values
+  bool split = false;              // divided over tp; else all tp ranks hold the same values
   bool tied = false;               // reduced over the embedding group
-  bool shard = true;               // ZeRO 1: reduce-scatter and a shard of the optimizer
+  bool expert = false;             // replicas are those of experts
+  bool shard = true;  // ZeRO 1: reduce-scatter and a shard of the optimizer; false for no replicas
   c10::ScalarType dtype = at::kBFloat16;
   at::Device device = at::kCPU;
 };
@@ -104,6 +108,10 @@ class GradBuffer {
   };
 
   void LayOut(const std::vector<Parameter*>& parameters);
+  // Ranks that hold the same parameters.
+  [[nodiscard]] const Group& replicas() const {
+    return options_.expert ? groups_.expert_dp : groups_.dp;
+  }
   void CountReady(size_t bucket);
   void StartReduction(Bucket* bucket);
   [[nodiscard]] at::Tensor Shard(const at::Tensor& buffer, const Bucket& bucket) const;

@@ -12,6 +12,7 @@ ModelChunk::ModelChunk(const WorkloadConfig& config, const ParallelGroups& group
   context_.config = &config_;
   context_.tp = {&groups.tp, config.sequence_parallel()};
   context_.cp = &groups.cp;
+  context_.ep = &groups.ep;
   if (first_) {
     DeclareEmbedding();
   }

@@ -54,6 +54,7 @@ at::Tensor Optimizer::GlobalNorm() const {
   at::Tensor sum = at::dot(norms.square(), norm_weights_);
   if (groups_.world.alone()) {
     AllReduce(groups_.tp, sum);
+    AllReduce(groups_.ep, sum);
     AllReduce(groups_.pp, sum);
   } else {
     AllReduce(groups_.world, sum);

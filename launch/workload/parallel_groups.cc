@@ -65,6 +65,14 @@ ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFac
   groups.dp = MakeGroup(
       {sizes.cp > 1 ? "dp-cp" : "dp", rank - replica * sizes.tp, sizes.tp, replicas, replica},
       factory);
+  if (config.job.model.moe.experts > 0) {
+    const int32_t ep_rank = config.ep_rank();
+    const int32_t copy = config.dp_rank() / sizes.ep;
+    groups.ep = MakeGroup({"ep", rank - ep_rank * sizes.tp, sizes.tp, sizes.ep, ep_rank}, factory);
+    groups.expert_dp = MakeGroup({"expert-dp", rank - copy * sizes.tp * sizes.ep,
+                                  sizes.tp * sizes.ep, sizes.dp / sizes.ep, copy},
+                                 factory);
+  }
   groups.pp =
       MakeGroup({"pp", rank - pp_rank * stage_ranks, stage_ranks, sizes.pp, pp_rank}, factory);
   const bool at_an_end = pp_rank == 0 || pp_rank == sizes.pp - 1;
@@ -81,8 +89,8 @@ ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFac
 }
 
 void ShutDown(const ParallelGroups& groups) {
-  for (const Group* group :
-       {&groups.world, &groups.embedding, &groups.pp, &groups.dp, &groups.cp, &groups.tp}) {
+  for (const Group* group : {&groups.world, &groups.embedding, &groups.pp, &groups.expert_dp,
+                             &groups.ep, &groups.dp, &groups.cp, &groups.tp}) {
     if (!group->alone()) {
       group->backend->shutdown();
     }

@@ -14,10 +14,11 @@ namespace {
 
 // Kinds of parameter that may share a flat buffer (grad_buffer.h). Ordered: buffers are made, and
 // reduced, in this order on every rank.
-using Kind = std::tuple<bool, bool, bool, bool>;  // tied, split, sequence parallel, decay
+// Expert, tied, split, sequence parallel, decay.
+using Kind = std::tuple<bool, bool, bool, bool, bool>;
 
 Kind KindOf(const ParameterSpec& spec) {
-  return {spec.tied, spec.split_dim >= 0, spec.sequence_parallel, spec.decay};
+  return {spec.expert, spec.tied, spec.split_dim >= 0, spec.sequence_parallel, spec.decay};
 }
 
 // What a name's values are drawn from on the CPU, whatever the layout.
@@ -37,6 +38,9 @@ Parameter* ParameterSet::Declare(ParameterSpec spec) {
   if (spec.split_dim >= 0) {
     parameter.shape[static_cast<size_t>(spec.split_dim)] /= config_.job.parallel.tp;
   }
+  if (spec.expert) {
+    parameter.shape[0] /= config_.job.parallel.ep;
+  }
   spec.sequence_parallel = spec.sequence_parallel && config_.sequence_parallel();
   parameter.spec = std::move(spec);
   parameters_.push_back(std::move(parameter));
@@ -50,11 +54,9 @@ void ParameterSet::Allocate() {
   }
   for (const auto& [kind, members] : kinds) {
     GradBufferOptions options;
-    options.tied = std::get<0>(kind);
-    options.replicated = !std::get<1>(kind);
-    options.sequence_parallel = std::get<2>(kind);
-    options.decay = std::get<3>(kind);
-    options.shard = config_.job.zero_stage == 1 && !groups_.dp.alone();
+    std::tie(options.expert, options.tied, options.split, options.sequence_parallel,
+             options.decay) = kind;
+    options.shard = config_.job.zero_stage == 1;
     options.dtype =
         config_.job.compute_dtype == graph::DataType::kFloat32 ? at::kFloat : at::kBFloat16;
     options.device =
@@ -84,6 +86,9 @@ void ParameterSet::Initialize(Parameter* parameter) const {
   if (spec.split_dim >= 0) {
     const int64_t part = parameter->shape[static_cast<size_t>(spec.split_dim)];
     full = full.narrow(spec.split_dim, part * config_.tp_rank(), part);
+  }
+  if (spec.expert) {
+    full = full.narrow(0, parameter->shape[0] * config_.ep_rank(), parameter->shape[0]);
   }
   parameter->value.copy_(full);
 }

@@ -18,7 +18,7 @@ namespace prism::launch {
 
 enum class Init : uint8_t { kNormal, kZero, kOne };
 
-// A parameter as the undistributed model has it, and how tensor parallelism splits it.
+// A parameter as the undistributed model has it, and how tensor and expert parallelism split it.
 struct ParameterSpec {
   std::string name;                 // the same for all layouts: seeds the values
   std::vector<int64_t> full_shape;  // of the undistributed parameter
@@ -27,8 +27,9 @@ struct ParameterSpec {
   double std = 0.02;
   bool decay = true;  // weight decay applies
   bool sequence_parallel =
-      false;          // its gradient is a partial sum over tp under sequence parallelism
-  bool tied = false;  // the embedding that first and last stage share
+      false;            // its gradient is a partial sum over tp under sequence parallelism
+  bool expert = false;  // by expert in its first dimension, which is divided over ep
+  bool tied = false;    // the embedding that first and last stage share
 };
 
 struct Parameter {

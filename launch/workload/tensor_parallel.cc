@@ -128,6 +128,19 @@ struct LocalLinear : Function<LocalLinear> {
   }
 };
 
+struct GatherForward : Function<GatherForward> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& shard,
+                            const TensorParallel* tp) {
+    Remember(context, tp);
+    return GatherSequence(shard, *tp);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    return {ReduceScatterSequence(grads[0], Recall(context)), at::Tensor()};
+  }
+};
+
 struct ReduceForward : Function<ReduceForward> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& partial, const TensorParallel* tp) {
     at::Tensor sum = partial.contiguous().detach();
@@ -221,6 +234,14 @@ at::Tensor RowParallelLinear(const at::Tensor& input,
                              const Parameter& weight,
                              const TensorParallel& tp) {
   return ReduceToParallelRegion(LocalLinear::apply(input, &weight), tp);
+}
+
+at::Tensor ReplicatedLinear(const at::Tensor& input, const Parameter& weight) {
+  return LocalLinear::apply(input, &weight);
+}
+
+at::Tensor GatherToParallelRegion(const at::Tensor& shard, const TensorParallel& tp) {
+  return tp.sequence_parallel ? GatherForward::apply(shard, &tp) : shard;
 }
 
 at::Tensor ReduceToParallelRegion(const at::Tensor& partial, const TensorParallel& tp) {

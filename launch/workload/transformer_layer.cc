@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "launch/workload/context_parallel.h"
+#include "launch/workload/swiglu.h"
 
 namespace prism::launch {
 namespace {
@@ -56,23 +57,6 @@ struct CloseInBackward : torch::autograd::Function<CloseInBackward> {
   }
 };
 
-// silu(gate) · up of [.., 2 * width]. Keeps only its input, as Megatron's fused kernel does.
-struct SwiGlu : torch::autograd::Function<SwiGlu> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input) {
-    context->save_for_backward({input});
-    const std::vector<at::Tensor> branches = input.chunk(2, -1);
-    return at::silu(branches[0]).mul_(branches[1]);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    const at::Tensor input = context->get_saved_variables()[0];
-    const std::vector<at::Tensor> branches = input.chunk(2, -1);
-    const at::Tensor up_grad = at::silu(branches[0]).mul_(grads[0]);
-    const at::Tensor gate_grad = at::silu_backward(grads[0] * branches[1], branches[0]);
-    return {at::cat({gate_grad, up_grad}, -1)};
-  }
-};
-
 }  // namespace
 
 Norm DeclareNorm(ParameterSet* parameters, const WorkloadConfig& config, const std::string& name) {
@@ -114,6 +98,11 @@ TransformerLayer::TransformerLayer(int64_t number,
   projection_ =
       DeclareLinear(parameters, prefix + ".projection", {model.hidden, model.hidden}, Split::kRows);
   mlp_norm_ = DeclareNorm(parameters, *context.config, prefix + ".mlp_norm");
+  if (model.IsMoeLayer(number)) {
+    experts_ = std::make_unique<MixtureOfExperts>(prefix + ".moe", *context.config, context.tp,
+                                                  *context.ep, parameters);
+    return;
+  }
   // SwiGLU has two branches of the same width, and each tensor-parallel rank a part of both.
   const std::vector<int64_t> mlp_shape = model.block == graph::BlockKind::kLlama
                                              ? std::vector<int64_t>{2, model.ffn, model.hidden}
@@ -165,7 +154,11 @@ at::Tensor TransformerLayer::Compute(const std::vector<at::Tensor>& inputs) cons
   const at::Tensor& input = inputs[0];
   const at::Tensor attention = Attention(ApplyNorm(attention_norm_, input));
   const at::Tensor middle = RowWithResidual(projection_, attention, input);
-  const at::Tensor wide = Activation(Column(mlp_in_, ApplyNorm(mlp_norm_, middle)));
+  const at::Tensor normed = ApplyNorm(mlp_norm_, middle);
+  if (experts_ != nullptr) {
+    return middle + experts_->Apply(normed);
+  }
+  const at::Tensor wide = Activation(Column(mlp_in_, normed));
   return RowWithResidual(mlp_out_, wide, middle);
 }
 
@@ -196,7 +189,7 @@ at::Tensor TransformerLayer::Activation(const at::Tensor& input) const {
   if (context_.config->job.model.block == graph::BlockKind::kGpt) {
     return at::gelu(input, "tanh");
   }
-  return SwiGlu::apply(input);
+  return SwiGlu(input);
 }
 
 }  // namespace prism::launch

@@ -1,5 +1,6 @@
 // One transformer layer of this rank: GPT (layer norm, biases, GELU) or Llama (RMS norm, rotary,
-// grouped queries, SwiGLU), pre-norm, split over tensor parallelism as Megatron does.
+// grouped queries, SwiGLU, dense or a mixture of experts), pre-norm, split over tensor parallelism
+// as Megatron does.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include "launch/workload/attention.h"
 #include "launch/workload/checkpoint.h"
 #include "launch/workload/markers.h"
+#include "launch/workload/mixture_of_experts.h"
 #include "launch/workload/parameters.h"
 #include "launch/workload/tensor_parallel.h"
 
@@ -29,6 +31,7 @@ struct LayerContext {
   const WorkloadConfig* config = nullptr;
   TensorParallel tp;
   const Group* cp = nullptr;
+  const Group* ep = nullptr;
   RotaryTables rotary;  // undefined tensors for GPT
 };
 
@@ -70,6 +73,7 @@ class TransformerLayer : public Recomputable {
   Norm mlp_norm_;
   Linear query_key_value_;
   Linear projection_;
+  std::unique_ptr<MixtureOfExperts> experts_;  // else the two that follow
   Linear mlp_in_;
   Linear mlp_out_;
   std::unique_ptr<Marker> backward_marker_;  // open while this layer's backward runs

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/expert_capacity.h"
 #include "graph/rank_grid.h"
 #include "slicer/stitch/early_mismatch.h"
 #include "slicer/stitch/odd_groups.h"
@@ -225,6 +226,7 @@ class Stitcher {
                     "taken to do what the recorded rank of its role did",
                     fragments_.size(), grid_.world_size(), spot_checks_));
     TellOfMarked();
+    TellOfExperts();
     graph_.assumptions.insert(graph_.assumptions.end(), by_policy.begin(), by_policy.end());
     return OkStatus();
   }
@@ -311,6 +313,20 @@ class Stitcher {
         "(source like); recorded ones had peaks {} bytes above to {} bytes below that of their "
         "role",
         like, axes, above, -below));
+  }
+
+  // The built-in workload's (launch/workload/expert_routing.h).
+  void TellOfExperts() {
+    const graph::JobSpec& job = graph_.job;
+    if (job.user_program || job.model.moe.experts == 0) {
+      return;
+    }
+    const int64_t parts = job.sequence_parallel ? job.parallel.tp : 1;
+    const int64_t tokens = job.micro_batch_size * job.seq_len / parts;
+    graph_.assumptions.push_back(fmt::format(
+        "every expert takes {} rows of the {} tokens that a rank routes in a micro-batch: capacity "
+        "factor 1, tokens above it dropped, rows below it padded",
+        graph::ExpertCapacity(job.model.moe, tokens), tokens));
   }
 
   // A rank that has run one iteration more than it needs to settle is as steady as before.

@@ -124,6 +124,12 @@ class BucketedDataParallel : public DataParallel {
     return shards_ && buffer.group_size > 1;
   }
 
+  // Whether gradients are scaled to the mean over all replicas of the job, which the built-in
+  // workload's experts are also where no other rank holds them.
+  [[nodiscard]] bool Averages(const GradBuffer& buffer) const {
+    return buffer.group_size > 1 || (rank_.built_in && buffer.expert && rank_.job.parallel.dp > 1);
+  }
+
   [[nodiscard]] bool Reduces(int64_t microbatch) const {
     return rank_.style.overlap_grad_reduce && !rank_.style.frozen_weights &&
            (every_microbatch_ || microbatch == rank_.job.microbatches() - 1);
@@ -162,7 +168,7 @@ class BucketedDataParallel : public DataParallel {
       int32_t& count = ready_[FirstBuffer(call.chunk) + place.buffer][place.bucket];
       if (++count == buffer.buckets[place.bucket].expected) {
         count = 0;
-        if (buffer.group_size > 1) {
+        if (Averages(buffer)) {
           due.push_back({ready.op, place});
         }
       }
@@ -220,6 +226,7 @@ class BucketedDataParallel : public DataParallel {
                     static_cast<int64_t>(rank_.dtype),
                     static_cast<int64_t>(buffer.axis),
                     Shards(buffer) ? 1 : 0,
+                    buffer.group_size > 1 ? 1 : 0,
                     bucket.elements,
                     bucket.reduction};
     return context_.writer->assembly().BlockFor(BlockKind::kReduction, std::move(key), [&] {
@@ -244,6 +251,9 @@ class BucketedDataParallel : public DataParallel {
     const graph::TensorShape gradients = Tensor(rank_.gradient, {bucket.elements});
     scale.Pointwise("aten::mul", {Tensor(graph::DataType::kFloat64, {}), gradients, gradients});
     ops->Append(scale.Finish().program);
+    if (buffer.group_size == 1) {
+      return;
+    }
     const bool apart = rank_.style.separate_fp32_gradients;
     const graph::DataType type = apart ? rank_.dtype : rank_.gradient;
     const graph::CollectiveShape shape = Shards(buffer) && !apart

@@ -54,6 +54,7 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
     buffer.tied = example.tied;
     buffer.sequence_parallel = rank.built_in && example.sequence_parallel;
     buffer.decay = !rank.built_in || example.decay;
+    buffer.expert = example.expert;
     graph::FlatBuckets flat(rank.style, buffer.group_size);
     std::vector<int32_t> expected;
     for (const Member& member : members) {

@@ -22,6 +22,7 @@ struct GradBuffer {
   bool tied = false;
   bool sequence_parallel = false;
   bool decay = true;
+  bool expert = false;
   int64_t elements = 0;
   std::vector<GradBucket> buckets;
 };

@@ -65,8 +65,8 @@ TEST(JobResolution, what_does_not_divide_says_what_and_what_instead) {
 }
 
 TEST(JobResolution, models_that_the_built_in_program_is_not_are_refused) {
-  EXPECT_THAT(Refusal({"--model", "mixtral-8x7b", "--target-gpus", "64"}),
-              HasSubstr("the built-in program has no mixture of experts"));
+  EXPECT_THAT(Refusal({"--model", "deepseek-v3", "--target-gpus", "64"}),
+              HasSubstr("the built-in program has no shared experts"));
   ModelPreset model = *LoadModel("llama3-8b");
   model.model.head_dim = 64;
   const CommandLine line = *ParseCommandLine({"--target-gpus", "64"});
@@ -74,6 +74,34 @@ TEST(JobResolution, models_that_the_built_in_program_is_not_are_refused) {
               HasSubstr("heads that are not as wide"));
   model.model.head_dim = 128;
   EXPECT_TRUE(ResolveJob(line.options, model, *LoadCluster("h100-8x")).ok());
+}
+
+TEST(JobResolution, experts_are_divided_inside_of_dp) {
+  const auto mixtral = [](std::vector<std::string> more) {
+    std::vector<std::string> args = {"--model", "mixtral-8x7b", "--target-gpus", "64"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  const Result<ResolvedJob> resolved = Resolve(mixtral({"--ep", "8"}));
+  ASSERT_TRUE(resolved.ok()) << resolved.status().message();
+  EXPECT_EQ(resolved->job.parallel.ep, 8);
+  EXPECT_EQ(resolved->job.parallel.etp, resolved->job.parallel.tp);
+  EXPECT_EQ(resolved->job.parallel.dp % 8, 0);
+  // Without ep the states of all experts have to find room.
+  const Result<ResolvedJob> local = Resolve(mixtral({}));
+  ASSERT_TRUE(local.ok()) << local.status().message();
+  EXPECT_EQ(local->job.parallel.ep, 1);
+  EXPECT_GT(local->job.parallel.tp * local->job.parallel.pp,
+            resolved->job.parallel.tp * resolved->job.parallel.pp);
+
+  EXPECT_THAT(Refusal({"--ep", "2"}), HasSubstr("gpt3-175b has no experts"));
+  EXPECT_THAT(Refusal(mixtral({"--ep", "3"})), HasSubstr("the 8 experts of mixtral-8x7b"));
+  EXPECT_THAT(Refusal(mixtral({"--tp", "8", "--pp", "4", "--ep", "4"})),
+              HasSubstr("--ep 4 does not divide dp 2"));
+  EXPECT_THAT(Refusal(mixtral({"--tp", "2", "--pp", "4", "--ep", "4", "--cp", "2"})),
+              HasSubstr("no context parallelism beside experts"));
+  EXPECT_THAT(Refusal(mixtral({"--tp", "2", "--pp", "4", "--sequence-parallel", "off"})),
+              HasSubstr("--sequence-parallel off"));
 }
 
 TEST(JobResolution, given_sizes_are_kept) {

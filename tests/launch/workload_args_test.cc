@@ -55,9 +55,45 @@ TEST(WorkloadArgs, what_is_written_is_read_back) {
   EXPECT_FALSE(config->job.model.tied_embeddings);
 }
 
+graph::JobSpec ExpertJob() {
+  graph::JobSpec job = UnusualJob();
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 64, .dense_layers = 3};
+  job.parallel.dp = 6;
+  job.parallel.ep = 2;
+  job.parallel.etp = 4;
+  job.sequence_parallel = true;
+  job.global_batch_size = 48;
+  return job;
+}
+
+TEST(WorkloadArgs, experts_are_read_back) {
+  const graph::JobSpec job = ExpertJob();
+  const Result<WorkloadConfig> config = ParseWorkloadArgs(WorkloadArgs(job, 5));
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->job.parallel, job.parallel);
+  EXPECT_EQ(config->job.model.moe, job.model.moe);
+}
+
+TEST(WorkloadArgs, refuses_experts_that_it_cannot_run) {
+  const std::vector<std::string> good = WorkloadArgs(ExpertJob(), 3);
+  const auto message = [&good](const std::string& flag, const std::string& value) {
+    const Result<WorkloadConfig> config = ParseWorkloadArgs(With(good, flag, value));
+    return config.ok() ? "" : config.status().message();
+  };
+  EXPECT_THAT(message("--ep", "3"), testing::HasSubstr("experts 8"));
+  EXPECT_THAT(message("--ep", "4"), testing::HasSubstr("dp 6"));
+  EXPECT_THAT(message("--etp", "1"), testing::HasSubstr("divided over tp 4"));
+  EXPECT_THAT(message("--topk", "9"), testing::HasSubstr("topk 9"));
+  EXPECT_THAT(message("--expert-ffn", "66"), testing::HasSubstr("expert-ffn 66"));
+  EXPECT_THAT(message("--sequence-parallel", "off"), testing::HasSubstr("sequence parallelism"));
+  EXPECT_THAT(message("--block", "gpt"), testing::HasSubstr("llama block"));
+  EXPECT_THAT(message("--cp", "2"), testing::HasSubstr("context parallelism"));
+  EXPECT_THAT(message("--dense-layers", "0"), "");
+}
+
 TEST(WorkloadArgs, coordinates_follow_the_rank_order) {
   WorkloadConfig config;
-  config.job.parallel = {.tp = 4, .cp = 2, .dp = 3, .pp = 2};
+  config.job.parallel = {.tp = 4, .cp = 2, .dp = 3, .pp = 2, .ep = 1};
   config.rank = Rank(4 * 2 * 3 * 1 + 4 * 2 * 2 + 4 * 1 + 3);
   EXPECT_EQ(config.tp_rank(), 3);
   EXPECT_EQ(config.cp_rank(), 1);
@@ -80,7 +116,7 @@ TEST(WorkloadArgs, refuses_what_it_cannot_run) {
   EXPECT_THAT(message(With(good, "--tp", "7")), testing::HasSubstr("kv-heads 8"));
   EXPECT_THAT(message(With(good, "--layers", "25")), testing::HasSubstr("layers 25"));
   EXPECT_THAT(message(With(good, "--cp", "3")), testing::HasSubstr("tp * cp"));
-  EXPECT_THAT(message(With(good, "--ep", "2")), testing::HasSubstr("ep 2"));
+  EXPECT_THAT(message(With(good, "--ep", "2")), testing::HasSubstr("the model has no experts"));
   EXPECT_THAT(message(With(good, "--zero", "3")), testing::HasSubstr("zero 3"));
   EXPECT_THAT(message(With(good, "--global-batch-size", "18")),
               testing::HasSubstr("micro-batches"));

@@ -29,7 +29,11 @@ struct Layout {
   int32_t zero_stage = 1;
   graph::Recompute recompute = graph::Recompute::kNone;
   graph::BlockKind block = graph::BlockKind::kGpt;
+  graph::MoeShape moe = {};
 };
+
+// Tokens above what an expert takes are dropped: half of a rank's tokens choose it on average.
+constexpr graph::MoeShape kExperts = {.experts = 4, .topk = 2, .expert_ffn = 48};
 
 std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << layout.name;
@@ -48,7 +52,9 @@ WorkloadConfig Config(const Layout& layout, uint32_t rank) {
   model.ffn = 64;
   model.vocab = 256;
   model.tied_embeddings = is_gpt;
+  model.moe = layout.moe;
   config.job.parallel = layout.sizes;
+  config.job.parallel.etp = layout.moe.experts > 0 ? layout.sizes.tp : 1;
   config.job.sequence_parallel = layout.sequence_parallel;
   config.job.micro_batch_size = 1;
   config.job.global_batch_size = 8;
@@ -100,32 +106,49 @@ std::vector<std::vector<IterationResult>> TrainAll(const Layout& layout) {
   return results;
 }
 
-std::vector<IterationResult> Undistributed(graph::BlockKind block) {
-  return TrainAll({.name = "undistributed", .sizes = {}, .block = block}).front();
+std::vector<IterationResult> Undistributed(const Layout& layout) {
+  return TrainAll({.name = "undistributed", .sizes = {}, .block = layout.block, .moe = layout.moe})
+      .front();
+}
+
+void ExpectNear(const IterationResult& result, const IterationResult& expected) {
+  EXPECT_NEAR(result.grad_norm, expected.grad_norm, kTolerance * expected.grad_norm);
+  if (result.loss.has_value() && expected.loss.has_value()) {
+    EXPECT_NEAR(*result.loss, *expected.loss, kTolerance * *expected.loss);
+  }
 }
 
 class WorkloadMath : public testing::TestWithParam<Layout> {};
 
 TEST_P(WorkloadMath, equals_the_undistributed_run) {
-  const std::vector<IterationResult> reference = Undistributed(GetParam().block);
+  const std::vector<IterationResult> reference = Undistributed(GetParam());
   ASSERT_EQ(reference.size(), static_cast<size_t>(kSteps));
   const std::vector<std::vector<IterationResult>> ranks = TrainAll(GetParam());
   int with_loss = 0;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     ASSERT_EQ(ranks[rank].size(), reference.size());
     for (size_t step = 0; step < reference.size(); ++step) {
-      const IterationResult& result = ranks[rank][step];
-      const IterationResult& expected = reference[step];
-      EXPECT_NEAR(result.grad_norm, expected.grad_norm, kTolerance * expected.grad_norm)
-          << "rank " << rank << " step " << step;
-      if (result.loss.has_value()) {
-        ++with_loss;
-        EXPECT_NEAR(*result.loss, *expected.loss, kTolerance * *expected.loss)
-            << "rank " << rank << " step " << step;
-      }
+      SCOPED_TRACE(testing::Message() << "rank " << rank << " step " << step);
+      ExpectNear(ranks[rank][step], reference[step]);
+      with_loss += ranks[rank][step].loss.has_value() ? 1 : 0;
     }
   }
   EXPECT_EQ(with_loss, kSteps * GetParam().sizes.tp * GetParam().sizes.cp * GetParam().sizes.dp);
+}
+
+// A tensor-parallel rank routes its part of the sequence, so that what experts drop depends on tp,
+// but not on where they are.
+TEST(WorkloadMath, experts_of_a_tensor_parallel_job_equal_those_of_one_replica) {
+  const Layout one = {
+      .name = "tp2", .sizes = {.tp = 2}, .block = graph::BlockKind::kLlama, .moe = kExperts};
+  Layout spread = one;
+  spread.sizes.dp = spread.sizes.ep = 2;
+  const std::vector<IterationResult> reference = TrainAll(one).front();
+  const std::vector<IterationResult> results = TrainAll(spread).front();
+  for (size_t step = 0; step < reference.size(); ++step) {
+    SCOPED_TRACE(step);
+    ExpectNear(results[step], reference[step]);
+  }
 }
 
 // A fresh model knows nothing: log(256) per token. Steps on the same data have to lower the loss by
@@ -170,7 +193,34 @@ INSTANTIATE_TEST_SUITE_P(
                            .block = graph::BlockKind::kLlama},
                     Layout{.name = "llama_tp2_pp2",
                            .sizes = {.tp = 2, .pp = 2},
-                           .block = graph::BlockKind::kLlama}),
+                           .block = graph::BlockKind::kLlama},
+                    Layout{.name = "experts_dp4_ep4",
+                           .sizes = {.dp = 4, .ep = 4},
+                           .block = graph::BlockKind::kLlama,
+                           .moe = kExperts},
+                    Layout{.name = "experts_dp4_ep2_full_recompute",
+                           .sizes = {.dp = 4, .ep = 2},
+                           .recompute = graph::Recompute::kFull,
+                           .block = graph::BlockKind::kLlama,
+                           .moe = kExperts},
+                    Layout{.name = "experts_dp4_ep2_zero0",
+                           .sizes = {.dp = 4, .ep = 2},
+                           .zero_stage = 0,
+                           .block = graph::BlockKind::kLlama,
+                           .moe = kExperts},
+                    Layout{.name = "experts_dp4_ep1",
+                           .sizes = {.dp = 4},
+                           .block = graph::BlockKind::kLlama,
+                           .moe = kExperts},
+                    Layout{.name = "experts_behind_dense_layers_dp2_ep2_pp2_interleaved",
+                           .sizes = {.dp = 2, .pp = 2, .ep = 2, .vpp = 2},
+                           .block = graph::BlockKind::kLlama,
+                           .moe = {.experts = 6, .topk = 2, .expert_ffn = 48, .dense_layers = 1}},
+                    // Every expert takes all tokens: what it drops would depend on tp.
+                    Layout{.name = "experts_tp2_dp2_ep2",
+                           .sizes = {.tp = 2, .dp = 2, .ep = 2},
+                           .block = graph::BlockKind::kLlama,
+                           .moe = {.experts = 4, .topk = 4, .expert_ffn = 48}}),
     [](const testing::TestParamInfo<Layout>& tested) { return tested.param.name; });
 
 }  // namespace

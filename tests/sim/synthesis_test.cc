@@ -21,6 +21,7 @@ namespace {
 
 constexpr uint64_t kSeed = 5;
 constexpr int kLayouts = 30;
+constexpr int kExpertLayouts = 15;
 
 template <typename T>
 T Pick(Rng& rng, const std::vector<T>& values) {
@@ -53,16 +54,36 @@ graph::JobSpec DrawJob(Rng& rng) {
   return job;
 }
 
+// Experts in place of some feed-forward layers: on one rank, on all, replicated and not.
+graph::JobSpec DrawExpertJob(Rng& rng) {
+  graph::JobSpec job = DrawJob(rng);
+  graph::ParallelSizes& sizes = job.parallel;
+  job.model.block = graph::BlockKind::kLlama;
+  sizes.cp = 1;
+  sizes.etp = sizes.tp;
+  sizes.ep = Pick<int32_t>(rng, {1, 2, 4});
+  const int32_t dp = sizes.ep * Pick<int32_t>(rng, {1, 2});
+  job.global_batch_size = job.global_batch_size / sizes.dp * dp;
+  sizes.dp = dp;
+  job.sequence_parallel = sizes.tp > 1;
+  job.model.moe.experts = Pick<int64_t>(rng, {4, 8, 12});
+  job.model.moe.topk = Pick<int64_t>(rng, {1, 2, 3});
+  job.model.moe.expert_ffn = Pick<int64_t>(rng, {128, 384});
+  job.model.moe.dense_layers = Pick<int64_t>(rng, {0, 0, 1});
+  return job;
+}
+
 std::string Describe(const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
   return fmt::format(
       "{} layers {} tied {} kv {} vocab {} tp {} cp {} dp {} pp {} vpp {} mbs {} micro-batches {} "
       "seq {} "
-      "sp {} recompute {} zero {}",
+      "sp {} recompute {} zero {} ep {} experts {} topk {} dense layers {}",
       job.model.block == graph::BlockKind::kGpt ? "gpt" : "llama", job.model.layers,
       job.model.tied_embeddings, job.model.kv_heads, job.model.vocab, sizes.tp, sizes.cp, sizes.dp,
       sizes.pp, sizes.vpp, job.micro_batch_size, job.microbatches(), job.seq_len,
-      job.sequence_parallel, static_cast<int>(job.recompute), job.zero_stage);
+      job.sequence_parallel, static_cast<int>(job.recompute), job.zero_stage, sizes.ep,
+      job.model.moe.experts, job.model.moe.topk, job.model.moe.dense_layers);
 }
 
 // The name without return type, namespaces, template arguments and parameters.
@@ -131,34 +152,47 @@ std::string Text(const std::vector<graph::Difference>& differences) {
   return text;
 }
 
+void ExpectRecorded(const graph::JobSpec& job) {
+  const Recording recording = {.job = job};
+  Result<RunContext> context = MakeTestContext(recording);
+  ASSERT_TRUE(context.ok()) << context.status().message();
+  slicer::StitchInput input;
+  input.job = job;
+  input.cluster = context->cluster;
+  input.plan = context->plan;
+  std::vector<Rank> ranks;
+  for (const slicer::PlannedRole& role : context->plan.roles) {
+    ranks.push_back(role.representative);
+  }
+  auto fragments = RecordAlone(recording, ranks);
+  ASSERT_TRUE(fragments.ok()) << fragments.status().message();
+  input.fragments = std::move(*fragments);
+  Result<graph::Graph> recorded = slicer::Stitch(std::move(input));
+  ASSERT_TRUE(recorded.ok()) << recorded.status().message();
+  const Result<graph::JobProgram> program = slicer::Synthesize(job, graph::TrainingStyle());
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  Result<graph::Graph> synthesised = slicer::Expand(*program, context->cluster);
+  ASSERT_TRUE(synthesised.ok()) << synthesised.status().message();
+  DropGeometry(&*recorded);
+  DropGeometry(&*synthesised);
+  EXPECT_EQ(Text(graph::DiffGraphs(*recorded, *synthesised)), "");
+}
+
 TEST(Synthesis, equals_the_recorded_graph_op_by_op) {
   Rng rng(kSeed, "layouts");
   for (int i = 0; i < kLayouts; ++i) {
     const graph::JobSpec job = DrawJob(rng);
     SCOPED_TRACE(fmt::format("layout {}: {}", i, Describe(job)));
-    const Recording recording = {.job = job};
-    Result<RunContext> context = MakeTestContext(recording);
-    ASSERT_TRUE(context.ok()) << context.status().message();
-    slicer::StitchInput input;
-    input.job = job;
-    input.cluster = context->cluster;
-    input.plan = context->plan;
-    std::vector<Rank> ranks;
-    for (const slicer::PlannedRole& role : context->plan.roles) {
-      ranks.push_back(role.representative);
-    }
-    auto fragments = RecordAlone(recording, ranks);
-    ASSERT_TRUE(fragments.ok()) << fragments.status().message();
-    input.fragments = std::move(*fragments);
-    Result<graph::Graph> recorded = slicer::Stitch(std::move(input));
-    ASSERT_TRUE(recorded.ok()) << recorded.status().message();
-    const Result<graph::JobProgram> program = slicer::Synthesize(job, graph::TrainingStyle());
-    ASSERT_TRUE(program.ok()) << program.status().message();
-    Result<graph::Graph> synthesised = slicer::Expand(*program, context->cluster);
-    ASSERT_TRUE(synthesised.ok()) << synthesised.status().message();
-    DropGeometry(&*recorded);
-    DropGeometry(&*synthesised);
-    EXPECT_EQ(Text(graph::DiffGraphs(*recorded, *synthesised)), "");
+    ExpectRecorded(job);
+  }
+}
+
+TEST(Synthesis, equals_the_recorded_graph_of_experts_op_by_op) {
+  Rng rng(kSeed, "expert layouts");
+  for (int i = 0; i < kExpertLayouts; ++i) {
+    const graph::JobSpec job = DrawExpertJob(rng);
+    SCOPED_TRACE(fmt::format("layout {}: {}", i, Describe(job)));
+    ExpectRecorded(job);
   }
 }
 

@@ -97,6 +97,15 @@ TEST(Truth, context_parallel_job_equals_what_one_rank_a_role_says) {
   ExpectTruth(job);
 }
 
+TEST(Truth, expert_parallel_job_equals_what_one_rank_a_role_says) {
+  graph::JobSpec job = TinyJob();
+  job.model.block = graph::BlockKind::kLlama;
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 256, .dense_layers = 1};
+  job.parallel = {.tp = 2, .dp = 4, .pp = 2, .ep = 2, .etp = 2};
+  job.zero_stage = 1;
+  ExpectTruth(job);
+}
+
 TEST(Truth, extra_op_on_one_rank_splits_its_role_visibly) {
   const Recording recording = {
       .job = TinyJob(), .program = PRISM_PLANTED_WORKLOAD, .plants = {"--plant", "extra-op:5"}};

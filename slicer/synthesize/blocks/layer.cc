@@ -8,6 +8,7 @@
 #include "slicer/synthesize/blocks/parameter_list.h"
 #include "slicer/synthesize/blocks/self_attention.h"
 #include "slicer/synthesize/blocks/unit_writer.h"
+#include "slicer/synthesize/blocks/workload_experts.h"
 
 namespace prism::slicer {
 namespace {
@@ -17,6 +18,9 @@ using graph::Recompute;
 std::unique_ptr<FeedForward> MakeFeedForward(const RankShape& rank,
                                              int64_t layer,
                                              ParameterList* parameters) {
+  if (rank.job.model.IsMoeLayer(layer) && rank.built_in) {
+    return std::make_unique<WorkloadExperts>(rank, parameters);
+  }
   if (rank.job.model.IsMoeLayer(layer)) {
     return std::make_unique<MixtureOfExperts>(rank, parameters);
   }

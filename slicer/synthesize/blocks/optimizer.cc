@@ -171,6 +171,9 @@ class OptimizerWriter {
     if (sizes.tp > 1) {
       writer_.Collective(GroupAxis::kTensor, shape);
     }
+    if (rank_.built_in && sizes.ep > 1) {
+      writer_.Collective(GroupAxis::kExpert, shape);
+    }
     if (sizes.pp > 1) {
       writer_.Collective(GroupAxis::kPipeline, shape);
     }

@@ -1,0 +1,44 @@
+// The feed-forward part of a layer as a mixture of experts, in the way of Megatron-Core's MoE layer
+// with its all-to-all dispatcher: router, all-to-all to the ranks that hold the experts, SwiGLU
+// experts, all-to-all back. Experts of a rank are one batched matrix product, which equal numbers
+// of rows allow (expert_routing.h).
+//
+// With tensor parallelism every expert is divided over tp (Megatron's default, expert tensor
+// parallelism of the same degree), which wants sequence parallelism: a tp rank routes its part of
+// the sequence, and what arrives is gathered over tp, so that each works on all rows with its part
+// of the weights.
+#pragma once
+
+#include <string>
+
+#include "launch/workload/parameters.h"
+#include "launch/workload/tensor_parallel.h"
+
+namespace prism::launch {
+
+class MixtureOfExperts {
+ public:
+  // Declares router and local experts under `name`. All arguments outlive it.
+  MixtureOfExperts(const std::string& name,
+                   const WorkloadConfig& config,
+                   const TensorParallel& tp,
+                   const Group& ep,
+                   ParameterSet* parameters);
+
+  // Of normed hidden states [sequence, batch, hidden], the residual not added.
+  [[nodiscard]] at::Tensor Apply(const at::Tensor& input) const;
+
+ private:
+  [[nodiscard]] at::Tensor Dispatch(const at::Tensor& rows) const;
+  [[nodiscard]] at::Tensor Combine(const at::Tensor& rows) const;
+
+  const WorkloadConfig& config_;
+  const TensorParallel& tp_;
+  const Group& ep_;
+  int64_t local_experts_;
+  Parameter* router_ = nullptr;
+  Parameter* in_ = nullptr;   // [experts, 2, width, hidden]
+  Parameter* out_ = nullptr;  // [experts, hidden, width]
+};
+
+}  // namespace prism::launch
