@@ -10,7 +10,7 @@ namespace prism {
 namespace {
 
 const char* NameOf(LogLevel level) {
-  constexpr std::array<const char*, 4> kNames = {"error", "warning", "info", "debug"};
+  constexpr std::array<const char*, 3> kNames = {"error", "warning", "info"};
   return kNames.at(static_cast<size_t>(level));
 }
 

@@ -12,7 +12,7 @@
 
 namespace prism {
 
-enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
+enum class LogLevel : uint8_t { kError, kWarning, kInfo };
 
 class Logger {
  public:

@@ -380,7 +380,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
   reader.ReadText("memory_snapshot", &options->memory_snapshot);
   reader.ReadSwitch("print_config", &options->print_config);
   reader.ReadSwitch("dry_run", &options->dry_run);
-  if (const auto index = reader.ReadChoice("log_level", {"error", "warning", "info", "debug"})) {
+  if (const auto index = reader.ReadChoice("log_level", {"error", "warning", "info"})) {
     options->log_level = static_cast<LogLevel>(*index);
   }
   reader.ReadSwitch("interactive", &options->interactive);

@@ -156,7 +156,7 @@ std::vector<OptionSpec> OutputOptions() {
       {"config", kOutput, "FILE", "", "read options from a TOML file"},
       {"print-config", kOutput, "", "", "print the resolved config file and leave"},
       {"dry-run", kOutput, "", "", "print the plan and leave"},
-      {"log-level", kOutput, "error|warning|info|debug", "info", "what is told on stderr"},
+      {"log-level", kOutput, "error|warning|info", "info", "what is reported on stderr"},
       {"quiet", kOutput, "", "", "only errors on stderr, no progress"},
       {"color", kOutput, "auto|on|off", "auto",
        "colours of errors, warnings and the summary's head; auto: on a terminal, without mpirun; "
