@@ -7,6 +7,7 @@
 
 #include "graph/diff.h"
 #include "graph/field_differences.h"
+#include "graph/names.h"
 
 namespace prism::graph {
 namespace {
@@ -37,8 +38,8 @@ class ClusterComparison {
   }
 
   void CompareNetworks(const NetworkSpec& left, const NetworkSpec& right) {
-    field_("network.kind", static_cast<int>(left.kind), static_cast<int>(right.kind));
-    field_("network.routing", static_cast<int>(left.routing), static_cast<int>(right.routing));
+    field_.Named("network.kind", kFabricKindNames, left.kind, right.kind);
+    field_.Named("network.routing", kFabricRoutingNames, left.routing, right.routing);
     field_("network.planes", left.planes, right.planes);
     field_("network.nodes_per_leaf", left.nodes_per_leaf, right.nodes_per_leaf);
     field_("network.leaf_uplinks", left.leaf_uplinks, right.leaf_uplinks);

@@ -7,6 +7,7 @@
 
 #include "graph/describe.h"
 #include "graph/field_differences.h"
+#include "graph/names.h"
 #include "graph/program_diff.h"
 
 namespace prism::graph {
@@ -14,7 +15,7 @@ namespace {
 
 void CompareModels(const ModelSpec& left, const ModelSpec& right, FieldDifferences field) {
   field("model", left.name, right.name);
-  field("block", static_cast<int>(left.block), static_cast<int>(right.block));
+  field.Named("block", kBlockKindNames, left.block, right.block);
   field("layers", left.layers, right.layers);
   field("hidden", left.hidden, right.hidden);
   field("heads", left.heads, right.heads);
@@ -68,7 +69,7 @@ void CompareJobs(const JobSpec& left, const JobSpec& right, std::vector<Differen
   field("micro_batch_size", left.micro_batch_size, right.micro_batch_size);
   field("global_batch_size", left.global_batch_size, right.global_batch_size);
   field("seq_len", left.seq_len, right.seq_len);
-  field("recompute", static_cast<int>(left.recompute), static_cast<int>(right.recompute));
+  field.Named("recompute", kRecomputeNames, left.recompute, right.recompute);
   field("zero", left.zero_stage, right.zero_stage);
   field("dtype", std::string(DataTypeName(left.compute_dtype)),
         std::string(DataTypeName(right.compute_dtype)));

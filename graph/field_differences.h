@@ -1,12 +1,14 @@
 // The fields of two specifications whose values differ, as text.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "graph/base/enum_names.h"
 #include "graph/diff.h"
 
 namespace prism::graph {
@@ -23,6 +25,15 @@ class FieldDifferences {
       out_.push_back({kind_, fmt::format("{}{}", prefix_, name), fmt::format("{}", left),
                       fmt::format("{}", right)});
     }
+  }
+
+  // Enumerators, by the names that the table gives them.
+  template <typename Enum, size_t N>
+  void Named(std::string_view name,
+             const std::array<EnumName<Enum>, N>& names,
+             Enum left,
+             Enum right) {
+    (*this)(name, std::string_view(NameOf(names, left)), std::string_view(NameOf(names, right)));
   }
 
  private:

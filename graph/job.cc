@@ -1,10 +1,10 @@
 #include "graph/job.h"
 
 #include <algorithm>
-#include <array>
 
 #include "graph/base/check.h"
 #include "graph/base/divide.h"
+#include "graph/names.h"
 
 namespace prism::graph {
 namespace {
@@ -90,20 +90,14 @@ double LogitFlops(const ModelSpec& model) {
   return 2.0 * static_cast<double>(model.hidden) * static_cast<double>(model.vocab);
 }
 
-constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
-
 }  // namespace
 
 const char* RecomputeName(Recompute recompute) {
-  return kRecomputeNames.at(static_cast<size_t>(recompute));
+  return NameOf(kRecomputeNames, recompute);
 }
 
 std::optional<Recompute> RecomputeNamed(std::string_view name) {
-  const auto* const found = std::find(kRecomputeNames.begin(), kRecomputeNames.end(), name);
-  if (found == kRecomputeNames.end()) {
-    return std::nullopt;
-  }
-  return static_cast<Recompute>(found - kRecomputeNames.begin());
+  return ValueNamed(kRecomputeNames, name);
 }
 
 bool LayersDivide(int64_t layers, int64_t chunks) {

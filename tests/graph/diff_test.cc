@@ -79,6 +79,23 @@ TEST(Diff, clusters_are_compared_by_value) {
   EXPECT_EQ(differences[2].right, "7 ns");
 }
 
+TEST(Diff, choices_are_shown_by_their_names) {
+  const Graph left = Base().Build();
+  Graph right = left;
+  right.job.recompute = Recompute::kFull;
+  right.job.model.block = BlockKind::kNemotron;
+  right.cluster.network.kind = FabricKind::kTorus;
+  right.cluster.network.routing = FabricRouting::kDimensionOrder;
+  std::vector<std::string> texts;
+  for (const Difference& difference : DiffGraphs(left, right)) {
+    texts.push_back(difference.where + ": " + difference.left + ", " + difference.right);
+  }
+  EXPECT_EQ(texts,
+            (std::vector<std::string>{"job.block: gpt, nemotron", "job.recompute: none, full",
+                                      "network.kind: rail-fat-tree, torus",
+                                      "network.routing: adaptive, dimension-order"}));
+}
+
 TEST(Diff, a_role_on_one_side_only_is_told_with_its_ranks) {
   const Graph left = Base().Build();
   Graph right = Base().Build();
