@@ -50,8 +50,8 @@ std::string InFrontOf(const std::string& ours, const char* variable) {
   return has_inherited ? fmt::format("{}:{}", ours, inherited) : ours;
 }
 
-// Which libraries stand under the program, and which GPU it sees: one alone, so that every rank has
-// it as its first.
+// Which libraries the program is loaded with, and which GPU it sees: only one, so that every rank
+// has it as its first.
 void AddDevice(const RunContext& context, const SandboxRequest& request, Variables* environment) {
   const bool on_gpu = request.mode == channel::Mode::kDevice;
   const DeviceLibraries& libraries = on_gpu ? context.paths.gpu : context.paths.virtual_device;
@@ -70,74 +70,91 @@ void AddDevice(const RunContext& context, const SandboxRequest& request, Variabl
   }
 }
 
+// What torchrun gives each rank that it starts, and what Slurm gives each task, on nodes of
+// `local_world` ranks.
+Variables LauncherEnvironment(int64_t rank, int64_t world, int64_t local_world) {
+  const std::string global = fmt::format("{}", rank);
+  const std::string local = fmt::format("{}", rank % local_world);
+  const std::string node = fmt::format("{}", rank / local_world);
+  const std::string ranks = fmt::format("{}", world);
+  const std::string nodes = fmt::format("{}", world / local_world);
+  return {{"RANK", global},
+          {"WORLD_SIZE", ranks},
+          {"LOCAL_RANK", local},
+          {"LOCAL_WORLD_SIZE", fmt::format("{}", local_world)},
+          {"GROUP_RANK", node},
+          {"GROUP_WORLD_SIZE", nodes},
+          {"ROLE_NAME", "default"},
+          {"ROLE_RANK", global},
+          {"ROLE_WORLD_SIZE", ranks},
+          {"SLURM_PROCID", global},
+          {"SLURM_NTASKS", ranks},
+          {"SLURM_LOCALID", local},
+          {"SLURM_NODEID", node},
+          {"SLURM_NNODES", nodes},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", "29500"},
+          {"TORCHELASTIC_RESTART_COUNT", "0"},
+          {"TORCHELASTIC_MAX_RESTARTS", "0"},
+          {"TORCHELASTIC_RUN_ID", "none"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+          {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
+}
+
+// Where the rank meets the other sandbox ranks, and what it gets of absent ones.
+void AddMeeting(const MeetingPoint& meeting, Rank rank, Variables* environment) {
+  if (!meeting.exchange.empty()) {
+    environment->emplace_back("PRISM_EXCHANGE", meeting.exchange);
+  }
+  if (meeting.store_port != 0) {
+    environment->emplace_back("PRISM_STORE", fmt::format("{}", meeting.store_port));
+  }
+  const auto told = meeting.values_told.find(rank);
+  if (told != meeting.values_told.end() && told->second > 0) {
+    environment->emplace_back("PRISM_VALUES", meeting.values);
+    environment->emplace_back("PRISM_VALUES_BYTES", fmt::format("{}", told->second));
+  }
+}
+
+std::vector<std::string> CommandOf(const RunContext& context, const SandboxRequest& request) {
+  if (!context.options.program.empty()) {
+    return context.options.program;
+  }
+  std::vector<std::string> command = {context.paths.workload};
+  for (std::string& argument : WorkloadArgs(context.job, request.iterations)) {
+    command.push_back(std::move(argument));
+  }
+  return command;
+}
+
 }  // namespace
 
 SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request) {
+  const bool records = request.mode == channel::Mode::kRecord;
   SandboxSpec spec;
   spec.rank = request.rank;
-  spec.command = context.options.program;
-  if (spec.command.empty()) {
-    spec.command.push_back(context.paths.workload);
-    for (std::string& argument : WorkloadArgs(context.job, request.iterations)) {
-      spec.command.push_back(std::move(argument));
-    }
-  }
+  spec.command = CommandOf(context, request);
   spec.config = MakeDeviceConfig(context.cluster, context.job, request.rank, request.present);
   spec.config.mode = request.mode;
-  spec.config.measures_host =
-      context.options.host_factor > 0 && request.mode == channel::Mode::kRecord ? 1 : 0;
+  spec.config.measures_host = context.options.host_factor > 0 && records ? 1 : 0;
   SlowHost(replayer::HostFactor(context.perturbations, request.rank), &spec.config);
-  // Nobody is there to talk to a debugger while recording.
-  if (context.options.interactive && request.mode == channel::Mode::kRecord) {
-    spec.environment.emplace_back("PYTHONBREAKPOINT", "0");
-  }
-  // A program that departs is held in its next NCCL call, to show where it stands. The built-in
+  // A program that departs is held in its next NCCL call, to show where it is. The built-in
   // workload is spared the round trips.
   const bool may_depart = request.mode == channel::Mode::kEmulate;
   spec.config.fences = may_depart && !context.options.program.empty() ? 1 : 0;
 
-  const auto rank = static_cast<int64_t>(request.rank.value());
   const int64_t world = context.job.parallel.world_size();
-  const int64_t local_world = std::min<int64_t>(context.cluster.gpus_per_node, world);
-  const auto add = [&spec](const char* name, std::string value) {
-    spec.environment.emplace_back(name, std::move(value));
-  };
-  add("RANK", fmt::format("{}", rank));
-  add("WORLD_SIZE", fmt::format("{}", world));
-  add("LOCAL_RANK", fmt::format("{}", rank % local_world));
-  add("LOCAL_WORLD_SIZE", fmt::format("{}", local_world));
-  add("GROUP_RANK", fmt::format("{}", rank / local_world));
-  add("GROUP_WORLD_SIZE", fmt::format("{}", world / local_world));
-  add("ROLE_NAME", "default");
-  add("ROLE_RANK", fmt::format("{}", rank));
-  add("ROLE_WORLD_SIZE", fmt::format("{}", world));
-  add("SLURM_PROCID", fmt::format("{}", rank));
-  add("SLURM_NTASKS", fmt::format("{}", world));
-  add("SLURM_LOCALID", fmt::format("{}", rank % local_world));
-  add("SLURM_NODEID", fmt::format("{}", rank / local_world));
-  add("SLURM_NNODES", fmt::format("{}", world / local_world));
-  add("MASTER_ADDR", "127.0.0.1");
-  add("MASTER_PORT", "29500");
-  add("TORCHELASTIC_RESTART_COUNT", "0");
-  add("TORCHELASTIC_MAX_RESTARTS", "0");
-  add("TORCHELASTIC_RUN_ID", "none");
-  add("TORCHELASTIC_USE_AGENT_STORE", "True");
-  add("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  spec.environment = LauncherEnvironment(static_cast<int64_t>(request.rank.value()), world,
+                                         std::min<int64_t>(context.cluster.gpus_per_node, world));
+  // Nobody is there to talk to a debugger while recording.
+  if (context.options.interactive && records) {
+    spec.environment.emplace_back("PYTHONBREAKPOINT", "0");
+  }
   AddDevice(context, request, &spec.environment);
   // One thread: the kernels do nothing, and the host's work must not depend on the machine.
-  add("OMP_NUM_THREADS", "1");
-  if (!request.meeting.exchange.empty()) {
-    add("PRISM_EXCHANGE", request.meeting.exchange);
-  }
-  if (request.meeting.store_port != 0) {
-    add("PRISM_STORE", fmt::format("{}", request.meeting.store_port));
-  }
-  add("PRISM_ROUTING", context.options.routing);
-  const auto told = request.meeting.values_told.find(request.rank);
-  if (told != request.meeting.values_told.end() && told->second > 0) {
-    add("PRISM_VALUES", request.meeting.values);
-    add("PRISM_VALUES_BYTES", fmt::format("{}", told->second));
-  }
+  spec.environment.emplace_back("OMP_NUM_THREADS", "1");
+  spec.environment.emplace_back("PRISM_ROUTING", context.options.routing);
+  AddMeeting(request.meeting, request.rank, &spec.environment);
   return spec;
 }
 
