@@ -18,13 +18,11 @@
 #include "launch/process/interrupt.h"
 #include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
-#include "launch/run/emulate_message.h"
 #include "launch/run/host_time.h"
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
 #include "launch/run/source_finder.h"
 #include "launch/run/spread_range.h"
-#include "launch/sandbox/shared_memory.h"
 #include "replayer/perturbation_effect.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
@@ -34,6 +32,25 @@ namespace {
 
 // Address space of the memory through which present ranks exchange data; touched pages count.
 constexpr off_t kExchangeBytes = off_t{1} << 32;
+
+// Whether the device says when sandbox ranks arrive, in place of the graph.
+bool MeasuresArrivals(const RunContext& context) {
+  return context.gpu && !SharesGpu(context);
+}
+
+void AddWarnings(const Coordinator& coordinator, std::vector<graph::Warning>* warnings) {
+  if (coordinator.extra_host_ns() > 0) {
+    warnings->push_back({"host_time_beyond_graph", 1, coordinator.extra_host_example()});
+  }
+  if (coordinator.extra_waits() > 0) {
+    warnings->push_back({"host_waits_beyond_graph", coordinator.extra_waits(), ""});
+  }
+  if (const HoldAccuracy holds = coordinator.hold_accuracy(); holds.late > 0) {
+    warnings->push_back({"holds_released_late", holds.late,
+                         fmt::format("of {} holds; the latest by {}", holds.holds,
+                                     FormatDuration(holds.latest_ns))});
+  }
+}
 
 }  // namespace
 
@@ -348,6 +365,37 @@ Status Master::Emulate(RunOutcome* outcome) {
   return OkStatus();
 }
 
+Result<Coordinator> Master::MakeCoordinator(const RunOutcome& outcome) const {
+  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
+                         MakeReplayOptions(context_.options, context_.job, context_.cluster));
+  options.traced = context_.traced_ranks;
+  options.frozen = outcome.result.transfers;
+  PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
+                         Coordinator::Create(outcome.graph, options, context_.sandbox_ranks));
+  if (MeasuresArrivals(context_)) {
+    coordinator.MeasureArrivals(context_.options.device_scale);
+  }
+  return coordinator;
+}
+
+EmulateMessage Master::MakeEmulateMessage(const RunOutcome& outcome,
+                                          const SharedMemory& exchange,
+                                          const StoreServer* store) const {
+  EmulateMessage message;
+  message.number = emulations_;
+  message.graph_bytes = outcome.graph_bytes;
+  message.exchange = context_.sandbox_ranks.size() > 1 ? exchange.Path() : std::string();
+  message.store_port = store == nullptr ? uint16_t{0} : store->port();
+  message.log_ranks = context_.log_ranks;
+  message.snapshot_ranks = context_.snapshot_ranks;
+  message.iterations = context_.options.iterations;
+  message.values = slice_.book();
+  for (const Rank rank : context_.sandbox_ranks) {
+    message.values_told.push_back(slice_.ToldBytes(rank));
+  }
+  return message;
+}
+
 Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   if (context_.sandbox_ranks.empty()) {
     return std::optional<Rank>();  // the replay is the result
@@ -358,36 +406,15 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
                              FormatCounted(static_cast<int64_t>(context_.sandbox_ranks.size()),
                                            "sandbox rank"),
                              FormatCounted(context_.options.iterations, "iteration")));
-  PRISM_ASSIGN_OR_RETURN(replayer::ReplayOptions options,
-                         MakeReplayOptions(context_.options, context_.job, context_.cluster));
-  options.traced = context_.traced_ranks;
-  options.frozen = outcome->result.transfers;
-  PRISM_ASSIGN_OR_RETURN(Coordinator coordinator,
-                         Coordinator::Create(outcome->graph, options, context_.sandbox_ranks));
-  const bool measured = context_.gpu && !SharesGpu(context_);
-  if (measured) {
-    coordinator.MeasureArrivals(context_.options.device_scale);
-  }
+  PRISM_ASSIGN_OR_RETURN(Coordinator coordinator, MakeCoordinator(*outcome));
   const SharedMemory exchange("prism-exchange", kExchangeBytes);
   if (!exchange.valid()) {
     return EnvironmentLacks("no shared memory for the exchange of data between sandbox ranks");
   }
   PRISM_ASSIGN_OR_RETURN(const auto store, StartStore(context_, context_.sandbox_ranks.size()));
-  const bool several = context_.sandbox_ranks.size() > 1;
-  EmulateMessage message;
-  message.number = emulations_;
-  message.graph_bytes = outcome->graph_bytes;
-  message.exchange = several ? exchange.Path() : std::string();
-  message.store_port = store == nullptr ? uint16_t{0} : store->port();
-  message.log_ranks = context_.log_ranks;
-  message.snapshot_ranks = context_.snapshot_ranks;
-  message.iterations = context_.options.iterations;
-  message.values = slice_.book();
-  for (const Rank rank : context_.sandbox_ranks) {
-    message.values_told.push_back(slice_.ToldBytes(rank));
-  }
+  const std::string message = Encode(MakeEmulateMessage(*outcome, exchange, store.get()));
   for (int worker = 0; worker < session_.size(); ++worker) {
-    session_.Send(worker, Encode(message));
+    session_.Send(worker, message);
   }
   PRISM_RETURN_IF_ERROR(EmulateUntilDone(coordinator, store.get()));
   if (MayAdopt(coordinator)) {
@@ -399,18 +426,9 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   // What the host did beyond the graph comes at both ends of the range.
   outcome->low_ns += emulated - predicted;
   outcome->high_ns += emulated - predicted;
-  if (coordinator.extra_host_ns() > 0) {
-    outcome->warnings.push_back({"host_time_beyond_graph", 1, coordinator.extra_host_example()});
-  }
-  if (coordinator.extra_waits() > 0) {
-    outcome->warnings.push_back({"host_waits_beyond_graph", coordinator.extra_waits(), ""});
-  }
-  if (const HoldAccuracy holds = coordinator.hold_accuracy(); holds.late > 0) {
-    outcome->warnings.push_back({"holds_released_late", holds.late,
-                                 fmt::format("of {} holds; the latest by {}", holds.holds,
-                                             FormatDuration(holds.latest_ns))});
-  }
-  if (!measured && coordinator.extra_host_ns() == 0 && predicted != emulated) {
+  AddWarnings(coordinator, &outcome->warnings);
+  const bool may_differ = MeasuresArrivals(context_) || coordinator.extra_host_ns() > 0;
+  if (!may_differ && predicted != emulated) {
     return RunFailed(fmt::format(
         "the emulation took {} ns an iteration, the replay {} ns, though no rank departed from the "
         "graph: a bug of ours",

@@ -12,12 +12,14 @@
 #include "graph/graph.h"
 #include "launch/emulation/coordinator.h"
 #include "launch/process/mpi_session.h"
+#include "launch/run/emulate_message.h"
 #include "launch/run/messages.h"
 #include "launch/run/progress.h"
 #include "launch/run/recorded_slice.h"
 #include "launch/run/run_context.h"
 #include "launch/run/worker.h"
 #include "launch/sandbox/memory_sampler.h"
+#include "launch/sandbox/shared_memory.h"
 #include "replayer/replay.h"
 
 namespace prism::launch {
@@ -33,7 +35,7 @@ struct WallTimes {
   double total_s = 0;
 };
 
-// What a run came to.
+// What a run results in.
 struct RunOutcome {
   graph::Graph graph;
   std::string graph_bytes;        // as in graph.prism
@@ -45,7 +47,7 @@ struct RunOutcome {
   std::map<Rank, std::string> logs;             // of sandbox ranks in the emulation
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
-  std::vector<double> iteration_seconds;  // likewise
+  std::vector<double> iteration_seconds;  // of recorded programs, real time
   std::string torch_version;              // of a recorded program of the user's; "" not known
   WallTimes wall;
 };
@@ -58,7 +60,7 @@ class Master {
   // Runs all stages. Whatever comes out, the workers have been told to stop with the exit code.
   Result<RunOutcome> Run();
 
-  // Instead of Run(): sends the workers home.
+  // Instead of Run(): stops the workers.
   void Stop(const Status& status) { StopWorkers(status); }
 
   [[nodiscard]] int64_t max_rss_bytes() const { return memory_.max_bytes(); }
@@ -74,6 +76,11 @@ class Master {
   Status Build(RunOutcome* outcome);
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
+  [[nodiscard]] Result<Coordinator> MakeCoordinator(const RunOutcome& outcome) const;
+  // Views `outcome` and the recorded slice. `store` may be null.
+  [[nodiscard]] EmulateMessage MakeEmulateMessage(const RunOutcome& outcome,
+                                                  const SharedMemory& exchange,
+                                                  const StoreServer* store) const;
   // The rank whose behaviour is to be adopted before the emulation begins anew; none: it is done.
   Result<std::optional<Rank>> EmulateOnce(RunOutcome* outcome);
   [[nodiscard]] bool MayAdopt(const Coordinator& coordinator) const;
