@@ -1,5 +1,5 @@
 // Random numbers that are the same on every platform and compiler, which those of <random> are not.
-// xoshiro256** seeded through splitmix64 (both by Vigna, public domain). One stream a purpose:
+// xoshiro256** seeded through splitmix64 (both by Vigna, public domain). One stream per purpose:
 // Rng(seed, "spot checks") and Rng(seed, "jitter") are independent, so adding draws to one never
 // shifts the other.
 #pragma once
@@ -22,9 +22,6 @@ class Rng {
 
   // Uniform in [0, 1), a multiple of 2^-53.
   double UniformReal();
-
-  // True with the given probability.
-  bool Chance(double probability) { return UniformReal() < probability; }
 
  private:
   std::array<uint64_t, 4> state_;

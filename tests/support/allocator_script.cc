@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "graph/base/rng.h"
+#include "tests/support/chance.h"
 
 namespace prism::testing {
 namespace {
@@ -41,18 +42,18 @@ std::vector<AllocatorStep> RandomAllocatorScript(const AllocatorScriptOptions& o
   for (int64_t step = 0; step < options.steps; ++step) {
     const int64_t stream = rng.UniformInt(0, options.streams - 1);
     const bool grows = rng.UniformInt(0, 2 * options.live) >= static_cast<int64_t>(live.size());
-    if (live.empty() || (grows && !rng.Chance(0.05))) {
+    if (live.empty() || (grows && !Chance(&rng, 0.05))) {
       script.push_back({AllocatorStepKind::kAllocate, DrawBytes(options, &rng), stream});
       live.push_back(allocations++);
       continue;
     }
-    if (rng.Chance(0.005)) {
+    if (Chance(&rng, 0.005)) {
       script.push_back({AllocatorStepKind::kEmptyCache, 0, 0});
       continue;
     }
     const auto chosen =
         static_cast<size_t>(rng.UniformInt(0, static_cast<int64_t>(live.size()) - 1));
-    if (options.streams > 1 && rng.Chance(0.2)) {
+    if (options.streams > 1 && Chance(&rng, 0.2)) {
       script.push_back({AllocatorStepKind::kUse, live[chosen], stream});
       continue;
     }

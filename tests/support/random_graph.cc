@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/rng.h"
+#include "tests/support/chance.h"
 
 namespace prism::testing {
 namespace {
@@ -80,7 +81,7 @@ class Schedule {
       DrawEvent();
     }
     for (BaseRank& rank : ranks_) {
-      if (!options_.fronts || rng_.Chance(0.5)) {
+      if (!options_.fronts || Chance(&rng_, 0.5)) {
         rank.Append({.kind = OpKind::kDeviceSync});
       }
       while (!rank.markers.empty()) {
@@ -112,20 +113,20 @@ class Schedule {
     for (int64_t index = 0; index < count; ++index) {
       graph::KernelSignature signature;
       signature.name = Text(fmt::format("kernel_{}", Uniform(0, 5)));
-      signature.framework_op = rng_.Chance(0.8) ? Text("aten::mm") : StringId(0);
+      signature.framework_op = Chance(&rng_, 0.8) ? Text("aten::mm") : StringId(0);
       for (size_t axis = 0; axis < 3; ++axis) {
         signature.grid[axis] = static_cast<uint32_t>(Uniform(1, 500));
         signature.block[axis] = static_cast<uint32_t>(Uniform(1, 64));
       }
-      if (rng_.Chance(0.4)) {
+      if (Chance(&rng_, 0.4)) {
         signature.matmul = {.m = Uniform(1, 4096),
                             .n = Uniform(1, 4096),
                             .k = Uniform(1, 4096),
                             .batch = Uniform(1, 4),
                             .input = graph::DataType::kBfloat16,
                             .output = graph::DataType::kFloat32,
-                            .transpose_a = rng_.Chance(0.5),
-                            .transpose_b = rng_.Chance(0.5)};
+                            .transpose_a = Chance(&rng_, 0.5),
+                            .transpose_b = Chance(&rng_, 0.5)};
       }
       for (int64_t input = Uniform(0, 3); input > 0; --input) {
         graph::TensorShape shape{.dtype = graph::DataType::kBfloat16, .dims = {}};
@@ -142,14 +143,14 @@ class Schedule {
     for (int32_t index = 0; index < options_.families; ++index) {
       Family family;
       for (int32_t base = 0; base < options_.base_ranks; ++base) {
-        if (rng_.Chance(0.6)) {
+        if (Chance(&rng_, 0.6)) {
           family.base.push_back(base);
         }
       }
       if (family.base.empty()) {
         family.base.push_back(static_cast<int32_t>(Uniform(0, options_.base_ranks - 1)));
       }
-      family.across = rng_.Chance(0.4);
+      family.across = Chance(&rng_, 0.4);
       families_.push_back(std::move(family));
     }
   }
@@ -168,10 +169,10 @@ class Schedule {
   // A batch that is loaded in front of everything else: work that the host waits for.
   void DrawFront(BaseRank* rank) {
     for (int64_t waits = options_.fronts ? Uniform(0, 3) : 0; waits > 0; --waits) {
-      rng_.Chance(0.7) ? DrawKernel(rank) : DrawCopy(rank);
-      if (rng_.Chance(0.2)) {
+      Chance(&rng_, 0.7) ? DrawKernel(rank) : DrawCopy(rank);
+      if (Chance(&rng_, 0.2)) {
         rank->Append({.kind = OpKind::kDeviceSync});
-      } else if (rng_.Chance(0.4)) {
+      } else if (Chance(&rng_, 0.4)) {
         rank->Append({.kind = OpKind::kStreamSync, .stream = AnyStream()});
       } else {
         rank->Append({.kind = OpKind::kEventRecord, .stream = AnyStream()});
@@ -201,7 +202,7 @@ class Schedule {
         rank->Append({.kind = OpKind::kStreamSync, .stream = AnyStream()});
         return;
       case 7:
-        if (rng_.Chance(0.3)) {
+        if (Chance(&rng_, 0.3)) {
           rank->Append({.kind = OpKind::kDeviceSync});
         }
         return;
@@ -215,11 +216,11 @@ class Schedule {
                     .stream = AnyStream(),
                     .signature = static_cast<uint32_t>(
                         Uniform(0, static_cast<int64_t>(graph_.signatures.size()) - 1))};
-    if (!options_.modelled_kernels || rng_.Chance(0.3)) {
+    if (!options_.modelled_kernels || Chance(&rng_, 0.3)) {
       op.flags = graph::kDurationFixed;
       op.value = Uniform(0, 100'000);
     }
-    if (rng_.Chance(0.2)) {
+    if (Chance(&rng_, 0.2)) {
       op.flags |= graph::kLaunchedWithPrevious;
     }
     rank->Append(op);
@@ -227,7 +228,7 @@ class Schedule {
 
   void DrawCopy(BaseRank* rank) {
     constexpr std::array<uint8_t, 3> kDirections = {0, graph::kHostToDevice, graph::kDeviceToHost};
-    if (rng_.Chance(0.5)) {
+    if (Chance(&rng_, 0.5)) {
       rank->Append(
           {.kind = OpKind::kMemset, .stream = AnyStream(), .value = Uniform(1, int64_t{1} << 30U)});
       return;
@@ -239,7 +240,7 @@ class Schedule {
   }
 
   void DrawSegment(BaseRank* rank) {
-    if (rank->segments.empty() || rng_.Chance(0.6)) {
+    if (rank->segments.empty() || Chance(&rng_, 0.6)) {
       rank->segments.push_back(Uniform(1, 512) << 21U);
       rank->Append({.kind = OpKind::kSegmentAlloc, .value = rank->segments.back()});
       return;
@@ -249,7 +250,7 @@ class Schedule {
   }
 
   void DrawMarker(BaseRank* rank) {
-    if (rank->markers.empty() || rng_.Chance(0.5)) {
+    if (rank->markers.empty() || Chance(&rng_, 0.5)) {
       const StringId name = Text(fmt::format("layer {}", Uniform(0, 7)));
       rank->markers.push_back(name.value());
       rank->Append({.kind = OpKind::kMarker,
@@ -267,9 +268,9 @@ class Schedule {
   }
 
   void DrawEventWait(BaseRank* rank) {
-    const bool earlier_iteration = rank->events.empty() || rng_.Chance(0.1);
+    const bool earlier_iteration = rank->events.empty() || Chance(&rng_, 0.1);
     const uint32_t dep = earlier_iteration ? graph::kNoDep : Pick(rank->events);
-    if (rng_.Chance(0.7)) {
+    if (Chance(&rng_, 0.7)) {
       rank->Append({.kind = OpKind::kEventWait, .stream = AnyStream(), .dep = dep});
     } else {
       rank->Append({.kind = OpKind::kEventSync, .dep = dep});
@@ -279,7 +280,7 @@ class Schedule {
   CollectiveShape DrawShape(const Family& family) {
     CollectiveShape shape;
     shape.kind = static_cast<graph::CollectiveKind>(Uniform(0, 7));
-    shape.dtype = rng_.Chance(0.5) ? graph::DataType::kBfloat16 : graph::DataType::kFloat32;
+    shape.dtype = Chance(&rng_, 0.5) ? graph::DataType::kBfloat16 : graph::DataType::kFloat32;
     const auto members = static_cast<int64_t>(family.base.size()) *
                          (family.across ? int64_t{options_.copies} : int64_t{1});
     switch (shape.kind) {
@@ -302,9 +303,9 @@ class Schedule {
   // choice; some are issued as a group of up to three, of the same or of different families.
   void DrawCollective() {
     std::vector<int32_t> drawn = {UpTo(options_.families - 1)};
-    if (options_.grouped && rng_.Chance(0.15)) {
+    if (options_.grouped && Chance(&rng_, 0.15)) {
       drawn.push_back(drawn.front());
-    } else if (options_.grouped && rng_.Chance(0.15)) {
+    } else if (options_.grouped && Chance(&rng_, 0.15)) {
       drawn.push_back(UpTo(options_.families - 1));
       drawn.push_back(UpTo(options_.families - 1));
     }
@@ -349,7 +350,7 @@ class Schedule {
       const int32_t source = Pick(family.base);
       const int32_t target = Pick(family.base);
       // Where the family spans the copies, also from copy to copy, between ranks of one role.
-      const int32_t shift = family.across && rng_.Chance(0.7) ? UpTo(options_.copies - 1) : 0;
+      const int32_t shift = family.across && Chance(&rng_, 0.7) ? UpTo(options_.copies - 1) : 0;
       if (source == target && shift == 0) {
         continue;
       }
@@ -487,9 +488,9 @@ RandomGraphOptions RandomOptions(uint64_t seed) {
   options.events = static_cast<int32_t>(rng.UniformInt(0, 300));
   options.streams = static_cast<int32_t>(rng.UniformInt(1, 4));
   options.families = static_cast<int32_t>(rng.UniformInt(0, 5));
-  options.modelled_kernels = rng.Chance(0.5);
-  options.grouped = rng.Chance(0.5);
-  options.fronts = rng.Chance(0.3);
+  options.modelled_kernels = Chance(&rng, 0.5);
+  options.grouped = Chance(&rng, 0.5);
+  options.fronts = Chance(&rng, 0.3);
   return options;
 }
 

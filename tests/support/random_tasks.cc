@@ -7,6 +7,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/rng.h"
+#include "tests/support/chance.h"
 
 namespace prism::testing {
 namespace {
@@ -25,7 +26,7 @@ void AddEdges(const RandomTaskOptions& options, Rng* rng, TaskGraph* tasks) {
     const TaskEdge edge = {
         static_cast<uint32_t>(own),
         static_cast<uint32_t>(rng->UniformInt(std::max<int64_t>(0, own - 6), own - 1)),
-        options.begun && rng->Chance(0.2)};
+        options.begun && Chance(rng, 0.2)};
     const bool known = std::any_of(
         tasks->edges.begin(), tasks->edges.end(),
         [&](const TaskEdge& other) { return other.task == edge.task && other.on == edge.on; });
@@ -182,13 +183,13 @@ std::vector<TaskGraph> RandomTasks(const RandomTaskOptions& options) {
     const auto rank = static_cast<uint32_t>(rng.UniformInt(0, last_rank));
     Task task;
     task.resource = 0;
-    if (options.ranks == 1 || rng.Chance(0.4)) {
+    if (options.ranks == 1 || Chance(&rng, 0.4)) {
       task.resource = static_cast<uint16_t>(rng.UniformInt(0, options.cpus - 1));
       task.value = rng.UniformInt(0, 5'000);
       add(rank, task);
       continue;
     }
-    if (options.collectives && rng.Chance(0.2)) {
+    if (options.collectives && Chance(&rng, 0.2)) {
       task.kind = TaskKind::kCollective;
       task.shape = static_cast<uint32_t>(rng.UniformInt(0, 1));
       for (uint32_t member = 0; member < options.ranks; ++member) {

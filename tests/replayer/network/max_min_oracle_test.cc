@@ -10,6 +10,7 @@
 
 #include "graph/base/rng.h"
 #include "replayer/network/max_min.h"
+#include "tests/support/chance.h"
 
 namespace prism::replayer {
 namespace {
@@ -43,7 +44,7 @@ Case DrawCase(uint64_t seed) {
         demand.links.push_back(link);
       }
     }
-    demand.bound = rng.Chance(0.3) ? 1e8 * (0.05 + rng.UniformReal()) : 0;
+    demand.bound = testing::Chance(&rng, 0.3) ? 1e8 * (0.05 + rng.UniformReal()) : 0;
     drawn.demands.push_back(demand);
   }
   return drawn;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/rng.h"
+#include "tests/support/chance.h"
 
 namespace prism::replayer {
 namespace {
@@ -108,7 +109,7 @@ Demand DrawDemand(size_t links, Rng* rng) {
   Demand demand;
   demand.bound = static_cast<double>(rng->UniformInt(1, 6)) / 2;
   for (LinkId link = 0; link < links; ++link) {
-    if (rng->Chance(std::min(0.4, 4.0 / static_cast<double>(links)))) {
+    if (testing::Chance(rng, std::min(0.4, 4.0 / static_cast<double>(links)))) {
       demand.links.push_back(link);
     }
   }
@@ -116,7 +117,7 @@ Demand DrawDemand(size_t links, Rng* rng) {
 }
 
 void ChangeOne(size_t links, MaxMinSolver* solver, Flows* flows, Rng* rng) {
-  if (!flows->empty() && rng->Chance(0.4)) {
+  if (!flows->empty() && testing::Chance(rng, 0.4)) {
     const auto at = rng->UniformInt(0, static_cast<int64_t>(flows->size()) - 1);
     solver->Remove((*flows)[static_cast<size_t>(at)].first);
     flows->erase(flows->begin() + at);
