@@ -1,3 +1,6 @@
+// DiffClusters (graph/diff.h): the numbers of two clusters, of their GPUs, networks and cost
+// parameters, that have different values. Two clusters are equal where every cost model reads the
+// same, so descriptions, sources and marks of how a number is known are not compared.
 #include <map>
 #include <string>
 #include <utility>

@@ -1,3 +1,6 @@
+// CheckTables (graph/validate_internal.h): the first part of Validate. Columns have one length,
+// and every id, slot, size and index that a file could hold wrongly is in range. The other parts
+// index without checking, and do not run where this one finds a fault.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// BenchAblation (launch/bench/accuracy.h): published rows are predicted as they are and once more
+// per effect without it; the change of the error is what the effect explains. Graphs are made once
+// where an effect is only a matter of parameters, and anew where it changes the program. A row that
+// cannot be predicted without an effect is left out of that effect's errors.
 #include <algorithm>
 #include <cmath>
 #include <string_view>

@@ -1,3 +1,6 @@
+// BenchSearch (launch/bench/bench.h): how fast plans are evaluated, from an empty cache, in the
+// order of a search, through the library, and as a complete search. Rates are per second of CPU
+// time, and plans are drawn by a fixed seed, so that two builds are compared on the same work.
 #include "launch/search/search.h"
 
 #include <algorithm>

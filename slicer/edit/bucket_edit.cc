@@ -1,3 +1,8 @@
+// EditBuckets (slicer/edit/edit_steps.h): consecutive collectives of one communicator, stream and
+// kind become one, or each becomes several. Collectives may be merged as long as nothing that was
+// issued in between needs the result of one of them; the merged one is issued where its last part
+// was, and whoever waited for a part waits for all of it. Calls inside an NCCL group stay as they
+// are. Copies into and out of buckets stay too, as the graph does not say which they are.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -91,7 +96,8 @@ class RoleBuckets {
                            : group.bytes + Shape(op).bytes <= edit_.bytes;
   }
 
-  // What must come behind the collectives that are in the group by now: then none may join.
+  // Whether the op must come after the collectives that are in the group by now: then none may
+  // join.
   [[nodiscard]] bool Ends(const Place& place, const Group& group, uint32_t op) const {
     const OpKind kind = program_.kind[op];
     const bool on_stream = graph::HasStream(kind) && program_.stream[op] == place.first;

@@ -1,3 +1,7 @@
+// ReplaceOptimizer (slicer/edit/edit_steps.h): the kernels of a recognised update
+// (slicer/edit/optimizer_calls.h) give way to those of another optimizer. An update is taken to be
+// limited by memory: a pass is costed by the numbers that it reads and writes per element. Only
+// Muon's products are compute. Gradient norms, clipping and casts around the update stay.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -163,7 +167,7 @@ class CallWriter {
   ProgramRewriter* rewriter_ = nullptr;
   uint16_t stream_ = 0;
   uint8_t flags_ = 0;        // of the next launch
-  uint8_t later_flags_ = 0;  // of those behind the first
+  uint8_t later_flags_ = 0;  // of those after the first
 };
 
 struct Replaced {

@@ -1,3 +1,7 @@
+// EditOverlap (slicer/edit/edit_steps.h). Off: the compute stream waits for each of a
+// communicator's collectives at once. On: such a wait goes, but only where the compute stream waits
+// for the same call again later, which shows where the result is first used; all others stay and
+// are counted. Collectives on the compute stream itself cannot be overlapped.
 #include <string>
 #include <utility>
 
@@ -85,7 +89,7 @@ class RoleOverlap {
     return picker_.Picks(role_, program_, op) && program_.stream[op] != compute_;
   }
 
-  // By event record: the op that its stream stands behind; kNone for none.
+  // By event record: the op before it on its stream; kNone for none.
   [[nodiscard]] std::vector<uint32_t> CallsOfRecords() const {
     std::vector<uint32_t> calls(program_.size(), kNone);
     std::vector<uint32_t> last(program_.stream_count, kNone);
@@ -186,7 +190,7 @@ Status EditOverlap(const OverlapEdit& edit, EditedGraph* edited) {
       edit.overlap
           ? fmt::format(
                 "overlap of '{}' on: {} collectives (of all roles' programs) are waited for "
-                "at once and again later; their first use is taken to be behind the later "
+                "at once and again later; their first use is taken to be after the later "
                 "wait; {} more are waited for at once and never again: nothing shows where their "
                 "result is first used, so that they stay as they are",
                 edit.of.communicator, changed, held)

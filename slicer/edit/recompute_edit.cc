@@ -1,3 +1,8 @@
+// RemoveRecompute (slicer/edit/edit_steps.h): kernels of backward passes that repeat a forward pass
+// are dropped, as if their results had been kept. A graph does not say which kernels those are:
+// runs of ops in the backward pass that the forward pass has in the same order are taken for them
+// where they are too long, or too particular, to be chance (kLongRun). What other streams do for
+// recomputation stays.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -154,6 +154,33 @@ TEST(Style, functions_are_short_and_flat) {
   }
 }
 
+// Not described yet; no file may be added.
+const std::set<std::string> kWithoutParagraph = {
+    "launch/accuracy/row_model.cc",
+    "shim/nccl/virtual_values.cc",
+    "slicer/synthesize/blocks/layer.cc",
+    "slicer/synthesize/bucketed_data_parallel.cc",
+    "slicer/synthesize/sharded_data_parallel.cc",
+};
+
+// Without a header of its name a reader does not know what a file implements.
+TEST(Style, sources_without_a_header_say_what_they_implement) {
+  std::set<std::string> headers;
+  for (const SourceFile& file : Tree()) {
+    if (file.path.ends_with(".h")) {
+      headers.insert(file.path.substr(0, file.path.size() - 2));
+    }
+  }
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.ends_with(".cc") || file.path.starts_with("tests/") ||
+        headers.contains(file.path.substr(0, file.path.size() - 3))) {
+      continue;
+    }
+    EXPECT_NE(file.lines.at(0).starts_with("//"), kWithoutParagraph.contains(file.path))
+        << file.path << " lacks its opening paragraph, or is listed though it has one";
+  }
+}
+
 TEST(Style, headers_begin_with_what_they_are_for) {
   for (const SourceFile& file : Tree()) {
     if (!file.path.ends_with(".h")) {
