@@ -1,5 +1,5 @@
-// prism presets: the models and clusters that ship with the programs, and what the virtual device
-// implements.
+// prism presets: the models and clusters that ship with the programs, what the virtual device
+// implements, and what the codes of warnings mean.
 #include <algorithm>
 #include <cstddef>
 #include <sstream>
@@ -13,6 +13,7 @@
 #include "graph/base/file.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
+#include "graph/warning_codes.h"
 #include "launch/options/presets.h"
 #include "launch/process/install_paths.h"
 #include "launch/verbs/verb.h"
@@ -21,6 +22,7 @@ namespace prism::launch {
 namespace {
 
 constexpr const char* kDeviceSurface = "device-surface";
+constexpr const char* kWarnings = "warnings";
 
 // One line about a preset: what it is.
 Result<std::string> Headline(const EmbeddedPreset& preset) {
@@ -61,7 +63,8 @@ Result<std::string> ListPresets(OutputFormat format) {
   json.EndArray();
   text +=
       "\nprism presets NAME prints one with the source of every number; prism presets "
-      "device-surface\nwhat the virtual device implements.\n";
+      "device-surface\nwhat the virtual device implements, prism presets warnings what warnings "
+      "mean.\n";
   return format == OutputFormat::kJson ? json_text + "\n" : text;
 }
 
@@ -115,8 +118,27 @@ Result<std::string> DeviceSurface(OutputFormat format) {
                             FormatCount(static_cast<int64_t>(names.size() - implemented)));
 }
 
+std::string WarningList(OutputFormat format) {
+  std::string text;
+  std::string json_text;
+  JsonWriter json(&json_text);
+  size_t width = 0;
+  for (const graph::WarningCode& warning : graph::WarningCodes()) {
+    width = std::max(width, warning.code.size());
+  }
+  json.BeginArray();
+  for (const graph::WarningCode& warning : graph::WarningCodes()) {
+    text += fmt::format("{:<{}}  {}\n", warning.code, width, warning.meaning);
+    json.BeginObject();
+    json.Field("code", warning.code).Field("meaning", warning.meaning);
+    json.Field("shown_first", warning.is_shown_first).EndObject();
+  }
+  json.EndArray();
+  return format == OutputFormat::kJson ? json_text + "\n" : text;
+}
+
 Result<std::string> ShowPreset(const std::string& name, OutputFormat format) {
-  std::vector<std::string> known = {kDeviceSurface};
+  std::vector<std::string> known = {kDeviceSurface, kWarnings};
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     known.emplace_back(preset.name);
     if (preset.name != name) {
@@ -144,6 +166,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
     PRISM_ASSIGN_OR_RETURN(output.text, ListPresets(arguments.format()));
   } else if (arguments.operands().front() == kDeviceSurface) {
     PRISM_ASSIGN_OR_RETURN(output.text, DeviceSurface(arguments.format()));
+  } else if (arguments.operands().front() == kWarnings) {
+    output.text = WarningList(arguments.format());
   } else {
     PRISM_ASSIGN_OR_RETURN(output.text,
                            ShowPreset(arguments.operands().front(), arguments.format()));
@@ -158,9 +182,11 @@ Verb PresetsVerb() {
   verb.spec = {"presets",
                "[NAME]",
                "models and clusters that ship with Prism",
-               "NAME is a model, a cluster, a profile, or device-surface: every exported name of "
-               "the CUDA and\n"
-               "NCCL libraries, and whether the virtual device implements or refuses it.\n"
+               "NAME is a model, a cluster, a profile, or one of\n"
+               "  device-surface  every exported name of the CUDA and NCCL libraries, and whether "
+               "the virtual\n"
+               "                  device implements or refuses it\n"
+               "  warnings        the codes of warnings in summary.json, and what they mean\n"
                "prism presets NAME > my.toml is a file of one's own to begin with: --model and\n"
                "--cluster take it.\n",
                0,

@@ -10,6 +10,7 @@
 #include "graph/base/time.h"
 #include "graph/base/units.h"
 #include "graph/describe.h"
+#include "graph/warning_codes.h"
 
 namespace prism::replayer {
 namespace {
@@ -19,9 +20,8 @@ constexpr size_t kShownClasses = 6;
 constexpr size_t kShownBottlenecks = 3;
 constexpr size_t kShownWarnings = 3;
 
-// What the time leaves out, and what keeps the program from coming that far.
 bool ComesFirst(const graph::Warning& warning) {
-  return warning.code == "odd_iteration" || warning.code == "early_mismatch";
+  return graph::IsShownFirst(warning.code);
 }
 
 double GiB(int64_t bytes) {

@@ -1,0 +1,171 @@
+#include "graph/warning_codes.h"
+
+#include <algorithm>
+
+namespace prism::graph {
+namespace {
+
+constexpr WarningCode kCodes[] = {
+    {"absent_root_broadcast",
+     "the program got a broadcast, or a part of a scatter, of a rank that does not run and of "
+     "which "
+     "nothing was recorded: its buffer stays as it was, zeros where nothing was ever written"},
+    {"addresses_random",
+     "the machine does not let a program have the same addresses in every run, so that two runs "
+     "may differ"},
+    {"allocated_bytes_differ",
+     "the framework's own count of allocated bytes differs from the blocks that were seen"},
+    {"allocator_not_seen",
+     "the program has another allocator than the caching one: how much it allocates is unknown, "
+     "how much it reserves is not"},
+    {"blas_scalar_results_zero",
+     "a routine of cuBLAS that returns a number to the host (a norm, a dot product) returned 0"},
+    {"calls_on_unknown_handles",
+     "on a real GPU: a call named a handle whose making was not seen, and is not recorded"},
+    {"captured_values_left",
+     "on a real GPU: a captured collective that was recorded without holds moved no values"},
+    {"checkpoint_of_absent_ranks",
+     "the program saved a sharded checkpoint with ranks that do not run: their shards are left "
+     "out"},
+    {"cpu_group_without_members",
+     "a CPU process group was made without saying who its members are: other sandbox ranks of it "
+     "are not found"},
+    {"default_stream_order_left_out",
+     "the program used the default stream beside streams that wait for it (cudaStreamCreate); here "
+     "they do not"},
+    {"device_fallback", "--device auto found no GPU: sandbox ranks run on the virtual device"},
+    {"early_mismatch",
+     "one rank calls a collective, or sends, more often than another before the steady iteration: "
+     "on the cluster the others wait, for ever unless an iteration begins between the two sides of "
+     "the call",
+     true},
+    {"event_query_taken_as_over",
+     "the program asked whether an event is over: while recorded it always is, so that a loop "
+     "until "
+     "it is takes no time in the replay; in the emulation of a sandbox rank it takes what it "
+     "takes"},
+    {"gathered_objects_repeated",
+     "the program gathered objects of ranks that do not run: its own stand for theirs"},
+    {"gpu_shared", "more sandbox ranks than GPUs: values are right, times come from the replay"},
+    {"holds_released_late",
+     "on a real GPU: kernels that stand for collectives ended after their deadline, so that times "
+     "measured there are too long"},
+    {"host_functions_run_at_issue",
+     "host functions of streams ran when they were issued, not when their stream came to them"},
+    {"host_time_beyond_graph",
+     "a sandbox rank's host spent time that its graph does not have; the iteration time holds it"},
+    {"host_waits_beyond_graph",
+     "a sandbox rank's host waited for events where its graph has no wait"},
+    {"kernels_without_name",
+     "on a real GPU: the driver does not name a kernel, which is recorded as unknown"},
+    {"large_copies_only_marked",
+     "the program copied more bytes than are kept on the virtual device; they count as unwritten"},
+    {"layout_not_as_given",
+     "--tp or --pp differs from what the program's groups make; the groups decide"},
+    {"library_workspace_assumed",
+     "the size of cuDNN's workspace for a recurrent network was derived from its shape"},
+    {"library_workspace_unknown",
+     "the program asked a library for the size of its workspace: 0, so that memory may be less "
+     "than "
+     "real"},
+    {"memory_of_several_devices",
+     "the program allocated on more than one device; all counts as memory of one"},
+    {"nccl_memory_without_members",
+     "a communicator's members were not known when it took memory: they are taken to fill nodes "
+     "one after the other"},
+    {"no_communication",
+     "the program does not communicate: its ranks are that many jobs of one GPU"},
+    {"observer_missing",
+     "the library that names framework ops could not be loaded: kernels have no shapes"},
+    {"odd_group",
+     "one role alone forms a group whose collectives other roles call in groups of their own"},
+    {"odd_iteration",
+     "some of the iterations that were looked at do something else, which the time leaves out; a "
+     "range 'iteration' around both (torch.profiler.record_function) has it counted",
+     true},
+    {"op_not_described",
+     "a framework op could not be read: its kernels are recorded without shapes"},
+    {"optimizer_on_cpu",
+     "the program stepped an optimizer on the CPU, which takes no time here; --host-time "
+     "measured:FACTOR counts it"},
+    {"peak_before_training",
+     "most memory was held before the first iteration (a model that is made whole and then cut); "
+     "the warning has the peak of training"},
+    {"perturbation_without_effect",
+     "a --perturb does not touch the iteration that the numbers are of: 'late' is over by then, "
+     "unless --iterations 1"},
+    {"reductions_on_host",
+     "on a real GPU: large reductions were computed on the CPU, because the GPU refused them"},
+    {"refused_",
+     "the program called a function that the virtual device does not support; the call failed"},
+    {"rendezvous_missing",
+     "the library that answers for absent ranks could not be loaded: the program may wait for "
+     "them"},
+    {"rendezvous_python_failed",
+     "the replacements of Python's object collectives could not be installed: objects of absent "
+     "ranks are not answered"},
+    {"results_assumed_true",
+     "the program asked 'all' or 'isfinite' of values that kernels did not compute: true, so that "
+     "a "
+     "loop until it is true ends at once, and one until it is false never"},
+    {"role_split",
+     "a recorded rank does otherwise than its role; it has a role of its own, or the role does as "
+     "most of its recorded ranks"},
+    {"routing_by_rule",
+     "selections (topk, argmax, max) of unknown values were made as --routing says"},
+    {"segments_not_steady",
+     "a rank still takes device memory from the driver after its warm-up: the peak may grow"},
+    {"several_issuing_threads",
+     "more threads gave the device work than the one that steps and autograd's: where it does not "
+     "wait for their end, their ops come in an order by chance, and a rank may depart from its "
+     "graph by it"},
+    {"sm_limits_assumed",
+     "the limits of a multiprocessor of this GPU are not known: those of the nearest are taken"},
+    {"stream_query_taken_as_wait",
+     "the program asked whether a stream is done, most often in a loop until it is: each time "
+     "counts as a wait for it"},
+    {"test_device", "all of CUDA goes to a library of the tests: no number is of a real GPU"},
+    {"unknown_blocks_freed", "the framework freed blocks whose allocation was not seen"},
+    {"unwritten_device_bytes_read",
+     "the program read on the host what a kernel would have written: it got zeros"},
+    {"value_rules_not_applied",
+     "a result that a rule would have written has a type or size that no rule writes"},
+    {"values_beyond_limit",
+     "values that a rank gave to absent ones are too many to keep; those that run later get "
+     "others"},
+    {"values_not_summed",
+     "on a real GPU: a sum over absent ranks could not be computed, the buffer has one rank's"},
+    {"values_of_peer_role",
+     "the program got values of a recorded rank at the same place of another group, as its own "
+     "sender was not recorded"},
+    {"values_replayed", "values of absent ranks were those that the ranks gave when recorded"},
+    {"virtual_recv",
+     "receives from absent ranks gave seeded normals, zeros where long or of integers"},
+    {"virtual_recv_mirrored",
+     "receives from absent ranks gave what the rank itself had sent in as many bytes"},
+    {"waits_across_iterations",
+     "the program waits for communication of the iteration before, which the time takes as over: "
+     "let a range 'iteration' end after the wait"},
+    {"watchdog_did_not_look",
+     "a watchdog of c10d did not answer in time: tensors may be held longer than on the cluster"},
+};
+
+}  // namespace
+
+std::span<const WarningCode> WarningCodes() {
+  return kCodes;
+}
+
+const WarningCode* FindWarningCode(std::string_view code) {
+  const auto* const found = std::ranges::find_if(kCodes, [&](const WarningCode& known) {
+    return known.code.ends_with('_') ? code.starts_with(known.code) : code == known.code;
+  });
+  return found == std::end(kCodes) ? nullptr : found;
+}
+
+bool IsShownFirst(std::string_view code) {
+  const WarningCode* const known = FindWarningCode(code);
+  return known != nullptr && known->is_shown_first;
+}
+
+}  // namespace prism::graph
