@@ -18,8 +18,10 @@ namespace prism::slicer {
 
 class PhraseSynthesizer {
  public:
-  // `launched_as_graph`: styles are HostCost::kGraph, else none is.
-  explicit PhraseSynthesizer(bool launched_as_graph) : launched_as_graph_(launched_as_graph) {}
+  // `launched_as_graph`: styles are HostCost::kGraph, else none is. `lists`: kSums for jobs that
+  // are timed and nothing else.
+  explicit PhraseSynthesizer(bool launched_as_graph, TensorLists lists = TensorLists::kWhole)
+      : launched_as_graph_(launched_as_graph), lists_(lists) {}
 
   // As Synthesize. The job that it gives stays good while others are synthesised, in turn.
   Result<graph::PhrasedJob> Run(const graph::JobSpec& job,
@@ -31,6 +33,7 @@ class PhraseSynthesizer {
 
  private:
   bool launched_as_graph_;
+  TensorLists lists_;
   std::shared_ptr<graph::JobProgram> program_ = std::make_shared<graph::JobProgram>();
   JobAssembly assembly_;
   UnitCache units_;

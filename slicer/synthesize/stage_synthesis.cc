@@ -149,7 +149,7 @@ void StageSynthesis::End() {
     key.insert(key.end(), pieces.decay.begin(), pieces.decay.end());
     key.insert(key.end(), pieces.no_decay.begin(), pieces.no_decay.end());
     writer_.Emit(BlockKind::kOptimizer, std::move(key),
-                 [&] { return OptimizerStep(rank_, pieces, &Tables()).program; });
+                 [&] { return OptimizerStep(rank_, pieces, &Tables(), shape_.lists).program; });
   }
   data_parallel_->FinishIteration();
   writer_.Marker("optimizer", false);

@@ -24,6 +24,7 @@ struct SynthesisShape {
   RankShape unit;            // what writers of units see
   uint32_t unit_number = 0;  // of UnitCache
   uint32_t style_number = 0;
+  TensorLists lists = TensorLists::kWhole;
 
   // What the optimizer's kernels depend on beside its pieces.
   [[nodiscard]] BlockKey OptimizerKey() const;

@@ -55,7 +55,14 @@ struct OptimizerPieces {
   int64_t weights = 0;            // elements of all parameters that the rank holds, for 8-bit casts
 };
 
+// How kernels over lists of tensors are written. kSums: of each list its first tensor, and one with
+// the elements of all others, which costs as much (replayer/cost/kernel_rules.h: bytes in all).
+enum class TensorLists : uint8_t { kWhole, kSums };
+
 // Gradient norm and clipping, the step itself, values back to the type of the parameters.
-Block OptimizerStep(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables);
+Block OptimizerStep(const RankShape& rank,
+                    const OptimizerPieces& pieces,
+                    BlockTables* tables,
+                    TensorLists lists = TensorLists::kWhole);
 
 }  // namespace prism::slicer

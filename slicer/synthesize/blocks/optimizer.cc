@@ -1,6 +1,7 @@
 // The step of Adam over this rank's flat pieces of parameters, and what comes before and after.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -60,10 +61,21 @@ Tensors Lists(const std::vector<DataType>& types, const std::vector<int64_t>& si
   return tensors;
 }
 
+// Sizes of the tensors of a list as it is written.
+std::vector<int64_t> Written(const std::vector<int64_t>& sizes, TensorLists lists) {
+  if (lists == TensorLists::kWhole || sizes.size() < 2) {
+    return sizes;
+  }
+  return {sizes.front(), std::reduce(sizes.begin() + 1, sizes.end())};
+}
+
 class OptimizerWriter {
  public:
-  OptimizerWriter(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables)
-      : rank_(rank), pieces_(pieces), writer_(tables), all_(pieces.decay) {
+  OptimizerWriter(const RankShape& rank,
+                  const OptimizerPieces& pieces,
+                  BlockTables* tables,
+                  TensorLists lists)
+      : rank_(rank), pieces_(pieces), writer_(tables), lists_(lists), all_(pieces.decay) {
     all_.insert(all_.end(), pieces.no_decay.begin(), pieces.no_decay.end());
   }
 
@@ -73,7 +85,7 @@ class OptimizerWriter {
     }
     if (CopiesGradients()) {
       MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>",
-                  Lists({DataType::kFloat32, rank_.gradient}, all_), Launches(all_, 2));
+                  ListsOf({DataType::kFloat32, rank_.gradient}, all_), Launches(all_, 2));
     }
     if (rank_.style.gradient_norm) {
       if (!all_.empty()) {
@@ -81,7 +93,7 @@ class OptimizerWriter {
       }
       AgreeOnNorm();
       MultiTensor("aten::_foreach_mul_", "multi_tensor_apply_kernel<BinaryOpScalarFunctor>",
-                  Lists({DataType::kFloat32}, all_), Launches(all_, 1));
+                  ListsOf({DataType::kFloat32}, all_), Launches(all_, 1));
     }
     writer_.Pointwise("aten::add_", {Tensor(DataType::kFloat32, {}), Tensor(DataType::kInt64, {})});
     for (const std::vector<int64_t>* group : {&pieces_.decay, &pieces_.no_decay}) {
@@ -96,6 +108,11 @@ class OptimizerWriter {
   }
 
  private:
+  [[nodiscard]] Tensors ListsOf(const std::vector<DataType>& types,
+                                const std::vector<int64_t>& sizes) const {
+    return Lists(types, Written(sizes, lists_));
+  }
+
   void MultiTensor(const char* op,
                    const char* kernel,
                    Tensors inputs,
@@ -124,7 +141,7 @@ class OptimizerWriter {
   // fp16: one pass over the gradients and a flag that all ranks must agree on.
   void Unscale() {
     MultiTensor("aten::_amp_foreach_non_finite_check_and_unscale_",
-                "multi_tensor_apply_kernel<UnaryOpFunctor>", Lists({rank_.gradient}, all_),
+                "multi_tensor_apply_kernel<UnaryOpFunctor>", ListsOf({rank_.gradient}, all_),
                 Launches(all_, 1));
     Reduce(graph::ReduceOp::kMax);
     writer_.Copy(graph::DataTypeBytes(DataType::kFloat32), graph::kDeviceToHost);
@@ -137,7 +154,7 @@ class OptimizerWriter {
     const graph::TensorShape norms = Tensor(DataType::kFloat32, {count});
     const int64_t longest = *std::max_element(all_.begin(), all_.end());
     const int64_t chunks = DivideUp(longest, kChunkElements);
-    Tensors gradients = Lists({DataType::kFloat32}, all_);
+    Tensors gradients = ListsOf({DataType::kFloat32}, all_);
     writer_.Pointwise("aten::fill_", {Tensor(DataType::kFloat32, {count * chunks})});
     MultiTensor("aten::_foreach_norm", "multi_tensor_apply_kernel<LpNormFunctor>", gradients,
                 Launches(all_, 1));
@@ -183,8 +200,8 @@ class OptimizerWriter {
   void Update(const std::vector<int64_t>& sizes) {
     constexpr DataType kMaster = DataType::kFloat32;
     if (rank_.style.fused_optimizer) {
-      Tensors inputs = Lists({kMaster, kMaster, kMaster, kMaster}, sizes);
-      inputs.resize(inputs.size() + sizes.size(), Tensor(DataType::kFloat32, {}));  // the steps
+      Tensors inputs = ListsOf({kMaster, kMaster, kMaster, kMaster}, sizes);
+      AddSteps(sizes.size(), &inputs);
       MultiTensor("aten::_fused_adamw_", "multi_tensor_apply_kernel<FusedAdamMathFunctor>",
                   std::move(inputs), Launches(sizes, 4));
     } else {
@@ -194,7 +211,16 @@ class OptimizerWriter {
       return;
     }
     MultiTensor("aten::_foreach_copy_", "multi_tensor_apply_kernel<CopyFunctor>",
-                Lists({rank_.dtype, kMaster}, sizes), Launches(sizes, 2));
+                ListsOf({rank_.dtype, kMaster}, sizes), Launches(sizes, 2));
+  }
+
+  // Of every tensor how often it was stepped: one number.
+  void AddSteps(size_t count, Tensors* inputs) const {
+    if (lists_ == TensorLists::kWhole) {
+      inputs->resize(inputs->size() + count, Tensor(DataType::kFloat32, {}));
+    } else {
+      inputs->push_back(Tensor(DataType::kFloat32, {static_cast<int64_t>(count)}));
+    }
   }
 
   // torch.optim.AdamW with foreach=True.
@@ -209,7 +235,7 @@ class OptimizerWriter {
                                {"aten::_foreach_add_", 1}, {"aten::_foreach_addcdiv_", 3}};
     for (const Call& call : kCalls) {
       MultiTensor(call.op, "multi_tensor_apply_kernel<ForeachFunctor>",
-                  Lists(std::vector<DataType>(call.lists, DataType::kFloat32), sizes),
+                  ListsOf(std::vector<DataType>(call.lists, DataType::kFloat32), sizes),
                   Launches(sizes, call.lists));
     }
   }
@@ -229,6 +255,7 @@ class OptimizerWriter {
   const RankShape& rank_;
   const OptimizerPieces& pieces_;
   BlockWriter writer_;
+  TensorLists lists_;
   std::vector<int64_t> all_;  // pieces with and without decay
 };
 
@@ -244,8 +271,11 @@ Block ZeroGradients(const RankShape& rank,
   return writer.Finish();
 }
 
-Block OptimizerStep(const RankShape& rank, const OptimizerPieces& pieces, BlockTables* tables) {
-  return OptimizerWriter(rank, pieces, tables).Step();
+Block OptimizerStep(const RankShape& rank,
+                    const OptimizerPieces& pieces,
+                    BlockTables* tables,
+                    TensorLists lists) {
+  return OptimizerWriter(rank, pieces, tables, lists).Step();
 }
 
 }  // namespace prism::slicer
