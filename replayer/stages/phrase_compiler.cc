@@ -40,6 +40,7 @@ PhraseCompiler::PhraseCompiler(const Shared& shared,
       phrases_(shared.job->kinds[kind].phrases.size()),
       first_event_(SlotRegister(shared.job->kinds[kind].event_slot_count)),
       first_debt_(static_cast<uint16_t>(first_event_ + kMostLiveEvents)) {
+  contexts_.front().tails.never = shared.posting;
 }
 
 DurationNs PhraseCompiler::TransferNs(uint32_t transfer) const {
@@ -50,7 +51,7 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   LoadContext(contexts_[context]);
   phrase_ = {};
   phrase_.ops = static_cast<uint32_t>(ops_.size());
-  writer_.Reset(register_count());
+  writer_.Reset(register_count(), context_.tails);
   pass_ = {};
   for (const uint32_t call : shared_.job->kinds[kind_].phrases[phrase]) {
     for (uint32_t part = plan_.parts[call]; part < plan_.parts[call + 1]; ++part) {
@@ -283,6 +284,9 @@ PhraseOp& PhraseCompiler::Push(PhraseOpKind kind, uint16_t stream) {
   ops_.emplace_back();
   ops_.back().kind = kind;
   ops_.back().reg = TailRegister(stream);
+  if (kind != PhraseOpKind::kOwe && kind != PhraseOpKind::kHostSync) {
+    writer_.TailMoved(TailRegister(stream));
+  }
   return ops_.back();
 }
 
@@ -296,6 +300,7 @@ void PhraseCompiler::Exchange(const LoweredBlock& block, const StageOp& op) {
     Receive(exchange.posts);
   } else if (posts) {
     Flush(exchange.posts);
+    writer_.TailCleared(first.reg);
   } else {
     Flush();
     Push(PhraseOpKind::kExchange, op.stream).index = static_cast<uint32_t>(exchanges_.size());
@@ -313,6 +318,7 @@ void PhraseCompiler::Receive(uint32_t message) {
     Flush();
     reached = kMinusInfinity / 2;
   }
+  writer_.TailMoved(posts_[message].reg);
   pass_.receive = message;
   pass_.host_halves = Halves(*reached);
 }

@@ -100,7 +100,8 @@ struct PhraseContext {
   };
 
   StreamSet computed = 0;
-  StreamSet debts = 0;      // streams that have one
+  StreamSet debts = 0;  // streams that have one
+  KnownTails tails;
   std::vector<Owed> owed;   // by issue, behind the debts
   std::vector<Slot> slots;  // ascending; those that cover any, or a debt
 

@@ -13,6 +13,7 @@ uint64_t HashOf(const PhraseContext& context) {
   ContentHash hash;
   hash.Add(context.computed);
   hash.Add(context.debts);
+  hash.Add(int64_t{context.tails.behind} << 32U | context.tails.never);
   for (const PhraseContext::Owed& owed : context.owed) {
     hash.Add(owed.stream);
     hash.Add(owed.transfer);
@@ -62,6 +63,7 @@ void PhraseCompiler::StoreContext() {
     }
   }
   StoreDebts();
+  context_.tails = writer_.known();
 }
 
 // The first ones that a stream owes and whose charge stays as it is are added to its debt, as long

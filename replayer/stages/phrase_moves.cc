@@ -1,43 +1,62 @@
 #include "replayer/stages/phrase_moves.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "replayer/vector_versions.h"
+#include <utility>
 
 namespace prism::replayer {
 namespace {
 
-// Outputs side by side, in vectors as wide as the machine has.
-using Lane = TimeNs __attribute__((vector_size(kMoveWidth * sizeof(TimeNs))));
+constexpr uint16_t kComputeTail = TailRegister(graph::kStageComputeStream);
 
-}  // namespace
+bool IsFinite(DurationNs entry) {
+  return entry > kMinusInfinity / 2;
+}
 
-PRISM_VECTOR_VERSIONS
-void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
-  const Move& move = tape.moves[index];
-  const uint16_t* in = tape.registers.data() + move.registers;
-  const uint16_t* out = in + move.inputs;
+bool IsTail(uint16_t reg) {
+  return reg != kHostRegister && reg < kFirstSlotRegister;
+}
+
+// Of a move with that many inputs.
+template <size_t kInputs>
+void ApplyRows(const Move& move, const MoveTape& tape, TimeNs* registers) {
+  const uint16_t* reg = tape.registers.data() + move.registers;
   const DurationNs* entry = tape.entries.data() + move.matrix;
-  std::array<TimeNs, kMostMoveInputs> before;
-  for (uint32_t j = 0; j < move.inputs; ++j) {
-    before[j] = registers[in[j]];
+  std::array<TimeNs, kInputs> before;
+  for (size_t j = 0; j < kInputs; ++j) {
+    before[j] = registers[*reg++];
   }
-  for (const uint16_t* end = out + move.outputs; out < end; out += kMoveWidth) {
-    Lane after = Lane{} + kMinusInfinity;
-    for (uint32_t j = 0; j < move.inputs; ++j, entry += kMoveWidth) {
-      Lane by;
-      std::memcpy(&by, entry, sizeof(by));
-      by += before[j];
-      after = by > after ? by : after;
+  const uint16_t* const first = reg;
+  for (const uint16_t* const end = reg + move.outputs; reg < end; ++reg) {
+    TimeNs after = kMinusInfinity;
+    for (size_t j = 0; j < kInputs; ++j) {
+      after = std::max(after, before[j] + *entry++);
     }
-    for (uint32_t i = 0; i < kMoveWidth; ++i) {
-      registers[out[i]] = after[i];
-    }
+    registers[*reg] = after;
+  }
+  for (const uint16_t* const end = reg + move.following; reg < end; ++reg) {
+    registers[*reg] = registers[*first] + *entry++;
   }
 }
 
-void MoveWriter::Reset(size_t registers) {
+using ApplyRowsOf = void (*)(const Move&, const MoveTape&, TimeNs*);
+
+template <size_t... kInputs>
+constexpr std::array<ApplyRowsOf, sizeof...(kInputs)> ByInputs(
+    std::index_sequence<kInputs...> /*numbers*/) {
+  return {&ApplyRows<kInputs>...};
+}
+
+constexpr auto kApplyRows = ByInputs(std::make_index_sequence<kMostMoveInputs + 1>());
+
+}  // namespace
+
+void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
+  const Move& move = tape.moves[index];
+  kApplyRows[move.inputs](move, tape, registers);
+}
+
+void MoveWriter::Reset(size_t registers, const KnownTails& known) {
+  known_ = known;
   if (place_.size() < registers) {
     place_.resize(registers, kUntouched);
     is_written_.resize(registers);
@@ -139,26 +158,130 @@ std::optional<DurationNs> MoveWriter::TakeReach(uint16_t reg) {
 }
 
 uint32_t MoveWriter::Store() {
-  while (outputs_.size() % kMoveWidth != 0) {
-    outputs_.push_back(outputs_.back());
-  }
+  ChooseInputs();
+  ChooseRows();
   Move move;
   move.registers = static_cast<uint32_t>(tape_->registers.size());
   move.matrix = static_cast<uint32_t>(tape_->entries.size());
-  move.inputs = static_cast<uint16_t>(input_count_);
+  move.inputs = static_cast<uint16_t>(kept_.size());
   move.outputs = static_cast<uint16_t>(outputs_.size());
-  tape_->registers.insert(tape_->registers.end(), inputs_.begin(), inputs_.begin() + input_count_);
+  move.following = static_cast<uint16_t>(following_.size());
+  for (const uint32_t input : kept_) {
+    tape_->registers.push_back(inputs_[input]);
+  }
   tape_->registers.insert(tape_->registers.end(), outputs_.begin(), outputs_.end());
-  for (size_t begin = 0; begin < outputs_.size(); begin += kMoveWidth) {
-    for (uint32_t j = 0; j < input_count_; ++j) {
-      for (size_t i = begin; i < begin + kMoveWidth; ++i) {
-        const DurationNs entry = forms_[place_[outputs_[i]]][j];
-        tape_->entries.push_back(entry > kMinusInfinity / 2 ? Halves(entry) : kMinusInfinity);
-      }
+  for (const uint16_t reg : outputs_) {
+    for (const uint32_t input : kept_) {
+      const DurationNs entry = forms_[place_[reg]][input];
+      tape_->entries.push_back(IsFinite(entry) ? Halves(entry) : kMinusInfinity);
     }
   }
+  for (const Following& output : following_) {
+    tape_->registers.push_back(output.reg);
+    tape_->entries.push_back(Halves(output.beyond));
+  }
   tape_->moves.push_back(move);
+  Learn();
   return static_cast<uint32_t>(tape_->moves.size() - 1);
+}
+
+// Those that decide something in some state that may be: not what is minus infinity, nor what is
+// behind the compute stream's tail and leads nowhere later than that does.
+void MoveWriter::ChooseInputs() {
+  const auto* compute = std::find(inputs_.begin(), inputs_.begin() + input_count_, kComputeTail);
+  kept_.clear();
+  for (uint32_t input = 0; input < input_count_; ++input) {
+    const uint16_t reg = inputs_[input];
+    const StreamSet stream = IsTail(reg) ? Bit(static_cast<uint16_t>(reg - 1)) : 0;
+    const bool behind = (known_.behind & stream) != 0 &&
+                        compute != inputs_.begin() + input_count_ &&
+                        DecidesNothing(input, static_cast<uint32_t>(compute - inputs_.begin()));
+    if (!behind && (known_.never & stream) == 0) {
+      kept_.push_back(input);
+    }
+  }
+}
+
+bool MoveWriter::DecidesNothing(uint32_t input, uint32_t compute) const {
+  return std::all_of(outputs_.begin(), outputs_.end(), [&](uint16_t reg) {
+    const Form& form = forms_[place_[reg]];
+    return form[input] <= form[compute] || !IsFinite(form[input]);
+  });
+}
+
+// The outputs that take a row of the matrix, the compute stream's tail first; others follow.
+void MoveWriter::ChooseRows() {
+  following_.clear();
+  const auto compute = std::find(outputs_.begin(), outputs_.end(), kComputeTail);
+  if (compute != outputs_.end()) {
+    std::swap(*compute, outputs_.front());
+    std::erase_if(outputs_, [&](uint16_t reg) {
+      const std::optional<DurationNs> beyond = BeyondCompute(forms_[place_[reg]]);
+      if (reg == kComputeTail || !beyond.has_value()) {
+        return false;
+      }
+      following_.push_back({reg, *beyond});
+      return true;
+    });
+  }
+}
+
+// By how much a form is beyond the compute stream's in whatever state; nothing where that depends
+// on the state.
+std::optional<DurationNs> MoveWriter::BeyondCompute(const Form& form) const {
+  const Form& compute = forms_[place_[kComputeTail]];
+  std::optional<DurationNs> beyond;
+  for (const uint32_t input : kept_) {
+    if (IsFinite(form[input]) != IsFinite(compute[input])) {
+      return std::nullopt;
+    }
+    if (!IsFinite(form[input])) {
+      continue;
+    }
+    if (beyond.has_value() && *beyond != form[input] - compute[input]) {
+      return std::nullopt;
+    }
+    beyond = form[input] - compute[input];
+  }
+  return beyond;
+}
+
+// What is known behind the move.
+void MoveWriter::Learn() {
+  Form compute;  // of its tail behind the move
+  compute.fill(kMinusInfinity);
+  bool goes_on = true;  // is not earlier than in front of it
+  if (place_[kComputeTail] != kUntouched) {
+    compute = forms_[place_[kComputeTail]];
+    goes_on = std::any_of(kept_.begin(), kept_.end(), [&](uint32_t input) {
+      return inputs_[input] == kComputeTail && compute[input] >= 0;
+    });
+  }
+  known_.behind = goes_on ? known_.behind : 0;
+  for (const uint16_t reg : written_) {
+    if (!IsTail(reg) || reg == kComputeTail) {
+      continue;
+    }
+    const StreamSet stream = Bit(static_cast<uint16_t>(reg - 1));
+    const Form& form = forms_[place_[reg]];
+    const bool behind = std::all_of(kept_.begin(), kept_.end(), [&](uint32_t input) {
+      return form[input] <= compute[input] || !IsFinite(form[input]);
+    });
+    known_.behind = behind ? known_.behind | stream : known_.behind & ~stream;
+    known_.never &= ~stream;
+  }
+}
+
+void MoveWriter::TailMoved(uint16_t reg) {
+  if (reg != kComputeTail) {
+    known_.behind &= ~Bit(static_cast<uint16_t>(reg - 1));
+    known_.never &= ~Bit(static_cast<uint16_t>(reg - 1));
+  }
+}
+
+void MoveWriter::TailCleared(uint16_t reg) {
+  TailMoved(reg);
+  known_.never |= Bit(static_cast<uint16_t>(reg - 1));
 }
 
 }  // namespace prism::replayer

@@ -13,6 +13,7 @@
 #include "graph/base/time.h"
 #include "graph/job_program.h"
 #include "replayer/stages/block_fold.h"
+#include "replayer/stages/stream_set.h"
 
 namespace prism::replayer {
 
@@ -28,17 +29,30 @@ constexpr DurationNs Halves(DurationNs duration) {
   return 2 * duration;
 }
 
-inline constexpr uint32_t kMoveWidth = 4;  // outputs side by side: of most moves all
 inline constexpr uint32_t kMostMoveInputs = 8;
 inline constexpr uint32_t kMostMoveOutputs = 64;
 
+// Where compute waits for all else in the end, the other streams end behind it by fixed times: a
+// move works out the compute stream's tail, and theirs by one sum each.
 struct Move {
-  // Where its inputs begin in MoveTape::registers; its outputs follow, the last one again until
-  // they are a multiple of kMoveWidth.
+  // Where its inputs begin in MoveTape::registers; its outputs come next, then those that follow
+  // from the first output.
   uint32_t registers = 0;
-  uint32_t matrix = 0;  // in MoveTape::entries: by kMoveWidth outputs, input and output
+  // In MoveTape::entries: by output and input; then by how much those that follow are beyond the
+  // first output.
+  uint32_t matrix = 0;
   uint16_t inputs = 0;
   uint16_t outputs = 0;
+  uint16_t following = 0;
+};
+
+// What is known of tails wherever this code runs, by stream. An input of a move that cannot decide
+// any output is left out of it.
+struct KnownTails {
+  StreamSet behind = 0;  // at or behind the compute stream's
+  StreamSet never = 0;   // minus infinity
+
+  bool operator==(const KnownTails&) const = default;
 };
 
 // Moves and what they share.
@@ -58,7 +72,13 @@ class MoveWriter {
 
   explicit MoveWriter(MoveTape* tape) : tape_(tape) {}
 
-  void Reset(size_t registers);
+  void Reset(size_t registers, const KnownTails& known);
+
+  // Of registers in front of the next op; moves that are not written yet count as done.
+  [[nodiscard]] const KnownTails& known() const { return known_; }
+  // A tail is moved on by something else than a move, or set to minus infinity.
+  void TailMoved(uint16_t reg);
+  void TailCleared(uint16_t reg);
 
   // As if `duration` went by on the host.
   void AddHost(DurationNs duration) { host_ns_ += duration; }
@@ -104,9 +124,20 @@ class MoveWriter {
  private:
   static constexpr uint16_t kUntouched = 0xFFFF;
 
+  // An output that follows from the first one.
+  struct Following {
+    uint16_t reg = 0;
+    DurationNs beyond = 0;
+  };
+
   Form& At(uint16_t reg);
   Form& Writable(uint16_t reg);
   uint32_t Store();
+  void ChooseInputs();
+  [[nodiscard]] bool DecidesNothing(uint32_t input, uint32_t compute) const;
+  void ChooseRows();
+  [[nodiscard]] std::optional<DurationNs> BeyondCompute(const Form& form) const;
+  void Learn();
   void Restart();
 
   MoveTape* tape_;
@@ -119,6 +150,9 @@ class MoveWriter {
   std::vector<bool> is_written_;   // by register
   std::vector<uint16_t> written_;
   std::vector<uint16_t> outputs_;
+  std::vector<uint32_t> kept_;  // inputs of the move that is stored
+  std::vector<Following> following_;
+  KnownTails known_;
 };
 
 }  // namespace prism::replayer

@@ -167,6 +167,14 @@ void PhraseRun::Wake(size_t s) {
   }
 }
 
+// A stage that waits for something else goes on without that message.
+void PhraseRun::MessageArrived(size_t peer, uint32_t channel) {
+  const uint32_t awaits = stages_[peer].awaits;
+  if (awaits == channel || awaits == kAnything) {
+    Wake(peer);
+  }
+}
+
 void PhraseRun::Settle() {
   while (!work_.empty()) {
     const uint32_t stage = work_.back();
@@ -219,6 +227,7 @@ uint32_t PhraseRun::StopOf(size_t s) const {
 
 void PhraseRun::Advance(size_t s) {
   Stage& stage = stages_[s];
+  stage.awaits = kNone;
   while (stage.inside || NextStep(s)) {
     const CompiledPhrase& phrase = stage.compiler->compiled(stage.phrase);
     const PhraseOp* ops = stage.compiler->ops().data() + phrase.ops;
@@ -271,8 +280,9 @@ bool PhraseRun::Pass(size_t s, const PhraseOp& op) {
   return !failed_;
 }
 
-PhraseRun::Channel& PhraseRun::ChannelOf(size_t s, const PhrasePost& post) {
-  return channels_[post.channel * stages_.size() + (post.is_send ? s : PeerOf(s, post))];
+uint32_t PhraseRun::ChannelOf(size_t s, const PhrasePost& post) const {
+  return static_cast<uint32_t>(post.channel * stages_.size() +
+                               (post.is_send ? s : PeerOf(s, post)));
 }
 
 PhraseRun::Arrival& PhraseRun::ArrivalAt(const Channel& channel, size_t end, int64_t number) {
@@ -295,8 +305,9 @@ void PhraseRun::Arrive(size_t s, const PhraseExchange& exchange, TimeNs at) {
   const PhrasePost* posts = stages_[s].compiler->posts().data() + exchange.posts;
   for (uint32_t p = 0; p < exchange.count; ++p) {
     if (!posts[p].posted) {
-      Put(&ChannelOf(s, posts[p]), posts[p].is_send ? kSender : kReceiver, {at, posts[p].transfer});
-      Wake(PeerOf(s, posts[p]));
+      const uint32_t channel = ChannelOf(s, posts[p]);
+      Put(&channels_[channel], posts[p].is_send ? kSender : kReceiver, {at, posts[p].transfer});
+      MessageArrived(PeerOf(s, posts[p]), channel);
     }
   }
 }
@@ -312,17 +323,18 @@ bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
   }
   const PhrasePost* posts = stage.compiler->posts().data() + exchange.posts;
   for (uint32_t p = 0; p < exchange.count; ++p) {
-    const Channel& channel = ChannelOf(s, posts[p]);
+    const Channel& channel = channels_[ChannelOf(s, posts[p])];
     const size_t mine = posts[p].is_send ? kSender : kReceiver;
     const bool alone = posts[p].is_send && posts[p].eager;
     if (!alone && channel.posted[1 - mine] <= channel.finished[mine]) {
+      stage.awaits = kAnything;
       return false;
     }
   }
   const TimeNs arrival = tail;
   for (uint32_t p = 0; p < exchange.count; ++p) {
     const PhrasePost& post = posts[p];
-    Channel& channel = ChannelOf(s, post);
+    Channel& channel = channels_[ChannelOf(s, post)];
     const size_t mine = post.is_send ? kSender : kReceiver;
     const int64_t number = channel.finished[mine]++;
     TimeNs end = arrival + post.transfer;
@@ -343,8 +355,10 @@ bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
 // As Exchange.
 bool PhraseRun::Receive(size_t s, const PhrasePost& post, DurationNs host_halves) {
   TimeNs* registers = RegistersOf(stages_[s]);
-  Channel& channel = ChannelOf(s, post);
+  const uint32_t number = ChannelOf(s, post);
+  Channel& channel = channels_[number];
   if (channel.posted[kSender] <= channel.finished[kReceiver]) {
+    stages_[s].awaits = number;
     return false;
   }
   const Arrival& sent = ArrivalAt(channel, kSender, channel.finished[kReceiver]++);
@@ -361,7 +375,8 @@ bool PhraseRun::Receive(size_t s, const PhrasePost& post, DurationNs host_halves
 
 void PhraseRun::Post(size_t s, const PhrasePost& post) {
   TimeNs& ready = RegistersOf(stages_[s])[post.reg];
-  Channel& channel = ChannelOf(s, post);
+  const uint32_t number = ChannelOf(s, post);
+  Channel& channel = channels_[number];
   Arrival arrival = {ready, post.transfer};
   if (post.eager) {
     arrival.at = std::max(ready, channel.send_tail);
@@ -369,7 +384,7 @@ void PhraseRun::Post(size_t s, const PhrasePost& post) {
   }
   Put(&channel, kSender, arrival);
   ready = kMinusInfinity;
-  Wake(PeerOf(s, post));
+  MessageArrived(PeerOf(s, post), number);
 }
 
 bool PhraseRun::Meet(size_t s, const PhraseOp& op) {

@@ -85,12 +85,15 @@ class PhraseRun {
     bool inside = false;   // of the phrase
     bool arrived = false;  // at what the op waits for
     bool queued = false;
-    TimeNs computed = 0;  // tail of the compute stream in front of the phrase
+    uint32_t awaits = kNone;  // channel that it can receive nothing on; kAnything: any of several
+    TimeNs computed = 0;      // tail of the compute stream in front of the phrase
     std::array<uint32_t, graph::kGroupAxisCount> met = {};
     std::vector<TimeNs> before;  // host and tails at the start of the iteration
     TimeNs start = 0;
     TimeNs next_start = 0;
   };
+
+  static constexpr uint32_t kAnything = kNone - 1;
 
   // One end of a message.
   struct Arrival {
@@ -169,7 +172,8 @@ class PhraseRun {
   [[nodiscard]] size_t PeerOf(size_t s, const PhrasePost& post) const {
     return stages_[s].peers[post.to_next ? 1 : 0];
   }
-  [[nodiscard]] Channel& ChannelOf(size_t s, const PhrasePost& post);
+  void MessageArrived(size_t peer, uint32_t channel);
+  [[nodiscard]] uint32_t ChannelOf(size_t s, const PhrasePost& post) const;
   [[nodiscard]] Arrival& ArrivalAt(const Channel& channel, size_t end, int64_t number);
   void Put(Channel* channel, size_t end, Arrival arrival);
   [[nodiscard]] TimeNs StartOf(size_t s) const;
