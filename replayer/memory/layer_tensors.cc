@@ -155,7 +155,8 @@ std::vector<LayerTensor> ExpertTensors(const Sizes& sizes) {
   tensors.push_back({{"expert activation input", branches * sizes.ExpertFfn()},
                      graph::kRecomputeMoe,
                      kOffloadExpertActivation});
-  if (!sizes.style.fused_bias_activation) {  // what is then multiplied by the probabilities
+  // What is then multiplied by the probabilities; the built-in workload does so at the end.
+  if (!sizes.style.fused_bias_activation && !sizes.style.built_in) {
     tensors.push_back({{"expert activation output", sizes.ExpertFfn()},
                        graph::kRecomputeMoe | graph::kRecomputeActivation});
   }

@@ -53,5 +53,10 @@ TEST(MemoryAccount, has_the_states_of_recorded_ranks_to_the_byte) {
               "--global-batch-size", "64"});
 }
 
+TEST(MemoryAccount, has_the_states_of_recorded_experts_to_the_byte) {
+  CompareRun({"--target-gpus", "64", "--model", "mixtral-8x7b", "--tp", "2", "--pp", "4", "--ep",
+              "4", "--global-batch-size", "32"});
+}
+
 }  // namespace
 }  // namespace prism

@@ -22,6 +22,7 @@ using graph::TrainingStyle;
 // As Korthikanti et al. count: attention scores are kept, dropout is on, 16 bit.
 TrainingStyle PaperStyle() {
   TrainingStyle style;
+  style.built_in = false;
   style.attention = graph::AttentionKind::kUnfused;
   style.dropout = true;
   return style;
@@ -85,8 +86,7 @@ TEST(StageMemory, states_of_a_layer_follow_from_its_shapes) {
   EXPECT_EQ(parameters.total(), matrices + split_biases + whole);
 }
 
-// Eight experts over ep 2 and etp 2 of 16 ranks that share a stage: four on a rank, half of each,
-// held by 4 ranks.
+// Eight experts over ep 2 and etp 2 of a stage's 16 ranks: half of four on a rank, held by 4 ranks.
 TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
   JobSpec job = PaperJob();
   job.parallel.tp = 8;
