@@ -1,6 +1,7 @@
 // prism-emulate: parse, plan, run the stages, report, exit code.
 #include <unistd.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/input_hashes.h"
+#include "graph/base/time.h"
 #include "launch/exit_codes.h"
 #include "launch/options/options.h"
 #include "launch/process/color.h"
@@ -89,6 +91,14 @@ Result<replayer::Summary> Report(const RunContext& context,
   return summary;
 }
 
+// What a run that has written its files leaves to be told.
+struct RunSummary {
+  replayer::Summary summary;
+  WallTimes wall;
+  DurationNs emulated_ns = 0;  // steady iteration
+  DurationNs replayed_ns = 0;  // likewise, of the graph before any emulation
+};
+
 Status CheckStrict(const std::vector<graph::Warning>& warnings) {
   if (warnings.empty()) {
     return OkStatus();
@@ -99,11 +109,26 @@ Status CheckStrict(const std::vector<graph::Warning>& warnings) {
                                 first.example));
 }
 
-// What a run that has written its files leaves to be told.
-struct RunSummary {
-  replayer::Summary summary;
-  WallTimes wall;
-};
+// Of what the sandbox ranks came to against what the graph alone says.
+Status CheckError(double allowed_pct, const RunSummary& run) {
+  const double emulated = SecondsFromNs(run.emulated_ns);
+  const double replayed = SecondsFromNs(run.replayed_ns);
+  const double error_pct = 100 * (emulated / replayed - 1);
+  if (std::abs(error_pct) <= allowed_pct) {
+    return OkStatus();
+  }
+  return GateNotMet(
+      fmt::format("--max-error {}: with the sandbox ranks an iteration takes {:.6g} s, in the "
+                  "replay of the graph {:.6g} s: {:+.3g} %",
+                  allowed_pct, emulated, replayed, error_pct));
+}
+
+Status CheckGates(const Options& options, const RunSummary& run) {
+  if (options.max_error_pct) {
+    PRISM_RETURN_IF_ERROR(CheckError(*options.max_error_pct, run));
+  }
+  return options.strict ? CheckStrict(run.summary.warnings) : OkStatus();
+}
 
 // All stages, then the files.
 Result<RunSummary> RunAndReport(const RunContext& context,
@@ -119,6 +144,8 @@ Result<RunSummary> RunAndReport(const RunContext& context,
   RunSummary finished;
   PRISM_ASSIGN_OR_RETURN(finished.summary, Report(context, record, whole, &outcome, folder));
   finished.wall = outcome.wall;
+  finished.emulated_ns = outcome.result.steady_iteration_ns();
+  finished.replayed_ns = outcome.replayed_ns;
   return finished;
 }
 
@@ -146,7 +173,7 @@ Status RunAsMaster(RunContext& context,
     return run.status();
   }
   PRISM_RETURN_IF_ERROR(PrintReport(context, run->summary, *folder, run->wall));
-  return context.options.strict ? CheckStrict(run->summary.warnings) : OkStatus();
+  return CheckGates(context.options, *run);
 }
 
 // What can be answered without a run; nothing where a run is asked for.

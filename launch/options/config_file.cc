@@ -251,6 +251,9 @@ std::string OutputText(const Options& options) {
   if (!options.memory_snapshot.empty()) {
     text += fmt::format("memory_snapshot = {}\n", Quoted(options.memory_snapshot));
   }
+  if (options.max_error_pct) {
+    text += fmt::format("max_error = {}\n", *options.max_error_pct);
+  }
   return text + fmt::format("perfetto = {}\nstrict = {}\n", options.perfetto, options.strict);
 }
 

@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <map>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,35 +35,6 @@ struct Parsed {
   bool help = false;
   bool version = false;
 };
-
-// Names of the outside contract that have no option yet; heeding none of them must not look like
-// heeding them.
-struct NotYet {
-  const char* flag;
-  const char* variable;
-};
-constexpr std::array<NotYet, 1> kNotYet = {{{"--max-error", "PRISM_MAX_ERROR"}}};
-
-Status RefuseFlagsNotYet(std::span<const std::string> flags) {
-  for (const NotYet& name : kNotYet) {
-    for (const std::string& flag : flags) {
-      if (flag == name.flag || flag.starts_with(std::string(name.flag) + "=")) {
-        return InvalidArgument(fmt::format("{} is not available yet; leave it out", name.flag));
-      }
-    }
-  }
-  return OkStatus();
-}
-
-Status RefuseVariablesNotYet() {
-  for (const NotYet& name : kNotYet) {
-    if (std::getenv(name.variable) != nullptr) {
-      return InvalidArgument(
-          fmt::format("{} is set, but not available yet; unset it", name.variable));
-    }
-  }
-  return OkStatus();
-}
 
 // One letter too many, too few, or another one.
 bool IsOneLetterOff(std::string_view name, std::string_view meant) {
@@ -109,7 +78,6 @@ Status RefuseMisspeltVariables() {
 Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   Parsed parsed;
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  PRISM_RETURN_IF_ERROR(RefuseFlagsNotYet({arguments.begin(), dashes}));
   if (dashes != arguments.end()) {
     parsed.program.assign(dashes + 1, arguments.end());
     if (parsed.program.empty()) {
@@ -148,7 +116,6 @@ Status AddConfigFile(const std::string& path, RawValues* values, InputHashes* re
 
 // Layers the three sources, strongest first.
 Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
-  PRISM_RETURN_IF_ERROR(RefuseVariablesNotYet());
   PRISM_RETURN_IF_ERROR(RefuseMisspeltVariables());
   RawValues values;
   for (const OptionSpec& spec : OptionTable()) {
@@ -171,6 +138,7 @@ Result<RawValues> CollectValues(const Parsed& parsed, InputHashes* read) {
 }
 
 constexpr double kMaxFactor = 1000;  // between two GPUs or hosts: far above any pair
+constexpr double kMaxPercent = 1000;
 constexpr double kMaxExponent = 10;  // of Zipf's law; there all choose the same
 
 // Turns raw texts into typed values; keeps the first failure, so that the reading code below is a
@@ -259,6 +227,24 @@ class TypedReader {
     double value = 0;
     if (!ParseNumber(text, &value) || !(value > 0 && value <= kMaxFactor)) {
       Fail(*raw, fmt::format("'{}' is no number above 0, at most {}", text, kMaxFactor));
+      return;
+    }
+    *target = value;
+  }
+
+  // A share in percent, with or without the sign.
+  void ReadPercent(const std::string& key, std::optional<double>* target) {
+    const RawValue* raw = Find(key);
+    if (raw == nullptr) {
+      return;
+    }
+    std::string_view text = raw->texts.back();
+    if (text.ends_with('%')) {
+      text.remove_suffix(1);
+    }
+    double value = 0;
+    if (!ParseNumber(text, &value) || !(value >= 0 && value <= kMaxPercent)) {
+      Fail(*raw, fmt::format("'{}' is no percentage from 0 to {}", raw->texts.back(), kMaxPercent));
       return;
     }
     *target = value;
@@ -389,6 +375,7 @@ void ReadOtherOptions(TypedReader& reader, Options* options) {
     reader.ReadText("color", &options->color);
   }
   reader.ReadSwitch("strict", &options->strict);
+  reader.ReadPercent("max_error", &options->max_error_pct);
 }
 
 Result<Options> TypedOptions(const RawValues& values) {

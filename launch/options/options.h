@@ -113,6 +113,7 @@ struct Options {
   bool quiet = false;
   std::string color = "auto";
   bool strict = false;
+  std::optional<double> max_error_pct;  // of the emulated iteration time from the replayed one
 
   InputHashes inputs;  // files that the options were read from
 

@@ -163,6 +163,9 @@ std::vector<OptionSpec> OutputOptions() {
        "never in files "
        "or where NO_COLOR is set"},
       {"strict", kOutput, "", "", "warnings make the exit code 4"},
+      {"max-error", kOutput, "PCT", "",
+       "the exit code is 4 where the sandbox ranks' iteration takes more than PCT % longer or "
+       "shorter than the graph's replay"},
   };
 }
 

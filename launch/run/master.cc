@@ -264,6 +264,7 @@ Status Master::ReplayAll(RunOutcome* outcome) {
       ReplaySpreadRange(outcome->graph, options, outcome->result.steady_iteration_ns()));
   PRISM_ASSIGN_OR_RETURN(outcome->replay_warnings,
                          replayer::WarnOfNoEffect(outcome->graph, options, outcome->result));
+  outcome->replayed_ns = outcome->result.steady_iteration_ns();
   outcome->low_ns = range.low_ns;
   outcome->high_ns = range.high_ns;
   return OkStatus();
@@ -420,19 +421,18 @@ Result<std::optional<Rank>> Master::EmulateOnce(RunOutcome* outcome) {
   if (MayAdopt(coordinator)) {
     return coordinator.departed();
   }
-  const DurationNs predicted = outcome->result.steady_iteration_ns();
   outcome->result = coordinator.Summarise();
   const DurationNs emulated = outcome->result.steady_iteration_ns();
   // What the host did beyond the graph comes at both ends of the range.
-  outcome->low_ns += emulated - predicted;
-  outcome->high_ns += emulated - predicted;
+  outcome->low_ns += emulated - outcome->replayed_ns;
+  outcome->high_ns += emulated - outcome->replayed_ns;
   AddWarnings(coordinator, &outcome->warnings);
   const bool may_differ = MeasuresArrivals(context_) || coordinator.extra_host_ns() > 0;
-  if (!may_differ && predicted != emulated) {
+  if (!may_differ && outcome->replayed_ns != emulated) {
     return RunFailed(fmt::format(
         "the emulation took {} ns an iteration, the replay {} ns, though no rank departed from the "
         "graph: a bug of ours",
-        emulated, predicted));
+        emulated, outcome->replayed_ns));
   }
   return std::optional<Rank>();
 }

@@ -190,6 +190,11 @@ Result<RunContext> PlanRun(Options options) {
   context.logger =
       ColoredLogger(options.quiet ? LogLevel::kError : options.log_level, options.color);
   context.options = std::move(options);
+  if (context.options.max_error_pct && context.options.sandbox_ranks == "none") {
+    return AtOrigin(context.options, {"max_error", "sandbox_ranks"},
+                    InvalidArgument("--max-error together with --sandbox-ranks none: nothing runs "
+                                    "that could differ from the graph; leave one out"));
+  }
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
   context.inputs = context.options.inputs;

@@ -111,10 +111,10 @@ TEST(Options, every_option_is_in_the_help_once) {
 }
 
 TEST(Options, printed_config_gives_the_same_options_again) {
-  const Result<CommandLine> line =
-      ParseCommandLine({"--target-gpus", "32", "--perturb", "jitter:0.1", "--on-mismatch", "adopt",
-                        "--strict", "--host-time", "fixed:python", "--memory-snapshot", "all",
-                        "--device", "cuda", "--device-scale", "1.25", "--stall-timeout", "5"});
+  const Result<CommandLine> line = ParseCommandLine(
+      {"--target-gpus", "32", "--perturb", "jitter:0.1", "--on-mismatch", "adopt", "--strict",
+       "--max-error", "2.5%", "--host-time", "fixed:python", "--memory-snapshot", "all", "--device",
+       "cuda", "--device-scale", "1.25", "--stall-timeout", "5"});
   ASSERT_TRUE(line.ok());
   graph::JobSpec job;
   job.parallel.tp = 4;
@@ -130,6 +130,7 @@ TEST(Options, printed_config_gives_the_same_options_again) {
   EXPECT_EQ(again->options.host_framework, "python");
   EXPECT_EQ(again->options.memory_snapshot, "all");
   EXPECT_TRUE(again->options.strict);
+  EXPECT_EQ(again->options.max_error_pct, 2.5);
   EXPECT_EQ(again->options.device, Device::kCuda);
   EXPECT_EQ(again->options.device_scale, 1.25);
   EXPECT_EQ(ConfigText(again->options, job), text);

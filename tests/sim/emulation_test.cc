@@ -83,9 +83,9 @@ class Emulation : public testing::Test {
   static void SetUpTestSuite() {
     folder_ = std::make_unique<ScratchFolder>();
     WriteText(*folder_ / "small.toml", kModel);
-    base_ =
-        RunCommand({PRISM_EMULATE, "--model", *folder_ / "small.toml", "--target-gpus", "16",
-                    "--iterations", "4", "--sandbox-ranks", "0-15", "--out", *folder_ / "base"});
+    base_ = RunCommand({PRISM_EMULATE, "--model", *folder_ / "small.toml", "--target-gpus", "16",
+                        "--iterations", "4", "--sandbox-ranks", "0-15", "--max-error", "0", "--out",
+                        *folder_ / "base"});
   }
 
   static void TearDownTestSuite() { folder_.reset(); }
@@ -167,6 +167,14 @@ TEST_F(Emulation, sleep_without_slack_delays_another_stage_by_its_length) {
   EXPECT_NEAR(late[1], base[1], 2 * kPrintedMs);
   EXPECT_NEAR(late[2], base[2] + 500, 1);
   EXPECT_NEAR(late[2], EngineMs(*graph, Rank(0), 2, "micro-batch 0"), kPrintedMs);
+}
+
+TEST_F(Emulation, ranks_further_off_than_the_largest_error_end_with_code_4) {
+  const Finished run =
+      Run("gate", {"--sandbox-ranks", "0,12", "--max-error", "5%"}, {"--plant", "sleep:0:3:0:0.5"});
+  EXPECT_EQ(run.code, 4) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("--max-error 5: with the sandbox ranks an iteration takes"));
+  EXPECT_GT(SummaryMs("gate"), SummaryMs("base") + 499);
 }
 
 TEST_F(Emulation, sleep_in_the_middle_delays_another_stage_as_the_graph_says) {
