@@ -23,6 +23,7 @@
 #include "slicer/import/chakra/chakra_import.h"
 #include "slicer/import/chakra/trace_names.h"
 #include "slicer/import/goal/goal_import.h"
+#include "slicer/import/kineto/kineto_import.h"
 
 namespace prism::launch {
 namespace {
@@ -75,12 +76,17 @@ Result<ImportResult> ReadSimAi(std::vector<std::string> files, const Settings& s
   return ReadLayers(files, settings, slicer::LayerDialect::kSimAi);
 }
 
+Result<ImportResult> ReadKineto(std::vector<std::string> files, const Settings& settings) {
+  return slicer::ImportKineto(files, settings.options);
+}
+
 const std::vector<Format>& Formats() {
   static const std::vector<Format> kFormats = {
       {"goal", 1, ReadGoal, {}},
       {"chakra", kManyFiles, ReadChakra, {"groups", "network", "target-gpus"}},
       {"astra", 1, ReadAstra, {"network", "target-gpus"}},
       {"simai", 1, ReadSimAi, {"network", "target-gpus"}},
+      {"kineto", kManyFiles, ReadKineto, {"target-gpus"}},
   };
   return kFormats;
 }
@@ -216,6 +222,9 @@ Verb ImportVerb() {
       "          one trace with --target-gpus N: N ranks that do the same; .et.gz as well\n"
       "  astra   an ASTRA-sim text workload, a layer a line\n"
       "  simai   the same as SimAI's AICB writes it\n"
+      "  kineto  profiles of torch.profiler, one a rank, also packed by gzip: one step of each,\n"
+      "          with the measured times of kernels and host; --target-gpus N: a larger job of\n"
+      "          ranks like them\n"
       "What the file leaves open is counted and stands among the graph's assumptions. A file that\n"
       "is damaged or cannot run is exit code 3 and leaves no graph. A schedule runs once where\n"
       "prism replay repeats: --iterations 1 gives its time from start to end.\n",
@@ -228,7 +237,8 @@ Verb ImportVerb() {
         "ASTRA-sim's network or SimAI's topology: size, rates and latency of each dimension, in "
         "place "
         "of the cluster's (chakra, astra, simai)"},
-       {"target-gpus", "N", "as the files say", "ranks of the graph (chakra, astra, simai)"}}};
+       {"target-gpus", "N", "as the files say",
+        "ranks of the graph (chakra, astra, simai, kineto)"}}};
   verb.run = Run;
   return verb;
 }

@@ -9,6 +9,7 @@
 #include "slicer/import/chakra/chakra_import.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/goal/goal_import.h"
+#include "slicer/import/kineto/kineto_import.h"
 
 namespace prism::testing {
 namespace {
@@ -36,6 +37,9 @@ Result<ImportResult> Import(std::string_view format, std::string_view bytes) {
         format == "astra" ? slicer::LayerDialect::kAstra : slicer::LayerDialect::kSimAi;
     layers.dims = {2, 4};
     return slicer::ImportLayersText(bytes, "fuzz input", options, layers);
+  }
+  if (format == "kineto") {
+    return slicer::ImportKinetoBytes({{"fuzz input", bytes}}, ImportOptions());
   }
   if (format == "groups") {
     slicer::ProcessGroups groups;

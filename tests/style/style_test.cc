@@ -51,6 +51,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOwners = {
     {"google/protobuf", {"graph/proto/", "slicer/import/chakra/trace_file.cc"}},
     {kGenerated, {"graph/proto/", "slicer/import/chakra/trace_file.cc"}},
     {"CLI/", {"launch/options/command_line.cc"}},
+    {"rapidjson/", {"slicer/import/kineto/trace_file.cc"}},
     {"nlohmann/", {"launch/verbs/json_leaves.cc", "slicer/import/chakra/process_groups.cc"}},
     {"toml++/", {"launch/options/config_file.cc", "launch/options/toml_reader.cc"}},
     {"zlib.h", {"graph/base/compress.cc"}},

@@ -1,0 +1,87 @@
+#include "slicer/import/kineto/collective_words.h"
+
+#include <string>
+#include <utility>
+
+#include "graph/base/lower_case.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::CollectiveKind;
+using graph::DataType;
+
+// Parts of names in lower case without "_"; a name has the first that is in it.
+constexpr std::pair<std::string_view, CollectiveKind> kKinds[] = {
+    {"allreduce", CollectiveKind::kAllReduce}, {"reducescatter", CollectiveKind::kReduceScatter},
+    {"allgather", CollectiveKind::kAllGather}, {"alltoall", CollectiveKind::kAllToAll},
+    {"broadcast", CollectiveKind::kBroadcast}, {"barrier", CollectiveKind::kAllReduce},
+    {"reduce", CollectiveKind::kReduce},       {"gather", CollectiveKind::kGather},
+    {"scatter", CollectiveKind::kScatter},
+};
+
+// c10::ScalarType's names, and those of C++ types that older profiles have.
+constexpr std::pair<std::string_view, DataType> kTypes[] = {
+    {"bfloat16", DataType::kBfloat16},   {"float8", DataType::kFloat8},
+    {"half", DataType::kFloat16},        {"double", DataType::kFloat64},
+    {"float", DataType::kFloat32},       {"long", DataType::kInt64},
+    {"short", DataType::kInt16},         {"byte", DataType::kUint8},
+    {"unsigned char", DataType::kUint8}, {"char", DataType::kInt8},
+    {"signed char", DataType::kInt8},    {"bool", DataType::kBool},
+    {"int", DataType::kInt32},
+};
+
+std::string Squeezed(std::string_view name) {
+  std::string text = LowerCase(name);
+  std::erase(text, '_');
+  return text;
+}
+
+std::optional<CollectiveKind> KindIn(std::string_view name) {
+  const std::string text = Squeezed(name);
+  for (const auto& [word, kind] : kKinds) {
+    if (text.find(word) != std::string::npos) {
+      return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+DataType TypeIn(std::string_view name) {
+  const std::string text = LowerCase(name);
+  for (const auto& [word, type] : kTypes) {
+    if (text.find(word) != std::string::npos) {
+      return type;
+    }
+  }
+  return DataType::kUnknown;
+}
+
+}  // namespace
+
+bool IsNcclKernel(std::string_view kernel) {
+  return kernel.starts_with("ncclKernel") || kernel.starts_with("ncclDevKernel") ||
+         kernel.starts_with("ncclSymkDevKernel") || kernel.starts_with("ncclSymDevKernel");
+}
+
+std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,
+                                              std::string_view kernel) {
+  const std::optional<CollectiveKind> kind =
+      KindIn(noted.name.empty() ? kernel.substr(0, kernel.find('(')) : noted.name);
+  if (!kind) {
+    return std::nullopt;
+  }
+  graph::CollectiveShape shape;
+  shape.kind = *kind;
+  shape.dtype = TypeIn(noted.dtype);
+  shape.bytes = noted.elements * graph::DataTypeBytes(shape.dtype);
+  const bool reduces = *kind == CollectiveKind::kAllReduce || *kind == CollectiveKind::kReduce ||
+                       *kind == CollectiveKind::kReduceScatter;
+  const bool has_root = *kind == CollectiveKind::kReduce || *kind == CollectiveKind::kBroadcast ||
+                        *kind == CollectiveKind::kGather || *kind == CollectiveKind::kScatter;
+  shape.reduce = reduces ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
+  shape.root = has_root ? 0 : -1;
+  return shape;
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,180 @@
+#include "slicer/import/kineto/kineto_import.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/compress.h"
+#include "graph/base/file.h"
+#include "graph/limits.h"
+#include "slicer/import/kineto/step_program.h"
+#include "slicer/import/kineto/trace_file.h"
+#include "slicer/import/kineto/uneven_exchanges.h"
+
+namespace prism::slicer {
+namespace {
+
+constexpr size_t kMaxTraceBytes = size_t{1} << 34U;  // of one that was packed
+
+// One profile after the other, then all ranks.
+class KinetoImport {
+ public:
+  KinetoImport(uint32_t world, uint32_t ranks, GraphAssembly* assembly)
+      : world_(world), ranks_(ranks), assembly_(*assembly) {}
+
+  Status AddProfile(uint32_t rank, const KinetoTrace& trace, const std::string& file) {
+    if (rank >= world_) {
+      return BadFile(fmt::format("{}: of rank {}, but the job has {}", file, rank, world_));
+    }
+    if (program_of_.contains(rank)) {
+      return BadFile(fmt::format("{}: a second profile of rank {}; name one", file, rank));
+    }
+    const KinetoRange step = TypicalStep(trace);
+    PRISM_ASSIGN_OR_RETURN(StepProgram program,
+                           ProgramOfStep(trace, step, world_, file, &assembly_));
+    result_.notes.Add(program.notes);
+    result_.notes.Add(fmt::format("steps are {} of {}, the one of median duration", step.name,
+                                  trace.steps.size()),
+                      trace.steps.size() > 1 ? 1 : 0);
+    result_.notes.Add("profiles mark no steps, and are one each", trace.steps.empty() ? 1 : 0);
+    result_.notes.Add("profiles are cut off, and end early", trace.is_cut_off ? 1 : 0);
+    result_.notes.Add(fmt::format("profiles are of {}, whose kernels keep their measured times",
+                                  trace.gpu.empty() ? "a GPU without a name" : trace.gpu));
+    result_.tasks += program.tasks;
+    program_of_[rank] = programs_.size();
+    programs_.push_back(std::move(program));
+    return OkStatus();
+  }
+
+  Status AddRanks() {
+    result_.notes.Add("all-to-alls whose ranks move different amounts have the largest of them",
+                      EvenOutExchanges(&programs_));
+    std::vector<std::optional<Rank>> first_of(programs_.size());
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      const size_t profile = ProfileOf(rank % world_);
+      PRISM_ASSIGN_OR_RETURN(std::vector<uint32_t> comms,
+                             CommunicatorsOf(programs_[profile], Rank(rank)));
+      if (first_of[profile]) {
+        assembly_.AddRankLike(Rank(rank), *first_of[profile], std::move(comms));
+        continue;
+      }
+      first_of[profile] = Rank(rank);
+      assembly_.AddRank(Rank(rank),
+                        {std::move(programs_[profile].program), std::move(comms), {}, 0});
+    }
+    result_.notes.Add("ranks do what a profiled one does", ranks_ - programs_.size());
+    return OkStatus();
+  }
+
+  ImportResult TakeResult() { return std::move(result_); }
+
+ private:
+  // The profile of the rank or of the next lower one that has one, else the first.
+  [[nodiscard]] size_t ProfileOf(uint32_t rank) const {
+    const auto above = program_of_.upper_bound(rank);
+    return above == program_of_.begin() ? above->second : std::prev(above)->second;
+  }
+
+  Result<std::vector<uint32_t>> CommunicatorsOf(const StepProgram& program, Rank rank) {
+    std::vector<uint32_t> comms;
+    for (const ProcessAxis& axis : program.groups) {
+      const std::optional<uint32_t> leader = LeaderOn(axis, rank, ranks_);
+      if (!leader) {
+        return InvalidArgument(fmt::format(
+            "{} ranks are no multiple of process group '{}', {} ranks that lie {} apart; choose "
+            "another --target-gpus",
+            ranks_, axis.name, axis.size, axis.stride));
+      }
+      const auto [known, inserted] = comm_ids_.try_emplace({axis, *leader}, 0);
+      if (inserted) {
+        known->second = assembly_.Communicator(axis.name.empty() ? "all" : "pg " + axis.name,
+                                               axis.name, *GroupOn(axis, rank, ranks_));
+      }
+      comms.push_back(known->second);
+    }
+    return comms;
+  }
+
+  uint32_t world_;
+  uint32_t ranks_;
+  GraphAssembly& assembly_;
+  std::map<uint32_t, size_t> program_of_;  // by profiled rank
+  std::vector<StepProgram> programs_;
+  std::map<std::pair<ProcessAxis, uint32_t>, uint32_t> comm_ids_;  // by axis and lowest rank
+  ImportResult result_;
+};
+
+// The ranks of the job that was profiled: as the files say, else as many as there are files.
+Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
+                         const std::vector<KinetoSource>& profiles) {
+  const int64_t world = traces.front().world;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    if (traces[i].world != world) {
+      return BadFile(fmt::format("{}: of a job of {} ranks, {} of one of {}", profiles[i].name,
+                                 traces[i].world, profiles.front().name, world));
+    }
+  }
+  if (world > graph::kMaxRanks) {
+    return BadFile(fmt::format("{}: says that its job has {} ranks; at most {} are possible",
+                               profiles.front().name, world, graph::kMaxRanks));
+  }
+  return world > 0 ? static_cast<uint32_t>(world) : static_cast<uint32_t>(traces.size());
+}
+
+}  // namespace
+
+Result<ImportResult> ImportKinetoBytes(const std::vector<KinetoSource>& profiles,
+                                       const ImportOptions& options) {
+  std::vector<KinetoTrace> traces;
+  int64_t bytes = 0;
+  for (const KinetoSource& profile : profiles) {
+    PRISM_ASSIGN_OR_RETURN(KinetoTrace trace, ReadKinetoTrace(profile.bytes, profile.name));
+    traces.push_back(std::move(trace));
+    bytes += static_cast<int64_t>(profile.bytes.size());
+  }
+  PRISM_ASSIGN_OR_RETURN(const uint32_t world, WorldOf(traces, profiles));
+  const uint32_t ranks =
+      options.target_gpus > 0 ? static_cast<uint32_t>(options.target_gpus) : world;
+  GraphAssembly assembly(ranks);
+  KinetoImport import(world, ranks, &assembly);
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const auto rank = static_cast<uint32_t>(traces[i].rank >= 0 ? traces[i].rank : i);
+    PRISM_RETURN_IF_ERROR(import.AddProfile(rank, traces[i], profiles[i].name));
+  }
+  PRISM_RETURN_IF_ERROR(import.AddRanks());
+  ImportResult result = import.TakeResult();
+  result.bytes_read = bytes;
+  graph::ParallelSizes parallel;
+  parallel.dp = static_cast<int32_t>(ranks);
+  assembly.SetParallel(parallel);
+  return FinishImport(std::move(assembly), options, std::move(result), profiles.front().name)
+      .result;
+}
+
+Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
+                                  const ImportOptions& options) {
+  std::deque<MappedFile> mapped;
+  std::deque<std::string> unpacked;
+  std::vector<KinetoSource> profiles;
+  for (const std::string& file : files) {
+    PRISM_ASSIGN_OR_RETURN(MappedFile bytes, MappedFile::Open(file));
+    mapped.push_back(std::move(bytes));
+    std::string_view text = mapped.back().bytes();
+    if (IsGzip(text)) {
+      Result<std::string> held = Gunzip(text, kMaxTraceBytes);
+      if (!held.ok()) {
+        return held.status().WithContext(file);
+      }
+      unpacked.push_back(*std::move(held));
+      text = unpacked.back();
+    }
+    profiles.push_back({file, text});
+  }
+  return ImportKinetoBytes(profiles, options);
+}
+
+}  // namespace prism::slicer

@@ -1,0 +1,31 @@
+// Profiles of torch.profiler (Kineto), one file a rank → a graph: one step of every rank, with the
+// measured times of kernels and host, and collectives that the cluster costs (step_program.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "slicer/import/importer.h"
+
+namespace prism::slicer {
+
+// One profile in memory.
+struct KinetoSource {
+  std::string name;  // for messages
+  std::string_view bytes;
+};
+
+// Files may be packed by gzip. Each says which rank of how many it is of. A rank that nobody
+// profiled does what the next lower one with a profile does; in a job of options.target_gpus ranks,
+// rank r does what r modulo the profiled ones does, and process groups keep their sizes but for
+// those on the outermost axis, which grow.
+Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
+                                  const ImportOptions& options);
+
+// The same from memory.
+Result<ImportResult> ImportKinetoBytes(const std::vector<KinetoSource>& profiles,
+                                       const ImportOptions& options);
+
+}  // namespace prism::slicer

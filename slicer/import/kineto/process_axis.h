@@ -1,0 +1,37 @@
+// The process groups of a profiled job as axes of its ranks, so that they can be told for ranks
+// that nobody profiled and for a larger job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/ids.h"
+
+namespace prism::slicer {
+
+// Groups of `size` ranks that lie `stride` apart: rank r is in the one of the ranks that differ
+// from it in (rank ÷ stride) mod size alone. size 0: as many as there are, the outermost axis.
+struct ProcessAxis {
+  std::string name;  // of the group
+  uint32_t stride = 1;
+  uint32_t size = 0;
+
+  auto operator<=>(const ProcessAxis&) const = default;
+};
+
+// The axis of which `ranks` (ascending; empty: all) are one group in a job of `world` ranks;
+// nothing where they do not lie regularly.
+std::optional<ProcessAxis> AxisOf(const std::string& name,
+                                  const std::vector<uint32_t>& ranks,
+                                  uint32_t world);
+
+// The lowest rank of the group that `rank` is in; nothing where the axis does not divide `ranks`.
+std::optional<uint32_t> LeaderOn(const ProcessAxis& axis, Rank rank, uint32_t ranks);
+
+// The group that `rank` is in, ascending, in a job of `ranks`; nothing where the axis does not
+// divide them.
+std::optional<std::vector<uint32_t>> GroupOn(const ProcessAxis& axis, Rank rank, uint32_t ranks);
+
+}  // namespace prism::slicer

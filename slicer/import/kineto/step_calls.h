@@ -1,0 +1,28 @@
+// What the host called in one step, in the order in which its effects came.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/time.h"
+#include "slicer/import/kineto/trace_file.h"
+
+namespace prism::slicer {
+
+enum class HostCallKind : uint8_t {
+  kLaunch,       // makes the GPU do something
+  kWaitEvent,    // the next launch of its thread waits for other streams
+  kSynchronise,  // the host waits for the GPU
+};
+
+struct HostCall {
+  HostCallKind kind = HostCallKind::kLaunch;
+  const KinetoRange* range = nullptr;
+  std::vector<uint32_t> tasks;  // kLaunch: indices into KinetoTrace::tasks, by begin
+};
+
+// The calls that begin in [begin, end), of all threads. A synchronisation counts where it ends:
+// other threads go on meanwhile. Calls that neither launch nor wait are host time like any other.
+std::vector<HostCall> CallsIn(const KinetoTrace& trace, TimeNs begin, TimeNs end);
+
+}  // namespace prism::slicer

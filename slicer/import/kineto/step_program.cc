@@ -1,0 +1,413 @@
+#include "slicer/import/kineto/step_program.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "slicer/import/kineto/collective_words.h"
+#include "slicer/import/kineto/step_calls.h"
+
+namespace prism::slicer {
+namespace {
+
+using graph::OpKind;
+
+// The host's clock and the GPU's, which CUPTI puts on one scale, differ by less.
+constexpr DurationNs kClockSkewNs = 5 * kNsPerUs;
+// What a stream needs between two kernels, or between two copies, at most.
+constexpr DurationNs kPauseNs = 20 * kNsPerUs;
+constexpr size_t kMaxStreams = 60'000;
+// PyTorch's default stream, as CUPTI numbers it.
+constexpr int64_t kDefaultStream = 7;
+
+// Where the profile noted what the collective of a launch is: at the kernel, or at the range of the
+// issuing thread around the call.
+const KinetoCollective& NotedAt(const KinetoTrace& trace,
+                                const KinetoRange& task,
+                                const KinetoRange& call) {
+  if (!task.collective.name.empty()) {
+    return task.collective;
+  }
+  // Ranges of one thread nest; those that issue collectives do not hold another.
+  auto after =
+      std::upper_bound(trace.issues.begin(), trace.issues.end(), call.begin_ns,
+                       [](TimeNs time, const KinetoRange& issue) { return time < issue.begin_ns; });
+  while (after != trace.issues.begin()) {
+    --after;
+    if (after->thread == call.thread) {
+      return call.begin_ns < after->end_ns() ? after->collective : task.collective;
+    }
+  }
+  return task.collective;
+}
+
+// The shortest time of each collective over all steps, by its place among those of its step. Only
+// where all steps have the same ones.
+std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace) {
+  std::vector<DurationNs> shortest;
+  std::vector<std::string> names;
+  for (const KinetoRange& step : trace.steps) {
+    std::vector<DurationNs> durations;
+    std::vector<std::string> own_names;
+    for (const HostCall& call : CallsIn(trace, step.begin_ns, step.end_ns())) {
+      for (const uint32_t task : call.tasks) {
+        if (IsNcclKernel(trace.tasks[task].name)) {
+          durations.push_back(trace.tasks[task].duration_ns);
+          own_names.push_back(trace.tasks[task].name);
+        }
+      }
+    }
+    if (shortest.empty()) {
+      shortest = durations;
+      names = own_names;
+    }
+    if (own_names != names) {
+      return {};
+    }
+    for (size_t i = 0; i < durations.size(); ++i) {
+      shortest[i] = std::min(shortest[i], durations[i]);
+    }
+  }
+  return shortest;
+}
+
+class StepBuilder {
+ public:
+  StepBuilder(const KinetoTrace& trace,
+              const KinetoRange& step,
+              uint32_t world,
+              const std::string& file,
+              GraphAssembly* assembly)
+      : trace_(trace),
+        step_(step),
+        world_(world),
+        file_(file),
+        assembly_(*assembly),
+        shortest_(ShortestCollectives(trace)),
+        now_(step.begin_ns) {}
+
+  Result<StepProgram> Build() {
+    const std::vector<HostCall> calls = CallsIn(trace_, step_.begin_ns, step_.end_ns());
+    PRISM_RETURN_IF_ERROR(NumberStreams(calls));
+    FindWaits(calls);
+    const uint32_t marker = assembly_.lower_names().iteration_marker;
+    program().Append({.kind = OpKind::kMarker, .flags = graph::kMarkerBegin, .signature = marker});
+    for (const HostCall& call : calls) {
+      if (call.kind == HostCallKind::kLaunch) {
+        PRISM_RETURN_IF_ERROR(Launch(call));
+      } else if (call.kind == HostCallKind::kSynchronise) {
+        Synchronise(*call.range);
+      }
+    }
+    PassHostUntil(step_.end_ns());
+    program().Append({.kind = OpKind::kMarker, .flags = graph::kMarkerEnd, .signature = marker});
+    program().comm_slot_count = static_cast<uint16_t>(step_program_.groups.size());
+    return std::move(step_program_);
+  }
+
+ private:
+  // What one stream has done so far.
+  struct Stream {
+    TimeNs ended_before = 0;                  // its last task of earlier steps; 0: none
+    std::vector<uint32_t> issued;             // tasks, in order
+    std::map<uint16_t, uint32_t> waited_for;  // by other stream: how many of its tasks
+  };
+
+  graph::Program& program() { return step_program_.program; }
+
+  const KinetoRange& TaskAt(uint32_t task) const { return trace_.tasks[task]; }
+
+  // The default stream is 0, the others follow as they come.
+  Status NumberStreams(const std::vector<HostCall>& calls) {
+    stream_ids_[kDefaultStream] = 0;
+    for (const HostCall& call : calls) {
+      for (const uint32_t task : call.tasks) {
+        stream_ids_.try_emplace(TaskAt(task).stream, static_cast<uint16_t>(stream_ids_.size()));
+        if (stream_ids_.size() > kMaxStreams) {
+          return BadFile(fmt::format("{}: more than {} streams", file_, kMaxStreams));
+        }
+      }
+    }
+    streams_.resize(stream_ids_.size());
+    program().stream_count = static_cast<uint16_t>(stream_ids_.size());
+    for (const HostCall& call : CallsIn(trace_, trace_.calls.front().begin_ns, step_.begin_ns)) {
+      for (const uint32_t task : call.tasks) {
+        if (const auto id = stream_ids_.find(TaskAt(task).stream); id != stream_ids_.end()) {
+          TimeNs& ended = streams_[id->second].ended_before;
+          ended = std::max(ended, TaskAt(task).end_ns());
+        }
+      }
+    }
+    return OkStatus();
+  }
+
+  // Which task waits for which: step_program.h has the rule.
+  void FindWaits(const std::vector<HostCall>& calls) {
+    std::map<int64_t, bool> has_waited;  // by thread: since its last launch
+    for (const HostCall& call : calls) {
+      if (call.kind == HostCallKind::kWaitEvent) {
+        has_waited[call.range->thread] = true;
+      }
+      for (const uint32_t task : call.tasks) {
+        const uint16_t stream = stream_ids_.at(TaskAt(task).stream);
+        if (std::exchange(has_waited[call.range->thread], false) ||
+            BeginsAsAnotherEnds(task, *call.range, stream)) {
+          WaitForOthers(task, stream);
+        }
+        streams_[stream].issued.push_back(task);
+      }
+    }
+    for (Stream& stream : streams_) {
+      stream.issued.clear();
+    }
+  }
+
+  // When the stream had nothing left to do before the task, and the host had issued it.
+  [[nodiscard]] TimeNs ReadyNs(const KinetoRange& call, uint16_t stream) const {
+    const Stream& own = streams_[stream];
+    return std::max(call.end_ns(),
+                    own.issued.empty() ? own.ended_before : TaskAt(own.issued.back()).end_ns());
+  }
+
+  // Another thread may have called cudaStreamWaitEvent for the one that launches.
+  [[nodiscard]] bool BeginsAsAnotherEnds(uint32_t task,
+                                         const KinetoRange& call,
+                                         uint16_t stream) const {
+    const TimeNs ready = ReadyNs(call, stream) + kClockSkewNs;
+    return std::ranges::any_of(streams_, [&](const Stream& other) {
+      const uint32_t ended = EndedBy(TaskAt(task).begin_ns, other);
+      if (ended == 0) {
+        return false;
+      }
+      const TimeNs end = TaskAt(other.issued[ended - 1]).end_ns();
+      return end > ready && end >= TaskAt(task).begin_ns - kClockSkewNs;
+    });
+  }
+
+  // How many of a stream's tasks so far had ended by then.
+  [[nodiscard]] uint32_t EndedBy(TimeNs time, const Stream& stream) const {
+    const auto behind = std::ranges::partition_point(
+        stream.issued, [&](uint32_t task) { return TaskAt(task).end_ns() <= time + kClockSkewNs; });
+    return static_cast<uint32_t>(behind - stream.issued.begin());
+  }
+
+  void WaitForOthers(uint32_t task, uint16_t stream) {
+    for (uint16_t other = 0; other < streams_.size(); ++other) {
+      const std::vector<uint32_t>& issued = streams_[other].issued;
+      const uint32_t ended = EndedBy(TaskAt(task).begin_ns, streams_[other]);
+      uint32_t& known = streams_[stream].waited_for[other];
+      if (other != stream && ended > known) {
+        known = ended;
+        waits_[task].push_back(issued[ended - 1]);
+        events_.try_emplace(issued[ended - 1], graph::kNoDep);
+      }
+    }
+  }
+
+  Status Launch(const HostCall& call) {
+    const TimeNs call_end = call.range->end_ns();
+    const KinetoRange& last = TaskAt(call.tasks.back());
+    // A copy to pageable memory returns once it is done.
+    const bool blocks = call.range->name.find("Memcpy") != std::string::npos &&
+                        last.end_ns() <= call_end && call.tasks.size() == 1;
+    PassHostUntil(blocks ? call.range->begin_ns : call_end);
+    for (const uint32_t task : call.tasks) {
+      PRISM_RETURN_IF_ERROR(Issue(task, *call.range));
+    }
+    if (blocks) {
+      const uint16_t stream = stream_ids_.at(last.stream);
+      program().Append(
+          {.kind = OpKind::kStreamSync, .flags = graph::kLaunchedWithPrevious, .stream = stream});
+      ReturnFromWait(std::max(last.end_ns(), call.range->begin_ns), call_end);
+    }
+    return OkStatus();
+  }
+
+  Status Issue(uint32_t task, const KinetoRange& call) {
+    const uint16_t stream = stream_ids_.at(TaskAt(task).stream);
+    if (const auto waits = waits_.find(task); waits != waits_.end()) {
+      for (const uint32_t on : waits->second) {
+        program().Append({.kind = OpKind::kEventWait,
+                          .flags = graph::kLaunchedWithPrevious,
+                          .stream = stream,
+                          .dep = events_.at(on)});
+      }
+    }
+    IssueUnseen(task, call, stream);
+    if (IsNcclKernel(TaskAt(task).name)) {
+      PRISM_RETURN_IF_ERROR(IssueNccl(task, call, stream));
+    } else {
+      IssueKernel(TaskAt(task).name, TaskAt(task).duration_ns, stream);
+    }
+    if (const auto event = events_.find(task); event != events_.end()) {
+      event->second = program().Append(
+          {.kind = OpKind::kEventRecord, .flags = graph::kLaunchedWithPrevious, .stream = stream});
+    }
+    streams_[stream].issued.push_back(task);
+    ++step_program_.tasks;
+    return OkStatus();
+  }
+
+  void IssueKernel(std::string_view name, DurationNs duration, uint16_t stream) {
+    program().Append({.flags = graph::kLaunchedWithPrevious | graph::kDurationFixed,
+                      .stream = stream,
+                      .signature = assembly_.KernelName(name),
+                      .value = duration});
+  }
+
+  // A stream that has something to do and waits for nothing is not idle: what it did is not in the
+  // profile, which leaves out some of the kernels of CUDA graphs.
+  void IssueUnseen(uint32_t task, const KinetoRange& call, uint16_t stream) {
+    TimeNs ready = ReadyNs(call, stream);
+    if (const auto waits = waits_.find(task); waits != waits_.end()) {
+      for (const uint32_t on : waits->second) {
+        ready = std::max(ready, TaskAt(on).end_ns());
+      }
+    }
+    const DurationNs gap = TaskAt(task).begin_ns - ready;
+    if (ready > call.end_ns() && gap > kPauseNs) {
+      step_program_.notes.Add(
+          "gaps of streams that wait for nothing are kernels, because profiles "
+          "lack some of a CUDA graph's");
+      IssueKernel("(not in the profile)", gap, stream);
+    }
+  }
+
+  Status IssueNccl(uint32_t task, const KinetoRange& call, uint16_t stream) {
+    const size_t place = nccl_kernels_++;
+    const KinetoCollective& noted = NotedAt(trace_, TaskAt(task), call);
+    const std::optional<graph::CollectiveShape> shape = ShapeOf(noted, TaskAt(task).name);
+    if (!shape || shape->bytes == 0) {
+      step_program_.notes.Add(
+          shape ? "collectives of unknown size are kernels of the shortest time of any step, and "
+                  "wait for no other rank"
+                : "messages between two ranks are kernels of the shortest time of any step, and "
+                  "wait for no other rank");
+      const DurationNs own = TaskAt(task).duration_ns;
+      IssueKernel(TaskAt(task).name,
+                  place < shortest_.size() ? std::min(shortest_[place], own) : own, stream);
+      return OkStatus();
+    }
+    const std::optional<ProcessAxis> axis = AxisOf(noted.group, noted.ranks, world_);
+    if (!axis) {
+      return BadFile(
+          fmt::format("{}: the ranks of process group '{}' are no part of {} at equal "
+                      "distances",
+                      file_, noted.group, world_));
+    }
+    step_program_.notes.Add("collectives do not say their process group, and have all ranks",
+                            noted.ranks.empty() ? 1 : 0);
+    program().Append({.kind = OpKind::kCollective,
+                      .flags = graph::kLaunchedWithPrevious,
+                      .stream = stream,
+                      .comm_slot = SlotOf(*axis),
+                      .signature = ShapeIndex(*shape)});
+    return OkStatus();
+  }
+
+  uint16_t SlotOf(const ProcessAxis& axis) {
+    std::vector<ProcessAxis>& groups = step_program_.groups;
+    const auto known = std::find(groups.begin(), groups.end(), axis);
+    const auto slot = static_cast<uint16_t>(known - groups.begin());
+    if (known == groups.end()) {
+      groups.push_back(axis);
+    }
+    return slot;
+  }
+
+  uint32_t ShapeIndex(const graph::CollectiveShape& shape) {
+    std::vector<graph::CollectiveShape>& shapes = program().collectives;
+    const auto known = std::find(shapes.begin(), shapes.end(), shape);
+    const auto index = static_cast<uint32_t>(known - shapes.begin());
+    if (known == shapes.end()) {
+      shapes.push_back(shape);
+    }
+    return index;
+  }
+
+  // What the call waited for: the stream that became idle last while it waited.
+  void Synchronise(const KinetoRange& call) {
+    std::optional<uint16_t> awaited;
+    TimeNs latest = call.begin_ns;
+    for (uint16_t stream = 0; stream < streams_.size(); ++stream) {
+      const std::vector<uint32_t>& issued = streams_[stream].issued;
+      const TimeNs end = issued.empty() ? latest : TaskAt(issued.back()).end_ns();
+      if (end > latest && end <= call.end_ns() + kClockSkewNs) {
+        latest = end;
+        awaited = stream;
+      }
+    }
+    if (!awaited) {
+      return;  // nothing was left to wait for: host time
+    }
+    PassHostUntil(call.begin_ns);
+    program().Append(
+        {.kind = OpKind::kStreamSync, .flags = graph::kLaunchedWithPrevious, .stream = *awaited});
+    ReturnFromWait(latest, call.end_ns());
+  }
+
+  void ReturnFromWait(TimeNs awaited_end, TimeNs call_end) {
+    now_ = std::max(now_, std::min(awaited_end, call_end));
+    PassHostUntil(call_end);
+  }
+
+  void PassHostUntil(TimeNs time) {
+    if (time > now_) {
+      program().Append({.kind = OpKind::kHostGap, .value = time - now_});
+      now_ = time;
+    }
+  }
+
+  const KinetoTrace& trace_;
+  const KinetoRange& step_;
+  uint32_t world_;
+  const std::string& file_;
+  GraphAssembly& assembly_;
+  std::vector<DurationNs> shortest_;  // by place among the step's NCCL kernels
+  TimeNs now_;                        // the host, in the profile
+  size_t nccl_kernels_ = 0;           // so far
+  std::unordered_map<int64_t, uint16_t> stream_ids_;
+  std::vector<Stream> streams_;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> waits_;  // by task: tasks of other streams
+  std::unordered_map<uint32_t, uint32_t> events_;  // by task that others wait for: op of the record
+  StepProgram step_program_;
+};
+
+}  // namespace
+
+KinetoRange TypicalStep(const KinetoTrace& trace) {
+  KinetoRange step;
+  if (trace.steps.empty()) {
+    step.name = "all of it";
+    step.begin_ns = trace.calls.front().begin_ns;
+    for (const std::vector<KinetoRange>* ranges : {&trace.calls, &trace.tasks}) {
+      for (const KinetoRange& range : *ranges) {
+        step.duration_ns = std::max(step.duration_ns, range.end_ns() - step.begin_ns);
+      }
+    }
+    return step;
+  }
+  std::vector<const KinetoRange*> by_duration;
+  for (const KinetoRange& each : trace.steps) {
+    by_duration.push_back(&each);
+  }
+  std::stable_sort(
+      by_duration.begin(), by_duration.end(),
+      [](const KinetoRange* a, const KinetoRange* b) { return a->duration_ns < b->duration_ns; });
+  return *by_duration[(by_duration.size() - 1) / 2];
+}
+
+Result<StepProgram> ProgramOfStep(const KinetoTrace& trace,
+                                  const KinetoRange& step,
+                                  uint32_t world,
+                                  const std::string& file,
+                                  GraphAssembly* assembly) {
+  return StepBuilder(trace, step, world, file, assembly).Build();
+}
+
+}  // namespace prism::slicer

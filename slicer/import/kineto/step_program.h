@@ -1,0 +1,45 @@
+// One profiled step of a rank → its program: what the host issued, when, and what it waited for.
+//
+// The host's time is that between its calls, so that phases which wait for the host are as long as
+// they were. A call that waited for the GPU (a synchronisation, a copy to pageable memory) waits in
+// the program too, and its own time is dropped. Kernels and copies have their measured times.
+//
+// A profile does not say which event a stream waits for. The task that a thread issues next after
+// cudaStreamWaitEvent therefore waits for what was issued before it on every other stream and had
+// ended when it began.
+//
+// Durations of collectives are dropped, because they contain waiting: the cluster says what they
+// cost. Where neither the profile nor the range that issued one says how many bytes it moves, it is
+// a kernel of the shortest time that any step has for it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/status.h"
+#include "graph/op.h"
+#include "slicer/import/kineto/process_axis.h"
+#include "slicer/import/kineto/trace_file.h"
+#include "slicer/tasks/assembly.h"
+#include "slicer/tasks/notes.h"
+
+namespace prism::slicer {
+
+struct StepProgram {
+  graph::Program program;
+  std::vector<ProcessAxis> groups;  // by communicator slot
+  Notes notes;
+  int64_t tasks = 0;  // of the GPU
+};
+
+// The step of median duration, the earlier one of two; all of a profile that marks no steps.
+KinetoRange TypicalStep(const KinetoTrace& trace);
+
+// `world`: ranks of the job that was profiled. Names go to `assembly`. kBadFile: "<file>: ...".
+Result<StepProgram> ProgramOfStep(const KinetoTrace& trace,
+                                  const KinetoRange& step,
+                                  uint32_t world,
+                                  const std::string& file,
+                                  GraphAssembly* assembly);
+
+}  // namespace prism::slicer

@@ -1,0 +1,289 @@
+#include "slicer/import/kineto/trace_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
+#include <rapidjson/error/en.h>
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
+
+namespace prism::slicer {
+namespace {
+
+// Times are microseconds: beyond this one they leave 64 bits of nanoseconds.
+constexpr double kMaxMicros = 9e15;
+constexpr size_t kMaxDepth = 64;
+constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is told at its begin
+constexpr int64_t kMaxElements = int64_t{1} << 46U;
+
+// The fields of one event that are looked at, as text and numbers.
+struct Event {
+  KinetoRange range;
+  std::string phase;
+  std::string category;
+  std::string group_ranks;  // "[0, 1]"
+  int64_t in_elements = 0;  // as the kernel's metadata has them
+  int64_t out_elements = 0;
+  std::vector<int64_t> input_dims;  // elements of each input; as the host's range has them
+  std::string input_type;           // of the first one
+};
+
+int64_t Clamped(double number) {
+  return static_cast<int64_t>(std::clamp(number, -kMaxMicros, kMaxMicros));
+}
+
+// "[0, 1, 2]"; PyTorch shortens long lists, "[0, 1, ..., 15]", which then says nothing.
+std::vector<uint32_t> RanksIn(std::string_view text) {
+  std::vector<uint32_t> ranks;
+  if (text.find("...") != std::string_view::npos) {
+    return ranks;
+  }
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    uint32_t rank = 0;
+    const auto [after, error] = std::from_chars(at, end, rank);
+    if (error == std::errc()) {
+      ranks.push_back(rank);
+    }
+    at = error == std::errc() ? after : at + 1;
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+// Takes the parser's calls. Where it stands is the path of keys: the events are the objects of the
+// list "traceEvents" of the outermost object.
+class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TraceHandler> {
+ public:
+  explicit TraceHandler(KinetoTrace* trace) : trace_(*trace) {}
+
+  // Anything else is no value that is looked at.
+  static bool Default() { return true; }
+  bool Int(int value) { return TakeNumber(value); }
+  bool Uint(unsigned value) { return TakeNumber(value); }
+  bool Int64(int64_t value) { return TakeNumber(static_cast<double>(value)); }
+  bool Uint64(uint64_t value) { return TakeNumber(static_cast<double>(value)); }
+  bool Double(double value) { return TakeNumber(value); }
+
+  bool String(const char* text, rapidjson::SizeType length, bool /*copy*/) {
+    if (InEvent()) {
+      SetText({text, length});
+    } else if (path_.front() == "deviceProperties" && path_.back() == "name") {
+      trace_.gpu.assign(text, length);
+    }
+    return true;
+  }
+
+  bool StartObject() {
+    if (path_.size() == 2 && path_.front() == "traceEvents") {
+      event_ = Event();
+    }
+    return Enter();
+  }
+
+  bool Key(const char* text, rapidjson::SizeType length, bool /*copy*/) {
+    path_.back().assign(text, length);
+    return true;
+  }
+
+  bool EndObject(rapidjson::SizeType /*members*/) {
+    path_.pop_back();
+    if (path_.size() == 2 && path_.front() == "traceEvents") {
+      Keep();
+    }
+    return true;
+  }
+
+  bool StartArray() {
+    // A tensor of "Input Dims": [[2, 3], []].
+    if (InArgument("Input Dims") && path_.size() == kArgumentDepth + 1) {
+      event_.input_dims.push_back(1);
+    }
+    return Enter();
+  }
+
+  bool EndArray(rapidjson::SizeType /*elements*/) {
+    path_.pop_back();
+    return true;
+  }
+
+ private:
+  static constexpr size_t kEventDepth = 3;     // root, list, event
+  static constexpr size_t kArgumentDepth = 4;  // and its "args"
+
+  bool Enter() {
+    path_.emplace_back();
+    return path_.size() <= kMaxDepth;
+  }
+
+  [[nodiscard]] bool InEvent() const {
+    return path_.size() >= kEventDepth && path_.front() == "traceEvents";
+  }
+
+  [[nodiscard]] bool InArgument(std::string_view name) const {
+    return InEvent() && path_.size() >= kArgumentDepth && path_[2] == "args" && path_[3] == name;
+  }
+
+  void SetText(std::string_view text) {
+    const std::string& key = path_.back();
+    if (path_.size() == kEventDepth) {
+      if (key == "ph") {
+        event_.phase = text;
+      } else if (key == "cat") {
+        event_.category = text;
+      } else if (key == "name") {
+        event_.range.name = text;
+      }
+    } else if (path_.size() == kArgumentDepth && path_[2] == "args") {
+      SetArgument(key, text);
+    } else if (InArgument("Input type") && event_.input_type.empty()) {
+      event_.input_type = text;
+    }
+  }
+
+  void SetArgument(const std::string& key, std::string_view text) {
+    if (key == "Collective name") {
+      event_.range.collective.name = text;
+    } else if (key == "dtype") {
+      event_.range.collective.dtype = text;
+    } else if (key == "Process Group Name") {
+      event_.range.collective.group = text;
+    } else if (key == "Process Group Ranks") {
+      event_.group_ranks = text;
+    }
+  }
+
+  bool TakeNumber(double number) {
+    if (path_.size() == 2 && path_.front() == "distributedInfo") {
+      if (path_.back() == "rank") {
+        trace_.rank = Clamped(number);
+      } else if (path_.back() == "world_size") {
+        trace_.world = Clamped(number);
+      }
+    } else if (InEvent()) {
+      SetNumber(number);
+    }
+    return true;
+  }
+
+  void SetNumber(double number) {
+    const std::string& key = path_.back();
+    KinetoRange& range = event_.range;
+    if (path_.size() == kEventDepth) {
+      if (key == "ts") {
+        range.begin_ns = Nanoseconds(number);
+      } else if (key == "dur") {
+        range.duration_ns = std::max<int64_t>(Nanoseconds(number), 0);
+      } else if (key == "tid") {
+        range.thread = Clamped(number);
+      }
+    } else if (path_.size() == kArgumentDepth && path_[2] == "args") {
+      if (key == "stream") {
+        range.stream = Clamped(number);
+      } else if (key == "correlation") {
+        range.correlation = Clamped(number);
+      } else if (key == "In msg nelems") {
+        event_.in_elements = Clamped(number);
+      } else if (key == "Out msg nelems") {
+        event_.out_elements = Clamped(number);
+      }
+    } else if (InArgument("Input Dims") && !event_.input_dims.empty()) {
+      MultiplyDim(number);
+    }
+  }
+
+  void MultiplyDim(double number) {
+    int64_t& elements = event_.input_dims.back();
+    const double product = static_cast<double>(elements) * number;
+    elements = product >= 0 && product < static_cast<double>(kMaxElements) ? Clamped(product) : 0;
+  }
+
+  // Whole microseconds stay exact: those since 1970 have more digits than a double has of
+  // nanoseconds.
+  static TimeNs Nanoseconds(double micros) {
+    if (!(std::abs(micros) < kMaxMicros)) {
+      return 0;
+    }
+    const double whole = std::floor(micros);
+    return static_cast<int64_t>(whole) * kNsPerUs +
+           std::llround((micros - whole) * static_cast<double>(kNsPerUs));
+  }
+
+  void Keep() {
+    if (event_.phase != "X") {
+      return;
+    }
+    const std::string& category = event_.category;
+    KinetoRange& range = event_.range;
+    FillCollective();
+    if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
+      trace_.tasks.push_back(std::move(range));
+    } else if (category == "cuda_runtime" || category == "cuda_driver") {
+      trace_.calls.push_back(std::move(range));
+    } else if (range.name.starts_with("ProfilerStep#") && category == "user_annotation") {
+      trace_.steps.push_back(std::move(range));
+    } else if (range.name.starts_with("nccl:")) {
+      trace_.issues.push_back(std::move(range));
+    }
+  }
+
+  void FillCollective() {
+    KinetoCollective& collective = event_.range.collective;
+    collective.elements =
+        std::clamp<int64_t>(std::max(event_.in_elements, event_.out_elements), 0, kMaxElements);
+    collective.ranks = RanksIn(event_.group_ranks);
+    if (event_.range.name.starts_with("nccl:")) {
+      collective.name = event_.range.name.substr(std::string_view("nccl:").size());
+      for (const int64_t elements : event_.input_dims) {
+        collective.elements = std::max(collective.elements, elements);
+      }
+      if (collective.dtype.empty()) {
+        collective.dtype = event_.input_type;
+      }
+    }
+  }
+
+  KinetoTrace& trace_;
+  std::vector<std::string> path_;  // the key that was read last of each object one is in
+  Event event_;
+};
+
+void Sort(std::vector<KinetoRange>* ranges) {
+  std::stable_sort(ranges->begin(), ranges->end(), [](const KinetoRange& a, const KinetoRange& b) {
+    return a.begin_ns < b.begin_ns;
+  });
+}
+
+}  // namespace
+
+Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& file) {
+  KinetoTrace trace;
+  TraceHandler handler(&trace);
+  rapidjson::Reader reader;
+  rapidjson::MemoryStream stream(bytes.data(), bytes.size());
+  const rapidjson::ParseResult parsed = reader.Parse < rapidjson::kParseIterativeFlag |
+                                        rapidjson::kParseNanAndInfFlag > (stream, handler);
+  trace.is_cut_off = parsed.IsError() && parsed.Offset() + kLongestEscape >= bytes.size();
+  if (parsed.IsError() && !trace.is_cut_off) {
+    return BadFile(fmt::format("{}: byte {}: {}", file, parsed.Offset(),
+                               rapidjson::GetParseError_En(parsed.Code())));
+  }
+  for (std::vector<KinetoRange>* ranges :
+       {&trace.steps, &trace.calls, &trace.issues, &trace.tasks}) {
+    Sort(ranges);
+  }
+  if (trace.tasks.empty() || trace.calls.empty()) {
+    return BadFile(
+        fmt::format("{}: no {} in it; profile with ProfilerActivity.CPU and ProfilerActivity.CUDA",
+                    file, trace.tasks.empty() ? "kernels of a GPU" : "calls of CUDA"));
+  }
+  return trace;
+}
+
+}  // namespace prism::slicer

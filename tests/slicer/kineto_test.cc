@@ -1,0 +1,266 @@
+// Profiles of torch.profiler: what is read, what is made of it, what is refused; and profiles of
+// real jobs against the times that were measured.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "replayer/replay.h"
+#include "slicer/import/kineto/collective_words.h"
+#include "slicer/import/kineto/kineto_import.h"
+#include "slicer/import/kineto/process_axis.h"
+#include "slicer/import/kineto/trace_file.h"
+#include "tests/support/test_parameters.h"
+
+namespace prism::slicer {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+// Events of one rank, in microseconds from the step's begin at 1,000,000.
+class Profile {
+ public:
+  explicit Profile(int rank = 0, int world = 2)
+      : text_(fmt::format("{{\"distributedInfo\": {{\"rank\": {}, \"world_size\": {}}}, "
+                          "\"deviceProperties\": [{{\"id\": 0, \"name\": \"GPU X\"}}], "
+                          "\"traceEvents\": [",
+                          rank,
+                          world)) {}
+
+  Profile& Step(double begin, double duration) {
+    return Add("user_annotation", "ProfilerStep#3", begin, duration, "");
+  }
+
+  Profile& Call(const std::string& name, double begin, double duration) {
+    return Add("cuda_runtime", name, begin, duration,
+               fmt::format("\"correlation\": {}", ++correlation_));
+  }
+
+  // What the last call made the GPU do.
+  Profile& Task(const std::string& name,
+                int stream,
+                double begin,
+                double duration,
+                const std::string& more = "") {
+    return Add("kernel", name, begin, duration,
+               fmt::format("\"stream\": {}, \"correlation\": {}{}", stream, correlation_, more));
+  }
+
+  Profile& Issue(const std::string& name, double begin, double duration, const std::string& dims) {
+    return Add("user_annotation", name, begin, duration,
+               fmt::format("\"Input Dims\": {}, \"Input type\": [\"float\"]", dims));
+  }
+
+  [[nodiscard]] std::string Json() const { return text_ + "]}"; }
+
+ private:
+  Profile& Add(const std::string& category,
+               const std::string& name,
+               double begin,
+               double duration,
+               const std::string& args) {
+    text_ += fmt::format(
+        "{}{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": 0, \"tid\": 1, "
+        "\"ts\": {:.3f}, \"dur\": {}, \"args\": {{{}}}}}",
+        text_.ends_with('[') ? "" : ",\n", category, name, 1'000'000 + begin, duration, args);
+    return *this;
+  }
+
+  std::string text_;
+  int correlation_ = 0;
+};
+
+// A kernel, a collective that waits for it, a kernel that waits for that, and a synchronisation.
+Profile SmallStep(int rank = 0, int world = 2, const std::string& noted = "") {
+  Profile profile(rank, world);
+  profile.Step(0, 400);
+  profile.Call("cudaLaunchKernel", 90, 10).Task("first", 7, 100, 50);
+  profile.Call("cudaStreamWaitEvent", 110, 1);
+  profile.Call("cudaLaunchKernel", 112, 8)
+      .Task("ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", 20, 151, 60, noted);
+  profile.Call("cudaStreamWaitEvent", 130, 1);
+  profile.Call("cudaLaunchKernel", 132, 8).Task("second", 7, 212, 30);
+  profile.Call("cudaDeviceSynchronize", 150, 100);
+  return profile;
+}
+
+Result<ImportResult> Import(const std::vector<std::string>& profiles, int32_t target_gpus = 0) {
+  ImportOptions options;
+  options.cluster = prism::testing::TestCluster();
+  options.target_gpus = target_gpus;
+  std::vector<KinetoSource> sources;
+  for (size_t i = 0; i < profiles.size(); ++i) {
+    sources.push_back({"profile" + std::to_string(i), profiles[i]});
+  }
+  return ImportKinetoBytes(sources, options);
+}
+
+std::string ErrorOf(const std::string& json) {
+  const Result<ImportResult> result = Import({json});
+  EXPECT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kBadFile);
+  return result.status().message();
+}
+
+DurationNs IterationNs(const graph::Graph& graph) {
+  const Result<replayer::ReplayResult> result = replayer::Replay(graph, {});
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result.ok() ? result->steady_iteration_ns() : 0;
+}
+
+constexpr const char* kNoted =
+    ", \"Collective name\": \"allreduce\", \"In msg nelems\": 1024, \"Out msg nelems\": 1024, "
+    "\"dtype\": \"BFloat16\", \"Process Group Name\": \"dp\", \"Process Group Ranks\": \"[0, 1]\"";
+
+TEST(KinetoImport, host_and_gpu_take_the_time_that_they_took) {
+  const Result<ImportResult> result = Import({SmallStep().Json()}, 2);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  // The host issues the first kernel at 100; the three run one behind the other, 50 + 60 + 30; the
+  // host returns 8 after them (250 - 242) and does 150 more: 398, since two gaps of the GPU of 1
+  // are no time of anything.
+  EXPECT_EQ(IterationNs(result->graph), 398'000);
+  EXPECT_EQ(result->graph.ranks.size(), 2U);
+  EXPECT_EQ(result->graph.roles.size(), 1U);
+  EXPECT_THAT(result->notes.Lines(),
+              Contains(HasSubstr("collectives of unknown size are kernels of the shortest time")));
+}
+
+TEST(KinetoImport, collectives_are_as_the_profile_notes_them) {
+  const Result<ImportResult> result = Import({SmallStep(0, 2, kNoted).Json()}, 64);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const graph::Program& program = result->graph.roles.front().program;
+  const graph::CollectiveShape expected = {graph::CollectiveKind::kAllReduce,
+                                           graph::DataType::kBfloat16, graph::ReduceOp::kSum, -1,
+                                           2048};
+  EXPECT_THAT(program.collectives, ElementsAre(expected));
+  EXPECT_EQ(result->graph.communicators.members_of(CommId(0)).size(), 64U);
+}
+
+TEST(KinetoImport, ranges_around_a_launch_note_what_the_kernel_does_not) {
+  Profile profile;
+  profile.Step(0, 100);
+  profile.Issue("nccl:all_to_all", 5, 30, "[[16, 8], []]");
+  profile.Call("cudaLaunchKernel", 10, 5).Task("ncclKernel_SendRecv_RING(args)", 20, 20, 9);
+  const Result<ImportResult> result = Import({profile.Json()});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const graph::CollectiveShape& shape = result->graph.roles.front().program.collectives.at(0);
+  EXPECT_EQ(shape.kind, graph::CollectiveKind::kAllToAll);
+  EXPECT_EQ(shape.bytes, 16 * 8 * 4);
+}
+
+TEST(KinetoImport, largest_part_of_an_uneven_exchange_counts_for_all) {
+  const auto rank = [](int of, const std::string& dims) {
+    Profile profile(of, 2);
+    profile.Step(0, 100).Issue("nccl:all_to_all", 5, 30, dims);
+    profile.Call("cudaLaunchKernel", 10, 5).Task("ncclKernel_SendRecv_RING(args)", 20, 20, 9);
+    return profile.Json();
+  };
+  const Result<ImportResult> result = Import({rank(0, "[[100]]"), rank(1, "[[300]]")});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  for (const graph::Role& role : result->graph.roles) {
+    const graph::Program& program = role.program;
+    const auto op = static_cast<size_t>(
+        std::ranges::find(program.kind, graph::OpKind::kCollective) - program.kind.begin());
+    EXPECT_EQ(program.collectives[program.signature[op]].bytes, 1200);
+  }
+}
+
+TEST(KinetoImport, rank_without_a_profile_does_what_the_next_lower_one_does) {
+  Profile slow(2, 4);
+  slow.Step(0, 900).Call("cudaLaunchKernel", 10, 5).Task("slow", 7, 20, 800);
+  slow.Call("cudaDeviceSynchronize", 30, 795);
+  const Result<ImportResult> result = Import({SmallStep(0, 4).Json(), slow.Json()}, 8);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->graph.ranks.role, ElementsAre(0, 0, 1, 1, 0, 0, 1, 1));
+}
+
+TEST(KinetoImport, what_cannot_be_read_is_refused_with_its_place) {
+  EXPECT_THAT(ErrorOf("{\"traceEvents\": [}, 1, 2, 3, 4, 5, 6, 7, 8]}"),
+              HasSubstr("profile0: byte 17: "));
+  EXPECT_THAT(ErrorOf("{\"traceEvents\": []}"), HasSubstr("no kernels of a GPU in it"));
+  EXPECT_THAT(ErrorOf(Profile().Step(0, 1).Task("k", 7, 0, 1).Json()),
+              HasSubstr("no calls of CUDA in it"));
+  EXPECT_THAT(ErrorOf(SmallStep(5, 2).Json()), HasSubstr("of rank 5, but the job has 2"));
+  const Result<ImportResult> twice = Import({SmallStep().Json(), SmallStep().Json()});
+  EXPECT_THAT(twice.status().message(), HasSubstr("a second profile of rank 0"));
+}
+
+TEST(KinetoImport, file_that_is_cut_off_gives_what_came_before) {
+  const std::string json = SmallStep().Json();
+  const Result<ImportResult> result = Import({json.substr(0, json.size() - 60)});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("cut off")));
+}
+
+TEST(KinetoImport, target_that_groups_do_not_divide_is_refused) {
+  const std::string pairs = SmallStep(0, 4, kNoted).Json();  // of four ranks: 0 and 1, 2 and 3
+  EXPECT_TRUE(Import({pairs}, 12).ok());
+  const Result<ImportResult> odd = Import({pairs}, 13);
+  EXPECT_EQ(odd.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(odd.status().message(), HasSubstr("13 ranks are no multiple of process group 'dp'"));
+}
+
+TEST(ProcessAxis, outermost_groups_grow_and_others_stay) {
+  const ProcessAxis tensor = *AxisOf("tp", {2, 3}, 8);
+  const ProcessAxis data = *AxisOf("dp", {1, 3, 5, 7}, 8);
+  EXPECT_THAT(GroupOn(tensor, Rank(13), 16), Optional(ElementsAre(12, 13)));
+  EXPECT_THAT(GroupOn(data, Rank(13), 16), Optional(ElementsAre(1, 3, 5, 7, 9, 11, 13, 15)));
+  EXPECT_EQ(AxisOf("odd", {0, 1, 3}, 8), std::nullopt);
+  EXPECT_EQ(AxisOf("across", {1, 2}, 8), std::nullopt);
+}
+
+TEST(CollectiveWords, names_of_pytorch_and_of_nccl_are_known) {
+  const auto kind = [](const std::string& noted, const std::string& kernel) {
+    const auto shape = ShapeOf({noted, "Float", 8, "", {}}, kernel);
+    return shape ? graph::CollectiveKindName(shape->kind) : "none";
+  };
+  EXPECT_STREQ(kind("_allgather_base", "x"), kind("all_gather", "x"));
+  EXPECT_STREQ(kind("", "ncclKernel_ReduceScatter_RING_LL_Sum_float(ncclWorkElem)"),
+               kind("reduce_scatter_tensor_coalesced", "x"));
+  EXPECT_STREQ(kind("", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"), "none");
+  EXPECT_TRUE(IsNcclKernel("ncclDevKernel_Broadcast_RING_LL(args)"));
+  EXPECT_FALSE(IsNcclKernel("void at::native::vectorized_elementwise_kernel"));
+}
+
+TEST(KinetoImport, stream_that_waits_for_nothing_ran_what_the_profile_lacks) {
+  Profile profile;
+  profile.Step(0, 1000).Call("cudaGraphLaunch", 10, 10);
+  profile.Task("first of the graph", 7, 25, 75).Task("last of it", 7, 400, 100);
+  profile.Call("cudaDeviceSynchronize", 30, 480);
+  const Result<ImportResult> result = Import({profile.Json()});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  // From 20, when the launch returns: 75 + 300 + 100, and the host's 500 behind them.
+  EXPECT_EQ(IterationNs(result->graph), 995'000);
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("gaps of streams that wait for nothing")));
+}
+
+// Two jobs whose host is slower than their GPUs: their steps take what they took.
+TEST(KinetoImport, steps_of_real_jobs_take_their_measured_time) {
+  namespace fs = std::filesystem;
+  const fs::path traces = fs::path(PRISM_TRACES) / "hta-single";
+  if (!fs::exists(traces)) {
+    GTEST_SKIP() << "no recorded profiles beside the repository";
+  }
+  const auto seconds = [&](const std::string& name) {
+    ImportOptions options;
+    options.cluster = prism::testing::TestCluster();
+    const Result<ImportResult> result = ImportKineto({traces / name}, options);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.ok() ? SecondsFromNs(IterationNs(result->graph)) : 0;
+  };
+  EXPECT_NEAR(seconds("a100_ddp2_rank0_ncclmeta.json.gz"), 0.2197, 0.0022);
+  EXPECT_NEAR(seconds("v100_ddp2_rank1_memevents.json.gz"), 0.3461, 0.0035);
+}
+
+}  // namespace
+}  // namespace prism::slicer
