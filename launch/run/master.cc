@@ -55,7 +55,11 @@ void AddWarnings(const Coordinator& coordinator, std::vector<graph::Warning>* wa
 }  // namespace
 
 Master::Master(RunContext& context, MpiSession& session, Progress& progress)
-    : context_(context), session_(session), progress_(progress), worker_(context, session) {
+    : context_(context),
+      session_(session),
+      progress_(progress),
+      worker_(context, session),
+      slice_(context.options.iterations) {
 }
 
 Master::~Master() = default;
@@ -158,7 +162,8 @@ Status Master::Record(const std::vector<Rank>& ranks) {
           session_.size() == 1 ? "one process" : fmt::format("{} processes", session_.size())));
   for (int worker = 0; worker < session_.size(); ++worker) {
     WireWriter message;
-    message.Put(MessageKind::kRecord).Put(slice_.steps_per_iteration()).PutText(slice_.book());
+    message.Put(MessageKind::kRecord).Put(slice_.length().steps).Put(slice_.length().iterations);
+    message.PutText(slice_.book());
     PutRanks(ranks, &message);
     session_.Send(worker, message.Take());
   }

@@ -11,7 +11,7 @@ namespace prism::launch {
 
 enum class MessageKind : uint8_t {
   kHello,     // worker → 0: pid, host name
-  kRecord,    // 0 → worker: steps an iteration, the value book so far; record these ranks, too
+  kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks, too
   kFragment,  // worker → 0: a recorded rank's fragment, the values that it gave to absent ranks
   kFailed,    // worker → 0: status code, message
   kEmulate,   // 0 → worker: go on with the emulation (emulate_message.h)

@@ -83,10 +83,12 @@ void RecordPass::ReportStacks() {
   }
 }
 
-Status RecordPass::Add(const std::vector<Rank>& ranks, std::string_view values, int32_t steps) {
+Status RecordPass::Add(const std::vector<Rank>& ranks,
+                       std::string_view values,
+                       const RecordedLength& length) {
   PRISM_CHECK(done());
   for (const Rank rank : ranks) {
-    wanted_.push_back({rank, steps});
+    wanted_.push_back({rank, length});
   }
   values_bytes_ = values.size();
   if (values.empty()) {
@@ -112,7 +114,7 @@ bool RecordPass::done() const {
 }
 
 Status RecordPass::StartNext() {
-  auto [rank, steps, otherwise] = std::move(wanted_.front());
+  auto [rank, length, otherwise] = std::move(wanted_.front());
   wanted_.pop_front();
   SandboxRequest request;
   request.rank = rank;
@@ -129,7 +131,8 @@ Status RecordPass::StartNext() {
   slicer::RecorderOptions options;
   options.rank = rank;
   options.warmup_iterations = context_.job.user_program ? 0 : kWarmupIterations;
-  options.steps_per_iteration = steps;
+  options.steps_per_iteration = length.steps;
+  options.least_iterations = length.iterations;
   options.world_size = static_cast<int32_t>(context_.job.parallel.world_size());
   if (context_.job.user_program && rank == Rank(0)) {
     options.steady_iterations = context_.options.iterations;
@@ -210,7 +213,7 @@ Status RecordPass::FinishSlot(Slot& slot) {
         slot.process->rank().value(), slot.recorder.iterations());
   }
   if (steps.has_value()) {  // once more, with longer iterations
-    wanted_.push_front({slot.process->rank(), *steps, std::move(recorded)});
+    wanted_.push_front({slot.process->rank(), {.steps = *steps}, std::move(recorded)});
   } else {
     recorded_.push_back(*std::move(recorded));
   }

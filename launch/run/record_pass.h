@@ -15,6 +15,7 @@
 #include "graph/base/ids.h"
 #include "graph/base/status.h"
 #include "graph/fragment.h"
+#include "launch/run/recorded_slice.h"
 #include "launch/run/run_context.h"
 #include "launch/sandbox/shared_memory.h"
 
@@ -32,9 +33,8 @@ class RecordPass {
   RecordPass(const RunContext& context, size_t slots);
   ~RecordPass();
 
-  // `values`: the book of what ranks recorded before have given; `steps`: the optimizer steps that
-  // an iteration holds as far as is known, 1 else. Those added before must be done.
-  Status Add(const std::vector<Rank>& ranks, std::string_view values, int32_t steps);
+  // `values`: the book of what ranks recorded before have given. Those added before must be done.
+  Status Add(const std::vector<Rank>& ranks, std::string_view values, const RecordedLength& length);
 
   // Starts, drains and finishes processes. True when something happened. Failures: kRunFailed
   // naming the rank, how its program ended and its last lines; for a full device the rank, the op
@@ -55,11 +55,11 @@ class RecordPass {
  private:
   struct Slot;
 
-  // Still to be recorded, with `steps` optimizer steps an iteration. `otherwise` counts where the
-  // program does not go on as these want it: it was recorded with one step an iteration.
+  // Still to be recorded. `otherwise` counts where the program does not go on as the steps of an
+  // iteration want it: it was recorded with one step an iteration.
   struct Wanted {
     Rank rank;
-    int32_t steps;
+    RecordedLength length;
     std::optional<RecordedRank> otherwise = {};
   };
 

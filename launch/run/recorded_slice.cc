@@ -9,7 +9,8 @@ void RecordedSlice::Add(graph::Fragment fragment, std::string_view values) {
   given_[fragment.rank] = values;
   iterations_[fragment.rank] = fragment.warmup_iterations;
   if (fragment.rank == Rank(0)) {
-    steps_per_iteration_ = fragment.steps_per_iteration;
+    length_ = {fragment.steps_per_iteration,
+               std::min(fragment.iterations, fragment.warmup_iterations + steady_iterations_)};
   }
   fragments_.push_back(std::move(fragment));
 }

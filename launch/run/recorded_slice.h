@@ -17,8 +17,17 @@
 
 namespace prism::launch {
 
+// How long ranks are recorded.
+struct RecordedLength {
+  int32_t steps = 1;       // optimizer steps that an iteration holds, as far as is known
+  int32_t iterations = 0;  // at least; 0: until two are identical
+};
+
 class RecordedSlice {
  public:
+  // `steady_iterations`: for how many behind its steady one rank 0 of a program is recorded.
+  explicit RecordedSlice(int32_t steady_iterations) : steady_iterations_(steady_iterations) {}
+
   // A rank of the round that runs, and the values that it gave.
   void Add(graph::Fragment fragment, std::string_view values);
 
@@ -39,8 +48,8 @@ class RecordedSlice {
   // Bytes of the book that the rank is told; all of it if the rank was never recorded.
   [[nodiscard]] uint64_t ToldBytes(Rank rank) const;
 
-  // Optimizer steps that an iteration of the program holds; 1 before any rank was recorded.
-  [[nodiscard]] int32_t steps_per_iteration() const { return steps_per_iteration_; }
+  // What rank 0, which comes first, has found out: all others are recorded as long as it.
+  [[nodiscard]] const RecordedLength& length() const { return length_; }
 
   // Which iteration of a rank's program was recorded last; none for other ranks.
   [[nodiscard]] std::optional<int32_t> IterationOf(Rank rank) const;
@@ -52,7 +61,8 @@ class RecordedSlice {
   std::map<Rank, uint64_t> told_bytes_;
   std::set<Rank> told_again_;
   std::map<Rank, int32_t> iterations_;
-  int32_t steps_per_iteration_ = 1;  // rank 0, which comes first, finds out
+  int32_t steady_iterations_;
+  RecordedLength length_;
 };
 
 }  // namespace prism::launch

@@ -57,7 +57,7 @@ void Worker::Begin() {
 }
 
 Status Worker::Record(WireReader* message) {
-  const auto steps = message->Get<int32_t>();
+  const RecordedLength length = {message->Get<int32_t>(), message->Get<int32_t>()};
   const std::string_view values = message->GetText();
   const std::vector<Rank> ranks = GetRanks(message);
   emulation_.reset();  // one that is to be begun anew
@@ -66,7 +66,7 @@ Status Worker::Record(WireReader* message) {
     const size_t slots = std::max<size_t>(1, cores / static_cast<size_t>(session_.size()));
     recording_ = std::make_unique<RecordPass>(context_, slots);
   }
-  return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, steps);
+  return recording_->Add(ShareOf(ranks, session_.rank(), session_.size()), values, length);
 }
 
 EmulationStart Worker::MakeEmulationStart(const MeetingPoint& meeting) const {

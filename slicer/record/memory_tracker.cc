@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "graph/base/units.h"
-#include "graph/blas_memory.h"
 #include "slicer/record/op_stream.h"
 
 namespace prism::slicer {
@@ -61,16 +59,6 @@ Phase PhaseOfPath(const std::vector<std::string>& path) {
   return Phase::kOther;
 }
 
-// Whether a framework op multiplies matrices: "aten::addmm", "aten::linear", "aten::_scaled_mm".
-bool IsMatrixProduct(const Result<FrameworkContext>& context) {
-  constexpr std::string_view kPrefix = "aten::";
-  constexpr std::array<std::string_view, 5> kProducts = {"mm", "mv", "dot", "linear", "matmul"};
-  return context.ok() && context->op.starts_with(kPrefix) &&
-         std::ranges::any_of(kProducts, [&](std::string_view product) {
-           return context->op.find(product, kPrefix.size()) != std::string::npos;
-         });
-}
-
 uint32_t FirstAfter(const std::vector<uint32_t>& moments, uint32_t moment, uint32_t none) {
   const auto found = std::upper_bound(moments.begin(), moments.end(), moment);
   return found == moments.end() ? none : *found;
@@ -84,6 +72,9 @@ Status MemoryTracker::Push(const channel::Record& record, const Definitions& def
       return PushBlockAlloc(record, definitions);
     case RecordKind::kBlockFree:
       return PushBlockFree(record);
+    case RecordKind::kMatmul:
+      workspaces_.SeeProduct(record);
+      return OkStatus();
     case RecordKind::kMarker:
       return PushMarker(record.marker, definitions);
     case RecordKind::kCommInit:
@@ -121,13 +112,12 @@ Status MemoryTracker::PushBlockAlloc(const channel::Record& record,
   HashLayout(0, body.address, body.bytes);
   const bool in_backward = (record.flags & channel::kInBackward) != 0;
   SeePass(in_backward);
+  workspaces_.SeeBlock(index, record, definitions);
   blocks_.push_back({.bytes = body.bytes,
                      .born = ++moment_,
                      .context = record.context,
                      .path = path_,
-                     .in_backward = in_backward,
-                     .may_be_workspace = graph::IsBlasWorkspace(body.bytes) &&
-                                         IsMatrixProduct(definitions.Context(record.context))});
+                     .in_backward = in_backward});
   allocated_ += body.bytes;
   for (Peak* peak : {&peak_, training_peak_ ? &*training_peak_ : nullptr}) {
     if (peak != nullptr && IsPeak(*peak)) {
@@ -313,16 +303,10 @@ Phase MemoryTracker::PhaseOf(const Block& block) const {
   return named == Phase::kOther && block.in_backward ? Phase::kBackward : named;
 }
 
-// By block: each thread's cuBLAS takes one and keeps it, and what autograd's thread does is a
-// backward pass. Of several blocks of that size, a gradient among them, it does not matter which.
+// By block.
 std::vector<bool> MemoryTracker::Workspaces() const {
-  std::set<std::pair<int64_t, bool>> found;  // bytes, of autograd's thread
-  std::vector<bool> is_workspace;
-  for (const Block& block : blocks_) {
-    is_workspace.push_back(block.may_be_workspace && block.died == kNever &&
-                           found.emplace(block.bytes, block.in_backward).second);
-  }
-  return is_workspace;
+  return workspaces_.Find(blocks_.size(),
+                          [&](uint32_t block) { return blocks_[block].died == kNever; });
 }
 
 // A marker that names a class decides. Otherwise: what was there before the first iteration and

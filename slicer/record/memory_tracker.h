@@ -19,6 +19,7 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "shim/channel/messages.h"
+#include "slicer/record/blas_workspaces.h"
 #include "slicer/record/definitions.h"
 #include "slicer/record/foreign_segments.h"
 
@@ -75,7 +76,6 @@ class MemoryTracker {
     uint32_t context = 0;  // kContext id at allocation
     uint32_t path = 0;     // index into paths_
     bool in_backward = false;
-    bool may_be_workspace = false;  // as large as one of cuBLAS, and made by a matrix product
   };
 
   // The most that was allocated since some moment; `block` made it, kNever: it was there already.
@@ -110,6 +110,7 @@ class MemoryTracker {
   uint32_t moment_ = 0;
   std::vector<Block> blocks_;
   std::unordered_map<uint64_t, uint32_t> live_;  // address → index into blocks_
+  BlasWorkspaces workspaces_;
   int64_t allocated_ = 0;
   Peak peak_;
   std::optional<Peak> training_peak_;  // since the first iteration or backward pass

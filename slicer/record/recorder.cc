@@ -47,7 +47,8 @@ class Recorder::Impl {
   Result<graph::Fragment> Finish();
 
   [[nodiscard]] bool complete() const {
-    return found_.has_value() || stream_.iteration() >= options_.most_iterations;
+    return found_.has_value() ? iterations() >= options_.least_iterations
+                              : stream_.iteration() >= kMostIterations;
   }
   [[nodiscard]] std::optional<int32_t> steady_iteration() const { return found_; }
   [[nodiscard]] std::optional<int32_t> period() const {
@@ -85,6 +86,10 @@ class Recorder::Impl {
   // Where steps begin iterations, each of which is one step as far as is known.
   [[nodiscard]] bool LooksForPeriod() const {
     return !stream_.marked_by_program() && options_.steps_per_iteration == 1;
+  }
+  // Whether memory outside of the allocator is that of the iterations all ranks are recorded for.
+  [[nodiscard]] bool CountsOutside() const {
+    return options_.least_iterations == 0 || iterations() < options_.least_iterations;
   }
   Status FindIdentical();
   void Judge(int32_t last, bool whole);
@@ -155,7 +160,9 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   }
   used_device_ = used_device_ || record.kind == RecordKind::kKernel ||
                  record.kind == RecordKind::kMatmul || record.kind == RecordKind::kMemcpy;
-  PRISM_RETURN_IF_ERROR(memory_.Push(record, stream_.definitions()));
+  if (record.kind != RecordKind::kOutsideAlloc || CountsOutside()) {
+    PRISM_RETURN_IF_ERROR(memory_.Push(record, stream_.definitions()));
+  }
   switch (record.kind) {
     case RecordKind::kCounter:
       return ConsumeCounter(record.counter);
@@ -211,7 +218,7 @@ void Recorder::Impl::KeepOp(const PlacedOp& placed) {
 // The current iteration is complete: is it as the one before?
 void Recorder::Impl::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
-  if (current_.ops.empty() || (!found_.has_value() && number >= options_.most_iterations)) {
+  if (current_.ops.empty() || (!found_.has_value() && number >= kMostIterations)) {
     return;
   }
   if (!found_.has_value() && !previous_.ops.empty()) {
@@ -223,7 +230,10 @@ void Recorder::Impl::EndIteration() {
   }
   Iteration ended = std::exchange(current_, Iteration());
   ops_looked_at_ += static_cast<int64_t>(ended.ops.size());
-  sequence_.Add(number, ended);
+  // Odd ones are told by the rank that is looked at for longer.
+  if (!found_.has_value() || options_.least_iterations == 0) {
+    sequence_.Add(number, ended);
+  }
   if (found_.has_value()) {
     return;
   }
@@ -288,7 +298,7 @@ std::string Recorder::Impl::WhyAllDiffer() const {
   if (!complete()) {
     message +=
         fmt::format(" in the {} that the program ran; let it run more steps, {} are looked at",
-                    iterations(), options_.most_iterations);
+                    iterations(), kMostIterations);
   }
   if (!stream_.marked_by_program()) {
     message += fmt::format(

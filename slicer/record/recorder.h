@@ -19,12 +19,18 @@
 
 namespace prism::slicer {
 
+// Two in a row must be identical by then: DistributedDataParallel times its first ten.
+inline constexpr int32_t kMostIterations = 14;
+
 struct RecorderOptions {
   Rank rank;
   int32_t warmup_iterations = 1;    // never looked at
-  int32_t most_iterations = 14;     // two in a row must be identical by then
   int32_t steps_per_iteration = 1;  // optimizer steps
   int32_t world_size = 0;           // of the job; 0: any
+  // So many are recorded at least, where the program runs them, and memory outside of the
+  // allocator is that of so many: ranks that settle sooner or later than others then hold the same
+  // for a communicator that all first use late. 0: until two are identical.
+  int32_t least_iterations = 0;
   // What follows the first so many from the steady one on is only looked at for a period. None: it
   // is recorded like the rest.
   std::optional<int32_t> steady_iterations = {};
@@ -40,8 +46,8 @@ class Recorder {
   // One record with its payload (empty for most kinds). Fails on a stream that breaks the protocol.
   Status Consume(const channel::Record& record, std::span<const std::byte> payload);
 
-  // True once two iterations were found identical, or none by the last that may be; nothing more
-  // needs to be consumed.
+  // True once two iterations were found identical and as many as are asked for have ended, or none
+  // were by the last that may be; nothing more needs to be consumed.
   [[nodiscard]] bool complete() const;
 
   // What the rank's blocks hold now, with the largest of them: for a device that is full.

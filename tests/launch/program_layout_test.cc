@@ -25,17 +25,22 @@ TEST(AlikeFrom, odd_iterations_end_what_is_alike_and_are_not_the_first) {
   expect(12, 0, 0);
 }
 
-// A rank may be recorded anew when the graph has taken what was recorded before.
-TEST(RecordedSlice, keeps_how_many_steps_make_an_iteration) {
-  RecordedSlice slice;
-  EXPECT_EQ(slice.steps_per_iteration(), 1);
+// A rank may be recorded anew when the graph has taken what was recorded before. All are recorded
+// as long as rank 0, which was looked at for longer than its memory was followed.
+TEST(RecordedSlice, keeps_how_long_rank_0_was_recorded) {
+  RecordedSlice slice(3);
+  EXPECT_EQ(slice.length().steps, 1);
+  EXPECT_EQ(slice.length().iterations, 0);
   graph::Fragment fragment;
   fragment.rank = Rank(0);
   fragment.steps_per_iteration = 4;
+  fragment.warmup_iterations = 2;
+  fragment.iterations = 33;
   slice.Add(fragment, "");
   slice.EndRound();
   EXPECT_EQ(slice.TakeFragments().size(), 1U);
-  EXPECT_EQ(slice.steps_per_iteration(), 4);
+  EXPECT_EQ(slice.length().steps, 4);
+  EXPECT_EQ(slice.length().iterations, 5);
 }
 
 }  // namespace

@@ -242,6 +242,39 @@ TEST(Iterations, steps_that_never_repeat_have_no_period) {
   EXPECT_EQ(recorder.period(), std::nullopt);
 }
 
+// A communicator that all ranks first use in their fourth iteration, recorded by one that settles
+// at once and one that warms up for longer.
+TEST(Iterations, ranks_that_settle_early_or_late_hold_the_same_for_what_all_use_late) {
+  const auto record = [](int warmup, int32_t least, int last) {
+    RecordScript script;
+    for (int i = 0; i < 12; ++i) {
+      script.Matmul(i < warmup ? 16 + i : 64);
+      if (i == 3) {
+        script.Outside("nccl ring", 1, 100);
+      }
+      if (i == last) {
+        script.Outside("nccl ring", 2, 10'000);
+      }
+      script.Marker("Optimizer.step#Adam.step", true);
+      script.Marker("Optimizer.step#Adam.step", false);
+    }
+    Recorder recorder({.rank = Rank(1), .warmup_iterations = 0, .least_iterations = least});
+    for (const ScriptedRecord& scripted : script.records()) {
+      EXPECT_TRUE(recorder.Consume(scripted.record, scripted.payload).ok());
+      if (recorder.complete()) {
+        break;
+      }
+    }
+    const Result<graph::Fragment> fragment = recorder.Finish();
+    EXPECT_TRUE(fragment.ok()) << fragment.status().message();
+    return fragment->memory.device_bytes();
+  };
+  EXPECT_EQ(record(1, 5, 7), 100);
+  EXPECT_EQ(record(6, 5, 7), 100) << "it is recorded for 8, but counts what all are recorded for";
+  EXPECT_EQ(record(1, 0, 7), 0);
+  EXPECT_EQ(record(6, 0, 7), 10'100);
+}
+
 // As a zero-bubble schedule does, which goes through its graph by addresses.
 TEST(Iterations, another_order_in_each_iteration_is_told_so) {
   RecordScript script;

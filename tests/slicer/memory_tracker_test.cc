@@ -85,23 +85,44 @@ TEST(MemoryTracker, classes_sum_to_the_peak) {
 }
 
 // cuBLAS takes its workspace with the first product, in front of the first optimizer step; another
-// with the first of the backward pass. A weight or its gradient may be as large.
+// with the first of autograd's thread. A weight or its gradient may be as large.
 TEST(MemoryTracker, workspaces_are_buffers) {
   constexpr int64_t kWorkspace = 33'554'432;
   RecordScript script;
   const uint32_t product = script.Context("aten::mm", {64, 64});
   script.Block(true, 0x1000, kWorkspace, script.Context("aten::empty", {4096, 4096}));
   script.Block(true, 0x2000, kWorkspace, product);
+  script.Matmul(64);
   script.InBackward(true);
-  script.Block(true, 0x3000, kWorkspace, product);
-  script.Block(true, 0x4000, kWorkspace, product);
-  script.Block(true, 0x5000, kWorkspace, product);
+  script.OnThread(1);
+  for (const uint64_t address : {0x3000, 0x4000, 0x5000}) {
+    script.Block(true, address, kWorkspace, product);
+    script.Matmul(64);
+  }
+  script.OnThread(0);
   script.InBackward(false);
   script.Marker("iteration", true);
   script.Marker("iteration", false);
   const Tracked tracked = Track(script);
   const std::map<std::string, int64_t> expected = {
       {"parameters", kWorkspace}, {"gradients", 2 * kWorkspace}, {"buffers", 2 * kWorkspace}};
+  EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
+}
+
+// A handle has one for each stream that it is used on.
+TEST(MemoryTracker, each_stream_has_a_workspace) {
+  constexpr int64_t kWorkspace = 33'554'432;
+  RecordScript script;
+  const uint32_t product = script.Context("aten::mm", {64, 64});
+  for (const uint16_t stream : {uint16_t{0}, uint16_t{7}, uint16_t{20}}) {
+    script.Block(true, 0x1000U * (stream + 1U), kWorkspace, product);
+    script.Matmul(64, stream);
+    script.Matmul(64, stream);
+  }
+  script.Marker("iteration", true);
+  script.Marker("iteration", false);
+  const Tracked tracked = Track(script);
+  const std::map<std::string, int64_t> expected = {{"buffers", 3 * kWorkspace}};
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 

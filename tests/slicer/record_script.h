@@ -80,9 +80,10 @@ class RecordScript {
     Add(record);
   }
 
-  void Matmul(int32_t size) {
+  void Matmul(int32_t size, uint16_t stream = 0) {
     channel::Record record = {};
     record.kind = channel::RecordKind::kMatmul;
+    record.stream = stream;
     record.matmul.name = Define(channel::Table::kKernelName, "cublasLtMatmul");
     record.matmul.m = record.matmul.n = record.matmul.k = size;
     record.matmul.batch = 1;
