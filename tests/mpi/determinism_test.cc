@@ -15,24 +15,23 @@ class Determinism : public testing::Test {
  protected:
   void Run(const std::string& name, const std::vector<std::string>& launcher) {
     std::vector<std::string> command = launcher;
-    const std::vector<std::string> job = {PRISM_EMULATE,
-                                          "--target-gpus",
-                                          "16",
-                                          "--model",
-                                          "gpt3-1.3b",
-                                          "--tp",
-                                          "2",
-                                          "--pp",
-                                          "4",
-                                          "--global-batch-size",
-                                          "8",
-                                          "--iterations",
-                                          "2",
-                                          "--out",
-                                          folder_ / name,
-                                          "--log-level",
-                                          "error"};
-    command.insert(command.end(), job.begin(), job.end());
+    const std::vector<std::string> common = {PRISM_EMULATE,
+                                             "--target-gpus",
+                                             "16",
+                                             "--tp",
+                                             "2",
+                                             "--pp",
+                                             "4",
+                                             "--out",
+                                             folder_ / name,
+                                             "--iterations",
+                                             "2",
+                                             "--log-level",
+                                             "error",
+                                             "--global-batch-size",
+                                             "8"};
+    command.insert(command.end(), common.begin(), common.end());
+    command.insert(command.end(), job_.begin(), job_.end());
     const Finished run = RunCommand(command);
     ASSERT_EQ(run.code, 0) << run.output;
   }
@@ -46,6 +45,7 @@ class Determinism : public testing::Test {
   }
 
   ScratchFolder folder_;
+  std::vector<std::string> job_ = {"--model", "gpt3-1.3b"};
 };
 
 TEST_F(Determinism, four_files_are_the_same_for_any_number_of_processes_and_again) {
@@ -60,6 +60,22 @@ TEST_F(Determinism, four_files_are_the_same_for_any_number_of_processes_and_agai
                 testing::ContainsRegex("\"mpi\": \"[^\"]*MPI"));
   }
   EXPECT_TRUE(Descendants().empty());
+}
+
+TEST_F(Determinism, four_files_of_experts_are_the_same_for_any_number_of_processes) {
+  job_ = {"--model", "mixtral-8x7b", "--ep", "2", "--seq-len", "256"};
+  ASSERT_NO_FATAL_FAILURE(Run("first", {}));
+  for (const char* processes : {"2", "3"}) {
+    const std::string name = std::string("mpirun-") + processes;
+    ASSERT_NO_FATAL_FAILURE(Run(name, {PRISM_MPIRUN, "-n", processes}));
+    ExpectSame(name);
+  }
+  EXPECT_THAT(ReadText(folder_ / "first/summary.json"), testing::ContainsRegex("\"ep\": 2,"));
+  // Rank, role, stage, tp, dp, cp and ep rank: ep lies inside dp, outside of tp.
+  EXPECT_THAT(ReadText(folder_ / "first/ranks.csv"),
+              testing::AllOf(testing::HasSubstr("\n1,stage 0,0,1,0,0,0,"),
+                             testing::HasSubstr("\n2,stage 0,0,0,1,0,1,"),
+                             testing::HasSubstr("\n7,stage 1,1,1,1,0,1,")));
 }
 
 }  // namespace
