@@ -1,5 +1,6 @@
 #include "shim/observer/value_rules.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -122,18 +123,24 @@ c10::Scalar NumberOf(const c10::IValue& value) {
                           : c10::Scalar(value.isBool() ? int64_t{value.toBool()} : value.toInt());
 }
 
-void WriteFill(c10::ArrayRef<const c10::IValue> inputs) {
-  if (inputs.size() == 2 && IsSmallAndDense(inputs[0]) && IsRealNumber(inputs[1])) {
-    const c10::Scalar value = NumberOf(inputs[1]);
-    Write(inputs[0].toTensor(), [&](size_t) { return value; });
-  }
-}
-
 void WriteZero(c10::ArrayRef<const c10::IValue> inputs) {
   if (!inputs.empty() && IsSmallAndDense(inputs[0])) {
     const at::Tensor& tensor = inputs[0].toTensor();
     const std::vector<std::byte> zeros(tensor.nbytes());
     prism_shim_write(tensor.data_ptr(), zeros.data(), zeros.size());
+  }
+}
+
+// Most fills are zeros, which have the same bytes in every type.
+void WriteFill(c10::ArrayRef<const c10::IValue> inputs) {
+  if (inputs.size() != 2 || !IsRealNumber(inputs[1])) {
+    return;
+  }
+  const c10::Scalar value = NumberOf(inputs[1]);
+  if (value.toDouble() == 0.0 && !std::signbit(value.toDouble())) {
+    WriteZero(inputs);
+  } else if (IsSmallAndDense(inputs[0])) {
+    Write(inputs[0].toTensor(), [&](size_t) { return value; });
   }
 }
 
