@@ -37,6 +37,9 @@ constexpr const char* kProgram = "prism-emulate";
 OutputChoice ChooseOutput(const RunContext& context) {
   OutputChoice choice;
   choice.force = context.options.force;
+  for (const auto& [path, hash] : context.inputs) {
+    choice.inputs.push_back(path);
+  }
   choice.by_default = context.options.out.empty();
   choice.path = choice.by_default ? fmt::format("prism-out/{}-{}gpus", context.job.name,
                                                 context.job.parallel.world_size())
@@ -185,17 +188,6 @@ std::optional<std::string> Answer(const CommandLine& line) {
                            : std::nullopt;
 }
 
-// The plan, or the options of the run, where these are asked for in place of a run.
-std::optional<std::string> Answer(const RunContext& context) {
-  if (context.options.print_config) {
-    return ConfigText(context.options, context.job);
-  }
-  if (!context.options.dry_run) {
-    return std::nullopt;
-  }
-  return context.options.format == OutputFormat::kJson ? PlanJson(context) : PlanText(context);
-}
-
 int Run(const std::vector<std::string>& arguments) {
   const StopWatch whole;
   Result<CommandLine> line =
@@ -210,8 +202,8 @@ int Run(const std::vector<std::string>& arguments) {
   if (!context.ok()) {
     return Fail(kProgram, context.status(), line->options.color);
   }
-  if (const std::optional<std::string> answer = Answer(*context)) {
-    return Say(kProgram, *answer);
+  if (context->options.print_config) {
+    return Say(kProgram, ConfigText(context->options, context->job));
   }
   // The others write nothing there.
   if (MpiSession::LaunchedRank() == 0) {
@@ -219,6 +211,10 @@ int Run(const std::vector<std::string>& arguments) {
     if (!output.ok()) {
       return Fail(kProgram, output, context->options.color);
     }
+  }
+  if (context->options.dry_run) {
+    return Say(kProgram, context->options.format == OutputFormat::kJson ? PlanJson(*context)
+                                                                        : PlanText(*context));
   }
   Result<InstallPaths> paths = FindInstallPaths(context->gpu.has_value());
   if (!paths.ok()) {

@@ -286,7 +286,7 @@ Result<BenchCollectivesOutput> BenchCollectives(const BenchCollectivesOptions& o
   return bench.Summary();
 }
 
-Result<std::string> SweepCollective(const CollectiveSweepOptions& options) {
+Result<CollectiveSweep> SweepCollective(const CollectiveSweepOptions& options) {
   constexpr int64_t kLargest = int64_t{8} << 30;
   PRISM_ASSIGN_OR_RETURN(const graph::ClusterSpec cluster, LoadCluster(options.cluster));
   const replayer::CollectiveCost cost(cluster);
@@ -296,7 +296,8 @@ Result<std::string> SweepCollective(const CollectiveSweepOptions& options) {
   row.topology.nodes = DivideUp(options.ranks, cluster.gpus_per_node);
   row.topology.ranks_per_node = std::min(options.ranks, cluster.gpus_per_node);
   PRISM_RETURN_IF_ERROR(SetCollective(options.collective, &row));
-  std::string text = fmt::format(
+  CollectiveSweep sweep;
+  sweep.text = fmt::format(
       "# {} on {} ranks of {}\n"
       "#{:>14}{:>14}{:>8}{:>8}{:>7}{:>12}{:>9}{:>9}{:>8}{:>8}{:>9}\n"
       "#{:>14}{:>14}{:>35}{:>9}{:>9}\n",
@@ -306,14 +307,20 @@ Result<std::string> SweepCollective(const CollectiveSweepOptions& options) {
   for (row.shape.bytes = 8; row.shape.bytes <= kLargest; row.shape.bytes *= 2) {
     const CollectivePrediction prediction = Predict(row, cost);
     const double rate = static_cast<double>(row.shape.bytes) / prediction.seconds * 1e-9;
-    text += fmt::format(" {:>14}{:>14}{:>8}{:>8}{:>7}{:>12.2f}{:>9.2f}{:>9.2f}{:>8}{:>8}{:>9}\n",
-                        row.shape.bytes, row.shape.bytes / kElement, "float",
-                        ReductionOf(options.collective), RootOf(options.collective),
-                        prediction.seconds * 1e6, rate,
-                        rate * BusFactor(options.collective, options.ranks), kWrong,
-                        AlgorithmOf(prediction), ProtocolOf(prediction));
+    const double bus = rate * BusFactor(options.collective, options.ranks);
+    sweep.cases.push_back({"collectives",
+                           fmt::format("{} of {} B on {} ranks of {}", options.collective,
+                                       row.shape.bytes, options.ranks, options.cluster),
+                           {{"time", prediction.seconds * 1e6, "us"},
+                            {"algbw", rate, "GB/s"},
+                            {"busbw", bus, "GB/s"}}});
+    sweep.text += fmt::format(
+        " {:>14}{:>14}{:>8}{:>8}{:>7}{:>12.2f}{:>9.2f}{:>9.2f}{:>8}{:>8}{:>9}\n", row.shape.bytes,
+        row.shape.bytes / kElement, "float", ReductionOf(options.collective),
+        RootOf(options.collective), prediction.seconds * 1e6, rate, bus, kWrong,
+        AlgorithmOf(prediction), ProtocolOf(prediction));
   }
-  return text;
+  return sweep;
 }
 
 }  // namespace prism::launch

@@ -32,7 +32,12 @@ struct CollectiveSweepOptions {
   int32_t ranks = 8;
 };
 
-// Sizes from 8 B to 8 GiB, doubled: the text of nccl-tests' table.
-Result<std::string> SweepCollective(const CollectiveSweepOptions& options);
+struct CollectiveSweep {
+  std::vector<BenchCase> cases;  // one a size
+  std::string text;              // nccl-tests' table
+};
+
+// Sizes from 8 B to 8 GiB, doubled.
+Result<CollectiveSweep> SweepCollective(const CollectiveSweepOptions& options);
 
 }  // namespace prism::launch

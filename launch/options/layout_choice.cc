@@ -167,6 +167,8 @@ class LayoutChooser {
     if (options_.pp) {
       PRISM_RETURN_IF_ERROR(CheckPp(preset_.model, *options_.pp, vpp()));
     }
+    // What no tp allows is told before a layout is sought.
+    PRISM_RETURN_IF_ERROR(CheckCp(preset_.model, seq_len(), {options_.tp.value_or(1), 1, cp(), 1}));
     if (options_.tp && options_.pp) {
       const Layout given = {*options_.tp, *options_.pp, cp(), ep()};
       PRISM_RETURN_IF_ERROR(CheckProduct(options_.target_gpus, given));

@@ -54,6 +54,17 @@ bool HoldsWorkingFolder(const fs::path& path) {
   return target == target.root_path();
 }
 
+// Whether the file lies in the folder, and nothing that replaces the folder holds it again.
+bool LosesInput(const fs::path& folder, const std::string& input) {
+  std::error_code ignored;
+  const fs::path inside = fs::weakly_canonical(input, ignored)
+                              .lexically_relative(fs::weakly_canonical(folder, ignored));
+  if (inside.empty() || *inside.begin() == ".." || inside == ".") {
+    return false;
+  }
+  return !IsOurs(folder) || (inside != "graph.prism" && inside != "config.toml");
+}
+
 // The nearest folder above `path` that exists.
 fs::path ExistingAncestor(const fs::path& path) {
   std::error_code ignored;
@@ -150,6 +161,14 @@ Status OutputFolder::Check(const OutputChoice& choice) {
           "the default output folder {} exists and holds no run.json of an earlier run; move it "
           "away, or give --out",
           choice.path));
+    }
+  }
+  for (const std::string& input : choice.inputs) {
+    if (LosesInput(path, input)) {
+      return InvalidArgument(
+          fmt::format("--out {} would replace the folder of {}, which the run reads; give another "
+                      "folder",
+                      choice.path, input));
     }
   }
   const fs::path ancestor = ExistingAncestor(path);

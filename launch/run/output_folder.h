@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/base/status.h"
 
@@ -16,12 +17,14 @@ struct OutputChoice {
   std::string path;
   bool by_default = false;  // not named by the user
   bool force = false;
+  std::vector<std::string> inputs = {};  // files that the run reads
 };
 
 class OutputFolder {
  public:
-  // Looks only: kInvalidArgument for an existing folder that must not be replaced, kEnvironment
-  // where nothing can be written.
+  // Looks only: kInvalidArgument for an existing folder that must not be replaced (one that holds
+  // an input: all but graph and configuration of an earlier run, which a run writes anew),
+  // kEnvironment where nothing can be written.
   static Status Check(const OutputChoice& choice);
 
   // Takes away what killed runs of this machine have left under their temporary names, and tries

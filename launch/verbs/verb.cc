@@ -37,6 +37,14 @@ std::string OptionLine(const VerbOption& option) {
                     option.default_text);
 }
 
+// Also of files that do not exist yet.
+bool IsSameFile(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored) ||
+         std::filesystem::weakly_canonical(a, ignored) ==
+             std::filesystem::weakly_canonical(b, ignored);
+}
+
 }  // namespace
 
 Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
@@ -139,18 +147,20 @@ Status VerbArguments::CheckOutput(std::string_view flag,
     return InvalidArgument(fmt::format("{}{}: '{}' is no file name", flag.size() == 1 ? "-" : "--",
                                        flag, path.string()));
   }
-  std::vector<std::string> others = operands_;
-  others.insert(others.end(), more.begin(), more.end());
+  std::vector<std::string> read = operands_;
+  read.insert(read.end(), more.begin(), more.end());
+  bool is_taken = std::ranges::any_of(read, [&](const std::string& other) {
+    return std::filesystem::equivalent(other, path, ignored);
+  });
   for (const auto& [other, values] : texts_) {
-    if (other != flag && file_flags_.contains(other)) {
-      others.insert(others.end(), values.begin(), values.end());
-    }
+    is_taken = is_taken || (other != flag && file_flags_.contains(other) &&
+                            std::ranges::any_of(values, [&](const std::string& value) {
+                              return IsSameFile(value, path);
+                            }));
   }
-  for (const std::string& other : others) {
-    if (std::filesystem::equivalent(other, path, ignored)) {
-      return InvalidArgument(fmt::format("{}{}: '{}' is a file that is read, or named twice",
-                                         flag.size() == 1 ? "-" : "--", flag, path.string()));
-    }
+  if (is_taken) {
+    return InvalidArgument(fmt::format("{}{}: '{}' is a file that is read, or named twice",
+                                       flag.size() == 1 ? "-" : "--", flag, path.string()));
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (access(folder.c_str(), W_OK) != 0) {

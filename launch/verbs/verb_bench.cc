@@ -117,20 +117,22 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
 }
 
 Result<VerbOutput> RunSweep(const VerbArguments& arguments) {
-  if (arguments.format() == OutputFormat::kJson) {
-    return InvalidArgument(
-        "bench collectives without a table prints nccl-tests' text; leave "
-        "--format json out");
-  }
   PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"out", "fit"}));
-  CollectiveSweepOptions sweep;
-  int64_t ranks = sweep.ranks;
+  CollectiveSweepOptions options;
+  int64_t ranks = options.ranks;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("ranks", 2, graph::kMaxRanks, &ranks));
-  sweep.ranks = static_cast<int32_t>(ranks);
-  sweep.cluster = arguments.Text("cluster", sweep.cluster);
-  sweep.collective = arguments.Text("collective", sweep.collective);
+  options.ranks = static_cast<int32_t>(ranks);
+  options.cluster = arguments.Text("cluster", options.cluster);
+  options.collective = arguments.Text("collective", options.collective);
+  PRISM_ASSIGN_OR_RETURN(const CollectiveSweep sweep, SweepCollective(options));
   VerbOutput output;
-  PRISM_ASSIGN_OR_RETURN(output.text, SweepCollective(sweep));
+  if (arguments.format() == OutputFormat::kText) {
+    output.text = sweep.text;
+    return output;
+  }
+  for (const BenchCase& line : sweep.cases) {
+    output.text += CaseJson(line);
+  }
   return output;
 }
 

@@ -240,7 +240,9 @@ std::vector<VerbOption> SearchFlags() {
        "(of layers), all (both), none, or any, which tries each"},
       {"plan", "tp=8,pp=35,...", "none",
        "a plan that is evaluated besides, whatever it is worth: tp, cp, pp, dp, ep, vpp, mb, "
-       "recompute, zero, sp, offload; repeatable"},
+       "recompute, zero, sp, offload; a degree that is left out is 1, zero 0, the rest none and "
+       "off; "
+       "repeatable"},
       {"graph", "FILE", "none",
        "the execution graph of the one --plan, for prism replay, export, diff and mem"},
       {"vary", "KEY:FROM:TO:STEPS", "none",

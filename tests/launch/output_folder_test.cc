@@ -135,6 +135,23 @@ TEST_F(OutputFolderTest, named_folder_that_exists_needs_force) {
   EXPECT_TRUE(OutputFolder::Check({Path("out"), false, true}).ok());
 }
 
+TEST_F(OutputFolderTest, folder_that_holds_an_input_is_not_replaced) {
+  fs::create_directories(Path("project"));
+  std::ofstream(Path("project/train.py")) << "precious";
+  const auto check = [&](const std::string& input) {
+    return OutputFolder::Check({Path("project"), false, true, {Path(input)}}).code();
+  };
+  EXPECT_EQ(check("project/train.py"), StatusCode::kInvalidArgument);
+  EXPECT_EQ(check("project/../project/train.py"), StatusCode::kInvalidArgument);
+  EXPECT_EQ(check("project/config.toml"), StatusCode::kInvalidArgument);
+  EXPECT_EQ(check("elsewhere/train.py"), StatusCode::kOk);
+  // Of an earlier run of ours, what the next one writes again.
+  std::ofstream(Path("project/run.json")) << "{}";
+  EXPECT_EQ(check("project/config.toml"), StatusCode::kOk);
+  EXPECT_EQ(check("project/graph.prism"), StatusCode::kOk);
+  EXPECT_EQ(check("project/train.py"), StatusCode::kInvalidArgument);
+}
+
 TEST_F(OutputFolderTest, default_folder_is_replaced_only_when_it_is_ours) {
   fs::create_directories(Path("out"));
   std::ofstream(Path("out/thesis.txt")) << "precious";
