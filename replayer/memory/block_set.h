@@ -18,6 +18,9 @@ class BlockSet {
     uint32_t block = 0;
 
     // By size, then address; which block it is does not matter.
+    friend bool operator==(const Entry& left, const Entry& right) {
+      return left.size == right.size && left.address == right.address;
+    }
     friend bool operator<(const Entry& left, const Entry& right) {
       return left.size != right.size ? left.size < right.size : left.address < right.address;
     }

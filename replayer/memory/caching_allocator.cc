@@ -61,10 +61,11 @@ CachingAllocator::BlockId CachingAllocator::FindFree(const Request& request) {
     const BlockId next = blocks_[entry.block].next;
     return entry.size + (next != kNone && !blocks_[next].mapped ? blocks_[next].size : 0);
   };
-  for (BlockSet::Position next = free.Next(found);
-       blocks_[free.At(found).block].expandable && !free.AtEnd(next) &&
-       grown(free.At(next)) < grown(free.At(found));
-       next = free.Next(next)) {
+  while (blocks_[free.At(found).block].expandable) {
+    const BlockSet::Position next = free.Next(found);
+    if (free.AtEnd(next) || grown(free.At(next)) >= grown(free.At(found))) {
+      break;
+    }
     found = next;
   }
   const int64_t size = free.At(found).size;

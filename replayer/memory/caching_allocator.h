@@ -62,6 +62,9 @@ class CachingAllocator {
 
   [[nodiscard]] const AllocatorStatistics& statistics() const { return statistics_; }
 
+  // Free blocks by stream, pool, size and address.
+  [[nodiscard]] std::vector<BlockSet::Entry> AllFree() const;
+
   // Every segment and its blocks, both in order of address; an expandable range shows as one
   // segment a mapped run.
   [[nodiscard]] std::vector<SegmentState> Segments() const;

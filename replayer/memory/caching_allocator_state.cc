@@ -7,6 +7,19 @@
 
 namespace prism::replayer {
 
+std::vector<BlockSet::Entry> CachingAllocator::AllFree() const {
+  std::vector<BlockSet::Entry> free;
+  for (const Stream& stream : streams_) {
+    for (const auto& pool : stream.pools) {
+      for (const BlockSet* set : {&pool.mapped, &pool.unmapped}) {
+        const std::vector<BlockSet::Entry> entries = set->Entries();
+        free.insert(free.end(), entries.begin(), entries.end());
+      }
+    }
+  }
+  return free;
+}
+
 std::vector<SegmentState> CachingAllocator::Segments() const {
   std::vector<SegmentState> segments;
   for (BlockId head = 0; head < blocks_.size(); ++head) {

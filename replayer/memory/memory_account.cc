@@ -48,6 +48,10 @@ void MemoryAccount::Free(const Block& block) {
   allocator_.Free(block.id);
 }
 
+uint64_t MemoryAccount::AddressOf(const Block& block) const {
+  return block.id == kNowhere ? 0 : allocator_.AddressOf(block.id);
+}
+
 void MemoryAccount::IssueCollective(int64_t lead) {
   ++issued_;
   passed_ = std::max(passed_, issued_ + lead);

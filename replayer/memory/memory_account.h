@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "graph/base/status.h"
 #include "replayer/memory/caching_allocator.h"
@@ -40,6 +41,21 @@ class MemoryAccount {
 
   // The host waits for the device.
   void Synchronize();
+
+  // All that decides where later blocks go, beside those that are held.
+  struct Places {
+    std::vector<BlockSet::Entry> free;
+    int64_t device_calls = 0;  // that took memory from the device, or gave it back
+
+    bool operator==(const Places&) const = default;
+  };
+  [[nodiscard]] Places FreePlaces() const {
+    const AllocatorStatistics& statistics = allocator_.statistics();
+    return {allocator_.AllFree(), statistics.device_allocations + statistics.device_frees};
+  }
+
+  // 0 of a block without a place.
+  [[nodiscard]] uint64_t AddressOf(const Block& block) const;
 
   [[nodiscard]] int64_t reserved_bytes() const {
     return allocator_.statistics().all.reserved_bytes.current;

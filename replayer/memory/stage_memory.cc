@@ -12,6 +12,7 @@
 #include "replayer/memory/memory_account.h"
 #include "replayer/memory/model_states.h"
 #include "replayer/memory/nanotron_memory.h"
+#include "replayer/memory/pass_repeats.h"
 #include "replayer/memory/sharded_parameters.h"
 #include "replayer/memory/stage_units.h"
 
@@ -32,7 +33,7 @@ MemoryUse UseOf(const std::string& memory_class) {
   return memory_class == "gradients" ? MemoryUse::kGradients : MemoryUse::kOptimizer;
 }
 
-using Blocks = std::vector<MemoryAccount::Block>;
+using Blocks = MemoryBlocks;
 
 void AllocateAll(const std::vector<Tensor>& tensors,
                  MemoryUse use,
@@ -151,22 +152,36 @@ class StagePasses {
         sharded_(sharded),
         account_(account) {}
 
-  void Run(const std::vector<ChunkPass>& passes) {
+  // `every_pass`: those as well that repeat others.
+  void Run(const std::vector<ChunkPass>& passes, bool every_pass) {
     std::vector<int64_t> to_come(in_flight_.size());  // backward passes, by chunk
     for (const ChunkPass& pass : passes) {
       to_come[static_cast<size_t>(pass.chunk)] += pass.forward ? 0 : 1;
     }
-    for (const ChunkPass& pass : passes) {
-      if (pass.forward) {
-        Forward(pass.chunk);
-      } else {
-        Backward(pass.chunk, --to_come[static_cast<size_t>(pass.chunk)] == 0);
+    std::optional<PassRepeats> pairs = every_pass ? std::nullopt : PairsOf(passes);
+    for (auto pass = passes.begin(); pass != passes.end(); ++pass) {
+      if (pass->forward) {
+        Forward(pass->chunk);
+        continue;
+      }
+      Backward(pass->chunk, --to_come[static_cast<size_t>(pass->chunk)] == 0);
+      if (pairs.has_value()) {
+        pass += 2 * pairs->PairsToLeaveOut(in_flight_.front());
       }
     }
     FreeAll(&deferred_, account_);
   }
 
  private:
+  // Nothing where other than the passes themselves decides what is allocated.
+  [[nodiscard]] std::optional<PassRepeats> PairsOf(const std::vector<ChunkPass>& passes) const {
+    const bool alike =
+        in_flight_.size() == 1 && offloaded_ == nullptr && sharded_ == nullptr && to_defer_ == 0;
+    const auto backward = std::count_if(passes.begin(), passes.end(),
+                                        [](const ChunkPass& pass) { return !pass.forward; });
+    return alike ? std::optional(PassRepeats(backward, account_)) : std::nullopt;
+  }
+
   [[nodiscard]] bool Leaves(int64_t chunk, int64_t place) const {
     return offloaded_ != nullptr && units_.IsLayer(chunk, place);
   }
@@ -206,7 +221,7 @@ class StagePasses {
 
   // Of the chunk's oldest micro-batch; `last`: of the iteration.
   void Backward(int64_t chunk, bool last) {
-    std::deque<std::vector<Blocks>>& in_flight = in_flight_[static_cast<size_t>(chunk)];
+    BlocksInFlight& in_flight = in_flight_[static_cast<size_t>(chunk)];
     Blocks temporaries;
     for (int64_t place = units_.CountOf(chunk) - 1; place >= 0; --place) {
       const bool left = Leaves(chunk, place);
@@ -241,7 +256,7 @@ class StagePasses {
   }
 
   const StageUnits& units_;
-  std::vector<std::deque<std::vector<Blocks>>> in_flight_;  // by chunk, oldest micro-batch first
+  std::vector<BlocksInFlight> in_flight_;  // by chunk, oldest micro-batch first
   std::vector<Tensor> of_deferred_head_;
   int64_t to_defer_;  // backward passes of a head
   Blocks deferred_;
@@ -421,7 +436,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   StagePasses(units, job.parallel.vpp, DeferredHeadTensors(job, style), options.deferred_heads,
               offloaded.has_value() ? &*offloaded : nullptr,
               sharded.has_value() ? &*sharded : nullptr, &account)
-      .Run(passes);
+      .Run(passes, options.every_pass);
   for (const std::vector<int64_t>& turn : StepOfStage(job, style, stage)) {
     Blocks blocks;
     for (const int64_t bytes : turn) {

@@ -72,6 +72,7 @@ struct StageMemoryOptions {
   // --defer-embedding-wgrad-compute).
   int64_t deferred_heads = 0;
   int64_t microbatch_group = 0;  // of MicrobatchesInFlight
+  bool every_pass = false;  // those as well that repeat others (replayer/memory/pass_repeats.h)
 };
 
 struct StageMemory {

@@ -34,7 +34,11 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
   const size_t under_way = 3 * static_cast<size_t>(sizes.pp) * static_cast<size_t>(sizes.vpp) + 8;
   room_ = static_cast<uint32_t>(std::bit_ceil(std::min(messages, under_way)));
   channels_.resize(kPhraseChannels * stages_.size());
-  arrivals_.resize(1);
+  const size_t of_channel = size_t{2} * room_;
+  arrivals_ = std::make_unique_for_overwrite<Arrival[]>(channels_.size() * of_channel);
+  for (size_t channel = 0; channel < channels_.size(); ++channel) {
+    channels_[channel].arrivals = arrivals_.get() + channel * of_channel;
+  }
 }
 
 bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
@@ -228,15 +232,17 @@ uint32_t PhraseRun::StopOf(size_t s) const {
 void PhraseRun::Advance(size_t s) {
   Stage& stage = stages_[s];
   stage.awaits = kNone;
+  TimeNs& host = RegistersOf(stage)[kHostRegister];
   while (stage.inside || NextStep(s)) {
     const CompiledPhrase& phrase = stage.compiler->compiled(stage.phrase);
-    const PhraseOp* ops = stage.compiler->ops().data() + phrase.ops;
-    for (; stage.op < phrase.op_count; ++stage.op) {
-      if (!Execute(s, ops[stage.op])) {
+    const PhraseOp* const ops = stage.compiler->ops().data() + phrase.ops;
+    for (uint32_t op = stage.op; op < phrase.op_count; ++op) {
+      if (!Execute(s, ops[op])) {
+        stage.op = op;
         return;
       }
     }
-    RegistersOf(stage)[kHostRegister] += phrase.host_halves;
+    host += phrase.host_halves;
     stage.context = phrase.next;
     stage.inside = false;
     ++stage.step;
@@ -285,19 +291,8 @@ uint32_t PhraseRun::ChannelOf(size_t s, const PhrasePost& post) const {
                                (post.is_send ? s : PeerOf(s, post)));
 }
 
-PhraseRun::Arrival& PhraseRun::ArrivalAt(const Channel& channel, size_t end, int64_t number) {
-  return arrivals_[channel.arrivals + end * room_ + (static_cast<size_t>(number) & (room_ - 1))];
-}
-
-void PhraseRun::Put(Channel* channel, size_t end, Arrival arrival) {
-  if (channel->posted[end] - channel->finished[1 - end] >= room_) {
-    failed_ = true;
-    return;
-  }
-  if (channel->arrivals == 0) {
-    channel->arrivals = arrivals_.size();
-    arrivals_.resize(arrivals_.size() + size_t{2} * room_);
-  }
+void PhraseRun::Put(Channel* channel, size_t end, const Arrival& arrival) {
+  failed_ = failed_ || channel->posted[end] - channel->finished[1 - end] >= room_;
   ArrivalAt(*channel, end, channel->posted[end]++) = arrival;
 }
 
@@ -354,14 +349,16 @@ bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
 
 // As Exchange.
 bool PhraseRun::Receive(size_t s, const PhrasePost& post, DurationNs host_halves) {
-  TimeNs* registers = RegistersOf(stages_[s]);
+  TimeNs* const registers = RegistersOf(stages_[s]);
   const uint32_t number = ChannelOf(s, post);
   Channel& channel = channels_[number];
-  if (channel.posted[kSender] <= channel.finished[kReceiver]) {
+  const int64_t message = channel.finished[kReceiver];
+  if (channel.posted[kSender] <= message) {
     stages_[s].awaits = number;
     return false;
   }
-  const Arrival& sent = ArrivalAt(channel, kSender, channel.finished[kReceiver]++);
+  channel.finished[kReceiver] = message + 1;
+  const Arrival& sent = ArrivalAt(channel, kSender, message);
   const DurationNs transfer = std::max(post.transfer, sent.transfer);
   const TimeNs ready = std::max(registers[post.reg], registers[kHostRegister] + host_halves);
   if (post.eager) {
@@ -377,12 +374,12 @@ void PhraseRun::Post(size_t s, const PhrasePost& post) {
   TimeNs& ready = RegistersOf(stages_[s])[post.reg];
   const uint32_t number = ChannelOf(s, post);
   Channel& channel = channels_[number];
-  Arrival arrival = {ready, post.transfer};
+  TimeNs at = ready;
   if (post.eager) {
-    arrival.at = std::max(ready, channel.send_tail);
-    channel.send_tail = arrival.at + post.transfer;
+    at = std::max(at, channel.send_tail);
+    channel.send_tail = at + post.transfer;
   }
-  Put(&channel, kSender, arrival);
+  Put(&channel, kSender, {at, post.transfer});
   ready = kMinusInfinity;
   MessageArrived(PeerOf(s, post), number);
 }

@@ -97,16 +97,16 @@ class PhraseRun {
 
   // One end of a message.
   struct Arrival {
-    TimeNs at = 0;
-    DurationNs transfer = 0;
+    TimeNs at;
+    DurationNs transfer;
   };
 
   // 0: senders, 1: receivers.
   struct Channel {
     std::array<int64_t, 2> posted = {};
     std::array<int64_t, 2> finished = {};
-    TimeNs send_tail = 0;  // of the sender's stream, where nothing waits for its messages
-    size_t arrivals = 0;   // where its own begin in arrivals_; 0: it has none yet
+    TimeNs send_tail = 0;         // of the sender's stream, where nothing waits for its messages
+    Arrival* arrivals = nullptr;  // rings of room_, by end
   };
 
   struct Meeting {
@@ -174,8 +174,10 @@ class PhraseRun {
   }
   void MessageArrived(size_t peer, uint32_t channel);
   [[nodiscard]] uint32_t ChannelOf(size_t s, const PhrasePost& post) const;
-  [[nodiscard]] Arrival& ArrivalAt(const Channel& channel, size_t end, int64_t number);
-  void Put(Channel* channel, size_t end, Arrival arrival);
+  [[nodiscard]] Arrival& ArrivalAt(const Channel& channel, size_t end, int64_t number) {
+    return channel.arrivals[end * room_ + (static_cast<size_t>(number) & (room_ - 1))];
+  }
+  void Put(Channel* channel, size_t end, const Arrival& arrival);
   [[nodiscard]] TimeNs StartOf(size_t s) const;
   [[nodiscard]] bool IsSteady();
   [[nodiscard]] TimeNs* RegistersOf(const Stage& stage) {
@@ -187,8 +189,8 @@ class PhraseRun {
   StreamSet posting_;
   std::vector<Stage> stages_;
   std::vector<TimeNs> registers_;
-  std::vector<Channel> channels_;  // by PhrasePost::channel and sender
-  std::vector<Arrival> arrivals_;  // of channels that have been used: rings of room_, by end
+  std::vector<Channel> channels_;        // by PhrasePost::channel and sender
+  std::unique_ptr<Arrival[]> arrivals_;  // of all channels; not set before they are posted
   uint32_t room_ = 0;
   std::array<std::vector<Meeting>, graph::kGroupAxisCount> meetings_;  // in order
   std::vector<uint32_t> work_;
