@@ -1,6 +1,7 @@
 #include "launch/options/layout_choice.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -160,7 +161,8 @@ class LayoutChooser {
       : options_(options), preset_(preset), cluster_(cluster) {}
 
   Result<LayoutChoice> Choose() const {
-    PRISM_RETURN_IF_ERROR(CheckEp(preset_.model, ep(), ep()));
+    const int32_t ep = options_.ep.value_or(1);
+    PRISM_RETURN_IF_ERROR(CheckEp(preset_.model, ep, ep));
     if (options_.tp) {
       PRISM_RETURN_IF_ERROR(CheckTp(preset_.model, *options_.tp, cluster_.gpus_per_node));
     }
@@ -170,15 +172,16 @@ class LayoutChooser {
     // What no tp allows is told before a layout is sought.
     PRISM_RETURN_IF_ERROR(CheckCp(preset_.model, seq_len(), {options_.tp.value_or(1), 1, cp(), 1}));
     if (options_.tp && options_.pp) {
-      const Layout given = {*options_.tp, *options_.pp, cp(), ep()};
+      const Layout given = Of(*options_.tp, *options_.pp);
       PRISM_RETURN_IF_ERROR(CheckProduct(options_.target_gpus, given));
       PRISM_RETURN_IF_ERROR(CheckCp(preset_.model, seq_len(), given));
-      PRISM_RETURN_IF_ERROR(CheckEp(preset_.model, ep(), options_.target_gpus / given.product()));
+      PRISM_RETURN_IF_ERROR(
+          CheckEp(preset_.model, given.ep, options_.target_gpus / given.product()));
       return LayoutChoice{given, "given"};
     }
     const LayoutPreset& usual = preset_.layout;
-    if (usual.tp && usual.pp && Allows({*usual.tp, *usual.pp, cp(), ep()})) {
-      return LayoutChoice{{*usual.tp, *usual.pp, cp(), ep()}, "preset"};
+    if (usual.tp && usual.pp && Allows(Of(*usual.tp, *usual.pp))) {
+      return LayoutChoice{Of(*usual.tp, *usual.pp), "preset"};
     }
     return ChooseSmallest();
   }
@@ -186,9 +189,17 @@ class LayoutChooser {
  private:
   [[nodiscard]] int32_t vpp() const { return options_.vpp.value_or(preset_.layout.vpp); }
   [[nodiscard]] int32_t cp() const { return options_.cp.value_or(1); }
-  [[nodiscard]] int32_t ep() const { return options_.ep.value_or(1); }
   [[nodiscard]] int64_t seq_len() const { return options_.seq_len.value_or(preset_.model.seq_len); }
   [[nodiscard]] int32_t zero() const { return options_.zero.value_or(preset_.layout.zero); }
+
+  // With ep as given, else as much of the preset's as divides the replicas.
+  [[nodiscard]] Layout Of(int32_t tp, int32_t pp) const {
+    Layout layout = {tp, pp, cp()};
+    const int64_t replicas = options_.target_gpus / layout.product();
+    layout.ep =
+        options_.ep.value_or(static_cast<int32_t>(std::gcd<int64_t>(preset_.layout.ep, replicas)));
+    return layout;
+  }
 
   // Everything divides and agrees with what the user said.
   [[nodiscard]] bool Allows(const Layout& layout) const {
@@ -210,8 +221,8 @@ class LayoutChooser {
     const int32_t tp_max = std::max(cluster_.gpus_per_node, options_.tp.value_or(1));
     for (int32_t tp = 1; tp <= tp_max; ++tp) {
       for (int32_t pp = 1; pp <= preset_.model.layers; ++pp) {
-        if (Allows({tp, pp, cp(), ep()})) {
-          layouts.push_back({tp, pp, cp(), ep()});
+        if (Allows(Of(tp, pp))) {
+          layouts.push_back(Of(tp, pp));
         }
       }
     }

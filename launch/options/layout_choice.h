@@ -17,7 +17,7 @@ struct Layout {
   int32_t tp = 1;
   int32_t pp = 1;
   int32_t cp = 1;  // as given
-  int32_t ep = 1;  // likewise; inside dp, hence no factor of the GPUs
+  int32_t ep = 1;  // inside dp, hence no factor of the GPUs
 
   [[nodiscard]] int64_t product() const { return int64_t{tp} * pp * cp; }
 };

@@ -24,6 +24,7 @@ void ReadLayout(TomlReader reader, LayoutPreset* layout) {
     layout->pp = static_cast<int32_t>(reader.Integer("pp", 1, graph::kMaxRanks));
   }
   layout->vpp = static_cast<int32_t>(reader.IntegerOr("vpp", 1, 1024, 1));
+  layout->ep = static_cast<int32_t>(reader.IntegerOr("ep", 1, graph::kMaxRanks, 1));
   layout->micro_batch_size = reader.IntegerOr("micro_batch_size", 1, 1 << 20, 1);
   layout->global_batch_size = reader.Integer("global_batch_size", 1, int64_t{1} << 30);
   if (reader.Has("recompute")) {
@@ -73,7 +74,7 @@ void ReadFeedForward(TomlReader* reader, graph::ModelSpec* model) {
 }
 
 // What is wrong with the shape as a whole; "" if nothing is.
-std::string FaultOf(const graph::ModelSpec& model) {
+std::string FaultOf(const graph::ModelSpec& model, const LayoutPreset& layout) {
   const graph::MoeShape& moe = model.moe;
   const graph::LatentAttention& latent = model.latent;
   const int64_t head = model.HeadDim() + latent.rope_dim;
@@ -97,6 +98,12 @@ std::string FaultOf(const graph::ModelSpec& model) {
   if (moe.experts > 0 && moe.expert_ffn > kMaxWidth / moe.experts) {
     return fmt::format("{} experts of {} are wider than {}", moe.experts, moe.expert_ffn,
                        kMaxWidth);
+  }
+  if (moe.experts % layout.ep != 0) {
+    return fmt::format("layout.ep ({}) must divide the experts ({})", layout.ep, moe.experts);
+  }
+  if (layout.ep > 1 && moe.experts == 0) {
+    return "layout.ep is of a mixture of experts";
   }
   if (moe.dense_layers > model.layers) {
     return fmt::format("dense_layers ({}) is more than there are layers ({})", moe.dense_layers,
@@ -129,7 +136,7 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
   }
   reader.RefuseOthers();
   PRISM_RETURN_IF_ERROR(document.status());
-  if (const std::string fault = FaultOf(model); !fault.empty()) {
+  if (const std::string fault = FaultOf(model, preset.layout); !fault.empty()) {
     return BadFile(fmt::format("{}: {}", where, fault));
   }
   return preset;

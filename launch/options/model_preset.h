@@ -20,6 +20,7 @@ struct LayoutPreset {
   std::optional<int32_t> tp;
   std::optional<int32_t> pp;
   int32_t vpp = 1;
+  int32_t ep = 1;  // at most, where fewer ranks hold replicas
   int64_t micro_batch_size = 1;
   int64_t global_batch_size = 0;
   graph::Recompute recompute = graph::Recompute::kNone;

@@ -80,7 +80,7 @@ std::vector<OptionSpec> JobOptions() {
       {"cp", kJob, "N", "1",
        "context-parallel size of the built-in program, which exchanges parts of the sequence for "
        "heads (all-to-all)"},
-      {"ep", kJob, "N", "1",
+      {"ep", kJob, "N", "by preset",
        "expert-parallel size of the built-in program, inside dp: experts of a mixture are divided "
        "over so many ranks, and over tp"},
       {"vpp", kJob, "N", "by preset", "interleaved model chunks a stage"},

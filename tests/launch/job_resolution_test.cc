@@ -87,8 +87,11 @@ TEST(JobResolution, experts_are_divided_inside_of_dp) {
   EXPECT_EQ(resolved->job.parallel.ep, 8);
   EXPECT_EQ(resolved->job.parallel.etp, resolved->job.parallel.tp);
   EXPECT_EQ(resolved->job.parallel.dp % 8, 0);
+  // The preset's ep, or as much of it as there are replicas.
+  EXPECT_EQ(Resolve(mixtral({}))->job.parallel.ep, 8);
+  EXPECT_EQ(Resolve(mixtral({"--tp", "4", "--pp", "4"}))->job.parallel.ep, 4);
   // Without ep the states of all experts have to find room.
-  const Result<ResolvedJob> local = Resolve(mixtral({}));
+  const Result<ResolvedJob> local = Resolve(mixtral({"--ep", "1"}));
   ASSERT_TRUE(local.ok()) << local.status().message();
   EXPECT_EQ(local->job.parallel.ep, 1);
   EXPECT_GT(local->job.parallel.tp * local->job.parallel.pp,

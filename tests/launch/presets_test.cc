@@ -145,6 +145,8 @@ TEST(Presets, damage_is_refused_with_its_line_and_key) {
   EXPECT_THAT(ParseModel(too_many, "m.toml").status().message(), HasSubstr("topk (9) is more"));
   const std::string no_width = Replaced(experts, "expert_ffn = 14336", "ffn = 14336");
   EXPECT_THAT(ParseModel(no_width, "m.toml").status().message(), HasSubstr("moe.expert_ffn"));
+  const std::string uneven = Replaced(experts, "ep = 8", "ep = 3");
+  EXPECT_THAT(ParseModel(uneven, "m.toml").status().message(), HasSubstr("layout.ep (3)"));
   const std::string deep = Replaced(experts, "topk = 2", "topk = 2\ndense_layers = 1");
   EXPECT_THAT(ParseModel(deep, "m.toml").status().message(), HasSubstr("ffn"));
   const std::string wide = Replaced(experts, "head_dim = 128", "head_dim = 1000000");
