@@ -240,8 +240,10 @@ std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts) {
 
 // torchtitan's selection per op (its activation checkpointing): of the seven
 // matrix products of a layer the outputs of every second one are kept (queries, values, the first
-// branch of the feed-forward, its output), and what attention gives; the rest is computed again.
-// A compiler does not keep the layer's output, which no gradient reads.
+// branch of the feed-forward, its output), what attention gives, and what a reduce_scatter gives,
+// behind attention and feed-forward; the rest is computed again. Over tp the output of the
+// feed-forward is a partial sum of the whole sequence. A compiler does not keep the layer's output,
+// which no gradient reads.
 std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
   const graph::ModelSpec& model = sizes.model;
   std::vector<Tensor> saved = {{"layer input", sizes.Hidden()},
@@ -249,8 +251,13 @@ std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {
                                {"values", sizes.Heads(sizes.kv_heads, model.HeadDim())},
                                {"attention output", sizes.Heads(model.heads, model.HeadDim())},
                                {"first feed-forward branch", sizes.Ffn()}};
+  const bool scatters = sizes.sequence_parts > 1;
+  if (scatters) {
+    saved.push_back({"scattered attention output", sizes.Hidden()});
+  }
   if (!sizes.style.compiled) {
-    saved.push_back({"feed-forward output", sizes.Hidden()});
+    saved.push_back({"feed-forward output", sizes.WholeHidden()});
+    saved.push_back({"scattered feed-forward output", scatters ? sizes.Hidden() : 0});
   }
   Append(CoreAttention(sizes), &saved);
   return saved;
@@ -365,12 +372,10 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
     if (of_torch) {
       const int64_t copies = sizes.tp > 1 ? 2 : 1;
       tensors.forward.push_back({"shifted logits", (copies - 1) * sizes.Logits() * kFloatBytes});
-      tensors.backward.push_back(
-          {"float32 gradients of losses", copies * sizes.Logits() * kFloatBytes});
-      tensors.backward.push_back({"float32 gradient", sizes.Logits() * kFloatBytes});
-    } else {
-      tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
+      tensors.loss = {{"float32 gradients of losses", copies * sizes.Logits() * kFloatBytes},
+                      {"float32 gradient", sizes.Logits() * kFloatBytes}};
     }
+    tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
   }
   tensors.backward.push_back({"gradient of the hidden states", sizes.WholeHidden()});
   return tensors;

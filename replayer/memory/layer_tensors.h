@@ -25,6 +25,7 @@ struct UnitTensors {
   std::vector<Tensor> saved;     // from its forward pass to its backward pass
   std::vector<Tensor> forward;   // beside them at the worst moment of the forward pass
   std::vector<Tensor> backward;  // the same of the backward pass
+  std::vector<Tensor> loss;  // of that of the loss, which is over before that of its unit begins
 
   [[nodiscard]] int64_t saved_bytes() const;
 };

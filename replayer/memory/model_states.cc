@@ -269,18 +269,25 @@ std::vector<StateTensor> NanotronStates(int64_t elements, const JobSpec& job) {
 std::vector<StateTensor> FsdpStates(const std::vector<StageParameters>& chunks,
                                     const JobSpec& job,
                                     const TrainingStyle& style) {
-  const int64_t experts = ElementsOf(chunks, true);
-  const int64_t elements = ElementsOf(chunks, false) + experts;
-  const int64_t dp = style.shard_size > 0 ? style.shard_size : ReplicasOf(job.parallel, false);
-  const int64_t own = DivideUp<int64_t>(elements - experts, dp) +
-                      DivideUp<int64_t>(experts, ReplicasOf(job.parallel, true));
-  std::vector<StateTensor> states = {{"parameters", own * kMasterBytes},
-                                     {"gradients", own * kMasterBytes},
-                                     {"optimizer", own * kMomentBytes, true},
-                                     {"optimizer", own * kMomentBytes, true}};
-  if (!HasTorchModules(style)) {
-    states.push_back({"parameters", own * graph::DataTypeBytes(job.compute_dtype)});
+  std::vector<int64_t> shards;
+  for (const StageParameters& chunk : chunks) {
+    const std::vector<int64_t> of_chunk = ShardsOf(chunk, job, style);
+    shards.insert(shards.end(), of_chunk.begin(), of_chunk.end());
   }
+  std::vector<StateTensor> states;
+  const auto add = [&](const StateTensor& of_element) {
+    for (const int64_t shard : shards) {
+      states.push_back(of_element);
+      states.back().bytes *= shard;
+    }
+  };
+  add({"parameters", kMasterBytes});
+  if (!HasTorchModules(style)) {
+    add({"parameters", graph::DataTypeBytes(job.compute_dtype)});
+  }
+  add({"gradients", kMasterBytes});
+  add({"optimizer", kMomentBytes, true});
+  add({"optimizer", kMomentBytes, true});
   return states;
 }
 
@@ -346,10 +353,34 @@ StageParameters ParametersOfChunk(const JobSpec& job, graph::LayerRange layers, 
   return declarations.Finish();
 }
 
-int64_t ParametersOfLayer(const JobSpec& job, int64_t layer) {
+StageParameters ParametersOfLayer(const JobSpec& job, int64_t layer) {
   Declarations declarations(job);
   DeclareLayer(job, layer, &declarations);
-  return declarations.Finish().total();
+  return declarations.Finish();
+}
+
+std::vector<int64_t> ShardsOf(const StageParameters& parameters,
+                              const JobSpec& job,
+                              const TrainingStyle& style) {
+  // Ranks that hold the same experts are fewer in a group of shards as in all.
+  const int64_t replicas = ReplicasOf(job.parallel, false);
+  const int64_t dp = style.shard_size > 0 ? style.shard_size : replicas;
+  const int64_t of_expert = std::max<int64_t>(1, ReplicasOf(job.parallel, true) * dp / replicas);
+  std::vector<int64_t> shards;
+  int64_t of_experts = 0;
+  for (const StageParameters::Kind& kind : parameters.kinds) {
+    if (kind.expert) {
+      of_experts += DivideUp<int64_t>(kind.total(), of_expert);
+      continue;
+    }
+    for (const int64_t elements : kind.elements) {
+      shards.push_back(DivideUp(elements, dp));
+    }
+  }
+  if (of_experts > 0) {
+    shards.push_back(of_experts);
+  }
+  return shards;
 }
 
 std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,

@@ -46,8 +46,13 @@ StageParameters ParametersOfChunk(const graph::JobSpec& job,
                                   graph::LayerRange layers,
                                   int64_t chunk);
 
-// Elements of one layer on a rank.
-int64_t ParametersOfLayer(const graph::JobSpec& job, int64_t layer);
+// Of one layer on a rank.
+StageParameters ParametersOfLayer(const graph::JobSpec& job, int64_t layer);
+
+// Elements of their shards on one rank under FSDP, by tensor; those of experts are one.
+std::vector<int64_t> ShardsOf(const StageParameters& parameters,
+                              const graph::JobSpec& job,
+                              const graph::TrainingStyle& style);
 
 // FSDP over PyTorch's own modules; Megatron's FSDP and DeepSpeed have fused ones, and a loss of
 // their own.

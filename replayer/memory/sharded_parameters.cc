@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "replayer/memory/model_states.h"
+
 namespace prism::replayer {
 namespace {
 
+constexpr int64_t kStreams = 2;      // of a chunk: for gathers, for scatters
 constexpr int64_t kFirstStream = 2;  // 0 computes, 1 is that of MemoryAccount's collectives
 
 }  // namespace
@@ -19,6 +22,8 @@ ShardedParameters::ShardedParameters(const graph::JobSpec& job,
       reduced_bytes_(graph::DataTypeBytes(style.gradient_type)),
       reshards_(style.reshard_after_forward),
       accumulates_(accumulates),
+      keeps_shards_(!HasTorchModules(style)),
+      casts_shards_(HasTorchModules(style)),
       account_(account) {
   for (const ShardedChunk& shape : chunks) {
     Chunk chunk;
@@ -26,9 +31,11 @@ ShardedParameters::ShardedParameters(const graph::JobSpec& job,
     chunk.groups.resize(shape.units.size() + 1);
     for (size_t place = 0; place < shape.units.size(); ++place) {
       const ShardedChunk::Unit& unit = shape.units[place];
-      chunk.groups[unit.of_root ? 0 : place + 1].elements += unit.elements;
+      Group& group = chunk.groups[unit.of_root ? 0 : place + 1];
+      group.elements += unit.elements;
+      group.shard += unit.shard;
     }
-    chunk.stream = kFirstStream + static_cast<int64_t>(chunks_.size());
+    chunk.stream = kFirstStream + kStreams * static_cast<int64_t>(chunks_.size());
     chunks_.push_back(std::move(chunk));
   }
 }
@@ -48,8 +55,12 @@ void ShardedParameters::Release(std::optional<MemoryAccount::Block>* block) {
 
 void ShardedParameters::Fetch(Chunk* chunk, Group* group) {
   if (group->elements > 0 && !group->flat.has_value() && !group->copies.has_value()) {
+    const int64_t cast = casts_shards_ ? group->shard * gathered_bytes_ : 0;
+    const MemoryAccount::Block own =
+        account_->Allocate(cast, MemoryUse::kTemporaries, chunk->stream);
     group->flat = account_->Allocate(group->elements * gathered_bytes_, MemoryUse::kTemporaries,
                                      chunk->stream);
+    account_->Free(own);
   }
 }
 
@@ -134,7 +145,15 @@ void ShardedParameters::EndBackward(int64_t chunk, bool last) {
   Release(&of.last_scatter);
 }
 
-// What arrives of the sum is part of the states.
+void ShardedParameters::BeginIteration() {
+  for (Chunk& chunk : chunks_) {
+    for (Group& group : chunk.groups) {
+      Release(&group.scattered);
+    }
+  }
+}
+
+// What arrives of a later micro-batch is added to what is there.
 void ShardedParameters::Scatter(Chunk* chunk, Group* group) {
   if (group->elements == 0) {
     return;
@@ -147,6 +166,16 @@ void ShardedParameters::Scatter(Chunk* chunk, Group* group) {
     account_->Free(block);
   }
   group->gradients.clear();
+  if (keeps_shards_) {
+    return;
+  }
+  const MemoryAccount::Block arrived =
+      account_->Allocate(group->shard * reduced_bytes_, MemoryUse::kGradients, chunk->stream + 1);
+  if (group->scattered.has_value()) {
+    account_->Free(arrived);
+  } else {
+    group->scattered = arrived;
+  }
 }
 
 }  // namespace prism::replayer

@@ -26,12 +26,16 @@ struct ShardedChunk {
     int64_t elements = 0;
     bool of_root = false;
     bool stays = false;  // gathered from its forward to its backward pass
+    int64_t shard = 0;   // of them, on this rank between passes
   };
   std::vector<Unit> units;
 };
 
 class ShardedParameters {
  public:
+  // Gradients that were scattered are made where a stream of the scatters' own has room, and live
+  // until the next iteration; where modules are not PyTorch's they are among the states.
+  //
   // `accumulates`: gradients of several micro-batches are summed whole before they are scattered.
   ShardedParameters(const graph::JobSpec& job,
                     const graph::TrainingStyle& style,
@@ -47,6 +51,9 @@ class ShardedParameters {
   void MakeGradients(int64_t chunk, int64_t place);
   void EndBackward(int64_t chunk, int64_t place);
 
+  // In front of the passes of an iteration: gradients of the one before go (zero_grad).
+  void BeginIteration();
+
   // Behind a chunk's whole forward or backward pass; `last`: of its last micro-batch.
   void EndForward(int64_t chunk);
   void EndBackward(int64_t chunk, bool last);
@@ -54,8 +61,10 @@ class ShardedParameters {
  private:
   struct Group {
     int64_t elements = 0;
-    std::optional<MemoryAccount::Block> flat;    // on its way
-    std::optional<MemoryAccount::Block> copies;  // gathered
+    int64_t shard = 0;
+    std::optional<MemoryAccount::Block> flat;       // on its way
+    std::optional<MemoryAccount::Block> copies;     // gathered
+    std::optional<MemoryAccount::Block> scattered;  // the gradients' shard
     std::vector<MemoryAccount::Block> gradients;
   };
 
@@ -80,6 +89,8 @@ class ShardedParameters {
   int64_t reduced_bytes_;
   bool reshards_;
   bool accumulates_;
+  bool keeps_shards_;  // of gradients, as states
+  bool casts_shards_;  // of parameters, 32 bit, to what is gathered
   std::vector<Chunk> chunks_;
   MemoryAccount* account_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -71,6 +72,9 @@ class OffloadedLayers {
     fetches_ = graph::FetchesOf(touches_, prefetch);
     fetched_.resize(touches_.size());
   }
+
+  // The passes begin anew; nothing of those before is left.
+  void BeginIteration() { touch_ = 0; }
 
   // Behind a forward pass: `saved` goes.
   void Leave(Blocks saved) {
@@ -228,10 +232,12 @@ class StagePasses {
       if (left) {
         offloaded_->Begin();
       }
+      const UnitTensors& unit = units_.At(chunk, place);
+      AllocateAll(unit.loss, MemoryUse::kTemporaries, account_, &temporaries);
+      FreeAll(&temporaries, account_);
       if (sharded_ != nullptr) {
         sharded_->BeginBackward(chunk, place);
       }
-      const UnitTensors& unit = units_.At(chunk, place);
       AllocateAll(unit.backward, MemoryUse::kTemporaries, account_, &temporaries);
       if (sharded_ != nullptr) {
         sharded_->MakeGradients(chunk, place);
@@ -324,6 +330,33 @@ int64_t AllocateStates(const std::vector<StateTensor>& states,
   return on_host;
 }
 
+template <typename Predicate>
+std::vector<StateTensor> Of(const std::vector<StateTensor>& states, Predicate predicate) {
+  std::vector<StateTensor> chosen;
+  std::copy_if(states.begin(), states.end(), std::back_inserter(chosen), predicate);
+  return chosen;
+}
+
+void AllocateWorkspaces(const StageMemoryOptions& options, MemoryAccount* account) {
+  for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
+    account->Allocate(options.workspace_bytes, MemoryUse::kTemporaries);
+  }
+  for (const int64_t bytes : options.library_workspaces) {
+    account->Allocate(bytes, MemoryUse::kTemporaries);
+  }
+}
+
+// What one turn holds is freed before the next.
+void TakeTurns(const std::vector<std::vector<int64_t>>& turns, MemoryAccount* account) {
+  for (const std::vector<int64_t>& turn : turns) {
+    Blocks blocks;
+    for (const int64_t bytes : turn) {
+      blocks.push_back(account->Allocate(bytes, MemoryUse::kTemporaries));
+    }
+    FreeAll(&blocks, account);
+  }
+}
+
 // Parameters are gathered for the passes, from the shards of several ranks.
 bool IsSharded(const JobSpec& job, const TrainingStyle& style) {
   const int64_t replicas = int64_t{job.parallel.dp} * job.parallel.cp;
@@ -406,13 +439,16 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   AllocatorConfig allocator = options.allocator;
   allocator.expandable_segments |= style.expandable_segments;
   MemoryAccount account(allocator, kDeviceBytes);
-  for (int64_t workspace = 0; workspace < graph::kBlasWorkspaces; ++workspace) {
-    account.Allocate(options.workspace_bytes, MemoryUse::kTemporaries);
+  AllocateWorkspaces(options, &account);
+  // PyTorch makes moments in the first step and gradients while it scatters them.
+  const bool lazily = IsSharded(job, style) && HasTorchModules(style);
+  std::vector<StateTensor> first = states;
+  std::vector<StateTensor> of_step;
+  if (lazily) {
+    first = Of(states, [](const StateTensor& state) { return state.memory_class == "parameters"; });
+    of_step = Of(states, [](const StateTensor& state) { return state.moment; });
   }
-  for (const int64_t bytes : options.library_workspaces) {
-    account.Allocate(bytes, MemoryUse::kTemporaries);
-  }
-  const int64_t moments = AllocateStates(states, options.host, &account);
+  int64_t moments = AllocateStates(first, options.host, &account);
   const StageUnits units(job, style, stage, options.offloaded_parts);
   const double in_flight =
       MicrobatchesInFlight(job, style, stage, options.microbatch_group) * job.parallel.vpp;
@@ -433,17 +469,20 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
                 &messages);
     sharded.emplace(job, style, Accumulates(job), ShardedChunks(units, job), &account);
   }
-  StagePasses(units, job.parallel.vpp, DeferredHeadTensors(job, style), options.deferred_heads,
-              offloaded.has_value() ? &*offloaded : nullptr,
-              sharded.has_value() ? &*sharded : nullptr, &account)
-      .Run(passes, options.every_pass);
-  for (const std::vector<int64_t>& turn : StepOfStage(job, style, stage)) {
-    Blocks blocks;
-    for (const int64_t bytes : turn) {
-      blocks.push_back(account.Allocate(bytes, MemoryUse::kTemporaries));
+  for (int64_t iteration = 0; iteration < (lazily ? 2 : 1); ++iteration) {
+    if (iteration > 0) {
+      moments = AllocateStates(of_step, options.host, &account);
+      sharded->BeginIteration();
+      if (offloaded.has_value()) {
+        offloaded->BeginIteration();
+      }
     }
-    FreeAll(&blocks, &account);
+    StagePasses(units, job.parallel.vpp, DeferredHeadTensors(job, style), options.deferred_heads,
+                offloaded.has_value() ? &*offloaded : nullptr,
+                sharded.has_value() ? &*sharded : nullptr, &account)
+        .Run(passes, options.every_pass);
   }
+  TakeTurns(StepOfStage(job, style, stage), &account);
   PRISM_ASSIGN_OR_RETURN(StageMemory memory, account.Finish());
   memory.host_bytes = moments + (offloaded.has_value() ? offloaded->host_bytes() : 0);
   return memory;

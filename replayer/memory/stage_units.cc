@@ -1,5 +1,8 @@
 #include "replayer/memory/stage_units.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "replayer/memory/model_states.h"
 
 namespace prism::replayer {
@@ -9,6 +12,7 @@ StageUnits::StageUnits(const graph::JobSpec& job,
                        int32_t stage,
                        uint32_t offloaded_parts)
     : job_(job),
+      style_(style),
       stage_(stage),
       root_has_ends_(style.fsdp_root_has_ends),
       layers_(LayersOfChunks(job, style, stage)),
@@ -58,7 +62,12 @@ const UnitTensors& StageUnits::At(int64_t chunk, int64_t place) const {
 
 ShardedChunk StageUnits::Sharded(int64_t chunk) const {
   const graph::LayerRange& layers = layers_[static_cast<size_t>(chunk)];
-  int64_t others = ParametersOfChunk(job_, layers, chunk * job_.parallel.pp + stage_).total();
+  const auto shard_of = [&](const StageParameters& parameters) {
+    const std::vector<int64_t> shards = ShardsOf(parameters, job_, style_);
+    return std::accumulate(shards.begin(), shards.end(), int64_t{0});
+  };
+  const StageParameters all = ParametersOfChunk(job_, layers, chunk * job_.parallel.pp + stage_);
+  ShardedChunk::Unit others = {.elements = all.total(), .shard = shard_of(all)};
   ShardedChunk sharded;
   for (int64_t place = 0; place < CountOf(chunk); ++place) {
     const int64_t layer = LayerAt(chunk, place);
@@ -66,14 +75,19 @@ ShardedChunk StageUnits::Sharded(int64_t chunk) const {
     unit.of_root = root_has_ends_ && !IsLayer(chunk, place);
     unit.stays = IsHead(chunk, place);  // its backward pass is next
     if (IsLayer(chunk, place)) {
-      unit.elements = ParametersOfLayer(job_, layers.begin + layer);
+      const StageParameters parameters = ParametersOfLayer(job_, layers.begin + layer);
+      unit.elements = parameters.total();
+      unit.shard = shard_of(parameters);
     } else if (layer < 0) {
       unit.elements = graph::PaddedVocab(job_) * job_.model.hidden / job_.parallel.tp;
+      unit.shard = unit.elements * others.shard / std::max<int64_t>(1, others.elements);
     }
-    others -= unit.elements;
+    others.elements -= unit.elements;
+    others.shard -= unit.shard;
     sharded.units.push_back(unit);
   }
-  sharded.units.back().elements += others;
+  sharded.units.back().elements += others.elements;
+  sharded.units.back().shard += others.shard;
   return sharded;
 }
 

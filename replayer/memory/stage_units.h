@@ -15,8 +15,8 @@
 namespace prism::replayer {
 
 // The units of a stage's model chunks, by chunk and place: the embedding, layers, and behind the
-// last of the model those that predict further tokens and a head for each prediction. The job must
-// outlive it.
+// last of the model those that predict further tokens and a head for each prediction. The job and
+// the style must outlive it.
 class StageUnits {
  public:
   StageUnits(const graph::JobSpec& job,
@@ -47,6 +47,7 @@ class StageUnits {
   }
 
   const graph::JobSpec& job_;
+  const graph::TrainingStyle& style_;
   int32_t stage_;
   bool root_has_ends_;
   std::vector<graph::LayerRange> layers_;  // by chunk

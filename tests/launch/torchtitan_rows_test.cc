@@ -59,6 +59,36 @@ TEST(TorchtitanRows, from_2025_on_the_loss_is_compiled_with_the_layers) {
   EXPECT_FALSE(fused("820504e (2025-06)", "no"));
 }
 
+// Llama 3 8B on 8 H100s, run with torchtitan 0.2.2 and torch 2.11 under the virtual device, whose
+// allocator is torch's own; with expandable segments, as torchtitan's launcher sets them.
+TEST(TorchtitanRows, peak_memory_is_that_of_a_recorded_rank) {
+  struct Recording {
+    const char* recompute;
+    const char* plan;  // tp, pp, dp, then sequences of a micro-batch and of all ranks
+    double allocated;
+    double reserved;
+  };
+  const auto bytes = [](const Recording& run, const char* counter) {
+    const Result<CsvTable> csv = CsvTable::Parse(
+        std::string("id,framework,framework_version,model,arch,layers,hidden,heads,kv_heads,ffn,"
+                    "vocab,seq_len,num_gpus,zero_stage,tp,pp,dp,micro_batch,global_batch,"
+                    "recompute,gpu,mem_kind,peak_mem_gib\n"
+                    "x,torchtitan,0.2.2 (2026-02),Llama 3 8B,llama dense GQA,32,4096,32,8,14336,"
+                    "128256,8192,8,FSDP2 full shard,") +
+            run.plan + "," + run.recompute + ",H100," + counter + ",40\n",
+        "t.csv");
+    EXPECT_TRUE(csv.ok()) << csv.status().message();
+    return PlanRow({*csv, 0}).predicted_bytes.value_or(0);
+  };
+  for (const Recording& run :
+       {Recording{"selective (per-op)", "1,1,8,1,8", 42'586'572'800, 50'870'616'064},
+        Recording{"full", "1,1,8,2,16", 42'947'414'016, 53'521'416'192},
+        Recording{"selective (per-op)", "2,1,4,1,4", 32'708'592'640, 39'363'543'040}}) {
+    EXPECT_NEAR(bytes(run, "allocated") / run.allocated, 1, 0.002) << run.plan;
+    EXPECT_NEAR(bytes(run, "reserved") / run.reserved, 1, 0.015) << run.plan;
+  }
+}
+
 TEST(TorchtitanRows, context_parallelism_is_that_of_torch) {
   EXPECT_TRUE(PlanOf(Row("2024", "1", "")).style.cp_torch_ring);
 }

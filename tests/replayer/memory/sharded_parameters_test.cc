@@ -101,6 +101,48 @@ TEST(ShardedParameters, a_pipeline_sums_whole_gradients_and_scatters_them_once) 
   EXPECT_EQ(PeakMiB(account), 48 + 96 + 16 + 8);
 }
 
+// Shards of gradients, 24 MiB, are of a stream of their own: they are gone with the next iteration,
+// and what they leave is not used by anything else.
+TEST(ShardedParameters, scattered_gradients_live_until_the_next_iteration) {
+  MemoryAccount account({}, 1 << 30);
+  ShardedChunk chunk = SmallChunk(false);
+  for (ShardedChunk::Unit& unit : chunk.units) {
+    unit.shard = unit.elements / 4;
+  }
+  ShardedParameters parameters({}, ShardedStyle(), false, {chunk}, &account);
+  RunForward(&parameters);
+  RunBackward(&parameters, true);
+  const int64_t reserved = account.reserved_bytes();
+  account.Allocate(200 * kMiB, MemoryUse::kActivations);
+  EXPECT_EQ(PeakMiB(account), 200 + 24);
+  EXPECT_EQ(account.reserved_bytes(), reserved + 200 * kMiB);
+  parameters.BeginIteration();
+  account.Allocate(24 * kMiB, MemoryUse::kActivations);
+  EXPECT_EQ(PeakMiB(account), 200 + 24);
+  // Of two micro-batches one shard is kept.
+  for (const bool last : {false, true}) {
+    RunForward(&parameters);
+    RunBackward(&parameters, last);
+  }
+  account.Allocate(200 * kMiB, MemoryUse::kActivations);
+  EXPECT_EQ(PeakMiB(account), 200 + 24 + 200 + 24);
+}
+
+// Megatron's FSDP has them in a buffer that is among the states.
+TEST(ShardedParameters, other_modules_keep_gradients_as_states) {
+  MemoryAccount account({}, 1 << 30);
+  ShardedChunk chunk = SmallChunk();
+  for (ShardedChunk::Unit& unit : chunk.units) {
+    unit.shard = unit.elements;
+  }
+  graph::TrainingStyle style = ShardedStyle();
+  style.fused_norm = true;
+  ShardedParameters parameters({}, style, false, {chunk}, &account);
+  RunForward(&parameters);
+  RunBackward(&parameters, true);
+  EXPECT_EQ(PeakMiB(account), 16 + 16 + 8 + 16 + 32);
+}
+
 graph::JobSpec PipelineJob() {
   graph::JobSpec job;
   job.model.block = graph::BlockKind::kLlama;
