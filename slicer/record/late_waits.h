@@ -1,5 +1,6 @@
 // Waits for what an earlier iteration communicates. An op's dependency lies within its iteration
-// (graph/op.h), so that the replay takes such communication as over.
+// (graph/op.h), so that the replay takes such communication as over. What the host waits for only
+// to read a time (cudaEventElapsedTime follows) is no such wait; the recorder leaves it out.
 #pragma once
 
 #include <cstdint>

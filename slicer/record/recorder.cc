@@ -81,6 +81,7 @@ class Recorder::Impl {
   Status ConsumeOutOfMemory(const Record& record);
   void CountEarly(const Record& record);
   void KeepOp(const PlacedOp& placed);
+  void ForgetWaitsToMeasure();
   void EndIteration();
   void KeepLast(const Iteration& ended);
   // Where steps begin iterations, each of which is one step as far as is known.
@@ -149,6 +150,9 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
       KeepOp(placed);
     }
   }
+  if (record.kind == RecordKind::kElapsed) {
+    ForgetWaitsToMeasure();
+  }
   if (is_only_looked_at) {
     return OkStatus();
   }
@@ -213,6 +217,16 @@ void Recorder::Impl::KeepOp(const PlacedOp& placed) {
   if (current_.closed == 0 && !stream_.inside_iteration()) {
     current_.closed = static_cast<uint32_t>(current_.ops.size());
   }
+}
+
+// The host waited for events to read the time between them, as DistributedDataParallel does in its
+// first ten steps and each hundredth: what it does next depends on none of them.
+void Recorder::Impl::ForgetWaitsToMeasure() {
+  size_t behind = current_.ops.size();
+  while (behind > 0 && current_.ops[behind - 1].kind == OpKind::kEventSync) {
+    --behind;
+  }
+  std::erase_if(current_.late_waits, [&](uint32_t op) { return op >= behind; });
 }
 
 // The current iteration is complete: is it as the one before?

@@ -359,6 +359,35 @@ TEST(Recorder, a_wait_for_communication_of_the_iteration_before_is_told) {
   EXPECT_THAT(SendAndWait(true, true)->warnings, ::testing::IsEmpty()) << "the host has waited";
 }
 
+// As DistributedDataParallel does in its first ten steps, in front of the next forward pass.
+TEST(Recorder, a_wait_to_read_a_time_is_not_told) {
+  for (const bool reads_time : {false, true}) {
+    RecordScript script;
+    script.CommInit(1, "default_pg", 8, 0, 1);
+    for (int i = 0; i < 4; ++i) {
+      script.Marker("iteration", true);
+      for (const uint32_t event : {3U, 4U}) {
+        channel::Record wait = {};
+        wait.kind = channel::RecordKind::kSync;
+        wait.sync.kind = channel::SyncKind::kEvent;
+        wait.sync.event = event;
+        script.Add(wait);
+      }
+      if (reads_time) {
+        channel::Record elapsed = {};
+        elapsed.kind = channel::RecordKind::kElapsed;
+        script.Add(elapsed);
+      }
+      script.Kernel("gemm");
+      script.Event(channel::RecordKind::kEventRecord, 3, 2);
+      script.AllReduce(1, 1 << 20, 2);
+      script.Event(channel::RecordKind::kEventRecord, 4, 2);
+      script.Marker("iteration", false);
+    }
+    EXPECT_EQ(RecordAll(script, 0, 0)->warnings.size(), reads_time ? 0U : 1U);
+  }
+}
+
 // Stream 0 waits for stream 4, which has waited for the communication: it is over then.
 TEST(Recorder, a_wait_for_what_another_stream_has_waited_for_is_not_told) {
   for (const bool by_host : {false, true}) {
