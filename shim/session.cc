@@ -160,7 +160,7 @@ void OpenChannel(State& state) {
   }
   state.header = found.header;
   if (state.header->config.version != channel::kProtocolVersion) {
-    Die("the worker speaks another version of the channel protocol");
+    Die(channel::kOtherVersion);
   }
   state.config = state.header->config;
   state.process = getpid();

@@ -248,6 +248,7 @@ Status Master::Build(RunOutcome* outcome) {
     input.plan = context_.plan;
     input.fragments = slice_.TakeFragments();
     input.sandbox_ranks = context_.sandbox_ranks;
+    input.assumptions = context_.assumptions;
     PRISM_ASSIGN_OR_RETURN(outcome->graph, slicer::Stitch(std::move(input)));
     context_.job = outcome->graph.job;
   }

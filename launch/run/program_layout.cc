@@ -1,7 +1,9 @@
 #include "launch/run/program_layout.h"
 
 #include <algorithm>
+#include <string>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,7 @@
 #include "graph/rank_grid.h"
 #include "launch/options/job_resolution.h"
 #include "launch/run/rank_choice.h"
+#include "launch/sandbox/sandbox_process.h"
 #include "slicer/probe/derive_grid.h"
 
 namespace prism::launch {
@@ -106,10 +109,23 @@ Status SettleProgram(const slicer::ProbeStep& found,
         first.iterations,
         first.odd_iterations.empty() ? "" : ", the last of which do something else", warmup));
   }
+  if (alike.begin > warmup) {
+    context->assumptions.push_back(fmt::format(
+        "the emulation begins with iteration {} of the program, not {}: what lies between does "
+        "something else on rank 0",
+        alike.begin, warmup));
+  }
   if (alike.count < context->options.iterations) {
+    context->assumptions.push_back(fmt::format(
+        "the emulation has {} of the {} iterations asked for: rank 0 does something else, or ends, "
+        "behind iteration {}",
+        alike.count, context->options.iterations, alike.begin + alike.count - 1));
     context->logger.Info("the program has {} iterations alike after warm-up, of {} asked for",
                          alike.count, context->options.iterations);
     context->options.iterations = alike.count;
+  }
+  for (std::string& line : AssumedEnvironment()) {
+    context->assumptions.push_back(std::move(line));
   }
   return ChooseRanks(context);
 }

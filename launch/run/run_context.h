@@ -38,6 +38,7 @@ struct RunContext {
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
   std::optional<Gpu> gpu;            // that sandbox ranks run on; nothing: the virtual device
   std::vector<graph::Warning> warnings;  // of the plan
+  std::vector<std::string> assumptions;  // of how a program was run, lines of the graph's
   InputHashes inputs;                    // files that the plan was made from
   InstallPaths paths;
   Logger logger;

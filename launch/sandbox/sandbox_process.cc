@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -57,6 +58,23 @@ Family& TheFamily() {
   return family;
 }
 
+// What a program is given unless the user gives it something else, because two runs, or two
+// iterations, would differ otherwise.
+struct AssumedVariable {
+  const char* name;
+  const char* value;
+  const char* effect;
+};
+
+constexpr AssumedVariable kAssumedVariables[] = {
+    // Two runs would allocate in two orders.
+    {"PYTHONHASHSEED", "0", "Python's sets and dictionaries of strings have one order in all runs"},
+    // torch deals out the 32 streams of a pool in turn, so that now and then a hook would get the
+    // stream of the collectives, and no two iterations do the same.
+    {"TORCH_NCCL_HIGH_PRIORITY", "1",
+     "c10d's streams are of high priority, which torch takes from a pool of their own"},
+};
+
 // Variables of our own launcher: a program that saw them would take itself for one of its ranks.
 bool BelongsToLauncher(std::string_view name) {
   for (const std::string_view prefix : {"OMPI_", "PMIX_", "PMI_", "ORTE_", "HYDRA_"}) {
@@ -82,12 +100,9 @@ std::vector<std::string> ChildEnvironment(const SandboxSpec& spec,
   for (const auto& [name, value] : spec.environment) {
     variables[name] = value;
   }
-  // Python's sets of strings have their order from it: two runs would allocate in two orders.
-  variables.try_emplace("PYTHONHASHSEED", "0");
-  // c10d's streams come from another pool than those of hooks and copies then: torch deals out the
-  // 32 of a pool in turn, so that now and then a hook would get the stream of the collectives, and
-  // no two iterations do the same.
-  variables.try_emplace("TORCH_NCCL_HIGH_PRIORITY", "1");
+  for (const AssumedVariable& assumed : kAssumedVariables) {
+    variables.try_emplace(assumed.name, assumed.value);
+  }
   variables["PRISM_CHANNEL_FD"] = fmt::format("{}", channel_descriptor);
   variables[kGuardVariable] = TheGuard().mark();
   variables["PRISM_CHANNEL_PATH"] = fmt::format("/proc/{}/fd/{}", getpid(), channel_descriptor);
@@ -203,6 +218,17 @@ std::string DescribeExit(int wait_status) {
 }
 
 }  // namespace
+
+std::vector<std::string> AssumedEnvironment() {
+  std::vector<std::string> lines;
+  for (const AssumedVariable& assumed : kAssumedVariables) {
+    if (getenv(assumed.name) == nullptr) {
+      lines.push_back(fmt::format("the program ran with {}={}: {}", assumed.name, assumed.value,
+                                  assumed.effect));
+    }
+  }
+  return lines;
+}
 
 Result<std::unique_ptr<SandboxProcess>> SandboxProcess::Start(const SandboxSpec& spec) {
   auto consumer = std::make_unique<channel::Consumer>(spec.config);
@@ -324,6 +350,12 @@ Status SandboxProcess::ExitStatus(size_t lines) const {
     return EnvironmentLacks(
         fmt::format("the program of rank {} lacks a library: {}; run ./run.sh, "
                     "which installs what is missing",
+                    rank_.value(), Tail(log_, 1)));
+  }
+  if (log_.find(channel::kOtherVersion) != std::string::npos) {
+    return EnvironmentLacks(
+        fmt::format("the program of rank {} ran under a libprism_shim.so of another build: {}; run "
+                    "./run.sh, which builds both anew",
                     rank_.value(), Tail(log_, 1)));
   }
   return RunFailed(fmt::format("the program of rank {} {}; {}", rank_.value(),

@@ -32,6 +32,10 @@ struct SandboxSpec {
                                                     // empty
 };
 
+// A line for each variable that programs are given because this process's environment lacks it, and
+// what it does to them.
+std::vector<std::string> AssumedEnvironment();
+
 class SandboxProcess {
  public:
   // Of a failed process, repeated in the message: with the line above them the four that an error
@@ -53,8 +57,8 @@ class SandboxProcess {
   // Looks whether the process has left; never waits. Afterwards its last output has been taken.
   bool Exited();
 
-  // After Exited(): OK for exit code 0, else kRunFailed naming rank, exit code or signal and
-  // LastLines.
+  // After Exited(): OK for exit code 0; kEnvironment where a library is lacking, or the shim is of
+  // another build; else kRunFailed naming rank, exit code or signal and LastLines.
   [[nodiscard]] Status ExitStatus(size_t lines = kTailLines) const;
 
   // What it writes from now on is kept in the log, but no longer passed on.

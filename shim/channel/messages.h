@@ -22,6 +22,10 @@
 namespace prism::channel {
 
 inline constexpr uint32_t kProtocolVersion = 8;
+
+// What a program says whose shim was built with another one; the launcher looks for it.
+inline constexpr const char* kOtherVersion =
+    "the worker speaks another version of the channel protocol";
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
 inline constexpr uint32_t kSlotBytes = 64;
 inline constexpr int kMaxSandboxRanks = 256;

@@ -125,6 +125,14 @@ class Stitcher {
     return kinds;
   }
 
+  static size_t CountOf(const std::vector<std::vector<RecordedRole>>& kinds) {
+    size_t count = 0;
+    for (const auto& kind : kinds) {
+      count += kind.size();
+    }
+    return count;
+  }
+
   Status ReplaceIfOutvoted(uint32_t planned) {
     PlannedRole& plan = input_.plan.roles[planned];
     PRISM_ASSIGN_OR_RETURN(const auto kinds, KindsOf(planned));
@@ -140,6 +148,9 @@ class Stitcher {
         Compare(own->front(), most->front()) == Likeness::kDifferent) {
       return OkStatus();
     }
+    outvoted_.push_back(fmt::format("{} is what {} of {} recorded ranks do, not what rank {} does",
+                                    plan.name, most->size(), CountOf(kinds),
+                                    plan.representative.value()));
     plan.representative = most->front().fragment->rank;
     // All but one: no sharding does that.
     if (own->size() == 1 && kinds.size() == 2) {
@@ -221,10 +232,12 @@ class Stitcher {
     for (const auto& [code, warning] : warnings_) {
       graph_.warnings.push_back(warning);
     }
+    graph_.assumptions = std::move(input_.assumptions);
     graph_.assumptions.push_back(
         fmt::format("{} of {} ranks were recorded, {} of them as spot checks; every other rank is "
                     "taken to do what the recorded rank of its role did",
                     fragments_.size(), grid_.world_size(), spot_checks_));
+    graph_.assumptions.insert(graph_.assumptions.end(), outvoted_.begin(), outvoted_.end());
     TellOfMarked();
     TellOfExperts();
     graph_.assumptions.insert(graph_.assumptions.end(), by_policy.begin(), by_policy.end());
@@ -366,6 +379,7 @@ class Stitcher {
   std::vector<RecordedRole> roles_;            // planned ones, then split ones
   std::vector<uint32_t> role_of_;              // by rank
   std::map<std::string, graph::Warning> warnings_;
+  std::vector<std::string> outvoted_;  // roles whose first rank is not like most, lines
   int64_t spot_checks_ = 0;
   Graph graph_;
 };

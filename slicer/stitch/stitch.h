@@ -2,6 +2,7 @@
 // communicators and peers by the layout, compare spot checks with their role.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "graph/base/status.h"
@@ -18,6 +19,7 @@ struct StitchInput {
   SlicePlan plan;
   std::vector<graph::Fragment> fragments;  // of plan.RecordedRanks(), any order
   std::vector<Rank> sandbox_ranks;
+  std::vector<std::string> assumptions;  // of how the ranks were run; the graph's begin with them
 };
 
 // Fails when a group is no product of coordinates, when a representative is missing. A spot check

@@ -50,6 +50,29 @@ TEST(SandboxProcess, says_where_it_cuts_the_output) {
   EXPECT_THAT(cut, EndsWith("\n(prism keeps the first 16 MiB; the output went on)\n"));
 }
 
+// The environment is at fault, not the program.
+TEST(SandboxProcess, a_shim_of_another_build_is_told_as_one) {
+  SandboxSpec spec;
+  spec.command = {"/bin/bash", "-c",
+                  std::string("echo prism shim: ") + channel::kOtherVersion + " >&2; exit 1"};
+  auto process = SandboxProcess::Start(spec);
+  ASSERT_TRUE(process.ok()) << process.status().message();
+  while (!(*process)->Exited()) {
+    usleep(1000);
+  }
+  const Status status = (*process)->ExitStatus();
+  EXPECT_EQ(status.code(), StatusCode::kEnvironment);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("run ./run.sh"));
+}
+
+TEST(SandboxProcess, what_programs_are_given_is_told_unless_the_user_gives_it) {
+  setenv("PYTHONHASHSEED", "7", 1);
+  const std::vector<std::string> lines = AssumedEnvironment();
+  unsetenv("PYTHONHASHSEED");
+  EXPECT_THAT(lines, ElementsAre(testing::HasSubstr("TORCH_NCCL_HIGH_PRIORITY=1")));
+  EXPECT_EQ(AssumedEnvironment().size(), 2U);
+}
+
 TEST(SandboxProcess, passes_a_last_line_on_that_has_no_end) {
   EXPECT_THAT(RunShell("echo one; printf two").lines, ElementsAre("one", "two"));
 }

@@ -285,6 +285,9 @@ TEST_F(StitchTest, what_the_representative_does_alone_is_its_own) {
   EXPECT_EQ(graph->warnings[0].code, "role_split");
   EXPECT_THAT(graph->warnings[0].example,
               HasSubstr("rank 4 departs from stage 1 (rank 5) at op 3"));
+  EXPECT_THAT(graph->assumptions,
+              testing::Contains(
+                  HasSubstr("stage 1 is what 2 of 3 recorded ranks do, not what rank 4 does")));
 }
 
 // As many depart as do not: nobody is outvoted, and shards that all differ are no news.
