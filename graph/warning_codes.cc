@@ -73,6 +73,9 @@ constexpr WarningCode kCodes[] = {
     {"nccl_memory_without_members",
      "a communicator's members were not known when it took memory: they are taken to fill nodes "
      "one after the other"},
+    {"nccl_settings_left_out",
+     "the environment steers NCCL (NCCL_ALGO and the like): collectives cost what NCCL chooses "
+     "without that; [algorithms] of prism replay --edit forces an algorithm"},
     {"no_communication",
      "the program does not communicate: its ranks are that many jobs of one GPU"},
     {"observer_missing",

@@ -17,6 +17,7 @@
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/process/color.h"
+#include "launch/run/nccl_settings.h"
 #include "launch/run/rank_choice.h"
 
 namespace prism::launch {
@@ -195,6 +196,7 @@ Result<RunContext> PlanRun(Options options) {
                     InvalidArgument("--max-error together with --sandbox-ranks none: nothing runs "
                                     "that could differ from the graph; leave one out"));
   }
+  WarnOfNcclSettings(environ, &context.warnings);
   PRISM_RETURN_IF_ERROR(ChooseDevice(&context));
   PRISM_RETURN_IF_ERROR(FindProgram(&context.options.program));
   context.inputs = context.options.inputs;

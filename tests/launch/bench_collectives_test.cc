@@ -98,9 +98,11 @@ TEST(CollectiveRow, trays_of_a_rack_are_one_node) {
 
 TEST(BenchCollectives, sweep_prints_what_nccl_tests_prints) {
   CollectiveSweepOptions options;
-  const Result<std::string> text = SweepCollective(options);
-  ASSERT_TRUE(text.ok()) << text.status().message();
-  std::istringstream lines(*text);
+  const Result<CollectiveSweep> sweep = SweepCollective(options);
+  ASSERT_TRUE(sweep.ok()) << sweep.status().message();
+  EXPECT_EQ(sweep->cases.size(), 31U);  // 8 B to 8 GiB
+  EXPECT_EQ(sweep->cases.back().name, "all_reduce of 8589934592 B on 8 ranks of h100-8x");
+  std::istringstream lines(sweep->text);
   std::string line;
   std::getline(lines, line);  // what and where
   std::getline(lines, line);
