@@ -114,8 +114,8 @@ Status CheckModel(const graph::ModelSpec& model) {
                     model.name, what));
   };
   const graph::MoeShape& moe = model.moe;
-  if (moe.experts > 0 && (moe.shared_expert_ffn > 0 || moe.biased)) {
-    return lacks("shared experts, and none with biases");
+  if (moe.experts > 0 && moe.biased) {
+    return lacks("experts with biases");
   }
   if (moe.experts > 0 && model.block != graph::BlockKind::kLlama) {
     return lacks("experts in blocks but llama");

@@ -62,6 +62,9 @@ Status CheckTp(const graph::ModelSpec& model, int32_t tp, int32_t gpus_per_node)
   if (model.moe.expert_ffn % tp != 0) {
     return refuse("columns of an expert", model.moe.expert_ffn);
   }
+  if (model.moe.shared_expert_ffn % tp != 0) {
+    return refuse("columns of the shared expert", model.moe.shared_expert_ffn);
+  }
   return OkStatus();
 }
 
@@ -142,7 +145,8 @@ double ActivationBytes(const graph::JobSpec& job, const Layout& layout) {
   const double ffn_tensors =
       model.block == graph::BlockKind::kLlama ? kFfnTensorsLlama : kFfnTensorsGpt;
   const auto topk = static_cast<double>(model.moe.topk);
-  const double ffn = model.moe.experts > 0 ? topk * static_cast<double>(model.moe.expert_ffn)
+  const double ffn = model.moe.experts > 0 ? topk * static_cast<double>(model.moe.expert_ffn) +
+                                                 static_cast<double>(model.moe.shared_expert_ffn)
                                            : static_cast<double>(model.ffn);
   const double layer =
       job.recompute == graph::Recompute::kFull

@@ -76,6 +76,7 @@ std::vector<Flag> Flags() {
       IntFlag("experts", [](C& c) -> auto& { return c.job.model.moe.experts; }),
       IntFlag("topk", [](C& c) -> auto& { return c.job.model.moe.topk; }),
       IntFlag("expert-ffn", [](C& c) -> auto& { return c.job.model.moe.expert_ffn; }),
+      IntFlag("shared-expert-ffn", [](C& c) -> auto& { return c.job.model.moe.shared_expert_ffn; }),
       IntFlag("dense-layers", [](C& c) -> auto& { return c.job.model.moe.dense_layers; }),
       IntFlag("vocab", [](C& c) -> auto& { return c.job.model.vocab; }),
       IntFlag("seq-len", [](C& c) -> auto& { return c.job.seq_len; }),
@@ -137,8 +138,11 @@ Status CheckExperts(const graph::JobSpec& job) {
                : InvalidArgument(fmt::format("ep {} and etp {}: the model has no experts, use 1",
                                              sizes.ep, sizes.etp));
   }
-  if (job.model.block != graph::BlockKind::kLlama || moe.shared_expert_ffn > 0 || moe.biased) {
-    return InvalidArgument("experts have to be routed ones of a llama block, without biases");
+  if (job.model.block != graph::BlockKind::kLlama || moe.biased) {
+    return InvalidArgument("experts have to be those of a llama block, without biases");
+  }
+  if (moe.shared_expert_ffn % sizes.tp != 0) {
+    return Divides("shared-expert-ffn", moe.shared_expert_ffn, "tp", sizes.tp);
   }
   if (sizes.cp > 1) {
     return InvalidArgument(fmt::format("cp {}: no experts beside context parallelism", sizes.cp));

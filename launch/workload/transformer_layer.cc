@@ -98,18 +98,27 @@ TransformerLayer::TransformerLayer(int64_t number,
   projection_ =
       DeclareLinear(parameters, prefix + ".projection", {model.hidden, model.hidden}, Split::kRows);
   mlp_norm_ = DeclareNorm(parameters, *context.config, prefix + ".mlp_norm");
-  if (model.IsMoeLayer(number)) {
-    experts_ = std::make_unique<MixtureOfExperts>(prefix + ".moe", *context.config, context.tp,
-                                                  *context.ep, parameters);
+  if (!model.IsMoeLayer(number)) {
+    DeclareMlp(parameters, prefix + ".mlp", model.ffn);
     return;
   }
+  experts_ = std::make_unique<MixtureOfExperts>(prefix + ".moe", *context.config, context.tp,
+                                                *context.ep, parameters);
+  if (model.moe.shared_expert_ffn > 0) {
+    DeclareMlp(parameters, prefix + ".shared_expert", model.moe.shared_expert_ffn);
+  }
+}
+
+void TransformerLayer::DeclareMlp(ParameterSet* parameters,
+                                  const std::string& name,
+                                  int64_t width) {
+  const graph::ModelSpec& model = context_.config->job.model;
   // SwiGLU has two branches of the same width, and each tensor-parallel rank a part of both.
-  const std::vector<int64_t> mlp_shape = model.block == graph::BlockKind::kLlama
-                                             ? std::vector<int64_t>{2, model.ffn, model.hidden}
-                                             : std::vector<int64_t>{model.ffn, model.hidden};
-  mlp_in_ = DeclareLinear(parameters, prefix + ".mlp_in", mlp_shape, Split::kColumns);
-  mlp_out_ =
-      DeclareLinear(parameters, prefix + ".mlp_out", {model.hidden, model.ffn}, Split::kRows);
+  const std::vector<int64_t> in_shape = model.block == graph::BlockKind::kLlama
+                                            ? std::vector<int64_t>{2, width, model.hidden}
+                                            : std::vector<int64_t>{width, model.hidden};
+  mlp_in_ = DeclareLinear(parameters, name + "_in", in_shape, Split::kColumns);
+  mlp_out_ = DeclareLinear(parameters, name + "_out", {model.hidden, width}, Split::kRows);
 }
 
 TransformerLayer::Linear TransformerLayer::DeclareLinear(ParameterSet* parameters,
@@ -155,11 +164,14 @@ at::Tensor TransformerLayer::Compute(const std::vector<at::Tensor>& inputs) cons
   const at::Tensor attention = Attention(ApplyNorm(attention_norm_, input));
   const at::Tensor middle = RowWithResidual(projection_, attention, input);
   const at::Tensor normed = ApplyNorm(mlp_norm_, middle);
-  if (experts_ != nullptr) {
-    return middle + experts_->Apply(normed);
+  if (experts_ == nullptr) {
+    return RowWithResidual(mlp_out_, Activation(Column(mlp_in_, normed)), middle);
   }
-  const at::Tensor wide = Activation(Column(mlp_in_, normed));
-  return RowWithResidual(mlp_out_, wide, middle);
+  const at::Tensor routed = experts_->Apply(normed);
+  if (mlp_out_.weight == nullptr) {
+    return middle + routed;
+  }
+  return middle + RowWithResidual(mlp_out_, Activation(Column(mlp_in_, normed)), routed);
 }
 
 at::Tensor TransformerLayer::Column(const Linear& linear, const at::Tensor& input) const {

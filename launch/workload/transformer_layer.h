@@ -55,6 +55,7 @@ class TransformerLayer : public Recomputable {
 
   enum class Split : uint8_t { kColumns, kRows };
 
+  void DeclareMlp(ParameterSet* parameters, const std::string& name, int64_t width);
   Linear DeclareLinear(ParameterSet* parameters,
                        const std::string& name,
                        std::vector<int64_t> shape,
@@ -73,8 +74,8 @@ class TransformerLayer : public Recomputable {
   Norm mlp_norm_;
   Linear query_key_value_;
   Linear projection_;
-  std::unique_ptr<MixtureOfExperts> experts_;  // else the two that follow
-  Linear mlp_in_;
+  std::unique_ptr<MixtureOfExperts> experts_;
+  Linear mlp_in_;  // of a layer without experts, or the shared expert, if there is one
   Linear mlp_out_;
   std::unique_ptr<Marker> backward_marker_;  // open while this layer's backward runs
 };

@@ -66,7 +66,7 @@ TEST(JobResolution, what_does_not_divide_says_what_and_what_instead) {
 
 TEST(JobResolution, models_that_the_built_in_program_is_not_are_refused) {
   EXPECT_THAT(Refusal({"--model", "deepseek-v3", "--target-gpus", "64"}),
-              HasSubstr("the built-in program has no shared experts"));
+              HasSubstr("the built-in program has no latent attention"));
   ModelPreset model = *LoadModel("llama3-8b");
   model.model.head_dim = 64;
   const CommandLine line = *ParseCommandLine({"--target-gpus", "64"});

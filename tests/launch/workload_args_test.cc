@@ -57,7 +57,8 @@ TEST(WorkloadArgs, what_is_written_is_read_back) {
 
 graph::JobSpec ExpertJob() {
   graph::JobSpec job = UnusualJob();
-  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 64, .dense_layers = 3};
+  job.model.moe = {
+      .experts = 8, .topk = 2, .expert_ffn = 64, .shared_expert_ffn = 128, .dense_layers = 3};
   job.parallel.dp = 6;
   job.parallel.ep = 2;
   job.parallel.etp = 4;
@@ -85,6 +86,7 @@ TEST(WorkloadArgs, refuses_experts_that_it_cannot_run) {
   EXPECT_THAT(message("--etp", "1"), testing::HasSubstr("divided over tp 4"));
   EXPECT_THAT(message("--topk", "9"), testing::HasSubstr("topk 9"));
   EXPECT_THAT(message("--expert-ffn", "66"), testing::HasSubstr("expert-ffn 66"));
+  EXPECT_THAT(message("--shared-expert-ffn", "66"), testing::HasSubstr("shared-expert-ffn 66"));
   EXPECT_THAT(message("--sequence-parallel", "off"), testing::HasSubstr("sequence parallelism"));
   EXPECT_THAT(message("--block", "gpt"), testing::HasSubstr("llama block"));
   EXPECT_THAT(message("--cp", "2"), testing::HasSubstr("context parallelism"));

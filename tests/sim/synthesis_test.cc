@@ -69,6 +69,7 @@ graph::JobSpec DrawExpertJob(Rng& rng) {
   job.model.moe.experts = Pick<int64_t>(rng, {4, 8, 12});
   job.model.moe.topk = Pick<int64_t>(rng, {1, 2, 3});
   job.model.moe.expert_ffn = Pick<int64_t>(rng, {128, 384});
+  job.model.moe.shared_expert_ffn = Pick<int64_t>(rng, {0, 0, 256});
   job.model.moe.dense_layers = Pick<int64_t>(rng, {0, 0, 1});
   return job;
 }
@@ -78,12 +79,13 @@ std::string Describe(const graph::JobSpec& job) {
   return fmt::format(
       "{} layers {} tied {} kv {} vocab {} tp {} cp {} dp {} pp {} vpp {} mbs {} micro-batches {} "
       "seq {} "
-      "sp {} recompute {} zero {} ep {} experts {} topk {} dense layers {}",
+      "sp {} recompute {} zero {} ep {} experts {} topk {} shared {} dense layers {}",
       job.model.block == graph::BlockKind::kGpt ? "gpt" : "llama", job.model.layers,
       job.model.tied_embeddings, job.model.kv_heads, job.model.vocab, sizes.tp, sizes.cp, sizes.dp,
       sizes.pp, sizes.vpp, job.micro_batch_size, job.microbatches(), job.seq_len,
       job.sequence_parallel, static_cast<int>(job.recompute), job.zero_stage, sizes.ep,
-      job.model.moe.experts, job.model.moe.topk, job.model.moe.dense_layers);
+      job.model.moe.experts, job.model.moe.topk, job.model.moe.shared_expert_ffn,
+      job.model.moe.dense_layers);
 }
 
 // The name without return type, namespaces, template arguments and parameters.

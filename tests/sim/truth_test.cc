@@ -100,7 +100,8 @@ TEST(Truth, context_parallel_job_equals_what_one_rank_a_role_says) {
 TEST(Truth, expert_parallel_job_equals_what_one_rank_a_role_says) {
   graph::JobSpec job = TinyJob();
   job.model.block = graph::BlockKind::kLlama;
-  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 256, .dense_layers = 1};
+  job.model.moe = {
+      .experts = 8, .topk = 2, .expert_ffn = 256, .shared_expert_ffn = 128, .dense_layers = 1};
   job.parallel = {.tp = 2, .dp = 4, .pp = 2, .ep = 2, .etp = 2};
   job.zero_stage = 1;
   ExpectTruth(job);

@@ -23,7 +23,7 @@ constexpr const char* kScatter = "_scatter_gather_elementwise_kernel";
 WorkloadExperts::WorkloadExperts(const RankShape& rank, ParameterList* parameters) : rank_(rank) {
   const graph::MoeShape& moe = rank.job.model.moe;
   const graph::ParallelSizes& sizes = rank.job.parallel;
-  PRISM_CHECK(rank.llama && moe.shared_expert_ffn == 0 && !moe.biased);
+  PRISM_CHECK(rank.llama && !moe.biased);
   experts_ = moe.experts;
   topk_ = moe.topk;
   tokens_ = rank.shard * rank.batch;
@@ -39,6 +39,9 @@ WorkloadExperts::WorkloadExperts(const RankShape& rank, ParameterList* parameter
   out_.weight = parameters->Declare(
       {.shape = {local_experts_, rank.hidden, width}, .split = true, .expert = true});
   activation_ = {.rows = {local_experts_, senders_ * capacity_}, .width = width};
+  if (moe.shared_expert_ffn > 0) {
+    shared_.emplace(rank, moe.shared_expert_ffn / sizes.tp, parameters);
+  }
 }
 
 void WorkloadExperts::Forward(BlockWriter* writer) const {
@@ -52,6 +55,11 @@ void WorkloadExperts::Forward(BlockWriter* writer) const {
   Combine(writer);
   writer->Pointwise("aten::mul", {Rows(), Tensor(rank_.dtype, {experts_ * capacity_, 1})});
   SumRows(writer);
+  if (shared_) {
+    shared_->Forward(writer);
+    const graph::TensorShape output = rank_.Outside(rank_.hidden);
+    writer->Pointwise("aten::add", {output, output});
+  }
 }
 
 void WorkloadExperts::ForwardActivation(BlockWriter* writer) const {
@@ -66,6 +74,10 @@ void WorkloadExperts::ForwardEverySecondMatmul(BlockWriter* writer) const {
 // of the weights first.
 void WorkloadExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   PRISM_CHECK(part == BackwardPart::kAll);
+  const graph::TensorShape output = rank_.Outside(rank_.hidden);
+  if (shared_) {
+    shared_->Backward(part, writer);
+  }
   TakeRows(writer);
   writer->Pointwise("aten::mul", {Rows(), Rows()});
   writer->Pointwise("aten::mul", {Rows(), Tensor(rank_.dtype, {experts_ * capacity_, 1})});
@@ -79,6 +91,9 @@ void WorkloadExperts::Backward(BackwardPart part, BlockWriter* writer) const {
   RouteBackward(writer);
   ReplicatedBackward(rank_, router_, part, writer);
   writer->Pointwise("aten::add_", {Tokens(), Tokens()});
+  if (shared_) {
+    writer->Pointwise("aten::add_", {output, output});
+  }
 }
 
 // Tokens choose experts, then experts tokens.

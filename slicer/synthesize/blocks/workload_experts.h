@@ -2,13 +2,15 @@
 // by op what is recorded, where moe.h has the fused kernels of Megatron-Core.
 #pragma once
 
+#include <optional>
+
 #include "slicer/synthesize/blocks/feed_forward.h"
 
 namespace prism::slicer {
 
 class WorkloadExperts : public FeedForward {
  public:
-  // Routed experts of a Llama block, without biases.
+  // Experts of a Llama block, without biases.
   WorkloadExperts(const RankShape& rank, ParameterList* parameters);
 
   void Forward(BlockWriter* writer) const override;
@@ -56,6 +58,7 @@ class WorkloadExperts : public FeedForward {
   Batched in_;
   Batched out_;
   Activation activation_;
+  std::optional<DenseFeedForward> shared_;
 };
 
 }  // namespace prism::slicer
