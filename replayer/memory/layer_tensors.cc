@@ -364,8 +364,10 @@ UnitTensors HeadTensors(const JobSpec& job, const TrainingStyle& style) {
       tensors.backward.push_back({"gradient of the logits", sizes.Logits() * sizes.element});
     }
   } else {
+    // torch's last stage holds what it computed until the backward pass of the micro-batch is over.
+    const bool held = of_torch && job.parallel.pp > 1 && !style.keeps_pipeline_outputs;
     tensors.saved.push_back({"softmax of the logits", sizes.Logits() * kFloatBytes});
-    tensors.forward.push_back({"logits", sizes.Logits() * sizes.element});
+    (held ? tensors.saved : tensors.forward).push_back({"logits", sizes.Logits() * sizes.element});
     if (of_torch || style.compiled_cross_entropy) {
       tensors.forward.push_back({"float32 logits", sizes.Logits() * kFloatBytes});
     }
