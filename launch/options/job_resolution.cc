@@ -170,7 +170,7 @@ Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::Clust
                       flag));
     }
   }
-  PRISM_RETURN_IF_ERROR(RefuseLauncher(options.program));
+  PRISM_RETURN_IF_ERROR(CheckProgram(options.program));
   PRISM_RETURN_IF_ERROR(CheckGpus(options, cluster));
   const Layout layout = {options.tp.value_or(1), options.pp.value_or(1)};
   PRISM_RETURN_IF_ERROR(CheckProduct(options.target_gpus, layout));

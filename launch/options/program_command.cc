@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -13,46 +14,158 @@ std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-// What env is to start: "python" of "env NAME=VALUE python -u train.py". The end where nothing is.
-size_t FirstWord(const std::vector<std::string>& program) {
-  size_t first = 0;
-  if (FileName(program[0]) == "env") {
-    do {
-      ++first;
-    } while (first < program.size() && program[first].find('=') != std::string::npos);
+// Options of a word's own in front of what it starts.
+struct WordOptions {
+  std::string_view letters;             // without a value; several may stand in one word: "-uB"
+  std::string_view valued;              // whose value is the rest of the word, or the next one
+  std::string_view ending;              // behind which the next word is what is started
+  std::vector<std::string_view> names;  // "--name"
+  std::vector<std::string_view> with_value;  // "--name=value", or the value is the next word
+};
+
+// GNU env, but for "-i" and "-S" (CheckProgram).
+const WordOptions& EnvOptions() {
+  static const WordOptions options = {
+      .letters = "v0",
+      .valued = "uC",
+      .ending = "",
+      .names = {"--debug", "--null", "--block-signal", "--default-signal", "--ignore-signal"},
+      .with_value = {"--unset", "--chdir"}};
+  return options;
+}
+
+const WordOptions& PythonOptions() {
+  static const WordOptions options = {.letters = "bBdEiIOPqRsStuvVx",
+                                      .valued = "WX",
+                                      .ending = "cm",
+                                      .names = {},
+                                      .with_value = {"--check-hash-based-pycs"}};
+  return options;
+}
+
+// Where options end.
+struct OptionsEnd {
+  size_t word = 0;       // behind them
+  bool unknown = false;  // the word is an option that is not known
+  char last = 0;         // the letter that ended them, as "-m" of Python does
+};
+
+bool Contains(std::string_view letters, char letter) {
+  return letters.find(letter) != letters.npos;
+}
+
+// One word of single letters: how many words it takes, 0 for an unknown letter.
+size_t LettersTake(std::string_view word, const WordOptions& options, char* last) {
+  for (size_t i = 1; i < word.size(); ++i) {
+    const char letter = word[i];
+    if (Contains(options.valued, letter)) {
+      return i + 1 < word.size() ? 1 : 2;
+    }
+    if (Contains(options.ending, letter)) {
+      *last = letter;
+      return i + 1 < word.size() ? 0 : 1;
+    }
+    if (!Contains(options.letters, letter)) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+size_t NameTakes(std::string_view word, const WordOptions& options) {
+  const std::string_view name = word.substr(0, word.find('='));
+  if (std::ranges::find(options.names, name) != options.names.end()) {
+    return 1;
+  }
+  const bool known = std::ranges::find(options.with_value, name) != options.with_value.end();
+  return known ? (name.size() < word.size() ? 1 : 2) : 0;
+}
+
+OptionsEnd SkipOptions(const std::vector<std::string>& program,
+                       size_t begin,
+                       const WordOptions& options) {
+  OptionsEnd end = {.word = begin};
+  while (end.word < program.size() && program[end.word].starts_with("-") &&
+         program[end.word] != "-" && end.last == 0) {
+    const std::string& word = program[end.word];
+    if (word == "--") {
+      ++end.word;
+      break;
+    }
+    const size_t words =
+        word.starts_with("--") ? NameTakes(word, options) : LettersTake(word, options, &end.last);
+    if (words == 0) {
+      end.unknown = true;
+      break;
+    }
+    end.word += words;
+  }
+  end.word = std::min(end.word, program.size());
+  return end;
+}
+
+// What env is to start: "python" of "env -u A NAME=VALUE python -u train.py". The end where nothing
+// is.
+OptionsEnd FirstWord(const std::vector<std::string>& program) {
+  if (FileName(program[0]) != "env") {
+    return {};
+  }
+  OptionsEnd first = SkipOptions(program, 1, EnvOptions());
+  while (!first.unknown && first.word < program.size() &&
+         program[first.word].find('=') != std::string::npos) {
+    ++first.word;
   }
   return first;
 }
 
 // Where the program's own name is: the script or module of an interpreter, else the first word.
-size_t NameWord(const std::vector<std::string>& program) {
-  const size_t first = FirstWord(program);
-  if (first == program.size() || !FileName(program[first]).starts_with("python")) {
-    return first == program.size() ? 0 : first;
+OptionsEnd NameWord(const std::vector<std::string>& program) {
+  const OptionsEnd first = FirstWord(program);
+  if (first.unknown || first.word == program.size()) {
+    return first;
   }
-  for (size_t i = first + 1; i < program.size(); ++i) {
-    if (program[i] == "-m" && i + 1 < program.size()) {
-      return i + 1;
-    }
-    if (!program[i].starts_with("-")) {
-      return i;
-    }
+  if (!FileName(program[first.word]).starts_with("python")) {
+    return first;
   }
-  return first;
+  OptionsEnd name = SkipOptions(program, first.word + 1, PythonOptions());
+  if (name.word == program.size() || name.last == 'c') {
+    name.word = first.word;  // the interpreter itself, or code in the command line
+  }
+  return name;
+}
+
+bool TakesEnvironmentAway(const std::string& word) {
+  return word == "-" || word == "--ignore-environment" ||
+         (word.starts_with("-") && !word.starts_with("--") && word.find('i') != word.npos &&
+          word.find_first_of("uCS") == word.npos);
 }
 
 }  // namespace
 
 std::string ProgramName(const std::vector<std::string>& program) {
-  const size_t word = NameWord(program);
-  if (word <= FirstWord(program)) {
-    return FileName(program[word]);
+  const OptionsEnd name = NameWord(program);
+  const std::string& word = program[name.word < program.size() ? name.word : 0];
+  if (name.last == 'm') {
+    return word;
   }
-  return program[word - 1] == "-m" ? program[word]
-                                   : std::filesystem::path(program[word]).stem().string();
+  const bool is_script = name.word > FirstWord(program).word;
+  return is_script ? std::filesystem::path(word).stem().string() : FileName(word);
 }
 
-Status RefuseLauncher(const std::vector<std::string>& program) {
+Status CheckProgram(const std::vector<std::string>& program) {
+  if (FileName(program[0]) == "env" && program.size() > 1 && TakesEnvironmentAway(program[1])) {
+    return InvalidArgument(fmt::format(
+        "env {} takes away the environment that makes the program a rank (RANK, WORLD_SIZE, "
+        "LD_PRELOAD): leave it out, or unset single variables by -u",
+        program[1]));
+  }
+  const OptionsEnd end = NameWord(program);
+  if (end.unknown) {
+    return InvalidArgument(fmt::format(
+        "{} before the program is an option that prism-emulate does not know, so that it cannot "
+        "tell what is started: leave it out, or put the command into a script",
+        program[end.word]));
+  }
   constexpr const char* kLaunchers[] = {"torchrun",
                                         "torch.distributed.run",
                                         "torch.distributed.launch",
@@ -62,7 +175,7 @@ Status RefuseLauncher(const std::vector<std::string>& program) {
                                         "mpirun",
                                         "mpiexec",
                                         "srun"};
-  const std::string name = FileName(program[NameWord(program)]);
+  const std::string name = FileName(program[end.word < program.size() ? end.word : 0]);
   if (std::find(std::begin(kLaunchers), std::end(kLaunchers), name) == std::end(kLaunchers)) {
     return OkStatus();
   }

@@ -13,8 +13,9 @@ namespace prism::launch {
 // package.train" the module. `program` is not empty.
 std::string ProgramName(const std::vector<std::string>& program);
 
-// kInvalidArgument for torchrun and its like: they would start the ranks of a node, and here each
-// rank is started by itself.
-Status RefuseLauncher(const std::vector<std::string>& program);
+// kInvalidArgument for torchrun and its like, which would start the ranks of a node, where here
+// each rank is started by itself; for an env that takes away what a rank is given; and for options
+// of env or Python of which it is not known whether the next word is theirs.
+Status CheckProgram(const std::vector<std::string>& program);
 
 }  // namespace prism::launch

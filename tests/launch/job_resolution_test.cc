@@ -133,6 +133,35 @@ TEST(JobResolution, a_program_is_named_by_its_script) {
   EXPECT_EQ(name({"/opt/bin/trainer", "x.py"}), "trainer");
   EXPECT_EQ(name({"env", "A=1", "B=2", "python", "train.py"}), "train");
   EXPECT_EQ(name({"env", "A=1"}), "env");
+  EXPECT_EQ(name({"python", "-W", "ignore", "-X", "dev", "train.py"}), "train");
+  EXPECT_EQ(name({"python", "-Wignore", "-um", "package.train", "-W"}), "package.train");
+  EXPECT_EQ(name({"python", "--check-hash-based-pycs", "never", "--", "train.py"}), "train");
+  EXPECT_EQ(name({"python", "-c", "import train"}), "python");
+  EXPECT_EQ(name({"env", "-u", "A", "--chdir=x", "B=1", "python3.12", "train.py"}), "train");
+}
+
+// What is not understood is said: a launcher behind it would start ranks of its own.
+TEST(JobResolution, a_command_that_is_not_understood_is_refused) {
+  const auto refusal = [](std::vector<std::string> program) {
+    Options options;
+    options.target_gpus = 8;
+    options.program = std::move(program);
+    graph::ClusterSpec cluster;
+    cluster.gpus_per_node = 8;
+    const Result<ResolvedJob> resolved = ResolveProgramJob(options, cluster);
+    return resolved.ok() ? "" : std::string(resolved.status().message());
+  };
+  EXPECT_THAT(refusal({"env", "-u", "A", "torchrun", "train.py"}), HasSubstr("torchrun starts"));
+  EXPECT_THAT(refusal({"torchrun", "--standalone", "train.py"}), HasSubstr("torchrun starts"));
+  EXPECT_THAT(refusal({"python", "-W", "ignore", "-m", "torch.distributed.run", "train.py"}),
+              HasSubstr("torch.distributed.run starts"));
+  for (const char* flag : {"-i", "-", "-vi", "--ignore-environment"}) {
+    EXPECT_THAT(refusal({"env", flag, "torchrun", "train.py"}),
+                HasSubstr("takes away the environment"));
+  }
+  EXPECT_THAT(refusal({"env", "-S", "python train.py"}), HasSubstr("-S before the program"));
+  EXPECT_THAT(refusal({"python", "--new-option", "x", "train.py"}),
+              HasSubstr("--new-option before the program"));
 }
 
 }  // namespace
