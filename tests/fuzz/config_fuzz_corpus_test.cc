@@ -13,7 +13,7 @@
 namespace prism::testing {
 namespace {
 
-TEST(ConfigFuzzCorpusTest, every_input_is_handled) {
+TEST(ConfigFuzzCorpus, every_input_is_handled) {
   const std::vector<std::string> paths = CorpusFiles(PRISM_CONFIG_CORPUS);
   ASSERT_GE(paths.size(), 20U);
   for (const std::string& path : paths) {
@@ -24,7 +24,7 @@ TEST(ConfigFuzzCorpusTest, every_input_is_handled) {
   }
 }
 
-TEST(ConfigFuzzCorpusTest, every_preset_is_read) {
+TEST(ConfigFuzzCorpus, every_preset_is_read) {
   for (const launch::EmbeddedPreset& preset : launch::EmbeddedPresets()) {
     SCOPED_TRACE(preset.name);
     if (preset.kind == launch::PresetKind::kProfile) {
@@ -37,14 +37,14 @@ TEST(ConfigFuzzCorpusTest, every_preset_is_read) {
   }
 }
 
-TEST(ConfigFuzzCorpusTest, model_too_wide_for_counts_is_refused) {
+TEST(ConfigFuzzCorpus, model_too_wide_for_counts_is_refused) {
   const Result<std::string> input = ReadFile(std::string(PRISM_CONFIG_CORPUS) + "/model_too_wide");
   ASSERT_TRUE(input.ok());
   const std::string text = input->substr(input->find('\n') + 1);
   EXPECT_EQ(launch::ParseModel(text, "wide").status().code(), StatusCode::kBadFile);
 }
 
-TEST(ConfigFuzzCorpusTest, rank_named_twice_is_perturbed_once) {
+TEST(ConfigFuzzCorpus, rank_named_twice_is_perturbed_once) {
   graph::JobSpec job;
   job.parallel.dp = 8;
   const auto perturbation = launch::ParsePerturbation({"straggler:0-3+2+1:2", ""}, job, {}, {});

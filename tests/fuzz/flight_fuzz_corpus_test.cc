@@ -13,7 +13,7 @@
 namespace prism::testing {
 namespace {
 
-TEST(FlightFuzzCorpusTest, every_input_is_handled) {
+TEST(FlightFuzzCorpus, every_input_is_handled) {
   const std::vector<std::string> paths = CorpusFiles(PRISM_FLIGHT_CORPUS);
   ASSERT_GE(paths.size(), 9U);
   for (const std::string& path : paths) {
@@ -26,7 +26,7 @@ TEST(FlightFuzzCorpusTest, every_input_is_handled) {
   }
 }
 
-TEST(FlightFuzzCorpusTest, only_dumps_are_read) {
+TEST(FlightFuzzCorpus, only_dumps_are_read) {
   int dumps = 0;
   for (const std::string& path : CorpusFiles(PRISM_FLIGHT_CORPUS)) {
     SCOPED_TRACE(path);

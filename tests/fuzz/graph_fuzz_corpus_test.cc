@@ -13,7 +13,7 @@
 namespace prism::testing {
 namespace {
 
-TEST(GraphFuzzCorpusTest, every_input_is_handled) {
+TEST(GraphFuzzCorpus, every_input_is_handled) {
   const std::vector<std::string> paths = CorpusFiles(PRISM_GRAPH_CORPUS);
   ASSERT_GE(paths.size(), 5U);
   for (const std::string& path : paths) {
@@ -22,7 +22,7 @@ TEST(GraphFuzzCorpusTest, every_input_is_handled) {
   }
 }
 
-TEST(GraphFuzzCorpusTest, whole_files_are_still_read) {
+TEST(GraphFuzzCorpus, whole_files_are_still_read) {
   int files = 0;
   for (const std::string& path : CorpusFiles(PRISM_GRAPH_CORPUS)) {
     if (path.ends_with(".prism")) {

@@ -12,7 +12,7 @@
 namespace prism::testing {
 namespace {
 
-TEST(ImportFuzzCorpusTest, every_input_is_handled) {
+TEST(ImportFuzzCorpus, every_input_is_handled) {
   const std::vector<std::string> paths = CorpusFiles(PRISM_IMPORT_CORPUS);
   ASSERT_GE(paths.size(), 8U);
   for (const std::string& path : paths) {
@@ -23,7 +23,7 @@ TEST(ImportFuzzCorpusTest, every_input_is_handled) {
   }
 }
 
-TEST(ImportFuzzCorpusTest, every_beginning_of_an_input_is_handled) {
+TEST(ImportFuzzCorpus, every_beginning_of_an_input_is_handled) {
   for (const std::string& path : CorpusFiles(PRISM_IMPORT_CORPUS)) {
     const Result<std::string> input = ReadFile(path);
     ASSERT_TRUE(input.ok()) << input.status().message();
@@ -34,7 +34,7 @@ TEST(ImportFuzzCorpusTest, every_beginning_of_an_input_is_handled) {
 }
 
 // Bytes changed, left out or put in, as a fuzzer would at first.
-TEST(ImportFuzzCorpusTest, damaged_inputs_are_handled) {
+TEST(ImportFuzzCorpus, damaged_inputs_are_handled) {
   constexpr int kRounds = 200;
   constexpr int64_t kMaxChanges = 4;
   Rng rng(1, "damaged imports");

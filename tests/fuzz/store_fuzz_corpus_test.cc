@@ -11,7 +11,7 @@
 namespace prism::testing {
 namespace {
 
-TEST(StoreFuzzCorpusTest, every_input_is_handled) {
+TEST(StoreFuzzCorpus, every_input_is_handled) {
   const std::vector<std::string> paths = CorpusFiles(PRISM_STORE_CORPUS);
   ASSERT_GE(paths.size(), 10U);
   for (const std::string& path : paths) {

@@ -164,7 +164,7 @@ void MakeInputs(const CommandFolder& folder, const std::string& command) {
   }
 }
 
-TEST(Readme, commands_work) {
+TEST(Readme, commands_of_all_readmes_work) {
   const CommandFolder folder(PRISM_GOLDEN_PATH);
   const std::string root = PRISM_SOURCE_DIR;
   const bool has_environment = fs::exists(root + "/.venv/bin/python");

@@ -80,7 +80,7 @@ RC_GTEST_PROP(GraphFileProperty, changed_payloads_are_refused_or_consistent, (ui
   }
 }
 
-TEST(GraphFileTest, every_changed_byte_is_noticed) {
+TEST(GraphFile, every_changed_byte_is_noticed) {
   const std::string bytes = EncodeGraph(SmallGraph());
   for (size_t at = 0; at < bytes.size(); ++at) {
     for (const unsigned mask : {0x01U, 0x80U, 0xFFU}) {
@@ -93,7 +93,7 @@ TEST(GraphFileTest, every_changed_byte_is_noticed) {
   }
 }
 
-TEST(GraphFileTest, every_truncation_is_noticed) {
+TEST(GraphFile, every_truncation_is_noticed) {
   const std::string bytes = EncodeGraph(SmallGraph());
   for (size_t size = 0; size < bytes.size(); ++size) {
     const Result<Graph> decoded = DecodeGraph(bytes.substr(0, size), "memory");
@@ -104,7 +104,7 @@ TEST(GraphFileTest, every_truncation_is_noticed) {
 }
 
 // A chunk that is whole but at the wrong place keeps its hash; order and index catch it.
-TEST(GraphFileTest, missing_and_swapped_chunks_are_noticed) {
+TEST(GraphFile, missing_and_swapped_chunks_are_noticed) {
   const std::vector<testing::Chunk> chunks = testing::SplitGraphFile(EncodeGraph(SmallGraph()));
   for (size_t at = 0; at < chunks.size(); ++at) {
     std::vector<testing::Chunk> missing = chunks;
@@ -116,7 +116,7 @@ TEST(GraphFileTest, missing_and_swapped_chunks_are_noticed) {
   }
 }
 
-TEST(GraphFileTest, message_names_file_chunk_and_offset) {
+TEST(GraphFile, message_names_file_chunk_and_offset) {
   std::string bytes = EncodeGraph(SmallGraph());
   bytes[40] = static_cast<char>(bytes[40] ^ 1);
   EXPECT_EQ(DecodeGraph(bytes, "a.prism").status().message(),
@@ -125,7 +125,7 @@ TEST(GraphFileTest, message_names_file_chunk_and_offset) {
             "a.prism: not a graph file");
 }
 
-TEST(GraphFileTest, periodic_program_of_many_chunks_is_small) {
+TEST(GraphFile, periodic_program_of_many_chunks_is_small) {
   Graph graph = RandomGraph({.seed = 1, .base_ranks = 1, .copies = 1, .events = 0, .families = 1});
   KernelSignature unnamed;
   unnamed.name = StringId(0);
@@ -142,7 +142,7 @@ TEST(GraphFileTest, periodic_program_of_many_chunks_is_small) {
 }
 
 // Nothing repeats here but the kinds of op: the worst case for the file.
-TEST(GraphFileTest, random_program_takes_few_bytes_an_op) {
+TEST(GraphFile, random_program_takes_few_bytes_an_op) {
   const Graph graph =
       RandomGraph({.seed = 2, .base_ranks = 1, .copies = 1, .events = 100'000, .families = 3});
   const std::string bytes = EncodeGraph(graph);
@@ -151,7 +151,7 @@ TEST(GraphFileTest, random_program_takes_few_bytes_an_op) {
   EXPECT_LT(bytes_per_op, 5.0);
 }
 
-TEST(GraphFileTest, keeps_every_field_of_a_job) {
+TEST(GraphFile, keeps_every_field_of_a_job) {
   Graph graph = SmallGraph();
   for (const testing::ChangedJob& changed : testing::ChangedJobs()) {
     graph.job = changed.job;
@@ -161,7 +161,7 @@ TEST(GraphFileTest, keeps_every_field_of_a_job) {
   }
 }
 
-TEST(GraphFileTest, writes_and_reads_files) {
+TEST(GraphFile, writes_and_reads_files) {
   const std::string path = ::testing::TempDir() + "prism_graph_file_test.prism";
   const Graph graph = SmallGraph();
   ASSERT_TRUE(WriteGraph(graph, path).ok());

@@ -58,13 +58,13 @@ RC_GTEST_PROP(FragmentProperty, ranks_of_a_role_hash_alike, (uint64_t seed)) {
             StructuralHash(FragmentOf(graph, Rank(other))));
 }
 
-class FragmentTest : public ::testing::Test {
+class Fragments : public ::testing::Test {
  protected:
   Graph graph_ = testing::RandomGraph({.seed = 3, .base_ranks = 2, .copies = 2, .events = 80});
   Fragment fragment_ = FragmentOf(graph_, Rank(0));
 };
 
-TEST_F(FragmentTest, damage_is_noticed) {
+TEST_F(Fragments, damage_is_noticed) {
   const std::string bytes = SerializeFragment(fragment_);
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string damaged = bytes;
@@ -74,7 +74,7 @@ TEST_F(FragmentTest, damage_is_noticed) {
   }
 }
 
-TEST_F(FragmentTest, hash_sees_the_program_but_not_memory_or_identity) {
+TEST_F(Fragments, hash_sees_the_program_but_not_memory_or_identity) {
   const uint64_t hash = StructuralHash(fragment_);
   Fragment other = fragment_;
   other.rank = Rank(9);
@@ -93,7 +93,7 @@ TEST_F(FragmentTest, hash_sees_the_program_but_not_memory_or_identity) {
 }
 
 // Two processes meet the same signatures in another order and number them differently.
-TEST_F(FragmentTest, hash_does_not_depend_on_numbering) {
+TEST_F(Fragments, hash_does_not_depend_on_numbering) {
   const uint64_t hash = StructuralHash(fragment_);
   Fragment other = fragment_;
   other.strings.insert(other.strings.begin() + 1, "of another process");
@@ -118,7 +118,7 @@ TEST_F(FragmentTest, hash_does_not_depend_on_numbering) {
 
 // "step 7 of rank 3": programs name ranges after what tells ranks and steps apart, and one rank may
 // have a profiler that the others lack.
-TEST_F(FragmentTest, hash_does_not_see_ranges) {
+TEST_F(Fragments, hash_does_not_see_ranges) {
   const auto add_range = [](const std::string& name, Fragment* fragment) {
     fragment->strings.push_back(name);
     fragment->program.Append({.kind = OpKind::kMarker,

@@ -38,9 +38,9 @@ TEST(NcclMemory, four_a100_read_their_peers) {
   EXPECT_EQ(model.NvlsBytes(node), 0);
 }
 
-// One rank a node: all ring connections go over the network, 10 MiB each side and channel; send
-// and receive share 64 MiB a direction.
-TEST(NcclMemory, one_rank_a_node) {
+// One rank per node: all ring connections go over the network, 10 MiB each side and channel; send
+// and receive share 64 MiB per direction.
+TEST(NcclMemory, rings_of_one_rank_per_node_go_over_the_network) {
   const NcclMemoryModel model = Cluster(9);
   const CommunicatorShape spread = {.size = 64, .local_ranks = 1, .node_count = 64};
   EXPECT_EQ(model.SetupBytes(spread), (4 + 192) * kMiB);

@@ -11,7 +11,7 @@
 namespace prism::testing {
 namespace {
 
-RC_GTEST_PROP(RandomGraphProperty, is_valid, (uint64_t seed)) {
+RC_GTEST_PROP(RandomGraphProperty, drawn_graphs_are_valid, (uint64_t seed)) {
   const graph::Validation validation = graph::Validate(RandomGraph(RandomOptions(seed)));
   for (const graph::Fault& fault : validation.faults) {
     RC_LOG() << fault.rule << ": " << fault.message << "\n";
@@ -19,7 +19,7 @@ RC_GTEST_PROP(RandomGraphProperty, is_valid, (uint64_t seed)) {
   RC_ASSERT(validation.ok());
 }
 
-TEST(RandomGraphTest, draws_every_kind_of_op) {
+TEST(RandomGraphs, draws_every_kind_of_op) {
   std::set<graph::OpKind> kinds;
   const graph::Graph graph = RandomGraph({.seed = 1, .events = 2000});
   for (const graph::Role& role : graph.roles) {
@@ -28,7 +28,7 @@ TEST(RandomGraphTest, draws_every_kind_of_op) {
   EXPECT_EQ(kinds.size(), graph::kOpKindCount);
 }
 
-TEST(RandomGraphTest, seed_decides_the_graph) {
+TEST(RandomGraphs, seed_decides_the_graph) {
   EXPECT_EQ(RandomGraph({.seed = 1}), RandomGraph({.seed = 1}));
   EXPECT_NE(RandomGraph({.seed = 1}), RandomGraph({.seed = 2}));
 }

@@ -19,9 +19,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class EditFileTest : public ::testing::Test {
+class EditFiles : public ::testing::Test {
  protected:
-  EditFileTest() {
+  EditFiles() {
     graph::JobSpec job;
     job.name = "small";
     job.model = LoadModel("gpt3-1.3b")->model;
@@ -49,7 +49,7 @@ class EditFileTest : public ::testing::Test {
   graph::Graph graph_;
 };
 
-TEST_F(EditFileTest, names_products_by_shape) {
+TEST_F(EditFiles, names_products_by_shape) {
   const int64_t hidden = graph_.job.model.hidden;
   const Result<EditFile> file =
       Read("[kernels.\"*\"]\nshape = \"*x*x" + std::to_string(4 * hidden) + "\"\nfactor = 0.5\n");
@@ -62,7 +62,7 @@ TEST_F(EditFileTest, names_products_by_shape) {
   EXPECT_FALSE(Read("[kernels.\"*\"]\nshape = \"7x7x7\"\nfactor = 0.5\n").ok());
 }
 
-TEST_F(EditFileTest, fuses_runs_into_their_longest_kernel) {
+TEST_F(EditFiles, fuses_runs_into_their_longest_kernel) {
   const Result<EditFile> file = Read("[kernels.\"elementwise_kernel\"]\nfuse = true\n");
   ASSERT_TRUE(file.ok()) << file.status().message();
   const auto& durations = file->edit.programs.front().durations;
@@ -74,12 +74,12 @@ TEST_F(EditFileTest, fuses_runs_into_their_longest_kernel) {
   EXPECT_THAT(file->assumptions, ElementsAre(HasSubstr("longest kernel")));
 }
 
-TEST_F(EditFileTest, finds_kernels_by_their_names_in_any_case) {
+TEST_F(EditFiles, finds_kernels_by_their_names_in_any_case) {
   EXPECT_TRUE(Read("[kernels.\"ELEMENTWISE_*\"]\nfactor = 0.5\n").ok());
   EXPECT_FALSE(Read("[kernels.\"ELEMENTWISE\"]\nfactor = 0.5\n").ok());
 }
 
-TEST_F(EditFileTest, takes_another_gpu_by_its_data_sheet) {
+TEST_F(EditFiles, takes_another_gpu_by_its_data_sheet) {
   const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n");
   ASSERT_TRUE(file.ok()) << file.status().message();
   const graph::ClusterSpec other = *LoadCluster("h200-8x");
@@ -92,7 +92,7 @@ TEST_F(EditFileTest, takes_another_gpu_by_its_data_sheet) {
   EXPECT_FALSE(Read("[gpu]\nof = \"none\"\n").ok());
 }
 
-TEST_F(EditFileTest, other_tables_are_of_what_the_program_tables_make) {
+TEST_F(EditFiles, other_tables_are_of_what_the_program_tables_make) {
   const Result<EditFile> file = Read(
       "[[program]]\noptimizer = \"lion\"\n[[program]]\noffload = \"activations\"\nbytes = 1000\n"
       "[kernels.\"fused::lion\"]\nmicroseconds = 1\n");
@@ -109,7 +109,7 @@ TEST_F(EditFileTest, other_tables_are_of_what_the_program_tables_make) {
 }
 
 // The job's shape says what a layer keeps: one that recomputes keeps its input.
-TEST_F(EditFileTest, a_described_job_says_how_large_activations_are) {
+TEST_F(EditFiles, a_described_job_says_how_large_activations_are) {
   const auto bytes = [](const EditFile& file) { return file.assumptions.back(); };
   const Result<EditFile> kept = Read("[[program]]\noffload = \"activations\"\n");
   ASSERT_TRUE(kept.ok()) << kept.status().message();
@@ -124,12 +124,12 @@ TEST_F(EditFileTest, a_described_job_says_how_large_activations_are) {
               HasSubstr("how large they are"));
 }
 
-TEST_F(EditFileTest, refuses_times_that_sums_could_wrap) {
+TEST_F(EditFiles, refuses_times_that_sums_could_wrap) {
   EXPECT_THAT(Read("[kernels.\"*\"]\nmicroseconds = 1e12\n").status().message(),
               HasSubstr("more than 11 days"));
 }
 
-TEST_F(EditFileTest, swaps_two_ranks_once) {
+TEST_F(EditFiles, swaps_two_ranks_once) {
   graph::JobSpec job = graph_.job;
   job.parallel = {.dp = 2};
   graph_ = *slicer::Expand(*slicer::Synthesize(job, {}), graph_.cluster);
@@ -139,7 +139,7 @@ TEST_F(EditFileTest, swaps_two_ranks_once) {
   EXPECT_THAT(Read("[placement]\n\"0\" = 1\n\"1\" = 0\n").status().message(), HasSubstr("twice"));
 }
 
-TEST_F(EditFileTest, other_precision_and_other_gpu_compose) {
+TEST_F(EditFiles, other_precision_and_other_gpu_compose) {
   const Result<EditFile> file = Read("[gpu]\nof = \"h200-8x\"\n[precision]\nproducts = \"fp8\"\n");
   ASSERT_TRUE(file.ok()) << file.status().message();
   const replayer::ComputeCost cost(*file->edit.cluster);

@@ -69,7 +69,7 @@ constexpr const char* kSum = "nccl:all_reduce";
 constexpr const char* kSend = "nccl:send 0->1";
 
 // Dumps that other ranks wrote lie beside the one that is looked at.
-TEST(FlightTest, writes_over_no_dump_of_another_rank) {
+TEST(Flight, writes_over_no_dump_of_another_rank) {
   const std::string folder = ::testing::TempDir();
   const std::string graph = folder + "job.prism";
   graph::Graph job = Job();
@@ -90,14 +90,14 @@ TEST(FlightTest, writes_over_no_dump_of_another_rank) {
   EXPECT_EQ(run(), "");  // the same again
 }
 
-TEST(FlightTest, dump_reads_back) {
+TEST(Flight, dump_reads_back) {
   const FlightDump dump = Dump({kSum, kSend, "nccl:coalesced"});
   const Result<FlightDump> read = DecodeFlightDump(EncodeFlightDump(dump), "dump");
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_TRUE(*read == dump);
 }
 
-TEST(FlightTest, damaged_dump_is_refused) {
+TEST(Flight, damaged_dump_is_refused) {
   const std::string bytes = EncodeFlightDump(Dump({kSum, kSend}));
   for (size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_EQ(DecodeFlightDump(bytes.substr(0, size), "dump").status().code(),
@@ -105,7 +105,7 @@ TEST(FlightTest, damaged_dump_is_refused) {
   }
 }
 
-TEST(FlightTest, departure_is_where_the_longest_run_ends) {
+TEST(Flight, departure_is_where_the_longest_run_ends) {
   const FlightDump dump =
       Dump({"nccl:broadcast", kSum, kSend, kSum, kSend, kSum, "nccl:broadcast", kSend});
   const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
@@ -116,7 +116,7 @@ TEST(FlightTest, departure_is_where_the_longest_run_ends) {
   EXPECT_EQ(PeersOfExpected(Job(), Rank(0), *match), std::vector<Rank>{Rank(1)});
 }
 
-TEST(FlightTest, overwritten_dump_begins_inside_an_iteration) {
+TEST(Flight, overwritten_dump_begins_inside_an_iteration) {
   const Result<FlightMatch> match =
       MatchDump(Job(), Rank(0), Dump({kSend, kSum, kSend, kSum, kSum}));
   ASSERT_TRUE(match.ok());
@@ -133,7 +133,7 @@ graph::Graph Exchanging() {
 }
 
 // What is left of a group, the send of which is overwritten, is like no call.
-TEST(FlightTest, overwritten_dump_begins_inside_a_group) {
+TEST(Flight, overwritten_dump_begins_inside_a_group) {
   FlightDump dump = Dump({"nccl:recv 0<-1", "nccl:coalesced", kSum, kSum});
   const Result<FlightMatch> match = MatchDump(Exchanging(), Rank(0), dump);
   ASSERT_TRUE(match.ok()) << match.status().message();
@@ -144,7 +144,7 @@ TEST(FlightTest, overwritten_dump_begins_inside_a_group) {
 }
 
 // Of four all_reduces in a row the dump has the last two that were asked for.
-TEST(FlightTest, counts_the_places_that_match_as_well) {
+TEST(Flight, counts_the_places_that_match_as_well) {
   const testing::TinyOp sum = Collective(0, 0, 1000);
   const graph::Graph job = JobOf({{sum, sum, sum, sum, Send(1, 1, 500, 4096)}, {}});
   FlightDump dump = Dump({kSum, kSum});
@@ -158,7 +158,7 @@ TEST(FlightTest, counts_the_places_that_match_as_well) {
   EXPECT_EQ(MatchDump(job, Rank(0), dump)->places, 1U);
 }
 
-TEST(FlightTest, counts_calls_that_it_does_not_know) {
+TEST(Flight, counts_calls_that_it_does_not_know) {
   const FlightDump dump = Dump(
       {"gloo:send 0->1", kSum, "gloo:send 1->0", "nccl:coalesced", "nccl:allreduce_sparse", kSend});
   const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
@@ -169,7 +169,7 @@ TEST(FlightTest, counts_calls_that_it_does_not_know) {
 }
 
 // What is left out or open is said, in both forms.
-TEST(FlightTest, says_what_is_left_out_and_what_is_open) {
+TEST(Flight, says_what_is_left_out_and_what_is_open) {
   const std::string folder = ::testing::TempDir();
   const testing::TinyOp sum = Collective(0, 0, 1000);
   graph::Graph job = JobOf({{sum, sum, sum}, {sum, sum, sum}});
@@ -191,11 +191,11 @@ TEST(FlightTest, says_what_is_left_out_and_what_is_open) {
   EXPECT_THAT(output("json"), HasSubstr("\"gloo:barrier\": 1"));
 }
 
-TEST(FlightTest, size_counts) {
+TEST(Flight, a_call_of_another_size_does_not_match) {
   EXPECT_FALSE(MatchDump(Job(), Rank(0), Dump({kSum, kSend}, 1000)).ok());
 }
 
-TEST(FlightTest, peer_receives_what_the_rank_sends_and_waits_for_what_it_left_out) {
+TEST(Flight, peer_receives_what_the_rank_sends_and_waits_for_what_it_left_out) {
   const FlightDump dump = Dump({kSum, kSend, kSum, "nccl:broadcast"});
   const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
   ASSERT_TRUE(match.ok());
@@ -208,7 +208,7 @@ TEST(FlightTest, peer_receives_what_the_rank_sends_and_waits_for_what_it_left_ou
   EXPECT_EQ(peer.entries[3].record_id, 3);
 }
 
-TEST(FlightTest, expected_call_without_one_before_is_made_from_the_graph) {
+TEST(Flight, expected_call_without_one_before_is_made_from_the_graph) {
   const FlightDump dump = Dump({kSend, "nccl:broadcast"});
   const Result<FlightMatch> match = MatchDump(Job(), Rank(0), dump);
   ASSERT_TRUE(match.ok());

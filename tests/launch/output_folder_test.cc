@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class OutputFolderTest : public ::testing::Test {
+class OutputFolders : public ::testing::Test {
  protected:
   void SetUp() override {
     root_ = fs::path(::testing::TempDir()) /
@@ -47,7 +47,7 @@ class OutputFolderTest : public ::testing::Test {
   fs::path root_;
 };
 
-TEST_F(OutputFolderTest, appears_only_when_committed) {
+TEST_F(OutputFolders, appears_only_when_committed) {
   Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(folder.ok()) << folder.status().message();
   ASSERT_TRUE(folder->Write("logs/rank0.log", "line\n").ok());
@@ -65,7 +65,7 @@ std::string PartialOf(OutputFolder* folder, pid_t process) {
 
 // A process that is killed before its report takes nothing away any more. The number of one of
 // another machine, or container, may be anybody's here.
-TEST_F(OutputFolderTest, only_what_killed_runs_of_this_machine_left_is_removed) {
+TEST_F(OutputFolders, only_what_killed_runs_of_this_machine_left_is_removed) {
   const pid_t gone = fork();
   if (gone == 0) {
     _exit(0);
@@ -88,7 +88,7 @@ TEST_F(OutputFolderTest, only_what_killed_runs_of_this_machine_left_is_removed) 
 }
 
 // Two runs that were given the same name before either had a result.
-TEST_F(OutputFolderTest, result_of_another_run_is_replaced_only_by_force) {
+TEST_F(OutputFolders, result_of_another_run_is_replaced_only_by_force) {
   for (const bool force : {false, true}) {
     Result<OutputFolder> late = OutputFolder::Create({Path("out"), false, force});
     ASSERT_TRUE(late.ok());
@@ -109,7 +109,7 @@ TEST_F(OutputFolderTest, result_of_another_run_is_replaced_only_by_force) {
 }
 
 // The second run fails while the first one, begun before it, has its result.
-TEST_F(OutputFolderTest, failure_leaves_the_result_of_another_run_alone) {
+TEST_F(OutputFolders, failure_leaves_the_result_of_another_run_alone) {
   Result<OutputFolder> first = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(first.ok());
   ASSERT_TRUE(first->Write("run.json", "{}").ok());
@@ -129,13 +129,13 @@ TEST_F(OutputFolderTest, failure_leaves_the_result_of_another_run_alone) {
   EXPECT_FALSE(fs::exists(Path("out/summary.json")));
 }
 
-TEST_F(OutputFolderTest, named_folder_that_exists_needs_force) {
+TEST_F(OutputFolders, named_folder_that_exists_needs_force) {
   fs::create_directories(Path("out"));
   EXPECT_EQ(OutputFolder::Check({Path("out"), false, false}).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(OutputFolder::Check({Path("out"), false, true}).ok());
 }
 
-TEST_F(OutputFolderTest, folder_that_holds_an_input_is_not_replaced) {
+TEST_F(OutputFolders, folder_that_holds_an_input_is_not_replaced) {
   fs::create_directories(Path("project"));
   std::ofstream(Path("project/train.py")) << "precious";
   const auto check = [&](const std::string& input) {
@@ -152,7 +152,7 @@ TEST_F(OutputFolderTest, folder_that_holds_an_input_is_not_replaced) {
   EXPECT_EQ(check("project/train.py"), StatusCode::kInvalidArgument);
 }
 
-TEST_F(OutputFolderTest, default_folder_is_replaced_only_when_it_is_ours) {
+TEST_F(OutputFolders, default_folder_is_replaced_only_when_it_is_ours) {
   fs::create_directories(Path("out"));
   std::ofstream(Path("out/thesis.txt")) << "precious";
   EXPECT_EQ(OutputFolder::Check({Path("out"), true, false}).code(), StatusCode::kInvalidArgument);
@@ -162,7 +162,7 @@ TEST_F(OutputFolderTest, default_folder_is_replaced_only_when_it_is_ours) {
   EXPECT_TRUE(OutputFolder::Check({Path("out"), true, false}).ok());
 }
 
-TEST_F(OutputFolderTest, failure_leaves_nothing_but_its_note) {
+TEST_F(OutputFolders, failure_leaves_nothing_but_its_note) {
   Result<OutputFolder> folder = OutputFolder::Create({Path("out"), false, false});
   ASSERT_TRUE(folder.ok());
   ASSERT_TRUE(folder->Write("summary.json", "{}").ok());
@@ -173,7 +173,7 @@ TEST_F(OutputFolderTest, failure_leaves_nothing_but_its_note) {
   EXPECT_TRUE(OutputFolder::Check({Path("out"), false, false}).ok());
 }
 
-TEST_F(OutputFolderTest, place_below_a_file_cannot_be_written) {
+TEST_F(OutputFolders, place_below_a_file_cannot_be_written) {
   std::ofstream(Path("file")) << "";
   EXPECT_EQ(OutputFolder::Check({Path("file/out"), false, false}).code(), StatusCode::kEnvironment);
 }

@@ -59,13 +59,16 @@ TEST(NcclTuner, small_messages_take_ll_and_large_ones_the_switch) {
             NcclAlgorithm::kNvlsTree);
 }
 
-TEST(NcclTuner, forced_and_missing_algorithms) {
+TEST(NcclTuner, a_forced_algorithm_counts_where_the_collective_has_it) {
   const NcclTuner node(Hopper(8));
   EXPECT_EQ(node.Choose(CollectiveKind::kAllReduce, 1024 * kMiB, NcclAlgorithm::kRing).algorithm,
             NcclAlgorithm::kRing);
   // A tree of all_gather does not exist: forcing it changes nothing.
   EXPECT_EQ(node.Choose(CollectiveKind::kAllGather, 1024, NcclAlgorithm::kTree),
             node.Choose(CollectiveKind::kAllGather, 1024));
+}
+
+TEST(NcclTuner, ll128_is_never_chosen_where_the_fabric_lacks_it) {
   NcclFabric efa = Hopper(32);
   efa.ll128 = false;
   for (int64_t bytes = 8; bytes < 4096 * kMiB; bytes *= 2) {

@@ -66,7 +66,7 @@ TEST(CriticalPath, goes_to_the_sender_that_came_later) {
 }
 
 // The compute stream waits for the copy stream by an event; the kernel there is what takes long.
-TEST(CriticalPath, follows_events) {
+TEST(CriticalPath, follows_events_across_streams) {
   const graph::Graph graph =
       TinyGraph({{Kernel(1, 100), Record(1), Kernel(0, 20), Wait(0, 1), Kernel(0, 5), Sync()}});
   EXPECT_THAT(Steps(graph, Iterations(1)), ElementsAre("0 0 compute 0-100", "0 4 compute 100-105"));

@@ -144,9 +144,12 @@ TEST(Synthesize, packed_sequences_shorten_the_keys_of_every_layer) {
 }
 
 // Stage s puts off s weight passes, so that the input gradients of the next micro-batch go first.
-TEST(StagePasses, zero_bubble_and_breadth_first) {
+TEST(StagePasses, zero_bubble_puts_off_weight_gradients_by_stage) {
   EXPECT_EQ(Show(Schedule::kZeroBubble, Sizes(2, 1), 0, 3), "F0 F1 I0 W0 F2 I1 W1 I2 W2 ");
   EXPECT_EQ(Show(Schedule::kZeroBubble, Sizes(2, 1), 1, 3), "F0 I0 F1 I1 W0 F2 I2 W1 W2 ");
+}
+
+TEST(StagePasses, breadth_first_runs_all_micro_batches_of_a_chunk_before_the_next) {
   EXPECT_EQ(Show(Schedule::kGpipe, Sizes(2, 1), 1, 2), "F0 F1 B0 B1 ");
   EXPECT_EQ(Show(Schedule::kLoopedBreadthFirst, Sizes(2, 2), 0, 2), "F0 F1 F0' F1' B0' B1' B0 B1 ");
 }

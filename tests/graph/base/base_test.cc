@@ -28,7 +28,7 @@
 namespace prism {
 namespace {
 
-TEST(ParseNumberTest, reads_whole_texts_only) {
+TEST(ParseNumber, reads_whole_texts_only) {
   int32_t whole = 7;
   EXPECT_TRUE(ParseNumber("-12", &whole));
   EXPECT_EQ(whole, -12);
@@ -41,7 +41,7 @@ TEST(ParseNumberTest, reads_whole_texts_only) {
   EXPECT_EQ(real, 1500);
 }
 
-TEST(UnitsTest, prints_for_people) {
+TEST(Units, prints_for_people) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   EXPECT_EQ(FormatBytes(80 * kGiB), "80 GiB");
   EXPECT_EQ(FormatBytes(85'520'809'984), "79.65 GiB");
@@ -62,7 +62,7 @@ TEST(UnitsTest, prints_for_people) {
 }
 
 // Pinned: a change here changes every seeded result of the product.
-TEST(RngTest, stream_is_pinned_and_split_by_purpose) {
+TEST(Rng, stream_is_pinned_and_split_by_purpose) {
   Rng one(1, "a");
   Rng same(1, "a");
   Rng purpose(1, "b");
@@ -74,7 +74,7 @@ TEST(RngTest, stream_is_pinned_and_split_by_purpose) {
   EXPECT_NE(first, seed.Next());
 }
 
-TEST(RngTest, uniform_integers_stay_in_range_and_cover_it) {
+TEST(Rng, uniform_integers_stay_in_range_and_cover_it) {
   Rng rng(7, "uniform");
   std::vector<int> count(6, 0);
   for (int draw = 0; draw < 6000; ++draw) {
@@ -89,7 +89,7 @@ TEST(RngTest, uniform_integers_stay_in_range_and_cover_it) {
       rng.UniformInt(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
 }
 
-TEST(HashTest, is_the_published_xxh3_and_separates_sequences) {
+TEST(Hash, is_the_published_xxh3_and_separates_sequences) {
   EXPECT_EQ(Hash64(""), 0x2D06800538D394C2U);  // XXH3_64bits of nothing, from its documentation
   Hasher one;
   one.AddString("ab");
@@ -100,7 +100,7 @@ TEST(HashTest, is_the_published_xxh3_and_separates_sequences) {
   EXPECT_NE(one.Digest(), other.Digest());
 }
 
-class FileTest : public testing::Test {
+class Files : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = testing::TempDir() + "prism_file_test_XXXXXX";
@@ -121,7 +121,7 @@ class FileTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(FileTest, writes_and_reads_back) {
+TEST_F(Files, writes_and_reads_back) {
   const std::string path = folder_ + "/data";
   const std::string bytes("a\0b", 3);
   ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
@@ -131,7 +131,7 @@ TEST_F(FileTest, writes_and_reads_back) {
   EXPECT_EQ(FileCount(), 1U);
 }
 
-TEST_F(FileTest, leaves_nothing_without_commit) {
+TEST_F(Files, leaves_nothing_without_commit) {
   {
     Result<AtomicFile> file = AtomicFile::Create(folder_ + "/data");
     ASSERT_TRUE(file.ok());
@@ -141,12 +141,12 @@ TEST_F(FileTest, leaves_nothing_without_commit) {
   EXPECT_EQ(FileCount(), 0U);
 }
 
-TEST_F(FileTest, maps_empty_files) {
+TEST_F(Files, maps_empty_files) {
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/empty", "").ok());
   EXPECT_TRUE(MappedFile::Open(folder_ + "/empty")->bytes().empty());
 }
 
-TEST_F(FileTest, failures_carry_their_code) {
+TEST_F(Files, failures_carry_their_code) {
   EXPECT_EQ(ReadFile(folder_ + "/absent").status().code(), StatusCode::kBadFile);
   EXPECT_EQ(ReadFile(folder_).status().code(), StatusCode::kBadFile);
   EXPECT_EQ(MappedFile::Open(folder_).status().code(), StatusCode::kBadFile);
@@ -154,7 +154,7 @@ TEST_F(FileTest, failures_carry_their_code) {
 }
 
 // A file size limit stands in for a full disk: the kernel answers both at write().
-TEST_F(FileTest, full_disk_fails_the_run_and_leaves_nothing) {
+TEST_F(Files, full_disk_fails_the_run_and_leaves_nothing) {
   const rlimit tiny = {.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -166,7 +166,7 @@ TEST_F(FileTest, full_disk_fails_the_run_and_leaves_nothing) {
   EXPECT_EQ(FileCount(), 0U);
 }
 
-TEST(CompressTest, gives_back_the_input_and_bounds_the_output) {
+TEST(Compress, gives_back_the_input_and_bounds_the_output) {
   const std::string bytes(100'000, 'x');
   const std::string compressed = Compress(bytes);
   EXPECT_LT(compressed.size(), 100U);
@@ -178,7 +178,7 @@ TEST(CompressTest, gives_back_the_input_and_bounds_the_output) {
 }
 
 // What gzip makes of a thousand times "a".
-TEST(CompressTest, reads_what_gzip_packed) {
+TEST(Compress, reads_what_gzip_packed) {
   using std::string_literals::operator""s;
   const std::string packed =
       "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x4b\x4c\x1c\x05\xa3\x60\x14\x0c\x77\x00"
@@ -197,7 +197,7 @@ TEST(CompressTest, reads_what_gzip_packed) {
   EXPECT_THAT(Gunzip(damaged, 1000).status().message(), ::testing::HasSubstr("damaged"));
 }
 
-TEST(JsonWriterTest, writes_pretty_json) {
+TEST(JsonWriter, writes_pretty_json) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
@@ -225,7 +225,7 @@ TEST(JsonWriterTest, writes_pretty_json) {
 })");
 }
 
-TEST(JsonWriterTest, writes_what_is_not_known_as_null_and_lists_in_their_order) {
+TEST(JsonWriter, writes_what_is_not_known_as_null_and_lists_in_their_order) {
   std::string text;
   JsonWriter json(&text, JsonWriter::Style::kOneLine);
   json.BeginObject();
@@ -234,28 +234,28 @@ TEST(JsonWriterTest, writes_what_is_not_known_as_null_and_lists_in_their_order) 
   EXPECT_EQ(text, R"({"known": 1.5, "not": null, "lines": ["b", "a"]})");
 }
 
-TEST(SplitAtTest, keeps_empty_parts) {
+TEST(SplitAt, keeps_empty_parts) {
   using ::testing::ElementsAre;
   EXPECT_THAT(SplitAt("straggler:3:1.5", ':'), ElementsAre("straggler", "3", "1.5"));
   EXPECT_THAT(SplitAt(",a,", ','), ElementsAre("", "a", ""));
   EXPECT_THAT(SplitAt("", ','), ElementsAre(""));
 }
 
-TEST(JsonWriterTest, writes_one_line) {
+TEST(JsonWriter, writes_one_line) {
   std::string text;
   JsonWriter json(&text, JsonWriter::Style::kOneLine);
   json.BeginObject().Field("a", 1).Field("b", 2).EndObject();
   EXPECT_EQ(text, R"({"a": 1, "b": 2})");
 }
 
-TEST(JsonWriterDeathTest, checks_misuse) {
+TEST(JsonWriterDeathTest, a_value_without_a_key_aborts) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
   EXPECT_DEATH(json.Value(1), "after_key_");
 }
 
-TEST(LogTest, one_line_a_record_at_or_above_the_level) {
+TEST(Log, one_line_a_record_at_or_above_the_level) {
   std::string seen;
   const Logger logger(LogLevel::kInfo, [&](std::string_view line) { seen.append(line); });
   logger.Info("{} ranks\nof {}", 2, 8);
@@ -266,7 +266,7 @@ TEST(LogTest, one_line_a_record_at_or_above_the_level) {
   EXPECT_EQ(seen, "info: 2 ranks of 8\nwarning: gone\n");
 }
 
-TEST(ParallelTest, visits_every_index_once) {
+TEST(Parallel, visits_every_index_once) {
   for (const int threads : {1, 2, 5}) {
     std::vector<std::atomic<int>> visits(1001);
     ParallelFor(threads, 1001, [&](int64_t index) { ++visits[static_cast<size_t>(index)]; }, 10);
