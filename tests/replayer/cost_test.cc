@@ -1,3 +1,4 @@
+// Costs of kernels and transfers (replayer/cost/), against worked numbers.
 #include <cmath>
 #include <string>
 #include <utility>

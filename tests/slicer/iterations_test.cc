@@ -1,3 +1,4 @@
+// What slicer/record/recorder.h takes for an iteration, and for one that is none like the others.
 #include <algorithm>
 #include <functional>
 #include <optional>

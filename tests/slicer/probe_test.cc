@@ -1,3 +1,5 @@
+// Probing a program's ranks (slicer/probe/prober.h) and the grid that their groups form
+// (slicer/probe/derive_grid.h).
 #include <algorithm>
 #include <functional>
 

@@ -1,3 +1,4 @@
+// slicer/record/recorder.h: scripts of records become the program and memory of a rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -182,6 +182,23 @@ TEST(Style, sources_without_a_header_say_what_they_implement) {
   }
 }
 
+// By the header that it includes first, or in words.
+TEST(Style, tests_of_a_folder_say_what_they_test) {
+  static const std::regex test("tests/(graph|slicer|replayer|shim|launch)/.*_test\\.cc");
+  for (const SourceFile& file : Tree()) {
+    std::smatch folder;
+    if (!std::regex_match(file.path, folder, test)) {
+      continue;
+    }
+    const std::string header = "#include \"" + folder[1].str() + "/";
+    const auto first = std::ranges::find_if(
+        file.lines, [](const std::string& line) { return line.starts_with("#include"); });
+    const bool names_it = first != file.lines.end() && first->starts_with(header);
+    EXPECT_TRUE(names_it || file.lines.at(0).starts_with("//"))
+        << file.path << " begins neither with a header nor with what it tests";
+  }
+}
+
 TEST(Style, headers_begin_with_what_they_are_for) {
   for (const SourceFile& file : Tree()) {
     if (!file.path.ends_with(".h")) {
