@@ -10,7 +10,7 @@
 #include "graph/base/intern.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/units.h"
-#include "launch/search/scatter_plot.h"
+#include "replayer/report/scatter_plot.h"
 
 namespace prism::launch {
 namespace {
@@ -416,7 +416,7 @@ std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result
 std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result) {
   const SearchProblem& problem = evaluator.problem();
   const bool priced = problem.costs.Value("gpu_hour_usd").value_or(0) > 0;
-  std::vector<ScatterPoint> points;
+  std::vector<replayer::ScatterPoint> points;
   const auto add = [&](const EvaluatedPlan& plan, bool marked) {
     points.push_back({plan.cost.days,
                       priced ? MeasureOf(Objective::kCost, plan.cost) : plan.cost.gpu_hours,
@@ -432,9 +432,9 @@ std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result
   for (const EvaluatedPlan& plan : result.front) {
     add(plan, true);
   }
-  return ScatterSvg({fmt::format("{} on {}", problem.model.name, problem.cluster.name), "days",
-                     priced ? "USD" : "GPU-hours"},
-                    points);
+  return replayer::ScatterSvg({fmt::format("{} on {}", problem.model.name, problem.cluster.name),
+                               "days", priced ? "USD" : "GPU-hours"},
+                              points);
 }
 
 }  // namespace prism::launch

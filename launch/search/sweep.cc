@@ -7,8 +7,8 @@
 
 #include "graph/base/intern.h"
 #include "graph/base/json_writer.h"
-#include "launch/search/scatter_plot.h"
 #include "launch/search/search_report.h"
+#include "replayer/report/scatter_plot.h"
 
 namespace prism::launch {
 namespace {
@@ -131,7 +131,7 @@ std::string SweepCsv(const PlanEvaluator& evaluator,
 std::string SweepSvg(const Variation& variation,
                      const SearchOptions& options,
                      const std::vector<SweepPoint>& points) {
-  std::vector<ScatterPoint> dots;
+  std::vector<replayer::ScatterPoint> dots;
   const auto add = [&](double value, const EvaluatedPlan& plan, bool marked) {
     dots.push_back({value, MeasureOf(options.objective, plan.cost),
                     fmt::format("{:.6g}: {}", value, DescribePlan(plan.plan)), marked});
@@ -144,7 +144,7 @@ std::string SweepSvg(const Variation& variation,
       add(point.value, point.result.best.front(), true);
     }
   }
-  return ScatterSvg(
+  return replayer::ScatterSvg(
       {fmt::format("best by {}", ObjectiveName(options.objective)), variation.key,
        options.objective == Objective::kTime ? "days" : ObjectiveName(options.objective)},
       dots);

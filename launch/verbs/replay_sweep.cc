@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
-#include "launch/search/scatter_plot.h"
 #include "launch/verbs/explanation.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/perturbation_effect.h"
 #include "replayer/report/json.h"
+#include "replayer/report/scatter_plot.h"
 #include "replayer/report/text.h"
 
 namespace prism::launch {
@@ -121,13 +121,13 @@ std::string ReplaySweepCsv(const ReplaySweep& sweep) {
 }
 
 std::string ReplaySweepSvg(const ReplaySweep& sweep) {
-  std::vector<ScatterPoint> dots;
+  std::vector<replayer::ScatterPoint> dots;
   for (const auto& [value, summary] : sweep.points) {
     dots.push_back(
         {value, summary.iteration_time_s,
          fmt::format("{:.6g}: {}", value, replayer::FineSeconds(summary.iteration_time_s)), true});
   }
-  return ScatterSvg({"iteration time", sweep.variation.key, "seconds"}, dots);
+  return replayer::ScatterSvg({"iteration time", sweep.variation.key, "seconds"}, dots);
 }
 
 }  // namespace prism::launch

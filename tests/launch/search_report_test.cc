@@ -1,4 +1,4 @@
-// What a search tells, in words and in plots.
+// What a search reports, in words.
 #include "launch/search/search_report.h"
 
 #include <string>
@@ -6,29 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/search/scatter_plot.h"
 #include "tests/launch/small_search.h"
 
 namespace prism::launch {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-TEST(ScatterPlot, writes_names_as_text) {
-  const std::string svg = ScatterSvg({"a<b&c", "x", "y>z"}, {{1, 2, "1 < 2", false}});
-  EXPECT_THAT(svg, HasSubstr("a&lt;b&amp;c</text>"));
-  EXPECT_THAT(svg, HasSubstr("y&gt;z (logarithmic)</text>"));
-  EXPECT_THAT(svg, HasSubstr("<title>1 &lt; 2</title>"));
-}
-
-TEST(ScatterPlot, leaves_out_what_has_no_logarithm) {
-  const std::string svg = ScatterSvg({"t", "x", "y"}, {{1, 2, "a", false}, {3, 0, "b", true}});
-  EXPECT_THAT(svg, HasSubstr("1 of 2 left out"));
-  EXPECT_THAT(svg, HasSubstr("x (logarithmic)"));
-  EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  EXPECT_THAT(svg, Not(HasSubstr("inf")));
-}
 
 // A budget or deadline that no plan holds tells how far off they are.
 TEST(Search, tells_the_least_of_what_it_rules_out) {

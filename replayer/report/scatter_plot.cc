@@ -1,4 +1,4 @@
-#include "launch/search/scatter_plot.h"
+#include "replayer/report/scatter_plot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace prism::launch {
+namespace prism::replayer {
 namespace {
 
 constexpr double kSize = 480;
@@ -117,4 +117,4 @@ std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>&
   return svg + Text(kSize / 2, kMargin / 2, "middle", axes.title) + "</svg>\n";
 }
 
-}  // namespace prism::launch
+}  // namespace prism::replayer

@@ -1,10 +1,10 @@
-// An SVG of points over two logarithmic axes: plans over days and price.
+// An SVG of points over two logarithmic axes: plans by days and price, times by a varied number.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace prism::launch {
+namespace prism::replayer {
 
 struct ScatterPoint {
   double x = 0;
@@ -22,4 +22,4 @@ struct ScatterAxes {
 // Points that are not above 0 on both axes have no place there; how many were left out is written.
 std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>& points);
 
-}  // namespace prism::launch
+}  // namespace prism::replayer
