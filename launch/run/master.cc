@@ -15,6 +15,7 @@
 #include "graph/file.h"
 #include "graph/valid_graph.h"
 #include "launch/options/perturbation.h"
+#include "launch/prediction/replay_range.h"
 #include "launch/process/interrupt.h"
 #include "launch/process/stop_watch.h"
 #include "launch/process/wire.h"
@@ -22,7 +23,6 @@
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
 #include "launch/run/source_finder.h"
-#include "launch/run/spread_range.h"
 #include "replayer/perturbation_effect.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
@@ -266,8 +266,8 @@ Status Master::ReplayAll(RunOutcome* outcome) {
   options.traced = context_.traced_ranks;
   PRISM_ASSIGN_OR_RETURN(outcome->result, replayer::Replay(outcome->graph, options));
   PRISM_ASSIGN_OR_RETURN(
-      const SpreadRange range,
-      ReplaySpreadRange(outcome->graph, options, outcome->result.steady_iteration_ns()));
+      const ReplayRange range,
+      RangeBySpread(outcome->graph, options, outcome->result.steady_iteration_ns()));
   PRISM_ASSIGN_OR_RETURN(outcome->replay_warnings,
                          replayer::WarnOfNoEffect(outcome->graph, options, outcome->result));
   outcome->replayed_ns = outcome->result.steady_iteration_ns();

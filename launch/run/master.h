@@ -41,7 +41,7 @@ struct RunOutcome {
   std::string graph_bytes;        // as in graph.prism
   replayer::ReplayResult result;  // of the emulation: what the cluster would have shown
   DurationNs replayed_ns = 0;     // steady iteration of the graph, before any emulation
-  DurationNs low_ns = 0;          // steady iteration: launch/run/spread_range.h
+  DurationNs low_ns = 0;          // steady iteration: launch/prediction/replay_range.h
   DurationNs high_ns = 0;
   std::vector<graph::Warning> replay_warnings;  // of the last replay
   std::vector<graph::Warning> warnings;         // of the emulation

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/base/parallel.h"
-#include "launch/process/spread.h"
+#include "launch/process/distribute.h"
 #include "launch/process/wire.h"
 #include "launch/search/answer.h"
 
@@ -236,11 +236,12 @@ class SearchRun {
   Status EvaluateBatch(const std::vector<size_t>& batch) {
     PRISM_ASSIGN_OR_RETURN(
         const std::vector<std::string> results,
-        SpreadItems(session_, static_cast<int64_t>(batch.size()), options_.threads,
-                    [&](int64_t i) -> Result<std::string> {
-                      const Plan& plan = plans_[batch[static_cast<size_t>(i)]];
-                      return Pack(Evaluate(evaluator_, plan, {.interval = options_.exhaustive}));
-                    }));
+        DistributeItems(session_, static_cast<int64_t>(batch.size()), options_.threads,
+                        [&](int64_t i) -> Result<std::string> {
+                          const Plan& plan = plans_[batch[static_cast<size_t>(i)]];
+                          return Pack(
+                              Evaluate(evaluator_, plan, {.interval = options_.exhaustive}));
+                        }));
     for (size_t i = 0; i < batch.size(); ++i) {
       Take(plans_[batch[i]], Unpack(results[i]));
     }
@@ -249,14 +250,15 @@ class SearchRun {
 
   // Of the answer alone, as they take a second evaluation.
   Status FindIntervals(std::vector<EvaluatedPlan>* plans) {
-    PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> results,
-                           SpreadItems(session_, static_cast<int64_t>(plans->size()),
-                                       options_.threads, [&](int64_t i) -> Result<std::string> {
-                                         const Plan& plan = (*plans)[static_cast<size_t>(i)].plan;
-                                         PRISM_ASSIGN_OR_RETURN(const JobTime time,
-                                                                evaluator_.TimeWithStalls(plan));
-                                         return WireWriter().Put(time).Take();
-                                       }));
+    PRISM_ASSIGN_OR_RETURN(
+        const std::vector<std::string> results,
+        DistributeItems(session_, static_cast<int64_t>(plans->size()), options_.threads,
+                        [&](int64_t i) -> Result<std::string> {
+                          const Plan& plan = (*plans)[static_cast<size_t>(i)].plan;
+                          PRISM_ASSIGN_OR_RETURN(const JobTime time,
+                                                 evaluator_.TimeWithStalls(plan));
+                          return WireWriter().Put(time).Take();
+                        }));
     for (size_t i = 0; i < plans->size(); ++i) {
       EvaluatedPlan& plan = (*plans)[i];
       plan.time = WireReader(results[i]).Get<JobTime>();

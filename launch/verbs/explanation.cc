@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
-#include "launch/run/spread_range.h"
+#include "launch/prediction/replay_range.h"
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
@@ -149,8 +149,8 @@ Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
                                         Warns warns) {
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
                          replayer::Replay(loaded.graph, options));
-  PRISM_ASSIGN_OR_RETURN(const SpreadRange range,
-                         ReplaySpreadRange(loaded.graph, options, result.steady_iteration_ns()));
+  PRISM_ASSIGN_OR_RETURN(const ReplayRange range,
+                         RangeBySpread(loaded.graph, options, result.steady_iteration_ns()));
   replayer::SummaryInput input;
   input.graph = &loaded.graph;
   input.result = &result;

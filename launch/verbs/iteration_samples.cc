@@ -6,7 +6,7 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/base/rng.h"
-#include "launch/process/spread.h"
+#include "launch/process/distribute.h"
 #include "launch/process/wire.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
@@ -37,7 +37,7 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
   for (int64_t i = 0; i < count; ++i) {
     seeds.push_back(generator.Next());
   }
-  const int threads = SpreadThreads(session);
+  const int threads = DefaultThreads(session);
   options.threads = count < threads ? options.threads : 1;
   const auto sample = [&](int64_t i) -> Result<std::string> {
     replayer::ReplayOptions seeded = options;
@@ -46,7 +46,7 @@ Result<IterationSamples> SampleIterations(MpiSession& session,
     return WireWriter().Put(result.steady_iteration_ns()).Take();
   };
   PRISM_ASSIGN_OR_RETURN(const std::vector<std::string> results,
-                         SpreadItems(session, count, threads, sample));
+                         DistributeItems(session, count, threads, sample));
   IterationSamples samples;
   for (const std::string& bytes : results) {
     samples.iteration_ns.push_back(WireReader(bytes).Get<DurationNs>());

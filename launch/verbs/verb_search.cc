@@ -11,8 +11,8 @@
 #include "graph/base/file.h"
 #include "graph/base/units.h"
 #include "graph/file.h"
+#include "launch/process/distribute.h"
 #include "launch/process/mpi_session.h"
-#include "launch/process/spread.h"
 #include "launch/search/framework_style.h"
 #include "launch/search/job_list.h"
 #include "launch/search/model_size.h"
@@ -126,7 +126,7 @@ Result<VerbOutput> RunJobs(const VerbArguments& arguments, SearchOptions options
   PRISM_ASSIGN_OR_RETURN(const std::vector<ListedJob> jobs,
                          ReadJobList(arguments.Text("jobs"), site, options.choices.gpus.front()));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
-  int64_t threads = SpreadThreads(session);
+  int64_t threads = DefaultThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
   PRISM_ASSIGN_OR_RETURN(const JobsAnswer answer,
@@ -179,7 +179,7 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   const PlanEvaluator& evaluator = evaluators.front();
   PRISM_RETURN_IF_ERROR(CheckSite(evaluator.problem(), options));
   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
-  int64_t threads = SpreadThreads(session);
+  int64_t threads = DefaultThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
   if (evaluators.size() > 1) {

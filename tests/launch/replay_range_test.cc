@@ -1,4 +1,4 @@
-#include "launch/run/spread_range.h"
+#include "launch/prediction/replay_range.h"
 
 #include <gtest/gtest.h>
 
@@ -17,29 +17,29 @@ graph::Graph OneKernel() {
   return graph;
 }
 
-SpreadRange RangeOf(const graph::Graph& graph, const replayer::ReplayOptions& options) {
+ReplayRange RangeOf(const graph::Graph& graph, const replayer::ReplayOptions& options) {
   const Result<replayer::ReplayResult> result = replayer::Replay(graph, options);
   PRISM_CHECK(result.ok());
-  const auto range = ReplaySpreadRange(graph, options, result->steady_iteration_ns());
+  const auto range = RangeBySpread(graph, options, result->steady_iteration_ns());
   PRISM_CHECK(range.ok());
   return *range;
 }
 
-TEST(SpreadRange, is_of_both_ends) {
-  const SpreadRange range = RangeOf(OneKernel(), {});
+TEST(ReplayRange, is_from_the_fast_to_the_slow_end) {
+  const ReplayRange range = RangeOf(OneKernel(), {});
   EXPECT_EQ(range.low_ns, 90'000);
   EXPECT_EQ(range.high_ns, 110'000);
 }
 
 // The device is taken away from 195 to 245 us. That is in the second of three iterations as
 // computed and at the slow end, in the third at the fast end.
-TEST(SpreadRange, its_low_end_is_below_the_high_one_whatever_falls_into_an_iteration) {
+TEST(ReplayRange, its_low_end_is_below_the_high_one_whatever_falls_into_an_iteration) {
   replayer::ReplayOptions options;
   options.perturbations.push_back({.kind = replayer::PerturbationKind::kPeriodic,
                                    .ranks = {Rank(0)},
                                    .period_ns = 195'000,
                                    .duration_ns = 50'000});
-  const SpreadRange range = RangeOf(OneKernel(), options);
+  const ReplayRange range = RangeOf(OneKernel(), options);
   EXPECT_EQ(range.low_ns, 100'000);
   EXPECT_EQ(range.high_ns, 140'000);
 }

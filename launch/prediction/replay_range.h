@@ -13,14 +13,14 @@ namespace prism::launch {
 
 // Of the steady iteration; the spread is what the cluster's preset says about its own parameters
 // (spread.compute, spread.comm). low_ns <= high_ns.
-struct SpreadRange {
+struct ReplayRange {
   DurationNs low_ns = 0;
   DurationNs high_ns = 0;
 };
 
 // `iteration_ns` is what Replay(graph, options) gives.
-Result<SpreadRange> ReplaySpreadRange(const graph::Graph& graph,
-                                      const replayer::ReplayOptions& options,
-                                      DurationNs iteration_ns);
+Result<ReplayRange> RangeBySpread(const graph::Graph& graph,
+                                  const replayer::ReplayOptions& options,
+                                  DurationNs iteration_ns);
 
 }  // namespace prism::launch

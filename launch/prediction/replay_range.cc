@@ -1,4 +1,4 @@
-#include "launch/run/spread_range.h"
+#include "launch/prediction/replay_range.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@
 
 namespace prism::launch {
 
-Result<SpreadRange> ReplaySpreadRange(const graph::Graph& graph,
-                                      const replayer::ReplayOptions& options,
-                                      DurationNs iteration_ns) {
+Result<ReplayRange> RangeBySpread(const graph::Graph& graph,
+                                  const replayer::ReplayOptions& options,
+                                  DurationNs iteration_ns) {
   const double compute = graph.cluster.parameters.Value("spread.compute");
   const double comm = graph.cluster.parameters.Value("spread.comm");
-  SpreadRange range = {iteration_ns, iteration_ns};
+  ReplayRange range = {iteration_ns, iteration_ns};
   for (const double side : {-1.0, 1.0}) {
     PRISM_RETURN_IF_ERROR(InterruptStatus());
     replayer::ReplayOptions scaled = options;

@@ -1,9 +1,9 @@
-// Items of work spread over the processes that mpirun has started: every process runs the same
+// Items of work distributed over the processes that mpirun has started: every process runs the same
 // program, evaluates its share, and then holds the results of all. Only process 0 prints.
 //
 //   PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
 //   PRISM_ASSIGN_OR_RETURN(std::vector<std::string> results,
-//                          SpreadItems(session, count, threads, evaluate));
+//                          DistributeItems(session, count, threads, evaluate));
 //
 // The results are the same for any number of processes and threads, as long as an item's result
 // depends on its index alone. May be called again on the same session, with items chosen by the
@@ -26,13 +26,13 @@ using EvaluateItem = std::function<Result<std::string>(int64_t index)>;
 // evaluate(i) for every i in [0, count), by index. Item i belongs to process i modulo their number,
 // which uses at most `threads` threads. Where items fail: the status of the first by index, on all
 // processes; a process leaves out what it has not begun once one of its items has failed.
-Result<std::vector<std::string>> SpreadItems(MpiSession& session,
-                                             int64_t count,
-                                             int threads,
-                                             const EvaluateItem& evaluate);
+Result<std::vector<std::string>> DistributeItems(MpiSession& session,
+                                                 int64_t count,
+                                                 int threads,
+                                                 const EvaluateItem& evaluate);
 
-// Threads for SpreadItems: under mpirun one, as the user has chosen how many processes there are;
-// else all processors.
-int SpreadThreads(const MpiSession& session);
+// Threads for DistributeItems: one under mpirun, as the user has chosen how many processes there
+// are; else all processors.
+int DefaultThreads(const MpiSession& session);
 
 }  // namespace prism::launch

@@ -1,4 +1,4 @@
-#include "launch/process/spread.h"
+#include "launch/process/distribute.h"
 
 #include <atomic>
 #include <utility>
@@ -107,10 +107,10 @@ Status Exchange(MpiSession& session, Outcome* outcome) {
 
 }  // namespace
 
-Result<std::vector<std::string>> SpreadItems(MpiSession& session,
-                                             int64_t count,
-                                             int threads,
-                                             const EvaluateItem& evaluate) {
+Result<std::vector<std::string>> DistributeItems(MpiSession& session,
+                                                 int64_t count,
+                                                 int threads,
+                                                 const EvaluateItem& evaluate) {
   Outcome outcome = EvaluateShare(session, count, threads, evaluate);
   if (session.size() > 1) {
     PRISM_RETURN_IF_ERROR(Exchange(session, &outcome));
@@ -121,7 +121,7 @@ Result<std::vector<std::string>> SpreadItems(MpiSession& session,
   return std::move(outcome.results);
 }
 
-int SpreadThreads(const MpiSession& session) {
+int DefaultThreads(const MpiSession& session) {
   return session.size() > 1 ? 1 : AvailableThreads();
 }
 
