@@ -1,35 +1,5 @@
-// `prism replay GRAPH --edit FILE.toml`: what to change in a job, from a file.
-//
-//   perturb = ["straggler:5:1.5"]        # as --perturb, beside those of the command line
-//
-//   [[program]]                          # another program, see launch/verbs/program_edit_file.h:
-//   overlap = "off"                      # in the order of the file, before all that follows
-//   of = "dp"
-//
-//   [kernels."cublas*"]                  # kernels whose name fits in any case: * for any text,
-//                                        # ? for a letter
-//   factor = 0.5                         # or microseconds = 12.5, or fuse = true: runs of them on
-//                                        # a stream become one
-//   shape = "12288x2048x*"               # only products of these m, n and k; * for any
-//   ranks = "0-7+64"                     # all if left out
-//
-//   [ops]
-//   "5:1234" = 12.5                      # microseconds of op 1234 of rank 5, as prism graph shows
-//                                        # numbers them
-//   [cluster]
-//   "net.nic_bytes_per_s" = 2.5e10       # parameters of the cluster: link speeds, latencies, ...
-//
-//   [gpu]
-//   of = "b200-8x"                       # another cluster's GPU, by its data sheet
-//
-//   [precision]
-//   products = "fp8"                     # of matrix products: fp8, bf16, fp16, fp32
-//
-//   [algorithms]
-//   dp = "Tree"                          # of communicators of that name; "*": of all
-//
-//   [placement]
-//   "3" = 12                             # ranks 3 and 12 change places
+// `prism replay GRAPH --edit FILE.toml`: what to change in a job, from a file. kEditFileHelp is its
+// grammar, for readers of this header and of --help alike.
 #pragma once
 
 #include <optional>
@@ -43,12 +13,43 @@
 
 namespace prism::launch {
 
+// [[program]] is read by launch/verbs/program_edit_file.h, all else here.
+inline constexpr const char* kEditFileHelp =
+    "Tables of FILE.toml for --edit, each optional:\n"
+    "  [[program]]              another program; one table per change, in their order and before "
+    "all\n"
+    "                           that follows:\n"
+    "  overlap = \"off\"            compute waits for collectives where they are issued; \"on\": "
+    "such\n"
+    "                             waits go; of = COMMUNICATOR, kind = \"all_gather\"\n"
+    "  buckets = \"dp\"             that communicator's, kind as above; merge = N in a row, split "
+    "= N\n"
+    "                             or bytes = N\n"
+    "  recompute = \"none\"         what backward passes compute again is kept; layer = \"layer "
+    "1*\",\n"
+    "                             bytes = N that a layer and micro-batch keeps more\n"
+    "  optimizer = \"sgd\"          adam, sgd, sgd_momentum, lion, lamb, adafactor or muon\n"
+    "  offload = \"optimizer\"      states in host memory, or \"activations\" between their "
+    "passes;\n"
+    "                             prefetch = N pieces ahead, bytes = N of a layer and micro-batch\n"
+    "  [kernels.\"cublas*\"]      names in any case, * any text, ? a letter; factor = F,\n"
+    "                           microseconds = T or fuse = true: runs of them become one kernel;\n"
+    "                           shape = \"MxNxK\" of products, * any; ranks = \"0-7+64\"\n"
+    "  [ops]                    \"5:1234\" = 12.5: microseconds of op 1234 of rank 5\n"
+    "  [cluster]                \"net.nic_bytes_per_s\" = 2.5e10: any of its parameters\n"
+    "  [gpu]                    of = \"b200-8x\": another cluster's GPU, by its data sheet\n"
+    "  [precision]              products = \"fp8\": or bf16, fp16, fp32\n"
+    "  [algorithms]             dp = \"Tree\": of communicators of that name, \"*\" of all\n"
+    "  [placement]              \"3\" = 12: ranks 3 and 12 change places\n"
+    "What is left out (kind, layer, ranks) means all; bytes, what the job's shape says. Above the\n"
+    "tables, perturb = [\"straggler:5:1.5\"]: perturbations, as --perturb takes them.\n";
+
 struct EditFile {
   // What [[program]] makes of the graph; `edit` is of it then.
   std::optional<graph::Graph> program;
   replayer::Edit edit;
   std::vector<std::string> assumptions;  // one line each: what the edit takes for granted
-  std::vector<std::string> memory;       // one line an edit of [[program]]: what it does to it
+  std::vector<std::string> memory;       // one line per edit of [[program]]: what it does to it
 };
 
 // Of an edit that cannot be applied: what the file says is wrong, so kInvalidArgument is kBadFile.

@@ -162,30 +162,18 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
 }  // namespace
 
 Verb ReplayVerb() {
+  static const std::string notes =
+      std::string(
+          "Without --perturb the numbers are those of the run that wrote the graph, and\n"
+          "--format json gives the bytes of its summary.json.\n"
+          "\n") +
+      kEditFileHelp;
   Verb verb;
   verb.spec = {
       "replay",
       "GRAPH",
       "compute the timeline of all ranks again",
-      "Without --perturb the numbers are those of the run that wrote the graph, and\n"
-      "--format json gives the bytes of its summary.json.\n"
-      "\n"
-      "Tables of FILE.toml for --edit, each optional:\n"
-      "  [[program]]              another program; so many tables, in their order, each one of\n"
-      "  overlap = \"off\"            or on; of = COMMUNICATOR, kind = \"all_gather\"\n"
-      "  buckets = \"dp\"             that communicator's; merge = N, split = N or bytes = N\n"
-      "  recompute = \"none\"         layer = \"layer 1*\", bytes = N\n"
-      "  optimizer = \"sgd\"          adam, sgd, sgd_momentum, lion, lamb, adafactor or muon\n"
-      "  offload = \"optimizer\"      or activations; prefetch = N, bytes = N\n"
-      "  [kernels.\"cublas*\"]      factor = F, microseconds = T or fuse = true;\n"
-      "                           shape = \"MxNxK\", ranks = \"0-7+64\"\n"
-      "  [ops]                    \"5:1234\" = 12.5: microseconds of op 1234 of rank 5\n"
-      "  [cluster]                \"net.nic_bytes_per_s\" = 2.5e10: any of its parameters\n"
-      "  [gpu]                    of = \"b200-8x\": another cluster's GPU\n"
-      "  [precision]              products = \"fp8\": or bf16, fp16, fp32\n"
-      "  [algorithms]             dp = \"Tree\": of communicators of that name, \"*\" of all\n"
-      "  [placement]              \"3\" = 12: ranks 3 and 12 change places\n"
-      "Above them, perturb = [\"straggler:5:1.5\"]: perturbations, as --perturb takes them.\n",
+      notes.c_str(),
       1,
       1,
       {{"kernels", "FILE", "none",
@@ -196,7 +184,7 @@ Verb ReplayVerb() {
         "spreads over its processes"},
        {"job", "GRAPH[:FIRST_NODE]", "none",
         "with --network flow: a further job on the same network, from that node on or "
-        "behind the others; repeatable. Prints each job's iteration time alone and "
+        "after the others; repeatable. Prints each job's iteration time alone and "
         "together"},
        {"gains", "", "off",
         "the iteration time without compute, the host, communication, each family of "
