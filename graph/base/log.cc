@@ -3,16 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 
 namespace prism {
 namespace {
-
-const char* NameOf(LogLevel level) {
-  constexpr std::array<const char*, 3> kNames = {"error", "warning", "info"};
-  return kNames.at(static_cast<size_t>(level));
-}
 
 // One write a line: lines of several processes on one terminal do not mix.
 void WriteToStderr(std::string_view line) {
@@ -43,7 +37,7 @@ void Logger::Log(LogLevel level, std::string_view message) const {
   if (!Enabled(level)) {
     return;
   }
-  std::string line = fmt::format("{}: {}", NameOf(level), message);
+  std::string line = fmt::format("{}: {}", NameOf(kLogLevelNames, level), message);
   std::replace(line.begin(), line.end(), '\n', ' ');
   line.push_back('\n');
   const std::lock_guard<std::mutex> lock(output_->mutex);

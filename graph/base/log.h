@@ -10,16 +10,21 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/enum_names.h"
+
 namespace prism {
 
 enum class LogLevel : uint8_t { kError, kWarning, kInfo };
+
+inline constexpr EnumNames<LogLevel, 3> kLogLevelNames = {
+    {{LogLevel::kError, "error"}, {LogLevel::kWarning, "warning"}, {LogLevel::kInfo, "info"}}};
 
 class Logger {
  public:
   // Gets each record as one whole line with its newline; called by one thread at a time.
   using Sink = std::function<void(std::string_view line)>;
 
-  explicit Logger(LogLevel level = LogLevel::kInfo);  // to stderr, one write a record
+  explicit Logger(LogLevel level = LogLevel::kInfo);  // to stderr, one write per record
   Logger(LogLevel level, Sink sink);
 
   [[nodiscard]] bool Enabled(LogLevel level) const { return level <= level_; }

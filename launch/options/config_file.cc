@@ -192,18 +192,6 @@ std::string JobText(const Options& options, const graph::JobSpec& job) {
                             Quoted(options.routing));
 }
 
-const char* MismatchName(OnMismatch choice) {
-  switch (choice) {
-    case OnMismatch::kAbort:
-      return "abort";
-    case OnMismatch::kHang:
-      return "hang";
-    case OnMismatch::kAdopt:
-      return "adopt";
-  }
-  return "";
-}
-
 std::string ClusterText(const Options& options) {
   std::string text = "\n[cluster]\n";
   // A graph brings its cluster along.
@@ -214,8 +202,8 @@ std::string ClusterText(const Options& options) {
   for (const PerturbationText& perturbation : options.perturb) {
     perturbations.push_back(Quoted(perturbation.text));
   }
-  text += fmt::format("network = \"{}\"\ndevice = \"{}\"\n", NetworkName(options.network),
-                      DeviceName(options.device));
+  text += fmt::format("network = \"{}\"\ndevice = \"{}\"\n", NameOf(kNetworkNames, options.network),
+                      NameOf(kDeviceNames, options.device));
   if (options.device != Device::kVirtual) {
     text += fmt::format("device_scale = {}\n", options.device_scale);
   }
@@ -232,8 +220,8 @@ std::string ClusterText(const Options& options) {
 std::string RanksText(const Options& options) {
   std::string text = fmt::format(
       "\n[ranks]\nsandbox_ranks = {}\non_mismatch = \"{}\"\nmax_roles = {}\nstall_timeout = {}\n",
-      Quoted(options.sandbox_ranks), MismatchName(options.on_mismatch), options.max_roles,
-      options.stall_timeout_s);
+      Quoted(options.sandbox_ranks), NameOf(kOnMismatchNames, options.on_mismatch),
+      options.max_roles, options.stall_timeout_s);
   if (!options.log_ranks.empty()) {
     text += fmt::format("log_ranks = {}\n", Quoted(options.log_ranks));
   }

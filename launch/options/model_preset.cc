@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/limits.h"
+#include "graph/names.h"
 #include "launch/options/toml_reader.h"
 
 namespace prism::launch {
@@ -28,8 +29,7 @@ void ReadLayout(TomlReader reader, LayoutPreset* layout) {
   layout->micro_batch_size = reader.IntegerOr("micro_batch_size", 1, 1 << 20, 1);
   layout->global_batch_size = reader.Integer("global_batch_size", 1, int64_t{1} << 30);
   if (reader.Has("recompute")) {
-    layout->recompute =
-        static_cast<graph::Recompute>(reader.Choice("recompute", {"none", "selective", "full"}));
+    layout->recompute = reader.Choice("recompute", graph::kRecomputeNames);
   }
   layout->zero = static_cast<int32_t>(reader.IntegerOr("zero", 0, 1, 1));
   reader.RefuseOthers();
@@ -122,7 +122,7 @@ Result<ModelPreset> ParseModel(std::string_view text, const std::string& where) 
   model.name = reader.Text("name");
   model.source = reader.Text("source");
   preset.description = reader.Text("description");
-  model.block = static_cast<graph::BlockKind>(reader.Choice("block", {"gpt", "llama", "nemotron"}));
+  model.block = reader.Choice("block", graph::kBlockKindNames);
   model.layers = reader.Integer("layers", 1, kMaxLayers);
   model.hidden = reader.Integer("hidden", 1, kMaxWidth);
   ReadAttention(&reader, &model);

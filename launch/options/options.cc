@@ -13,6 +13,7 @@
 
 #include "graph/base/parse_number.h"
 #include "graph/limits.h"
+#include "graph/names.h"
 #include "launch/options/command_line.h"
 #include "launch/options/config_file.h"
 
@@ -86,7 +87,7 @@ Result<Parsed> ParseArguments(const std::vector<std::string>& arguments) {
   }
   std::vector<FlagSpec> flags = {{"help", true}, {"version", true}};
   for (const OptionSpec& spec : OptionTable()) {
-    flags.push_back({spec.flag, spec.value_name[0] == '\0'});
+    flags.push_back({spec.flag, spec.value_name.empty()});
   }
   PRISM_ASSIGN_OR_RETURN(const SplitCommandLine split,
                          SplitArguments(flags, {arguments.begin(), dashes}, "--help"));
@@ -162,6 +163,15 @@ class TypedReader {
       return;
     }
     *target = static_cast<typename ValueOf<Int>::type>(value);
+  }
+
+  template <typename Target, typename Enum, size_t N>
+  void ReadEnum(const std::string& key,
+                const std::array<EnumName<Enum>, N>& names,
+                Target* target) {
+    if (const auto index = ReadChoice(key, AllNames(names))) {
+      *target = names[*index].value;
+    }
   }
 
   // The index of the text in `choices`, if the option was given.
@@ -325,9 +335,7 @@ void ReadJobOptions(TypedReader& reader, Options* options) {
   reader.ReadInt("micro_batch_size", 1, kMaxLength, &options->micro_batch_size);
   reader.ReadInt("global_batch_size", 1, kMaxLength, &options->global_batch_size);
   reader.ReadInt("seq_len", 1, kMaxLength, &options->seq_len);
-  if (const auto kind = reader.ReadChoice("recompute", {"none", "selective", "full"})) {
-    options->recompute = static_cast<graph::Recompute>(*kind);
-  }
+  reader.ReadEnum("recompute", graph::kRecomputeNames, &options->recompute);
   if (const auto stage = reader.ReadChoice("zero", {"0", "1"})) {
     options->zero = static_cast<int32_t>(*stage);
   }
@@ -339,36 +347,26 @@ void ReadJobOptions(TypedReader& reader, Options* options) {
 
 void ReadOtherOptions(TypedReader& reader, Options* options) {
   reader.ReadText("cluster", &options->cluster);
-  if (const auto index = reader.ReadChoice("network", {"analytic", "flow"})) {
-    options->network = static_cast<replayer::NetworkModel>(*index);
-  }
+  reader.ReadEnum("network", kNetworkNames, &options->network);
   reader.ReadPerturbations("perturb", &options->perturb);
-  if (const auto index = reader.ReadChoice("device", {"virtual", "cuda", "auto"})) {
-    options->device = static_cast<Device>(*index);
-  }
+  reader.ReadEnum("device", kDeviceNames, &options->device);
   reader.ReadFactor("device_scale", &options->device_scale);
   reader.ReadHostTime("host_time", options);
   reader.ReadText("sandbox_ranks", &options->sandbox_ranks);
-  if (const auto index = reader.ReadChoice("on_mismatch", {"abort", "hang", "adopt"})) {
-    options->on_mismatch = static_cast<OnMismatch>(*index);
-  }
+  reader.ReadEnum("on_mismatch", kOnMismatchNames, &options->on_mismatch);
   reader.ReadText("log_ranks", &options->log_ranks);
   reader.ReadInt("max_roles", 1, 1 << 20, &options->max_roles);
   reader.ReadInt("stall_timeout", 1, 1 << 20, &options->stall_timeout_s);
   reader.ReadText("out", &options->out);
   reader.ReadSwitch("force", &options->force);
   reader.ReadText("graph", &options->graph);
-  if (const auto index = reader.ReadChoice("format", {"text", "json"})) {
-    options->format = static_cast<OutputFormat>(*index);
-  }
+  reader.ReadEnum("format", kOutputFormatNames, &options->format);
   reader.ReadSwitch("perfetto", &options->perfetto);
   reader.ReadText("trace_ranks", &options->trace_ranks);
   reader.ReadText("memory_snapshot", &options->memory_snapshot);
   reader.ReadSwitch("print_config", &options->print_config);
   reader.ReadSwitch("dry_run", &options->dry_run);
-  if (const auto index = reader.ReadChoice("log_level", {"error", "warning", "info"})) {
-    options->log_level = static_cast<LogLevel>(*index);
-  }
+  reader.ReadEnum("log_level", kLogLevelNames, &options->log_level);
   reader.ReadSwitch("interactive", &options->interactive);
   reader.ReadSwitch("quiet", &options->quiet);
   if (reader.ReadChoice("color", {"auto", "on", "off"})) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/enum_names.h"
 #include "graph/base/input_hashes.h"
 #include "graph/base/log.h"
 #include "graph/base/status.h"
@@ -25,6 +26,16 @@ enum class OptionGroup : uint8_t { kJob, kCluster, kRanks, kOutput };
 enum class OnMismatch : uint8_t { kAbort, kHang, kAdopt };
 enum class Device : uint8_t { kVirtual, kCuda, kAuto };
 enum class OutputFormat : uint8_t { kText, kJson };
+
+// What options call these choices.
+inline constexpr EnumNames<OnMismatch, 3> kOnMismatchNames = {
+    {{OnMismatch::kAbort, "abort"}, {OnMismatch::kHang, "hang"}, {OnMismatch::kAdopt, "adopt"}}};
+inline constexpr EnumNames<Device, 3> kDeviceNames = {
+    {{Device::kVirtual, "virtual"}, {Device::kCuda, "cuda"}, {Device::kAuto, "auto"}}};
+inline constexpr EnumNames<OutputFormat, 2> kOutputFormatNames = {
+    {{OutputFormat::kText, "text"}, {OutputFormat::kJson, "json"}}};
+inline constexpr EnumNames<replayer::NetworkModel, 2> kNetworkNames = {
+    {{replayer::NetworkModel::kAnalytic, "analytic"}, {replayer::NetworkModel::kFlow, "flow"}}};
 
 // What --perturb takes, for --help and messages.
 //
@@ -43,7 +54,7 @@ inline constexpr const char* kPerturbationForms =
 struct OptionSpec {
   const char* flag;  // without dashes: "micro-batch-size"
   OptionGroup group;
-  const char* value_name;  // as --help shows it; "" for a switch
+  std::string value_name;  // as --help shows it; "" for a switch
   const char* default_text;
   const char* help;
   bool repeatable = false;
@@ -55,11 +66,13 @@ const std::vector<OptionSpec>& OptionTable();
 std::string EnvironmentName(const OptionSpec& spec);
 std::string ConfigKey(const OptionSpec& spec);
 
-// A text of --perturb, and where it stands in a file ("FILE:LINE" or "FILE: KEY"; "" on the command
+// A text of --perturb, and where it is in a file ("FILE:LINE" or "FILE: KEY"; "" on the command
 // line or in the environment).
 struct PerturbationText {
   std::string text;
   std::string file;
+
+  bool operator==(const PerturbationText&) const = default;
 };
 
 // Typed values. An empty optional means: by preset, or derived (job_resolution.h).
@@ -121,6 +134,8 @@ struct Options {
   std::map<std::string, std::vector<std::string>> given;
 
   std::map<std::string, std::string> files;  // of what a config file gave: the file, by config key
+
+  bool operator==(const Options&) const = default;
 };
 
 // What a main has to do with a command line.
@@ -142,10 +157,6 @@ Result<Options> ReadRunOptions(const std::string& config_file);
 Status AtOrigin(const Options& options,
                 const std::vector<std::string_view>& keys,
                 const Status& status);
-
-// As the option writes it.
-const char* DeviceName(Device device);
-const char* NetworkName(replayer::NetworkModel network);
 
 // The whole text of --help.
 std::string HelpText();

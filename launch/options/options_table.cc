@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/names.h"
 #include "launch/exit_codes.h"
 #include "launch/options/command_line.h"
 #include "launch/options/options.h"
@@ -89,7 +90,8 @@ std::vector<OptionSpec> JobOptions() {
       {"global-batch-size", kJob, "N", "by preset",
        "sequences of the whole job in an optimizer step"},
       {"seq-len", kJob, "N", "by preset", "tokens in a sequence"},
-      {"recompute", kJob, "none|selective|full", "by preset", "activation recomputation"},
+      {"recompute", kJob, JoinedNames(graph::kRecomputeNames), "by preset",
+       "activation recomputation"},
       {"zero", kJob, "0|1", "1", "ZeRO stage of the optimizer"},
       {"routing", kJob, "uniform|zipf:S", "uniform",
        "how often a mixture of experts chooses each expert, where a program's scores are not "
@@ -104,9 +106,10 @@ std::vector<OptionSpec> ClusterOptions() {
   using enum OptionGroup;
   return {
       {"cluster", kCluster, "PRESET|FILE", "h100-8x", "cluster preset or TOML file"},
-      {"network", kCluster, "analytic|flow", "analytic", "network model; flow: links are shared"},
+      {"network", kCluster, JoinedNames(kNetworkNames), "analytic",
+       "network model; flow: links are shared"},
       {"perturb", kCluster, "SPEC", "none", kPerturbationForms, true},
-      {"device", kCluster, "virtual|cuda|auto", "virtual",
+      {"device", kCluster, JoinedNames(kDeviceNames), "virtual",
        "what sandbox ranks run on: no GPU at all, the GPUs at hand, or those where there are any"},
       {"device-scale", kCluster, "FACTOR", "1",
        "with --device cuda: a kernel of the target's GPU takes FACTOR times as long as on the GPU "
@@ -124,7 +127,7 @@ std::vector<OptionSpec> RankOptions() {
       {"sandbox-ranks", kRanks, "LIST", "auto",
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
-      {"on-mismatch", kRanks, "abort|hang|adopt", "abort",
+      {"on-mismatch", kRanks, JoinedNames(kOnMismatchNames), "abort",
        "when a sandbox rank departs from the graph: end with the report, let it stand as on the "
        "cluster, or take what it does for its whole role and go on"},
       {"interactive", kRanks, "", "",
@@ -147,7 +150,7 @@ std::vector<OptionSpec> OutputOptions() {
       {"graph", kOutput, "FILE", "",
        "reuse this graph instead of recording one; what absent ranks of a program give is then not "
        "known"},
-      {"format", kOutput, "text|json", "text", "final report on stdout"},
+      {"format", kOutput, JoinedNames(kOutputFormatNames), "text", "final report on stdout"},
       {"perfetto", kOutput, "", "", "write trace.pftrace: sandbox ranks and --trace-ranks"},
       {"trace-ranks", kOutput, "LIST", "none", "further ranks in trace.pftrace"},
       {"memory-snapshot", kOutput, "LIST", "none",
@@ -156,7 +159,7 @@ std::vector<OptionSpec> OutputOptions() {
       {"config", kOutput, "FILE", "", "read options from a TOML file"},
       {"print-config", kOutput, "", "", "print the resolved config file and leave"},
       {"dry-run", kOutput, "", "", "print the plan and leave"},
-      {"log-level", kOutput, "error|warning|info", "info", "what is reported on stderr"},
+      {"log-level", kOutput, JoinedNames(kLogLevelNames), "info", "what is reported on stderr"},
       {"quiet", kOutput, "", "", "only errors on stderr, no progress"},
       {"color", kOutput, "auto|on|off", "auto",
        "colours of errors, warnings and the summary's head; auto: on a terminal, without mpirun; "
@@ -180,22 +183,6 @@ const std::vector<OptionSpec>& OptionTable() {
     return all;
   }();
   return table;
-}
-
-const char* NetworkName(replayer::NetworkModel network) {
-  return network == replayer::NetworkModel::kFlow ? "flow" : "analytic";
-}
-
-const char* DeviceName(Device device) {
-  switch (device) {
-    case Device::kVirtual:
-      return "virtual";
-    case Device::kCuda:
-      return "cuda";
-    case Device::kAuto:
-      return "auto";
-  }
-  return "";
 }
 
 std::string EnvironmentName(const OptionSpec& spec) {

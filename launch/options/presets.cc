@@ -8,6 +8,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/file.h"
+#include "graph/names.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/options.h"
 #include "launch/options/toml_reader.h"
@@ -83,13 +84,11 @@ void ReadNetwork(TomlReader reader, graph::NetworkSpec* network) {
   using graph::FabricRouting;
   *network = {};
   reader.Text("source");
-  network->kind =
-      static_cast<FabricKind>(reader.Choice("kind", {"rail-fat-tree", "clos", "torus"}));
+  network->kind = reader.Choice("kind", graph::kFabricKindNames);
   network->routing = network->kind == FabricKind::kTorus ? FabricRouting::kDimensionOrder
                                                          : FabricRouting::kAdaptive;
   if (reader.Has("routing")) {
-    network->routing = static_cast<FabricRouting>(
-        reader.Choice("routing", {"adaptive", "ecmp", "dimension-order"}));
+    network->routing = reader.Choice("routing", graph::kFabricRoutingNames);
   }
   network->planes = ReadCount(&reader, "planes", network->planes);
   network->nodes_per_leaf = ReadCount(&reader, "nodes_per_leaf", network->nodes_per_leaf);

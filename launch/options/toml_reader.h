@@ -2,6 +2,7 @@
 // are plain lists of fields. The only place besides config_file.cc that knows toml++.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/enum_names.h"
 #include "graph/base/status.h"
 
 namespace prism::launch {
@@ -44,6 +46,10 @@ class TomlReader {
   double Number(const std::string& key);
   bool BoolOr(const std::string& key, bool fallback);
   size_t Choice(const std::string& key, const std::vector<std::string>& choices);
+  template <typename Enum, size_t N>
+  Enum Choice(const std::string& key, const std::array<EnumName<Enum>, N>& names) {
+    return names[Choice(key, AllNames(names))].value;
+  }
   TomlReader Table(const std::string& key);
   std::vector<TomlReader> TablesOr(const std::string& key);  // [[key]] in their order; absent: none
 

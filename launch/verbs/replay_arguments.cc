@@ -33,7 +33,7 @@ Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb
 std::vector<VerbOption> ReplayVerbOptions() {
   return {
       {"perturb", "SPEC", "none", kPerturbationForms},
-      {"network", "analytic|flow", "analytic",
+      {"network", JoinedNames(kNetworkNames), "analytic",
        "transfers between nodes: the bottleneck of their way, or what sharing the cluster's links "
        "with all others leaves"},
       {"edit", "FILE", "none",
@@ -63,11 +63,7 @@ Status ReadReplayArguments(const VerbArguments& arguments,
   int64_t iterations = options->iterations;
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
   options->iterations = static_cast<int32_t>(iterations);
-  std::string network = NetworkName(options->network);
-  PRISM_RETURN_IF_ERROR(arguments.ReadChoice("network", {"analytic", "flow"}, &network));
-  options->network =
-      network == "flow" ? replayer::NetworkModel::kFlow : replayer::NetworkModel::kAnalytic;
-  return OkStatus();
+  return arguments.ReadEnum("network", kNetworkNames, &options->network);
 }
 
 }  // namespace prism::launch

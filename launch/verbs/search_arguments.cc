@@ -8,7 +8,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "graph/names.h"
 #include "launch/options/presets.h"
 #include "launch/search/model_size.h"
 
@@ -52,10 +54,10 @@ Status ReadRecompute(const VerbArguments& arguments, std::vector<graph::Recomput
     choices->push_back(*recompute);
     return OkStatus();
   }
-  return text == "any"
-             ? OkStatus()
-             : InvalidArgument(fmt::format(
-                   "--recompute: '{}' is not available; choose any, none, selective, full", text));
+  return text == "any" ? OkStatus()
+                       : InvalidArgument(
+                             fmt::format("--recompute: '{}' is not available; choose any, {}", text,
+                                         fmt::join(AllNames(graph::kRecomputeNames), ", ")));
 }
 
 Status ReadChoices(const VerbArguments& arguments, PlanChoices* choices) {

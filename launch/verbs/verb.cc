@@ -18,7 +18,9 @@
 namespace prism::launch {
 namespace {
 
-constexpr VerbOption kFormatOption = {"format", "text|json", "text", "what is printed on stdout"};
+VerbOption FormatOption() {
+  return {"format", JoinedNames(kOutputFormatNames), "text", "what is printed on stdout"};
+}
 
 Status WrongOperands(const VerbSpec& spec, size_t count) {
   return InvalidArgument(fmt::format("expected {}, got {} arguments; see prism {} --help",
@@ -28,7 +30,7 @@ Status WrongOperands(const VerbSpec& spec, size_t count) {
 
 // By what --help calls its value.
 bool NamesFile(const VerbOption& option) {
-  const std::string_view name = option.value_name;
+  const std::string& name = option.value_name;
   return name.find("FILE") != name.npos || name.find("GRAPH") != name.npos;
 }
 
@@ -49,9 +51,9 @@ bool IsSameFile(const std::filesystem::path& a, const std::filesystem::path& b) 
 
 Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
                                            const std::vector<std::string>& arguments) {
-  std::vector<FlagSpec> flags = {{"help", true}, {kFormatOption.flag}};
+  std::vector<FlagSpec> flags = {{"help", true}, {FormatOption().flag}};
   for (const VerbOption& option : spec.options) {
-    flags.push_back({option.flag, option.value_name[0] == '\0'});
+    flags.push_back({option.flag, option.value_name.empty()});
   }
   VerbArguments parsed;
   for (const VerbOption& option : spec.options) {
@@ -71,9 +73,7 @@ Result<VerbArguments> VerbArguments::Parse(const VerbSpec& spec,
   if (count < spec.min_operands || count > spec.max_operands) {
     return WrongOperands(spec, count);
   }
-  std::string format = "text";
-  PRISM_RETURN_IF_ERROR(parsed.ReadChoice("format", {"text", "json"}, &format));
-  parsed.format_ = format == "json" ? OutputFormat::kJson : OutputFormat::kText;
+  PRISM_RETURN_IF_ERROR(parsed.ReadEnum("format", kOutputFormatNames, &parsed.format_));
   return parsed;
 }
 
@@ -177,7 +177,7 @@ std::string VerbHelp(const VerbSpec& spec) {
   for (const VerbOption& option : spec.options) {
     text += OptionLine(option);
   }
-  text += OptionLine(kFormatOption);
+  text += OptionLine(FormatOption());
   text += "  --help\n";
   return spec.notes[0] == '\0' ? text : fmt::format("{}\n{}", text, spec.notes);
 }

@@ -5,6 +5,7 @@
 // is kInvalidArgument.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/enum_names.h"
 #include "graph/base/status.h"
 #include "launch/options/options.h"
 
@@ -20,7 +22,7 @@ namespace prism::launch {
 
 struct VerbOption {
   const char* flag;        // without dashes
-  const char* value_name;  // as --help shows it; "" for a switch
+  std::string value_name;  // as --help shows it; "" for a switch
   const char* default_text;
   const char* help;
 };
@@ -59,6 +61,15 @@ class VerbArguments {
   Status ReadChoice(std::string_view flag,
                     const std::vector<std::string>& choices,
                     std::string* target) const;
+  template <typename Enum, size_t N>
+  Status ReadEnum(std::string_view flag,
+                  const std::array<EnumName<Enum>, N>& names,
+                  Enum* target) const {
+    std::string name = NameOf(names, *target);
+    PRISM_RETURN_IF_ERROR(ReadChoice(flag, AllNames(names), &name));
+    *target = *ValueNamed(names, name);
+    return OkStatus();
+  }
 
  private:
   OutputFormat format_ = OutputFormat::kText;

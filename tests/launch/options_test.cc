@@ -8,6 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/base/check.h"
+#include "launch/options/job_resolution.h"
+#include "launch/options/presets.h"
+
 namespace prism::launch {
 namespace {
 
@@ -108,6 +112,45 @@ TEST(Options, every_option_is_in_the_help_once) {
     EXPECT_TRUE(names.insert(spec.flag).second) << spec.flag;
     EXPECT_THAT(help, HasSubstr(std::string("  --") + spec.flag + " "));
   }
+}
+
+// What --help shows in brackets and what an option is without being given are written down apart.
+TEST(Options, default_texts_are_the_values_of_options_that_are_not_given) {
+  const std::set<std::string> described = {"",
+                                           "none",
+                                           "by preset",
+                                           "the rest",
+                                           "prism-out/<job>-<n>gpus",
+                                           "those named by --sandbox-ranks"};
+  const auto job = [](const Options& options) {
+    const Result<ModelPreset> model = LoadModel(options.model);
+    const Result<graph::ClusterSpec> cluster = LoadCluster(options.cluster);
+    PRISM_CHECK(model.ok() && cluster.ok());
+    const Result<ResolvedJob> resolved = ResolveJob(options, *model, *cluster);
+    PRISM_CHECK(resolved.ok());
+    return resolved->job;
+  };
+  const Options plain = ParseCommandLine({})->options;
+  int literal = 0;
+  for (const OptionSpec& spec : OptionTable()) {
+    if (described.contains(spec.default_text)) {
+      continue;
+    }
+    ++literal;
+    const std::string flag = std::string("--") + spec.flag;
+    const Result<CommandLine> line = ParseCommandLine({flag, spec.default_text});
+    ASSERT_TRUE(line.ok()) << flag << ": " << line.status().message();
+    Options given = line->options;
+    EXPECT_EQ(job(given), job(plain)) << flag;
+    given.given.clear();
+    // Left open, so that a graph or a program may say otherwise; the job above has them.
+    given.cp.reset();
+    given.ep.reset();
+    given.sequence_parallel.reset();
+    given.zero.reset();
+    EXPECT_EQ(given, plain) << flag << " " << spec.default_text;
+  }
+  EXPECT_GE(literal, 20);
 }
 
 TEST(Options, printed_config_gives_the_same_options_again) {
