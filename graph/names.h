@@ -1,4 +1,5 @@
-// What enumerators of the job and the cluster are called in options, presets, files and reports.
+// What enumerators of ops, the job and the cluster are called in options, presets, files and
+// reports.
 #pragma once
 
 #include "graph/base/enum_names.h"
@@ -12,6 +13,16 @@ inline constexpr EnumNames<Recompute, 3> kRecomputeNames = {
 
 inline constexpr EnumNames<BlockKind, 3> kBlockKindNames = {
     {{BlockKind::kGpt, "gpt"}, {BlockKind::kLlama, "llama"}, {BlockKind::kNemotron, "nemotron"}}};
+
+inline constexpr EnumNames<CollectiveKind, 8> kCollectiveKindNames = {
+    {{CollectiveKind::kAllReduce, "all_reduce"},
+     {CollectiveKind::kAllGather, "all_gather"},
+     {CollectiveKind::kReduceScatter, "reduce_scatter"},
+     {CollectiveKind::kBroadcast, "broadcast"},
+     {CollectiveKind::kReduce, "reduce"},
+     {CollectiveKind::kAllToAll, "all_to_all"},
+     {CollectiveKind::kGather, "gather"},
+     {CollectiveKind::kScatter, "scatter"}}};
 
 inline constexpr EnumNames<FabricKind, 3> kFabricKindNames = {
     {{FabricKind::kRailFatTree, "rail-fat-tree"},

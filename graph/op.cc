@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "graph/names.h"
+
 namespace prism::graph {
 namespace {
 
@@ -23,11 +25,6 @@ constexpr std::array<DataTypeInfo, 12> kDataTypes = {{{"unknown", 0},
                                                       {"float32", 4},
                                                       {"float64", 8}}};
 static_assert(kDataTypes.size() == static_cast<size_t>(DataType::kFloat64) + 1);
-
-constexpr std::array<const char*, 8> kCollectiveNames = {
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast",
-    "reduce",     "all_to_all", "gather",         "scatter"};
-static_assert(kCollectiveNames.size() == static_cast<size_t>(CollectiveKind::kScatter) + 1);
 
 }  // namespace
 
@@ -83,7 +80,7 @@ void Program::ShrinkToFit() {
 }
 
 const char* CollectiveKindName(CollectiveKind kind) {
-  return kCollectiveNames.at(static_cast<size_t>(kind));
+  return NameOf(kCollectiveKindNames, kind);
 }
 
 }  // namespace prism::graph

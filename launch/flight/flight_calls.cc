@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/base/parse_number.h"
+#include "graph/names.h"
 
 namespace prism::launch {
 namespace {
@@ -18,26 +19,18 @@ constexpr std::string_view kBackend = "nccl:";
 constexpr std::string_view kCoalesced = "_coalesced";
 constexpr std::string_view kGroupEnd = "nccl:coalesced";  // closes sends and receives
 
-// Names as ProcessGroupNCCL gives them.
+// Names that ProcessGroupNCCL gives besides graph::kCollectiveKindNames.
 constexpr std::pair<std::string_view, CollectiveKind> kKinds[] = {
-    {"all_reduce", CollectiveKind::kAllReduce},
     {"all_reduce_barrier", CollectiveKind::kAllReduce},
     {"allreduce_coalesced", CollectiveKind::kAllReduce},
-    {"all_gather", CollectiveKind::kAllGather},
     {"_all_gather_base", CollectiveKind::kAllGather},
     {"all_gather_into_tensor_coalesced", CollectiveKind::kAllGather},
     {"ALLGATHER_coalesced", CollectiveKind::kAllGather},
-    {"reduce_scatter", CollectiveKind::kReduceScatter},
     {"_reduce_scatter_base", CollectiveKind::kReduceScatter},
     {"reduce_scatter_tensor_coalesced", CollectiveKind::kReduceScatter},
     {"REDUCE_SCATTER_coalesced", CollectiveKind::kReduceScatter},
-    {"broadcast", CollectiveKind::kBroadcast},
     {"_broadcast_oop", CollectiveKind::kBroadcast},
-    {"reduce", CollectiveKind::kReduce},
     {"_reduce_oop", CollectiveKind::kReduce},
-    {"all_to_all", CollectiveKind::kAllToAll},
-    {"gather", CollectiveKind::kGather},
-    {"scatter", CollectiveKind::kScatter},
 };
 
 // toString of c10::ScalarType.
@@ -56,13 +49,17 @@ constexpr std::pair<std::string_view, DataType> kTypes[] = {
     {"Double", DataType::kFloat64},
 };
 
-std::optional<CollectiveKind> KindOf(const std::string& name) {
+std::optional<CollectiveKind> KindOf(std::string_view name) {
+  if (!name.starts_with(kBackend)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(kBackend.size());
   for (const auto& [text, kind] : kKinds) {
-    if (name.starts_with(kBackend) && name.substr(kBackend.size()) == text) {
+    if (name == text) {
       return kind;
     }
   }
-  return std::nullopt;
+  return ValueNamed(graph::kCollectiveKindNames, name);
 }
 
 // -1 where the type is not known or the size cannot be.
