@@ -58,11 +58,12 @@ bool OfAmpereTimes(FrameworkFamily family) {
 // The GPU of the software's time where none is named, unless format or memory say otherwise.
 std::string UnnamedGpu(const PublishedRow& row, Assumptions* assumptions) {
   constexpr double kSpread = 0.5;
+  constexpr double kInGeneration = 0.2;  // format or memory leave GPUs of one generation
   const double gigabytes = row.Number("gpu_mem_gb").value_or(0);
   const bool blackwell = row.Says("note", "b200") || row.Says("precision", "mxfp8") ||
                          row.Says("precision", "nvfp4") || gigabytes > 150;
   if (blackwell) {
-    assumptions->Add("GPU: not named, taken for a B200", kSpread);
+    assumptions->Add("GPU: not named, taken for a B200", kInGeneration);
     return "gpus/b200";
   }
   if (gigabytes == 40 || OfAmpereTimes(FamilyOfRow(row))) {
