@@ -37,18 +37,19 @@ LayerRange LayersOfUnevenStage(const JobSpec& job, const TrainingStyle& style, i
   return {first + between.begin, first + between.end};
 }
 
-// Whether the ends leave a layer for each stage between.
-bool IsUneven(const JobSpec& job, const TrainingStyle& style) {
-  const int64_t ends = int64_t{style.first_stage_layers} + style.last_stage_layers;
-  return ends > 0 && job.parallel.pp > 2 && job.parallel.vpp == 1 &&
-         job.model.layers - ends >= job.parallel.pp - 2;
-}
-
 }  // namespace
+
+bool HasUnevenEnds(const JobSpec& job, const TrainingStyle& style) {
+  const int64_t ends = int64_t{style.first_stage_layers} + style.last_stage_layers;
+  const int64_t between = job.parallel.pp - (style.first_stage_layers > 0 ? 1 : 0) -
+                          (style.last_stage_layers > 0 ? 1 : 0);
+  const int64_t left = job.model.layers - ends;
+  return ends > 0 && job.parallel.vpp == 1 && (between > 0 ? left >= between : left == 0);
+}
 
 LayerRange LayersOfChunk(const JobSpec& job, const TrainingStyle& style, int64_t chunk) {
   const int64_t chunks = int64_t{job.parallel.pp} * job.parallel.vpp;
-  if (IsUneven(job, style)) {
+  if (HasUnevenEnds(job, style)) {
     return LayersOfUnevenStage(job, style, chunk);
   }
   if (style.layers_from_front) {

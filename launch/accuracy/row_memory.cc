@@ -113,6 +113,21 @@ int64_t DeviceBytes(const graph::ClusterSpec& cluster, const graph::JobSpec& job
          (spans_nodes ? of_groups : 0);
 }
 
+// Interleaving as the row has it, whatever its number of micro-batches: its time is that of a
+// schedule without groups.
+void UseGroups(const PublishedRow& row,
+               Assumptions* assumptions,
+               graph::JobSpec* job,
+               replayer::StageMemoryOptions* options) {
+  const int64_t chunks = row.Integer("vpp").value_or(1);
+  if (chunks * job->parallel.pp <= job->model.layers + 2) {
+    job->parallel.vpp = static_cast<int32_t>(chunks);
+    return;
+  }
+  options->microbatch_group = 0;
+  assumptions->Add("groups of micro-batches: left out, more chunks than layers");
+}
+
 int64_t BytesOf(const replayer::StageMemory& memory, int64_t outside_bytes, Counter counter) {
   switch (counter) {
     case Counter::kAllocated:
@@ -148,13 +163,15 @@ Result<double> PredictedBytes(const PublishedRow& row,
   graph::JobSpec as_run = job;
   options.microbatch_group =
       IntegerArgument(row, "microbatch-group-size-per-virtual-pipeline-stage", 0);
-  if (options.microbatch_group > 0) {  // its time is that of a schedule that has no such groups
-    as_run.parallel.vpp = static_cast<int32_t>(row.Integer("vpp").value_or(1));
+  if (options.microbatch_group > 0) {
+    UseGroups(row, assumptions, &as_run, &options);
   }
-  // As many instances of the distributed optimizer as replicas leave nothing to divide.
+  // Each instance of the distributed optimizer divides states over its part of the replicas.
+  graph::TrainingStyle style_as_run = style;
+  const int64_t replicas = int64_t{job.parallel.dp} * job.parallel.cp;
   const int64_t instances = IntegerArgument(row, "num-distributed-optimizer-instances", 1);
-  if (instances > 1 && instances >= job.parallel.dp) {
-    as_run.zero_stage = 0;
+  if (instances > 1 && style.data_parallel == graph::DataParallelKind::kMegatron) {
+    style_as_run.shard_size = static_cast<int32_t>(std::max<int64_t>(1, replicas / instances));
   }
   const Counter counter = CounterOf(row);
   const int32_t last = job.parallel.pp - 1;
@@ -164,7 +181,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
   for (int32_t stage = only_last ? last : 0; stage <= (only_first ? 0 : last); ++stage) {
     options.device_bytes = DeviceBytes(cluster, job, stage);
     PRISM_ASSIGN_OR_RETURN(const replayer::StageMemory memory,
-                           replayer::PredictStageMemory(as_run, style, stage, options));
+                           replayer::PredictStageMemory(as_run, style_as_run, stage, options));
     const int64_t outside = OutsideAllocatorBytes(cluster, job, stage) + EagerModules(row);
     most = std::max(most, BytesOf(memory, outside, counter));
   }

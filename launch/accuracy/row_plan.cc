@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/stage_layers.h"
 #include "launch/accuracy/row_job.h"
 #include "launch/accuracy/row_memory.h"
 #include "launch/accuracy/row_recipe.h"
@@ -139,6 +140,12 @@ RowPlan PlanRow(const PublishedRow& row) {
   plan.job = *std::move(job);
   CheckExperts(&assumptions, &plan.job);
   plan.style = StyleOfRow(row, plan.job, &assumptions);
+  if (plan.style.first_stage_layers + plan.style.last_stage_layers > 0 &&
+      !graph::HasUnevenEnds(plan.job, plan.style)) {
+    constexpr double kSpread = 0.1;
+    assumptions.Add("stages: layers of the first or last one do not fit, dealt out evenly",
+                    kSpread);
+  }
   plan.job.compute_dtype = graph::ActivationType(plan.style.precision);
   plan.cluster = ClusterOfRow(row, plan.job.parallel.world_size(), &assumptions);
   plan.style.moe_node_ranks = NodeRanksOfExperts(plan.job.parallel, plan.cluster.gpus_per_node);

@@ -189,6 +189,15 @@ int64_t ReplicasOf(const graph::ParallelSizes& sizes, bool expert) {
                 : replicas;
 }
 
+// Ranks that divide them: all that hold the same, or those of a group of shards.
+int64_t ShardCount(const JobSpec& job, const TrainingStyle& style, bool expert) {
+  const int64_t replicas = ReplicasOf(job.parallel, expert);
+  return style.shard_size == 0
+             ? replicas
+             : std::max<int64_t>(
+                   1, replicas * style.shard_size / ReplicasOf(job.parallel, /*expert=*/false));
+}
+
 int64_t ElementsOf(const std::vector<StageParameters>& chunks, bool expert) {
   int64_t elements = 0;
   for (const StageParameters& chunk : chunks) {
@@ -212,7 +221,7 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
   for (const StageParameters& chunk : chunks) {
     for (const StageParameters::Kind& kind : chunk.kinds) {
       const int64_t dp = ReplicasOf(job.parallel, kind.expert);
-      const int64_t shards = job.zero_stage >= 1 ? dp : 1;
+      const int64_t shards = job.zero_stage >= 1 ? ShardCount(job, style, kind.expert) : 1;
       const int64_t grad_shards = style.data_parallel == DataParallelKind::kZero2 ? dp : 1;
       graph::FlatBuckets flat(style, dp);
       for (const int64_t elements : kind.elements) {
@@ -362,10 +371,8 @@ StageParameters ParametersOfLayer(const JobSpec& job, int64_t layer) {
 std::vector<int64_t> ShardsOf(const StageParameters& parameters,
                               const JobSpec& job,
                               const TrainingStyle& style) {
-  // Ranks that hold the same experts are fewer in a group of shards as in all.
-  const int64_t replicas = ReplicasOf(job.parallel, false);
-  const int64_t dp = style.shard_size > 0 ? style.shard_size : replicas;
-  const int64_t of_expert = std::max<int64_t>(1, ReplicasOf(job.parallel, true) * dp / replicas);
+  const int64_t dp = ShardCount(job, style, false);
+  const int64_t of_expert = ShardCount(job, style, true);
   std::vector<int64_t> shards;
   int64_t of_experts = 0;
   for (const StageParameters::Kind& kind : parameters.kinds) {

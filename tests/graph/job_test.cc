@@ -180,6 +180,29 @@ TEST(Job, ends_of_a_pipeline_may_hold_other_numbers_of_layers) {
   EXPECT_EQ(LayersOfChunk(job, style, 1).begin, 1);
   style.first_stage_layers = 11;  // which leaves nothing for two stages
   EXPECT_EQ(LayersOfChunk(job, style, 0).end, 3);
+  EXPECT_FALSE(HasUnevenEnds(job, style));
+}
+
+TEST(Job, two_stages_are_uneven_where_they_hold_all_layers) {
+  JobSpec job;
+  job.model.layers = 12;
+  job.parallel.pp = 2;
+  TrainingStyle style;
+  style.first_stage_layers = 5;
+  EXPECT_EQ(LayersOfChunk(job, style, 0).end, 5);
+  EXPECT_EQ(LayersOfChunk(job, style, 1).begin, 5);
+  EXPECT_EQ(LayersOfChunk(job, style, 1).end, 12);
+  style.last_stage_layers = 7;
+  EXPECT_EQ(LayersOfChunk(job, style, 0).end, 5);
+  EXPECT_EQ(LayersOfChunk(job, style, 1).begin, 5);
+  style.last_stage_layers = 6;  // one is left over
+  EXPECT_FALSE(HasUnevenEnds(job, style));
+  EXPECT_EQ(LayersOfChunk(job, style, 0).end, 6);
+  style.last_stage_layers = 0;
+  job.parallel.vpp = 2;
+  EXPECT_FALSE(HasUnevenEnds(job, style));
+  job.parallel.pp = job.parallel.vpp = 1;
+  EXPECT_FALSE(HasUnevenEnds(job, style));
 }
 
 TEST(Job, balanced_stages_count_the_head_as_layers) {

@@ -129,6 +129,35 @@ TEST(ArgumentRows, arguments_without_effect_are_noted) {
   }
 }
 
+// 40 GB of master copies and moments, divided over dp 8, 4, 2 and 1.
+TEST(ArgumentRows, instances_of_the_optimizer_divide_states_over_their_replicas) {
+  const auto bytes = [](const char* instances) {
+    Fields fields = Tested(std::string("num-distributed-optimizer-instances=") + instances);
+    Set(&fields, "dist_optimizer", "yes");
+    Set(&fields, "dp", "8");
+    Set(&fields, "num_gpus", "512");
+    return BytesOf(fields);
+  };
+  const double whole = bytes("8") - bytes("1");
+  EXPECT_GT(whole, 20e9);
+  EXPECT_NEAR((bytes("2") - bytes("1")) / whole, 1.0 / 7, 0.01);
+  EXPECT_NEAR((bytes("4") - bytes("1")) / whole, 3.0 / 7, 0.01);
+  EXPECT_EQ(bytes("16"), bytes("8"));
+}
+
+TEST(ArgumentRows, ends_and_groups_that_do_not_fit_are_noted) {
+  Fields fields = Tested("decoder-first-pipeline-num-layers=10");
+  EXPECT_THAT(PlanRow(OneRow(fields).row()).assumptions, Not(Contains(HasSubstr("stages:"))));
+  Set(&fields, "vpp", "2");
+  EXPECT_THAT(PlanRow(OneRow(fields).row()).assumptions, Contains(HasSubstr("dealt out evenly")));
+  Fields groups = Tested("microbatch-group-size-per-virtual-pipeline-stage=5");
+  Set(&groups, "vpp", "12");
+  EXPECT_THAT(PlanRow(OneRow(groups).row()).assumptions, Not(Contains(HasSubstr("groups of"))));
+  Set(&groups, "vpp", "13");  // 104 chunks of 96 layers
+  EXPECT_THAT(PlanRow(OneRow(groups).row()).assumptions,
+              Contains("groups of micro-batches: left out, more chunks than layers"));
+}
+
 TEST(ArgumentRows, a_format_that_the_gpu_lacks_is_noted) {
   Fields fields = Gpt175B();
   Set(&fields, "framework", "NeMo / Megatron-Core");
