@@ -52,6 +52,19 @@ def alone(folder):
     return step_times(path)
 
 
+def recorded_process(run):
+    """The process of the program among the children of a run, which has a guard beside it."""
+    children = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout
+    for child in children.split():
+        try:
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+            if words[:2] == PROGRAM:
+                return int(child)
+        except FileNotFoundError:  # it has ended meanwhile
+            pass
+    raise SystemExit("prism-emulate ended, or has no process of the program, before it was sampled")
+
+
 def recorded(folder):
     path = os.path.join(folder, "recorded")
     run = subprocess.Popen(
@@ -63,10 +76,7 @@ def recorded(folder):
     try:
         while lines_in(path) < SKIPPED and run.poll() is None:
             time.sleep(0.2)
-        children = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout
-        if not children:
-            raise SystemExit(f"prism-emulate ended with {run.wait()} before its program was sampled")
-        program = int(children.split()[0])
+        program = recorded_process(run)
         counts = sample([program, run.pid], 3, os.path.join(folder, "perf.data"))
         while os.path.exists(f"/proc/{program}") and run.poll() is None:
             time.sleep(0.2)

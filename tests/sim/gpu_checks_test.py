@@ -126,20 +126,23 @@ class Goals(Case):
         self.assertFalse(common.goal("share", float("nan"), 1)["met"])
 
     def test_holds_beyond_their_goals_are_missed(self):
-        good = {"p50": 1.0, "p99": 4.0}
+        good = {"p50": -1.0, "p99": 4.0, "absolute": {"p50": 1.0, "p99": 4.0}}
         parts = {"injection_error_us by kernel": {f"{us} us": good for us in holds.LENGTHS_US},
                  "graph": {"captured": True, "error_us": [1.0]}, "abort": {"unblocked_after_us": 9.0},
                  "profiler": ["prism_hold_allreduce"],
                  "occupancy": {f"{n} blocks": {"hold_by_copy": 0.96} for n in holds.BLOCKS}}
         rows = lambda: {row["goal"]: row["met"] for row in holds.goals(self.results(parts))}
         self.assertEqual(set(rows().values()), {True})
-        parts["injection_error_us by kernel"]["10 us"] = {"p50": 2.1, "p99": 5.1}
+        early = {"p50": -2.1, "p99": -1.0, "absolute": {"p50": 2.1, "p99": 5.1}}
+        parts["injection_error_us by kernel"]["10 us"] = early
         parts["occupancy"]["8 blocks"] = {"hold_by_copy": 1.06}
         parts["profiler"] = []
         parts["graph"] = {"captured": False, "error_us": [1.0]}
         changed = rows()
         self.assertEqual(list(changed.values()).count(False), 4)
         self.assertEqual(list(changed.values()).count(None), 1)
+        parts["graph"] = {"captured": True, "error_us": [1.0, -6.0]}
+        self.assertFalse(rows()["holds in a CUDA graph: largest error, us"])
 
     def test_runs_with_virtual_peers_are_held_against_replays(self):
         run = {"iteration_time_s": 1.009, "replayed_s": 1.0, "scale": 3.0, "device_scale": 3.0,
