@@ -71,6 +71,29 @@ Status FillBatch(const Options& options, const ModelPreset& preset, graph::JobSp
   return OkStatus();
 }
 
+// What the built-in program has not beside experts.
+Status CheckExperts(const Options& options, const graph::JobSpec& job) {
+  if (job.parallel.cp > 1) {
+    return InvalidArgument(
+        fmt::format("--cp {}: the built-in program has no context parallelism beside experts ({}); "
+                    "leave it out",
+                    job.parallel.cp, job.model.name));
+  }
+  if (job.parallel.tp > 1 && !job.sequence_parallel) {
+    return InvalidArgument(
+        fmt::format("--sequence-parallel off: experts ({}) beside tp {} need it; leave it out or "
+                    "give --tp 1",
+                    job.model.name, job.parallel.tp));
+  }
+  if (options.routing != "uniform") {
+    return InvalidArgument(
+        fmt::format("--routing {}: experts of the built-in program take equal numbers of tokens; "
+                    "leave it out",
+                    options.routing));
+  }
+  return OkStatus();
+}
+
 Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpec* job) {
   job->name = preset.model.name;
   job->model = preset.model;
@@ -82,17 +105,8 @@ Status FillRest(const Options& options, const ModelPreset& preset, graph::JobSpe
     return InvalidArgument(fmt::format(
         "--vpp {} needs a pipeline (pp > 1); give --pp or leave --vpp out", job->parallel.vpp));
   }
-  if (preset.model.moe.experts > 0 && job->parallel.cp > 1) {
-    return InvalidArgument(
-        fmt::format("--cp {}: the built-in program has no context parallelism beside experts ({}); "
-                    "leave it out",
-                    job->parallel.cp, preset.model.name));
-  }
-  if (preset.model.moe.experts > 0 && job->parallel.tp > 1 && !job->sequence_parallel) {
-    return InvalidArgument(
-        fmt::format("--sequence-parallel off: experts ({}) beside tp {} need it; leave it out or "
-                    "give --tp 1",
-                    preset.model.name, job->parallel.tp));
+  if (preset.model.moe.experts > 0) {
+    PRISM_RETURN_IF_ERROR(CheckExperts(options, *job));
   }
   const int64_t parts = int64_t{job->parallel.tp} * job->parallel.cp;
   if (job->sequence_parallel && job->seq_len % parts != 0) {

@@ -1,5 +1,7 @@
 #include "launch/workload/expert_routing.h"
 
+#include <tuple>
+
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "graph/expert_capacity.h"

@@ -105,6 +105,7 @@ TEST(JobResolution, experts_are_divided_inside_of_dp) {
               HasSubstr("no context parallelism beside experts"));
   EXPECT_THAT(Refusal(mixtral({"--tp", "2", "--pp", "4", "--sequence-parallel", "off"})),
               HasSubstr("--sequence-parallel off"));
+  EXPECT_THAT(Refusal(mixtral({"--routing", "zipf:1"})), HasSubstr("--routing zipf:1: experts"));
 }
 
 TEST(JobResolution, given_sizes_are_kept) {
