@@ -50,7 +50,10 @@ class Replayer {
            const graph::ClusterSpec& cluster,
            bool stalls,
            PlanCache* cache)
-      : job_(job), style_(style), cache_(cache), cluster_(replayer::WithCongestion(cluster, job)) {
+      : job_(job), style_(style), cache_(cache), cluster_(&cluster) {
+    if (replayer::FindsCongestion(cluster, job)) {  // clusters have many parameters to copy
+      cluster_ = &congested_.emplace(replayer::WithCongestion(cluster, job));
+    }
     if (stalls) {
       stalled_ = replayer::Stalled(cluster, job);
     }
@@ -81,7 +84,7 @@ class Replayer {
     options.more_rounds = more_rounds;
     std::optional<JobReplay> replay;
     PRISM_ASSIGN_OR_RETURN(const std::optional<replayer::StageReplayResult> result,
-                           replayer::PhraseReplay(phrased, cluster_, options, &cache.library));
+                           replayer::PhraseReplay(phrased, *cluster_, options, &cache.library));
     if (!result.has_value()) {
       return replay;
     }
@@ -100,13 +103,14 @@ class Replayer {
   Result<JobReplay> OpByOp() const {
     PRISM_ASSIGN_OR_RETURN(const graph::JobProgram program,
                            slicer::Synthesize(job_, style_, slicer::Markers::kNone));
-    return WholeOn(program, cluster_, stalled_);
+    return WholeOn(program, *cluster_, stalled_);
   }
 
   const graph::JobSpec& job_;
   const graph::TrainingStyle& style_;
   PlanCache* cache_;
-  graph::ClusterSpec cluster_;
+  std::optional<graph::ClusterSpec> congested_;
+  const graph::ClusterSpec* cluster_;  // as the job finds it
   std::optional<graph::ClusterSpec> stalled_;
 };
 

@@ -19,26 +19,46 @@ bool AlwaysStalls(const graph::ClusterSpec& cluster, const graph::ParallelSizes&
          sizes.tp / node >= table.Value("net.stall_group_nodes");
 }
 
-graph::ClusterSpec Congested(const graph::ClusterSpec& cluster,
-                             const graph::ParallelSizes& sizes,
-                             bool stalls) {
+// What is added to a call of a collective, and to a message.
+struct Congestion {
+  double call_ns = 0;
+  double stall_ns = 0;
+
+  [[nodiscard]] bool none() const { return call_ns == 0 && stall_ns == 0; }
+};
+
+Congestion CongestionOf(const graph::ClusterSpec& cluster,
+                        const graph::ParallelSizes& sizes,
+                        bool stalls) {
   const graph::ParameterTable& table = cluster.parameters;
   const double nodes = std::max(1.0, static_cast<double>(sizes.tp) / cluster.gpus_per_node);
   const double over_nodes = std::pow(table.Value("host.collective_nodes_factor"), std::log2(nodes));
-  const double call_ns = CrossesNodes(cluster, sizes)
-                             ? sizes.tp * over_nodes * table.Value("host.collective_rank_ns")
-                             : 0.0;
-  const double stall_ns = stalls ? table.Value("net.stall_ns") : 0.0;
-  if (call_ns == 0 && stall_ns == 0) {
-    return cluster;
+  Congestion congestion;
+  if (CrossesNodes(cluster, sizes)) {
+    congestion.call_ns = sizes.tp * over_nodes * table.Value("host.collective_rank_ns");
   }
+  congestion.stall_ns = stalls ? table.Value("net.stall_ns") : 0.0;
+  return congestion;
+}
+
+graph::ClusterSpec Congested(const graph::ClusterSpec& cluster,
+                             const graph::ParallelSizes& sizes,
+                             bool stalls) {
+  const Congestion congestion = CongestionOf(cluster, sizes, stalls);
   graph::ClusterSpec congested = cluster;
-  congested.parameters.SetValue("host.collective_ns", table.Value("host.collective_ns") + call_ns);
-  congested.parameters.SetValue("p2p.base_ns", table.Value("p2p.base_ns") + stall_ns);
+  if (!congestion.none()) {
+    graph::ParameterTable& table = congested.parameters;
+    table.SetValue("host.collective_ns", table.Value("host.collective_ns") + congestion.call_ns);
+    table.SetValue("p2p.base_ns", table.Value("p2p.base_ns") + congestion.stall_ns);
+  }
   return congested;
 }
 
 }  // namespace
+
+bool FindsCongestion(const graph::ClusterSpec& cluster, const graph::JobSpec& job) {
+  return !CongestionOf(cluster, job.parallel, AlwaysStalls(cluster, job.parallel)).none();
+}
 
 graph::ClusterSpec WithCongestion(const graph::ClusterSpec& cluster, const graph::JobSpec& job) {
   return Congested(cluster, job.parallel, AlwaysStalls(cluster, job.parallel));

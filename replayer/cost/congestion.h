@@ -17,6 +17,9 @@
 
 namespace prism::replayer {
 
+// Whether WithCongestion changes anything.
+bool FindsCongestion(const graph::ClusterSpec& cluster, const graph::JobSpec& job);
+
 // The cluster as `job` finds it. `cluster` has every key of parameters.h.
 graph::ClusterSpec WithCongestion(const graph::ClusterSpec& cluster, const graph::JobSpec& job);
 

@@ -190,20 +190,6 @@ void PhraseRun::Settle() {
   }
 }
 
-// False where the stage is through, or waits for a turn to begin.
-bool PhraseRun::NextStep(size_t s) {
-  Stage& stage = stages_[s];
-  if (stage.step == stage.stop && !GoesOn(s)) {
-    return false;
-  }
-  stage.phrase = stage.compiler->Find(stage.context, (*stage.steps)[stage.step]);
-  failed_ = failed_ || !stage.compiler->can_run();
-  stage.inside = true;
-  stage.op = 0;
-  stage.computed = RegistersOf(stage)[TailRegister(graph::kStageComputeStream)];
-  return !failed_;
-}
-
 bool PhraseRun::GoesOn(size_t s) {
   Stage& stage = stages_[s];
   if (loop_ != nullptr && stage.step == loop_->stages[s].end) {
@@ -227,63 +213,6 @@ uint32_t PhraseRun::StopOf(size_t s) const {
     stop = place >= stage.step ? std::min(stop, place) : stop;
   }
   return stop;
-}
-
-void PhraseRun::Advance(size_t s) {
-  Stage& stage = stages_[s];
-  stage.awaits = kNone;
-  TimeNs& host = RegistersOf(stage)[kHostRegister];
-  while (stage.inside || NextStep(s)) {
-    const CompiledPhrase& phrase = stage.compiler->compiled(stage.phrase);
-    const PhraseOp* const ops = stage.compiler->ops().data() + phrase.ops;
-    for (uint32_t op = stage.op; op < phrase.op_count; ++op) {
-      if (!Execute(s, ops[op])) {
-        stage.op = op;
-        return;
-      }
-    }
-    host += phrase.host_halves;
-    stage.context = phrase.next;
-    stage.inside = false;
-    ++stage.step;
-  }
-}
-
-// False when the stage has to wait.
-bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
-  Stage& stage = stages_[s];
-  switch (op.kind) {
-    case PhraseOpKind::kPass:
-      return Pass(s, op);
-    case PhraseOpKind::kExchange:
-      return Exchange(s, op);
-    case PhraseOpKind::kMeeting:
-      return Meet(s, op);
-    case PhraseOpKind::kHostSync:
-      HostSync(&stage, op);
-      return true;
-    case PhraseOpKind::kOwe:
-      RegistersOf(stage)[op.index] += op.halves;
-      return true;
-    case PhraseOpKind::kPay:
-      RegistersOf(stage)[op.reg] += std::exchange(RegistersOf(stage)[op.index], 0);
-      return true;
-  }
-  return true;
-}
-
-bool PhraseRun::Pass(size_t s, const PhraseOp& op) {
-  const PhraseCompiler& compiler = *stages_[s].compiler;
-  if (op.receive != kNone && !Receive(s, compiler.posts()[op.receive], op.host_halves)) {
-    return false;
-  }
-  if (op.index != kNone) {
-    ApplyMove(compiler.tape(), op.index, RegistersOf(stages_[s]));
-  }
-  if (op.post != kNone) {
-    Post(s, compiler.posts()[op.post]);
-  }
-  return !failed_;
 }
 
 uint32_t PhraseRun::ChannelOf(size_t s, const PhrasePost& post) const {
@@ -384,6 +313,20 @@ void PhraseRun::Post(size_t s, const PhrasePost& post) {
   MessageArrived(PeerOf(s, post), number);
 }
 
+bool PhraseRun::Pass(size_t s, const PhraseOp& op) {
+  const PhraseCompiler& compiler = *stages_[s].compiler;
+  if (op.receive != kNone && !Receive(s, compiler.posts()[op.receive], op.host_halves)) {
+    return false;
+  }
+  if (op.index != kNone) {
+    ApplyMove(compiler.tape(), op.index, RegistersOf(stages_[s]));
+  }
+  if (op.post != kNone) {
+    Post(s, compiler.posts()[op.post]);
+  }
+  return !failed_;
+}
+
 bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
   Stage& stage = stages_[s];
   TimeNs& tail = RegistersOf(stage)[op.reg];
@@ -427,6 +370,63 @@ void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
     charge += std::exchange(registers[stage->compiler->first_debt() + std::countr_zero(left)], 0);
   }
   registers[kHostRegister] += std::max(reached, target) + charge - reached;
+}
+
+// False when the stage has to wait.
+bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
+  Stage& stage = stages_[s];
+  switch (op.kind) {
+    case PhraseOpKind::kPass:
+      return Pass(s, op);
+    case PhraseOpKind::kExchange:
+      return Exchange(s, op);
+    case PhraseOpKind::kMeeting:
+      return Meet(s, op);
+    case PhraseOpKind::kHostSync:
+      HostSync(&stage, op);
+      return true;
+    case PhraseOpKind::kOwe:
+      RegistersOf(stage)[op.index] += op.halves;
+      return true;
+    case PhraseOpKind::kPay:
+      RegistersOf(stage)[op.reg] += std::exchange(RegistersOf(stage)[op.index], 0);
+      return true;
+  }
+  return true;
+}
+
+// False where the stage is through, or waits for a turn to begin.
+bool PhraseRun::NextStep(size_t s) {
+  Stage& stage = stages_[s];
+  if (stage.step == stage.stop && !GoesOn(s)) {
+    return false;
+  }
+  stage.phrase = stage.compiler->Find(stage.context, (*stage.steps)[stage.step]);
+  failed_ = failed_ || !stage.compiler->can_run();
+  stage.inside = true;
+  stage.op = 0;
+  stage.computed = RegistersOf(stage)[TailRegister(graph::kStageComputeStream)];
+  return !failed_;
+}
+
+void PhraseRun::Advance(size_t s) {
+  Stage& stage = stages_[s];
+  stage.awaits = kNone;
+  TimeNs& host = RegistersOf(stage)[kHostRegister];
+  while (stage.inside || NextStep(s)) {
+    const CompiledPhrase& phrase = stage.compiler->compiled(stage.phrase);
+    const PhraseOp* const ops = stage.compiler->ops().data() + phrase.ops;
+    for (uint32_t op = stage.op; op < phrase.op_count; ++op) {
+      if (!Execute(s, ops[op])) {
+        stage.op = op;
+        return;
+      }
+    }
+    host += phrase.host_halves;
+    stage.context = phrase.next;
+    stage.inside = false;
+    ++stage.step;
+  }
 }
 
 }  // namespace prism::replayer

@@ -157,15 +157,17 @@ class PhraseRun {
   void VisitMessages(Visit visit);
   void Settle();
   void Advance(size_t s);
-  bool NextStep(size_t s);
+  [[gnu::always_inline]] inline bool NextStep(size_t s);
   bool GoesOn(size_t s);
   [[nodiscard]] uint32_t StopOf(size_t s) const;
-  bool Execute(size_t s, const PhraseOp& op);
-  bool Pass(size_t s, const PhraseOp& op);
+  [[gnu::always_inline]] inline bool Execute(size_t s, const PhraseOp& op);
+  [[gnu::always_inline]] inline bool Pass(size_t s, const PhraseOp& op);
   bool Exchange(size_t s, const PhraseOp& op);
-  bool Receive(size_t s, const PhrasePost& post, DurationNs host_halves);
+  [[gnu::always_inline]] inline bool Receive(size_t s,
+                                             const PhrasePost& post,
+                                             DurationNs host_halves);
   void Arrive(size_t s, const PhraseExchange& exchange, TimeNs at);
-  void Post(size_t s, const PhrasePost& post);
+  [[gnu::always_inline]] inline void Post(size_t s, const PhrasePost& post);
   bool Meet(size_t s, const PhraseOp& op);
   void HostSync(Stage* stage, const PhraseOp& op);
   void Wake(size_t s);

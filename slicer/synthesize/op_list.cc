@@ -9,6 +9,10 @@ using graph::OpKind;
 graph::Program OpList::Program() const {
   graph::Program program;
   program.stream_count = graph::kStageStreamCount;
+  program.kind.reserve(rows_.size());
+  program.flags.reserve(rows_.size());
+  program.stream.reserve(rows_.size());
+  program.signature.reserve(rows_.size());
   for (const graph::OpRow& row : rows_) {
     program.Append(row);
   }
