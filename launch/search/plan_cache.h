@@ -25,7 +25,7 @@ class PlanCache {
  public:
   struct Entry {
     Entry(bool several_stages, bool launched_as_graph)
-        : synthesizer(launched_as_graph, slicer::TensorLists::kSums), library(several_stages) {}
+        : synthesizer(launched_as_graph, /*timed_only=*/true), library(several_stages) {}
 
     slicer::PhraseSynthesizer synthesizer;
     replayer::BlockLibrary library;

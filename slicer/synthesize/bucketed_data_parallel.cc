@@ -21,13 +21,7 @@ class BucketedDataParallel : public DataParallel {
     for (const ModelChunk& chunk : *context.chunks) {
       chunks_.push_back(rank_.style.frozen_weights ? ChunkGradients{}
                                                    : LayOutGradients(rank_, chunk));
-      for (GradBuffer& buffer : chunks_.back().buffers) {
-        ready_.emplace_back(buffer.buckets.size());
-        for (GradBucket& bucket : buffer.buckets) {
-          bucket.reduction = context.writer->NewEventSlot();
-          bucket.gather = context.writer->NewEventSlot();
-        }
-      }
+      TakeSlots((*context.slots_of)[chunks_.size() - 1]);
     }
   }
 
@@ -47,11 +41,13 @@ class BucketedDataParallel : public DataParallel {
     }
   }
 
-  // Buckets and their events are the chunk's.
+  // Buckets and their events are the chunk's, but for those that chunks share.
   [[nodiscard]] int64_t VariantOf(const StageStep& pass) const override {
-    const bool own = pass.kind == StepKind::kForward ? WaitsForParameters(pass.microbatch)
-                                                     : Reduces(pass.microbatch);
-    return own ? 1 + pass.chunk : 0;
+    if (pass.kind == StepKind::kForward) {
+      return WaitsForParameters(pass.microbatch) ? 1 + pass.chunk : 0;
+    }
+    const int64_t slots_of = (*context_.slots_of)[static_cast<size_t>(pass.chunk)];
+    return Reduces(pass.microbatch) ? 1 + slots_of : 0;
   }
 
   void CallUnit(const UnitCall& call) override {
@@ -120,6 +116,21 @@ class BucketedDataParallel : public DataParallel {
     return (*context_.chunks)[static_cast<size_t>(call.chunk)].units[call.unit];
   }
 
+  // Of the latest chunk, whose reductions take those of chunk `slots_of`.
+  void TakeSlots(uint32_t slots_of) {
+    const bool own = slots_of + 1 == chunks_.size();
+    std::vector<GradBuffer>& buffers = chunks_.back().buffers;
+    for (size_t b = 0; b < buffers.size(); ++b) {
+      ready_.emplace_back(buffers[b].buckets.size());
+      for (size_t i = 0; i < buffers[b].buckets.size(); ++i) {
+        GradBucket& bucket = buffers[b].buckets[i];
+        bucket.reduction = own ? context_.writer->NewEventSlot()
+                               : chunks_[slots_of].buffers[b].buckets[i].reduction;
+        bucket.gather = context_.writer->NewEventSlot();
+      }
+    }
+  }
+
   [[nodiscard]] bool Shards(const GradBuffer& buffer) const {
     return shards_ && buffer.group_size > 1;
   }
@@ -137,7 +148,8 @@ class BucketedDataParallel : public DataParallel {
 
   // With overlapped gathers the first forward pass of a unit waits for its parameters.
   [[nodiscard]] bool WaitsForParameters(int64_t microbatch) const {
-    return rank_.style.overlap_param_gather && microbatch == 0 && !rank_.style.frozen_weights;
+    return shards_ && rank_.style.overlap_param_gather && microbatch == 0 &&
+           !rank_.style.frozen_weights;
   }
 
   // The block with a reduction wherever its last gradient is ready. A bucket starts over after

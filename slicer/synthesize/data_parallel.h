@@ -24,6 +24,10 @@ struct StageContext {
   uint32_t style_number = 0;  // tells the rank's style from others of the assembly
   const std::vector<ModelChunk>* chunks = nullptr;
   StageWriter* writer = nullptr;
+  // By chunk, that whose event slots its reductions take. Of one stream, the last reduction is that
+  // of the first chunk, which is the first to be waited for.
+  const std::vector<uint32_t>* slots_of = nullptr;
+  bool units_share_slots = false;  // those of the same content, likewise
 };
 
 // What passes have left behind that decides what later ones emit: which sharded parameters are

@@ -50,7 +50,7 @@ Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
   const graph::TrainingStyle unit_style = UnitCache::UnitStyle(style);
   const SynthesisShape shape = {RankShape(job, style), RankShape(unit_job, unit_style),
                                 units_.ShapeOf(unit_job, unit_style), units_.StyleOf(style),
-                                lists_};
+                                timed_only_};
   ChunkMaker maker(shape.unit, shape.unit_number, &assembly_, &units_);
   graph::PhrasedJob phrased;
   phrased.job = job;

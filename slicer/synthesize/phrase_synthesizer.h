@@ -18,10 +18,11 @@ namespace prism::slicer {
 
 class PhraseSynthesizer {
  public:
-  // `launched_as_graph`: styles are HostCost::kGraph, else none is. `lists`: kSums for jobs that
-  // are timed and nothing else.
-  explicit PhraseSynthesizer(bool launched_as_graph, TensorLists lists = TensorLists::kWhole)
-      : launched_as_graph_(launched_as_graph), lists_(lists) {}
+  // `launched_as_graph`: styles are HostCost::kGraph, else none is. `timed_only`: what makes no
+  // difference to a time is written in less detail: tensors of optimizer steps as sums, ends of
+  // reductions by the same event where a later one is waited for first.
+  explicit PhraseSynthesizer(bool launched_as_graph, bool timed_only = false)
+      : launched_as_graph_(launched_as_graph), timed_only_(timed_only) {}
 
   // As Synthesize. The job that it gives stays good while others are synthesised, in turn.
   Result<graph::PhrasedJob> Run(const graph::JobSpec& job,
@@ -33,7 +34,7 @@ class PhraseSynthesizer {
 
  private:
   bool launched_as_graph_;
-  TensorLists lists_;
+  bool timed_only_;
   std::shared_ptr<graph::JobProgram> program_ = std::make_shared<graph::JobProgram>();
   JobAssembly assembly_;
   UnitCache units_;

@@ -32,6 +32,8 @@ struct ShardedContent {
     uint32_t unshard = kUnwritten;
   };
   std::vector<Blocks> blocks;  // by the turn of the unit's events
+  uint32_t reduced = 0;        // where units share them, as ShardedUnit
+  uint32_t reduce = kUnwritten;
 };
 
 struct ShardedUnit {
@@ -56,8 +58,8 @@ class ShardedDataParallel : public DataParallel {
       units_.emplace_back();
       for (const ChunkUnit& unit : chunk.units) {
         const size_t content = NumberOf(unit.content.get());
-        const size_t shards = contents_[content].shards.size();
-        units_.back().push_back({content, context.writer->NewEventSlots(shards)});
+        units_.back().push_back(
+            {content, context.units_share_slots ? contents_[content].reduced : NewSlots(content)});
       }
       first_unit_.push_back(held_.units.size());
       held_.units.resize(held_.units.size() + chunk.units.size(), ParametersHeld::Of::kShard);
@@ -73,7 +75,8 @@ class ShardedDataParallel : public DataParallel {
     if (pass.kind == StepKind::kForward) {
       return 0;
     }
-    const int64_t own = Reduces(pass.microbatch) ? 1 + pass.chunk : 0;
+    const int64_t own =
+        Reduces(pass.microbatch) ? 1 + (context_.units_share_slots ? 0 : pass.chunk) : 0;
     return 2 * own + (IsLast(pass.microbatch) ? 1 : 0);
   }
 
@@ -183,9 +186,19 @@ class ShardedDataParallel : public DataParallel {
     if (known != contents_.end()) {
       return static_cast<size_t>(known - contents_.begin());
     }
-    contents_.push_back({unit, ShardsOf(unit->blocks.parameters), {}});
+    contents_.emplace_back();
+    contents_.back().unit = unit;
+    contents_.back().shards = ShardsOf(unit->blocks.parameters);
     contents_.back().blocks.resize(turns_);
+    if (context_.units_share_slots) {
+      contents_.back().reduced = NewSlots(contents_.size() - 1);
+    }
     return contents_.size() - 1;
+  }
+
+  // For the ends of the reductions of a unit.
+  uint32_t NewSlots(size_t content) {
+    return context_.writer->NewEventSlots(contents_[content].shards.size());
   }
 
   std::vector<ParameterShard> ShardsOf(const std::vector<BlockParameter>& parameters) {
@@ -290,7 +303,9 @@ class ShardedDataParallel : public DataParallel {
   }
 
   void Reduce(const UnitCall& call) {
-    EmitOnce(&Unit(call).reduce, [&] { return ReductionOf(Unit(call)); });
+    ShardedUnit& unit = Unit(call);
+    uint32_t& block = context_.units_share_slots ? contents_[unit.content].reduce : unit.reduce;
+    EmitOnce(&block, [&] { return ReductionOf(unit); });
   }
 
   // Gradients go into one buffer in the order of their shards, then to their owners; HSDP sums the

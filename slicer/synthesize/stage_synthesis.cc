@@ -44,20 +44,23 @@ StageSynthesis::StageSynthesis(const SynthesisShape& shape,
       chunks_(std::move(chunks)),
       writer_(writer),
       batched_(BatchesMessages(shape.rank.style)) {
-  const StageContext context = {&rank_, shape.style_number, &chunks_, &writer_};
-  const bool sharded =
-      rank_.style.data_parallel == graph::DataParallelKind::kFsdp || rank_.job.zero_stage == 3;
-  data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
-  held_states_ = {data_parallel_->held()};
   size_t units = 0;
   for (const ModelChunk& chunk : chunks_) {
     const auto first = std::find_if(chunks_.begin(), chunks_.end(), [&](const ModelChunk& known) {
       return HaveSameContent(known, chunk);
     });
     alike_.push_back(static_cast<uint32_t>(first - chunks_.begin()));
+    slots_of_.push_back(shape.timed_only ? alike_.back()
+                                         : static_cast<uint32_t>(first_unit_.size()));
     first_unit_.push_back(units);
     units += chunk.units.size();
   }
+  const StageContext context = {&rank_,   shape.style_number, &chunks_,
+                                &writer_, &slots_of_,         shape.timed_only};
+  const bool sharded =
+      rank_.style.data_parallel == graph::DataParallelKind::kFsdp || rank_.job.zero_stage == 3;
+  data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
+  held_states_ = {data_parallel_->held()};
   exchanges_.fill(kUnknown);
   batches_.fill(kUnknown);
   loss_scales_.fill(kUnknown);
@@ -149,7 +152,7 @@ void StageSynthesis::End() {
     key.insert(key.end(), pieces.decay.begin(), pieces.decay.end());
     key.insert(key.end(), pieces.no_decay.begin(), pieces.no_decay.end());
     writer_.Emit(BlockKind::kOptimizer, std::move(key),
-                 [&] { return OptimizerStep(rank_, pieces, &Tables(), shape_.lists).program; });
+                 [&] { return OptimizerStep(rank_, pieces, &Tables(), Lists()).program; });
   }
   data_parallel_->FinishIteration();
   writer_.Marker("optimizer", false);

@@ -24,7 +24,7 @@ struct SynthesisShape {
   RankShape unit;            // what writers of units see
   uint32_t unit_number = 0;  // of UnitCache
   uint32_t style_number = 0;
-  TensorLists lists = TensorLists::kWhole;
+  bool timed_only = false;  // of PhraseSynthesizer
 
   // What the optimizer's kernels depend on beside its pieces.
   [[nodiscard]] BlockKey OptimizerKey() const;
@@ -63,6 +63,9 @@ class StageSynthesis {
   void Begin();
   void End();
   [[nodiscard]] BlockTables& Tables() { return writer_.assembly().tables(); }
+  [[nodiscard]] TensorLists Lists() const {
+    return shape_.timed_only ? TensorLists::kSums : TensorLists::kWhole;
+  }
   [[nodiscard]] const ModelChunk& Chunk(const StageStep& step) const;
   void Step(const StageStep& step);
   void MarkedStep(const StageStep& step);
@@ -119,6 +122,7 @@ class StageSynthesis {
   std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
   std::vector<size_t> first_unit_;  // by chunk: units in front of it
   std::vector<uint32_t> alike_;     // by chunk: the first one with the same content
+  std::vector<uint32_t> slots_of_;  // of StageContext
   std::unordered_map<std::vector<int64_t>, WrittenPhrase, NumbersHash> written_;  // never walked
   // Blocks, once they were called for.
   std::array<uint32_t, StageExchange::kDistinct> exchanges_;

@@ -14,6 +14,7 @@
 #include "slicer/edit/program_edit.h"
 #include "slicer/synthesize/expand.h"
 #include "slicer/synthesize/pass_schedule.h"
+#include "slicer/synthesize/phrase_synthesizer.h"
 #include "slicer/synthesize/synthesize.h"
 #include "tests/support/test_parameters.h"
 
@@ -211,6 +212,24 @@ TEST(PhraseReplay, agrees_with_the_replay_op_by_op) {
     RC_ASSERT(result.uneven == expected->uneven);
   }));
   EXPECT_GT(known, drawn / 2);
+}
+
+// What a synthesizer leaves out of jobs that are only timed changes none of their times.
+RC_GTEST_PROP(PhraseSynthesizer, times_are_those_of_jobs_in_full_detail, ()) {
+  Case c = *rc::gen::exec(DrawCase);
+  c.style.fused_optimizer = *rc::gen::arbitrary<bool>();
+  const graph::ClusterSpec cluster = ClusterOf(c);
+  slicer::PhraseSynthesizer synthesizer(c.style.host_cost == graph::HostCost::kGraph,
+                                        /*timed_only=*/true);
+  const Result<graph::PhrasedJob> phrased = synthesizer.Run(c.job, c.style, slicer::Markers::kNone);
+  const Result<graph::JobProgram> whole =
+      slicer::Synthesize(c.job, c.style, slicer::Markers::kNone);
+  RC_ASSERT(phrased.ok() && whole.ok());
+  const graph::JobProgram written = graph::WriteOut(*phrased);
+  const Result<StageReplayResult> told = StageEvaluator::Create(written)->Evaluate(cluster, {});
+  const Result<StageReplayResult> expected = StageEvaluator::Create(*whole)->Evaluate(cluster, {});
+  RC_ASSERT(told.ok() && expected.ok());
+  RC_ASSERT(told->stage_ns == expected->stage_ns);
 }
 
 // A round that is repeated stands for the micro-batches that a short job lacks, whatever the
