@@ -24,7 +24,7 @@ struct VerbOption {
   const char* flag;        // without dashes
   std::string value_name;  // as --help shows it; "" for a switch
   const char* default_text;
-  const char* help;
+  std::string help;
 };
 
 // What --help says of a verb, and what its command line may hold.

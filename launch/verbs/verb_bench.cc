@@ -162,7 +162,7 @@ Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
   return output;
 }
 
-// --export FORMAT FILE: the file is the operand behind the bench's name.
+// --export FORMAT FILE: the file is the operand after the bench's name.
 Status ExportIfAsked(const VerbArguments& arguments, const BenchWorkload& workload) {
   if (!arguments.Has("export")) {
     return OkStatus();
@@ -239,7 +239,7 @@ Result<VerbOutput> RunReplay(const VerbArguments& arguments) {
 
 struct Bench {
   const char* name;
-  size_t operands;                   // behind its name, at most
+  size_t operands;                   // after its name, at most
   std::vector<std::string> options;  // that have a meaning for it
   Result<VerbOutput> (*run)(const VerbArguments& arguments);
 };
@@ -260,6 +260,17 @@ const std::vector<Bench>& Benches() {
        RunReplay},
       {"search", 0, {"threads"}, RunSearch}};
   return benches;
+}
+
+// Names of the benches for which the option has a meaning.
+std::vector<std::string> BenchesWith(std::string_view flag) {
+  std::vector<std::string> names;
+  for (const Bench& bench : Benches()) {
+    if (std::ranges::find(bench.options, flag) != bench.options.end()) {
+      names.emplace_back(bench.name);
+    }
+  }
+  return names;
 }
 
 Status UnknownBench(const std::string& name) {
@@ -330,27 +341,30 @@ Verb BenchVerb() {
       1,
       64,
       {{"workload", "NAME", "gpt3-layer; import: llm",
-        "ring, stencil, llm, dlrm, astra, gpt3-layer or gpt3-kernel (graph, import, replay)"},
-       {"ranks", "N", "8192; import: 128", "ranks of the synthetic job (graph, import, replay)"},
-       {"threads", "N", "1", "threads of the replay or search"},
+        "ring, stencil, llm, dlrm, astra, gpt3-layer or gpt3-kernel"},
+       {"ranks", "N", "8192; import: 128; collectives: 8",
+        "ranks of the synthetic job or of the sweep"},
+       {"threads", "N", "1", "threads"},
        {"iterations", "N", "1", "iterations replayed"},
-       {"classes", "on|off", "on", "off: evaluate every rank by itself (replay)"},
-       {"fold", "on|off", "on", "off: evaluate every kernel of a run by itself (replay)"},
-       {"perturb", "SPEC", "none", "as of prism replay; repeatable (replay)"},
-       {"export", "goal|chakra", "none", "also write the job to the file named next (replay)"},
+       {"classes", "on|off", "on", "off: evaluate every rank by itself"},
+       {"fold", "on|off", "on", "off: evaluate every kernel of a run by itself"},
+       {"perturb", "SPEC", "none", "as of prism replay; repeatable"},
+       {"export", "goal|chakra", "none", "also write the job to the file named next"},
        {"delta", "N", "off",
         "instead: N drawn edits of one op of a rank, and of a role, evaluated by what they change "
-        "and in full (replay)"},
-       {"out", "FILE", "stdout", "where the rows go (accuracy, collectives)"},
+        "and in full"},
+       {"out", "FILE", "stdout", "where the rows go"},
        {"parameter-sets", "FILE", "none",
-        "a line profile:key=value... a set: print predicted seconds only (accuracy)"},
+        "a line profile:key=value... a set: print predicted seconds only"},
        {"without", "EFFECT", "none",
-        "predict as if there were no such effect; repeatable; a wrong name lists all (accuracy)"},
-       {"ablation", "", "off",
-        "instead: each effect taken away in turn, or those of --without (accuracy)"},
-       {"fit", "", "off", "fit the profiles to the table and print the values (collectives)"},
-       {"cluster", "PRESET|FILE", "h100-8x", "of the sweep (collectives)"},
-       {"collective", "NAME", "all_reduce", "of the sweep, as nccl-tests names it (collectives)"}}};
+        "predict as if there were no such effect; repeatable; a wrong name lists all"},
+       {"ablation", "", "off", "instead: each effect taken away in turn, or those of --without"},
+       {"fit", "", "off", "fit the profiles to the table and print the values"},
+       {"cluster", "PRESET|FILE", "h100-8x", "of the sweep"},
+       {"collective", "NAME", "all_reduce", "of the sweep, as nccl-tests names it"}}};
+  for (VerbOption& option : verb.spec.options) {
+    option.help += fmt::format(" ({})", fmt::join(BenchesWith(option.flag), ", "));
+  }
   verb.run = Run;
   return verb;
 }

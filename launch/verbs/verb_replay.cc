@@ -40,29 +40,35 @@ Status RefuseNumberOfEdit(const EditFile& file, const std::string& key, double v
                    "--vary: the edit states {} too, and kernels whose times follow from it", key));
 }
 
-// --vary: the job, or what the edit makes of it, at each value.
-Result<VerbOutput> RunSweep(const VerbArguments& arguments,
-                            const graph::LoadedGraph& loaded,
-                            const replayer::ReplayOptions& replay,
-                            const std::string& edit_file) {
-  for (const char* flag : {"samples", "gains", "job", "costs", "critical-path", "find-straggler"}) {
-    if (arguments.Has(flag)) {
-      return InvalidArgument(fmt::format("--vary repeats the replay; leave --{} out", flag));
-    }
+// What is to be replayed, and what is asked of it. All outlive the request.
+struct ReplayRequest {
+  const VerbArguments& arguments;
+  const graph::LoadedGraph& loaded;
+  const replayer::ReplayOptions& replay;
+  const std::string& edit_file;  // the .toml of --edit; "" none
+
+  // "edit" stands for a .toml: another file of --edit holds perturbations, as --perturb does.
+  [[nodiscard]] bool Has(std::string_view flag) const {
+    return flag == "edit" ? !edit_file.empty() : arguments.Has(flag);
   }
+};
+
+// The job, or what the edit makes of it, at each value of a number.
+Result<std::string> Vary(const ReplayRequest& request) {
+  const VerbArguments& arguments = request.arguments;
   PRISM_ASSIGN_OR_RETURN(const Variation variation, ParseVariation(arguments.Text("vary")));
   EditFile file;
   const auto job = [&](const graph::Graph& graph, double value) -> Result<replayer::EditedJob> {
-    if (edit_file.empty()) {
-      return replayer::EditedJob{graph, replay};
+    if (request.edit_file.empty()) {
+      return replayer::EditedJob{graph, request.replay};
     }
-    PRISM_ASSIGN_OR_RETURN(file, ReadEditFile(edit_file, graph, replay));
+    PRISM_ASSIGN_OR_RETURN(file, ReadEditFile(request.edit_file, graph, request.replay));
     PRISM_RETURN_IF_ERROR(RefuseNumberOfEdit(file, variation.key, value));
     Result<replayer::EditedJob> edited =
-        replayer::ApplyEdit(file.program ? *file.program : graph, replay, file.edit);
-    return edited.ok() ? std::move(edited) : FaultOfEdit(edited.status(), edit_file);
+        replayer::ApplyEdit(file.program ? *file.program : graph, request.replay, file.edit);
+    return edited.ok() ? std::move(edited) : FaultOfEdit(edited.status(), request.edit_file);
   };
-  PRISM_ASSIGN_OR_RETURN(ReplaySweep sweep, SweepReplay(loaded, variation, job));
+  PRISM_ASSIGN_OR_RETURN(ReplaySweep sweep, SweepReplay(request.loaded, variation, job));
   sweep.assumptions.insert(sweep.assumptions.end(), file.assumptions.begin(),
                            file.assumptions.end());
   if (arguments.Has("csv")) {
@@ -71,24 +77,90 @@ Result<VerbOutput> RunSweep(const VerbArguments& arguments,
   if (arguments.Has("svg")) {
     PRISM_RETURN_IF_ERROR(WriteFileAtomically(arguments.Text("svg"), ReplaySweepSvg(sweep)));
   }
-  VerbOutput output;
-  output.text =
-      arguments.format() == OutputFormat::kJson ? ReplaySweepJson(sweep) : ReplaySweepText(sweep);
-  return output;
+  return arguments.format() == OutputFormat::kJson ? ReplaySweepJson(sweep)
+                                                   : ReplaySweepText(sweep);
 }
 
-// Each of these prints something of its own, in place of the summary and what explains it.
-Status RefuseIgnored(const VerbArguments& arguments) {
-  for (const char* mode : {"job", "samples", "gains"}) {
-    for (const char* other :
-         {"job", "samples", "gains", "costs", "critical-path", "find-straggler"}) {
-      if (arguments.Has(mode) && arguments.Has(other) && std::string_view(mode) != other) {
-        return InvalidArgument(
-            fmt::format("--{} and --{} print different things: one of them", mode, other));
-      }
+Result<std::string> CompareEdited(const ReplayRequest& request) {
+  return EditDifference(request.loaded.graph, request.replay, request.edit_file,
+                        request.arguments.format());
+}
+
+Result<std::string> ReplayWithOtherJobs(const ReplayRequest& request) {
+  return ReplayOnSharedNetwork(request.loaded, request.replay, request.arguments.Texts("job"),
+                               request.arguments.format());
+}
+
+Result<std::string> Sample(const ReplayRequest& request) {
+  int64_t count = 0;
+  PRISM_RETURN_IF_ERROR(request.arguments.ReadInt("samples", 1, 1'000'000, &count));
+  PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
+  PRISM_ASSIGN_OR_RETURN(const IterationSamples samples,
+                         SampleIterations(session, request.loaded.graph, request.replay, count));
+  PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
+                         replayer::WarnOfNoEffect(request.loaded.graph, request.replay));
+  return SamplesText(samples, warnings, request.arguments.format());
+}
+
+Result<std::string> FindGains(const ReplayRequest& request) {
+  return Gains(request.loaded.graph, request.replay, request.arguments.format());
+}
+
+enum class FlowNetwork : uint8_t { kAllowed, kNeeded, kRefused };
+
+// What is printed in place of the summary and what explains it.
+struct ReplayMode {
+  const char* flag;  // that asks for it, as ReplayRequest::Has takes it
+  const char* does;  // why nothing else can be asked for beside it
+  FlowNetwork flow;
+  Result<std::string> (*run)(const ReplayRequest& request);
+};
+
+constexpr ReplayMode kModes[] = {
+    {"vary", "repeats the replay", FlowNetwork::kAllowed, Vary},
+    {"edit", "compares two replays", FlowNetwork::kRefused, CompareEdited},
+    {"job", "prints the times of several jobs", FlowNetwork::kNeeded, ReplayWithOtherJobs},
+    {"samples", "prints the times of many seeds", FlowNetwork::kAllowed, Sample},
+    {"gains", "prints the time without each thing", FlowNetwork::kRefused, FindGains}};
+
+std::string FlagText(std::string_view flag) {
+  return fmt::format("--{}{}", flag, flag == "edit" ? " FILE.toml" : "");
+}
+
+// What the mode would ignore is refused.
+Status CheckMode(const ReplayMode& mode, const ReplayRequest& request) {
+  std::vector<std::string_view> others = {"costs", "critical-path", "find-straggler"};
+  for (const ReplayMode& other : kModes) {
+    others.emplace_back(other.flag);
+  }
+  for (const std::string_view other : others) {
+    const bool is_varied_edit = std::string_view(mode.flag) == "vary" && other == "edit";
+    if (other != mode.flag && request.Has(other) && !is_varied_edit) {
+      return InvalidArgument(
+          fmt::format("{} {}; leave {} out", FlagText(mode.flag), mode.does, FlagText(other)));
     }
   }
-  return OkStatus();
+  const bool flow = request.replay.network == replayer::NetworkModel::kFlow;
+  if (flow && mode.flow == FlowNetwork::kRefused) {
+    return InvalidArgument(fmt::format("{} knows no --network flow", FlagText(mode.flag)));
+  }
+  return flow || mode.flow != FlowNetwork::kNeeded
+             ? OkStatus()
+             : InvalidArgument(fmt::format("{} needs --network flow: else jobs do not meet",
+                                           FlagText(mode.flag)));
+}
+
+Result<std::string> RunMode(const ReplayRequest& request) {
+  if (!request.Has("vary") && (request.Has("csv") || request.Has("svg"))) {
+    return InvalidArgument("--csv and --svg are of --vary KEY:FROM:TO:STEPS");
+  }
+  for (const ReplayMode& mode : kModes) {
+    if (request.Has(mode.flag)) {
+      PRISM_RETURN_IF_ERROR(CheckMode(mode, request));
+      return mode.run(request);
+    }
+  }
+  return SummaryAndExplanation(request.arguments, request.loaded, request.replay);
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
@@ -108,54 +180,8 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   options.seed = job.seed;
   PRISM_ASSIGN_OR_RETURN(const replayer::ReplayOptions replay,
                          MakeReplayOptions(options, job, loaded.graph.cluster));
-  if (arguments.Has("vary")) {
-    return RunSweep(arguments, loaded, replay, edit_file);
-  }
-  if (arguments.Has("csv") || arguments.Has("svg")) {
-    return InvalidArgument("--csv and --svg are of --vary KEY:FROM:TO:STEPS");
-  }
-  PRISM_RETURN_IF_ERROR(RefuseIgnored(arguments));
   VerbOutput output;
-  const bool flow = options.network == replayer::NetworkModel::kFlow;
-  if (flow && (!edit_file.empty() || arguments.Has("gains"))) {
-    return InvalidArgument("--edit FILE.toml and --gains know no --network flow");
-  }
-  if (!edit_file.empty()) {
-    if (arguments.Has("samples") || arguments.Has("gains") || arguments.Has("critical-path") ||
-        arguments.Has("find-straggler")) {
-      return InvalidArgument(
-          "--edit FILE.toml compares two replays; leave --samples, --gains,"
-          " --critical-path and --find-straggler out");
-    }
-    PRISM_ASSIGN_OR_RETURN(output.text,
-                           EditDifference(loaded.graph, replay, edit_file, arguments.format()));
-    return output;
-  }
-  if (arguments.Has("job")) {
-    if (!flow) {
-      return InvalidArgument("--job needs --network flow: else jobs do not meet");
-    }
-    PRISM_ASSIGN_OR_RETURN(
-        output.text,
-        ReplayOnSharedNetwork(loaded, replay, arguments.Texts("job"), arguments.format()));
-    return output;
-  }
-  if (arguments.Has("samples")) {
-    int64_t count = 0;
-    PRISM_RETURN_IF_ERROR(arguments.ReadInt("samples", 1, 1'000'000, &count));
-    PRISM_ASSIGN_OR_RETURN(MpiSession session, MpiSession::Start());
-    PRISM_ASSIGN_OR_RETURN(const IterationSamples samples,
-                           SampleIterations(session, loaded.graph, replay, count));
-    PRISM_ASSIGN_OR_RETURN(const std::vector<graph::Warning> warnings,
-                           replayer::WarnOfNoEffect(loaded.graph, replay));
-    output.text = SamplesText(samples, warnings, arguments.format());
-    return output;
-  }
-  if (arguments.Has("gains")) {
-    PRISM_ASSIGN_OR_RETURN(output.text, Gains(loaded.graph, replay, arguments.format()));
-    return output;
-  }
-  PRISM_ASSIGN_OR_RETURN(output.text, SummaryAndExplanation(arguments, loaded, replay));
+  PRISM_ASSIGN_OR_RETURN(output.text, RunMode({arguments, loaded, replay, edit_file}));
   return output;
 }
 
