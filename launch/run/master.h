@@ -12,7 +12,6 @@
 #include "graph/graph.h"
 #include "launch/emulation/coordinator.h"
 #include "launch/process/mpi_session.h"
-#include "launch/run/emulate_message.h"
 #include "launch/run/messages.h"
 #include "launch/run/progress.h"
 #include "launch/run/recorded_slice.h"

@@ -1,7 +1,11 @@
-// The first byte of every message between the processes of a run, and who sends it.
+// The messages between the processes of a run: the first byte of each, who sends it, and the parts
+// that they are made of. What flows while sandbox ranks run is
+// launch/emulation/emulation_messages.h.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -14,29 +18,36 @@ enum class MessageKind : uint8_t {
   kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks, too
   kFragment,  // worker → 0: a recorded rank's fragment, the values that it gave to absent ranks
   kFailed,    // worker → 0: status code, message
-  kEmulate,   // 0 → worker: go on with the emulation (emulate_message.h)
-  kOps,       // worker → 0: number of the emulation, what its sandbox ranks did
-              // (emulation_messages.h)
-  kAnswers,   // 0 → worker: what time it is for them
+  kEmulate,   // 0 → worker: EmulateMessage; go on with the emulation
+  kOps,       // worker → 0: number of the emulation, RankEvents of its sandbox ranks
+  kAnswers,   // 0 → worker: AnswerBatch, what time it is for them
   kHung,      // 0 → worker: they wait for what never comes, and are to stay
   kRankLeft,  // worker → 0: number of the emulation, rank, its log, its memory history or ""; its
               // program has left in order
   kStop,      // 0 → worker: leave; 0 or the exit code of the run
 };
 
-inline void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
-  message->Put(static_cast<uint32_t>(ranks.size()));
-  for (const Rank rank : ranks) {
-    message->Put(rank.value());
-  }
-}
+void PutRanks(const std::vector<Rank>& ranks, WireWriter* message);
+std::vector<Rank> GetRanks(WireReader* message);
 
-inline std::vector<Rank> GetRanks(WireReader* message) {
-  std::vector<Rank> ranks(message->Get<uint32_t>());
-  for (Rank& rank : ranks) {
-    rank = Rank(message->Get<uint32_t>());
-  }
-  return ranks;
-}
+// As an emulation begins. Texts are views: into the sender's own strings where it is encoded, into
+// the received message where it was read from one.
+struct EmulateMessage {
+  uint32_t number = 0;           // of the emulation in this run
+  std::string_view graph_bytes;  // as in graph.prism; its sandbox ranks are those to run
+  std::string exchange;          // MeetingPoint::exchange
+  uint16_t store_port = 0;       // MeetingPoint::store_port
+  std::vector<Rank> log_ranks;   // shown live
+  std::vector<Rank> snapshot_ranks;
+  int32_t iterations = 0;
+  std::string_view values;            // the value book
+  std::vector<uint64_t> values_told;  // bytes of it by sandbox rank
+};
+
+// With the kind before it.
+std::string Encode(const EmulateMessage& message);
+
+// What follows the kind.
+EmulateMessage GetEmulate(WireReader* message);
 
 }  // namespace prism::launch

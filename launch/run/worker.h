@@ -11,7 +11,7 @@
 #include "launch/emulation/emulation_worker.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/wire.h"
-#include "launch/run/emulate_message.h"
+#include "launch/run/messages.h"
 #include "launch/run/record_pass.h"
 #include "launch/run/run_context.h"
 

@@ -1,8 +1,21 @@
-#include "launch/run/emulate_message.h"
-
 #include "launch/run/messages.h"
 
 namespace prism::launch {
+
+void PutRanks(const std::vector<Rank>& ranks, WireWriter* message) {
+  message->Put(static_cast<uint32_t>(ranks.size()));
+  for (const Rank rank : ranks) {
+    message->Put(rank.value());
+  }
+}
+
+std::vector<Rank> GetRanks(WireReader* message) {
+  std::vector<Rank> ranks(message->Get<uint32_t>());
+  for (Rank& rank : ranks) {
+    rank = Rank(message->Get<uint32_t>());
+  }
+  return ranks;
+}
 
 std::string Encode(const EmulateMessage& message) {
   WireWriter out;
