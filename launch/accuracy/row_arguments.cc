@@ -24,6 +24,22 @@ constexpr auto kWords = std::to_array<Words>({{"", 50257},
                                               {"BertWordPieceCase", 28996},
                                               {"Llama2Tokenizer", 32000}});
 
+struct Argument {
+  std::string_view column;
+  std::string_view name;
+};
+
+constexpr auto kArguments = std::to_array<Argument>({
+    {"ffn", "ffn-hidden-size"},
+    {"vocab", "vocab-size"},
+    {"experts", "num-experts"},
+    {"moe_ffn", "moe-ffn-hidden-size"},
+});
+constexpr auto kFlags = std::to_array<Argument>({
+    {"sp", "sequence-parallel"},
+    {"dist_optimizer", "use-distributed-optimizer"},
+});
+
 struct Unmodelled {
   std::string_view argument;
   std::string_view otherwise;  // the value that changes nothing, "" where the argument has none
@@ -104,6 +120,25 @@ int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t 
   return number > 0 && number <= kMost ? number : otherwise;
 }
 
+std::optional<int64_t> ArgumentFor(const PublishedRow& row, std::string_view column) {
+  const auto* const entry =
+      std::find_if(kArguments.begin(), kArguments.end(),
+                   [&](const Argument& argument) { return argument.column == column; });
+  if (entry == kArguments.end() || !StatesArguments(row)) {
+    return std::nullopt;
+  }
+  const int64_t number = IntegerArgument(row, entry->name, 0);
+  return number > 0 ? std::optional(number) : std::nullopt;
+}
+
+std::optional<bool> FlagFor(const PublishedRow& row, std::string_view column) {
+  const auto* const entry = std::find_if(
+      kFlags.begin(), kFlags.end(), [&](const Argument& flag) { return flag.column == column; });
+  return entry == kFlags.end() || !StatesArguments(row)
+             ? std::nullopt
+             : std::optional(HasArgument(row, entry->name));
+}
+
 void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   style->attention = AttentionOf(row);
   style->dropout = DropsOut(row);
@@ -117,6 +152,7 @@ void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
   style->overlap_grad_reduce = HasArgument(row, "overlap-grad-reduce");
   style->overlap_param_gather = HasArgument(row, "overlap-param-gather");
   const std::string context = row.Extra("cp-comm-type");
+  style->tp_comm_overlap = HasArgument(row, "tp-comm-overlap");
   style->cp_all_to_all = context == "a2a";
   style->cp_all_gather = context == "allgather";
   const auto layers_of = [&](const char* name) {

@@ -21,6 +21,10 @@ bool HasArgument(const PublishedRow& row, std::string_view name);
 // The number behind "name=", where there is one from 1 to 2^20, else `otherwise`.
 int64_t IntegerArgument(const PublishedRow& row, std::string_view name, int64_t otherwise);
 
+// A column of such a row that is empty, where an argument says the same; nothing where none does.
+std::optional<int64_t> ArgumentFor(const PublishedRow& row, std::string_view column);
+std::optional<bool> FlagFor(const PublishedRow& row, std::string_view column);
+
 // Of a row that states its arguments: what megatron/training/arguments.py makes of them.
 void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style);
 

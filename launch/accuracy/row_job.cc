@@ -129,6 +129,10 @@ void AssumePlan(const PublishedRow& row,
   assumptions->Add("parallel plan: not printed, the usual one", 0.12);
 }
 
+bool HasExperts(const PublishedRow& row) {
+  return row.Integer("experts").has_value() || ArgumentFor(row, "experts").has_value();
+}
+
 // Megatron-LM and NeMo divide experts as they divide layers unless told otherwise; recipes of
 // Megatron-Bridge and of DeepSeek-V3 say 1, and what Megatron-Core's own pages print says mostly 1.
 int32_t ExpertTensorDegree(const PublishedRow& row,
@@ -136,7 +140,7 @@ int32_t ExpertTensorDegree(const PublishedRow& row,
                            int64_t gpus,
                            Assumptions* assumptions) {
   const std::optional<int64_t> stated = row.Integer("etp");
-  const bool open = !stated.has_value() && tp > 1 && row.Integer("experts").value_or(0) > 0 &&
+  const bool open = !stated.has_value() && tp > 1 && HasExperts(row) &&
                     FamilyOfRow(row) == FrameworkFamily::kMegatronCore &&
                     !row.Says("framework", "bridge") && !row.Says("model", "deepseek");
   if (!open) {
@@ -159,7 +163,7 @@ int32_t ExpertTensorDegree(const PublishedRow& row,
 // node.
 int32_t ExpertDegree(const PublishedRow& row, int64_t gpus, Assumptions* assumptions) {
   const std::optional<int64_t> stated = row.Integer("ep");
-  if (stated.has_value() || row.Integer("experts").value_or(0) == 0) {
+  if (stated.has_value() || !HasExperts(row)) {
     return Degree(stated);
   }
   constexpr double kSpread = 0.2;
@@ -420,7 +424,9 @@ int32_t ZeroStageOfRow(const PublishedRow& row) {
       row.Says("framework", "zero-3") || row.Says("framework", "jax")) {
     return 3;
   }
-  if (const std::optional<bool> flag = row.Flag("dist_optimizer")) {
+  const std::optional<bool> column = row.Flag("dist_optimizer");
+  if (const std::optional<bool> flag =
+          column.has_value() ? column : FlagFor(row, "dist_optimizer")) {
     return *flag ? 1 : 0;
   }
   return row.Says("framework", "nemo") || row.Says("framework", "core") ||
@@ -439,7 +445,7 @@ bool SequenceParallelOfRow(const PublishedRow& row, const graph::JobSpec& job) {
                      row.IsFrom("sc21") ||
                      (FamilyOfRow(row) == FrameworkFamily::kMegatronLm &&
                       job.recompute == graph::Recompute::kFull);
-  return row.Flag("sp").value_or(!early);
+  return row.Flag("sp").value_or(FlagFor(row, "sp").value_or(!early));
 }
 
 // GPT-3 had 2,048 tokens, and what followed for two years; Llama 3 has 8,192.

@@ -101,6 +101,9 @@ std::optional<int64_t> SizeOf(const PublishedRow& row,
   if (const std::optional<int64_t> own = row.Integer(column)) {
     return own;
   }
+  if (const std::optional<int64_t> said = ArgumentFor(row, column)) {
+    return said;
+  }
   const std::map<int64_t, int64_t> counts = SizesElsewhere(row, column);
   const auto most =
       std::max_element(counts.begin(), counts.end(),
@@ -306,8 +309,13 @@ void ReadExperts(const PublishedRow& row, Assumptions* assumptions, graph::Model
     return;
   }
   constexpr double kUnknownExperts = 0.4;
-  moe.topk = assumptions->Or<int64_t>(SizeOf(row, "moe_topk", assumptions), 1,
-                                      "experts per token: 1", kUnknownExperts);
+  if (StatesArguments(row)) {
+    constexpr int64_t kDefault = 2;
+    moe.topk = row.Integer("moe_topk").value_or(IntegerArgument(row, "moe-router-topk", kDefault));
+  } else {
+    moe.topk = assumptions->Or<int64_t>(SizeOf(row, "moe_topk", assumptions), 1,
+                                        "experts per token: 1", kUnknownExperts);
+  }
   moe.expert_ffn = assumptions->Or<int64_t>(
       SizeOf(row, "moe_ffn", assumptions), model->ffn > 0 ? model->ffn : UsualFfn(row, *model),
       "width of an expert: as the dense layer", kUnknownExperts);

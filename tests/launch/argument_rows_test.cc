@@ -62,6 +62,31 @@ TEST(ArgumentRows, arguments_give_widths_groups_and_padding) {
   EXPECT_EQ(ModelOf(Tested("")).kv_heads, 96);
 }
 
+// What a column leaves open, and what is the program's default where neither says.
+TEST(ArgumentRows, arguments_stand_in_for_columns) {
+  Fields fields = Tested(
+      "num-experts=8;moe-ffn-hidden-size=1024;ffn-hidden-size=4096;swiglu;"
+      "vocab-size=8000;moe-router-topk=4;sequence-parallel;"
+      "use-distributed-optimizer;tp-comm-overlap");
+  Set(&fields, "vocab", "");
+  const RowPlan said = PlanRow(OneRow(fields).row());
+  EXPECT_EQ(said.job.model.ffn, 4096);
+  EXPECT_EQ(said.job.model.vocab, 8000);
+  EXPECT_EQ(said.job.model.moe.experts, 8);
+  EXPECT_EQ(said.job.model.moe.expert_ffn, 1024);
+  EXPECT_EQ(said.job.model.moe.topk, 4);
+  EXPECT_TRUE(said.job.sequence_parallel);
+  EXPECT_TRUE(said.style.tp_comm_overlap);
+  EXPECT_EQ(said.job.zero_stage, 1);
+  Set(&fields, "moe_topk", "1");
+  EXPECT_EQ(ModelOf(fields).moe.topk, 1);
+  const RowPlan silent = PlanRow(OneRow(Tested("num-experts=8")).row());
+  EXPECT_EQ(silent.job.model.moe.topk, 2);
+  EXPECT_FALSE(silent.job.sequence_parallel);
+  EXPECT_FALSE(silent.style.tp_comm_overlap);
+  EXPECT_EQ(silent.job.zero_stage, 0);
+}
+
 TEST(ArgumentRows, strategies_of_sharding_are_stages) {
   Fields fields = Tested("use-megatron-fsdp;use-distributed-optimizer");
   const auto stage = [&](const char* strategy) {
@@ -107,6 +132,7 @@ TEST(ArgumentRows, unfused_activations_of_experts_are_kept) {
   Fields fields = Tested("disable-bias-linear");
   Set(&fields, "experts", "8");
   Set(&fields, "moe_topk", "2");
+  Set(&fields, "sp", "yes");
   const double fused = BytesOf(fields);
   Set(&fields, "extra",
       "tokenizer=;transformer_impl=transformer_engine;disable-bias-linear;no-bias-gelu-fusion");
