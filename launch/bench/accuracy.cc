@@ -1,7 +1,6 @@
 #include "launch/bench/accuracy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "graph/base/csv_field.h"
 #include "graph/base/file.h"
+#include "graph/base/parse_number.h"
 #include "launch/accuracy/effects.h"
 #include "launch/accuracy/predictor.h"
 #include "launch/accuracy/published_errors.h"
@@ -186,9 +186,8 @@ Status ReadParameterSet(const std::string& line, ProfileOverrides* overrides) {
     const size_t equals = word.find('=');
     double value = 0;
     const bool shaped = colon != std::string::npos && equals != std::string::npos && colon < equals;
-    const char* end = word.data() + word.size();
-    if (!shaped || std::from_chars(word.data() + equals + 1, end, value).ptr != end) {
-      return BadFile(fmt::format("'{}' is not of the form profile:key=value", word));
+    if (!shaped || !ParseNumber(std::string_view(word).substr(equals + 1), &value)) {
+      return BadFile(fmt::format("'{}' is not of the form profile:key=value, with a number", word));
     }
     (*overrides)[word.substr(0, colon)][word.substr(colon + 1, equals - colon - 1)] = value;
   }
