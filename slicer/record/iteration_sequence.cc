@@ -62,7 +62,7 @@ void IterationSequence::Add(int32_t number, const Iteration& iteration) {
   }
   if (kind == kinds_.size() && kind < kMostKinds) {
     kinds_.push_back({std::move(plain), OptimizerSteps(iteration), ReducedBytes(iteration),
-                      MatrixProducts(iteration)});
+                      MatrixProducts(iteration), iteration.has_backward ? 1 : 0});
   } else if (kind == kinds_.size()) {
     kind += sequence_.size();
   }
@@ -89,7 +89,7 @@ bool IterationSequence::TrainsUnequally(size_t period) const {
     }
     return most - least;
   };
-  return bounds(&Kind::optimizer_steps) > 0 ||
+  return bounds(&Kind::optimizer_steps) > 0 || bounds(&Kind::backward_passes) > 0 ||
          (bounds(&Kind::reduced_bytes) > kLogBytes && bounds(&Kind::products) == 0);
 }
 

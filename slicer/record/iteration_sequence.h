@@ -29,7 +29,8 @@ class IterationSequence {
   // seen, and four times at least, since what is drawn at random repeats itself now and then. And
   // what they do is training, not a line of a log, an evaluation (which multiplies matrices) or a
   // checkpoint (which gathers): among them are iterations that differ in the number of optimizer
-  // steps, or with the same products in how much they reduce over ranks.
+  // steps, of which one steps without a backward pass (an outer optimizer that multiplies matrices
+  // for its own sake), or that with the same products differ in how much they reduce over ranks.
   [[nodiscard]] std::optional<int32_t> Period() const;
 
   // Further iterations may show a period, or that what looks like one is none.
@@ -45,6 +46,7 @@ class IterationSequence {
     int64_t optimizer_steps = 0;
     int64_t reduced_bytes = 0;
     int64_t products = 0;
+    int64_t backward_passes = 0;  // 1: some
   };
 
   [[nodiscard]] size_t RepeatedFrom(size_t period) const;

@@ -18,6 +18,7 @@ struct Iteration {
   OpTables tables;
   uint32_t closed = 0;
   std::vector<uint32_t> late_waits;  // of `ops` as recorded: late_waits.h
+  bool has_backward = false;         // some of it was issued in a backward pass of autograd's
 };
 
 // Takes out what the caching allocator takes from the device or gives back; returns how many ops.

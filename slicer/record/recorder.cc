@@ -27,6 +27,11 @@ using graph::OpKind;
 // Of the iterations that are looked at for a period.
 constexpr int64_t kMostOpsLookedAt = 250'000;
 
+bool IsComputedInBackward(const Record& record) {
+  return (record.flags & channel::kInBackward) != 0 &&
+         (record.kind == RecordKind::kKernel || record.kind == RecordKind::kMatmul);
+}
+
 // An iteration that the next one equals but for segments.
 struct NearlyFound {
   int32_t number;
@@ -153,6 +158,7 @@ Status Recorder::Impl::Consume(const Record& record, std::span<const std::byte> 
   if (record.kind == RecordKind::kElapsed) {
     ForgetWaitsToMeasure();
   }
+  current_.has_backward = current_.has_backward || IsComputedInBackward(record);
   if (is_only_looked_at) {
     return OkStatus();
   }
