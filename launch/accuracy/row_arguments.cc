@@ -63,7 +63,6 @@ constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     {"enable-cuda-graph", "", kSome},
     {"cuda-graph-impl", "none", kSome},
     {"external-cuda-graph", "", kSome},
-    {"qk-layernorm", "", kLittle},
     {"window-size", "", kSome},
     {"recompute-num-layers", "1", kSome},
     {"moe-latent-size", "", kSome},
@@ -169,9 +168,7 @@ void ReadArguments(const PublishedRow& row, graph::TrainingStyle* style) {
 
 void NoteArguments(const PublishedRow& row, Assumptions* assumptions) {
   for (const Unmodelled& entry : kUnmodelled) {
-    const bool latent = entry.argument == "qk-layernorm" &&
-                        HasArgument(row, "multi-latent-attention");  // always has these norms
-    if (HasArgument(row, entry.argument) && !latent &&
+    if (HasArgument(row, entry.argument) &&
         (entry.otherwise.empty() || row.Extra(entry.argument) != entry.otherwise)) {
       const std::string value = row.Extra(entry.argument);
       assumptions->Add(fmt::format("argument: {}{}{}, without effect here", entry.argument,

@@ -158,7 +158,7 @@ Result<double> PredictedBytes(const PublishedRow& row,
     options.workspace_bytes = kDeterministicWorkspace;
   }
   options.library_workspaces = EngineWorkspaces(row, job, cluster);
-  options.offloaded_parts = OffloadedParts(row);
+  options.layers = {OffloadedParts(row), HasArgument(row, "qk-layernorm")};
   options.deferred_heads = DeferredHeads(row);
   graph::JobSpec as_run = job;
   options.microbatch_group =

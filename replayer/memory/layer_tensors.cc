@@ -179,7 +179,7 @@ void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
 // What attention reads. Latent attention keeps the compressed rows in front of and behind their
 // norms too, keys with their positions copied to every head (Megatron-Core:
 // transformer/multi_latent_attention.py).
-std::vector<LayerTensor> AttentionInputs(const Sizes& sizes) {
+std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries) {
   const graph::ModelSpec& model = sizes.model;
   const graph::LatentAttention& latent = model.latent;
   const int64_t size = model.HeadDim();
@@ -190,6 +190,11 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes) {
             {"keys", sizes.Heads(sizes.kv_heads, size)},
             {"values", sizes.Heads(sizes.kv_heads, size)}},
            0, kCore, &inputs);
+    if (normed_queries) {
+      Append({{"queries in front of their norm", sizes.Heads(model.heads, size)},
+              {"keys in front of their norm", sizes.Heads(sizes.kv_heads, size)}},
+             0, 0, &inputs);
+    }
     return inputs;
   }
   const int64_t with_position = size + latent.rope_dim;
@@ -208,13 +213,13 @@ std::vector<LayerTensor> AttentionInputs(const Sizes& sizes) {
 // Everything that the backward pass of a layer reads: 34sbh + 5as²b for GPT with unfused attention
 // and dropout at t = 1 (Korthikanti et al., equation 1). Norms that a product computes itself are
 // not computed again apart from it: those of plain attention and of a dense feed-forward.
-std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts) {
+std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts, bool normed_queries) {
   const bool own_norm = sizes.model.latent.kv_rank > 0;
   std::vector<LayerTensor> saved = {{{"layer input", sizes.Hidden()}, 0, kOffloadAttentionNorm},
                                     {{"attention norm output", sizes.Hidden()},
                                      own_norm ? uint32_t{graph::kRecomputeNorm} : 0U,
                                      kOffloadProjections}};
-  const std::vector<LayerTensor> inputs = AttentionInputs(sizes);
+  const std::vector<LayerTensor> inputs = AttentionInputs(sizes, normed_queries);
   saved.insert(saved.end(), inputs.begin(), inputs.end());
   Append(CoreAttention(sizes), graph::kRecomputeCoreAttention, kOffloadCoreAttention, &saved);
   saved.push_back({{"attention output", sizes.Heads(sizes.model.heads, sizes.ValueSize())},
@@ -292,16 +297,16 @@ UnitTensors EmbeddingTensors(const JobSpec& job, const TrainingStyle& style) {
 UnitTensors LayerTensors(const JobSpec& job,
                          const TrainingStyle& style,
                          int64_t layer,
-                         uint32_t offloaded_parts) {
+                         const LayerFacts& facts) {
   const Sizes sizes(job, style);
   const bool has_experts = sizes.model.IsMoeLayer(layer);
   const uint32_t parts = job.recompute == Recompute::kSelective ? style.recompute_parts : 0U;
   UnitTensors tensors;
   tensors.forward = GatheredHidden(sizes);
   tensors.forward.push_back({"row-parallel output", sizes.WholeHidden()});
-  for (const LayerTensor& saved : SavedOfLayer(sizes, has_experts)) {
+  for (const LayerTensor& saved : SavedOfLayer(sizes, has_experts, facts.normed_queries)) {
     const bool elsewhere =
-        (saved.recomputed_by & parts) != 0 || (saved.offloaded_by & offloaded_parts) != 0;
+        (saved.recomputed_by & parts) != 0 || (saved.offloaded_by & facts.offloaded_parts) != 0;
     if (!elsewhere) {
       tensors.saved.push_back(saved.tensor);
     } else {
@@ -337,9 +342,9 @@ UnitTensors LayerTensors(const JobSpec& job,
 
 UnitTensors FurtherLayerTensors(const JobSpec& job,
                                 const TrainingStyle& style,
-                                uint32_t offloaded_parts) {
+                                const LayerFacts& facts) {
   const Sizes sizes(job, style);
-  UnitTensors tensors = LayerTensors(job, style, job.model.layers, offloaded_parts);
+  UnitTensors tensors = LayerTensors(job, style, job.model.layers, facts);
   tensors.saved.push_back({"words of the next token", sizes.Hidden()});
   tensors.saved.push_back({"joined hidden states", 2 * sizes.Hidden()});
   return tensors;

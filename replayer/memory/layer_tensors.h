@@ -44,17 +44,23 @@ enum OffloadedPart : uint32_t {
   kOffloadExpertActivation = 1U << 6U,
 };
 
+// What neither job nor style says of layers.
+struct LayerFacts {
+  uint32_t offloaded_parts = 0;  // OffloadedPart; what is offloaded is there for a layer at a time
+  bool normed_queries = false;   // and keys, each head by itself (Megatron-Core: --qk-layernorm)
+};
+
 // `layer` counts over the whole model: a mixture's first ones may be dense, every second one may be
-// computed again. What is offloaded is there for one layer at a time.
+// computed again.
 UnitTensors LayerTensors(const graph::JobSpec& job,
                          const graph::TrainingStyle& style,
                          int64_t layer,
-                         uint32_t offloaded_parts = 0);
+                         const LayerFacts& facts = {});
 
 // A layer that predicts further tokens, with what joins its input to the words.
 UnitTensors FurtherLayerTensors(const graph::JobSpec& job,
                                 const graph::TrainingStyle& style,
-                                uint32_t offloaded_parts = 0);
+                                const LayerFacts& facts = {});
 
 // What the weight gradient of the head reads, where it is computed after all passes.
 std::vector<Tensor> DeferredHeadTensors(const graph::JobSpec& job,

@@ -449,7 +449,7 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
     of_step = Of(states, [](const StateTensor& state) { return state.moment; });
   }
   int64_t moments = AllocateStates(first, options.host, &account);
-  const StageUnits units(job, style, stage, options.offloaded_parts);
+  const StageUnits units(job, style, stage, options.layers);
   const double in_flight =
       MicrobatchesInFlight(job, style, stage, options.microbatch_group) * job.parallel.vpp;
   const std::vector<ChunkPass> passes =

@@ -18,6 +18,7 @@
 #include "graph/offload.h"
 #include "graph/training_style.h"
 #include "replayer/memory/allocator_config.h"
+#include "replayer/memory/layer_tensors.h"
 
 namespace prism::replayer {
 
@@ -67,7 +68,7 @@ struct StageMemoryOptions {
   int64_t device_bytes = int64_t{72} << 30;
   PendingModel pending;
   HostTier host;
-  uint32_t offloaded_parts = 0;  // of every layer (replayer/memory/layer_tensors.h)
+  LayerFacts layers;
   // Micro-batches whose weight gradient of the head waits for the end of all passes (Megatron-Core:
   // --defer-embedding-wgrad-compute).
   int64_t deferred_heads = 0;

@@ -10,22 +10,23 @@ namespace prism::replayer {
 StageUnits::StageUnits(const graph::JobSpec& job,
                        const graph::TrainingStyle& style,
                        int32_t stage,
-                       uint32_t offloaded_parts)
+                       const LayerFacts& facts)
     : job_(job),
       style_(style),
       stage_(stage),
       root_has_ends_(style.fsdp_root_has_ends),
       layers_(LayersOfChunks(job, style, stage)),
       embedding_(EmbeddingTensors(job, style)),
-      further_(FurtherLayerTensors(job, style, offloaded_parts)),
+      further_(FurtherLayerTensors(job, style, facts)),
       head_(HeadTensors(job, style)),
       boundary_(BoundaryTensors(job, style)) {
   for (const graph::LayerRange& layers : layers_) {
     for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
       std::optional<UnitTensors>& tensors = by_kind_[KindOf(layers, layer)];
       if (!tensors.has_value()) {
-        const bool stays = layer == layers.end - 1;
-        tensors = LayerTensors(job, style, layer, stays ? 0 : offloaded_parts);
+        LayerFacts of_layer = facts;
+        of_layer.offloaded_parts = layer == layers.end - 1 ? 0 : facts.offloaded_parts;
+        tensors = LayerTensors(job, style, layer, of_layer);
       }
     }
   }

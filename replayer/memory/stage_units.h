@@ -22,7 +22,7 @@ class StageUnits {
   StageUnits(const graph::JobSpec& job,
              const graph::TrainingStyle& style,
              int32_t stage,
-             uint32_t offloaded_parts);
+             const LayerFacts& facts);
 
   [[nodiscard]] int64_t CountOf(int64_t chunk) const;
   [[nodiscard]] bool IsLayer(int64_t chunk, int64_t place) const;

@@ -142,15 +142,23 @@ TEST(ArgumentRows, unfused_activations_of_experts_are_kept) {
   EXPECT_NEAR(BytesOf(fields) - fused, layers * each, 0.02 * layers * each);
 }
 
+// Latent attention has such norms anyway, of what is compressed.
+TEST(ArgumentRows, norms_of_queries_and_keys_keep_what_goes_into_them) {
+  const auto bytes = [](const std::string& arguments) { return BytesOf(Tested(arguments)); };
+  const double layers = 12;
+  const double each = 2 * 2048.0 * 12288 * 2 / 8;  // queries and keys of a rank
+  EXPECT_NEAR(bytes("qk-layernorm") - bytes(""), layers * each, 0.02 * layers * each);
+  EXPECT_EQ(bytes("qk-layernorm;multi-latent-attention"), bytes("multi-latent-attention"));
+}
+
 TEST(ArgumentRows, arguments_without_effect_are_noted) {
   const auto assumptions = [](const std::string& arguments) {
     return PlanRow(OneRow(Tested(arguments)).row()).assumptions;
   };
   EXPECT_THAT(assumptions("optimizer=muon"),
               Contains("argument: optimizer=muon, without effect here"));
-  EXPECT_THAT(assumptions("qk-layernorm"), Contains("argument: qk-layernorm, without effect here"));
-  for (const char* none : {"optimizer=adam", "qk-layernorm;multi-latent-attention",
-                           "main-grads-dtype=fp32", "recompute-num-layers=1"}) {
+  for (const char* none :
+       {"optimizer=adam", "qk-layernorm", "main-grads-dtype=fp32", "recompute-num-layers=1"}) {
     EXPECT_THAT(assumptions(none), Not(Contains(HasSubstr("argument: ")))) << none;
   }
 }

@@ -222,7 +222,7 @@ TEST(StageMemory, what_is_offloaded_is_not_kept_and_what_is_deferred_is) {
   job.global_batch_size = 8 * job.micro_batch_size;
   const TrainingStyle style = PaperStyle();
   const auto kept = [&](uint32_t parts) {
-    return LayerTensors(job, style, 0, parts).saved_bytes();
+    return LayerTensors(job, style, 0, {.offloaded_parts = parts}).saved_bytes();
   };
   const int64_t hidden = job.micro_batch_size * job.seq_len * job.model.hidden * 2;
   EXPECT_EQ(kept(0) - kept(kOffloadAttentionNorm | kOffloadMlpNorm), 2 * hidden);
@@ -231,9 +231,9 @@ TEST(StageMemory, what_is_offloaded_is_not_kept_and_what_is_deferred_is) {
   };
   StageMemoryOptions options;
   const int64_t usual = peak(options);
-  options.offloaded_parts = kOffloadCoreAttention;
+  options.layers.offloaded_parts = kOffloadCoreAttention;
   EXPECT_LT(peak(options), usual);
-  options.offloaded_parts = 0;
+  options.layers.offloaded_parts = 0;
   options.deferred_heads = 2;
   const int64_t logits =
       job.micro_batch_size * job.seq_len * graph::PaddedVocab(job) / job.parallel.tp * 2;
