@@ -1,4 +1,4 @@
-// Zstandard on whole buffers; gzip, which other programs write, to be read alone.
+// Zstandard on whole buffers; gzip, which other programs write, only to be read.
 #pragma once
 
 #include <cstddef>

@@ -79,12 +79,12 @@ BenchResult BenchDelta(const std::string& name,
                        const replayer::ReplayOptions& options,
                        DeltaBench bench);
 
-// The max-min solver with 1,024 flows in flight, and one replay on a network of its own: of a graph
+// The max-min solver with 1,024 flows in flight, and one replay on a separate network: of a graph
 // file, or of the workload where `path` is empty.
 BenchResult BenchNetwork(const BenchReplayOptions& options, const std::string& path);
 
 // GPT-3 175B on 8,192 H100 of h100-8x, batch 1,536; plans are drawn by a seed among those whose
-// states fit; rates are per second of CPU time. Iteration times alone, on one thread: 200 plans one
+// states fit; rates are per second of CPU time. Iteration times only, on one thread: 200 plans one
 // by one from an empty cache; all plans (1,000 or a few more) of layers that were drawn, again from
 // an empty cache, which is what an evaluation of all 154,278 plans is made of; 800 plans one after
 // the other in the order of a search. Then memory of the 200. On `threads`: 1,000 usual plans (tp

@@ -23,7 +23,7 @@ struct SplitCommandLine {
   std::vector<std::string> operands;
 };
 
-// Options may stand anywhere, as --name value or --name=value; underscores in a name count as
+// Options may be anywhere, as --name value or --name=value; underscores in a name count as
 // dashes; -h is --help. kInvalidArgument, with the nearest known name, for an unknown option and
 // for one without its value. `help` is the command that messages point to: "prism replay --help".
 Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,

@@ -1,5 +1,5 @@
 // Options, presets and layout rules → graph::JobSpec. Depends on nothing else, so every process
-// comes to the same job.
+// resolves the same job.
 #pragma once
 
 #include <string>

@@ -42,8 +42,8 @@ inline constexpr EnumNames<replayer::NetworkModel, 2> kNetworkNames = {
 // RANKS are numbers and ranges with + between them (straggler:0-7+64:1.5). straggler slows what
 // runs on the device, host what the host spends issuing. periodic takes the device for SECONDS out
 // of every PERIOD seconds, or, where PERIOD is a number of iterations (100i: a checkpoint, an
-// evaluation), the host before each so many. jitter has the shape normal (the default), lognormal,
-// exponential or uniform.
+// evaluation), the host each time that many pass. jitter has the shape normal (the default),
+// lognormal, exponential or uniform.
 inline constexpr const char* kPerturbationForms =
     "one of straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS, "
     "host:RANKS:FACTOR, periodic:RANKS:PERIOD:SECONDS (PERIOD in seconds, or 100i: iterations), "
@@ -149,10 +149,10 @@ struct CommandLine {
 // contradictory or not available; kBadFile for a config file that cannot be used.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 
-// Options of a config file alone, whatever the environment says. Fails as ParseCommandLine.
+// Options of a config file only, whatever the environment says. Fails as ParseCommandLine.
 Result<Options> ReadRunOptions(const std::string& config_file);
 
-// A refusal of what the options of these keys ask for together. Where a config file alone gave
+// A refusal of what the options of these keys ask for together. Where only a config file gave
 // them it is a fault of that file: kBadFile, naming file and keys.
 Status AtOrigin(const Options& options,
                 const std::vector<std::string_view>& keys,

@@ -83,8 +83,8 @@ std::vector<OptionSpec> JobOptions() {
        "heads (all-to-all)"},
       {"ep", kJob, "N", "by preset",
        "expert-parallel size of the built-in program, inside dp: experts of a mixture are divided "
-       "over so many ranks, and over tp"},
-      {"vpp", kJob, "N", "by preset", "interleaved model chunks a stage"},
+       "over that many ranks, and over tp"},
+      {"vpp", kJob, "N", "by preset", "interleaved model chunks per stage"},
       {"sequence-parallel", kJob, "on|off", "on", "sequence parallelism beside tensor parallelism"},
       {"micro-batch-size", kJob, "N", "by preset", "sequences in a micro-batch"},
       {"global-batch-size", kJob, "N", "by preset",
@@ -128,7 +128,7 @@ std::vector<OptionSpec> RankOptions() {
        "ranks that run inside the emulation: numbers, ranges (3-5), first, last, stage:K, "
        "role:NAME, none, auto"},
       {"on-mismatch", kRanks, JoinedNames(kOnMismatchNames), "abort",
-       "when a sandbox rank departs from the graph: end with the report, let it stand as on the "
+       "when a sandbox rank departs from the graph: end with the report, let it hang as on the "
        "cluster, or take what it does for its whole role and go on"},
       {"interactive", kRanks, "", "",
        "give the one sandbox rank this terminal: a debugger works, virtual time stands still in "
@@ -137,7 +137,7 @@ std::vector<OptionSpec> RankOptions() {
        "sandbox ranks whose output is shown live; all, none"},
       {"max-roles", kRanks, "N", "256", "roles at most"},
       {"stall-timeout", kRanks, "SECONDS", "600",
-       "ends the run when a program issues nothing for so long, and waits for nobody"},
+       "ends the run when a program issues nothing for that long and waits for nobody"},
   };
 }
 

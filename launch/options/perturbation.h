@@ -18,14 +18,14 @@ namespace prism::launch {
 Result<std::vector<Rank>> ParseRankRanges(std::string_view text, const graph::JobSpec& job);
 
 // One option, of the forms of kPerturbationForms, for a job on such a cluster and a replay of such
-// a network and so many iterations. What is wrong is kInvalidArgument, of a text from a file
+// a network and that many iterations. What is wrong is kInvalidArgument, of a text from a file
 // kBadFile that names it.
 Result<replayer::Perturbation> ParsePerturbation(const PerturbationText& given,
                                                  const graph::JobSpec& job,
                                                  const graph::ClusterSpec& cluster,
                                                  const replayer::ReplayOptions& replay);
 
-// What a flow replay of the job alone would find wrong with its network: that it cannot join the
+// What a flow replay of only the job would find wrong with its network: that it cannot join the
 // nodes, or lacks what fail: names. Builds the network, which of a large job takes a while.
 Status CheckNetwork(const Options& options,
                     const graph::JobSpec& job,

@@ -1,6 +1,6 @@
 // Model and cluster presets: TOML files in launch/presets/, embedded into the programs when they
 // are built, so that nothing depends on a path. `--model FILE` and `--cluster FILE` read a file of
-// the same form. What clusters share lies in profiles, one a GPU type (gpus/), version of NCCL
+// the same form. What clusters share lies in profiles, one per GPU type (gpus/), version of NCCL
 // (nccl/) and way of issuing work (frameworks/): a cluster, and a profile as well, names the
 // profiles that it builds on, and of a parameter given twice the one nearer to the cluster counts.
 // A cluster file may name a table of measured kernels beside it: measured_kernels = "FILE.csv"
@@ -42,7 +42,7 @@ std::span<const EmbeddedPreset> EmbeddedPresets();
 struct Profile {
   std::string source;                                  // of the last one
   std::optional<graph::GpuSpec> gpu;                   // of the last one that has one
-  graph::NetworkSpec network;                          // likewise
+  graph::NetworkSpec network;                          // of the last one that has one
   std::map<std::string, graph::Parameter> parameters;  // by key
 };
 

@@ -1,5 +1,5 @@
 // Lists of ranks as options name them: numbers, ranges (3-5), first, last, stage:K, role:NAME,
-// auto; separated by commas. Or none, alone.
+// auto; separated by commas. Or none, which excludes all else.
 #pragma once
 
 #include <string>

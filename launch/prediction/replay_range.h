@@ -1,6 +1,6 @@
 // The range of an iteration time by the model's spread: the least and the greatest of the time as
 // computed, with compute and transfers at the fast end of the spread, and at the slow end. At
-// regular times of its own, interference may leave the middle one shorter or longer than both. Not
+// its own regular times, interference may leave the middle one shorter or longer than both. Not
 // the interval that launch/prediction/job_time.h calibrates on published runs.
 #pragma once
 

@@ -6,7 +6,7 @@
 //                          DistributeItems(session, count, threads, evaluate));
 //
 // The results are the same for any number of processes and threads, as long as an item's result
-// depends on its index alone. May be called again on the same session, with items chosen by the
+// depends only on its index. May be called again on the same session, with items chosen by the
 // results before: all processes must then call it with the same items.
 #pragma once
 

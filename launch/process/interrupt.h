@@ -1,5 +1,5 @@
 // SIGINT and SIGTERM as a flag that every loop looks at, so that a run ends in order: children
-// killed, no half result, exit code 130 or 143. SIGUSR1 likewise, as a question.
+// killed, no half result, exit code 130 or 143. SIGUSR1 is caught too, as a question.
 #pragma once
 
 #include "graph/base/status.h"
@@ -12,7 +12,7 @@ void InstallInterruptHandlers();
 // kInterrupted or kTerminated once such a signal has come, else OK.
 Status InterruptStatus();
 
-// True once after each SIGUSR1: somebody wants to see where the sandbox ranks stand.
+// True once after each SIGUSR1: somebody wants to see where the sandbox ranks are.
 bool TakeReportRequest();
 
 }  // namespace prism::launch

@@ -1,4 +1,4 @@
-// What a program says. Under mpirun all processes come to the same output; process 0 speaks for
+// What a program says. Under mpirun all processes make the same output; process 0 speaks for
 // them, before MPI has started as well.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace prism::launch {
 
 // Above what a program that failed has printed, at the end of a message: too long for a terminal,
-// which is shown what stands above it, and kept in FAILED of the output folder.
+// which is shown what is above it, and kept in FAILED of the output folder.
 inline constexpr std::string_view kOutputHeading = "\n\nOutput of the program, at its end:\n";
 
 // On standard output. kEnvironment where the text could not be written.

@@ -57,7 +57,7 @@ class Master {
   Master(RunContext& context, MpiSession& session, Progress& progress);
   ~Master();
 
-  // Runs all stages. Whatever comes out, the workers have been told to stop with the exit code.
+  // Runs all stages. Whatever comes out, the workers have been asked to stop with the exit code.
   Result<RunOutcome> Run();
 
   // Instead of Run(): stops the workers.

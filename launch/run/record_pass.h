@@ -1,5 +1,5 @@
-// The slice: every recorded rank runs its program once at the target's world size, alone, and its
-// op stream becomes a fragment. Each worker process takes its share; fragments come together on
+// The slice: every recorded rank runs its program once at the target's world size, by itself, and
+// its op stream becomes a fragment. Each worker process takes its share; fragments come together on
 // process 0.
 #pragma once
 

@@ -1,7 +1,7 @@
 // What process 0 has of the slice while rounds of it are recorded: fragments, and the book of
 // values that recorded ranks gave to absent ones (shim/channel/value_book.h). Whoever is recorded
-// in a later round is told the book as it then is; in the emulation each is told what it was told
-// here.
+// in a later round is given the book as it then is; in the emulation each is given what it was
+// given here.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RecordedLength {
 
 class RecordedSlice {
  public:
-  // `steady_iterations`: for how many behind its steady one rank 0 of a program is recorded.
+  // `steady_iterations`: for how many after its steady one rank 0 of a program is recorded.
   explicit RecordedSlice(int32_t steady_iterations) : steady_iterations_(steady_iterations) {}
 
   // A rank of the round that runs, and the values that it gave.
@@ -34,9 +34,9 @@ class RecordedSlice {
   // All ranks of a round have been added: what they gave is in the book from now on.
   void EndRound();
 
-  // Ranks that were told values of a peer's when those of their own root, or of a nearer peer, were
-  // not known yet. They are no longer recorded, and are named once: record them with all that is
-  // known now.
+  // Ranks that were given values of a peer's when those of their own root, or of a nearer peer,
+  // were not known yet. They are no longer recorded, and are named once: record them with all that
+  // is known now.
   std::vector<Rank> TakeToldTooEarly();
 
   // By rank, ascending after a round.
@@ -45,7 +45,7 @@ class RecordedSlice {
 
   [[nodiscard]] const std::string& book() const { return book_; }
 
-  // Bytes of the book that the rank is told; all of it if the rank was never recorded.
+  // Bytes of the book that the rank is given; all of it if the rank was never recorded.
   [[nodiscard]] uint64_t ToldBytes(Rank rank) const;
 
   // What rank 0, which comes first, has found out: all others are recorded as long as it.

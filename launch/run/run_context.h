@@ -69,7 +69,7 @@ struct SandboxRequest {
 // would give it at the target's size.
 SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& request);
 
-// The store for so many ranks that run together. None for the built-in workload, which brings its
+// The store for that many ranks that run together. None for the built-in workload, which brings its
 // own.
 Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present);
 

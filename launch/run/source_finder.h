@@ -18,10 +18,10 @@ struct SourceQuery {
   const graph::Program* program = nullptr;
   uint32_t op = 0;            // a collective or a group of sends and receives
   int32_t iteration = 0;      // that the program is of: warm-up iterations of this rank
-  MeetingPoint meeting = {};  // the values that it was told
+  MeetingPoint meeting = {};  // the values that it was given
 };
 
-// The innermost frames of the program's own. Empty where the program does not come to the op again.
+// The innermost frames of the program's own. Empty where the program does not reach the op again.
 Result<std::vector<std::string>> FindSource(const RunContext& context, const SourceQuery& query);
 
 }  // namespace prism::launch

@@ -63,7 +63,8 @@ class Worker {
   int stop_code_ = 0;
 };
 
-// The whole life of a worker process other than 0: until it is told to stop. Returns the exit code.
+// The whole life of a worker process other than 0: until it is asked to stop. Returns the exit
+// code.
 int ServeAsWorker(RunContext& context, MpiSession& session);
 
 }  // namespace prism::launch

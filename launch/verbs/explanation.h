@@ -17,7 +17,7 @@ namespace prism::launch {
 // --costs, --critical-path and --find-straggler, as lines of the verb's table.
 std::vector<VerbOption> ExplanationOptions();
 
-// Whether a summary looks for perturbations without effect, which takes replays of its own.
+// Whether a summary looks for perturbations without effect, which takes separate replays.
 enum class Warns : uint8_t { kNot, kOfNoEffect };
 
 // That of a run which departs from the graph in nothing.

@@ -17,7 +17,7 @@ namespace prism::launch {
 struct IterationSamples {
   std::vector<DurationNs> iteration_ns;  // ascending
 
-  // The smallest value that so many percent of the samples do not exceed.
+  // The smallest value that this percentage of the samples does not exceed.
   [[nodiscard]] DurationNs Percentile(int percent) const;
 };
 

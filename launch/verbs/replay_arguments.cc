@@ -10,7 +10,7 @@
 namespace prism::launch {
 namespace {
 
-// A perturbation a line; what follows a # says why.
+// One perturbation per line; what follows a # says why.
 Status ReadEdits(const std::string& path, std::vector<PerturbationText>* perturb) {
   PRISM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   const size_t before = perturb->size();
@@ -37,7 +37,7 @@ std::vector<VerbOption> ReplayVerbOptions() {
        "transfers between nodes: the bottleneck of their way, or what sharing the cluster's links "
        "with all others leaves"},
       {"edit", "FILE", "none",
-       "perturbations from a file, one a line, # for comments; FILE.toml: another program "
+       "perturbations from a file, one per line, # for comments; FILE.toml: another program "
        "(overlap, buckets, recompute, optimizer, offload), kernels, ops, GPU, precision, cluster, "
        "algorithms and placement, compared with the job as it is"},
       {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}};

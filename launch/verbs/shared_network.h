@@ -11,7 +11,7 @@
 
 namespace prism::launch {
 
-// `specs`: GRAPH[:FIRST_NODE] a further job, behind the last node so far unless said otherwise. The
+// `specs`: GRAPH[:FIRST_NODE] a further job, after the last node so far unless said otherwise. The
 // first job begins at node 0; its cluster's network joins all. Prints each job's iteration time
 // alone and together.
 Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,

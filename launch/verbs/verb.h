@@ -1,5 +1,5 @@
 // The verbs of `prism`: what a verb is, and how it reads its part of the command line. Each verb
-// lives in a verb_*.cc file of its own and returns its output as text; only prism.cc prints.
+// lives in its own verb_*.cc file and returns its output as text; only prism.cc prints.
 //
 // Conventions are those of prism-emulate (command_line.h); whatever is wrong with the command line
 // is kInvalidArgument.

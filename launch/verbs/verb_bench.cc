@@ -331,12 +331,12 @@ Verb BenchVerb() {
       "  replay  replay a synthetic job; --export goal|chakra FILE writes it for other tools "
       "first\n"
       "  network [GRAPH]  the max-min solver, and a job whose transfers share a network\n"
-      "  search  plans of GPT-3 175B on 8,192 GPUs a second, and the search of all of them\n"
+      "  search  plans of GPT-3 175B on 8,192 GPUs per second, and the search of all of them\n"
       "  accuracy TABLE.csv...  predict published runs: a line id,predicted_s,low_s,high_s,\n"
       "          measured_s,error_pct,reason_skipped each, then the errors by source\n"
       "  collectives [TABLE.csv]  predict measured collectives, a line each, then the errors by\n"
       "          curve; without a table: a sweep over sizes as nccl-tests prints it\n"
-      "--format json prints one object a line: bench, case, metrics, units. A stored op is\n"
+      "--format json prints one object per line: bench, case, metrics, units. A stored op is\n"
       "an op of a role, a rank-op one of a rank whose start and end were computed.\n",
       1,
       64,
@@ -355,7 +355,7 @@ Verb BenchVerb() {
         "and in full"},
        {"out", "FILE", "stdout", "where the rows go"},
        {"parameter-sets", "FILE", "none",
-        "a line profile:key=value... a set: print predicted seconds only"},
+        "one line profile:key=value... per set: print only predicted seconds"},
        {"without", "EFFECT", "none",
         "predict as if there were no such effect; repeatable; a wrong name lists all"},
        {"ablation", "", "off", "instead: each effect taken away in turn, or those of --without"},
