@@ -113,7 +113,7 @@ BenchCase RateCase(const char* name, size_t count, const StopWatch& watch, int t
            {"plans_per_s_per_core", plans / watch.CpuSeconds(), "plans/s"}}};
 }
 
-// How much of what was asked of the cache was there.
+// How much of what was asked of the cache was there, and how many plans were replayed by phrases.
 void AddShares(const CacheShares& before, const CacheShares& after, BenchCase* bench) {
   const auto share = [](const replayer::CacheCount& from, const replayer::CacheCount& to) {
     return 100.0 * static_cast<double>(to.found - from.found) /
@@ -121,6 +121,7 @@ void AddShares(const CacheShares& before, const CacheShares& after, BenchCase* b
   };
   bench->metrics.push_back({"units_found", share(before.units, after.units), "%"});
   bench->metrics.push_back({"folded_blocks_found", share(before.folds, after.folds), "%"});
+  bench->metrics.push_back({"by_phrases", share(before.by_phrases, after.by_phrases), "%"});
 }
 
 Result<BenchCase> TimesCase(const char* name,

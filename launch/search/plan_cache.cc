@@ -13,11 +13,12 @@ void Add(const replayer::CacheCount& more, replayer::CacheCount* sum) {
 void Add(const CacheShares& more, CacheShares* sum) {
   Add(more.units, &sum->units);
   Add(more.folds, &sum->folds);
+  Add(more.by_phrases, &sum->by_phrases);
 }
 
 CacheShares SharesOf(const PlanCache::Entry& entry) {
   const slicer::UnitCache& units = entry.synthesizer.units();
-  return {{units.asked(), units.found()}, entry.library.folds()};
+  return {{units.asked(), units.found()}, entry.library.folds(), {}};
 }
 
 }  // namespace
@@ -34,6 +35,10 @@ PlanCache::Entry& PlanCache::For(const graph::JobSpec& job, const graph::Trainin
     entry = std::make_unique<Entry>(several, as_graph);
   }
   return *entry;
+}
+
+void PlanCache::CountReplay(bool by_phrases) {
+  Add({1, by_phrases ? 1 : 0}, &dropped_.by_phrases);
 }
 
 CacheShares PlanCache::Shares() const {

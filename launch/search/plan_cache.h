@@ -19,6 +19,8 @@ namespace prism::launch {
 struct CacheShares {
   replayer::CacheCount units;  // layers, embeddings and heads that were written
   replayer::CacheCount folds;  // blocks as matrices
+  // Jobs that were replayed, and of them those that were by phrases; all others were op by op.
+  replayer::CacheCount by_phrases;
 };
 
 class PlanCache {
@@ -34,13 +36,15 @@ class PlanCache {
   // What jobs like this one share. A new one where it has grown too large.
   Entry& For(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
+  void CountReplay(bool by_phrases);
+
   [[nodiscard]] CacheShares Shares() const;
 
  private:
   static constexpr int64_t kMostOps = 1'000'000;  // of an entry's blocks: some 200 MB
 
   std::array<std::unique_ptr<Entry>, 4> entries_;
-  CacheShares dropped_;  // counts of those that had grown too large
+  CacheShares dropped_;  // counts of those that had grown too large, and of replays
 };
 
 // Caches for as many threads as ask at once.

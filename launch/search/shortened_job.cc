@@ -121,7 +121,9 @@ Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             const graph::ClusterSpec& cluster,
                             bool stalls,
                             PlanCache* cache) {
-  return Replayer(job, style, cluster, stalls, cache).Run();
+  Result<JobReplay> replay = Replayer(job, style, cluster, stalls, cache).Run();
+  cache->CountReplay(replay.ok() && replay->by_phrases);
+  return replay;
 }
 
 Result<JobReplay> ReplayWhole(const graph::JobProgram& program,

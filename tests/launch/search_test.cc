@@ -188,7 +188,7 @@ DurationNs WholeReplay(const graph::JobSpec& job,
 
 TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
   int shortened = 0;
-  int by_phrases = 0;
+  int64_t by_phrases = 0;
   int64_t batch = 48;
   for (const char* framework : {"megatron-core", "megatron-lm", "torchtitan", "nanotron"}) {
     SearchProblem problem = SmallProblem(framework);
@@ -197,6 +197,7 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
     const PlanEvaluator evaluator = *PlanEvaluator::Create(problem, "");
     const FrameworkStyle styles = *FrameworkStyle::Create(framework, "");
     PlanCache cache;
+    int64_t counted = 0;
     for (const Plan& plan : PlansOn(16, evaluator, 40)) {
       const graph::JobSpec job = JobOf(evaluator.problem(), plan);
       const graph::TrainingStyle& style = styles.Of(job);
@@ -206,8 +207,11 @@ TEST(ShortenedJob, gives_the_nanosecond_of_all_micro_batches) {
       EXPECT_EQ(replay->result.iteration_ns, WholeReplay(job, style, evaluator.problem().cluster))
           << framework << ": " << DescribePlan(plan);
       shortened += replay->shortened ? 1 : 0;
-      by_phrases += replay->by_phrases ? 1 : 0;
+      counted += replay->by_phrases ? 1 : 0;
     }
+    EXPECT_EQ(cache.Shares().by_phrases.asked, 40);
+    EXPECT_EQ(cache.Shares().by_phrases.found, counted);
+    by_phrases += counted;
   }
   EXPECT_GT(shortened, 50);
   EXPECT_GT(by_phrases, 100);
