@@ -10,6 +10,10 @@ constexpr WarningCode kCodes[] = {
      "the program got a broadcast, or a part of a scatter, of a rank that does not run and of "
      "which "
      "nothing was recorded: its buffer stays as it was, zeros where nothing was ever written"},
+    {"absent_root_large",
+     "the program got a broadcast, or a part of a scatter, of more than 256 KiB of a rank that "
+     "does "
+     "not run, as weights are: its buffer stays as it was; an assumption"},
     {"addresses_random",
      "the machine does not let a program have the same addresses in every run, so that two runs "
      "may differ"},

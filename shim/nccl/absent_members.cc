@@ -185,7 +185,9 @@ void AbsentMembers::Provide(const ValueHead& head,
     memory->Write(recv, bytes, value.data() + offset);
     return;
   }
-  Count("absent_root_broadcast");
+  // No rank keeps more: what would be told is not known to steer anything.
+  const bool is_large = head.payload_bytes > channel::kMaxValueBytes;
+  Count(is_large ? "absent_root_large" : "absent_root_broadcast");
   if (!memory->AnyValid(recv, bytes)) {
     WriteZeros(recv, bytes, memory);
   }

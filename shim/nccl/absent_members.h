@@ -13,9 +13,10 @@
 //   never written.
 //
 // Counted: "values_replayed" (of that very root or sender), "values_of_peer_role" (of one that lies
-// alike), "absent_root_broadcast" (nothing recorded), "virtual_recv_mirrored", "virtual_recv",
-// "values_beyond_limit" (given, but too large in sum to keep), "gathered_objects_repeated" (bytes
-// of absent members in an all_gather or gather, which are those of a present one).
+// alike), "absent_root_broadcast" (nothing recorded), "absent_root_large" (more than is kept of
+// any), "virtual_recv_mirrored", "virtual_recv", "values_beyond_limit" (given, but too large in sum
+// to keep), "gathered_objects_repeated" (bytes of absent members in an all_gather or gather, which
+// are those of a present one).
 #pragma once
 
 #include <cstddef>

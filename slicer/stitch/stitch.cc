@@ -29,6 +29,8 @@ constexpr PolicyCounter kPolicyCounters[] = {
     {"values_replayed", "values of absent ranks were those that the ranks gave when recorded"},
     {"values_of_peer_role",
      "values of absent ranks were those of a recorded rank at the same place of another group"},
+    {"absent_root_large",
+     "broadcasts of more than 256 KiB by absent roots, as of weights, left buffers as they were"},
     {"virtual_recv_mirrored",
      "receives from virtual ranks gave what the rank itself had sent in as many bytes"},
     {"virtual_recv",

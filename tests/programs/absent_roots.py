@@ -23,6 +23,7 @@ pair = pairs[rank % half]
 
 weight = torch.nn.Parameter(torch.ones(256, 256, device="cuda"))
 optimizer = torch.optim.SGD([weight], lr=0.1)
+dist.broadcast(torch.empty(1 << 20, device="cuda"), first, group=tp)  # as of weights
 objects = [{"stage": rank // half, "names": ["a", "b"]}] if rank == first else [None]
 dist.broadcast_object_list(objects, src=first, group=tp, device=torch.device("cuda"))
 print("objects", objects, flush=True)

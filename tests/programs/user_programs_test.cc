@@ -412,7 +412,10 @@ TEST_F(UserProgram, is_told_what_absent_roots_and_senders_gave) {
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(Log(5), HasSubstr("objects [{'stage': 1, 'names': ['a', 'b']}]\n"));
   EXPECT_THAT(Log(5), HasSubstr("step 2 count 4 mask 8 shape [16, 256]\n"));
-  EXPECT_THAT(ReadText(folder_ / "out/summary.json"), HasSubstr("values of absent ranks"));
+  const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+  EXPECT_THAT(summary["assumptions"].dump(),
+              AllOf(HasSubstr("values of absent ranks"), HasSubstr("by absent roots")));
+  EXPECT_THAT(summary["warnings"].dump(), Not(HasSubstr("absent_root")));
 }
 
 TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
