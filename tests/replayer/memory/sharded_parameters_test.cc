@@ -2,11 +2,13 @@
 #include "replayer/memory/sharded_parameters.h"
 
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "graph/stage_layers.h"
 #include "replayer/memory/layer_tensors.h"
+#include "replayer/memory/model_states.h"
 #include "replayer/memory/stage_memory.h"
 
 namespace prism::replayer {
@@ -160,6 +162,25 @@ graph::JobSpec PipelineJob() {
   job.recompute = graph::Recompute::kFull;
   job.zero_stage = 3;
   return job;
+}
+
+// Of dp 8 and ep 2 four ranks hold the same experts, of a group of four shards two. Experts are one
+// tensor, the last.
+TEST(ShardedParameters, experts_of_hybrid_shards_are_divided_within_a_group) {
+  graph::JobSpec job = PipelineJob();
+  job.parallel.pp = 1;
+  job.parallel.ep = 2;
+  job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 2048};
+  graph::TrainingStyle style = ShardedStyle();
+  const StageParameters layer = ParametersOfLayer(job, 0);
+  const int64_t experts = 4 * 3 * 2048 * 4096;
+  const std::vector<int64_t> whole = ShardsOf(layer, job, style);
+  style.shard_size = 4;
+  const std::vector<int64_t> hybrid = ShardsOf(layer, job, style);
+  EXPECT_EQ(whole.back(), experts / 4);
+  EXPECT_EQ(hybrid.back(), experts / 2);
+  ASSERT_EQ(whole.size(), hybrid.size());
+  EXPECT_EQ(hybrid.front(), 2 * whole.front());
 }
 
 // As many micro-batches as stages: all are under way at once either way, but gradients of one chunk
