@@ -11,7 +11,7 @@
 namespace prism::replayer {
 namespace {
 
-constexpr size_t kMostAlone = 16;
+constexpr size_t kMaxTriedSingly = 16;  // more are tried by kind
 
 // Perturbations that are left out together, by index.
 using Group = std::vector<size_t>;
@@ -20,7 +20,7 @@ std::vector<Group> GroupsOf(const std::vector<Perturbation>& perturbations) {
   std::vector<Group> groups;
   std::map<PerturbationKind, size_t> group_of;
   for (size_t i = 0; i < perturbations.size(); ++i) {
-    const bool alone = perturbations.size() <= kMostAlone;
+    const bool alone = perturbations.size() <= kMaxTriedSingly;
     const auto [found, is_new] = group_of.try_emplace(perturbations[i].kind, groups.size());
     if (alone || is_new) {
       groups.emplace_back();

@@ -64,9 +64,9 @@ Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes) {
     if (size == bytes.size()) {
       bytes.resize(std::min(std::max(kFirstGuess, 2 * size), max_bytes + 1));
     }
-    constexpr size_t kMostAtOnce = std::numeric_limits<uInt>::max();
-    const size_t in = std::min(compressed.size() - taken, kMostAtOnce);
-    const size_t room = std::min(bytes.size() - size, kMostAtOnce);
+    constexpr size_t kMaxAtOnce = std::numeric_limits<uInt>::max();
+    const size_t in = std::min(compressed.size() - taken, kMaxAtOnce);
+    const size_t room = std::min(bytes.size() - size, kMaxAtOnce);
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(compressed.data() + taken));
     stream.avail_in = static_cast<uInt>(in);
     stream.next_out = reinterpret_cast<Bytef*>(bytes.data() + size);

@@ -28,8 +28,8 @@ bool IsWord(const std::string& text) {
 
 // "" or what is wrong with the row.
 std::string ReadRow(const CsvTable& table, size_t row, graph::Parameter* parameter) {
-  constexpr int64_t kMostElements = int64_t{1} << 40;
-  constexpr double kMostSeconds = 1000;
+  constexpr int64_t kMaxElements = int64_t{1} << 40;
+  constexpr double kMaxSeconds = 1000;
   constexpr std::array<std::string_view, 4> kSizes = {"m", "n", "k", "batch"};
   const std::string& kind = table.Field(row, "kind");
   const std::string& type = table.Field(row, "type");
@@ -39,13 +39,13 @@ std::string ReadRow(const CsvTable& table, size_t row, graph::Parameter* paramet
   replayer::KernelSizes sizes = {};
   for (size_t i = 0; i < sizes.size(); ++i) {
     const std::string& text = table.Field(row, kSizes[i]);
-    if (!ReadNumber<int64_t>(text, 1, kMostElements, &sizes[i])) {
+    if (!ReadNumber<int64_t>(text, 1, kMaxElements, &sizes[i])) {
       return fmt::format("{} is '{}'", kSizes[i], text);
     }
   }
   double seconds = 0;
   const std::string& text = table.Field(row, "seconds");
-  if (!ReadNumber<double>(text, 0, kMostSeconds, &seconds)) {
+  if (!ReadNumber<double>(text, 0, kMaxSeconds, &seconds)) {
     return fmt::format("seconds is '{}'", text);
   }
   *parameter = {replayer::MeasuredKernelKey(kind, type, sizes), seconds * 1e9, "ns",

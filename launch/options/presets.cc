@@ -68,8 +68,8 @@ void ReadGpu(TomlReader reader, graph::GpuSpec* gpu) {
 }
 
 int32_t ReadCount(TomlReader* reader, const char* key, int32_t fallback) {
-  constexpr int64_t kMost = 1 << 20;
-  return static_cast<int32_t>(reader->IntegerOr(key, 0, kMost, fallback));
+  constexpr int64_t kMaxCount = 1 << 20;
+  return static_cast<int32_t>(reader->IntegerOr(key, 0, kMaxCount, fallback));
 }
 
 void ReadRate(TomlReader* reader, const char* key, double* value) {

@@ -14,7 +14,7 @@
 namespace prism::launch {
 namespace {
 
-constexpr int kMostSteps = 1000;
+constexpr int kMaxSteps = 1000;
 
 }  // namespace
 
@@ -28,10 +28,10 @@ Result<Variation> ParseVariation(const std::string& text) {
   const bool read = parts.size() == 4 && ParseNumber(parts[1], &variation.from) &&
                     ParseNumber(parts[2], &variation.to) && ParseNumber(parts[3], &variation.steps);
   if (!read || !(variation.from > 0) || !(variation.to > 0) || variation.steps < 2 ||
-      variation.steps > kMostSteps) {
+      variation.steps > kMaxSteps) {
     return InvalidArgument(
         fmt::format("--vary: '{}' is not KEY:FROM:TO:STEPS with values above 0 and 2 to {} steps",
-                    text, kMostSteps));
+                    text, kMaxSteps));
   }
   variation.key = parts[0];
   return variation;

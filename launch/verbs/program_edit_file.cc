@@ -12,8 +12,8 @@ namespace {
 using graph::CollectiveKind;
 using slicer::ProgramEditStep;
 
-constexpr int64_t kMostBytes = int64_t{1} << 50;
-constexpr int64_t kMostPieces = int64_t{1} << 20;
+constexpr int64_t kMaxBytes = int64_t{1} << 50;
+constexpr int64_t kMaxPieces = int64_t{1} << 20;
 
 slicer::CollectiveChoice ReadCollectives(const char* key, TomlReader* table) {
   constexpr std::array kKinds = {CollectiveKind::kAllReduce,     CollectiveKind::kAllGather,
@@ -43,11 +43,11 @@ ProgramEditStep ReadBuckets(const graph::JobSpec& /*job*/, TomlReader* table) {
   slicer::BucketEdit edit;
   edit.of = ReadCollectives("buckets", table);
   if (table->Has("bytes")) {
-    edit.bytes = table->Integer("bytes", 1, kMostBytes);
+    edit.bytes = table->Integer("bytes", 1, kMaxBytes);
   } else if (table->Has("split")) {
-    edit.split = table->Integer("split", 2, kMostPieces);
+    edit.split = table->Integer("split", 2, kMaxPieces);
   } else {
-    edit.merge = table->Integer("merge", 2, kMostPieces);
+    edit.merge = table->Integer("merge", 2, kMaxPieces);
   }
   return edit;
 }
@@ -71,7 +71,7 @@ int64_t RecomputedBytes(const graph::JobSpec& job) {
 ProgramEditStep ReadRecompute(const graph::JobSpec& job, TomlReader* table) {
   slicer::RecomputeEdit edit;
   table->Choice("recompute", {"none"});
-  edit.layer_bytes = table->IntegerOr("bytes", 1, kMostBytes, RecomputedBytes(job));
+  edit.layer_bytes = table->IntegerOr("bytes", 1, kMaxBytes, RecomputedBytes(job));
   if (table->Has("layer")) {
     edit.layer = table->Text("layer");
   }
@@ -90,9 +90,9 @@ ProgramEditStep ReadOffload(const graph::JobSpec& job, TomlReader* table) {
   slicer::OffloadEdit edit;
   const bool activations = table->Choice("offload", {"optimizer", "activations"}) == 1;
   edit.kind = activations ? slicer::OffloadKind::kActivations : slicer::OffloadKind::kOptimizer;
-  edit.prefetch = table->IntegerOr("prefetch", 0, kMostPieces, edit.prefetch);
+  edit.prefetch = table->IntegerOr("prefetch", 0, kMaxPieces, edit.prefetch);
   if (activations) {
-    edit.layer_bytes = table->IntegerOr("bytes", 1, kMostBytes, KeptBytes(job));
+    edit.layer_bytes = table->IntegerOr("bytes", 1, kMaxBytes, KeptBytes(job));
     edit.layer_source = table->Has("bytes") ? "stated" : "as the job's shape says";
   }
   return edit;

@@ -115,7 +115,7 @@ class EdgeWriter {
 
   // `per_pair`: from one rank to another.
   void AddAllToAll(double per_pair) {
-    const int32_t shifts = std::min(size() - 1, kMostShifts);
+    const int32_t shifts = std::min(size() - 1, kMaxShifts);
     const double stands_for = static_cast<double>(size() - 1) / shifts;
     for (int32_t i = 0; i < shifts; ++i) {
       const auto shift = 1 + static_cast<int32_t>(std::lround(i * stands_for));

@@ -9,7 +9,7 @@
 //                    double binary tree of NCCL (src/graph/trees.cc)
 //   CollNet          as a ring with the bytes once: a tree inside the switches leaves each of them
 //                    once, as the ring does
-//   all_to_all       every node to every other; from kMostShifts + 1 nodes on, kMostShifts evenly
+//   all_to_all       every node to every other; from kMaxShifts + 1 nodes on, kMaxShifts evenly
 //                    spread distances stand for all
 //   gather, scatter  every node to or from the root's
 //
@@ -62,7 +62,7 @@ struct NicPlaces {
   }
 };
 
-inline constexpr int32_t kMostShifts = 63;
+inline constexpr int32_t kMaxShifts = 63;
 
 // `members`: ranks, ascending; on two nodes at least. `choice`: what NCCL takes; none for what it
 // makes of sends and receives.

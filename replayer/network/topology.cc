@@ -18,13 +18,13 @@ using graph::NetworkSpec;
 namespace {
 
 // Slower links and longer ways would let times of large jobs leave the range of the virtual clock.
-constexpr double kLeastRate = 1e6;
-constexpr double kMostRate = 1e18;
-constexpr double kMostLatencyNs = 1e9;
+constexpr double kMinRate = 1e6;
+constexpr double kMaxRate = 1e18;
+constexpr double kMaxLatencyNs = 1e9;
 
 // What has room in some GB: 2^20 GPUs with a NIC each on two planes have a third of it.
-constexpr int64_t kMostVertices = int64_t{1} << 24U;
-constexpr int64_t kMostCables = int64_t{1} << 24U;
+constexpr int64_t kMaxVertices = int64_t{1} << 24U;
+constexpr int64_t kMaxCables = int64_t{1} << 24U;
 
 // The smallest box that is nearly a cube.
 std::array<int32_t, 3> TorusOf(const NetworkSpec& spec, int32_t nodes) {
@@ -287,17 +287,17 @@ std::string NetworkFault(const NetworkSpec& spec) {
     int64_t highest;
   };
 
-  constexpr int32_t kMost = graph::kMaxRanks;
+  constexpr int32_t kMaxNodes = graph::kMaxRanks;
   for (const Count& count :
        std::vector<Count>{{"planes", spec.planes, 1, 8},
-                          {"nodes_per_leaf", spec.nodes_per_leaf, 1, kMost},
+                          {"nodes_per_leaf", spec.nodes_per_leaf, 1, kMaxNodes},
                           {"leaf_uplinks", spec.leaf_uplinks, 1, 4096},
-                          {"leaves_per_pod", spec.leaves_per_pod, 0, kMost},
+                          {"leaves_per_pod", spec.leaves_per_pod, 0, kMaxNodes},
                           {"spine_uplinks", spec.spine_uplinks, 0, 4096},
                           {"torus_x", spec.torus[0], 0, 4096},
                           {"torus_y", spec.torus[1], 0, 4096},
                           {"torus_z", spec.torus[2], 0, 4096},
-                          {"nodes_per_cluster", spec.nodes_per_cluster, 0, kMost},
+                          {"nodes_per_cluster", spec.nodes_per_cluster, 0, kMaxNodes},
                           {"connections", spec.connections, 1, 64}}) {
     if (count.value < count.lowest || count.value > count.highest) {
       return fmt::format("network: {} is {}; from {} to {} is possible", count.name, count.value,
@@ -305,17 +305,17 @@ std::string NetworkFault(const NetworkSpec& spec) {
     }
   }
   for (const double rate : {spec.uplink_bytes_per_s, spec.cluster_bytes_per_s}) {
-    if (rate != 0 && !(rate >= kLeastRate && rate <= kMostRate)) {
+    if (rate != 0 && !(rate >= kMinRate && rate <= kMaxRate)) {
       return fmt::format("network: a bandwidth is {}; from {} to {} byte/s is possible", rate,
-                         kLeastRate, kMostRate);
+                         kMinRate, kMaxRate);
     }
   }
-  if (!(spec.cluster_ns >= 0 && spec.cluster_ns <= kMostLatencyNs)) {
+  if (!(spec.cluster_ns >= 0 && spec.cluster_ns <= kMaxLatencyNs)) {
     return fmt::format("network: cluster_ns is {}; from 0 to {} is possible", spec.cluster_ns,
-                       kMostLatencyNs);
+                       kMaxLatencyNs);
   }
   const bool some = spec.torus[0] > 0 || spec.torus[1] > 0 || spec.torus[2] > 0;
-  if (some && (PlacesOf(spec.torus) == 0 || PlacesOf(spec.torus) > kMost)) {
+  if (some && (PlacesOf(spec.torus) == 0 || PlacesOf(spec.torus) > kMaxNodes)) {
     return fmt::format("network: a torus of {} x {} x {}", spec.torus[0], spec.torus[1],
                        spec.torus[2]);
   }
@@ -348,11 +348,11 @@ std::string NetworkFault(const NetworkSpec& spec, const FabricSize& size) {
   const int64_t vertices = spec.planes * (ports + clusters * one.switches + gateways);
   const int64_t cables =
       spec.planes * (clusters * one.cables + gateways * one.top + gateways * (gateways - 1) / 2);
-  if (vertices > kMostVertices || cables > kMostCables) {
+  if (vertices > kMaxVertices || cables > kMaxCables) {
     return fmt::format(
         "network: it would have {} NICs and switches and {} cables; {} and {} are "
         "possible",
-        vertices, cables, kMostVertices, kMostCables);
+        vertices, cables, kMaxVertices, kMaxCables);
   }
   return {};
 }

@@ -129,9 +129,9 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
 
 int TimeDecimals(double seconds) {
   constexpr double kFew = 0.01;
-  constexpr int kMost = 9;
+  constexpr int kMaxDecimals = 9;
   int decimals = 4;
-  for (double limit = kFew; seconds < limit && decimals < kMost; limit /= 10) {
+  for (double limit = kFew; seconds < limit && decimals < kMaxDecimals; limit /= 10) {
     ++decimals;
   }
   return decimals;
