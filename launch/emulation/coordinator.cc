@@ -185,18 +185,25 @@ std::optional<TimeNs> Coordinator::EventTime(Rank rank, replayer::OpPosition pos
   }
 }
 
+// When the event ended, which is over at time 0 where it was recorded before the first iteration.
+std::optional<TimeNs> Coordinator::EndOfEvent(Rank rank, replayer::OpPosition position) const {
+  return position < 0 ? TimeNs{0} : engine_.EndTime(rank, position);
+}
+
+// What ends no later than an event that the host has waited for is over, too.
+TimeNs Coordinator::WaitedUntil(const Member& member, TimeNs now) const {
+  return std::max(now, EndOfEvent(member.rank, member.waited_for).value_or(0));
+}
+
 bool Coordinator::TryAnswer(Member& member,
                             const RankEvent& ask,
                             bool nothing_moves,
                             RankAnswer* answer) {
   answer->rank = ask.rank;
   answer->request = ask.request;
-  const auto end_of = [&](replayer::OpPosition position) -> std::optional<TimeNs> {
-    return position < 0 ? TimeNs{0} : engine_.EndTime(ask.rank, position);
-  };
   if (ask.kind == RankEventKind::kAskEvent && ask.value == 0) {
     // A watching thread: told what is known, without an effect on time.
-    answer->status = end_of(ask.position) ? kReady : kNotReady;
+    answer->status = EndOfEvent(ask.rank, ask.position) ? kReady : kNotReady;
     return true;
   }
   const std::optional<TimeNs> now = engine_.HostTime(ask.rank);
@@ -204,31 +211,44 @@ bool Coordinator::TryAnswer(Member& member,
     return false;
   }
   answer->host_time_ns = *now;
-  if (ask.kind == RankEventKind::kAskHostTime) {
-    member.waited_for = ask.position;
-    return true;
+  switch (ask.kind) {
+    case RankEventKind::kAskHostTime:
+      member.waited_for = ask.position;
+      return true;
+    case RankEventKind::kAskElapsed:
+      return AnswerElapsed(member, ask, answer);
+    default:
+      return AnswerPoll(member, ask, nothing_moves, answer);
   }
-  if (ask.kind == RankEventKind::kAskElapsed) {
-    const std::optional<TimeNs> first = EventTime(ask.rank, ask.position);
-    const std::optional<TimeNs> last = EventTime(ask.rank, ask.value);
-    if (!first || !last) {
-      return false;
-    }
-    // Also what ends no later than an event that the host has waited for is over.
-    const TimeNs over = std::max(*now, end_of(member.waited_for).value_or(0));
-    const bool under_way = ask.value >= 0 && std::max(*first, *last) > over;
-    answer->status = under_way ? kNotReady : kReady;
-    answer->value_ns = under_way ? 0 : *last - *first;
-    return true;
+}
+
+bool Coordinator::AnswerElapsed(const Member& member,
+                                const RankEvent& ask,
+                                RankAnswer* answer) const {
+  const std::optional<TimeNs> first = EventTime(ask.rank, ask.position);
+  const std::optional<TimeNs> last = EventTime(ask.rank, ask.value);
+  if (!first || !last) {
+    return false;
   }
-  const std::optional<TimeNs> end = end_of(ask.position);
+  const bool under_way =
+      ask.value >= 0 && std::max(*first, *last) > WaitedUntil(member, answer->host_time_ns);
+  answer->status = under_way ? kNotReady : kReady;
+  answer->value_ns = under_way ? 0 : *last - *first;
+  return true;
+}
+
+bool Coordinator::AnswerPoll(Member& member,
+                             const RankEvent& ask,
+                             bool nothing_moves,
+                             RankAnswer* answer) {
+  const TimeNs now = answer->host_time_ns;
+  const std::optional<TimeNs> end = EndOfEvent(ask.rank, ask.position);
   if (!end && !nothing_moves) {
     return false;
   }
-  const std::optional<TimeNs> waited = end_of(member.waited_for);
-  answer->status = end && *end <= std::max(*now, waited.value_or(0)) ? kReady : kNotReady;
+  answer->status = end && *end <= WaitedUntil(member, now) ? kReady : kNotReady;
   if (end && answer->status == kNotReady && ask.loop_ns > 0) {
-    answer->host_time_ns = *now + ask.loop_ns;
+    answer->host_time_ns = now + ask.loop_ns;
     PassHostTime(member, ask.loop_ns);
   }
   if (!end) {
@@ -237,7 +257,7 @@ bool Coordinator::TryAnswer(Member& member,
     const std::pair<replayer::OpPosition, replayer::OpPosition> poll = {member.position,
                                                                         ask.position};
     if (member.last_poll == poll) {
-      answer->host_time_ns = *now + ask.value;
+      answer->host_time_ns = now + ask.value;
       PassHostTime(member, ask.value);
     }
     member.last_poll = poll;

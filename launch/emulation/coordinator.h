@@ -96,6 +96,11 @@ class Coordinator {
   void Depart(Member& member, const RankEvent& event);
   void PassHostTime(Member& member, DurationNs duration);
   bool TryAnswer(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);
+  // Of TryAnswer, where the host stands at `answer->host_time_ns`.
+  bool AnswerElapsed(const Member& member, const RankEvent& ask, RankAnswer* answer) const;
+  bool AnswerPoll(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);
+  [[nodiscard]] TimeNs WaitedUntil(const Member& member, TimeNs now) const;
+  [[nodiscard]] std::optional<TimeNs> EndOfEvent(Rank rank, replayer::OpPosition position) const;
   [[nodiscard]] replayer::OpPosition EndOf(Rank rank) const;
   [[nodiscard]] std::optional<TimeNs> EventTime(Rank rank, replayer::OpPosition position) const;
   [[nodiscard]] bool OnlyOptionalLeft(Rank rank, replayer::OpPosition position) const;

@@ -262,65 +262,78 @@ void EmulationWorker::TakeHold(Member& member, const channel::HoldBody& hold) {
         .value = static_cast<int64_t>(hold.time_ns)});
 }
 
-void EmulationWorker::TakeRequest(Member& member, const Record& record) {
-  if (record.kind == RecordKind::kHold) {
-    TakeHold(member, record.hold);
+// A rank that has departed is held in it, to show where it stands, until time passes.
+void EmulationWorker::TakeFence(Member& member, uint32_t request) {
+  if (member.departed && !time_passes_) {
+    member.held = true;
+    member.fence = request;
     return;
   }
-  // On a real GPU the program waits for that, and for nobody here.
-  if (start_.on_gpu && record.kind != RecordKind::kFence) {
-    return;
-  }
+  member.process->channel().Reply(request, {0, 0, 0});
+}
+
+// What a record asks of process 0; nothing where it asks for nothing.
+std::optional<RankEvent> EmulationWorker::AskOf(const Member& member, const Record& record) const {
   RankEvent ask;
   ask.rank = member.rank;
   switch (record.kind) {
     case RecordKind::kSync:
       ask.kind = RankEventKind::kAskHostTime;
       ask.request = record.sync.request;
-      ask.position = member.waited_for = record.sync.kind == channel::SyncKind::kEvent
-                                             ? EventPosition(member, record.sync.event)
-                                             : kBeforeFirst;
-      member.clock.Stop();
-      break;
+      ask.position = record.sync.kind == channel::SyncKind::kEvent
+                         ? EventPosition(member, record.sync.event)
+                         : kBeforeFirst;
+      return ask;
     case RecordKind::kQueryEvent:
       ask.kind = RankEventKind::kAskEvent;
       ask.request = record.event.request;
       ask.position = EventPosition(member, record.event.event);
       ask.value = record.thread == channel::kWatchingThread ? 0 : poll_cost_ns_;
-      if (ask.value > 0) {
-        ask.loop_ns = CountPoll(member, ask.position);
-        if (AnswerPoll(member, ask)) {
-          return;
-        }
-      }
-      break;
+      return ask;
     case RecordKind::kElapsed:
       ask.kind = RankEventKind::kAskElapsed;
       ask.request = record.elapsed.request;
       ask.position = EventPosition(member, record.elapsed.start_event);
       ask.value = EventPosition(member, record.elapsed.end_event);
-      break;
-    case RecordKind::kFence:
-      if (member.departed && !time_passes_) {
-        member.held = true;
-        member.fence = record.sync.request;
-        return;
-      }
-      member.process->channel().Reply(record.sync.request, {0, 0, 0});
-      return;
+      return ask;
     default:
-      return;
+      return std::nullopt;
   }
-  const bool watching = ask.kind == RankEventKind::kAskEvent && ask.value == 0;
+}
+
+void EmulationWorker::TakeRequest(Member& member, const Record& record) {
+  if (record.kind == RecordKind::kHold) {
+    TakeHold(member, record.hold);
+    return;
+  }
+  if (record.kind == RecordKind::kFence) {
+    TakeFence(member, record.sync.request);
+    return;
+  }
+  std::optional<RankEvent> ask = AskOf(member, record);
+  // On a real GPU the program waits for that, and for nobody here.
+  if (!ask || start_.on_gpu) {
+    return;
+  }
+  const bool watching = ask->kind == RankEventKind::kAskEvent && ask->value == 0;
+  if (ask->kind == RankEventKind::kAskHostTime) {
+    member.waited_for = ask->position;
+    member.clock.Stop();
+  } else if (ask->kind == RankEventKind::kAskEvent && !watching) {
+    ask->loop_ns = CountPoll(member, ask->position);
+    if (AnswerPoll(member, *ask)) {
+      return;
+    }
+  }
   if (member.departed && !watching) {
     member.held = true;
     return;
   }
   FlushIssued(member);
   if (!watching) {
-    member.asked[ask.request] = member.told;
+    member.asked[ask->request] = member.told;
   }
-  Tell(ask);
+  Tell(*ask);
 }
 
 Status EmulationWorker::Take(Member& member,

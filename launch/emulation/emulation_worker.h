@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,9 @@ class EmulationWorker {
   DurationNs CountPoll(Member& member, replayer::OpPosition event) const;
   bool AnswerPoll(Member& member, const RankEvent& ask);
   static replayer::OpPosition EventPosition(const Member& member, uint32_t event);
+  void TakeFence(Member& member, uint32_t request);
+  [[nodiscard]] std::optional<RankEvent> AskOf(const Member& member,
+                                               const channel::Record& record) const;
   void TakeRequest(Member& member, const channel::Record& record);
   void TakeHold(Member& member, const channel::HoldBody& hold);
   void SendEvents();

@@ -239,6 +239,8 @@ TEST_F(HeldRanksTest, nobody_hangs_when_the_run_is_aborted) {
   while (arrivals_[0].empty()) {
     Step();
   }
+  ASSERT_FALSE(ranks_[0]->finished()) << "a hold stands while its peers are not known to come";
+  EXPECT_TRUE(ends_[0].empty());
   ranks_.clear();  // aborts and waits for streams and threads
 }
 
