@@ -7,12 +7,33 @@
 #include <fmt/format.h>
 
 namespace prism::launch {
+namespace {
+
+// Beginnings of what steers algorithms, channels, buffers and networks; what NCCL prints and where
+// it was installed (NCCL_DEBUG, NCCL_VERSION, NCCL_HOME) does not.
+constexpr std::string_view kSteering[] = {
+    "NCCL_ALGO",     "NCCL_BUFFSIZE",  "NCCL_CGA",
+    "NCCL_COLLNET",  "NCCL_CROSS_NIC", "NCCL_GRAPH",
+    "NCCL_IB_",      "NCCL_LL",        "NCCL_MAX_",
+    "NCCL_MIN_",     "NCCL_NCHANNELS", "NCCL_NET",
+    "NCCL_NTHREADS", "NCCL_NVB",       "NCCL_NVLS",
+    "NCCL_P2P",      "NCCL_PAT",       "NCCL_PROTO",
+    "NCCL_PXN",      "NCCL_SHM",       "NCCL_THREAD_THRESHOLDS",
+    "NCCL_TOPO",     "NCCL_TUNER",
+};
+
+bool Steers(std::string_view variable) {
+  return std::ranges::any_of(
+      kSteering, [&](std::string_view beginning) { return variable.starts_with(beginning); });
+}
+
+}  // namespace
 
 void WarnOfNcclSettings(const char* const* environment, std::vector<graph::Warning>* warnings) {
   std::vector<std::string> settings;
   for (; *environment != nullptr; ++environment) {
     const std::string_view variable = *environment;
-    if (variable.starts_with("NCCL_") && !variable.starts_with("NCCL_DEBUG")) {
+    if (Steers(variable)) {
       settings.emplace_back(variable);
     }
   }

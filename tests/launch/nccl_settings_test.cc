@@ -18,7 +18,7 @@ TEST(NcclSettings, those_that_steer_are_named_in_order) {
 }
 
 TEST(NcclSettings, what_nccl_prints_is_no_matter) {
-  const char* const environment[] = {"NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=x", "TORCH_NCCL_X=1",
+  const char* const environment[] = {"NCCL_DEBUG=INFO", "NCCL_VERSION=2.28", "TORCH_NCCL_X=1",
                                      nullptr};
   std::vector<graph::Warning> warnings;
   WarnOfNcclSettings(environment, &warnings);

@@ -37,8 +37,8 @@ class Profile {
                           rank,
                           world)) {}
 
-  Profile& Step(double begin, double duration) {
-    return Add("user_annotation", "ProfilerStep#3", begin, duration, "");
+  Profile& Step(double begin, double duration, const std::string& name = "ProfilerStep#3") {
+    return Add("user_annotation", name, begin, duration, "");
   }
 
   Profile& Call(const std::string& name, double begin, double duration) {
@@ -158,6 +158,67 @@ TEST(KinetoImport, ranges_around_a_launch_note_what_the_kernel_does_not) {
   EXPECT_EQ(shape.bytes, 16 * 8 * 4);
 }
 
+TEST(KinetoImport, gathers_that_the_host_notes_by_their_input_have_the_bytes_of_all) {
+  Profile profile(0, 4);
+  profile.Step(0, 100).Issue("nccl:_allgather_base", 5, 30, "[[100]]");
+  profile.Call("cudaLaunchKernel", 10, 5).Task("ncclKernel_AllGather_RING(args)", 20, 20, 9);
+  const Result<ImportResult> result = Import({profile.Json()});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.roles.front().program.collectives.at(0).bytes, 4 * 100 * 4);
+}
+
+// PyTorch numbers groups as they are made, so that equal places have different names.
+TEST(KinetoImport, groups_of_an_axis_are_one_whatever_their_names) {
+  const auto rank = [](int of, const std::string& group, const std::string& ranks) {
+    return SmallStep(of, 4,
+                     fmt::format(", \"Collective name\": \"allreduce\", \"In msg nelems\": 8, "
+                                 "\"dtype\": \"Float\", \"Process Group Name\": \"{}\", "
+                                 "\"Process Group Ranks\": \"{}\"",
+                                 group, ranks))
+        .Json();
+  };
+  const Result<ImportResult> result = Import({rank(0, "1", "[0, 1]"), rank(3, "2", "[2, 3]")});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.communicators.members_of(CommId(0)).size(), 2U);
+}
+
+TEST(KinetoImport, shortened_list_of_ranks_is_continued_to_its_size) {
+  const std::string noted =
+      ", \"Collective name\": \"allreduce\", \"In msg nelems\": 8, \"dtype\": \"Float\", "
+      "\"Group size\": 64, \"Process Group Ranks\": \"[0, 8, 16, ...]\"";
+  const Result<ImportResult> result = Import({SmallStep(0, 512, noted).Json()});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const auto members = result->graph.communicators.members_of(CommId(0));
+  EXPECT_EQ(members.size(), 64U);
+  EXPECT_EQ(members[63], 504U);
+}
+
+TEST(KinetoImport, all_profiles_give_the_step_of_the_first) {
+  const auto profile = [](int of, double first, double second) {
+    Profile two(of, 2);
+    two.Step(0, first, "ProfilerStep#1").Step(2000, second, "ProfilerStep#2");
+    two.Call("cudaLaunchKernel", 10, 5).Task("in step 1", 7, 20, 9);
+    two.Call("cudaLaunchKernel", 2010, 5).Task("in step 2", 7, 2020, 9);
+    return two.Json();
+  };
+  // By their own durations the second one would give step 2.
+  const Result<ImportResult> result = Import({profile(0, 100, 200), profile(1, 200, 100)});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ASSERT_EQ(result->graph.signatures.size(), 1U);
+  EXPECT_EQ(result->graph.strings[result->graph.signatures[0].name.value()], "in step 1");
+}
+
+TEST(KinetoImport, devices_of_one_process_run_side_by_side) {
+  Profile profile(0, 1);
+  profile.Step(0, 1000);
+  profile.Call("cudaLaunchKernel", 0, 10).Task("one", 7, 10, 800, ", \"device\": 0");
+  profile.Call("cudaLaunchKernel", 10, 10).Task("other", 7, 20, 800, ", \"device\": 1");
+  profile.Call("cudaDeviceSynchronize", 30, 790);
+  const Result<ImportResult> result = Import({profile.Json()});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(IterationNs(result->graph), 1'000'000);
+}
+
 TEST(KinetoImport, largest_part_of_an_uneven_exchange_counts_for_all) {
   const auto rank = [](int of, const std::string& dims) {
     Profile profile(of, 2);
@@ -190,6 +251,7 @@ TEST(KinetoImport, what_cannot_be_read_is_refused_with_its_place) {
   EXPECT_THAT(ErrorOf("{\"traceEvents\": []}"), HasSubstr("no kernels of a GPU in it"));
   EXPECT_THAT(ErrorOf(Profile().Step(0, 1).Task("k", 7, 0, 1).Json()),
               HasSubstr("no calls of CUDA in it"));
+  EXPECT_THAT(ErrorOf("\"abc\""), HasSubstr("no kernels of a GPU in it"));
   EXPECT_THAT(ErrorOf(SmallStep(5, 2).Json()), HasSubstr("of rank 5, but the job has 2"));
   const Result<ImportResult> twice = Import({SmallStep().Json(), SmallStep().Json()});
   EXPECT_THAT(twice.status().message(), HasSubstr("a second profile of rank 0"));
@@ -221,7 +283,7 @@ TEST(ProcessAxis, outermost_groups_grow_and_others_stay) {
 
 TEST(CollectiveWords, names_of_pytorch_and_of_nccl_are_known) {
   const auto kind = [](const std::string& noted, const std::string& kernel) {
-    const auto shape = ShapeOf({noted, "Float", 8, "", {}}, kernel);
+    const auto shape = ShapeOf({noted, "Float", 8, false, "", {}}, kernel);
     return shape ? graph::CollectiveKindName(shape->kind) : "none";
   };
   EXPECT_STREQ(kind("_allgather_base", "x"), kind("all_gather", "x"));

@@ -22,6 +22,8 @@ constexpr std::pair<std::string_view, CollectiveKind> kKinds[] = {
 
 // c10::ScalarType's names, and those of C++ types that older profiles have.
 constexpr std::pair<std::string_view, DataType> kTypes[] = {
+    {"complex", DataType::kUnknown},     {"uint64", DataType::kInt64},
+    {"uint32", DataType::kInt32},        {"uint16", DataType::kInt16},
     {"bfloat16", DataType::kBfloat16},   {"float8", DataType::kFloat8},
     {"half", DataType::kFloat16},        {"double", DataType::kFloat64},
     {"float", DataType::kFloat32},       {"long", DataType::kInt64},

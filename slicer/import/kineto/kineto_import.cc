@@ -26,19 +26,20 @@ class KinetoImport {
   KinetoImport(uint32_t world, uint32_t ranks, GraphAssembly* assembly)
       : world_(world), ranks_(ranks), assembly_(*assembly) {}
 
-  Status AddProfile(uint32_t rank, const KinetoTrace& trace, const std::string& file) {
-    if (rank >= world_) {
-      return BadFile(fmt::format("{}: of rank {}, but the job has {}", file, rank, world_));
+  Status AddProfile(int64_t of_rank, const KinetoTrace& trace, const std::string& file) {
+    const auto rank = static_cast<uint32_t>(of_rank);
+    if (of_rank >= world_) {
+      return BadFile(fmt::format("{}: of rank {}, but the job has {}", file, of_rank, world_));
     }
     if (program_of_.contains(rank)) {
       return BadFile(fmt::format("{}: a second profile of rank {}; name one", file, rank));
     }
-    const KinetoRange step = TypicalStep(trace);
+    const KinetoRange step = StepOf(trace);
     PRISM_ASSIGN_OR_RETURN(StepProgram program,
                            ProgramOfStep(trace, step, world_, file, &assembly_));
     result_.notes.Add(program.notes);
-    result_.notes.Add(fmt::format("steps are {} of {}, the one of median duration", step.name,
-                                  trace.steps.size()),
+    result_.notes.Add(fmt::format("steps are {} of {}, the first profile's of median duration",
+                                  step.name, trace.steps.size()),
                       trace.steps.size() > 1 ? 1 : 0);
     result_.notes.Add("profiles mark no steps, and are one each", trace.steps.empty() ? 1 : 0);
     result_.notes.Add("profiles are cut off, and end early", trace.is_cut_off ? 1 : 0);
@@ -73,6 +74,20 @@ class KinetoImport {
   ImportResult TakeResult() { return std::move(result_); }
 
  private:
+  // The first profile's typical step, of all profiles that have it.
+  KinetoRange StepOf(const KinetoTrace& trace) {
+    const auto same = std::ranges::find(trace.steps, step_name_, &KinetoRange::name);
+    if (same != trace.steps.end()) {
+      return *same;
+    }
+    KinetoRange step = TypicalStep(trace);
+    result_.notes.Add("profiles have other steps than the first one", step_name_.empty() ? 0 : 1);
+    if (step_name_.empty()) {
+      step_name_ = step.name;
+    }
+    return step;
+  }
+
   // The profile of the rank or of the next lower one that has one, else the first.
   [[nodiscard]] size_t ProfileOf(uint32_t rank) const {
     const auto above = program_of_.upper_bound(rank);
@@ -89,10 +104,11 @@ class KinetoImport {
             "another --target-gpus",
             ranks_, axis.name, axis.size, axis.stride));
       }
-      const auto [known, inserted] = comm_ids_.try_emplace({axis, *leader}, 0);
+      const auto [known, inserted] = comm_ids_.try_emplace({axis.Key(), *leader}, 0);
       if (inserted) {
-        known->second = assembly_.Communicator(axis.name.empty() ? "all" : "pg " + axis.name,
-                                               axis.name, *GroupOn(axis, rank, ranks_));
+        known->second =
+            assembly_.Communicator(axis.name.empty() ? "all" : "pg " + axis.name,
+                                   fmt::format("{}", axis.ordinal), *GroupOn(axis, rank, ranks_));
       }
       comms.push_back(known->second);
     }
@@ -104,7 +120,8 @@ class KinetoImport {
   GraphAssembly& assembly_;
   std::map<uint32_t, size_t> program_of_;  // by profiled rank
   std::vector<StepProgram> programs_;
-  std::map<std::pair<ProcessAxis, uint32_t>, uint32_t> comm_ids_;  // by axis and lowest rank
+  std::map<std::pair<AxisKey, uint32_t>, uint32_t> comm_ids_;  // by axis and lowest rank
+  std::string step_name_;                                      // of the first profile
   ImportResult result_;
 };
 
@@ -142,7 +159,7 @@ Result<ImportResult> ImportKinetoBytes(const std::vector<KinetoSource>& profiles
   GraphAssembly assembly(ranks);
   KinetoImport import(world, ranks, &assembly);
   for (size_t i = 0; i < traces.size(); ++i) {
-    const auto rank = static_cast<uint32_t>(traces[i].rank >= 0 ? traces[i].rank : i);
+    const int64_t rank = traces[i].rank >= 0 ? traces[i].rank : static_cast<int64_t>(i);
     PRISM_RETURN_IF_ERROR(import.AddProfile(rank, traces[i], profiles[i].name));
   }
   PRISM_RETURN_IF_ERROR(import.AddRanks());

@@ -12,7 +12,8 @@ uint32_t SizeIn(const ProcessAxis& axis, uint32_t ranks) {
 std::optional<ProcessAxis> AxisOf(const std::string& name,
                                   const std::vector<uint32_t>& ranks,
                                   uint32_t world) {
-  ProcessAxis axis = {name, 1, 0};
+  ProcessAxis axis;
+  axis.name = name;
   if (ranks.size() < 2) {
     axis.size = static_cast<uint32_t>(ranks.size());
     return axis;

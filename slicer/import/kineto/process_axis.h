@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "graph/base/ids.h"
@@ -17,9 +18,14 @@ struct ProcessAxis {
   std::string name;  // of the group
   uint32_t stride = 1;
   uint32_t size = 0;
+  // Of the axes of this stride and size that a rank uses, in the order of their first use: names
+  // differ between ranks, since PyTorch numbers groups.
+  uint32_t ordinal = 0;
 
-  auto operator<=>(const ProcessAxis&) const = default;
+  [[nodiscard]] auto Key() const { return std::tuple(stride, size, ordinal); }
 };
+
+using AxisKey = std::tuple<uint32_t, uint32_t, uint32_t>;
 
 // The axis of which `ranks` (ascending; empty: all) are one group in a job of `world` ranks;
 // nothing where they do not lie regularly.

@@ -41,21 +41,25 @@ TasksByCall IndexTasks(const std::vector<KinetoRange>& tasks) {
 
 }  // namespace
 
-std::vector<HostCall> CallsIn(const KinetoTrace& trace, TimeNs begin, TimeNs end) {
+HostCalls::HostCalls(const KinetoTrace& trace) : trace_(trace), tasks_(trace.calls.size()) {
   TasksByCall by_call = IndexTasks(trace.tasks);
-  std::vector<HostCall> calls;
-  auto range =
-      std::lower_bound(trace.calls.begin(), trace.calls.end(), begin,
-                       [](const KinetoRange& call, TimeNs time) { return call.begin_ns < time; });
-  for (; range != trace.calls.end() && range->begin_ns < end; ++range) {
-    HostCall call;
-    call.range = &*range;
-    if (auto tasks = by_call.extract(range->correlation)) {
-      call.tasks = std::move(tasks.mapped());
+  for (size_t call = 0; call < trace.calls.size(); ++call) {
+    if (auto tasks = by_call.extract(trace.calls[call].correlation)) {
+      tasks_[call] = std::move(tasks.mapped());
     }
-    if (const std::optional<HostCallKind> kind = KindOf(range->name, !call.tasks.empty())) {
-      call.kind = *kind;
-      calls.push_back(std::move(call));
+  }
+}
+
+std::vector<HostCall> HostCalls::In(TimeNs begin, TimeNs end) const {
+  std::vector<HostCall> calls;
+  const auto first =
+      std::lower_bound(trace_.calls.begin(), trace_.calls.end(), begin,
+                       [](const KinetoRange& call, TimeNs time) { return call.begin_ns < time; });
+  for (auto at = static_cast<size_t>(first - trace_.calls.begin());
+       at < trace_.calls.size() && trace_.calls[at].begin_ns < end; ++at) {
+    const KinetoRange& range = trace_.calls[at];
+    if (const std::optional<HostCallKind> kind = KindOf(range.name, !tasks_[at].empty())) {
+      calls.push_back({*kind, &range, tasks_[at]});
     }
   }
   std::stable_sort(calls.begin(), calls.end(),

@@ -21,8 +21,19 @@ struct HostCall {
   std::vector<uint32_t> tasks;  // kLaunch: indices into KinetoTrace::tasks, by begin
 };
 
-// The calls that begin in [begin, end), of all threads. A synchronisation counts where it ends:
-// other threads go on meanwhile. Calls that neither launch nor wait are host time like any other.
-std::vector<HostCall> CallsIn(const KinetoTrace& trace, TimeNs begin, TimeNs end);
+// The calls of a profile, which must outlive this.
+class HostCalls {
+ public:
+  explicit HostCalls(const KinetoTrace& trace);
+
+  // Those that begin in [begin, end), of all threads. A synchronisation counts where it ends: other
+  // threads go on meanwhile. Calls that neither launch nor wait are host time like any other.
+  [[nodiscard]] std::vector<HostCall> In(TimeNs begin, TimeNs end) const;
+
+ private:
+  const KinetoTrace& trace_;
+  std::vector<std::vector<uint32_t>>
+      tasks_;  // by call; of calls that share a correlation the first
+};
 
 }  // namespace prism::slicer

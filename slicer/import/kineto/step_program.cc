@@ -48,13 +48,13 @@ const KinetoCollective& NotedAt(const KinetoTrace& trace,
 
 // The shortest time of each collective over all steps, by its place among those of its step. Only
 // where all steps have the same ones.
-std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace) {
+std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace, const HostCalls& calls) {
   std::vector<DurationNs> shortest;
   std::vector<std::string> names;
   for (const KinetoRange& step : trace.steps) {
     std::vector<DurationNs> durations;
     std::vector<std::string> own_names;
-    for (const HostCall& call : CallsIn(trace, step.begin_ns, step.end_ns())) {
+    for (const HostCall& call : calls.In(step.begin_ns, step.end_ns())) {
       for (const uint32_t task : call.tasks) {
         if (IsNcclKernel(trace.tasks[task].name)) {
           durations.push_back(trace.tasks[task].duration_ns);
@@ -76,6 +76,12 @@ std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace) {
   return shortest;
 }
 
+using StreamKey = std::pair<int64_t, int64_t>;  // device, stream
+
+StreamKey KeyOf(const KinetoRange& task) {
+  return {task.device, task.stream};
+}
+
 class StepBuilder {
  public:
   StepBuilder(const KinetoTrace& trace,
@@ -88,11 +94,12 @@ class StepBuilder {
         world_(world),
         file_(file),
         assembly_(*assembly),
-        shortest_(ShortestCollectives(trace)),
+        calls_(trace),
+        shortest_(ShortestCollectives(trace, calls_)),
         now_(step.begin_ns) {}
 
   Result<StepProgram> Build() {
-    const std::vector<HostCall> calls = CallsIn(trace_, step_.begin_ns, step_.end_ns());
+    const std::vector<HostCall> calls = calls_.In(step_.begin_ns, step_.end_ns());
     PRISM_RETURN_IF_ERROR(NumberStreams(calls));
     FindWaits(calls);
     const uint32_t marker = assembly_.lower_names().iteration_marker;
@@ -124,10 +131,10 @@ class StepBuilder {
 
   // The default stream is 0, the others follow as they come.
   Status NumberStreams(const std::vector<HostCall>& calls) {
-    stream_ids_[kDefaultStream] = 0;
+    stream_ids_[{trace_.tasks.front().device, kDefaultStream}] = 0;
     for (const HostCall& call : calls) {
       for (const uint32_t task : call.tasks) {
-        stream_ids_.try_emplace(TaskAt(task).stream, static_cast<uint16_t>(stream_ids_.size()));
+        stream_ids_.try_emplace(KeyOf(TaskAt(task)), static_cast<uint16_t>(stream_ids_.size()));
         if (stream_ids_.size() > kMaxStreams) {
           return BadFile(fmt::format("{}: more than {} streams", file_, kMaxStreams));
         }
@@ -135,9 +142,9 @@ class StepBuilder {
     }
     streams_.resize(stream_ids_.size());
     program().stream_count = static_cast<uint16_t>(stream_ids_.size());
-    for (const HostCall& call : CallsIn(trace_, trace_.calls.front().begin_ns, step_.begin_ns)) {
+    for (const HostCall& call : calls_.In(trace_.calls.front().begin_ns, step_.begin_ns)) {
       for (const uint32_t task : call.tasks) {
-        if (const auto id = stream_ids_.find(TaskAt(task).stream); id != stream_ids_.end()) {
+        if (const auto id = stream_ids_.find(KeyOf(TaskAt(task))); id != stream_ids_.end()) {
           TimeNs& ended = streams_[id->second].ended_before;
           ended = std::max(ended, TaskAt(task).end_ns());
         }
@@ -154,7 +161,7 @@ class StepBuilder {
         has_waited[call.range->thread] = true;
       }
       for (const uint32_t task : call.tasks) {
-        const uint16_t stream = stream_ids_.at(TaskAt(task).stream);
+        const uint16_t stream = stream_ids_.at(KeyOf(TaskAt(task)));
         if (std::exchange(has_waited[call.range->thread], false) ||
             BeginsAsAnotherEnds(task, *call.range, stream)) {
           WaitForOthers(task, stream);
@@ -220,7 +227,7 @@ class StepBuilder {
       PRISM_RETURN_IF_ERROR(Issue(task, *call.range));
     }
     if (blocks) {
-      const uint16_t stream = stream_ids_.at(last.stream);
+      const uint16_t stream = stream_ids_.at(KeyOf(last));
       program().Append(
           {.kind = OpKind::kStreamSync, .flags = graph::kLaunchedWithPrevious, .stream = stream});
       ReturnFromWait(std::max(last.end_ns(), call.range->begin_ns), call_end);
@@ -229,7 +236,7 @@ class StepBuilder {
   }
 
   Status Issue(uint32_t task, const KinetoRange& call) {
-    const uint16_t stream = stream_ids_.at(TaskAt(task).stream);
+    const uint16_t stream = stream_ids_.at(KeyOf(TaskAt(task)));
     if (const auto waits = waits_.find(task); waits != waits_.end()) {
       for (const uint32_t on : waits->second) {
         program().Append({.kind = OpKind::kEventWait,
@@ -281,13 +288,13 @@ class StepBuilder {
   Status IssueNccl(uint32_t task, const KinetoRange& call, uint16_t stream) {
     const size_t place = nccl_kernels_++;
     const KinetoCollective& noted = NotedAt(trace_, TaskAt(task), call);
-    const std::optional<graph::CollectiveShape> shape = ShapeOf(noted, TaskAt(task).name);
+    std::optional<graph::CollectiveShape> shape = ShapeOf(noted, TaskAt(task).name);
     if (!shape || shape->bytes == 0) {
       step_program_.notes.Add(
           shape ? "collectives of unknown size are kernels of the shortest time of any step, and "
                   "wait for no other rank"
-                : "messages between two ranks are kernels of the shortest time of any step, and "
-                  "wait for no other rank");
+                : "messages between two ranks, and what has no known kind, are kernels of the "
+                  "shortest time of any step, and wait for no other rank");
       const DurationNs own = TaskAt(task).duration_ns;
       IssueKernel(TaskAt(task).name,
                   place < shortest_.size() ? std::min(shortest_[place], own) : own, stream);
@@ -300,6 +307,11 @@ class StepBuilder {
                       "distances",
                       file_, noted.group, world_));
     }
+    const bool gathers = shape->kind == graph::CollectiveKind::kAllGather ||
+                         shape->kind == graph::CollectiveKind::kGather;
+    if (noted.is_input && gathers) {
+      shape->bytes *= noted.ranks.empty() ? world_ : std::ssize(noted.ranks);
+    }
     step_program_.notes.Add("collectives do not say their process group, and have all ranks",
                             noted.ranks.empty() ? 1 : 0);
     program().Append({.kind = OpKind::kCollective,
@@ -310,14 +322,18 @@ class StepBuilder {
     return OkStatus();
   }
 
-  uint16_t SlotOf(const ProcessAxis& axis) {
+  uint16_t SlotOf(ProcessAxis axis) {
     std::vector<ProcessAxis>& groups = step_program_.groups;
-    const auto known = std::find(groups.begin(), groups.end(), axis);
-    const auto slot = static_cast<uint16_t>(known - groups.begin());
-    if (known == groups.end()) {
-      groups.push_back(axis);
+    for (uint16_t slot = 0; slot < groups.size(); ++slot) {
+      if (groups[slot].stride == axis.stride && groups[slot].size == axis.size) {
+        if (groups[slot].name == axis.name) {
+          return slot;
+        }
+        ++axis.ordinal;
+      }
     }
-    return slot;
+    groups.push_back(std::move(axis));
+    return static_cast<uint16_t>(groups.size() - 1);
   }
 
   uint32_t ShapeIndex(const graph::CollectiveShape& shape) {
@@ -368,10 +384,11 @@ class StepBuilder {
   uint32_t world_;
   const std::string& file_;
   GraphAssembly& assembly_;
+  HostCalls calls_;
   std::vector<DurationNs> shortest_;  // by place among the step's NCCL kernels
   TimeNs now_;                        // the host, in the profile
   size_t nccl_kernels_ = 0;           // so far
-  std::unordered_map<int64_t, uint16_t> stream_ids_;
+  std::map<StreamKey, uint16_t> stream_ids_;
   std::vector<Stream> streams_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> waits_;  // by task: tasks of other streams
   std::unordered_map<uint32_t, uint32_t> events_;  // by task that others wait for: op of the record

@@ -11,11 +11,13 @@
 #include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
+#include "graph/limits.h"
+
 namespace prism::slicer {
 namespace {
 
-// Times are microseconds: beyond this one they leave 64 bits of nanoseconds.
-constexpr double kMaxMicros = 9e15;
+// Times are microseconds: the sum of two such leaves 64 bits of nanoseconds beyond this one.
+constexpr double kMaxMicros = 4e15;
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is told at its begin
 constexpr int64_t kMaxElements = int64_t{1} << 46U;
@@ -28,22 +30,25 @@ struct Event {
   std::string group_ranks;  // "[0, 1]"
   int64_t in_elements = 0;  // as the kernel's metadata has them
   int64_t out_elements = 0;
+  int64_t group_size = 0;
   std::vector<int64_t> input_dims;  // elements of each input; as the host's range has them
   std::string input_type;           // of the first one
 };
 
 int64_t Clamped(double number) {
+  if (std::isnan(number)) {
+    return 0;
+  }
   return static_cast<int64_t>(std::clamp(number, -kMaxMicros, kMaxMicros));
 }
 
-// "[0, 1, 2]"; PyTorch shortens long lists, "[0, 1, ..., 15]", which then says nothing.
-std::vector<uint32_t> RanksIn(std::string_view text) {
+// "[0, 1, 2]". PyTorch shortens long lists, "[0, 2, 4, ...]": then `size` ranks at the distance of
+// the first two, or none where that is not known.
+std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
   std::vector<uint32_t> ranks;
-  if (text.find("...") != std::string_view::npos) {
-    return ranks;
-  }
+  const size_t cut = text.find("...");
   const char* at = text.data();
-  const char* const end = at + text.size();
+  const char* const end = at + std::min(cut, text.size());
   while (at < end) {
     uint32_t rank = 0;
     const auto [after, error] = std::from_chars(at, end, rank);
@@ -54,6 +59,17 @@ std::vector<uint32_t> RanksIn(std::string_view text) {
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  if (cut == std::string_view::npos) {
+    return ranks;
+  }
+  if (ranks.size() < 2 || size < 2 || size > graph::kMaxRanks) {
+    return {};
+  }
+  const uint32_t apart = ranks[1] - ranks[0];
+  ranks.resize(2);
+  while (std::ssize(ranks) < size) {
+    ranks.push_back(ranks.back() + apart);
+  }
   return ranks;
 }
 
@@ -74,7 +90,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   bool String(const char* text, rapidjson::SizeType length, bool /*copy*/) {
     if (InEvent()) {
       SetText({text, length});
-    } else if (path_.front() == "deviceProperties" && path_.back() == "name") {
+    } else if (!path_.empty() && path_.front() == "deviceProperties" && path_.back() == "name") {
       trace_.gpu.assign(text, length);
     }
     return true;
@@ -188,6 +204,10 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
         range.stream = Clamped(number);
       } else if (key == "correlation") {
         range.correlation = Clamped(number);
+      } else if (key == "device") {
+        range.device = Clamped(number);
+      } else if (key == "Group size") {
+        event_.group_size = Clamped(number);
       } else if (key == "In msg nelems") {
         event_.in_elements = Clamped(number);
       } else if (key == "Out msg nelems") {
@@ -237,9 +257,10 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     KinetoCollective& collective = event_.range.collective;
     collective.elements =
         std::clamp<int64_t>(std::max(event_.in_elements, event_.out_elements), 0, kMaxElements);
-    collective.ranks = RanksIn(event_.group_ranks);
+    collective.ranks = RanksIn(event_.group_ranks, event_.group_size);
     if (event_.range.name.starts_with("nccl:")) {
       collective.name = event_.range.name.substr(std::string_view("nccl:").size());
+      collective.is_input = collective.elements == 0;
       for (const int64_t elements : event_.input_dims) {
         collective.elements = std::max(collective.elements, elements);
       }

@@ -14,11 +14,12 @@ namespace prism::slicer {
 
 // What a process group did, as PyTorch notes it at the kernel or at the range that issued it.
 struct KinetoCollective {
-  std::string name;      // "allreduce", "_allgather_base", ...; "" not noted
-  std::string dtype;     // "Float", "BFloat16"
-  int64_t elements = 0;  // of the larger buffer on one rank; 0 not noted
-  std::string group;     // name of the process group
-  std::vector<uint32_t> ranks;
+  std::string name;             // "allreduce", "_allgather_base", ...; "" not noted
+  std::string dtype;            // "Float", "BFloat16"
+  int64_t elements = 0;         // of the larger buffer on one rank, or as below; 0 not noted
+  bool is_input = false;        // elements are those that the rank gives
+  std::string group;            // name of the process group
+  std::vector<uint32_t> ranks;  // ascending; empty: not noted
 
   bool operator==(const KinetoCollective&) const = default;
 };
@@ -29,6 +30,7 @@ struct KinetoRange {
   TimeNs begin_ns = 0;
   DurationNs duration_ns = 0;
   int64_t thread = -1;       // of the host
+  int64_t device = 0;        // GPU: of the process
   int64_t stream = -1;       // GPU: as CUPTI numbers them
   int64_t correlation = -1;  // of a call and of what it made the GPU do
   KinetoCollective collective;

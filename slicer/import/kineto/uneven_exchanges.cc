@@ -11,7 +11,7 @@ using graph::CollectiveKind;
 using graph::OpKind;
 
 // The n-th collective on an axis.
-using Place = std::pair<ProcessAxis, uint32_t>;
+using Place = std::pair<AxisKey, uint32_t>;
 
 // Calls `visit(op, place)` for the collectives of a program.
 template <typename Visit>
@@ -21,7 +21,7 @@ void VisitExchanges(StepProgram& step, const Visit& visit) {
   for (uint32_t op = 0; op < program.size(); ++op) {
     if (program.kind[op] == OpKind::kCollective) {
       const uint16_t slot = program.comm_slot[op];
-      const Place place = {step.groups[slot], sequence[slot]++};
+      const Place place = {step.groups[slot].Key(), sequence[slot]++};
       if (program.collectives[program.signature[op]].kind == CollectiveKind::kAllToAll) {
         visit(op, place);
       }
