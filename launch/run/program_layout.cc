@@ -46,7 +46,8 @@ void CheckCommunicates(const std::vector<graph::Fragment>& fragments, RunContext
         {"no_communication", 1,
          fmt::format("{}: its {} ranks are that many jobs of one GPU",
                      ever ? "the program does not communicate in the iteration that repeats"
-                          : "the program never communicates",
+                          : fmt::format("the program never communicates in the {} looked at",
+                                        FormatCounted(fragments.front().iterations, "iteration")),
                      FormatCount(context->job.parallel.world_size()))});
     context->logger.Warning("{}", context->warnings.back().example);
   }

@@ -423,7 +423,7 @@ TEST_F(UserProgram, is_told_that_it_has_no_such_groups_and_never_communicates) {
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output,
               AllOf(HasSubstr("--tp 2 was given, but the groups of the program make tp 1"),
-                    HasSubstr("the program never communicates: its 4 ranks are that many jobs")));
+                    HasSubstr("iterations looked at: its 4 ranks are that many jobs")));
 }
 
 // Neither the optimizer on the CPU nor what is traced with symbols for sizes passes in silence, or
