@@ -92,7 +92,7 @@ struct NetworkSpec {
   int32_t spine_uplinks = 0;    // trees with pods: links of a spine, each to a core of its own
   std::array<int32_t, 3> torus = {};  // torus: nodes along x, y, z; zeros: near-cubic
   int32_t nodes_per_cluster = 0;      // 0: one cluster; else they are joined by slow links
-  int32_t connections = 1;            // a flow is spread over so many, each with a way of its own
+  int32_t connections = 1;            // a flow is spread over that many, each with a way of its own
   double uplink_bytes_per_s = 0;      // one link between switches, one direction; 0: as a NIC
   double cluster_bytes_per_s = 0;     // from one cluster to another; 0: as a NIC
   double cluster_ns = 0;              // latency of a message between clusters

@@ -259,7 +259,7 @@ std::string DescribeFrameworkOp(std::string_view op, std::span<const TensorShape
 std::string SignatureKey(const KernelSignature& signature,
                          const std::vector<std::string>& strings) {
   const MatmulShape& matmul = signature.matmul;
-  // Names go last and behind their length, so that no name can imitate a field.
+  // Names go last and after their length, so that no name can imitate a field.
   std::string key = fmt::format(
       "{},{},{};{},{},{};{},{},{},{},{},{},{},{};", signature.grid[0], signature.grid[1],
       signature.grid[2], signature.block[0], signature.block[1], signature.block[2], matmul.m,

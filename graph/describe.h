@@ -63,7 +63,7 @@ std::string WithoutTemplates(std::string_view description);
 // pp 1 × dp 16 (ep 8), vpp 1".
 std::string LayoutText(const ParallelSizes& sizes);
 
-// Context parallelism as a factor of a layout, behind tp: " × cp 2", nothing for 1.
+// Context parallelism as a factor of a layout, after tp: " × cp 2", nothing for 1.
 std::string ContextText(int32_t cp);
 
 // Whether the model chunks of a stage are known: they show in nothing that a user's program does.

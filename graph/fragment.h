@@ -71,11 +71,11 @@ struct Fragment {
   std::vector<Warning> warnings;
   int32_t warmup_iterations = 0;        // that the program ran before the recorded one
   int32_t iterations = 0;               // that the program ran in all
-  std::vector<int32_t> odd_iterations;  // of those behind the recorded one, ascending: unlike it
+  std::vector<int32_t> odd_iterations;  // of those after the recorded one, ascending: unlike it
   std::string iteration_begin;          // what begins an iteration, in words
   int32_t steps_per_iteration = 1;      // of those begins that one iteration holds
   std::vector<HostTime> host_times;     // by OpKind; empty: not measured
-  // Up to the iteration behind the recorded one, which equals it.
+  // Up to the iteration after the recorded one, which equals it.
   std::vector<EarlyGroup> early_groups;
   std::vector<EarlyCalls> early_calls;
   // Real time, for run.json only.

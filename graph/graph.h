@@ -1,6 +1,6 @@
 // The execution graph of a whole job: what every rank does in one iteration and who waits for whom.
 //
-// A graph holds some dozens of role programs and one table of ranks, never a program a rank. A rank
+// A graph holds a few dozen role programs and one table of ranks, never one per rank. A rank
 // is a role plus the communicators and peers that the slots of its role's program stand for. One
 // iteration is kept; replay repeats it. A graph is immutable once built and is only valid when
 // validate.h says so.

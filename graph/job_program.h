@@ -54,7 +54,7 @@ const char* GroupAxisName(GroupAxis axis);
 enum class PeerSlot : uint16_t { kPrevious, kNext };
 
 // Streams of a stage: compute, one for each communicator, two for receives of pipeline messages
-// where those must not stand behind sends, and two for what is offloaded, one a direction.
+// where those must not stand after sends, and two for what is offloaded, one a direction.
 inline constexpr uint16_t kStageComputeStream = 0;
 inline constexpr uint16_t kStageCopyInStream = 1;
 inline constexpr uint16_t kStageReceiveForwardStream = 2 + kGroupAxisCount;

@@ -27,11 +27,11 @@ constexpr bool OffloadsActivations(Offload offload) {
 // of one layer and micro-batch.
 struct PieceTouch {
   uint32_t piece = 0;
-  bool needs = false;   // it must be on the device in front of the part
-  bool leaves = false;  // it is copied out behind it
+  bool needs = false;   // it must be on the device before the part
+  bool leaves = false;  // it is copied out after it
 };
 
-// By touch, in the order of the program: the pieces that are copied in in front of it. Pieces come
+// By touch, in the order of the program: the pieces that are copied in before it. Pieces come
 // in the order in which they are needed, at most `prefetch` ahead of the one in use, and not before
 // they have left; those that are needed first are in host memory from the start.
 std::vector<std::vector<uint32_t>> FetchesOf(const std::vector<PieceTouch>& touches,

@@ -3,7 +3,7 @@
 // An op is one entry of what a rank's host thread issued in one iteration: a kernel launch, a copy,
 // a collective, a wait. The host thread issues ops in order; each op with a stream then runs when
 // its stream, and whatever the stream waits for, allows. Ops are kept as a structure of arrays: a
-// program has tens of thousands of them, a job some dozens of programs.
+// program has tens of thousands of them, a job a few dozen programs.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace prism::graph {
 
-// By position, size() + 1 of them: whether all events that are recorded in front of it have been
+// By position, size() + 1 of them: whether all events that are recorded before it have been
 // waited for there, and no NCCL group goes on.
 std::vector<bool> CutPlaces(const Program& program);
 

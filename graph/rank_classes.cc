@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
-// Words of many signatures behind each other; signature i lies at begin[i] .. begin[i + 1].
+// Words of many signatures one after the other; signature i lies at begin[i] .. begin[i + 1].
 struct Signatures {
   std::vector<uint64_t> words;
   std::vector<size_t> begin = {0};
@@ -78,7 +78,7 @@ class Partition {
     uint32_t next = kNone;  // next group with the same hash
   };
 
-  // The class number of each group. The scratch by class is cleared behind, not before: a round may
+  // The class number of each group. The scratch by class is cleared after, not before: a round may
   // touch few of very many classes.
   std::vector<uint32_t> NumberGroups() {
     dirty_in_class_.resize(size_.size(), 0);

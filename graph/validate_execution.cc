@@ -277,7 +277,7 @@ class Execution {
     return moved;
   }
 
-  // Collectives of one NCCL group on one stream start together. Returns the place behind the group
+  // Collectives of one NCCL group on one stream start together. Returns the place after the group
   // at the stream's cursor (of one op where there is none); kNone while it is not fully issued.
   [[nodiscard]] static uint32_t GroupEnd(const ClassState& state, uint16_t stream) {
     const std::vector<uint32_t>& ops = state.prepared->stream_ops[stream];

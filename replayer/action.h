@@ -11,7 +11,7 @@ enum class ActionKind : uint8_t {
   kWork,      // kernels and copies: steps [first, end) of the stream
   kRecord,    // step `first` of the stream, as all below
   kWait,      // the stream waits for an event
-  kArrive,    // it stands in front of a collective or peer group
+  kArrive,    // it stands before a collective or peer group
   kFinish,    // its transfers are over
   kStart,     // the iteration begins: the first step of the first stream is about to be executed
   kHostWait,  // the host thread waits: HostWait `first` of the plan

@@ -40,7 +40,7 @@ void KeepBeyond(TimeNs until, size_t first, std::vector<TimeRange>* ranges) {
 
 }  // namespace
 
-// Ranges of all kinds by begin: what each adds to a union is what lies behind the union's end.
+// Ranges of all kinds by begin: what each adds to a union is what lies after the union's end.
 void Breakdown::Count(TimeRange window) {
   std::array<size_t, kActivityKinds> next = {};
   std::array<TimeNs, kActivityKinds> end = {};

@@ -60,14 +60,14 @@ class Engine {
   // The host thread of the gated rank spends `duration_ns` before its next op.
   void InsertHostGap(Rank gated, DurationNs duration_ns);
 
-  // A gated rank on a real GPU: from now on its streams stop in front of each collective and peer
+  // A gated rank on a real GPU: from now on its streams stop before each collective and peer
   // group until Arrive tells when they reached it. By as much as that is later or earlier than
   // computed, all of the rank moves: its kernels took longer or shorter than the graph says.
   // Between arrivals the graph's durations count.
   void MeasureArrivals(Rank gated);
   void Arrive(Rank gated, OpPosition position, TimeNs time);
 
-  // By the graph, when the stream that stands in front of `position` reached it; nothing where none
+  // By the graph, when the stream that stands before `position` reached it; nothing where none
   // does yet.
   [[nodiscard]] std::optional<TimeNs> ComputedArrival(Rank gated, OpPosition position) const;
 

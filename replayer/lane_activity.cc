@@ -9,7 +9,7 @@
 namespace prism::replayer {
 namespace {
 
-// So many lanes of all sums fit the nearest cache.
+// That many lanes of all sums fit the nearest cache.
 constexpr size_t kLanesAtATime = 512;
 
 // Rows that wait to be counted shall stay in a cache, and be worth the search for their order.
@@ -62,13 +62,13 @@ void LaneActivity::SortPending() {
 }
 
 // How many of the pending rows, from the first on, begin at or before `until` in all lanes. Not
-// ordered: in some lane they, or those behind them, are not by begin.
+// ordered: in some lane they, or those after them, are not by begin.
 size_t LaneActivity::OrderedRows(const std::vector<TimeNs>& until, bool* ordered) const {
   *ordered = true;
   for (size_t i = 0; i < pending_.size(); ++i) {
     const TimeNs* const begin = pending_[i].ranges.begin();
     if (AnyBefore(until.data(), begin, 0, lanes_)) {
-      // Those behind must not have to come before.
+      // Those after must not have to come before.
       for (size_t j = i; j < pending_.size() && i > 0 && *ordered; ++j) {
         *ordered =
             !AnyBefore(pending_[j].ranges.begin(), pending_[i - 1].ranges.begin(), 0, lanes_);

@@ -1,12 +1,12 @@
 // What kept the ranks of a class busy, counted while ranges come in, a row of one range a lane at a
 // time.
 //
-// A union of ranges in the order of their begins is measured by one addition each: what lies behind
+// A union of ranges in the order of their begins is measured by one addition each: what lies after
 // the end of those before. Ranks of a class do the same ops, so an order that holds in one lane
 // mostly holds in all; then a row is counted for all lanes side by side. Where it does not, lanes
 // are counted one by one.
 //
-// No range is ever clipped. Of ranges that began before a time t, what lies behind t is one piece,
+// No range is ever clipped. Of ranges that began before a time t, what lies after t is one piece,
 // up to the latest of their ends: so the window's begin and end are taken into account by one
 // subtraction each.
 #pragma once
@@ -25,7 +25,7 @@ class LaneActivity {
  public:
   explicit LaneActivity(uint32_t lanes);
 
-  // Makes storage for what is to come, up to so many rows at a time.
+  // Makes storage for what is to come, up to that many rows at a time.
   void Reserve(size_t rows);
 
   [[nodiscard]] uint32_t lanes() const { return lanes_; }

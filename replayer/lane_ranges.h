@@ -8,7 +8,7 @@
 
 namespace prism::replayer {
 
-// A range for each lane; empty where its end is not behind its begin.
+// A range for each lane; empty where its end is not after its begin.
 class LaneRanges {
  public:
   void Resize(size_t lanes) { times_.resize(2 * lanes); }

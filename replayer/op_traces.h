@@ -18,7 +18,7 @@ class OpTraces {
   static constexpr TimeNs kUnknown = -1;
 
   // `lanes`: of the class. `plan`: of their program. Timelines hold `iterations` of it and what is
-  // run of the one behind (RolePlan::ahead), with what determined the ends where `decisive`.
+  // run of the one after (RolePlan::ahead), with what determined the ends where `decisive`.
   struct Extent {
     std::vector<uint32_t> lanes;
     int32_t iterations = 0;

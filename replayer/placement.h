@@ -28,7 +28,7 @@ struct RankEffect {
 
 std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options);  // by rank
 
-// Fails on a rank, node, factor or period that a job of so many ranks and nodes cannot have.
+// Fails on a rank, node, factor or period that a job of that many ranks and nodes cannot have.
 Status CheckPerturbations(uint32_t ranks,
                           uint32_t nodes,
                           const std::vector<Perturbation>& perturbations);

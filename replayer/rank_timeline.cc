@@ -59,7 +59,7 @@ RankTimeline::RankTimeline(const Config& config)
   PlanPauses();
 }
 
-// Pauses come with the iterations behind the last, too: it ends where the next could begin.
+// Pauses come with the iterations after the last, too: it ends where the next could begin.
 void RankTimeline::PlanPauses() {
   for (const HostPause& pause : rank_class_.pauses) {
     for (int64_t i = pause.iterations; i <= iterations_; i += pause.iterations) {
@@ -181,7 +181,7 @@ bool RankTimeline::Drained(uint16_t stream) const {
   if (cursor.holding) {
     return false;
   }
-  // A cursor behind its last step stands before the first one of the next iteration.
+  // A cursor after its last step stands before the first one of the next iteration.
   if (cursor.next == steps.size()) {
     return OpPosition{cursor.iteration + 1} * plan_.size() + steps.front().op >= frontier_;
   }

@@ -1,6 +1,6 @@
 // The virtual time of one class of ranks: a host cursor that issues ops, one cursor per stream that
 // executes what was issued. The host runs ahead of its streams until it has to wait; a stream stops
-// in front of a collective until the others are there. Advance moves everything as far as it can.
+// before a collective until the others are there. Advance moves everything as far as it can.
 //
 // Cursors are those of the class, times those of its lanes (replayer/partition.h): every time here
 // is a row of one value a lane.
@@ -63,7 +63,7 @@ class RankTimeline {
   void NoteSettled(HoldId hold);
   [[nodiscard]] int64_t stream_looks() const { return looks_; }
   [[nodiscard]] bool finished() const;
-  // When finished: runs the beginning of the iteration behind the last (RolePlan::ahead), which
+  // When finished: runs the beginning of the iteration after the last (RolePlan::ahead), which
   // tells when the last one ends. To be done before results are asked for.
   void RunAhead(Rendezvous* rendezvous);
 
@@ -209,9 +209,9 @@ class RankTimeline {
   int64_t looks_ = 0;
   size_t drained_ = 0;  // streams that the host found done of those that it waits for
   std::mutex settled_mutex_;
-  std::vector<uint16_t> settled_;        // streams; noted by whoever settles
-  std::vector<Event> events_;            // by iteration, with the one behind the last, and event
-  std::vector<RecordedEvent> recorded_;  // within the last iteration
+  std::vector<uint16_t> settled_;            // streams; noted by whoever settles
+  std::vector<Event> events_;                // by iteration, with the one after the last, and event
+  std::vector<RecordedEvent> recorded_;      // within the last iteration
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream
   TransferCosts costs_;
   std::vector<std::vector<DurationNs>> charge_ns_;  // by group of lanes and charge

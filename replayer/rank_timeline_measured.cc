@@ -33,7 +33,7 @@ std::optional<TimeNs> RankTimeline::ComputedArrival(OpPosition position) const {
 
 // False while it is not known. By what the rank turned out slower or faster than its graph since it
 // was last measured, its host and all its streams move; those that hold stand where they arrived.
-// So do the events that streams ahead have recorded behind the op: they are what a later op waits
+// So do the events that streams ahead have recorded after the op: they are what a later op waits
 // for, and would else be moved a second time by what that op turns out to be late.
 bool RankTimeline::TakeArrival(StreamCursor* cursor, const Step& step) {
   const auto arrival = arrivals_.find(PositionOf(*cursor, step));

@@ -24,9 +24,9 @@ void RankTimeline::TraceEnd(const StreamCursor& cursor, const Step& step) {
 }
 
 // until_: when the earliest op that is still to come could begin, by lane; false where nobody
-// knows. What waits for an event that was not recorded comes behind the stream that records it.
+// knows. What waits for an event that was not recorded comes after the stream that records it.
 // `stuck`: the host can issue nothing either before a stream that holds goes on, so that what it
-// has not issued comes behind that one.
+// has not issued comes after that one.
 bool RankTimeline::BoundFuture(bool stuck) {
   bool bounded = false;
   const auto bound = [&](const TimeNs* times) {
@@ -192,7 +192,7 @@ Obstacle RankTimeline::FindObstacle() const {
   return obstacle;
 }
 
-// When the iteration begins (RolePlan::first_op); of the one behind the last, when it would.
+// When the iteration begins (RolePlan::first_op); of the one after the last, when it would.
 TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
   if (iteration < iterations_ && plan_.first_op != kNone) {
     return starts_[static_cast<size_t>(iteration)][lane];

@@ -19,7 +19,7 @@
 
 namespace prism::replayer {
 
-// One stream of one class in front of a collective or a peer group; at most one a stream.
+// One stream of one class before a collective or a peer group; at most one a stream.
 struct Hold {
   uint32_t owner = 0;              // class
   std::atomic<uint32_t> open = 0;  // transfers not settled yet; 0: the stream may go on
@@ -27,7 +27,7 @@ struct Hold {
   std::vector<TimeNs> arrival;     // by lane: when the stream reached the op
   std::vector<TimeNs> start;       // latest start of its transfers
   std::vector<TimeNs> end;         // latest end
-  // The first transfer_count, where some may be joined to one; storage behind.
+  // The first transfer_count, where some may be joined to one; storage after.
   std::vector<LaneRanges> transfers;
   size_t transfer_count = 0;
   DurationNs alone_ns = -1;        // the longest of its eager sends, which begin together
@@ -108,7 +108,8 @@ class Rendezvous {
   [[nodiscard]] Hold& hold(HoldId id) { return holds_[id]; }
   [[nodiscard]] const Hold& hold(HoldId id) const { return holds_[id]; }
 
-  // Makes storage for holds with so many lanes and up to so many transfers at a time, kept or not.
+  // Makes storage for holds with that many lanes and up to that many transfers at a time, kept or
+  // not.
   void Reserve(HoldId id, size_t lanes, size_t transfers);
 
   // Prepares a hold, whose arrival is filled, for `count` transfers.

@@ -103,7 +103,7 @@ struct RankTimes {
 // iteration * program.size() + op.
 struct Timeline {
   Rank rank;
-  size_t whole = 0;  // ops of whole iterations; more are run of the one behind (RolePlan::ahead)
+  size_t whole = 0;  // ops of whole iterations; more are run of the one after (RolePlan::ahead)
   std::vector<TimeNs> issue;
   std::vector<TimeNs> start;           // for a collective: its own arrival
   std::vector<TimeNs> transfer_start;  // collectives and peer groups: when the last member arrived

@@ -82,7 +82,7 @@ class Builder {
   // A group's last.
   [[nodiscard]] uint32_t FirstOf(uint16_t stream) const { return plan_.streams[stream].front().op; }
 
-  // Ops up to the last one in front of `op` for which the host waits.
+  // Ops up to the last one before `op` for which the host waits.
   [[nodiscard]] uint32_t HostWaitsUntil(uint32_t op) const {
     uint32_t until = 0;
     for (const HostWait& wait : plan_.host_waits) {

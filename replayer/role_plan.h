@@ -120,8 +120,8 @@ struct RolePlan {
   uint16_t first_stream = 0;   // whose first op begins the iteration
   uint32_t first_op = kNone;   // that op; kNone where no op has a stream
   bool first_by_time = false;  // other durations of kernels may choose another stream
-  // So many ops of the iteration behind the last are run, to know when first_op would begin there:
-  // those up to the last wait of the host in front of it. They need no other rank.
+  // That many ops of the iteration after the last are run, to know when first_op would begin there:
+  // those up to the last wait of the host before it. They need no other rank.
   uint32_t ahead = 0;
 
   [[nodiscard]] uint32_t size() const { return program->size(); }
@@ -133,7 +133,7 @@ struct RolePlan {
     const int64_t n = size();
     return position / n * iteration_host_ns() + host_ns[static_cast<size_t>(position % n)];
   }
-  // When first_op would begin in the iteration behind the last of `iterations`, of which `ahead`
+  // When first_op would begin in the iteration after the last of `iterations`, of which `ahead`
   // ops were run: where the host is at `base` (RankTimeline::Segment) and first_stream is done at
   // `tail`.
   [[nodiscard]] TimeNs NextStart(int32_t iterations, TimeNs base, TimeNs tail) const {

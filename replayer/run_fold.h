@@ -1,4 +1,4 @@
-// Runs of kernels folded: behind a stream's tail that is late enough, a whole run is one addition.
+// Runs of kernels folded: after a stream's tail that is late enough, a whole run is one addition.
 //
 // The run's ops i..j, issued at base + h_k with durations d_k, leave no gap when the stream is busy
 // until `tail` with tail + d_i + ... + d_{k-1} >= base + h_k for every k. With prefix sums P that
@@ -18,9 +18,9 @@ struct RolePlan;
 
 // Of one stream of a plan.
 struct RunFold {
-  std::vector<DurationNs> before;  // by step, and behind the last: sum of durations before it
+  std::vector<DurationNs> before;  // by step, and after the last: sum of durations before it
   std::vector<DurationNs> lead;    // by step: max over the rest of its run of host_ns - before
-  std::vector<uint32_t> run_end;   // by step: behind the run of compute that it is part of
+  std::vector<uint32_t> run_end;   // by step: after the run of compute that it is part of
 };
 
 std::vector<RunFold> FoldRuns(const RolePlan& plan);

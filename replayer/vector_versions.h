@@ -1,4 +1,4 @@
-// Code that gains by the widest vectors that the machine has: in front of a function.
+// Code that gains by the widest vectors that the machine has: before a function.
 #pragma once
 
 // Sanitisers instrument what chooses among the versions, before they are ready themselves.

@@ -15,7 +15,7 @@ struct Knob {
   double first = 0;
 };
 
-constexpr double kMostBytesPerSecond = 1e14;  // of a pass that costs nothing
+constexpr double kMaxBytesPerSecond = 1e14;  // of a pass that costs nothing
 
 double OffsetOf(const std::string& key) {
   if (key.ends_with("_ns")) {
@@ -129,7 +129,7 @@ class Search {
     if (knob->key.ends_with("efficiency")) {
       knob->value = std::min(1.0, knob->value);
     } else if (knob->key.ends_with("bytes_per_s")) {
-      knob->value = std::min(kMostBytesPerSecond, knob->value);
+      knob->value = std::min(kMaxBytesPerSecond, knob->value);
     }
     double gain = 0;
     std::vector<double> losses;

@@ -48,7 +48,7 @@ constexpr auto kCountColumns = std::to_array<std::string_view>({
     "ep",       "etp",      "dp",      "micro_batch", "global_batch", "grad_accum", "gpus_per_node",
     "num_gpus",
 });
-constexpr double kMostCount = 1 << 21;  // a product of three fits into 64 bits
+constexpr double kMaxCount = 1 << 21;  // a product of three fits into 64 bits
 
 constexpr auto kMeasureColumns = std::to_array<std::string_view>({
     "params_b",
@@ -74,7 +74,7 @@ constexpr auto kNeededColumns = std::to_array<std::array<std::string_view, 4>>({
 
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
-constexpr double kMostMeasure = 1e18;
+constexpr double kMaxMeasure = 1e18;
 
 bool IsCount(std::string_view column) {
   return std::find(kCountColumns.begin(), kCountColumns.end(), column) != kCountColumns.end();
@@ -84,7 +84,7 @@ bool IsCount(std::string_view column) {
 std::optional<double> PlausibleNumber(std::string_view column, const std::string& text) {
   double value = 0;
   const bool plausible = ParseNumber(text, &value) && std::isfinite(value) && value >= 0 &&
-                         value <= (IsCount(column) ? kMostCount : kMostMeasure);
+                         value <= (IsCount(column) ? kMaxCount : kMaxMeasure);
   return plausible ? std::optional(value) : std::nullopt;
 }
 

@@ -182,9 +182,9 @@ std::optional<int64_t> LayersFromParameters(const PublishedRow& row, graph::Mode
     layer = static_cast<double>(graph::ModelParameters(model)) - fewer;
     outside = fewer - static_cast<double>(model.moe.dense_layers) * layer;
   }
-  constexpr double kMostLayers = 1e9;  // more than any limit
+  constexpr double kMaxLayers = 1e9;  // more than any limit
   const double layers = (*billions * 1e9 - outside) / layer;
-  return EvenLayers(std::min(kMostLayers, std::max(1.0, layers)),
+  return EvenLayers(std::min(kMaxLayers, std::max(1.0, layers)),
                     std::max<int64_t>(1, row.Integer("pp").value_or(1)));
 }
 
@@ -352,7 +352,7 @@ bool HasTiedEmbeddings(const PublishedRow& row, const graph::ModelSpec& model) {
 
 Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assumptions) {
   constexpr double kLayersSpread = 0.5;
-  constexpr int64_t kMostParts = 1 << 10;
+  constexpr int64_t kMaxParts = 1 << 10;
   graph::ModelSpec model;
   model.name = row.Text("model");
   model.source = row.Text("source_ref");
@@ -381,7 +381,7 @@ Result<graph::ModelSpec> ModelOfRow(const PublishedRow& row, Assumptions* assump
       assumptions->Or(SizeOf(row, "vocab", assumptions), vocabulary, "vocabulary: the usual one");
   // Megatron-LM pads what each tensor-parallel rank has to a multiple of this.
   if (const int64_t multiple = IntegerArgument(row, "make-vocab-size-divisible-by", 0)) {
-    const int64_t parts = std::clamp<int64_t>(row.Integer("tp").value_or(1), 1, kMostParts);
+    const int64_t parts = std::clamp<int64_t>(row.Integer("tp").value_or(1), 1, kMaxParts);
     model.vocab = RoundUp(model.vocab, multiple * parts);
   }
   model.tied_embeddings = HasTiedEmbeddings(row, model);

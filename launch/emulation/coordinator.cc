@@ -153,7 +153,7 @@ void Coordinator::Depart(Member& member, const RankEvent& event) {
   departed_ = member.rank;
   const uint32_t size = graph_->role_of(member.rank).program.size();
   const auto op = static_cast<uint32_t>(event.position % size);
-  // What comes behind the last op of an iteration belongs to that one.
+  // What comes after the last op of an iteration belongs to that one.
   const bool behind = event.expected.empty();
   departure_ =
       fmt::format("rank {} departs from the graph in iteration {}\n  it does:  {}\n  graph:    {}",

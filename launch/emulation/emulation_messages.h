@@ -13,7 +13,7 @@
 namespace prism::launch {
 
 // Where an event stands that the graph does not hold. Before its first iteration no time passes,
-// and behind the last one of the emulation only what is under way comes to its end.
+// and after the last one of the emulation only what is under way comes to its end.
 constexpr replayer::OpPosition kBeforeFirst = -1;
 constexpr replayer::OpPosition kBehindLast = -2;
 

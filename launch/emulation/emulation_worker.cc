@@ -30,7 +30,7 @@ namespace {
 using channel::Record;
 using channel::RecordKind;
 
-// Recording had found the iteration that all are like when the second one behind it began.
+// Recording had found the iteration that all are like when the second one after it began.
 constexpr int32_t kSettled = 2;
 
 // The same poll so often in a row, and nothing between, is a loop that waits. The allocator looks

@@ -28,15 +28,15 @@ const char* Or(const char* text, const char* fallback) {
 
 // As prism search bounds its options.
 Status CheckProblem(const prism_plan_problem& given) {
-  constexpr int64_t kMostSequences = int64_t{1} << 20;
-  constexpr int64_t kMostTokens = int64_t{1} << 24;
-  if (given.global_batch_size < 0 || given.global_batch_size > kMostSequences) {
+  constexpr int64_t kMaxSequences = int64_t{1} << 20;
+  constexpr int64_t kMaxTokens = int64_t{1} << 24;
+  if (given.global_batch_size < 0 || given.global_batch_size > kMaxSequences) {
     return InvalidArgument(fmt::format("global_batch_size: {} is not from 0 (the model's) to {}",
-                                       given.global_batch_size, kMostSequences));
+                                       given.global_batch_size, kMaxSequences));
   }
-  if (given.seq_len < 0 || given.seq_len > kMostTokens) {
+  if (given.seq_len < 0 || given.seq_len > kMaxTokens) {
     return InvalidArgument(
-        fmt::format("seq_len: {} is not from 0 (the model's) to {}", given.seq_len, kMostTokens));
+        fmt::format("seq_len: {} is not from 0 (the model's) to {}", given.seq_len, kMaxTokens));
   }
   return std::isfinite(given.tokens) && given.tokens >= 0
              ? OkStatus()

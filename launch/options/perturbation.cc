@@ -179,7 +179,7 @@ class PerturbationParser {
   const graph::JobSpec& job_;
 };
 
-// What is wrong with one on so many nodes in such a replay; empty where nothing is.
+// What is wrong with one on that many nodes in such a replay; empty where nothing is.
 std::string WrongBeside(const replayer::Perturbation& perturbation,
                         int64_t nodes,
                         const replayer::ReplayOptions& replay) {

@@ -14,7 +14,7 @@ std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-// Options of a word's own in front of what it starts.
+// Options of a word's own before what it starts.
 struct WordOptions {
   std::string_view letters;             // without a value; several may stand in one word: "-uB"
   std::string_view valued;              // whose value is the rest of the word, or the next one

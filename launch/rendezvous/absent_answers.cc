@@ -29,7 +29,7 @@ struct Pattern {
   AnswerKind answer;
 };
 
-// In front of the group's own part is always what prefix stores add.
+// Before the group's own part is always what prefix stores add.
 constexpr std::array kPatterns = {
     // Whoever hosts a store waits until all ranks have added one.
     Pattern{"init/", AnswerKind::kAbsentCount},

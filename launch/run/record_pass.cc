@@ -171,7 +171,7 @@ Result<bool> RecordPass::StepSlot(Slot& slot) {
   return turn.records > 0 || turn.exited;
 }
 
-// What a program does behind the iterations that are asked for is nobody's concern.
+// What a program does after the iterations that are asked for is nobody's concern.
 Status RecordPass::EndProgram(Slot& slot) {
   if (HasSeenAll(slot) || slot.recorder.has_steady_iterations()) {
     slot.process->Kill();  // a program of the user's, which would train on

@@ -39,8 +39,8 @@ std::string EnvironmentOf(pid_t process) {
 
 // Some may start others meanwhile: until there are none.
 void KillProcessesWith(const std::string& mark) {
-  constexpr int kMostLooks = 50;  // what a debugger holds cannot be killed
-  for (int look = 0; look < kMostLooks; ++look) {
+  constexpr int kMaxLooks = 50;  // what a debugger holds cannot be killed
+  for (int look = 0; look < kMaxLooks; ++look) {
     const std::set<pid_t> programs = ProcessesWhere([&](pid_t process) {
       return process != getpid() && EnvironmentOf(process).find(mark) != std::string::npos;
     });

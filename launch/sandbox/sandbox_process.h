@@ -71,8 +71,8 @@ class SandboxProcess {
   // not answer within half a second.
   std::string Stacks();
 
-  // So many last lines of output that say something, below a line that says so, then kOutputHeading
-  // and the end of all output; or that there is none.
+  // That many last lines of output that say something, below a line that says so, then
+  // kOutputHeading and the end of all output; or that there is none.
   [[nodiscard]] std::string LastLines(size_t count = kTailLines) const;
 
   // All output so far; of very long output the first part and a line that says so.

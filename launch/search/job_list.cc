@@ -18,8 +18,8 @@
 namespace prism::launch {
 namespace {
 
-constexpr double kMostDays = 1e6;
-constexpr int64_t kMostBatch = int64_t{1} << 20;
+constexpr double kMaxDays = 1e6;
+constexpr int64_t kMaxBatch = int64_t{1} << 20;
 
 Result<std::vector<int64_t>> ReadGpus(const std::string& text,
                                       const std::string& job,
@@ -61,7 +61,7 @@ Result<ListedJob> ReadJob(TomlReader* table, const SearchProblem& shared, int64_
   job.problem.model = std::move(preset->model);
   job.problem.seq_len = job.problem.model.seq_len;
   job.problem.global_batch_size =
-      table->IntegerOr("global_batch_size", 1, kMostBatch, preset->layout.global_batch_size);
+      table->IntegerOr("global_batch_size", 1, kMaxBatch, preset->layout.global_batch_size);
   const bool ratio = table->Has("tokens_per_parameter");
   const double amount = table->Number(ratio ? "tokens_per_parameter" : "tokens");
   job.problem.tokens = ratio ? TokensOf(job.problem.model, amount) : amount;
@@ -75,7 +75,7 @@ Result<ListedJob> ReadJob(TomlReader* table, const SearchProblem& shared, int64_
     return InvalidArgument(
         fmt::format("job '{}' needs tokens and a global_batch_size above 0", job.name));
   }
-  if (!(job.deadline_days > 0 && job.deadline_days <= kMostDays)) {
+  if (!(job.deadline_days > 0 && job.deadline_days <= kMaxDays)) {
     return InvalidArgument(fmt::format("job '{}': a deadline of {} days; it must be above 0",
                                        job.name, job.deadline_days));
   }
@@ -184,7 +184,7 @@ std::string JobsText(const JobsAnswer& answer, const SearchOptions& options) {
   }
   if (!schedule.proven) {
     text += fmt::format("not proven: {} placements were tried, and others may be better\n",
-                        kMostPlacements);
+                        kMaxPlacements);
   }
   return text +
          "  assumed    a job keeps its GPUs from its start to its end, each number of GPUs with "

@@ -63,7 +63,7 @@ class Scheduler {
   }
 
   // All orders were tried, or ruled out.
-  [[nodiscard]] bool complete() const { return tried_ < kMostPlacements; }
+  [[nodiscard]] bool complete() const { return tried_ < kMaxPlacements; }
 
  private:
   [[nodiscard]] int64_t UsedAt(double time) const {
@@ -130,7 +130,7 @@ class Scheduler {
     for (size_t job = 0; job < jobs_.size(); ++job) {
       for (size_t s = 0; !placed_[job] && s < jobs_[job].speeds.size(); ++s) {
         const JobSpeed& speed = jobs_[job].speeds[s];
-        if (speed.gpus > gpus_ || tried_ == kMostPlacements) {
+        if (speed.gpus > gpus_ || tried_ == kMaxPlacements) {
           continue;
         }
         ++tried_;

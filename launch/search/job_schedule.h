@@ -2,7 +2,7 @@
 //
 // Each job runs once, from its start to its end on the same number of GPUs, which is one of those
 // of its speed function; it may start later than at once. Jobs are placed in the order of their
-// starts, each as early as it can be behind those that were placed: every schedule in which no job
+// starts, each as early as it can be after those that were placed: every schedule in which no job
 // could start earlier comes out of one such order, and one of them is best. Of all orders and all
 // numbers of GPUs those are tried that a bound does not rule out, so the answer is exact.
 #pragma once
@@ -38,10 +38,10 @@ struct ClusterSchedule {
   double cost = 0;           // of all jobs
   double makespan_days = 0;  // end of the last one
   double late_days = 0;      // how far beyond its deadline the latest job ends; 0: all hold
-  bool proven = true;        // false: `kMostPlacements` were tried and the best so far stands
+  bool proven = true;        // false: `kMaxPlacements` were tried and the best so far stands
 };
 
-inline constexpr int64_t kMostPlacements = 5'000'000;
+inline constexpr int64_t kMaxPlacements = 5'000'000;
 
 // Where the deadlines can be held: the schedule with the least of the objective and then of the
 // other one. Else the one that is least late, and then cheapest. Every job has a speed with at most

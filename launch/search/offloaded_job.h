@@ -1,5 +1,5 @@
 // Jobs with a second memory tier: optimizer states, activations of layers, or both, live in host
-// memory and are copied in front of where they are needed (slicer/edit/job_offload.h).
+// memory and are copied before where they are needed (slicer/edit/job_offload.h).
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ PlanCache::Entry& PlanCache::For(const graph::JobSpec& job, const graph::Trainin
   const bool several = job.parallel.pp > 1;
   const bool as_graph = style.host_cost == graph::HostCost::kGraph;
   std::unique_ptr<Entry>& entry = entries_[(several ? 1U : 0U) + (as_graph ? 2U : 0U)];
-  if (entry != nullptr && entry->synthesizer.op_count() > kMostOps) {
+  if (entry != nullptr && entry->synthesizer.op_count() > kMaxOps) {
     Add(SharesOf(*entry), &dropped_);
     entry.reset();
   }

@@ -159,7 +159,7 @@ BusyTimes PlanEvaluator::BusyTimesOf(const Plan& plan, const Job& job) const {
   return layer_times_->by_shape.try_emplace(key, times.ok() ? *times : BusyTimes{}).first->second;
 }
 
-// A stage copies to its device one piece behind the other.
+// A stage copies to its device one piece after the other.
 DurationNs PlanEvaluator::CopyFloor(const Plan& plan, const Job& job) const {
   constexpr double kNsOfSecond = 1e9;
   int64_t most = 0;

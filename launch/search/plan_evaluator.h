@@ -54,7 +54,7 @@ class PlanEvaluator {
   [[nodiscard]] Result<JobTime> TimeWithStalls(const Plan& plan) const;
 
   // Seconds that an iteration takes at least: the layers of the last stage, with the head, or of
-  // the one before, one micro-batch after the other, behind the first chunks of the stages before
+  // the one before, one micro-batch after the other, after the first chunks of the stages before
   // in both directions. Layers alike are timed once.
   [[nodiscard]] double TimeFloor(const Plan& plan) const;
 

@@ -31,7 +31,7 @@ std::string SweepJson(const PlanEvaluator& evaluator,
                       const SearchOptions& options,
                       const Variation& variation,
                       const std::vector<SweepPoint>& points);
-// As SearchCsv, behind a column with the value.
+// As SearchCsv, after a column with the value.
 std::string SweepCsv(const PlanEvaluator& evaluator,
                      const Variation& variation,
                      const std::vector<SweepPoint>& points);

@@ -9,7 +9,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Every member gets this rank's part of the sequence for its heads; parts of the sequence arrive in
-// its order, one behind the other.
+// its order, one after the other.
 at::Tensor ToHeads(const at::Tensor& input, const Group& cp) {
   const int64_t width = input.size(2) / cp.size();
   const at::Tensor by_member = input.contiguous()

@@ -36,7 +36,7 @@ at::Tensor RowParallelLinear(const at::Tensor& input,
 // input · weightᵀ with a weight that every rank has whole, each rank on its own tokens.
 at::Tensor ReplicatedLinear(const at::Tensor& input, const Parameter& weight);
 
-// Under sequence parallelism all ranks' parts of the first dimension, one behind the other; in
+// Under sequence parallelism all ranks' parts of the first dimension, one after the other; in
 // backward the sum of their gradients is scattered. Identity without.
 at::Tensor GatherToParallelRegion(const at::Tensor& shard, const TensorParallel& tp);
 

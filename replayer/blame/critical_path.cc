@@ -20,7 +20,7 @@ enum class Event : uint8_t {
   kEnd,    // the op ends on its stream
   kStart,  // it begins there
   kIssue,  // the host has issued it
-  kPass,   // the host goes on behind it
+  kPass,   // the host goes on after it
   kBegin,  // nothing came before
 };
 
@@ -96,7 +96,7 @@ class Walker {
       return OkStatus();
     }
     place_.rank = path_.rank;
-    // What is run of the iteration behind the last ends with a wait of the host.
+    // What is run of the iteration after the last ends with a wait of the host.
     const OpPosition before = behind + plan.ahead - 1;
     const Place host = {Event::kPass, path_.rank, before, HostEnd(*timeline, before, path_.end)};
     Go(host, PathKind::kHost, path_.rank, plan.first_op, path_.end);
@@ -117,7 +117,7 @@ class Walker {
     place_ = next;
   }
 
-  // When the host goes on behind an op; an op of an NCCL group is noted with its last.
+  // When the host goes on after an op; an op of an NCCL group is noted with its last.
   TimeNs HostEnd(const Timeline& timeline, OpPosition position, TimeNs bound) {
     const auto index = static_cast<size_t>(position);
     const auto op = static_cast<uint32_t>(position % SizeOf(place_.rank));

@@ -27,7 +27,7 @@ enum class PathKind : uint8_t {
   kCopy,      // from or to the host
   kOverlap,   // compute, as much longer as a collective beside it made it
   kTransfer,  // of a collective or a send: from its last arrival to its end
-  kHost,      // the host issues the op, or sleeps in front of it
+  kHost,      // the host issues the op, or sleeps before it
   kLate,      // a rank has not begun yet
 };
 

@@ -30,7 +30,7 @@ int64_t Traces::BytesOf(Rank rank) const {
 }
 
 // The ranks standing for those that are connected with the rank, nearest first, as many as fit;
-// all others behind them.
+// all others after them.
 std::vector<Rank> Traces::Neighbours(Rank rank) const {
   std::vector<Rank> found = {rank};
   std::set<uint32_t> standing = {StandsFor(rank).value()};

@@ -426,7 +426,7 @@ DurationNs CollectiveCost::PeerTransfer(int64_t bytes, bool same_node) const {
 std::vector<DurationNs> CollectiveCost::PeerTransfers(std::span<const PeerLoad> group) const {
   using Reach = PeerLoad::Reach;
   std::vector<DurationNs> durations(group.size());
-  // Longest first: the transfers before one have at least its bytes, those behind it at most.
+  // Longest first: the transfers before one have at least its bytes, those after it at most.
   std::vector<uint32_t> order(group.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -437,7 +437,7 @@ std::vector<DurationNs> CollectiveCost::PeerTransfers(std::span<const PeerLoad> 
         return load.is_send == is_send &&
                (load.reach == reach || (reach == Reach::kNetwork && load.reach == Reach::kNode));
       };
-      int64_t shorter = 0;  // bytes of those behind
+      int64_t shorter = 0;  // bytes of those after
       double peers = 0;
       for (const PeerLoad& load : group) {
         shorter += shares(load) ? load.bytes : 0;

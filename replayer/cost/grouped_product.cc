@@ -8,7 +8,7 @@
 namespace prism::replayer {
 namespace {
 
-// What each of so many groups has of a dimension that they divide, on average. Tokens are routed:
+// What each of that many groups has of a dimension that they divide, on average. Tokens are routed:
 // where the mean is no multiple of what matrix units load at once, rows in memory still are.
 int64_t ShareOf(int64_t whole, int64_t groups) {
   constexpr int64_t kUnit = 16;  // bytes, of the smallest type

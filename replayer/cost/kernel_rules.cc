@@ -181,11 +181,11 @@ double EmbeddingGradientBytes(const KernelView& view) {
 // Kernels of TensorIterator index with 32 bits: an op over more than 2 GiB is halved until each
 // part fits, and every kernel of it carries the shapes of the whole. Returns the parts.
 double IndexedParts(std::string_view name, const InputBytes& inputs) {
-  constexpr double kMostBytes = 2147483647;
+  constexpr double kMaxBytes = 2147483647;
   const bool iterates = !name.starts_with("_") && name != "native_dropout" && name != "cat" &&
                         name != "sort" && name != "topk";
   double parts = 1;
-  while (iterates && inputs.largest > kMostBytes * parts) {
+  while (iterates && inputs.largest > kMaxBytes * parts) {
     parts *= 2;
   }
   return parts;

@@ -26,7 +26,7 @@ struct ClassBaseline {
   std::vector<LaneCosts> costs;         // by lane
   std::vector<TimeNs> arrivals;         // hold by hold, by lane
   std::vector<Checkpoint> checkpoints;  // ascending; the first at the beginning
-  std::vector<LaneTimes> ends;          // by lane: behind the last action
+  std::vector<LaneTimes> ends;          // by lane: after the last action
 };
 
 struct BaselineSource {
@@ -39,7 +39,7 @@ struct BaselineSource {
 
 class Baseline {
  public:
-  // Evaluates all lanes, with a checkpoint a class every so many holds. What `source` refers to is
+  // Evaluates all lanes, with a checkpoint a class every N holds. What `source` refers to is
   // kept.
   Baseline(const BaselineSource& source, uint32_t holds_per_checkpoint);
   Baseline(const Baseline&) = delete;

@@ -22,7 +22,7 @@ namespace prism::replayer {
 // What becomes of kernels whose name fits a pattern (graph/base/glob.h).
 struct KernelChange {
   enum class Kind : uint8_t {
-    kFactor,    // each takes so many times as long
+    kFactor,    // each takes that many times as long
     kDuration,  // each takes so long
     kFuse,      // runs of them on a stream, with nothing else issued between, become one: the first
                 // takes what the longest did, the others nothing

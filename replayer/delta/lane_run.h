@@ -37,7 +37,7 @@ struct LaneTimes {
   std::vector<TimeNs> registers;
   std::vector<TimeNs> busy_since;  // by stream: begin of the compute that ends at its tail
   Breakdown activity;
-  std::vector<TimeNs> starts;           // by iteration, and when one behind the last would begin
+  std::vector<TimeNs> starts;           // by iteration, and when one after the last would begin
   std::vector<DurationNs> transfer_ns;  // by communicator slot, in the last iteration
   std::vector<DurationNs> wait_ns;      // likewise
 };

@@ -39,7 +39,7 @@ struct ScheduledTransfer {
   uint16_t comm_slot = 0;  // of a collective
 };
 
-// A stream in front of a collective or peer group: from a kArrive to a kFinish.
+// A stream before a collective or peer group: from a kArrive to a kFinish.
 struct ScheduledHold {
   uint32_t arrive = 0;  // action
   uint32_t begin = 0;   // transfers [begin, end)
@@ -47,7 +47,7 @@ struct ScheduledHold {
 };
 
 // A place between two actions at which a lane's state may be kept: every stream that has not come
-// to its end stands in front of a transfer.
+// to its end stands before a transfer.
 struct Cut {
   uint32_t position = 0;  // of the next action
   uint32_t settled = 0;   // all meetings that were over for the class have lower numbers

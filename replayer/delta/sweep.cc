@@ -71,7 +71,7 @@ void Sweep::Begin(const std::vector<Variant>& variants) {
   }
 }
 
-// A full replay evaluates lanes side by side, so many in the time of one here.
+// A full replay evaluates lanes side by side, that many in the time of one here.
 double Sweep::WorkOfFullReplay() const {
   constexpr int64_t kLanesAtOnce = 16;
   int64_t work = 0;
@@ -137,7 +137,7 @@ const RolePlan& Sweep::PlanOf(uint32_t c) const {
   return job_.partition.plans[job_.partition.classes[c].groups.front().plan];
 }
 
-// The variant's next change at `position` or behind it needs its ranks to be in a unit.
+// The variant's next change at `position` or after it needs its ranks to be in a unit.
 void Sweep::ScheduleActivation(uint32_t v, uint32_t position) {
   const Variant& variant = (*variants_)[v];
   const auto next = std::lower_bound(variant.changed.begin(), variant.changed.end(), position);

@@ -53,7 +53,7 @@ class Sweep {
   [[nodiscard]] int64_t reached() const { return reached_; }
 
  private:
-  // A stream in front of its transfers.
+  // A stream before its transfers.
   struct OpenHold {
     uint32_t hold = kNone;
     uint32_t waiting = 0;  // transfers not settled yet

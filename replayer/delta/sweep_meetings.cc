@@ -221,7 +221,7 @@ void Sweep::SettleMessage(uint32_t meeting) {
   }
 }
 
-// Where the ranks of a class send to each other, a rank stands in front of both its ends of the
+// Where the ranks of a class send to each other, a rank stands before both its ends of the
 // meeting. One that is woken at one of them is told of the other as well, which is as before.
 void Sweep::TellOtherEnds(uint32_t meeting) {
   const auto parties = job_.schedule.parties_of(job_.schedule.meetings[meeting]);

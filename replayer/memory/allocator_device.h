@@ -28,7 +28,7 @@ class AllocatorDevice {
   virtual bool Map(uint64_t address, int64_t bytes) = 0;
   virtual void Unmap(uint64_t address, int64_t bytes) = 0;
 
-  // An event behind what has been issued to the stream; has the device passed it?
+  // An event after what has been issued to the stream; has the device passed it?
   virtual int64_t RecordEvent(int64_t stream) = 0;
   [[nodiscard]] virtual bool HasFinished(int64_t event) const = 0;
 };

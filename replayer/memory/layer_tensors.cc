@@ -37,7 +37,7 @@ struct Sizes {
 
   [[nodiscard]] int64_t WholeHidden() const { return tokens * model.hidden * element; }
 
-  // Of so many heads of that size.
+  // Of that many heads of that size.
   [[nodiscard]] int64_t Heads(int64_t heads, int64_t size) const {
     return tokens * heads * size * element / tp;
   }
@@ -176,7 +176,7 @@ void Append(const std::vector<Tensor>& more, std::vector<Tensor>* tensors) {
   tensors->insert(tensors->end(), more.begin(), more.end());
 }
 
-// What attention reads. Latent attention keeps the compressed rows in front of and behind their
+// What attention reads. Latent attention keeps the compressed rows before and after their
 // norms too, keys with their positions copied to every head (Megatron-Core:
 // transformer/multi_latent_attention.py).
 std::vector<LayerTensor> AttentionInputs(const Sizes& sizes, bool normed_queries) {
@@ -246,7 +246,7 @@ std::vector<LayerTensor> SavedOfLayer(const Sizes& sizes, bool has_experts, bool
 // torchtitan's selection per op (its activation checkpointing): of the seven
 // matrix products of a layer the outputs of every second one are kept (queries, values, the first
 // branch of the feed-forward, its output), what attention gives, and what a reduce_scatter gives,
-// behind attention and feed-forward; the rest is computed again. Over tp the output of the
+// after attention and feed-forward; the rest is computed again. Over tp the output of the
 // feed-forward is a partial sum of the whole sequence. A compiler does not keep the layer's output,
 // which no gradient reads.
 std::vector<Tensor> SavedOfEverySecondMatmul(const Sizes& sizes) {

@@ -40,7 +40,7 @@ std::vector<graph::LayerRange> LayersOfChunks(const graph::JobSpec& job,
 int64_t LayersOfStage(const graph::JobSpec& job, const graph::TrainingStyle& style, int32_t stage);
 
 // Parameters of one model chunk; `chunk` counts over the whole pipeline, 0 .. pp * vpp - 1. The
-// last one has the layers that predict further tokens, and behind a pipeline words of its own for
+// last one has the layers that predict further tokens, and after a pipeline words of its own for
 // them.
 StageParameters ParametersOfChunk(const graph::JobSpec& job,
                                   graph::LayerRange layers,

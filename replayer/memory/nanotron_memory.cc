@@ -26,7 +26,7 @@ constexpr int64_t kFloatBytes = 4;
 enum class HostLead : uint8_t {
   kNever,
   kWarmUp,  // of a pipeline, from the third forward pass to the first gradient: the device waits
-            // for the stages behind to receive, the host does not
+            // for the stages after to receive, the host does not
   kSteady,  // of a pipeline, from the third forward pass on
   kAlways,
 };
@@ -34,7 +34,7 @@ enum class HostLead : uint8_t {
 // Published peaks show two kinds of runs, presumably of two versions of nanotron. In the later one
 // hosts wait for every message between stages, and nothing is pending; a layer that ends exactly
 // where a stage's share of the work does is followed by one more. Jobs from kLargeWorldSize ranks
-// on and pipelines of kWideTensorParallel are of that kind, models on one stage of so many
+// on and pipelines of kWideTensorParallel are of that kind, models on one stage of that many
 // tensor-parallel ranks are not.
 constexpr int32_t kWideTensorParallel = 32;
 constexpr int64_t kLargeWorldSize = 512;
@@ -170,7 +170,7 @@ class NanotronRank {
   }
 
   // Receiving a gradient begins with its shape, which the host waits for; it does not have to where
-  // its device is that far behind.
+  // its device is that far after.
   void Backward() {
     has_gradient_ = true;
     SetLead();

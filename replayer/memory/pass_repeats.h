@@ -35,7 +35,7 @@ class PassRepeats {
 
   int64_t left_;
   const MemoryAccount* account_;
-  std::deque<State> states_;  // behind the last pairs, the latest last
+  std::deque<State> states_;  // after the last pairs, the latest last
 };
 
 }  // namespace prism::replayer

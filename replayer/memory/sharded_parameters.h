@@ -51,7 +51,7 @@ class ShardedParameters {
   void MakeGradients(int64_t chunk, int64_t place);
   void EndBackward(int64_t chunk, int64_t place);
 
-  // In front of the passes of an iteration: gradients of the one before go (zero_grad).
+  // Before the passes of an iteration: gradients of the one before go (zero_grad).
   void BeginIteration();
 
   // Behind a chunk's whole forward or backward pass; `last`: of its last micro-batch.
@@ -73,8 +73,8 @@ class ShardedParameters {
     ShardedChunk shape;
     std::vector<Group> groups;
     std::set<int64_t> summed;  // places whose gradients of an earlier micro-batch wait
-    std::optional<MemoryAccount::Block> last_flat;     // freed behind the next copy
-    std::optional<MemoryAccount::Block> last_scatter;  // freed in front of the next
+    std::optional<MemoryAccount::Block> last_flat;     // freed after the next copy
+    std::optional<MemoryAccount::Block> last_scatter;  // freed before the next
     int64_t stream = 0;
   };
 

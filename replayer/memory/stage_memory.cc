@@ -84,7 +84,7 @@ class OffloadedLayers {
     most_on_host_ = std::max(most_on_host_, ++on_host_);
   }
 
-  // In front of a backward pass, and behind it.
+  // Before a backward pass, and after it.
   void Begin() {
     for (const uint32_t piece : fetches_[touch_]) {
       if (piece == leaving_piece_) {

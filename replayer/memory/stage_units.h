@@ -14,7 +14,7 @@
 
 namespace prism::replayer {
 
-// The units of a stage's model chunks, by chunk and place: the embedding, layers, and behind the
+// The units of a stage's model chunks, by chunk and place: the embedding, layers, and after the
 // last of the model those that predict further tokens and a head for each prediction. The job and
 // the style must outlive it.
 class StageUnits {

@@ -38,7 +38,7 @@ struct EdgeFlow {
 struct CollectiveFlows {
   std::vector<EdgeFlow> edges;
   // How often a byte has to cross a slow link that lies on an edge: `rounds` times, or for a ring
-  // so many times each such edge.
+  // that many times each such edge.
   int32_t rounds = 1;
   bool in_series = false;
 };

@@ -17,8 +17,8 @@
 
 namespace prism::replayer {
 
-// The network of a job of so many GPUs that has its cluster for itself. kBadFile where that network
-// cannot join them.
+// The network of a job of that many GPUs that has its cluster for itself. kBadFile where that
+// network cannot join them.
 Result<Topology> NetworkOfJob(const graph::ClusterSpec& cluster, uint32_t gpus);
 
 struct NetworkJob {

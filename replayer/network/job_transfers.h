@@ -21,7 +21,7 @@ struct JobPlace {
   int32_t first_node = 0;
 };
 
-// The nodes of so many GPUs and the NICs that their ranks use, with what each carries.
+// The nodes of that many GPUs and the NICs that their ranks use, with what each carries.
 FabricSize FabricSizeOf(const graph::ClusterSpec& cluster,
                         const CollectiveCost& cost,
                         uint32_t gpus);

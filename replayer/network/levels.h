@@ -20,7 +20,7 @@ class Levels {
     uint32_t index = 0;
   };
 
-  // How many there are. New ones must be set; those behind may be.
+  // How many there are. New ones must be set; those after may be.
   void Resize(uint32_t count) { count_ = count; }
   void Reserve(uint32_t count) {
     if (count > levels_.size()) {

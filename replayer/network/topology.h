@@ -14,7 +14,7 @@
 //                             each, and a slow link between every two gateways.
 //
 // Names, for messages and --perturb fail: node3.nic5, leaf7, spine2, core1, router4, gateway;
-// with several planes or clusters in front of it p1. and c0. (c0.p1.leaf7). A link is NAME-NAME.
+// with several planes or clusters before it p1. and c0. (c0.p1.leaf7). A link is NAME-NAME.
 #pragma once
 
 #include <cstdint>

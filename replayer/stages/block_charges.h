@@ -1,4 +1,4 @@
-// The overlap charges inside a closed block, and what it leaves to the waits behind it.
+// The overlap charges inside a closed block, and what it leaves to the waits after it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Segments as max-plus matrices: where the host and the stream tails stand behind a run of closed
-// blocks, from where they stood in front of it.
+// Segments as max-plus matrices: where the host and the stream tails stand after a run of closed
+// blocks, from where they stood before it.
 //
 //   tail'[i] = max(host + from_host[i], max over j of tail[j] + from_tail[i][j])
 //   host'    = host + host_ns

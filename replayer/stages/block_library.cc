@@ -171,7 +171,7 @@ Result<LibraryCosts*> BlockLibrary::CostsOn(const graph::ClusterSpec& cluster,
   if (found == costs_.rend()) {
     PRISM_ASSIGN_OR_RETURN(std::unique_ptr<LibraryCosts> costs,
                            LibraryCosts::Create(cluster, plan_));
-    if (costs_.size() == kMostClusters) {
+    if (costs_.size() == kMaxClusters) {
       dropped_folds_.asked += costs_.front()->folds().asked;
       dropped_folds_.found += costs_.front()->folds().found;
       costs_.pop_front();

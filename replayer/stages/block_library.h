@@ -128,7 +128,7 @@ class BlockLibrary {
                                 const graph::JobProgram& program);
 
  private:
-  static constexpr size_t kMostClusters = 8;
+  static constexpr size_t kMaxClusters = 8;
 
   graph::ParallelSizes sizes_;
   StagePlan plan_;

@@ -18,7 +18,7 @@ bool IsHostWait(OpKind kind) {
   return kind == OpKind::kEventSync || kind == OpKind::kStreamSync || kind == OpKind::kDeviceSync;
 }
 
-// Whether the next that is issued behind these messages is that compute waits for them: then it
+// Whether the next that is issued after these messages is that compute waits for them: then it
 // makes no difference to anything else that they hold up what is issued later.
 bool IsBlocking(const graph::Program& program, uint32_t group) {
   const uint16_t stream = program.stream[group];

@@ -111,7 +111,7 @@ struct CollectiveCallsHash {
 struct LoweredBlock {
   uint32_t program = 0;  // index into JobProgram::blocks
   std::vector<StageOp> ops;
-  uint32_t rest_span = 0;         // host cost behind the last of them
+  uint32_t rest_span = 0;         // host cost after the last of them
   uint32_t event_count = 0;       // inside the block
   bool closed = true;             // only works, inner events and collectives of one stage
   bool blocking = false;          // just a peer group that compute waits for next

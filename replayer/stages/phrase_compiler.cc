@@ -39,7 +39,7 @@ PhraseCompiler::PhraseCompiler(const Shared& shared,
       reach_(reach),
       phrases_(shared.job->kinds[kind].phrases.size()),
       first_event_(SlotRegister(shared.job->kinds[kind].event_slot_count)),
-      first_debt_(static_cast<uint16_t>(first_event_ + kMostLiveEvents)) {
+      first_debt_(static_cast<uint16_t>(first_event_ + kMaxLiveEvents)) {
   contexts_.front().tails.never = shared.posting;
 }
 
@@ -127,7 +127,7 @@ void PhraseCompiler::MakeRoom(const Registers& registers) {
   }
 }
 
-// Ends the pass that was followed, with that message behind it.
+// Ends the pass that was followed, with that message after it.
 void PhraseCompiler::Flush(uint32_t post) {
   writer_.Flush(
       first_event_, [&](uint32_t place) { return (live_events_ >> place & 1U) != 0; },
@@ -141,9 +141,9 @@ void PhraseCompiler::Flush(uint32_t post) {
 
 void PhraseCompiler::PlaceEvent(uint32_t event) {
   const auto place = static_cast<uint32_t>(std::countr_one(live_events_));
-  can_run_ = can_run_ && place < kMostLiveEvents;
-  events_[event].place = static_cast<uint16_t>(place % kMostLiveEvents);
-  live_events_ |= 1U << place % kMostLiveEvents;
+  can_run_ = can_run_ && place < kMaxLiveEvents;
+  events_[event].place = static_cast<uint16_t>(place % kMaxLiveEvents);
+  live_events_ |= 1U << place % kMaxLiveEvents;
 }
 
 void PhraseCompiler::Inline(const LoweredBlock& block) {

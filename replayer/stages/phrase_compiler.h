@@ -19,7 +19,7 @@ namespace prism::replayer {
 
 enum class PhraseOpKind : uint8_t {
   kPass,      // a message is received, registers are moved, a message is sent; each of them or not
-  kExchange,  // messages that the stream and all behind it wait for
+  kExchange,  // messages that the stream and all after it wait for
   kMeeting,   // a collective over stages
   kHostSync,  // the host waits for a register
   kOwe,       // adds to a debt
@@ -59,7 +59,7 @@ struct PhraseExchange {
 struct CompiledPhrase {
   uint32_t ops = 0;  // in PhraseCompiler::ops()
   uint32_t op_count = 0;
-  uint32_t next = 0;  // context behind it
+  uint32_t next = 0;  // context after it
   DurationNs host_halves = 0;
 };
 
@@ -71,14 +71,14 @@ inline constexpr std::array<graph::GroupAxis, 3> kPhraseAxes = {
 inline constexpr size_t kPhraseChannels = 2 * kPhraseAxes.size();  // with the same sender
 
 // Events inside a block that are waited for later, at one time.
-inline constexpr uint32_t kMostLiveEvents = 16;
+inline constexpr uint32_t kMaxLiveEvents = 16;
 
 // PhraseOp::reg where the host waits for all streams.
 inline constexpr uint16_t kAllTails = 0xFFFF;
 
 // Streams that compute, at most, and times of each; jobs with more take a StageEvaluator.
-inline constexpr size_t kMostKernelStreams = 4;
-using KernelTimes = std::array<DurationNs, kMostKernelStreams>;
+inline constexpr size_t kMaxKernelStreams = 4;
+using KernelTimes = std::array<DurationNs, kMaxKernelStreams>;
 
 // Collectives that are not paid for, and events that say which of them a wait pays for. Those that
 // cost whoever waits first the same by now are a debt of their stream, a register, so that contexts
@@ -94,7 +94,7 @@ struct PhraseContext {
   struct Slot {
     uint16_t slot = 0;
     uint16_t stream = 0;
-    uint32_t covers = 0;  // of those that the stream owes, the first ones, behind all of its debt
+    uint32_t covers = 0;  // of those that the stream owes, the first ones, after all of its debt
 
     bool operator==(const Slot&) const = default;
   };
@@ -102,7 +102,7 @@ struct PhraseContext {
   StreamSet computed = 0;
   StreamSet debts = 0;  // streams that have one
   KnownTails tails;
-  std::vector<Owed> owed;   // by issue, behind the debts
+  std::vector<Owed> owed;   // by issue, after the debts
   std::vector<Slot> slots;  // ascending; those that cover any, or a debt
 
   bool operator==(const PhraseContext&) const = default;
@@ -134,7 +134,7 @@ class PhraseCompiler {
                  const LibraryCosts::Topologies& topologies,
                  PhraseReach reach);
 
-  // What a phrase does in a context, 0 being that in front of an iteration; compiled the first
+  // What a phrase does in a context, 0 being that before an iteration; compiled the first
   // time. An index, for compiled().
   uint32_t Find(uint32_t context, uint32_t phrase) {
     const size_t place = size_t{context} * phrases_ + phrase;

@@ -1,4 +1,4 @@
-// What a phrase that is being compiled owes to waits, behind it and in front of it.
+// What a phrase that is being compiled owes to waits, after it and before it.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -11,7 +11,7 @@
 namespace prism::replayer {
 namespace {
 
-// Whether round `round` of every stage takes the steps of the round in front of it.
+// Whether round `round` of every stage takes the steps of the round before it.
 bool IsAsBefore(const graph::PhrasedJob& job, size_t round) {
   return std::all_of(job.stages.begin(), job.stages.end(), [&](const graph::PhrasedStage& stage) {
     const auto begin = [&](size_t r) { return stage.steps.begin() + stage.rounds[r]; };

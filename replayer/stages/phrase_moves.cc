@@ -46,7 +46,7 @@ constexpr std::array<ApplyRowsOf, sizeof...(kInputs)> ByInputs(
   return {&ApplyRows<kInputs>...};
 }
 
-constexpr auto kApplyRows = ByInputs(std::make_index_sequence<kMostMoveInputs + 1>());
+constexpr auto kApplyRows = ByInputs(std::make_index_sequence<kMaxMoveInputs + 1>());
 
 }  // namespace
 
@@ -112,7 +112,7 @@ void MoveWriter::Delay(uint16_t reg, DurationNs duration) {
 void MoveWriter::Raise(uint16_t reg, uint16_t by) {
   const Form other = At(by);
   Form& form = Writable(reg);
-  for (uint32_t j = 0; j < kMostMoveInputs; ++j) {
+  for (uint32_t j = 0; j < kMaxMoveInputs; ++j) {
     form[j] = std::max(form[j], other[j]);
   }
 }
@@ -135,7 +135,7 @@ void MoveWriter::Fold(const FoldedSegment& segment) {
     for (uint32_t j = 0; j < segment.stream_count; ++j) {
       if (segment.from_tail[i][j] > kMinusInfinity / 2) {
         const Form& before = At(TailRegister(segment.streams[j]));
-        for (uint32_t k = 0; k < kMostMoveInputs; ++k) {
+        for (uint32_t k = 0; k < kMaxMoveInputs; ++k) {
           after[i][k] = std::max(after[i][k], before[k] + segment.from_tail[i][j]);
         }
       }
@@ -186,7 +186,7 @@ uint32_t MoveWriter::Store() {
 }
 
 // Those that decide something in some state that may be: not what is minus infinity, nor what is
-// behind the compute stream's tail and leads nowhere later than that does.
+// after the compute stream's tail and leads nowhere later than that does.
 void MoveWriter::ChooseInputs() {
   const auto* compute = std::find(inputs_.begin(), inputs_.begin() + input_count_, kComputeTail);
   kept_.clear();
@@ -246,11 +246,11 @@ std::optional<DurationNs> MoveWriter::BeyondCompute(const Form& form) const {
   return beyond;
 }
 
-// What is known behind the move.
+// What is known after the move.
 void MoveWriter::Learn() {
-  Form compute;  // of its tail behind the move
+  Form compute;  // of its tail after the move
   compute.fill(kMinusInfinity);
-  bool goes_on = true;  // is not earlier than in front of it
+  bool goes_on = true;  // is not earlier than before it
   if (place_[kComputeTail] != kUntouched) {
     compute = forms_[place_[kComputeTail]];
     goes_on = std::any_of(kept_.begin(), kept_.end(), [&](uint32_t input) {

@@ -29,10 +29,10 @@ constexpr DurationNs Halves(DurationNs duration) {
   return 2 * duration;
 }
 
-inline constexpr uint32_t kMostMoveInputs = 8;
-inline constexpr uint32_t kMostMoveOutputs = 64;
+inline constexpr uint32_t kMaxMoveInputs = 8;
+inline constexpr uint32_t kMaxMoveOutputs = 64;
 
-// Where compute waits for all else in the end, the other streams end behind it by fixed times: a
+// Where compute waits for all else in the end, the other streams end after it by fixed times: a
 // move works out the compute stream's tail, and theirs by one sum each.
 struct Move {
   // Where its inputs begin in MoveTape::registers; its outputs come next, then those that follow
@@ -49,7 +49,7 @@ struct Move {
 // What is known of tails wherever this code runs, by stream. An input of a move that cannot decide
 // any output is left out of it.
 struct KnownTails {
-  StreamSet behind = 0;  // at or behind the compute stream's
+  StreamSet behind = 0;  // at or after the compute stream's
   StreamSet never = 0;   // minus infinity
 
   bool operator==(const KnownTails&) const = default;
@@ -68,13 +68,13 @@ void ApplyMove(const MoveTape& tape, uint32_t move, TimeNs* registers);
 class MoveWriter {
  public:
   // A time as a function of the inputs.
-  using Form = std::array<DurationNs, kMostMoveInputs>;
+  using Form = std::array<DurationNs, kMaxMoveInputs>;
 
   explicit MoveWriter(MoveTape* tape) : tape_(tape) {}
 
   void Reset(size_t registers, const KnownTails& known);
 
-  // Of registers in front of the next op; moves that are not written yet count as done.
+  // Of registers before the next op; moves that are not written yet count as done.
   [[nodiscard]] const KnownTails& known() const { return known_; }
   // A tail is moved on by something else than a move, or set to minus infinity.
   void TailMoved(uint16_t reg);
@@ -91,7 +91,7 @@ class MoveWriter {
     for (const uint16_t reg : registers) {
       more += place_[reg] == kUntouched ? 1 : 0;
     }
-    return input_count_ + more <= kMostMoveInputs && forms_.size() + more <= kMostMoveOutputs;
+    return input_count_ + more <= kMaxMoveInputs && forms_.size() + more <= kMaxMoveOutputs;
   }
 
   // register = max(register, host).
@@ -143,7 +143,7 @@ class MoveWriter {
   MoveTape* tape_;
   DurationNs host_ns_ = 0;  // since the base of the host's register
   uint32_t input_count_ = 1;
-  std::array<uint16_t, kMostMoveInputs> inputs_ = {};
+  std::array<uint16_t, kMaxMoveInputs> inputs_ = {};
   std::vector<uint16_t> place_;  // by register: in forms_
   std::vector<Form> forms_;
   std::vector<uint16_t> touched_;  // registers with forms

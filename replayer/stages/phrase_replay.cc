@@ -149,7 +149,7 @@ Result<std::optional<StageReplayResult>> PhraseReplay(const graph::PhrasedJob& j
   }
   PRISM_RETURN_IF_ERROR(graph::CheckGroups(job.job.parallel, job.style.shard_size));
   PRISM_RETURN_IF_ERROR(library->Extend(*job.program));
-  if (library->plan().kernel_streams.size() > kMostKernelStreams) {
+  if (library->plan().kernel_streams.size() > kMaxKernelStreams) {
     return unknown;
   }
   PhraseCompiler::Shared shared;

@@ -27,7 +27,7 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
     stage.steps = &job.stages[s].steps;
     stage.before.resize(kFirstSlotRegister);
     registers += stage.register_count;
-    messages = std::max(messages, 2 * stage.steps->size());  // in front of a pass and behind it
+    messages = std::max(messages, 2 * stage.steps->size());  // before a pass and after it
   }
   registers_.resize(registers);
   const graph::ParallelSizes& sizes = job.job.parallel;

@@ -9,10 +9,10 @@
 // x + (n + 2)r gives x + (n + 3)r, then each component is on one line at 0, 1 and n + 2; being
 // convex, it is on that line in between. So the turns from x + 2r on to x + (n + 3)r are one.
 //
-// The second iteration ends behind its first steps, or behind the first turn of its loop
+// The second iteration ends after its first steps, or after the first turn of its loop
 // (phrase_repeat.cc). Let the first one stand at y there, and end at g(y). Some of y's registers
 // are marked, and with them all that is reached from one of them: what ends marked is the longest
-// of the ways there, and one of those begins at a mark. Let the second iteration stand at y' behind
+// of the ways there, and one of those begins at a mark. Let the second iteration stand at y' after
 // the same steps: c later at every mark, nowhere more than c later. g is maxima of sums, so nothing
 // ends more than c later than in g(y), and what ends marked not less. Where every register ends
 // marked, or not beyond its host, which is marked, the next iteration cannot tell g(y') from g(y) +
@@ -77,7 +77,7 @@ class PhraseRun {
     size_t register_count = 0;
     const std::vector<uint32_t>* steps = nullptr;
     uint32_t step = 0;
-    uint32_t stop = 0;  // the next step in front of which it may have to wait
+    uint32_t stop = 0;  // the next step before which it may have to wait
     uint32_t turn = 0;
     uint32_t op = 0;      // of the phrase
     uint32_t phrase = 0;  // compiled
@@ -86,7 +86,7 @@ class PhraseRun {
     bool arrived = false;  // at what the op waits for
     bool queued = false;
     uint32_t awaits = kNone;  // channel that it can receive nothing on; kAnything: any of several
-    TimeNs computed = 0;      // tail of the compute stream in front of the phrase
+    TimeNs computed = 0;      // tail of the compute stream before the phrase
     std::array<uint32_t, graph::kGroupAxisCount> met = {};
     std::vector<TimeNs> before;  // host and tails at the start of the iteration
     TimeNs start = 0;
@@ -121,7 +121,7 @@ class PhraseRun {
     std::vector<TimeNs> values;
   };
 
-  // Where an iteration is marked: behind its first steps, or behind the first turn of its loop.
+  // Where an iteration is marked: after its first steps, or after the first turn of its loop.
   enum class MarkedAt : uint8_t { kFirstSteps, kFirstTurn };
 
   // A turn from as far on as `turns` turns like the last ones would lead.
@@ -200,7 +200,7 @@ class PhraseRun {
   int64_t turns_ = 1;  // of the loop, without those jumped over
   int64_t begun_ = 1;
   bool failed_ = false;
-  uint32_t halt_ = kNone;  // step in front of which all stages wait
+  uint32_t halt_ = kNone;  // step before which all stages wait
   Snapshot marked_;        // of an iteration
   MarkedAt marked_at_ = MarkedAt::kFirstSteps;
   bool ends_on_marks_ = false;       // that iteration

@@ -103,7 +103,7 @@ struct StageLanes {
   std::vector<StageChargeSource> charge_sources;  // by instruction
   uint32_t charge_count = 0;
   uint32_t event_count = 0;
-  uint32_t rest_span = 0;     // host cost behind the last instruction
+  uint32_t rest_span = 0;     // host cost after the last instruction
   uint32_t first_span = 0;    // host cost up to and with the first op on a stream
   uint16_t first_stream = 0;  // its stream
 };
@@ -127,8 +127,8 @@ struct BlockStreams {
   StreamSet all = 0;
   StreamSet kernels = 0;   // that hold kernels
   StreamSet apart = 0;     // that wait for other stages
-  StreamSet settled = 0;   // that must owe nothing in front of it
-  StreamSet computed = 0;  // that must have computed in front of it
+  StreamSet settled = 0;   // that must owe nothing before it
+  StreamSet computed = 0;  // that must have computed before it
   StreamSet posting = 0;   // with messages that nothing of the stage waits for
   uint32_t axes = 0;       // of its collectives, as bits
   bool foldable = false;   // as far as it is known without what comes in front

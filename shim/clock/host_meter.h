@@ -6,7 +6,7 @@
 
 namespace prism::shim {
 
-// On the way in, in front of a record. Returns the nanoseconds that its op is charged with: all
+// On the way in, before a record. Returns the nanoseconds that its op is charged with: all
 // since this thread's last op that was; 0 where the op is not charged. At most 2^32 - 1.
 uint32_t EnterShim(bool is_charged);
 

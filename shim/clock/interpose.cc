@@ -71,7 +71,7 @@ struct Reading {
 thread_local Reading reading;
 
 // How long the program wants to sleep that gives a deadline. Where clocks are real that is as long
-// as was added to the reading in front of it: what the machine has spent since is none of the
+// as was added to the reading before it: what the machine has spent since is none of the
 // rank's time.
 int64_t SleepLengthNs(clockid_t clock, int64_t deadline_ns) {
   const Reading from = std::exchange(reading, {});

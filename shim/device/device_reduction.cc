@@ -38,7 +38,7 @@ class DeviceReduction {
  private:
   static constexpr size_t kAlignment = 256;
   static constexpr uint64_t kThreads = 256;
-  static constexpr uint64_t kMostBlocks = 256;
+  static constexpr uint64_t kMaxBlocks = 256;
 
   struct Extent {
     size_t bytes;
@@ -84,7 +84,7 @@ class DeviceReduction {
     task.contributions = room_;
     task.out = at;
     task.stride = extent.stride;
-    const uint64_t blocks = std::min(DivideUp<uint64_t>(task.count, kThreads), kMostBlocks);
+    const uint64_t blocks = std::min(DivideUp<uint64_t>(task.count, kThreads), kMaxBlocks);
     std::array<void*, 1> arguments = {&task};
     return driver_.launch(kernel_, static_cast<uint32_t>(blocks), 1, 1, kThreads, 1, 1, 0, stream_,
                           arguments.data(), nullptr) == CUDA_SUCCESS &&

@@ -171,13 +171,13 @@ bool HoldDevice::LaunchKernel(const char* kernel, uint32_t lane, uint32_t blocks
 bool HoldDevice::Scale(
     void* data, uint64_t count, uint32_t element, double factor, CUstream stream) {
   constexpr uint64_t kThreads = 256;
-  constexpr uint64_t kMostBlocks = 1024;  // each thread takes more than one element then
+  constexpr uint64_t kMaxBlocks = 1024;  // each thread takes more than one element then
   const std::lock_guard<std::mutex> one_at_a_time(launch_mutex_);
   const auto found = kernels_.find(kScaleName);
   if (found == kernels_.end() || count == 0) {
     return count == 0;
   }
-  const uint64_t blocks = std::min(DivideUp<uint64_t>(count, kThreads), kMostBlocks);
+  const uint64_t blocks = std::min(DivideUp<uint64_t>(count, kThreads), kMaxBlocks);
   std::array<void*, 4> arguments = {&data, &count, &element, &factor};
   return driver_.launch(found->second, static_cast<uint32_t>(blocks), 1, 1, kThreads, 1, 1, 0,
                         stream, arguments.data(), nullptr) == CUDA_SUCCESS;

@@ -34,9 +34,9 @@ const char* HoldKernelName(graph::CollectiveKind kind);
 inline constexpr const char* kHoldTransferName = "prism_hold_sendrecv";
 inline constexpr const char* kScaleName = "prism_scale";
 
-// Blocks, hence SMs, of NCCL's kernel for so many bytes on a communicator of so many channels: one
-// a channel, fewer where a channel would get less than it is worth (src/enqueue.cc; 512 threads and
-// NCCL_SIMPLE_THREAD_THRESHOLD, 64 bytes each).
+// Blocks, hence SMs, of NCCL's kernel for that many bytes on a communicator of that many channels:
+// one a channel, fewer where a channel would get less than it is worth (src/enqueue.cc; 512 threads
+// and NCCL_SIMPLE_THREAD_THRESHOLD, 64 bytes each).
 uint32_t HoldBlocks(int64_t bytes, int32_t channels);
 
 // Something that a hold did.
@@ -73,7 +73,7 @@ class HoldDevice {
   // All holds end now, and all later ones at once.
   void Abort();
 
-  // Multiplies so many elements of device memory by a factor, in the order of the stream.
+  // Multiplies that many elements of device memory by a factor, in the order of the stream.
   // `element`: nccl/reduction.h. False when the driver refuses; nothing without kernels
   // (kHostCallback).
   bool Scale(void* data, uint64_t count, uint32_t element, double factor, CUstream stream);

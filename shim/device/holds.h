@@ -15,7 +15,7 @@ namespace prism::shim {
 
 using HoldValues = std::function<void()>;  // may be empty
 
-// A hold on a stream, of the collective's kernel with so many blocks. False when the driver
+// A hold on a stream, of the collective's kernel with that many blocks. False when the driver
 // refuses.
 struct HoldLaunch {
   const char* kernel;

@@ -1,4 +1,4 @@
-// A reduction of chunks that lie behind each other in memory, as the GPU's kernel does it
+// A reduction of chunks that lie one after the other in memory, as the GPU's kernel does it
 // (reduction_kernels.cu); tests run the same text on the CPU.
 #pragma once
 

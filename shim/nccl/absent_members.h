@@ -38,7 +38,7 @@ class AbsentMembers {
   // Once, before the first call. Members need not be known.
   void Describe(const Membership& members, int32_t size);
 
-  // In front of a collective: keeps what this rank gives as its root; where the root is absent,
+  // Before a collective: keeps what this rank gives as its root; where the root is absent,
   // provides the output and makes the lowest present member the root of a broadcast.
   void BeforeCollective(ExchangeOperation operation,
                         ExchangeCall* call,

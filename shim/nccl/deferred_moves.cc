@@ -15,7 +15,7 @@ namespace prism::shim {
 namespace {
 
 // More at a time are not deferred: the call waits until one is over.
-constexpr size_t kMostDeferred = 256;
+constexpr size_t kMaxDeferred = 256;
 
 struct Deferred {
   Move move;
@@ -78,7 +78,7 @@ void Serve(std::list<Deferred>::iterator deferred) {
 void Defer(Move move) {
   Table& table = Get();
   std::unique_lock<std::mutex> lock(table.mutex);
-  table.changed.wait(lock, [&] { return table.moves.size() < kMostDeferred; });
+  table.changed.wait(lock, [&] { return table.moves.size() < kMaxDeferred; });
   table.moves.push_back({std::move(move), table.next_number++});
   table.count.store(table.moves.size());
   std::thread(Serve, std::prev(table.moves.end())).detach();

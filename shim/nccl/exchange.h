@@ -64,7 +64,7 @@ class Memory {
   // The target becomes never written; ordinary memory is zeroed.
   virtual void Invalidate(void* target, size_t bytes);
   virtual bool AnyValid(const void* source, size_t bytes);
-  // Writes a reduction of so many elements to the target; `scratch` has room for them.
+  // Writes a reduction of that many elements to the target; `scratch` has room for them.
   virtual void Reduce(const ReductionCall& call, void* target, void* scratch);
   // Whether large slots of absent members keep what they hold (kSmallSlotBytes).
   [[nodiscard]] virtual bool KeepsLargeSlots() const { return true; }
@@ -140,7 +140,7 @@ class Exchange {
   // A TransferRun of them, to its end.
   ExchangeStatus Transfers(std::span<const ExchangeTransfer> transfers);
 
-  // In front of Collective, for a caller that may go on without the others (deferred_moves.h): this
+  // Before Collective, for a caller that may go on without the others (deferred_moves.h): this
   // member comes to its next call of the communicator, once a call and in their order; waits until
   // all members have come to it. Where it is the only one it waits for nobody.
   ExchangeStatus Come(ExchangeOperation operation, const ExchangeCall& call, uint32_t* number);

@@ -18,7 +18,7 @@ class Rounds {
   Rounds(ExchangeArena* arena, Memory* memory, const ExchangeCall& call);
   void Describe(ExchangeOperation operation, uint64_t bytes, bool any_valid);
 
-  // In front of the first round: Exchange::Come and Exchange::WaitForOthers.
+  // Before the first round: Exchange::Come and Exchange::WaitForOthers.
   ExchangeStatus Come(uint32_t* number);
   ExchangeStatus WaitForOthers(uint32_t number, Patience patience);
 

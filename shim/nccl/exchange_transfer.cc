@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 64U << 10U;
 
-// In front of a message (bytes of the whole) and of a piece (bytes of the piece).
+// Before a message (bytes of the whole) and of a piece (bytes of the piece).
 struct UnitHead {
   uint64_t bytes;
   uint64_t valid;  // some of it was ever written; if not, no bytes follow

@@ -51,8 +51,8 @@ int prism_shim_mode();
 void prism_shim_write(void* target, const void* data, size_t bytes);
 // Reads into `out`; how many of the bytes were ever written.
 size_t prism_shim_read(void* out, const void* source, size_t bytes);
-// The next read of so many device bytes by this thread of which none was written gets these; of no
-// bytes: no longer.
+// The next read of that many device bytes by this thread of which none was written gets these; of
+// no bytes: no longer.
 void prism_shim_answer_read(const void* value, size_t bytes);
 // "code" or "code:detail"; details of one code are one warning.
 void prism_shim_count(const char* counter);

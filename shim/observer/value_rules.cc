@@ -33,7 +33,7 @@ struct RuleScope : at::ObserverContext {
   c10::Scalar step;
   std::string op;                        // kTrue
   std::unique_ptr<TrueResults> results;  // kCompute
-  int64_t choices = 0;                   // kSelect: among so many, along this axis
+  int64_t choices = 0;                   // kSelect: among that many, along this axis
   int64_t axis = -1;
   int64_t dims = 0;  // of what is chosen from
 };

@@ -149,7 +149,7 @@ void PieceCopies::Behind(size_t part) {
   }
 }
 
-// From device to host, behind what the compute stream holds; returns the event of its end.
+// From device to host, after what the compute stream holds; returns the event of its end.
 uint32_t PieceCopies::Out(uint32_t piece) {
   writer_->Wait(streams_.out, writer_->Record(streams_.compute));
   writer_->Copy(streams_.out, parts_.bytes[piece], graph::kDeviceToHost);

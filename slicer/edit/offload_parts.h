@@ -82,7 +82,7 @@ class PieceCopies {
   std::vector<std::vector<uint32_t>> fetches_;  // by part
   std::vector<uint32_t> there_;                 // by piece: event of its copy out, or none
   std::vector<uint32_t> fetched_;               // by piece: event of its copy in
-  std::vector<uint32_t> freed_;                 // by use: event behind it
+  std::vector<uint32_t> freed_;                 // by use: event after it
   size_t fetch_count_ = 0;
 };
 

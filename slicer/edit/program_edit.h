@@ -43,8 +43,8 @@ struct OverlapEdit {
 // Exactly one is above 0.
 struct BucketEdit {
   CollectiveChoice of;
-  int64_t merge = 0;  // so many consecutive ones become one
-  int64_t split = 0;  // each becomes so many
+  int64_t merge = 0;  // that many consecutive ones become one
+  int64_t split = 0;  // each becomes that many
   int64_t bytes = 0;  // merged as long as they stay within, split where they are beyond
 };
 
@@ -71,8 +71,8 @@ struct OptimizerEdit {
 // One of graph::Offload's at a time: a file has a table for each.
 enum class OffloadKind : uint8_t { kOptimizer, kActivations };
 
-// States come to the device in front of the update that needs them, or the backward pass of their
-// layer, and go back behind the update, or the forward pass. `prefetch`: so many pieces ahead.
+// States come to the device before the update that needs them, or the backward pass of their
+// layer, and go back after the update, or the forward pass. `prefetch`: that many pieces ahead.
 struct OffloadEdit {
   OffloadKind kind = OffloadKind::kOptimizer;
   int64_t prefetch = 1;

@@ -21,7 +21,7 @@ class ProgramRewriter {
   void Drop();
   [[nodiscard]] uint32_t next() const { return next_; }  // op of the old program
 
-  // In front of it. `dep` of the row counts in the new program.
+  // Before it. `dep` of the row counts in the new program.
   uint32_t Add(const graph::OpRow& row);
   uint32_t Record(uint16_t stream);
   void Wait(uint16_t stream, uint32_t record);

@@ -1,5 +1,5 @@
 // Which blocks of the framework's allocator are workspaces of cuBLAS. Each thread's handle takes
-// one for each stream, in front of its first product there, and keeps it.
+// one for each stream, before its first product there, and keeps it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class BlasWorkspaces {
   // A matrix product is issued.
   void SeeProduct(const channel::Record& record);
 
-  // By block, of so many: of several of that size on a thread and stream, a gradient among them, it
-  // does not matter which. `is_kept`: whether a block is never freed.
+  // By block, of that many: of several of that size on a thread and stream, a gradient among them,
+  // it does not matter which. `is_kept`: whether a block is never freed.
   [[nodiscard]] std::vector<bool> Find(size_t blocks,
                                        const std::function<bool(uint32_t)>& is_kept) const;
 

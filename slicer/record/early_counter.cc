@@ -32,13 +32,13 @@ void EarlyCounter::AddTransfer(const channel::Record& record,
 }
 
 void EarlyCounter::EndGroup(uint16_t thread, int32_t iteration) {
-  constexpr size_t kMostNeighbours = 2;  // of a pipeline's or ring's rank
+  constexpr size_t kMaxNeighbours = 2;  // of a pipeline's or ring's rank
   const std::vector<std::vector<Rank>> transfers = std::exchange(pending_[thread], {});
   std::set<Rank> peers;
   for (const std::vector<Rank>& pair : transfers) {
     peers.insert(pair[0] == self_ ? pair[1] : pair[0]);
   }
-  const bool is_exchange = peers.size() > kMostNeighbours || peers.contains(self_);
+  const bool is_exchange = peers.size() > kMaxNeighbours || peers.contains(self_);
   for (const std::vector<Rank>& pair : transfers) {
     ++counts_[{iteration, is_exchange ? EarlySort::kExchange : EarlySort::kMessage,
                CollectiveKind::kAllReduce, -1, graph::EarlyGroup{pair}}];

@@ -18,7 +18,7 @@ class EarlyCounter {
  public:
   explicit EarlyCounter(Rank self) : self_(self) {}
 
-  // `communicator`: the call's, or null where there is none such; calls on one whose members are
+  // `communicator`: the call's, or null where there is none; calls on one whose members are
   // unknown are left out. `iteration`: -1 before the first.
   void AddCollective(const channel::CollectiveBody& body,
                      const RecordedCommunicator* communicator,

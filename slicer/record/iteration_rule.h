@@ -10,12 +10,12 @@
 // Settle().
 //
 // Steps inside of a backward pass (a hook of each parameter steps an optimizer of its own) begin
-// none: the iteration begins with the first kernel outside of the pass behind them, on the thread
+// none: the iteration begins with the first kernel outside of the pass after them, on the thread
 // that multiplies matrices there (a loader's own may launch kernels at any time), unless a step
 // comes first.
 //
 // Steps may take turns (the two networks of a GAN): then an iteration holds several, and begins
-// with every so many-th.
+// with every N-th.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class IterationRule {
     kNone,
     kBegin,   // the range of an iteration begins with this marker
     kEnd,     // and ends with it
-    kBefore,  // an iteration ends, and the next one begins, in front of this record
+    kBefore,  // an iteration ends, and the next one begins, before this record
   };
 
   // A marker, in order with See(). `name` is its name.

@@ -13,10 +13,10 @@ namespace {
 
 using graph::OpKind;
 
-constexpr size_t kMostKinds = 16;  // that are remembered; a program that has more has no period
+constexpr size_t kMaxKinds = 16;  // that are remembered; a program that has more has no period
 constexpr size_t kLongestPeriod = 32;
-constexpr size_t kRepeats = 4;    // of a period, until it is no chance
-constexpr size_t kMostSeen = 64;  // without anything that looks like a period
+constexpr size_t kRepeats = 4;   // of a period, until it is no chance
+constexpr size_t kMaxSeen = 64;  // without anything that looks like a period
 // What ranks tell each other for a log line: losses, norms, counts.
 constexpr int64_t kLogBytes = int64_t{64} << 10U;
 
@@ -60,7 +60,7 @@ void IterationSequence::Add(int32_t number, const Iteration& iteration) {
   while (kind < kinds_.size() && !DoSame(kinds_[kind].iteration, plain)) {
     ++kind;
   }
-  if (kind == kinds_.size() && kind < kMostKinds) {
+  if (kind == kinds_.size() && kind < kMaxKinds) {
     kinds_.push_back({std::move(plain), OptimizerSteps(iteration), ReducedBytes(iteration),
                       MatrixProducts(iteration), iteration.has_backward ? 1 : 0});
   } else if (kind == kinds_.size()) {
@@ -124,7 +124,7 @@ bool IterationSequence::MayShowPeriod() const {
   if (seen - RepeatedFrom(1) > kLongestPeriod || seen >= kRepeats * kLongestPeriod) {
     return false;
   }
-  return seen < kLongestPeriod || (!Period() && (seen < kMostSeen || candidate_ > 1));
+  return seen < kLongestPeriod || (!Period() && (seen < kMaxSeen || candidate_ > 1));
 }
 
 // How iteration kind `kind` differs from kind `steady`.

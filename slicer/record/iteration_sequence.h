@@ -13,7 +13,7 @@
 
 namespace prism::slicer {
 
-// Iterations that do something else than the one that is recorded, behind it.
+// Iterations that do something else than the one that is recorded, after it.
 struct OddIterations {
   std::vector<int32_t> numbers;  // ascending
   // For the user: how many of how many there are, and where the first differs. "" if there is none.

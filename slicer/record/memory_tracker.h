@@ -50,7 +50,7 @@ class MemoryTracker {
   void EndIteration();
   void BeginIteration();
 
-  // Bytes allocated at the begin of the iteration, counted from 0; 0 if there was none such.
+  // Bytes allocated at the begin of the iteration, counted from 0; 0 if there was none.
   [[nodiscard]] int64_t AllocatedAtIteration(int32_t iteration) const;
 
   // The profile over everything pushed so far. `steady_iteration` names the iteration whose begin

@@ -73,7 +73,7 @@ class OpStream {
   // False before the first op of an iteration and after its end marker.
   [[nodiscard]] bool inside_iteration() const { return inside_; }
 
-  // False where iterations begin in front of something else than a range of their own.
+  // False where iterations begin before something else than a range of their own.
   [[nodiscard]] bool marked_by_program() const { return rule_.marked_by_program(); }
 
   // Where an iteration begins is decided by now: a later range changes it no more.
@@ -84,7 +84,7 @@ class OpStream {
 
   [[nodiscard]] const Definitions& definitions() const { return definitions_; }
 
-  // As the process made it, by its id; null where it made none such.
+  // As the process made it, by its id; null where it made none.
   [[nodiscard]] const RecordedCommunicator* communicator(uint32_t comm) const {
     const auto found = communicators_.find(comm);
     return found == communicators_.end() ? nullptr : &found->second;

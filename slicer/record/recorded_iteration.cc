@@ -124,7 +124,7 @@ bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b) {
 
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations) {
   for (size_t end = iterations.size(); end > 0; --end) {
-    for (size_t period = 2; 2 * period <= end && period <= kMostStepsInTurn; ++period) {
+    for (size_t period = 2; 2 * period <= end && period <= kMaxStepsInTurn; ++period) {
       if (RepeatsBefore(end, period, iterations)) {
         return static_cast<int32_t>(period);
       }

@@ -45,9 +45,9 @@ bool DoSame(const Iteration& a, const Iteration& b);
 bool DoSameInAnotherOrder(const Iteration& a, const Iteration& b);
 
 // Optimizers that take turns: at most this many steps until the first comes again.
-inline constexpr int32_t kMostStepsInTurn = 6;
+inline constexpr int32_t kMaxStepsInTurn = 6;
 
-// The least number, from 2, of iterations in a row that each equal the one so many before; of
+// The least number, from 2, of iterations in a row that each equal the one that many before; of
 // several such rows the last counts: what follows it may be something that the program does now and
 // then. Nothing where there is none.
 std::optional<int32_t> FindPeriod(const std::vector<Iteration>& iterations);

@@ -25,7 +25,7 @@ using channel::RecordKind;
 using graph::OpKind;
 
 // Of the iterations that are looked at for a period.
-constexpr int64_t kMostOpsLookedAt = 250'000;
+constexpr int64_t kMaxOpsLookedAt = 250'000;
 
 bool IsComputedInBackward(const Record& record) {
   return (record.flags & channel::kInBackward) != 0 &&
@@ -53,7 +53,7 @@ class Recorder::Impl {
 
   [[nodiscard]] bool complete() const {
     return found_.has_value() ? iterations() >= options_.least_iterations
-                              : stream_.iteration() >= kMostIterations;
+                              : stream_.iteration() >= kMaxIterations;
   }
   [[nodiscard]] std::optional<int32_t> steady_iteration() const { return found_; }
   [[nodiscard]] std::optional<int32_t> period() const {
@@ -68,10 +68,10 @@ class Recorder::Impl {
   }
   [[nodiscard]] bool has_looked_for_period() const {
     return has_steady_iterations() &&
-           (!LooksForPeriod() || !sequence_.MayShowPeriod() || ops_looked_at_ >= kMostOpsLookedAt);
+           (!LooksForPeriod() || !sequence_.MayShowPeriod() || ops_looked_at_ >= kMaxOpsLookedAt);
   }
   [[nodiscard]] bool has_looked_less() const {
-    return LooksForPeriod() && sequence_.MayShowPeriod() && ops_looked_at_ >= kMostOpsLookedAt;
+    return LooksForPeriod() && sequence_.MayShowPeriod() && ops_looked_at_ >= kMaxOpsLookedAt;
   }
   [[nodiscard]] int32_t iterations() const {
     return stream_.iteration() + (stream_.inside_iteration() ? 0 : 1);
@@ -238,7 +238,7 @@ void Recorder::Impl::ForgetWaitsToMeasure() {
 // The current iteration is complete: is it as the one before?
 void Recorder::Impl::EndIteration() {
   const int32_t number = stream_.iteration() - 1;
-  if (current_.ops.empty() || (!found_.has_value() && number >= kMostIterations)) {
+  if (current_.ops.empty() || (!found_.has_value() && number >= kMaxIterations)) {
     return;
   }
   if (!found_.has_value() && !previous_.ops.empty()) {
@@ -266,7 +266,7 @@ void Recorder::Impl::EndIteration() {
 }
 
 void Recorder::Impl::KeepLast(const Iteration& ended) {
-  if (last_.size() == 2 * size_t{kMostStepsInTurn}) {
+  if (last_.size() == 2 * size_t{kMaxStepsInTurn}) {
     last_.erase(last_.begin());
   }
   last_.push_back(WithoutWaits(ended));
@@ -318,7 +318,7 @@ std::string Recorder::Impl::WhyAllDiffer() const {
   if (!complete()) {
     message +=
         fmt::format(" in the {} that the program ran; let it run more steps, {} are looked at",
-                    iterations(), kMostIterations);
+                    iterations(), kMaxIterations);
   }
   if (!stream_.marked_by_program()) {
     message += fmt::format(

@@ -20,19 +20,19 @@
 namespace prism::slicer {
 
 // Two in a row must be identical by then: DistributedDataParallel times its first ten.
-inline constexpr int32_t kMostIterations = 14;
+inline constexpr int32_t kMaxIterations = 14;
 
 struct RecorderOptions {
   Rank rank;
   int32_t warmup_iterations = 1;    // never looked at
   int32_t steps_per_iteration = 1;  // optimizer steps
   int32_t world_size = 0;           // of the job; 0: any
-  // So many are recorded at least, where the program runs them, and memory outside of the
-  // allocator is that of so many: ranks that settle sooner or later than others then hold the same
+  // At least this many are recorded, where the program runs them, and memory outside of the
+  // allocator is that of as many: ranks that settle sooner or later than others then hold the same
   // for a communicator that all first use late. 0: until two are identical.
   int32_t least_iterations = 0;
-  // What follows the first so many from the steady one on is only looked at for a period. None: it
-  // is recorded like the rest.
+  // Iterations after this many from the steady one on are only looked at for a period. None: they
+  // are recorded like the rest.
   std::optional<int32_t> steady_iterations = {};
 };
 
@@ -57,7 +57,7 @@ class Recorder {
   [[nodiscard]] std::optional<int32_t> steady_iteration() const;
 
   // The optimizer steps that an iteration should hold, if several: where no iteration equals the
-  // next one, but each equals the one so many later (at most kMostStepsInTurn), or where every
+  // next one, but each equals the one that many later (at most kMaxStepsInTurn), or where every
   // so-many-th does something else (iteration_sequence.h).
   [[nodiscard]] std::optional<int32_t> period() const;
 

@@ -163,7 +163,7 @@ class BucketedDataParallel : public DataParallel {
     context_.writer->Call(found->second);
   }
 
-  // A bucket whose gradients are complete in front of an op.
+  // A bucket whose gradients are complete before an op.
   struct DueReduction {
     uint32_t op = 0;
     GradPlace place;

@@ -1,4 +1,4 @@
-// What data parallelism adds to a stage: around every unit, in front of and behind the passes.
+// What data parallelism adds to a stage: around every unit, before and after the passes.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class DataParallel {
  public:
   virtual ~DataParallel() = default;
 
-  // In front of the first pass. Nothing is held then.
+  // Before the first pass. Nothing is held then.
   virtual void BeginIteration() = 0;
 
   // Emits the unit's block of that pass with everything around it.

@@ -110,7 +110,7 @@ ModelChunk ChunkMaker::Make(const RankShape& whole, int32_t stage, int32_t chunk
   return result;
 }
 
-// Layers that predict further tokens come in front of the head and pass through it themselves.
+// Layers that predict further tokens come before the head and pass through it themselves.
 void ChunkMaker::AddEnd(UnitPlace* place, ModelChunk* chunk) {
   const int64_t further = rank_.job.model.mtp_layers;
   place->gradient_received = false;

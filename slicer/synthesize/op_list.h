@@ -27,7 +27,7 @@ class OpList {
   void Marker(uint32_t name, bool begins);
 
   // A collective that the compute stream waits for by running it (torch.distributed records two
-  // events behind every call: one for those who wait, one for its watchdog).
+  // events after every call: one for those who wait, one for its watchdog).
   void Blocking(graph::GroupAxis axis, const graph::CollectiveShape& shape);
 
   // A collective beside the compute stream, after what that holds now; its end is in `slot`.

@@ -222,7 +222,7 @@ std::vector<StageStep> ZeroBubble(const Shape& shape) {
   return passes;
 }
 
-// Each message by itself: received in front of its pass, sent behind it.
+// Each message by itself: received before its pass, sent after it.
 std::vector<StageStep> WithMessages(const Shape& shape, const std::vector<StageStep>& passes) {
   std::vector<StageStep> steps;
   for (const StageStep& pass : passes) {
@@ -248,7 +248,7 @@ std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
                                    const std::vector<StageStep>& steps) {
   const int64_t period = MicrobatchesOfRound(parallel) * parallel.vpp;
   std::vector<uint32_t> forwards;
-  size_t filling = 0;  // forward passes in front of the first backward pass
+  size_t filling = 0;  // forward passes before the first backward pass
   for (uint32_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == StepKind::kForward) {
       forwards.push_back(i);
@@ -263,7 +263,7 @@ std::vector<uint32_t> SteadyRounds(const graph::ParallelSizes& parallel,
   return rounds;
 }
 
-// Cuts the steps of stages into phrases: a pass with what it receives in front of it, if that is
+// Cuts the steps of stages into phrases: a pass with what it receives before it, if that is
 // all that moves there, and everything up to the next.
 class PhraseCutter {
  public:

@@ -88,7 +88,7 @@ int64_t MicrobatchesOfRound(const graph::ParallelSizes& parallel);
 struct JobSchedule {
   struct OfStage {
     std::vector<uint32_t> phrases;  // indices into `distinct`, in order
-    // Phrases with which the rounds of the steady part begin: every forward pass behind those that
+    // Phrases with which the rounds of the steady part begin: every forward pass after those that
     // fill the pipeline; interleaved, every (pp * vpp)-th of them. The pass with which backward
     // passes begin is the first. All stages run the backward passes of a micro-batch in the same
     // round.

@@ -28,7 +28,7 @@ struct ShardedContent {
   const UnitContent* unit = nullptr;
   std::vector<ParameterShard> shards;
   struct Blocks {
-    std::array<uint32_t, 2> gather = {kUnwritten, kUnwritten};  // [1]: behind a copy
+    std::array<uint32_t, 2> gather = {kUnwritten, kUnwritten};  // [1]: after a copy
     uint32_t unshard = kUnwritten;
   };
   std::vector<Blocks> blocks;  // by the turn of the unit's events
@@ -42,9 +42,9 @@ struct ShardedUnit {
   uint32_t reduce = kUnwritten;
 };
 
-// FSDP2 (torch.distributed.fsdp.fully_shard): a unit is gathered in front of its forward pass, and
-// again in front of its backward pass if it was resharded in between; its gradients are scattered
-// behind the backward pass. Gathers run ahead: forward because the host does (one buffer, so a
+// FSDP2 (torch.distributed.fsdp.fully_shard): a unit is gathered before its forward pass, and
+// again before its backward pass if it was resharded in between; its gradients are scattered
+// after the backward pass. Gathers run ahead: forward because the host does (one buffer, so a
 // gather waits until the one before was copied out), backward `prefetch` units by request.
 //
 // Events stand for the last one of their kind, so that units with the same content are written as
@@ -64,7 +64,7 @@ class ShardedDataParallel : public DataParallel {
       first_unit_.push_back(held_.units.size());
       held_.units.resize(held_.units.size() + chunk.units.size(), ParametersHeld::Of::kShard);
     }
-    gathered_ = context.writer->NewEventSlots(kMostShards * turns_);
+    gathered_ = context.writer->NewEventSlots(kMaxShards * turns_);
     copied_out_ = context.writer->NewEventSlots(1);
   }
 
@@ -128,7 +128,7 @@ class ShardedDataParallel : public DataParallel {
   void FinishIteration() override {}
 
  private:
-  static constexpr uint32_t kMostShards = 2;  // of a unit: dense parameters, and experts
+  static constexpr uint32_t kMaxShards = 2;  // of a unit: dense parameters, and experts
 
   [[nodiscard]] BlockTables& Tables() const { return context_.writer->assembly().tables(); }
 
@@ -229,7 +229,7 @@ class ShardedDataParallel : public DataParallel {
 
   // The event of the first gather of a unit; those of its other shards follow.
   [[nodiscard]] uint32_t GatheredBy(const UnitCall& call) const {
-    return gathered_ + kMostShards * static_cast<uint32_t>(call.unit % turns_);
+    return gathered_ + kMaxShards * static_cast<uint32_t>(call.unit % turns_);
   }
 
   // Starts the gather of a unit that is neither there nor on its way.

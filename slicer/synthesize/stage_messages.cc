@@ -73,7 +73,7 @@ OpList ExchangeBatched(const RankShape& rank, const StageExchange& exchange) {
   return ops;
 }
 
-// One message: received on a stream of its own, so that it does not stand behind a send.
+// One message: received on a stream of its own, so that it does not stand after a send.
 OpList ExchangeApart(const RankShape& rank, const StageExchange& exchange) {
   const bool forward = exchange.to_next || exchange.from_previous;
   const GroupAxis axis = forward ? GroupAxis::kPipelineForward : GroupAxis::kPipelineBackward;

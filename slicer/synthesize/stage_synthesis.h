@@ -112,15 +112,14 @@ class StageSynthesis {
   StageWriter writer_;
   bool batched_;
   std::unique_ptr<DataParallel> data_parallel_;
-  std::vector<ParametersHeld>
-      held_states_;               // distinct; what is held in front of an iteration first
-  uint32_t held_ = kNothingHeld;  // what unmarked passes have left, of these
+  std::vector<ParametersHeld> held_states_;  // distinct; what is held before an iteration first
+  uint32_t held_ = kNothingHeld;             // what unmarked passes have left, of these
   std::vector<std::vector<uint32_t>> phrases_;
   std::vector<uint64_t> phrase_hashes_;  // of phrases_
   uint32_t begin_ = kUnknown;            // phrases
   uint32_t end_ = kUnknown;
   std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
-  std::vector<size_t> first_unit_;  // by chunk: units in front of it
+  std::vector<size_t> first_unit_;  // by chunk: units before it
   std::vector<uint32_t> alike_;     // by chunk: the first one with the same content
   std::vector<uint32_t> slots_of_;  // of StageContext
   std::unordered_map<std::vector<int64_t>, WrittenPhrase, NumbersHash> written_;  // never walked

@@ -201,7 +201,7 @@ class Raiser {
     return id;
   }
 
-  // Right behind a task a record is its end; behind a wait it is the begin of what comes next,
+  // Right after a task a record is its end; after a wait it is the begin of what comes next,
   // unless that waits for more.
   void TakeRecord(uint32_t op) {
     if (!events_[op].waited) {

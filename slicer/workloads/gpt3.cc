@@ -166,7 +166,7 @@ class Gpt3Body {
     const bool forward = pass.kind == StepKind::kForward;
     const uint16_t tp = builder.CommSlot("tp", groups_.Members(GroupAxis::kTensor, rank));
     const int32_t stage = groups_.StageOf(rank);
-    // Embedding in front of the first layer, logits and loss behind the last one.
+    // Embedding before the first layer, logits and loss after the last one.
     if (stage == 0) {
       builder.Kernel(kComputeStream, forward ? "embedding" : "embedding_backward",
                      MemoryTime(2 * kActivation));

@@ -10,7 +10,7 @@
 namespace prism::launch {
 namespace {
 
-// Where the host pauses in front of every second iteration, and takes twice as long for all else.
+// Where the host pauses before every second iteration, and takes twice as long for all else.
 TEST(HostClock, shows_the_time_of_the_engine_at_every_op) {
   graph::Graph graph =
       testing::TinyGraph({{testing::Kernel(0, 100), testing::Gap(30), testing::Record(0)}});

@@ -148,7 +148,7 @@ TEST_F(UserProgram, asking_until_a_stream_is_done_takes_as_long_as_waiting_for_i
   EXPECT_GT(times[0], times[2]);
 }
 
-// Five iterations; what is in front of them is passed over without time.
+// Five iterations; what is before them is passed over without time.
 TEST_F(UserProgram, times_of_steps_long_ago_stay_known) {
   const Finished run = Train("times", {"--iterations", "5"});
   ASSERT_EQ(run.code, 0) << run.output;

@@ -152,7 +152,7 @@ TEST(ComputeCost, attention_that_does_not_say_whether_it_is_causal_is_told) {
       "2 attention kernels of all roles' programs, fmha_cutlassF_bf16_aligned_64x64_rf_sm80 amo");
 }
 
-// Two sequences of 1,024 tokens, one behind the other or side by side.
+// Two sequences of 1,024 tokens, one after the other or side by side.
 TEST(ComputeCost, packed_attention_is_that_of_its_sequences) {
   const graph::TensorShape apart = {DataType::kBfloat16, {2, 1024, 8, 64}};
   const graph::TensorShape packed = {DataType::kBfloat16, {2048, 8, 64}};

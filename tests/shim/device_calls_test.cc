@@ -31,7 +31,7 @@ using testing::Field;
 
 channel::Consumer* worker = nullptr;
 
-// In front of the shim's own constructor, which opens the channel.
+// Before the shim's own constructor, which opens the channel.
 __attribute__((constructor(101))) void StartWorker() {
   channel::Config config = StandaloneConfig();
   config.version = channel::kProtocolVersion;

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Ranks 0 to 3 sum in every iteration; `early` comes in front of the first of them, `odd` into the
+// Ranks 0 to 3 sum in every iteration; `early` comes before the first of them, `odd` into the
 // third.
 graph::Fragment Record(uint32_t rank,
                        const std::function<void(RecordScript*)>& early,

@@ -125,7 +125,7 @@ constexpr const char* kNoted =
 TEST(KinetoImport, host_and_gpu_take_the_time_that_they_took) {
   const Result<ImportResult> result = Import({SmallStep().Json()}, 2);
   ASSERT_TRUE(result.ok()) << result.status().message();
-  // The host issues the first kernel at 100; the three run one behind the other, 50 + 60 + 30; the
+  // The host issues the first kernel at 100; the three run one after the other, 50 + 60 + 30; the
   // host returns 8 after them (250 - 242) and does 150 more: 398, since two gaps of the GPU of 1
   // are no time of anything.
   EXPECT_EQ(IterationNs(result->graph), 398'000);

@@ -84,7 +84,7 @@ TEST(MemoryTracker, classes_sum_to_the_peak) {
   EXPECT_TRUE(tracked.tracker.Warnings().empty());
 }
 
-// cuBLAS takes its workspace with the first product, in front of the first optimizer step; another
+// cuBLAS takes its workspace with the first product, before the first optimizer step; another
 // with the first of autograd's thread. A weight or its gradient may be as large.
 TEST(MemoryTracker, workspaces_are_buffers) {
   constexpr int64_t kWorkspace = 33'554'432;
@@ -156,7 +156,7 @@ TEST(MemoryTracker, what_backward_leaves_behind_is_a_gradient) {
   EXPECT_EQ(Classes(tracked.tracker.Profile(tracked.definitions, 0)), expected);
 }
 
-// No range names a pass: autograd's flag tells forward from backward, also in front of the first
+// No range names a pass: autograd's flag tells forward from backward, also before the first
 // optimizer step.
 TEST(MemoryTracker, passes_are_told_by_autograd) {
   RecordScript script;

@@ -63,7 +63,7 @@ TEST(Iterations, an_outer_step_in_every_fourth_makes_four_one_iteration) {
             4);
 }
 
-// Products of its own in front of its step make that step an iteration, which trains nothing.
+// Products of its own before its step make that step an iteration, which trains nothing.
 TEST(Iterations, an_outer_step_that_multiplies_matrices_makes_one_iteration_with_its_inner_ones) {
   const auto look = [](bool steps) {
     RecordScript script;

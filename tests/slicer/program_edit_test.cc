@@ -125,7 +125,7 @@ TEST(ProgramEdit, buckets_of_a_few_bytes_are_refused) {
               HasSubstr("larger parts"));
 }
 
-// Two calls of 1 MiB on stream 1, the first waited for behind the second or in front of it.
+// Two calls of 1 MiB on stream 1, the first waited for after the second or before it.
 TEST(ProgramEdit, merges_what_nobody_waits_for_in_between) {
   using testing::Collective;
   using testing::Kernel;
@@ -226,7 +226,7 @@ TEST(ProgramEdit, offloaded_states_cost_what_their_copies_leave_exposed) {
     }
   }
   EXPECT_GT(bytes, 0);
-  // In and out of the largest piece are one behind the other; no more than all of it is.
+  // In and out of the largest piece are one after the other; no more than all of it is.
   const double seconds = SecondsFromNs(TimeOf(edited.graph) - TimeOf(graph));
   EXPECT_GT(seconds, 1.5 * static_cast<double>(bytes) / kRate);
   EXPECT_LT(seconds, 2 * static_cast<double>(bytes) / kRate);

@@ -360,7 +360,7 @@ TEST(Recorder, a_wait_for_communication_of_the_iteration_before_is_told) {
   EXPECT_THAT(SendAndWait(true, true)->warnings, ::testing::IsEmpty()) << "the host has waited";
 }
 
-// As DistributedDataParallel does in its first ten steps, in front of the next forward pass.
+// As DistributedDataParallel does in its first ten steps, before the next forward pass.
 TEST(Recorder, a_wait_to_read_a_time_is_not_told) {
   for (const bool reads_time : {false, true}) {
     RecordScript script;

@@ -36,7 +36,7 @@ uint32_t Intern(const T& value, std::vector<T>* table) {
   return static_cast<uint32_t>(table->size() - 1);
 }
 
-// The rank of base rank `base`, so many copies further on.
+// The rank of base rank `base`, that many copies further on.
 struct Peer {
   int32_t base = 0;
   int32_t shift = 0;
@@ -166,7 +166,7 @@ class Schedule {
     }
   }
 
-  // A batch that is loaded in front of everything else: work that the host waits for.
+  // A batch that is loaded before everything else: work that the host waits for.
   void DrawFront(BaseRank* rank) {
     for (int64_t waits = options_.fronts ? Uniform(0, 3) : 0; waits > 0; --waits) {
       Chance(&rng_, 0.7) ? DrawKernel(rank) : DrawCopy(rank);

@@ -24,7 +24,7 @@ struct RandomGraphOptions {
   int32_t streams = 3;           // a rank
   int32_t families = 4;          // of communicators
   bool modelled_kernels = true;  // false: every kernel has a fixed duration
-  bool fronts = false;           // some ranks wait for work in front of everything else
+  bool fronts = false;           // some ranks wait for work before everything else
   bool grouped = true;           // some collectives form NCCL groups (kGroupedWithNext)
 };
 

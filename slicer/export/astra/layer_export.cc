@@ -150,7 +150,7 @@ struct BackwardPlace {
 };
 
 // Segments in the places of the backward pass, that of the last layer first: input gradients take
-// what blocks, the weight gradient behind it what does not.
+// what blocks, the weight gradient after it what does not.
 std::vector<BackwardPlace> DealBackward(std::span<const Segment> segments) {
   std::vector<BackwardPlace> places;
   bool place_left = false;  // the weight gradient of the last place

@@ -11,7 +11,7 @@ namespace prism::slicer {
 // The line before all ranks.
 std::string GoalTextHead(uint32_t ranks);
 
-// One rank's block. Task::comm is the tag, Task::resource the cpu. An edge stands behind the later
+// One rank's block. Task::comm is the tag, Task::resource the cpu. An edge stands after the later
 // of its two tasks.
 void AppendGoalText(const TaskGraph& tasks, std::string* text);
 

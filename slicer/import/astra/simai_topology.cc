@@ -55,7 +55,7 @@ class TopologyReader {
 
   Result<AstraNetwork> Read() {
     PRISM_RETURN_IF_ERROR(ReadHead());
-    lines_.Next();  // switches: those behind the GPUs
+    lines_.Next();  // switches: those after the GPUs
     for (int64_t link = 0; link < links_; ++link) {
       if (lines_.AtEnd()) {
         return lines_.Wrong(

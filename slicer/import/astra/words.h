@@ -24,14 +24,14 @@ class LineReader {
 
   [[nodiscard]] bool AtEnd() const { return text_.empty(); }
 
-  // The next line; empty behind the last one.
+  // The next line; empty after the last one.
   std::string_view Next();
 
   // kBadFile: `what` is wrong in the line that Next gave last.
   [[nodiscard]] Status Wrong(std::string_view what) const;
 
  private:
-  std::string_view text_;  // behind that line
+  std::string_view text_;  // after that line
   const std::string& file_;
   int64_t number_ = 0;  // of the line, from 1
 };

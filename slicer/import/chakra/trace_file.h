@@ -72,7 +72,7 @@ Status ReadChakraTrace(std::string_view bytes,
                        const std::string& file,
                        const std::function<Status(const ChakraNode&)>& take);
 
-// What goes in front of all nodes.
+// What goes before all nodes.
 void AppendChakraHead(std::string* bytes);
 void AppendChakraNode(const ChakraNode& node, std::string* bytes);
 

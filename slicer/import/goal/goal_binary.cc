@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMagic = 4223;
 constexpr uint64_t kSpent = 2342;  // a schedule that LogGOPSim has used up (--save-mem)
 constexpr size_t kMagicBytes = 8;  // parts are counted from here
-constexpr size_t kHeadBytes = 6;   // behind it: ranks, cpu, nic
+constexpr size_t kHeadBytes = 6;   // after it: ranks, cpu, nic
 constexpr size_t kJumpBytes = 16;  // a rank
 constexpr size_t kTaskBytes = 39;
 constexpr uint32_t kAny = 0xFFFFFFFFU;  // source or tag

@@ -2,7 +2,7 @@
 // https://github.com/spcl/LogGOPSim reads it). Little-endian, nothing aligned:
 //
 //   u64 4223; u32 ranks; u8 highest cpu; u8 highest nic
-//   by rank: u64 begin, u64 end of its part, counted from behind the first eight bytes
+//   by rank: u64 begin, u64 end of its part, counted from after the first eight bytes
 //   by part: u32 tasks; u32 roots; u32 root[roots];
 //            by task: u32 waits for; u8 kind (1 send, 2 recv, 3 calc); u32 peer; u64 size; u32 tag;
 //                     u8 cpu; u8 nic; u32 count, u32 first of those that wait for its end;
@@ -26,7 +26,7 @@ bool IsGoalBinary(std::string_view bytes);
 // kBadFile: "<file>: byte <n>: ...".
 Status ReadGoalBinary(std::string_view bytes, const std::string& file, GoalHandler* handler);
 
-// What is in front of the parts: known once all are.
+// What is before the parts: known once all are.
 struct GoalBinaryHead {
   uint8_t highest_cpu = 0;
   std::vector<uint64_t> part_bytes;  // by rank

@@ -65,14 +65,14 @@ void BlockWriter::Repeat(uint32_t first, int64_t times) {
 
 // Halved until every part can be indexed.
 void BlockWriter::Iterate(std::string_view op, std::string_view kernel, Tensors inputs) {
-  constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMaxBytes = std::numeric_limits<int32_t>::max();
   int64_t largest = 0;
   for (const graph::TensorShape& input : inputs) {
     largest = std::max(largest, input.Bytes());
   }
   const uint32_t first = size();
   Kernel(op, kernel, std::move(inputs));
-  for (int64_t parts = 1; largest > kMostBytes * parts; parts *= 2) {
+  for (int64_t parts = 1; largest > kMaxBytes * parts; parts *= 2) {
     for (int64_t part = 0; part < parts; ++part) {
       KernelAgain(first);
     }

@@ -57,7 +57,7 @@ class BlockWriter {
   // How many ops were written.
   [[nodiscard]] uint32_t size() const { return block_.program.size(); }
 
-  // All ops from `first` on once more, `times` over. They wait for none in front of `first`.
+  // All ops from `first` on once more, `times` over. They wait for none before `first`.
   void Repeat(uint32_t first, int64_t times);
 
   // An elementwise kernel of libtorch, or a reduction: kernels that index with 32 bits, so that an

@@ -18,7 +18,7 @@ namespace prism::slicer {
 // Where a unit stands in its model.
 struct UnitPlace {
   int64_t layer = 0;  // of the whole model; layers of a mixture of experts may differ
-  // The gradient of the unit's output comes from another stage, not from the unit behind.
+  // The gradient of the unit's output comes from another stage, not from the unit after.
   bool gradient_received = false;
   // First and last chunk of the model are one and embeddings are tied. The head's contribution to
   // the shared embedding is then `ready` for parameter kSharedEmbedding.

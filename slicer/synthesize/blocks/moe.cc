@@ -273,7 +273,7 @@ void MixtureOfExperts::Unpermute(BlockWriter* writer) const {
 }
 
 // Beside the compute of another micro-batch: nothing here waits for it, but the next one queues
-// behind it, so that what compute does not cover stays visible.
+// after it, so that what compute does not cover stays visible.
 void MixtureOfExperts::AllToAll(BlockWriter* writer) const {
   if (rank_.job.parallel.ep == 1) {
     return;

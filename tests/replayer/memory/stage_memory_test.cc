@@ -105,7 +105,7 @@ TEST(StageMemory, states_of_experts_are_divided_over_their_ranks) {
   EXPECT_EQ(of_experts, experts);
 }
 
-// A token's rows at its experts instead of its one row: input, widths in front of the activation
+// A token's rows at its experts instead of its one row: input, widths before the activation
 // and behind it, the latter times the probability, output. A fused activation keeps one width less.
 TEST(StageMemory, activations_of_experts_grow_with_their_rows) {
   JobSpec job = PaperJob();
@@ -143,7 +143,7 @@ TEST(StageMemory, states_of_latent_attention_are_its_compressed_and_expanded_pro
 }
 
 // Keys, queries and values are whole, as if there were no compression, and computed again on
-// request; the compressed rows are kept in front of and behind their norms.
+// request; the compressed rows are kept before and behind their norms.
 TEST(StageMemory, activations_of_latent_attention_are_expanded) {
   JobSpec job = PaperJob();
   job.parallel.tp = 1;
