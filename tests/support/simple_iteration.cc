@@ -67,7 +67,7 @@ DurationNs KernelTime(const graph::Graph& graph,
   return sum;
 }
 
-// Whether the host waits before `op` behind something that other ranks take part in.
+// Whether the host waits before `op` for something that other ranks take part in.
 bool WaitsForRanksBefore(const Program& program, uint32_t op) {
   bool ranks = false;
   for (uint32_t before = 0; before < op; ++before) {

@@ -143,7 +143,7 @@ TEST(StageMemory, states_of_latent_attention_are_its_compressed_and_expanded_pro
 }
 
 // Keys, queries and values are whole, as if there were no compression, and computed again on
-// request; the compressed rows are kept before and behind their norms.
+// request; the compressed rows are kept before and after their norms.
 TEST(StageMemory, activations_of_latent_attention_are_expanded) {
   JobSpec job = PaperJob();
   job.parallel.tp = 1;
