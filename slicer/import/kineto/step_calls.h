@@ -9,6 +9,9 @@
 
 namespace prism::slicer {
 
+// The host's clock and the GPU's, which CUPTI puts on one scale, differ by less.
+inline constexpr DurationNs kClockSkewNs = 5 * kNsPerUs;
+
 enum class HostCallKind : uint8_t {
   kLaunch,       // makes the GPU do something
   kWaitEvent,    // the next launch of its thread waits for other streams

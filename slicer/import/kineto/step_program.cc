@@ -1,7 +1,6 @@
 #include "slicer/import/kineto/step_program.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -11,19 +10,12 @@
 
 #include "slicer/import/kineto/collective_words.h"
 #include "slicer/import/kineto/step_calls.h"
+#include "slicer/import/kineto/step_streams.h"
 
 namespace prism::slicer {
 namespace {
 
 using graph::OpKind;
-
-// The host's clock and the GPU's, which CUPTI puts on one scale, differ by less.
-constexpr DurationNs kClockSkewNs = 5 * kNsPerUs;
-// What a stream needs between two kernels, or between two copies, at most.
-constexpr DurationNs kPauseNs = 20 * kNsPerUs;
-constexpr size_t kMaxStreams = 60'000;
-// PyTorch's default stream, as CUPTI numbers it.
-constexpr int64_t kDefaultStream = 7;
 
 // Where the profile noted what the collective of a launch is: at the kernel, or at the range of the
 // issuing thread around the call.
@@ -76,12 +68,6 @@ std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace, const Host
   return shortest;
 }
 
-using StreamKey = std::pair<int64_t, int64_t>;  // device, stream
-
-StreamKey KeyOf(const KinetoRange& task) {
-  return {task.device, task.stream};
-}
-
 class StepBuilder {
  public:
   StepBuilder(const KinetoTrace& trace,
@@ -100,8 +86,13 @@ class StepBuilder {
 
   Result<StepProgram> Build() {
     const std::vector<HostCall> calls = calls_.In(step_.begin_ns, step_.end_ns());
-    PRISM_RETURN_IF_ERROR(NumberStreams(calls));
-    FindWaits(calls);
+    PRISM_ASSIGN_OR_RETURN(
+        StepStreams streams,
+        StepStreams::Create(trace_, calls, calls_.In(trace_.calls.front().begin_ns, step_.begin_ns),
+                            file_));
+    streams_ = std::move(streams);
+    last_task_.resize(streams_->count());
+    program().stream_count = streams_->count();
     const uint32_t marker = assembly_.lower_names().iteration_marker;
     program().Append({.kind = OpKind::kMarker, .flags = graph::kMarkerBegin, .signature = marker});
     for (const HostCall& call : calls) {
@@ -118,103 +109,9 @@ class StepBuilder {
   }
 
  private:
-  // What one stream has done so far.
-  struct Stream {
-    TimeNs ended_before = 0;                  // its last task of earlier steps; 0: none
-    std::vector<uint32_t> issued;             // tasks, in order
-    std::map<uint16_t, uint32_t> waited_for;  // by other stream: how many of its tasks
-  };
-
   graph::Program& program() { return step_program_.program; }
 
   const KinetoRange& TaskAt(uint32_t task) const { return trace_.tasks[task]; }
-
-  // The default stream is 0, the others follow as they come.
-  Status NumberStreams(const std::vector<HostCall>& calls) {
-    stream_ids_[{trace_.tasks.front().device, kDefaultStream}] = 0;
-    for (const HostCall& call : calls) {
-      for (const uint32_t task : call.tasks) {
-        stream_ids_.try_emplace(KeyOf(TaskAt(task)), static_cast<uint16_t>(stream_ids_.size()));
-        if (stream_ids_.size() > kMaxStreams) {
-          return BadFile(fmt::format("{}: more than {} streams", file_, kMaxStreams));
-        }
-      }
-    }
-    streams_.resize(stream_ids_.size());
-    program().stream_count = static_cast<uint16_t>(stream_ids_.size());
-    for (const HostCall& call : calls_.In(trace_.calls.front().begin_ns, step_.begin_ns)) {
-      for (const uint32_t task : call.tasks) {
-        if (const auto id = stream_ids_.find(KeyOf(TaskAt(task))); id != stream_ids_.end()) {
-          TimeNs& ended = streams_[id->second].ended_before;
-          ended = std::max(ended, TaskAt(task).end_ns());
-        }
-      }
-    }
-    return OkStatus();
-  }
-
-  // Which task waits for which: step_program.h has the rule.
-  void FindWaits(const std::vector<HostCall>& calls) {
-    std::map<int64_t, bool> has_waited;  // by thread: since its last launch
-    for (const HostCall& call : calls) {
-      if (call.kind == HostCallKind::kWaitEvent) {
-        has_waited[call.range->thread] = true;
-      }
-      for (const uint32_t task : call.tasks) {
-        const uint16_t stream = stream_ids_.at(KeyOf(TaskAt(task)));
-        if (std::exchange(has_waited[call.range->thread], false) ||
-            BeginsAsAnotherEnds(task, *call.range, stream)) {
-          WaitForOthers(task, stream);
-        }
-        streams_[stream].issued.push_back(task);
-      }
-    }
-    for (Stream& stream : streams_) {
-      stream.issued.clear();
-    }
-  }
-
-  // When the stream had nothing left to do before the task, and the host had issued it.
-  [[nodiscard]] TimeNs ReadyNs(const KinetoRange& call, uint16_t stream) const {
-    const Stream& own = streams_[stream];
-    return std::max(call.end_ns(),
-                    own.issued.empty() ? own.ended_before : TaskAt(own.issued.back()).end_ns());
-  }
-
-  // Another thread may have called cudaStreamWaitEvent for the one that launches.
-  [[nodiscard]] bool BeginsAsAnotherEnds(uint32_t task,
-                                         const KinetoRange& call,
-                                         uint16_t stream) const {
-    const TimeNs ready = ReadyNs(call, stream) + kClockSkewNs;
-    return std::ranges::any_of(streams_, [&](const Stream& other) {
-      const uint32_t ended = EndedBy(TaskAt(task).begin_ns, other);
-      if (ended == 0) {
-        return false;
-      }
-      const TimeNs end = TaskAt(other.issued[ended - 1]).end_ns();
-      return end > ready && end >= TaskAt(task).begin_ns - kClockSkewNs;
-    });
-  }
-
-  // How many of a stream's tasks so far had ended by then.
-  [[nodiscard]] uint32_t EndedBy(TimeNs time, const Stream& stream) const {
-    const auto behind = std::ranges::partition_point(
-        stream.issued, [&](uint32_t task) { return TaskAt(task).end_ns() <= time + kClockSkewNs; });
-    return static_cast<uint32_t>(behind - stream.issued.begin());
-  }
-
-  void WaitForOthers(uint32_t task, uint16_t stream) {
-    for (uint16_t other = 0; other < streams_.size(); ++other) {
-      const std::vector<uint32_t>& issued = streams_[other].issued;
-      const uint32_t ended = EndedBy(TaskAt(task).begin_ns, streams_[other]);
-      uint32_t& known = streams_[stream].waited_for[other];
-      if (other != stream && ended > known) {
-        known = ended;
-        waits_[task].push_back(issued[ended - 1]);
-        events_.try_emplace(issued[ended - 1], graph::kNoDep);
-      }
-    }
-  }
 
   Status Launch(const HostCall& call) {
     const TimeNs call_end = call.range->end_ns();
@@ -227,35 +124,39 @@ class StepBuilder {
       PRISM_RETURN_IF_ERROR(Issue(task, *call.range));
     }
     if (blocks) {
-      const uint16_t stream = stream_ids_.at(KeyOf(last));
-      program().Append(
-          {.kind = OpKind::kStreamSync, .flags = graph::kLaunchedWithPrevious, .stream = stream});
+      program().Append({.kind = OpKind::kStreamSync,
+                        .flags = graph::kLaunchedWithPrevious,
+                        .stream = streams_->Of(call.tasks.back()).stream});
       ReturnFromWait(std::max(last.end_ns(), call.range->begin_ns), call_end);
     }
     return OkStatus();
   }
 
   Status Issue(uint32_t task, const KinetoRange& call) {
-    const uint16_t stream = stream_ids_.at(KeyOf(TaskAt(task)));
-    if (const auto waits = waits_.find(task); waits != waits_.end()) {
-      for (const uint32_t on : waits->second) {
-        program().Append({.kind = OpKind::kEventWait,
-                          .flags = graph::kLaunchedWithPrevious,
-                          .stream = stream,
-                          .dep = events_.at(on)});
-      }
+    const StreamTask& entry = streams_->Of(task);
+    for (const uint32_t on : entry.waits) {
+      program().Append({.kind = OpKind::kEventWait,
+                        .flags = graph::kLaunchedWithPrevious,
+                        .stream = entry.stream,
+                        .dep = events_.at(on)});
     }
-    IssueUnseen(task, call, stream);
+    if (entry.unseen_ns > 0) {
+      step_program_.notes.Add(
+          "gaps of streams that wait for nothing are kernels, because profiles lack some of a CUDA "
+          "graph's");
+      IssueKernel("(not in the profile)", entry.unseen_ns, entry.stream);
+    }
     if (IsNcclKernel(TaskAt(task).name)) {
-      PRISM_RETURN_IF_ERROR(IssueNccl(task, call, stream));
+      PRISM_RETURN_IF_ERROR(IssueNccl(task, call, entry.stream));
     } else {
-      IssueKernel(TaskAt(task).name, TaskAt(task).duration_ns, stream);
+      IssueKernel(TaskAt(task).name, TaskAt(task).duration_ns, entry.stream);
     }
-    if (const auto event = events_.find(task); event != events_.end()) {
-      event->second = program().Append(
-          {.kind = OpKind::kEventRecord, .flags = graph::kLaunchedWithPrevious, .stream = stream});
+    if (entry.is_awaited) {
+      events_[task] = program().Append({.kind = OpKind::kEventRecord,
+                                        .flags = graph::kLaunchedWithPrevious,
+                                        .stream = entry.stream});
     }
-    streams_[stream].issued.push_back(task);
+    last_task_[entry.stream] = task;
     ++step_program_.tasks;
     return OkStatus();
   }
@@ -265,24 +166,6 @@ class StepBuilder {
                       .stream = stream,
                       .signature = assembly_.KernelName(name),
                       .value = duration});
-  }
-
-  // A stream that has something to do and waits for nothing is not idle: what it did is not in the
-  // profile, which leaves out some of the kernels of CUDA graphs.
-  void IssueUnseen(uint32_t task, const KinetoRange& call, uint16_t stream) {
-    TimeNs ready = ReadyNs(call, stream);
-    if (const auto waits = waits_.find(task); waits != waits_.end()) {
-      for (const uint32_t on : waits->second) {
-        ready = std::max(ready, TaskAt(on).end_ns());
-      }
-    }
-    const DurationNs gap = TaskAt(task).begin_ns - ready;
-    if (ready > call.end_ns() && gap > kPauseNs) {
-      step_program_.notes.Add(
-          "gaps of streams that wait for nothing are kernels, because profiles "
-          "lack some of a CUDA graph's");
-      IssueKernel("(not in the profile)", gap, stream);
-    }
   }
 
   Status IssueNccl(uint32_t task, const KinetoRange& call, uint16_t stream) {
@@ -350,9 +233,8 @@ class StepBuilder {
   void Synchronise(const KinetoRange& call) {
     std::optional<uint16_t> awaited;
     TimeNs latest = call.begin_ns;
-    for (uint16_t stream = 0; stream < streams_.size(); ++stream) {
-      const std::vector<uint32_t>& issued = streams_[stream].issued;
-      const TimeNs end = issued.empty() ? latest : TaskAt(issued.back()).end_ns();
+    for (uint16_t stream = 0; stream < last_task_.size(); ++stream) {
+      const TimeNs end = last_task_[stream] ? TaskAt(*last_task_[stream]).end_ns() : latest;
       if (end > latest && end <= call.end_ns() + kClockSkewNs) {
         latest = end;
         awaited = stream;
@@ -385,12 +267,11 @@ class StepBuilder {
   const std::string& file_;
   GraphAssembly& assembly_;
   HostCalls calls_;
-  std::vector<DurationNs> shortest_;  // by place among the step's NCCL kernels
-  TimeNs now_;                        // the host, in the profile
-  size_t nccl_kernels_ = 0;           // so far
-  std::map<StreamKey, uint16_t> stream_ids_;
-  std::vector<Stream> streams_;
-  std::unordered_map<uint32_t, std::vector<uint32_t>> waits_;  // by task: tasks of other streams
+  std::vector<DurationNs> shortest_;                // by place among the step's NCCL kernels
+  TimeNs now_;                                      // the host, in the profile
+  size_t nccl_kernels_ = 0;                         // so far
+  std::optional<StepStreams> streams_;              // once building
+  std::vector<std::optional<uint32_t>> last_task_;  // by stream: issued so far
   std::unordered_map<uint32_t, uint32_t> events_;  // by task that others wait for: op of the record
   StepProgram step_program_;
 };

@@ -4,9 +4,7 @@
 // they were. A call that waited for the GPU (a synchronisation, a copy to pageable memory) waits in
 // the program too, and its own time is dropped. Kernels and copies have their measured times.
 //
-// A profile does not say which event a stream waits for. The task that a thread issues next after
-// cudaStreamWaitEvent therefore waits for what was issued before it on every other stream and had
-// ended when it began.
+// What waits for what is inferred (slicer/import/kineto/step_streams.h).
 //
 // Durations of collectives are dropped, because they contain waiting: the cluster says what they
 // cost. Where neither the profile nor the range that issued one says how many bytes it moves, it is

@@ -1,0 +1,129 @@
+#include "slicer/import/kineto/step_streams.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace prism::slicer {
+namespace {
+
+// What a stream needs between two kernels, or between two copies, at most.
+constexpr DurationNs kPauseNs = 20 * kNsPerUs;
+constexpr size_t kMaxStreams = 60'000;
+// PyTorch's default stream, as CUPTI numbers it.
+constexpr int64_t kDefaultStream = 7;
+
+std::pair<int64_t, int64_t> KeyOf(const KinetoRange& task) {
+  return {task.device, task.stream};
+}
+
+}  // namespace
+
+Result<StepStreams> StepStreams::Create(const KinetoTrace& trace,
+                                        const std::vector<HostCall>& calls,
+                                        const std::vector<HostCall>& earlier,
+                                        const std::string& file) {
+  StepStreams streams(trace);
+  PRISM_RETURN_IF_ERROR(streams.Number(calls, file));
+  streams.TakeEarlier(earlier);
+  for (const HostCall& call : calls) {
+    streams.Take(call);
+  }
+  return streams;
+}
+
+// The default stream is 0, the others follow as they come.
+Status StepStreams::Number(const std::vector<HostCall>& calls, const std::string& file) {
+  ids_[{trace_->tasks.front().device, kDefaultStream}] = 0;
+  for (const HostCall& call : calls) {
+    for (const uint32_t task : call.tasks) {
+      ids_.try_emplace(KeyOf(TaskAt(task)), static_cast<uint16_t>(ids_.size()));
+      if (ids_.size() > kMaxStreams) {
+        return BadFile(fmt::format("{}: more than {} streams", file, kMaxStreams));
+      }
+    }
+  }
+  streams_.resize(ids_.size());
+  return OkStatus();
+}
+
+void StepStreams::TakeEarlier(const std::vector<HostCall>& calls) {
+  for (const HostCall& call : calls) {
+    for (const uint32_t task : call.tasks) {
+      if (const auto id = ids_.find(KeyOf(TaskAt(task))); id != ids_.end()) {
+        TimeNs& ended = streams_[id->second].ended_before;
+        ended = std::max(ended, TaskAt(task).end_ns());
+      }
+    }
+  }
+}
+
+void StepStreams::Take(const HostCall& call) {
+  if (call.kind == HostCallKind::kWaitEvent) {
+    has_waited_[call.range->thread] = true;
+  }
+  for (const uint32_t task : call.tasks) {
+    StreamTask& entry = tasks_[task];
+    entry.stream = ids_.at(KeyOf(TaskAt(task)));
+    const TimeNs ready = ReadyNs(call, streams_[entry.stream]);
+    if (std::exchange(has_waited_[call.range->thread], false) ||
+        BeginsAsAnotherEnds(task, ready + kClockSkewNs)) {
+      Wait(task, &entry);
+    }
+    entry.unseen_ns = UnseenNs(task, call, entry);
+    streams_[entry.stream].issued.push_back(task);
+  }
+}
+
+// Another thread may have called cudaStreamWaitEvent for the one that launches.
+bool StepStreams::BeginsAsAnotherEnds(uint32_t task, TimeNs ready_ns) const {
+  return std::ranges::any_of(streams_, [&](const Stream& other) {
+    const uint32_t ended = EndedBy(TaskAt(task).begin_ns, other);
+    if (ended == 0) {
+      return false;
+    }
+    const TimeNs end = TaskAt(other.issued[ended - 1]).end_ns();
+    return end > ready_ns && end >= TaskAt(task).begin_ns - kClockSkewNs;
+  });
+}
+
+void StepStreams::Wait(uint32_t task, StreamTask* entry) {
+  for (uint16_t other = 0; other < streams_.size(); ++other) {
+    const std::vector<uint32_t>& issued = streams_[other].issued;
+    const uint32_t ended = EndedBy(TaskAt(task).begin_ns, streams_[other]);
+    uint32_t& known = streams_[entry->stream].waited_for[other];
+    if (other != entry->stream && ended > known) {
+      known = ended;
+      entry->waits.push_back(issued[ended - 1]);
+      tasks_.at(issued[ended - 1]).is_awaited = true;
+    }
+  }
+}
+
+// When the stream had nothing left to do, and the host had issued the task.
+TimeNs StepStreams::ReadyNs(const HostCall& call, const Stream& stream) const {
+  return std::max(call.range->end_ns(), stream.issued.empty()
+                                            ? stream.ended_before
+                                            : TaskAt(stream.issued.back()).end_ns());
+}
+
+// How many of a stream's tasks so far had ended by then.
+uint32_t StepStreams::EndedBy(TimeNs time_ns, const Stream& stream) const {
+  const auto after = std::ranges::partition_point(stream.issued, [&](uint32_t task) {
+    return TaskAt(task).end_ns() <= time_ns + kClockSkewNs;
+  });
+  return static_cast<uint32_t>(after - stream.issued.begin());
+}
+
+DurationNs StepStreams::UnseenNs(uint32_t task,
+                                 const HostCall& call,
+                                 const StreamTask& entry) const {
+  TimeNs ready = ReadyNs(call, streams_[entry.stream]);
+  for (const uint32_t on : entry.waits) {
+    ready = std::max(ready, TaskAt(on).end_ns());
+  }
+  const DurationNs gap = TaskAt(task).begin_ns - ready;
+  return ready > call.range->end_ns() && gap > kPauseNs ? gap : 0;
+}
+
+}  // namespace prism::slicer
