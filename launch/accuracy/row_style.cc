@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <regex>
+#include <string>
 #include <string_view>
 
 #include "graph/base/lower_case.h"
@@ -53,11 +55,26 @@ void ReadMegatronLmRelease(const PublishedRow& row,
   style->scatter_gather_p2p = !row.IsFrom("2020");
 }
 
-// The version names a date before this one ("2025-08"); not where it names none.
+// "2025-06" of "820504e (2025-06-12)" or of 20250612, "2025" where there is no month: a date that
+// no other letter or digit touches, as those of a commit's hash do. "" where there is none.
+std::string DateIn(const std::string& text) {
+  static const std::regex date(
+      "(?:^|[^0-9a-z])(20[0-9]{2})(?:-?([0-9]{2}))?(?:-?[0-9]{2})?(?![0-9a-z])");
+  std::smatch found;
+  if (!std::regex_search(text, found, date)) {
+    return "";
+  }
+  return found[2].matched ? found[1].str() + "-" + found[2].str() : found[1].str();
+}
+
+// The version, or else the source, names a date before this one ("2025-08"); not where neither
+// names any.
 bool IsOlderThan(const PublishedRow& row, std::string_view date) {
-  const std::string version = row.Lower("framework_version");
-  const size_t at = version.find("20");
-  return at != version.npos && std::string_view(version).substr(at, date.size()) < date;
+  std::string named = DateIn(row.Lower("framework_version"));
+  if (named.empty()) {
+    named = DateIn(row.Lower("source_ref"));
+  }
+  return !named.empty() && named < date;
 }
 
 // Where the framework's defaults depend on its release, or on a column of its own.

@@ -42,6 +42,19 @@ TEST(TorchtitanRows, until_2025_a_pipeline_had_as_many_micro_batches_as_stages) 
   EXPECT_EQ(PlanOf(Row("1234567 (2025-06)", "8", "")).job.micro_batch_size, 1);
 }
 
+TEST(TorchtitanRows, release_is_dated_by_version_or_source_and_not_by_a_hash) {
+  const auto old = [](const std::string& version, const std::string& source) {
+    std::string row = Row(version, "1", "");
+    row.replace(row.find(",x,"), 3, "," + source + ",");
+    return PlanOf(row).style.fsdp_root_has_ends;
+  };
+  EXPECT_TRUE(old("820504e (2025-06)", "x"));
+  EXPECT_TRUE(old("0.1.0.dev20250612", "x"));
+  EXPECT_TRUE(old("395a52627", "docs/performance.md of 2024-04"));
+  EXPECT_FALSE(old("2025-12", "docs/performance.md of 2024-04"));
+  EXPECT_FALSE(old("torch 2.20", "x"));
+}
+
 TEST(TorchtitanRows, from_2025_on_the_loss_is_compiled_with_the_layers) {
   const auto fused = [](const std::string& version, const std::string& compile) {
     const Result<CsvTable> csv = CsvTable::Parse(
