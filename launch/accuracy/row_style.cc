@@ -55,11 +55,11 @@ void ReadMegatronLmRelease(const PublishedRow& row,
   style->scatter_gather_p2p = !row.IsFrom("2020");
 }
 
-// "2025-06" of "820504e (2025-06-12)" or of 20250612, "2025" where there is no month: a date that
-// no other letter or digit touches, as those of a commit's hash do. "" where there is none.
+// "2025-06" of "820504e (2025-06-12)" or of dev20250612, "2025" where there is no month: a date
+// that no other letter or digit touches, as those of a commit's hash do. "" where there is none.
 std::string DateIn(const std::string& text) {
   static const std::regex date(
-      "(?:^|[^0-9a-z])(20[0-9]{2})(?:-?([0-9]{2}))?(?:-?[0-9]{2})?(?![0-9a-z])");
+      "(?:^|dev|[^0-9a-z])(20[0-9]{2})(?:-?([0-9]{2}))?(?:-?[0-9]{2})?(?![0-9a-z])");
   std::smatch found;
   if (!std::regex_search(text, found, date)) {
     return "";
