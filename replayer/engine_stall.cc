@@ -1,5 +1,7 @@
 // Who waits for whom when an engine cannot go on.
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,14 +12,15 @@ namespace prism::replayer {
 std::string Engine::Impl::NameOf(uint32_t c) const {
   const RankClass& rank_class = partition_.classes[c];
   const std::string& role = graph_.roles[rank_class.role].name;
-  std::string name = fmt::format("rank {}", rank_class.representative.value());
+  std::vector<std::string> more;
   if (!role.empty()) {
-    name += fmt::format(" ({})", role);
+    more.push_back(role);
   }
   if (rank_class.size > 1) {
-    name += fmt::format(" and {} like it", rank_class.size - 1);
+    more.push_back(fmt::format("{} more like it", rank_class.size - 1));
   }
-  return name;
+  const std::string name = fmt::format("rank {}", rank_class.representative.value());
+  return more.empty() ? name : fmt::format("{} ({})", name, fmt::join(more, "; "));
 }
 
 Engine::Impl::StallLine Engine::Impl::DescribeCollective(uint32_t c, OpPosition position) const {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/units.h"
 #include "graph/describe.h"
 
 namespace prism::launch {
@@ -252,14 +253,15 @@ class LayoutChooser {
     }
     if (candidates.empty()) {
       return InvalidArgument(fmt::format(
-          "no layout of {} GPUs divides {} ({} layers, {} heads){}; choose another --target-gpus",
-          options_.target_gpus, preset_.model.name, preset_.model.layers, preset_.model.heads,
-          GivenDegrees()));
+          "no layout of {} divides {} ({} layers, {} heads){}; choose another --target-gpus",
+          FormatCounted(options_.target_gpus, "GPU"), preset_.model.name, preset_.model.layers,
+          preset_.model.heads, GivenDegrees()));
     }
     return InvalidArgument(fmt::format(
-        "no layout of {} GPUs holds {} in {:.0f} % of {}'s memory; use more GPUs, or give --tp and "
+        "no layout of {} holds {} in {:.0f} % of {}'s memory; use more GPUs, or give --tp and "
         "--pp to try all the same",
-        options_.target_gpus, preset_.model.name, 100 * kMemoryShare, cluster_.gpu.name));
+        FormatCounted(options_.target_gpus, "GPU"), preset_.model.name, 100 * kMemoryShare,
+        cluster_.gpu.name));
   }
 
   // " with --tp 3 --dp 4": those that leave no choice.

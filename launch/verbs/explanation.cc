@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
+#include "graph/describe.h"
 #include "launch/prediction/replay_range.h"
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
@@ -76,7 +77,7 @@ std::string CostsText(const replayer::CostReport& costs) {
   for (const replayer::CostRule& rule : costs) {
     text += fmt::format("  {:<10}{:<10}{:>14} ops {:>14.{}f} s{}{}\n", SourceOf(rule.rule),
                         rule.rule, rule.ops, rule.seconds, decimals,
-                        rule.example.empty() ? "" : "  ", rule.example);
+                        rule.example.empty() ? "" : "  ", graph::WithoutTemplates(rule.example));
   }
   return text;
 }

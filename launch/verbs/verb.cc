@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/parse_number.h"
+#include "graph/base/units.h"
 #include "launch/options/command_line.h"
 
 namespace prism::launch {
@@ -23,9 +24,10 @@ VerbOption FormatOption() {
 }
 
 Status WrongOperands(const VerbSpec& spec, size_t count) {
-  return InvalidArgument(fmt::format("expected {}, got {} arguments; see prism {} --help",
+  return InvalidArgument(fmt::format("expected {}, got {}; see prism {} --help",
                                      spec.operands[0] == '\0' ? "no arguments" : spec.operands,
-                                     count, spec.name));
+                                     FormatCounted(static_cast<int64_t>(count), "argument"),
+                                     spec.name));
 }
 
 // By what --help calls its value.

@@ -112,8 +112,10 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
                       FormatCounted(graph.roles, "role"),
                       FormatCounted(graph.communicators, "communicator"), FormatBytes(graph.bytes));
   text += WarningLines(summary.warnings);
-  text += fmt::format("  assumptions       {}, listed in summary.json\n",
-                      FormatCounted(static_cast<int64_t>(summary.assumptions.size()), "number"));
+  text += fmt::format(
+      "  assumptions       {}, {}\n",
+      FormatCounted(static_cast<int64_t>(summary.assumptions.size()), "number"),
+      options.output_folder.empty() ? "which --format json lists" : "listed in summary.json");
   if (!options.wall.empty()) {
     text += fmt::format("  wall time         {}\n", options.wall);
   }

@@ -341,6 +341,8 @@ std::string Recorder::Impl::WhyNone() const {
         "; it stepped no torch optimizer and marked no range \"{}\" "
         "(torch.profiler.record_function)",
         kIterationMarker);
+  } else if (used_device_ && out_of_memory_.empty()) {
+    message += "; let it run for more iterations";
   }
   if (!used_device_) {
     message += "; it issued nothing to a CUDA device";
