@@ -60,6 +60,7 @@ struct GpuRule {
 };
 constexpr auto kGpuRules = std::to_array<GpuRule>({
     {"A100 PCIe", "gpus/a100-pcie"},
+    {"A100-PCIe", "gpus/a100-pcie"},
     {"A100", "gpus/a100-80"},
     {"V100", "gpus/v100"},
     {"GB300", "gpus/gb300"},
@@ -119,8 +120,24 @@ double Number(const std::string& text) {
 
 // "8 x 400 Gb/s", "8x400 Gb/s"; one NIC where it says so or gives a rate of the whole node, and as
 // many as the profile has where it gives the rate alone; nothing where the text states no rate.
+// In lower case, with " gb/s" for whatever a rate's unit is written as: "HDR 200Gb/s", "400 Gbps".
+std::string WithOneUnit(const std::string& interconnect) {
+  std::string text = LowerCase(interconnect);
+  for (const std::string_view unit : {"gbit/s", "gbps"}) {
+    for (size_t at = text.find(unit); at != std::string::npos; at = text.find(unit)) {
+      text.replace(at, unit.size(), "gb/s");
+    }
+  }
+  for (size_t at = text.find("gb/s"); at != std::string::npos; at = text.find("gb/s", at + 2)) {
+    if (at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9') {
+      text.insert(at, 1, ' ');
+    }
+  }
+  return text;
+}
+
 void ReadNics(const std::string& interconnect, CollectivePlatform* platform) {
-  const std::string text = LowerCase(interconnect);
+  const std::string text = WithOneUnit(interconnect);
   const size_t unit = text.find(" gb/s");
   if (unit == std::string::npos || unit == 0) {
     return;
@@ -213,18 +230,25 @@ class RowReader {
     return table_.Field(row_, column);
   }
 
+  // In any case of letters.
+  [[nodiscard]] bool Says(std::string_view column, std::string_view part) const {
+    return Contains(LowerCase(Text(column)), LowerCase(part));
+  }
+
   // What a row does not state is taken to be eight GPUs a node, four nodes where it names a
   // network; a rack-wide NVLink domain is one node.
   void ReadTopology(CollectiveRow* row) const {
     constexpr int32_t kRack = 72;
     const std::string& interconnect = Text("interconnect");
-    const bool rack = Contains(Text("gpu"), "GB200") || Contains(Text("gpu"), "GB300");
+    const bool rack = Says("gpu", "GB200") || Says("gpu", "GB300");
     auto a_node = static_cast<int32_t>(Number(Text("gpus_per_node")));
     auto nodes = static_cast<int32_t>(Number(Text("nodes")));
     auto size = static_cast<int32_t>(Number(Text("num_gpus")));
     a_node = a_node > 0 ? a_node : (rack ? kRack : 8);
     if (nodes <= 0 && size <= 0) {
-      nodes = Contains(interconnect, "RDMA") || Contains(interconnect, "Gb/s") ? 4 : 1;
+      const bool named =
+          Says("interconnect", "RDMA") || Contains(WithOneUnit(interconnect), " gb/s");
+      nodes = named ? 4 : 1;
     }
     if (nodes <= 0) {
       nodes = DivideUp(size, a_node);
@@ -250,8 +274,8 @@ class RowReader {
       row->reason_skipped = fmt::format("GPU '{}' has no profile", Text("gpu"));
     }
     for (const NetworkRule& rule : kNetworkRules) {
-      if (Contains(Text("source_ref"), rule.source) && Contains(Text("gpu"), rule.gpu) &&
-          Contains(Text("interconnect"), rule.interconnect)) {
+      if (Says("source_ref", rule.source) && Says("gpu", rule.gpu) &&
+          Says("interconnect", rule.interconnect)) {
         platform.network = rule.network;
         break;
       }

@@ -400,6 +400,16 @@ void CheckInterleaving(Assumptions* assumptions, graph::JobSpec* job) {
 constexpr auto kShardingStrategies =
     std::to_array<std::string_view>({"no_shard", "optim", "optim_grads", "optim_grads_params"});
 
+// "3", "zero-3", "zero_3", "zero stage 3", "stage 3".
+std::optional<int32_t> NumberedStage(std::string_view text) {
+  for (const std::string_view word : {"zero", "stage"}) {
+    text.remove_prefix(text.starts_with(word) ? word.size() : 0);
+    text.remove_prefix(std::min(text.find_first_not_of(" -_="), text.size()));
+  }
+  const bool is_stage = !text.empty() && text.front() >= '0' && text.front() <= '3';
+  return is_stage ? std::make_optional(text.front() - '0') : std::nullopt;
+}
+
 int32_t ZeroStageOfRow(const PublishedRow& row) {
   const std::string text = row.Lower("zero_stage");
   const auto* const strategy =
@@ -407,11 +417,8 @@ int32_t ZeroStageOfRow(const PublishedRow& row) {
   if (strategy != kShardingStrategies.end()) {
     return static_cast<int32_t>(strategy - kShardingStrategies.begin());
   }
-  for (const std::string_view word : {"", "zero-", "zero ", "zero", "stage "}) {
-    const char digit = text.starts_with(word) && text.size() > word.size() ? text[word.size()] : 0;
-    if (digit >= '0' && digit <= '3') {
-      return digit - '0';
-    }
+  if (const std::optional<int32_t> stage = NumberedStage(text)) {
+    return *stage;
   }
   if (text.find("no_shard") != std::string::npos || text == "ddp") {
     return 0;

@@ -33,11 +33,28 @@ constexpr auto kPartWords = std::to_array<PartWord>({
 });
 
 // Words around the names of parts.
-constexpr auto kOtherWords = std::to_array<std::string_view>(
-    {"selective", "modules", "activation", "checkpointing", "recompute", "core", "attention"});
+constexpr auto kOtherWords =
+    std::to_array<std::string_view>({"selective", "sac", "partial", "modules", "activation",
+                                     "checkpointing", "recompute", "core", "attention"});
 
 bool Names(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// "no recompute", "off (default)", "not used".
+bool BeginsWithNo(const std::vector<std::string>& words) {
+  constexpr std::string_view kNo[] = {"no", "not", "off", "none", "never", "without"};
+  return std::ranges::find(kNo, words.front()) != std::end(kNo);
+}
+
+// Whether a word says what is recomputed: a part, an op, or every how many layers.
+bool SaysWhat(const std::vector<std::string>& words) {
+  return std::ranges::any_of(words, [](const std::string& word) {
+    return std::ranges::find(kOtherWords, word) != kOtherWords.end() ||
+           std::ranges::find(kPartWords, word, &PartWord::word) != kPartWords.end() ||
+           word.starts_with("layer") || word.starts_with("op") || word.starts_with("per") ||
+           (word.front() >= '0' && word.front() <= '9');
+  });
 }
 
 // Nothing where the column is empty.
@@ -54,13 +71,16 @@ std::optional<graph::Recompute> Stated(const PublishedRow& row, Assumptions* ass
     return graph::Recompute::kFull;
   }
   const bool negates = row.Flag("recompute") == false || words.empty() || text == "n/a" ||
-                       Names(words, "disabled") || Names(words, "none");
+                       Names(words, "disabled") || Names(words, "none") || BeginsWithNo(words);
   if (negates) {
     return graph::Recompute::kNone;
   }
   if (row.Flag("recompute") == true || text == "all" || Names(words, "uniform")) {
     assumptions->Add("recompute: on without saying what, taken for whole layers", kUnknownWord);
     return graph::Recompute::kFull;
+  }
+  if (!SaysWhat(words)) {
+    assumptions->Add(fmt::format("recompute: '{}' taken for selective", text), kUnknownWord);
   }
   return graph::Recompute::kSelective;
 }

@@ -95,6 +95,7 @@ Result<VerbOutput> RunAccuracy(const VerbArguments& arguments) {
   if (options.tables.empty()) {
     return InvalidArgument("bench accuracy needs a table: prism bench accuracy TABLE.csv");
   }
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("out"));
   options.out = arguments.Text("out");
   options.parameter_sets = arguments.Text("parameter-sets");
   options.without = arguments.Texts("without");
@@ -142,6 +143,7 @@ Result<VerbOutput> RunCollectives(const VerbArguments& arguments) {
     return RunSweep(arguments);
   }
   PRISM_RETURN_IF_ERROR(RefuseOptions(arguments, {"ranks", "cluster", "collective"}));
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("out"));
   BenchCollectivesOptions options;
   options.table = arguments.operands()[1];
   options.fit = arguments.Has("fit");

@@ -63,6 +63,11 @@ TEST(CollectiveRow, names_are_known_by_their_letters) {
     EXPECT_EQ(row.reason_skipped, "") << name;
   }
   EXPECT_EQ(ReadOne("a,x,all_reduce,a100,8,1,8,NVLink,,8,1,,,").platform.gpu, "gpus/a100-80");
+  EXPECT_EQ(ReadOne("a,x,all_reduce,a100,8,1,8,NVLink,,8,1,,,").platform.network,
+            "networks/dgx-a100");
+  EXPECT_EQ(ReadOne("a,x,all_reduce,A100-PCIE-40GB,8,1,8,,,8,1,,,").platform.gpu, "gpus/a100-pcie");
+  EXPECT_EQ(ReadOne("a,x,all_reduce,gb200 nvl72,64,16,4,,,8,1,,,").topology,
+            (replayer::CommTopology{64, 1, 64, 1}));
   EXPECT_THAT(ReadOne("a,x,all_reduce,H20,8,1,8,NVLink,,8,1,,,").reason_skipped, HasSubstr("H20"));
 }
 
@@ -87,6 +92,7 @@ TEST(CollectiveRow, rates_are_read_in_any_spelling) {
   EXPECT_EQ(nics("8x400 Gb/s"), 8);
   EXPECT_EQ(nics("8 \xC3\x97 400 Gb/s"), 8);
   EXPECT_EQ(nics("400 Gb/s single NIC"), 1);
+  EXPECT_EQ(nics("8 x 400Gbps"), 8);
   EXPECT_EQ(nics("NDR 400 Gb/s InfiniBand"), 0);  // as many as the profile has
 }
 

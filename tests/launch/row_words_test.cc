@@ -50,9 +50,12 @@ TEST(RowWords, recomputation_is_off_where_a_row_says_so_in_any_words) {
   const auto recompute = [](const char* text) {
     return With(Gpt175B(), "recompute", text).job.recompute;
   };
-  for (const char* off : {"none", "no", "false", "0", "off", "disabled", "N/A", "-"}) {
+  for (const char* off : {"none", "no", "false", "0", "off", "disabled", "N/A", "-", "no recompute",
+                          "off (default)", "not used"}) {
     EXPECT_EQ(recompute(off), graph::Recompute::kNone) << off;
   }
+  EXPECT_THAT(With(Gpt175B(), "recompute", "foo").assumptions,
+              Contains(HasSubstr("'foo' taken for selective")));
   for (const char* full : {"full", "True", "yes", "uniform", "full block 4 layers"}) {
     EXPECT_EQ(recompute(full), graph::Recompute::kFull) << full;
   }
@@ -88,6 +91,8 @@ TEST(RowWords, stages_of_sharding_are_read_in_any_spelling) {
   };
   EXPECT_EQ(stage("ZeRO-3"), 3);
   EXPECT_EQ(stage("zero2"), 2);
+  EXPECT_EQ(stage("zero_2"), 2);
+  EXPECT_EQ(stage("ZeRO stage 3"), 3);
   EXPECT_EQ(stage("stage 1"), 1);
   EXPECT_EQ(stage("NO_SHARD"), 0);
   Fields fsdp = Gpt175B();
