@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/collective_kinds.h"
 #include "slicer/record/iteration_rule.h"
 
 namespace prism::slicer {
@@ -27,17 +28,12 @@ int64_t OptimizerSteps(const Iteration& iteration) {
   });
 }
 
-bool IsReduction(graph::CollectiveKind kind) {
-  return kind == graph::CollectiveKind::kAllReduce || kind == graph::CollectiveKind::kReduce ||
-         kind == graph::CollectiveKind::kReduceScatter;
-}
-
 int64_t ReducedBytes(const Iteration& iteration) {
   int64_t bytes = 0;
   for (const CanonicalOp& op : iteration.ops) {
     if (op.kind == OpKind::kCollective) {
       const graph::CollectiveShape& shape = iteration.tables.collectives[op.signature];
-      bytes += IsReduction(shape.kind) ? shape.bytes : 0;
+      bytes += graph::Reduces(shape.kind) ? shape.bytes : 0;
     }
   }
   return bytes;

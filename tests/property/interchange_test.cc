@@ -162,7 +162,7 @@ RC_GTEST_PROP(GoalProperty, export_and_import_keep_the_times, ()) {
 Result<ImportResult> ImportTraces(const std::vector<std::string>& traces) {
   ImportOptions options;
   options.cluster = FreeCluster();
-  std::vector<ChakraSource> sources;
+  std::vector<TraceSource> sources;
   for (const std::string& trace : traces) {
     sources.push_back({"random.et", trace});
   }

@@ -60,7 +60,7 @@ Result<ImportResult> Import(const std::vector<std::string>& traces,
   ImportOptions options;
   options.cluster = prism::testing::TestCluster();
   options.target_gpus = target_gpus;
-  std::vector<ChakraSource> sources;
+  std::vector<TraceSource> sources;
   for (size_t rank = 0; rank < traces.size(); ++rank) {
     sources.push_back({"x." + std::to_string(rank) + ".et", traces[rank]});
   }

@@ -98,7 +98,7 @@ Result<ImportResult> Import(const std::vector<std::string>& profiles, int32_t ta
   ImportOptions options;
   options.cluster = prism::testing::TestCluster();
   options.target_gpus = target_gpus;
-  std::vector<KinetoSource> sources;
+  std::vector<TraceSource> sources;
   for (size_t i = 0; i < profiles.size(); ++i) {
     sources.push_back({"profile" + std::to_string(i), profiles[i]});
   }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/file.h"
+#include "graph/collective_kinds.h"
 #include "graph/limits.h"
 #include "slicer/import/astra/workload_file.h"
 #include "slicer/import/chakra/process_groups.h"
@@ -212,19 +213,13 @@ class LayerTasks {
     graph::CollectiveShape shape;
     shape.kind = pass.kind;
     shape.bytes = is_part ? pass.bytes * size : pass.bytes;
-    const bool reduces = pass.kind == graph::CollectiveKind::kAllReduce ||
-                         pass.kind == graph::CollectiveKind::kReduceScatter;
-    shape.reduce = reduces ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
-    const auto known = std::find(tasks_.collectives.begin(), tasks_.collectives.end(), shape);
+    shape.reduce = graph::Reduces(pass.kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
     Task task;
     task.kind = TaskKind::kCollective;
     task.resource = network;
     task.line = line_;
     task.comm = static_cast<uint32_t>(pass.group);
-    task.shape = static_cast<uint32_t>(known - tasks_.collectives.begin());
-    if (known == tasks_.collectives.end()) {
-      tasks_.collectives.push_back(shape);
-    }
+    task.shape = graph::IndexOfShape(shape, &tasks_.collectives);
     const uint32_t id = tasks_.Add(task);
     if (done_ != kNone) {
       tasks_.edges.push_back({id, done_, false});

@@ -1,7 +1,6 @@
 #include "slicer/import/chakra/chakra_import.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -11,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/compress.h"
 #include "graph/base/file.h"
 #include "graph/base/hash.h"
+#include "graph/collective_kinds.h"
 #include "slicer/import/chakra/process_groups.h"
 #include "slicer/import/chakra/trace_file.h"
 #include "slicer/import/chakra/trace_names.h"
@@ -40,16 +39,6 @@ constexpr CollectiveKind kKinds[] = {
     CollectiveKind::kAllToAll,  CollectiveKind::kReduceScatter, CollectiveKind::kReduceScatter,
     CollectiveKind::kAllReduce,
 };
-
-bool Reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
-         kind == CollectiveKind::kReduceScatter;
-}
-
-bool HasRoot(CollectiveKind kind) {
-  return kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast ||
-         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
-}
 
 // What all traces of one import share.
 struct Shared {
@@ -189,11 +178,7 @@ class TraceReader {
                                                        : "pg " + node.group;
     task->kind = TaskKind::kCollective;
     task->comm = shared_.assembly->Communicator(name, node.group, members);
-    const auto known = std::find(tasks_.collectives.begin(), tasks_.collectives.end(), shape);
-    task->shape = static_cast<uint32_t>(known - tasks_.collectives.begin());
-    if (known == tasks_.collectives.end()) {
-      tasks_.collectives.push_back(shape);
-    }
+    task->shape = graph::IndexOfShape(shape, &tasks_.collectives);
     return SetResource(node, node.stream.value_or(kNetwork), task);
   }
 
@@ -207,10 +192,10 @@ class TraceReader {
     shape->dtype = static_cast<graph::DataType>(node.dtype);
     shape->reduce = static_cast<ReduceOp>(node.reduce);
     shape->root = static_cast<int32_t>(node.root);
-    if (shape->reduce == ReduceOp::kNone && Reduces(shape->kind)) {
+    if (shape->reduce == ReduceOp::kNone && graph::Reduces(shape->kind)) {
       shape->reduce = ReduceOp::kSum;
     }
-    if (shape->root < 0 && HasRoot(shape->kind)) {
+    if (shape->root < 0 && graph::HasRoot(shape->kind)) {
       notes_.Add("collectives with a root do not name it and have the first rank");
       shape->root = 0;
     }
@@ -309,7 +294,7 @@ class TraceReader {
 // All traces with one policy.
 class ChakraImport {
  public:
-  ChakraImport(const std::vector<ChakraSource>& traces, uint32_t ranks, const ImportPolicy& policy)
+  ChakraImport(const std::vector<TraceSource>& traces, uint32_t ranks, const ImportPolicy& policy)
       : traces_(traces), policy_(policy), assembly_(ranks), lowering_(assembly_.lower_names()) {
     shared_.assembly = &assembly_;
     shared_.all.resize(ranks);
@@ -343,7 +328,7 @@ class ChakraImport {
   };
 
   // Traces of data-parallel ranks are often equal, byte by byte.
-  Status ReadRank(Rank rank, const ChakraSource& trace) {
+  Status ReadRank(Rank rank, const TraceSource& trace) {
     const uint64_t hash = Hash64(trace.bytes);
     auto known = known_.find(hash);
     result_.bytes_read += static_cast<int64_t>(trace.bytes.size());
@@ -381,7 +366,7 @@ class ChakraImport {
     result_.notes.Add(known.notes);
   }
 
-  const std::vector<ChakraSource>& traces_;
+  const std::vector<TraceSource>& traces_;
   ImportPolicy policy_;
   GraphAssembly assembly_;
   TaskLowering lowering_;
@@ -395,7 +380,7 @@ constexpr size_t kMaxTraceBytes = size_t{1} << 32U;  // of one that was packed
 
 }  // namespace
 
-Result<ImportResult> ImportChakraBytes(const std::vector<ChakraSource>& traces,
+Result<ImportResult> ImportChakraBytes(const std::vector<TraceSource>& traces,
                                        const ImportOptions& options,
                                        const ChakraOptions& chakra) {
   uint32_t ranks = static_cast<uint32_t>(traces.size());
@@ -428,24 +413,8 @@ Result<ImportResult> ImportChakra(const std::vector<std::string>& files,
   if (files.size() > 1) {
     PRISM_RETURN_IF_ERROR(SortByRank(&ordered));
   }
-  std::vector<MappedFile> mapped;
-  std::deque<std::string> unpacked;
-  std::vector<ChakraSource> traces;
-  for (const std::string& file : ordered) {
-    PRISM_ASSIGN_OR_RETURN(MappedFile bytes, MappedFile::Open(file));
-    if (IsGzip(bytes.bytes())) {
-      Result<std::string> held = Gunzip(bytes.bytes(), kMaxTraceBytes);
-      if (!held.ok()) {
-        return held.status().WithContext(file);
-      }
-      unpacked.push_back(std::move(*held));
-      traces.push_back({file, unpacked.back()});
-      continue;
-    }
-    traces.push_back({file, bytes.bytes()});
-    mapped.push_back(std::move(bytes));
-  }
-  return ImportChakraBytes(traces, options, chakra);
+  PRISM_ASSIGN_OR_RETURN(const SourceFiles opened, SourceFiles::Open(ordered, kMaxTraceBytes));
+  return ImportChakraBytes(opened.sources(), options, chakra);
 }
 
 }  // namespace prism::slicer

@@ -12,18 +12,13 @@
 
 #include "graph/base/status.h"
 #include "slicer/import/importer.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::slicer {
 
 struct ChakraOptions {
   std::string groups_file;    // ASTRA-sim's communicator groups; "" none
   std::vector<int64_t> dims;  // ranks along each dimension of an ASTRA-sim network; empty unknown
-};
-
-// One trace in memory.
-struct ChakraSource {
-  std::string name;  // for messages
-  std::string_view bytes;
 };
 
 // The files of ranks 0, 1, ..., named PREFIX.<rank>.et; or one file for options.target_gpus ranks
@@ -33,7 +28,7 @@ Result<ImportResult> ImportChakra(const std::vector<std::string>& files,
                                   const ChakraOptions& chakra);
 
 // The same from memory, by rank.
-Result<ImportResult> ImportChakraBytes(const std::vector<ChakraSource>& traces,
+Result<ImportResult> ImportChakraBytes(const std::vector<TraceSource>& traces,
                                        const ImportOptions& options,
                                        const ChakraOptions& chakra);
 

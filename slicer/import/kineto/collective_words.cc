@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/base/lower_case.h"
+#include "graph/collective_kinds.h"
 
 namespace prism::slicer {
 namespace {
@@ -77,12 +78,8 @@ std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,
   shape.kind = *kind;
   shape.dtype = TypeIn(noted.dtype);
   shape.bytes = noted.elements * graph::DataTypeBytes(shape.dtype);
-  const bool reduces = *kind == CollectiveKind::kAllReduce || *kind == CollectiveKind::kReduce ||
-                       *kind == CollectiveKind::kReduceScatter;
-  const bool has_root = *kind == CollectiveKind::kReduce || *kind == CollectiveKind::kBroadcast ||
-                        *kind == CollectiveKind::kGather || *kind == CollectiveKind::kScatter;
-  shape.reduce = reduces ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
-  shape.root = has_root ? 0 : -1;
+  shape.reduce = graph::Reduces(*kind) ? graph::ReduceOp::kSum : graph::ReduceOp::kNone;
+  shape.root = graph::HasRoot(*kind) ? 0 : -1;
   return shape;
 }
 

@@ -1,15 +1,12 @@
 #include "slicer/import/kineto/kineto_import.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "graph/base/compress.h"
-#include "graph/base/file.h"
 #include "graph/limits.h"
 #include "slicer/import/kineto/step_program.h"
 #include "slicer/import/kineto/trace_file.h"
@@ -127,7 +124,7 @@ class KinetoImport {
 
 // The ranks of the job that was profiled: as the files say, else as many as there are files.
 Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
-                         const std::vector<KinetoSource>& profiles) {
+                         const std::vector<TraceSource>& profiles) {
   const int64_t world = traces.front().world;
   for (size_t i = 0; i < traces.size(); ++i) {
     if (traces[i].world != world) {
@@ -144,11 +141,11 @@ Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
 
 }  // namespace
 
-Result<ImportResult> ImportKinetoBytes(const std::vector<KinetoSource>& profiles,
+Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
                                        const ImportOptions& options) {
   std::vector<KinetoTrace> traces;
   int64_t bytes = 0;
-  for (const KinetoSource& profile : profiles) {
+  for (const TraceSource& profile : profiles) {
     PRISM_ASSIGN_OR_RETURN(KinetoTrace trace, ReadKinetoTrace(profile.bytes, profile.name));
     traces.push_back(std::move(trace));
     bytes += static_cast<int64_t>(profile.bytes.size());
@@ -174,24 +171,8 @@ Result<ImportResult> ImportKinetoBytes(const std::vector<KinetoSource>& profiles
 
 Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
                                   const ImportOptions& options) {
-  std::deque<MappedFile> mapped;
-  std::deque<std::string> unpacked;
-  std::vector<KinetoSource> profiles;
-  for (const std::string& file : files) {
-    PRISM_ASSIGN_OR_RETURN(MappedFile bytes, MappedFile::Open(file));
-    mapped.push_back(std::move(bytes));
-    std::string_view text = mapped.back().bytes();
-    if (IsGzip(text)) {
-      Result<std::string> held = Gunzip(text, kMaxTraceBytes);
-      if (!held.ok()) {
-        return held.status().WithContext(file);
-      }
-      unpacked.push_back(*std::move(held));
-      text = unpacked.back();
-    }
-    profiles.push_back({file, text});
-  }
-  return ImportKinetoBytes(profiles, options);
+  PRISM_ASSIGN_OR_RETURN(const SourceFiles opened, SourceFiles::Open(files, kMaxTraceBytes));
+  return ImportKinetoBytes(opened.sources(), options);
 }
 
 }  // namespace prism::slicer

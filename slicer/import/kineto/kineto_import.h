@@ -3,19 +3,13 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/base/status.h"
 #include "slicer/import/importer.h"
+#include "slicer/import/source_files.h"
 
 namespace prism::slicer {
-
-// One profile in memory.
-struct KinetoSource {
-  std::string name;  // for messages
-  std::string_view bytes;
-};
 
 // Files may be packed by gzip. Each says which rank of how many it is of. A rank that nobody
 // profiled does what the next lower one with a profile does; in a job of options.target_gpus ranks,
@@ -25,7 +19,7 @@ Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
                                   const ImportOptions& options);
 
 // The same from memory.
-Result<ImportResult> ImportKinetoBytes(const std::vector<KinetoSource>& profiles,
+Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
                                        const ImportOptions& options);
 
 }  // namespace prism::slicer

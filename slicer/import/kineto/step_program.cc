@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/collective_kinds.h"
 #include "slicer/import/kineto/collective_words.h"
 #include "slicer/import/kineto/step_calls.h"
 #include "slicer/import/kineto/step_streams.h"
@@ -201,7 +202,7 @@ class StepBuilder {
                       .flags = graph::kLaunchedWithPrevious,
                       .stream = stream,
                       .comm_slot = SlotOf(*axis),
-                      .signature = ShapeIndex(*shape)});
+                      .signature = graph::IndexOfShape(*shape, &program().collectives)});
     return OkStatus();
   }
 
@@ -217,16 +218,6 @@ class StepBuilder {
     }
     groups.push_back(std::move(axis));
     return static_cast<uint16_t>(groups.size() - 1);
-  }
-
-  uint32_t ShapeIndex(const graph::CollectiveShape& shape) {
-    std::vector<graph::CollectiveShape>& shapes = program().collectives;
-    const auto known = std::find(shapes.begin(), shapes.end(), shape);
-    const auto index = static_cast<uint32_t>(known - shapes.begin());
-    if (known == shapes.end()) {
-      shapes.push_back(shape);
-    }
-    return index;
   }
 
   // What the call waited for: the stream that became idle last while it waited.

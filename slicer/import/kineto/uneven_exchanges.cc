@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "graph/collective_kinds.h"
+
 namespace prism::slicer {
 namespace {
 
@@ -32,11 +34,7 @@ void VisitExchanges(StepProgram& step, const Visit& visit) {
 void Resize(uint32_t op, int64_t bytes, graph::Program* program) {
   graph::CollectiveShape shape = program->collectives[program->signature[op]];
   shape.bytes = bytes;
-  const auto known = std::find(program->collectives.begin(), program->collectives.end(), shape);
-  program->signature[op] = static_cast<uint32_t>(known - program->collectives.begin());
-  if (known == program->collectives.end()) {
-    program->collectives.push_back(shape);
-  }
+  program->signature[op] = graph::IndexOfShape(shape, &program->collectives);
 }
 
 }  // namespace

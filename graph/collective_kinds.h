@@ -1,0 +1,34 @@
+// What kinds of collectives have in common, and tables of their shapes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace prism::graph {
+
+// What ranks give is combined: the kinds with a ReduceOp.
+inline bool Reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
+
+// One rank gives or gets all: CollectiveShape::root names it.
+inline bool HasRoot(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+}
+
+// Index of `shape` among the distinct `shapes` of a program, to which it is added where it is new.
+inline uint32_t IndexOfShape(const CollectiveShape& shape, std::vector<CollectiveShape>* shapes) {
+  const auto known = std::find(shapes->begin(), shapes->end(), shape);
+  const auto index = static_cast<uint32_t>(known - shapes->begin());
+  if (known == shapes->end()) {
+    shapes->push_back(shape);
+  }
+  return index;
+}
+
+}  // namespace prism::graph
