@@ -119,14 +119,19 @@ TEST(JobResolution, given_sizes_are_kept) {
   EXPECT_EQ(resolved->job.recompute, graph::Recompute::kFull);
 }
 
+// Of a user's program on 8 GPUs.
+Result<ResolvedJob> ResolveProgram(std::vector<std::string> program) {
+  Options options;
+  options.target_gpus = 8;
+  options.program = std::move(program);
+  graph::ClusterSpec cluster;
+  cluster.gpus_per_node = 8;
+  return ResolveProgramJob(options, cluster);
+}
+
 TEST(JobResolution, a_program_is_named_by_its_script) {
   const auto name = [](std::vector<std::string> program) {
-    Options options;
-    options.target_gpus = 8;
-    options.program = std::move(program);
-    graph::ClusterSpec cluster;
-    cluster.gpus_per_node = 8;
-    const Result<ResolvedJob> resolved = ResolveProgramJob(options, cluster);
+    const Result<ResolvedJob> resolved = ResolveProgram(std::move(program));
     return resolved.ok() ? resolved->job.name : resolved.status().message();
   };
   EXPECT_EQ(name({"/usr/bin/python3", "-u", "folder/train.py", "--steps"}), "train");
@@ -144,12 +149,7 @@ TEST(JobResolution, a_program_is_named_by_its_script) {
 // What is not understood is said: a launcher behind it would start ranks of its own.
 TEST(JobResolution, a_command_that_is_not_understood_is_refused) {
   const auto refusal = [](std::vector<std::string> program) {
-    Options options;
-    options.target_gpus = 8;
-    options.program = std::move(program);
-    graph::ClusterSpec cluster;
-    cluster.gpus_per_node = 8;
-    const Result<ResolvedJob> resolved = ResolveProgramJob(options, cluster);
+    const Result<ResolvedJob> resolved = ResolveProgram(std::move(program));
     return resolved.ok() ? "" : std::string(resolved.status().message());
   };
   EXPECT_THAT(refusal({"env", "-u", "A", "torchrun", "train.py"}), HasSubstr("torchrun starts"));
