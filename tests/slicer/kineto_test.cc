@@ -251,6 +251,8 @@ TEST(KinetoImport, what_cannot_be_read_is_refused_with_its_place) {
   EXPECT_THAT(ErrorOf("{\"traceEvents\": []}"), HasSubstr("no kernels of a GPU in it"));
   EXPECT_THAT(ErrorOf(Profile().Step(0, 1).Task("k", 7, 0, 1).Json()),
               HasSubstr("no calls of CUDA in it"));
+  EXPECT_THAT(ErrorOf("no JSON"), HasSubstr("profile0: byte 1: Invalid value"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("profile0: byte 0: The document is empty"));
   EXPECT_THAT(ErrorOf("\"abc\""), HasSubstr("no kernels of a GPU in it"));
   EXPECT_THAT(ErrorOf(SmallStep(5, 2).Json()), HasSubstr("of rank 5, but the job has 2"));
   const Result<ImportResult> twice = Import({SmallStep().Json(), SmallStep().Json()});

@@ -79,6 +79,9 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
  public:
   explicit TraceHandler(KinetoTrace* trace) : trace_(*trace) {}
 
+  // Something was opened and is not closed yet.
+  [[nodiscard]] bool is_inside() const { return !path_.empty(); }
+
   // Anything else is no value that is looked at.
   static bool Default() { return true; }
   bool Int(int value) { return TakeNumber(value); }
@@ -290,7 +293,8 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& f
   rapidjson::MemoryStream stream(bytes.data(), bytes.size());
   const rapidjson::ParseResult parsed = reader.Parse < rapidjson::kParseIterativeFlag |
                                         rapidjson::kParseNanAndInfFlag > (stream, handler);
-  trace.is_cut_off = parsed.IsError() && parsed.Offset() + kLongestEscape >= bytes.size();
+  trace.is_cut_off =
+      parsed.IsError() && handler.is_inside() && parsed.Offset() + kLongestEscape >= bytes.size();
   if (parsed.IsError() && !trace.is_cut_off) {
     return BadFile(fmt::format("{}: byte {}: {}", file, parsed.Offset(),
                                rapidjson::GetParseError_En(parsed.Code())));
