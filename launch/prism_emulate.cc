@@ -116,7 +116,7 @@ Status CheckStrict(const std::vector<graph::Warning>& warnings) {
 Status CheckError(double allowed_pct, const RunSummary& run) {
   const double emulated = SecondsFromNs(run.emulated_ns);
   const double replayed = SecondsFromNs(run.replayed_ns);
-  const double error_pct = 100 * (emulated / replayed - 1);
+  const double error_pct = emulated == replayed ? 0 : 100 * (emulated / replayed - 1);
   if (std::abs(error_pct) <= allowed_pct) {
     return OkStatus();
   }

@@ -104,6 +104,12 @@ JsonWriter& JsonWriter::Null() {
   return *this;
 }
 
+JsonWriter& JsonWriter::Written(std::string_view json) {
+  BeforeValue();
+  out_->append(json);
+  return *this;
+}
+
 JsonWriter& JsonWriter::Signed(int64_t value) {
   BeforeValue();
   fmt::format_to(std::back_inserter(*out_), "{}", value);

@@ -38,6 +38,7 @@ class JsonWriter {
   JsonWriter& Value(bool value);
   JsonWriter& Value(double value);  // null when not finite: JSON has no other word for it
   JsonWriter& Null();
+  JsonWriter& Written(std::string_view json);  // a value that is JSON already, as it is
 
   template <std::signed_integral Int>
   JsonWriter& Value(Int value) {

@@ -30,8 +30,8 @@ Status CheckDp(const Options& options, const graph::ParallelSizes& sizes) {
     return OkStatus();
   }
   return InvalidArgument(fmt::format(
-      "--dp {} × tp {}{} × pp {} is not --target-gpus {}; leave --dp "
-      "out or change one of them",
+      "--dp {} × tp {}{} × pp {} is not --target-gpus {}; change one of "
+      "them or leave dp out",
       *options.dp, sizes.tp, graph::ContextText(sizes.cp), sizes.pp, options.target_gpus));
 }
 

@@ -44,9 +44,9 @@ Status InterruptStatus() {
     case 0:
       return OkStatus();
     case SIGINT:
-      return {StatusCode::kInterrupted, "interrupted"};
+      return {StatusCode::kInterrupted, "interrupted by SIGINT"};
     default:
-      return {StatusCode::kTerminated, "terminated by a signal"};
+      return {StatusCode::kTerminated, "terminated by SIGTERM"};
   }
 }
 

@@ -295,7 +295,10 @@ Status Master::EmulateUntilDone(Coordinator& coordinator, StoreServer* store) {
     }
     if (!pumped.ok()) {
       // A departure that came first explains why the program failed.
-      return coordinator.departure().empty() ? pumped : pumped.WithContext(coordinator.departure());
+      const std::string& departure = coordinator.departure();
+      return departure.empty()
+                 ? pumped
+                 : Status(pumped.code(), fmt::format("{}\n{}", departure, pumped.message()));
     }
     progress_.Update(coordinator.progress());
     std::string trouble = coordinator.departure();

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,12 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A value of summary.json that is not the same on both sides.
+// A value of summary.json that is not the same on both sides, as JSON writes it; nullopt where that
+// side has none.
 struct NumberDifference {
   std::string path;
-  std::string left;
-  std::string right;
-  std::string change;  // "+3.1 %"; "" where there is none
+  std::optional<std::string> left;
+  std::optional<std::string> right;
+  std::optional<double> change_pct;  // of numbers: right over left
 };
 
 struct Differences {
@@ -43,9 +45,9 @@ Result<std::vector<JsonLeaf>> ReadSummary(const std::string& folder) {
 }
 
 NumberDifference Compare(const JsonLeaf& left, const JsonLeaf& right) {
-  NumberDifference difference = {left.path, left.text, right.text, ""};
+  NumberDifference difference = {left.path, left.text, right.text, {}};
   if (left.is_number && right.is_number && left.number != 0) {
-    difference.change = fmt::format("{:+.2f} %", 100 * (right.number / left.number - 1));
+    difference.change_pct = 100 * (right.number / left.number - 1);
   }
   return difference;
 }
@@ -61,7 +63,7 @@ std::vector<NumberDifference> CompareSummaries(const std::vector<JsonLeaf>& left
   for (const JsonLeaf& leaf : left) {
     const auto other = right_by_path.find(leaf.path);
     if (other == right_by_path.end()) {
-      differences.push_back({leaf.path, leaf.text, "absent", ""});
+      differences.push_back({leaf.path, leaf.text, {}, {}});
       continue;
     }
     if (leaf.text != other->second->text) {
@@ -71,7 +73,7 @@ std::vector<NumberDifference> CompareSummaries(const std::vector<JsonLeaf>& left
   }
   for (const JsonLeaf& leaf : right) {
     if (right_by_path.contains(leaf.path)) {
-      differences.push_back({leaf.path, "absent", leaf.text, ""});
+      differences.push_back({leaf.path, {}, leaf.text, {}});
     }
   }
   return differences;
@@ -91,9 +93,12 @@ std::string DiffText(const Differences& differences) {
   }
   std::string text;
   for (const NumberDifference& difference : differences.numbers) {
-    fmt::format_to(std::back_inserter(text), "{:<34}{:>22} -> {}{}{}\n", difference.path,
-                   difference.left, difference.right, difference.change.empty() ? "" : "  ",
-                   difference.change);
+    fmt::format_to(std::back_inserter(text), "{:<34}{:>22} -> {}", difference.path,
+                   difference.left.value_or("absent"), difference.right.value_or("absent"));
+    if (difference.change_pct.has_value()) {
+      fmt::format_to(std::back_inserter(text), "  {:+.2f} %", *difference.change_pct);
+    }
+    text += '\n';
   }
   for (const graph::Difference& difference : differences.graphs) {
     fmt::format_to(std::back_inserter(text), "{} {}{}\n  left   {}\n  right  {}\n",
@@ -112,8 +117,14 @@ std::string DiffJson(const Differences& differences) {
   json.Key("numbers").BeginArray();
   for (const NumberDifference& difference : differences.numbers) {
     json.BeginObject();
-    json.Field("path", difference.path).Field("left", difference.left);
-    json.Field("right", difference.right).Field("change", difference.change).EndObject();
+    json.Field("path", difference.path);
+    for (const auto& [side, value] :
+         {std::pair("left", difference.left), std::pair("right", difference.right)}) {
+      if (value.has_value()) {
+        json.Key(side).Written(*value);
+      }
+    }
+    json.OptionalField("change_pct", difference.change_pct).EndObject();
   }
   json.EndArray();
   json.Key("graphs").BeginArray();
