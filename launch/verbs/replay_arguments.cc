@@ -43,6 +43,17 @@ std::vector<VerbOption> ReplayVerbOptions() {
       {"iterations", "N", "3", "iterations replayed; the last gives the numbers"}};
 }
 
+std::vector<VerbOption> ExplanationOptions() {
+  return {{"costs", "", "off",
+           "what decided the times of kernels: measurements, models or bytes, with their number "
+           "and seconds"},
+          {"critical-path", "", "off",
+           "what determined the iteration time: shares of compute, communication, bubble and host "
+           "on the longest path through all ranks"},
+          {"find-straggler", "", "off",
+           "the slow rank by its symptoms: compute against its peers, who waits for whom"}};
+}
+
 Status ReadReplayArguments(const VerbArguments& arguments,
                            Options* options,
                            std::string* edit_file) {
@@ -64,6 +75,12 @@ Status ReadReplayArguments(const VerbArguments& arguments,
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("iterations", 1, 1000, &iterations));
   options->iterations = static_cast<int32_t>(iterations);
   return arguments.ReadEnum("network", kNetworkNames, &options->network);
+}
+
+ExplanationChoice ReadExplanationChoice(const VerbArguments& arguments) {
+  return {.costs = arguments.Has("costs"),
+          .critical_path = arguments.Has("critical-path"),
+          .straggler = arguments.Has("find-straggler")};
 }
 
 }  // namespace prism::launch

@@ -9,16 +9,16 @@
 
 #include "graph/base/file.h"
 #include "graph/valid_graph.h"
+#include "launch/edits/edit_file.h"
 #include "launch/options/measured_kernels.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/variation.h"
-#include "launch/verbs/edit_file.h"
-#include "launch/verbs/explanation.h"
-#include "launch/verbs/iteration_samples.h"
+#include "launch/replays/explanation.h"
+#include "launch/replays/iteration_samples.h"
+#include "launch/replays/replay_difference.h"
+#include "launch/replays/replay_sweep.h"
+#include "launch/replays/shared_network.h"
 #include "launch/verbs/replay_arguments.h"
-#include "launch/verbs/replay_difference.h"
-#include "launch/verbs/replay_sweep.h"
-#include "launch/verbs/shared_network.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/cluster_check.h"
 #include "replayer/perturbation_effect.h"
@@ -160,7 +160,9 @@ Result<std::string> RunMode(const ReplayRequest& request) {
       return mode.run(request);
     }
   }
-  return SummaryAndExplanation(request.arguments, request.loaded, request.replay);
+  return SummaryAndExplanation(request.loaded, request.replay,
+                               ReadExplanationChoice(request.arguments),
+                               request.arguments.format());
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {

@@ -12,7 +12,7 @@
 #include "graph/base/file.h"
 #include "graph/valid_graph.h"
 #include "launch/options/perturbation.h"
-#include "launch/verbs/explanation.h"
+#include "launch/replays/explanation.h"
 #include "launch/verbs/json_leaves.h"
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/verb.h"
@@ -88,7 +88,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
       const replayer::ReplayOptions replay,
       MakeReplayOptions(run.options, run.loaded.graph.job, run.loaded.graph.cluster));
   VerbOutput output;
-  PRISM_ASSIGN_OR_RETURN(output.text, SummaryAndExplanation(arguments, run.loaded, replay));
+  PRISM_ASSIGN_OR_RETURN(output.text,
+                         SummaryAndExplanation(run.loaded, replay, ReadExplanationChoice(arguments),
+                                               arguments.format()));
   return output;
 }
 

@@ -1,5 +1,5 @@
 // What --edit FILE.toml makes of a synthesised job: which kernels, how long, and what it assumes.
-#include "launch/verbs/edit_file.h"
+#include "launch/edits/edit_file.h"
 
 #include <cmath>
 #include <fstream>

@@ -1,5 +1,5 @@
 // A network file in place of a cluster's: what is written of a cluster is that cluster when read.
-#include "launch/verbs/network_cluster.h"
+#include "launch/interchange/network_cluster.h"
 
 #include <string>
 

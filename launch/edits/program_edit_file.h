@@ -1,4 +1,4 @@
-// The [[program]] tables of an edit file (grammar: kEditFileHelp in launch/verbs/edit_file.h):
+// The [[program]] tables of an edit file (grammar: kEditFileHelp in launch/edits/edit_file.h):
 // edits that need another program (slicer/edit/program_edit.h), one per table, applied in the order
 // of the file.
 #pragma once

@@ -1,4 +1,4 @@
-#include "launch/verbs/iteration_samples.h"
+#include "launch/replays/iteration_samples.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "launch/verbs/shared_network.h"
+#include "launch/replays/shared_network.h"
 
 #include <algorithm>
 #include <deque>

@@ -6,7 +6,6 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "launch/options/options.h"
-#include "launch/verbs/verb.h"
 #include "replayer/replay.h"
 
 namespace prism::launch {

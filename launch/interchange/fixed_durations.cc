@@ -1,4 +1,4 @@
-#include "launch/verbs/fixed_durations.h"
+#include "launch/interchange/fixed_durations.h"
 
 #include <vector>
 

@@ -13,7 +13,7 @@
 
 namespace prism::launch {
 
-// [[program]] is read by launch/verbs/program_edit_file.h, all else here.
+// [[program]] is read by launch/edits/program_edit_file.h, all else here.
 inline constexpr const char* kEditFileHelp =
     "Tables of FILE.toml for --edit, each optional:\n"
     "  [[program]]              another program; one table per change, in their order and before "

@@ -1,4 +1,4 @@
-#include "launch/verbs/explanation.h"
+#include "launch/replays/explanation.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,11 +9,10 @@
 
 #include "graph/base/json_writer.h"
 #include "graph/describe.h"
-#include "launch/prediction/replay_range.h"
+#include "launch/replays/replay_summary.h"
 #include "replayer/blame/blame.h"
 #include "replayer/blame/straggler.h"
 #include "replayer/cost/compute_cost.h"
-#include "replayer/perturbation_effect.h"
 #include "replayer/report/blame_report.h"
 #include "replayer/report/json.h"
 #include "replayer/report/summary.h"
@@ -30,14 +29,14 @@ struct Explanation {
   [[nodiscard]] bool empty() const { return !costs && !blame && !symptoms; }
 };
 
-Result<Explanation> Explain(const VerbArguments& arguments,
+Result<Explanation> Explain(const ExplanationChoice& choice,
                             const graph::Graph& graph,
                             const replayer::ReplayOptions& options) {
   Explanation explanation;
-  if (arguments.Has("costs")) {
+  if (choice.costs) {
     explanation.costs = replayer::ReportCosts(graph);
   }
-  if (arguments.Has("critical-path")) {
+  if (choice.critical_path) {
     if (options.network == replayer::NetworkModel::kFlow) {
       return InvalidArgument("--critical-path knows no network of flows; give --network analytic");
     }
@@ -45,7 +44,7 @@ Result<Explanation> Explain(const VerbArguments& arguments,
                            replayer::FindCriticalPath(graph, options));
     PRISM_ASSIGN_OR_RETURN(explanation.blame, replayer::BlamePath(graph, options, path));
   }
-  if (arguments.Has("find-straggler")) {
+  if (choice.straggler) {
     PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result, replayer::Replay(graph, options));
     explanation.symptoms = replayer::FindStraggler(graph, result.ranks, result.waits_ns);
   }
@@ -134,43 +133,14 @@ std::string AsJson(const graph::Graph& graph,
 
 }  // namespace
 
-std::vector<VerbOption> ExplanationOptions() {
-  return {{"costs", "", "off",
-           "what decided the times of kernels: measurements, models or bytes, with their number "
-           "and seconds"},
-          {"critical-path", "", "off",
-           "what determined the iteration time: shares of compute, communication, bubble and host "
-           "on the longest path through all ranks"},
-          {"find-straggler", "", "off",
-           "the slow rank by its symptoms: compute against its peers, who waits for whom"}};
-}
-
-Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
-                                        const replayer::ReplayOptions& options,
-                                        Warns warns) {
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
-                         replayer::Replay(loaded.graph, options));
-  PRISM_ASSIGN_OR_RETURN(const ReplayRange range,
-                         RangeBySpread(loaded.graph, options, result.steady_iteration_ns()));
-  replayer::SummaryInput input;
-  input.graph = &loaded.graph;
-  input.result = &result;
-  input.low_ns = range.low_ns;
-  input.high_ns = range.high_ns;
-  input.graph_bytes = loaded.file_bytes;
-  if (warns == Warns::kOfNoEffect) {
-    PRISM_ASSIGN_OR_RETURN(input.warnings, replayer::WarnOfNoEffect(loaded.graph, options, result));
-  }
-  return replayer::Summarise(input);
-}
-
-Result<std::string> SummaryAndExplanation(const VerbArguments& arguments,
-                                          const graph::LoadedGraph& loaded,
-                                          const replayer::ReplayOptions& options) {
+Result<std::string> SummaryAndExplanation(const graph::LoadedGraph& loaded,
+                                          const replayer::ReplayOptions& options,
+                                          const ExplanationChoice& choice,
+                                          OutputFormat format) {
   PRISM_ASSIGN_OR_RETURN(const replayer::Summary summary,
                          ReplaySummary(loaded, options, Warns::kOfNoEffect));
-  PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(arguments, loaded.graph, options));
-  if (arguments.format() == OutputFormat::kText) {
+  PRISM_ASSIGN_OR_RETURN(const Explanation explanation, Explain(choice, loaded.graph, options));
+  if (format == OutputFormat::kText) {
     return AsText(loaded.graph, summary, explanation);
   }
   return explanation.empty() ? replayer::SummaryJson(summary)

@@ -1,4 +1,4 @@
-#include "launch/verbs/replay_difference.h"
+#include "launch/replays/replay_difference.h"
 
 #include <memory>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
-#include "launch/verbs/edit_file.h"
+#include "launch/edits/edit_file.h"
 #include "replayer/delta/delta_replay.h"
 #include "replayer/gains.h"
 #include "replayer/perturbation_effect.h"

@@ -1,4 +1,4 @@
-#include "launch/verbs/program_edit_file.h"
+#include "launch/edits/program_edit_file.h"
 
 #include <array>
 #include <string>

@@ -1,4 +1,4 @@
-#include "launch/verbs/replay_sweep.h"
+#include "launch/replays/replay_sweep.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/json_writer.h"
-#include "launch/verbs/explanation.h"
+#include "launch/replays/replay_summary.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/perturbation_effect.h"
 #include "replayer/report/json.h"

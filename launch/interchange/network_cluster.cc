@@ -1,4 +1,4 @@
-#include "launch/verbs/network_cluster.h"
+#include "launch/interchange/network_cluster.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "launch/verbs/edit_file.h"
+#include "launch/edits/edit_file.h"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,10 @@
 #include "graph/base/file.h"
 #include "graph/base/parse_number.h"
 #include "graph/valid_graph.h"
+#include "launch/edits/program_edit_file.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
 #include "launch/options/toml_reader.h"
-#include "launch/verbs/program_edit_file.h"
 #include "replayer/cost/nccl_tuner.h"
 #include "replayer/cost/parameters.h"
 #include "replayer/delta/edit_builder.h"

@@ -1,0 +1,27 @@
+#include "launch/replays/replay_summary.h"
+
+#include "launch/prediction/replay_range.h"
+#include "replayer/perturbation_effect.h"
+
+namespace prism::launch {
+
+Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
+                                        const replayer::ReplayOptions& options,
+                                        Warns warns) {
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
+                         replayer::Replay(loaded.graph, options));
+  PRISM_ASSIGN_OR_RETURN(const ReplayRange range,
+                         RangeBySpread(loaded.graph, options, result.steady_iteration_ns()));
+  replayer::SummaryInput input;
+  input.graph = &loaded.graph;
+  input.result = &result;
+  input.low_ns = range.low_ns;
+  input.high_ns = range.high_ns;
+  input.graph_bytes = loaded.file_bytes;
+  if (warns == Warns::kOfNoEffect) {
+    PRISM_ASSIGN_OR_RETURN(input.warnings, replayer::WarnOfNoEffect(loaded.graph, options, result));
+  }
+  return replayer::Summarise(input);
+}
+
+}  // namespace prism::launch
