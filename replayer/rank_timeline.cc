@@ -21,6 +21,7 @@ RankTimeline::RankTimeline(const Config& config)
               {config.traced, iterations_, /*decisive=*/!config.options->traced.empty()}),
       activity_(lanes_),
       cursors_(plan_.streams.size(), StreamCursor{LaneStream(&activity_)}),
+      runnable_(cursors_.size()),
       events_(EventIndex(iterations_ + 1, 0)),
       starts_(static_cast<size_t>(iterations_)),
       traffic_(rank_class_.comms.size()) {
@@ -51,10 +52,6 @@ RankTimeline::RankTimeline(const Config& config)
     const RolePlan& plan = config.partition->plans[group.plan];
     charge_ns_.push_back(CostCharges(plan.charge_sources, plan.charge_count, costs_.transfer_ns,
                                      config.overlap_slowdown));
-  }
-  is_to_look_at_.resize(cursors_.size());
-  for (uint16_t stream = 0; stream < cursors_.size(); ++stream) {
-    LookAt(stream);
   }
   PlanPauses();
 }
@@ -95,12 +92,12 @@ IssueTimes RankTimeline::IssueOf(const StreamCursor& cursor, const Step& step) c
 
 void RankTimeline::Advance(Rendezvous* rendezvous) {
   rendezvous_ = rendezvous;
-  LookAtSettled();
+  runnable_.TakeSettled();
   bool moved = true;
   while (moved) {
     moved = AdvanceHost();
-    LookAtIssued();
-    moved = AdvanceStreams() || moved;
+    runnable_.Issued(frontier_);
+    moved = runnable_.AdvanceAll([&](uint16_t stream) { return AdvanceStream(stream); }) || moved;
   }
   if (activity_.ShouldCount()) {
     CountActivity(true);
@@ -272,7 +269,7 @@ bool RankTimeline::AdvanceStream(uint16_t stream) {
     const Step& step = steps[cursor->next];
     OpPosition position = PositionOf(*cursor, step);
     if (position >= frontier_) {
-      WaitForHost(stream, position);
+      runnable_.WaitForHost(stream, position);
       break;
     }
     SelectSegment(cursor, position);
@@ -341,7 +338,7 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
     if (step.aux != kNone) {
       const size_t event = EventIndex(cursor->iteration, step.aux);
       events_[event] = {true, cursor->lanes.tail()};
-      LookAtWaiting(event);
+      runnable_.Recorded(event);
       if (measured_) {
         recorded_.push_back(
             {PositionOf(*cursor, step), event, static_cast<size_t>(cursor - cursors_.data())});
@@ -366,8 +363,8 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
   const Event* event =
       step.aux == kNone ? nullptr : &events_[EventIndex(cursor->iteration, step.aux)];
   if (event != nullptr && !event->recorded) {
-    WaitForEvent(static_cast<uint16_t>(cursor - cursors_.data()),
-                 EventIndex(cursor->iteration, step.aux));
+    runnable_.WaitForEvent(static_cast<uint16_t>(cursor - cursors_.data()),
+                           EventIndex(cursor->iteration, step.aux));
     return false;
   }
   const IssueTimes issue = IssueOf(*cursor, step);

@@ -8,9 +8,7 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "replayer/action.h"
@@ -22,6 +20,7 @@
 #include "replayer/op_traces.h"
 #include "replayer/partition.h"
 #include "replayer/rendezvous.h"
+#include "replayer/runnable_streams.h"
 
 namespace prism::replayer {
 
@@ -60,8 +59,10 @@ class RankTimeline {
   void Advance(Rendezvous* rendezvous);
   // A hold of its streams was settled: the next Advance goes on there. While another thread runs
   // Advance as well; Advance again then.
-  void NoteSettled(HoldId hold);
-  [[nodiscard]] int64_t stream_looks() const { return looks_; }
+  void NoteSettled(HoldId hold) {
+    runnable_.NoteSettled(static_cast<uint16_t>(hold - config_.first_hold));
+  }
+  [[nodiscard]] int64_t stream_looks() const { return runnable_.asked(); }
   [[nodiscard]] bool finished() const;
   // When finished: runs the beginning of the iteration after the last (RolePlan::ahead), which
   // tells when the last one ends. To be done before results are asked for.
@@ -126,13 +127,6 @@ class RankTimeline {
     size_t stream = 0;  // of cursors_
   };
 
-  void LookAt(uint16_t stream);
-  void LookAtSettled();
-  void LookAtIssued();
-  void LookAtWaiting(size_t event);
-  void WaitForHost(uint16_t stream, OpPosition position);
-  void WaitForEvent(uint16_t stream, size_t event);
-  bool AdvanceStreams();
   void PlanPauses();
   bool AdvanceHost();
   void AddGap(HostGap gap);
@@ -200,17 +194,9 @@ class RankTimeline {
   bool measured_ = false;
   std::map<OpPosition, TimeNs> arrivals_;  // where measured, not reached yet
   std::vector<StreamCursor> cursors_;
-  // Streams that may be able to go on, each once. Others stand where it takes a hold that is
-  // settled, an op that is issued or an event that is recorded to bring them on.
-  std::vector<uint16_t> to_look_at_;
-  std::vector<bool> is_to_look_at_;                              // by stream
-  std::vector<std::pair<OpPosition, uint16_t>> waits_for_host_;  // heap: the lowest op first
-  std::map<size_t, std::vector<uint16_t>> waits_for_event_;      // by index of events_
-  int64_t looks_ = 0;
-  size_t drained_ = 0;  // streams that the host found done of those that it waits for
-  std::mutex settled_mutex_;
-  std::vector<uint16_t> settled_;            // streams; noted by whoever settles
-  std::vector<Event> events_;                // by iteration, with the one after the last, and event
+  RunnableStreams runnable_;
+  size_t drained_ = 0;         // streams that the host found done of those that it waits for
+  std::vector<Event> events_;  // by iteration, with the one after the last, and event
   std::vector<RecordedEvent> recorded_;      // within the last iteration
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream
   TransferCosts costs_;

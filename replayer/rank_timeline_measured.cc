@@ -6,6 +6,7 @@ namespace prism::replayer {
 void RankTimeline::MeasureArrivals() {
   PRISM_CHECK(config_.gated);
   measured_ = true;
+  runnable_.AskAll();  // an arrival that is measured moves all streams, which go on in their order
 }
 
 void RankTimeline::Arrive(OpPosition position, TimeNs time) {
