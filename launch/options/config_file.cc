@@ -1,5 +1,6 @@
 #include "launch/options/config_file.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -142,6 +143,15 @@ std::string GivenText(const std::string& given) {
   return ParseNumber(given, &number) ? std::to_string(number) : Quoted(given);
 }
 
+// A file by a path that holds wherever the configuration is read; the name of a preset as it is.
+std::string FileText(const std::string& name_or_file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(name_or_file, ignored)) {
+    return Quoted(name_or_file);
+  }
+  return Quoted(std::filesystem::absolute(name_or_file, ignored).lexically_normal().string());
+}
+
 // Of a user's program what was given, as it was given: the rest it shows by itself when it runs,
 // and it may show another layout than the one that was asked for.
 std::string LayoutText(const Options& options, const graph::JobSpec& job) {
@@ -176,7 +186,7 @@ std::string JobText(const Options& options, const graph::JobSpec& job) {
   if (options.graph.empty()) {
     text += fmt::format("target_gpus = {}\n", job.parallel.world_size());
     if (!job.user_program) {
-      text += fmt::format("model = {}\n", Quoted(options.model));
+      text += fmt::format("model = {}\n", FileText(options.model));
     }
     text += LayoutText(options, job);
   }
@@ -196,7 +206,7 @@ std::string ClusterText(const Options& options) {
   std::string text = "\n[cluster]\n";
   // A graph brings its cluster along.
   if (options.graph.empty() || options.given.count("cluster") != 0) {
-    text += fmt::format("cluster = {}\n", Quoted(options.cluster));
+    text += fmt::format("cluster = {}\n", FileText(options.cluster));
   }
   std::vector<std::string> perturbations;
   for (const PerturbationText& perturbation : options.perturb) {
@@ -231,7 +241,7 @@ std::string RanksText(const Options& options) {
 std::string OutputText(const Options& options) {
   std::string text = "\n[output]\n";
   if (!options.graph.empty()) {
-    text += fmt::format("graph = {}\n", Quoted(options.graph));
+    text += fmt::format("graph = {}\n", FileText(options.graph));
   }
   if (!options.trace_ranks.empty()) {
     text += fmt::format("trace_ranks = {}\n", Quoted(options.trace_ranks));

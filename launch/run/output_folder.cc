@@ -54,12 +54,16 @@ bool HoldsWorkingFolder(const fs::path& path) {
   return target == target.root_path();
 }
 
-// Whether the file lies in the folder, and nothing that replaces the folder holds it again.
+// Whether the file lies in the folder, or has its name, and nothing that replaces the folder holds
+// it again. Where the folder is itself an input, it is that of an earlier run.
 bool LosesInput(const fs::path& folder, const std::string& input) {
   std::error_code ignored;
   const fs::path inside = fs::weakly_canonical(input, ignored)
                               .lexically_relative(fs::weakly_canonical(folder, ignored));
-  if (inside.empty() || *inside.begin() == ".." || inside == ".") {
+  if (inside == ".") {
+    return !fs::is_directory(folder, ignored);
+  }
+  if (inside.empty() || *inside.begin() == "..") {
     return false;
   }
   return !IsOurs(folder) || (inside != "graph.prism" && inside != "config.toml");
@@ -153,8 +157,11 @@ Status OutputFolder::Check(const OutputChoice& choice) {
   }
   if (fs::exists(path, error) && !choice.force) {
     if (!choice.by_default && !HoldsOnlyFailure(path)) {
-      return InvalidArgument(fmt::format(
-          "--out {} exists; give --force to replace it, or another folder", choice.path));
+      return InvalidArgument(
+          fmt::format("--out {} exists{}", choice.path,
+                      IsOurs(path) ? "; give --force to replace it, or another folder"
+                                   : " and is not the folder of a run; give another folder, since "
+                                     "--force would delete all that is there"));
     }
     if (choice.by_default && (!fs::is_directory(path, error) || !IsOurs(path))) {
       return InvalidArgument(fmt::format(
@@ -166,7 +173,7 @@ Status OutputFolder::Check(const OutputChoice& choice) {
   for (const std::string& input : choice.inputs) {
     if (LosesInput(path, input)) {
       return InvalidArgument(
-          fmt::format("--out {} would replace the folder of {}, which the run reads; give another "
+          fmt::format("--out {} would replace {}, which the run reads; give another "
                       "folder",
                       choice.path, input));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +15,20 @@
 
 namespace prism::replayer {
 namespace {
+
+// One word of a command line, to be pasted into a shell.
+std::string ShellWord(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-+=:,@%";
+  if (text.find_first_not_of(kPlain) == std::string::npos) {
+    return text;
+  }
+  std::string word = "'";
+  for (const char c : text) {
+    word += c == '\'' ? "'\\''" : std::string(1, c);
+  }
+  return word + "'";
+}
 
 constexpr double kGiBDouble = 1024.0 * 1024.0 * 1024.0;
 constexpr size_t kShownClasses = 6;
@@ -121,8 +136,9 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
   }
   if (!options.output_folder.empty()) {
     text += fmt::format("  files             {}\n", options.output_folder);
-    text += fmt::format("  next              prism mem {}/graph.prism --rank {}\n",
-                        options.output_folder, summary.peak_memory.rank.value());
+    text += fmt::format("  next              prism mem {} --rank {}\n",
+                        ShellWord(options.output_folder + "/graph.prism"),
+                        summary.peak_memory.rank.value());
   }
   return text;
 }

@@ -152,6 +152,21 @@ TEST_F(OutputFolders, folder_that_holds_an_input_is_not_replaced) {
   EXPECT_EQ(check("project/train.py"), StatusCode::kInvalidArgument);
 }
 
+TEST_F(OutputFolders, input_that_has_the_name_of_the_folder_is_not_replaced) {
+  std::ofstream(Path("model.toml")) << "name = \"mine\"\n";
+  const Status refused =
+      OutputFolder::Check({Path("model.toml"), false, true, {Path("model.toml")}});
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused.message();
+}
+
+TEST_F(OutputFolders, refusal_says_what_force_would_delete) {
+  fs::create_directories(Path("thesis"));
+  std::ofstream(Path("thesis/chapter1.tex")) << "text";
+  const Status refused = OutputFolder::Check({Path("thesis"), false, false});
+  EXPECT_NE(refused.message().find("--force would delete all"), std::string::npos)
+      << refused.message();
+}
+
 TEST_F(OutputFolders, default_folder_is_replaced_only_when_it_is_ours) {
   fs::create_directories(Path("out"));
   std::ofstream(Path("out/thesis.txt")) << "precious";

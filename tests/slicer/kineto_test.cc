@@ -193,6 +193,54 @@ TEST(KinetoImport, shortened_list_of_ranks_is_continued_to_its_size) {
   EXPECT_EQ(members[63], 504U);
 }
 
+// PyTorch writes the first ranks and the last.
+TEST(KinetoImport, shortened_list_of_unequal_distances_is_refused) {
+  const auto noted = [](const std::string& ranks) {
+    return SmallStep(0, 512,
+                     fmt::format(", \"Collective name\": \"allreduce\", \"In msg nelems\": 8, "
+                                 "\"dtype\": \"Float\", \"Group size\": 64, "
+                                 "\"Process Group Ranks\": \"{}\"",
+                                 ranks))
+        .Json();
+  };
+  EXPECT_TRUE(Import({noted("[0, 1, 2, ..., 63]")}).ok());
+  EXPECT_THAT(ErrorOf(noted("[0, 1, 2, ..., 455]")), HasSubstr("at equal distances"));
+  EXPECT_THAT(ErrorOf(noted("[0, 1, 2, 64, ..., 455]")), HasSubstr("at equal distances"));
+}
+
+TEST(KinetoImport, job_of_unknown_size_has_the_ranks_that_its_groups_name) {
+  std::string json = SmallStep(0, 2, kNoted).Json();
+  json.replace(json.find("\"world_size\""), 12, "\"not_stated\"");
+  const Result<ImportResult> result = Import({json});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.ranks.size(), 2U);
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("do not say how many ranks")));
+}
+
+TEST(KinetoImport, tasks_without_a_call_are_counted_and_nothing_else_is_refused) {
+  Profile some = SmallStep();
+  some.Call("cudaLaunchKernel", 300, 5);
+  std::string json = some.Task("lost", 7, 320, 10).Json();
+  const size_t call = json.rfind("\"correlation\": 7}", json.find("\"lost\""));
+  json.replace(call, 17, "\"correlation\": 0}");
+  const Result<ImportResult> result = Import({json});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_THAT(result->notes.Lines(), Contains(HasSubstr("calls the profiles do not name")));
+  Profile lost;
+  lost.Step(0, 100).Task("lost", 7, 20, 10).Call("cudaMalloc", 10, 5);
+  EXPECT_THAT(ErrorOf(lost.Json()), HasSubstr("launched anything on the GPU; 1 tasks ran there"));
+}
+
+TEST(KinetoImport, profiles_of_ranks_beyond_a_smaller_job_are_counted) {
+  Profile slow(1, 2);
+  slow.Step(0, 900).Call("cudaLaunchKernel", 10, 5).Task("slow", 7, 20, 800);
+  const Result<ImportResult> result = Import({SmallStep().Json(), slow.Json()}, 1);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->graph.ranks.size(), 1U);
+  EXPECT_THAT(result->notes.Lines(),
+              Contains(HasSubstr("profiles are of ranks that the smaller job has not")));
+}
+
 TEST(KinetoImport, all_profiles_give_the_step_of_the_first) {
   const auto profile = [](int of, double first, double second) {
     Profile two(of, 2);
@@ -281,6 +329,7 @@ TEST(ProcessAxis, outermost_groups_grow_and_others_stay) {
   EXPECT_THAT(GroupOn(data, Rank(13), 16), Optional(ElementsAre(1, 3, 5, 7, 9, 11, 13, 15)));
   EXPECT_EQ(AxisOf("odd", {0, 1, 3}, 8), std::nullopt);
   EXPECT_EQ(AxisOf("across", {1, 2}, 8), std::nullopt);
+  EXPECT_EQ(AxisOf("beyond", {8, 9}, 8), std::nullopt);
 }
 
 TEST(CollectiveWords, names_of_pytorch_and_of_nccl_are_known) {

@@ -64,7 +64,10 @@ class KinetoImport {
       assembly_.AddRank(Rank(rank),
                         {std::move(programs_[profile].program), std::move(comms), {}, 0});
     }
-    result_.notes.Add("ranks do what a profiled one does", ranks_ - programs_.size());
+    const auto used = std::ranges::count_if(first_of, [](const auto& rank) { return !!rank; });
+    result_.notes.Add("ranks do what a profiled one does", ranks_ - used);
+    result_.notes.Add("profiles are of ranks that the smaller job has not, and are left out",
+                      std::ssize(programs_) - used);
     return OkStatus();
   }
 
@@ -78,7 +81,8 @@ class KinetoImport {
       return *same;
     }
     KinetoRange step = TypicalStep(trace);
-    result_.notes.Add("profiles have other steps than the first one", step_name_.empty() ? 0 : 1);
+    result_.notes.Add("profiles have other steps than the first one",
+                      step_name_.empty() || trace.steps.empty() ? 0 : 1);
     if (step_name_.empty()) {
       step_name_ = step.name;
     }
@@ -122,21 +126,41 @@ class KinetoImport {
   ImportResult result_;
 };
 
-// The ranks of the job that was profiled: as the files say, else as many as there are files.
+// The highest rank that a profile names, its own included; -1: none.
+int64_t HighestRank(const KinetoTrace& trace) {
+  int64_t highest = trace.rank;
+  for (const std::vector<KinetoRange>* ranges : {&trace.issues, &trace.tasks}) {
+    for (const KinetoRange& range : *ranges) {
+      if (!range.collective.ranks.empty()) {
+        highest = std::max<int64_t>(highest, range.collective.ranks.back());
+      }
+    }
+  }
+  return highest;
+}
+
+// The ranks of the job that was profiled: as the files say, else as many as there are files or as
+// process groups name.
 Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
                          const std::vector<TraceSource>& profiles) {
-  const int64_t world = traces.front().world;
+  int64_t world = traces.front().world;
   for (size_t i = 0; i < traces.size(); ++i) {
     if (traces[i].world != world) {
       return BadFile(fmt::format("{}: of a job of {} ranks, {} of one of {}", profiles[i].name,
                                  traces[i].world, profiles.front().name, world));
     }
   }
+  if (world <= 0) {
+    world = std::ssize(traces);
+    for (const KinetoTrace& trace : traces) {
+      world = std::max(world, HighestRank(trace) + 1);
+    }
+  }
   if (world > graph::kMaxRanks) {
-    return BadFile(fmt::format("{}: says that its job has {} ranks; at most {} are possible",
+    return BadFile(fmt::format("{}: names {} ranks of its job; at most {} are possible",
                                profiles.front().name, world, graph::kMaxRanks));
   }
-  return world > 0 ? static_cast<uint32_t>(world) : static_cast<uint32_t>(traces.size());
+  return static_cast<uint32_t>(world);
 }
 
 }  // namespace
@@ -162,6 +186,10 @@ Result<ImportResult> ImportKinetoBytes(const std::vector<TraceSource>& profiles,
   PRISM_RETURN_IF_ERROR(import.AddRanks());
   ImportResult result = import.TakeResult();
   result.bytes_read = bytes;
+  result.notes.Add(
+      fmt::format("profiles do not say how many ranks their job has: {}, as many as they name",
+                  world),
+      traces.front().world > 0 ? 0 : 1);
   graph::ParallelSizes parallel;
   parallel.dp = static_cast<int32_t>(ranks);
   assembly.SetParallel(parallel);

@@ -14,6 +14,9 @@ std::optional<ProcessAxis> AxisOf(const std::string& name,
                                   uint32_t world) {
   ProcessAxis axis;
   axis.name = name;
+  if (!ranks.empty() && ranks.back() >= world) {
+    return std::nullopt;
+  }
   if (ranks.size() < 2) {
     axis.size = static_cast<uint32_t>(ranks.size());
     return axis;

@@ -41,13 +41,26 @@ TasksByCall IndexTasks(const std::vector<KinetoRange>& tasks) {
 
 }  // namespace
 
-HostCalls::HostCalls(const KinetoTrace& trace) : trace_(trace), tasks_(trace.calls.size()) {
+HostCalls::HostCalls(const KinetoTrace& trace)
+    : trace_(trace), tasks_(trace.calls.size()), has_call_(trace.tasks.size()) {
   TasksByCall by_call = IndexTasks(trace.tasks);
   for (size_t call = 0; call < trace.calls.size(); ++call) {
     if (auto tasks = by_call.extract(trace.calls[call].correlation)) {
       tasks_[call] = std::move(tasks.mapped());
+      for (const uint32_t task : tasks_[call]) {
+        has_call_[task] = true;
+      }
     }
   }
+}
+
+int64_t HostCalls::TasksWithoutCall(TimeNs begin, TimeNs end) const {
+  int64_t count = 0;
+  for (size_t task = 0; task < trace_.tasks.size(); ++task) {
+    const TimeNs time = trace_.tasks[task].begin_ns;
+    count += !has_call_[task] && time >= begin && time < end ? 1 : 0;
+  }
+  return count;
 }
 
 std::vector<HostCall> HostCalls::In(TimeNs begin, TimeNs end) const {

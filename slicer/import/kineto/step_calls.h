@@ -33,10 +33,14 @@ class HostCalls {
   // threads go on meanwhile. Calls that neither launch nor wait are host time like any other.
   [[nodiscard]] std::vector<HostCall> In(TimeNs begin, TimeNs end) const;
 
+  // Tasks that begin in [begin, end), and of which no call says that it launched them.
+  [[nodiscard]] int64_t TasksWithoutCall(TimeNs begin, TimeNs end) const;
+
  private:
   const KinetoTrace& trace_;
   std::vector<std::vector<uint32_t>>
-      tasks_;  // by call; of calls that share a correlation the first
+      tasks_;                   // by call; of calls that share a correlation the first
+  std::vector<bool> has_call_;  // by task
 };
 
 }  // namespace prism::slicer

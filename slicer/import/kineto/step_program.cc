@@ -103,6 +103,15 @@ class StepBuilder {
         Synchronise(*call.range);
       }
     }
+    const int64_t without = calls_.TasksWithoutCall(step_.begin_ns, step_.end_ns());
+    if (step_program_.tasks == 0) {
+      return BadFile(
+          fmt::format("{}: no call in its step ({}) launched anything on the GPU; {} "
+                      "tasks ran there whose calls the profile does not name",
+                      file_, step_.name, without));
+    }
+    step_program_.notes.Add("tasks of the GPU whose calls the profiles do not name are left out",
+                            without);
     PassHostUntil(step_.end_ns());
     program().Append({.kind = OpKind::kMarker, .flags = graph::kMarkerEnd, .signature = marker});
     program().comm_slot_count = static_cast<uint16_t>(step_program_.groups.size());

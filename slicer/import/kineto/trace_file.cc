@@ -42,35 +42,41 @@ int64_t Clamped(double number) {
   return static_cast<int64_t>(std::clamp(number, -kMaxMicros, kMaxMicros));
 }
 
-// "[0, 1, 2]". PyTorch shortens long lists, "[0, 2, 4, ...]": then `size` ranks at the distance of
-// the first two, or none where that is not known.
-std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
-  std::vector<uint32_t> ranks;
-  const size_t cut = text.find("...");
+// The numbers of a text, ascending, each once.
+std::vector<uint32_t> NumbersIn(std::string_view text) {
+  std::vector<uint32_t> numbers;
   const char* at = text.data();
-  const char* const end = at + std::min(cut, text.size());
+  const char* const end = at + text.size();
   while (at < end) {
-    uint32_t rank = 0;
-    const auto [after, error] = std::from_chars(at, end, rank);
+    uint32_t number = 0;
+    const auto [after, error] = std::from_chars(at, end, number);
     if (error == std::errc()) {
-      ranks.push_back(rank);
+      numbers.push_back(number);
     }
     at = error == std::errc() ? after : at + 1;
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  if (cut == std::string_view::npos) {
-    return ranks;
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+// "[0, 1, 2]". PyTorch shortens long lists to their first ranks and the last, "[0, 2, 4, ..., 62]":
+// then `size` ranks at the distance of the first two, if all that are shown are among them, else
+// those that are shown, which no part of a job has. None where distance or size are not known.
+std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
+  const std::vector<uint32_t> shown = NumbersIn(text);
+  if (text.find("...") == std::string_view::npos) {
+    return shown;
   }
-  if (ranks.size() < 2 || size < 2 || size > graph::kMaxRanks) {
+  if (shown.size() < 2 || size < 2 || size > graph::kMaxRanks) {
     return {};
   }
-  const uint32_t apart = ranks[1] - ranks[0];
-  ranks.resize(2);
-  while (std::ssize(ranks) < size) {
-    ranks.push_back(ranks.back() + apart);
+  const uint32_t apart = shown[1] - shown[0];
+  std::vector<uint32_t> ranks;
+  for (int64_t i = 0; i < size; ++i) {
+    ranks.push_back(shown.front() + static_cast<uint32_t>(i) * apart);
   }
-  return ranks;
+  return std::includes(ranks.begin(), ranks.end(), shown.begin(), shown.end()) ? ranks : shown;
 }
 
 // Takes the parser's calls. Where it stands is the path of keys: the events are the objects of the
@@ -290,6 +296,10 @@ Result<KinetoTrace> ReadKinetoTrace(std::string_view bytes, const std::string& f
   KinetoTrace trace;
   TraceHandler handler(&trace);
   rapidjson::Reader reader;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (bytes.starts_with(kByteOrderMark)) {
+    bytes.remove_prefix(kByteOrderMark.size());
+  }
   rapidjson::MemoryStream stream(bytes.data(), bytes.size());
   const rapidjson::ParseResult parsed = reader.Parse < rapidjson::kParseIterativeFlag |
                                         rapidjson::kParseNanAndInfFlag > (stream, handler);
