@@ -342,14 +342,16 @@ PhraseExchange PhraseCompiler::WriteMessages(const graph::PeerGroup& group, uint
     PhrasePost post;
     post.reg = reg;
     post.is_send = transfer.is_send;
-    post.to_next = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext);
+    const bool to_next = transfer.peer_slot == graph::SlotOf(graph::PeerSlot::kNext);
+    const PhraseSender peer = to_next ? PhraseSender::kNext : PhraseSender::kPrevious;
     post.eager = costs_.collective_cost().IsEager(transfer.bytes);
-    const int way = ring && post.to_next != post.is_send ? 1 : 0;
+    const int way = ring && to_next != post.is_send ? 1 : 0;
     can_run_ = can_run_ && axis >= 0;
-    post.channel = static_cast<uint8_t>(std::max(axis, 0) * 2 + way);
+    const auto channel = static_cast<size_t>(std::max(axis, 0) * 2 + way);
+    post.route = RouteOf(channel, post.is_send ? PhraseSender::kSelf : peer);
     const auto sends = static_cast<GroupAxis>(transfer.comm_slot);
     post.posted = (shared_.posting & Bit(graph::StageStream(sends))) != 0;
-    const bool on_node = post.to_next ? reach_.next_on_node : reach_.previous_on_node;
+    const bool on_node = to_next ? reach_.next_on_node : reach_.previous_on_node;
     loads.push_back({transfer.bytes, transfer.is_send,
                      on_node ? PeerLoad::Reach::kNode : PeerLoad::Reach::kNetwork});
     posts_.push_back(post);

@@ -42,10 +42,9 @@ struct PhraseOp {
 
 // One message of an exchange, as one end sees it.
 struct PhrasePost {
-  uint8_t channel = 0;  // by axis and way, of channels with the same sender
-  uint16_t reg = 0;     // of the stream that it is on
+  uint8_t route = 0;  // RouteOf its channel and sender
+  uint16_t reg = 0;   // of the stream that it is on
   bool is_send = false;
-  bool to_next = false;     // the peer
   bool posted = false;      // nothing of its sender waits for it
   bool eager = false;       // a send ends by itself, its bytes travel before the receiver comes
   DurationNs transfer = 0;  // at this end, in halves
@@ -69,6 +68,13 @@ inline constexpr std::array<graph::GroupAxis, 3> kPhraseAxes = {
     graph::GroupAxis::kPipeline, graph::GroupAxis::kPipelineForward,
     graph::GroupAxis::kPipelineBackward};
 inline constexpr size_t kPhraseChannels = 2 * kPhraseAxes.size();  // with the same sender
+
+// Whose channel it is, as one of its ends sees it.
+enum class PhraseSender : uint8_t { kPrevious, kSelf, kNext };
+inline constexpr size_t kPhraseRoutes = 3 * kPhraseChannels;  // that a stage has an end of
+constexpr uint8_t RouteOf(size_t channel, PhraseSender sender) {
+  return static_cast<uint8_t>(3 * channel + static_cast<size_t>(sender));
+}
 
 // Events inside a block that are waited for later, at one time.
 inline constexpr uint32_t kMaxLiveEvents = 16;

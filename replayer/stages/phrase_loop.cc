@@ -62,8 +62,8 @@ void PhraseRun::RunTurns() {
 
 void PhraseRun::RunTurn() {
   ++begun_;
-  for (size_t s = stages_.size(); s-- > 0;) {
-    Wake(s);
+  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
+    Wake(&*stage);
   }
   Settle();
 }

@@ -16,8 +16,11 @@ bool IsTail(uint16_t reg) {
   return reg != kHostRegister && reg < kFirstSlotRegister;
 }
 
-// Of a move with that many inputs.
-template <size_t kInputs>
+// Moves with up to so many outputs have code of their own.
+constexpr size_t kUnrolledOutputs = 3;
+
+// Of a move with so many inputs and outputs; kOutputs 0: with any number.
+template <size_t kInputs, size_t kOutputs>
 void ApplyRows(const Move& move, const MoveTape& tape, TimeNs* registers) {
   const uint16_t* reg = tape.registers.data() + move.registers;
   const DurationNs* entry = tape.entries.data() + move.matrix;
@@ -25,34 +28,37 @@ void ApplyRows(const Move& move, const MoveTape& tape, TimeNs* registers) {
   for (size_t j = 0; j < kInputs; ++j) {
     before[j] = registers[*reg++];
   }
-  const uint16_t* const first = reg;
-  for (const uint16_t* const end = reg + move.outputs; reg < end; ++reg) {
+  const size_t outputs = kOutputs == 0 ? move.outputs : kOutputs;
+  TimeNs first = kMinusInfinity;
+  for (size_t i = 0; i < outputs; ++i) {
     TimeNs after = kMinusInfinity;
     for (size_t j = 0; j < kInputs; ++j) {
       after = std::max(after, before[j] + *entry++);
     }
-    registers[*reg] = after;
+    registers[*reg++] = after;
+    first = i == 0 ? after : first;
   }
   for (const uint16_t* const end = reg + move.following; reg < end; ++reg) {
-    registers[*reg] = registers[*first] + *entry++;
+    registers[*reg] = first + *entry++;
   }
 }
 
 using ApplyRowsOf = void (*)(const Move&, const MoveTape&, TimeNs*);
 
-template <size_t... kInputs>
-constexpr std::array<ApplyRowsOf, sizeof...(kInputs)> ByInputs(
-    std::index_sequence<kInputs...> /*numbers*/) {
-  return {&ApplyRows<kInputs>...};
+template <size_t... kSizes>
+constexpr std::array<ApplyRowsOf, sizeof...(kSizes)> BySizes(
+    std::index_sequence<kSizes...> /*numbers*/) {
+  return {&ApplyRows<kSizes / (kUnrolledOutputs + 1), kSizes % (kUnrolledOutputs + 1)>...};
 }
 
-constexpr auto kApplyRows = ByInputs(std::make_index_sequence<kMaxMoveInputs + 1>());
+constexpr auto kApplyRows =
+    BySizes(std::make_index_sequence<(kMaxMoveInputs + 1) * (kUnrolledOutputs + 1)>());
 
 }  // namespace
 
 void ApplyMove(const MoveTape& tape, uint32_t index, TimeNs* registers) {
   const Move& move = tape.moves[index];
-  kApplyRows[move.inputs](move, tape, registers);
+  kApplyRows[move.code](move, tape, registers);
 }
 
 void MoveWriter::Reset(size_t registers, const KnownTails& known) {
@@ -166,6 +172,8 @@ uint32_t MoveWriter::Store() {
   move.inputs = static_cast<uint16_t>(kept_.size());
   move.outputs = static_cast<uint16_t>(outputs_.size());
   move.following = static_cast<uint16_t>(following_.size());
+  const size_t unrolled = outputs_.size() <= kUnrolledOutputs ? outputs_.size() : 0;
+  move.code = static_cast<uint16_t>(kept_.size() * (kUnrolledOutputs + 1) + unrolled);
   for (const uint32_t input : kept_) {
     tape_->registers.push_back(inputs_[input]);
   }

@@ -44,6 +44,7 @@ struct Move {
   uint16_t inputs = 0;
   uint16_t outputs = 0;
   uint16_t following = 0;
+  uint16_t code = 0;  // that applies it, by inputs and outputs
 };
 
 // What is known of tails wherever this code runs, by stream. An input of a move that cannot decide

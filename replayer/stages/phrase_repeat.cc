@@ -30,8 +30,8 @@ bool PhraseRun::RunFirstSteps() {
     }
     MarkTimes(MarkedAt::kFirstSteps);
   }
-  for (size_t s = stages_.size(); s-- > 0;) {
-    Wake(s);
+  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
+    Wake(&*stage);
   }
   return false;
 }
@@ -55,7 +55,7 @@ bool PhraseRun::RunFirstTurn() {
 
 bool PhraseRun::AllCarryMarks() const {
   return std::all_of(stages_.begin(), stages_.end(), [&](const Stage& stage) {
-    const TimeNs* registers = registers_.data() + stage.registers;
+    const TimeNs* registers = stage.registers;
     const TimeNs tail = registers[TailRegister(graph::kStageComputeStream)];
     return IsMarked(tail) || tail <= registers[kHostRegister];
   });
@@ -65,7 +65,7 @@ bool PhraseRun::AllCarryMarks() const {
 // kernels are slower than the host, what the last phrase has reached, and messages.
 void PhraseRun::MarkTimes(MarkedAt place) {
   for (const Stage& stage : stages_) {
-    TimeNs* registers = RegistersOf(stage);
+    TimeNs* registers = stage.registers;
     const TimeNs before = std::max(registers[kHostRegister], stage.computed);
     const TimeNs reached = registers[TailRegister(graph::kStageComputeStream)];
     for (size_t reg = TailRegister(0); reg < stage.compiler->first_debt(); ++reg) {
@@ -98,7 +98,7 @@ void PhraseRun::Unmark() {
 // Whether all that the next iteration can tell is marked.
 bool PhraseRun::EndsOnMarks() const {
   for (size_t s = 0; s < stages_.size(); ++s) {
-    const TimeNs* registers = registers_.data() + stages_[s].registers;
+    const TimeNs* registers = stages_[s].registers;
     const TimeNs host = registers[kHostRegister];
     const auto is_told = [host](TimeNs time) { return IsMarked(time) || time <= host; };
     if (!IsMarked(host) || !std::all_of(registers, registers + kFirstSlotRegister, is_told)) {

@@ -21,8 +21,6 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
     stage.compiler = setups_[s].compiler;
-    stage.peers = {(s + stages_.size() - 1) % stages_.size(), (s + 1) % stages_.size()};
-    stage.registers = registers;
     stage.register_count = stage.compiler->register_count();
     stage.steps = &job.stages[s].steps;
     stage.before.resize(kFirstSlotRegister);
@@ -39,10 +37,25 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
   for (size_t channel = 0; channel < channels_.size(); ++channel) {
     channels_[channel].arrivals = arrivals_.get() + channel * of_channel;
   }
+  TimeNs* place = registers_.data();
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    stages_[s].registers = place;
+    place += stages_[s].register_count;
+    for (size_t c = 0; c < kPhraseChannels; ++c) {
+      Channel* const of_first = channels_.data() + c * stages_.size();
+      stages_[s].channels[RouteOf(c, PhraseSender::kPrevious)] =
+          of_first + (s + stages_.size() - 1) % stages_.size();
+      stages_[s].channels[RouteOf(c, PhraseSender::kSelf)] = of_first + s;
+      stages_[s].channels[RouteOf(c, PhraseSender::kNext)] = of_first + (s + 1) % stages_.size();
+    }
+  }
 }
 
 bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
   loop_ = loop;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    stages_[s].loop = loop == nullptr ? nullptr : &loop->stages[s];
+  }
   failed_ = ends_on_marks_ = repeats_ = false;
   marked_.values.clear();
   std::fill(registers_.begin(), registers_.end(), 0);
@@ -68,6 +81,7 @@ bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
 void PhraseRun::BeginIteration() {
   for (Channel& channel : channels_) {
     channel.posted = channel.finished = {};
+    channel.waiting = {};
   }
   for (std::vector<Meeting>& meetings : meetings_) {
     meetings.clear();
@@ -76,7 +90,7 @@ void PhraseRun::BeginIteration() {
   begun_ = 1;
   for (size_t s = stages_.size(); s-- > 0;) {
     Stage& stage = stages_[s];
-    TimeNs* registers = RegistersOf(stage);
+    TimeNs* registers = stage.registers;
     stage.start = StartOf(s);
     std::copy_n(registers, kFirstSlotRegister, stage.before.begin());
     TimeNs* debts = registers + stage.compiler->first_debt();
@@ -91,12 +105,12 @@ void PhraseRun::BeginIteration() {
             kMinusInfinity;  // what messages wait for beside send_tail
       }
     }
-    Wake(s);
+    Wake(&stage);
   }
 }
 
 TimeNs PhraseRun::StartOf(size_t s) const {
-  const TimeNs* registers = registers_.data() + stages_[s].registers;
+  const TimeNs* registers = stages_[s].registers;
   return std::max(registers[kHostRegister] + Halves(setups_[s].first_host_ns),
                   registers[TailRegister(setups_[s].first_stream)]);
 }
@@ -128,7 +142,7 @@ void PhraseRun::EndIteration() {
 
 void PhraseRun::LeaveSendTails() {
   for (size_t s = 0; s < stages_.size(); ++s) {
-    TimeNs* registers = RegistersOf(stages_[s]);
+    TimeNs* registers = stages_[s].registers;
     for (size_t c = 0; c < kPhraseChannels; ++c) {
       const uint16_t reg = TailRegister(graph::StageStream(kPhraseAxes[c / 2]));
       if ((posting_ & Bit(static_cast<uint16_t>(reg - 1))) == 0) {
@@ -146,10 +160,10 @@ void PhraseRun::LeaveSendTails() {
 
 // As StageRun: a stream that has not moved is not used.
 bool PhraseRun::IsSteady() {
-  const TimeNs* first = RegistersOf(stages_.front());
+  const TimeNs* first = stages_.front().registers;
   const DurationNs moved = first[kHostRegister] - stages_.front().before[kHostRegister];
   for (const Stage& stage : stages_) {
-    const TimeNs* registers = RegistersOf(stage);
+    const TimeNs* registers = stage.registers;
     for (size_t reg = 0; reg < kFirstSlotRegister; ++reg) {
       const DurationNs by = registers[reg] - stage.before[reg];
       if (by != moved && (by != 0 || reg == kHostRegister)) {
@@ -164,101 +178,89 @@ DurationNs PhraseRun::IterationNs(size_t stage) const {
   return (stages_[stage].next_start - stages_[stage].start) / Halves(1);
 }
 
-void PhraseRun::Wake(size_t s) {
-  if (!stages_[s].queued) {
-    stages_[s].queued = true;
-    work_.push_back(static_cast<uint32_t>(s));
-  }
-}
-
-// A stage that waits for something else goes on without that message.
-void PhraseRun::MessageArrived(size_t peer, uint32_t channel) {
-  const uint32_t awaits = stages_[peer].awaits;
-  if (awaits == channel || awaits == kAnything) {
-    Wake(peer);
+void PhraseRun::Wake(Stage* stage) {
+  if (!stage->queued) {
+    stage->queued = true;
+    work_.push_back(stage);
   }
 }
 
 void PhraseRun::Settle() {
   while (!work_.empty()) {
-    const uint32_t stage = work_.back();
+    Stage* const stage = work_.back();
     work_.pop_back();
-    stages_[stage].queued = false;
+    stage->queued = false;
     if (!failed_) {
       Advance(stage);
     }
   }
 }
 
-bool PhraseRun::GoesOn(size_t s) {
-  Stage& stage = stages_[s];
-  if (loop_ != nullptr && stage.step == loop_->stages[s].end) {
-    if (stage.turn + 1 == turns_) {
-      stage.step = loop_->stages[s].behind;
-    } else if (stage.turn + 1 == begun_) {
+bool PhraseRun::GoesOn(Stage* stage) {
+  if (loop_ != nullptr && stage->step == stage->loop->end) {
+    if (stage->turn + 1 == turns_) {
+      stage->step = stage->loop->behind;
+    } else if (stage->turn + 1 == begun_) {
       return false;
     } else {
-      ++stage.turn;
-      stage.step = loop_->stages[s].begin;
+      ++stage->turn;
+      stage->step = stage->loop->begin;
     }
   }
-  stage.stop = StopOf(s);
-  return stage.step != halt_ && stage.step != stage.steps->size();
+  stage->stop = StopOf(*stage);
+  return stage->step != halt_ && stage->step != stage->steps->size();
 }
 
-uint32_t PhraseRun::StopOf(size_t s) const {
-  const Stage& stage = stages_[s];
+uint32_t PhraseRun::StopOf(const Stage& stage) const {
   auto stop = static_cast<uint32_t>(stage.steps->size());
-  for (const uint32_t place : {halt_, loop_ == nullptr ? kNone : loop_->stages[s].end}) {
+  for (const uint32_t place : {halt_, loop_ == nullptr ? kNone : stage.loop->end}) {
     stop = place >= stage.step ? std::min(stop, place) : stop;
   }
   return stop;
 }
 
-uint32_t PhraseRun::ChannelOf(size_t s, const PhrasePost& post) const {
-  return static_cast<uint32_t>(post.channel * stages_.size() +
-                               (post.is_send ? s : PeerOf(s, post)));
-}
-
 void PhraseRun::Put(Channel* channel, size_t end, const Arrival& arrival) {
-  failed_ = failed_ || channel->posted[end] - channel->finished[1 - end] >= room_;
+  if (channel->posted[end] - channel->finished[1 - end] >= room_) {
+    failed_ = true;
+  }
   ArrivalAt(*channel, end, channel->posted[end]++) = arrival;
+  if (channel->waiting[end] != nullptr) {
+    Wake(std::exchange(channel->waiting[end], nullptr));
+  }
 }
 
-void PhraseRun::Arrive(size_t s, const PhraseExchange& exchange, TimeNs at) {
-  const PhrasePost* posts = stages_[s].compiler->posts().data() + exchange.posts;
+void PhraseRun::Arrive(const Stage& stage, const PhraseExchange& exchange, TimeNs at) {
+  const PhrasePost* posts = stage.compiler->posts().data() + exchange.posts;
   for (uint32_t p = 0; p < exchange.count; ++p) {
     if (!posts[p].posted) {
-      const uint32_t channel = ChannelOf(s, posts[p]);
-      Put(&channels_[channel], posts[p].is_send ? kSender : kReceiver, {at, posts[p].transfer});
-      MessageArrived(PeerOf(s, posts[p]), channel);
+      Put(stage.channels[posts[p].route], posts[p].is_send ? kSender : kReceiver,
+          {at, posts[p].transfer});
     }
   }
 }
 
 // As StageRun::FinishGroup.
-bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
-  Stage& stage = stages_[s];
-  TimeNs& tail = RegistersOf(stage)[op.reg];
-  const PhraseExchange exchange = stage.compiler->exchanges()[op.index];
-  if (!stage.arrived) {
-    Arrive(s, exchange, tail);
-    stage.arrived = true;
+bool PhraseRun::Exchange(Stage* stage, const PhraseOp& op) {
+  TimeNs& tail = stage->registers[op.reg];
+  const PhraseExchange exchange = stage->compiler->exchanges()[op.index];
+  if (!stage->arrived) {
+    Arrive(*stage, exchange, tail);
+    stage->arrived = true;
   }
-  const PhrasePost* posts = stage.compiler->posts().data() + exchange.posts;
+  const PhrasePost* posts = stage->compiler->posts().data() + exchange.posts;
   for (uint32_t p = 0; p < exchange.count; ++p) {
-    const Channel& channel = channels_[ChannelOf(s, posts[p])];
+    Channel& channel = *stage->channels[posts[p].route];
     const size_t mine = posts[p].is_send ? kSender : kReceiver;
     const bool alone = posts[p].is_send && posts[p].eager;
     if (!alone && channel.posted[1 - mine] <= channel.finished[mine]) {
-      stage.awaits = kAnything;
+      channel.waiting[1 - mine] = stage;
       return false;
     }
   }
   const TimeNs arrival = tail;
   for (uint32_t p = 0; p < exchange.count; ++p) {
     const PhrasePost& post = posts[p];
-    Channel& channel = channels_[ChannelOf(s, post)];
+    Channel& channel = *stage->channels[post.route];
     const size_t mine = post.is_send ? kSender : kReceiver;
     const int64_t number = channel.finished[mine]++;
     TimeNs end = arrival + post.transfer;
@@ -272,18 +274,17 @@ bool PhraseRun::Exchange(size_t s, const PhraseOp& op) {
     }
     tail = std::max(tail, end);
   }
-  stage.arrived = false;
+  stage->arrived = false;
   return true;
 }
 
 // As Exchange.
-bool PhraseRun::Receive(size_t s, const PhrasePost& post, DurationNs host_halves) {
-  TimeNs* const registers = RegistersOf(stages_[s]);
-  const uint32_t number = ChannelOf(s, post);
-  Channel& channel = channels_[number];
+bool PhraseRun::Receive(Stage* stage, const PhrasePost& post, DurationNs host_halves) {
+  TimeNs* const registers = stage->registers;
+  Channel& channel = *stage->channels[post.route];
   const int64_t message = channel.finished[kReceiver];
   if (channel.posted[kSender] <= message) {
-    stages_[s].awaits = number;
+    channel.waiting[kSender] = stage;
     return false;
   }
   channel.finished[kReceiver] = message + 1;
@@ -299,40 +300,37 @@ bool PhraseRun::Receive(size_t s, const PhrasePost& post, DurationNs host_halves
   return true;
 }
 
-void PhraseRun::Post(size_t s, const PhrasePost& post) {
-  TimeNs& ready = RegistersOf(stages_[s])[post.reg];
-  const uint32_t number = ChannelOf(s, post);
-  Channel& channel = channels_[number];
+void PhraseRun::Post(const Stage& stage, const PhrasePost& post) {
+  TimeNs& ready = stage.registers[post.reg];
+  Channel& channel = *stage.channels[post.route];
   TimeNs at = ready;
   if (post.eager) {
     at = std::max(at, channel.send_tail);
     channel.send_tail = at + post.transfer;
   }
-  Put(&channel, kSender, {at, post.transfer});
   ready = kMinusInfinity;
-  MessageArrived(PeerOf(s, post), number);
+  Put(&channel, kSender, {at, post.transfer});
 }
 
-bool PhraseRun::Pass(size_t s, const PhraseOp& op) {
-  const PhraseCompiler& compiler = *stages_[s].compiler;
-  if (op.receive != kNone && !Receive(s, compiler.posts()[op.receive], op.host_halves)) {
+bool PhraseRun::Pass(Stage* stage, const PhraseOp& op) {
+  const PhraseCompiler& compiler = *stage->compiler;
+  if (op.receive != kNone && !Receive(stage, compiler.posts()[op.receive], op.host_halves)) {
     return false;
   }
   if (op.index != kNone) {
-    ApplyMove(compiler.tape(), op.index, RegistersOf(stages_[s]));
+    ApplyMove(compiler.tape(), op.index, stage->registers);
   }
   if (op.post != kNone) {
-    Post(s, compiler.posts()[op.post]);
+    Post(*stage, compiler.posts()[op.post]);
   }
-  return !failed_;
+  return true;
 }
 
-bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
-  Stage& stage = stages_[s];
-  TimeNs& tail = RegistersOf(stage)[op.reg];
+bool PhraseRun::Meet(Stage* stage, const PhraseOp& op) {
+  TimeNs& tail = stage->registers[op.reg];
   std::vector<Meeting>& meetings = meetings_[op.axis];
-  const uint32_t number = stage.met[op.axis];
-  if (!stage.arrived) {
+  const uint32_t number = stage->met[op.axis];
+  if (!stage->arrived) {
     if (number == meetings.size()) {
       const bool ends = static_cast<graph::GroupAxis>(op.axis) == graph::GroupAxis::kEmbedding;
       meetings.push_back({ends ? 2U : static_cast<uint32_t>(stages_.size()), kMinusInfinity, 0});
@@ -340,10 +338,10 @@ bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
     Meeting& meeting = meetings[number];
     meeting.latest = std::max(meeting.latest, tail);
     meeting.longest = std::max(meeting.longest, op.halves);
-    stage.arrived = true;
+    stage->arrived = true;
     if (--meeting.missing == 0) {
-      for (size_t other = 0; other < stages_.size(); ++other) {
-        Wake(other);
+      for (Stage& other : stages_) {
+        Wake(&other);
       }
     }
   }
@@ -351,13 +349,13 @@ bool PhraseRun::Meet(size_t s, const PhraseOp& op) {
     return false;
   }
   tail = meetings[number].latest + meetings[number].longest;
-  ++stage.met[op.axis];
-  stage.arrived = false;
+  ++stage->met[op.axis];
+  stage->arrived = false;
   return true;
 }
 
 void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
-  TimeNs* registers = RegistersOf(*stage);
+  TimeNs* registers = stage->registers;
   const TimeNs reached = registers[kHostRegister] + op.host_halves;
   TimeNs target = kMinusInfinity;
   if (op.reg == kAllTails) {
@@ -373,59 +371,61 @@ void PhraseRun::HostSync(Stage* stage, const PhraseOp& op) {
 }
 
 // False when the stage has to wait.
-bool PhraseRun::Execute(size_t s, const PhraseOp& op) {
-  Stage& stage = stages_[s];
+bool PhraseRun::Execute(Stage* stage, const PhraseOp& op) {
+  if (op.kind == PhraseOpKind::kPass) {
+    return Pass(stage, op);
+  }
   switch (op.kind) {
     case PhraseOpKind::kPass:
-      return Pass(s, op);
+      break;
     case PhraseOpKind::kExchange:
-      return Exchange(s, op);
+      return Exchange(stage, op);
     case PhraseOpKind::kMeeting:
-      return Meet(s, op);
+      return Meet(stage, op);
     case PhraseOpKind::kHostSync:
-      HostSync(&stage, op);
-      return true;
+      HostSync(stage, op);
+      break;
     case PhraseOpKind::kOwe:
-      RegistersOf(stage)[op.index] += op.halves;
-      return true;
+      stage->registers[op.index] += op.halves;
+      break;
     case PhraseOpKind::kPay:
-      RegistersOf(stage)[op.reg] += std::exchange(RegistersOf(stage)[op.index], 0);
-      return true;
+      stage->registers[op.reg] += std::exchange(stage->registers[op.index], 0);
+      break;
   }
   return true;
 }
 
 // False where the stage is through, or waits for a turn to begin.
-bool PhraseRun::NextStep(size_t s) {
-  Stage& stage = stages_[s];
-  if (stage.step == stage.stop && !GoesOn(s)) {
+bool PhraseRun::NextStep(Stage* stage) {
+  if (stage->step == stage->stop && !GoesOn(stage)) {
     return false;
   }
-  stage.phrase = stage.compiler->Find(stage.context, (*stage.steps)[stage.step]);
-  failed_ = failed_ || !stage.compiler->can_run();
-  stage.inside = true;
-  stage.op = 0;
-  stage.computed = RegistersOf(stage)[TailRegister(graph::kStageComputeStream)];
-  return !failed_;
+  stage->phrase = stage->compiler->Find(stage->context, (*stage->steps)[stage->step]);
+  if (!stage->compiler->can_run()) {
+    failed_ = true;
+    return false;
+  }
+  stage->inside = true;
+  stage->op = 0;
+  stage->computed = stage->registers[TailRegister(graph::kStageComputeStream)];
+  return true;
 }
 
-void PhraseRun::Advance(size_t s) {
-  Stage& stage = stages_[s];
-  stage.awaits = kNone;
-  TimeNs& host = RegistersOf(stage)[kHostRegister];
-  while (stage.inside || NextStep(s)) {
-    const CompiledPhrase& phrase = stage.compiler->compiled(stage.phrase);
-    const PhraseOp* const ops = stage.compiler->ops().data() + phrase.ops;
-    for (uint32_t op = stage.op; op < phrase.op_count; ++op) {
-      if (!Execute(s, ops[op])) {
-        stage.op = op;
+void PhraseRun::Advance(Stage* stage) {
+  while (stage->inside || NextStep(stage)) {
+    const CompiledPhrase& phrase = stage->compiler->compiled(stage->phrase);
+    const PhraseOp* const begin = stage->compiler->ops().data() + phrase.ops;
+    const PhraseOp* const end = begin + phrase.op_count;
+    for (const PhraseOp* op = begin + stage->op; op != end; ++op) {
+      if (!Execute(stage, *op)) {
+        stage->op = static_cast<uint32_t>(op - begin);
         return;
       }
     }
-    host += phrase.host_halves;
-    stage.context = phrase.next;
-    stage.inside = false;
-    ++stage.step;
+    stage->registers[kHostRegister] += phrase.host_halves;
+    stage->context = phrase.next;
+    stage->inside = false;
+    ++stage->step;
   }
 }
 

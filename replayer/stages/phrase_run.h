@@ -69,13 +69,32 @@ class PhraseRun {
   [[nodiscard]] DurationNs IterationNs(size_t stage) const;
 
  private:
+  // One end of a message.
+  struct Arrival {
+    TimeNs at;
+    DurationNs transfer;
+  };
+
+  struct Stage;
+
+  // 0: senders, 1: receivers.
+  struct Channel {
+    std::array<int64_t, 2> posted = {};
+    std::array<int64_t, 2> finished = {};
+    std::array<Stage*, 2> waiting = {};  // for what that end posts next
+    Arrival* arrivals = nullptr;         // rings of room_, by end
+    // Of the sender's stream, where nothing waits for its messages.
+    TimeNs send_tail = 0;
+  };
+
   // Times and durations of a run are in halves.
   struct Stage {
     PhraseCompiler* compiler = nullptr;
-    std::array<size_t, 2> peers = {};  // by PhrasePost::to_next
-    size_t registers = 0;              // where they begin in registers_
+    std::array<Channel*, kPhraseRoutes> channels = {};  // by PhrasePost::route
+    TimeNs* registers = nullptr;                        // in registers_
     size_t register_count = 0;
     const std::vector<uint32_t>* steps = nullptr;
+    const PhraseLoop::OfStage* loop = nullptr;
     uint32_t step = 0;
     uint32_t stop = 0;  // the next step before which it may have to wait
     uint32_t turn = 0;
@@ -85,28 +104,11 @@ class PhraseRun {
     bool inside = false;   // of the phrase
     bool arrived = false;  // at what the op waits for
     bool queued = false;
-    uint32_t awaits = kNone;  // channel that it can receive nothing on; kAnything: any of several
-    TimeNs computed = 0;      // tail of the compute stream before the phrase
+    TimeNs computed = 0;  // tail of the compute stream before the phrase
     std::array<uint32_t, graph::kGroupAxisCount> met = {};
     std::vector<TimeNs> before;  // host and tails at the start of the iteration
     TimeNs start = 0;
     TimeNs next_start = 0;
-  };
-
-  static constexpr uint32_t kAnything = kNone - 1;
-
-  // One end of a message.
-  struct Arrival {
-    TimeNs at;
-    DurationNs transfer;
-  };
-
-  // 0: senders, 1: receivers.
-  struct Channel {
-    std::array<int64_t, 2> posted = {};
-    std::array<int64_t, 2> finished = {};
-    TimeNs send_tail = 0;         // of the sender's stream, where nothing waits for its messages
-    Arrival* arrivals = nullptr;  // rings of room_, by end
   };
 
   struct Meeting {
@@ -156,35 +158,27 @@ class PhraseRun {
   template <typename Visit>
   void VisitMessages(Visit visit);
   void Settle();
-  void Advance(size_t s);
-  [[gnu::always_inline]] inline bool NextStep(size_t s);
-  bool GoesOn(size_t s);
-  [[nodiscard]] uint32_t StopOf(size_t s) const;
-  [[gnu::always_inline]] inline bool Execute(size_t s, const PhraseOp& op);
-  [[gnu::always_inline]] inline bool Pass(size_t s, const PhraseOp& op);
-  bool Exchange(size_t s, const PhraseOp& op);
-  [[gnu::always_inline]] inline bool Receive(size_t s,
+  void Advance(Stage* stage);
+  [[gnu::always_inline]] inline bool NextStep(Stage* stage);
+  bool GoesOn(Stage* stage);
+  [[nodiscard]] uint32_t StopOf(const Stage& stage) const;
+  [[gnu::always_inline]] inline bool Execute(Stage* stage, const PhraseOp& op);
+  [[gnu::always_inline]] inline bool Pass(Stage* stage, const PhraseOp& op);
+  bool Exchange(Stage* stage, const PhraseOp& op);
+  [[gnu::always_inline]] inline bool Receive(Stage* stage,
                                              const PhrasePost& post,
                                              DurationNs host_halves);
-  void Arrive(size_t s, const PhraseExchange& exchange, TimeNs at);
-  [[gnu::always_inline]] inline void Post(size_t s, const PhrasePost& post);
-  bool Meet(size_t s, const PhraseOp& op);
+  void Arrive(const Stage& stage, const PhraseExchange& exchange, TimeNs at);
+  [[gnu::always_inline]] inline void Post(const Stage& stage, const PhrasePost& post);
+  bool Meet(Stage* stage, const PhraseOp& op);
   void HostSync(Stage* stage, const PhraseOp& op);
-  void Wake(size_t s);
-  [[nodiscard]] size_t PeerOf(size_t s, const PhrasePost& post) const {
-    return stages_[s].peers[post.to_next ? 1 : 0];
-  }
-  void MessageArrived(size_t peer, uint32_t channel);
-  [[nodiscard]] uint32_t ChannelOf(size_t s, const PhrasePost& post) const;
+  void Wake(Stage* stage);
   [[nodiscard]] Arrival& ArrivalAt(const Channel& channel, size_t end, int64_t number) {
     return channel.arrivals[end * room_ + (static_cast<size_t>(number) & (room_ - 1))];
   }
-  void Put(Channel* channel, size_t end, const Arrival& arrival);
+  [[gnu::always_inline]] inline void Put(Channel* channel, size_t end, const Arrival& arrival);
   [[nodiscard]] TimeNs StartOf(size_t s) const;
   [[nodiscard]] bool IsSteady();
-  [[nodiscard]] TimeNs* RegistersOf(const Stage& stage) {
-    return registers_.data() + stage.registers;
-  }
 
   const graph::PhrasedJob& job_;
   std::vector<StageSetup> setups_;
@@ -195,7 +189,7 @@ class PhraseRun {
   std::unique_ptr<Arrival[]> arrivals_;  // of all channels; not set before they are posted
   uint32_t room_ = 0;
   std::array<std::vector<Meeting>, graph::kGroupAxisCount> meetings_;  // in order
-  std::vector<uint32_t> work_;
+  std::vector<Stage*> work_;
   const PhraseLoop* loop_ = nullptr;
   int64_t turns_ = 1;  // of the loop, without those jumped over
   int64_t begun_ = 1;
