@@ -1,5 +1,7 @@
 #include "graph/job_groups.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace prism::graph {
@@ -74,6 +76,23 @@ std::vector<Rank> JobGroups::Members(GroupAxis axis, Rank rank) const {
     }
   }
   return members;
+}
+
+// Inside of a stage a communicator of the first progression is one of `stride` that are
+// interleaved, and of such runs there may be several; the second progression leaves the stage.
+std::vector<Rank> JobGroups::OneByPlace(GroupAxis axis,
+                                        int32_t stage,
+                                        int32_t gpus_per_node) const {
+  const Progression part = ShapeOf(axis)[0];
+  const int32_t interleaved = std::clamp(part.stride, 1, stage_ranks_);
+  const int32_t run = interleaved * std::min(part.count, stage_ranks_ / interleaved);
+  std::vector<Rank> ranks;
+  for (int32_t r = 0; r < std::min(stage_ranks_ / run, gpus_per_node); ++r) {
+    for (int32_t i = 0; i < std::min(interleaved, gpus_per_node); ++i) {
+      ranks.emplace_back(static_cast<uint32_t>(stage * stage_ranks_ + r * run + i));
+    }
+  }
+  return ranks;
 }
 
 int32_t JobGroups::StageOf(Rank rank) const {

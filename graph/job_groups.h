@@ -30,6 +30,12 @@ class JobGroups {
   // Ascending.
   [[nodiscard]] std::vector<Rank> Members(GroupAxis axis, Rank rank) const;
 
+  // Ranks of a stage such that each of its communicators along that axis begins at the same place
+  // in a node as that of one of them. Ascending, at most gpus_per_node squared.
+  [[nodiscard]] std::vector<Rank> OneByPlace(GroupAxis axis,
+                                             int32_t stage,
+                                             int32_t gpus_per_node) const;
+
   [[nodiscard]] int32_t StageOf(Rank rank) const;
   [[nodiscard]] int32_t ranks_per_stage() const { return stage_ranks_; }
 

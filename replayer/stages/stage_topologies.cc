@@ -56,9 +56,8 @@ CommTopology StageTopologies::TopologyOfAxis(GroupAxis axis, int32_t stage) {
   bool uneven = false;
   // Groups that begin at the same place in a node lie on nodes in the same way.
   std::vector<bool> seen(static_cast<size_t>(gpus_per_node_));
-  const int32_t begin = stage * groups_.ranks_per_stage();
-  for (int32_t r = begin; r < begin + groups_.ranks_per_stage(); ++r) {
-    const auto rank = Rank(static_cast<uint32_t>(r));
+  const std::vector<Rank> ranks = groups_.OneByPlace(axis, stage, gpus_per_node_);
+  for (const Rank rank : ranks) {
     const size_t place =
         groups_.LowestMember(axis, rank).value() % static_cast<uint32_t>(gpus_per_node_);
     if (seen[place]) {
@@ -66,8 +65,9 @@ CommTopology StageTopologies::TopologyOfAxis(GroupAxis axis, int32_t stage) {
     }
     seen[place] = true;
     const CommTopology topology = TopologyOf(Numbers(groups_.Members(axis, rank)), gpus_per_node_);
-    uneven = uneven || (r != begin && topology != slowest);
-    if (r == begin || Slower(topology, slowest)) {
+    const bool is_first = rank == ranks.front();
+    uneven = uneven || (!is_first && topology != slowest);
+    if (is_first || Slower(topology, slowest)) {
       slowest = topology;
     }
   }
