@@ -10,6 +10,13 @@ int64_t FullBucketElements(const TrainingStyle& style, int64_t ranks) {
   return std::max(style.bucket_elements, style.bucket_elements_per_rank * ranks);
 }
 
+TrainingStyle BucketStyle(TrainingStyle style, bool shard_gradients) {
+  if (shard_gradients) {
+    style.bucket_elements_per_rank = 0;
+  }
+  return style;
+}
+
 FlatBuckets::Place FlatBuckets::Append(int64_t elements) {
   const Place place = {elements_, buckets_.size()};
   elements_ += elements;

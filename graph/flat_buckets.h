@@ -14,6 +14,11 @@ namespace prism::graph {
 // Elements from which on a bucket is full.
 int64_t FullBucketElements(const TrainingStyle& style, int64_t ranks);
 
+// The style of buckets of ranks that keep gradients of no more than their shards
+// (`shard_gradients`: ZeRO 2 of the built-in program): as many elements for any number of ranks,
+// because a rank holds whole gradients of a bucket at a time. Else that of `style`.
+TrainingStyle BucketStyle(TrainingStyle style, bool shard_gradients);
+
 // Lays parameters out one after the other. A bucket ends with the parameter that fills it, and is
 // padded so that every rank of the group has a shard of equal size, aligned to 128 elements.
 class FlatBuckets {

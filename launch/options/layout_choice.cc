@@ -17,9 +17,10 @@ namespace {
 // choose; the rest is for NCCL, the context and fragmentation.
 constexpr double kMemoryShare = 0.75;
 
-// Bytes a parameter: bf16 weight and fp32 gradient on every rank; fp32 master weight and two
-// moments, which ZeRO 1 spreads over dp.
-constexpr double kReplicatedBytes = 2 + 4;
+// Bytes a parameter: bf16 weight, fp32 gradient, which ZeRO 2 spreads over dp, fp32 master weight
+// and two moments, which ZeRO 1 does.
+constexpr double kWeightBytes = 2;
+constexpr double kGradientBytes = 4;
 constexpr double kOptimizerBytes = 4 + 4 + 4;
 
 // Bytes of activations that a token leaves in a layer for the backward pass, bf16, flash attention,
@@ -132,7 +133,10 @@ double StateBytes(const graph::ModelSpec& model,
   const double dense = ((all - matrices - experts) / layout.pp + embedding) / layout.tp;
   const double local_experts = experts / layout.pp / layout.tp / layout.ep;
   const auto bytes = [zero](int64_t copies) {
-    return kReplicatedBytes + kOptimizerBytes / static_cast<double>(zero > 0 ? copies : 1);
+    const auto kept = [&](double each, int32_t from_stage) {
+      return zero >= from_stage ? each / static_cast<double>(copies) : each;
+    };
+    return kWeightBytes + kept(kGradientBytes, 2) + kept(kOptimizerBytes, 1);
   };
   return dense * bytes(replicas) + local_experts * bytes(replicas / layout.ep);
 }

@@ -90,6 +90,17 @@ Status ResolveFromGraph(RunContext* context) {
   return OkStatus();
 }
 
+// What other programs of the same ZeRO stage do otherwise.
+std::vector<std::string> AssumedSharding(const graph::JobSpec& job) {
+  if (job.user_program || job.zero_stage < 2 || job.parallel.dp * job.parallel.cp == 1) {
+    return {};
+  }
+  return {
+      "ZeRO 2 of the built-in program: gradients are reduce-scattered in every micro-batch, bucket "
+      "by bucket, and added to the shards in fp32 (as DeepSpeed; FSDP in a pipeline does it once "
+      "an iteration)"};
+}
+
 Status ResolveFromPresets(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(UseCluster(context));
@@ -104,6 +115,7 @@ Status ResolveFromPresets(RunContext* context) {
   PRISM_RETURN_IF_ERROR(AtOrigin(options, LayoutKeys(), resolved.status()));
   context->job = std::move(resolved->job);
   context->layout_origin = std::move(resolved->layout_origin);
+  context->assumptions = AssumedSharding(context->job);
   return OkStatus();
 }
 

@@ -121,9 +121,9 @@ Status CheckLayout(const graph::JobSpec& job) {
   if (sizes.vpp > 1 && sizes.pp < 2) {
     return InvalidArgument("vpp > 1 needs pp > 1: an interleaved schedule has no single stage");
   }
-  if (job.zero_stage < 0 || job.zero_stage > 1) {
+  if (job.zero_stage < 0 || job.zero_stage > 2) {
     return InvalidArgument(
-        fmt::format("zero {}: the built-in workload has stages 0 and 1", job.zero_stage));
+        fmt::format("zero {}: the built-in workload has stages 0 to 2", job.zero_stage));
   }
   return OkStatus();
 }

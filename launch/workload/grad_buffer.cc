@@ -3,9 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
-
 #include "graph/flat_buckets.h"
 #include "launch/workload/parameters.h"
 
@@ -20,55 +17,13 @@ int64_t Count(const std::vector<int64_t>& shape) {
   return count;
 }
 
-// Moves a gradient that autograd has computed into the flat buffer and frees it.
-class AccumulateHook : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit AccumulateHook(GradAccumulator* accumulator) : accumulator_(accumulator) {}
-
-  void operator()(const at::Tensor& parameter) override {
-    accumulator_->Add(parameter.grad());
-    parameter.mutable_grad() = at::Tensor();
-  }
-
- private:
-  GradAccumulator* accumulator_;
-};
-
 }  // namespace
-
-GradAccumulator::GradAccumulator(GradBuffer* buffer, at::Tensor main_grad, size_t bucket)
-    : buffer_(buffer), main_grad_(std::move(main_grad)), bucket_(bucket) {
-}
-
-void GradAccumulator::Add(const at::Tensor& grad) {
-  main_grad_.add_(grad);
-  buffer_->CountReady(bucket_);
-}
-
-void GradAccumulator::AddProduct(const at::Tensor& output_grad, const at::Tensor& input) {
-  at::Tensor target = main_grad_.view({-1, input.size(-1)});
-  if (input.scalar_type() == at::kFloat) {
-    target.addmm_(output_grad.t(), input);
-  } else {
-    at::addmm_out(target, target, output_grad.t(), input, at::kFloat);
-  }
-  buffer_->CountReady(bucket_);
-}
-
-void GradAccumulator::AddProducts(const at::Tensor& output_grads, const at::Tensor& inputs) {
-  at::Tensor target = main_grad_.view({inputs.size(0), -1, inputs.size(-1)});
-  if (inputs.scalar_type() == at::kFloat) {
-    target.baddbmm_(output_grads.transpose(1, 2), inputs);
-  } else {
-    at::baddbmm_out(target, target, output_grads.transpose(1, 2), inputs, at::kFloat);
-  }
-  buffer_->CountReady(bucket_);
-}
 
 GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
                        const GradBufferOptions& options,
-                       const ParallelGroups& groups)
-    : options_(options), groups_(groups) {
+                       const ParallelGroups& groups,
+                       GradScatter* scatter)
+    : options_(options), groups_(groups), scatter_(scatter) {
   options_.shard = options_.shard && !replicas().alone();
   LayOut(parameters);
   values_ = at::zeros({elements_}, at::TensorOptions(options_.device).dtype(options_.dtype));
@@ -81,7 +36,8 @@ GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
 }
 
 void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
-  graph::FlatBuckets flat(graph::TrainingStyle{}, replicas().size());
+  graph::FlatBuckets flat(graph::BucketStyle(graph::TrainingStyle{}, options_.shard_gradients),
+                          replicas().size());
   std::vector<int> expected;
   for (Parameter* parameter : parameters) {
     const graph::FlatBuckets::Place place = flat.Append(Count(parameter->shape));
@@ -101,15 +57,14 @@ void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
 }
 
 void GradBuffer::AllocateGradients() {
-  gradients_ = at::zeros({elements_}, at::TensorOptions(options_.device).dtype(at::kFloat));
-  for (const Placement& placement : placements_) {
-    Parameter& parameter = *placement.parameter;
-    const at::Tensor main_grad =
-        gradients_.narrow(0, placement.begin, Count(parameter.shape)).view(parameter.shape);
-    accumulators_.push_back(std::make_unique<GradAccumulator>(this, main_grad, placement.bucket));
+  const int64_t kept = scatters() ? elements_ / replicas().size() : elements_;
+  gradients_ = at::zeros({kept}, at::TensorOptions(options_.device).dtype(at::kFloat));
+  GradSink* const sink = this;
+  for (size_t place = 0; place < placements_.size(); ++place) {
+    Parameter& parameter = *placements_[place].parameter;
+    accumulators_.push_back(std::make_unique<GradAccumulator>(sink, place));
     parameter.grad = accumulators_.back().get();
-    torch::autograd::impl::set_post_acc_grad_hooks(
-        parameter.value, std::make_unique<AccumulateHook>(parameter.grad));
+    parameter.grad->HookInto(parameter.value);
   }
 }
 
@@ -125,9 +80,23 @@ void GradBuffer::BeginLastMicrobatch() {
   last_microbatch_ = true;
 }
 
-void GradBuffer::CountReady(size_t bucket) {
-  if (last_microbatch_ && ++buckets_[bucket].ready == buckets_[bucket].expected) {
-    StartReduction(&buckets_[bucket]);
+at::Tensor GradBuffer::Open(size_t place) {
+  const Placement& placement = placements_[place];
+  const std::vector<int64_t>& shape = placement.parameter->shape;
+  if (!scatters()) {
+    return gradients_.narrow(0, placement.begin, Count(shape)).view(shape);
+  }
+  Bucket& bucket = buckets_[placement.bucket];
+  if (!bucket.whole.defined()) {
+    bucket.whole = at::zeros({bucket.end - bucket.begin}, gradients_.options());
+  }
+  return bucket.whole.narrow(0, placement.begin - bucket.begin, Count(shape)).view(shape);
+}
+
+void GradBuffer::CountReady(size_t place) {
+  Bucket& bucket = buckets_[placements_[place].bucket];
+  if ((last_microbatch_ || scatters()) && ++bucket.ready == bucket.expected) {
+    StartReduction(&bucket);
   }
 }
 
@@ -135,6 +104,11 @@ void GradBuffer::CountReady(size_t bucket) {
 // of all dp ranks have passed experts, those that no other rank holds as well.
 void GradBuffer::StartReduction(Bucket* bucket) {
   if (groups_.dp.alone()) {
+    return;
+  }
+  if (scatters()) {
+    bucket->ready = 0;
+    scatter_->Start(replicas(), std::exchange(bucket->whole, {}), GradShard(*bucket));
     return;
   }
   at::Tensor whole = gradients_.narrow(0, bucket->begin, bucket->end - bucket->begin);
@@ -185,6 +159,15 @@ at::Tensor GradBuffer::Shard(const at::Tensor& buffer, const Bucket& bucket) con
   return buffer.narrow(0, bucket.begin + part * replicas().index(), part);
 }
 
+// This rank's part of a bucket's gradients, of which ZeRO 2 has no other.
+at::Tensor GradBuffer::GradShard(const Bucket& bucket) const {
+  if (!scatters()) {
+    return Shard(gradients_, bucket);
+  }
+  const int64_t ranks = replicas().size();
+  return gradients_.narrow(0, bucket.begin / ranks, (bucket.end - bucket.begin) / ranks);
+}
+
 std::vector<at::Tensor> GradBuffer::ValueShards() const {
   std::vector<at::Tensor> shards;
   for (const Bucket& bucket : buckets_) {
@@ -196,7 +179,7 @@ std::vector<at::Tensor> GradBuffer::ValueShards() const {
 std::vector<at::Tensor> GradBuffer::GradShards() const {
   std::vector<at::Tensor> shards;
   for (const Bucket& bucket : buckets_) {
-    shards.push_back(Shard(gradients_, bucket));
+    shards.push_back(GradShard(bucket));
   }
   return shards;
 }

@@ -6,6 +6,10 @@
 // weight decay and counts the same in the gradient norm, and padded buckets give every dp rank a
 // shard of equal size. So all dp ranks of a stage run the same kernels, whatever parameters their
 // shards cut. (Megatron keeps one buffer and walks over the pieces of parameters in a shard.)
+//
+// ZeRO 2 keeps of the gradients this rank's shards alone: in every micro-batch a bucket has whole
+// gradients of its own from the first contribution until they are reduce-scattered
+// (grad_scatter.h).
 #pragma once
 
 #include <cstdint>
@@ -15,32 +19,13 @@
 
 #include <ATen/ATen.h>
 
+#include "launch/workload/grad_accumulator.h"
+#include "launch/workload/grad_scatter.h"
 #include "launch/workload/parallel_groups.h"
 
 namespace prism::launch {
 
 struct Parameter;
-class GradBuffer;
-
-// Where one parameter's gradients go: its part of the flat float32 buffer.
-class GradAccumulator {
- public:
-  GradAccumulator(GradBuffer* buffer, at::Tensor main_grad, size_t bucket);
-
-  void Add(const at::Tensor& grad);
-
-  // Adds outputᵀ · input, the gradient of a linear layer's weight, within the matrix product
-  // (Megatron's gradient accumulation fusion). Both are matrices with one row a token.
-  void AddProduct(const at::Tensor& output_grad, const at::Tensor& input);
-
-  // The same for as many linear layers as the first dimension says.
-  void AddProducts(const at::Tensor& output_grads, const at::Tensor& inputs);
-
- private:
-  GradBuffer* buffer_;
-  at::Tensor main_grad_;
-  size_t bucket_;
-};
 
 struct GradBufferOptions {
   bool decay = true;
@@ -49,20 +34,22 @@ struct GradBufferOptions {
   bool tied = false;               // reduced over the embedding group
   bool expert = false;             // replicas are those of experts
   bool shard = true;  // ZeRO 1: reduce-scatter and a shard of the optimizer; false for no replicas
+  bool shard_gradients = false;  // ZeRO 2: of gradients no more than the shard; needs `shard`
   c10::ScalarType dtype = at::kBFloat16;
   at::Device device = at::kCPU;
 };
 
-class GradBuffer {
+class GradBuffer : private GradSink {
  public:
   // Lays out `parameters` in the given order (that of the backward pass) and sets their values to
-  // views of the buffer. `groups` outlives the buffer.
+  // views of the buffer. `groups` and `scatter` outlive the buffer.
   GradBuffer(const std::vector<Parameter*>& parameters,
              const GradBufferOptions& options,
-             const ParallelGroups& groups);
+             const ParallelGroups& groups,
+             GradScatter* scatter);
   GradBuffer(const GradBuffer&) = delete;
   GradBuffer& operator=(const GradBuffer&) = delete;
-  ~GradBuffer() = default;
+  ~GradBuffer() override = default;
 
   // Allocates the gradients, gives every parameter its accumulator, and hooks it into backward for
   // the gradients that autograd computes.
@@ -70,7 +57,8 @@ class GradBuffer {
 
   void ZeroGradients();
 
-  // From now on a bucket's reduction starts as soon as all of its gradients are there.
+  // From now on a bucket's reduction starts as soon as all of its gradients are there. With ZeRO 2
+  // it does so in every micro-batch.
   void BeginLastMicrobatch();
 
   // Waits for the reductions, then sums what other groups hold a part of: sequence-parallel
@@ -90,13 +78,12 @@ class GradBuffer {
   [[nodiscard]] const GradBufferOptions& options() const { return options_; }
 
  private:
-  friend class GradAccumulator;
-
   struct Bucket {
     int64_t begin = 0;  // elements in the buffer
     int64_t end = 0;    // padding included
     int expected = 0;   // contributions of one micro-batch
-    int ready = 0;      // of the last micro-batch, so far
+    int ready = 0;      // of the last micro-batch (ZeRO 2: of any), so far
+    at::Tensor whole;   // ZeRO 2: gradients of this micro-batch, from the first one on
     Handle reduction;
     Handle gather;
   };
@@ -112,18 +99,23 @@ class GradBuffer {
   [[nodiscard]] const Group& replicas() const {
     return options_.expert ? groups_.expert_dp : groups_.dp;
   }
-  void CountReady(size_t bucket);
+  at::Tensor Open(size_t place) override;
+  void CountReady(size_t place) override;
   void StartReduction(Bucket* bucket);
+  // Whether gradients are whole from their first contribution to their reduction only.
+  [[nodiscard]] bool scatters() const { return options_.shard && options_.shard_gradients; }
   [[nodiscard]] at::Tensor Shard(const at::Tensor& buffer, const Bucket& bucket) const;
+  [[nodiscard]] at::Tensor GradShard(const Bucket& bucket) const;
 
   GradBufferOptions options_;
   const ParallelGroups& groups_;
+  GradScatter* scatter_;
   std::vector<Bucket> buckets_;
   std::vector<Placement> placements_;
   std::vector<std::unique_ptr<GradAccumulator>> accumulators_;
   int64_t elements_ = 0;
   at::Tensor values_;
-  at::Tensor gradients_;
+  at::Tensor gradients_;  // ZeRO 2: the shards of all buckets
   bool last_microbatch_ = false;
 };
 

@@ -81,7 +81,7 @@ ParallelGroups MakeParallelGroups(const WorkloadConfig& config, const BackendFac
                                   (sizes.pp - 1) * stage_ranks, 2, pp_rank == 0 ? 0 : 1},
                                  factory);
   }
-  if (config.job.zero_stage == 1) {
+  if (config.job.zero_stage >= 1) {
     groups.world =
         MakeGroup({"world", 0, 1, static_cast<int32_t>(sizes.world_size()), rank}, factory);
   }

@@ -4,8 +4,8 @@
 // Groups: tp, cp, pp; dp, which with context parallelism holds the ranks along cp and dp, because
 // all of them have the same parameters; ep, inside dp, and expert-dp, the ranks along dp that have
 // the same experts; embedding (first and last stage, for the gradient of tied
-// embeddings); world (ZeRO 1: the gradient norm of flat shards is summed over all ranks). With ZeRO
-// 0 the norm is summed over tp and then over pp, two small reductions in place of one over
+// embeddings); world (ZeRO 1 to 3: the gradient norm of flat shards is summed over all ranks). With
+// ZeRO 0 the norm is summed over tp and then over pp, two small reductions in place of one over
 // Megatron's model-parallel group, which is no arithmetic progression.
 #pragma once
 

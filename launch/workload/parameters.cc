@@ -29,7 +29,7 @@ uint64_t SeedOf(const std::string& name, uint64_t seed) {
 }  // namespace
 
 ParameterSet::ParameterSet(const WorkloadConfig& config, const ParallelGroups& groups)
-    : config_(config), groups_(groups) {
+    : config_(config), groups_(groups), scatter_(groups) {
 }
 
 Parameter* ParameterSet::Declare(ParameterSpec spec) {
@@ -56,12 +56,13 @@ void ParameterSet::Allocate() {
     GradBufferOptions options;
     std::tie(options.expert, options.tied, options.split, options.sequence_parallel,
              options.decay) = kind;
-    options.shard = config_.job.zero_stage == 1;
+    options.shard = config_.job.zero_stage >= 1;
+    options.shard_gradients = config_.job.zero_stage >= 2;
     options.dtype =
         config_.job.compute_dtype == graph::DataType::kFloat32 ? at::kFloat : at::kBFloat16;
     options.device =
         config_.device == DeviceKind::kCpu ? at::Device(at::kCPU) : at::Device(at::kCUDA, 0);
-    buffers_.push_back(std::make_unique<GradBuffer>(members, options, groups_));
+    buffers_.push_back(std::make_unique<GradBuffer>(members, options, groups_, &scatter_));
   }
   for (Parameter& parameter : parameters_) {
     Initialize(&parameter);

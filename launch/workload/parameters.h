@@ -51,6 +51,9 @@ class ParameterSet {
   // Once, after the last Declare.
   void Allocate();
 
+  // Behind a backward pass: what it has reduced has arrived where gradients are sharded.
+  void EndBackward() { scatter_.Finish(); }
+
   [[nodiscard]] std::vector<std::unique_ptr<GradBuffer>>& buffers() { return buffers_; }
 
  private:
@@ -59,6 +62,7 @@ class ParameterSet {
   const WorkloadConfig& config_;
   const ParallelGroups& groups_;
   std::deque<Parameter> parameters_;
+  GradScatter scatter_;
   std::vector<std::unique_ptr<GradBuffer>> buffers_;
 };
 

@@ -116,6 +116,7 @@ at::Tensor Trainer::Backward(Pass pass, const at::Tensor& output_grad) {
                                                           /*create_graph=*/false,
                                                           /*accumulate_grad=*/true);
   }
+  chunk.parameters().EndBackward();
   return pending.input.defined() ? pending.input.grad() : at::Tensor();
 }
 

@@ -208,6 +208,23 @@ int64_t ElementsOf(const std::vector<StageParameters>& chunks, bool expert) {
   return elements;
 }
 
+// ZeRO 2 of the built-in workload (launch/workload/grad_buffer.h).
+bool ScattersGradients(const JobSpec& job, const TrainingStyle& style) {
+  return style.built_in && job.zero_stage == 2;
+}
+
+graph::FlatBuckets BucketsOf(const StageParameters::Kind& kind,
+                             const JobSpec& job,
+                             const TrainingStyle& style) {
+  graph::FlatBuckets flat(graph::BucketStyle(style, ScattersGradients(job, style)),
+                          ReplicasOf(job.parallel, kind.expert));
+  for (const int64_t elements : kind.elements) {
+    flat.Append(elements);
+  }
+  flat.Finish();
+  return flat;
+}
+
 // Flat buffers of values, then of gradients, then the optimizer's tensors: the step count, a master
 // copy and two moments of the own shard of each bucket, those with weight decay first, and what
 // each shard counts in the gradient norm (launch/workload/optimizer.cc).
@@ -222,12 +239,10 @@ std::vector<StateTensor> MegatronStates(const std::vector<StageParameters>& chun
     for (const StageParameters::Kind& kind : chunk.kinds) {
       const int64_t dp = ReplicasOf(job.parallel, kind.expert);
       const int64_t shards = job.zero_stage >= 1 ? ShardCount(job, style, kind.expert) : 1;
-      const int64_t grad_shards = style.data_parallel == DataParallelKind::kZero2 ? dp : 1;
-      graph::FlatBuckets flat(style, dp);
-      for (const int64_t elements : kind.elements) {
-        flat.Append(elements);
-      }
-      flat.Finish();
+      const bool scatters =
+          style.data_parallel == DataParallelKind::kZero2 || ScattersGradients(job, style);
+      const int64_t grad_shards = scatters ? dp : 1;
+      const graph::FlatBuckets flat = BucketsOf(kind, job, style);
       const int64_t elements = flat.elements();
       values.push_back({"parameters", elements * graph::DataTypeBytes(job.compute_dtype)});
       gradients.push_back(
@@ -411,6 +426,30 @@ std::vector<std::vector<int64_t>> StepOfStage(const JobSpec& job,
     turns.push_back({own * (job.zero_stage >= 1 ? value_bytes : kMasterBytes), own * kMasterBytes});
   }
   return turns;
+}
+
+std::vector<int64_t> WholeGradientsOfStage(const JobSpec& job,
+                                           const TrainingStyle& style,
+                                           int32_t stage) {
+  std::vector<int64_t> whole;
+  if (!ScattersGradients(job, style)) {
+    return whole;
+  }
+  for (const StageParameters& chunk : ChunksOfStage(job, style, stage)) {
+    for (const StageParameters::Kind& kind : chunk.kinds) {
+      if (ReplicasOf(job.parallel, kind.expert) == 1) {
+        continue;
+      }
+      const graph::FlatBuckets flat = BucketsOf(kind, job, style);
+      for (const graph::FlatBuckets::Bucket& bucket : flat.buckets()) {
+        whole.push_back(bucket.elements() * graph::DataTypeBytes(style.gradient_type));
+      }
+    }
+  }
+  constexpr size_t kAtOnce = 2;
+  std::sort(whole.rbegin(), whole.rend());
+  return {whole.begin(),
+          whole.begin() + static_cast<std::ptrdiff_t>(std::min(whole.size(), kAtOnce))};
 }
 
 Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,

@@ -76,6 +76,13 @@ std::vector<std::vector<int64_t>> StepOfStage(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               int32_t stage);
 
+// Whole gradients in a backward pass where a rank keeps shards of them (ZeRO 2 of the built-in
+// workload): of the bucket that fills and of the one that is on its way
+// (launch/workload/grad_scatter.h), bytes each. Nothing elsewhere.
+std::vector<int64_t> WholeGradientsOfStage(const graph::JobSpec& job,
+                                           const graph::TrainingStyle& style,
+                                           int32_t stage);
+
 // Fails for experts and latent attention under nanotron, which has neither.
 Result<std::vector<StateTensor>> StatesOfStage(const graph::JobSpec& job,
                                                const graph::TrainingStyle& style,

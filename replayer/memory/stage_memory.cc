@@ -227,6 +227,7 @@ class StagePasses {
   void Backward(int64_t chunk, bool last) {
     BlocksInFlight& in_flight = in_flight_[static_cast<size_t>(chunk)];
     Blocks temporaries;
+    Blocks whole_gradients;
     for (int64_t place = units_.CountOf(chunk) - 1; place >= 0; --place) {
       const bool left = Leaves(chunk, place);
       if (left) {
@@ -235,6 +236,9 @@ class StagePasses {
       const UnitTensors& unit = units_.At(chunk, place);
       AllocateAll(unit.loss, MemoryUse::kTemporaries, account_, &temporaries);
       FreeAll(&temporaries, account_);
+      if (whole_gradients.empty() && !units_.IsHead(chunk, place)) {
+        AllocateAll(units_.whole_gradients(), MemoryUse::kTemporaries, account_, &whole_gradients);
+      }
       if (sharded_ != nullptr) {
         sharded_->BeginBackward(chunk, place);
       }
@@ -258,6 +262,7 @@ class StagePasses {
     if (sharded_ != nullptr) {
       sharded_->EndBackward(chunk, last);
     }
+    FreeAll(&whole_gradients, account_);
     in_flight.pop_front();
   }
 

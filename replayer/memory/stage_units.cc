@@ -20,6 +20,9 @@ StageUnits::StageUnits(const graph::JobSpec& job,
       further_(FurtherLayerTensors(job, style, facts)),
       head_(HeadTensors(job, style)),
       boundary_(BoundaryTensors(job, style)) {
+  for (const int64_t bytes : WholeGradientsOfStage(job, style, stage)) {
+    whole_gradients_.push_back({"whole gradients", bytes});
+  }
   for (const graph::LayerRange& layers : layers_) {
     for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
       std::optional<UnitTensors>& tensors = by_kind_[KindOf(layers, layer)];

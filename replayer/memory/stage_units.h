@@ -29,6 +29,9 @@ class StageUnits {
   [[nodiscard]] bool IsHead(int64_t chunk, int64_t place) const;
   [[nodiscard]] const UnitTensors& At(int64_t chunk, int64_t place) const;
 
+  // WholeGradientsOfStage.
+  [[nodiscard]] const std::vector<Tensor>& whole_gradients() const { return whole_gradients_; }
+
   // Parameters of the chunk: its layers', those of the embedding, and all others at the end.
   [[nodiscard]] ShardedChunk Sharded(int64_t chunk) const;
 
@@ -56,6 +59,7 @@ class StageUnits {
   UnitTensors further_;
   UnitTensors head_;
   UnitTensors boundary_;
+  std::vector<Tensor> whole_gradients_;
 };
 
 }  // namespace prism::replayer

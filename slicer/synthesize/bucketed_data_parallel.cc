@@ -17,7 +17,9 @@ class BucketedDataParallel : public DataParallel {
       : context_(context),
         rank_(*context.rank),
         shards_(rank_.job.zero_stage >= 1),
-        every_microbatch_(rank_.style.data_parallel == graph::DataParallelKind::kZero2) {
+        scatters_(rank_.built_in && rank_.job.zero_stage == 2),
+        every_microbatch_(scatters_ ||
+                          rank_.style.data_parallel == graph::DataParallelKind::kZero2) {
     for (const ModelChunk& chunk : *context.chunks) {
       chunks_.push_back(rank_.style.frozen_weights ? ChunkGradients{}
                                                    : LayOutGradients(rank_, chunk));
@@ -29,7 +31,7 @@ class BucketedDataParallel : public DataParallel {
     std::vector<int64_t> elements;
     for (const ChunkGradients& chunk : chunks_) {
       for (const GradBuffer& buffer : chunk.buffers) {
-        elements.push_back(buffer.elements);
+        elements.push_back(KeptGradients(buffer));
       }
     }
     BlockKey key = elements;
@@ -47,7 +49,8 @@ class BucketedDataParallel : public DataParallel {
       return WaitsForParameters(pass.microbatch) ? 1 + pass.chunk : 0;
     }
     const int64_t slots_of = (*context_.slots_of)[static_cast<size_t>(pass.chunk)];
-    return Reduces(pass.microbatch) ? 1 + slots_of : 0;
+    const int64_t variant = Reduces(pass.microbatch) ? 1 + slots_of : 0;
+    return AveragesWhole(pass.chunk, pass.microbatch) ? -variant : variant;
   }
 
   void CallUnit(const UnitCall& call) override {
@@ -63,10 +66,16 @@ class BucketedDataParallel : public DataParallel {
     context_.writer->Call(IndexOfCall(content, call.pass));
   }
 
+  void EndBackward() override {
+    OpList ops;
+    FinishScatter(&ops);
+    context_.writer->Emit(ops);
+  }
+
   void FinishGradients() override {
     for (ChunkGradients& chunk : chunks_) {
       for (GradBuffer& buffer : chunk.buffers) {
-        if (buffer.group_size > 1) {
+        if (buffer.group_size > 1 && !Scatters(buffer)) {
           FinishReductions(&buffer);
         }
         ReduceCopies(buffer);
@@ -135,6 +144,16 @@ class BucketedDataParallel : public DataParallel {
     return shards_ && buffer.group_size > 1;
   }
 
+  // ZeRO 2 of the built-in workload: of these gradients it keeps shards.
+  [[nodiscard]] bool Scatters(const GradBuffer& buffer) const {
+    return scatters_ && Shards(buffer);
+  }
+
+  // Elements that stay from one pass to the next.
+  [[nodiscard]] int64_t KeptGradients(const GradBuffer& buffer) const {
+    return buffer.elements / (Scatters(buffer) ? buffer.group_size : 1);
+  }
+
   // Whether gradients are scaled to the mean over all replicas of the job, which the built-in
   // workload's experts are also where no other rank holds them.
   [[nodiscard]] bool Averages(const GradBuffer& buffer) const {
@@ -152,40 +171,82 @@ class BucketedDataParallel : public DataParallel {
            !rank_.style.frozen_weights;
   }
 
+  // Whether, beside gradients that are scattered in every micro-batch, whole ones are scaled in
+  // this one: of experts that no other rank holds.
+  [[nodiscard]] bool AveragesWhole(int32_t chunk, int64_t microbatch) const {
+    const std::vector<GradBuffer>& buffers = chunks_[static_cast<size_t>(chunk)].buffers;
+    return scatters_ && microbatch == rank_.job.microbatches() - 1 &&
+           std::any_of(buffers.begin(), buffers.end(), [this](const GradBuffer& buffer) {
+             return Averages(buffer) && !Scatters(buffer);
+           });
+  }
+
+  // A unit's block with its reductions, and what they leave on its way.
+  struct SplicedUnit {
+    std::vector<uint32_t> calls;
+    const GradBuffer* pending_of = nullptr;
+    const GradBucket* pending = nullptr;
+  };
+
   // The block with a reduction wherever its last gradient is ready. A bucket starts over after
   // that, so every micro-batch that reduces does it at the same places.
   void CallAndReduce(const UnitCall& call) {
-    const auto [found, inserted] =
-        spliced_.try_emplace(std::make_tuple(call.pass, call.chunk, call.unit));
+    const bool averages_whole = AveragesWhole(call.chunk, call.microbatch);
+    const auto [found, inserted] = spliced_.try_emplace(
+        std::make_tuple(call.pass, call.chunk, call.unit, averages_whole ? 1 : 0));
+    SplicedUnit& unit = found->second;
     if (inserted) {
-      found->second = Splice(call, DueReductions(call));
+      unit.calls = Splice(call, DueReductions(call, averages_whole));
+      unit.pending_of = pending_of_;
+      unit.pending = pending_;
     }
-    context_.writer->Call(found->second);
+    pending_of_ = unit.pending_of;
+    pending_ = unit.pending;
+    context_.writer->Call(unit.calls);
   }
 
-  // A bucket whose gradients are complete before an op.
+  // A bucket whose gradients are complete before an op, or that has its first ones there.
   struct DueReduction {
     uint32_t op = 0;
     GradPlace place;
+    bool opens = false;
   };
 
-  std::vector<DueReduction> DueReductions(const UnitCall& call) {
+  std::vector<DueReduction> DueReductions(const UnitCall& call, bool averages_whole) {
     std::vector<DueReduction> due;
     ChunkGradients& gradients = chunks_[static_cast<size_t>(call.chunk)];
-    for (const GradientReady& ready : BlockOfCall(*Unit(call).content, call.pass).ready) {
+    const Block& block = BlockOfCall(*Unit(call).content, call.pass);
+    uint32_t previous = 0;  // place of the contribution before
+    for (const GradientReady& ready : block.ready) {
       const GradPlace place = ready.parameter == kSharedEmbedding
                                   ? gradients.places.front().front()
                                   : gradients.places[call.unit][ready.parameter];
       const GradBuffer& buffer = gradients.buffers[place.buffer];
       int32_t& count = ready_[FirstBuffer(call.chunk) + place.buffer][place.bucket];
+      if (count == 0 && Scatters(buffer)) {
+        due.push_back({FirstOpOf(ready, previous, block.program), place, /*opens=*/true});
+      }
       if (++count == buffer.buckets[place.bucket].expected) {
         count = 0;
-        if (Averages(buffer)) {
+        if (Averages(buffer) && (!scatters_ || Scatters(buffer) || averages_whole)) {
           due.push_back({ready.op, place});
         }
       }
+      previous = ready.op;
     }
     return due;
+  }
+
+  // A contribution is one kernel, more of the same where a tensor is too large for one.
+  static uint32_t FirstOpOf(const GradientReady& ready,
+                            uint32_t previous,
+                            const graph::Program& block) {
+    uint32_t op = ready.op - 1;
+    while (op > previous && block.kind[op - 1] == graph::OpKind::kKernel &&
+           block.signature[op - 1] == block.signature[op]) {
+      --op;
+    }
+    return op;
   }
 
   // Calls that make up the unit's block with its reductions. It is cut wherever gradients are
@@ -214,13 +275,20 @@ class BucketedDataParallel : public DataParallel {
     };
     auto next = due.begin();
     for (const GradientReady& ready : block.ready) {
+      for (; next != due.end() && next->op < ready.op; ++next) {
+        piece.Copy(block.program, begin, next->op);
+        Open(gradients.buffers[next->place.buffer].buckets[next->place.bucket], &piece);
+      }
       if (ready.may_cut) {
         end_piece(ready.op);
       }
       for (; next != due.end() && next->op == ready.op; ++next) {
         const GradBuffer& buffer = gradients.buffers[next->place.buffer];
         const GradBucket& bucket = buffer.buckets[next->place.bucket];
-        if (begin == ready.op) {
+        if (next->opens) {
+          piece.Copy(block.program, begin, ready.op);
+          Open(bucket, &piece);
+        } else if (begin == ready.op && piece.empty()) {
           calls.push_back(ReductionOf(buffer, bucket));
         } else {
           piece.Copy(block.program, begin, ready.op);
@@ -233,7 +301,12 @@ class BucketedDataParallel : public DataParallel {
   }
 
   // The block that reduces a bucket beside what computes.
-  [[nodiscard]] uint32_t ReductionOf(const GradBuffer& buffer, const GradBucket& bucket) const {
+  [[nodiscard]] uint32_t ReductionOf(const GradBuffer& buffer, const GradBucket& bucket) {
+    if (Scatters(buffer)) {
+      OpList ops;
+      Reduce(buffer, bucket, /*beside=*/true, &ops);
+      return context_.writer->assembly().BlockOf(ops);
+    }
     BlockKey key = {context_.style_number,
                     static_cast<int64_t>(rank_.dtype),
                     static_cast<int64_t>(buffer.axis),
@@ -257,8 +330,36 @@ class BucketedDataParallel : public DataParallel {
     return first;
   }
 
+  // Whole gradients of a bucket, for a micro-batch (launch/workload/grad_buffer.h).
+  void Open(const GradBucket& bucket, OpList* ops) const {
+    BlockWriter zeros(&Tables());
+    zeros.Pointwise("aten::fill_", {Tensor(rank_.gradient, {bucket.elements})});
+    ops->Append(zeros.Finish().program);
+  }
+
+  // What arrives of the bucket that is on its way is added to its shard
+  // (launch/workload/grad_scatter.h).
+  void FinishScatter(OpList* ops) {
+    if (pending_ == nullptr) {
+      return;
+    }
+    ops->WaitSlot(graph::kStageComputeStream, pending_->reduction);
+    const graph::TensorShape shard =
+        Tensor(rank_.gradient, {pending_->elements / pending_of_->group_size});
+    BlockWriter add(&Tables());
+    add.Pointwise("aten::add_", {shard, shard});
+    ops->Append(add.Finish().program);
+    pending_ = nullptr;
+    pending_of_ = nullptr;
+  }
+
   // The mean is taken before the sum, as Megatron does to keep float32 sums in range.
-  void Reduce(const GradBuffer& buffer, const GradBucket& bucket, bool beside, OpList* ops) const {
+  void Reduce(const GradBuffer& buffer, const GradBucket& bucket, bool beside, OpList* ops) {
+    if (Scatters(buffer)) {
+      FinishScatter(ops);
+      pending_of_ = &buffer;
+      pending_ = &bucket;
+    }
     BlockWriter scale(&Tables());
     const graph::TensorShape gradients = Tensor(rank_.gradient, {bucket.elements});
     scale.Pointwise("aten::mul", {Tensor(graph::DataType::kFloat64, {}), gradients, gradients});
@@ -300,7 +401,7 @@ class BucketedDataParallel : public DataParallel {
       }
     }
     if (buffer.tied && rank_.job.parallel.pp > 1) {
-      EmitBlocking(GroupAxis::kEmbedding, AllReduceOf(rank_.gradient, buffer.elements));
+      EmitBlocking(GroupAxis::kEmbedding, AllReduceOf(rank_.gradient, KeptGradients(buffer)));
     }
   }
 
@@ -366,42 +467,19 @@ class BucketedDataParallel : public DataParallel {
   StageContext context_;
   const RankShape& rank_;
   bool shards_;
+  bool scatters_;
   bool every_microbatch_;
   std::vector<ChunkGradients> chunks_;
   std::vector<std::vector<int32_t>> ready_;  // by buffer of all chunks, and bucket
-  std::map<std::tuple<StepKind, int32_t, size_t>, std::vector<uint32_t>> spliced_;  // calls
+  std::map<std::tuple<StepKind, int32_t, size_t, int>, SplicedUnit> spliced_;
+  const GradBuffer* pending_of_ = nullptr;  // of the bucket that is on its way to its shards
+  const GradBucket* pending_ = nullptr;
 };
 
 }  // namespace
 
 std::unique_ptr<DataParallel> MakeBucketedDataParallel(const StageContext& context) {
   return std::make_unique<BucketedDataParallel>(context);
-}
-
-const Block& BlockOfCall(const UnitContent& content, StepKind pass) {
-  switch (pass) {
-    case StepKind::kForward:
-      return content.blocks.forward;
-    case StepKind::kInputGradient:
-      return content.blocks.backward_input;
-    case StepKind::kWeightGradient:
-      return content.blocks.backward_weight;
-    default:
-      return content.blocks.backward;
-  }
-}
-
-uint32_t IndexOfCall(const UnitContent& content, StepKind pass) {
-  switch (pass) {
-    case StepKind::kForward:
-      return content.forward;
-    case StepKind::kInputGradient:
-      return content.backward_input;
-    case StepKind::kWeightGradient:
-      return content.backward_weight;
-    default:
-      return content.backward;
-  }
 }
 
 }  // namespace prism::slicer

@@ -51,6 +51,9 @@ class DataParallel {
   // Emits the unit's block of that pass with everything around it.
   virtual void CallUnit(const UnitCall& call) = 0;
 
+  // Behind the units of a backward pass.
+  virtual void EndBackward() = 0;
+
   // A number that decides what a pass of a chunk emits and leaves held, together with kind of pass,
   // units of the chunk and what is held: 0, or one of the chunk's own where buckets or events of
   // the chunk are in it.
@@ -77,7 +80,7 @@ class DataParallel {
 };
 
 // Flat buffers and buckets (Megatron-LM's DDP with and without its distributed optimizer,
-// DeepSpeed's ZeRO 2).
+// DeepSpeed's ZeRO 2, that of the built-in workload).
 std::unique_ptr<DataParallel> MakeBucketedDataParallel(const StageContext& context);
 
 // Parameters sharded by unit (FSDP, ZeRO 3).

@@ -55,7 +55,9 @@ ChunkGradients LayOutGradients(const RankShape& rank, const ModelChunk& chunk) {
     buffer.sequence_parallel = rank.built_in && example.sequence_parallel;
     buffer.decay = !rank.built_in || example.decay;
     buffer.expert = example.expert;
-    graph::FlatBuckets flat(rank.style, buffer.group_size);
+    graph::FlatBuckets flat(
+        graph::BucketStyle(rank.style, rank.built_in && rank.job.zero_stage >= 2),
+        buffer.group_size);
     std::vector<int32_t> expected;
     for (const Member& member : members) {
       const BlockParameter& parameter = of(member);

@@ -99,6 +99,8 @@ class ShardedDataParallel : public DataParallel {
     }
   }
 
+  void EndBackward() override {}
+
   void FinishGradients() override {
     OpList ops;
     ForEachShard([&](const ParameterShard& shard, uint32_t reduced) {

@@ -310,6 +310,7 @@ void StageSynthesis::Backward(const StageStep& step) {
       MarkUnit(chunk.units[unit], false);
     }
   }
+  data_parallel_->EndBackward();
   if (batched_ && !chunk.first && step.kind == StepKind::kBackward) {
     Release();  // of the activation that the chunk began with
   }

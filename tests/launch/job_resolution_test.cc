@@ -54,6 +54,18 @@ TEST(JobResolution, every_model_gets_a_layout_that_fills_the_gpus) {
   }
 }
 
+// Gradients of 8 G parameters take 32 GB of a rank, or of all.
+TEST(JobResolution, sharded_gradients_leave_room_for_a_shorter_pipeline) {
+  const auto stages = [](const std::string& zero) {
+    const Result<ResolvedJob> resolved =
+        Resolve({"--model", "llama3-8b", "--target-gpus", "64", "--tp", "1", "--zero", zero});
+    EXPECT_TRUE(resolved.ok()) << resolved.status().message();
+    return resolved.ok() ? resolved->job.parallel.pp : 0;
+  };
+  EXPECT_EQ(stages("1"), 4);
+  EXPECT_EQ(stages("2"), 2);
+}
+
 TEST(JobResolution, what_does_not_divide_says_what_and_what_instead) {
   EXPECT_THAT(Refusal({"--tp", "7"}), HasSubstr("--tp 7 does not divide the 96 attention heads"));
   EXPECT_THAT(Refusal({"--target-gpus", "8191"}), HasSubstr("use 8184 or 8192"));

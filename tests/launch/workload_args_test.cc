@@ -119,7 +119,7 @@ TEST(WorkloadArgs, refuses_what_it_cannot_run) {
   EXPECT_THAT(message(With(good, "--layers", "25")), testing::HasSubstr("layers 25"));
   EXPECT_THAT(message(With(good, "--cp", "3")), testing::HasSubstr("tp * cp"));
   EXPECT_THAT(message(With(good, "--ep", "2")), testing::HasSubstr("the model has no experts"));
-  EXPECT_THAT(message(With(good, "--zero", "3")), testing::HasSubstr("zero 3"));
+  EXPECT_THAT(message(With(good, "--zero", "4")), testing::HasSubstr("zero 4"));
   EXPECT_THAT(message(With(good, "--global-batch-size", "18")),
               testing::HasSubstr("micro-batches"));
   EXPECT_THAT(message(With(good, "--micro-batch-size", "0")),

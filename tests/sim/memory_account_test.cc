@@ -58,5 +58,12 @@ TEST(MemoryAccount, has_the_states_of_recorded_experts_to_the_byte) {
               "4", "--global-batch-size", "32"});
 }
 
+TEST(MemoryAccount, has_the_states_of_recorded_sharded_gradients_to_the_byte) {
+  CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "4", "--pp", "2", "--zero",
+              "2", "--global-batch-size", "64"});
+  CompareRun({"--target-gpus", "16", "--model", "gpt3-1.3b", "--tp", "1", "--pp", "2", "--zero",
+              "2", "--global-batch-size", "32"});
+}
+
 }  // namespace
 }  // namespace prism

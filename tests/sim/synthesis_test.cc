@@ -22,6 +22,7 @@ namespace {
 constexpr uint64_t kSeed = 5;
 constexpr int kLayouts = 30;
 constexpr int kExpertLayouts = 15;
+constexpr int kShardedLayouts = 20;
 
 template <typename T>
 T Pick(Rng& rng, const std::vector<T>& values) {
@@ -74,16 +75,34 @@ graph::JobSpec DrawExpertJob(Rng& rng) {
   return job;
 }
 
+// Gradients sharded as well (ZeRO 2). Layers of one in three jobs fill buckets of their own.
+graph::JobSpec DrawShardedJob(Rng& rng) {
+  graph::JobSpec job = Pick<int>(rng, {0, 0, 1}) == 1 ? DrawExpertJob(rng) : DrawJob(rng);
+  if (job.model.moe.experts == 0) {
+    job.parallel.dp = Pick<int32_t>(rng, {1, 2, 3, 4});
+    job.global_batch_size =
+        Pick<int64_t>(rng, {1, 2}) * job.parallel.pp * job.micro_batch_size * job.parallel.dp;
+    if (Pick<int>(rng, {0, 0, 1}) == 1) {
+      job.model.hidden = 4096;
+      job.model.heads = job.model.kv_heads = 32;
+      job.model.ffn = 12288;
+    }
+  }
+  job.zero_stage = 2;
+  return job;
+}
+
 std::string Describe(const graph::JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
   return fmt::format(
-      "{} layers {} tied {} kv {} vocab {} tp {} cp {} dp {} pp {} vpp {} mbs {} micro-batches {} "
+      "{} hidden {} layers {} tied {} kv {} vocab {} tp {} cp {} dp {} pp {} vpp {} mbs {} "
+      "micro-batches {} "
       "seq {} "
       "sp {} recompute {} zero {} ep {} experts {} topk {} shared {} dense layers {}",
-      job.model.block == graph::BlockKind::kGpt ? "gpt" : "llama", job.model.layers,
-      job.model.tied_embeddings, job.model.kv_heads, job.model.vocab, sizes.tp, sizes.cp, sizes.dp,
-      sizes.pp, sizes.vpp, job.micro_batch_size, job.microbatches(), job.seq_len,
-      job.sequence_parallel, static_cast<int>(job.recompute), job.zero_stage, sizes.ep,
+      job.model.block == graph::BlockKind::kGpt ? "gpt" : "llama", job.model.hidden,
+      job.model.layers, job.model.tied_embeddings, job.model.kv_heads, job.model.vocab, sizes.tp,
+      sizes.cp, sizes.dp, sizes.pp, sizes.vpp, job.micro_batch_size, job.microbatches(),
+      job.seq_len, job.sequence_parallel, static_cast<int>(job.recompute), job.zero_stage, sizes.ep,
       job.model.moe.experts, job.model.moe.topk, job.model.moe.shared_expert_ffn,
       job.model.moe.dense_layers);
 }
@@ -193,6 +212,15 @@ TEST(Synthesis, equals_the_recorded_graph_of_experts_op_by_op) {
   Rng rng(kSeed, "expert layouts");
   for (int i = 0; i < kExpertLayouts; ++i) {
     const graph::JobSpec job = DrawExpertJob(rng);
+    SCOPED_TRACE(fmt::format("layout {}: {}", i, Describe(job)));
+    ExpectRecorded(job);
+  }
+}
+
+TEST(Synthesis, equals_the_recorded_graph_of_sharded_gradients_op_by_op) {
+  Rng rng(kSeed, "sharded layouts");
+  for (int i = 0; i < kShardedLayouts; ++i) {
+    const graph::JobSpec job = DrawShardedJob(rng);
     SCOPED_TRACE(fmt::format("layout {}: {}", i, Describe(job)));
     ExpectRecorded(job);
   }

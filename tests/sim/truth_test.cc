@@ -107,6 +107,13 @@ TEST(Truth, expert_parallel_job_equals_what_one_rank_a_role_says) {
   ExpectTruth(job);
 }
 
+TEST(Truth, job_with_sharded_gradients_equals_what_one_rank_a_role_says) {
+  graph::JobSpec job = TinyJob();
+  job.parallel = {.tp = 2, .cp = 2, .dp = 2, .pp = 2, .vpp = 2};
+  job.zero_stage = 2;
+  ExpectTruth(job);
+}
+
 TEST(Truth, extra_op_on_one_rank_splits_its_role_visibly) {
   const Recording recording = {
       .job = TinyJob(), .program = PRISM_PLANTED_WORKLOAD, .plants = {"--plant", "extra-op:5"}};
