@@ -39,7 +39,8 @@ PhraseCompiler::PhraseCompiler(const Shared& shared,
       reach_(reach),
       phrases_(shared.job->kinds[kind].phrases.size()),
       first_event_(SlotRegister(shared.job->kinds[kind].event_slot_count)),
-      first_debt_(static_cast<uint16_t>(first_event_ + kMaxLiveEvents)) {
+      first_debt_(static_cast<uint16_t>(first_event_ + kMaxLiveEvents)),
+      bodies_(phrases_) {
   contexts_.front().tails.never = shared.posting;
 }
 
@@ -49,20 +50,13 @@ DurationNs PhraseCompiler::TransferNs(uint32_t transfer) const {
 
 void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   LoadContext(contexts_[context]);
-  phrase_ = {};
-  phrase_.ops = static_cast<uint32_t>(ops_.size());
-  writer_.Reset(register_count(), context_.tails);
-  pass_ = {};
-  for (const uint32_t call : shared_.job->kinds[kind_].phrases[phrase]) {
-    for (uint32_t part = plan_.parts[call]; part < plan_.parts[call + 1]; ++part) {
-      CompilePart(part);
+  if (!Recall(phrase)) {
+    Write(phrase);
+    if (!settles_) {
+      KeepBody(phrase);
     }
   }
-  events_.clear();
-  Flush();
-  phrase_.host_halves = Halves(writer_.host_ns());
   StoreContext();
-  phrase_.op_count = static_cast<uint32_t>(ops_.size()) - phrase_.ops;
   phrase_.next = NumberOfContext();
   const size_t place = size_t{context} * phrases_ + phrase;
   if (place >= table_.size()) {
@@ -72,20 +66,46 @@ void PhraseCompiler::Compile(uint32_t context, uint32_t phrase) {
   compiled_.push_back(phrase_);
 }
 
-void PhraseCompiler::CompilePart(uint32_t part) {
-  const LoweredBlock& block = plan_.blocks[part];
+void PhraseCompiler::Write(uint32_t phrase) {
+  phrase_ = {};
+  phrase_.ops = static_cast<uint32_t>(ops_.size());
+  writer_.Reset(register_count(), context_.tails);
+  pass_ = {};
+  body_.computed = context_.computed;
+  body_.tails = context_.tails;
+  body_.waits = 0;
+  body_.slots.clear();
+  settles_ = false;
+  for (const uint32_t call : shared_.job->kinds[kind_].phrases[phrase]) {
+    for (uint32_t part = plan_.parts[call]; part < plan_.parts[call + 1]; ++part) {
+      CompilePart(part);
+    }
+  }
   events_.clear();
+  Flush();
+  phrase_.host_halves = Halves(writer_.host_ns());
+  phrase_.op_count = static_cast<uint32_t>(ops_.size()) - phrase_.ops;
+  context_.tails = writer_.known();
+}
+
+void PhraseCompiler::CompilePart(uint32_t part) {
+  events_.clear();
+  if (CanFold(part)) {
+    FoldPart(part);
+    return;
+  }
+  const LoweredBlock& block = plan_.blocks[part];
   if (block.ops.empty()) {
     writer_.AddHost(costs_.SpanNs(block.rest_span));
-  } else if (CanFold(part)) {
-    FoldPart(part);
   } else {
     Inline(block);
   }
 }
 
-bool PhraseCompiler::CanFold(uint32_t part) const {
+bool PhraseCompiler::CanFold(uint32_t part) {
   const BlockStreams& block = shared_.library->streams()[part];
+  body_.waits |= block.settled;
+  settles_ = settles_ || (block.settled & owing_) != 0;
   return block.foldable && (block.all & shared_.posting) == 0 && (block.settled & owing_) == 0 &&
          (block.computed & ~context_.computed) == 0;
 }
@@ -229,7 +249,9 @@ void PhraseCompiler::Record(const StageOp& op) {
     events_[op.event].covers = owed_count_[op.stream];
   }
   if (op.slot != kNone) {
-    SetSlot(static_cast<uint16_t>(op.slot), op.stream, owed_count_[op.stream]);
+    const auto slot = static_cast<uint16_t>(op.slot);
+    SetSlot({slot, op.stream, owed_count_[op.stream]});
+    body_.slots.push_back({slot, op.stream, owed_count_[op.stream] - owed_before_[op.stream]});
   }
 }
 
@@ -239,9 +261,11 @@ void PhraseCompiler::Wait(const StageOp& op) {
   }
   uint16_t stream = op.stream;
   uint32_t covers = 0;
+  settles_ = settles_ || op.slot != kNone;
   if (op.slot == kNone) {
     stream = events_[op.event].stream;
     covers = events_[op.event].covers;
+    body_.waits |= Bit(stream);
   }
   for (const PhraseContext::Slot& slot : context_.slots) {
     if (slot.slot == op.slot) {
@@ -252,6 +276,7 @@ void PhraseCompiler::Wait(const StageOp& op) {
   if (stream == op.stream || (owing_ & Bit(stream)) == 0) {
     return;
   }
+  settles_ = true;
   const DurationNs charge = Settle(stream, covers, op.stream, false);
   writer_.Delay(TailRegister(op.stream), charge);
   const bool pays = TakeDebt(stream);
@@ -365,6 +390,7 @@ PhraseExchange PhraseCompiler::WriteMessages(const graph::PeerGroup& group, uint
 }
 
 void PhraseCompiler::HostSync(const StageOp& op) {
+  settles_ = true;
   DurationNs charge = 0;
   StreamSet paid = 0;
   uint16_t reg = TailRegister(op.stream);

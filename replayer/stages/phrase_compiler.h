@@ -114,6 +114,20 @@ struct PhraseContext {
   bool operator==(const PhraseContext&) const = default;
 };
 
+// What a phrase does wherever it is called behind collectives that none of its waits pays for: the
+// same whatever else is owed.
+struct PhraseBody {
+  StreamSet computed = 0;  // before it
+  KnownTails tails;        // likewise
+  StreamSet waits = 0;     // streams that must owe nothing before it
+  CompiledPhrase phrase;   // without debts that begin behind it
+  StreamSet computed_after = 0;
+  KnownTails tails_after;
+  KernelTimes compute = {};
+  std::vector<PhraseContext::Owed> owed;   // `beside`: compute of the phrase before it
+  std::vector<PhraseContext::Slot> slots;  // `covers`: of `owed`, of the stream
+};
+
 // Where the messages of a kind of stage go.
 struct PhraseReach {
   bool previous_on_node = false;
@@ -166,9 +180,12 @@ class PhraseCompiler {
 
  private:
   void Compile(uint32_t context, uint32_t phrase);
+  void Write(uint32_t phrase);
+  void KeepBody(uint32_t phrase);
+  bool Recall(uint32_t phrase);
   uint32_t NumberOfContext();
   void CompilePart(uint32_t part);
-  [[nodiscard]] bool CanFold(uint32_t part) const;
+  bool CanFold(uint32_t part);
   void FoldPart(uint32_t part);
   void Inline(const LoweredBlock& block);
   void InlineOp(const LoweredBlock& block, uint32_t op);
@@ -189,13 +206,14 @@ class PhraseCompiler {
   void LoadContext(const PhraseContext& context);
   void StoreContext();
   void StoreDebts();
+  void WriteDebt(uint16_t stream, DurationNs added);
   [[nodiscard]] bool IsSettled(const PhraseContext::Owed& owed) const;
   bool TakeDebt(uint16_t stream);
   [[nodiscard]] DurationNs ChargeOf(DurationNs beside) const;
   void Owe(uint16_t stream, uint32_t transfer);
   [[nodiscard]] bool Follows(uint16_t stream) const;
   DurationNs Settle(uint16_t stream, uint32_t covers, uint16_t waiting, bool any_stream);
-  void SetSlot(uint16_t slot, uint16_t stream, uint32_t covers);
+  void SetSlot(const PhraseContext::Slot& slot);
   [[nodiscard]] DurationNs TransferNs(uint32_t transfer) const;
   template <typename Registers>
   void MakeRoom(const Registers& registers);
@@ -213,6 +231,7 @@ class PhraseCompiler {
 
   std::vector<uint32_t> table_;  // by context and phrase: compiled
   std::vector<CompiledPhrase> compiled_;
+  std::vector<std::vector<PhraseBody>> bodies_;  // by phrase
   std::vector<PhraseContext> contexts_ = {{}};
   std::vector<uint64_t> context_hashes_ = {0};  // of contexts_, but for the first
   MoveTape tape_;
@@ -238,9 +257,13 @@ class PhraseCompiler {
   PhraseOp pass_;              // that comes next
   std::vector<Event> events_;  // of the block
   KernelTimes compute_ = {};
-  std::vector<uint32_t> owed_count_ = std::vector<uint32_t>(graph::kStageStreamCount);  // by stream
-  StreamSet owing_ = 0;       // streams that owe any, or have a debt
-  uint32_t live_events_ = 0;  // places that are taken, as bits
+  using StreamCounts = std::array<uint32_t, graph::kStageStreamCount>;
+  StreamCounts owed_count_ = {};   // by stream
+  StreamCounts owed_before_ = {};  // likewise, before the phrase
+  StreamSet owing_ = 0;            // streams that owe any, or have a debt
+  PhraseBody body_;                // what it begins with, waits for and sets so far
+  bool settles_ = false;           // it waits for what is owed, or for a slot
+  uint32_t live_events_ = 0;       // places that are taken, as bits
 };
 
 }  // namespace prism::replayer

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "graph/base/content_hash.h"
 #include "replayer/stages/phrase_compiler.h"
@@ -45,7 +46,7 @@ uint32_t PhraseCompiler::NumberOfContext() {
 void PhraseCompiler::LoadContext(const PhraseContext& context) {
   context_ = context;
   compute_ = {};
-  std::fill(owed_count_.begin(), owed_count_.end(), 0);
+  owed_count_ = {};
   owing_ = context_.debts;
   for (PhraseContext::Owed& owed : context_.owed) {
     for (DurationNs& beside : owed.beside) {
@@ -54,6 +55,43 @@ void PhraseCompiler::LoadContext(const PhraseContext& context) {
     ++owed_count_[owed.stream];
     owing_ |= Bit(owed.stream);
   }
+  owed_before_ = owed_count_;
+}
+
+void PhraseCompiler::KeepBody(uint32_t phrase) {
+  PhraseBody& body = bodies_[phrase].emplace_back(body_);
+  body.phrase = phrase_;
+  body.computed_after = context_.computed;
+  body.tails_after = context_.tails;
+  body.compute = compute_;
+  const size_t before = std::reduce(owed_before_.begin(), owed_before_.end());
+  body.owed.assign(context_.owed.begin() + static_cast<std::ptrdiff_t>(before),
+                   context_.owed.end());
+}
+
+// As Write, where the phrase was written for a context that is the same to it.
+bool PhraseCompiler::Recall(uint32_t phrase) {
+  const std::vector<PhraseBody>& bodies = bodies_[phrase];
+  const auto body = std::find_if(bodies.begin(), bodies.end(), [&](const PhraseBody& known) {
+    return known.computed == context_.computed && known.tails == context_.tails &&
+           (known.waits & owing_) == 0;
+  });
+  if (body == bodies.end()) {
+    return false;
+  }
+  phrase_ = body->phrase;
+  context_.computed = body->computed_after;
+  context_.tails = body->tails_after;
+  compute_ = body->compute;
+  for (const PhraseContext::Slot& slot : body->slots) {
+    SetSlot({slot.slot, slot.stream, owed_before_[slot.stream] + slot.covers});
+  }
+  for (const PhraseContext::Owed& owed : body->owed) {
+    context_.owed.push_back(owed);
+    ++owed_count_[owed.stream];
+    owing_ |= Bit(owed.stream);
+  }
+  return true;
 }
 
 void PhraseCompiler::StoreContext() {
@@ -63,7 +101,6 @@ void PhraseCompiler::StoreContext() {
     }
   }
   StoreDebts();
-  context_.tails = writer_.known();
 }
 
 // The first ones that a stream owes and whose charge stays as it is are added to its debt, as long
@@ -92,11 +129,24 @@ void PhraseCompiler::StoreDebts() {
   context_.debts |= adding;
   for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
     if ((adding & Bit(stream)) != 0) {
-      PhraseOp& owe = Push(PhraseOpKind::kOwe, stream);
-      owe.index = uint32_t{first_debt_} + stream;
-      owe.halves = Halves(added[stream]);
+      WriteDebt(stream, added[stream]);
     }
   }
+}
+
+// Behind the ops of the phrase, which are repeated where it was recalled.
+void PhraseCompiler::WriteDebt(uint16_t stream, DurationNs added) {
+  const auto begin = static_cast<uint32_t>(ops_.size());
+  if (phrase_.ops + phrase_.op_count != begin) {
+    for (uint32_t op = 0; op < phrase_.op_count; ++op) {
+      ops_.push_back(PhraseOp(ops_[phrase_.ops + op]));
+    }
+    phrase_.ops = begin;
+  }
+  PhraseOp& owe = Push(PhraseOpKind::kOwe, stream);
+  owe.index = uint32_t{first_debt_} + stream;
+  owe.halves = Halves(added);
+  ++phrase_.op_count;
 }
 
 // Whether every stream that computes has done so for as long as the transfer takes.
@@ -138,18 +188,18 @@ void PhraseCompiler::Owe(uint16_t stream, uint32_t transfer) {
   owing_ |= Bit(stream);
 }
 
-void PhraseCompiler::SetSlot(uint16_t slot, uint16_t stream, uint32_t covers) {
+void PhraseCompiler::SetSlot(const PhraseContext::Slot& slot) {
   const auto place = std::lower_bound(
-      context_.slots.begin(), context_.slots.end(), slot,
+      context_.slots.begin(), context_.slots.end(), slot.slot,
       [](const PhraseContext::Slot& known, uint16_t number) { return known.slot < number; });
-  const bool known = place != context_.slots.end() && place->slot == slot;
-  const bool listed = covers > 0 || (context_.debts & Bit(stream)) != 0;
+  const bool known = place != context_.slots.end() && place->slot == slot.slot;
+  const bool listed = slot.covers > 0 || (context_.debts & Bit(slot.stream)) != 0;
   if (known && !listed) {
     context_.slots.erase(place);
   } else if (known) {
-    *place = {slot, stream, covers};
+    *place = slot;
   } else if (listed) {
-    context_.slots.insert(place, {slot, stream, covers});
+    context_.slots.insert(place, slot);
   }
 }
 
