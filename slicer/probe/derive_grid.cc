@@ -155,6 +155,35 @@ bool IsPipeline(const RankGrid& grid, size_t axis, const std::vector<const Fragm
   return has_peers;
 }
 
+// Every rank passes on to the next as much as it gets from the one before, the last to the first:
+// parts of a sequence in ring attention. The first stage of a pipeline gets less than it sends, and
+// of two, which are both before and behind each other, it first sends or gets alone.
+bool PassesOn(const RankGrid& grid, size_t axis, const Fragment& rank) {
+  const int32_t size = grid.axes()[axis].size;
+  const int32_t own = grid.Coordinate(rank.rank, axis);
+  const Rank next = grid.Moved(rank.rank, axis, (own + 1) % size);
+  const Rank before = grid.Moved(rank.rank, axis, (own + size - 1) % size);
+  std::vector<int64_t> sent;
+  std::vector<int64_t> taken;
+  for (uint32_t op = 0; op < rank.program.size(); ++op) {
+    if (rank.program.kind[op] != graph::OpKind::kPeerGroup) {
+      continue;
+    }
+    for (const auto& transfer : rank.program.peer_groups[rank.program.signature[op]].transfers) {
+      const Rank peer = rank.peer_slots[transfer.peer_slot];
+      if (transfer.is_send && peer == next) {
+        sent.push_back(transfer.bytes);
+      } else if (!transfer.is_send && peer == before) {
+        taken.push_back(transfer.bytes);
+      }
+    }
+    if (size == 2 && sent.size() != taken.size()) {
+      return false;
+    }
+  }
+  return !sent.empty() && sent == taken;
+}
+
 std::string NameOfAxis(const RankGrid& grid,
                        size_t axis,
                        const std::vector<const Fragment*>& ranks) {
@@ -166,7 +195,12 @@ std::string NameOfAxis(const RankGrid& grid,
       }
     }
   }
-  return IsPipeline(grid, axis, ranks) ? "pp" : "dp";
+  if (!IsPipeline(grid, axis, ranks)) {
+    return "dp";
+  }
+  const bool is_ring =
+      std::ranges::all_of(ranks, [&](const Fragment* rank) { return PassesOn(grid, axis, *rank); });
+  return is_ring ? "cp" : "pp";
 }
 
 std::vector<GridAxis> Named(std::vector<GridAxis> axes, const std::vector<const Fragment*>& ranks) {

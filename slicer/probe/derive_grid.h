@@ -17,7 +17,8 @@ namespace prism::slicer {
 
 // `given`: degrees that the user named; the rest of `given` is 1 or follows. Axes are named by the
 // process groups along them ("TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard"): tp, cp, ep, dp, pp,
-// with a number where there are several; a nameless one with sends and receives is pp, else dp.
+// with a number where there are several; a nameless one with sends and receives is cp where they go
+// round in a ring, else pp; one without is dp.
 // Fails when the groups need borders of which one does not divide the next, naming two groups.
 Result<std::vector<graph::GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
                                                 const std::vector<const graph::Fragment*>& ranks);

@@ -12,6 +12,7 @@
 #include "graph/base/rng.h"
 #include "graph/rank_grid.h"
 #include "slicer/probe/derive_grid.h"
+#include "slicer/probe/exchange_classes.h"
 #include "slicer/stitch/recorded_role.h"
 
 namespace prism::slicer {
@@ -29,8 +30,12 @@ struct AxisRoles {
   bool is_marked = false;               // ranks that share a role along it are only like each other
   std::vector<int32_t> roots;           // their coordinates; all others share a role
   std::vector<int32_t> representative;  // by coordinate: the first that does the same
+  std::vector<int32_t> classes;         // by coordinate, of an exchange; empty: all are recorded
 
   [[nodiscard]] int32_t Count() const {
+    if (!classes.empty()) {
+      return static_cast<int32_t>(std::set<int32_t>(classes.begin(), classes.end()).size());
+    }
     return static_cast<int32_t>(roots.empty() ? representative.size() : roots.size() + 1);
   }
 };
@@ -45,6 +50,16 @@ std::vector<int32_t> SomeOf(const std::vector<int32_t>& coordinates) {
     }
   }
   return some;
+}
+
+std::vector<int32_t> MembersOf(const std::vector<int32_t>& classes, int32_t first) {
+  std::vector<int32_t> members;
+  for (size_t coordinate = 0; coordinate < classes.size(); ++coordinate) {
+    if (classes[coordinate] == first) {
+      members.push_back(static_cast<int32_t>(coordinate));
+    }
+  }
+  return members;
 }
 
 std::vector<int32_t> AllBut(const std::vector<int32_t>& roots, int32_t size) {
@@ -81,7 +96,10 @@ class Probe {
   Result<const RecordedRole*> Describe(const RankGrid& grid, Rank rank);
   Result<Likeness> LikenessOf(const RankGrid& grid, Rank a, Rank b);
   Result<AxisRoles> Judge(const RankGrid& grid, size_t axis);
+  [[nodiscard]] std::vector<int32_t> ClassesAlong(const RankGrid& grid, size_t axis) const;
+  Status TakeClasses(const RankGrid& grid, size_t axis, AxisRoles* roles);
   Status Group(const RankGrid& grid, size_t axis, AxisRoles* roles);
+  Result<ProbeStep> Settle(const RankGrid& grid);
   [[nodiscard]] Status CheckCount(const RankGrid& grid) const;
   [[nodiscard]] Rank RepresentativeOf(const RankGrid& grid, Rank rank) const;
   [[nodiscard]] ProbeStep MakePlan(const RankGrid& grid) const;
@@ -125,13 +143,59 @@ Probe::Ranks Probe::AlongAxes(const RankGrid& grid) const {
 Probe::Ranks Probe::Coordinates(const RankGrid& grid, size_t axis) const {
   Ranks ranks;
   const AxisRoles& roles = axes_[axis];
-  for (int32_t coordinate = 0; coordinate < grid.axes()[axis].size; ++coordinate) {
-    if (roles.roots.empty() ||
-        roles.representative[static_cast<size_t>(coordinate)] == coordinate) {
+  const int32_t size = grid.axes()[axis].size;
+  for (int32_t coordinate = 0; coordinate < size; ++coordinate) {
+    if (roles.classes.empty() &&
+        (roles.roots.empty() ||
+         roles.representative[static_cast<size_t>(coordinate)] == coordinate)) {
+      ranks.insert(grid.Moved(Rank(0), axis, coordinate));
+    }
+  }
+  for (const int32_t first : std::set<int32_t>(roles.classes.begin(), roles.classes.end())) {
+    for (const int32_t coordinate : SomeOf(MembersOf(roles.classes, first))) {
       ranks.insert(grid.Moved(Rank(0), axis, coordinate));
     }
   }
   return ranks;
+}
+
+// Few classes of coordinates that the recorded ranks along a long axis exchange as much with; empty
+// where that says nothing.
+std::vector<int32_t> Probe::ClassesAlong(const RankGrid& grid, size_t axis) const {
+  std::vector<const Fragment*> recorded;
+  for (int32_t coordinate = 0; coordinate < grid.axes()[axis].size; ++coordinate) {
+    const auto found = fragments_.find(grid.Moved(Rank(0), axis, coordinate));
+    if (found != fragments_.end()) {
+      recorded.push_back(found->second);
+    }
+  }
+  std::vector<int32_t> classes = ExchangeClasses(grid, axis, recorded);
+  const std::set<int32_t> firsts(classes.begin(), classes.end());
+  if (firsts.size() * kShortAxis >= classes.size()) {
+    classes.clear();
+  }
+  return classes;
+}
+
+// The roles along an axis are its classes where some of each do what its first one does; else there
+// are none and all coordinates are recorded.
+Status Probe::TakeClasses(const RankGrid& grid, size_t axis, AxisRoles* roles) {
+  Likeness least = Likeness::kSame;
+  for (const int32_t first : std::set<int32_t>(roles->classes.begin(), roles->classes.end())) {
+    for (const int32_t other : SomeOf(MembersOf(roles->classes, first))) {
+      PRISM_ASSIGN_OR_RETURN(
+          const Likeness likeness,
+          LikenessOf(grid, grid.Moved(Rank(0), axis, first), grid.Moved(Rank(0), axis, other)));
+      least = std::min(least, likeness);
+    }
+  }
+  if (least == Likeness::kDifferent) {
+    roles->classes.clear();
+    return OkStatus();
+  }
+  roles->is_marked = least == Likeness::kSameCommunication;
+  roles->representative = roles->classes;
+  return OkStatus();
 }
 
 // The few coordinates that the first, second and last rank along a long axis address by place.
@@ -248,6 +312,9 @@ Result<AxisRoles> Probe::Judge(const RankGrid& grid, size_t axis) {
   }
   roles.is_marked = least == Likeness::kSameCommunication && size > kShortAxis;
   roles.splits = least != Likeness::kSame && !roles.is_marked;
+  if (roles.splits) {
+    roles.classes = ClassesAlong(grid, axis);
+  }
   return roles;
 }
 
@@ -267,6 +334,27 @@ Status Probe::Group(const RankGrid& grid, size_t axis, AxisRoles* roles) {
     roles->representative[static_cast<size_t>(coordinate)] = earlier;
   }
   return OkStatus();
+}
+
+// Which coordinates share a role, along axes of which some or all were recorded: the ranks that
+// this shows to be missing.
+Result<ProbeStep> Probe::Settle(const RankGrid& grid) {
+  Ranks wanted;
+  for (size_t axis = 0; axis < axes_.size(); ++axis) {
+    if (!axes_[axis].classes.empty()) {
+      PRISM_RETURN_IF_ERROR(TakeClasses(grid, axis, &axes_[axis]));
+      wanted.merge(Coordinates(grid, axis));
+    }
+  }
+  PRISM_RETURN_IF_ERROR(CheckCount(grid));
+  ProbeStep missing = Missing(wanted);
+  for (size_t axis = 0; axis < axes_.size() && missing.record.empty(); ++axis) {
+    const AxisRoles& roles = axes_[axis];
+    if (roles.splits && roles.roots.empty() && roles.classes.empty()) {
+      PRISM_RETURN_IF_ERROR(Group(grid, axis, &axes_[axis]));
+    }
+  }
+  return missing;
 }
 
 Status Probe::CheckCount(const RankGrid& grid) const {
@@ -386,10 +474,9 @@ Result<ProbeStep> Probe::Run() {
   if (!missing.record.empty()) {
     return missing;
   }
-  for (size_t axis = 0; axis < axes_.size(); ++axis) {
-    if (axes_[axis].splits && axes_[axis].roots.empty()) {
-      PRISM_RETURN_IF_ERROR(Group(grid, axis, &axes_[axis]));
-    }
+  PRISM_ASSIGN_OR_RETURN(missing, Settle(grid));
+  if (!missing.record.empty()) {
+    return missing;
   }
   ProbeStep step = MakePlan(grid);
   Ranks representatives;

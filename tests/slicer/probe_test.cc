@@ -1,7 +1,9 @@
 // Probing a program's ranks (slicer/probe/prober.h) and the grid that their groups form
 // (slicer/probe/derive_grid.h).
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -190,6 +192,115 @@ TEST(Probe, ranks_of_a_gather_may_be_only_like_each_other) {
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   EXPECT_EQ(outcome->last.plan.roles.size(), 2U);
   EXPECT_THAT(outcome->last.plan.marked_axes, ElementsAre(1));
+}
+
+// One group of all 48 ranks, whose members send `bytes` of themselves to each.
+Fragment Exchange(Rank rank, const std::function<int64_t(uint32_t)>& bytes, int kernels) {
+  ProgramBuilder builder(rank, 1);
+  std::vector<Rank> all;
+  for (uint32_t member = 0; member < 48; ++member) {
+    all.emplace_back(member);
+  }
+  const uint16_t group = builder.CommSlot("unnamed", all);
+  graph::PeerGroup exchange;
+  for (const Rank peer : all) {
+    exchange.transfers.push_back({true, group, builder.PeerSlot(peer), bytes(rank.value())});
+    exchange.transfers.push_back({false, group, builder.PeerSlot(peer), bytes(peer.value())});
+  }
+  builder.PeerGroup(0, exchange);
+  for (int i = 0; i < kernels; ++i) {
+    builder.Kernel(0, "bag", 100);
+  }
+  return builder.Finish();
+}
+
+// As of 100 tables on 48 ranks: the first four have three.
+TEST(Probe, some_of_each_class_of_an_unequal_exchange_are_recorded) {
+  const auto tables = [](uint32_t rank) { return int64_t{rank < 4 ? 3 : 2} * 64; };
+  const auto record = [&](Rank rank) {
+    return Exchange(rank, tables, static_cast<int>(tables(rank.value()) / 64));
+  };
+  const Result<Outcome> outcome = ProbeAll(Options(0), std::function<Fragment(Rank)>(record));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  const SlicePlan& plan = outcome->last.plan;
+  ASSERT_EQ(plan.roles.size(), 2U);
+  EXPECT_EQ(plan.roles[0].name, "dp 0");
+  EXPECT_EQ(plan.roles[1].name, "dp 4");
+  EXPECT_EQ(std::ranges::count(plan.role_of, 0U), 4);
+  EXPECT_TRUE(plan.marked_axes.empty());
+  EXPECT_EQ(outcome->fragments.size(), 8U) << "0, 1, 2 and 3, of the others 4, 5, 26 and 47";
+}
+
+// Each sends as much to itself as no other would expect of its class.
+TEST(Probe, all_ranks_of_an_exchange_are_recorded_where_a_class_does_not_do_the_same) {
+  const auto record = [](Rank rank) {
+    Fragment fragment =
+        Exchange(rank, [](uint32_t sender) { return int64_t{sender < 4 ? 3 : 2} * 64; }, 1);
+    for (auto& transfer : fragment.program.peer_groups[0].transfers) {
+      if (fragment.peer_slots[transfer.peer_slot] == rank) {
+        transfer.bytes += 64 * rank.value();
+      }
+    }
+    return fragment;
+  };
+  const Result<Outcome> outcome = ProbeAll(Options(0), std::function<Fragment(Rank)>(record));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_EQ(outcome->last.plan.roles.size(), 48U);
+}
+
+// Messages along one axis alone, in groups of calls: of `steps` each, which rank they go to or come
+// from, relative to their own.
+std::string NameOfMessages(int32_t size, const std::function<std::vector<int>(int32_t)>& steps) {
+  std::vector<Fragment> ranks;
+  for (int32_t own = 0; own < size; ++own) {
+    ProgramBuilder builder(Rank(static_cast<uint32_t>(own)), 1);
+    std::vector<Rank> all;
+    for (int32_t member = 0; member < size; ++member) {
+      all.emplace_back(static_cast<uint32_t>(member));
+    }
+    const uint16_t group = builder.CommSlot("unnamed", all);
+    graph::PeerGroup calls;
+    for (const int step : steps(own)) {
+      if (step == 0) {
+        builder.PeerGroup(0, std::exchange(calls, {}));
+        continue;
+      }
+      const int32_t peer = (own + step % 10 + size) % size;
+      calls.transfers.push_back(
+          {std::abs(step) > 10, group, builder.PeerSlot(Rank(static_cast<uint32_t>(peer))), 32});
+    }
+    ranks.push_back(builder.Finish());
+  }
+  std::vector<const Fragment*> recorded;
+  for (const Fragment& rank : ranks) {
+    recorded.push_back(&rank);
+  }
+  graph::ParallelSizes sizes;
+  sizes.dp = size;
+  const auto grid = DeriveGrid(sizes, recorded);
+  return grid.ok() ? grid->front().name : std::string(grid.status().message());
+}
+
+// 11 and -11: sends to the next and to the one before; 1 and -1: gets from them; 0: a call ends.
+TEST(Probe, messages_that_go_round_are_no_pipeline) {
+  const auto ring = [](int32_t) { return std::vector{11, -1, 0, 11, -1, 0}; };
+  EXPECT_EQ(NameOfMessages(2, ring), "cp");
+  EXPECT_EQ(NameOfMessages(6, ring), "cp");
+  EXPECT_EQ(NameOfMessages(2,
+                           [](int32_t stage) {
+                             return stage == 0 ? std::vector{11, 0, 11, 1, 0, 1, 0}
+                                               : std::vector{-1, 0, -11, -1, 0, -11, 0};
+                           }),
+            "pp");
+  // Two chunks of layers: the last stage sends to the first.
+  EXPECT_EQ(NameOfMessages(4,
+                           [](int32_t stage) {
+                             return stage == 0 ? std::vector{11, 0, -1, 0, 11, 0, 1, -11, 0, 1, 0}
+                                    : stage == 3
+                                        ? std::vector{-1, 0, 11, 0, -1, 0, -11, 1, 0, -11, 0}
+                                        : std::vector{-1, 11, 0, -1, 11, 0, 1, -11, 0, 1, -11, 0};
+                           }),
+            "pp");
 }
 
 TEST(Probe, more_roles_than_allowed_are_refused_with_the_axis) {
