@@ -95,6 +95,10 @@ constexpr WarningCode kCodes[] = {
     {"optimizer_on_cpu",
      "the program stepped an optimizer on the CPU, which takes no time here; --host-time "
      "measured:FACTOR counts it"},
+    {"order_of_weights_fixed",
+     "a zero-bubble schedule of torch.distributed.pipelining computed gradients of weights in the "
+     "order of the stage's parameters, where torch takes any, another in each iteration; an "
+     "assumption"},
     {"peak_before_training",
      "most memory was held before the first iteration (a model that is made whole and then cut); "
      "the warning has the peak of training"},

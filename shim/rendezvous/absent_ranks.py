@@ -214,6 +214,25 @@ def _trust_plans(planner):
     planner._validate_global_plan = trusting
 
 
+def _order_weights(backward):
+    """torch.distributed.pipelining, whose zero-bubble schedules take weights in the order of a set of
+    addresses, another one in each iteration: here in the order of the stage's parameters.
+    """
+    get_param_groups = backward.get_param_groups
+
+    def ordered_param_groups(inputs, params, reverse_edges_dict):
+        groups = get_param_groups(inputs, params, reverse_edges_dict)
+        place = {node: i for i, node in enumerate(params)}
+        reached = {node: i for i, node in enumerate(reverse_edges_dict)}
+        for group in groups:
+            group["params"] = sorted(group["params"], key=place.__getitem__)
+            group["intermediates"] = sorted(group["intermediates"], key=reached.__getitem__)
+        _shim.prism_shim_count(b"order_of_weights_fixed")
+        return sorted(groups, key=lambda group: place[group["params"][0]])
+
+    backward.get_param_groups = ordered_param_groups
+
+
 class _ChangeOnImport:
     """Changes modules that a program imports later, when their own code has run."""
 
@@ -237,6 +256,7 @@ class _ChangeOnImport:
 _changes = {
     "torch.distributed.distributed_c10d": _replace_bodies,
     "torch.distributed.elastic.rendezvous.dynamic_rendezvous": _add_absent_agents,
+    "torch.distributed.pipelining._backward": _order_weights,
     "torch.distributed.checkpoint.utils": _plan_without_absent,
     "torch.distributed.checkpoint.default_planner": _trust_plans,
 }

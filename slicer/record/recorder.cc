@@ -311,9 +311,8 @@ std::string Recorder::Impl::WhyAllDiffer() const {
   std::string message = difference_ + "; no two iterations in turn do the same";
   if (only_order_differs_) {
     return message +
-           ", but for the order of their ops; a schedule that orders them anew each time (zero "
-           "bubble in torch.distributed.pipelining) cannot be recorded: use one with a fixed order "
-           "(1F1B, Interleaved1F1B, GPipe)";
+           ", but for the order of their ops; a schedule that orders them anew each time (by a set "
+           "of addresses, say) cannot be recorded: give it a fixed order";
   }
   if (!complete()) {
     message +=

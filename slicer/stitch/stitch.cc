@@ -37,6 +37,10 @@ constexpr PolicyCounter kPolicyCounters[] = {
      "receives from virtual ranks gave seeded normals, zeros where long or of integers, while "
      "recording"},
     {"routing_by_rule", "selections (topk, argmax, max) of unknown values were made by rule"},
+    {"order_of_weights_fixed",
+     "passes of a zero-bubble schedule computed the gradients of weights in the order of the "
+     "stage's "
+     "parameters, where torch takes any order"},
 };
 
 // The built-in workload reads its loss and gradient norm to print them, and chooses no op by what

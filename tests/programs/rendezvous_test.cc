@@ -58,6 +58,11 @@ TEST_F(Programs, a_file_is_a_meeting_place_and_checks_pass) {
   ExpectAllEnd({.script = "checked_groups.py", .ranks = {17}});
 }
 
+// torch goes by addresses, so that no two iterations would do the same.
+TEST_F(Programs, a_zero_bubble_schedule_takes_weights_in_one_order) {
+  ExpectAllEnd({.script = "zero_bubble.py", .world_size = 8, .ranks = {3}});
+}
+
 TEST_F(Programs, ends_of_jobs_of_8192_and_65536_ranks_start) {
   for (const int32_t world_size : {8192, 65536}) {
     for (const int32_t rank : {0, world_size / 2 + 1, world_size - 1}) {
