@@ -228,6 +228,22 @@ bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const 
   return true;
 }
 
+void KeepRange(std::function<void()> emit) {
+  if (Idle()) {
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(Get().mutex);
+  for (const auto& capture : Get().active) {
+    if (capture->thread == ThisThread()) {
+      GraphStep step;
+      step.is_range = true;
+      step.run = [emit = std::move(emit)](const GraphRun& /*run*/) { emit(); };
+      AddLocked(capture.get(), capture->graph->body->origin, std::move(step));
+      return;
+    }
+  }
+}
+
 void IssueOp(cudaStream_t stream, Record record, std::function<void()> effect) {
   if (!Idle()) {
     const auto run = [stream, record, effect](const GraphRun& graph) {

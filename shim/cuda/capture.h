@@ -30,12 +30,13 @@ struct GraphRun {
   [[nodiscard]] uint32_t Event(uint32_t captured) const;
 };
 
-// One thing to do at a launch. Events that order streams inside a capture are steps, but no nodes
-// of the graph that a program sees.
+// One thing to do at a launch. Events that order streams inside a capture, and ranges of the
+// framework's, are steps, but no nodes of the graph that a program sees.
 struct GraphStep {
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   uint32_t context = 0;  // the framework op at the capture
   std::function<void(const GraphRun&)> run;
+  bool is_range = false;  // the host pays for the launch with the first step that is none
   std::vector<GraphStep*> dependencies;
 
   [[nodiscard]] bool IsNode() const { return type != cudaGraphNodeTypeEmpty; }
@@ -54,6 +55,10 @@ void IssueOp(cudaStream_t stream, channel::Record record, std::function<void()> 
 
 // Keeps a step where the stream is captured; false where it is not.
 bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run);
+
+// Where this thread has begun a capture: `emit` is run at each launch, between the ops that it came
+// between. So an optimizer's step in a graph is one whenever the graph is launched.
+void KeepRange(std::function<void()> emit);
 
 bool IsCaptured(cudaStream_t stream);
 

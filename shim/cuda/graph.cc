@@ -85,7 +85,7 @@ void RunSteps(const GraphExec& exec, cudaStream_t target) {
     SetThreadContext(step->context);
     SetThreadInGraph(!first);
     step->run(run);
-    first = false;
+    first = first && step->is_range;
   }
   SetThreadInGraph(false);
   SetThreadContext(context);

@@ -1,5 +1,6 @@
 #include "shim/observer/observer_calls.h"
 
+#include "shim/cuda/capture.h"
 #include "shim/session.h"
 
 using prism::channel::Record;
@@ -31,6 +32,7 @@ void prism_shim_marker(uint32_t name, int begin, int in_backward) {
   record.marker.begin = begin != 0 ? 1 : 0;
   record.marker.in_backward = in_backward != 0 ? 1 : 0;
   prism::shim::Emit(record);
+  prism::shim::KeepRange([record] { prism::shim::Emit(record); });
 }
 
 void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes) {

@@ -141,7 +141,7 @@ Status OpStream::AddOp(CanonicalOp op) {
   if (next_index_ == graph::kNoDep) {
     return RunFailed("one iteration has more ops than a program can hold");
   }
-  op.flags |= launch_flags_;
+  op.flags |= op.kind == OpKind::kMarker ? uint8_t{0} : launch_flags_;
   completed_.push_back({.place = {.iteration = iteration_, .index = next_index_}, .op = op});
   ++next_index_;
   return OkStatus();

@@ -30,6 +30,26 @@ def graphed_module():
             graphed(torch.zeros(8, 64, device="cuda")).sum().backward()
 
 
+# The step in it is one at each launch.
+def step_in_a_graph():
+    module = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.Adam(module.parameters(), capturable=True)
+
+    def train():
+        optimizer.zero_grad()
+        module(torch.ones(8, 64, device="cuda")).sum().backward()
+        optimizer.step()
+
+    with torch.cuda.stream(torch.cuda.Stream()):
+        train()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        train()
+    with torch.autograd.profiler.record_function("launches"):
+        for _ in range(3):
+            graph.replay()
+
+
 def refused(name, body):
     try:
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
@@ -57,6 +77,7 @@ def private_pool():
 
 
 capture_with_side_stream()
+step_in_a_graph()
 graphed_module()
 refused("synchronize", torch.cuda.synchronize)
 refused("item", lambda: torch.zeros(1, device="cuda").item())

@@ -32,16 +32,20 @@ ProgramRun RunProgram(const std::string& program,
   return run;
 }
 
-// The ops after the last begin of the range "iteration".
-ProgramRun LastIteration(const ProgramRun& run) {
+// The ops after the last begin of a range.
+ProgramRun LastOf(const ProgramRun& run, const std::string& range) {
   ProgramRun last;
   for (const IssuedOp& op : run.ops) {
-    if (op.kind == RecordKind::kMarker && op.name == "iteration" && op.record.marker.begin != 0) {
+    if (op.kind == RecordKind::kMarker && op.name == range && op.record.marker.begin != 0) {
       last.ops.clear();
     }
     last.ops.push_back(op);
   }
   return last;
+}
+
+ProgramRun LastIteration(const ProgramRun& run) {
+  return LastOf(run, "iteration");
 }
 
 TEST(DevicePrograms, attention_goes_through_every_back_end) {
@@ -90,6 +94,24 @@ TEST(DevicePrograms, graphs_are_captured_once_and_issued_at_each_launch) {
   EXPECT_EQ(products, 3 * (2 + 4));
   // The first op of a launch carries the host's cost of it.
   EXPECT_GE(free_launches, products - 6);
+}
+
+// Between the ops that it was captured between: after the gradients, before the update.
+TEST(DevicePrograms, ranges_inside_of_a_graph_come_with_each_launch) {
+  std::string launched;
+  for (const IssuedOp& op : LastOf(RunProgram("cuda_graphs"), "launches").ops) {
+    if (op.kind == RecordKind::kMarker && op.name == "launches" && op.record.marker.begin == 0) {
+      break;
+    }
+    if (op.kind == RecordKind::kMarker && op.name == "Optimizer.step#Adam.step") {
+      launched += op.record.marker.begin != 0 ? "(" : ")";
+    } else if (op.kind == RecordKind::kMatmul) {
+      launched += "m";
+    } else if (op.name.find("multi_tensor_apply") != op.name.npos && launched.back() != 'u') {
+      launched += "u";
+    }
+  }
+  EXPECT_EQ(launched, "mm(u)mm(u)mm(u)");
 }
 
 TEST(DevicePrograms, compiled_models_launch_triton_kernels) {

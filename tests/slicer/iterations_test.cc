@@ -211,7 +211,28 @@ TEST(Iterations, a_range_of_the_programs_own_goes_before_optimizer_steps) {
   EXPECT_THAT(fragment->iteration_begin, HasSubstr("\"iteration\""));
 }
 
-// A CUDA graph that was captured with the optimizer's step in it is replayed without one.
+// A CUDA graph with the optimizer's step in it, of which all but the first op of a launch is free.
+TEST(Iterations, begin_inside_of_the_launch_of_a_graph_with_the_step_in_it) {
+  RecordScript script;
+  for (int i = 0; i < 4; ++i) {
+    script.Matmul(16);
+    script.InLaunch(true);
+    script.Kernel("backward");
+    script.Marker("Optimizer.step#Adam.step", true);
+    script.Kernel("update");
+    script.Marker("Optimizer.step#Adam.step", false);
+    script.InLaunch(false);
+  }
+  const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
+  ASSERT_TRUE(fragment.ok()) << fragment.status().message();
+  for (uint32_t op = 0; op < fragment->program.size(); ++op) {
+    EXPECT_TRUE(fragment->program.kind[op] != OpKind::kMarker ||
+                (fragment->program.flags[op] & graph::kLaunchedWithPrevious) == 0)
+        << op << ": a range costs the host nothing";
+  }
+}
+
+// As around each launch of a CUDA graph.
 TEST(Iterations, a_range_after_optimizer_steps_takes_over) {
   RecordScript script;
   for (const int32_t size : {16, 32}) {

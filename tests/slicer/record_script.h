@@ -33,6 +33,9 @@ class RecordScript {
   // What follows is issued, or allocated, in a backward pass of autograd's.
   void InBackward(bool in_backward) { in_backward_ = in_backward; }
 
+  // What follows is launched by one call of the host with what was before.
+  void InLaunch(bool in_launch) { in_launch_ = in_launch; }
+
   // What follows is issued by that thread.
   void OnThread(uint16_t thread) { thread_ = thread; }
 
@@ -181,6 +184,7 @@ class RecordScript {
     ScriptedRecord scripted = {.record = record, .payload = std::vector<std::byte>(bytes)};
     scripted.record.thread = thread_;
     scripted.record.flags |= in_backward_ ? channel::kInBackward : 0;
+    scripted.record.flags |= in_launch_ ? channel::kLaunchedWithPrevious : 0;
     if (bytes > 0) {
       std::memcpy(scripted.payload.data(), payload, bytes);
     }
@@ -206,6 +210,7 @@ class RecordScript {
   int32_t rank_ = 0;
   uint32_t group_ = 0;
   bool in_backward_ = false;
+  bool in_launch_ = false;
   uint16_t thread_ = 0;
   std::vector<ScriptedRecord> records_;
   std::map<channel::Table, std::map<std::string, uint32_t>> ids_;
