@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/training_style.h"
@@ -18,6 +19,10 @@ int64_t FullBucketElements(const TrainingStyle& style, int64_t ranks);
 // (`shard_gradients`: ZeRO 2 of the built-in program): as many elements for any number of ranks,
 // because a rank holds whole gradients of a bucket at a time. Else that of `style`.
 TrainingStyle BucketStyle(TrainingStyle style, bool shard_gradients);
+
+// Elements of a rank's equal part of parameters of these sizes, laid out one after the other and
+// padded as a bucket is.
+int64_t PaddedShard(std::span<const int64_t> sizes, int64_t ranks);
 
 // Lays parameters out one after the other. A bucket ends with the parameter that fills it, and is
 // padded so that every rank of the group has a shard of equal size, aligned to 128 elements.

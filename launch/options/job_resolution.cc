@@ -85,6 +85,12 @@ Status CheckExperts(const Options& options, const graph::JobSpec& job) {
                     "give --tp 1",
                     job.model.name, job.parallel.tp));
   }
+  if (job.zero_stage == 3) {
+    return InvalidArgument(
+        fmt::format("--zero 3: the built-in program does not shard parameters beside experts ({}); "
+                    "give --zero 2",
+                    job.model.name));
+  }
   if (options.routing != "uniform") {
     return InvalidArgument(
         fmt::format("--routing {}: experts of the built-in program take equal numbers of tokens; "

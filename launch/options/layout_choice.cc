@@ -17,11 +17,16 @@ namespace {
 // choose; the rest is for NCCL, the context and fragmentation.
 constexpr double kMemoryShare = 0.75;
 
-// Bytes a parameter: bf16 weight, fp32 gradient, which ZeRO 2 spreads over dp, fp32 master weight
-// and two moments, which ZeRO 1 does.
+// Bytes a parameter: bf16 weight, which ZeRO 3 spreads over dp, fp32 gradient, which ZeRO 2 does,
+// fp32 master weight and two moments, which ZeRO 1 does.
 constexpr double kWeightBytes = 2;
 constexpr double kGradientBytes = 4;
 constexpr double kOptimizerBytes = 4 + 4 + 4;
+
+// With ZeRO 3, of every parameter of the largest unit (a layer, or the embedding) in its backward
+// pass: its gathered weight and that of the unit that is on its way, its gradient and that of the
+// unit before, on its way to the shards.
+constexpr double kUnitBytes = 2 * (2 + 4);
 
 // Bytes of activations that a token leaves in a layer for the backward pass, bf16, flash attention,
 // no dropout (Korthikanti et al. 2022, section 4, without masks and attention matrix): 16 for every
@@ -136,9 +141,11 @@ double StateBytes(const graph::ModelSpec& model,
     const auto kept = [&](double each, int32_t from_stage) {
       return zero >= from_stage ? each / static_cast<double>(copies) : each;
     };
-    return kWeightBytes + kept(kGradientBytes, 2) + kept(kOptimizerBytes, 1);
+    return kept(kWeightBytes, 3) + kept(kGradientBytes, 2) + kept(kOptimizerBytes, 1);
   };
-  return dense * bytes(replicas) + local_experts * bytes(replicas / layout.ep);
+  const double layer = (all - matrices) / static_cast<double>(model.layers);
+  const double gathered = zero == 3 ? kUnitBytes * std::max(layer, embedding) / layout.tp : 0;
+  return dense * bytes(replicas) + local_experts * bytes(replicas / layout.ep) + gathered;
 }
 
 // Activations of the first stage with its pp micro-batches in flight, or of the last with its

@@ -31,7 +31,7 @@ void ReadLayout(TomlReader reader, LayoutPreset* layout) {
   if (reader.Has("recompute")) {
     layout->recompute = reader.Choice("recompute", graph::kRecomputeNames);
   }
-  layout->zero = static_cast<int32_t>(reader.IntegerOr("zero", 0, 2, 1));
+  layout->zero = static_cast<int32_t>(reader.IntegerOr("zero", 0, 3, 1));
   reader.RefuseOthers();
 }
 

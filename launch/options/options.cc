@@ -336,7 +336,7 @@ void ReadJobOptions(TypedReader& reader, Options* options) {
   reader.ReadInt("global_batch_size", 1, kMaxLength, &options->global_batch_size);
   reader.ReadInt("seq_len", 1, kMaxLength, &options->seq_len);
   reader.ReadEnum("recompute", graph::kRecomputeNames, &options->recompute);
-  if (const auto stage = reader.ReadChoice("zero", {"0", "1", "2"})) {
+  if (const auto stage = reader.ReadChoice("zero", {"0", "1", "2", "3"})) {
     options->zero = static_cast<int32_t>(*stage);
   }
   reader.ReadRouting("routing", &options->routing);

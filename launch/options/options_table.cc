@@ -92,8 +92,9 @@ std::vector<OptionSpec> JobOptions() {
       {"seq-len", kJob, "N", "by preset", "tokens in a sequence"},
       {"recompute", kJob, JoinedNames(graph::kRecomputeNames), "by preset",
        "activation recomputation"},
-      {"zero", kJob, "0|1|2", "1",
-       "what data-parallel ranks share out among them: 1 optimizer states, 2 gradients as well"},
+      {"zero", kJob, "0|1|2|3", "1",
+       "what data-parallel ranks share out among them: 1 optimizer states, 2 gradients as well, 3 "
+       "parameters as well, which are gathered layer by layer"},
       {"routing", kJob, "uniform|zipf:S", "uniform",
        "how often a mixture of experts chooses each expert, where a program's scores are not "
        "known: "

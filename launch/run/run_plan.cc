@@ -95,6 +95,13 @@ std::vector<std::string> AssumedSharding(const graph::JobSpec& job) {
   if (job.user_program || job.zero_stage < 2 || job.parallel.dp * job.parallel.cp == 1) {
     return {};
   }
+  if (job.zero_stage == 3) {
+    return {
+        "ZeRO 3 of the built-in program: units (a layer, the embedding, the head) are gathered one "
+        "ahead, before the forward and again before the backward pass of every micro-batch; their "
+        "gradients are reduce-scattered in every micro-batch and added to the shards in fp32 (as "
+        "DeepSpeed; FSDP in a pipeline does it once an iteration)"};
+  }
   return {
       "ZeRO 2 of the built-in program: gradients are reduce-scattered in every micro-batch, bucket "
       "by bucket, and added to the shards in fp32 (as DeepSpeed; FSDP in a pipeline does it once "

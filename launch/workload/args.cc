@@ -121,9 +121,9 @@ Status CheckLayout(const graph::JobSpec& job) {
   if (sizes.vpp > 1 && sizes.pp < 2) {
     return InvalidArgument("vpp > 1 needs pp > 1: an interleaved schedule has no single stage");
   }
-  if (job.zero_stage < 0 || job.zero_stage > 2) {
+  if (job.zero_stage < 0 || job.zero_stage > 3) {
     return InvalidArgument(
-        fmt::format("zero {}: the built-in workload has stages 0 to 2", job.zero_stage));
+        fmt::format("zero {}: the built-in workload has stages 0 to 3", job.zero_stage));
   }
   return OkStatus();
 }
@@ -146,6 +146,9 @@ Status CheckExperts(const graph::JobSpec& job) {
   }
   if (sizes.cp > 1) {
     return InvalidArgument(fmt::format("cp {}: no experts beside context parallelism", sizes.cp));
+  }
+  if (job.zero_stage == 3) {
+    return InvalidArgument("zero 3: no experts beside sharded parameters");
   }
   if (sizes.etp != sizes.tp) {
     return InvalidArgument(

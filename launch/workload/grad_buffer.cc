@@ -7,18 +7,6 @@
 #include "launch/workload/parameters.h"
 
 namespace prism::launch {
-namespace {
-
-int64_t Count(const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) {
-    count *= size;
-  }
-  return count;
-}
-
-}  // namespace
-
 GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
                        const GradBufferOptions& options,
                        const ParallelGroups& groups,
@@ -26,10 +14,10 @@ GradBuffer::GradBuffer(const std::vector<Parameter*>& parameters,
     : options_(options), groups_(groups), scatter_(scatter) {
   options_.shard = options_.shard && !replicas().alone();
   LayOut(parameters);
-  values_ = at::zeros({elements_}, at::TensorOptions(options_.device).dtype(options_.dtype));
+  values_ = at::zeros({elements_}, options_.values);
   for (const Placement& placement : placements_) {
     Parameter& parameter = *placement.parameter;
-    parameter.value = values_.narrow(0, placement.begin, Count(parameter.shape))
+    parameter.value = values_.narrow(0, placement.begin, parameter.elements())
                           .view(parameter.shape)
                           .set_requires_grad(true);
   }
@@ -40,7 +28,7 @@ void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
                           replicas().size());
   std::vector<int> expected;
   for (Parameter* parameter : parameters) {
-    const graph::FlatBuckets::Place place = flat.Append(Count(parameter->shape));
+    const graph::FlatBuckets::Place place = flat.Append(parameter->elements());
     placements_.push_back({parameter, place.begin, place.bucket});
     expected.resize(place.bucket + 1);
     expected[place.bucket] += parameter->uses;
@@ -58,7 +46,7 @@ void GradBuffer::LayOut(const std::vector<Parameter*>& parameters) {
 
 void GradBuffer::AllocateGradients() {
   const int64_t kept = scatters() ? elements_ / replicas().size() : elements_;
-  gradients_ = at::zeros({kept}, at::TensorOptions(options_.device).dtype(at::kFloat));
+  gradients_ = at::zeros({kept}, options_.values.dtype(at::kFloat));
   GradSink* const sink = this;
   for (size_t place = 0; place < placements_.size(); ++place) {
     Parameter& parameter = *placements_[place].parameter;
@@ -83,14 +71,15 @@ void GradBuffer::BeginLastMicrobatch() {
 at::Tensor GradBuffer::Open(size_t place) {
   const Placement& placement = placements_[place];
   const std::vector<int64_t>& shape = placement.parameter->shape;
+  const int64_t elements = placement.parameter->elements();
   if (!scatters()) {
-    return gradients_.narrow(0, placement.begin, Count(shape)).view(shape);
+    return gradients_.narrow(0, placement.begin, elements).view(shape);
   }
   Bucket& bucket = buckets_[placement.bucket];
   if (!bucket.whole.defined()) {
     bucket.whole = at::zeros({bucket.end - bucket.begin}, gradients_.options());
   }
-  return bucket.whole.narrow(0, placement.begin - bucket.begin, Count(shape)).view(shape);
+  return bucket.whole.narrow(0, placement.begin - bucket.begin, elements).view(shape);
 }
 
 void GradBuffer::CountReady(size_t place) {
@@ -108,7 +97,10 @@ void GradBuffer::StartReduction(Bucket* bucket) {
   }
   if (scatters()) {
     bucket->ready = 0;
-    scatter_->Start(replicas(), std::exchange(bucket->whole, {}), GradShard(*bucket));
+    at::Tensor of_bucket = std::exchange(bucket->whole, {});
+    scatter_->Finish();
+    of_bucket.mul_(1.0 / groups_.dp.size());
+    scatter_->Start(replicas(), std::move(of_bucket), {GradShard(*bucket)});
     return;
   }
   at::Tensor whole = gradients_.narrow(0, bucket->begin, bucket->end - bucket->begin);
@@ -123,12 +115,12 @@ void GradBuffer::FinishReduction() {
     Wait(bucket.reduction);
     bucket.reduction = nullptr;
   }
-  if (options_.sequence_parallel) {
-    for (const at::Tensor& shard : GradShards()) {
-      AllReduce(groups_.tp, shard);
+  if (options_.kind.sequence_parallel) {
+    for (const Bucket& bucket : buckets_) {
+      AllReduce(groups_.tp, GradShard(bucket));
     }
   }
-  if (options_.tied) {
+  if (options_.kind.tied) {
     AllReduce(groups_.embedding, gradients_);
   }
 }
@@ -168,31 +160,13 @@ at::Tensor GradBuffer::GradShard(const Bucket& bucket) const {
   return gradients_.narrow(0, bucket.begin / ranks, (bucket.end - bucket.begin) / ranks);
 }
 
-std::vector<at::Tensor> GradBuffer::ValueShards() const {
-  std::vector<at::Tensor> shards;
+std::vector<OwnedShard> GradBuffer::OwnedShards() const {
+  const double norm_weight = NormWeight(options_.kind, options_.shard, groups_);
+  std::vector<OwnedShard> shards;
   for (const Bucket& bucket : buckets_) {
-    shards.push_back(Shard(values_, bucket));
+    shards.push_back({Shard(values_, bucket), GradShard(bucket), options_.kind.decay, norm_weight});
   }
   return shards;
-}
-
-std::vector<at::Tensor> GradBuffer::GradShards() const {
-  std::vector<at::Tensor> shards;
-  for (const Bucket& bucket : buckets_) {
-    shards.push_back(GradShard(bucket));
-  }
-  return shards;
-}
-
-// Parameters that are not divided are in the sum once per tp rank, and without shards once per ep
-// rank where they are no experts; of the two copies of a tied embedding only the first stage's
-// counts.
-double GradBuffer::norm_weight() const {
-  if (options_.tied && groups_.embedding.size() > 1 && groups_.embedding.index() != 0) {
-    return 0.0;
-  }
-  const int32_t over_ep = options_.expert || options_.shard ? 1 : groups_.ep.size();
-  return 1.0 / (over_ep * (options_.split ? 1 : groups_.tp.size()));
 }
 
 }  // namespace prism::launch

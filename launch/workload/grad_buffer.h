@@ -22,24 +22,21 @@
 #include "launch/workload/grad_accumulator.h"
 #include "launch/workload/grad_scatter.h"
 #include "launch/workload/parallel_groups.h"
+#include "launch/workload/parameter_kind.h"
+#include "launch/workload/parameter_storage.h"
 
 namespace prism::launch {
 
 struct Parameter;
 
 struct GradBufferOptions {
-  bool decay = true;
-  bool sequence_parallel = false;  // gradients are partial sums over tp
-  bool split = false;              // divided over tp; else all tp ranks hold the same values
-  bool tied = false;               // reduced over the embedding group
-  bool expert = false;             // replicas are those of experts
+  ParameterKind kind;
   bool shard = true;  // ZeRO 1: reduce-scatter and a shard of the optimizer; false for no replicas
   bool shard_gradients = false;  // ZeRO 2: of gradients no more than the shard; needs `shard`
-  c10::ScalarType dtype = at::kBFloat16;
-  at::Device device = at::kCPU;
+  at::TensorOptions values;      // type and device
 };
 
-class GradBuffer : private GradSink {
+class GradBuffer : public ParameterStorage, private GradSink {
  public:
   // Lays out `parameters` in the given order (that of the backward pass) and sets their values to
   // views of the buffer. `groups` and `scatter` outlive the buffer.
@@ -47,35 +44,22 @@ class GradBuffer : private GradSink {
              const GradBufferOptions& options,
              const ParallelGroups& groups,
              GradScatter* scatter);
-  GradBuffer(const GradBuffer&) = delete;
-  GradBuffer& operator=(const GradBuffer&) = delete;
   ~GradBuffer() override = default;
 
-  // Allocates the gradients, gives every parameter its accumulator, and hooks it into backward for
-  // the gradients that autograd computes.
-  void AllocateGradients();
-
-  void ZeroGradients();
+  void AllocateGradients() override;
+  void ZeroGradients() override;
 
   // From now on a bucket's reduction starts as soon as all of its gradients are there. With ZeRO 2
   // it does so in every micro-batch.
-  void BeginLastMicrobatch();
+  void BeginLastMicrobatch() override;
+  void FinishReduction() override;
 
-  // Waits for the reductions, then sums what other groups hold a part of: sequence-parallel
-  // gradients over tp, those of tied embeddings over the embedding group.
-  void FinishReduction();
+  // ZeRO 1 and 2.
+  void StartGather() override;
+  void FinishGather() override;
 
-  // Gathers the values that the optimizer of each dp rank has updated (ZeRO 1).
-  void StartGather();
-  void FinishGather();
-
-  // Per bucket the part that this rank's optimizer owns: all of it with ZeRO 0.
-  [[nodiscard]] std::vector<at::Tensor> ValueShards() const;
-  [[nodiscard]] std::vector<at::Tensor> GradShards() const;
-
-  // What a shard's squared norm counts in the sum over all ranks that have one.
-  [[nodiscard]] double norm_weight() const;
-  [[nodiscard]] const GradBufferOptions& options() const { return options_; }
+  // A shard a bucket, all of it with ZeRO 0.
+  [[nodiscard]] std::vector<OwnedShard> OwnedShards() const override;
 
  private:
   struct Bucket {
@@ -97,7 +81,7 @@ class GradBuffer : private GradSink {
   void LayOut(const std::vector<Parameter*>& parameters);
   // Ranks that hold the same parameters.
   [[nodiscard]] const Group& replicas() const {
-    return options_.expert ? groups_.expert_dp : groups_.dp;
+    return options_.kind.expert ? groups_.expert_dp : groups_.dp;
   }
   at::Tensor Open(size_t place) override;
   void CountReady(size_t place) override;

@@ -4,23 +4,26 @@
 
 namespace prism::launch {
 
-void GradScatter::Start(const Group& replicas, at::Tensor whole, at::Tensor shard) {
-  Finish();
-  whole.mul_(1.0 / groups_.dp.size());
-  arrived_ = at::empty_like(shard);
+void GradScatter::Start(const Group& replicas, at::Tensor whole, std::vector<at::Tensor> shards) {
+  arrived_ = at::empty({whole.numel() / replicas.size()}, whole.options());
   handle_ = StartReduceScatter(replicas, arrived_, whole);
   whole_ = std::move(whole);
-  shard_ = std::move(shard);
+  shards_ = std::move(shards);
 }
 
 void GradScatter::Finish() {
-  if (!shard_.defined()) {
+  if (shards_.empty()) {
     return;
   }
   Wait(handle_);
   handle_ = nullptr;
-  shard_.add_(arrived_);
-  whole_ = arrived_ = shard_ = at::Tensor();
+  int64_t begin = 0;
+  for (at::Tensor& shard : shards_) {
+    shard.add_(arrived_.narrow(0, begin, shard.numel()));
+    begin += shard.numel();
+  }
+  shards_.clear();
+  whole_ = arrived_ = at::Tensor();
 }
 
 }  // namespace prism::launch

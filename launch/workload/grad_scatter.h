@@ -8,6 +8,8 @@
 // overlapped ZeRO 2 do the same.
 #pragma once
 
+#include <vector>
+
 #include <ATen/ATen.h>
 
 #include "launch/workload/parallel_groups.h"
@@ -16,23 +18,19 @@ namespace prism::launch {
 
 class GradScatter {
  public:
-  // `groups` outlives it.
-  explicit GradScatter(const ParallelGroups& groups) : groups_(groups) {}
+  // Sends off gradients, float32, equal parts of which belong to the ranks of `replicas`: their sum
+  // is what arrives, in memory of its own. It is for `shards`, one after the other. The caller
+  // hands on its only reference to `whole`; nothing else is on its way.
+  void Start(const Group& replicas, at::Tensor whole, std::vector<at::Tensor> shards);
 
-  // Sends off the sum over this rank's gradients `whole`, float32, equal parts of which belong to
-  // the ranks of `replicas`. This rank's part arrives in memory of its own; the caller hands on its
-  // only reference to `whole`. The mean is that over all replicas of the job, as GradBuffer's.
-  void Start(const Group& replicas, at::Tensor whole, at::Tensor shard);
-
-  // Adds what is on its way to its shard.
+  // Adds what is on its way, if anything is, to its shards.
   void Finish();
 
  private:
-  const ParallelGroups& groups_;
   Handle handle_;
   at::Tensor whole_;
   at::Tensor arrived_;
-  at::Tensor shard_;
+  std::vector<at::Tensor> shards_;
 };
 
 }  // namespace prism::launch

@@ -2,6 +2,7 @@
 // first and norm, logits and loss behind on the last virtual stage.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,10 @@ class ModelChunk {
   // the next, or on the last to the mean loss over the micro-batch's tokens, in float32.
   at::Tensor Forward(const at::Tensor& input, const MicrobatchTokens& tokens);
 
+  // Around a backward pass.
+  void BeginBackward();
+  void EndBackward();
+
   [[nodiscard]] bool first() const { return first_; }
   [[nodiscard]] bool last() const { return last_; }
   [[nodiscard]] ParameterSet& parameters() { return parameters_; }
@@ -39,6 +44,8 @@ class ModelChunk {
   void DeclareHead();
   [[nodiscard]] at::Tensor Embed(const at::Tensor& ids) const;
   [[nodiscard]] at::Tensor Loss(const at::Tensor& hidden, const at::Tensor& targets) const;
+  [[nodiscard]] at::Tensor HiddenOf(const at::Tensor& ids) const;
+  [[nodiscard]] at::Tensor LossOf(const at::Tensor& hidden, const at::Tensor& targets) const;
 
   const WorkloadConfig& config_;
   bool first_;
@@ -51,6 +58,9 @@ class ModelChunk {
   Parameter* output_ = nullptr;     // the embedding itself where tied on one stage
   Norm final_norm_;
   at::Tensor position_ids_;
+  size_t head_place_ = 0;
+  std::function<void()> begin_embedding_backward_;
+  std::function<void()> end_head_backward_;
 };
 
 }  // namespace prism::launch

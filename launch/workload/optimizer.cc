@@ -17,38 +17,34 @@ constexpr double kClipEpsilon = 1e-6;
 
 }  // namespace
 
-Optimizer::Optimizer(const std::vector<GradBuffer*>& buffers, const ParallelGroups& groups)
+Optimizer::Optimizer(const std::vector<OwnedShard>& shards, const ParallelGroups& groups)
     : groups_(groups) {
   const at::NoGradGuard no_grad;
-  const at::Device device = buffers.front()->options().device;
+  const at::Device device = shards.front().value.device();
   step_ = at::zeros({}, at::TensorOptions(device).dtype(at::kFloat));
   std::vector<float> weights;
   for (const bool decay : {true, false}) {
     ParameterGroup group;
     group.weight_decay = decay ? kWeightDecay : 0.0;
-    for (const GradBuffer* buffer : buffers) {
-      if (buffer->options().decay != decay) {
+    for (const OwnedShard& shard : shards) {
+      if (shard.decay != decay) {
         continue;
       }
-      for (const at::Tensor& value : buffer->ValueShards()) {
-        group.values.push_back(value);
-        group.masters.push_back(value.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
-        group.means.push_back(at::zeros_like(group.masters.back()));
-        group.squares.push_back(at::zeros_like(group.masters.back()));
-        group.steps.push_back(step_);
-        weights.push_back(static_cast<float>(buffer->norm_weight()));
-      }
-      for (const at::Tensor& grad : buffer->GradShards()) {
-        group.grads.push_back(grad);
-        all_grads_.push_back(grad);
-      }
+      group.values.push_back(shard.value);
+      group.grads.push_back(shard.grad);
+      group.masters.push_back(shard.value.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
+      group.means.push_back(at::zeros_like(group.masters.back()));
+      group.squares.push_back(at::zeros_like(group.masters.back()));
+      group.steps.push_back(step_);
+      all_grads_.push_back(shard.grad);
+      weights.push_back(static_cast<float>(shard.norm_weight));
     }
     parameter_groups_.push_back(std::move(group));
   }
   norm_weights_ = at::tensor(weights).to(device);
 }
 
-// Every rank's shards count once; see GradBuffer::norm_weight for those that several ranks have.
+// Every rank's shards count once; see NormWeight for those that several ranks have.
 at::Tensor Optimizer::GlobalNorm() const {
   const at::Tensor norms = at::stack(at::_foreach_norm(all_grads_, 2));
   at::Tensor sum = at::dot(norms.square(), norm_weights_);

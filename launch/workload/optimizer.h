@@ -6,15 +6,15 @@
 
 #include <ATen/ATen.h>
 
-#include "launch/workload/grad_buffer.h"
 #include "launch/workload/parallel_groups.h"
+#include "launch/workload/parameter_storage.h"
 
 namespace prism::launch {
 
 class Optimizer {
  public:
-  // Takes the present values of `buffers` as master values. Buffers and groups outlive it.
-  Optimizer(const std::vector<GradBuffer*>& buffers, const ParallelGroups& groups);
+  // Takes the present values of `shards` as master values. `groups` outlives it.
+  Optimizer(const std::vector<OwnedShard>& shards, const ParallelGroups& groups);
 
   // Norm of the whole model's gradient, read on the host: the one point of an iteration where the
   // host waits for the device. Clips to kMaxGradNorm and updates the shards' values; with a norm

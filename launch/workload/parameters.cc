@@ -1,23 +1,20 @@
 #include "launch/workload/parameters.h"
 
+#include <functional>
 #include <map>
+#include <numeric>
 #include <ranges>
-#include <tuple>
 #include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "graph/base/fnv.h"
+#include "launch/workload/grad_buffer.h"
 
 namespace prism::launch {
 namespace {
 
-// Kinds of parameter that may share a flat buffer (grad_buffer.h). Ordered: buffers are made, and
-// reduced, in this order on every rank.
-// Expert, tied, split, sequence parallel, decay.
-using Kind = std::tuple<bool, bool, bool, bool, bool>;
-
-Kind KindOf(const ParameterSpec& spec) {
+ParameterKind KindOf(const ParameterSpec& spec) {
   return {spec.expert, spec.tied, spec.split_dim >= 0, spec.sequence_parallel, spec.decay};
 }
 
@@ -29,11 +26,24 @@ uint64_t SeedOf(const std::string& name, uint64_t seed) {
 }  // namespace
 
 ParameterSet::ParameterSet(const WorkloadConfig& config, const ParallelGroups& groups)
-    : config_(config), groups_(groups), scatter_(groups) {
+    : config_(config), groups_(groups) {
+}
+
+int64_t Parameter::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+void ParameterSet::BeginUnit() {
+  places_.push_back(units_++);
+}
+
+void ParameterSet::ReturnToUnit(size_t unit) {
+  places_.push_back(unit);
 }
 
 Parameter* ParameterSet::Declare(ParameterSpec spec) {
   Parameter parameter;
+  parameter.unit = places_.back();
   parameter.shape = spec.full_shape;
   if (spec.split_dim >= 0) {
     parameter.shape[static_cast<size_t>(spec.split_dim)] /= config_.job.parallel.tp;
@@ -47,26 +57,54 @@ Parameter* ParameterSet::Declare(ParameterSpec spec) {
   return &parameters_.back();
 }
 
-void ParameterSet::Allocate() {
-  std::map<Kind, std::vector<Parameter*>> kinds;
+at::TensorOptions ParameterSet::tensor_options() const {
+  return at::TensorOptions(config_.device == DeviceKind::kCpu ? at::Device(at::kCPU)
+                                                              : at::Device(at::kCUDA, 0))
+      .dtype(config_.job.compute_dtype == graph::DataType::kFloat32 ? at::kFloat : at::kBFloat16);
+}
+
+void ParameterSet::Allocate(bool keeps_last) {
+  if (config_.job.zero_stage == 3 && !groups_.dp.alone()) {
+    AllocateShards(keeps_last);
+    sharded_->Initialize([this](Parameter* parameter) { Initialize(parameter); });
+    return;
+  }
+  AllocateBuffers();
+  for (Parameter& parameter : parameters_) {
+    Initialize(&parameter);
+  }
+}
+
+void ParameterSet::AllocateBuffers() {
+  std::map<ParameterKind, std::vector<Parameter*>> kinds;
   for (Parameter& parameter : std::views::reverse(parameters_)) {
     kinds[KindOf(parameter.spec)].push_back(&parameter);
   }
   for (const auto& [kind, members] : kinds) {
     GradBufferOptions options;
-    std::tie(options.expert, options.tied, options.split, options.sequence_parallel,
-             options.decay) = kind;
+    options.kind = kind;
     options.shard = config_.job.zero_stage >= 1;
     options.shard_gradients = config_.job.zero_stage >= 2;
-    options.dtype =
-        config_.job.compute_dtype == graph::DataType::kFloat32 ? at::kFloat : at::kBFloat16;
-    options.device =
-        config_.device == DeviceKind::kCpu ? at::Device(at::kCPU) : at::Device(at::kCUDA, 0);
-    buffers_.push_back(std::make_unique<GradBuffer>(members, options, groups_, &scatter_));
+    options.values = tensor_options();
+    storages_.push_back(std::make_unique<GradBuffer>(members, options, groups_, &scatter_));
   }
+}
+
+void ParameterSet::AllocateShards(bool keeps_last) {
+  std::vector<std::map<ParameterKind, std::vector<Parameter*>>> units(units_);
   for (Parameter& parameter : parameters_) {
-    Initialize(&parameter);
+    units[parameter.unit][KindOf(parameter.spec)].push_back(&parameter);
   }
+  std::vector<std::vector<ShardedUnit::Members>> members(units_);
+  for (size_t unit = 0; unit < units_; ++unit) {
+    for (auto& [kind, parameters] : units[unit]) {
+      members[unit].push_back({kind, std::move(parameters)});
+    }
+  }
+  const ShardedParameters::Options options = {tensor_options(), keeps_last};
+  auto sharded = std::make_unique<ShardedParameters>(members, places_, options, groups_, &scatter_);
+  sharded_ = sharded.get();
+  storages_.push_back(std::move(sharded));
 }
 
 // On the CPU values have to be those of the undistributed model: the full tensor is drawn and cut.

@@ -1,6 +1,6 @@
 // The parameters of one model chunk. Layers declare what they need; Allocate() then lays all of
-// them out in flat buffers (grad_buffer.h), sets their first values and hands every layer its
-// tensor through the Parameter it got at declaration.
+// them out in flat buffers (grad_buffer.h), or shards of units (sharded_parameters.h), sets their
+// first values and hands every layer its tensor through the Parameter it got at declaration.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,10 @@
 #include <ATen/ATen.h>
 
 #include "launch/workload/args.h"
-#include "launch/workload/grad_buffer.h"
+#include "launch/workload/grad_accumulator.h"
+#include "launch/workload/grad_scatter.h"
+#include "launch/workload/parameter_storage.h"
+#include "launch/workload/sharded_parameters.h"
 
 namespace prism::launch {
 
@@ -34,10 +37,13 @@ struct ParameterSpec {
 
 struct Parameter {
   ParameterSpec spec;
+  size_t unit = 0;                  // of the chunk, for ZeRO 3
   std::vector<int64_t> shape;       // of this rank's part
   int uses = 1;                     // gradient contributions in one backward pass
   at::Tensor value;                 // view into a flat buffer; defined after Allocate()
   GradAccumulator* grad = nullptr;  // set when the gradients are allocated
+
+  [[nodiscard]] int64_t elements() const;
 };
 
 class ParameterSet {
@@ -45,25 +51,44 @@ class ParameterSet {
   // `config` and `groups` outlive the set.
   ParameterSet(const WorkloadConfig& config, const ParallelGroups& groups);
 
+  // What is declared next belongs to a unit of its own, or to one before: the unit at the next
+  // place of the chunk, in the order of the forward pass. Units are what ZeRO 3 gathers.
+  void BeginUnit();
+  void ReturnToUnit(size_t unit);
+  [[nodiscard]] size_t place() const { return places_.size() - 1; }
+
   // Stable for the life of the set.
   Parameter* Declare(ParameterSpec spec);
 
-  // Once, after the last Declare.
-  void Allocate();
+  // Once, after the last Declare. `keeps_last`: of ShardedParameters.
+  void Allocate(bool keeps_last);
+
+  // Of values.
+  [[nodiscard]] at::TensorOptions tensor_options() const;
+
+  // Null where parameters are whole between passes.
+  [[nodiscard]] ShardedParameters* sharded() const { return sharded_; }
 
   // Behind a backward pass: what it has reduced has arrived where gradients are sharded.
   void EndBackward() { scatter_.Finish(); }
 
-  [[nodiscard]] std::vector<std::unique_ptr<GradBuffer>>& buffers() { return buffers_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<ParameterStorage>>& storages() const {
+    return storages_;
+  }
 
  private:
+  void AllocateBuffers();
+  void AllocateShards(bool keeps_last);
   void Initialize(Parameter* parameter) const;
 
   const WorkloadConfig& config_;
   const ParallelGroups& groups_;
   std::deque<Parameter> parameters_;
   GradScatter scatter_;
-  std::vector<std::unique_ptr<GradBuffer>> buffers_;
+  std::vector<size_t> places_;  // units
+  size_t units_ = 0;
+  std::vector<std::unique_ptr<ParameterStorage>> storages_;
+  ShardedParameters* sharded_ = nullptr;
 };
 
 }  // namespace prism::launch

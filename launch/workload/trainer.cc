@@ -1,5 +1,8 @@
 #include "launch/workload/trainer.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
@@ -21,15 +24,19 @@ Trainer::Trainer(const WorkloadConfig& config, const ParallelGroups& groups)
   {
     const Marker marker("gradients");
     for (const auto& chunk : chunks_) {
-      for (const auto& buffer : chunk->parameters().buffers()) {
-        buffer->AllocateGradients();
-        buffers_.push_back(buffer.get());
+      for (const auto& storage : chunk->parameters().storages()) {
+        storage->AllocateGradients();
+        storages_.push_back(storage.get());
       }
     }
   }
   {
     const Marker marker("optimizer state");
-    optimizer_ = std::make_unique<Optimizer>(buffers_, groups);
+    std::vector<OwnedShard> shards;
+    for (const ParameterStorage* storage : storages_) {
+      std::ranges::move(storage->OwnedShards(), std::back_inserter(shards));
+    }
+    optimizer_ = std::make_unique<Optimizer>(shards, groups);
   }
   const Marker marker("buffers");
   for (const auto& chunk : chunks_) {
@@ -40,8 +47,8 @@ Trainer::Trainer(const WorkloadConfig& config, const ParallelGroups& groups)
 IterationResult Trainer::RunIteration(int32_t iteration) {
   iteration_ = iteration;
   batch_.Draw(iteration);
-  for (GradBuffer* buffer : buffers_) {
-    buffer->ZeroGradients();
+  for (ParameterStorage* storage : storages_) {
+    storage->ZeroGradients();
   }
   loss_sum_ = at::Tensor();
   const ScheduleShape shape = {.stage = config_.pp_rank(),
@@ -54,11 +61,11 @@ IterationResult Trainer::RunIteration(int32_t iteration) {
   {
     const Marker marker("optimizer");
     result.grad_norm = optimizer_->Step();
-    for (GradBuffer* buffer : buffers_) {
-      buffer->StartGather();
+    for (ParameterStorage* storage : storages_) {
+      storage->StartGather();
     }
-    for (GradBuffer* buffer : buffers_) {
-      buffer->FinishGather();
+    for (ParameterStorage* storage : storages_) {
+      storage->FinishGather();
     }
   }
   result.loss = ReduceLoss();
@@ -101,13 +108,14 @@ at::Tensor Trainer::Backward(Pass pass, const at::Tensor& output_grad) {
   const Marker marker(PassName("backward", pass));
   ModelChunk& chunk = *chunks_[static_cast<size_t>(pass.chunk)];
   if (pass.microbatch == config_.job.microbatches() - 1) {
-    for (const auto& buffer : chunk.parameters().buffers()) {
-      buffer->BeginLastMicrobatch();
+    for (const auto& storage : chunk.parameters().storages()) {
+      storage->BeginLastMicrobatch();
     }
   }
   std::deque<Pending>& queue = pending_[static_cast<size_t>(pass.chunk)];
   const Pending pending = std::move(queue.front());
   queue.pop_front();
+  chunk.BeginBackward();
   if (pending.loss.defined()) {
     torch::autograd::backward({pending.loss});
   } else {
@@ -116,14 +124,14 @@ at::Tensor Trainer::Backward(Pass pass, const at::Tensor& output_grad) {
                                                           /*create_graph=*/false,
                                                           /*accumulate_grad=*/true);
   }
-  chunk.parameters().EndBackward();
+  chunk.EndBackward();
   return pending.input.defined() ? pending.input.grad() : at::Tensor();
 }
 
 void Trainer::SynchroniseGradients() {
   const Marker marker("gradient sync");
-  for (GradBuffer* buffer : buffers_) {
-    buffer->FinishReduction();
+  for (ParameterStorage* storage : storages_) {
+    storage->FinishReduction();
   }
 }
 

@@ -59,7 +59,7 @@ class Trainer : private ScheduleBody {
   const WorkloadConfig& config_;
   const ParallelGroups& groups_;
   std::vector<std::unique_ptr<ModelChunk>> chunks_;
-  std::vector<GradBuffer*> buffers_;  // of all chunks
+  std::vector<ParameterStorage*> storages_;  // of all chunks
   std::unique_ptr<Optimizer> optimizer_;
   PeerExchange peers_;
   Batch batch_;

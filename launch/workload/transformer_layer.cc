@@ -3,59 +3,15 @@
 #include <cmath>
 #include <utility>
 
-#include <torch/csrc/autograd/custom_function.h>
-
+#include "launch/workload/backward_hook.h"
 #include "launch/workload/context_parallel.h"
 #include "launch/workload/swiglu.h"
 
 namespace prism::launch {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 constexpr double kNormEpsilon = 1e-5;
 constexpr double kInitStd = 0.02;
-
-// Where the marker of a layer's backward lives, and its name.
-struct BackwardRange {
-  std::unique_ptr<Marker>* marker;
-  const std::string* name;
-};
-
-// Identities whose backward opens (at the layer's output) and closes (at its input) the marker.
-struct OpenInBackward : torch::autograd::Function<OpenInBackward> {
-  static at::Tensor forward(AutogradContext* context,
-                            const at::Tensor& output,
-                            BackwardRange range) {
-    context->saved_data["marker"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(range.marker));
-    context->saved_data["name"] = *range.name;
-    return output;
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    auto* marker = reinterpret_cast<std::unique_ptr<Marker>*>(
-        static_cast<intptr_t>(context->saved_data["marker"].toInt()));
-    *marker = std::make_unique<Marker>(context->saved_data["name"].toStringRef());
-    return {grads[0], at::Tensor()};
-  }
-};
-
-struct CloseInBackward : torch::autograd::Function<CloseInBackward> {
-  static at::Tensor forward(AutogradContext* context,
-                            const at::Tensor& input,
-                            std::unique_ptr<Marker>* marker) {
-    context->saved_data["marker"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(marker));
-    return input;
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    auto* marker = reinterpret_cast<std::unique_ptr<Marker>*>(
-        static_cast<intptr_t>(context->saved_data["marker"].toInt()));
-    marker->reset();
-    return {grads[0], at::Tensor()};
-  }
-};
 
 }  // namespace
 
@@ -87,7 +43,19 @@ at::Tensor ApplyNorm(const Norm& norm, const at::Tensor& input) {
 TransformerLayer::TransformerLayer(int64_t number,
                                    const LayerContext& context,
                                    ParameterSet* parameters)
-    : name_("layer " + std::to_string(number)), context_(context) {
+    : name_("layer " + std::to_string(number)), context_(context), place_(parameters->place()) {
+  begin_backward_ = [this] {
+    backward_marker_ = std::make_unique<Marker>(name_);
+    if (context_.sharded != nullptr) {
+      context_.sharded->BeginBackward(place_);
+    }
+  };
+  end_backward_ = [this] {
+    if (context_.sharded != nullptr) {
+      context_.sharded->EndBackward(place_);
+    }
+    backward_marker_.reset();
+  };
   const graph::ModelSpec& model = context.config->job.model;
   const int64_t size = context.config->head_size();
   const std::string prefix = "layers." + std::to_string(number);
@@ -152,11 +120,17 @@ TransformerLayer::Linear TransformerLayer::DeclareLinear(ParameterSet* parameter
 
 at::Tensor TransformerLayer::Forward(const at::Tensor& input) {
   const Marker marker(name_);
-  const at::Tensor opened = CloseInBackward::apply(input, &backward_marker_);
+  if (context_.sharded != nullptr) {
+    context_.sharded->BeginForward(place_);
+  }
+  const at::Tensor opened = AtBackward(input, &end_backward_);
   const at::Tensor output = context_.config->job.recompute == graph::Recompute::kFull
                                 ? Checkpoint(*this, {opened})
                                 : Compute({opened});
-  return OpenInBackward::apply(output, BackwardRange{&backward_marker_, &name_});
+  if (context_.sharded != nullptr) {
+    context_.sharded->EndForward(place_);
+  }
+  return AtBackward(output, &begin_backward_);
 }
 
 at::Tensor TransformerLayer::Compute(const std::vector<at::Tensor>& inputs) const {

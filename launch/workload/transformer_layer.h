@@ -3,6 +3,7 @@
 // as Megatron does.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,7 +33,8 @@ struct LayerContext {
   TensorParallel tp;
   const Group* cp = nullptr;
   const Group* ep = nullptr;
-  RotaryTables rotary;  // undefined tensors for GPT
+  RotaryTables rotary;                   // undefined tensors for GPT
+  ShardedParameters* sharded = nullptr;  // null where parameters are whole between passes
 };
 
 class TransformerLayer : public Recomputable {
@@ -77,7 +79,10 @@ class TransformerLayer : public Recomputable {
   std::unique_ptr<MixtureOfExperts> experts_;
   Linear mlp_in_;  // of a layer without experts, or the shared expert, if there is one
   Linear mlp_out_;
+  size_t place_;                             // in the chunk
   std::unique_ptr<Marker> backward_marker_;  // open while this layer's backward runs
+  std::function<void()> begin_backward_;
+  std::function<void()> end_backward_;
 };
 
 }  // namespace prism::launch

@@ -2,6 +2,17 @@
 
 namespace prism::slicer {
 
+std::unique_ptr<DataParallel> MakeDataParallel(const StageContext& context) {
+  const RankShape& rank = *context.rank;
+  const bool zero3 = rank.job.zero_stage == 3;
+  if (rank.built_in && zero3 && int64_t{rank.job.parallel.dp} * rank.job.parallel.cp > 1) {
+    return MakeWorkloadSharding(context);
+  }
+  const bool sharded =
+      rank.style.data_parallel == graph::DataParallelKind::kFsdp || (zero3 && !rank.built_in);
+  return sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
+}
+
 const Block& BlockOfCall(const UnitContent& content, StepKind pass) {
   switch (pass) {
     case StepKind::kForward:

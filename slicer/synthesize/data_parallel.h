@@ -79,12 +79,18 @@ class DataParallel {
   ParametersHeld held_;
 };
 
+// That of the job and style.
+std::unique_ptr<DataParallel> MakeDataParallel(const StageContext& context);
+
 // Flat buffers and buckets (Megatron-LM's DDP with and without its distributed optimizer,
 // DeepSpeed's ZeRO 2, that of the built-in workload).
 std::unique_ptr<DataParallel> MakeBucketedDataParallel(const StageContext& context);
 
 // Parameters sharded by unit (FSDP, ZeRO 3).
 std::unique_ptr<DataParallel> MakeShardedDataParallel(const StageContext& context);
+
+// ZeRO 3 of the built-in workload.
+std::unique_ptr<DataParallel> MakeWorkloadSharding(const StageContext& context);
 
 // The block that a call stands for, and its index.
 const Block& BlockOfCall(const UnitContent& content, StepKind pass);

@@ -57,9 +57,7 @@ StageSynthesis::StageSynthesis(const SynthesisShape& shape,
   }
   const StageContext context = {&rank_,   shape.style_number, &chunks_,
                                 &writer_, &slots_of_,         shape.timed_only};
-  const bool sharded =
-      rank_.style.data_parallel == graph::DataParallelKind::kFsdp || rank_.job.zero_stage == 3;
-  data_parallel_ = sharded ? MakeShardedDataParallel(context) : MakeBucketedDataParallel(context);
+  data_parallel_ = MakeDataParallel(context);
   held_states_ = {data_parallel_->held()};
   exchanges_.fill(kUnknown);
   batches_.fill(kUnknown);

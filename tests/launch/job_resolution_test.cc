@@ -54,16 +54,18 @@ TEST(JobResolution, every_model_gets_a_layout_that_fills_the_gpus) {
   }
 }
 
-// Gradients of 8 G parameters take 32 GB of a rank, or of all.
-TEST(JobResolution, sharded_gradients_leave_room_for_a_shorter_pipeline) {
+// A tp rank has 35 G parameters: 70 GB of values and 141 GB of gradients, shared out or not.
+TEST(JobResolution, sharded_states_leave_room_for_a_shorter_pipeline) {
   const auto stages = [](const std::string& zero) {
     const Result<ResolvedJob> resolved =
-        Resolve({"--model", "llama3-8b", "--target-gpus", "64", "--tp", "1", "--zero", zero});
+        Resolve({"--model", "llama3-70b", "--target-gpus", "64", "--tp", "2", "--recompute", "full",
+                 "--zero", zero});
     EXPECT_TRUE(resolved.ok()) << resolved.status().message();
     return resolved.ok() ? resolved->job.parallel.pp : 0;
   };
-  EXPECT_EQ(stages("1"), 4);
+  EXPECT_EQ(stages("1"), 8);
   EXPECT_EQ(stages("2"), 2);
+  EXPECT_EQ(stages("3"), 1);
 }
 
 TEST(JobResolution, what_does_not_divide_says_what_and_what_instead) {
@@ -117,6 +119,7 @@ TEST(JobResolution, experts_are_divided_inside_of_dp) {
               HasSubstr("no context parallelism beside experts"));
   EXPECT_THAT(Refusal(mixtral({"--tp", "2", "--pp", "4", "--sequence-parallel", "off"})),
               HasSubstr("--sequence-parallel off"));
+  EXPECT_THAT(Refusal(mixtral({"--zero", "3"})), HasSubstr("give --zero 2"));
   EXPECT_THAT(Refusal(mixtral({"--routing", "zipf:1"})), HasSubstr("--routing zipf:1: experts"));
 }
 

@@ -78,7 +78,7 @@ TEST(Options, unknown_option_names_the_nearest_one) {
 
 TEST(Options, values_that_have_not_landed_are_refused) {
   for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
-           {"--network", "packet"}, {"--zero", "3"}, {"--host-time", "measured:0"}}) {
+           {"--network", "packet"}, {"--zero", "4"}, {"--host-time", "measured:0"}}) {
     EXPECT_EQ(Refusal({option, value}).code(), StatusCode::kInvalidArgument) << option;
   }
 }

@@ -78,8 +78,8 @@ TEST_F(Determinism, four_files_of_experts_are_the_same_for_any_number_of_process
                              testing::HasSubstr("\n7,stage 1,1,1,1,0,1,")));
 }
 
-TEST_F(Determinism, four_files_of_sharded_gradients_are_the_same_for_any_number_of_processes) {
-  job_ = {"--model", "gpt3-1.3b", "--seq-len", "256", "--zero", "2"};
+TEST_F(Determinism, four_files_of_sharded_states_are_the_same_for_any_number_of_processes) {
+  job_ = {"--model", "gpt3-1.3b", "--seq-len", "256", "--zero", "3"};
   ASSERT_NO_FATAL_FAILURE(Run("first", {}));
   for (const char* processes : {"2", "4"}) {
     const std::string name = std::string("mpirun-") + processes;

@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kSeed = 5;
 constexpr int kLayouts = 30;
 constexpr int kExpertLayouts = 15;
-constexpr int kShardedLayouts = 20;
+constexpr int kShardedLayouts = 30;
 
 template <typename T>
 T Pick(Rng& rng, const std::vector<T>& values) {
@@ -75,7 +75,8 @@ graph::JobSpec DrawExpertJob(Rng& rng) {
   return job;
 }
 
-// Gradients sharded as well (ZeRO 2). Layers of one in three jobs fill buckets of their own.
+// Gradients sharded as well (ZeRO 2), or parameters, too (ZeRO 3). Layers of one in three jobs fill
+// buckets of their own.
 graph::JobSpec DrawShardedJob(Rng& rng) {
   graph::JobSpec job = Pick<int>(rng, {0, 0, 1}) == 1 ? DrawExpertJob(rng) : DrawJob(rng);
   if (job.model.moe.experts == 0) {
@@ -88,7 +89,7 @@ graph::JobSpec DrawShardedJob(Rng& rng) {
       job.model.ffn = 12288;
     }
   }
-  job.zero_stage = 2;
+  job.zero_stage = job.model.moe.experts > 0 ? 2 : Pick<int32_t>(rng, {2, 3, 3});
   return job;
 }
 
@@ -217,13 +218,29 @@ TEST(Synthesis, equals_the_recorded_graph_of_experts_op_by_op) {
   }
 }
 
-TEST(Synthesis, equals_the_recorded_graph_of_sharded_gradients_op_by_op) {
+TEST(Synthesis, equals_the_recorded_graph_of_sharded_states_op_by_op) {
   Rng rng(kSeed, "sharded layouts");
   for (int i = 0; i < kShardedLayouts; ++i) {
     const graph::JobSpec job = DrawShardedJob(rng);
     SCOPED_TRACE(fmt::format("layout {}: {}", i, Describe(job)));
     ExpectRecorded(job);
   }
+}
+
+// Kernels over parts of a unit's values and gradients that 32 bits cannot index are halved.
+TEST(Synthesis, equals_the_recorded_graph_of_large_sharded_units_op_by_op) {
+  graph::JobSpec job = TinyJob();
+  job.model.block = graph::BlockKind::kLlama;
+  job.model.layers = 1;
+  job.model.hidden = 8192;
+  job.model.heads = 64;
+  job.model.kv_heads = 8;
+  job.model.ffn = 40960;
+  job.model.tied_embeddings = false;
+  job.parallel = {.dp = 8};
+  job.global_batch_size = 8;
+  job.zero_stage = 3;
+  ExpectRecorded(job);
 }
 
 }  // namespace

@@ -114,6 +114,16 @@ TEST(Truth, job_with_sharded_gradients_equals_what_one_rank_a_role_says) {
   ExpectTruth(job);
 }
 
+TEST(Truth, job_with_sharded_parameters_equals_what_one_rank_a_role_says) {
+  graph::JobSpec job = TinyJob();
+  job.parallel = {.tp = 2, .dp = 4, .pp = 2};
+  job.zero_stage = 3;
+  ExpectTruth(job);
+  job.model.tied_embeddings = true;
+  job.parallel = {.tp = 2, .cp = 2, .dp = 4};
+  ExpectTruth(job);
+}
+
 TEST(Truth, extra_op_on_one_rank_splits_its_role_visibly) {
   const Recording recording = {
       .job = TinyJob(), .program = PRISM_PLANTED_WORKLOAD, .plants = {"--plant", "extra-op:5"}};

@@ -1,0 +1,102 @@
+// The parameters of one unit of a model chunk (embedding, a layer, head) under ZeRO 3: this rank's
+// shard of the values, which stays, and the whole values and gradients, which come and go.
+//
+// Every kind of parameter is flat and padded by itself, so that a shard holds the same piece of
+// every kind on every rank (grad_buffer.h says why). A rank's shard has its pieces one after the
+// other: one all-gather brings the unit, which is then copied out kind by kind, and one
+// reduce-scatter takes its gradients, which are copied in likewise, as FSDP2 does it parameter by
+// parameter (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "launch/workload/grad_accumulator.h"
+#include "launch/workload/grad_scatter.h"
+#include "launch/workload/parallel_groups.h"
+#include "launch/workload/parameter_kind.h"
+
+namespace prism::launch {
+
+struct Parameter;
+
+class ShardedUnit : private GradSink {
+ public:
+  struct Members {
+    ParameterKind kind;
+    std::vector<Parameter*> parameters;
+  };
+
+  // Lays the parameters out and sets their values to views of whole tensors. `groups` outlives the
+  // unit.
+  ShardedUnit(const std::vector<Members>& members,
+              const at::TensorOptions& values,
+              const ParallelGroups& groups);
+  ShardedUnit(const ShardedUnit&) = delete;
+  ShardedUnit& operator=(const ShardedUnit&) = delete;
+  ~ShardedUnit() override = default;
+
+  // Whole values of zero, for `initialize` to fill; then keeps this rank's part of them alone.
+  void Initialize(const std::function<void(Parameter*)>& initialize);
+
+  // Whole values: starts to gather them unless they are there or on their way; waits until they are
+  // there; frees them.
+  void StartGather();
+  void Unshard();
+  void Reshard();
+
+  // Gives every parameter its accumulator.
+  void HookGradients();
+
+  // Zeros for the gradients of a micro-batch, unless they are there.
+  void OpenGradients();
+
+  // Sends the mean of the gradients to their owners and frees them. Nothing else is on its way.
+  void StartReduction(GradScatter* scatter);
+
+  [[nodiscard]] size_t kind_count() const { return pieces_.size(); }
+  [[nodiscard]] const ParameterKind& kind(size_t index) const { return pieces_[index].kind; }
+  [[nodiscard]] int64_t shard_elements(size_t index) const { return pieces_[index].elements; }
+  [[nodiscard]] at::Tensor ValueShard(size_t index) const;
+  [[nodiscard]] at::Tensor GradShard(size_t index) const { return pieces_[index].grad_shard; }
+  void set_grad_shard(size_t index, at::Tensor shard) {
+    pieces_[index].grad_shard = std::move(shard);
+  }
+
+ private:
+  // One kind of the unit.
+  struct Piece {
+    ParameterKind kind;
+    int64_t begin = 0;     // in a rank's shard
+    int64_t elements = 0;  // of a rank's shard
+    at::Tensor values;     // whole; without memory while sharded
+    at::Tensor data;       // the same, past autograd
+    at::Tensor grad_shard;
+  };
+
+  struct Place {
+    Parameter* parameter = nullptr;
+    int64_t begin = 0;  // in the whole gradients
+  };
+
+  at::Tensor Open(size_t place) override;
+  void CountReady(size_t place) override;
+  [[nodiscard]] int64_t ranks() const { return groups_.dp.size(); }
+  [[nodiscard]] bool gathered() const;
+
+  const ParallelGroups& groups_;
+  std::vector<Piece> pieces_;
+  std::vector<Place> places_;
+  std::vector<std::unique_ptr<GradAccumulator>> accumulators_;
+  int64_t shard_size_ = 0;  // elements
+  at::Tensor shard_;
+  at::Tensor arriving_;  // [ranks, shard]
+  Handle gather_;
+  at::Tensor gradients_;  // whole, float32, kind by kind
+};
+
+}  // namespace prism::launch
