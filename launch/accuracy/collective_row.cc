@@ -118,6 +118,13 @@ double Number(const std::string& text) {
   return text.empty() ? 0 : std::strtod(text.c_str(), nullptr);
 }
 
+// 227 of "2.27.7", "v2.27.7-1" or "NCCL 2.27"; 0 where it states none.
+int32_t ReleaseNamed(const std::string& text) {
+  const size_t major = text.find("2.");
+  const double minor = major == std::string::npos ? 0 : Number(text.substr(major + 2));
+  return minor >= 1 && minor < 100 ? 200 + static_cast<int32_t>(minor) : 0;
+}
+
 // "8 x 400 Gb/s", "8x400 Gb/s"; one NIC where it says so or gives a rate of the whole node, and as
 // many as the profile has where it gives the rate alone; nothing where the text states no rate.
 // In lower case, with " gb/s" for whatever a rate's unit is written as: "HDR 200Gb/s", "400 Gbps".
@@ -284,6 +291,7 @@ class RowReader {
     if (generic && row->topology.nodes > 1) {
       ReadNics(Text("interconnect"), &platform);
     }
+    platform.nccl_release = ReleaseNamed(Text("nccl_version"));
     if (platform.network == "networks/ml-engineering-a100") {
       platform.gpu = "gpus/a100-80";
     }
@@ -400,6 +408,9 @@ Result<graph::ClusterSpec> ClusterOf(const CollectivePlatform& platform,
   }
   if (platform.nic_bytes_per_s > 0) {
     cluster.parameters.SetValue("net.nic_bytes_per_s", platform.nic_bytes_per_s);
+  }
+  if (platform.nccl_release > 0) {
+    cluster.parameters.SetValue("nccl.release", platform.nccl_release);
   }
   if (platform.in_network_reduction) {
     cluster.parameters.SetValue("net.in_network_reduction", 1);

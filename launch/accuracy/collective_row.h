@@ -24,6 +24,7 @@ struct CollectivePlatform {
   double nics_per_node = 0;  // 0: as in the profile
   double nic_bytes_per_s = 0;
   bool in_network_reduction = false;
+  int32_t nccl_release = 0;  // as nccl.release; 0: as in the profile
 
   auto operator<=>(const CollectivePlatform&) const = default;
 };

@@ -30,17 +30,28 @@ constexpr std::array<double, 9> kCubeMeshRings = {1, 1, 1, 2, 3.8, 1.65, 2, 3.8,
 constexpr double kRampHalf = 7 * (1 << 20U);  // bytes
 
 // NVLS inside a node as published curves on H100, H200 and B200 have it, by architecture (the tuner
-// has 25 us), and this much more for each doubling of the message from 1 MiB on.
+// has 25 us). Through a switch it takes this much longer for each doubling of the message beyond a
+// size, and a ring with Simple likewise (curves of 2 to 8 A100 up to 1 GiB).
 constexpr std::array<double, 4> kNvlsLatency = {0, 0, 14e-6, 35e-6};
 constexpr double kNvlsRamp = 11e-6;
 constexpr double kNvlsRampUnit = 1 << 20U;  // bytes
+constexpr double kRingRamp = 15e-6;
+constexpr double kRingRampUnit = 16 << 20U;  // bytes
 
-// LL128 carries 120 bytes of data in each 128. On Volta it stays below this bus bandwidth, and a
-// step takes this much longer than in the tuner (published curves of 4 to 8 V100 from 1 to 8 MiB).
+// LL128 carries 120 bytes of data in each 128. A ring stays below this bandwidth with it, by
+// architecture, and on Volta a step takes this much longer than in the tuner (published curves of 4
+// to 8 V100 from 1 to 8 MiB, of A100 up to 16 MiB; none of later GPUs).
 constexpr double kLl128Payload = 120.0 / 128;
-constexpr double kLl128CapOfVolta = 80e9;
+constexpr std::array<double, 4> kLl128Cap = {80e9, 215e9, 1e18, 1e18};  // byte/s
 constexpr double kLl128StepOfVolta = 0.8e-6;
-constexpr double kUnbounded = 1e18;  // byte/s
+
+// The 640 threads of a channel move 60 bytes each at a time with LL128, and before 2.20 curves of 3
+// to 8 A100 are flat up to about 4 MiB, as if no channel got less: small messages leave channels
+// idle. Rate of a channel, and what a step takes less than in the tuner's rings (a tree's).
+constexpr double kLl128Pass = 640 * 60;                     // bytes
+constexpr double kLl128ChannelOfAmpere = 14e9;              // byte/s
+constexpr double kLl128StepOfAmpere = (1.9 - 1.25) * 1e-6;  // seconds
+constexpr int32_t kFinerChunks = 220;                       // NcclFabric::release
 
 // What a step of LL takes longer for each doubling of the message from `unit` bytes up to `last`
 // (published curves of 4 to 8 A100 from 32 KiB to 1 MiB, of 8 H100 from 8 B on).
@@ -99,6 +110,7 @@ CollectiveCost::CollectiveCost(const graph::ClusterSpec& cluster)
     : architecture_(ArchitectureOf(cluster.gpu.compute_major)),
       gpus_per_node_(cluster.gpus_per_node) {
   const graph::ParameterTable& table = cluster.parameters;
+  release_ = static_cast<int32_t>(table.Value("nccl.release"));
   channels_ = table.Value("nccl.channels.collective");
   launch_ = table.Value("nccl.launch_ns") * 1e-9;
   ramp_ = table.Value("nccl.ramp");
@@ -157,6 +169,7 @@ double CollectiveCost::LinkBandwidth(const CommTopology& topology) const {
 NcclFabric CollectiveCost::FabricOf(const CommTopology& topology) const {
   NcclFabric fabric;
   fabric.architecture = architecture_;
+  fabric.release = release_;
   fabric.size = topology.size;
   fabric.nodes = topology.nodes;
   fabric.ranks_per_node = topology.ranks_per_node;
@@ -185,8 +198,7 @@ double CollectiveCost::RingBandwidth(double bandwidth,
     return std::min(bandwidth * kRingLlFactor, LlBandwidthCap(FabricOf(topology)));
   }
   if (protocol == NcclProtocol::kLl128) {
-    const bool volta = architecture_ == NcclArchitecture::kVolta;
-    return std::min(bandwidth * kLl128Payload, volta ? kLl128CapOfVolta : kUnbounded);
+    return std::min(bandwidth * kLl128Payload, kLl128Cap[static_cast<size_t>(architecture_)]);
   }
   return bandwidth;
 }
@@ -206,21 +218,34 @@ double RingTraffic(const graph::CollectiveShape& shape, int32_t size) {
   return static_cast<double>(shape.bytes) * (chain ? 1 : RingSteps(shape.kind, size) / size);
 }
 
+double CollectiveCost::PassesSeconds(const graph::CollectiveShape& shape,
+                                     const CommTopology& topology,
+                                     NcclProtocol protocol) const {
+  if (protocol != NcclProtocol::kLl128 || architecture_ != NcclArchitecture::kAmpere ||
+      release_ >= kFinerChunks || topology.nodes > 1 || IsChain(shape.kind)) {
+    return 0;
+  }
+  const auto bytes = static_cast<double>(shape.bytes);
+  const double passes = std::ceil(bytes / (channels_ * topology.size * kLl128Pass));
+  return RingSteps(shape.kind, topology.size) * passes * kLl128Pass / kLl128ChannelOfAmpere;
+}
+
 // The links of a GPU, with its own pass over the data, and the NICs of its node work at the same
 // time: the slower of the two counts.
 double CollectiveCost::RingTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const {
-  double seconds = 0;
+  const auto bytes = static_cast<double>(shape.bytes);
+  const bool grows = nvlink_ > 0 && !cube_mesh_ && protocol == NcclProtocol::kSimple;
+  const double own =
+      bytes / ring_local_ + (grows ? kRingRamp * std::log2(1 + bytes / kRingRampUnit) : 0);
+  double seconds = PassesSeconds(shape, topology, protocol);
   if (topology.nodes == 1 || topology.ranks_per_node > 1) {
-    seconds = RingTraffic(shape, topology.size) /
-                  RingBandwidth(LinkBandwidth(topology), topology, protocol) +
-              static_cast<double>(shape.bytes) / ring_local_;
+    const double links = RingBandwidth(LinkBandwidth(topology), topology, protocol);
+    seconds = std::max(seconds, RingTraffic(shape, topology.size) / links + own);
   }
-  if (topology.nodes > 1) {
-    seconds = std::max(seconds, NetworkSeconds(shape, topology, {NcclAlgorithm::kRing, protocol}));
-  }
-  return seconds;
+  const NcclChoice ring = {NcclAlgorithm::kRing, protocol};
+  return topology.nodes > 1 ? std::max(seconds, NetworkSeconds(shape, topology, ring)) : seconds;
 }
 
 // How long the NICs are busy.
@@ -298,6 +323,7 @@ double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
            kNvlsRamp * std::log2(1 + bytes / kNvlsRampUnit);
   }
   NcclFabric fabric = FabricOf(topology);
+  fabric.release = kNewestNccl;  // what steps take does not depend on what decides
   if (choice.protocol != NcclProtocol::kSimple) {
     fabric.hop_seconds *= 1 + bytes / (bytes + kInlineBytes) / 2;
   }
@@ -312,11 +338,16 @@ double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
     const LlRamp& ramp = kLlRamp[static_cast<size_t>(architecture_)];
     return latency + steps * ramp.seconds * std::log2(1 + std::min(bytes, ramp.last) / ramp.unit);
   }
-  double ramped = latency;
-  if (choice.protocol == NcclProtocol::kLl128 && architecture_ == NcclArchitecture::kVolta) {
-    ramped += RingSteps(shape.kind, topology.size) * kLl128StepOfVolta;
+  const bool switched = topology.nodes == 1 && nvlink_ > 0 && !cube_mesh_;
+  if (choice.algorithm == NcclAlgorithm::kRing && switched) {
+    const bool passes = PassesSeconds(shape, topology, choice.protocol) > 0;
+    return latency - (passes ? RingSteps(shape.kind, topology.size) * kLl128StepOfAmpere : 0);
   }
-  const double first = ramped;
+  double first = latency;
+  if (choice.protocol == NcclProtocol::kLl128 && architecture_ == NcclArchitecture::kVolta) {
+    first += RingSteps(shape.kind, topology.size) * kLl128StepOfVolta;
+  }
+  double ramped = first;
   if (choice.algorithm == NcclAlgorithm::kRing && topology.nodes > 1) {
     ramped = std::min(latency, tuner.LatencySeconds(CollectiveKind::kAllReduce,
                                                     {NcclAlgorithm::kTree, choice.protocol}));

@@ -8,7 +8,8 @@
 //
 // latency: NCCL's constants for the hops of that algorithm plus the cluster's own network latency.
 // ramp: a hop of a larger message passes on larger chunks, up to a limit, so that filling the
-// pipeline takes longer. traffic / bandwidth: of the resource that is busy longest, a GPU's links
+// pipeline takes longer; through the switch of a node it does so by the logarithm of the size.
+// traffic / bandwidth: of the resource that is busy longest, a GPU's links
 // or a node's NICs, in the direction with more bytes.
 #pragma once
 
@@ -124,6 +125,9 @@ class CollectiveCost {
   [[nodiscard]] double TreeBandwidth(double bandwidth,
                                      const CommTopology& topology,
                                      NcclProtocol protocol) const;
+  [[nodiscard]] double PassesSeconds(const graph::CollectiveShape& shape,
+                                     const CommTopology& topology,
+                                     NcclProtocol protocol) const;
   [[nodiscard]] double RingTrafficSeconds(const graph::CollectiveShape& shape,
                                           const CommTopology& topology,
                                           NcclProtocol protocol) const;
@@ -143,6 +147,7 @@ class CollectiveCost {
                                       NcclChoice choice) const;
 
   NcclArchitecture architecture_ = NcclArchitecture::kHopper;
+  int32_t release_ = kNewestNccl;
   double channels_ = 1;
   double launch_ = 0;  // seconds
   double ramp_ = 0;    // ratio

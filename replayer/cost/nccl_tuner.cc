@@ -18,18 +18,76 @@ constexpr double kForced = 1e9;  // seconds; more than any collective takes
 
 // Latencies in microseconds by protocol (LL, LL128, Simple): baseLat and hwLat of tuning.cc.
 using ByProtocol = std::array<double, 3>;
-constexpr ByProtocol kTreeBase = {6.8, 14, 8.4};
-constexpr ByProtocol kRingBase = {6.6, 14, 8.4};
 struct StepLatency {
   ByProtocol nvlink;
   ByProtocol pci;
   ByProtocol network;
 };
-constexpr StepLatency kTreeStep = {{0.6, 1.25, 4}, {1, 1.9, 4}, {5, 8.5, 14}};
-constexpr StepLatency kRingStep = {{0.6, 1.9, 3.4}, {1, 2.5, 5.7}, {2.7, 4, 14}};
-constexpr double kNvlsStep = 25;
+// What of them changed from release to release.
+struct ReleaseLatencies {
+  int32_t since;  // NcclFabric::release
+  ByProtocol tree_base;
+  ByProtocol ring_base;
+  StepLatency tree;
+  StepLatency ring;
+  double nvls;               // a step of NVLS inside a node
+  double nvls_tree_network;  // of NVLSTree between nodes
+  double ring_ll_factor;     // bandwidth of a ring with LL over Simple's
+};
+constexpr auto kReleases = std::to_array<ReleaseLatencies>({
+    {0,
+     {4.4, 4.4, 0},
+     {3.6, 10, 8.4},
+     {{0.52, 1.25, 28}, {1, 1.9, 28}, {5, 8.5, 28}},
+     {{0.47, 1.9, 3.4}, {1, 2.5, 5.7}, {2.7, 4, 28}},
+     0,
+     19,
+     0.25},
+    {219,
+     {6.8, 14, 0},
+     {6.6, 14, 8.4},
+     {{0.6, 1.25, 28}, {1, 1.9, 28}, {5, 8.5, 28}},
+     {{0.6, 1.9, 3.4}, {1, 2.5, 5.7}, {2.7, 4, 14}},
+     23,
+     14,
+     0.25},
+    {221,
+     {6.8, 14, 0},
+     {6.6, 14, 8.4},
+     {{0.6, 1.25, 28}, {1, 1.9, 28}, {5, 8.5, 28}},
+     {{0.6, 1.9, 3.4}, {1, 2.5, 5.7}, {2.7, 4, 14}},
+     25,
+     14,
+     0.5},
+    {223,
+     {6.8, 14, 8.4},
+     {6.6, 14, 8.4},
+     {{0.6, 1.25, 4}, {1, 1.9, 4}, {5, 8.5, 14}},
+     {{0.6, 1.9, 3.4}, {1, 2.5, 5.7}, {2.7, 4, 14}},
+     25,
+     14,
+     0.5},
+    {228,
+     {6.8, 14, 8.4},
+     {6.6, 14, 8.4},
+     {{0.6, 1.25, 4}, {1, 1.9, 4}, {5, 8.5, 14}},
+     {{0.6, 1.9, 3.4}, {1, 2.5, 5.7}, {2.7, 4, 14}},
+     25,
+     20.9,
+     0.5},
+});
 constexpr double kNvlsNetwork = 18;
-constexpr double kNvlsTreeNetwork = 20.9;
+constexpr int32_t kFirstNvls = 217;
+constexpr int32_t kFirstNvlsTree = 218;
+
+const ReleaseLatencies& LatenciesOf(int32_t release) {
+  const auto* entry = kReleases.end() - 1;
+  while (entry->since > release) {
+    --entry;
+  }
+  return *entry;
+}
+
 constexpr double kCollNetStep = 2.8;
 constexpr double kCollNetNetwork = 30;
 constexpr double kPost = 1;  // netOverhead of an Intel host, per step; three times for Simple
@@ -111,11 +169,11 @@ bool NcclTuner::Supports(CollectiveKind kind, NcclChoice choice) const {
     case NcclAlgorithm::kTree:
       return known && kind == CollectiveKind::kAllReduce;
     case NcclAlgorithm::kNvls:
-      return simple && fabric_.nvls && fabric_.nodes == 1 && !IsChain(kind) &&
-             fabric_.ranks_per_node >= kNvlsLeastRanks;
+      return simple && fabric_.nvls && fabric_.release >= kFirstNvls && fabric_.nodes == 1 &&
+             !IsChain(kind) && fabric_.ranks_per_node >= kNvlsLeastRanks;
     case NcclAlgorithm::kNvlsTree:
-      return simple && fabric_.nvls && fabric_.nodes > 1 && kind == CollectiveKind::kAllReduce &&
-             fabric_.fewest_per_node >= kNvlsLeastRanks;
+      return simple && fabric_.nvls && fabric_.release >= kFirstNvlsTree && fabric_.nodes > 1 &&
+             kind == CollectiveKind::kAllReduce && fabric_.fewest_per_node >= kNvlsLeastRanks;
     case NcclAlgorithm::kCollNet:
       return simple && fabric_.in_network && fabric_.nodes > 1 &&
              kind == CollectiveKind::kAllReduce;
@@ -125,24 +183,26 @@ bool NcclTuner::Supports(CollectiveKind kind, NcclChoice choice) const {
 
 double NcclTuner::RingLatency(CollectiveKind kind, int protocol) const {
   const auto p = static_cast<size_t>(protocol);
+  const ReleaseLatencies& table = LatenciesOf(fabric_.release);
   const double steps = RingSteps(kind, fabric_.size);
-  double intra = fabric_.nvlink ? kRingStep.nvlink[p] : kRingStep.pci[p];
+  double intra = fabric_.nvlink ? table.ring.nvlink[p] : table.ring.pci[p];
   if (IsChain(kind) && fabric_.nodes == 1) {
-    return kRingBase[p] + intra;  // every channel runs the same way: one step is exposed
+    return table.ring_base[p] + intra;  // every channel runs the same way: one step is exposed
   }
   // With one rank a node the latency of a step is fully exposed: the tree's.
-  double inter = fabric_.ranks_per_node == 1 ? kTreeStep.network[p] : kRingStep.network[p];
+  double inter = fabric_.ranks_per_node == 1 ? table.tree.network[p] : table.ring.network[p];
   inter += fabric_.hop_seconds / kMicro * (protocol == 2 ? 2 : 1);
   double inter_steps = 0;
   if (fabric_.nodes > 1) {
     intra = std::max(intra, protocol == 2 ? 3 * kPost : kPost);
     inter_steps = RingSteps(kind, fabric_.nodes);
   }
-  return kRingBase[p] + (steps - inter_steps) * intra + inter_steps * inter;
+  return table.ring_base[p] + (steps - inter_steps) * intra + inter_steps * inter;
 }
 
 double NcclTuner::LatencySeconds(CollectiveKind kind, NcclChoice choice) const {
   const auto p = static_cast<size_t>(choice.protocol);
+  const ReleaseLatencies& table = LatenciesOf(fabric_.release);
   const double depth = std::floor(std::log2(static_cast<double>(fabric_.nodes)));
   const double hop = fabric_.hop_seconds / kMicro * (p == 2 ? 2 : 1);
   const double local = fabric_.ranks_per_node - 1.0;
@@ -152,15 +212,15 @@ double NcclTuner::LatencySeconds(CollectiveKind kind, NcclChoice choice) const {
       latency = RingLatency(kind, static_cast<int>(choice.protocol));
       break;
     case NcclAlgorithm::kTree: {
-      const double intra = fabric_.nvlink ? kTreeStep.nvlink[p] : kTreeStep.pci[p];
-      latency = kTreeBase[p] + 2 * (local * intra + depth * (kTreeStep.network[p] + hop));
+      const double intra = fabric_.nvlink ? table.tree.nvlink[p] : table.tree.pci[p];
+      latency = table.tree_base[p] + 2 * (local * intra + depth * (table.tree.network[p] + hop));
       break;
     }
     case NcclAlgorithm::kNvls:
-      latency = kNvlsStep + (fabric_.nodes > 1 ? kNvlsNetwork + hop : 0);
+      latency = table.nvls + (fabric_.nodes > 1 ? kNvlsNetwork + hop : 0);
       break;
     case NcclAlgorithm::kNvlsTree:
-      latency = kNvlsStep + 2 * depth * (kNvlsTreeNetwork + hop);
+      latency = table.nvls + 2 * depth * (table.nvls_tree_network + hop);
       break;
     case NcclAlgorithm::kCollNet:
       latency = 2 * local * kCollNetStep + kCollNetNetwork + hop;
@@ -183,7 +243,7 @@ double NcclTuner::BusBandwidth(CollectiveKind kind, NcclChoice choice) const {
     case NcclAlgorithm::kRing:
       bus = std::min(fabric_.intra_bandwidth, inter);
       if (choice.protocol == NcclProtocol::kLl) {
-        return std::min(bus * kRingLlFactor, LlBandwidthCap(fabric_));
+        return std::min(bus * LatenciesOf(fabric_.release).ring_ll_factor, LlBandwidthCap(fabric_));
       }
       return choice.protocol == NcclProtocol::kLl128
                  ? std::min(bus * kRingLl128Factor, channel(kRingLl128Channel))

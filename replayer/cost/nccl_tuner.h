@@ -1,12 +1,12 @@
 // Which algorithm and protocol NCCL takes for a collective: its own estimate of time, latency plus
 // bytes over bandwidth, least wins.
 //
-// Form and constants are those of NCCL 2.30.7 (src/graph/tuning.cc and topo.h). Older versions
-// differ in what is known to matter here: NVLS exists since 2.17 and NVLSTree since 2.18; PAT since
-// 2.23; before 2.28 NVLS of all_gather and reduce_scatter asked for registered buffers and is
-// taken less often; the LL128 caps of Hopper and Blackwell came with those GPUs, earlier versions
-// use Ampere's. The estimate decides only; what the choice takes is
-// replayer/cost/collective_cost.h.
+// Form and constants are those of NCCL 2.30.7 (src/graph/tuning.cc and topo.h); latencies and the
+// weight of LL are those of the release that is asked for (tuning.cc of 2.12 to 2.30). What else
+// differs and matters here: NVLS exists since 2.17 and NVLSTree since 2.18; PAT since 2.23; before
+// 2.28 NVLS of all_gather and reduce_scatter asked for registered buffers and is taken less often;
+// the LL128 caps of Hopper and Blackwell came with those GPUs, earlier versions use Ampere's. The
+// estimate decides only; what the choice takes is replayer/cost/collective_cost.h.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,13 @@ struct NcclChoice {
 enum class NcclArchitecture : uint8_t { kVolta, kAmpere, kHopper, kBlackwell };
 NcclArchitecture ArchitectureOf(int32_t compute_major);
 
+// Releases are 100 times major and minor: 221 for 2.21.
+inline constexpr int32_t kNewestNccl = 230;
+
 // What NCCL's graph search found for one communicator. Bandwidths in byte/s, over all channels.
 struct NcclFabric {
   NcclArchitecture architecture = NcclArchitecture::kHopper;
+  int32_t release = kNewestNccl;
   int32_t size = 1;
   int32_t nodes = 1;
   int32_t ranks_per_node = 1;   // on the fullest node

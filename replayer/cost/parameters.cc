@@ -81,6 +81,7 @@ constexpr auto kKeys = std::to_array<ParameterKey>({
     {"nccl.launch_ns", "ns", "fixed time of a collective beyond the latencies of NCCL's tuner"},
     {"nccl.nvls_efficiency", "ratio", "NVLink under NVLS: achieved over nominal; 0 without NVLS"},
     {"nccl.ramp", "ratio", "latency of a message far above 7 MiB over a small one's, less one"},
+    {"nccl.release", "1", "whose tuner chooses, 100 times major and minor: 221 for 2.21"},
     {"nccl.ring_efficiency", "ratio", "NVLink under a long ring, Simple: achieved over nominal"},
     {"nccl.ring_local_bytes_per_s", "byte/s", "what a ring's own pass over its data adds"},
     {"net.bandwidth_loss_per_doubling", "ratio", "network bandwidth lost per doubling of nodes"},

@@ -56,6 +56,20 @@ TEST(CollectiveRow, platform_follows_gpu_and_interconnect) {
   EXPECT_EQ(stated.topology, (replayer::CommTopology{32, 4, 8, 1}));
 }
 
+TEST(CollectiveRow, the_release_it_states_chooses) {
+  const auto release = [](const std::string& said) {
+    const Result<CsvTable> table = CsvTable::Parse(
+        "collective,num_gpus,gpu,size_bytes,busbw_gb_s,nccl_version\nall_reduce,8,A100,8,1," +
+            said + "\n",
+        "t.csv");
+    const CollectiveRow row = ReadCollectiveRows(*table)->front();
+    return ClusterOf(row.platform, {})->parameters.Value("nccl.release");
+  };
+  EXPECT_EQ(release("2.20.5"), 220);
+  EXPECT_EQ(release("NCCL v2.8.4-1"), 208);
+  EXPECT_EQ(release(""), release("unknown"));
+}
+
 TEST(CollectiveRow, names_are_known_by_their_letters) {
   for (const char* name : {"AllReduce", "all-reduce", "all_reduce_perf", "allreduce"}) {
     const CollectiveRow row = ReadOne(std::string("a,x,") + name + ",H100,8,1,8,NVLink,,8,1,,,");

@@ -59,6 +59,25 @@ TEST(NcclTuner, small_messages_take_ll_and_large_ones_the_switch) {
             NcclAlgorithm::kNvlsTree);
 }
 
+// tuning.cc of 2.20: 14 us a step of NVLSTree over the network instead of 20.9, and 28 a step of a
+// tree with Simple instead of 14.
+TEST(NcclTuner, older_releases_choose_by_their_own_tables) {
+  NcclFabric old = Hopper(512);
+  old.release = 220;
+  const NcclChoice nvls_tree = {NcclAlgorithm::kNvlsTree, NcclProtocol::kSimple};
+  EXPECT_NEAR(NcclTuner(old).LatencySeconds(CollectiveKind::kAllReduce, nvls_tree), 191e-6, 1e-9);
+  old.ll128 = false;
+  NcclFabric today = old;
+  today.release = kNewestNccl;
+  EXPECT_EQ(NcclTuner(old).Choose(CollectiveKind::kAllReduce, 8 * kMiB), nvls_tree);
+  EXPECT_EQ(NcclTuner(today).Choose(CollectiveKind::kAllReduce, 8 * kMiB).algorithm,
+            NcclAlgorithm::kTree);
+  old = Hopper(8);
+  old.release = 212;  // before NVLS
+  EXPECT_EQ(NcclTuner(old).Choose(CollectiveKind::kAllReduce, 1024 * kMiB).algorithm,
+            NcclAlgorithm::kRing);
+}
+
 TEST(NcclTuner, a_forced_algorithm_counts_where_the_collective_has_it) {
   const NcclTuner node(Hopper(8));
   EXPECT_EQ(node.Choose(CollectiveKind::kAllReduce, 1024 * kMiB, NcclAlgorithm::kRing).algorithm,
@@ -94,6 +113,27 @@ TEST(CollectiveCost, rings_of_a_cube_mesh_follow_its_links) {
   // One ring through two GPUs, two through three, six through all eight.
   EXPECT_NEAR(bus(3) / bus(2), 2, 0.01);
   EXPECT_NEAR(bus(8) / bus(2), 6, 0.05);
+}
+
+// A channel moves 38,400 bytes at a time: 24 channels of 8 ranks are full at 7 MiB.
+TEST(CollectiveCost, small_messages_with_ll128_leave_channels_of_a100_idle) {
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.gpu.compute_major = 8;
+  cluster.gpus_per_node = 8;
+  cluster.parameters.SetValue("nccl.channels.collective", 24);
+  cluster.parameters.SetValue("net.nvlink_bytes_per_s", 300e9);
+  cluster.parameters.SetValue("nccl.ring_efficiency", 1);
+  cluster.parameters.SetValue("nccl.ring_local_bytes_per_s", 1e17);
+  const auto seconds = [&](double release, int64_t bytes) {
+    cluster.parameters.SetValue("nccl.release", release);
+    graph::CollectiveShape shape;
+    shape.bytes = bytes;
+    return CollectiveCost(cluster).Seconds(shape, {8, 1, 8, 1},
+                                           {NcclAlgorithm::kRing, NcclProtocol::kLl128});
+  };
+  EXPECT_EQ(seconds(214, kMiB), seconds(214, 2 * kMiB));
+  EXPECT_GT(seconds(214, 12 * kMiB), 1.5 * seconds(214, 2 * kMiB));
+  EXPECT_LT(seconds(230, kMiB), seconds(230, 2 * kMiB));
 }
 
 TEST(CollectiveCost, messages_of_a_ring_cost_more_with_each_doubling_of_its_nodes) {

@@ -325,11 +325,12 @@ TEST(CollectiveCost, ring_is_latency_steps_and_bytes) {
   shape.kind = CollectiveKind::kReduceScatter;
   shape.bytes = 100'000'000;
   // Two ranks of a node, Simple: 700 launch + 8,400 base + 1 step of 3,400 + 50 MB at 50 GB/s + the
-  // pass over its own 100 MB at 100 GB/s.
-  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 1'000'000 + 12'500 + 1'000'000);
+  // pass over its own 100 MB at 100 GB/s, which takes 15 us more for each doubling beyond 16 MiB.
+  const DurationNs pass = 1'000'000 + std::llround(15'000 * std::log2(1 + 1e8 / (16 << 20U)));
+  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 1'000'000 + 12'500 + pass);
   // An all_reduce moves twice that in two steps.
   shape.kind = CollectiveKind::kAllReduce;
-  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 2'000'000 + 15'900 + 1'000'000);
+  EXPECT_EQ(cost.Collective(shape, {2, 1, 2, 1}), 2'000'000 + 15'900 + pass);
 }
 
 TEST(CollectiveCost, more_nodes_bytes_and_slow_links_never_help) {
