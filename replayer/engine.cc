@@ -171,9 +171,11 @@ ReplayResult Engine::Impl::Summarise() {
   }
   result.transfers = transfers_ == nullptr ? options_.frozen : transfers_;
   for (Rank rank : options_.traced) {
-    result.timelines.push_back(
-        timelines_[partition_.class_of[rank.value()]]->TraceOf(partition_.lane_of[rank.value()]));
+    const RankTimeline& timeline = TimelineOf(rank);
+    const uint32_t lane = partition_.lane_of[rank.value()];
+    result.timelines.push_back(timeline.TraceOf(lane));
     result.timelines.back().rank = rank;
+    result.timelines.back().steady_begin = timeline.SteadyBegin(lane);
   }
   return result;
 }

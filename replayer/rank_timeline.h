@@ -84,6 +84,9 @@ class RankTimeline {
 
   // Results of a finished timeline.
   [[nodiscard]] DurationNs IterationNs(int32_t iteration, uint32_t lane) const;
+  [[nodiscard]] TimeNs SteadyBegin(uint32_t lane) const {
+    return IterationStart(iterations_ - 1, lane);
+  }
   [[nodiscard]] std::vector<RankTimes> Times();  // by lane; once
   [[nodiscard]] const std::vector<SlotTraffic>& traffic() const { return traffic_; }
   [[nodiscard]] const Timeline& TraceOf(uint32_t lane) const { return traces_.Of(lane); }

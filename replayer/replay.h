@@ -112,6 +112,7 @@ struct Timeline {
   std::vector<uint32_t>
       decisive;                // the transfer that ended last: index of RolePlan::calls or posts
   std::vector<uint32_t> last;  // collectives: who came to it last (as ReplayResult::alike)
+  TimeNs steady_begin = 0;     // of the last whole iteration, which takes RankTimes::iteration_ns
 };
 
 // Traffic of one communicator in a steady iteration: collectives, and sends and receives, of its

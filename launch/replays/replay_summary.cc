@@ -5,11 +5,10 @@
 
 namespace prism::launch {
 
-Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
-                                        const replayer::ReplayOptions& options,
-                                        Warns warns) {
-  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
-                         replayer::Replay(loaded.graph, options));
+Result<replayer::Summary> SummaryOf(const graph::LoadedGraph& loaded,
+                                    const replayer::ReplayOptions& options,
+                                    const replayer::ReplayResult& result,
+                                    Warns warns) {
   PRISM_ASSIGN_OR_RETURN(const ReplayRange range,
                          RangeBySpread(loaded.graph, options, result.steady_iteration_ns()));
   replayer::SummaryInput input;
@@ -22,6 +21,14 @@ Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
     PRISM_ASSIGN_OR_RETURN(input.warnings, replayer::WarnOfNoEffect(loaded.graph, options, result));
   }
   return replayer::Summarise(input);
+}
+
+Result<replayer::Summary> ReplaySummary(const graph::LoadedGraph& loaded,
+                                        const replayer::ReplayOptions& options,
+                                        Warns warns) {
+  PRISM_ASSIGN_OR_RETURN(const replayer::ReplayResult result,
+                         replayer::Replay(loaded.graph, options));
+  return SummaryOf(loaded, options, result, warns);
 }
 
 }  // namespace prism::launch

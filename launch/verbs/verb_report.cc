@@ -13,6 +13,7 @@
 #include "graph/valid_graph.h"
 #include "launch/options/perturbation.h"
 #include "launch/replays/explanation.h"
+#include "launch/replays/html_replay.h"
 #include "launch/verbs/json_leaves.h"
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/verb.h"
@@ -78,6 +79,7 @@ Result<FinishedRun> LoadRun(const std::string& path) {
 }
 
 Result<VerbOutput> Run(const VerbArguments& arguments) {
+  PRISM_RETURN_IF_ERROR(arguments.CheckOutput("html"));
   PRISM_ASSIGN_OR_RETURN(FinishedRun run, LoadRun(arguments.operands().front()));
   std::string edit_file;
   PRISM_RETURN_IF_ERROR(ReadReplayArguments(arguments, &run.options, &edit_file));
@@ -91,6 +93,9 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(output.text,
                          SummaryAndExplanation(run.loaded, replay, ReadExplanationChoice(arguments),
                                                arguments.format()));
+  if (arguments.Has("html")) {
+    PRISM_RETURN_IF_ERROR(WriteHtmlReplay(run.loaded, replay, arguments.Text("html")));
+  }
   return output;
 }
 
@@ -111,6 +116,10 @@ Verb ReportVerb() {
       1,
       1,
       ExplanationOptions()};
+  verb.spec.options.push_back({"html", "FILE", "none",
+                               "also write one page with what each stage does over the iteration, "
+                               "memory by role, how ranks "
+                               "differ, communicators and all that was assumed"});
   for (const VerbOption& option : ReplayVerbOptions()) {
     verb.spec.options.push_back(option);
   }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "replayer/report/xml_text.h"
+
 namespace prism::replayer {
 namespace {
 
@@ -55,17 +57,9 @@ std::vector<double> Ticks(const Range& range) {
   return ticks;
 }
 
-std::string Escaped(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    escaped += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  }
-  return escaped;
-}
-
 std::string Text(double x, double y, const char* anchor, const std::string& text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
-                     Escaped(text));
+                     XmlText(text));
 }
 
 }  // namespace
@@ -98,7 +92,7 @@ std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>&
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\" fill-opacity=\"0.6\">"
         "<title>{}</title></circle>\n",
         left(point.x), top(point.y), point.marked ? "4" : "2.4",
-        point.marked ? "#c0392b" : "#1f6fb4", Escaped(point.title));
+        point.marked ? "#c0392b" : "#1f6fb4", XmlText(point.title));
     if (point.marked) {
       line += fmt::format("{:.1f},{:.1f} ", left(point.x), top(point.y));
     }
@@ -108,7 +102,7 @@ std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>&
   svg += fmt::format(
       "<text x=\"16\" y=\"{0:.1f}\" text-anchor=\"middle\" "
       "transform=\"rotate(-90 16 {0:.1f})\">{1}</text>\n",
-      kSize / 2, Escaped(axes.y + " (logarithmic)"));
+      kSize / 2, XmlText(axes.y + " (logarithmic)"));
   if (points.size() < given.size()) {
     svg += Text(
         kSize / 2, kMargin - 10, "middle",

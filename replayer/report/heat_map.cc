@@ -1,0 +1,85 @@
+#include "replayer/report/heat_map.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/base/divide.h"
+
+namespace prism::replayer {
+namespace {
+
+constexpr size_t kMaxCells = 256;
+constexpr int kLabelWidth = 190;
+constexpr int kWidth = 1000;
+constexpr int kRowHeight = 14;
+constexpr double kLeastSpan = 20;  // percent
+
+// From white to red.
+std::string ColorOf(double share) {
+  const auto fade = static_cast<int>(std::lround(255 * (1 - std::clamp(share, 0.0, 1.0))));
+  return fmt::format("#ff{0:02x}{0:02x}", fade);
+}
+
+struct Cell {
+  Rank first;
+  Rank last;
+  double value = 0;
+};
+
+// The ranks of a stage, so many to a cell that a line has room for them.
+std::vector<Cell> CellsOf(const std::vector<Rank>& ranks,
+                          const std::function<double(Rank)>& value) {
+  const size_t per_cell = DivideUp(ranks.size(), kMaxCells);
+  std::vector<Cell> cells;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i % per_cell == 0) {
+      cells.push_back({ranks[i], ranks[i], value(ranks[i])});
+    }
+    cells.back().last = ranks[i];
+    cells.back().value = std::max(cells.back().value, value(ranks[i]));
+  }
+  return cells;
+}
+
+}  // namespace
+
+std::string HeatMapSvg(const graph::Graph& graph, const std::function<double(Rank)>& value) {
+  std::map<int32_t, std::vector<Rank>> by_stage;
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
+  for (uint32_t i = 0; i < graph.ranks.size(); ++i) {
+    by_stage[graph.role_of(Rank(i)).stage].push_back(Rank(i));
+    low = std::min(low, value(Rank(i)));
+    high = std::max(high, value(Rank(i)));
+  }
+  const int height = static_cast<int>(by_stage.size()) * kRowHeight;
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"11\">\n",
+      kLabelWidth + kWidth + 30, height);
+  int top = 0;
+  for (const auto& [stage, ranks] : by_stage) {
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {}</text>\n",
+                       kLabelWidth - 6, top + kRowHeight - 3, stage);
+    const std::vector<Cell> cells = CellsOf(ranks, value);
+    const double width = static_cast<double>(kWidth) / static_cast<double>(cells.size());
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const Cell& cell = cells[i];
+      const double share = (cell.value - low) / std::max(high - low, kLeastSpan);
+      svg += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"{}\">"
+          "<title>rank {}{}: {:.1f} %</title></rect>\n",
+          kLabelWidth + static_cast<double>(i) * width, top, width, kRowHeight - 2, ColorOf(share),
+          cell.first.value(),
+          cell.first == cell.last ? "" : fmt::format(" to {}", cell.last.value()), cell.value);
+    }
+    top += kRowHeight;
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,207 @@
+#include "replayer/report/html.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/base/time.h"
+#include "graph/base/units.h"
+#include "replayer/report/gantt.h"
+#include "replayer/report/heat_map.h"
+#include "replayer/report/json.h"
+#include "replayer/report/text.h"
+#include "replayer/report/xml_text.h"
+
+namespace prism::replayer {
+namespace {
+
+constexpr size_t kMaxStages = 64;
+constexpr size_t kMaxRows = 40;  // of a table
+
+constexpr const char* kStyle =
+    "body{font-family:sans-serif;max-width:1240px;margin:24px auto;color:#222}"
+    "pre{background:#f6f6f6;padding:12px;overflow-x:auto}"
+    "table{border-collapse:collapse;font-size:13px}"
+    "td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}"
+    "td:first-child,th:first-child{text-align:left}"
+    ".key{display:inline-block;width:12px;height:12px;margin:0 4px 0 16px}"
+    "svg{max-width:100%;height:auto}li{font-size:13px}";
+
+// A table whose rows are as long as its head; of more than kMaxRows the first are shown.
+std::string Table(const std::vector<std::string>& head,
+                  const std::vector<std::vector<std::string>>& rows) {
+  std::string text = "<table><tr>";
+  for (const std::string& cell : head) {
+    text += fmt::format("<th>{}</th>", XmlText(cell));
+  }
+  text += "</tr>\n";
+  for (size_t i = 0; i < std::min(rows.size(), kMaxRows); ++i) {
+    text += "<tr>";
+    for (const std::string& cell : rows[i]) {
+      text += fmt::format("<td>{}</td>", XmlText(cell));
+    }
+    text += "</tr>\n";
+  }
+  text += "</table>\n";
+  if (rows.size() > kMaxRows) {
+    text += fmt::format("<p>{} more rows are in the run's CSV files.</p>\n",
+                        FormatCount(static_cast<int64_t>(rows.size() - kMaxRows)));
+  }
+  return text;
+}
+
+std::string Share(DurationNs part, DurationNs whole) {
+  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) /
+                                     static_cast<double>(std::max<DurationNs>(whole, 1)));
+}
+
+std::string PipelineSection(const graph::Graph& graph, const ReplayResult& result) {
+  std::vector<GanttRow> rows;
+  for (const Timeline& timeline : result.timelines) {
+    rows.push_back({fmt::format("stage {}, rank {}", graph.role_of(timeline.rank).stage,
+                                timeline.rank.value()),
+                    SteadyActivity(graph, timeline, result.ranks[timeline.rank.value()])});
+  }
+  std::string text = "<h2>What a rank of each stage does</h2>\n<p>";
+  for (const auto& [kind, name] : {std::pair(SpanKind::kCompute, "compute"),
+                                   std::pair(SpanKind::kExposedComm, "exposed communication"),
+                                   std::pair(SpanKind::kBubble, "waiting for a pipeline peer"),
+                                   std::pair(SpanKind::kIdle, "idle")}) {
+    text +=
+        fmt::format("<span class=\"key\" style=\"background:{}\"></span>{}", SpanColor(kind), name);
+  }
+  return text + "</p>\n" + GanttSvg(rows);
+}
+
+std::string RolesSection(const graph::Graph& graph, const ReplayResult& result) {
+  std::map<uint32_t, std::pair<Rank, int64_t>> ranks_of;  // by role: the lowest, and how many
+  for (uint32_t i = 0; i < graph.ranks.size(); ++i) {
+    ++ranks_of.try_emplace(graph.ranks.role[i], Rank(i), 0).first->second.second;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [role, ranks] : ranks_of) {
+    const RankTimes& times = result.ranks[ranks.first.value()];
+    const graph::MemoryProfile& memory = graph.roles[role].memory;
+    rows.push_back({graph.roles[role].name, FormatCount(ranks.second),
+                    std::to_string(ranks.first.value()),
+                    Share(times.compute_ns, times.iteration_ns),
+                    Share(times.exposed_comm_ns, times.iteration_ns),
+                    Share(times.bubble_ns, times.iteration_ns),
+                    Share(times.idle_ns, times.iteration_ns), FormatBytes(memory.peak_allocated),
+                    FormatBytes(memory.peak_reserved), FormatBytes(memory.device_bytes())});
+  }
+  return fmt::format(
+             "<h2>Roles</h2>\n<p>Times are those of the role's lowest rank. A GPU has {} of "
+             "memory.</p>\n",
+             FormatBytes(graph.cluster.gpu.memory_bytes)) +
+         Table({"role", "ranks", "lowest", "compute", "exposed comm", "bubble", "idle", "allocated",
+                "reserved", "device"},
+               rows);
+}
+
+std::string RanksSection(const graph::Graph& graph, const ReplayResult& result) {
+  return "<h2>Waiting, rank by rank</h2>\n<p>Percent of the iteration in which a rank does not "
+         "compute: white the lowest, red the highest.</p>\n" +
+         HeatMapSvg(graph, [&](Rank rank) {
+           const RankTimes& times = result.ranks[rank.value()];
+           return 100.0 *
+                  (1 - static_cast<double>(times.compute_ns) /
+                           static_cast<double>(std::max<DurationNs>(times.iteration_ns, 1)));
+         });
+}
+
+// Communicators of one name and size are one row, with the busiest of them.
+std::string CommunicatorsSection(const graph::Graph& graph, const ReplayResult& result) {
+  struct Busiest {
+    int64_t count = 0;
+    CommunicatorTimes times;
+  };
+  std::map<std::pair<std::string, size_t>, Busiest> by_name;
+  for (uint32_t i = 0; i < graph.communicators.size(); ++i) {
+    Busiest& busiest = by_name[{graph.strings[graph.communicators.name[i]],
+                                graph.communicators.members_of(CommId(i)).size()}];
+    ++busiest.count;
+    if (result.communicators[i].transfer_ns >= busiest.times.transfer_ns) {
+      busiest.times = result.communicators[i];
+    }
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, busiest] : by_name) {
+    rows.push_back({name.first, std::to_string(name.second), FormatCount(busiest.count),
+                    FormatCount(busiest.times.calls), FormatBytes(busiest.times.bytes),
+                    FormatDuration(busiest.times.transfer_ns),
+                    FormatDuration(busiest.times.wait_ns_max)});
+  }
+  return "<h2>Communicators</h2>\n<p>Calls, bytes and times of the busiest of each name and "
+         "size, in one iteration.</p>\n" +
+         Table({"name", "ranks", "communicators", "calls", "bytes", "transfer", "longest waits"},
+               rows);
+}
+
+std::string List(const std::string& title, const std::vector<std::string>& lines) {
+  std::string text = fmt::format("<details><summary>{} ({})</summary><ul>\n", title, lines.size());
+  for (const std::string& line : lines) {
+    text += fmt::format("<li>{}</li>\n", XmlText(line));
+  }
+  return text + "</ul></details>\n";
+}
+
+std::string NotesSection(const Summary& summary) {
+  std::vector<std::string> warnings;
+  for (const graph::Warning& warning : summary.warnings) {
+    warnings.push_back(fmt::format("{}: {} ({})", warning.code, warning.example, warning.count));
+  }
+  return "<h2>Notes</h2>\n" + List("warnings", warnings) + List("assumptions", summary.assumptions);
+}
+
+// Inside of a script element "</" would end it.
+std::string ScriptData(const Summary& summary) {
+  std::string json = SummaryJson(summary);
+  for (size_t at = json.find("</"); at != std::string::npos; at = json.find("</", at)) {
+    json.replace(at, 2, "<\\/");
+  }
+  return fmt::format("<script type=\"application/json\" id=\"summary\">\n{}</script>\n", json);
+}
+
+}  // namespace
+
+std::vector<Rank> RanksInHtml(const graph::Graph& graph) {
+  std::map<int32_t, Rank> lowest;
+  for (uint32_t i = 0; i < graph.ranks.size(); ++i) {
+    lowest.try_emplace(graph.role_of(Rank(i)).stage, Rank(i));
+  }
+  std::vector<Rank> all;
+  for (const auto& [stage, rank] : lowest) {
+    all.push_back(rank);
+  }
+  if (all.size() <= kMaxStages) {
+    return all;
+  }
+  std::vector<Rank> shown;
+  for (size_t i = 0; i < kMaxStages; ++i) {
+    shown.push_back(all[i * (all.size() - 1) / (kMaxStages - 1)]);
+  }
+  return shown;
+}
+
+std::string HtmlReport(const graph::Graph& graph,
+                       const ReplayResult& result,
+                       const Summary& summary) {
+  const std::string title =
+      fmt::format("{} on {} × {}", summary.job.name.empty() ? "job" : summary.job.name,
+                  FormatCount(summary.job.parallel.world_size()), summary.gpu);
+  return fmt::format(
+             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+             "<title>{0}</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n"
+             "<pre>{2}</pre>\n",
+             XmlText(title), kStyle, XmlText(SummaryText(summary, {}))) +
+         PipelineSection(graph, result) + RolesSection(graph, result) +
+         RanksSection(graph, result) + CommunicatorsSection(graph, result) + NotesSection(summary) +
+         ScriptData(summary) + "</body></html>\n";
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,24 @@
+// A replay as one HTML file that needs nothing beside it, no network and no script: the summary,
+// what a rank of each pipeline stage does over the iteration, memory by role, how ranks differ, the
+// busiest communicators, every warning and assumption, and summary.json for other programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "replayer/replay.h"
+#include "replayer/report/summary.h"
+
+namespace prism::replayer {
+
+// The ranks whose timelines the report shows: the lowest of each pipeline stage; where there are
+// more than 64 stages, of stages spread evenly over all.
+std::vector<Rank> RanksInHtml(const graph::Graph& graph);
+
+// `result` is of `graph`, with the timelines of those ranks. The same input gives the same bytes.
+std::string HtmlReport(const graph::Graph& graph,
+                       const ReplayResult& result,
+                       const Summary& summary);
+
+}  // namespace prism::replayer
