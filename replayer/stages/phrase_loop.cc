@@ -1,77 +1,106 @@
-// How a PhraseRun runs the turns of a loop, and takes those that are left at once (phrase_run.h
-// says why).
+// How a PhraseRun runs the turns of a loop or stretch, and takes those that are left at once
+// (phrase_run.h says why).
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "replayer/stages/phrase_run.h"
 
 namespace prism::replayer {
-namespace {
 
-// Whether round `round` of every stage takes the steps of the round before it.
-bool IsAsBefore(const graph::PhrasedJob& job, size_t round) {
-  return std::all_of(job.stages.begin(), job.stages.end(), [&](const graph::PhrasedStage& stage) {
-    const auto begin = [&](size_t r) { return stage.steps.begin() + stage.rounds[r]; };
-    return std::equal(begin(round - 1), begin(round), begin(round), begin(round + 1));
-  });
+void PhraseRun::RunStretches(const std::vector<PhraseStretch>& stretches) {
+  for (const PhraseStretch& stretch : stretches) {
+    for (size_t s = 0; s < stages_.size(); ++s) {
+      HaltBefore(&stages_[s], stretch.begin[s]);
+    }
+    WakeAll();
+    Settle();
+    of_stretch_.stretch = &stretch;
+    of_stretch_.left = stretch.turns;
+    RunTurns(&of_stretch_);
+  }
+  if (!stretches.empty()) {
+    for (Stage& stage : stages_) {
+      HaltBefore(&stage, kNone);
+    }
+    WakeAll();
+  }
 }
 
-}  // namespace
-
-std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t more) {
-  constexpr size_t kFewest = 3;  // one with one like it on either side
-  size_t known = std::numeric_limits<size_t>::max();
-  for (const graph::PhrasedStage& stage : job.stages) {
-    known = std::min(known, stage.rounds.size());
-  }
-  // Rounds first .. last are alike; where the last of all ends is not known.
-  for (size_t last = known - std::min<size_t>(known, 2); last > 0;) {
-    size_t first = last;
-    while (first > 0 && IsAsBefore(job, first)) {
-      --first;
+bool PhraseRun::AllAreIn(const PhraseStretch& stretch) const {
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    if (stages_[s].step < stretch.begin[s]) {
+      return false;
     }
-    const size_t alike = last - first + 1;
-    if (alike >= kFewest) {
-      PhraseLoop loop;
-      loop.turns = static_cast<int64_t>(alike) + more;
-      for (const graph::PhrasedStage& stage : job.stages) {
-        loop.stages.push_back(
-            {stage.rounds[first], stage.rounds[first + 1], stage.rounds[last + 1]});
-      }
-      return loop;
-    }
-    last = std::min(first, last - 1);
   }
-  return std::nullopt;
+  return true;
 }
 
-void PhraseRun::RunTurns() {
+// What is left from before a stretch crosses a stage in a turn: no turns are compared before half
+// of the stages may be through, and none any more where all are and yet go on unevenly.
+bool PhraseRun::IsWorthASnapshot(const Turns& turns) const {
+  return turns.stretch == nullptr ||
+         (turns.stretch->turns - turns.left >= static_cast<int64_t>(stages_.size() / 2) &&
+          AllAreIn(*turns.stretch));
+}
+
+void PhraseRun::RunTurns(Turns* turns) {
+  constexpr size_t kPatience = 4;
+  std::array<Snapshot, 3>& history = turns->history;
   size_t taken = 0;
-  for (; begun_ < turns_ && !failed_; RunTurn()) {
-    std::rotate(history_.begin(), history_.end() - 1, history_.end());
-    TakeSnapshot(&history_.front());
-    if (++taken >= history_.size() && turns_ - begun_ > 1 && MovesEvenly()) {
-      Jump();
+  for (; turns->left > 0 && !failed_; RunTurn(turns)) {
+    if (!IsWorthASnapshot(*turns)) {
+      continue;
+    }
+    std::rotate(history.begin(), history.end() - 1, history.end());
+    TakeSnapshot(Extent::kChanging, &history.front());
+    if (++taken >= history.size() && turns->left > 1 && MovesEvenly(*turns)) {
+      Jump(turns);
       taken = 0;
+      if (turns->left == 0) {
+        return;
+      }
+    }
+    if (turns->stretch != nullptr && taken > stages_.size() + kPatience) {
+      return;
     }
   }
 }
 
-void PhraseRun::RunTurn() {
-  ++begun_;
-  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
-    Wake(&*stage);
+void PhraseRun::RunTurn(Turns* turns) {
+  --turns->left;
+  if (turns->stretch != nullptr) {
+    for (Stage& stage : stages_) {
+      HaltBefore(&stage, stage.halt + PhraseStretch::kSteps);
+    }
+    WakeAll();
+  } else {
+    ++begun_;
+    WakeAll();
+    RunStretches(stretches_.inside);
   }
   Settle();
 }
 
-// Calls visit(value) for all times beside registers that the next turn depends on.
+// Calls visit(value) for all times that the next turn depends on.
 template <typename Visit>
-void PhraseRun::VisitMessages(Visit visit) {
+void PhraseRun::VisitTimes(Extent extent, Visit visit) {
+  for (Stage& stage : stages_) {
+    if (extent == Extent::kAll) {
+      std::for_each_n(stage.registers, stage.register_count, visit);
+    } else {
+      for (const uint16_t reg : written_[stage.written].Find()) {
+        visit(stage.registers[reg]);
+      }
+    }
+  }
   for (Channel& channel : channels_) {
+    if (!channel.IsIn(extent)) {
+      continue;
+    }
     visit(channel.send_tail);
     for (const size_t end : {0, 1}) {
       for (int64_t number = channel.finished[1 - end]; number < channel.posted[end]; ++number) {
@@ -81,28 +110,30 @@ void PhraseRun::VisitMessages(Visit visit) {
   }
 }
 
-void PhraseRun::TakeSnapshot(Snapshot* snapshot) {
+void PhraseRun::TakeSnapshot(Extent extent, Snapshot* snapshot) {
   snapshot->shape.clear();
   for (const Stage& stage : stages_) {
-    snapshot->shape.insert(snapshot->shape.end(),
-                           {stage.step, stage.inside ? 1 + int64_t{stage.op} : 0,
-                            stage.arrived ? 1 : 0, stage.context, begun_ - stage.turn});
+    snapshot->shape.insert(
+        snapshot->shape.end(),
+        {int64_t{stage.step} - int64_t{stage.halt}, stage.inside ? 1 + int64_t{stage.op} : 0,
+         stage.arrived ? 1 : 0, stage.context, begun_ - stage.turn});
   }
   for (const Channel& channel : channels_) {
-    for (const size_t end : {0, 1}) {
-      snapshot->shape.push_back(channel.posted[end] - channel.finished[1 - end]);
+    if (channel.IsIn(extent)) {
+      snapshot->shape.push_back(channel.posted[0] - channel.finished[1]);
+      snapshot->shape.push_back(channel.posted[1] - channel.finished[0]);
     }
   }
   for (const std::vector<Meeting>& meetings : meetings_) {
     snapshot->shape.push_back(static_cast<int64_t>(meetings.size()));
   }
-  snapshot->values = registers_;
-  VisitMessages([&](TimeNs value) { snapshot->values.push_back(value); });
+  snapshot->values.clear();
+  VisitTimes(extent, [&](TimeNs value) { snapshot->values.push_back(value); });
 }
 
 // Whether the last two turns moved every register by the same time.
-bool PhraseRun::MovesEvenly() const {
-  const auto& [now, before, first] = history_;
+bool PhraseRun::MovesEvenly(const Turns& turns) {
+  const auto& [now, before, first] = turns.history;
   if (now.shape != before.shape || now.shape != first.shape ||
       now.values.size() != before.values.size() || now.values.size() != first.values.size()) {
     return false;
@@ -117,55 +148,67 @@ bool PhraseRun::MovesEvenly() const {
 
 // Takes those of the turns that are left that go on as the last two did: all, or as many as two
 // trials that went too far tell.
-void PhraseRun::Jump() {
-  moves_.clear();
-  for (size_t i = 0; i < history_[0].values.size(); ++i) {
-    moves_.push_back(history_[0].values[i] - history_[1].values[i]);
+void PhraseRun::Jump(Turns* turns) {
+  auto& [now, later, unused] = turns->history;
+  turns->moves.clear();
+  for (size_t i = 0; i < now.values.size(); ++i) {
+    turns->moves.push_back(now.values[i] - later.values[i]);
   }
-  Snapshot& now = history_[0];
   Trial beyond;  // the nearest that went too far
   bool told = false;
-  int64_t turns = turns_ - begun_ - 1;
-  while (turns > 0 && !failed_) {
-    MoveTo(now, turns);
-    RunTurn();
-    TakeSnapshot(&history_[1]);
-    failed_ = failed_ || history_[1].shape != now.shape;  // what waits does not depend on times
-    Trial trial = {turns, ExcessOf(now, turns + 1, history_[1])};
-    if (!failed_ && trial.GoesOn()) {
-      std::swap(now, history_[1]);
-      turns_ -= turns;
-      beyond.turns -= turns + 1;
-      turns = told ? 0 : std::min(beyond.turns / 2, turns_ - begun_ - 1);
+  int64_t by = turns->left - 1;
+  while (by > 0 && !failed_) {
+    MoveTo(*turns, by);
+    Shift(*turns, by);
+    RunTurn(turns);
+    TakeSnapshot(Extent::kChanging, &later);
+    failed_ = failed_ || later.shape != now.shape ||  // what waits does not depend on times
+              later.values.size() != now.values.size();
+    if (failed_) {
+      return;
+    }
+    Trial trial = {by, ExcessOf(*turns, by + 1, later)};
+    if (trial.GoesOn()) {
+      std::swap(now, later);
+      turns->left -= by;
+      beyond.turns -= by + 1;
+      by = told ? 0 : std::min(beyond.turns / 2, turns->left - 1);
     } else {
-      MoveTo(now, 0);
-      ++turns_;  // that one was none
+      Shift(*turns, -(by + 1));
+      MoveTo(*turns, 0);
+      ++turns->left;  // that one was none
       told = !beyond.excess.empty();
-      turns = told ? TurnsWithout(trial, beyond) : turns / 2;
+      by = told ? TurnsWithout(trial, beyond) : by / 2;
       beyond = std::move(trial);
     }
   }
 }
 
-void PhraseRun::MoveTo(const Snapshot& snapshot, int64_t turns) {
-  size_t i = 0;
-  const auto move = [&](TimeNs& value) {
-    value = snapshot.values[i] + turns * moves_[i];
-    ++i;
-  };
-  for (TimeNs& value : registers_) {
-    move(value);
+// As if stages had taken so many more turns of a stretch. Those of the loop begin at one step.
+void PhraseRun::Shift(const Turns& turns, int64_t by) {
+  if (turns.stretch != nullptr) {
+    const auto steps = static_cast<uint32_t>(by * PhraseStretch::kSteps);  // wraps round: back
+    for (Stage& stage : stages_) {
+      stage.step += steps;
+      HaltBefore(&stage, stage.halt + steps);
+    }
   }
-  VisitMessages(move);
 }
 
-// How far `later` is beyond where `turns` turns like the last ones lead to.
-std::vector<DurationNs> PhraseRun::ExcessOf(const Snapshot& snapshot,
-                                            int64_t turns,
-                                            const Snapshot& later) const {
-  std::vector<DurationNs> excess(moves_.size());
-  for (size_t i = 0; i < moves_.size(); ++i) {
-    excess[i] = later.values[i] - snapshot.values[i] - turns * moves_[i];
+// To where so many turns lead from now on.
+void PhraseRun::MoveTo(const Turns& turns, int64_t by) {
+  size_t i = 0;
+  VisitTimes(Extent::kChanging, [&](TimeNs& value) {
+    value = turns.history[0].values[i] + by * turns.moves[i];
+    ++i;
+  });
+}
+
+// How far `later` is beyond where `by` turns lead to.
+std::vector<DurationNs> PhraseRun::ExcessOf(const Turns& turns, int64_t by, const Snapshot& later) {
+  std::vector<DurationNs> excess(turns.moves.size());
+  for (size_t i = 0; i < excess.size(); ++i) {
+    excess[i] = later.values[i] - turns.history[0].values[i] - by * turns.moves[i];
   }
   return excess;
 }

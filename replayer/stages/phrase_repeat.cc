@@ -9,10 +9,6 @@ namespace {
 
 constexpr TimeNs kMark = 1;
 
-// Enough for a message to come from the first stage to the last, and for all to be late by what
-// the first stage is.
-constexpr uint32_t kFirstSteps = 8;
-
 bool IsMarked(TimeNs time) {
   return (time & kMark) != 0;
 }
@@ -21,24 +17,27 @@ bool IsMarked(TimeNs time) {
 
 // True where the iteration goes on as the one before.
 bool PhraseRun::RunFirstSteps() {
-  halt_ = kFirstSteps;
+  for (Stage& stage : stages_) {
+    HaltBefore(&stage, kFirstSteps);
+  }
   Settle();
-  halt_ = kNone;
+  for (Stage& stage : stages_) {
+    HaltBefore(&stage, kNone);
+  }
   if (!failed_ && !(ends_on_marks_ && marked_at_ == MarkedAt::kFirstTurn)) {
     if (Repeats()) {
       return true;
     }
     MarkTimes(MarkedAt::kFirstSteps);
   }
-  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
-    Wake(&*stage);
-  }
+  WakeAll();
   return false;
 }
 
 // Likewise, with marks where the first steps decide nothing, as where all wait for parameters that
 // are gathered.
 bool PhraseRun::RunFirstTurn() {
+  RunStretches(stretches_.inside);
   Settle();
   if (failed_) {
     return false;
@@ -82,7 +81,7 @@ void PhraseRun::MarkTimes(MarkedAt place) {
       }
     }
   }
-  TakeSnapshot(&marked_);
+  TakeSnapshot(Extent::kAll, &marked_);
   marked_at_ = place;
 }
 
@@ -119,18 +118,17 @@ bool PhraseRun::Repeats() {
   if (!ends_on_marks_ || marked_.values.empty()) {
     return false;
   }
-  Snapshot& now = history_.front();
-  TakeSnapshot(&now);
-  if (now.shape != marked_.shape || now.values.size() != marked_.values.size()) {
+  TakeSnapshot(Extent::kAll, &now_);
+  if (now_.shape != marked_.shape || now_.values.size() != marked_.values.size()) {
     return false;
   }
   const auto first = std::find_if(marked_.values.begin(), marked_.values.end(), IsMarked);
   if (first == marked_.values.end()) {
     return false;
   }
-  const auto moved = [&](size_t i) { return now.values[i] - (marked_.values[i] & ~kMark); };
+  const auto moved = [&](size_t i) { return now_.values[i] - (marked_.values[i] & ~kMark); };
   const DurationNs later = moved(static_cast<size_t>(first - marked_.values.begin()));
-  for (size_t i = 0; i < now.values.size(); ++i) {
+  for (size_t i = 0; i < now_.values.size(); ++i) {
     if (moved(i) > later || (IsMarked(marked_.values[i]) && moved(i) != later)) {
       return false;
     }

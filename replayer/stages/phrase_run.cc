@@ -22,6 +22,13 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
     Stage& stage = stages_[s];
     stage.compiler = setups_[s].compiler;
     stage.register_count = stage.compiler->register_count();
+    while (stage.written < written_.size() &&
+           &written_[stage.written].compiler() != stage.compiler) {
+      ++stage.written;
+    }
+    if (stage.written == written_.size()) {
+      written_.emplace_back(*stage.compiler);
+    }
     stage.steps = &job.stages[s].steps;
     stage.before.resize(kFirstSlotRegister);
     registers += stage.register_count;
@@ -53,6 +60,7 @@ PhraseRun::PhraseRun(const graph::PhrasedJob& job,
 
 bool PhraseRun::Run(int32_t iterations, const PhraseLoop* loop) {
   loop_ = loop;
+  stretches_ = FindPhraseStretches(job_, loop, kFirstSteps);
   for (size_t s = 0; s < stages_.size(); ++s) {
     stages_[s].loop = loop == nullptr ? nullptr : &loop->stages[s];
   }
@@ -86,8 +94,8 @@ void PhraseRun::BeginIteration() {
   for (std::vector<Meeting>& meetings : meetings_) {
     meetings.clear();
   }
-  turns_ = loop_ == nullptr ? 1 : loop_->turns;
   begun_ = 1;
+  loop_is_over_ = false;
   for (size_t s = stages_.size(); s-- > 0;) {
     Stage& stage = stages_[s];
     TimeNs* registers = stage.registers;
@@ -97,6 +105,7 @@ void PhraseRun::BeginIteration() {
     std::fill(registers + kFirstSlotRegister, debts, kMinusInfinity);
     std::fill(debts, registers + stage.register_count, 0);
     stage.step = stage.stop = stage.turn = stage.op = stage.context = 0;
+    stage.halt = kNone;
     stage.inside = stage.arrived = false;
     stage.met = {};
     for (uint16_t stream = 0; stream < graph::kStageStreamCount; ++stream) {
@@ -119,11 +128,16 @@ bool PhraseRun::RunIteration() {
   if (RunFirstSteps()) {
     return true;
   }
+  RunStretches(stretches_.before);
   if (loop_ != nullptr) {
     if (RunFirstTurn()) {
       return true;
     }
-    RunTurns();
+    of_loop_.left = loop_->turns - 1;
+    RunTurns(&of_loop_);
+    loop_is_over_ = true;
+    WakeAll();
+    RunStretches(stretches_.behind);
   }
   Settle();
   return !failed_ && std::all_of(stages_.begin(), stages_.end(), [](const Stage& stage) {
@@ -185,6 +199,12 @@ void PhraseRun::Wake(Stage* stage) {
   }
 }
 
+void PhraseRun::WakeAll() {
+  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
+    Wake(&*stage);
+  }
+}
+
 void PhraseRun::Settle() {
   while (!work_.empty()) {
     Stage* const stage = work_.back();
@@ -198,25 +218,31 @@ void PhraseRun::Settle() {
 
 bool PhraseRun::GoesOn(Stage* stage) {
   if (loop_ != nullptr && stage->step == stage->loop->end) {
-    if (stage->turn + 1 == turns_) {
-      stage->step = stage->loop->behind;
-    } else if (stage->turn + 1 == begun_) {
-      return false;
-    } else {
+    if (stage->turn + 1 < begun_) {
       ++stage->turn;
       stage->step = stage->loop->begin;
+    } else if (loop_is_over_) {
+      stage->step = stage->loop->behind;
+    } else {
+      return false;
     }
   }
   stage->stop = StopOf(*stage);
-  return stage->step != halt_ && stage->step != stage->steps->size();
+  return stage->step != stage->halt && stage->step != stage->steps->size();
 }
 
 uint32_t PhraseRun::StopOf(const Stage& stage) const {
+  const uint32_t next = stage.step + (stage.inside ? 1 : 0);  // that is not begun
   auto stop = static_cast<uint32_t>(stage.steps->size());
-  for (const uint32_t place : {halt_, loop_ == nullptr ? kNone : stage.loop->end}) {
-    stop = place >= stage.step ? std::min(stop, place) : stop;
+  for (const uint32_t place : {stage.halt, loop_ == nullptr ? kNone : stage.loop->end}) {
+    stop = place >= next ? std::min(stop, place) : stop;
   }
   return stop;
+}
+
+void PhraseRun::HaltBefore(Stage* stage, uint32_t step) {
+  stage->halt = step;
+  stage->stop = StopOf(*stage);
 }
 
 void PhraseRun::Put(Channel* channel, size_t end, const Arrival& arrival) {

@@ -9,6 +9,13 @@
 // x + (n + 2)r gives x + (n + 3)r, then each component is on one line at 0, 1 and n + 2; being
 // convex, it is on that line in between. So the turns from x + 2r on to x + (n + 3)r are one.
 //
+// Inside of a round all stages take a pass in either direction over and over, as long as none comes
+// to other layers (PhraseStretch). Those pairs are turns as well: each stage halts one pair further
+// on. Once every stage has begun the stretch and stands at the same place of its pair as a turn
+// before, each turn takes every stage through the same phrases, in whatever order, and is the same
+// maxima of sums of what they may change. What is left from before the stretch crosses a stage in a
+// turn, so that no turns are compared before half of the stages may be through.
+//
 // The second iteration ends after its first steps, or after the first turn of its loop
 // (phrase_repeat.cc). Let the first one stand at y there, and end at g(y). Some of y's registers
 // are marked, and with them all that is reached from one of them: what ends marked is the longest
@@ -26,28 +33,14 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "graph/phrased_job.h"
 #include "replayer/stages/phrase_compiler.h"
+#include "replayer/stages/phrase_stretches.h"
+#include "replayer/stages/written_registers.h"
 
 namespace prism::replayer {
-
-// The steps of each stage that are run `turns` times, in place of those up to `behind`.
-struct PhraseLoop {
-  struct OfStage {
-    uint32_t begin = 0;
-    uint32_t end = 0;
-    uint32_t behind = 0;
-  };
-  std::vector<OfStage> stages;
-  int64_t turns = 1;
-};
-
-// The last rounds that are alike in every stage, and `more` of them. Nothing where fewer than three
-// are.
-std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t more);
 
 class PhraseRun {
  public:
@@ -69,6 +62,10 @@ class PhraseRun {
   [[nodiscard]] DurationNs IterationNs(size_t stage) const;
 
  private:
+  // Before marks: enough for a message to come from the first stage to the last, and for all to be
+  // late by what the first stage is.
+  static constexpr uint32_t kFirstSteps = 8;
+
   // One end of a message.
   struct Arrival {
     TimeNs at;
@@ -76,6 +73,9 @@ class PhraseRun {
   };
 
   struct Stage;
+
+  // Times of registers and messages: all, or those that the iteration has changed so far.
+  enum class Extent : uint8_t { kAll, kChanging };
 
   // 0: senders, 1: receivers.
   struct Channel {
@@ -85,6 +85,10 @@ class PhraseRun {
     Arrival* arrivals = nullptr;         // rings of room_, by end
     // Of the sender's stream, where nothing waits for its messages.
     TimeNs send_tail = 0;
+
+    [[nodiscard]] bool IsIn(Extent extent) const {
+      return extent == Extent::kAll || posted[0] + posted[1] > 0;
+    }
   };
 
   // Times and durations of a run are in halves.
@@ -93,10 +97,12 @@ class PhraseRun {
     std::array<Channel*, kPhraseRoutes> channels = {};  // by PhrasePost::route
     TimeNs* registers = nullptr;                        // in registers_
     size_t register_count = 0;
+    size_t written = 0;  // in written_
     const std::vector<uint32_t>* steps = nullptr;
     const PhraseLoop::OfStage* loop = nullptr;
     uint32_t step = 0;
-    uint32_t stop = 0;  // the next step before which it may have to wait
+    uint32_t halt = kNone;  // step before which it waits
+    uint32_t stop = 0;      // the next step before which it may have to wait
     uint32_t turn = 0;
     uint32_t op = 0;      // of the phrase
     uint32_t phrase = 0;  // compiled
@@ -117,10 +123,18 @@ class PhraseRun {
     DurationNs longest = 0;
   };
 
-  // Registers at the end of a turn.
+  // Registers and messages that a turn may change, and where stages stand.
   struct Snapshot {
     std::vector<int64_t> shape;
     std::vector<TimeNs> values;
+  };
+
+  // Of the loop, or of a stretch.
+  struct Turns {
+    const PhraseStretch* stretch = nullptr;
+    int64_t left = 0;                 // not begun
+    std::array<Snapshot, 3> history;  // at their ends, the latest first
+    std::vector<DurationNs> moves;    // of registers in a turn
   };
 
   // Where an iteration is marked: after its first steps, or after the first turn of its loop.
@@ -145,18 +159,22 @@ class PhraseRun {
   [[nodiscard]] bool EndsOnMarks() const;
   void Unmark();
   [[nodiscard]] bool Repeats();
-  void RunTurns();
-  void RunTurn();
-  void Jump();
-  [[nodiscard]] std::vector<DurationNs> ExcessOf(const Snapshot& snapshot,
-                                                 int64_t turns,
-                                                 const Snapshot& later) const;
+  void RunStretches(const std::vector<PhraseStretch>& stretches);
+  [[nodiscard]] bool AllAreIn(const PhraseStretch& stretch) const;
+  [[nodiscard]] bool IsWorthASnapshot(const Turns& turns) const;
+  void RunTurns(Turns* turns);
+  void RunTurn(Turns* turns);
+  void Jump(Turns* turns);
+  void Shift(const Turns& turns, int64_t by);
+  static std::vector<DurationNs> ExcessOf(const Turns& turns, int64_t by, const Snapshot& later);
   static int64_t TurnsWithout(const Trial& near, const Trial& far);
-  [[nodiscard]] bool MovesEvenly() const;
-  void TakeSnapshot(Snapshot* snapshot);
-  void MoveTo(const Snapshot& snapshot, int64_t turns);
+  static bool MovesEvenly(const Turns& turns);
+  void TakeSnapshot(Extent extent, Snapshot* snapshot);
+  void MoveTo(const Turns& turns, int64_t by);
   template <typename Visit>
-  void VisitMessages(Visit visit);
+  void VisitTimes(Extent extent, Visit visit);
+  void HaltBefore(Stage* stage, uint32_t step);
+  void WakeAll();
   void Settle();
   void Advance(Stage* stage);
   [[gnu::always_inline]] inline bool NextStep(Stage* stage);
@@ -190,17 +208,19 @@ class PhraseRun {
   uint32_t room_ = 0;
   std::array<std::vector<Meeting>, graph::kGroupAxisCount> meetings_;  // in order
   std::vector<Stage*> work_;
+  std::vector<WrittenRegisters> written_;  // by compiler
   const PhraseLoop* loop_ = nullptr;
-  int64_t turns_ = 1;  // of the loop, without those jumped over
-  int64_t begun_ = 1;
+  PhraseStretches stretches_;
+  Turns of_loop_;
+  Turns of_stretch_;
+  int64_t begun_ = 1;  // turns of the loop, without those jumped over
+  bool loop_is_over_ = false;
   bool failed_ = false;
-  uint32_t halt_ = kNone;  // step before which all stages wait
-  Snapshot marked_;        // of an iteration
+  Snapshot marked_;  // of an iteration
   MarkedAt marked_at_ = MarkedAt::kFirstSteps;
-  bool ends_on_marks_ = false;       // that iteration
-  bool repeats_ = false;             // an iteration goes on as that one did
-  std::array<Snapshot, 3> history_;  // the latest first
-  std::vector<DurationNs> moves_;    // of registers in a turn
+  bool ends_on_marks_ = false;  // that iteration
+  bool repeats_ = false;        // an iteration goes on as that one did
+  Snapshot now_;                // to compare with it
 };
 
 }  // namespace prism::replayer

@@ -58,9 +58,10 @@ graph::Program Begin(const Machine& machine) {
   return program;
 }
 
-graph::Program Turn(const Machine& machine) {
+// What gears first .. last - 1 do in a turn.
+graph::Program TurnOf(const Machine& machine, size_t first, size_t last) {
   graph::Program program = EmptyProgram();
-  for (uint16_t s = 0; s < machine.gears.size(); ++s) {
+  for (auto s = static_cast<uint16_t>(first); s < last; ++s) {
     for (const uint32_t stream : machine.gears[s].waits) {
       AddEvent(OpKind::kEventWait, s, stream, &program);
     }
@@ -68,6 +69,10 @@ graph::Program Turn(const Machine& machine) {
     AddEvent(OpKind::kEventRecord, s, s, &program);
   }
   return program;
+}
+
+graph::Program Turn(const Machine& machine) {
+  return TurnOf(machine, 0, machine.gears.size());
 }
 
 graph::Program End(const Machine& machine) {
@@ -114,7 +119,7 @@ Times TimesOf(const Machine& machine, size_t more_turns) {
   return {(*looped)->iteration_ns, expected->iteration_ns};
 }
 
-RC_GTEST_PROP(PhraseJump, skips_no_turn_that_is_unlike_the_others, ()) {
+Machine AnyMachine() {
   Machine machine;
   machine.gears.resize(4);
   for (Gear& gear : machine.gears) {
@@ -127,49 +132,51 @@ RC_GTEST_PROP(PhraseJump, skips_no_turn_that_is_unlike_the_others, ()) {
     }
   }
   machine.last = static_cast<uint16_t>(*rc::gen::inRange<size_t>(0, machine.gears.size()));
+  return machine;
+}
+
+RC_GTEST_PROP(PhraseJump, skips_no_turn_that_is_unlike_the_others, ()) {
+  const Machine machine = AnyMachine();
   const Times times = TimesOf(machine, *rc::gen::inRange<size_t>(1, 60));
   RC_ASSERT(times.looped_ns == times.whole_ns);
 }
 
-// One turn moves every register as a turn does that is `far` turns on, and yet those in between
-// fall behind: kLate is led by kSlow at first and by kFast in the end, 5 and 7 a turn, the one
-// taking over from the other just so that the last turn leads where 6 a turn would, as its first
-// one moved. What hears of it one turn later is 1 behind, and so is the iteration.
-Machine LooksSteadyAfterOneTurn(int64_t far) {
-  enum : uint32_t { kLast, kHeard, kLate, kThird, kSecond, kFirst, kSlow, kFast };
-  constexpr int64_t kAhead = 200;
+// A turn moves every register as one does that is `far` turns on, and yet those in between fall
+// behind: kLate is led by kSlow at first and by kFast in the end, 5 and 7 a turn, the one taking
+// over from the other just so that the last turn leads where 6 a turn would, as earlier ones moved.
+// What hears of it one turn later is 1 behind, and so is the iteration. `chain`: turns until what
+// leads at first has come to kLate, by way of as many gears, which begin as if it were 6 a turn.
+Machine LooksSteady(int64_t far, int64_t chain) {
+  enum : uint32_t { kLast, kHeard, kLate, kChain };
+  constexpr int64_t kAhead = 400;
+  const auto slow = static_cast<uint32_t>(kChain + chain);
+  const uint32_t fast = slow + 1;
   Machine machine;
-  // What leads at first comes late by way of three, which begin as if it were 6 a turn.
   machine.gears = {
-      {kAhead - 27 + far, 5, {kHeard}},  // kLast
-      {0, 0, {kLate}},                   // kHeard
-      {0, 0, {kThird, kFast}},           // kLate
-      {kAhead - 18, 0, {kSecond}},       // kThird
-      {kAhead - 12, 0, {kFirst}},        // kSecond
-      {kAhead - 6, 0, {kSlow}},          // kFirst
-      {kAhead, 5, {}},                   // kSlow
-      {kAhead - 21 - far, 7, {}},        // kFast
+      {kAhead - 5 * chain - 12 + far, 5, {kHeard}},  // kLast
+      {0, 0, {kLate}},                               // kHeard
+      {0, 0, {kChain, fast}},                        // kLate
   };
+  for (int64_t gear = chain; gear > 0; --gear) {  // each hears of the one after it
+    machine.gears.push_back(
+        {kAhead - 6 * gear, 0, {static_cast<uint32_t>(machine.gears.size() + 1)}});
+  }
+  machine.gears.push_back({kAhead, 5, {}});
+  machine.gears.push_back({kAhead - 7 * chain - far, 7, {}});
   machine.last = kLast;
   return machine;
 }
 
 TEST(PhraseJump, takes_two_turns_that_are_alike) {
-  for (int64_t far = 2; far < 60; ++far) {
-    for (int64_t more = far; more < far + 6; ++more) {
-      const Times times = TimesOf(LooksSteadyAfterOneTurn(far), static_cast<size_t>(more));
-      EXPECT_EQ(times.looped_ns, times.whole_ns) << far << " of " << more;
+  for (int64_t chain = 2; chain < 6; ++chain) {
+    for (int64_t far = 2; far < 60; ++far) {
+      for (int64_t more = far; more < far + 6; ++more) {
+        const Times times = TimesOf(LooksSteady(far, chain), static_cast<size_t>(more));
+        EXPECT_EQ(times.looped_ns, times.whole_ns) << far << " of " << more << " by " << chain;
+      }
     }
   }
 }
-
-constexpr size_t kManyTurns = 20;  // more than an iteration is looked at for
-
-// Stages that do the same `kManyTurns` times, and end.
-struct TurnAndEnd {
-  graph::Program turn = EmptyProgram();
-  graph::Program end = EmptyProgram();
-};
 
 void ExpectTimeOfWhole(const graph::PhrasedJob& job) {
   const graph::ClusterSpec cluster = prism::testing::TestCluster();
@@ -179,6 +186,96 @@ void ExpectTimeOfWhole(const graph::PhrasedJob& job) {
   ASSERT_TRUE(told.ok() && told->has_value() && expected.ok());
   EXPECT_EQ((*told)->stage_ns, expected->stage_ns);
 }
+
+// Rounds of an interleaved schedule, of so many turns and one of another pace each. A turn is two
+// steps. Up to two rounds are no loop.
+struct Rounds {
+  size_t rounds = 1;
+  size_t turns = 0;
+  int64_t slower_ns = 0;
+};
+
+graph::PhrasedJob JobOfPairs(const Machine& machine, const Rounds& rounds) {
+  enum : uint32_t { kBegin, kForward, kBackward, kSlower, kEnd };
+  Machine slower = machine;
+  for (Gear& gear : slower.gears) {
+    gear.pace_ns += rounds.slower_ns;
+  }
+  const size_t half = machine.gears.size() / 2;
+  graph::PhrasedJob job;
+  job.job.parallel.vpp = 2;
+  job.program = std::make_shared<graph::JobProgram>();
+  job.program->strings = {""};
+  job.program->blocks = {Begin(machine), TurnOf(machine, 0, half),
+                         TurnOf(machine, half, machine.gears.size()), Turn(slower), End(machine)};
+  job.kinds = {{{{kBegin}, {kForward}, {kBackward}, {kSlower}, {kEnd}},
+                static_cast<uint16_t>(machine.gears.size())}};
+  graph::PhrasedStage stage;
+  stage.steps.push_back(kBegin);
+  for (size_t round = 0; round < rounds.rounds; ++round) {
+    stage.rounds.push_back(static_cast<uint32_t>(stage.steps.size()));
+    for (size_t turn = 0; turn < rounds.turns; ++turn) {
+      stage.steps.insert(stage.steps.end(), {kForward, kBackward});
+    }
+    stage.steps.push_back(kSlower);
+  }
+  stage.steps.push_back(kEnd);
+  job.stages = {stage};
+  return job;
+}
+
+Times TimesOfPairs(const Machine& machine, const Rounds& rounds) {
+  const graph::ClusterSpec cluster = prism::testing::TestCluster();
+  const graph::PhrasedJob job = JobOfPairs(machine, rounds);
+  BlockLibrary library(/*several_stages=*/false);
+  const auto told = PhraseReplay(job, cluster, {}, &library);
+  const auto expected = StageEvaluator::Create(WriteOut(job))->Evaluate(cluster, {});
+  PRISM_CHECK(told.ok() && told->has_value() && expected.ok());
+  return {(*told)->iteration_ns, expected->iteration_ns};
+}
+
+RC_GTEST_PROP(PhraseStretch, skips_no_turn_that_is_unlike_the_others, ()) {
+  Rounds rounds;
+  rounds.rounds = *rc::gen::inRange<size_t>(1, 8);
+  rounds.turns = *rc::gen::inRange<size_t>(1, 40);
+  rounds.slower_ns = *rc::gen::inRange(0, 60);
+  const Times times = TimesOfPairs(AnyMachine(), rounds);
+  RC_ASSERT(times.looped_ns == times.whole_ns);
+}
+
+TEST(PhraseStretch, takes_two_turns_that_are_alike) {
+  for (int64_t chain = 4; chain < 10; ++chain) {
+    for (int64_t far = 6; far < 30; ++far) {
+      for (size_t turns = chain + far; turns < static_cast<size_t>(chain + far) + 8; ++turns) {
+        const Times times = TimesOfPairs(LooksSteady(far, chain), {1, turns, 0});
+        EXPECT_EQ(times.looped_ns, times.whole_ns) << far << " of " << turns << " by " << chain;
+      }
+    }
+  }
+}
+
+// The second stage does something else in between, with turns on both sides that are like those of
+// the first one.
+TEST(PhraseStretch, ends_where_any_stage_does_something_else) {
+  constexpr uint32_t kSlower = 3;
+  const Machine even = {{{0, 3, {}}, {0, 2, {0}}}, 1};
+  graph::PhrasedJob job = JobOfPairs(even, {1, 40, 50});
+  graph::PhrasedStage other = JobOfPairs(even, {1, 43, 50}).stages.front();
+  for (size_t step = 32; step < 60; step += 2) {
+    other.steps[step] = kSlower;
+  }
+  job.stages.push_back(other);
+  job.job.parallel.pp = 2;
+  ExpectTimeOfWhole(job);
+}
+
+constexpr size_t kManyTurns = 20;  // more than an iteration is looked at for
+
+// Stages that do the same `kManyTurns` times, and end.
+struct TurnAndEnd {
+  graph::Program turn = EmptyProgram();
+  graph::Program end = EmptyProgram();
+};
 
 void ExpectTimeOfWhole(const std::vector<TurnAndEnd>& stages) {
   graph::PhrasedJob job;

@@ -1,0 +1,49 @@
+// Where all stages of a job repeat themselves at once: rounds that are alike, and inside of them,
+// where chunks are alike, a pass in either direction over and over. A PhraseRun takes both as
+// turns.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/phrased_job.h"
+
+namespace prism::replayer {
+
+// The steps of each stage that are run `turns` times, in place of those up to `behind`.
+struct PhraseLoop {
+  struct OfStage {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    uint32_t behind = 0;
+  };
+  std::vector<OfStage> stages;
+  int64_t turns = 1;
+};
+
+// The last rounds that are alike in every stage, and `more` of them. Nothing where fewer than three
+// are.
+std::optional<PhraseLoop> FindPhraseLoop(const graph::PhrasedJob& job, int64_t more);
+
+// A forward and a backward pass, `turns` times, from a step of each stage on.
+struct PhraseStretch {
+  static constexpr uint32_t kSteps = 2;  // of a turn
+  std::vector<uint32_t> begin;           // by stage
+  uint32_t turns = 0;
+};
+
+// In order; no step is in two.
+struct PhraseStretches {
+  std::vector<PhraseStretch> before;  // the loop; all of them where there is none
+  std::vector<PhraseStretch> inside;  // each turn of it
+  std::vector<PhraseStretch> behind;
+};
+
+// Those of interleaved schedules that are long enough to become even, and not among the first
+// `first_steps` steps.
+PhraseStretches FindPhraseStretches(const graph::PhrasedJob& job,
+                                    const PhraseLoop* loop,
+                                    uint32_t first_steps);
+
+}  // namespace prism::replayer

@@ -1,0 +1,33 @@
+// Which registers of a stage its phrases ever write: no other one changes inside of an iteration.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replayer/stages/phrase_compiler.h"
+
+namespace prism::replayer {
+
+class WrittenRegisters {
+ public:
+  // `compiler` outlives this.
+  explicit WrittenRegisters(const PhraseCompiler& compiler);
+
+  // Of all that has been compiled by now, in the order in which they were first written; what was
+  // given before is the beginning of it.
+  const std::vector<uint16_t>& Find();
+
+  [[nodiscard]] const PhraseCompiler& compiler() const { return *compiler_; }
+
+ private:
+  void Add(uint32_t reg);
+  void AddOp(const PhraseOp& op);
+  void AddPass(const PhraseOp& op);
+
+  const PhraseCompiler* compiler_;
+  size_t ops_ = 0;  // looked at
+  std::vector<bool> known_;
+  std::vector<uint16_t> registers_;
+};
+
+}  // namespace prism::replayer
