@@ -10,6 +10,7 @@
 #include "graph/base/divide.h"
 #include "graph/flat_buckets.h"
 #include "graph/stage_layers.h"
+#include "replayer/memory/workload_shards.h"
 
 namespace prism::replayer {
 namespace {
@@ -462,6 +463,9 @@ Result<std::vector<StateTensor>> StatesOfStage(const JobSpec& job,
   const std::vector<StageParameters> chunks = ChunksOfStage(job, style, stage);
   if (style.memory == graph::MemoryPattern::kNanotron) {
     return NanotronStates(ElementsOf(chunks, false), job);
+  }
+  if (ShardsByUnit(job, style)) {
+    return WorkloadShardStates(job, style, stage);
   }
   if (style.data_parallel == DataParallelKind::kFsdp) {
     return FsdpStates(chunks, job, style);

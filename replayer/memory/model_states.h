@@ -63,6 +63,7 @@ struct StateTensor {
   std::string memory_class;  // "parameters", "gradients", "optimizer"
   int64_t bytes = 0;
   bool moment = false;  // of the optimizer: what an offload of its states moves (graph/offload.h)
+  std::vector<int64_t> beside = {};  // bytes of tensors that are there while it is made
 };
 
 // What the optimizer's step needs beside the states, in turns: what one holds is freed before the

@@ -3,14 +3,26 @@
 #include <utility>
 
 #include "replayer/memory/model_states.h"
+#include "replayer/memory/workload_shards.h"
 
 namespace prism::replayer {
 namespace {
 
-constexpr int64_t kStreams = 2;      // of a chunk: for gathers, for scatters
+constexpr int64_t kStreams = 2;  // of a chunk: for gathers, for scatters
+constexpr int64_t kComputeStream = 0;
 constexpr int64_t kFirstStream = 2;  // 0 computes, 1 is that of MemoryAccount's collectives
 
 }  // namespace
+
+bool IsSharded(const graph::JobSpec& job, const graph::TrainingStyle& style) {
+  const int64_t replicas = int64_t{job.parallel.dp} * job.parallel.cp;
+  return (style.data_parallel == graph::DataParallelKind::kFsdp && replicas > 1) ||
+         ShardsByUnit(job, style);
+}
+
+bool AccumulatesGradients(const graph::JobSpec& job) {
+  return job.parallel.pp > 1 && job.microbatches() > 1;
+}
 
 ShardedParameters::ShardedParameters(const graph::JobSpec& job,
                                      const graph::TrainingStyle& style,
@@ -20,8 +32,9 @@ ShardedParameters::ShardedParameters(const graph::JobSpec& job,
     : value_bytes_(graph::DataTypeBytes(job.compute_dtype)),
       gathered_bytes_(style.fp8_param_gather ? 1 : value_bytes_),
       reduced_bytes_(graph::DataTypeBytes(style.gradient_type)),
+      by_unit_(ShardsByUnit(job, style)),
       reshards_(style.reshard_after_forward),
-      accumulates_(accumulates),
+      accumulates_(accumulates && !by_unit_),
       keeps_shards_(!HasTorchModules(style)),
       casts_shards_(HasTorchModules(style)),
       account_(account) {
@@ -56,21 +69,37 @@ void ShardedParameters::Release(std::optional<MemoryAccount::Block>* block) {
 void ShardedParameters::Fetch(Chunk* chunk, Group* group) {
   if (group->elements > 0 && !group->flat.has_value() && !group->copies.has_value()) {
     const int64_t cast = casts_shards_ ? group->shard * gathered_bytes_ : 0;
-    const MemoryAccount::Block own =
-        account_->Allocate(cast, MemoryUse::kTemporaries, chunk->stream);
-    group->flat = account_->Allocate(group->elements * gathered_bytes_, MemoryUse::kTemporaries,
-                                     chunk->stream);
+    const int64_t stream = by_unit_ ? kComputeStream : chunk->stream;
+    const MemoryAccount::Block own = account_->Allocate(cast, MemoryUse::kTemporaries, stream);
+    group->flat =
+        account_->Allocate(group->elements * gathered_bytes_, MemoryUse::kTemporaries, stream);
     account_->Free(own);
   }
 }
 
 void ShardedParameters::CopyOut(Group* group) {
-  group->copies = account_->Allocate(group->elements * gathered_bytes_, MemoryUse::kParameters);
+  group->copies = account_->Allocate(group->elements * gathered_bytes_,
+                                     by_unit_ ? MemoryUse::kTemporaries : MemoryUse::kParameters);
+}
+
+void ShardedParameters::Gather(Chunk* chunk, Group* group) {
+  Fetch(chunk, group);
+  if (group->flat.has_value()) {
+    CopyOut(group);
+  }
+  Release(&group->flat);
 }
 
 // The flat buffer of a forward pass is kept until the next one was copied out of.
 void ShardedParameters::BeginForward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
+  if (by_unit_) {
+    Gather(&of, &GroupOf(chunk, place));
+    if (static_cast<size_t>(place) + 1 < of.shape.units.size()) {
+      Fetch(&of, &GroupOf(chunk, place + 1));
+    }
+    return;
+  }
   for (Group* group : {&of.groups.front(), &GroupOf(chunk, place)}) {
     if (group->copies.has_value() || group->elements == 0) {
       continue;
@@ -98,18 +127,21 @@ void ShardedParameters::EndForward(int64_t chunk) {
 void ShardedParameters::BeginBackward(int64_t chunk, int64_t place) {
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   Group& group = GroupOf(chunk, place);
-  Fetch(&of, &group);
-  if (group.flat.has_value()) {
-    CopyOut(&group);
-  }
-  Release(&group.flat);
+  Gather(&of, &group);
   if (place > 0 && !of.shape.units[static_cast<size_t>(place) - 1].of_root) {
     Fetch(&of, &GroupOf(chunk, place - 1));
+  }
+  if (by_unit_ && group.gradients.empty()) {
+    group.gradients.push_back(
+        account_->Allocate(group.elements * reduced_bytes_, MemoryUse::kTemporaries));
   }
 }
 
 // Summed in the type of the reduction where they have to wait for other micro-batches.
 void ShardedParameters::MakeGradients(int64_t chunk, int64_t place) {
+  if (by_unit_) {
+    return;
+  }
   Chunk& of = chunks_[static_cast<size_t>(chunk)];
   const int64_t elements = of.shape.units[static_cast<size_t>(place)].elements;
   Group& group = GroupOf(chunk, place);
@@ -160,8 +192,8 @@ void ShardedParameters::Scatter(Chunk* chunk, Group* group) {
   }
   Release(&group->copies);
   Release(&chunk->last_scatter);
-  chunk->last_scatter =
-      account_->Allocate(group->elements * reduced_bytes_, MemoryUse::kTemporaries);
+  chunk->last_scatter = account_->Allocate(
+      (group->elements + (by_unit_ ? group->shard : 0)) * reduced_bytes_, MemoryUse::kTemporaries);
   for (const MemoryAccount::Block& block : group->gradients) {
     account_->Free(block);
   }

@@ -3,10 +3,12 @@
 // travel in.
 //
 // Follows fully_shard of PyTorch 2.11 (torch/distributed/fsdp/_fully_shard) as torchtitan applies
-// it: a layer is a group of its own, and so are embedding and head since its pull request 1094 of
-// July 2025; before, these belong to the root, which stays gathered until its gradients are
-// complete. What is gathered arrives in one flat
-// buffer of a stream of its own, which nothing else can use, and is copied out of it.
+// it, and the built-in workload, which gathers ahead in both passes, frees what has arrived once it
+// is copied and has float32 gradients of a unit from the start of its backward pass
+// (launch/workload/sharded_parameters.h). A layer is a group of its own, and so are embedding and
+// head since its pull request 1094 of July 2025; before, these belong to the root, which stays
+// gathered until its gradients are complete. What is gathered arrives in one flat buffer of a
+// stream of its own, which nothing else can use, and is copied out of it.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,12 @@ struct ShardedChunk {
   std::vector<Unit> units;
 };
 
+// Whether parameters are gathered for the passes, from the shards of several ranks.
+bool IsSharded(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+// torch's pipeline stages sum gradients whole and scatter those of the last micro-batch.
+bool AccumulatesGradients(const graph::JobSpec& job);
+
 class ShardedParameters {
  public:
   // Gradients that were scattered are made where a stream of the scatters' own has room, and live
@@ -53,6 +61,9 @@ class ShardedParameters {
 
   // Before the passes of an iteration: gradients of the one before go (zero_grad).
   void BeginIteration();
+
+  // The built-in workload.
+  [[nodiscard]] bool by_unit() const { return by_unit_; }
 
   // Behind a chunk's whole forward or backward pass; `last`: of its last micro-batch.
   void EndForward(int64_t chunk);
@@ -81,12 +92,14 @@ class ShardedParameters {
   Group& GroupOf(int64_t chunk, int64_t place);
   void Fetch(Chunk* chunk, Group* group);
   void CopyOut(Group* group);
+  void Gather(Chunk* chunk, Group* group);
   void Scatter(Chunk* chunk, Group* group);
   void Release(std::optional<MemoryAccount::Block>* block);
 
   int64_t value_bytes_;
   int64_t gathered_bytes_;
   int64_t reduced_bytes_;
+  bool by_unit_;
   bool reshards_;
   bool accumulates_;
   bool keeps_shards_;  // of gradients, as states

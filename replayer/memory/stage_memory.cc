@@ -16,6 +16,7 @@
 #include "replayer/memory/pass_repeats.h"
 #include "replayer/memory/sharded_parameters.h"
 #include "replayer/memory/stage_units.h"
+#include "replayer/memory/workload_shards.h"
 
 namespace prism::replayer {
 namespace {
@@ -212,7 +213,7 @@ class StagePasses {
   // PyTorch's own loss, which FSDP is used with, makes what it keeps of the logits last.
   void ForwardOf(const UnitTensors& unit, bool is_head, Blocks* saved) {
     Blocks temporaries;
-    const bool keeps_last = is_head && sharded_ != nullptr;
+    const bool keeps_last = is_head && sharded_ != nullptr && !sharded_->by_unit();
     if (keeps_last) {
       AllocateAll(unit.forward, MemoryUse::kTemporaries, account_, &temporaries);
     }
@@ -234,12 +235,16 @@ class StagePasses {
         offloaded_->Begin();
       }
       const UnitTensors& unit = units_.At(chunk, place);
+      const bool gathers_first = sharded_ != nullptr && sharded_->by_unit();
+      if (gathers_first) {
+        sharded_->BeginBackward(chunk, place);
+      }
       AllocateAll(unit.loss, MemoryUse::kTemporaries, account_, &temporaries);
       FreeAll(&temporaries, account_);
       if (whole_gradients.empty() && !units_.IsHead(chunk, place)) {
         AllocateAll(units_.whole_gradients(), MemoryUse::kTemporaries, account_, &whole_gradients);
       }
-      if (sharded_ != nullptr) {
+      if (sharded_ != nullptr && !gathers_first) {
         sharded_->BeginBackward(chunk, place);
       }
       AllocateAll(unit.backward, MemoryUse::kTemporaries, account_, &temporaries);
@@ -325,9 +330,14 @@ int64_t AllocateStates(const std::vector<StateTensor>& states,
   for (const StateTensor& state : states) {
     if (moves && state.moment) {
       on_host += state.bytes;
-    } else {
-      account->Allocate(state.bytes, UseOf(state.memory_class));
+      continue;
     }
+    Blocks beside;
+    for (const int64_t bytes : state.beside) {
+      beside.push_back(account->Allocate(bytes, MemoryUse::kTemporaries));
+    }
+    account->Allocate(state.bytes, UseOf(state.memory_class));
+    FreeAll(&beside, account);
   }
   if (moves) {
     account->Free(account->Allocate(host.moments_at_once_bytes, MemoryUse::kOptimizer));
@@ -360,17 +370,6 @@ void TakeTurns(const std::vector<std::vector<int64_t>>& turns, MemoryAccount* ac
     }
     FreeAll(&blocks, account);
   }
-}
-
-// Parameters are gathered for the passes, from the shards of several ranks.
-bool IsSharded(const JobSpec& job, const TrainingStyle& style) {
-  const int64_t replicas = int64_t{job.parallel.dp} * job.parallel.cp;
-  return style.data_parallel == graph::DataParallelKind::kFsdp && replicas > 1;
-}
-
-// torch's pipeline stages sum gradients whole and scatter those of the last micro-batch.
-bool Accumulates(const JobSpec& job) {
-  return job.parallel.pp > 1 && job.microbatches() > 1;
 }
 
 std::vector<ShardedChunk> ShardedChunks(const StageUnits& units, const JobSpec& job) {
@@ -470,9 +469,11 @@ Result<StageMemory> PredictStageMemory(const JobSpec& job,
   if (IsSharded(job, style)) {
     const auto waiting = static_cast<int64_t>(MicrobatchesInFlight(job, style, stage));
     Blocks messages;
-    AllocateAll(TorchStageTensors(job, style, stage, waiting), MemoryUse::kActivations, &account,
-                &messages);
-    sharded.emplace(job, style, Accumulates(job), ShardedChunks(units, job), &account);
+    if (!ShardsByUnit(job, style)) {
+      AllocateAll(TorchStageTensors(job, style, stage, waiting), MemoryUse::kActivations, &account,
+                  &messages);
+    }
+    sharded.emplace(job, style, AccumulatesGradients(job), ShardedChunks(units, job), &account);
   }
   for (int64_t iteration = 0; iteration < (lazily ? 2 : 1); ++iteration) {
     if (iteration > 0) {

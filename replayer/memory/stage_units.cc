@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "replayer/memory/model_states.h"
+#include "replayer/memory/workload_shards.h"
 
 namespace prism::replayer {
 
@@ -66,6 +67,9 @@ const UnitTensors& StageUnits::At(int64_t chunk, int64_t place) const {
 
 ShardedChunk StageUnits::Sharded(int64_t chunk) const {
   const graph::LayerRange& layers = layers_[static_cast<size_t>(chunk)];
+  if (ShardsByUnit(job_, style_)) {
+    return WorkloadShardedChunk(job_, layers, chunk * job_.parallel.pp + stage_);
+  }
   const auto shard_of = [&](const StageParameters& parameters) {
     const std::vector<int64_t> shards = ShardsOf(parameters, job_, style_);
     return std::accumulate(shards.begin(), shards.end(), int64_t{0});

@@ -57,5 +57,18 @@ TEST(FlatBuckets, that_are_full_at_the_end_are_not_followed_by_an_empty_one) {
   EXPECT_EQ(flat.buckets().size(), 1U);
 }
 
+// Of ranks that keep shards of gradients only: 40 million for any number of them.
+TEST(FlatBuckets, of_sharded_gradients_do_not_grow_with_the_ranks) {
+  EXPECT_EQ(FullBucketElements(BucketStyle(TrainingStyle{}, true), 64), 40'000'000);
+  EXPECT_EQ(FullBucketElements(BucketStyle(TrainingStyle{}, false), 64), 64'000'000);
+}
+
+// 600 + 500 elements over two ranks: 1,280, padded to shards of 128 elements.
+TEST(FlatBuckets, shards_of_parameters_are_equal_and_padded) {
+  const std::vector<int64_t> sizes = {600, 500};
+  EXPECT_EQ(PaddedShard(sizes, 2), 640);
+  EXPECT_EQ(PaddedShard({}, 2), 0);
+}
+
 }  // namespace
 }  // namespace prism::graph

@@ -65,5 +65,14 @@ TEST(MemoryAccount, has_the_states_of_recorded_sharded_gradients_to_the_byte) {
               "2", "--global-batch-size", "32"});
 }
 
+TEST(MemoryAccount, has_the_states_of_recorded_sharded_parameters_to_the_byte) {
+  CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "1", "--pp", "1", "--zero",
+              "3", "--global-batch-size", "128", "--recompute", "full"});
+  CompareRun({"--target-gpus", "32", "--model", "gpt3-1.3b", "--tp", "2", "--pp", "1", "--zero",
+              "3", "--global-batch-size", "32"});
+  CompareRun({"--target-gpus", "64", "--model", "llama3-8b", "--tp", "4", "--pp", "2", "--zero",
+              "3", "--global-batch-size", "64", "--recompute", "full"});
+}
+
 }  // namespace
 }  // namespace prism

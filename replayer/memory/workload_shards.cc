@@ -1,0 +1,134 @@
+#include "replayer/memory/workload_shards.h"
+
+#include <array>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "graph/flat_buckets.h"
+
+namespace prism::replayer {
+namespace {
+
+using graph::JobSpec;
+
+constexpr int64_t kFloatBytes = 4;
+
+int64_t Replicas(const JobSpec& job) {
+  return int64_t{job.parallel.dp} * job.parallel.cp;
+}
+
+// In forward order: embedding, layers, head. Where a tied weight is that of embedding and head, the
+// first unit has both.
+std::vector<StageParameters> UnitsOfChunk(const JobSpec& job,
+                                          graph::LayerRange layers,
+                                          int64_t chunk) {
+  const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
+  const graph::LayerRange none = {layers.begin, layers.begin};
+  const bool is_one = chunk == 0 && last == 0;
+  JobSpec ends = job;  // embedding and head are chunks of their own
+  ends.parallel.pp = 2;
+  ends.parallel.vpp = 1;
+  std::vector<StageParameters> units;
+  if (is_one && job.model.tied_embeddings) {
+    units.push_back(ParametersOfChunk(job, none, 0));
+  } else if (chunk == 0) {
+    units.push_back(ParametersOfChunk(ends, none, 0));
+  }
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
+    units.push_back(ParametersOfLayer(job, layer));
+  }
+  if (chunk == last && !(is_one && job.model.tied_embeddings)) {
+    units.push_back(ParametersOfChunk(ends, none, 1));
+  }
+  return units;
+}
+
+int64_t ShardOf(const StageParameters::Kind& kind, const JobSpec& job) {
+  return graph::PaddedShard(kind.elements, Replicas(job));
+}
+
+int64_t ShardOf(const StageParameters& unit, const JobSpec& job) {
+  int64_t elements = 0;
+  for (const StageParameters::Kind& kind : unit.kinds) {
+    elements += ShardOf(kind, job);
+  }
+  return elements;
+}
+
+// Of the whole values of a unit, by kind.
+std::vector<int64_t> WholeBytes(const StageParameters& unit, const JobSpec& job) {
+  std::vector<int64_t> bytes;
+  for (const StageParameters::Kind& kind : unit.kinds) {
+    bytes.push_back(ShardOf(kind, job) * Replicas(job) * graph::DataTypeBytes(job.compute_dtype));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool ShardsByUnit(const JobSpec& job, const graph::TrainingStyle& style) {
+  return style.built_in && style.data_parallel == graph::DataParallelKind::kMegatron &&
+         job.zero_stage == 3 && Replicas(job) > 1;
+}
+
+std::vector<StateTensor> WorkloadShardStates(const JobSpec& job,
+                                             const graph::TrainingStyle& style,
+                                             int32_t stage) {
+  std::vector<StateTensor> states;
+  std::vector<StateTensor> gradients;
+  std::array<std::vector<StateTensor>, 2> optimizer;  // with weight decay, without
+  const int64_t value_bytes = graph::DataTypeBytes(job.compute_dtype);
+  int64_t pieces = 0;
+  int64_t chunk = stage;
+  for (const graph::LayerRange& layers : LayersOfChunks(job, style, stage)) {
+    std::map<std::tuple<bool, bool, bool, bool>, int64_t> kinds;
+    const std::vector<StageParameters> units = UnitsOfChunk(job, layers, chunk);
+    for (const StageParameters& unit : units) {
+      for (const int64_t whole : WholeBytes(unit, job)) {
+        states.push_back({.memory_class = "parameters", .beside = {whole}});
+      }
+    }
+    for (const StageParameters& unit : units) {
+      states.push_back({.memory_class = "parameters",
+                        .bytes = ShardOf(unit, job) * value_bytes,
+                        .beside = WholeBytes(unit, job)});
+      for (const StageParameters::Kind& kind : unit.kinds) {
+        const int64_t shard = ShardOf(kind, job);
+        kinds[{kind.tied, kind.split, kind.sequence_parallel, kind.decay}] += shard;
+        std::vector<StateTensor>& group = optimizer[kind.decay ? 0 : 1];
+        group.push_back({"optimizer", shard * kFloatBytes});
+        group.insert(group.end(), 2, {"optimizer", shard * kFloatBytes, true});
+        ++pieces;
+      }
+    }
+    for (const auto& [kind, elements] : kinds) {
+      gradients.push_back({"gradients", elements * kFloatBytes});
+    }
+    chunk += job.parallel.pp;
+  }
+  states.insert(states.end(), gradients.begin(), gradients.end());
+  states.push_back({"optimizer", kFloatBytes});
+  for (const std::vector<StateTensor>& group : optimizer) {
+    states.insert(states.end(), group.begin(), group.end());
+  }
+  states.push_back({"optimizer", pieces * kFloatBytes});
+  return states;
+}
+
+ShardedChunk WorkloadShardedChunk(const JobSpec& job, graph::LayerRange layers, int64_t chunk) {
+  const int64_t last = int64_t{job.parallel.pp} * job.parallel.vpp - 1;
+  ShardedChunk result;
+  for (const StageParameters& parameters : UnitsOfChunk(job, layers, chunk)) {
+    const int64_t shard = ShardOf(parameters, job);
+    result.units.push_back({.elements = shard * Replicas(job), .shard = shard});
+  }
+  if (chunk == last && chunk == 0 && job.model.tied_embeddings) {
+    result.units.push_back({});
+    result.units.front().of_root = result.units.back().of_root = true;
+  }
+  result.units.back().stays = chunk == last && job.parallel.pp == 1;
+  return result;
+}
+
+}  // namespace prism::replayer

@@ -1,0 +1,31 @@
+// ZeRO 3 of the built-in workload (launch/workload/sharded_parameters.h): what a rank keeps of a
+// stage's parameters, gradients and optimizer states, and what it gathers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/job.h"
+#include "graph/training_style.h"
+#include "replayer/memory/model_states.h"
+#include "replayer/memory/sharded_parameters.h"
+
+namespace prism::replayer {
+
+// Whether this is such a job, with replicas to share parameters out among.
+bool ShardsByUnit(const graph::JobSpec& job, const graph::TrainingStyle& style);
+
+// A shard of the values a unit, each made beside the whole unit; gradients of a kind of all units;
+// the step count; of every piece of a shard a master copy and two moments, those with weight decay
+// first; what each piece counts in the gradient norm.
+std::vector<StateTensor> WorkloadShardStates(const graph::JobSpec& job,
+                                             const graph::TrainingStyle& style,
+                                             int32_t stage);
+
+// The units of a model chunk, padding included. Embedding and head that share a tied weight are the
+// root.
+ShardedChunk WorkloadShardedChunk(const graph::JobSpec& job,
+                                  graph::LayerRange layers,
+                                  int64_t chunk);
+
+}  // namespace prism::replayer
