@@ -24,7 +24,11 @@ cublasStatus_t Multiply(cublasHandle_t handle, const Product& product) {
   if (product.m < 0 || product.n < 0 || product.k < 0 || product.batch < 0) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  EmitProduct(product, FromHandle(handle)->stream);
+  // Beside the mode are flags.
+  Product allowed = product;
+  allowed.tf32 = product.tf32 || (FromHandle(handle)->math_mode & CUBLAS_TF32_TENSOR_OP_MATH) ==
+                                     CUBLAS_TF32_TENSOR_OP_MATH;
+  EmitProduct(allowed, FromHandle(handle)->stream);
   return CUBLAS_STATUS_SUCCESS;
 }
 

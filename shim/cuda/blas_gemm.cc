@@ -111,10 +111,11 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle,
                             void* /*C*/,
                             cudaDataType Ctype,
                             int /*ldc*/,
-                            cublasComputeType_t /*compute*/,
+                            cublasComputeType_t compute,
                             cublasGemmAlgo_t /*algo*/) {
   auto product = Shape("cublasGemmEx", transa, transb, Atype);
   product.output = Ctype;
+  product.tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   return Multiply(handle, Sized(product, m, n, k, 1));
 }
 
@@ -139,10 +140,11 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle,
                                           int /*ldc*/,
                                           long long int /*strideC*/,
                                           int batch,
-                                          cublasComputeType_t /*compute*/,
+                                          cublasComputeType_t compute,
                                           cublasGemmAlgo_t /*algo*/) {
   auto product = Shape("cublasGemmStridedBatchedEx", transa, transb, Atype);
   product.output = Ctype;
+  product.tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   return Multiply(handle, Sized(product, m, n, k, batch));
 }
 
@@ -164,10 +166,11 @@ cublasStatus_t cublasGemmBatchedEx(cublasHandle_t handle,
                                    cudaDataType Ctype,
                                    int /*ldc*/,
                                    int batch,
-                                   cublasComputeType_t /*compute*/,
+                                   cublasComputeType_t compute,
                                    cublasGemmAlgo_t /*algo*/) {
   auto product = Shape("cublasGemmBatchedEx", transa, transb, Atype);
   product.output = Ctype;
+  product.tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   return Multiply(handle, Sized(product, m, n, k, batch));
 }
 

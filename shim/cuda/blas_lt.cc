@@ -27,6 +27,7 @@ struct Layout {
 struct Description {
   int32_t transpose_a;
   int32_t transpose_b;
+  int32_t compute;  // cublasComputeType_t
 };
 
 static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
@@ -125,12 +126,12 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t description,
                                                size_t size,
-                                               cublasComputeType_t /*compute*/,
+                                               cublasComputeType_t compute,
                                                cudaDataType_t /*scale*/) {
   if (description == nullptr || size < sizeof(Description)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  *FromOpaque(description) = {CUBLAS_OP_N, CUBLAS_OP_N};
+  *FromOpaque(description) = {CUBLAS_OP_N, CUBLAS_OP_N, compute};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -243,6 +244,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/,
   product.output = static_cast<cudaDataType>(d.type);
   product.transpose_a = fields.transpose_a != CUBLAS_OP_N;
   product.transpose_b = fields.transpose_b != CUBLAS_OP_N;
+  product.tf32 = fields.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   prism::shim::EmitProduct(product, stream);
   return CUBLAS_STATUS_SUCCESS;
 }

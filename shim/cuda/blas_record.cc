@@ -1,5 +1,7 @@
 #include "shim/cuda/blas_record.h"
 
+#include <string>
+
 #include "shim/cuda/capture.h"
 #include "shim/session.h"
 
@@ -37,7 +39,9 @@ void EmitProduct(const Product& product, cudaStream_t stream) {
   channel::Record record = {};
   record.kind = channel::RecordKind::kMatmul;
   channel::MatmulBody& body = record.matmul;
-  body.name = DefineOnce(channel::Table::kKernelName, product.name);
+  const bool tf32 = product.tf32 && product.input == CUDA_R_32F;
+  body.name = DefineOnce(channel::Table::kKernelName,
+                         tf32 ? std::string(product.name) + " (tf32)" : product.name);
   body.m = product.m;
   body.n = product.n;
   body.k = product.k;

@@ -20,6 +20,7 @@ struct Product {
   cudaDataType output = CUDA_R_32F;  // type of D
   bool transpose_a = false;
   bool transpose_b = false;
+  bool tf32 = false;  // the library may round factors of float32 to it; the recorded name says so
 };
 
 // Emits kMatmul; nothing for an empty product, for which the library launches nothing either.
