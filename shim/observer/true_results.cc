@@ -115,6 +115,13 @@ bool NeedsFloats(const c10::OperatorName& op, const c10::IValue& first) {
   return op.name == "aten::histc" && first.isTensor() && IsInteger(first.toTensor());
 }
 
+// Floats all the same: numbers of tokens that a program counts by histc, and what it makes of them
+// for that.
+bool GivesCounts(std::string_view op, c10::ArrayRef<const c10::IValue> inputs) {
+  return op == "aten::histc" || (op == "aten::copy_" && inputs.size() > 1 && inputs[1].isTensor() &&
+                                 IsInteger(inputs[1].toTensor()));
+}
+
 // Of these the result is of integers whatever they read; of all others when the first tensor is.
 bool AlwaysGivesIntegers(std::string_view op) {
   static const std::unordered_set<std::string_view> ops = {"aten::eq",
@@ -203,7 +210,7 @@ std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& functi
   const auto name = function.operator_name();
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   if (!name || inputs.empty() || name->overload_name.find("out") != std::string::npos ||
-      !MayGiveIntegers(name->name, inputs)) {
+      !(MayGiveIntegers(name->name, inputs) || GivesCounts(name->name, inputs))) {
     return nullptr;
   }
   const Unobserved guard;
@@ -212,7 +219,7 @@ std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& functi
   if (name->name == "aten::copy_") {
     // A copy of one type is made without a kernel, between devices too.
     if (!inputs[0].isTensor() || !inputs[1].isTensor() || !IsPlain(inputs[0].toTensor()) ||
-        !inputs[1].toTensor().is_cuda() || !IsInteger(inputs[0].toTensor())) {
+        !inputs[1].toTensor().is_cuda()) {
       return nullptr;
     }
     host.TakeForm(inputs[0].toTensor());
@@ -228,6 +235,7 @@ std::unique_ptr<TrueResults> TrueResults::Begin(const at::RecordFunction& functi
   }
   auto call = std::make_unique<TrueResults>();
   call->op_ = *name;
+  call->gives_counts_ = GivesCounts(name->name, inputs);
   call->stack_ = host.TakeStack();
   if (NeedsFloats(call->op_, call->stack_[0])) {
     call->stack_[0] = call->stack_[0].toTensor().to(at::kFloat);
@@ -245,13 +253,13 @@ void TrueResults::End(const std::vector<c10::IValue>& outputs) {
   if (answers_count_) {
     prism_shim_answer_read(nullptr, 0);
   }
-  const auto is_integer = [](const c10::IValue& output) {
+  const auto is_written = [this](const c10::IValue& output) {
     return output.isTensor() && output.toTensor().defined() && output.toTensor().is_cuda() &&
-           IsInteger(output.toTensor());
+           (gives_counts_ || IsInteger(output.toTensor()));
   };
   bool wanted = false;
   for (const c10::IValue& output : outputs) {
-    wanted = wanted || is_integer(output);
+    wanted = wanted || is_written(output);
   }
   const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(op_);
   if (!wanted || !op) {
@@ -260,7 +268,7 @@ void TrueResults::End(const std::vector<c10::IValue>& outputs) {
   const Unobserved guard;
   op->callBoxed(&stack_);
   for (size_t i = 0; i < outputs.size() && i < stack_.size(); ++i) {
-    if (is_integer(outputs[i]) && stack_[i].isTensor()) {
+    if (is_written(outputs[i]) && stack_[i].isTensor()) {
       WriteResult(stack_[i].toTensor(), outputs[i].toTensor());
     }
   }

@@ -34,6 +34,7 @@ class TrueResults {
   c10::OperatorName op_{"", ""};
   std::vector<c10::IValue> stack_;
   bool answers_count_ = false;
+  bool gives_counts_ = false;
 };
 
 // A tensor of the device, or of the host, as a host tensor; undefined where it is large or not

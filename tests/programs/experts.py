@@ -34,6 +34,7 @@ for step in range(6):
     first, best = scores.argmax(dim=1), scores.max(dim=1, keepdim=True).indices
     print("first", *(torch.bincount(index.flatten(), minlength=experts).tolist()
                      for index in (first, best)))
+    print("counted", torch.histc(indices.float(), bins=experts, min=0, max=experts).long().tolist())
     print("step", step, "experts", per_expert.tolist(), "order", order.numel(), "sent", sent,
           "received", received, flush=True)
 dist.destroy_process_group()
