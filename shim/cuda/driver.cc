@@ -1,6 +1,7 @@
 // The driver API as far as libtorch, NVRTC and Triton ask for it: start, devices, contexts and the
 // look-up of functions by name. Memory is in driver_memory.cc, modules in driver_module.cc.
 #include <dlfcn.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -78,22 +79,23 @@ int DeviceOf(CUcontext context) {
 
 }  // namespace
 
-// Names come without the suffix of their version; every exported name, stubs that refuse included,
-// is in this library.
-void* FindDriverFunction(const char* name, int version) {
+// Every exported name, stubs that refuse included, is in this library.
+void* FindOwnFunction(const char* name) {
   static void* const self = [] {
     Dl_info info = {};
     dladdr(reinterpret_cast<const void*>(&contexts), &info);
     return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
-  if (self == nullptr) {
-    return nullptr;
-  }
+  return self == nullptr ? nullptr : dlsym(self, name);
+}
+
+// Names come without the suffix of their version.
+void* FindDriverFunction(const char* name, int version) {
   if (IsOlderThanNewest(name, version)) {
-    return dlsym(self, name);
+    return FindOwnFunction(name);
   }
   for (const char* const suffix : {"_v4", "_v3", "_v2", ""}) {
-    void* const found = dlsym(self, (std::string(name) + suffix).c_str());
+    void* const found = FindOwnFunction((std::string(name) + suffix).c_str());
     if (found != nullptr) {
       return found;
     }
@@ -136,8 +138,17 @@ CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint
 }
 
 // NVRTC asks for private tables. Success with an empty one makes it crash; an error makes it go on
-// without.
+// without. A program that asks itself has the runtime in it (static_runtime.cc), with no symbols.
 CUresult cuGetExportTable(const void** table, const CUuuid* /*id*/) {
+  Dl_info caller = {};
+  Dl_info program = {};
+  if (dladdr(__builtin_return_address(0), &caller) != 0 &&
+      dladdr(reinterpret_cast<const void*>(getauxval(AT_ENTRY)), &program) != 0 &&
+      caller.dli_fbase == program.dli_fbase) {
+    prism::shim::Refuse(
+        "a CUDA runtime inside of a stripped program (link it with -cudart shared, or do not "
+        "strip it)");
+  }
   *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
 }

@@ -61,6 +61,9 @@ cudaError_t SetWords(void* target, uint32_t value, size_t count, cudaStream_t st
 // numbers).
 int DeviceAttribute(int attribute, int device);
 
+// The shim's function of that name; nullptr when it has none.
+void* FindOwnFunction(const char* name);
+
 // The shim's function for a driver API name and the version of the API that is asked for, as
 // cuGetProcAddress takes them; nullptr when unknown.
 void* FindDriverFunction(const char* name, int version);

@@ -67,6 +67,7 @@ uint32_t FirstAfter(const std::vector<uint32_t>& moments, uint32_t moment, uint3
 }  // namespace
 
 Status MemoryTracker::Push(const channel::Record& record, const Definitions& definitions) {
+  has_framework_ = has_framework_ || record.context != 0;
   switch (record.kind) {
     case RecordKind::kBlockAlloc:
       return PushBlockAlloc(record, definitions);
@@ -259,7 +260,7 @@ std::vector<graph::MemoryClass> MemoryTracker::OutsideClasses() const {
     }
   }
   // Without the framework's own count all segments are in the reserved bytes.
-  if (const int64_t bytes = has_stats_ ? foreign_.Peak() : 0; bytes > 0) {
+  if (const int64_t bytes = AllocatorKnown() ? foreign_.Peak() : 0; bytes > 0) {
     classes.push_back({.name = "other allocations", .bytes = bytes});
   }
   return classes;
@@ -384,7 +385,7 @@ graph::MemoryProfile MemoryTracker::Profile(const Definitions& definitions,
                                             int32_t steady_iteration) const {
   graph::MemoryProfile profile;
   profile.peak_allocated = peak_.bytes;
-  profile.peak_reserved = has_stats_ ? reserved_peak_ : segments_peak_;
+  profile.peak_reserved = AllocatorKnown() ? reserved_peak_ : segments_peak_;
   profile.steady_allocated = AllocatedAtIteration(steady_iteration);
   profile.layout_hash = layout_hash_;
   profile.outside = OutsideClasses();
@@ -449,7 +450,7 @@ std::vector<graph::Warning> MemoryTracker::Warnings() const {
     warnings.push_back(
         {.code = "allocated_bytes_differ", .count = sum_differs_, .example = sum_differs_example_});
   }
-  if (blocks_.empty() && segments_peak_ > 0) {
+  if (blocks_.empty() && has_framework_ && segments_peak_ > 0) {
     warnings.push_back(
         {.code = "allocator_not_seen",
          .count = 1,

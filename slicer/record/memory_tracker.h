@@ -99,6 +99,10 @@ class MemoryTracker {
   void EndMarker(const std::string& name);
   uint32_t PathIndex();
 
+  // Which segments are the framework's allocator's, and what it holds: it tells, or there is none.
+  [[nodiscard]] bool AllocatorKnown() const {
+    return has_stats_ || (!has_framework_ && blocks_.empty());
+  }
   [[nodiscard]] bool IsPeak(const Peak& peak) const;
   [[nodiscard]] std::vector<graph::MemoryClass> OutsideClasses() const;
   [[nodiscard]] std::vector<graph::MemoryClass> ClassesAt(const Peak& peak) const;
@@ -118,6 +122,7 @@ class MemoryTracker {
   int64_t segments_ = 0;
   int64_t segments_peak_ = 0;
   bool has_stats_ = false;
+  bool has_framework_ = false;       // one whose ops are seen; else the program allocates by itself
   int64_t reserved_peak_ = 0;        // by the framework's own count
   int64_t sum_differs_ = 0;          // how often its count was not ours
   std::string sum_differs_example_;  // the first of them

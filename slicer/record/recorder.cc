@@ -338,10 +338,14 @@ std::string Recorder::Impl::WhyNone() const {
   if (stream_.iteration() < 0) {
     message += fmt::format(
         "; it stepped no torch optimizer and marked no range \"{}\" "
-        "(torch.profiler.record_function)",
+        "(torch.profiler.record_function, nvtxRangePush)",
         kIterationMarker);
   } else if (used_device_ && out_of_memory_.empty()) {
     message += "; let it run for more iterations";
+  }
+  if (options_.rank != Rank(0)) {
+    message +=
+        "; if it resumes from what it saved when another rank was recorded, let each start anew";
   }
   if (!used_device_) {
     message += "; it issued nothing to a CUDA device";

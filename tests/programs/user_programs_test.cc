@@ -442,6 +442,27 @@ TEST_F(UserProgram, is_told_that_its_optimizer_runs_on_the_cpu) {
   EXPECT_EQ(examples.count("op_not_described"), 0U);
 }
 
+// One in C++, with the runtime inside and ranges of NVTX.
+TEST_F(UserProgram, needs_no_framework) {
+  std::map<std::string, double> times;
+  for (const char* precision : {"fp32", "tf32"}) {
+    const Finished run =
+        RunCommand({PRISM_EMULATE, "--target-gpus", "16", "--out", folder_ / "out", "--force", "--",
+                    PRISM_RAW_PROGRAM, folder_ / "id", precision});
+    ASSERT_EQ(run.code, 0) << run.output;
+    EXPECT_THAT(run.output, HasSubstr("iterations begin with the range \"iteration\""));
+    const auto summary = nlohmann::json::parse(ReadText(folder_ / "out/summary.json"));
+    EXPECT_TRUE(summary["warnings"].empty()) << summary["warnings"];
+    EXPECT_EQ(summary["peak_memory"]["reserved_bytes"], 0);
+    EXPECT_GE(summary["peak_memory"]["device_bytes"], 2 * (int64_t{64} << 20));
+    times[precision] = summary["iteration_time_s"];
+  }
+  // Of 137 GFLOP on an H100, at 67 and 495 TFLOP/s at most, and a sum of 64 MiB over two nodes.
+  EXPECT_GT(times["fp32"], 2.05e-3);
+  EXPECT_GT(times["tf32"], 0.28e-3);
+  EXPECT_LT(times["tf32"], times["fp32"] / 2);
+}
+
 // 64 tokens choose 2 of 8 experts each.
 TEST_F(UserProgram, routes_to_experts_by_rule) {
   const Finished uniform = RunScript("experts.py", {"--target-gpus", "4", "--sandbox-ranks", "2"});
@@ -449,6 +470,7 @@ TEST_F(UserProgram, routes_to_experts_by_rule) {
   EXPECT_THAT(Log(2), HasSubstr("step 2 experts [16, 16, 16, 16, 16, 16, 16, 16] order 128 sent "
                                 "[32, 32, 32, 32] received [32, 32, 32, 32]\n"));
   EXPECT_THAT(Log(2), HasSubstr("first [8, 8, 8, 8, 8, 8, 8, 8] [8, 8, 8, 8, 8, 8, 8, 8]\n"));
+  EXPECT_THAT(Log(2), HasSubstr("counted [16, 16, 16, 16, 16, 16, 16, 16]\n"));
   const Finished zipf = RunScript("experts.py", {"--target-gpus", "4", "--sandbox-ranks", "2",
                                                  "--routing", "zipf:1", "--force"});
   ASSERT_EQ(zipf.code, 0) << zipf.output;

@@ -287,10 +287,8 @@ TEST(Iterations,
   const Result<graph::Fragment> fragment = RecordAll(script, 0, 0);
   ASSERT_TRUE(fragment.ok()) << fragment.status().message();
   EXPECT_EQ(fragment->warmup_iterations, 1);
-  // The script's segments hold no block of an allocator.
   EXPECT_THAT(fragment->warnings,
-              ElementsAre(::testing::Field(&graph::Warning::code, "allocator_not_seen"),
-                          ::testing::Field(&graph::Warning::code, "segments_not_steady")));
+              ElementsAre(::testing::Field(&graph::Warning::code, "segments_not_steady")));
 }
 
 TEST(Iterations, a_program_that_ends_inside_of_an_iteration_is_told_where_the_ones_before_differ) {

@@ -292,9 +292,24 @@ TEST(MemoryTracker, segments_without_blocks_are_another_librarys) {
   EXPECT_TRUE(tracked.tracker.Warnings().empty());
 }
 
+// As one in C++ that calls cudaMalloc itself.
+TEST(MemoryTracker, a_program_without_framework_allocates_by_itself) {
+  RecordScript script;
+  script.Segment(1000, 0x9000);
+  script.Kernel("own");
+  const Tracked tracked = Track(script);
+  const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
+  EXPECT_EQ(profile.peak_reserved, 0);
+  ASSERT_EQ(profile.outside.size(), 1U);
+  EXPECT_EQ(profile.outside[0].name, "other allocations");
+  EXPECT_EQ(profile.outside[0].bytes, 1000);
+  EXPECT_TRUE(tracked.tracker.Warnings().empty());
+}
+
 TEST(MemoryTracker, an_allocator_that_tells_nothing_is_a_warning) {
   RecordScript script;
   script.Segment(1000, 0x9000);
+  script.Kernel("fill", 0, script.Context("aten::fill_", {4}));
   const Tracked tracked = Track(script);
   const graph::MemoryProfile profile = tracked.tracker.Profile(tracked.definitions, 0);
   EXPECT_EQ(profile.peak_reserved, 1000);

@@ -1,0 +1,87 @@
+// Data parallelism without a framework, the CUDA runtime linked into the program, as nvcc does it:
+// raw_program ID_FILE (fp32|tf32). Rank 0 writes NCCL's id to the file, the others read it.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <nvtx3/nvToolsExt.h>
+
+namespace {
+
+template <typename Status>
+void Check(Status status, const char* call) {
+  if (static_cast<int>(status) != 0) {
+    std::fprintf(stderr, "%s failed: %d\n", call, static_cast<int>(status));
+    std::exit(1);
+  }
+}
+
+int Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? 0 : std::atoi(value);
+}
+
+ncclUniqueId ShareId(int rank, const std::string& path) {
+  ncclUniqueId id = {};
+  if (rank == 0) {
+    Check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    const std::string written = path + ".new";
+    std::FILE* const file = std::fopen(written.c_str(), "wb");
+    Check(file == nullptr || std::fwrite(&id, sizeof(id), 1, file) != 1, "fwrite");
+    std::fclose(file);
+    Check(std::rename(written.c_str(), path.c_str()), "rename");
+    return id;
+  }
+  std::FILE* file = nullptr;
+  while ((file = std::fopen(path.c_str(), "rb")) == nullptr) {
+    usleep(1'000);
+  }
+  Check(std::fread(&id, sizeof(id), 1, file) != 1, "fread");
+  std::fclose(file);
+  return id;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  constexpr int kSize = 4'096;
+  constexpr size_t kElements = size_t{kSize} * kSize;
+  const int rank = Variable("RANK");
+  Check(cudaSetDevice(Variable("LOCAL_RANK")), "cudaSetDevice");
+  ncclComm_t world = nullptr;
+  Check(ncclCommInitRank(&world, Variable("WORLD_SIZE"), ShareId(rank, arguments[1]), rank),
+        "ncclCommInitRank");
+  float* weights = nullptr;
+  float* gradients = nullptr;
+  Check(cudaMalloc(reinterpret_cast<void**>(&weights), kElements * sizeof(float)), "cudaMalloc");
+  Check(cudaMalloc(reinterpret_cast<void**>(&gradients), kElements * sizeof(float)), "cudaMalloc");
+  cudaStream_t stream = nullptr;
+  Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  cublasHandle_t blas = nullptr;
+  Check(cublasCreate(&blas), "cublasCreate");
+  Check(cublasSetStream(blas, stream), "cublasSetStream");
+  if (std::string(arguments[2]) == "tf32") {
+    Check(cublasSetMathMode(blas, CUBLAS_TF32_TENSOR_OP_MATH), "cublasSetMathMode");
+  }
+  const float one = 1;
+  for (int step = 0; step < 8; ++step) {
+    nvtxRangePushA("iteration");
+    nvtxRangePushA("gradients");
+    Check(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, kSize, kSize, kSize, &one, weights, kSize,
+                      weights, kSize, &one, gradients, kSize),
+          "cublasSgemm");
+    nvtxRangePop();
+    Check(ncclAllReduce(gradients, gradients, kElements, ncclFloat, ncclAvg, world, stream),
+          "ncclAllReduce");
+    Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    nvtxRangePop();
+    std::printf("step %d\n", step);
+  }
+  Check(ncclCommDestroy(world), "ncclCommDestroy");
+  return 0;
+}
