@@ -34,7 +34,8 @@ std::vector<double> Ranks(const std::vector<double>& values) {
   return ranks;
 }
 
-double Correlation(const std::vector<double>& a, const std::vector<double>& b) {
+// Nothing where one of the two does not vary.
+std::optional<double> Correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const double mean_a = Mean(a);
   const double mean_b = Mean(b);
   double both = 0;
@@ -45,7 +46,8 @@ double Correlation(const std::vector<double>& a, const std::vector<double>& b) {
     square_a += (a[i] - mean_a) * (a[i] - mean_a);
     square_b += (b[i] - mean_b) * (b[i] - mean_b);
   }
-  return square_a > 0 && square_b > 0 ? both / std::sqrt(square_a * square_b) : 0;
+  return square_a > 0 && square_b > 0 ? std::optional(both / std::sqrt(square_a * square_b))
+                                      : std::nullopt;
 }
 
 // How much slower the plan predicted fastest is than the fastest one measured.
@@ -92,7 +94,9 @@ ErrorStatistics SummariseErrors(const std::vector<PredictedPoint>& points) {
   result.p90_pct = Quantile(sizes, 0.9);
   result.worst_pct = Quantile(sizes, 1);
   result.bias_pct = Mean(errors);
-  result.r2 = variation > 0 ? 1 - squares / variation : 0;
+  if (variation > 0) {
+    result.r2 = 1 - squares / variation;
+  }
   return result;
 }
 
@@ -130,10 +134,13 @@ RankingStatistics SummariseRanking(const std::vector<PredictedPoint>& points) {
     ++result.groups;
     regrets.push_back(RegretPct(group.predicted, group.measured));
     const auto count = static_cast<double>(group.predicted.size());
-    weighted += count * Correlation(Ranks(group.predicted), Ranks(group.measured));
-    weight += count;
+    const auto correlation = Correlation(Ranks(group.predicted), Ranks(group.measured));
+    weighted += count * correlation.value_or(0);
+    weight += correlation.has_value() ? count : 0;
   }
-  result.rank_correlation = weight > 0 ? weighted / weight : 0;
+  if (weight > 0) {
+    result.rank_correlation = weighted / weight;
+  }
   result.median_regret_pct = Quantile(regrets, 0.5);
   result.worst_regret_pct = Quantile(regrets, 1);
   return result;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,12 @@ struct ErrorStatistics {
   double p90_pct = 0;     // likewise
   double worst_pct = 0;   // likewise
   double bias_pct = 0;    // mean of the error with its sign
-  double r2 = 0;          // 1 - sum of squared errors / that of the mean of what was measured
+  // 1 - sum of squared errors / that of the mean of what was measured; nothing where all
+  // measurements are equal.
+  std::optional<double> r2;
 };
 
-// All zero for no points; r2 is 0 where all measurements are equal.
+// All zero for no points.
 ErrorStatistics SummariseErrors(const std::vector<PredictedPoint>& points);
 
 struct IntervalStatistics {
@@ -42,7 +45,9 @@ IntervalStatistics SummariseIntervals(const std::vector<PredictedPoint>& points)
 // How well predictions order the plans of a group. Groups of fewer than three points do not count.
 struct RankingStatistics {
   int64_t groups = 0;
-  double rank_correlation = 0;   // Spearman's, mean over groups weighted by their points
+  // Spearman's, mean over groups weighted by their points, less those of which all are predicted,
+  // or all measured, to be equal; nothing where none is left.
+  std::optional<double> rank_correlation;
   double median_regret_pct = 0;  // of the plan predicted fastest: measured over the best, less one
   double worst_regret_pct = 0;
 };

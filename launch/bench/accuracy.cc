@@ -76,14 +76,19 @@ std::string RowsCsv(const std::vector<RowOutcome>& outcomes) {
   return text;
 }
 
+// With that many digits, "-" for nothing.
+std::string NumberOrDash(std::optional<double> value, int digits) {
+  return value.has_value() ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
+
 std::string ErrorLine(const std::string& name,
                       const ErrorStatistics& errors,
                       const RankingStatistics& ranking) {
-  std::string text =
-      fmt::format("  {:<22}{:>8.2f}{:>8.2f}{:>8.1f}{:>8.1f}{:>8.1f}{:>9.4f}", name, errors.mape_pct,
-                  errors.median_pct, errors.p90_pct, errors.worst_pct, errors.bias_pct, errors.r2);
+  std::string text = fmt::format("  {:<22}{:>8.2f}{:>8.2f}{:>8.1f}{:>8.1f}{:>8.1f}{:>9}", name,
+                                 errors.mape_pct, errors.median_pct, errors.p90_pct,
+                                 errors.worst_pct, errors.bias_pct, NumberOrDash(errors.r2, 4));
   if (ranking.groups > 0) {
-    text += fmt::format("{:>8.3f}{:>9.1f}{:>8.1f}", ranking.rank_correlation,
+    text += fmt::format("{:>8}{:>9.1f}{:>8.1f}", NumberOrDash(ranking.rank_correlation, 3),
                         ranking.median_regret_pct, ranking.worst_regret_pct);
   }
   return text + "\n";
@@ -138,9 +143,13 @@ void AddErrors(const std::string& prefix,
   add("p90_pct", errors.p90_pct, "%");
   add("worst_pct", errors.worst_pct, "%");
   add("bias_pct", errors.bias_pct, "%");
-  add("r2", errors.r2, "1");
+  if (errors.r2.has_value()) {
+    add("r2", *errors.r2, "1");
+  }
   if (ranking.groups > 0) {
-    add("rank_correlation", ranking.rank_correlation, "1");
+    if (ranking.rank_correlation.has_value()) {
+      add("rank_correlation", *ranking.rank_correlation, "1");
+    }
     add("median_regret_pct", ranking.median_regret_pct, "%");
     add("worst_regret_pct", ranking.worst_regret_pct, "%");
   }

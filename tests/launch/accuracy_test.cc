@@ -365,7 +365,7 @@ TEST(ErrorStatistics, of_hand_counted_points) {
   EXPECT_NEAR(errors.p90_pct, 18, 1e-9);
   EXPECT_NEAR(errors.worst_pct, 20, 1e-9);
   EXPECT_NEAR(errors.bias_pct, -10 / 3.0, 1e-9);
-  EXPECT_NEAR(errors.r2, 1 - 37.0 / 200.0, 1e-9);
+  EXPECT_NEAR(errors.r2.value(), 1 - 37.0 / 200.0, 1e-9);
   const IntervalStatistics intervals = SummariseIntervals(points);
   EXPECT_NEAR(intervals.inside_pct, 200 / 3.0, 1e-9);
 }
@@ -376,7 +376,21 @@ TEST(ErrorStatistics, regret_is_what_the_chosen_plan_costs) {
   const RankingStatistics ranking = SummariseRanking(points);
   EXPECT_EQ(ranking.groups, 1);
   EXPECT_NEAR(ranking.worst_regret_pct, 20, 1e-9);
-  EXPECT_NEAR(ranking.rank_correlation, 0.5, 1e-9);
+  EXPECT_NEAR(ranking.rank_correlation.value(), 0.5, 1e-9);
+}
+
+TEST(ErrorStatistics, nothing_stands_for_what_is_not_defined) {
+  const std::vector<PredictedPoint> equal = {
+      {1, 1, 1, 5, "a"}, {2, 2, 2, 5, "a"}, {3, 3, 3, 5, "a"}};
+  EXPECT_FALSE(SummariseErrors(equal).r2.has_value());
+  EXPECT_FALSE(SummariseRanking(equal).rank_correlation.has_value());
+  EXPECT_EQ(SummariseRanking(equal).groups, 1);
+  // Such a group does not count among others.
+  std::vector<PredictedPoint> both = equal;
+  for (const double value : {1.0, 2.0, 3.0}) {
+    both.push_back({value, value, value, value, "b"});
+  }
+  EXPECT_NEAR(SummariseRanking(both).rank_correlation.value(), 1, 1e-9);
 }
 
 TEST(Baseline, has_no_bias_on_what_it_is_fitted_to) {
