@@ -160,6 +160,8 @@ Status BlockLibrary::Extend(const graph::JobProgram& program) {
     plan_.charges.push_back(block.closed ? ChargesOf(block, plan_.tables, plan_.kernel_streams)
                                          : BlockCharges{});
     streams_.push_back(StreamsOfBlock(plan_, part, sizes_));
+    // One op is followed sooner than its matrix.
+    streams_.back().foldable = streams_.back().foldable && block.ops.size() > 1;
   }
   return OkStatus();
 }

@@ -81,6 +81,16 @@ uint32_t SpanTable::Intern(const HostSpan& span) {
   return found->second;
 }
 
+uint32_t SpanTable::InternOp(graph::OpKind kind) {
+  uint32_t& id = of_ops_[static_cast<size_t>(kind)];
+  if (id == kNone) {
+    HostSpan span;
+    span.ops[static_cast<size_t>(kind)] = 1;
+    id = Intern(span);
+  }
+  return id;
+}
+
 uint32_t SpanTable::InternSum(uint32_t first, uint32_t second) {
   if (first == kEmptySpan || second == kEmptySpan) {
     return first == kEmptySpan ? second : first;
@@ -165,6 +175,7 @@ Result<LoweredBlock> BlockLowering::LowerPart(const graph::Program& program,
   LoweredBlock block;
   program_ = &program;
   span_ = {};
+  span_size_ = 0;
   streams_ = 0;
   block.ops.reserve(end - begin);
   event_of_.assign(program.size(), kNone);
@@ -195,8 +206,11 @@ Status BlockLowering::AddOp(uint32_t op, LoweredBlock* block) {
     // Costs the host nothing.
   } else if (kind == OpKind::kHostGap) {
     span_.gap_ns += program.value[op];
+    span_size_ += 2;
   } else if (kind != OpKind::kMarker) {
     ++span_.ops[static_cast<size_t>(kind)];
+    ++span_size_;
+    span_op_ = kind;
   }
   switch (kind) {
     case OpKind::kKernel:
@@ -297,6 +311,7 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
     joint.ops[static_cast<size_t>(OpKind::kCollective)] += free ? 0 : 1;
     block->ops.pop_back();
     span_ = joint;
+    span_size_ = 2;
   }
   calls.transfers.push_back(transfer);
   Push(op, StageOpKind::kCollective, block).index = InternCalls(calls);
@@ -306,7 +321,12 @@ void BlockLowering::AddCollective(uint32_t op, LoweredBlock* block) {
 }
 
 uint32_t BlockLowering::InternSpan() {
-  return tables_.spans.Intern(std::exchange(span_, {}));
+  const uint32_t size = std::exchange(span_size_, 0);
+  if (size == 0) {
+    return SpanTable::kEmptySpan;
+  }
+  const HostSpan span = std::exchange(span_, {});
+  return size == 1 ? tables_.spans.InternOp(span_op_) : tables_.spans.Intern(span);
 }
 
 uint32_t BlockLowering::InternKernel(uint32_t signature) {

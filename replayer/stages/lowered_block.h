@@ -30,10 +30,16 @@ class SpanTable {
  public:
   static constexpr uint32_t kEmptySpan = 0;
 
-  SpanTable() { Intern({}); }
+  SpanTable() {
+    Intern({});
+    of_ops_.fill(kNone);
+  }
 
   // The index of a span, appended if new.
   uint32_t Intern(const HostSpan& span);
+
+  // That of one op of a kind, likewise.
+  uint32_t InternOp(graph::OpKind kind);
 
   // Of two spans together, likewise.
   uint32_t InternSum(uint32_t first, uint32_t second);
@@ -47,6 +53,7 @@ class SpanTable {
     size_t operator()(const HostSpan& span) const;
   };
 
+  std::array<uint32_t, graph::kOpKindCount> of_ops_ = {};  // by kind; kNone while not asked for
   std::vector<HostSpan> spans_;
   std::unordered_map<HostSpan, uint32_t, SpanHash> ids_;  // never walked
 };
@@ -159,6 +166,8 @@ class BlockLowering {
   graph::ParallelSizes sizes_;
   const graph::Program* program_ = nullptr;  // being lowered
   HostSpan span_;                            // since the last step
+  uint32_t span_size_ = 0;                   // its ops; more where it is made of something else
+  graph::OpKind span_op_ = {};               // the latest of them
   std::vector<uint32_t> event_of_;           // by op of the block
   StreamSet streams_ = 0;                    // of the part
   LoweredTables& tables_;
