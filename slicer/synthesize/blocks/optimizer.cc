@@ -1,8 +1,6 @@
 // The step of Adam over this rank's flat pieces of parameters, and what comes before and after.
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "graph/base/divide.h"
@@ -115,18 +113,17 @@ class OptimizerWriter {
 
   void MultiTensor(const char* op,
                    const char* kernel,
-                   Tensors inputs,
+                   const Tensors& inputs,
                    const std::vector<uint32_t>& launches) {
-    const size_t distinct = std::set<uint32_t>(launches.begin(), launches.end()).size();
-    std::map<uint32_t, uint32_t> written;  // ops, by their chunks
+    std::vector<std::pair<uint32_t, uint32_t>> written;  // chunks and op
     for (const uint32_t chunks : launches) {
-      const auto [known, inserted] = written.try_emplace(chunks, writer_.size());
-      if (!inserted) {
+      const auto known = std::find_if(written.begin(), written.end(),
+                                      [&](const auto& launch) { return launch.first == chunks; });
+      if (known != written.end()) {
         writer_.KernelAgain(known->second);
-      } else if (written.size() < distinct) {
-        writer_.Kernel(op, kernel, inputs, chunks);
       } else {
-        writer_.Kernel(op, kernel, std::move(inputs), chunks);
+        written.emplace_back(chunks, writer_.size());
+        writer_.Kernel(op, kernel, inputs, chunks);
       }
     }
   }
@@ -161,7 +158,7 @@ class OptimizerWriter {
     writer_.Kernel("aten::_foreach_norm", "lpnorm_cleanup", std::move(gradients),
                    static_cast<uint32_t>(count));
     writer_.Kernel("aten::cat", "CatArrayBatchedCopy",
-                   Lists({DataType::kFloat32}, std::vector<int64_t>(all_.size(), 1)));
+                   ListsOf({DataType::kFloat32}, std::vector<int64_t>(all_.size(), 1)));
     writer_.Pointwise("aten::pow", {norms});
     writer_.Kernel("aten::dot", "cublasSdot", {norms, norms});
   }
@@ -202,8 +199,8 @@ class OptimizerWriter {
     if (rank_.style.fused_optimizer) {
       Tensors inputs = ListsOf({kMaster, kMaster, kMaster, kMaster}, sizes);
       AddSteps(sizes.size(), &inputs);
-      MultiTensor("aten::_fused_adamw_", "multi_tensor_apply_kernel<FusedAdamMathFunctor>",
-                  std::move(inputs), Launches(sizes, 4));
+      MultiTensor("aten::_fused_adamw_", "multi_tensor_apply_kernel<FusedAdamMathFunctor>", inputs,
+                  Launches(sizes, 4));
     } else {
       ForeachUpdate(sizes);
     }
