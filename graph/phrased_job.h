@@ -12,7 +12,7 @@
 
 namespace prism::graph {
 
-// Stages with the same phrases.
+// Stages that take their steps from the same phrases.
 struct PhrasedKind {
   std::vector<std::vector<uint32_t>> phrases;  // calls: indices into JobProgram::blocks
   uint16_t event_slot_count = 0;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "slicer/synthesize/data_parallel.h"
-#include "slicer/synthesize/grad_buckets.h"
 
 namespace prism::slicer {
 namespace {
@@ -20,10 +19,13 @@ class BucketedDataParallel : public DataParallel {
         scatters_(rank_.built_in && rank_.job.zero_stage == 2),
         every_microbatch_(scatters_ ||
                           rank_.style.data_parallel == graph::DataParallelKind::kZero2) {
-    for (const ModelChunk& chunk : *context.chunks) {
-      chunks_.push_back(rank_.style.frozen_weights ? ChunkGradients{}
-                                                   : LayOutGradients(rank_, chunk));
-      TakeSlots((*context.slots_of)[chunks_.size() - 1]);
+    for (size_t chunk = 0; chunk < context.chunks->size(); ++chunk) {
+      const auto [known, inserted] = context.gradients->try_emplace((*context.alike)[chunk]);
+      if (inserted && !rank_.style.frozen_weights) {
+        known->second = LayOutGradients(rank_, (*context.chunks)[chunk]);
+      }
+      chunks_.push_back(known->second);
+      TakeSlots(&chunks_.back());
     }
   }
 
@@ -48,8 +50,8 @@ class BucketedDataParallel : public DataParallel {
     if (pass.kind == StepKind::kForward) {
       return WaitsForParameters(pass.microbatch) ? 1 + pass.chunk : 0;
     }
-    const int64_t slots_of = (*context_.slots_of)[static_cast<size_t>(pass.chunk)];
-    const int64_t variant = Reduces(pass.microbatch) ? 1 + slots_of : 0;
+    const int64_t variant =
+        Reduces(pass.microbatch) ? 1 + ReductionsOf(static_cast<size_t>(pass.chunk)) : 0;
     return AveragesWhole(pass.chunk, pass.microbatch) ? -variant : variant;
   }
 
@@ -109,9 +111,7 @@ class BucketedDataParallel : public DataParallel {
       for (const GradBuffer& buffer : chunk.buffers) {
         for (const GradBucket& bucket : buffer.buckets) {
           if (Shards(buffer)) {
-            OpList ops;
-            ops.WaitSlot(graph::kStageComputeStream, bucket.gather);
-            context_.writer->Emit(ops);
+            context_.writer->Wait(bucket.gather);
           }
         }
       }
@@ -125,17 +125,28 @@ class BucketedDataParallel : public DataParallel {
     return (*context_.chunks)[static_cast<size_t>(call.chunk)].units[call.unit];
   }
 
-  // Of the latest chunk, whose reductions take those of chunk `slots_of`.
-  void TakeSlots(uint32_t slots_of) {
-    const bool own = slots_of + 1 == chunks_.size();
-    std::vector<GradBuffer>& buffers = chunks_.back().buffers;
-    for (size_t b = 0; b < buffers.size(); ++b) {
-      ready_.emplace_back(buffers[b].buckets.size());
-      for (size_t i = 0; i < buffers[b].buckets.size(); ++i) {
-        GradBucket& bucket = buffers[b].buckets[i];
-        bucket.reduction = own ? context_.writer->NewEventSlot()
-                               : chunks_[slots_of].buffers[b].buckets[i].reduction;
-        bucket.gather = context_.writer->NewEventSlot();
+  // A number for the event slots of a chunk's reductions.
+  [[nodiscard]] int64_t ReductionsOf(size_t chunk) const {
+    return context_.share_slots ? (*context_.alike)[chunk] : static_cast<int64_t>(chunk);
+  }
+
+  // Of the latest chunk.
+  void TakeSlots(ChunkGradients* gradients) {
+    const size_t chunk = chunks_.size() - 1;
+    const int64_t reductions = ReductionsOf(chunk);
+    EventSlots& slots = context_.writer->slots();
+    size_t buckets = 0;
+    for (const GradBuffer& buffer : gradients->buffers) {
+      ready_.emplace_back(buffer.buckets.size());
+      buckets += buffer.buckets.size();
+    }
+    uint32_t reduction = slots.Of(EventSlots::Use::kReduction, {reductions, 0}, buckets);
+    uint32_t gather =
+        slots.Of(EventSlots::Use::kGather, {reductions, static_cast<int64_t>(chunk)}, buckets);
+    for (GradBuffer& buffer : gradients->buffers) {
+      for (GradBucket& bucket : buffer.buckets) {
+        bucket.reduction = reduction++;
+        bucket.gather = gather++;
       }
     }
   }
@@ -381,13 +392,13 @@ class BucketedDataParallel : public DataParallel {
 
   void FinishReductions(GradBuffer* buffer) {
     for (GradBucket& bucket : buffer->buckets) {
-      OpList ops;
       if (rank_.style.overlap_grad_reduce) {
-        ops.WaitSlot(graph::kStageComputeStream, bucket.reduction);
+        context_.writer->Wait(bucket.reduction);
       } else {
+        OpList ops;
         Reduce(*buffer, bucket, /*beside=*/false, &ops);
+        context_.writer->Emit(ops);
       }
-      context_.writer->Emit(ops);
     }
   }
 
@@ -457,11 +468,9 @@ class BucketedDataParallel : public DataParallel {
         slots.push_back(slot);
       }
     }
-    OpList ops;
     for (const uint32_t slot : slots) {
-      ops.WaitSlot(graph::kStageComputeStream, slot);
+      context_.writer->Wait(slot);
     }
-    context_.writer->Emit(ops);
   }
 
   StageContext context_;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "slicer/synthesize/grad_buckets.h"
 #include "slicer/synthesize/model_chunks.h"
 #include "slicer/synthesize/pass_schedule.h"
 
@@ -24,10 +26,13 @@ struct StageContext {
   uint32_t style_number = 0;  // tells the rank's style from others of the assembly
   const std::vector<ModelChunk>* chunks = nullptr;
   StageWriter* writer = nullptr;
-  // By chunk, that whose event slots its reductions take. Of one stream, the last reduction is that
-  // of the first chunk, which is the first to be waited for.
-  const std::vector<uint32_t>* slots_of = nullptr;
-  bool units_share_slots = false;  // those of the same content, likewise
+  // By chunk: a number that those with the same content share, of this stage and of others.
+  const std::vector<uint32_t>* alike = nullptr;
+  // By such a number, once it is known.
+  std::map<uint32_t, ChunkGradients>* gradients = nullptr;
+  // Whether reductions of chunks and units with the same content take the same event slots. Of one
+  // stream, the last reduction is that of the first chunk, which is the first to be waited for.
+  bool share_slots = false;
 };
 
 // What passes have left behind that decides what later ones emit: which sharded parameters are

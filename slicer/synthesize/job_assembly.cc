@@ -17,6 +17,18 @@ uint32_t JobAssembly::BlockOf(const OpList& ops) {
   return found->second;
 }
 
+uint32_t JobAssembly::WaitFor(uint32_t slot) {
+  if (slot >= waits_.size()) {
+    waits_.resize(size_t{slot} + 1, kNoBlock);
+  }
+  if (waits_[slot] == kNoBlock) {
+    OpList ops;
+    ops.WaitSlot(graph::kStageComputeStream, slot);
+    waits_[slot] = BlockOf(ops);
+  }
+  return waits_[slot];
+}
+
 uint32_t JobAssembly::SliceOf(uint32_t block, uint32_t begin, uint32_t end) {
   if (begin == 0 && end == blocks_[block].size()) {
     return block;

@@ -2,6 +2,7 @@
 // jobs whose programs are one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -41,6 +42,9 @@ class JobAssembly {
   // The block with just these ops, appended if new.
   uint32_t BlockOf(const OpList& ops);
 
+  // The block in which the compute stream waits for a slot, appended if new.
+  uint32_t WaitFor(uint32_t slot);
+
   // Ops begin to end of a block as a block, appended if new. It may be cut at both.
   uint32_t SliceOf(uint32_t block, uint32_t begin, uint32_t end);
 
@@ -60,36 +64,58 @@ class JobAssembly {
   void MoveFrom(graph::JobProgram* program);
 
  private:
+  static constexpr uint32_t kNoBlock = 0xFFFFFFFFU;
+
   BlockTables tables_;
   std::vector<graph::Program> blocks_;
   std::unordered_map<std::vector<int64_t>, uint32_t, NumbersHash> block_ids_;  // never walked
   std::unordered_map<BlockKey, uint32_t, NumbersHash> made_;                   // never walked
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> slices_;
+  std::vector<uint32_t> waits_;  // by slot: blocks, or kNoBlock
+};
+
+// Events of stages that outlive their block (graph/job_program.h), by what they are for: the same
+// wherever that recurs.
+class EventSlots {
+ public:
+  enum class Use : uint8_t { kReduction, kGather, kCopiedOut };
+
+  // What of that use, as numbers.
+  using Whose = std::array<int64_t, 2>;
+
+  // The first of `count` that follow each other.
+  uint32_t Of(Use use, const Whose& whose, size_t count) {
+    const auto [found, inserted] = first_.try_emplace({use, whose}, count_);
+    count_ = static_cast<uint16_t>(count_ + (inserted ? count : 0));
+    return found->second;
+  }
+
+  [[nodiscard]] uint16_t count() const { return count_; }
+
+ private:
+  std::map<std::pair<Use, Whose>, uint32_t> first_;
+  uint16_t count_ = 0;
 };
 
 // The calls of stages of one kind while they are written.
 class StageWriter {
  public:
-  // `assembly` outlives the writer. `marks` off: markers are left out.
-  StageWriter(JobAssembly* assembly, bool marks) : assembly_(assembly), marks_(marks) {}
+  // Both outlive the writer. `marks` off: markers are left out.
+  StageWriter(JobAssembly* assembly, EventSlots* slots, bool marks)
+      : assembly_(assembly), slots_(slots), marks_(marks) {}
 
   void Call(uint32_t block) { calls_.push_back(block); }
   void Call(const std::vector<uint32_t>& blocks) {
     calls_.insert(calls_.end(), blocks.begin(), blocks.end());
   }
   void Emit(const OpList& ops);
+  void Wait(uint32_t slot) { Call(assembly_->WaitFor(slot)); }
   template <typename Make>
   void Emit(BlockKind kind, BlockKey key, Make make) {
     Call(assembly_->BlockFor(kind, std::move(key), make));
   }
   void Marker(std::string_view name, bool begins);
-  uint32_t NewEventSlot() { return event_slot_count_++; }
-  // The first of `count` that follow each other.
-  uint32_t NewEventSlots(size_t count) {
-    return std::exchange(event_slot_count_, static_cast<uint16_t>(event_slot_count_ + count));
-  }
-  [[nodiscard]] uint16_t event_slot_count() const { return event_slot_count_; }
-
+  EventSlots& slots() { return *slots_; }
   [[nodiscard]] bool marks() const { return marks_; }
 
   JobAssembly& assembly() { return *assembly_; }
@@ -99,9 +125,9 @@ class StageWriter {
 
  private:
   JobAssembly* assembly_;
+  EventSlots* slots_;
   bool marks_;
   std::vector<uint32_t> calls_;
-  uint16_t event_slot_count_ = 0;
 };
 
 }  // namespace prism::slicer

@@ -1,5 +1,6 @@
 #include "slicer/synthesize/model_chunks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,6 +26,14 @@ std::string ChunkUnit::Marker() const {
       return "loss";
   }
   return "";
+}
+
+bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
+  const auto same = [](const ChunkUnit& x, const ChunkUnit& y) {
+    return x.kind == y.kind && x.content == y.content;
+  };
+  return a.first == b.first && a.last == b.last &&
+         std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(), same);
 }
 
 // Ranks of a mixture of experts know how many replicas share the experts.

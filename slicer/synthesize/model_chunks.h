@@ -39,6 +39,9 @@ struct ModelChunk {
   std::vector<ChunkUnit> units;  // in forward order
 };
 
+// Whether both are the same units at the same end of the model.
+bool HaveSameContent(const ModelChunk& a, const ModelChunk& b);
+
 // Units of all jobs of a synthesizer, by what decides their content.
 class UnitCache {
  public:

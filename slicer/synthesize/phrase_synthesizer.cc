@@ -57,6 +57,10 @@ Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
   phrased.style = style;
   phrased.program = program_;
   const JobSchedule& schedule = schedules_.Find(job, style);
+  const bool marks = markers == Markers::kAll;
+  // Stages with one chunk have none that another kind of stage has as well.
+  const bool shares = timed_only_ && !marks && job.parallel.vpp > 1;
+  std::vector<std::unique_ptr<SharedPhrases>> phrases;
   std::vector<std::unique_ptr<StageSynthesis>> kinds;  // their data parallelism points into them
   for (int32_t stage = 0; stage < job.parallel.pp; ++stage) {
     std::vector<ModelChunk> chunks;
@@ -66,15 +70,20 @@ Result<graph::PhrasedJob> PhraseSynthesizer::Run(const graph::JobSpec& job,
     auto kind = std::find_if(kinds.begin(), kinds.end(),
                              [&](const auto& known) { return known->Writes(chunks); });
     if (kind == kinds.end()) {
-      kind = kinds.insert(
-          kind, std::make_unique<StageSynthesis>(
-                    shape, std::move(chunks), StageWriter(&assembly_, markers == Markers::kAll)));
+      if (phrases.empty() || !shares) {
+        phrases.push_back(std::make_unique<SharedPhrases>());
+      }
+      SharedPhrases* shared = phrases.back().get();
+      kind = kinds.insert(kind, std::make_unique<StageSynthesis>(
+                                    shape, std::move(chunks),
+                                    StageWriter(&assembly_, &shared->slots(), marks), shared));
     }
+    const auto number = static_cast<size_t>(kind - kinds.begin());
     phrased.stages.push_back(
-        (*kind)->Run(stage, schedule, static_cast<uint32_t>(kind - kinds.begin())));
+        (*kind)->Run(stage, schedule, static_cast<uint32_t>(std::min(number, phrases.size() - 1))));
   }
-  for (const auto& kind : kinds) {
-    phrased.kinds.push_back(kind->TakePhrases());
+  for (const auto& shared : phrases) {
+    phrased.kinds.push_back(shared->Take());
   }
   assembly_.MoveInto(program_.get());
   if (launched_as_graph_) {

@@ -58,14 +58,17 @@ class ShardedDataParallel : public DataParallel {
       units_.emplace_back();
       for (const ChunkUnit& unit : chunk.units) {
         const size_t content = NumberOf(unit.content.get());
+        const EventSlots::Whose place = {static_cast<int64_t>(units_.size()),
+                                         static_cast<int64_t>(units_.back().size())};
         units_.back().push_back(
-            {content, context.units_share_slots ? contents_[content].reduced : NewSlots(content)});
+            {content, context.share_slots ? contents_[content].reduced : SlotsOf(content, place)});
       }
       first_unit_.push_back(held_.units.size());
       held_.units.resize(held_.units.size() + chunk.units.size(), ParametersHeld::Of::kShard);
     }
-    gathered_ = context.writer->NewEventSlots(kMaxShards * turns_);
-    copied_out_ = context.writer->NewEventSlots(1);
+    EventSlots& slots = context.writer->slots();
+    gathered_ = slots.Of(EventSlots::Use::kGather, {}, size_t{kMaxShards} * turns_);
+    copied_out_ = slots.Of(EventSlots::Use::kCopiedOut, {}, 1);
   }
 
   void BeginIteration() override {}
@@ -75,8 +78,7 @@ class ShardedDataParallel : public DataParallel {
     if (pass.kind == StepKind::kForward) {
       return 0;
     }
-    const int64_t own =
-        Reduces(pass.microbatch) ? 1 + (context_.units_share_slots ? 0 : pass.chunk) : 0;
+    const int64_t own = Reduces(pass.microbatch) ? 1 + (context_.share_slots ? 0 : pass.chunk) : 0;
     return 2 * own + (IsLast(pass.microbatch) ? 1 : 0);
   }
 
@@ -192,15 +194,16 @@ class ShardedDataParallel : public DataParallel {
     contents_.back().unit = unit;
     contents_.back().shards = ShardsOf(unit->blocks.parameters);
     contents_.back().blocks.resize(turns_);
-    if (context_.units_share_slots) {
-      contents_.back().reduced = NewSlots(contents_.size() - 1);
+    if (context_.share_slots) {
+      contents_.back().reduced = SlotsOf(contents_.size() - 1, {unit->forward, 0});
     }
     return contents_.size() - 1;
   }
 
   // For the ends of the reductions of a unit.
-  uint32_t NewSlots(size_t content) {
-    return context_.writer->NewEventSlots(contents_[content].shards.size());
+  uint32_t SlotsOf(size_t content, const EventSlots::Whose& unit) {
+    return context_.writer->slots().Of(EventSlots::Use::kReduction, unit,
+                                       contents_[content].shards.size());
   }
 
   std::vector<ParameterShard> ShardsOf(const std::vector<BlockParameter>& parameters) {
@@ -306,7 +309,7 @@ class ShardedDataParallel : public DataParallel {
 
   void Reduce(const UnitCall& call) {
     ShardedUnit& unit = Unit(call);
-    uint32_t& block = context_.units_share_slots ? contents_[unit.content].reduce : unit.reduce;
+    uint32_t& block = context_.share_slots ? contents_[unit.content].reduce : unit.reduce;
     EmitOnce(&block, [&] { return ReductionOf(unit); });
   }
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "graph/base/content_hash.h"
 #include "graph/base/intern.h"
 #include "slicer/synthesize/blocks/blocks.h"
 #include "slicer/synthesize/stage_messages.h"
@@ -16,14 +15,6 @@ namespace {
 bool IsBackward(StepKind kind) {
   return kind == StepKind::kBackward || kind == StepKind::kInputGradient ||
          kind == StepKind::kWeightGradient;
-}
-
-bool HaveSameContent(const ModelChunk& a, const ModelChunk& b) {
-  const auto same = [](const ChunkUnit& x, const ChunkUnit& y) {
-    return x.kind == y.kind && x.content == y.content;
-  };
-  return a.first == b.first && a.last == b.last &&
-         std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(), same);
 }
 
 }  // namespace
@@ -38,25 +29,22 @@ BlockKey SynthesisShape::OptimizerKey() const {
 
 StageSynthesis::StageSynthesis(const SynthesisShape& shape,
                                std::vector<ModelChunk> chunks,
-                               const StageWriter& writer)
+                               const StageWriter& writer,
+                               SharedPhrases* phrases)
     : shape_(shape),
       rank_(shape.rank),
       chunks_(std::move(chunks)),
       writer_(writer),
+      phrases_(*phrases),
       batched_(BatchesMessages(shape.rank.style)) {
   size_t units = 0;
   for (const ModelChunk& chunk : chunks_) {
-    const auto first = std::find_if(chunks_.begin(), chunks_.end(), [&](const ModelChunk& known) {
-      return HaveSameContent(known, chunk);
-    });
-    alike_.push_back(static_cast<uint32_t>(first - chunks_.begin()));
-    slots_of_.push_back(shape.timed_only ? alike_.back()
-                                         : static_cast<uint32_t>(first_unit_.size()));
+    alike_.push_back(phrases_.NumberOf(chunk));
     first_unit_.push_back(units);
     units += chunk.units.size();
   }
-  const StageContext context = {&rank_,   shape.style_number, &chunks_,
-                                &writer_, &slots_of_,         shape.timed_only};
+  const StageContext context = {&rank_,  shape.style_number,    &chunks_,        &writer_,
+                                &alike_, &phrases_.gradients(), shape.timed_only};
   data_parallel_ = MakeDataParallel(context);
   held_states_ = {data_parallel_->held()};
   exchanges_.fill(kUnknown);
@@ -93,36 +81,11 @@ graph::PhrasedStage StageSynthesis::Run(int32_t stage, const JobSchedule& schedu
   return phrased;
 }
 
-graph::PhrasedKind StageSynthesis::TakePhrases() {
-  return {std::move(phrases_), writer_.event_slot_count()};
-}
-
 template <typename Write>
 uint32_t StageSynthesis::NewPhrase(Write write) {
   write();
   std::vector<uint32_t> calls = writer_.TakeCalls();
-  if (writer_.marks()) {
-    phrases_.push_back(std::move(calls));
-    return static_cast<uint32_t>(phrases_.size() - 1);
-  }
-  return NumberOf(std::move(calls));
-}
-
-// The number of a phrase with those calls.
-uint32_t StageSynthesis::NumberOf(std::vector<uint32_t> calls) {
-  ContentHash content;
-  for (const uint32_t call : calls) {
-    content.Add(call);
-  }
-  const uint64_t hash = content.Digest();
-  for (size_t i = 0; i < phrases_.size(); ++i) {
-    if (phrase_hashes_[i] == hash && phrases_[i] == calls) {
-      return static_cast<uint32_t>(i);
-    }
-  }
-  phrase_hashes_.push_back(hash);
-  phrases_.push_back(std::move(calls));
-  return static_cast<uint32_t>(phrases_.size() - 1);
+  return writer_.marks() ? phrases_.Add(std::move(calls)) : phrases_.NumberOf(std::move(calls));
 }
 
 template <typename Write>
@@ -217,8 +180,9 @@ uint32_t StageSynthesis::PhraseOf(const std::vector<StageStep>& steps, Parameter
     const auto chunk = static_cast<size_t>(pass->chunk);
     mine = std::span(held->units).subspan(first_unit_[chunk], chunks_[chunk].units.size());
   }
-  const auto [found, inserted] = written_.try_emplace(ContentOf(steps, held->copied_out, mine));
-  WrittenPhrase& written = found->second;
+  const auto [found, inserted] =
+      phrases_.written().try_emplace(ContentOf(steps, held->copied_out, mine));
+  SharedPhrases::Written& written = found->second;
   if (inserted) {
     data_parallel_->set_held(*held);
     written.phrase = NewPhrase([&] {
@@ -240,11 +204,11 @@ uint32_t StageSynthesis::PhraseOf(const std::vector<StageStep>& steps, Parameter
   return written.phrase;
 }
 
-std::vector<int64_t> StageSynthesis::ContentOf(const std::vector<StageStep>& steps,
-                                               bool copied_out,
-                                               std::span<const ParametersHeld::Of> mine) const {
-  std::vector<int64_t> content;
-  content.reserve(8 + mine.size());
+const std::vector<int64_t>& StageSynthesis::ContentOf(const std::vector<StageStep>& steps,
+                                                      bool copied_out,
+                                                      std::span<const ParametersHeld::Of> mine) {
+  std::vector<int64_t>& content = content_;
+  content.clear();
   content.push_back(copied_out ? 1 : 0);
   for (const StageStep& step : steps) {
     content.push_back(static_cast<int64_t>(step.kind));

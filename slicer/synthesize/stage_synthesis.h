@@ -5,16 +5,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
-#include "graph/base/content_hash.h"
 #include "graph/phrased_job.h"
 #include "slicer/synthesize/blocks/rank_shape.h"
 #include "slicer/synthesize/data_parallel.h"
 #include "slicer/synthesize/job_assembly.h"
 #include "slicer/synthesize/model_chunks.h"
 #include "slicer/synthesize/pass_schedule.h"
+#include "slicer/synthesize/shared_phrases.h"
 
 namespace prism::slicer {
 
@@ -34,17 +33,17 @@ struct SynthesisShape {
 // their passes only, so that each pass is worked out once.
 class StageSynthesis {
  public:
+  // `phrases` outlives this, and has the slots of the writer.
   StageSynthesis(const SynthesisShape& shape,
                  std::vector<ModelChunk> chunks,
-                 const StageWriter& writer);
+                 const StageWriter& writer,
+                 SharedPhrases* phrases);
 
   // Markers tell layers apart that are alike otherwise.
   [[nodiscard]] bool Writes(const std::vector<ModelChunk>& chunks) const;
 
-  // `kind`: the number of this synthesis among those of the job.
+  // `kind`: the number of its shared phrases among those of the job.
   graph::PhrasedStage Run(int32_t stage, const JobSchedule& schedule, uint32_t kind);
-
-  [[nodiscard]] graph::PhrasedKind TakePhrases();
 
  private:
   static constexpr uint32_t kNothingHeld = 0;
@@ -53,8 +52,6 @@ class StageSynthesis {
   // The phrase that `write` writes.
   template <typename Write>
   uint32_t NewPhrase(Write write);
-
-  uint32_t NumberOf(std::vector<uint32_t> calls);
 
   // As NewPhrase, unless it is known.
   template <typename Write>
@@ -78,9 +75,9 @@ class StageSynthesis {
   uint32_t PhraseOf(const std::vector<StageStep>& steps, ParametersHeld* held);
 
   // All that decides what PhraseOf does. `mine`: held units of the pass.
-  [[nodiscard]] std::vector<int64_t> ContentOf(const std::vector<StageStep>& steps,
-                                               bool copied_out,
-                                               std::span<const ParametersHeld::Of> mine) const;
+  const std::vector<int64_t>& ContentOf(const std::vector<StageStep>& steps,
+                                        bool copied_out,
+                                        std::span<const ParametersHeld::Of> mine);
 
   void MarkUnit(const ChunkUnit& unit, bool begins);
   void Forward(const StageStep& step);
@@ -99,30 +96,21 @@ class StageSynthesis {
     uint32_t held = kNothingHeld;
   };
 
-  // Steps that were written, and what their pass leaves held of its chunk.
-  struct WrittenPhrase {
-    uint32_t phrase = kUnknown;
-    std::vector<ParametersHeld::Of> held;
-    bool copied_out = false;
-  };
-
   const SynthesisShape& shape_;
   const RankShape& rank_;
   std::vector<ModelChunk> chunks_;
   StageWriter writer_;
+  SharedPhrases& phrases_;
   bool batched_;
   std::unique_ptr<DataParallel> data_parallel_;
   std::vector<ParametersHeld> held_states_;  // distinct; what is held before an iteration first
   uint32_t held_ = kNothingHeld;             // what unmarked passes have left, of these
-  std::vector<std::vector<uint32_t>> phrases_;
-  std::vector<uint64_t> phrase_hashes_;  // of phrases_
-  uint32_t begin_ = kUnknown;            // phrases
+  uint32_t begin_ = kUnknown;                // phrases
   uint32_t end_ = kUnknown;
   std::vector<KnownPhrase> known_;  // by held and distinct phrase of the schedule
   std::vector<size_t> first_unit_;  // by chunk: units before it
-  std::vector<uint32_t> alike_;     // by chunk: the first one with the same content
-  std::vector<uint32_t> slots_of_;  // of StageContext
-  std::unordered_map<std::vector<int64_t>, WrittenPhrase, NumbersHash> written_;  // never walked
+  std::vector<uint32_t> alike_;     // of StageContext
+  std::vector<int64_t> content_;    // that ContentOf gives
   // Blocks, once they were called for.
   std::array<uint32_t, StageExchange::kDistinct> exchanges_;
   std::array<uint32_t, 4> batches_;      // by first and last chunk

@@ -35,8 +35,8 @@ class WorkloadSharding : public DataParallel {
         rank_(*context.rank),
         axis_(rank_.job.parallel.cp > 1 ? GroupAxis::kDataContext : GroupAxis::kData),
         ranks_(graph::JobGroups(rank_.job.parallel, rank_.style.shard_size).Size(axis_)),
-        gathered_(context.writer->NewEventSlot()),
-        reduced_(context.writer->NewEventSlot()) {
+        gathered_(context.writer->slots().Of(EventSlots::Use::kGather, {}, 1)),
+        reduced_(context.writer->slots().Of(EventSlots::Use::kReduction, {}, 1)) {
     for (const ModelChunk& chunk : *context.chunks) {
       chunks_.push_back(ShardsOf(chunk));
     }
