@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "graph/file.h"
+#include "graph/valid_graph.h"
 #include "launch/options/job_resolution.h"
 #include "launch/options/perturbation.h"
 #include "launch/options/presets.h"
@@ -65,6 +66,7 @@ Status UseCluster(RunContext* context) {
 }
 
 Status ResolveFromGraph(RunContext* context) {
+  context->options.graph = graph::GraphFileOf(context->options.graph);
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(RefuseJobOptions(options));
   if (options.host_factor > 0) {
@@ -108,6 +110,20 @@ std::vector<std::string> AssumedSharding(const graph::JobSpec& job) {
       "an iteration)"};
 }
 
+// The batch of a run with other sizes than the preset's.
+std::vector<std::string> AssumedBatch(const Options& options,
+                                      const ModelPreset& preset,
+                                      const graph::JobSpec& job) {
+  const int64_t usual = preset.layout.global_batch_size;
+  if (options.global_batch_size || usual == 0 || usual == job.global_batch_size) {
+    return {};
+  }
+  return {fmt::format(
+      "global batch {} in place of the model's {}: whole micro-batches of {} for "
+      "each of {} replicas, as many as a pipeline of {} needs",
+      job.global_batch_size, usual, job.micro_batch_size, job.parallel.dp, job.parallel.pp)};
+}
+
 Status ResolveFromPresets(RunContext* context) {
   const Options& options = context->options;
   PRISM_RETURN_IF_ERROR(UseCluster(context));
@@ -116,13 +132,18 @@ Status ResolveFromPresets(RunContext* context) {
     const Result<ModelPreset> model = LoadModel(options.model, &context->inputs);
     PRISM_RETURN_IF_ERROR(AtOrigin(options, {"model"}, model.status()));
     resolved = ResolveJob(options, *model, context->cluster);
+    if (resolved.ok()) {
+      context->assumptions = AssumedBatch(options, *model, resolved->job);
+    }
   } else {
     resolved = ResolveProgramJob(options, context->cluster);
   }
   PRISM_RETURN_IF_ERROR(AtOrigin(options, LayoutKeys(), resolved.status()));
   context->job = std::move(resolved->job);
   context->layout_origin = std::move(resolved->layout_origin);
-  context->assumptions = AssumedSharding(context->job);
+  for (std::string& line : AssumedSharding(context->job)) {
+    context->assumptions.push_back(std::move(line));
+  }
   return OkStatus();
 }
 

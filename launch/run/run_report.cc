@@ -1,5 +1,6 @@
 #include "launch/run/run_report.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -198,8 +199,17 @@ std::string PlanJson(const RunContext& context) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
-  json.Field("job", context.job.name);
-  json.Field("target_gpus", sizes.world_size());
+  if (is_open) {
+    json.Key("job").BeginObject();
+    json.Field("name", context.job.name).Field("target_gpus", sizes.world_size()).EndObject();
+  } else {
+    replayer::WriteJob(
+        context.job,
+        context.job.user_program
+            ? std::nullopt
+            : std::optional<double>(static_cast<double>(graph::ModelParameters(context.job.model))),
+        &json);
+  }
   json.Field("cluster", context.cluster.name);
   if (is_open) {
     for (const char* key : {"layout", "layout_origin", "roles", "record", "sandbox_ranks"}) {

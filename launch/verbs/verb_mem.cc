@@ -159,6 +159,12 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   PRISM_ASSIGN_OR_RETURN(const graph::LoadedGraph loaded,
                          graph::LoadValidGraph(arguments.operands().front()));
   const Rank worst = replayer::WorstRank(loaded.graph);
+  if (loaded.graph.role_of(worst).memory.device_bytes() == 0) {
+    return BadFile(
+        fmt::format("{}: holds no memory of any rank, as graphs of other tools' traces "
+                    "do; record the job with prism-emulate",
+                    arguments.operands().front()));
+  }
   int64_t rank = worst.value();
   PRISM_RETURN_IF_ERROR(
       arguments.ReadInt("rank", 0, int64_t{loaded.graph.ranks.size()} - 1, &rank));

@@ -3,41 +3,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "graph/describe.h"
 
 namespace prism::replayer {
 namespace {
-
-void WriteJob(const Summary& summary, JsonWriter* json) {
-  const graph::JobSpec& job = summary.job;
-  json->Key("job").BeginObject();
-  json->Field("name", job.name);
-  json->Field("target_gpus", job.parallel.world_size());
-  json->Field("tp", job.parallel.tp);
-  json->Field("pp", job.parallel.pp);
-  json->Field("dp", job.parallel.dp);
-  json->Field("cp", job.parallel.cp);
-  json->Field("ep", job.parallel.ep);
-  const bool batch_is_known = job.seq_len > 0;  // a user's program keeps it to itself
-  graph::KnowsChunks(job) ? json->Field("vpp", job.parallel.vpp) : json->NullField("vpp");
-  const auto of_batch = [&](const char* key, int64_t value) {
-    batch_is_known ? json->Field(key, value) : json->NullField(key);
-  };
-  of_batch("micro_batch_size", job.micro_batch_size);
-  of_batch("global_batch_size", job.global_batch_size);
-  of_batch("seq_len", job.seq_len);
-  of_batch("microbatches", job.microbatches());
-  if (summary.model_params) {
-    json->Field("model_params", static_cast<int64_t>(*summary.model_params));
-  } else {
-    json->NullField("model_params");
-  }
-  const bool steps_are_known = !job.user_program || !job.facts.iteration_begin.empty();
-  steps_are_known ? json->Field("steps_per_iteration", job.facts.steps_per_iteration)
-                  : json->NullField("steps_per_iteration");
-  json->EndObject();
-}
 
 void WriteTimes(const Summary& summary, JsonWriter* json) {
   json->Field("iteration_time_s", summary.iteration_time_s);
@@ -56,11 +27,14 @@ void WriteTimes(const Summary& summary, JsonWriter* json) {
 }
 
 void WriteMemoryAndGraph(const Summary& summary, JsonWriter* json) {
+  const PeakMemory& peak = summary.peak_memory;
   json->Key("peak_memory").BeginObject();
-  json->Field("rank", summary.peak_memory.rank.value());
-  json->Field("allocated_bytes", summary.peak_memory.allocated_bytes);
-  json->Field("reserved_bytes", summary.peak_memory.reserved_bytes);
-  json->Field("device_bytes", summary.peak_memory.device_bytes);
+  peak.is_known() ? json->Field("rank", peak.rank.value()) : json->NullField("rank");
+  for (const auto& [key, bytes] : {std::pair("allocated_bytes", peak.allocated_bytes),
+                                   std::pair("reserved_bytes", peak.reserved_bytes),
+                                   std::pair("device_bytes", peak.device_bytes)}) {
+    peak.is_known() ? json->Field(key, bytes) : json->NullField(key);
+  }
   json->EndObject();
   json->Key("graph").BeginObject();
   json->Field("ops", summary.graph.ops);
@@ -71,6 +45,35 @@ void WriteMemoryAndGraph(const Summary& summary, JsonWriter* json) {
 }
 
 }  // namespace
+
+void WriteJob(const graph::JobSpec& job, std::optional<double> model_params, JsonWriter* json) {
+  json->Key("job").BeginObject();
+  json->Field("name", job.name);
+  json->Field("target_gpus", job.parallel.world_size());
+  json->Field("tp", job.parallel.tp);
+  json->Field("pp", job.parallel.pp);
+  json->Field("dp", job.parallel.dp);
+  json->Field("cp", job.parallel.cp);
+  json->Field("ep", job.parallel.ep);
+  const bool batch_is_known = job.seq_len > 0;  // a user's program keeps it to itself
+  graph::KnowsChunks(job) ? json->Field("vpp", job.parallel.vpp) : json->NullField("vpp");
+  const auto of_batch = [&](const char* key, int64_t value) {
+    batch_is_known ? json->Field(key, value) : json->NullField(key);
+  };
+  of_batch("micro_batch_size", job.micro_batch_size);
+  of_batch("global_batch_size", job.global_batch_size);
+  of_batch("seq_len", job.seq_len);
+  of_batch("microbatches", job.microbatches());
+  if (model_params) {
+    json->Field("model_params", static_cast<int64_t>(*model_params));
+  } else {
+    json->NullField("model_params");
+  }
+  const bool steps_are_known = !job.user_program || !job.facts.iteration_begin.empty();
+  steps_are_known ? json->Field("steps_per_iteration", job.facts.steps_per_iteration)
+                  : json->NullField("steps_per_iteration");
+  json->EndObject();
+}
 
 void WriteWarnings(const std::vector<graph::Warning>& warnings, JsonWriter* json) {
   json->Key("warnings").BeginArray();
@@ -86,7 +89,7 @@ void WriteWarnings(const std::vector<graph::Warning>& warnings, JsonWriter* json
 
 void WriteSummary(const Summary& summary, JsonWriter* json) {
   json->BeginObject();
-  WriteJob(summary, json);
+  WriteJob(summary.job, summary.model_params, json);
   json->Key("cluster").BeginObject();
   json->Field("name", summary.cluster);
   json->Field("gpu", summary.gpu);

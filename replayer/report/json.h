@@ -1,6 +1,7 @@
 // summary.json: every key of the outside contract, always there, null where not applicable.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 namespace prism::replayer {
 
 std::string SummaryJson(const Summary& summary);
+
+// "job": what is run, in an object that is open. `model_params`: nothing for a user's program.
+void WriteJob(const graph::JobSpec& job, std::optional<double> model_params, JsonWriter* json);
 
 // "warnings": a list of {code, count, example}, in an object that is open.
 void WriteWarnings(const std::vector<graph::Warning>& warnings, JsonWriter* json);

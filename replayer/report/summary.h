@@ -28,6 +28,9 @@ struct PeakMemory {
   int64_t allocated_bytes = 0;
   int64_t reserved_bytes = 0;
   int64_t device_bytes = 0;
+
+  // Graphs of other tools' traces hold no memory; every recorded rank has a context at least.
+  [[nodiscard]] bool is_known() const { return device_bytes > 0; }
 };
 
 struct GraphNumbers {

@@ -99,6 +99,9 @@ std::string RateLines(const Summary& summary) {
 
 std::string MemoryLines(const Summary& summary) {
   const PeakMemory& peak = summary.peak_memory;
+  if (!peak.is_known()) {
+    return "  peak memory       unknown: the graph holds none\n";
+  }
   std::string text = fmt::format(
       "  peak memory       rank {}: {:.2f} GiB on the device ({:.2f} allocated, {:.2f} "
       "reserved)\n",
@@ -136,6 +139,8 @@ std::string TailLines(const Summary& summary, const TextOptions& options) {
   }
   if (!options.output_folder.empty()) {
     text += fmt::format("  files             {}\n", options.output_folder);
+  }
+  if (!options.output_folder.empty() && summary.peak_memory.is_known()) {
     text += fmt::format("  next              prism mem {} --rank {}\n",
                         ShellWord(options.output_folder + "/graph.prism"),
                         summary.peak_memory.rank.value());

@@ -1,5 +1,6 @@
 // Where a collective happens on the device: on the virtual one values move at the call, since
-// nothing else runs (virtual_values.cc); on a real one in the order of the stream, while a hold
+// nothing else runs, or later where other members stay away (virtual_values.cc,
+// shim/nccl/deferred_moves.h); on a real one in the order of the stream, while a hold
 // stands in it (shim/device/held_values.cc).
 #pragma once
 

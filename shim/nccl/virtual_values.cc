@@ -82,6 +82,9 @@ void AddClaims(const NcclOp& op, Move* move) {
   };
   add(op.send, blocks.read, false);
   add(op.recv, blocks.written, true);
+  if (op.scaled.on_device) {
+    move->claims.push_back({op.scaled.device, ElementBytes(op.scaled.element), false});
+  }
   move->communicators.push_back(op.communicator->identity);
 }
 

@@ -316,7 +316,9 @@ TEST(KinetoImport, file_that_is_cut_off_gives_what_came_before) {
 
 TEST(KinetoImport, target_that_groups_do_not_divide_is_refused) {
   const std::string pairs = SmallStep(0, 4, kNoted).Json();  // of four ranks: 0 and 1, 2 and 3
-  EXPECT_TRUE(Import({pairs}, 12).ok());
+  const Result<ImportResult> even = Import({pairs}, 12);
+  ASSERT_TRUE(even.ok()) << even.status().message();
+  EXPECT_THAT(even->notes.Lines(), Contains(HasSubstr("meet in no group: 3")));
   const Result<ImportResult> odd = Import({pairs}, 13);
   EXPECT_EQ(odd.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(odd.status().message(), HasSubstr("13 ranks are no multiple of process group 'dp'"));

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/limits.h"
 #include "slicer/import/kineto/step_program.h"
@@ -66,6 +69,9 @@ class KinetoImport {
     }
     const auto used = std::ranges::count_if(first_of, [](const auto& rank) { return !!rank; });
     result_.notes.Add("ranks do what a profiled one does", ranks_ - used);
+    if (ranks_ != world_) {
+      NoteGrowth();
+    }
     result_.notes.Add("profiles are of ranks that the smaller job has not, and are left out",
                       std::ssize(programs_) - used);
     return OkStatus();
@@ -74,6 +80,25 @@ class KinetoImport {
   ImportResult TakeResult() { return std::move(result_); }
 
  private:
+  // Which groups another number of ranks makes larger or smaller.
+  void NoteGrowth() {
+    std::set<std::string> growing;
+    for (const StepProgram& program : programs_) {
+      for (const ProcessAxis& axis : program.groups) {
+        if (axis.size == 0) {
+          growing.insert(axis.name.empty() ? "all ranks" : axis.name);
+        }
+      }
+    }
+    result_.notes.Add(
+        growing.empty()
+            ? std::string("parts of the job, each as large as the profiled one, meet in no group")
+            : fmt::format("process groups over the whole job that become those of {} ranks ({}); "
+                          "all others keep their size",
+                          ranks_, fmt::join(growing, ", ")),
+        growing.empty() ? std::max<int64_t>(ranks_ / world_, 1) : std::ssize(growing));
+  }
+
   // The first profile's typical step, of all profiles that have it.
   KinetoRange StepOf(const KinetoTrace& trace) {
     const auto same = std::ranges::find(trace.steps, step_name_, &KinetoRange::name);
