@@ -314,18 +314,44 @@ std::optional<double> FrameworkOpBytes(const KernelView& view) {
   return (rule->reads * inputs.sum + rule->writes * inputs.largest) / IndexedParts(name, inputs);
 }
 
+namespace {
+
+double Threads(const graph::KernelSignature& signature) {
+  double threads = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    threads *= std::max<double>(1, signature.grid[i]);
+    threads *= std::max<double>(1, signature.block[i]);
+  }
+  return threads;
+}
+
+// Of kernels that torch.compile makes, whose inputs are those of the whole compiled region, of
+// which each touches a little. A thread has 8 elements of a pointwise one, of 2 bytes read and
+// written (1,024 a block of 128 threads), and 32 of a row that is reduced (1,024 a warp), of 4: the
+// blocks that torch/_inductor/runtime/triton_heuristics.py takes. A row that is gone through in a
+// loop is longer, by how much its launch does not say.
+std::optional<double> InductorBytes(const KernelView& view) {
+  if (view.kernel.starts_with("triton_poi_")) {
+    return Threads(view.signature) * 8 * 4;
+  }
+  if (view.kernel.starts_with("triton_per_") || view.kernel.starts_with("triton_red_")) {
+    return Threads(view.signature) * 32 * 8;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 double DefaultBytes(const KernelView& view) {
+  if (const std::optional<double> bytes = InductorBytes(view)) {
+    return *bytes;
+  }
   InputBytes inputs = BytesOfInputs(view.signature);
   if (inputs.sum > 0) {
     return inputs.sum + inputs.largest;
   }
   // Elementwise kernels work on four elements a thread, read and write four bytes each.
-  double threads = 1;
-  for (int i = 0; i < 3; ++i) {
-    threads *= std::max<double>(1, view.signature.grid[static_cast<size_t>(i)]);
-    threads *= std::max<double>(1, view.signature.block[static_cast<size_t>(i)]);
-  }
-  return threads * 4 * 8;
+  return Threads(view.signature) * 4 * 8;
 }
 
 }  // namespace prism::replayer

@@ -51,7 +51,7 @@ std::optional<double> TensorListBytes(const KernelView& view);
 std::optional<double> FrameworkOpBytes(const KernelView& view);
 
 // The default: every input read once, the largest written once; by the grid where no shapes are
-// known.
+// known, or only those of a region that torch.compile has made many kernels of.
 double DefaultBytes(const KernelView& view);
 
 }  // namespace prism::replayer

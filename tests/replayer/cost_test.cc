@@ -316,6 +316,24 @@ TEST(ComputeCost, unknown_kernels_are_counted_as_such) {
   EXPECT_DOUBLE_EQ(report[1].seconds, 15e-9);
 }
 
+// Its inputs are those of the whole region that was compiled; 4,096 blocks of 128 threads have
+// 4,194,304 elements.
+TEST(ComputeCost, a_kernel_of_inductors_is_timed_by_its_launch) {
+  const auto time = [](const std::string& name, std::vector<graph::TensorShape> inputs) {
+    graph::Graph graph = OneKernel("CompiledFunction", name, std::move(inputs));
+    graph.signatures[0].grid = {4'096, 1, 1};
+    graph.signatures[0].block = {128, 1, 1};
+    return CostSignatures(graph)[0].duration_ns;
+  };
+  const graph::TensorShape weights = {DataType::kFloat32, {50'304, 4'096}};
+  const graph::TensorShape elements = {DataType::kBfloat16, {2'048, 2'048}};
+  EXPECT_EQ(time("triton_poi_fused_gelu_view_10", {weights}), time("mystery", {elements}));
+  EXPECT_EQ(time("triton_per_fused_native_layer_norm_1", {weights}),
+            time("triton_per_fused_native_layer_norm_1", {elements}));
+  EXPECT_GT(time("triton_per_fused_native_layer_norm_1", {weights}),
+            time("triton_poi_fused_gelu_view_10", {weights}));
+}
+
 TEST(CollectiveCost, ring_is_latency_steps_and_bytes) {
   graph::ClusterSpec cluster = prism::testing::TestCluster();
   cluster.parameters.SetValue("nccl.nvls_efficiency", 0);
