@@ -321,6 +321,47 @@ TEST(PhraseMoves, keep_a_stream_that_goes_on_where_it_stands) {
   ExpectTimeOfWhole(job);
 }
 
+// Four phrases: a kernel; one that waits for a collective on another stream, if there is any; one
+// that starts such a collective and computes beside it; the end. The second one is called before
+// anything is owed, and again when it has to pay.
+TEST(PhraseCompiler, pays_for_what_is_owed_since_a_phrase_was_compiled) {
+  const uint16_t stream = graph::StageStream(graph::GroupAxis::kTensor);
+  const auto compute = [](int64_t duration_ns, graph::Program* program) {
+    program->Append(
+        {.kind = OpKind::kKernel, .flags = kFree | graph::kDurationFixed, .value = duration_ns});
+  };
+  graph::PhrasedJob job;
+  job.job.parallel.tp = 2;
+  job.program = std::make_shared<graph::JobProgram>();
+  job.program->strings = {""};
+  std::vector<graph::Program>& blocks = job.program->blocks;
+  blocks.assign(4, EmptyProgram());
+  compute(1000, blocks.data());
+  blocks[1].Append({.kind = OpKind::kEventRecord, .flags = kFree, .stream = stream});
+  blocks[1].Append({.kind = OpKind::kEventWait, .flags = kFree, .dep = 0});
+  compute(3000, &blocks[1]);
+  blocks[2].collectives = {{}};
+  blocks[2].Append({.kind = OpKind::kCollective,
+                    .flags = kFree | graph::kDurationFixed,
+                    .stream = stream,
+                    .comm_slot = graph::SlotOf(graph::GroupAxis::kTensor),
+                    .signature = 0,
+                    .value = 5000});
+  compute(4000, &blocks[2]);
+  blocks[3].Append({.kind = OpKind::kDeviceSync, .flags = kFree});
+  job.kinds = {{{{0}, {1}, {2}, {3}}, 0}};
+  job.stages.emplace_back().steps = {0, 1, 2, 1, 3};
+  graph::ClusterSpec cluster = prism::testing::TestCluster();
+  cluster.parameters.SetValue("overlap.compute_slowdown", 1.5);
+  BlockLibrary library(/*several_stages=*/false);
+  const auto found = PhraseReplay(job, cluster, {}, &library);
+  ASSERT_TRUE(found.ok() && found->has_value());
+  const graph::JobProgram whole = WriteOut(job);
+  const auto expected = StageEvaluator::Create(whole)->Evaluate(cluster, {});
+  ASSERT_TRUE(expected.ok());
+  EXPECT_EQ((*found)->iteration_ns, expected->iteration_ns);
+}
+
 // The first iteration leaves a stream busy that the next one waits for in the end.
 TEST(PhraseRepeat, is_none_where_a_stream_is_later_than_others) {
   constexpr uint16_t kSide = 1;
