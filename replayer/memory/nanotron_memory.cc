@@ -35,15 +35,20 @@ enum class HostLead : uint8_t {
 // hosts wait for every message between stages, and nothing is pending; a layer that ends exactly
 // where a stage's share of the work does is followed by one more. Jobs from kLargeWorldSize ranks
 // on and pipelines of kWideTensorParallel are of that kind, models on one stage of that many
-// tensor-parallel ranks are not.
+// tensor-parallel ranks are not; pipelines of large models are from half as many ranks on, and most
+// of those on that many also wait for messages by their times (8B on 256 GPUs: 2.5 times as long).
 constexpr int32_t kWideTensorParallel = 32;
 constexpr int64_t kLargeWorldSize = 512;
+constexpr int64_t kLargeHidden = 4096;
 
 bool IsOfLaterVersion(const JobSpec& job) {
   const graph::ParallelSizes& sizes = job.parallel;
   const bool wide = sizes.tp >= kWideTensorParallel;
-  return sizes.pp > 1 ? wide || sizes.world_size() >= kLargeWorldSize
-                      : !wide && sizes.world_size() >= kLargeWorldSize;
+  if (sizes.pp == 1) {
+    return !wide && sizes.world_size() >= kLargeWorldSize;
+  }
+  const int64_t parts = job.model.hidden >= kLargeHidden ? 2 : 1;
+  return wide || parts * sizes.world_size() >= kLargeWorldSize;
 }
 
 // Whether the stages up to `stage` end exactly with a layer, by the products of layers and head.

@@ -80,6 +80,21 @@ TEST(NanotronMemory, large_jobs_leave_nothing_pending) {
   EXPECT_EQ(Predict(job, 40, kRoom).peak_reserved, Predict(job, 0, kRoom).peak_reserved);
 }
 
+// On 256 ranks those of large models alone, as published peaks of 8B and 80B, 1B and 3B show.
+TEST(NanotronMemory, pipelines_of_large_models_leave_nothing_pending_on_half_as_many) {
+  graph::JobSpec job = Job();
+  job.parallel.tp = 2;
+  job.parallel.pp = 4;
+  job.parallel.dp = 32;
+  job.zero_stage = 1;
+  job.global_batch_size = 256;
+  EXPECT_GT(Predict(job, 40, kRoom).peak_reserved, Predict(job, 0, kRoom).peak_reserved);
+  job.model.hidden = 4096;
+  EXPECT_EQ(Predict(job, 40, kRoom).peak_reserved, Predict(job, 0, kRoom).peak_reserved);
+  job.parallel.dp = 16;
+  EXPECT_GT(Predict(job, 40, kRoom).peak_reserved, Predict(job, 0, kRoom).peak_reserved);
+}
+
 TEST(NanotronMemory, a_full_device_gives_back_what_is_pending) {
   graph::JobSpec job = Job();
   job.parallel.tp = 2;
