@@ -105,6 +105,7 @@ void PhraseCompiler::StoreContext() {
 
 // The first ones that a stream owes and whose charge stays as it is are added to its debt, as long
 // as all slots that cover any of the stream cover them: then whoever waits pays for all of them.
+// Where no slot covers any, that is who waits for the host or for an event that is yet to come.
 void PhraseCompiler::StoreDebts() {
   std::array<uint32_t, graph::kStageStreamCount> most = {};
   std::array<DurationNs, graph::kStageStreamCount> added = {};
@@ -114,11 +115,11 @@ void PhraseCompiler::StoreDebts() {
   }
   StreamSet adding = 0;
   std::erase_if(context_.owed, [&](const PhraseContext::Owed& owed) {
-    if (most[owed.stream] == kNone || most[owed.stream] == 0 || !IsSettled(owed)) {
+    if (most[owed.stream] == 0 || !IsSettled(owed)) {
       most[owed.stream] = 0;
       return false;
     }
-    --most[owed.stream];
+    most[owed.stream] -= most[owed.stream] == kNone ? 0 : 1;
     for (PhraseContext::Slot& slot : context_.slots) {
       slot.covers -= slot.stream == owed.stream ? 1 : 0;
     }

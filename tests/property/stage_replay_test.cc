@@ -1,6 +1,7 @@
 // Two evaluations of one JobProgram: by pipeline stage, and of its expanded graph by the engine.
 #include "replayer/stages/stage_replay.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "graph/validate.h"
+#include "replayer/stages/phrase_compiler.h"
 #include "replayer/stages/phrase_replay.h"
 #include "slicer/edit/job_offload.h"
 #include "slicer/edit/program_edit.h"
@@ -230,6 +232,44 @@ RC_GTEST_PROP(PhraseSynthesizer, times_are_those_of_jobs_in_full_detail, ()) {
   const Result<StageReplayResult> expected = StageEvaluator::Create(*whole)->Evaluate(cluster, {});
   RC_ASSERT(told.ok() && expected.ok());
   RC_ASSERT(told->stage_ns == expected->stage_ns);
+}
+
+// Tokens of overlapped experts move on a stream of their own. What those whose event is over by
+// then cost a host that waits is one debt, not a context for each number of them.
+TEST(PhraseCompiler, comes_back_to_contexts_where_nothing_waits_for_a_collective) {
+  Case c;
+  c.job.name = c.job.model.name = "experts";
+  c.style.built_in = false;
+  c.style.moe_overlap = true;
+  c.style.moe_fused_dispatch = true;
+  c.job.model.block = graph::BlockKind::kLlama;
+  c.job.model.layers = 2;
+  c.job.model.hidden = 256;
+  c.job.model.heads = c.job.model.kv_heads = 8;
+  c.job.model.ffn = 512;
+  c.job.model.vocab = 1000;
+  c.job.model.moe = {.experts = 8, .topk = 2, .expert_ffn = 128};
+  c.job.seq_len = 128;
+  c.job.parallel.tp = 2;
+  c.job.parallel.cp = 4;
+  c.job.parallel.ep = 2;
+  c.job.recompute = graph::Recompute::kFull;
+  c.job.sequence_parallel = true;
+  c.job.global_batch_size = 100;
+  const graph::PhrasedJob job = *slicer::SynthesizePhrases(c.job, c.style, slicer::Markers::kNone);
+  BlockLibrary library(/*several_stages=*/false);
+  ASSERT_TRUE(library.Extend(*job.program).ok());
+  LibraryCosts* const costs = *library.CostsOn(ClusterOf(c), *job.program);
+  LibraryCosts::Topologies topologies;
+  topologies.fill(costs->NumberOf({.size = 2, .nodes = 1, .ranks_per_node = 2}));
+  PhraseCompiler compiler({&job, &library, costs, 0}, job.stages.front().kind, topologies, {});
+  uint32_t context = 0;
+  uint32_t latest = 0;  // the last one that was new
+  for (const uint32_t step : job.stages.front().steps) {
+    context = compiler.compiled(compiler.Find(context, step)).next;
+    latest = std::max(latest, context);
+  }
+  EXPECT_LT(latest, 20U);
 }
 
 // A round that is repeated stands for the micro-batches that a short job lacks, whatever the
