@@ -21,6 +21,11 @@ inline bool HasRoot(CollectiveKind kind) {
          kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
 }
 
+// From or to a root, passed on from rank to rank.
+constexpr bool IsChain(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+}
+
 // Index of `shape` among the distinct `shapes` of a program, to which it is added where it is new.
 inline uint32_t IndexOfShape(const CollectiveShape& shape, std::vector<CollectiveShape>* shapes) {
   const auto known = std::find(shapes->begin(), shapes->end(), shape);

@@ -10,6 +10,7 @@
 #include "graph/rank_classes.h"
 #include "graph/rank_slots.h"
 #include "replayer/placement.h"
+#include "replayer/rank_effects.h"
 
 namespace prism::replayer {
 namespace {

@@ -1,5 +1,5 @@
-// Where ranks are, which links lie between them, and what perturbations do to each: what makes
-// ranks of a role differ.
+// Where ranks are, and which links lie between them. Beside what perturbations do to each
+// (replayer/rank_effects.h), this is what makes ranks of a role differ.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,11 @@
 #include "graph/base/status.h"
 #include "graph/graph.h"
 #include "replayer/cost/collective_cost.h"
-#include "replayer/interference.h"
 #include "replayer/replay.h"
 
 namespace prism::replayer {
 
-// What perturbations do to one rank.
-struct RankEffect {
-  double compute_factor = 1;
-  DurationNs delay_ns = 0;
-  int32_t kill_iteration = -1;  // stops at the start of this iteration; -1: never
-  double host_factor = 1;
-  std::vector<Interference> interference;
-  std::vector<HostPause> pauses;
-
-  bool operator==(const RankEffect&) const = default;
-};
-
-std::vector<RankEffect> RankEffects(uint32_t ranks, const ReplayOptions& options);  // by rank
-
-// Fails on a rank, node, factor or period that a job of that many ranks and nodes cannot have.
-Status CheckPerturbations(uint32_t ranks,
-                          uint32_t nodes,
-                          const std::vector<Perturbation>& perturbations);
-
-// The same of the job's, and on places that it cannot have.
+// Fails on perturbations (CheckPerturbations) and on places that the job cannot have.
 Status CheckOptions(const graph::Graph& graph, const ReplayOptions& options);
 
 // Both arguments must outlive it.

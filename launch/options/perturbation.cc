@@ -16,7 +16,7 @@
 #include "graph/base/time.h"
 #include "replayer/network/flow_replay.h"
 #include "replayer/network/routing.h"
-#include "replayer/placement.h"
+#include "replayer/rank_effects.h"
 
 namespace prism::launch {
 namespace {

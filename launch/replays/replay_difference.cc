@@ -9,7 +9,7 @@
 #include "launch/edits/edit_file.h"
 #include "replayer/delta/delta_replay.h"
 #include "replayer/gains.h"
-#include "replayer/perturbation_effect.h"
+#include "replayer/ineffective_perturbations.h"
 #include "replayer/report/json.h"
 #include "replayer/report/text.h"
 

@@ -1,7 +1,7 @@
 #include "launch/replays/replay_summary.h"
 
 #include "launch/prediction/replay_range.h"
-#include "replayer/perturbation_effect.h"
+#include "replayer/ineffective_perturbations.h"
 
 namespace prism::launch {
 

@@ -23,7 +23,7 @@
 #include "launch/run/messages.h"
 #include "launch/run/program_layout.h"
 #include "launch/run/source_finder.h"
-#include "replayer/perturbation_effect.h"
+#include "replayer/ineffective_perturbations.h"
 #include "slicer/stitch/adopt.h"
 #include "slicer/stitch/stitch.h"
 

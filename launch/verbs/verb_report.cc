@@ -18,7 +18,7 @@
 #include "launch/verbs/replay_arguments.h"
 #include "launch/verbs/verb.h"
 #include "replayer/cost/cluster_check.h"
-#include "replayer/perturbation_effect.h"
+#include "replayer/ineffective_perturbations.h"
 
 namespace prism::launch {
 namespace {

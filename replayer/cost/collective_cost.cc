@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "replayer/cost/collective_kinds.h"
+#include "graph/collective_kinds.h"
 
 namespace prism::replayer {
 namespace {
@@ -214,7 +214,7 @@ double CollectiveCost::TreeBandwidth(double bandwidth,
 }
 
 double RingTraffic(const graph::CollectiveShape& shape, int32_t size) {
-  const bool chain = IsChain(shape.kind);
+  const bool chain = graph::IsChain(shape.kind);
   return static_cast<double>(shape.bytes) * (chain ? 1 : RingSteps(shape.kind, size) / size);
 }
 
@@ -222,7 +222,7 @@ double CollectiveCost::PassesSeconds(const graph::CollectiveShape& shape,
                                      const CommTopology& topology,
                                      NcclProtocol protocol) const {
   if (protocol != NcclProtocol::kLl128 || architecture_ != NcclArchitecture::kAmpere ||
-      release_ >= kFinerChunks || topology.nodes > 1 || IsChain(shape.kind)) {
+      release_ >= kFinerChunks || topology.nodes > 1 || graph::IsChain(shape.kind)) {
     return 0;
   }
   const auto bytes = static_cast<double>(shape.bytes);
@@ -331,7 +331,7 @@ double CollectiveCost::LatencySeconds(const graph::CollectiveShape& shape,
   const double latency = tuner.LatencySeconds(shape.kind, choice);
   if (choice.protocol == NcclProtocol::kLl) {
     const bool ring = choice.algorithm == NcclAlgorithm::kRing;
-    const bool one_step = IsChain(shape.kind) && topology.nodes == 1;
+    const bool one_step = graph::IsChain(shape.kind) && topology.nodes == 1;
     const double steps = one_step ? 1
                          : ring   ? RingSteps(shape.kind, topology.size)
                                   : 2 * (topology.ranks_per_node - 1 + std::log2(topology.nodes));

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "replayer/cost/collective_kinds.h"
+#include "graph/collective_kinds.h"
 
 namespace prism::replayer {
 namespace {
@@ -170,7 +170,7 @@ bool NcclTuner::Supports(CollectiveKind kind, NcclChoice choice) const {
       return known && kind == CollectiveKind::kAllReduce;
     case NcclAlgorithm::kNvls:
       return simple && fabric_.nvls && fabric_.release >= kFirstNvls && fabric_.nodes == 1 &&
-             !IsChain(kind) && fabric_.ranks_per_node >= kNvlsLeastRanks;
+             !graph::IsChain(kind) && fabric_.ranks_per_node >= kNvlsLeastRanks;
     case NcclAlgorithm::kNvlsTree:
       return simple && fabric_.nvls && fabric_.release >= kFirstNvlsTree && fabric_.nodes > 1 &&
              kind == CollectiveKind::kAllReduce && fabric_.fewest_per_node >= kNvlsLeastRanks;
@@ -186,7 +186,7 @@ double NcclTuner::RingLatency(CollectiveKind kind, int protocol) const {
   const ReleaseLatencies& table = LatenciesOf(fabric_.release);
   const double steps = RingSteps(kind, fabric_.size);
   double intra = fabric_.nvlink ? table.ring.nvlink[p] : table.ring.pci[p];
-  if (IsChain(kind) && fabric_.nodes == 1) {
+  if (graph::IsChain(kind) && fabric_.nodes == 1) {
     return table.ring_base[p] + intra;  // every channel runs the same way: one step is exposed
   }
   // With one rank a node the latency of a step is fully exposed: the tree's.
@@ -275,7 +275,8 @@ double NcclTuner::Bandwidth(CollectiveKind kind, NcclChoice choice, int64_t byte
   double bandwidth = BusBandwidth(kind, choice);
   switch (choice.algorithm) {
     case NcclAlgorithm::kRing:
-      return IsChain(kind) ? bandwidth : bandwidth * fabric_.size / RingSteps(kind, fabric_.size);
+      return graph::IsChain(kind) ? bandwidth
+                                  : bandwidth * fabric_.size / RingSteps(kind, fabric_.size);
     case NcclAlgorithm::kNvls:
       return kind == CollectiveKind::kAllReduce ? bandwidth * 5 / 6 : bandwidth;
     case NcclAlgorithm::kNvlsTree:

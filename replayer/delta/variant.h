@@ -10,6 +10,7 @@
 #include "replayer/delta/baseline.h"
 #include "replayer/delta/edit.h"
 #include "replayer/placement.h"
+#include "replayer/rank_effects.h"
 
 namespace prism::replayer {
 

@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replayer/ineffective_perturbations.h"
 #include "replayer/interference.h"
 #include "replayer/jitter.h"
-#include "replayer/perturbation_effect.h"
 #include "replayer/replay.h"
 #include "tests/support/test_parameters.h"
 #include "tests/support/tiny_graph.h"

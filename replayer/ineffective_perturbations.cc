@@ -1,4 +1,4 @@
-#include "replayer/perturbation_effect.h"
+#include "replayer/ineffective_perturbations.h"
 
 #include <cstddef>
 #include <map>
