@@ -17,10 +17,10 @@
 #include "launch/process/interrupt.h"
 #include "launch/process/mpi_session.h"
 #include "launch/process/output.h"
+#include "launch/process/progress.h"
 #include "launch/process/stop_watch.h"
 #include "launch/run/master.h"
 #include "launch/run/output_folder.h"
-#include "launch/run/progress.h"
 #include "launch/run/run_context.h"
 #include "launch/run/run_plan.h"
 #include "launch/run/run_report.h"
@@ -158,8 +158,8 @@ Status RunAsMaster(RunContext& context,
                    const std::vector<std::string>& command,
                    const StopWatch& whole) {
   Result<OutputFolder> folder = OutputFolder::Create(ChooseOutput(context));
-  Progress progress(context.options.quiet || context.options.interactive ||
-                    context.options.log_level < LogLevel::kInfo);
+  Progress progress(kProgram, context.options.quiet || context.options.interactive ||
+                                  context.options.log_level < LogLevel::kInfo);
   Master master(context, session, progress);
   if (!folder.ok()) {
     master.Stop(folder.status());

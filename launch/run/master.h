@@ -13,7 +13,7 @@
 #include "launch/emulation/coordinator.h"
 #include "launch/process/mpi_session.h"
 #include "launch/run/messages.h"
-#include "launch/run/progress.h"
+#include "launch/process/progress.h"
 #include "launch/run/recorded_slice.h"
 #include "launch/run/run_context.h"
 #include "launch/run/worker.h"

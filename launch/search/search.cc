@@ -1,10 +1,12 @@
 #include "launch/search/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include "graph/base/divide.h"
 #include "graph/base/parallel.h"
 #include "launch/process/distribute.h"
 #include "launch/process/wire.h"
@@ -221,26 +223,40 @@ class SearchRun {
     size_t most = kFirstBatch;
     size_t next = 0;
     while (next < order_.size()) {
+      const double begin = ShareOf(next);
       std::vector<size_t> batch;
       for (; next < order_.size() && batch.size() < most; ++next) {
         if (!IsLeftOut(order_[next])) {
           batch.push_back(order_[next]);
         }
       }
-      PRISM_RETURN_IF_ERROR(EvaluateBatch(batch));
+      PRISM_RETURN_IF_ERROR(EvaluateBatch(batch, begin, ShareOf(next)));
       most = std::min(2 * most, kLargestBatch);
     }
     return OkStatus();
   }
 
-  Status EvaluateBatch(const std::vector<size_t>& batch) {
+  [[nodiscard]] double ShareOf(size_t candidates) const {
+    return static_cast<double>(candidates) / static_cast<double>(order_.size());
+  }
+
+  // `begin`, `end`: which share of the candidates is settled before and after it.
+  Status EvaluateBatch(const std::vector<size_t>& batch, double begin, double end) {
+    std::atomic<size_t> done = 0;
+    const auto mine = DivideUp(batch.size(), static_cast<size_t>(session_.size()));
     PRISM_ASSIGN_OR_RETURN(
         const std::vector<std::string> results,
         DistributeItems(session_, static_cast<int64_t>(batch.size()), options_.threads,
                         [&](int64_t i) -> Result<std::string> {
                           const Plan& plan = plans_[batch[static_cast<size_t>(i)]];
-                          return Pack(
-                              Evaluate(evaluator_, plan, {.interval = options_.exhaustive}));
+                          std::string found =
+                              Pack(Evaluate(evaluator_, plan, {.interval = options_.exhaustive}));
+                          if (options_.on_progress && session_.rank() == 0) {
+                            const double share =
+                                static_cast<double>(++done) / static_cast<double>(mine);
+                            options_.on_progress(begin + share * (end - begin));
+                          }
+                          return found;
                         }));
     for (size_t i = 0; i < batch.size(); ++i) {
       Take(plans_[batch[i]], Unpack(results[i]));

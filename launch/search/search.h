@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ struct SearchOptions {
   size_t top = 10;          // plans that the answer names
   bool exhaustive = false;  // every plan that fits is evaluated and named
   int threads = 1;
+  // Told, on process 0 and from any of its threads, which share of the candidates is settled.
+  std::function<void(double)> on_progress;
 };
 
 struct EvaluatedPlan {

@@ -1,5 +1,7 @@
 // prism search: the best plans to train a model, by replay of the whole pipeline of each.
 #include <algorithm>
+#include <chrono>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "graph/file.h"
 #include "launch/process/distribute.h"
 #include "launch/process/mpi_session.h"
+#include "launch/process/progress.h"
 #include "launch/search/framework_style.h"
 #include "launch/search/job_list.h"
 #include "launch/search/model_size.h"
@@ -25,6 +28,9 @@
 
 namespace prism::launch {
 namespace {
+
+// A search that takes longer says how far it is.
+constexpr std::chrono::seconds kSilent(10);
 
 // Whether a plan that was given fits and keeps to the bounds.
 bool IsLeft(const EvaluatedPlan& plan) {
@@ -182,6 +188,13 @@ Result<VerbOutput> Run(const VerbArguments& arguments) {
   int64_t threads = DefaultThreads(session);
   PRISM_RETURN_IF_ERROR(arguments.ReadInt("threads", 1, 1024, &threads));
   options.threads = static_cast<int>(threads);
+  Progress progress("prism search", false, kSilent);
+  std::mutex progress_mutex;
+  progress.BeginStage("search", "candidates");
+  options.on_progress = [&](double share) {
+    const std::lock_guard<std::mutex> lock(progress_mutex);
+    progress.Update(share);
+  };
   if (evaluators.size() > 1) {
     return RunSizes(arguments, evaluators, options, session);
   }

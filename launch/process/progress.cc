@@ -1,8 +1,9 @@
-#include "launch/run/progress.h"
+#include "launch/process/progress.h"
 
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,11 @@ void WriteError(const std::string& text) {
 
 }  // namespace
 
-Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
+Progress::Progress(std::string program, bool quiet, std::chrono::seconds silent)
+    : program_(std::move(program)),
+      quiet_(quiet),
+      silent_(silent),
+      terminal_(isatty(STDERR_FILENO) != 0) {
 }
 
 Progress::~Progress() {
@@ -31,7 +36,7 @@ void Progress::BeginStage(const std::string& name, const std::string& detail) {
   detail_ = detail;
   begin_ = Clock::now();
   last_ = begin_;
-  if (quiet_) {
+  if (quiet_ || silent_.count() > 0) {
     return;
   }
   if (terminal_) {
@@ -39,14 +44,14 @@ void Progress::BeginStage(const std::string& name, const std::string& detail) {
     drawn_ = true;
     WriteError(fmt::format("{:<8} {}", stage_, detail_));
   } else {
-    WriteError(fmt::format("prism-emulate: {} {}\n", stage_, detail_));
+    WriteError(fmt::format("{}: {} {}\n", program_, stage_, detail_));
   }
 }
 
 void Progress::Update(double share) {
   const Clock::time_point now = Clock::now();
   const bool due = terminal_ ? now - last_ >= kRedraw : now - last_ >= kPlainPeriod;
-  if (quiet_ || !due) {
+  if (quiet_ || !due || now - begin_ < silent_) {
     return;
   }
   last_ = now;
@@ -60,7 +65,7 @@ void Progress::Update(double share) {
     drawn_ = true;
     WriteError("\r\033[K" + text);
   } else {
-    WriteError(fmt::format("prism-emulate: {}\n", text));
+    WriteError(fmt::format("{}: {}\n", program_, text));
   }
 }
 

@@ -1,5 +1,5 @@
-// What a run is doing, on stderr: on a terminal one line that is drawn again, with ETA; elsewhere a
-// plain line at the start of a stage and every ten seconds.
+// What a program is doing, on stderr: on a terminal one line that is drawn again, with ETA;
+// elsewhere a plain line at the start of a stage and every ten seconds.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,8 @@ namespace prism::launch {
 
 class Progress {
  public:
-  explicit Progress(bool quiet);
+  // Of a program of that name. `silent`: nothing is shown of a stage before it has taken so long.
+  Progress(std::string program, bool quiet, std::chrono::seconds silent = {});
   ~Progress();  // takes the drawn line away
 
   void BeginStage(const std::string& name, const std::string& detail);
@@ -23,7 +24,9 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
+  std::string program_;
   bool quiet_;
+  std::chrono::seconds silent_;
   bool terminal_;
   bool drawn_ = false;
   std::string stage_;
