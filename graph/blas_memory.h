@@ -12,8 +12,8 @@ inline constexpr int64_t kBlasWorkspaceBeforeHopper = 8'519'680;  // 2 x 4096 Ki
 inline constexpr int64_t kBlasWorkspaceFromHopper = 33'554'432;   // 32 MiB
 inline constexpr int64_t kBlasLtWorkspace = 1'048'576;            // of cuBLASLt, 1 MiB
 
-// Of a training process on one stream: the thread of the forward pass and that of autograd have a
-// handle each (recorded memory snapshots show two once a backward pass ran).
+// Workspaces of a training process on one stream: the thread of the forward pass and that of
+// autograd have one handle each (recorded memory snapshots show two once a backward pass has run).
 inline constexpr int64_t kBlasWorkspaces = 2;
 
 constexpr int64_t BlasWorkspaceBytes(int32_t compute_major) {

@@ -38,10 +38,10 @@ class ParameterTable {
   [[nodiscard]] const Parameter* Find(std::string_view key) const;
   [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
 
-  // Changes the value of a key that is there; unit, source and mark stay.
+  // Changes the value of a key that exists; unit, source and mark stay.
   void SetValue(std::string_view key, double value);
 
-  // Adds parameters of distinct keys; one whose key is there already takes that one's place.
+  // Adds parameters of distinct keys; one whose key already exists replaces it.
   void Put(const std::vector<Parameter>& parameters);
 
   bool operator==(const ParameterTable&) const = default;
@@ -50,14 +50,14 @@ class ParameterTable {
   std::vector<Parameter> parameters_;
 };
 
-// What the virtual device shows of itself. The values of cudaDeviceProp that kernels size their
-// grids by, plus how device memory behaves.
+// What the virtual device reports about itself: the values of cudaDeviceProp that kernels size
+// their grids by, and how device memory behaves.
 struct GpuSpec {
-  std::string name;  // as cudaGetDeviceProperties shows it
+  std::string name;  // as cudaGetDeviceProperties reports it
   int32_t compute_major = 0;
   int32_t compute_minor = 0;
   int32_t sm_count = 0;
-  int64_t memory_bytes = 0;  // total as cudaMemGetInfo shows it
+  int64_t memory_bytes = 0;  // total as cudaMemGetInfo reports it
   int64_t l2_bytes = 0;
   int64_t shared_memory_per_sm = 0;           // bytes
   int64_t shared_memory_per_block_optin = 0;  // bytes
@@ -66,14 +66,14 @@ struct GpuSpec {
   bool operator==(const GpuSpec&) const = default;
 };
 
-// How the NICs of a cluster are joined. Numbers are part of the file format: append.
+// How the NICs of a cluster are connected. Numbers are part of the file format: append.
 enum class FabricKind : uint8_t {
   kRailFatTree = 0,  // NIC i of the nodes of a group shares a leaf with all their NICs i
   kClos = 1,         // all NICs of a node on one leaf
   kTorus = 2,        // nodes in three dimensions, a link to each neighbour
 };
 
-// How a flow finds its way among shortest ones that are equal. Append.
+// How a flow picks one of several shortest paths. Append.
 enum class FabricRouting : uint8_t {
   kAdaptive = 0,        // the link with fewest flows
   kEcmp = 1,            // a hash of the flow
@@ -81,18 +81,18 @@ enum class FabricRouting : uint8_t {
 };
 
 // The network between nodes, for `--network flow` (replayer/network/topology.h says what is built
-// of it). Counts are per plane. 0: as stated with the field.
+// from it). Counts are per plane. 0 means what the field's comment says.
 struct NetworkSpec {
   FabricKind kind = FabricKind::kRailFatTree;
   FabricRouting routing = FabricRouting::kAdaptive;
-  int32_t planes = 1;           // separate networks, each with its share of every NIC
-  int32_t nodes_per_leaf = 32;  // trees: nodes whose NICs share leaves
-  int32_t leaf_uplinks = 32;    // trees: links of a leaf, each to a spine of its own
-  int32_t leaves_per_pod = 0;   // trees: leaves that share spines; 0: all, two levels
-  int32_t spine_uplinks = 0;    // trees with pods: links of a spine, each to a core of its own
+  int32_t planes = 1;                 // separate networks, each with its share of every NIC
+  int32_t nodes_per_leaf = 32;        // trees: nodes whose NICs share leaves
+  int32_t leaf_uplinks = 32;          // trees: links of a leaf, each to a different spine
+  int32_t leaves_per_pod = 0;         // trees: leaves that share spines; 0: all, two levels
+  int32_t spine_uplinks = 0;          // trees with pods: links of a spine, each to a different core
   std::array<int32_t, 3> torus = {};  // torus: nodes along x, y, z; zeros: near-cubic
-  int32_t nodes_per_cluster = 0;      // 0: one cluster; else they are joined by slow links
-  int32_t connections = 1;            // a flow is spread over that many, each with a way of its own
+  int32_t nodes_per_cluster = 0;      // 0: one cluster; else slow links join the clusters
+  int32_t connections = 1;            // a flow is spread over that many, each with its own path
   double uplink_bytes_per_s = 0;      // one link between switches, one direction; 0: as a NIC
   double cluster_bytes_per_s = 0;     // from one cluster to another; 0: as a NIC
   double cluster_ns = 0;              // latency of a message between clusters

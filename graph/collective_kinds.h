@@ -9,13 +9,13 @@
 
 namespace prism::graph {
 
-// What ranks give is combined: the kinds with a ReduceOp.
+// True for the kinds that combine what the ranks contribute, and so have a ReduceOp.
 inline bool Reduces(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
          kind == CollectiveKind::kReduceScatter;
 }
 
-// One rank gives or gets all: CollectiveShape::root names it.
+// True where one rank sends or receives everything: CollectiveShape::root names it.
 inline bool HasRoot(CollectiveKind kind) {
   return kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast ||
          kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
@@ -26,7 +26,7 @@ constexpr bool IsChain(CollectiveKind kind) {
   return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
 }
 
-// Index of `shape` among the distinct `shapes` of a program, to which it is added where it is new.
+// Index of `shape` among the distinct `shapes` of a program, to which it is appended if it is new.
 inline uint32_t IndexOfShape(const CollectiveShape& shape, std::vector<CollectiveShape>* shapes) {
   const auto known = std::find(shapes->begin(), shapes->end(), shape);
   const auto index = static_cast<uint32_t>(known - shapes->begin());

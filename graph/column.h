@@ -10,8 +10,8 @@
 
 namespace prism::graph {
 
-// A column in which few rows hold something else than kNone: a bit a row, and the values of those
-// that do. Grows at its end only.
+// A column in which few rows hold anything but kNone: one bit per row, and the values of the rows
+// that have one. Rows can only be appended.
 template <typename T, T kNone>
 class SparseColumn {
  public:
@@ -48,7 +48,7 @@ class SparseColumn {
   static constexpr size_t kRows = 64;
   struct Block {
     uint64_t present = 0;  // bits of the rows that have a value
-    uint32_t before = 0;   // values of the blocks in front
+    uint32_t before = 0;   // values in the blocks before
 
     bool operator==(const Block&) const = default;
   };

@@ -58,7 +58,7 @@ std::string DescribePeerGroup(const OpRow& op, const OpNames& names) {
   return text.empty() ? "empty peer group" : text;
 }
 
-// "4096x1536x12288 batch 1 tn bfloat16", where BLAS has its letters for transposed or not.
+// "4096x1536x12288 batch 1 tn bfloat16", with BLAS's letters for transposed or not.
 std::string DescribeMatmul(const MatmulShape& matmul) {
   std::string text = fmt::format("{}x{}x{} batch {} {}{} {}", matmul.m, matmul.n, matmul.k,
                                  matmul.batch, matmul.transpose_a ? 't' : 'n',
@@ -140,7 +140,7 @@ constexpr std::array<const char*, kOpKindCount> kOpKindNames = {
     "event_wait", "event_sync",    "stream_sync",  "device_sync", "collective",
     "peer_group", "segment_alloc", "segment_free", "marker"};
 
-// Behind the bracket that closes the one at `open`; the end where none does.
+// Position after the bracket that closes the one at `open`; the end of the text if none does.
 size_t BehindClosing(std::string_view text, size_t open) {
   const char close = text[open] == '<' ? '>' : ')';
   int depth = 0;
@@ -259,7 +259,7 @@ std::string DescribeFrameworkOp(std::string_view op, std::span<const TensorShape
 std::string SignatureKey(const KernelSignature& signature,
                          const std::vector<std::string>& strings) {
   const MatmulShape& matmul = signature.matmul;
-  // Names go last and after their length, so that no name can imitate a field.
+  // Names come last, each after its length, so that no name can imitate a field.
   std::string key = fmt::format(
       "{},{},{};{},{},{};{},{},{},{},{},{},{},{};", signature.grid[0], signature.grid[1],
       signature.grid[2], signature.block[0], signature.block[1], signature.block[2], matmul.m,
@@ -283,7 +283,7 @@ std::string DescribeRankOp(const Graph& graph, Rank rank, uint32_t op) {
 
 namespace {
 
-// Where the tensors of a framework op that are shown end; npos: all are shown.
+// Where the shown tensors of a framework op end; npos: all are shown.
 size_t EndOfShownTensors(std::string_view text) {
   constexpr int kShownTensors = 3;
   size_t end = text.find("] ");
@@ -293,7 +293,7 @@ size_t EndOfShownTensors(std::string_view text) {
   return end;
 }
 
-// A description with the first of its tensors. Only lists of tensors have ", [" in them.
+// A description with only the first of its tensors. Only lists of tensors have ", [" in them.
 std::string WithFewTensors(std::string text) {
   const size_t end = EndOfShownTensors(text);
   if (end == text.npos) {

@@ -156,7 +156,7 @@ void CompareRoles(const Graph& left, const Graph& right, std::vector<Difference>
   }
 }
 
-// "name {members}" → how often.
+// "name {members}" → how many there are.
 std::map<std::string, int64_t> CommunicatorsByContent(const Graph& graph) {
   std::map<std::string, int64_t> contents;
   const CommunicatorTable& table = graph.communicators;
@@ -207,7 +207,7 @@ void CompareContents(DifferenceKind kind,
   }
 }
 
-// What the slots of a rank stand for, without ids.
+// What the slots of a rank refer to, without ids.
 std::string RankContent(const Graph& graph, Rank rank) {
   std::string text = graph.role_of(rank).name;
   for (const uint32_t comm : graph.ranks.comms(rank)) {

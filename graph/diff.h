@@ -1,5 +1,6 @@
-// How two graphs differ, worst first: for `prism diff` and for tests that two ways to one graph
-// agree. Ids are compared by what they stand for, so equal graphs with other numbering are equal.
+// How two graphs differ, worst first: for `prism diff`, and for tests that two ways of making a
+// graph agree. Ids are compared by what they refer to, so graphs that differ only in numbering are
+// equal.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace prism::graph {
 enum class DifferenceKind : uint8_t {
   kJob,           // a field of the job or the layout
   kCluster,       // a number of the cluster, its GPU or its network
-  kRole,          // a role that only one side has, or another number of ranks
+  kRole,          // a role that only one side has, or with a different number of ranks
   kProgram,       // ops of a role
   kCommunicator,  // members or names
   kSignature,     // kernels that only one side has
@@ -32,12 +33,12 @@ struct Difference {
   int64_t count = 1;  // ops, ranks, communicators, ... that differ there
 };
 
-// By value; where numbers come from may differ.
+// Compares values; where numbers come from may differ.
 std::vector<Difference> DiffClusters(const ClusterSpec& left, const ClusterSpec& right);
 
-// Ordered by kind, then by falling count, then by place. Empty when the graphs are equal in all but
-// file layout, warnings, the source column of ranks, and where a model's shape and its default
-// length of sequences come from.
+// Ordered by kind, then by falling count, then by place. Empty when the graphs are equal in
+// everything but file layout, warnings, the source column of ranks, and the stated origin of a
+// model's shape and default sequence length.
 std::vector<Difference> DiffGraphs(const Graph& left, const Graph& right);
 
 }  // namespace prism::graph

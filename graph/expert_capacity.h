@@ -1,4 +1,4 @@
-// How many tokens an expert takes of a rank's micro-batch where every expert has a fixed number of
+// How many tokens of a rank's micro-batch an expert takes when every expert has a fixed number of
 // rows: Megatron-Core's --moe-pad-expert-input-to-capacity with a capacity factor of 1
 // (core/transformer/moe/moe_utils.py: get_capacity).
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace prism::graph {
 
-// `tokens`: those that the rank routes. Above it an expert's least probable tokens are dropped;
-// below it its rows are padded.
+// `tokens`: how many the rank routes. Above it an expert's least probable tokens are dropped; below
+// it its rows are padded.
 inline int64_t ExpertCapacity(const MoeShape& moe, int64_t tokens) {
   return DivideUp(tokens * moe.topk, moe.experts);
 }

@@ -13,7 +13,7 @@
 
 namespace prism::graph {
 
-// Adds to `out`, which must outlive it. `prefix` comes before each name: "job.".
+// Appends to `out`, which must outlive this object. `prefix` comes before each name: "job.".
 class FieldDifferences {
  public:
   FieldDifferences(DifferenceKind kind, std::string_view prefix, std::vector<Difference>* out)
@@ -27,7 +27,7 @@ class FieldDifferences {
     }
   }
 
-  // Enumerators, by the names that the table gives them.
+  // Enumerators are shown by their names in the table.
   template <typename Enum, size_t N>
   void Named(std::string_view name,
              const std::array<EnumName<Enum>, N>& names,

@@ -34,7 +34,7 @@ const char* ChunkName(uint32_t kind) {
   return kind < kNames.size() ? kNames.at(kind) : kNames[0];
 }
 
-// Writes a table as chunks of one kind. `encode` gives the run that begins where it is told.
+// Writes a table as chunks of one kind. `encode` gives the run that begins at its argument.
 template <typename Encode>
 Status WriteRuns(ChunkWriter* writer, uint32_t kind, size_t size, const Encode& encode) {
   for (size_t begin = 0; begin < size;) {
@@ -73,7 +73,7 @@ Status WriteChunks(const Graph& graph, ChunkWriter* writer) {
 }
 
 // Reads chunks of one kind until the table has its announced size. `decode` appends one chunk,
-// `size` tells the table's present size.
+// `size` returns the table's present size.
 template <typename Decode, typename Size>
 Status ReadRuns(ChunkReader* reader,
                 uint32_t kind,

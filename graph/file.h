@@ -1,6 +1,6 @@
 // The graph file: protobuf column chunks of at most 64 Ki ops, zstd per chunk, string table, footer
 // index with hashes, a version. The same graph always gives the same bytes. A truncated or damaged
-// file gives kBadFile and says where; never a wrong graph.
+// file gives kBadFile with the offset, never a wrong graph.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace prism::graph {
 
-// Writes under a temporary name and renames. kEnvironment when the place is not writable,
-// kRunFailed when the disk fills.
+// Writes under a temporary name and renames. kEnvironment when the path is not writable, kRunFailed
+// when the disk fills.
 Status WriteGraph(const Graph& graph, const std::string& path);
 
 Result<Graph> ReadGraph(const std::string& path);

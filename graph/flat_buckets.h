@@ -12,7 +12,7 @@
 
 namespace prism::graph {
 
-// Elements from which on a bucket is full.
+// Number of elements at which a bucket is full.
 int64_t FullBucketElements(const TrainingStyle& style, int64_t ranks);
 
 // The style of buckets of ranks that keep gradients of no more than their shards
@@ -40,14 +40,14 @@ class FlatBuckets {
     size_t bucket = 0;
   };
 
-  // `ranks`: of the group that the buckets are reduced over.
+  // `ranks`: size of the group that the buckets are reduced over.
   FlatBuckets(const TrainingStyle& style, int64_t ranks)
       : full_elements_(FullBucketElements(style, ranks)), ranks_(ranks) {}
 
-  // A bucket of parameters without elements, as where a size is 0, is one of no elements.
+  // Parameters may have no elements (where a size is 0); a bucket of such parameters has none.
   Place Append(int64_t elements);
 
-  // After the last parameter: the bucket that is open ends.
+  // Call after the last parameter: ends the open bucket.
   void Finish();
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -61,7 +61,7 @@ class FlatBuckets {
   int64_t ranks_;
   int64_t open_begin_ = 0;
   int64_t elements_ = 0;
-  bool is_open_ = false;  // something was laid out since the last bucket ended
+  bool is_open_ = false;  // something was appended since the last bucket ended
   std::vector<Bucket> buckets_;
 };
 

@@ -71,8 +71,8 @@ uint64_t HashOf(const PeerGroup& group) {
   return hasher.Digest();
 }
 
-// Hashes of what op signatures stand for, by table: ids are numbered as a process met them, so two
-// ranks of one role may number alike things differently.
+// Hashes of what op signatures refer to, by table: a process numbers ids in the order it meets
+// them, so two ranks of one role may number the same things differently.
 struct ContentHashes {
   std::vector<uint64_t> signatures;
   std::vector<uint64_t> collectives;

@@ -1,5 +1,5 @@
 // What one recorded rank contributes to a graph: its program and memory with its own string and
-// signature tables, and what its communicator and peer slots stand for. Made by
+// signature tables, and which communicators and peers its slots refer to. Made by
 // slicer/record/recorder.h in any process, sent to process 0 as bytes, joined by
 // slicer/stitch/stitch.h.
 #pragma once
@@ -20,14 +20,14 @@ namespace prism::graph {
 struct FragmentCommunicator {
   std::string name;           // of the process group, "" if the framework gave none
   std::vector<Rank> members;  // ascending global ranks
-  // Of its process group, in the order in which the rank made its groups, which groups of the same
-  // members share on all of them. 0: not known.
+  // Number of its process group in the order in which the rank created its groups; groups of the
+  // same members have the same number on all of them. 0: not known.
   uint32_t group_number = 0;
 
   bool operator==(const FragmentCommunicator&) const = default;
 };
 
-// What issuing ops of a kind took a rank's threads: CPU time between ops, on the machine that
+// What issuing ops of one kind cost a rank's threads: CPU time between ops, on the machine that
 // recorded them.
 struct HostTime {
   int64_t calls = 0;
@@ -36,9 +36,9 @@ struct HostTime {
   bool operator==(const HostTime&) const = default;
 };
 
-// What a rank calls until its program is steady, where nothing is kept but how often: a collective,
-// or a message. Parts of an exchange with more than two peers (an all_to_all) are told apart, since
-// NCCL leaves out the empty ones.
+// What a rank calls before its program is steady: a collective, or a message. Only the number of
+// calls is kept. Parts of an exchange with more than two peers (an all_to_all) are kept separately,
+// since NCCL leaves out the empty ones.
 enum class EarlySort : uint8_t { kCollective, kMessage, kExchange };
 
 // Members of a communicator, by rank in it, or sender and receiver of messages.
@@ -69,29 +69,30 @@ struct Fragment {
   std::vector<Rank> peer_slots;
   MemoryProfile memory;
   std::vector<Warning> warnings;
-  int32_t warmup_iterations = 0;        // that the program ran before the recorded one
-  int32_t iterations = 0;               // that the program ran in all
-  std::vector<int32_t> odd_iterations;  // of those after the recorded one, ascending: unlike it
+  int32_t warmup_iterations = 0;        // run before the recorded one
+  int32_t iterations = 0;               // run in total
+  std::vector<int32_t> odd_iterations;  // those after the recorded one that differ from it,
+                                        // ascending
   std::string iteration_begin;          // what begins an iteration, in words
-  int32_t steps_per_iteration = 1;      // of those begins that one iteration holds
+  int32_t steps_per_iteration = 1;      // how many such beginnings one iteration holds
   std::vector<HostTime> host_times;     // by OpKind; empty: not measured
   // Up to the iteration after the recorded one, which equals it.
   std::vector<EarlyGroup> early_groups;
   std::vector<EarlyCalls> early_calls;
   // Real time, for run.json only.
   double startup_seconds = 0;    // process start to first op
-  double iteration_seconds = 0;  // of the last iteration that was seen whole
+  double iteration_seconds = 0;  // of the last iteration that was seen completely
   std::string torch_version;     // of the program's own torch, for run.json only; "" not known
 
   bool operator==(const Fragment&) const = default;
 };
 
 // A hash over everything that makes two ranks the same role: program, signatures, names and slots'
-// sizes; not the identity of communicators and peers, nor memory, nor ranges, which a program may
-// name after its rank or step, or open on one rank alone. Stable across runs and machines.
+// sizes; not the identity of communicators and peers, nor memory, nor ranges (a program may name
+// these after its rank or step, or open them on one rank only). Stable across runs and machines.
 uint64_t StructuralHash(const Fragment& fragment);
 
-// Bytes for the way between processes; Parse fails on anything Serialize did not write.
+// Bytes to send between processes; Parse fails on anything that Serialize did not write.
 std::string SerializeFragment(const Fragment& fragment);
 Result<Fragment> ParseFragment(std::string_view bytes);
 

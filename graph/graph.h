@@ -1,9 +1,9 @@
 // The execution graph of a whole job: what every rank does in one iteration and who waits for whom.
 //
-// A graph holds a few dozen role programs and one table of ranks, never one per rank. A rank
-// is a role plus the communicators and peers that the slots of its role's program stand for. One
-// iteration is kept; replay repeats it. A graph is immutable once built and is only valid when
-// validate.h says so.
+// A graph holds a few dozen role programs and one table of ranks, never one per rank. A rank is a
+// role plus the communicators and peers that the slots of its role's program refer to. One
+// iteration is kept; replay repeats it. A graph is immutable once built and is valid only if
+// validate.h accepts it.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,10 @@ struct MemoryClass {
   bool operator==(const MemoryClass&) const = default;
 };
 
-// Device memory of one recorded rank, from the real caching allocator, or of one that was predicted
-// (replayer/memory/stage_memory.h), of which the peaks are known alone. Bytes. `device_bytes` =
-// peak_reserved + outside: what sits outside of the allocator (context, NCCL), line by line.
+// Device memory of one recorded rank, from the real caching allocator, or of a predicted one
+// (replayer/memory/stage_memory.h), of which only the peaks are known. Bytes. `device_bytes` =
+// peak_reserved + outside, where `outside` lists what is not in the allocator (context, NCCL) item
+// by item.
 struct MemoryProfile {
   int64_t peak_allocated = 0;
   int64_t peak_reserved = 0;
@@ -92,7 +93,7 @@ struct CommunicatorTable {
   bool operator==(const CommunicatorTable&) const = default;
 };
 
-// Something suspicious but usable, counted: shown in the report, an error under --strict.
+// Something suspicious but usable. Counted, shown in the report, an error under --strict.
 struct Warning {
   std::string code;  // stable, snake_case
   int64_t count = 0;
@@ -115,7 +116,7 @@ struct Graph {
 
   [[nodiscard]] const std::string& string(StringId id) const { return strings[id.value()]; }
   [[nodiscard]] const Role& role_of(Rank rank) const { return roles[ranks.role[rank.value()]]; }
-  // Whether a rank ran for the role; else its program and memory are predicted.
+  // Whether a rank of the role was run; otherwise its program and memory are predicted.
   [[nodiscard]] bool WasRecorded(const Role& role) const;
   [[nodiscard]] int64_t OpsPerIteration() const;  // over all ranks
 

@@ -25,7 +25,7 @@ int64_t AttentionWeights(const ModelSpec& model) {
   return model.hidden * (query_width + 2 * key_value_width) + query_width * model.hidden;
 }
 
-// Weights of the feed-forward of one layer that a token passes (`active`) or that exist.
+// Weights of one layer's feed-forward: those that a token uses (`active`), or all.
 int64_t FfnWeights(const ModelSpec& model, bool moe_layer, bool active) {
   const int64_t matrix = model.FfnMatrices() * model.hidden;
   if (!moe_layer) {
@@ -36,7 +36,7 @@ int64_t FfnWeights(const ModelSpec& model, bool moe_layer, bool active) {
   return router + matrix * (routed * model.moe.expert_ffn + model.moe.shared_expert_ffn);
 }
 
-// Weights of all layers that take part in matrix products.
+// Weights of all layers that are used in matrix products.
 int64_t LayersMatrixWeights(const ModelSpec& model, bool active) {
   const int64_t dense =
       model.moe.experts == 0 ? model.layers : std::min(model.moe.dense_layers, model.layers);
@@ -58,8 +58,8 @@ int64_t NormParameters(const ModelSpec& model) {
   return model.block == BlockKind::kLlama ? model.hidden : 2 * model.hidden;
 }
 
-// Keys that a query attends to on average: a causal mask leaves half of the pairs, a window no more
-// than its width.
+// Keys that a query attends to on average: a causal mask leaves half of the pairs, a window at most
+// its width.
 double MeanKeys(const JobSpec& job, bool windowed) {
   const auto length = static_cast<double>(job.seq_len);
   const auto window = static_cast<double>(job.model.sliding_window);

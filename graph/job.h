@@ -26,7 +26,7 @@ struct MoeShape {
   int64_t experts = 0;            // routed ones of one layer
   int64_t topk = 0;               // routed experts of a token
   int64_t expert_ffn = 0;         // width of one routed expert
-  int64_t shared_expert_ffn = 0;  // width of the expert that every token passes; 0: none
+  int64_t shared_expert_ffn = 0;  // width of the expert that all tokens use; 0: none
   int64_t dense_layers = 0;       // first layers, with a dense feed-forward of ModelSpec::ffn
   bool biased = false;            // experts have biases and a SwiGLU with limits, as in GPT-OSS
 
@@ -57,7 +57,7 @@ struct ModelSpec {
   int64_t seq_len = 0;   // default of the preset; JobSpec::seq_len is what runs
   bool tied_embeddings = true;
   int64_t head_dim = 0;        // 0: hidden / heads
-  int64_t sliding_window = 0;  // tokens that every second layer attends to; 0: all
+  int64_t sliding_window = 0;  // window of every second layer; 0: all tokens
   MoeShape moe;
   LatentAttention latent;
   int64_t mtp_layers = 0;  // that predict further tokens (DeepSeek-V3: arXiv 2412.19437, 2.2), each
@@ -98,12 +98,12 @@ struct GridAxis {
   bool operator==(const GridAxis&) const = default;
 };
 
-// What a program of the user's showed while it was recorded.
+// What was learned about a user's program while it was recorded.
 struct ProgramFacts {
-  int32_t warmup_iterations = 0;    // that it runs before the one that repeats
+  int32_t warmup_iterations = 0;    // run before the one that repeats
   std::string iteration_begin;      // what begins an iteration, in words
-  int32_t steps_per_iteration = 1;  // of those begins that one iteration holds
-  std::vector<GridAxis> axes;       // the fastest first; empty where the layout says it all
+  int32_t steps_per_iteration = 1;  // how many such beginnings one iteration holds
+  std::vector<GridAxis> axes;       // fastest first; empty where the layout defines them
 
   bool operator==(const ProgramFacts&) const = default;
 };
@@ -133,17 +133,17 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// Transformer layers of one model chunk, the first and one past the last.
+// Transformer layers of one model chunk: the first, and one past the last.
 struct LayerRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// How `layers` fall to `chunks` = pp * vpp model chunks in forward order: evenly; or, where only
-// layers + 2 is a multiple, with one layer fewer in the first and in the last chunk, which also
-// hold embedding and head (Llama 3: arXiv 2407.21783, section 3.3.2). LayersDivide says whether
-// either is possible. Where neither is, chunks differ by one layer at most, the last and then the
-// first ones having the fewer.
+// How `layers` are distributed over `chunks` = pp * vpp model chunks in forward order: evenly; or,
+// where only layers + 2 is a multiple of chunks, with one layer fewer in the first and in the last
+// chunk, which also hold embedding and head (Llama 3: arXiv 2407.21783, section 3.3.2).
+// LayersDivide says whether either is possible. Where neither is, chunks differ by at most one
+// layer, the last and then the first ones having fewer.
 bool LayersDivide(int64_t layers, int64_t chunks);
 LayerRange LayersOfChunk(int64_t layers, int64_t chunks, int64_t chunk);
 

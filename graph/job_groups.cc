@@ -78,8 +78,8 @@ std::vector<Rank> JobGroups::Members(GroupAxis axis, Rank rank) const {
   return members;
 }
 
-// Inside of a stage a communicator of the first progression is one of `stride` that are
-// interleaved, and of such runs there may be several; the second progression leaves the stage.
+// Within a stage, a communicator of the first progression is one of `stride` interleaved ones, and
+// a stage may hold several such runs; the second progression leaves the stage.
 std::vector<Rank> JobGroups::OneByPlace(GroupAxis axis,
                                         int32_t stage,
                                         int32_t gpus_per_node) const {

@@ -16,22 +16,22 @@ namespace prism::graph {
 
 class JobGroups {
  public:
-  // `shard_size` as in TrainingStyle. The sizes divide each other as the axes that are asked for
-  // need it; CheckGroups says whether they do.
+  // `shard_size` as in TrainingStyle. The sizes must be divisible as far as the axes that are asked
+  // for require; CheckGroups tests that.
   JobGroups(const ParallelSizes& sizes, int32_t shard_size);
 
-  // Ranks in a communicator along that axis. kEmbedding counts the first and last stage.
+  // Number of ranks in a communicator along that axis. kEmbedding counts the first and last stage.
   [[nodiscard]] int32_t Size(GroupAxis axis) const;
 
-  // Lowest member of the communicator that `rank` is in: names it among those of the axis. A rank
-  // of a middle stage is in none along kEmbedding; do not ask.
+  // Lowest member of the communicator that `rank` is in: identifies it among those of the axis. A
+  // rank of a middle stage is in none along kEmbedding and must not be passed.
   [[nodiscard]] Rank LowestMember(GroupAxis axis, Rank rank) const;
 
   // Ascending.
   [[nodiscard]] std::vector<Rank> Members(GroupAxis axis, Rank rank) const;
 
-  // Ranks of a stage such that each of its communicators along that axis begins at the same place
-  // in a node as that of one of them. Ascending, at most gpus_per_node squared.
+  // Enough ranks of a stage that each of its communicators along that axis begins at the same place
+  // within a node as the communicator of one of them. Ascending, at most gpus_per_node squared.
   [[nodiscard]] std::vector<Rank> OneByPlace(GroupAxis axis,
                                              int32_t stage,
                                              int32_t gpus_per_node) const;

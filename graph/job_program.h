@@ -1,14 +1,15 @@
-// A training iteration in blocks: what every pipeline stage of a job does, free of ranks and of any
-// cluster. A job of 8,192 ranks with 40,000 ops a rank is a few dozens of blocks and, for every
-// stage, the order in which it calls them.
+// A training iteration in blocks: what every pipeline stage of a job does, independent of ranks and
+// of any cluster. A job of 8,192 ranks with 40,000 ops per rank is a few dozen blocks and, for
+// every stage, the order in which it calls them.
 //
 // A block is an ordinary Program (op.h), read with two changes:
 //   - a communicator slot is a GroupAxis and a peer slot a PeerSlot, not a slot of a rank;
 //   - `value` of an event record, wait or sync is 0 where the event lives inside the block (`dep`
 //     as always), else 1 + k for event slot k of the stage: a record sets the slot, a wait means
-//     the last record of the slot in the stage's program order (none yet in this iteration: over).
-// Streams are those of a stage (StageStream); a stage that calls a block again goes on where its
-// streams and its host thread stand.
+//     the last record of the slot in the stage's program order (over at once where none came before
+//     in this iteration).
+// Streams are those of a stage (StageStream); each call of a block continues from where the stage's
+// streams and host thread are.
 //
 // slicer/synthesize/synthesize.h makes a JobProgram from a JobSpec; replayer/stages/ evaluates it;
 // slicer/synthesize/expand.h makes the Graph of all ranks from it.
@@ -38,7 +39,7 @@ enum class GroupAxis : uint16_t {
   kShard,             // HSDP: the part of dp (and cp) that parameters are sharded over
   kReplicate,         // HSDP: the part that they are replicated over
   kPipeline,          // pp
-  kPipelineForward,   // pp again, for activations, where a framework keeps them apart
+  kPipelineForward,   // pp again, for activations, where a framework separates them
   kPipelineBackward,  // pp again, for their gradients
   kEmbedding,         // first and last stage
   kModel,             // tp and pp
@@ -54,7 +55,7 @@ const char* GroupAxisName(GroupAxis axis);
 enum class PeerSlot : uint16_t { kPrevious, kNext };
 
 // Streams of a stage: compute, one for each communicator, two for receives of pipeline messages
-// where those must not stand after sends, and two for what is offloaded, one a direction.
+// where those must not queue after sends, and two for offloading, one per direction.
 inline constexpr uint16_t kStageComputeStream = 0;
 inline constexpr uint16_t kStageCopyInStream = 1;
 inline constexpr uint16_t kStageReceiveForwardStream = 2 + kGroupAxisCount;
@@ -87,7 +88,7 @@ struct JobProgram {
   TrainingStyle style;
   std::vector<std::string> strings;         // strings[0] is ""
   std::vector<KernelSignature> signatures;  // distinct
-  std::vector<Program> blocks;              // distinct; slot counts 0, stream_count the stage's
+  std::vector<Program> blocks;              // distinct; slot counts are 0, stream_count the stage's
   std::vector<StageProgram> stages;         // by pipeline stage
   std::vector<std::string> assumptions;     // what was assumed while building, one line each
 };

@@ -1,5 +1,5 @@
-// Device memory that NCCL takes for a communicator, outside of the framework's allocator. The
-// formulas add up what the sources of NCCL 2.28.9 allocate (src/init.cc, src/channel.cc,
+// Device memory that NCCL takes for a communicator, outside the framework's allocator. The formulas
+// add up what the sources of NCCL 2.28.9 allocate (src/init.cc, src/channel.cc,
 // src/include/device.h, src/include/alloc.h, src/transport/*.cc). Header only: the shim takes this
 // memory from the virtual device, a search adds it up.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace prism::graph {
 
-// A communicator as its rank's buffers depend on it.
+// What a rank's buffers depend on in a communicator.
 struct CommunicatorShape {
   int32_t size = 1;
   int32_t local_ranks = 1;  // members on this rank's node, this one included
@@ -35,15 +35,15 @@ struct NcclMemoryModel {
     return nvls_channels > 0 && shape.local_ranks > 2;
   }
 
-  // Device communicator, rank table, three small arrays a channel; with NVLS one array more a
-  // channel of it and the credits. Every one of them takes a whole granule.
+  // Device communicator, rank table, three small arrays per channel; with NVLS also one array per
+  // NVLS channel, and the credits. Each of them takes a whole granule.
   [[nodiscard]] int64_t SetupBytes(const CommunicatorShape& shape) const {
     const int64_t granules = 2 + 3 * std::max(collective_channels, p2p_channels);
     return (granules + (HasNvls(shape) ? nvls_channels + 1 : 0)) * Round(1);
   }
 
-  // A ring enters and leaves a node once a channel; which local rank holds that end goes round over
-  // the channels, so each has its share of network ends and direct connections for the rest.
+  // A ring enters and leaves a node once per channel. The local rank that holds this end rotates
+  // over the channels, so each has its share of network ends, and direct connections for the rest.
   [[nodiscard]] int64_t RingBytes(const CommunicatorShape& shape) const {
     if (shape.size < 2) {
       return 0;
@@ -57,7 +57,7 @@ struct NcclMemoryModel {
     return network_ends * network + (collective_channels - network_ends) * direct;
   }
 
-  // src/transport/nvls.cc: 8 steps of 128 KiB a head and direction.
+  // src/transport/nvls.cc: 8 steps of 128 KiB per head and direction.
   [[nodiscard]] int64_t NvlsBytes(const CommunicatorShape& shape) const {
     constexpr int64_t kHeadBytes = 8 * (128 << 10);
     return HasNvls(shape) ? Round(2 * nvls_channels * kHeadBytes * shape.local_ranks) : 0;
@@ -68,8 +68,8 @@ struct NcclMemoryModel {
     return p2p_channels_per_peer * Round(ConnectionBytes(is_send));
   }
 
-  // All sends, or all receives, over the network (src/transport/net.cc): slots a channel times the
-  // chunk of send/recv (NCCL_P2P_NET_CHUNKSIZE).
+  // All sends, or all receives, over the network (src/transport/net.cc): slots per channel times
+  // the chunk of send/recv (NCCL_P2P_NET_CHUNKSIZE).
   [[nodiscard]] int64_t NetworkPeerBytes() const {
     constexpr int64_t kSlots = 16;
     constexpr int64_t kChunkBytes = 128 << 10;
@@ -84,7 +84,7 @@ struct NcclMemoryModel {
   static constexpr int64_t kControlBytes = 4096;  // head and tail counters of a connection
 
   // One end of a connection within a node (src/transport/p2p.cc): the receiver holds the buffers,
-  // but where peers read the sender holds the Simple one.
+  // except that the sender holds the Simple one where peers read.
   [[nodiscard]] int64_t ConnectionBytes(bool is_send) const {
     const bool holds_simple = is_send == reads_peers;
     return kControlBytes + (is_send ? 0 : kLlBytes + kLl128Bytes) +

@@ -1,6 +1,6 @@
-// What lives in host memory instead of on the device, and when it comes back. One rule, for edits
-// of recorded programs and synthesised jobs (slicer/edit/), and for the memory of pipeline stages
-// (replayer/memory/).
+// What lives in host memory instead of on the device, and when it comes back. One rule for both
+// edits of recorded programs and synthesised jobs (slicer/edit/), and for the memory of pipeline
+// stages (replayer/memory/).
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ constexpr bool OffloadsActivations(Offload offload) {
   return offload == Offload::kActivations || offload == Offload::kAll;
 }
 
-// A part of a program that touches a piece: the states of one launch of an update, the activations
-// of one layer and micro-batch.
+// A part of a program that uses a piece: the states of one launch of an update, the activations of
+// one layer and micro-batch.
 struct PieceTouch {
   uint32_t piece = 0;
   bool needs = false;   // it must be on the device before the part
   bool leaves = false;  // it is copied out after it
 };
 
-// By touch, in the order of the program: the pieces that are copied in before it. Pieces come
-// in the order in which they are needed, at most `prefetch` ahead of the one in use, and not before
-// they have left; those that are needed first are in host memory from the start.
+// For each touch, in program order, the pieces that are copied in before it. Pieces are copied in
+// the order in which they are needed, at most `prefetch` ahead of the one in use, and not before
+// they were copied out; a piece whose first touch needs it starts in host memory.
 std::vector<std::vector<uint32_t>> FetchesOf(const std::vector<PieceTouch>& touches,
                                              int64_t prefetch);
 

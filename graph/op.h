@@ -2,8 +2,8 @@
 //
 // An op is one entry of what a rank's host thread issued in one iteration: a kernel launch, a copy,
 // a collective, a wait. The host thread issues ops in order; each op with a stream then runs when
-// its stream, and whatever the stream waits for, allows. Ops are kept as a structure of arrays: a
-// program has tens of thousands of them, a job a few dozen programs.
+// its stream, and whatever the stream waits for, allows. Ops are stored as a structure of arrays: a
+// program has tens of thousands of ops, a job has a few dozen programs.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ enum OpFlag : uint8_t {
   kMarkerBegin = 1U << 3U,
   kMarkerEnd = 1U << 4U,
   kGroupedWithNext = 1U << 5U,  // with the next collective of its stream: one NCCL group
-  kDurationFixed = 1U << 6U,    // value holds a duration in ns that is not to be modelled
-  // Issued by the same call of the host as the op before (the launch of a graph): no host cost.
+  kDurationFixed = 1U << 6U,    // value holds a duration in ns that cost models must not change
+  // Issued by the same host call as the op before (a graph launch): no host cost.
   kLaunchedWithPrevious = 1U << 7U,
 };
 
@@ -111,7 +111,7 @@ struct PeerTransfer {
   bool operator==(const PeerTransfer&) const = default;
 };
 
-// All sends and receives between one ncclGroupStart and ncclGroupEnd on one stream.
+// All sends and receives on one stream between one ncclGroupStart and its ncclGroupEnd.
 struct PeerGroup {
   std::vector<PeerTransfer> transfers;
 
@@ -131,13 +131,13 @@ struct OpRow {
   bool operator==(const OpRow&) const = default;
 };
 
-// The ops that a rank issues in one iteration, in host issue order. All columns have one entry an
-// op. Immutable after building. `dep` points backwards inside the iteration; an event
-// recorded in an earlier iteration counts as already over (kNoDep).
+// The ops that a rank issues in one iteration, in host issue order. All columns have one entry per
+// op. Immutable after building. `dep` points backwards inside the iteration; an event recorded in
+// an earlier iteration counts as already complete (kNoDep).
 struct Program {
   std::vector<OpKind> kind;
   std::vector<uint8_t> flags;    // OpFlag bits
-  std::vector<uint16_t> stream;  // dense per rank; 0 the default one, also where the kind has none
+  std::vector<uint16_t> stream;  // dense per rank; 0: the default one, and for kinds without one
   SparseColumn<uint16_t, kNoSlot> comm_slot;  // kCollective only, else kNoSlot
   std::vector<uint32_t> signature;            // meaning by kind, see OpKind
   SparseColumn<uint32_t, kNoDep> dep;         // index of the kEventRecord op, else kNoDep
@@ -153,7 +153,7 @@ struct Program {
   // Adds an op while the program is built; returns its index.
   uint32_t Append(const OpRow& row);
 
-  // Gives back the room that the columns keep for more ops.
+  // Frees the room that the columns reserve for more ops.
   void ShrinkToFit();
 
   bool operator==(const Program&) const = default;

@@ -1,4 +1,4 @@
-// Where a block of a JobProgram may be cut in two without anything reaching over the cut.
+// Where a block of a JobProgram may be cut in two without anything spanning the cut.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace prism::graph {
 
-// By position, size() + 1 of them: whether all events that are recorded before it have been
-// waited for there, and no NCCL group goes on.
+// For each of the size() + 1 positions: whether every event recorded before it that is waited for
+// has been waited for there, and no NCCL group spans it.
 std::vector<bool> CutPlaces(const Program& program);
 
 }  // namespace prism::graph

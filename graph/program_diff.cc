@@ -49,7 +49,7 @@ std::string CollectiveKey(const CollectiveShape& shape) {
                      shape.bytes);
 }
 
-// What `signature` of an op stands for, as interned ids by index; one table a kind of op.
+// What the `signature` of an op refers to, as interned ids by index; one table per kind of op.
 struct SignatureIds {
   std::vector<uint32_t> kernels;
   std::vector<uint32_t> collectives;
@@ -146,7 +146,7 @@ ProgramDifference CompareOps(const ProgramView& left, const ProgramView& right) 
     --a_end;
     --b_end;
   }
-  // 16 million cells take some tens of milliseconds; beyond that the middle counts as changed.
+  // 16 million cells take a few tens of milliseconds; beyond that the middle counts as changed.
   constexpr size_t kMaxCells = size_t{1} << 24U;
   size_t common = 0;
   if ((a_end - first) <= kMaxCells / std::max<size_t>(1, b_end - first)) {

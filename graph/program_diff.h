@@ -1,5 +1,5 @@
-// How two programs differ, op by op: of recorded ranks that should do the same, and of roles of two
-// graphs. Ops are compared by what they do, whatever the numbering of signatures and strings.
+// How two programs differ, op by op. Used for recorded ranks that should do the same, and for roles
+// of two graphs. Ops are compared by what they do, not by the ids of their signatures and strings.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace prism::graph {
 
-// Ops of two programs that differ, by what they do. Ops are aligned by equal runs at both ends;
-// between them the longest common subsequence decides where that is affordable.
+// The ops in which two programs differ. Ops are aligned by equal runs at both ends; between them
+// the longest common subsequence decides where that is affordable.
 struct ProgramDifference {
   int64_t added = 0;    // only on the right
   int64_t removed = 0;  // only on the left

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
-// Words of many signatures one after the other; signature i lies at begin[i] .. begin[i + 1].
+// The words of many signatures, concatenated; signature i is at begin[i] .. begin[i + 1].
 struct Signatures {
   std::vector<uint64_t> words;
   std::vector<size_t> begin = {0};
@@ -78,8 +78,8 @@ class Partition {
     uint32_t next = kNone;  // next group with the same hash
   };
 
-  // The class number of each group. The scratch by class is cleared after, not before: a round may
-  // touch few of very many classes.
+  // Gives each group its class number. The scratch by class is cleared afterwards, not before: a
+  // round may touch few of very many classes.
   std::vector<uint32_t> NumberGroups() {
     dirty_in_class_.resize(size_.size(), 0);
     largest_.resize(size_.size(), kNone);
@@ -164,7 +164,7 @@ struct Adjacency {
   [[nodiscard]] size_t size(size_t of) const { return begin[of + 1] - begin[of]; }
 };
 
-// For each target in `ids` who names it, and in which slot.
+// For each target in `ids`: who names it, and in which slot.
 Adjacency Reverse(const std::vector<uint32_t>& begin,
                   const std::vector<uint32_t>& ids,
                   size_t target_count) {
@@ -341,8 +341,8 @@ class Refinement {
   Partition comms_;
   Adjacency users_of_comm_;  // communicator → (rank, slot)
   Adjacency named_by_;       // rank → (rank that has it as a peer, slot)
-  // ReversePeerSlots. Two ranks that their peers know by different slots are met by different ops,
-  // so it belongs to the signature.
+  // ReversePeerSlots. Two ranks whose peers hold them in different slots are addressed by different
+  // ops, so the slot is part of the signature.
   std::vector<uint16_t> reverse_slot_;
   ItemSet dirty_ranks_;
   ItemSet dirty_comms_;

@@ -120,10 +120,10 @@ Result<GridGroup> RankGrid::GroupOf(Rank self, const std::vector<Rank>& members)
     }
     product *= list.size();
     if (list.size() == 1) {
-      list.clear();  // the only coordinate is the rank's own one
+      list.clear();  // the only coordinate is the rank's own
     }
   }
-  // Members are distinct and lie inside the product, so equal counts mean equal sets.
+  // Members are distinct and inside the product, so equal counts mean equal sets.
   if (product != members.size()) {
     return RunFailed(fmt::format(
         "group {} of rank {} is no product of coordinates of {}; give the layout that the program "
@@ -134,7 +134,7 @@ Result<GridGroup> RankGrid::GroupOf(Rank self, const std::vector<Rank>& members)
 }
 
 std::vector<Rank> RankGrid::MembersOf(Rank self, const GridGroup& group) const {
-  // The slowest axis in the outer place gives ascending ranks.
+  // With the slowest axis outermost, ranks come out ascending.
   std::vector<Rank> members = {Rank(0)};
   for (size_t step = 0; step < axes_.size(); ++step) {
     const size_t axis = axes_.size() - 1 - step;

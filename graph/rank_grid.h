@@ -1,5 +1,5 @@
-// Ranks as points of a grid, and groups of them as products of coordinates: how one recorded rank's
-// groups and peers say what those of every other rank are.
+// Ranks as points of a grid, and groups of them as products of coordinates: how the groups and
+// peers of one recorded rank determine those of every other rank.
 //
 // The axes of the built-in workload are those of its layout; those of a user's program are derived
 // from its groups (slicer/probe/derive_grid.h).
@@ -26,8 +26,8 @@ struct GridGroup {
 };
 
 // A peer of a rank. Per axis either its distance from the rank, modulo the size of the axis (the
-// next stage of a pipeline), or its place there, whatever the rank's own one is (expert 5, which
-// every rank of a group sends to as its fifth).
+// next stage of a pipeline), or its absolute coordinate, whatever the rank's own is (expert 5, to
+// which every rank of a group sends its part 5).
 struct GridPeer {
   struct Step {
     bool is_place = false;
@@ -40,8 +40,8 @@ struct GridPeer {
   bool operator==(const GridPeer&) const = default;
 };
 
-// A rank's coordinates by what axes are called. What is neither tp, cp nor pp is data parallel; ep
-// is the part of it that experts are spread over.
+// A rank's coordinates by the names of the axes. Every axis that is not tp, cp or pp is data
+// parallel; ep is the part of it that experts are spread over.
 struct ParallelRank {
   int32_t tp = 0;
   int32_t cp = 0;
@@ -55,29 +55,29 @@ class RankGrid {
   // The fastest axis first; sizes at least 1.
   explicit RankGrid(std::vector<GridAxis> axes);
 
-  // That of a job: as its program showed, else Megatron's order, tp fastest, then cp, dp and pp, dp
-  // in two where experts are spread over a part of it.
+  // The grid of a job: the one its program showed, else Megatron's order (tp fastest, then cp, dp
+  // and pp, with dp split in two where experts are spread over a part of it).
   static RankGrid Of(const JobSpec& job);
 
   [[nodiscard]] const std::vector<GridAxis>& axes() const { return axes_; }
   [[nodiscard]] uint32_t world_size() const { return strides_.back(); }
   [[nodiscard]] int32_t Coordinate(Rank rank, size_t axis) const;
   [[nodiscard]] ParallelRank ParallelRankOf(Rank rank) const;
-  // The lowest rank of a pipeline stage; of a grid without stages the first of all.
+  // The lowest rank of a pipeline stage; rank 0 in a grid without stages.
   [[nodiscard]] Rank LowestOfStage(int32_t stage) const;
-  // The rank whose coordinate on that axis is another, all others equal.
+  // The rank with that coordinate on the axis and all others unchanged.
   [[nodiscard]] Rank Moved(Rank rank, size_t axis, int32_t coordinate) const;
 
   // The family that `members` (ascending global ranks) belongs to as seen from `self`, one of them.
-  // Fails when the set is no product of coordinate lists, naming the group.
+  // Fails, naming the group, when the set is not a product of coordinate lists.
   [[nodiscard]] Result<GridGroup> GroupOf(Rank self, const std::vector<Rank>& members) const;
 
   // Members, ascending, of the group of that family that `self` belongs to.
   [[nodiscard]] std::vector<Rank> MembersOf(Rank self, const GridGroup& group) const;
 
-  // By distance along every axis.
+  // The peer by its distance along every axis.
   [[nodiscard]] GridPeer PeerOf(Rank self, Rank peer) const;
-  // By place along the axes that the group lists, of which both are members.
+  // The peer by its coordinate along the axes that the group lists; both ranks are members.
   [[nodiscard]] GridPeer PlaceOf(Rank peer, const GridGroup& group) const;
   [[nodiscard]] Rank RankOf(Rank self, const GridPeer& peer) const;
 

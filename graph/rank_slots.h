@@ -12,8 +12,8 @@ namespace prism::graph {
 uint16_t CommSlotOf(const RankTable& ranks, Rank rank, CommId comm);
 
 // Parallel to RankTable::peer_ids: the first slot in which that peer holds the rank, kNoSlot where
-// it does not. For all ranks at once, from lists that are sorted once: where each rank is a peer of
-// each, a search for every pair would take the cube of the ranks.
+// it does not. For all ranks at once, from lists that are sorted once: where every rank is a peer
+// of every other, a search for each pair would take time cubic in the ranks.
 std::vector<uint16_t> ReversePeerSlots(const RankTable& ranks);
 
 }  // namespace prism::graph

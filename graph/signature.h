@@ -1,5 +1,5 @@
-// Kernel signatures: everything that the cost of a kernel may depend on, interned once per graph.
-// A job of 8,192 ranks has some hundreds of them, whatever the number of kernels.
+// Kernel signatures: everything that the cost of a kernel may depend on, interned once per graph. A
+// job of 8,192 ranks has a few hundred of them, however many kernels it launches.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ struct TensorShape {
   bool operator==(const TensorShape&) const = default;
 };
 
-// Shape of a matrix product D[m,n] = A[m,k] · B[k,n], `batch` times, as cuBLAS was called
-// (column-major words: m is the fast dimension of D). All zero for a kernel that is none.
+// Shape of a matrix product D[m,n] = A[m,k] · B[k,n], `batch` times, as cuBLAS was called (in
+// column-major terms: m is the fast dimension of D). All zero for other kernels.
 struct MatmulShape {
   int64_t m = 0;
   int64_t n = 0;

@@ -20,7 +20,7 @@ int64_t EndOfBalancedStage(const JobSpec& job, int64_t stage) {
   return std::min(model.layers, full + (ends_early ? 1 : 0));
 }
 
-// What the ends leave is dealt out to the stages between.
+// The layers that the ends leave are distributed over the stages between.
 LayerRange LayersOfUnevenStage(const JobSpec& job, const TrainingStyle& style, int64_t stage) {
   const int64_t stages = job.parallel.pp;
   const int64_t first = style.first_stage_layers;

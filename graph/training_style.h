@@ -23,11 +23,11 @@ enum class AttentionKind : uint8_t {
 enum class Schedule : uint8_t {
   kOneForwardOneBackward,
   kGpipe,
-  kZeroBubble,         // ZB-H1 (Qi et al. 2024): weight gradients apart, memory as 1F1B
+  kZeroBubble,         // ZB-H1 (Qi et al. 2024): separate weight gradients, memory as 1F1B
   kLoopedBreadthFirst  // Lamy-Poirier 2023: all micro-batches of a chunk, then the next chunk
 };
 
-// How data parallelism keeps and reduces what it replicates.
+// How data parallelism stores and reduces what it replicates.
 enum class DataParallelKind : uint8_t {
   kMegatron,  // flat buckets: all_reduce (ZeRO 0), or reduce_scatter and all_gather (ZeRO 1)
   kZero2,     // DeepSpeed: gradients reduced to their owner in every micro-batch
@@ -40,12 +40,12 @@ enum class Precision : uint8_t {
   kFloat16,
   kFloat8,  // one scale a tensor
   kFloat32,
-  kFloat8Block,  // one scale a block of 128 x 128 or 1 x 128 elements
+  kFloat8Block,  // one scale per block of 128 x 128 or 1 x 128 elements
   kMxFloat8,     // one scale 32 elements
   kNvFloat4,
 };
 
-// Type of activations and parameters beside products of that format.
+// Type of activations and parameters outside the matrix products of that format.
 DataType ActivationType(Precision precision);
 
 // What is computed again in the backward pass where JobSpec::recompute is kSelective; may be
@@ -61,11 +61,11 @@ enum RecomputePart : uint32_t {
   kRecomputeEverySecondLayer = 1U << 7U,   // torchtitan's selection per layer, llama 2 era
 };
 
-// Class of host cost an op: eager Python issues slower than compiled code; kGraph: one CUDA graph
-// is the whole iteration, so that the host launches next to nothing and waits for nothing.
+// Class of host cost per op: eager Python issues more slowly than compiled code; kGraph: the whole
+// iteration is one CUDA graph, so that the host launches almost nothing and waits for nothing.
 enum class HostCost : uint8_t { kEager, kCompiled, kGraph };
 
-// Parts of a layer whose passes are a CUDA graph each (Megatron-Core: cuda_graph_scope); may be
+// Parts of a layer whose passes are one CUDA graph each (Megatron-Core: cuda_graph_scope); may be
 // combined.
 enum GraphPart : uint32_t {
   kGraphAttention = 1U << 0U,
@@ -81,7 +81,7 @@ enum class MemoryPattern : uint8_t {
 };
 
 struct TrainingStyle {
-  std::string framework = "prism-workload";  // its name; nothing depends on it
+  std::string framework = "prism-workload";  // for display only; nothing depends on it
   bool built_in = true;  // the workload of launch/workload/, with its own kernels throughout
 
   // Kernels of a layer.
@@ -90,10 +90,10 @@ struct TrainingStyle {
   bool fused_bias_activation = false;  // bias and GeLU (or SwiGLU) in one kernel
   bool fused_bias_dropout_add = false;
   bool fused_norm = false;    // one kernel forward (Apex, Transformer Engine)
-  bool fused_softmax = true;  // unfused attention: scale, mask and softmax in one kernel
+  bool fused_softmax = true;  // for unfused attention: scale, mask, softmax in one kernel
   bool fused_rope = false;
   bool fused_cross_entropy = false;
-  bool compiled_cross_entropy = false;  // Megatron's: float32 logits are copied, not overwritten
+  bool compiled_cross_entropy = false;  // Megatron's: copies float32 logits, does not overwrite
   bool gradient_accumulation_fusion = true;  // weight gradients are added within the matmul
   Precision precision = Precision::kBfloat16;
   bool compiled = false;  // torch.compile: elementwise chains become one kernel
@@ -110,17 +110,17 @@ struct TrainingStyle {
   bool parallel_block = false;       // attention and feed-forward side by side (MegaScale)
   bool cp_all_to_all = false;        // context parallel by all-to-all over heads; else a ring
   bool cp_torch_ring = false;        // the ring of torch.distributed: heads expanded, fp32 sums
-  int64_t packed_length = 0;         // tokens of sequences that share one, each for itself; 0: none
+  int64_t packed_length = 0;         // length of the sequences packed into one; 0: not packed
   bool moe_fused_dispatch = false;   // DeepEP, HybridEP; else permute kernels and all-to-all
   bool moe_overlap = false;       // dispatch and combine beside the compute of another micro-batch
-  bool moe_drop_and_pad = false;  // every expert has a fixed number of rows: the host need not know
-  int32_t moe_node_ranks = 0;     // of an expert-parallel group in one NVLink domain; 0: not known
+  bool moe_drop_and_pad = false;  // fixed number of rows per expert: the host need not know
+  int32_t moe_node_ranks = 0;     // of an expert group in one NVLink domain; 0: not known
   DurationNs moe_router_host_ns = 0;  // host time of a pass beyond its ops: routing and its maps,
   DurationNs moe_expert_host_ns = 0;  // dispatch and the lists of expert weights
 
   // Pipeline.
-  bool layers_from_front = false;  // chunks are filled from the front, the last has what is left
-  int32_t first_stage_layers = 0;  // of a pipeline without interleaving; 0: as many as others
+  bool layers_from_front = false;  // chunks are filled from the front, the last gets the rest
+  int32_t first_stage_layers = 0;  // without interleaving; 0: as many as the others
   int32_t last_stage_layers = 0;
   Schedule schedule = Schedule::kOneForwardOneBackward;
   bool balanced_stages = false;         // layers dealt out by cost, the head counted (nanotron)
@@ -133,10 +133,10 @@ struct TrainingStyle {
   DataParallelKind data_parallel = DataParallelKind::kMegatron;
   DataType gradient_type = DataType::kFloat32;  // of reduction
   // DeepSpeed's BF16_Optimizer: autograd sums in 16 bit, each micro-batch is then cast and added to
-  // fp32; all-reduced in 16 bit even where shards step.
+  // fp32; gradients are all-reduced in 16 bit even where the optimizer is sharded.
   bool separate_fp32_gradients = false;
   MemoryPattern memory = MemoryPattern::kUsual;
-  bool expandable_segments = false;              // its launcher sets PYTORCH_ALLOC_CONF so
+  bool expandable_segments = false;              // set by its launcher in PYTORCH_ALLOC_CONF
   bool overlap_grad_reduce = true;               // beside the backward pass of the last micro-batch
   bool overlap_param_gather = false;             // beside the forward pass of the first micro-batch
   int64_t bucket_elements = 40'000'000;          // Megatron: at least this many,
@@ -144,12 +144,12 @@ struct TrainingStyle {
   int32_t shard_size = 0;             // FSDP: ranks that parameters are sharded over; 0: all (HSDP)
   bool reshard_after_forward = true;  // FSDP: gather again for backward
   int32_t prefetch = 1;               // FSDP: layers gathered ahead
-  bool fsdp_root_has_ends = false;    // FSDP: embedding and head are no groups of their own
+  bool fsdp_root_has_ends = false;    // FSDP: embedding and head are not separate groups
   bool fp8_param_gather = false;      // parameters travel in 8 bit
 
   // Once an iteration.
   bool gradient_norm = true;
-  bool fused_optimizer = true;  // multi-tensor kernels; else a few kernels a parameter
+  bool fused_optimizer = true;  // multi-tensor kernels; else a few per parameter
   bool loss_scaling = false;    // a check for overflow before the step (fp16)
 
   bool operator==(const TrainingStyle&) const = default;

@@ -1,4 +1,4 @@
-// No time is printed of a graph that cannot run.
+// No times are reported for a graph that cannot run.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace prism::graph {
 
-// Lines that say where in the program an op of a rank is; asked for the ops of the first fault
-// only.
+// Returns lines that say where in the program an op of a rank is; called only for the ops of the
+// first fault.
 using SourceLines = std::function<std::string(Rank, uint32_t op)>;
 
-// "3 faults:" and the first of them, a line each.
+// "3 faults:" and the first of them, one line each.
 std::string ShownFaults(const Validation& validation, const SourceLines& source = nullptr);
 
 // kRunFailed with the first faults when the graph cannot run.
@@ -27,11 +27,11 @@ struct LoadedGraph {
   int64_t file_bytes = 0;
 };
 
-// The graph of a run where `path` is its output folder, else `path`.
+// The graph file of a run if `path` is its output folder, else `path`.
 std::string GraphFileOf(const std::string& path);
 
-// `path`: as for GraphFileOf. kBadFile for a file that is absent, damaged or no graph that can run,
-// with its first faults.
+// `path`: as for GraphFileOf. kBadFile for a file that is absent or damaged, or for a graph that
+// cannot run, with its first faults.
 Result<LoadedGraph> LoadValidGraph(const std::string& path);
 
 }  // namespace prism::graph

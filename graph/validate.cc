@@ -15,7 +15,8 @@ Validation Validate(const Graph& graph, const ValidateOptions& options) {
     internal::CheckCollectives(graph, faults);
     internal::CheckPeerTransfers(graph, faults);
   }
-  // A graph with unmatched ops stalls anyway; the list above says it better than the stall would.
+  // A graph with unmatched ops stalls anyway; the faults found so far explain it better than the
+  // stall.
   if (faults.empty()) {
     internal::CheckExecution(graph, faults);
   }

@@ -1,4 +1,4 @@
-// Proof that a graph can run: see the list at Validate. Lists every fault like a linter would.
+// Proof that a graph can run: see the list at Validate. Lists every fault, as a linter would.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace prism::graph {
 struct Fault {
   std::string rule;     // stable, snake_case: "collective_mismatch", "unpaired_send", "stall", ...
   std::string message;  // rank, op index, what it does, and the other side
-  std::vector<std::pair<Rank, uint32_t>> ops = {};  // the ops that it names, where it names any
+  std::vector<std::pair<Rank, uint32_t>> ops = {};  // the ops that it names, if any
 };
 
 struct ValidateOptions {

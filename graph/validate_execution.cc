@@ -1,10 +1,10 @@
 // Nothing waits in a circle: an untimed execution of one iteration by all classes of ranks.
 //
-// Ranks of one class (rank_classes.h) do the same, so one member stands for all: a collective is
-// over when every (class, slot) among its members has arrived as often. Sends and receives meet in
-// rendezvous, the strictest reading: a program that only runs because a small message is buffered
-// is reported. Classes advance in a work-list; since nothing is ever un-done, the order does not
-// change the outcome.
+// Ranks of one class (rank_classes.h) do the same, so one member stands for all: a collective
+// completes when every (class, slot) among its members has arrived equally often. Sends and
+// receives meet in rendezvous, the strictest reading: a program that runs only because a small
+// message is buffered is reported. Classes advance in a work-list; since nothing is ever undone,
+// the order does not change the outcome.
 
 #include <algorithm>
 #include <deque>
@@ -98,7 +98,7 @@ struct ClassState {
   const Prepared* prepared = nullptr;
   uint32_t host = 0;                // next op of the host thread
   std::vector<uint32_t> cursor;     // by stream: next place
-  std::vector<uint32_t> announced;  // by stream: places below have arrived at their rendezvous
+  std::vector<uint32_t> announced;  // by stream: places below this have arrived at their rendezvous
   std::vector<uint32_t> arrivals;   // by communicator slot: collectives arrived at
   std::vector<uint32_t> channel_arrivals;  // by channel
   std::vector<OtherEnd> other_end;         // by channel
@@ -293,8 +293,8 @@ class Execution {
     return place + 1;
   }
 
-  // The ops from the stream's cursor to `end` arrive where they meet others; true when all are
-  // over.
+  // Lets the ops from the stream's cursor to `end` arrive where they meet others; true when all
+  // have completed.
   bool ArriveAndTest(ClassState& state, uint16_t stream, uint32_t end) {
     const std::vector<uint32_t>& ops = state.prepared->stream_ops[stream];
     const bool first_time = state.announced[stream] < end;
@@ -333,8 +333,8 @@ class Execution {
     return sides_[classes_.comm_class_of[graph_.ranks.comms(state.rank)[slot]]];
   }
 
-  // The class that has not arrived yet where a stream op must meet it (itself for an event that is
-  // not over); kNone when the op can be over.
+  // The class that has not yet arrived where a stream op must meet it (the op's own class for an
+  // event that is not complete); kNone when the op can complete.
   [[nodiscard]] uint32_t WaitsFor(const ClassState& state, uint32_t op) const {
     const Program& program = *state.program;
     switch (program.kind[op]) {
@@ -376,7 +376,7 @@ class Execution {
       const uint32_t op = state.prepared->stream_ops[stream][state.cursor[stream]];
       const uint32_t other = WaitsFor(state, op);
       if (other == kNone || states_[other].rank == state.rank) {
-        continue;  // its own other stream is at fault and is told there
+        continue;  // another stream of its own is at fault and is reported there
       }
       faults.Add("stall", fmt::format("{} waits for rank {}, which {}",
                                       DescribeRankOp(graph_, state.rank, op),
@@ -387,7 +387,7 @@ class Execution {
     return kNone;
   }
 
-  // Where a class stands: the host's next op and the op that each busy stream is held at.
+  // Where a class is: the host's next op, and the op at which each busy stream is held.
   [[nodiscard]] std::string Position(const ClassState& state) const {
     std::string text = state.host < state.program->size()
                            ? fmt::format("stands at op {} ({})", state.host,

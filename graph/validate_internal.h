@@ -34,8 +34,8 @@ class FaultList {
   Validation validation_;
 };
 
-// Every column, id and slot is in range. The later checks index without looking and must only run
-// when this added no fault.
+// Every column, id and slot is in range. The later checks index without bounds checks and must run
+// only if this one added no fault.
 void CheckTables(const Graph& graph, FaultList& faults);
 
 // Communicators: members are distinct, hold their users, do not overlap within a family.

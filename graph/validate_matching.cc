@@ -1,9 +1,9 @@
 // What one rank does and what the others do at the same place: communicators, collectives, sends
 // and receives, markers.
 //
-// Ranks are many, combinations few: two communicators whose members come from the same
+// There are many ranks but few combinations: two communicators whose members come from the same
 // (role, slot) pairs need one comparison. So the checks run over all ranks, and the cost is one
-// pass over the rank table plus one comparison a distinct combination.
+// pass over the rank table plus one comparison per distinct combination.
 
 #include <algorithm>
 #include <array>
@@ -133,7 +133,7 @@ class CollectiveCheck {
                                 DescribeRankOp(graph_, Rank(left.second), a[i]),
                                 DescribeRankOp(graph_, Rank(right.second), b[i])),
                     {{Rank(left.second), a[i]}, {Rank(right.second), b[i]}});
-        return;  // what follows is shifted against each other
+        return;  // the rest is shifted, and would all differ
       }
     }
     if (a.size() == b.size()) {
@@ -278,7 +278,7 @@ class FamilyCheck {
   FamilyCheck(const Graph& graph, FaultList& faults)
       : graph_(graph), faults_(faults), comm_of_(graph.ranks.size(), kNone) {}
 
-  // All ranks of a role. One alone has one communicator a slot.
+  // Takes all ranks of a role. (A single rank has one communicator per slot.)
   void Run(std::span<const uint32_t> ranks) {
     if (ranks.size() < 2) {
       return;

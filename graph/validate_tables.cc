@@ -1,6 +1,6 @@
-// CheckTables (graph/validate_internal.h): the first part of Validate. Columns have one length,
-// and every id, slot, size and index that a file could hold wrongly is in range. The other parts
-// index without checking, and do not run where this one finds a fault.
+// CheckTables (graph/validate_internal.h): the first part of Validate. Columns have one length, and
+// every id, slot, size and index that a file could get wrong is in range. The other parts index
+// without checking, and do not run where this one finds a fault.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ class ProgramCheck {
   }
 
  private:
-  // Behind CheckOp: a program with negative values has been told of.
+  // Runs after CheckOp, which has reported programs with negative values.
   void CheckDurations() {
     int64_t sum = 0;
     for (uint32_t op = 0; op < program_.size(); ++op) {

@@ -1,4 +1,4 @@
-// Zstandard on whole buffers; gzip, which other programs write, only to be read.
+// Zstandard on whole buffers. Gzip, which other programs write, can only be read.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace prism {
 // The same input always gives the same bytes (one thread, fixed level).
 std::string Compress(std::string_view bytes);
 
-// Never allocates more than `max_bytes`, whatever the input claims. kBadFile when the input is no
-// whole zstd frame or holds more.
+// Never allocates more than `max_bytes`, whatever the input claims. kBadFile when the input is not
+// one complete zstd frame, or holds more.
 Result<std::string> Decompress(std::string_view compressed, size_t max_bytes);
 
 [[nodiscard]] bool IsGzip(std::string_view bytes);
 
-// What gzip packed, of all its members. kBadFile when the input is damaged or holds more than
-// `max_bytes`; takes twice as much memory as what it holds at most.
+// Decompresses gzip, all members of the file. kBadFile when the input is damaged or holds more than
+// `max_bytes`; takes at most twice as much memory as what it holds.
 Result<std::string> Gunzip(std::string_view compressed, size_t max_bytes);
 
 }  // namespace prism

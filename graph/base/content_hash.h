@@ -1,4 +1,4 @@
-// The hash of a sequence of numbers, for tables in memory: short and inline, and no part of any
+// The hash of a sequence of numbers, for tables in memory: short and inline, and never written to a
 // file (graph/base/hash.h is for those).
 #pragma once
 
@@ -23,7 +23,7 @@ class ContentHash {
   uint64_t hash_ = 0;
 };
 
-// Of a row of numbers, as a key.
+// Hash of a row of numbers used as a key.
 struct NumbersHash {
   size_t operator()(const std::vector<int64_t>& numbers) const {
     ContentHash hash;

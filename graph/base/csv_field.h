@@ -6,7 +6,7 @@
 
 namespace prism {
 
-// `text` in quotes, with those inside doubled, where it holds a comma, a quote or a line break.
+// `text` in quotes, with the quotes inside doubled, if it holds a comma, a quote or a line break.
 inline std::string CsvField(std::string_view text) {
   if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
     return std::string(text);

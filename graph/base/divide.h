@@ -1,4 +1,4 @@
-// Whole numbers divided so that nothing is left out. Both arguments positive, or the first 0.
+// Integer division that rounds up. Both arguments are positive, or the first is 0.
 #pragma once
 
 #include <concepts>

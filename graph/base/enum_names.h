@@ -1,4 +1,4 @@
-// The words of an enum in options, files and reports: one table to print from, to read by and to
+// The words of an enum in options, files and reports: one table to print from, to parse with and to
 // list in help texts and messages, so that none of them can disagree with the enumerators.
 //
 //   inline constexpr EnumNames<Device, 2> kDeviceNames = {

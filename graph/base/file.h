@@ -1,7 +1,7 @@
-// Whole files in, whole files out. A file is never seen half written: it is made under a temporary
-// name in the same folder and renamed. Failures carry the code that the outside contract gives
-// them: kBadFile for what cannot be read, kEnvironment for a place that is not writable, kRunFailed
-// for a disk that fills.
+// Whole files in, whole files out. Nobody ever sees a file half written: it is created under a
+// temporary name in the same folder and renamed. Failures carry the code that the outside contract
+// gives them: kBadFile for what cannot be read, kEnvironment for a path that is not writable,
+// kRunFailed for a disk that fills up.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class MappedFile {
 };
 
 // A file being written. Commit() puts it in place, replacing what was there; without it the
-// temporary file goes away. After a failure the object only accepts destruction.
+// temporary file is removed. After a failure the object only accepts destruction.
 class AtomicFile {
  public:
   static Result<AtomicFile> Create(const std::string& path);

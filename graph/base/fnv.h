@@ -1,5 +1,5 @@
-// FNV-1a (Fowler, Noll, Vo), 64 bits: the hash of few bytes by a text that every process and the
-// shim can have, since it needs no library. graph/base/hash.h is for files.
+// FNV-1a (Fowler, Noll, Vo), 64 bits: a hash of a few bytes that every process and the shim can
+// compute, since it needs no library. graph/base/hash.h is for files.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ constexpr uint64_t FnvByte(uint8_t byte, uint64_t seed) {
   return (seed ^ byte) * 0x100000001B3U;
 }
 
-// `seed`: kFnvSeed, or the hash of what stands in front.
+// `seed`: kFnvSeed, or the hash of the bytes before.
 constexpr uint64_t FnvHash(std::string_view bytes, uint64_t seed = kFnvSeed) {
   for (const char byte : bytes) {
     seed = FnvByte(static_cast<uint8_t>(byte), seed);

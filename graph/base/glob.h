@@ -5,7 +5,7 @@
 
 namespace prism {
 
-// * in the pattern stands for any text, ? for one character.
+// * in the pattern matches any text, ? one character.
 inline bool FitsPattern(std::string_view text, std::string_view pattern) {
   size_t t = 0;
   size_t p = 0;

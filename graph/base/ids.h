@@ -1,5 +1,5 @@
-// Strong integer ids: a rank cannot be passed where a communicator is wanted. Header-only and free
-// of everything but the standard library, because shim/ includes it too.
+// Strong integer ids: a rank cannot be passed where a communicator is expected. Header-only, and
+// depends on nothing but the standard library, because shim/ includes it too.
 #pragma once
 
 #include <compare>

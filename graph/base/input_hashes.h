@@ -1,5 +1,5 @@
-// Which files went into a result: the hash of the bytes that were read, by the path that named
-// them. For run.json, so that a result can be held against its inputs later.
+// Which files went into a result: the hash of the bytes that were read, by path. For run.json, so
+// that a result can be checked against its inputs later.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ using InputHashes = std::map<std::string, std::string>;
 // 16 hexadecimal digits of Hash64.
 std::string HashText(std::string_view bytes);
 
-// Puts the file's hash into `read`, if there is one.
+// Puts the file's hash into `read`, if `read` is not null.
 void NoteInput(const std::string& path, std::string_view bytes, InputHashes* read);
 
 // The hash of a whole file; kBadFile when it cannot be read.

@@ -22,7 +22,7 @@ namespace prism {
 
 class JsonWriter {
  public:
-  enum class Style : uint8_t { kPretty, kOneLine };  // kPretty: two spaces a level
+  enum class Style : uint8_t { kPretty, kOneLine };  // kPretty: two spaces per level
 
   // Appends to `out`, which must outlive the writer.
   explicit JsonWriter(std::string* out, Style style = Style::kPretty);
@@ -36,9 +36,9 @@ class JsonWriter {
   JsonWriter& Value(std::string_view text);
   JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
   JsonWriter& Value(bool value);
-  JsonWriter& Value(double value);  // null when not finite: JSON has no other word for it
+  JsonWriter& Value(double value);  // null when not finite: JSON cannot express it
   JsonWriter& Null();
-  JsonWriter& Written(std::string_view json);  // a value that is JSON already, as it is
+  JsonWriter& Written(std::string_view json);  // a value that is already JSON, verbatim
 
   template <std::signed_integral Int>
   JsonWriter& Value(Int value) {

@@ -8,7 +8,7 @@
 namespace prism {
 namespace {
 
-// One write a line: lines of several processes on one terminal do not mix.
+// One write per line: lines of several processes on one terminal do not mix.
 void WriteToStderr(std::string_view line) {
   while (!line.empty()) {
     const ssize_t count = write(STDERR_FILENO, line.data(), line.size());

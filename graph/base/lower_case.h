@@ -1,4 +1,4 @@
-// Texts without the case of their letters, whatever the locale.
+// Comparing text regardless of case, independent of the locale.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Numbers in texts of users and files.
+// Numbers in text that comes from users and files.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 namespace prism {
 
 // Reads the number that is the whole of the text, as std::from_chars does: no blanks, no plus sign,
-// no locale. False, and `number` as it was, for anything else and for what its type cannot hold.
+// no locale. False, with `number` unchanged, for anything else and for what its type cannot hold.
 template <typename Number>
 bool ParseNumber(std::string_view text, Number* number) {
   Number value = {};

@@ -1,4 +1,4 @@
-// Texts of users taken apart.
+// Splitting text that comes from users.
 #pragma once
 
 #include <string_view>
@@ -6,8 +6,8 @@
 
 namespace prism {
 
-// What stands between the separators, as views into `text`; one more than there are separators, so
-// "" gives one empty part and "a," gives "a" and "".
+// The parts between the separators, as views into `text`; one more than there are separators, so ""
+// gives one empty part and "a," gives "a" and "".
 inline std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {

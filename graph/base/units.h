@@ -1,5 +1,6 @@
 // Sizes, durations and counts as people read them. Everything inside the program is a plain int64
-// of bytes or nanoseconds; these functions stand at the edge (reports). None depends on the locale.
+// of bytes or nanoseconds; these functions are used at the edge (reports). None depends on the
+// locale.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The framing of graph files and fragments: a header, compressed chunks one after the other, an
-// index of them, an end mark. Knows nothing of what is inside.
+// index of them, an end mark. Knows nothing of the contents.
 //
 //   header   magic (8 bytes), version (u32), zero (u32)
 //   chunk    kind (u32), stored size (u32), XXH3 of kind, size and payload (u64), zstd payload
@@ -7,9 +7,9 @@
 //   chunk    of kind kIndexKind: offset, kind and hash of every chunk before it
 //   end      offset of the index chunk (u64), magic (8 bytes)
 //
-// All integers little-endian. Written front to back, never holding more than one chunk; read front
-// to back, or from the index. Every byte is covered by a hash or compared, so no changed, missing
-// or added byte goes unseen.
+// All integers little-endian. Written front to back, holding at most one chunk in memory; read
+// front to back, or from the index. Every byte is hashed or compared, so that no changed, missing
+// or extra byte goes unnoticed.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline constexpr uint32_t kIndexKind = 0xFFFFFFFFU;
 // make a reader allocate at once.
 inline constexpr size_t kMaxChunkBytes = size_t{64} << 20U;
 
-// What a kind of file is called and starts with.
+// Name and magic bytes of a kind of file.
 struct FileFormat {
   std::string_view magic;  // 8 bytes
   uint32_t version;
@@ -38,7 +38,7 @@ struct FileFormat {
 
 class ChunkWriter {
  public:
-  // Gets the file's bytes in order.
+  // Receives the file's bytes in order.
   using Sink = std::function<Status(std::string_view)>;
 
   ChunkWriter(const FileFormat& format, Sink sink);
@@ -65,7 +65,7 @@ class ChunkWriter {
   std::vector<Entry> entries_;
 };
 
-// Reads chunks front to back. Everything that fails is kBadFile and names file, offset and kind.
+// Reads chunks front to back. Every failure is kBadFile and names file, offset and kind.
 class ChunkReader {
  public:
   // Names a kind of chunk for messages.

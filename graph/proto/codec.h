@@ -1,8 +1,9 @@
-// Graph structures ↔ payloads of the chunks of a file (graph.proto). Large tables go run by run:
-// an Encode function writes the run that begins at `begin` and says where the next one begins; the
-// Decode function appends one run. Decoding checks every index against the tables decoded before
-// it, so that what comes out can be indexed without further checks; it fails with kBadFile and a
-// message that the caller completes with file and offset. No protobuf type appears here.
+// Graph structures ↔ payloads of the chunks of a file (graph.proto). Large tables are written in
+// runs: an Encode function writes the run that begins at `begin` and returns where the next one
+// begins; the Decode function appends one run. Decoding checks every index against the tables
+// decoded before it, so that what comes out can be indexed without further checks; it fails with
+// kBadFile and a message that the caller completes with file and offset. No protobuf type appears
+// here.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +48,7 @@ Status DecodeSignatures(std::string_view payload,
                         const TableSizes& sizes,
                         std::vector<KernelSignature>* signatures);
 
-// All of a role but its ops.
+// Everything of a role but its ops.
 std::string EncodeRole(const Role& role);
 Status DecodeRole(std::string_view payload,
                   const TableSizes& sizes,
@@ -69,7 +70,7 @@ Status DecodeRanks(std::string_view payload, const TableSizes& sizes, Graph* gra
 std::string EncodeNotes(const Graph& graph);
 Status DecodeNotes(std::string_view payload, const TableSizes& sizes, Graph* graph);
 
-// All of a fragment but strings, signatures and ops.
+// Everything of a fragment but strings, signatures and ops.
 std::string EncodeFragmentHead(const Fragment& fragment);
 Status DecodeFragmentHead(std::string_view payload,
                           TableSizes* sizes,

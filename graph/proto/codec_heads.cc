@@ -1,4 +1,4 @@
-// Heads, roles and notes ↔ chunks: everything that is one message a file or a role.
+// Heads, roles and notes ↔ chunks: everything that is one message per file or per role.
 #include "graph/proto/codec.h"
 #include "graph/proto/convert.h"
 

@@ -22,7 +22,7 @@ bool ColumnsAgree(const proto::Ops& ops) {
          ops.dep_distance_size() == size && ops.value_size() == size;
 }
 
-// Entries of the table that `signature` of an op of this kind indexes; no bound for the others.
+// Size of the table that `signature` indexes for ops of this kind; unbounded for other kinds.
 uint64_t SignatureLimit(OpKind kind, const TableSizes& sizes, const Program& program) {
   switch (kind) {
     case OpKind::kKernel:

@@ -14,7 +14,7 @@
 
 namespace prism::graph {
 
-// A number of the file → an enumerator, `last` being the highest one there is.
+// A number in the file → an enumerator; `last` is the highest one.
 template <typename Enum>
 Status ReadEnum(uint32_t number, Enum last, Enum* out) {
   if (number > static_cast<uint32_t>(last)) {
@@ -56,7 +56,7 @@ Status FromMessage(const proto::Cluster& message, ClusterSpec* cluster);
 void ToMessage(const MemoryProfile& memory, proto::Memory* message);
 Status FromMessage(const proto::Memory& message, MemoryProfile* memory);
 
-// All of a program but its ops.
+// Everything of a program but its ops.
 void ToMessage(const Program& program, proto::ProgramHead* message);
 Status FromMessage(const proto::ProgramHead& message, Program* program);
 
