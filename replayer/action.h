@@ -1,6 +1,6 @@
-// What a class of ranks does, in an order in which it can be done. The order depends on the graph
-// alone, never on times: once recorded (RankTimeline::Config::actions), it serves every evaluation
-// with other durations.
+// What a class of ranks does, in an order in which it can be executed. The order depends only on
+// the graph, never on times: once recorded (RankTimeline::Config::actions), it serves every
+// evaluation with different durations.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ enum class ActionKind : uint8_t {
   kWork,      // kernels and copies: steps [first, end) of the stream
   kRecord,    // step `first` of the stream, as all below
   kWait,      // the stream waits for an event
-  kArrive,    // it stands before a collective or peer group
+  kArrive,    // it has reached a collective or peer group
   kFinish,    // its transfers are over
   kStart,     // the iteration begins: the first step of the first stream is about to be executed
   kHostWait,  // the host thread waits: HostWait `first` of the plan

@@ -5,7 +5,8 @@
 namespace prism::replayer {
 namespace {
 
-// Ranges come in nearly in order: each goes back past few others, or else all are sorted.
+// Ranges arrive nearly in order: each moves back past a few others; if that takes too long all are
+// sorted.
 void SortByBegin(std::vector<TimeRange>* ranges) {
   const auto earlier = [](const TimeRange& a, const TimeRange& b) { return a.begin < b.begin; };
   size_t moves = 8 * ranges->size();
@@ -24,7 +25,7 @@ void SortByBegin(std::vector<TimeRange>* ranges) {
   }
 }
 
-// Leaves what reaches beyond `until`, still by begin; `first` ranges begin before it.
+// Keeps what extends beyond `until`, still by begin; `first` ranges begin before it.
 void KeepBeyond(TimeNs until, size_t first, std::vector<TimeRange>* ranges) {
   size_t kept = 0;
   for (size_t i = 0; i < ranges->size(); ++i) {
@@ -40,7 +41,7 @@ void KeepBeyond(TimeNs until, size_t first, std::vector<TimeRange>* ranges) {
 
 }  // namespace
 
-// Ranges of all kinds by begin: what each adds to a union is what lies after the union's end.
+// Ranges of all kinds by begin: each adds to a union the part that is after the union's end.
 void Breakdown::Count(TimeRange window) {
   std::array<size_t, kActivityKinds> next = {};
   std::array<TimeNs, kActivityKinds> end = {};

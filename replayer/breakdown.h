@@ -21,33 +21,33 @@ struct TimeRange {
 enum class ActivityKind : uint8_t { kCompute, kTransfer, kPeerWait };
 inline constexpr size_t kActivityKinds = 3;
 
-// What kept a rank busy, as ranges in any order; they may overlap and reach out of the window.
+// What kept a rank busy, as ranges in any order; they may overlap and extend beyond the window.
 struct Activity {
   std::vector<TimeRange> compute;
   std::vector<TimeRange> transfer;
   std::vector<TimeRange> peer_wait;  // before the transfer of a pipeline peer starts
 };
 
-// Activity that is counted while it comes in, so that few ranges are held at a time.
+// Activity that is counted as it arrives, so that few ranges are held at a time.
 class Breakdown {
  public:
   void Add(ActivityKind kind, TimeRange range) {
     ranges_[static_cast<size_t>(kind)].push_back(range);
   }
 
-  // Counts all activity of the window's part before `window.end` that is not counted yet, and
-  // forgets it. Every range added later begins there or after.
+  // Counts all activity inside the window that is not counted yet, and forgets it. Every range
+  // added later begins at or after `window.end`.
   void Count(TimeRange window);
 
   // First match wins: compute, transfer, peer wait, the rest. Sums to window.end - window.begin,
-  // where the windows of all calls of Count lay within this one.
+  // provided that the windows of all calls of Count were within this one.
   [[nodiscard]] RankTimes Finish(TimeRange window);
 
-  // What was counted so far, by kind: time in which that kind or one before it was active.
+  // What has been counted so far, by kind: time in which that kind or one before it was active.
   using Covered = std::array<DurationNs, kActivityKinds>;
   [[nodiscard]] const Covered& covered() const { return covered_; }
 
-  // Whether the same is left to be counted.
+  // Whether both have the same activity left to count.
   [[nodiscard]] bool SamePending(const Breakdown& other) const { return ranges_ == other.ranges_; }
 
  private:
@@ -55,7 +55,7 @@ class Breakdown {
   Covered covered_ = {};
 };
 
-// An iteration of which so much was covered.
+// The times of an iteration of which that much was covered.
 RankTimes TimesOf(const Breakdown::Covered& covered, DurationNs iteration_ns);
 
 RankTimes BreakDown(Activity activity, TimeRange window);

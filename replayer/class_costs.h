@@ -16,7 +16,7 @@ namespace prism::replayer {
 struct ClassWiring {
   std::vector<CommTopology> comms;     // by communicator slot
   std::vector<PeerLoad::Reach> reach;  // by endpoint of the plan
-  std::vector<double> slow_factor;     // by endpoint: of the slowest link on the way
+  std::vector<double> slow_factor;     // by endpoint: of the slowest link on the path
 
   auto operator<=>(const ClassWiring&) const = default;
 };
@@ -34,7 +34,7 @@ TransferCosts CostTransfers(const RolePlan& plan,
                             double comm_scale);
 
 // What each of `charge_count` overlap charges adds to the wait that pays it. `overlap_slowdown`:
-// how much longer compute takes beside a collective.
+// how much longer compute takes while a collective runs.
 std::vector<DurationNs> CostCharges(std::span<const ChargeSource> sources,
                                     uint32_t charge_count,
                                     std::span<const DurationNs> transfer_ns,

@@ -88,7 +88,7 @@ void Engine::Impl::Wake(Rank rank) {
 }
 
 int Engine::Impl::UsefulThreads() const {
-  constexpr size_t kLanesOfClass = 16;  // below, threads would wait for each other
+  constexpr size_t kLanesOfClass = 16;  // with fewer, threads would wait for each other
   size_t lanes = 0;
   for (const RankClass& rank_class : partition_.classes) {
     lanes += rank_class.lanes.size();

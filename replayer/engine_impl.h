@@ -41,7 +41,7 @@ class Engine::Impl {
   [[nodiscard]] std::vector<CommunicatorTimes> SummariseCommunicators() const;
   [[nodiscard]] std::vector<DurationNs> SummariseWaits() const;
 
-  // Text and the class that class `c` waits for (kNone where that is nobody).
+  // A line of text, and the class that class `c` waits for (kNone if it waits for none).
   struct StallLine {
     std::string text;
     uint32_t waits_for = kNone;
@@ -57,8 +57,8 @@ class Engine::Impl {
   CollectiveCost collective_cost_;
   Rendezvous rendezvous_;
   std::vector<std::unique_ptr<RankTimeline>> timelines_;  // by class
-  WorkQueue queue_;                                       // classes that may be able to go on
-  std::shared_ptr<TransferTimes> transfers_;              // under kFlow without frozen ones
+  WorkQueue queue_;                                       // classes that may be able to advance
+  std::shared_ptr<TransferTimes> transfers_;              // under kFlow, if none are frozen
 };
 
 }  // namespace prism::replayer

@@ -1,4 +1,4 @@
-// Who waits for whom when an engine cannot go on.
+// Who waits for whom when an engine cannot advance.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -19,7 +19,7 @@ const std::string& NameOf(const graph::Graph& graph, uint32_t communicator) {
 }
 
 // By slot: whether the communicators that ranks of the role hold there have that name. Ranks of a
-// role use their slots alike; the first one tells.
+// role use their slots alike, so the first one decides.
 std::vector<bool> SlotsNamed(const graph::Graph& graph, uint32_t role, const std::string& name) {
   std::vector<bool> named;
   const auto& roles = graph.ranks.role;
@@ -86,7 +86,7 @@ graph::Graph WithFreeCommunicators(graph::Graph graph, const std::string& name) 
   return graph;
 }
 
-// The graph with a host that issues in no time. What the program sleeps goes as well.
+// The graph with a host that issues in no time. The program's own sleeps are dropped as well.
 graph::Graph WithFreeHost(graph::Graph graph) {
   for (const graph::Parameter& parameter : graph.cluster.parameters.all()) {
     if (parameter.key.starts_with("host.") && parameter.key.ends_with("_ns")) {

@@ -1,5 +1,5 @@
-// What an iteration would gain if one thing cost nothing, or one perturbation were away: exact, by
-// a replay for each.
+// How much shorter an iteration would be if one thing cost nothing, or without one perturbation:
+// exact, with one replay for each.
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@ struct GainReport {
   std::vector<Gain> gains;      // largest first
 };
 
-// Compute, the host, all communication, that over the communicators of each name, and each of
-// options.perturbations by its number: "perturbation 1". Perturbations are taken
-// away by delta replay.
+// Compute, the host, all communication, communication over the communicators of each name, and each
+// of options.perturbations by its number: "perturbation 1". Perturbations are removed by delta
+// replay.
 Result<GainReport> FindGains(const graph::Graph& graph, const ReplayOptions& options);
 
 }  // namespace prism::replayer

@@ -39,7 +39,7 @@ ReplayOptions Without(const ReplayOptions& options, const Group& group) {
   return fewer;
 }
 
-// Most have an effect on the iteration itself, which is found in half of the time.
+// Most affect the iteration itself, which a replay without breakdown shows in half the time.
 Result<bool> HasEffect(const graph::Graph& graph, ReplayOptions without, const ReplayResult& with) {
   for (const bool breakdown : {false, true}) {
     without.breakdown = breakdown;
@@ -52,7 +52,7 @@ Result<bool> HasEffect(const graph::Graph& graph, ReplayOptions without, const R
   return false;
 }
 
-// What was asked for, and where its effect may be seen.
+// The perturbation as requested, and where its effect may be seen.
 std::string Example(const ReplayOptions& options, const Group& group, size_t ranks) {
   const Perturbation& first = options.perturbations[group.front()];
   std::string text = first.text;

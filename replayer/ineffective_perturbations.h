@@ -1,5 +1,6 @@
-// Whether what was asked for changes anything: a rank that is late before the first iteration may
-// have caught up by the one that the numbers are of, a slow link may lie on nobody's way.
+// Whether the requested perturbations change anything: a rank that is late before the first
+// iteration may have caught up by the iteration that is reported; a slow link may be on nobody's
+// path.
 #pragma once
 
 #include <vector>
@@ -12,15 +13,15 @@ namespace prism::replayer {
 
 inline constexpr const char* kNoEffectCode = "perturbation_without_effect";
 
-// A warning where perturbations leave the steady iteration as it is without them, to the nanosecond
-// and on all ranks: `with` is Replay(graph, options), `options` with ReplayOptions::breakdown.
-// Costs a replay a perturbation, two of one without effect; of more than 16 perturbations those of
-// a kind are left out together.
+// Warns of perturbations without which the steady iteration is the same, to the nanosecond and on
+// all ranks: `with` is Replay(graph, options), where `options` has ReplayOptions::breakdown. Costs
+// one replay per perturbation, two for one without effect; if there are more than 16, all
+// perturbations of one kind are tested together.
 Result<std::vector<graph::Warning>> WarnOfNoEffect(const graph::Graph& graph,
                                                    const ReplayOptions& options,
                                                    const ReplayResult& with);
 
-// The same where nobody has replayed the job yet.
+// The same if the job has not been replayed yet.
 Result<std::vector<graph::Warning>> WarnOfNoEffect(const graph::Graph& graph,
                                                    ReplayOptions options);
 

@@ -11,8 +11,8 @@
 
 namespace prism::replayer {
 
-// The device stands during [k · period_ns, k · period_ns + duration_ns), k = 1, 2, ...;
-// 0 < duration_ns < period_ns.
+// The device is stopped during [k · period_ns, k · period_ns + duration_ns), k = 1, 2, ...; 0 <
+// duration_ns < period_ns.
 struct Interference {
   DurationNs period_ns = 0;
   DurationNs duration_ns = 0;
@@ -20,8 +20,8 @@ struct Interference {
   bool operator==(const Interference&) const = default;
 };
 
-// The host stands for so long before every iteration that is a multiple of `iterations` but the
-// first.
+// The host pauses for `duration_ns` before every iteration whose number is a multiple of
+// `iterations`, except the first.
 struct HostPause {
   int32_t iterations = 1;
   DurationNs duration_ns = 0;
@@ -29,7 +29,7 @@ struct HostPause {
   bool operator==(const HostPause&) const = default;
 };
 
-// Interrupted by one alone, in closed form.
+// Interrupted for a single interference, in closed form.
 inline DurationNs InterruptedByOne(const Interference& one, TimeNs start, DurationNs duration) {
   const DurationNs phase = start % one.period_ns;
   const DurationNs stands =
@@ -43,8 +43,8 @@ inline DurationNs InterruptedByOne(const Interference& one, TimeNs start, Durati
   return stands + left + whole * one.period_ns + one.duration_ns + (duration - left - whole * work);
 }
 
-// How long an op takes that needs `duration` of a device: it starts at `start` and stands where any
-// interference does. Nothing stays nothing.
+// How long an op takes that needs `duration` of a device: it starts at `start` and is stopped
+// whenever any interference is active. A duration of 0 stays 0.
 inline DurationNs Interrupted(std::span<const Interference> all,
                               TimeNs start,
                               DurationNs duration) {
@@ -53,7 +53,7 @@ inline DurationNs Interrupted(std::span<const Interference> all,
   }
   TimeNs now = start;
   while (duration > 0) {
-    TimeNs until = now;  // the device stands until then
+    TimeNs until = now;  // the device is stopped until then
     TimeNs next = std::numeric_limits<TimeNs>::max();
     for (const Interference& one : all) {
       const TimeNs begin = now / one.period_ns * one.period_ns;

@@ -1,5 +1,5 @@
-// Seeded noise on compute durations, a pure function of where the op stands, so that it does not
-// depend on the order of evaluation.
+// Seeded noise on compute durations, a pure function of the op's place, so that it does not depend
+// on the order of evaluation.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ inline uint64_t NoiseBits(const JitterKey& key) {
 }
 
 // About normal with mean 0 and variance 1: the sum of four uniforms of 16 bits each, so bounded by
-// ±3.5. Integers until the last step: the same on every platform.
+// ±3.5. In integers until the last step, so that it is the same on every platform.
 inline double NormalNoise(uint64_t bits) {
   int64_t sum = 0;
   for (unsigned part = 0; part < 4; ++part) {

@@ -9,10 +9,10 @@
 namespace prism::replayer {
 namespace {
 
-// That many lanes of all sums fit the nearest cache.
+// The sums of that many lanes fit into the L1 cache.
 constexpr size_t kLanesAtATime = 512;
 
-// Rows that wait to be counted shall stay in a cache, and be worth the search for their order.
+// Rows that wait to be counted should stay in a cache, but be many enough to be worth ordering.
 size_t RowsKept(size_t lanes) {
   constexpr size_t kBytes = size_t{512} << 10U;
   return std::clamp<size_t>(kBytes / (sizeof(TimeRange) * lanes), 4, 64);
@@ -61,14 +61,14 @@ void LaneActivity::SortPending() {
   });
 }
 
-// How many of the pending rows, from the first on, begin at or before `until` in all lanes. Not
-// ordered: in some lane they, or those after them, are not by begin.
+// How many of the pending rows, from the first on, begin at or before `until` in all lanes.
+// `ordered` becomes false if in some lane they, or those after them, are not sorted by begin.
 size_t LaneActivity::OrderedRows(const std::vector<TimeNs>& until, bool* ordered) const {
   *ordered = true;
   for (size_t i = 0; i < pending_.size(); ++i) {
     const TimeNs* const begin = pending_[i].ranges.begin();
     if (AnyBefore(until.data(), begin, 0, lanes_)) {
-      // Those after must not have to come before.
+      // Later rows must not belong before this one.
       for (size_t j = i; j < pending_.size() && i > 0 && *ordered; ++j) {
         *ordered =
             !AnyBefore(pending_[j].ranges.begin(), pending_[i - 1].ranges.begin(), 0, lanes_);
@@ -83,7 +83,7 @@ size_t LaneActivity::OrderedRows(const std::vector<TimeNs>& until, bool* ordered
   return pending_.size();
 }
 
-// The first `rows` pending ones, in all lanes.
+// Counts the first `rows` pending ones, in all lanes.
 void LaneActivity::CountRows(size_t rows) {
   for (size_t first = 0; first < lanes_; first += kLanesAtATime) {
     const size_t lanes = std::min<size_t>(kLanesAtATime, lanes_ - first);
@@ -133,7 +133,7 @@ void LaneActivity::Forget(const std::vector<bool>& counted) {
     }
   }
   pending_.resize(kept);
-  // Rows that stay are looked at again when as many have come.
+  // Rows that remain are looked at again once as many new ones have arrived.
   count_at_ = std::max(rows_kept_, 2 * kept);
 }
 
@@ -177,7 +177,7 @@ std::vector<RankTimes> LaneActivity::Finish(const std::vector<TimeNs>& begin,
   std::vector<RankTimes> times;
   times.reserve(lanes_);
   for (uint32_t lane = 0; lane < lanes_; ++lane) {
-    CountLane(lane, end[lane]);  // what begins in time here, but not in all lanes
+    CountLane(lane, end[lane]);  // rows that begin in time in this lane, but not in all
     Breakdown::Covered covered = {};
     for (size_t kind = 0; kind < kActivityKinds; ++kind) {
       covered[kind] =

@@ -1,14 +1,13 @@
-// What kept the ranks of a class busy, counted while ranges come in, a row of one range a lane at a
-// time.
+// What kept the ranks of a class busy, counted as ranges arrive, one row at a time with one range
+// per lane.
 //
-// A union of ranges in the order of their begins is measured by one addition each: what lies after
-// the end of those before. Ranks of a class do the same ops, so an order that holds in one lane
-// mostly holds in all; then a row is counted for all lanes side by side. Where it does not, lanes
-// are counted one by one.
+// The length of a union of ranges, taken in the order of their begins, needs one addition per
+// range: the part after the end of the earlier ones. Ranks of a class do the same ops, so an order
+// that holds in one lane mostly holds in all; then a row is counted for all lanes side by side.
+// Where it does not, lanes are counted one by one.
 //
-// No range is ever clipped. Of ranges that began before a time t, what lies after t is one piece,
-// up to the latest of their ends: so the window's begin and end are taken into account by one
-// subtraction each.
+// No range is ever clipped. For ranges that began before a time t, the part after t is one piece,
+// up to the latest of their ends; so the begin and the end of the window take one subtraction each.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ class LaneActivity {
  public:
   explicit LaneActivity(uint32_t lanes);
 
-  // Makes storage for what is to come, up to that many rows at a time.
+  // Allocates storage for up to that many rows at a time.
   void Reserve(size_t rows);
 
   [[nodiscard]] uint32_t lanes() const { return lanes_; }
@@ -36,17 +35,17 @@ class LaneActivity {
   // A row that the caller has filled, in exchange for storage.
   void Take(ActivityKind kind, LaneRanges* ranges);
 
-  // Whether so much has come in that it should be counted.
+  // Whether enough rows have arrived that they should be counted.
   [[nodiscard]] bool ShouldCount() const { return pending_.size() >= count_at_; }
 
-  // Every range added later begins at `until`, by lane, or after.
+  // Counts rows; every range added later begins at or after `until`, by lane.
   void CountUntil(const std::vector<TimeNs>& until);
 
-  // The window begins: at or after every `until` so far, at or before all that come.
+  // Begins the window: at or after every `until` so far, at or before all later ones.
   void Open(const std::vector<TimeNs>& begin);
 
-  // The window ends: likewise. First match wins: compute, transfer, peer wait, the rest. Opens the
-  // window where that was not done. Once.
+  // Ends the window, under the same rule. First match wins: compute, transfer, peer wait, the rest.
+  // Opens the window if that was not done. Call once.
   [[nodiscard]] std::vector<RankTimes> Finish(const std::vector<TimeNs>& begin,
                                               const std::vector<TimeNs>& end);
 

@@ -51,7 +51,7 @@ TimeNs LargestOf(const TimeNs* row, size_t lanes) {
   return largest;
 }
 
-// Differences of times do not overflow, so their signs tell; or-ing them needs no branch.
+// Differences of times do not overflow, so their signs suffice; or-ing them needs no branch.
 PRISM_VECTOR_VERSIONS
 bool AnyBefore(const TimeNs* row, const TimeNs* base, DurationNs host_ns, size_t lanes) {
   int64_t any = 0;

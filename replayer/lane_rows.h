@@ -1,6 +1,6 @@
-// Loops over the lanes of a class, one value a lane side by side: what the engine spends its time
-// in. Compiled for several vector widths, chosen when the program starts; the results are those of
-// plain integers. Rows do not overlap unless they are the same.
+// Loops over the lanes of a class, with one value per lane side by side. The engine spends most of
+// its time here. Compiled for several vector widths, chosen when the program starts; the results
+// are those of plain integer arithmetic. Rows must not overlap unless they are identical.
 #pragma once
 
 #include <cstddef>
@@ -27,33 +27,37 @@ void AddRow(DurationNs duration_ns, TimeNs* row, size_t lanes);
 // total += to - from.
 void AddSpanRow(const TimeNs* from, const TimeNs* to, DurationNs* total, size_t lanes);
 
-// The largest value; there is one.
+// The largest value; there must be at least one.
 TimeNs LargestOf(const TimeNs* row, size_t lanes);
 
-// Whether row < base + host_ns anywhere.
+// Whether row < base + host_ns in any lane.
 bool AnyBefore(const TimeNs* row, const TimeNs* base, DurationNs host_ns, size_t lanes);
 
-// A stream that is busy until `tail` and computes since `since` without a gap.
+// A stream that is busy until `tail` and has computed since `since` without a gap.
 struct BusyRows {
   TimeNs* tail = nullptr;
   TimeNs* since = nullptr;
 };
 
-// Whether an op issued at base + host_ns would end compute that began before, anywhere.
+// Whether, in any lane, an op issued at base + host_ns would leave a gap after the compute before
+// it.
 bool AnyBroken(const BusyRows& busy, const TimeNs* base, DurationNs host_ns, size_t lanes);
 
-// As PassRow. Where the stream was idle before, it computes since then; there it had not computed.
+// As PassRow, and maintains `since`: where the stream was idle before the op, compute starts with
+// it. The stream has not computed before such a gap.
 void PassBusyRow(const BusyRows& busy,
                  const TimeNs* base,
                  DurationNs host_ns,
                  DurationNs duration_ns,
                  size_t lanes);
 
-// What lies behind `until` of the ranges is added to `covered`, and `until` moves to their ends.
+// Adds the part of each range after `until` to `covered`, and moves `until` to the end of the
+// range.
 void CoverRow(
     const TimeNs* begin, const TimeNs* end, TimeNs* until, DurationNs* covered, size_t lanes);
 
-// out = the ranges of both as one; whether it is no longer than the two together anywhere.
+// out = the union of both ranges as one; returns whether, in every lane, that is no longer than the
+// two together.
 bool JoinRow(const LaneRanges& a, const LaneRanges& b, LaneRanges* out);
 
 // One transfer of a hold, by lane, and the latest start and end of all its transfers.
@@ -73,13 +77,13 @@ struct MatchRows {
   DurationNs transfer_ns = 0;
 };
 
-// It begins when both are there.
+// The transfer begins when both sides have arrived.
 void MatchRow(const MatchRows& match, const TransferRows& out, size_t lanes);
 
-// The other side has sent already, whether or not this side was there to receive.
+// The other side has sent already, whether or not this side was ready to receive.
 void ReceiveEagerRow(const MatchRows& match, const TransferRows& out, size_t lanes);
 
-// It begins at `begin`, by lane through `index` where that is given.
+// The transfer begins at `begin`, indexed by lane, or through `index` if that is given.
 void SettleRow(const TimeNs* begin,
                const uint32_t* index,
                DurationNs transfer_ns,

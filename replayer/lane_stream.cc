@@ -21,7 +21,8 @@ void LaneStream::Flush() {
   }
 }
 
-// Compute that a gap ends in one lane is told for all: cut in two it is as long.
+// Where a gap ends compute in one lane, it is reported for all lanes: cutting a range in two does
+// not change its length.
 void LaneStream::Pass(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration) {
   const size_t count = lanes.end - lanes.begin;
   TimeNs* const tail = tail_.data() + lanes.begin;

@@ -20,33 +20,33 @@ struct IssueTimes {
 
 class LaneStream {
  public:
-  // `activity` takes the ranges of compute; it outlives the stream.
+  // `activity` receives the ranges of compute; it must outlive the stream.
   explicit LaneStream(LaneActivity* activity) : activity_(activity), tail_(activity->lanes(), 0) {}
 
-  // By lane: the end of all that the stream has executed.
+  // By lane: the end of everything that the stream has executed.
   [[nodiscard]] const std::vector<TimeNs>& tail() const { return tail_; }
 
-  // From here on compute is told.
+  // From here on compute is reported to `activity`.
   void Collect();
 
-  // Tells the compute that ends at the tail, too.
+  // Reports the compute that ends at the tail, too.
   void Flush();
 
   // Executes an op of `duration` in some lanes: from its issue or the tail, whichever is later.
   void Compute(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
   void Copy(const LaneGroup& lanes, const IssueTimes& issue, DurationNs duration);
 
-  // Whether compute is told and an op would find the stream idle in one of those lanes.
+  // Whether compute is reported and an op would find the stream idle in one of those lanes.
   [[nodiscard]] bool WouldTellGap(const LaneGroup& lanes, const IssueTimes& issue) const;
 
-  // The stream is idle at least until then, in all lanes.
+  // The stream does nothing until then, in all lanes.
   void StandUntil(const IssueTimes& issue);
   void StandUntil(const std::vector<TimeNs>& times) { StandUntil({times.data(), 0}); }
 
-  // The one lane is busy until then instead, earlier or later.
+  // Sets the tail of the only lane to `time`, earlier or later.
   void MoveTo(TimeNs time);
 
-  // Goes on computing for so long.
+  // Continues computing for `duration`.
   void Prolong(const LaneGroup& lanes, DurationNs duration);
 
  private:
@@ -54,9 +54,9 @@ class LaneStream {
 
   LaneActivity* activity_;
   bool collects_ = false;
-  bool computes_ = false;     // may have compute that was not told
+  bool computes_ = false;     // may have compute that is not reported yet
   std::vector<TimeNs> tail_;  // by lane
-  // By lane, where told: begin of the compute that ends at the tail.
+  // By lane, if reported: begin of the compute that ends at the tail.
   std::vector<TimeNs> busy_since_;
 };
 

@@ -1,4 +1,4 @@
-// Timelines of every op, of those lanes of a class of ranks of which they are kept.
+// Timelines of every op, for the traced lanes of a class of ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class OpTraces {
  public:
   static constexpr TimeNs kUnknown = -1;
 
-  // `lanes`: of the class. `plan`: of their program. Timelines hold `iterations` of it and what is
-  // run of the one after (RolePlan::ahead), with what determined the ends where `decisive`.
+  // `lanes`: of the class. `plan`: of their program. Timelines hold `iterations` of it and the part
+  // of the next one that is run (RolePlan::ahead), with what determined the ends if `decisive`.
   struct Extent {
     std::vector<uint32_t> lanes;
     int32_t iterations = 0;
@@ -29,7 +29,7 @@ class OpTraces {
   [[nodiscard]] bool empty() const { return timelines_.empty(); }
 
   // Ops that the host issues without waiting, by its `base` (RankTimeline::Segment). Those without
-  // a stream happen on the host alone.
+  // a stream happen only on the host.
   void IssueOps(OpPosition begin, OpPosition end, const std::vector<TimeNs>& base);
   // The host waited at that op: its base before and after.
   void WaitAt(OpPosition position,
@@ -37,7 +37,7 @@ class OpTraces {
               const std::vector<TimeNs>& after);
 
   // A step of a stream whose last op ended at `tail`, in that iteration: about to be executed,
-  // executed without waiting for anybody, or with what others did.
+  // executed without waiting for other ranks, or completed together with them.
   void Begin(int32_t iteration,
              const Step& step,
              const IssueTimes& issue,

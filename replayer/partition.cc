@@ -105,9 +105,9 @@ class Partitioner {
     return reverse_slot_[graph_.ranks.peer_begin[rank] + slot];
   }
 
-  // What makes a rank differ before anything about its neighbours is known.
+  // What distinguishes a rank before anything about its neighbours is known.
   [[nodiscard]] Words InitialColour(uint32_t rank, const std::vector<uint32_t>& own) const {
-    // Lanes of a class share its host costs, and where its host and devices stand.
+    // Lanes of a class share its host costs and the interruptions of its host and devices.
     const RankEffect& effect = effects_[rank];
     Words words = {own[rank], WordOf(effect.host_factor), effect.interference.size(),
                    effect.pauses.size()};
@@ -132,7 +132,7 @@ class Partitioner {
     return words;
   }
 
-  // Which ranks and communicators are alike in time, then classes that are alike but for that.
+  // Finds which ranks and communicators have equal times, then the classes regardless of times.
   void FindTimelines(const std::vector<Rank>& gated) {
     if (!options_.classes || result_.jitter.any()) {
       timeline_of_.resize(graph_.ranks.size());
@@ -157,7 +157,7 @@ class Partitioner {
 
   void Refine(const std::vector<Rank>& gated) {
     uint32_t world = graph_.ranks.size();
-    std::vector<uint32_t> own(world, 0);  // non-zero: a class of its own
+    std::vector<uint32_t> own(world, 0);  // non-zero: a separate class
     for (uint32_t rank = 0; rank < world; ++rank) {
       const bool alone = options_.network != NetworkModel::kAnalytic;
       own[rank] = alone || effects_[rank].kill_iteration >= 0 ? rank + 1 : 0;
@@ -262,7 +262,8 @@ class Partitioner {
     }
   }
 
-  // By class: the ranks to evaluate, those of one compute factor side by side. Fills lane_of.
+  // By class: the ranks to evaluate, those with the same compute factor next to each other. Fills
+  // lane_of.
   std::vector<std::vector<Rank>> Lanes() {
     std::vector<std::vector<Rank>> lanes(classes_.representative.size());
     std::vector<uint32_t> lane_of(graph_.ranks.size(), kNone);  // by timeline
@@ -328,7 +329,7 @@ class Partitioner {
     }
   }
 
-  // Endpoints (class, communicator slot, peer slot, direction) meet their opposite.
+  // Pairs each endpoint (class, communicator slot, peer slot, direction) with its opposite.
   void MakeChannels() {
     using Key = std::pair<Words, bool>;
     std::map<Key, std::pair<uint32_t, uint32_t>> endpoints;  // → class, endpoint
@@ -372,9 +373,9 @@ class Partitioner {
   const ReplayOptions& options_;
   Placement placement_;
   Partition result_;
-  bool by_time_ = false;                  // refine by what makes ranks differ in time alone
+  bool by_time_ = false;                  // refine also by what makes only times differ
   std::vector<uint32_t> timeline_of_;     // by rank: equal for ranks with equal times
-  std::vector<uint32_t> meeting_of_;      // by communicator, likewise
+  std::vector<uint32_t> meeting_of_;      // by communicator: equal for equal times
   std::vector<RankEffect> effects_;       // by rank
   std::vector<uint32_t> member_slot_;     // parallel to CommunicatorTable::members
   std::vector<uint16_t> reverse_slot_;    // parallel to RankTable::peer_ids

@@ -6,10 +6,10 @@
 // which class holds the other end of each communicator and peer slot, and in which slot there.
 // Where they do not, the wiring becomes part of the colour and refinement runs again.
 //
-// Ranks of a class do the same ops in the same order. A class has a lane for those that are alike
-// in time, too: one where nothing slows a rank, some with a straggler, one for every rank with
-// noise or ReplayOptions::classes off. What ranks do is worked out once a class, when they do it
-// once a lane.
+// Ranks of a class do the same ops in the same order. Within a class, ranks that also have equal
+// times form a lane: one lane where nothing slows a rank, a few with a straggler, one per rank with
+// noise or with ReplayOptions::classes off. What ranks do is evaluated once per class, when they do
+// it once per lane.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct CommClass {
   bool spans_stages = false;  // members in several pipeline stages: waiting for them is bubble
   CommId representative;
   uint32_t entry_count = 0;
-  uint32_t instances = 0;  // communicators that are not alike in time
+  uint32_t instances = 0;  // number of communicators with different times
 };
 
 // What one class calls on a communicator slot.
@@ -65,7 +65,7 @@ struct RankClass {
   uint32_t role = 0;
   int32_t kill_iteration = -1;       // as RankEffect
   std::vector<Rank> lanes;           // the rank that is evaluated for each
-  std::vector<LaneGroup> groups;     // of lanes; plans that differ in durations alone
+  std::vector<LaneGroup> groups;     // of lanes; plans that differ only in durations
   std::vector<DurationNs> delay_ns;  // by lane
   std::vector<Interference> interference;
   std::vector<HostPause> pauses;
@@ -81,10 +81,10 @@ struct Partition {
   std::vector<CommClass> comm_classes;
   std::vector<uint32_t> comm_class_of;  // by communicator
   uint32_t channel_count = 0;
-  Jitter jitter;  // of compute durations; where there is any, every rank has a lane
+  Jitter jitter;  // of compute durations; if there is any, every rank has its own lane
 };
 
-// Where the communicators and peers of a class are.
+// Where the other members of a class's communicators, and its peers, are.
 ClassWiring WiringOf(const Partition& partition, uint32_t class_index);
 
 // Whether waiting for the transfers of that step is waiting for another pipeline stage.
@@ -93,8 +93,8 @@ bool WaitsForStage(const Partition& partition,
                    const RolePlan& plan,
                    const Step& step);
 
-// `gated` and killed ranks become classes of their own. Fails on a rank, node or factor that the
-// job does not have.
+// `gated` and killed ranks become separate classes. Fails on a rank, node or factor that the job
+// does not have.
 Result<Partition> MakePartition(const graph::Graph& graph,
                                 const ReplayOptions& options,
                                 const std::vector<Rank>& gated,

@@ -23,7 +23,7 @@ class Placement {
 
   [[nodiscard]] uint32_t NodeOf(uint32_t rank) const;
 
-  // By how much the links between the nodes of two ranks are slowed.
+  // The factor by which the links between the nodes of two ranks are slowed.
   [[nodiscard]] double LinkFactor(uint32_t rank_a, uint32_t rank_b) const;
 
   [[nodiscard]] PeerLoad::Reach Reach(uint32_t rank, uint32_t peer) const;

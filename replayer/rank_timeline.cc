@@ -56,7 +56,7 @@ RankTimeline::RankTimeline(const Config& config)
   PlanPauses();
 }
 
-// Pauses come with the iterations after the last, too: it ends where the next could begin.
+// Pauses also apply after the last iteration: it ends where the next could begin.
 void RankTimeline::PlanPauses() {
   for (const HostPause& pause : rank_class_.pauses) {
     for (int64_t i = pause.iterations; i <= iterations_; i += pause.iterations) {
@@ -84,7 +84,7 @@ HoldId RankTimeline::HoldOf(const StreamCursor* cursor) const {
   return config_.first_hold + static_cast<HoldId>(cursor - cursors_.data());
 }
 
-// Only ops that the host has issued: their segment is selected.
+// Only for ops that the host has issued: selects their segment.
 IssueTimes RankTimeline::IssueOf(const StreamCursor& cursor, const Step& step) const {
   return {segments_[cursor.segment].base.data(),
           cursor.iteration * plan_.iteration_host_ns() + step.host_ns};
@@ -178,14 +178,14 @@ bool RankTimeline::Drained(uint16_t stream) const {
   if (cursor.holding) {
     return false;
   }
-  // A cursor after its last step stands before the first one of the next iteration.
+  // A cursor past its last step is at the first one of the next iteration.
   if (cursor.next == steps.size()) {
     return OpPosition{cursor.iteration + 1} * plan_.size() + steps.front().op >= frontier_;
   }
   return PositionOf(cursor, steps[cursor.next]) >= frontier_;
 }
 
-// When the wait is over, by lane; false while that is not known.
+// When the wait ends, by lane; false while that is not known.
 bool RankTimeline::ReadHostWait(const HostWait& wait, std::vector<TimeNs>* target) {
   if (wait.kind == OpKind::kEventSync) {
     const Event& event = events_[EventIndex(wait_iteration_, wait.event)];
@@ -196,7 +196,7 @@ bool RankTimeline::ReadHostWait(const HostWait& wait, std::vector<TimeNs>* targe
     *target = cursors_[wait.stream].lanes.tail();
     return Drained(wait.stream);
   }
-  // What is done stays so while the host waits.
+  // A drained stream stays drained while the host waits.
   while (drained_ < cursors_.size() && Drained(static_cast<uint16_t>(drained_))) {
     ++drained_;
   }
@@ -327,7 +327,7 @@ bool RankTimeline::Execute(StreamCursor* cursor, const Step& step) {
     if (!TakeArrival(cursor, step)) {
       return false;
     }
-    issue = {cursor->lanes.tail().data(), 0};  // it is there when it was measured to be
+    issue = {cursor->lanes.tail().data(), 0};  // it arrives when it was measured to arrive
     if (Begins(*cursor)) {
       NoteStart(*cursor, issue);
     }
@@ -374,7 +374,7 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
     cursor->lanes.StandUntil(event->times);
   }
   if (step.charge != kNone) {
-    // The charge stands for compute that a collective slowed down.
+    // The charge accounts for compute that a collective slowed down.
     for (size_t g = 0; g < rank_class_.groups.size(); ++g) {
       cursor->lanes.Prolong(rank_class_.groups[g], charge_ns_[g][step.charge]);
     }
@@ -385,7 +385,7 @@ bool RankTimeline::ExecuteWait(StreamCursor* cursor, const Step& step) {
   return true;
 }
 
-// The stream stands at its op until the transfers are known.
+// Holds the stream at its op until the transfers are known.
 void RankTimeline::BeginHold(StreamCursor* cursor, const IssueTimes& issue) {
   Hold& hold = rendezvous_->hold(HoldOf(cursor));
   cursor->holding = true;

@@ -1,9 +1,9 @@
 // The virtual time of one class of ranks: a host cursor that issues ops, one cursor per stream that
 // executes what was issued. The host runs ahead of its streams until it has to wait; a stream stops
-// before a collective until the others are there. Advance moves everything as far as it can.
+// before a collective until the others have arrived. Advance moves everything as far as possible.
 //
-// Cursors are those of the class, times those of its lanes (replayer/partition.h): every time here
-// is a row of one value a lane.
+// Cursors belong to the class, times to its lanes (replayer/partition.h): every time here is a row
+// with one value per lane.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct SlotTraffic {
   std::vector<DurationNs> wait_ns;      // by lane
 };
 
-// What stops a class that cannot go on.
+// What stops a class that cannot advance.
 struct Obstacle {
   enum class Kind : uint8_t { kNothing, kGate, kKilled, kCollective, kPeers, kEvent };
   Kind kind = Kind::kNothing;
-  OpPosition position = 0;  // of the op that cannot go on
+  OpPosition position = 0;  // of the op that cannot advance
   bool host_waits = false;  // the host thread itself is stuck, not only a stream
 };
 
@@ -49,23 +49,23 @@ class RankTimeline {
     double overlap_slowdown = 1;
     uint32_t class_index = 0;
     HoldId first_hold = 0;                   // of its streams, consecutive
-    std::vector<uint32_t> traced;            // lanes whose timeline of every op is kept
-    bool gated = false;                      // stands still until Issue; has one lane
+    std::vector<uint32_t> traced;            // lanes whose complete timeline is kept
+    bool gated = false;                      // waits for Issue; has one lane
     std::vector<Action>* actions = nullptr;  // where to record what is done, if at all
   };
 
   explicit RankTimeline(const Config& config);
 
   void Advance(Rendezvous* rendezvous);
-  // A hold of its streams was settled: the next Advance goes on there. While another thread runs
-  // Advance as well; Advance again then.
+  // A hold of one of its streams was settled: the next Advance continues there. May be called while
+  // another thread runs Advance; call Advance again then.
   void NoteSettled(HoldId hold) {
     runnable_.NoteSettled(static_cast<uint16_t>(hold - config_.first_hold));
   }
   [[nodiscard]] int64_t stream_looks() const { return runnable_.asked(); }
   [[nodiscard]] bool finished() const;
   // When finished: runs the beginning of the iteration after the last (RolePlan::ahead), which
-  // tells when the last one ends. To be done before results are asked for.
+  // determines when the last one ends. Call before asking for results.
   void RunAhead(Rendezvous* rendezvous);
 
   // Gate of a sandbox rank; see Engine.
@@ -123,7 +123,7 @@ class RankTimeline {
     std::vector<TimeNs> times;
   };
 
-  // Where arrivals are measured: an event that a stream recorded.
+  // An event that a stream recorded, kept if arrivals are measured.
   struct RecordedEvent {
     OpPosition position = 0;
     size_t event = 0;   // of events_
@@ -140,9 +140,9 @@ class RankTimeline {
   bool AdvanceStream(uint16_t stream);
   void StartIteration(StreamCursor* cursor) const;
   void NoteAction(ActionKind kind, const StreamCursor& cursor, uint32_t first) const;
-  // At the op that begins an iteration.
+  // Whether the cursor is at the op that begins an iteration.
   [[nodiscard]] bool Begins(const StreamCursor& cursor) const;
-  // When the rank arrives there is measured, not computed.
+  // Whether the rank's arrival there is measured, not computed.
   [[nodiscard]] bool IsMeasured(const Step& step) const;
   void NoteStart(const StreamCursor& cursor, const IssueTimes& issue);
   void RunWork(StreamCursor* cursor, uint16_t stream);
@@ -198,7 +198,7 @@ class RankTimeline {
   std::map<OpPosition, TimeNs> arrivals_;  // where measured, not reached yet
   std::vector<StreamCursor> cursors_;
   RunnableStreams runnable_;
-  size_t drained_ = 0;         // streams that the host found done of those that it waits for
+  size_t drained_ = 0;         // of the streams that the host waits for, how many are done
   std::vector<Event> events_;  // by iteration, with the one after the last, and event
   std::vector<RecordedEvent> recorded_;      // within the last iteration
   std::vector<std::vector<TimeNs>> starts_;  // by iteration: first op on its stream

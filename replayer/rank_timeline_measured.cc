@@ -6,7 +6,7 @@ namespace prism::replayer {
 void RankTimeline::MeasureArrivals() {
   PRISM_CHECK(config_.gated);
   measured_ = true;
-  runnable_.AskAll();  // an arrival that is measured moves all streams, which go on in their order
+  runnable_.AskAll();  // a measured arrival shifts all streams, which advance in order
 }
 
 void RankTimeline::Arrive(OpPosition position, TimeNs time) {
@@ -32,10 +32,10 @@ std::optional<TimeNs> RankTimeline::ComputedArrival(OpPosition position) const {
   return std::nullopt;
 }
 
-// False while it is not known. By what the rank turned out slower or faster than its graph since it
-// was last measured, its host and all its streams move; those that hold stand where they arrived.
-// So do the events that streams ahead have recorded after the op: they are what a later op waits
-// for, and would else be moved a second time by what that op turns out to be late.
+// False while the arrival is not known. The rank's host and all its streams are shifted by how much
+// slower or faster than its graph the rank was since it was last measured; held streams keep their
+// arrival. Events that streams ahead have recorded after the op are shifted too: a later op waits
+// for them, and its own measured delay would otherwise count twice.
 bool RankTimeline::TakeArrival(StreamCursor* cursor, const Step& step) {
   const auto arrival = arrivals_.find(PositionOf(*cursor, step));
   if (arrival == arrivals_.end()) {

@@ -7,7 +7,7 @@
 
 namespace prism::replayer {
 
-// The step is about to be executed.
+// Called when the step is about to be executed.
 void RankTimeline::TraceBegin(const StreamCursor& cursor,
                               const Step& step,
                               const IssueTimes& issue) {
@@ -16,17 +16,17 @@ void RankTimeline::TraceBegin(const StreamCursor& cursor,
   }
 }
 
-// It was, and waits for nobody.
+// Called when the step was executed and waits for nobody.
 void RankTimeline::TraceEnd(const StreamCursor& cursor, const Step& step) {
   if (!traces_.empty()) {
     traces_.End(cursor.iteration, step, cursor.lanes.tail());
   }
 }
 
-// until_: when the earliest op that is still to come could begin, by lane; false where nobody
-// knows. What waits for an event that was not recorded comes after the stream that records it.
-// `stuck`: the host can issue nothing either before a stream that holds goes on, so that what it
-// has not issued comes after that one.
+// Sets until_: when the earliest future op could begin, by lane; false if that is unknown. A stream
+// that waits for an unrecorded event comes after the stream that records it. `stuck`: the host
+// cannot issue anything before a held stream advances, so whatever it has not issued comes after
+// that stream.
 bool RankTimeline::BoundFuture(bool stuck) {
   bool bounded = false;
   const auto bound = [&](const TimeNs* times) {
@@ -52,7 +52,7 @@ bool RankTimeline::BoundFuture(bool stuck) {
     if (steps.empty()) {
       continue;
     }
-    // Behind the last step of the first stream: where the iteration ends.
+    // After the last step of the first stream, where the iteration ends.
     const Step& step = steps[cursor.next];
     if (cursor.iteration == iterations_ && stream != plan_.first_stream && step.op >= plan_.ahead) {
       continue;
@@ -72,7 +72,7 @@ bool RankTimeline::BoundFuture(bool stuck) {
   return bounded;
 }
 
-// A host that stands at a gate may let others go on: then nothing is counted.
+// A host that waits at a gate may let others advance: then nothing is counted.
 void RankTimeline::CountActivity(bool stuck) {
   if (config_.gated || limit_ < end_ || !BoundFuture(stuck)) {
     return;
@@ -192,7 +192,7 @@ Obstacle RankTimeline::FindObstacle() const {
   return obstacle;
 }
 
-// When the iteration begins (RolePlan::first_op); of the one after the last, when it would.
+// When the iteration begins (RolePlan::first_op); for the one after the last, when it would begin.
 TimeNs RankTimeline::IterationStart(int32_t iteration, uint32_t lane) const {
   if (iteration < iterations_ && plan_.first_op != kNone) {
     return starts_[static_cast<size_t>(iteration)][lane];

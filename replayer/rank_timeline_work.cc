@@ -15,7 +15,7 @@ void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
   }
   until -= OpPosition{cursor->iteration} * plan_.size();
   const uint32_t first = cursor->next;
-  // A run whose lanes wait for the host at an op may not do so further on.
+  // A run whose lanes wait for the host at one op may not wait at later ones.
   uint32_t try_at = cursor->next;
   uint32_t pause = 1;
   while (cursor->next < steps.size() && steps[cursor->next].kind == StepKind::kWork &&
@@ -40,7 +40,7 @@ void RankTimeline::RunWork(StreamCursor* cursor, uint16_t stream) {
   NoteAction(ActionKind::kWork, *cursor, first);
 }
 
-// Executes what is left of the run of kernels at the cursor as one, unless activity is told and
+// Executes what is left of the run of kernels at the cursor as one, unless activity is reported and
 // some lane has a gap in it.
 bool RankTimeline::FoldRun(StreamCursor* cursor, uint16_t stream, OpPosition until) {
   const std::vector<Step>& steps = plan_.streams[stream];
@@ -83,7 +83,7 @@ void RankTimeline::Work(StreamCursor* cursor, const Step& step, const LaneGroup&
   }
 }
 
-// Lanes have durations of their own.
+// Each lane has its own durations.
 void RankTimeline::PerturbedWork(StreamCursor* cursor,
                                  const Step& step,
                                  const LaneGroup& lanes) const {

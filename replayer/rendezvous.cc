@@ -49,7 +49,7 @@ TransferRows Rendezvous::NextTransfer(Hold* hold) {
   return written_;
 }
 
-// Most transfers of a hold overlap in all lanes: then they are kept as one.
+// Most transfers of a hold overlap in all lanes, and are then kept as one.
 void Rendezvous::JoinLast(Hold* hold) {
   if (hold->transfer_count < 2 || !hold->keeps_transfers) {
     return;
@@ -62,7 +62,8 @@ void Rendezvous::JoinLast(Hold* hold) {
   }
 }
 
-// Transfers that end together: the first of the program decides, in whatever order they come.
+// Of transfers that end together the first in the program decides, in whatever order they are
+// settled.
 void Rendezvous::NoteCause(Hold* hold, uint32_t label) const {
   for (size_t lane = 0; lane < hold->arrival.size(); ++lane) {
     const TimeNs end = written_.end[lane];
@@ -84,7 +85,7 @@ void Rendezvous::Settle(HoldId id, uint32_t label) {
   }
 }
 
-// Of several sends from one hold only the longest matters, unless somebody asks which.
+// Of several sends from one hold only the longest matters, unless causes are kept.
 void Rendezvous::SettleAlone(const Post& send) {
   Hold& hold = holds_[send.hold];
   if (send.transfer_ns > hold.alone_ns || keeps_causes_) {
@@ -237,13 +238,13 @@ void Rendezvous::Arrive(const PeerArrival& arrival) {
   }
   if (arrival.is_send && arrival.eager) {
     if (remote && times_ != nullptr) {
-      DeferSend(post, nullptr);  // meets its receiver when it has ended
+      DeferSend(post, nullptr);  // is matched with its receiver when it has ended
       return;
     }
     SettleAlone(post);
   }
   if (channel.channel == kNone) {
-    return;  // nobody on the other side: an invalid graph, stays open
+    return;  // no other side: an invalid graph; stays open
   }
   Meet(std::move(post), arrival.is_send);
 }

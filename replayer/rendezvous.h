@@ -1,9 +1,10 @@
 // Where classes meet: collectives by communicator class and sequence number, sends and receives by
-// channel and order. A stream that arrives holds (Hold) until its transfer is known; the last class
-// to arrive settles it for all, lane by lane. The result does not depend on the order of calls.
+// channel and order. A stream that arrives is held (Hold) until its transfer is known; the last
+// class to arrive settles it for all, lane by lane. The result does not depend on the order of
+// calls.
 //
-// Several threads may call Arrive, each for holds of its own; a hold's times may be read by its
-// owner once `open` is 0.
+// Several threads may call Arrive, each for its own holds; a hold's times may be read by its owner
+// once `open` is 0.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,7 @@
 
 namespace prism::replayer {
 
-// One stream of one class before a collective or a peer group; at most one a stream.
+// One stream of one class held at a collective or a peer group; at most one per stream.
 struct Hold {
   uint32_t owner = 0;              // class
   std::atomic<uint32_t> open = 0;  // transfers not settled yet; 0: the stream may go on
@@ -27,12 +28,12 @@ struct Hold {
   std::vector<TimeNs> arrival;     // by lane: when the stream reached the op
   std::vector<TimeNs> start;       // latest start of its transfers
   std::vector<TimeNs> end;         // latest end
-  // The first transfer_count, where some may be joined to one; storage after.
+  // The first transfer_count are used (several may be joined into one); the rest is storage.
   std::vector<LaneRanges> transfers;
   size_t transfer_count = 0;
   DurationNs alone_ns = -1;        // the longest of its eager sends, which begin together
   std::vector<uint32_t> decisive;  // by lane: label of the transfer that ended last
-  std::vector<uint32_t> last;  // by lane: of that, the rank that came last; kNone: no collective
+  std::vector<uint32_t> last;      // by lane: the rank that came last to it; kNone: no collective
 };
 
 // Reference to a Hold, dense over all streams of all classes.
@@ -63,13 +64,14 @@ struct PeerArrival {
 
 using TransferId = uint32_t;
 
-// A transfer between nodes that all its members have reached and whose end the network says: a
-// collective, a send, or either with a fixed duration.
+// A transfer between nodes that all its members have reached and whose end the network determines:
+// a collective, a send, or either with a fixed duration.
 struct ReadyTransfer {
   TransferId id = 0;
   TimeNs start = 0;
   DurationNs alone_ns = 0;                        // of a collective, or fixed
-  bool fixed = false;                             // its duration is, whoever uses the network
+  bool fixed = false;                             // its duration is given, whatever else uses the
+                                                  // network
   const graph::CollectiveShape* shape = nullptr;  // of a collective
   const CommTopology* topology = nullptr;         // likewise
   uint32_t comm = kNone;                          // likewise; kNone: a send
@@ -89,17 +91,17 @@ class Rendezvous {
  public:
   Rendezvous(const Partition& partition, uint32_t hold_count);
 
-  // From here on holds tell what determined their end.
+  // From here on holds record what determined their end.
   void KeepCauses() { keeps_causes_ = true; }
 
   // Transfers between nodes are not settled when they are reached: TakeReady hands them out,
   // Complete settles them. Every class must have one lane. `times` is filled as they end.
   void LeaveToNetwork(TransferTimes* times);
 
-  // Transfers between nodes take what they took there, of a partition with the same classes.
+  // Transfers between nodes take as long as in `times`, from a partition with the same classes.
   void Freeze(const TransferTimes* times) { frozen_ = times; }
 
-  // Transfers reached since the last call, in an order that the order of calls decides.
+  // Transfers reached since the last call, in an order that depends only on the order of calls.
   void TakeReady(std::vector<ReadyTransfer>* ready);
 
   // The transfer ends at `end`.
@@ -108,8 +110,7 @@ class Rendezvous {
   [[nodiscard]] Hold& hold(HoldId id) { return holds_[id]; }
   [[nodiscard]] const Hold& hold(HoldId id) const { return holds_[id]; }
 
-  // Makes storage for holds with that many lanes and up to that many transfers at a time, kept or
-  // not.
+  // Allocates storage for a hold with that many lanes and up to that many transfers at a time.
   void Reserve(HoldId id, size_t lanes, size_t transfers);
 
   // Prepares a hold, whose arrival is filled, for `count` transfers.
@@ -118,22 +119,22 @@ class Rendezvous {
   void Arrive(const CollectiveArrival& arrival);
   void Arrive(const PeerArrival& arrival);
 
-  // Holds that were settled since the last call, but for those that settled themselves by arriving,
-  // moved out. Order is of no consequence.
+  // Moves out the holds settled since the last call, except those that settled on their own
+  // arrival. The order does not matter.
   void TakeSettled(std::vector<HoldId>* settled);
 
   // Entries of the communicator class that have not arrived at `sequence`, for messages.
   [[nodiscard]] std::vector<uint32_t> MissingEntries(uint32_t comm_class, int64_t sequence) const;
 
  private:
-  // What one class brings to a collective.
+  // One class's part in a collective.
   struct Member {
     HoldId hold = 0;
     const CommEntry* entry = nullptr;
     uint32_t label = 0;
   };
 
-  // One collective that some members have reached; of all communicators of a class together.
+  // One collective that some members have reached, for all communicators of a class together.
   struct Meeting {
     int64_t sequence = 0;
     DurationNs transfer_ns = 0;
@@ -145,10 +146,10 @@ class Rendezvous {
     std::vector<Member> members;
   };
 
-  // A send or receive without its other side.
+  // A send or receive whose other side has not arrived.
   struct Post {
     int64_t sequence = 0;
-    std::vector<TimeNs> arrival;  // by lane, of an eager send that waits: its hold has moved on
+    std::vector<TimeNs> arrival;  // by lane, of a waiting eager send, whose hold has moved on
     DurationNs transfer_ns = 0;
     HoldId hold = 0;
     bool eager = false;
@@ -164,20 +165,20 @@ class Rendezvous {
     size_t head = 0;
   };
 
-  // By lane: when the stream of a post that waits reached it.
+  // By lane: when the stream of a waiting post reached it.
   [[nodiscard]] const std::vector<TimeNs>& ArrivalOf(const Post& post) const {
     return post.arrival.empty() ? holds_[post.hold].arrival : post.arrival;
   }
 
-  // Where the next transfer of the hold is to be written; then Settle, with who came to it last in
-  // last_.
+  // Where the next transfer of the hold is to be written; then call Settle, with the ranks that
+  // came last in last_.
   TransferRows NextTransfer(Hold* hold);
   void Settle(HoldId id, uint32_t label);
   void NoteCause(Hold* hold, uint32_t label) const;
   void JoinLast(Hold* hold);
   void NoteArrival(Meeting* meeting, const CommEntry& entry, const Hold& hold) const;
 
-  // A transfer that the network has.
+  // A transfer that was handed to the network.
   struct Deferred {
     uint32_t comm_class = kNone;  // of a collective
     Meeting meeting;
@@ -187,7 +188,7 @@ class Rendezvous {
     TransferId next = kNone;  // starts when this one ends
   };
 
-  // Of a communicator class: the last transfer given to the network.
+  // The last transfer of a communicator class that was given to the network.
   struct LastTransfer {
     TransferId id = kNone;  // kNone: it has ended
     int64_t sequence = -1;
@@ -218,16 +219,16 @@ class Rendezvous {
   std::vector<Meeting> spare_;                  // storage of settled meetings
   std::vector<PostQueue> queues_;               // by 2 * channel + (receive ? 1 : 0)
   std::vector<HoldId> settled_;
-  HoldId arriving_ = kNone;          // sees for itself when it is settled by arriving
+  HoldId arriving_ = kNone;          // its owner notices if it is settled by arriving
   LaneRanges joined_;                // storage
-  LaneRanges transfer_;              // storage: a transfer that its hold does not keep
+  LaneRanges transfer_;              // scratch for a transfer that its hold does not keep
   TransferRows written_;             // the transfer that is being settled
   std::vector<TimeNs> ends_before_;  // of its hold; with causes
   bool keeps_causes_ = false;
-  std::vector<uint32_t> last_;  // likewise; empty for sends and receives
+  std::vector<uint32_t> last_;  // of the same transfer; empty for sends and receives
 
-  TransferTimes* times_ = nullptr;         // given: a network has the transfers between nodes
-  const TransferTimes* frozen_ = nullptr;  // given: they take what they took there
+  TransferTimes* times_ = nullptr;         // set: the network owns transfers between nodes
+  const TransferTimes* frozen_ = nullptr;  // set: they take as long as recorded there
   std::vector<Deferred> deferred_;         // by id
   std::vector<TransferId> unused_;         // of these
   std::vector<ReadyTransfer> ready_;

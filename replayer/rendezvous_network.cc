@@ -1,4 +1,5 @@
-// Transfers between nodes that a network has: reached here, completed when the network says so.
+// Transfers between nodes that are left to a network: reached here, completed when the network
+// reports their end.
 #include <algorithm>
 #include <utility>
 
@@ -64,7 +65,7 @@ TransferId Rendezvous::NewDeferred(TimeNs start) {
   return id;
 }
 
-// One chained to the transfer before it waits for its end.
+// A transfer chained to the one before waits for the end of that.
 void Rendezvous::DeferMeeting(Meeting* meeting, uint32_t comm_class) {
   LastTransfer& last = last_transfers_[comm_class];
   const bool chained = meeting->chained && last.sequence + 1 == meeting->sequence;

@@ -2,8 +2,8 @@
 //
 //   Result<ReplayResult> result = Replay(graph, options);
 //
-// What depends on neither rank nor time (the cost of a kernel, of a collective) comes from
-// replayer/cost; what waits for what from replayer/engine.h.
+// Costs that depend on neither rank nor time (of a kernel, of a collective) come from
+// replayer/cost; what waits for what is in replayer/engine.h.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ enum class PerturbationKind : uint8_t {
   kFail
 };
 
-// Distribution of the factor that noise multiplies a duration with; its mean is 1, its standard
+// Distribution of the factor by which noise multiplies a duration; its mean is 1, its standard
 // deviation the relative spread. Never below 0.
 enum class JitterShape : uint8_t { kNormal, kLognormal, kExponential, kUniform };
 inline constexpr size_t kJitterShapes = 4;
@@ -40,16 +40,17 @@ inline constexpr size_t kJitterShapes = 4;
 struct Perturbation {
   PerturbationKind kind = PerturbationKind::kStraggler;
   std::vector<Rank> ranks;  // kStraggler, kKill, kLate, kHost, kPeriodic
-  double factor = 1;        // kStraggler: compute takes this times as long; kLink likewise;
-                            // kHost: what the host spends issuing likewise, sleeps stay;
-                            // kJitter: relative spread
+  double factor = 1;        // kStraggler, kLink: compute or transfers take this times as long;
+                            // kHost: the same for the host's issuing, not its sleeps; kJitter:
+                            // relative spread
   JitterShape shape = JitterShape::kNormal;
   int32_t node_a = -1;  // kLink
   int32_t node_b = -1;
   int32_t iteration = -1;   // kKill: the rank stops at the start of this iteration, from 0
   DurationNs delay_ns = 0;  // kLate: host time before the first op
-  // kPeriodic: every period_ns the device stands for duration_ns (replayer/interference.h); or the
-  // host does, before each iteration that is a multiple of period_iterations but the first.
+  // kPeriodic: every period_ns the device is stopped for duration_ns (replayer/interference.h); or
+  // the host is, before each iteration whose number is a multiple of period_iterations, except the
+  // first.
   DurationNs period_ns = 0;
   int32_t period_iterations = 0;
   DurationNs duration_ns = 0;
@@ -57,14 +58,14 @@ struct Perturbation {
   std::string text = {};  // as the user wrote it, for messages
 };
 
-// What NCCL_ALGO would make of the communicators of one name; an empty name stands for all.
+// NCCL_ALGO for the communicators of one name; an empty name means all.
 struct ForcedAlgorithm {
   std::string communicator;
   NcclAlgorithm algorithm = NcclAlgorithm::kRing;
 };
 
-// What transfers between nodes take: the bottleneck of their way, or what sharing a network with
-// all others leaves (replayer/network/). Under kFlow every rank is evaluated by itself.
+// How long transfers between nodes take: by the bottleneck of their path, or by sharing the network
+// with all others (replayer/network/). Under kFlow every rank is evaluated separately.
 enum class NetworkModel : uint8_t { kAnalytic, kFlow };
 
 struct TransferTimes;  // replayer/rendezvous.h
@@ -82,13 +83,13 @@ struct ReplayOptions {
   double compute_scale = 1;                 // multiplies every compute duration (intervals)
   double comm_scale = 1;                    // multiplies every transfer duration (intervals)
   int32_t threads = 1;                      // never changes a result
-  bool classes = true;    // false: every rank is evaluated by itself, which changes no result
-  bool fold = true;       // false: every kernel of a run is evaluated, which changes no result
+  bool classes = true;    // false: every rank is evaluated separately; changes no result
+  bool fold = true;       // false: every kernel of a run is evaluated; changes no result
   bool breakdown = true;  // false: of RankTimes only iteration_ns is filled, in half of the time
 };
 
-// How one rank spends a steady iteration; of what holds at a moment the first of these counts. Sums
-// to iteration_ns (breakdown.h).
+// How one rank spends a steady iteration. Where several apply at the same moment, the first of
+// these counts. Sums to iteration_ns (breakdown.h).
 struct RankTimes {
   DurationNs iteration_ns = 0;
   DurationNs compute_ns = 0;
@@ -99,11 +100,11 @@ struct RankTimes {
   bool operator==(const RankTimes&) const = default;
 };
 
-// When each op of a traced rank was issued, began and ended, in each iteration. Index:
-// iteration * program.size() + op.
+// When each op of a traced rank was issued, began and ended, in every iteration. Index: iteration *
+// program.size() + op.
 struct Timeline {
   Rank rank;
-  size_t whole = 0;  // ops of whole iterations; more are run of the one after (RolePlan::ahead)
+  size_t whole = 0;  // ops of whole iterations; some more of the next one follow (RolePlan::ahead)
   std::vector<TimeNs> issue;
   std::vector<TimeNs> start;           // for a collective: its own arrival
   std::vector<TimeNs> transfer_start;  // collectives and peer groups: when the last member arrived
@@ -116,12 +117,12 @@ struct Timeline {
 };
 
 // Traffic of one communicator in a steady iteration: collectives, and sends and receives, of its
-// busiest member. For collectives all members are alike but for wait_ns_max.
+// busiest member. For collectives all members have the same values except wait_ns_max.
 struct CommunicatorTimes {
   int64_t calls = 0;           // collectives, sends and receives
   int64_t bytes = 0;           // as CollectiveShape::bytes; of sends and receives their own
   DurationNs transfer_ns = 0;  // in transfer
-  DurationNs wait_ns_max = 0;  // longest sum of waits for the last arrival over members
+  DurationNs wait_ns_max = 0;  // largest over members: sum of waits for the last arrival
 
   bool operator==(const CommunicatorTimes&) const = default;
 };
@@ -131,15 +132,16 @@ struct ReplayResult {
   std::vector<CommunicatorTimes> communicators;  // by communicator
   std::vector<DurationNs> iteration_ns;          // by iteration: start-to-start of the slowest rank
   std::vector<Timeline> timelines;               // by ReplayOptions::traced
-  std::vector<Rank> alike;                       // by rank: whose times it has to the nanosecond
+  std::vector<Rank> alike;                       // by rank: the rank whose times it shares, to the
+                                                 // nanosecond
   // By rank and communicator slot, as RankTable::comm_ids: waits for the last arrival in the steady
   // iteration. Empty without ReplayOptions::breakdown.
   std::vector<DurationNs> waits_ns;
-  int64_t classes = 0;                             // ranks that were evaluated by themselves
+  int64_t classes = 0;                             // groups of ranks that were evaluated once
   int64_t rank_ops = 0;                            // ops whose start and end were computed
   int64_t folded_ops = 0;                          // ops evaluated as part of a run of kernels
   std::shared_ptr<const TransferTimes> transfers;  // under NetworkModel::kFlow
-  int64_t flows = 0;                               // likewise: flows that shared the network
+  int64_t flows = 0;                               // under kFlow: flows that shared the network
 
   [[nodiscard]] DurationNs steady_iteration_ns() const { return iteration_ns.back(); }
 };
@@ -147,14 +149,15 @@ struct ReplayResult {
 // What issuing an op costs the host thread, by graph::OpKind; host gaps and markers cost nothing.
 std::vector<DurationNs> HostCosts(const graph::ParameterTable& table);
 
-// By how much the perturbations slow the host of a rank, and what that makes of a host cost.
+// The factor by which the perturbations slow the host of a rank, and a host cost scaled by it.
 double HostFactor(const std::vector<Perturbation>& perturbations, Rank rank);
 DurationNs SlowedHostCost(DurationNs cost, double factor);
 
-// Those that the perturbations make for the host of a rank.
+// The pauses that the perturbations cause on the host of a rank.
 std::vector<HostPause> HostPauses(const std::vector<Perturbation>& perturbations, Rank rank);
 
-// Replays. Fails, naming ranks and ops, when the graph stalls or a killed rank makes it stall.
+// Replays the job. Fails, naming ranks and ops, when the graph stalls or a killed rank makes it
+// stall.
 Result<ReplayResult> Replay(const graph::Graph& graph, const ReplayOptions& options);
 
 }  // namespace prism::replayer

@@ -53,10 +53,10 @@ class Builder {
     std::vector<uint32_t> kernels_before;    // by stream
   };
 
-  // Of the stream on which the rank issues its first op, unless nothing holds that one back: a
-  // stream that only copies the next batch, and waits neither for others nor for other ranks, runs
-  // ahead of the iterations. Then of the one with most kernel time, by durations that no
-  // perturbation scales, so that all ranks of a role have the same.
+  // Chooses the stream on which the rank issues its first op, unless nothing holds that stream
+  // back: one that only copies the next batch, and waits neither for other streams nor for other
+  // ranks, runs ahead of the iterations. Then the stream with the most kernel time is chosen, by
+  // durations that no perturbation scales, so that all ranks of a role choose the same.
   void ChooseFirst() {
     if (plan_.first_op == kNone) {
       return;
@@ -82,7 +82,7 @@ class Builder {
   // A group's last.
   [[nodiscard]] uint32_t FirstOf(uint16_t stream) const { return plan_.streams[stream].front().op; }
 
-  // Ops up to the last one before `op` for which the host waits.
+  // Number of ops up to the last host wait before `op`.
   [[nodiscard]] uint32_t HostWaitsUntil(uint32_t op) const {
     uint32_t until = 0;
     for (const HostWait& wait : plan_.host_waits) {
@@ -91,7 +91,7 @@ class Builder {
     return until;
   }
 
-  // Whether the host comes to the first op of the stream without waiting for other ranks.
+  // Whether the host reaches the first op of the stream without waiting for other ranks.
   [[nodiscard]] bool CanBeReachedAlone(uint16_t stream) const {
     const uint32_t until = HostWaitsUntil(FirstOf(stream));
     return std::none_of(program_.kind.begin(), program_.kind.begin() + until, [](OpKind kind) {
@@ -220,7 +220,7 @@ class Builder {
     if (dep != graph::kNoDep) {
       step.aux = event_of_[dep];
       uint16_t waiting = program_.stream[op];
-      // Only a stream that computes pays; others hand the wait on.
+      // Only a stream that computes pays; others pass the charge on.
       if (kernels_before_[waiting] > 0 && waiting != program_.stream[dep]) {
         step.charge = Settle(program_.stream[dep], dep, waiting);
       }
@@ -301,7 +301,7 @@ class Builder {
     if (wait.kind == OpKind::kEventSync) {
       uint32_t dep = program_.dep[op];
       if (dep == graph::kNoDep) {
-        return;  // over since an earlier iteration
+        return;  // complete since an earlier iteration
       }
       wait.event = event_of_[dep];
       wait.stream = program_.stream[dep];
@@ -317,8 +317,8 @@ class Builder {
     plan_.host_waits.push_back(wait);
   }
 
-  // The collectives on `stream` issued before op `until` are waited for by stream `waiting`: their
-  // charges, as one. A wait by the host sees the compute of all other streams.
+  // Stream `waiting` waits for the collectives that were issued on `stream` before op `until`:
+  // returns their charges as one. A wait by the host sees the compute of all other streams.
   uint32_t Settle(uint16_t stream, uint32_t until, uint32_t waiting, uint32_t charge = kNone) {
     std::vector<Outstanding>& list = outstanding_[stream];
     size_t settled = 0;
@@ -350,10 +350,11 @@ class Builder {
   RolePlan plan_;
   uint32_t now_ = 0;  // op
   DurationNs host_ns_ = 0;
-  std::vector<uint32_t> event_of_;                     // by op: event, for records waited for
+  std::vector<uint32_t> event_of_;                     // by op: event, for records that are waited
+                                                       // for
   std::vector<DurationNs> compute_before_;             // by stream: kernel time so far
   std::vector<uint32_t> kernels_before_;               // by stream
-  std::vector<DurationNs> kernel_ns_;                  // by stream: likewise, at scale 1
+  std::vector<DurationNs> kernel_ns_;                  // by stream: the same at scale 1
   std::vector<std::vector<Outstanding>> outstanding_;  // by stream
   std::map<std::tuple<uint16_t, uint32_t, DurationNs>, uint32_t> transfer_ids_;
   std::map<std::tuple<uint16_t, uint16_t, bool>, uint32_t> endpoint_ids_;

@@ -1,6 +1,6 @@
-// A role's program, prepared for evaluation: one dense list of steps a stream, durations filled in,
-// host time as prefix sums, collectives and sends numbered, overlap charges resolved to the waits
-// that pay them. Shared by all classes of the role.
+// A role's program, prepared for evaluation: one dense list of steps per stream, durations filled
+// in, host time as prefix sums, collectives and sends numbered, overlap charges attached to the
+// waits that pay for them. Shared by all classes of the role.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ enum class StepKind : uint8_t { kWork, kRecord, kWait, kCollective, kPeerGroup }
 // One op as its stream sees it.
 struct Step {
   DurationNs duration = 0;  // kWork
-  DurationNs host_ns = 0;   // host cost from the start of the iteration up to and with this op
+  DurationNs host_ns = 0;   // host cost from the start of the iteration through this op
   uint32_t op = 0;          // index in the program
   uint32_t aux =
       kNone;  // kRecord, kWait: event or kNone; kCollective: first call; kPeerGroup: group
@@ -41,7 +41,7 @@ struct HostWait {
   uint32_t charge = kNone;  // overlap charge
 };
 
-// A distinct (communicator slot, shape): one cost a class.
+// A distinct (communicator slot, shape): one cost per class.
 struct TransferKind {
   uint16_t comm_slot = 0;
   uint32_t shape = 0;        // index into Program::collectives
@@ -87,8 +87,8 @@ struct ChargeSource {
   DurationNs compute_ns = 0;
   uint32_t begin = 0;  // kernels of ops [begin, end) count,
   uint32_t end = 0;
-  uint16_t own_stream = 0;  // but for those of the collective's stream,
-  uint32_t stream = kNone;  // of this stream; kNone: of all others
+  uint16_t own_stream = 0;  // except those of the collective's stream,
+  uint32_t stream = kNone;  // on this stream; kNone: on all others
 
   // Whether a kernel is part of compute_ns.
   [[nodiscard]] bool Counts(uint32_t op, uint16_t on_stream) const {
@@ -97,17 +97,17 @@ struct ChargeSource {
   }
 };
 
-// A duration of compute that takes `scale` times as long.
+// A compute duration multiplied by `scale`.
 DurationNs ScaledCompute(DurationNs duration, double scale);
 
 struct RolePlan {
   const graph::Program* program = nullptr;
   std::vector<std::vector<Step>> streams;
   std::vector<RunFold> folds;            // by stream
-  std::vector<uint32_t> most_transfers;  // by stream: that a step of it waits for
+  std::vector<uint32_t> most_transfers;  // by stream: most that one of its steps waits for
   std::vector<DurationNs> host_ns;       // by op: as Step::host_ns
   std::vector<HostWait> host_waits;
-  uint32_t event_count = 0;  // records that somebody waits for
+  uint32_t event_count = 0;  // records that are waited for
   std::vector<TransferKind> transfers;
   std::vector<CollectiveCall> calls;
   std::vector<uint32_t> calls_per_slot;  // by communicator slot, in an iteration
@@ -117,18 +117,18 @@ struct RolePlan {
   std::vector<ChargeSource> charge_sources;
   uint32_t charge_count = 0;
   double compute_scale = 1;    // that its durations contain
-  uint16_t first_stream = 0;   // whose first op begins the iteration
+  uint16_t first_stream = 0;   // stream whose first op begins the iteration
   uint32_t first_op = kNone;   // that op; kNone where no op has a stream
-  bool first_by_time = false;  // other durations of kernels may choose another stream
-  // That many ops of the iteration after the last are run, to know when first_op would begin there:
-  // those up to the last wait of the host before it. They need no other rank.
+  bool first_by_time = false;  // with other kernel durations it may be another stream
+  // How many ops of the iteration after the last are run, to know when first_op would begin there:
+  // those up to the last host wait before it. They need no other rank.
   uint32_t ahead = 0;
 
   [[nodiscard]] uint32_t size() const { return program->size(); }
   [[nodiscard]] DurationNs iteration_host_ns() const {
     return host_ns.empty() ? 0 : host_ns.back();
   }
-  // Host cost from the start of the first iteration up to and with the op at `position`.
+  // Host cost from the start of the first iteration through the op at `position`.
   [[nodiscard]] DurationNs HostNsUntil(int64_t position) const {
     const int64_t n = size();
     return position / n * iteration_host_ns() + host_ns[static_cast<size_t>(position % n)];
@@ -148,7 +148,8 @@ struct OpCosts {
   const ComputeCost* compute = nullptr;  // copies and memsets
 };
 
-// Those of the graph's ops on `cluster`. `compute` is that of the cluster and is kept.
+// The costs of the graph's ops on `cluster`. `compute` is the cluster's cost model; a reference to
+// it is kept.
 OpCosts OpCostsOf(const graph::Graph& graph,
                   const graph::ClusterSpec& cluster,
                   const ComputeCost* compute);

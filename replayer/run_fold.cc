@@ -19,7 +19,7 @@ std::vector<RunFold> FoldRuns(const RolePlan& plan) {
     for (size_t i = 0; i < steps.size(); ++i) {
       fold.before[i + 1] = fold.before[i] + (computes(i) ? steps[i].duration : 0);
     }
-    size_t waits = plan.host_waits.size();  // those before come before op i + 1
+    size_t waits = plan.host_waits.size();  // the waits before this index are before op i + 1
     for (size_t i = steps.size(); i-- > 0;) {
       bool goes_on = i + 1 < steps.size() && computes(i) && computes(i + 1);
       for (; waits > 0 && plan.host_waits[waits - 1].op > steps[i].op; --waits) {

@@ -1,10 +1,10 @@
-// Runs of kernels folded: after a stream's tail that is late enough, a whole run is one addition.
+// Folded runs of kernels: where a stream's tail is late enough, a whole run is one addition.
 //
 // The run's ops i..j, issued at base + h_k with durations d_k, leave no gap when the stream is busy
 // until `tail` with tail + d_i + ... + d_{k-1} >= base + h_k for every k. With prefix sums P that
 // is tail - P_i - base >= max over k of (h_k - P_k), one comparison. With or without a gap the run
-// ends at max(tail - P_i, base + max over k of (h_k - P_k)) + P_{j+1}. The host waits inside no
-// run.
+// ends at max(tail - P_i, base + max over k of (h_k - P_k)) + P_{j+1}. The host never waits inside
+// a run.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ void RunnableStreams::Add(uint16_t stream) {
   }
 }
 
-// Heaps of the standard library keep the largest in front.
+// Heaps of the standard library have the largest in front.
 void RunnableStreams::WaitForHost(uint16_t stream, OpPosition position) {
   if (!asks_all_) {
     waits_for_host_.emplace_back(position, stream);

@@ -1,7 +1,7 @@
-// Which streams of a class of ranks may be able to go on. A job may have a stream a peer: to ask
-// all of them whenever one goes on would take the cube of the ranks. So a stream that cannot go on
-// says what it waits for (an op that the host issues, an event that is recorded, a hold that is
-// settled) and is asked again when that has happened.
+// Which streams of a class of ranks may be able to advance. A job may have one stream per peer:
+// asking all of them whenever one advances would take time cubic in the ranks. So a stream that
+// cannot advance says what it waits for (an op that the host issues, an event that is recorded, a
+// hold that is settled) and is asked again when that has happened.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,26 @@ namespace prism::replayer {
 
 class RunnableStreams {
  public:
-  // Streams are numbered from 0; all may go on at first.
+  // Streams are numbered from 0; all may advance at first.
   explicit RunnableStreams(size_t streams);
 
   // From now on every stream is asked each time, in ascending order, and waits are not kept.
   void AskAll() { asks_all_ = true; }
 
-  // What a stream that cannot go on waits for.
+  // What a stream that cannot advance waits for.
   void WaitForHost(uint16_t stream, OpPosition position);
   void WaitForEvent(uint16_t stream, size_t event);
 
   // What has happened: the host has issued all ops before `frontier`; the event was recorded; the
-  // hold of the stream was settled. The last may be noted by another thread at any time and counts
-  // from the next TakeSettled on.
+  // hold of the stream was settled. The last may be called by another thread at any time and takes
+  // effect at the next TakeSettled.
   void Issued(OpPosition frontier);
   void Recorded(size_t event);
   void NoteSettled(uint16_t stream);
   void TakeSettled();
 
   // Calls `advance(stream)`, which says whether the stream moved, for every stream that may be able
-  // to go on, those that become so meanwhile included. Returns whether any moved.
+  // to advance, including those that become able to meanwhile. Returns whether any moved.
   template <typename Advance>
   bool AdvanceAll(const Advance& advance) {
     bool moved = false;

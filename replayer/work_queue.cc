@@ -19,8 +19,8 @@ bool WorkQueue::Take(uint32_t* c) {
   if (queue_.empty()) {
     return false;
   }
-  // The last one woken first: its times are still in the cache, as are those of the classes that it
-  // meets next. A queue would go round all of them.
+  // The one woken last runs first: its times are still in the cache, as are those of the classes
+  // that it meets next. A queue would cycle through all of them.
   *c = queue_.back();
   queue_.pop_back();
   states_[*c] = State::kRuns;

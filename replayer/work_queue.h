@@ -1,4 +1,5 @@
-// Classes that may be able to go on, handed to any number of threads: each class to one at a time.
+// Classes that may be able to advance, handed to any number of threads; each class to one thread at
+// a time.
 #pragma once
 
 #include <condition_variable>
@@ -12,13 +13,13 @@ class WorkQueue {
  public:
   explicit WorkQueue(size_t classes) : states_(classes, State::kIdle) {}
 
-  // The class may be able to go on. One that is being run is run once more.
+  // The class may be able to advance. If it is being run, it is run once more.
   void Wake(uint32_t c);
 
   // Waits for a class to run; false when none is left and none is being run.
   bool Take(uint32_t* c);
 
-  // The class that was taken cannot go on.
+  // The class that was taken cannot advance further.
   void Done(uint32_t c);
 
  private:

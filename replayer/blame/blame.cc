@@ -83,7 +83,7 @@ class PathReader {
     return kind == OpKind::kPeerGroup ? "transfer on " + CommunicatorName(step) : kind_name;
   }
 
-  // The innermost marker of a layer that the op is in; "" where there is none.
+  // The innermost layer marker around the op; "" if there is none.
   const std::string& LayerOf(const PathStep& step) {
     std::vector<std::string>& layers = layers_[graph_.ranks.role[step.rank.value()]];
     if (layers.empty()) {

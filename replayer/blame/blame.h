@@ -1,4 +1,4 @@
-// Who is to blame for the length of an iteration: the critical path, added up.
+// What determines the length of an iteration: the critical path, summed by cause.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct BlameItem {
   int64_t steps = 0;  // of the path
 };
 
-// Every list with the largest first.
+// Every list is sorted, largest first.
 struct Blame {
   Rank rank;  // where the path ends
   DurationNs iteration_ns = 0;
@@ -27,7 +27,7 @@ struct Blame {
   int64_t ranks = 0;  // that the path comes by
   // Compute, host, copies and late starts; communication by the name of its communicators; bubble:
   // what other stages do on the path while the home rank has nothing to do, as when the pipeline
-  // fills and drains. What they do while it is busy itself is no bubble: the home stage would take
+  // fills and drains. What they do while it is busy itself is not bubble: the home stage would take
   // that time anyway. Sums to the iteration.
   std::vector<BlameItem> shares;
   std::vector<BlameItem> bubble;  // what the bubble consists of; sums to its share
@@ -37,7 +37,7 @@ struct Blame {
   std::vector<BlameItem> links;  // of transfers
 };
 
-// `options` as the path was found with. Replays once more.
+// `options`: those that the path was found with. Replays once more.
 Result<Blame> BlamePath(const graph::Graph& graph,
                         const ReplayOptions& options,
                         const CriticalPath& path);

@@ -27,7 +27,7 @@ class BusyTime {
   [[nodiscard]] DurationNs Before(TimeNs time) const;
 
   std::vector<TimeRange> ranges_;   // disjoint, ascending
-  std::vector<DurationNs> before_;  // by range: sum of those in front
+  std::vector<DurationNs> before_;  // by range: sum of those before it
 };
 
 }  // namespace prism::replayer

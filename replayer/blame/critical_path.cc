@@ -15,12 +15,12 @@ namespace {
 
 using graph::OpKind;
 
-// What the path has come to, seen from the end.
+// What the path has reached, walking from the end.
 enum class Event : uint8_t {
   kEnd,    // the op ends on its stream
   kStart,  // it begins there
   kIssue,  // the host has issued it
-  kPass,   // the host goes on after it
+  kPass,   // the host continues after it
   kBegin,  // nothing came before
 };
 
@@ -96,14 +96,14 @@ class Walker {
       return OkStatus();
     }
     place_.rank = path_.rank;
-    // What is run of the iteration after the last ends with a wait of the host.
+    // The part of the iteration after the last that is run ends with a host wait.
     const OpPosition before = behind + plan.ahead - 1;
     const Place host = {Event::kPass, path_.rank, before, HostEnd(*timeline, before, path_.end)};
     Go(host, PathKind::kHost, path_.rank, plan.first_op, path_.end);
     return OkStatus();
   }
 
-  // The path goes on at `next`; from there to `end` it did something.
+  // The path continues at `next`; from there to `end` is one step of it.
   void Go(const Place& next, PathKind kind, Rank rank, uint32_t op, TimeNs end) {
     Go(next, {rank, op, kind, rank, next.time, end});
   }
@@ -117,7 +117,7 @@ class Walker {
     place_ = next;
   }
 
-  // When the host goes on after an op; an op of an NCCL group is noted with its last.
+  // When the host continues after an op; an op of an NCCL group is noted with its last.
   TimeNs HostEnd(const Timeline& timeline, OpPosition position, TimeNs bound) {
     const auto index = static_cast<size_t>(position);
     const auto op = static_cast<uint32_t>(position % SizeOf(place_.rank));
@@ -186,7 +186,8 @@ class Walker {
     return OkStatus();
   }
 
-  // To the other side of the transfer that ended last, or to the own one where that came later.
+  // To the other side of the transfer that ended last, or to this rank's own side if that came
+  // later.
   Status LeavePeerGroup(const Timeline& timeline) {
     const Rank rank = place_.rank;
     const TimeNs end = place_.time;
@@ -208,14 +209,14 @@ class Walker {
     other.position = position / SizeOf(rank) * SizeOf(peer) + OppositeOp(rank, peer, post);
     PRISM_ASSIGN_OR_RETURN(const Timeline* others, traces_.Of(peer));
     other.time = others->start[static_cast<size_t>(other.position)];
-    // What was sent eagerly was on its way when the receiver came.
+    // An eager message was already on its way when the receiver came.
     const Place next = eager || other.time > own.time ? other : own;
     step.begin = next.time;
     Go(next, step);
     return OkStatus();
   }
 
-  // The op by which the peer does the other side of the post.
+  // The op with which the peer posts the other side.
   uint32_t OppositeOp(Rank rank, Rank peer, const PeerPost& post) {
     const Endpoint& mine = IndexOf(rank).plan.endpoints[post.endpoint];
     const uint32_t comm = graph_.ranks.comms(rank)[mine.comm_slot];
@@ -245,7 +246,7 @@ class Walker {
       place_ = {Event::kEnd, place_.rank, before, place_.time};
       return;
     }
-    // A group is issued with its last op.
+    // A group is issued when its last op is.
     place_.position += OpPosition{steps[step].op} - op;
     place_.event = Event::kIssue;
     PRISM_CHECK_EQ(timeline.issue[static_cast<size_t>(place_.position)], place_.time);
@@ -262,7 +263,7 @@ class Walker {
     }
   }
 
-  // The host was busy with the op since the one before.
+  // The host has been busy with this op since it issued the one before.
   void LeaveIssue(const Timeline& timeline) {
     const Rank rank = place_.rank;
     const TimeNs issued = place_.time;

@@ -1,14 +1,15 @@
 // The critical path of a steady iteration: what determined its length, through all ranks.
 //
-// Walked backwards from the end of the slowest rank's last iteration to its begin, over exact
-// times: an op began when its stream was free, or when the host issued it; a wait ended with its
-// event; a collective began with its last member, a transfer with the later of its two ends; the
-// host waited for a stream. What determined a time ended at that time, so that the steps follow
+// Walked backwards over exact times, from the end of the slowest rank's last iteration to its
+// beginning: an op began when its stream was free, or when the host issued it; a wait ended with
+// its event; a collective began with its last member, a transfer with the later of its two ends;
+// the host waited for a stream. Whatever determined a time ended at that time, so the steps follow
 // each other without a gap, and their lengths sum to the iteration to the nanosecond. Where two
-// things determined a time alike, the path stays on the rank and on its stream.
+// things determined a time equally, the path stays on the rank and on its stream.
 //
-// Ranks that are alike in time have one timeline, and only few are kept at a time: where the path
-// comes to a rank without one, the job is replayed again with it and its neighbours traced.
+// Ranks that have equal times share one timeline, and only a few timelines are kept at a time:
+// where the path reaches a rank without one, the job is replayed with that rank and its neighbours
+// traced.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace prism::replayer {
 enum class PathKind : uint8_t {
   kCompute,   // a kernel, or a copy inside the device
   kCopy,      // from or to the host
-  kOverlap,   // compute, as much longer as a collective beside it made it
+  kOverlap,   // compute time added by a collective that ran beside it
   kTransfer,  // of a collective or a send: from its last arrival to its end
   kHost,      // the host issues the op, or sleeps before it
   kLate,      // a rank has not begun yet
@@ -50,7 +51,7 @@ struct CriticalPath {
   int64_t replays = 0;          // that were needed
 };
 
-// Fails where a replay does, and where the slowest rank does nothing on a device. `options.traced`
+// Fails where a replay fails, and where the slowest rank does nothing on a device. `options.traced`
 // and `options.breakdown` have no effect.
 Result<CriticalPath> FindCriticalPath(const graph::Graph& graph, const ReplayOptions& options);
 

@@ -12,7 +12,7 @@
 namespace prism::replayer {
 
 struct RoleIndex {
-  RolePlan plan;                  // of structure alone: kernels have no durations
+  RolePlan plan;                  // structure only: kernels have no durations
   std::vector<uint32_t> step_of;  // by op: index on its stream; kNone without a stream
   std::vector<std::vector<uint32_t>> call_ops;  // by communicator slot and sequence: op
   std::vector<std::vector<uint32_t>> post_ops;  // by endpoint and sequence: op
@@ -24,7 +24,7 @@ struct RoleIndex {
     return plan.streams[plan.program->stream[op]][step_of[op]];
   }
 
-  // The last step of the stream before op `op`; nothing where the iteration has none.
+  // The last step of the stream before op `op`; null where the iteration has none.
   [[nodiscard]] const Step* LastBefore(uint16_t stream, uint32_t op) const;
 };
 

@@ -14,7 +14,7 @@
 namespace prism::replayer {
 namespace {
 
-// The lower one of two in the middle: a slow rank of two is slow.
+// Takes the lower of two in the middle: of two ranks, the slow one counts as slow.
 DurationNs Median(std::vector<DurationNs> values) {
   if (values.empty()) {
     return 0;
@@ -24,7 +24,7 @@ DurationNs Median(std::vector<DurationNs> values) {
   return *middle;
 }
 
-// By rank: what may be too long, and what it is a part of.
+// By rank: the time that may be too long, and the time that it is part of.
 struct Symptom {
   std::vector<DurationNs> values;
   std::vector<DurationNs> whole;
@@ -42,7 +42,7 @@ std::vector<Peers> RanksByRole(const graph::Graph& graph) {
   return ranks_of;
 }
 
-// What of each role counts as compute, by the graph.
+// What counts as compute in each role, according to the graph.
 std::vector<DurationNs> ComputeTimes(const graph::Graph& graph) {
   const ComputeCost cost(graph.cluster);
   const OpCosts costs = OpCostsOf(graph, graph.cluster, &cost);
@@ -61,7 +61,8 @@ std::vector<DurationNs> ComputeTimes(const graph::Graph& graph) {
 
 // Ranks whose value is clearly above the median of their peers.
 std::vector<Suspect> Outliers(const std::vector<Peers>& peers, const Symptom& symptom) {
-  constexpr double kNormalDeviation = 1.4826;  // of a normal distribution over its median deviation
+  constexpr double kNormalDeviation = 1.4826;  // standard deviation of a normal distribution / its
+                                               // median deviation
   std::vector<Suspect> suspects;
   for (const Peers& ranks : peers) {
     std::vector<DurationNs> of_role;
@@ -148,8 +149,8 @@ class Examiner {
   }
 
  private:
-  // Of the ranks that are alone in their roles: those that compute clearly longer, by what their
-  // work takes, than the others.
+  // Of the ranks that are the only ones of their roles: those that compute clearly longer than the
+  // others, relative to what their work should take.
   [[nodiscard]] std::vector<Suspect> SuspectsAlone(const std::vector<Peers>& by_role) const {
     const std::vector<DurationNs> expected_ns = ComputeTimes(graph_);
     Peers alone;

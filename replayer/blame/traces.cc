@@ -6,8 +6,8 @@
 namespace prism::replayer {
 namespace {
 
-// Timelines kept at a time. All ranks of a job without noise fit; of 8,192 ranks with noise a
-// model-parallel replica does.
+// Timelines kept at a time. All ranks of a job without noise fit; of 8,192 ranks with noise, one
+// model-parallel replica fits.
 constexpr int64_t kMaxBytes = int64_t{1} << 30U;
 
 // Larger communicators do not make their members neighbours: they hold all replicas of a model.
@@ -29,8 +29,8 @@ int64_t Traces::BytesOf(Rank rank) const {
   return kBytesOfOp * graph_->role_of(rank).program.size() * options_.iterations;
 }
 
-// The ranks standing for those that are connected with the rank, nearest first, as many as fit;
-// all others after them.
+// Representatives of the ranks that are connected with the rank, nearest first, as many as fit; all
+// others after them.
 std::vector<Rank> Traces::Neighbours(Rank rank) const {
   std::vector<Rank> found = {rank};
   std::set<uint32_t> standing = {StandsFor(rank).value()};

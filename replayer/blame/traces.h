@@ -1,4 +1,4 @@
-// Timelines of the ranks that a walk through the job comes by, few at a time.
+// Timelines of the ranks that a walk through the job visits, a few at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ class Traces {
   // Replays once. `graph` must outlive the traces.
   static Result<Traces> Create(const graph::Graph& graph, const ReplayOptions& options);
 
-  // The result of that replay, with RankTimes::iteration_ns alone.
+  // The result of that replay; of RankTimes only iteration_ns is filled.
   [[nodiscard]] const ReplayResult& result() const { return result_; }
   [[nodiscard]] const ReplayOptions& options() const { return options_; }
   [[nodiscard]] int64_t replays() const { return replays_; }
 
-  // The rank that stands for all that are alike in time with this one.
+  // The rank that represents all that have the same times as this one.
   [[nodiscard]] Rank StandsFor(Rank rank) const { return result_.alike[rank.value()]; }
 
-  // The timeline of the rank. Replays where it is not there; what was given before may be gone
-  // then.
+  // The timeline of the rank. Replays if it is not kept, which invalidates timelines returned
+  // before.
   Result<const Timeline*> Of(Rank rank);
 
  private:

@@ -10,7 +10,7 @@ TimeRange MessageRange(
     return {sent, sent + transfer_ns};
   }
   const TimeNs both = std::max(sent, received);
-  // Eager: the bytes were on their way before the receiver came.
+  // Eager: the bytes were on their way before the receiver arrived.
   return {both, eager ? std::max(received, sent + transfer_ns) : both + transfer_ns};
 }
 
@@ -113,7 +113,7 @@ TimeRange Baseline::TransferOf(uint32_t c, uint32_t transfer, uint32_t lane) con
     return {begin, begin + TransferNs(scheduled.meeting)};
   }
   if (scheduled.side == TransferSide::kEagerSend) {
-    // As the sender sees it, before anything is known of its receiver.
+    // As the sender sees it, before anything is known about its receiver.
     return {arrival, arrival + classes_[c].transfers.post_ns[scheduled.index]};
   }
   const auto parties = job_.parties_of(job_.meetings[scheduled.meeting]);
@@ -172,7 +172,7 @@ void Baseline::RunTurn(const Turn& turn) {
   const uint32_t c = turn.class_index;
   const ClassSchedule& schedule = job_.classes[c];
   while (position_[c] < turn.end) {
-    // Lanes of the class may wait for each other: all come to the next kFinish first.
+    // Lanes of the class may wait for each other, so all run up to the next kFinish first.
     const uint32_t begin = position_[c];
     uint32_t end = begin + 1;
     while (end < turn.end && schedule.actions[end].action.kind != ActionKind::kFinish) {

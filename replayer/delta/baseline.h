@@ -1,7 +1,7 @@
-// A replay kept in such detail that another one can start from it anywhere: when every lane reached
-// each meeting, and what it knew at places some meetings apart.
+// A replay recorded in enough detail that another one can start from it anywhere: when every lane
+// reached each meeting, and its state at checkpoints a few meetings apart.
 //
-// Memory: 8 bytes a lane and hold, and some 400 bytes a lane and checkpoint.
+// Memory: 8 bytes per lane and hold, and about 400 bytes per lane and checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct BaselineSource {
 
 class Baseline {
  public:
-  // Evaluates all lanes, with a checkpoint a class every N holds. What `source` refers to is
-  // kept.
+  // Evaluates all lanes, with a checkpoint per class every N holds. Keeps references to what
+  // `source` refers to.
   Baseline(const BaselineSource& source, uint32_t holds_per_checkpoint);
   Baseline(const Baseline&) = delete;
   Baseline& operator=(const Baseline&) = delete;
@@ -65,7 +65,7 @@ class Baseline {
   // When a transfer of a hold took place, for one of the lanes.
   [[nodiscard]] TimeRange TransferOf(uint32_t c, uint32_t transfer, uint32_t lane) const;
 
-  // The state at a checkpoint; `ends` gives starts of iterations before it.
+  // The state at a checkpoint; `ends` supplies the starts of earlier iterations.
   [[nodiscard]] LaneTimes Restore(uint32_t c, uint32_t checkpoint, uint32_t lane) const;
 
  private:
@@ -87,7 +87,7 @@ class Baseline {
   std::vector<DurationNs> transfer_ns_;      // by meeting
   std::vector<uint32_t> position_;           // by class: while evaluating, the next action
   std::vector<uint32_t> next_cut_;           // likewise
-  std::vector<std::vector<LaneTimes>> now_;  // by class and lane: likewise
+  std::vector<std::vector<LaneTimes>> now_;  // by class and lane: current state
 };
 
 // The range of a message for its receiver, or for a sender that waits.

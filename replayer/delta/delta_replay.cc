@@ -21,8 +21,8 @@ Jitter JitterOf(const ReplayOptions& options) {
   return jitter;
 }
 
-// Slow hosts make classes of their own, and what stands at certain times depends on more than the
-// order of what is done.
+// Slow hosts form separate classes, and interruptions at fixed times depend on more than the order
+// of actions.
 bool IsInRecording(const Perturbation& perturbation) {
   return perturbation.kind != PerturbationKind::kHost &&
          perturbation.kind != PerturbationKind::kPeriodic;
@@ -38,8 +38,8 @@ ReplayOptions Recordable(ReplayOptions options) {
   return options;
 }
 
-// Whether the ranks of both do the same things in the same order and wait for the same: durations
-// and costs of the host differ at most.
+// Whether the ranks of both do the same things in the same order and wait for the same: at most
+// durations and host costs differ.
 bool DiffersInTimesAlone(const graph::Program& a, const graph::Program& b) {
   constexpr int kTimes = graph::kDurationFixed | graph::kLaunchedWithPrevious;
   if (a.kind != b.kind || a.stream != b.stream || a.comm_slot != b.comm_slot || a.dep != b.dep ||
@@ -115,8 +115,8 @@ Result<std::unique_ptr<DeltaReplay>> DeltaReplay::Record(const graph::Graph& gra
   return delta;
 }
 
-// Why actions and meetings of the edited job may follow each other otherwise than recorded; empty
-// where they do not.
+// Why actions and meetings of the edited job may come in a different order than recorded; empty if
+// they do not.
 std::string_view DeltaReplay::WhyOtherOrder(const Edit& edit) const {
   for (const graph::Role& role : graph_.roles) {
     if (edit.ReplacesProgram(role) &&
@@ -238,7 +238,7 @@ void DeltaReplay::SumIterations(const std::vector<RankTotals>& all) {
       iterations[i] = std::max(iterations[i], starts[i + 1] - starts[i]);
     }
   };
-  std::vector<std::vector<size_t>> left;  // by class and lane: ranks that are as before
+  std::vector<std::vector<size_t>> left;  // by class and lane: number of unchanged ranks
   for (const auto& of_class : ranks_of_) {
     std::vector<size_t>& lanes = left.emplace_back();
     for (const std::vector<uint32_t>& ranks : of_class) {
@@ -259,10 +259,10 @@ void DeltaReplay::SumIterations(const std::vector<RankTotals>& all) {
   }
 }
 
-// Communicators of ranks whose traffic differs. Where whole lanes are edited, those that are alike
-// in time are summed up once.
+// Communicators of ranks whose traffic differs. Where whole lanes are edited, communicators with
+// equal times are summed once.
 void DeltaReplay::SumCommunicators(const std::vector<RankTotals>& all) {
-  std::vector<std::pair<uint32_t, uint32_t>> touched;  // which stands for it, communicator
+  std::vector<std::pair<uint32_t, uint32_t>> touched;  // (its representative, communicator)
   for (uint32_t i = 0; i < all.size(); ++i) {
     const RankTotals& totals = all[i];
     const LaneTimes& before = Before(totals.rank);

@@ -1,15 +1,15 @@
-// Replays after an edit: only what changes is evaluated, and the result is that of a full replay,
-// byte for byte.
+// Replays after an edit: evaluates only what changes; the result equals that of a full replay, byte
+// for byte.
 //
 //   Result<std::unique_ptr<DeltaReplay>> recorded = DeltaReplay::Record(graph, options);
 //   Result<DeltaResult> edited = (*recorded)->Evaluate(edit);
 //
-// A full replay in the same mode is Replay of what ApplyEdit makes, with the options of the
-// recording. Replayed in full, and told as such, is what changes who does what in which order: a
-// program with other ops, another eager limit, other noise, kills (the job then stalls, and a full
-// replay says who waits for whom), slow hosts and devices that are taken away at regular times.
-// By classes, an edit of one rank splits its class there; here the ranks that come to
-// differ leave their lane, and only they.
+// The equivalent full replay is Replay of what ApplyEdit returns, with the options of the
+// recording. Edits that change who does what in which order are replayed in full, and reported as
+// such: a program with different ops, a different eager limit, different noise, kills (the job then
+// stalls, and a full replay says who waits for whom), slow hosts, and devices that are taken away
+// at regular times. In a full replay by classes an edit of one rank splits its class; here only the
+// ranks whose times change leave their lane.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +35,23 @@ struct DeltaResult {
   bool full = false;
   std::string_view why_full;
   int64_t executed = 0;       // actions (runs of ops, meetings) that were evaluated again
-  int64_t changed_ranks = 0;  // that come to something else in the end
-  int64_t reached = 0;        // as Sweep: where none, slack absorbs the edit
+  int64_t changed_ranks = 0;  // whose results differ in the end
+  int64_t reached = 0;        // as in Sweep: if 0, slack absorbs the edit
 };
 
 struct DeltaSettings {
-  // Collectives and peer groups of a class between two places from which a lane can be evaluated
-  // again: fewer cost memory, more make an edit dearer.
+  // Collectives and peer groups of a class between two checkpoints: fewer cost memory, more make an
+  // edit slower.
   uint32_t holds_per_checkpoint = 32;
-  // Of the work of a full replay, how much is spent on a delta before it is given up for one.
+  // The fraction of a full replay's work that is spent on a delta before falling back to a full
+  // replay.
   double most_work = 0.5;
 };
 
 class DeltaReplay {
  public:
-  // Replays and keeps what later ones need. The graph is kept. Fails as Replay does, and on options
-  // with traced ranks or a network of flows.
+  // Replays, and keeps what later replays need, including a reference to the graph. Fails as Replay
+  // does, and on options with traced ranks or a network of flows.
   static Result<std::unique_ptr<DeltaReplay>> Record(const graph::Graph& graph,
                                                      const ReplayOptions& options,
                                                      const DeltaSettings& settings = {});
@@ -59,7 +60,7 @@ class DeltaReplay {
 
   [[nodiscard]] const ReplayResult& baseline() const { return result_; }
 
-  // Always of the recording; edits do not add up.
+  // The edit always applies to the recording; edits do not accumulate.
   Result<DeltaResult> Evaluate(const Edit& edit);
 
  private:
@@ -85,7 +86,7 @@ class DeltaReplay {
   std::unique_ptr<Baseline> baseline_;
   std::unique_ptr<Sweep> sweep_;
   ReplayResult result_;
-  ReplayResult edited_;  // as result_ but for these:
+  ReplayResult edited_;  // as result_, except for the edited ranks
   std::vector<uint32_t> changed_ranks_;
   std::vector<uint32_t> changed_comms_;
   ReplayResult full_;                // of the last edit that was replayed in full

@@ -17,7 +17,7 @@ bool HasDuration(OpKind kind) {
   return kind == OpKind::kKernel || kind == OpKind::kMemcpy || kind == OpKind::kMemset;
 }
 
-// The program that replaces another may name kernels that the graph has, no others.
+// A replacement program may only name kernels that the graph has.
 Status CheckRoleProgram(const graph::Graph& graph, const Edit& edit) {
   if (!edit.role_program) {
     return OkStatus();
@@ -32,7 +32,7 @@ Status CheckRoleProgram(const graph::Graph& graph, const Edit& edit) {
   return OkStatus();
 }
 
-// Whether both issue the same ops, whatever those take.
+// Whether both issue the same ops, regardless of durations.
 bool SameOps(const graph::Program& a, const graph::Program& b) {
   return a.kind == b.kind && a.flags == b.flags && a.stream == b.stream &&
          a.comm_slot == b.comm_slot && a.dep == b.dep && a.collectives == b.collectives &&

@@ -1,4 +1,4 @@
-// What may be changed in a job between two replays, and the job that an edit makes.
+// What may be changed in a job between two replays, and the edited job.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct OpDuration {
   DurationNs duration_ns = 0;
 };
 
-// Ops of ranks of one role take another time, in every iteration.
+// New durations for ops of ranks of one role, in every iteration.
 struct ProgramEdit {
   uint32_t role = 0;
-  std::vector<Rank> ranks;  // ascending; none: all of the role
+  std::vector<Rank> ranks;  // ascending; empty: all of the role
   std::vector<OpDuration> durations;
 };
 
@@ -41,14 +41,14 @@ struct EditedJob {
   ReplayOptions options;
 };
 
-// The job as a full replay would be given it. Ranks that an edit tells apart from others of their
-// role get a role of their own. kInvalidArgument for ops and ranks that the job does not have.
+// The job as a full replay would receive it. Ranks that an edit makes differ from the rest of their
+// role get a separate role. kInvalidArgument for ops and ranks that the job does not have.
 Result<EditedJob> ApplyEdit(const graph::Graph& graph,
                             const ReplayOptions& options,
                             const Edit& edit);
 
-// Where `other` is `graph` but for the signatures of kernels: the durations that make the one of
-// the other, as `cluster` costs them. Nothing where they differ in more.
+// If `other` differs from `graph` only in the signatures of kernels: the durations, as `cluster`
+// costs them, that turn `graph` into `other`. Null where they differ in more.
 std::optional<std::vector<ProgramEdit>> AsDurations(const graph::Graph& graph,
                                                     const graph::Graph& other,
                                                     const graph::ClusterSpec& cluster);

@@ -21,8 +21,8 @@ bool IsKernelOf(const graph::Program& program, uint32_t op, const std::set<uint3
   return program.kind[op] == OpKind::kKernel && signatures.contains(program.signature[op]);
 }
 
-// As graph/validate.h asks of a graph.
-// What is longer than a program may be is one more, which CheckDurations refuses.
+// As graph/validate.h requires. Anything longer than a program may take becomes the limit plus one,
+// which CheckDurations refuses.
 DurationNs ScaledNs(DurationNs duration, double factor) {
   constexpr auto kTooLong = static_cast<double>(graph::kMaxProgramNs + 1);
   return std::llround(std::min(kTooLong, factor * static_cast<double>(duration)));
@@ -164,7 +164,7 @@ std::vector<OpDuration> EditBuilder::ChangedDurations(const graph::Program& prog
   return durations;
 }
 
-// True when ranks of the role that the change is of have any such kernel.
+// True when the ranks of the role to which the change applies have any such kernel.
 Result<bool> EditBuilder::ChangeRole(uint32_t role,
                                      const std::set<uint32_t>& signatures,
                                      const KernelChange& change) {

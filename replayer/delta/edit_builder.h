@@ -1,7 +1,7 @@
-// Changes that a user names by patterns, GPUs and parameters → the Edit that says op by op what
-// they come to. Each call is one change; those of durations are of what kernels take on the cluster
-// as it is edited by then. A change that names nothing of the job is kBadFile, and the edit is of
-// no use after it.
+// Translates changes that a user names by patterns, GPUs and parameters into an Edit, op by op.
+// Each call is one change; changes of durations apply to what kernels take on the cluster as edited
+// so far. A change that matches nothing in the job is kBadFile, and the builder must not be used
+// after it.
 #pragma once
 
 #include <map>
@@ -19,13 +19,13 @@
 
 namespace prism::replayer {
 
-// What becomes of kernels whose name fits a pattern (graph/base/glob.h).
+// What to do with kernels whose name matches a pattern (graph/base/glob.h).
 struct KernelChange {
   enum class Kind : uint8_t {
-    kFactor,    // each takes that many times as long
+    kFactor,    // each takes `value` times as long
     kDuration,  // each takes so long
-    kFuse,      // runs of them on a stream, with nothing else issued between, become one: the first
-                // takes what the longest did, the others nothing
+    kFuse,      // consecutive ones on a stream become one: the first takes as long as the longest
+                // did, the others nothing
   };
 
   std::string pattern;
@@ -41,7 +41,7 @@ class EditBuilder {
   // `graph` must outlive the builder; `options` are those of the job that is edited.
   EditBuilder(const graph::Graph& graph, const ReplayOptions& options);
 
-  // Everything that the other cluster's GPU profile states; nodes, links and hosts stay.
+  // Takes over the other cluster's whole GPU profile; nodes, links and hosts stay.
   void TakeGpuOf(const graph::ClusterSpec& other);
 
   // The cluster must have the parameter.
@@ -49,27 +49,28 @@ class EditBuilder {
 
   void Perturb(Perturbation perturbation);
 
-  // Some kernel must fit; none may be changed twice by these calls and ChangePrecision.
+  // At least one kernel must match; no kernel may be changed twice by these calls and
+  // ChangePrecision.
   Status ChangeKernels(const KernelChange& change);
 
-  // Factors of all matrix products are of that type. What was measured changes by as much as what
-  // the model makes of it.
+  // Sets the data type of the factors of all matrix products. Measured durations change by the same
+  // factor as the modelled ones.
   Status ChangePrecision(graph::DataType type);
 
-  // One op of one rank, whatever else is said of it.
+  // Sets the duration of one op of one rank; overrides any other change of it.
   void SetOp(Rank rank, uint32_t op, DurationNs duration_ns);
 
-  // Of communicators of that name; "*": of all.
+  // For the communicators of that name; "*": for all.
   Status ForceAlgorithm(const std::string& communicator, NcclAlgorithm algorithm);
 
   // Two ranks change places.
   void SwapPlaces(Rank rank, Rank other);
 
-  // What was changed; kInvalidArgument where ApplyEdit would refuse it, kBadFile where a program
+  // Returns the edit; kInvalidArgument where ApplyEdit would refuse it, kBadFile where a program
   // would take longer than a graph's may.
   Result<Edit> Take() &&;
 
-  // A line each: what the changes take for granted.
+  // What the changes assume, one line each.
   [[nodiscard]] const std::vector<std::string>& assumptions() const { return assumptions_; }
 
  private:
@@ -92,7 +93,7 @@ class EditBuilder {
   const ReplayOptions& options_;
   ComputeCost compute_;
   Edit edit_;
-  std::map<uint32_t, std::set<uint32_t>> changed_;  // by role: ops whose duration is said
+  std::map<uint32_t, std::set<uint32_t>> changed_;  // by role: ops whose duration is set
   std::vector<std::string> assumptions_;
 };
 

@@ -30,12 +30,12 @@ struct LaneCosts {
   Rank rank;  // whose noise it has
 };
 
-// What a lane knows at a place of its schedule.
+// The state of a lane at some place of its schedule.
 struct LaneTimes {
   static constexpr TimeNs kUnknown = -1;
 
   std::vector<TimeNs> registers;
-  std::vector<TimeNs> busy_since;  // by stream: begin of the compute that ends at its tail
+  std::vector<TimeNs> busy_since;  // by stream: start of the compute that ends at its tail
   Breakdown activity;
   std::vector<TimeNs> starts;           // by iteration, and when one after the last would begin
   std::vector<DurationNs> transfer_ns;  // by communicator slot, in the last iteration
@@ -60,7 +60,7 @@ struct HoldTimes {
 
 class LaneRun {
  public:
-  // All are kept; `costs` by lane may differ, the rest is that of the class.
+  // Keeps references to all of them. `costs` may differ by lane; the rest belongs to the class.
   LaneRun(const Partition& partition,
           const RecordedOrder& job,
           const ReplayOptions& options,

@@ -12,7 +12,7 @@
 namespace prism::replayer {
 namespace {
 
-// One lane a class: enough to see what happens in which order.
+// One lane per class: enough to see what happens in which order.
 Partition WithOneLane(const Partition& partition) {
   Partition one = partition;
   one.jitter = {};
@@ -169,7 +169,7 @@ class MeetingFinder {
     }
   }
 
-  // Of the key of a meeting that has settled.
+  // The number for the key of a meeting that has settled.
   [[nodiscard]] uint32_t NumberOf(uint32_t key) const { return number_of_[key]; }
 
  private:
@@ -208,8 +208,8 @@ class MeetingFinder {
   const CollectiveCost& cost_;
   RecordedOrder& job_;
   std::vector<uint32_t> comm_keys_;       // by communicator class: key of its first collective
-  std::vector<uint32_t> channel_keys_;    // by channel: of its first message
-  std::vector<std::vector<Party>> open_;  // by key: those that have come
+  std::vector<uint32_t> channel_keys_;    // by channel: key of its first message
+  std::vector<std::vector<Party>> open_;  // by key: those that have arrived
   std::vector<uint32_t> number_of_;       // by key: meeting
 };
 
@@ -276,7 +276,7 @@ class RegisterAllocator {
       }
     }
     segment_end_.back() = count;
-    // A rank without streams begins its iterations by the time of its host.
+    // A rank without streams begins its iterations at its host time.
     for (int32_t i = 0; plan_.first_op == kNone && i <= iterations_; ++i) {
       const auto after =
           std::upper_bound(begins.begin(), begins.end(), OpPosition{i} * plan_.size());
@@ -320,14 +320,15 @@ class RegisterAllocator {
   int32_t iterations_ = 0;
   std::vector<uint32_t> segment_end_;         // by segment: the last action that reads it
   std::vector<uint32_t> segment_register_;    // by segment
-  std::vector<uint32_t> event_end_;           // by iteration and event: likewise
+  std::vector<uint32_t> event_end_;           // by iteration and event: the last action that reads
+                                              // it
   std::vector<uint32_t> event_register_;      // by iteration and event
   std::vector<uint32_t> start_segments_;      // by iteration, of a class without streams
   std::vector<std::vector<uint32_t>> dying_;  // by action: registers free after it
   std::vector<uint32_t> free_;
 };
 
-// Where actions of each kind stand.
+// Where the actions of each kind are.
 void IndexActions(const RolePlan& plan, ClassSchedule* schedule) {
   schedule->of_stream.resize(plan.streams.size());
   for (uint32_t i = 0; i < schedule->actions.size(); ++i) {
@@ -353,7 +354,7 @@ void IndexActions(const RolePlan& plan, ClassSchedule* schedule) {
   }
 }
 
-// Copies the actions of the turns; tells their holds and, at the end of each, a cut.
+// Copies the actions of the turns; finds their holds and, at the end of each turn, a cut.
 class TurnReader {
  public:
   TurnReader(MeetingFinder* finder, RecordedOrder* job)
@@ -394,7 +395,7 @@ class TurnReader {
   void Settle(uint32_t class_index, const ScheduledHold& hold) {
     const ClassSchedule& schedule = job_.classes[class_index];
     for (uint32_t t = hold.begin; t < hold.end; ++t) {
-      // An eager send is over whether or not its receiver has come.
+      // An eager send completes whether or not its receiver has arrived.
       if (schedule.transfers[t].side != TransferSide::kEagerSend) {
         settled_[class_index] =
             std::max(settled_[class_index], finder_.NumberOf(schedule.transfers[t].meeting) + 1);
@@ -404,7 +405,7 @@ class TurnReader {
 
   MeetingFinder& finder_;
   RecordedOrder& job_;
-  std::vector<std::map<uint16_t, uint32_t>> hold_of_;  // by class: streams that stand, their hold
+  std::vector<std::map<uint16_t, uint32_t>> hold_of_;  // by class: held streams and their holds
   std::vector<uint32_t> settled_;                      // by class, as in Cut
 };
 

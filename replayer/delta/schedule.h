@@ -1,10 +1,10 @@
 // The order of a whole job: what every class does, action by action, and which of them meet where.
-// It follows from the graph alone, so that a replay with other durations needs no search for who
-// can go on: actions are executed in order, meetings settle in order.
+// It follows from the graph alone, so that a replay with different durations need not search for
+// what can advance: actions are executed in order, meetings settle in order.
 //
 // Times that an action reads or writes have registers: the tail of each stream first, then host
-// time by segment and events, each only as long as somebody will read it. The registers of a lane
-// are therefore all that its future depends on.
+// time by segment and events, each only as long as it will still be read. A lane's future therefore
+// depends on nothing but its registers.
 #pragma once
 
 #include <cstdint>
@@ -39,18 +39,18 @@ struct ScheduledTransfer {
   uint16_t comm_slot = 0;  // of a collective
 };
 
-// A stream before a collective or peer group: from a kArrive to a kFinish.
+// A stream held at a collective or peer group: from a kArrive to a kFinish.
 struct ScheduledHold {
   uint32_t arrive = 0;  // action
   uint32_t begin = 0;   // transfers [begin, end)
   uint32_t end = 0;
 };
 
-// A place between two actions at which a lane's state may be kept: every stream that has not come
-// to its end stands before a transfer.
+// A place between two actions at which a lane's state may be kept: every stream that has not ended
+// is held at a transfer.
 struct Cut {
   uint32_t position = 0;  // of the next action
-  uint32_t settled = 0;   // all meetings that were over for the class have lower numbers
+  uint32_t settled = 0;   // all meetings completed for the class have lower numbers
   std::vector<std::pair<uint16_t, uint32_t>> holding;  // (stream, hold)
 };
 
@@ -62,7 +62,8 @@ struct ClassSchedule {
   std::vector<std::vector<uint32_t>> of_stream;  // actions that execute steps, ascending
   std::vector<uint32_t> host_waits;              // actions, ascending
   std::vector<uint32_t> starts;                  // by iteration: kStart; empty: no stream at all
-  std::vector<uint32_t> start_registers;         // of such a class: host time by iteration
+  std::vector<uint32_t> start_registers;         // for a class without streams: host time by
+                                                 // iteration
   uint32_t register_count = 0;
   uint32_t first_register = 0;  // of host time at the beginning
   uint32_t last_register = 0;   // at the end
@@ -81,7 +82,7 @@ struct Meeting {
   uint32_t party_count = 0;
 };
 
-// Actions of a class up to `end` come next.
+// The actions of a class up to `end` are executed next.
 struct Turn {
   uint32_t class_index = 0;
   uint32_t end = 0;

@@ -71,7 +71,7 @@ void Sweep::Begin(const std::vector<Variant>& variants) {
   }
 }
 
-// A full replay evaluates lanes side by side, that many in the time of one here.
+// A full replay evaluates lanes side by side: that many in the time of one here.
 double Sweep::WorkOfFullReplay() const {
   constexpr int64_t kLanesAtOnce = 16;
   int64_t work = 0;
@@ -104,7 +104,7 @@ bool Sweep::Carry() {
   return true;
 }
 
-// Takes back all that a run leaves behind.
+// Collects the results and resets everything that a run leaves behind.
 std::vector<RankTotals> Sweep::Finish() {
   for (const Unit& unit : units_) {
     for (uint32_t rank : unit.ranks) {
@@ -195,7 +195,7 @@ uint32_t Sweep::Restore(
   return index;
 }
 
-// A unit of ranks that have done as before until the meeting that is being settled.
+// A unit of ranks that have followed the baseline until the meeting that is being settled.
 uint32_t Sweep::Wake(const Outcome& outcome, std::vector<uint32_t> ranks) {
   const ClassSchedule& schedule = ScheduleOf(outcome.class_index);
   const auto& checkpoints = job_.baseline.of_class(outcome.class_index).checkpoints;
@@ -210,7 +210,7 @@ uint32_t Sweep::Wake(const Outcome& outcome, std::vector<uint32_t> ranks) {
   return unit;
 }
 
-// Some ranks of a unit go on apart.
+// Some ranks of a unit continue as a separate unit.
 uint32_t Sweep::Split(uint32_t from, std::vector<uint32_t> ranks) {
   const auto index = static_cast<uint32_t>(units_.size());
   units_.push_back(units_[from]);
@@ -287,7 +287,7 @@ void Sweep::OpenTransfers(uint32_t index, uint32_t hold, uint16_t stream, TimeNs
     } else {
       ++open.waiting;
       if (transfer.meeting == settling_) {
-        open.differs = true;  // nobody else is woken; it is about to be told
+        open.differs = true;  // nobody else is woken; it is about to be notified
       } else {
         Pend(transfer.meeting, index, t);
       }
@@ -306,8 +306,8 @@ bool Sweep::IsAmongThemselves(Unit* unit, const ScheduledTransfer& transfer) {
   return among == Among::kThemselves;
 }
 
-// A rank that stands for its lane stands for all members of its communicators where no other lane
-// has any.
+// A rank that represents its lane represents all members of its communicators if no other lane has
+// any.
 bool Sweep::HoldsAllMembers(const Unit& unit, uint16_t slot) const {
   const CommEntry& entry = job_.partition.classes[unit.class_index].comms[slot];
   if (job_.partition.comm_classes[entry.comm_class].entry_count > 1) {
@@ -326,7 +326,7 @@ bool Sweep::HoldsAllMembers(const Unit& unit, uint16_t slot) const {
   });
 }
 
-// Until the unit has to wait for a meeting, is dissolved or comes to its end.
+// Runs until the unit has to wait for a meeting, is dissolved or ends.
 void Sweep::Advance(uint32_t index) {
   Unit& unit = units_[index];
   const uint32_t c = unit.class_index;
@@ -366,7 +366,7 @@ void Sweep::Advance(uint32_t index) {
     ++unit.position;
     ++executed_;
   }
-  // It stays: the receivers of its last sends may not have come.
+  // The unit stays: the receivers of its last sends may not have arrived.
   run.End(costs, &unit.times);
   AddTotals(unit, before.ends[unit.lane]);
 }
@@ -397,7 +397,7 @@ bool Sweep::SameAsBefore(const Unit& unit, uint32_t index) const {
                       [](const OpenHold& open) { return open.hold != kNone && open.differs; });
 }
 
-// The unit's ranks go on as before, if they do.
+// Returns the unit's ranks to the baseline if their state equals it.
 bool Sweep::Dissolve(Unit* unit, uint32_t index) {
   if (!SameAsBefore(*unit, index)) {
     return false;
@@ -427,7 +427,7 @@ bool Sweep::Dissolve(Unit* unit, uint32_t index) {
   return true;
 }
 
-// What the unit's ranks came to, beyond what the baseline came to in the same place.
+// Adds what the unit's ranks accumulated, beyond what the baseline had at the same place.
 void Sweep::AddTotals(const Unit& unit, const LaneTimes& before) {
   const LaneTimes& now = unit.times;
   const LaneTimes& end = job_.baseline.of_class(unit.class_index).ends[unit.lane];

@@ -1,14 +1,15 @@
-// Carries an edit through a recorded replay: who takes other times than before, and from where on.
+// Propagates an edit through a recorded replay: which ranks have different times than before, and
+// from where on.
 //
 // Ranks leave the baseline as units: ranks of one lane with the same history since. A unit begins
 // at a checkpoint before the first thing that differs and executes the schedule of its class; a
-// unit whose ranks come to differ is split. Meetings are settled in the order of the schedule, each
-// once all units on their way to it have come; where the outcome is another than before, ranks that
-// are not in a unit yet join one. A unit that knows exactly what the baseline knew at a checkpoint
-// is dissolved: its ranks go on as before.
+// unit whose ranks begin to differ is split. Meetings are settled in the order of the schedule,
+// each once all units on their way to it have arrived; where the outcome differs from the baseline,
+// ranks that are not in a unit yet join one. A unit whose state at a checkpoint equals the
+// baseline's is dissolved: its ranks continue as in the baseline.
 //
-// Where an edit concerns whole lanes, ranks of a lane stay alike: one of them stands for all, and
-// one communicator for those that are alike in time.
+// Where an edit affects whole lanes, the ranks of a lane stay equal: one of them represents all,
+// and one communicator represents those with equal times.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace prism::replayer {
 
-// What a rank comes to in the end, or all ranks of its lane.
+// The totals of a rank at the end, or of every rank of its lane.
 struct RankTotals {
   uint32_t rank = 0;
   bool of_lane = false;
@@ -38,17 +39,17 @@ class Sweep {
   // `most_work`: as DeltaSettings.
   Sweep(const RecordedJob& job, double most_work);
 
-  // Totals of the ranks that differ, in no particular order; nothing where a full replay is likely
-  // to take less time. May be called again.
+  // Totals of the ranks that differ, in no particular order; null where a full replay is likely to
+  // be faster. May be called again.
   std::optional<std::vector<RankTotals>> Run(const std::vector<Variant>& variants);
 
-  // Which communicator stands for this one: itself unless whole lanes differ.
+  // Which communicator represents this one: itself unless whole lanes differ.
   [[nodiscard]] uint32_t CommStandsFor(uint32_t comm) const {
     return whole_lanes_ ? comm_stands_for_[comm] : comm;
   }
 
-  // Of the last run: units times actions executed, and ranks that take other times somewhere though
-  // they are in no variant; where whole lanes differ, lanes.
+  // Of the last run: actions executed, summed over units; and ranks that are in no variant but
+  // whose times differ somewhere (lanes, where whole lanes differ).
   [[nodiscard]] int64_t executed() const { return executed_; }
   [[nodiscard]] int64_t reached() const { return reached_; }
 
@@ -57,16 +58,16 @@ class Sweep {
   struct OpenHold {
     uint32_t hold = kNone;
     uint32_t waiting = 0;  // transfers not settled yet
-    bool differs = false;  // one that was settled took place at another time than before
+    bool differs = false;  // a settled one took place at a different time than before
     HoldTimes times;
-    std::vector<uint32_t> among;  // transfers of the unit's ranks alone, which are over
+    std::vector<uint32_t> among;  // completed transfers among the unit's own ranks
   };
 
-  // Whether a unit's ranks are all members of the communicators of a slot: a collective of theirs
-  // concerns nobody else and needs no meeting.
+  // Whether a unit's ranks are all members of the communicators of a slot: their collectives
+  // involve nobody else and need no meeting.
   enum class Among : uint8_t { kUnknown, kOthers, kThemselves };
 
-  // An eager send at another time than before.
+  // An eager send at a different time than before.
   struct EagerSend {
     uint32_t transfer = 0;
     TimeNs arrival = 0;
@@ -83,16 +84,16 @@ class Sweep {
     uint32_t next_checkpoint = 0;
     std::vector<OpenHold> open;   // by stream
     std::vector<Among> among;     // by communicator slot
-    std::vector<EagerSend> sent;  // whose receivers may not have come
+    std::vector<EagerSend> sent;  // whose receivers may not have arrived
   };
 
-  // A unit that stands at a meeting with one of its transfers.
+  // A unit that waits at a meeting with one of its transfers.
   struct Waiting {
     uint32_t unit = 0;
     uint32_t transfer = 0;
   };
 
-  // A variant is to join in from a checkpoint, before a meeting is settled.
+  // A variant that is to join from a checkpoint, before a meeting is settled.
   struct Activation {
     uint32_t before = 0;  // meeting
     uint32_t variant = 0;
@@ -121,10 +122,10 @@ class Sweep {
     uint32_t comm = 0;
     uint32_t instance = 0;
     TimeNs latest = 0;              // of members in units
-    bool lowered = false;           // a last member of before comes earlier
+    bool lowered = false;           // a member that was last before arrives earlier
     DurationNs transfer_ns = 0;     // longest among members in units
     std::vector<uint32_t> classes;  // of them; only where transfers differ
-    bool differs = false;           // transfers of some of them take another time
+    bool differs = false;           // transfers of some of them take a different time
     TimeRange range;
   };
 
@@ -183,7 +184,7 @@ class Sweep {
   int64_t told_ = 0;                       // outcomes of meetings
   int64_t executed_ = 0;
   int64_t reached_ = 0;
-  uint32_t floor_ = 0;         // meetings before this are over
+  uint32_t floor_ = 0;         // meetings before this are settled
   uint32_t settling_ = kNone;  // the meeting that is being settled
   std::deque<Unit> units_;
   std::vector<uint32_t> unit_of_;              // by rank

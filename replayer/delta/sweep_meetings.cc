@@ -42,7 +42,7 @@ Sweep::TouchedComm& Sweep::Touch(uint32_t comm, uint32_t instance) {
   return touched_[index];
 }
 
-// Tells the communicators of a unit when its ranks arrive.
+// Notes in the communicators of a unit when its ranks arrive.
 void Sweep::MeetAtCollective(const Waiting& waiting) {
   const Unit& unit = units_[waiting.unit];
   const uint32_t c = unit.class_index;
@@ -121,7 +121,7 @@ TimeRange Sweep::RangeOf(uint32_t meeting, const TouchedComm& touched) const {
   }
   DurationNs transfer_ns = job_.baseline.TransferNs(meeting);
   if (touched.differs) {
-    // Members outside of units take what they took.
+    // Members outside units keep their durations.
     transfer_ns = touched.transfer_ns;
     for (const Party& party : job_.schedule.parties_of(job_.schedule.meetings[meeting])) {
       if (std::find(touched.classes.begin(), touched.classes.end(), party.transfer) ==
@@ -167,7 +167,7 @@ void Sweep::SettleCollective(uint32_t meeting) {
   touched_.clear();
 }
 
-// What the rank's side of a message takes.
+// How long the rank's side of a message takes.
 DurationNs Sweep::PostNs(uint32_t rank, const Party& party) const {
   const uint32_t post = ScheduleOf(party.class_index).transfers[party.transfer].index;
   const TransferCosts& before = job_.baseline.of_class(party.class_index).transfers;
@@ -221,8 +221,8 @@ void Sweep::SettleMessage(uint32_t meeting) {
   }
 }
 
-// Where the ranks of a class send to each other, a rank stands before both its ends of the
-// meeting. One that is woken at one of them is told of the other as well, which is as before.
+// Where the ranks of a class send to each other, a rank waits at both of its ends of the meeting.
+// One that is woken at one of them is told of the other as well, which is unchanged.
 void Sweep::TellOtherEnds(uint32_t meeting) {
   const auto parties = job_.schedule.parties_of(job_.schedule.meetings[meeting]);
   std::set<std::pair<uint32_t, uint32_t>> told;  // rank, transfer
@@ -252,8 +252,9 @@ void Sweep::Tell(uint32_t rank, const Party& party, TimeRange range) {
   outcomes_.push_back(outcome);
 }
 
-// Ranks that are alike and hear the same go on together, unless what was told before has put them
-// into several units. One that stands for others hears what each of them does.
+// Ranks that are equal and receive the same outcomes continue together, unless earlier outcomes
+// have put them into several units. A representative receives the outcomes of every rank that it
+// represents.
 void Sweep::Deliver() {
   told_ += std::ssize(outcomes_);
   std::sort(outcomes_.begin(), outcomes_.end());

@@ -19,7 +19,8 @@ class ChangeFinder {
   ChangeFinder(const ClassSchedule& schedule, std::vector<uint32_t>* changed)
       : schedule_(schedule), changed_(*changed) {}
 
-  // A step of a stream, in every iteration: the actions of a stream are in the order of its steps.
+  // Adds a step of a stream, in every iteration: the actions of a stream are in the order of its
+  // steps.
   void Step(uint16_t stream, uint32_t step, int32_t iterations) {
     const std::vector<uint32_t>& positions = schedule_.of_stream[stream];
     for (int32_t iteration = 0; iteration < iterations; ++iteration) {
@@ -34,7 +35,7 @@ class ChangeFinder {
 
   void Steps(const RolePlan& before, const RolePlan& after) {
     if (before.host_ns != after.host_ns) {
-      // One that does nothing on any stream still begins its iterations at other times.
+      // A rank that does nothing on any stream still begins its iterations at different times.
       changed_.resize(std::max<size_t>(schedule_.actions.size(), 1));
       std::iota(changed_.begin(), changed_.end(), 0U);
       return;
@@ -150,7 +151,7 @@ class VariantMaker {
     return edits;
   }
 
-  // Edits of programs alone: the ranks they name, and lane by lane those of whole roles.
+  // Only edits of programs: the ranks they name, and lane by lane those of whole roles.
   void GroupEditedRanks() {
     const std::map<uint32_t, std::vector<uint32_t>> named = EditsOfRanks();
     for (const auto& [rank, edits] : named) {
@@ -173,7 +174,7 @@ class VariantMaker {
     }
   }
 
-  // Edits of a rank: those that name it and those of its whole role.
+  // The edits that affect a rank: those that name it and those of its whole role.
   [[nodiscard]] std::vector<uint32_t> EditsOf(uint32_t role,
                                               const std::vector<uint32_t>& named) const {
     std::vector<uint32_t> edits = named;
@@ -281,7 +282,7 @@ class VariantMaker {
     return variant;
   }
 
-  // The plan anew: for all but single ops.
+  // Rebuilds the plan: needed for everything but single ops.
   void Replan(const VariantKey& key, Variant* variant) {
     const graph::Role& role = job_.graph.roles[job_.partition.classes[key.class_index].role];
     variant->program = std::make_unique<graph::Program>(
@@ -338,7 +339,7 @@ class VariantMaker {
   const Edit& edit_;
   const ReplayOptions& options_;
   const graph::ClusterSpec& cluster_;
-  bool replanned_ = false;  // more than single ops take another time
+  bool replanned_ = false;  // more than the durations of single ops differ
   std::map<VariantKey, std::vector<uint32_t>> groups_;
   std::optional<ComputeCost> compute_;
   std::optional<OpCosts> costs_;

@@ -1,5 +1,5 @@
-// An edit seen from one lane: its ranks that the edit concerns, their durations, and where in the
-// schedule they first matter.
+// An edit seen from one lane: the ranks that the edit affects, their durations, and where in the
+// schedule these first matter.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ struct Variant {
   uint32_t lane = 0;
   std::vector<uint32_t> ranks;
   LaneCosts costs;
-  std::vector<uint32_t> changed;  // actions that take another time, ascending
-  bool other_transfers = false;   // transfers take another time, too
+  std::vector<uint32_t> changed;  // actions whose duration differs, ascending
+  bool other_transfers = false;   // durations of transfers differ, too
 
-  // What `costs` points to where it is not the baseline's.
+  // Owner of what `costs` points to, where that is not the baseline's.
   std::unique_ptr<graph::Program> program;
   std::unique_ptr<RolePlan> plan;
   std::unique_ptr<TransferCosts> transfers;
   std::unique_ptr<std::vector<DurationNs>> charges;
 };
 
-// Ranks that take the same times as before are in no variant.
+// Ranks whose durations are unchanged are in no variant.
 std::vector<Variant> MakeVariants(const RecordedJob& job, const Edit& edit);
 
 }  // namespace prism::replayer

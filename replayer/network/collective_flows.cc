@@ -89,7 +89,7 @@ class EdgeWriter {
     result.in_series = true;
   }
 
-  // From the root's node on, or to it.
+  // A chain from the root's node, or to it.
   void AddChain(int32_t root, bool to_root, double bytes) {
     for (int32_t i = 0; i + 1 < size(); ++i) {
       const int32_t near = (root + i) % size();
@@ -99,7 +99,7 @@ class EdgeWriter {
     result.in_series = true;
   }
 
-  // NCCL's second tree mirrors the first where the number of nodes is even, else it is shifted.
+  // NCCL's second tree mirrors the first if the number of nodes is even, else it is shifted.
   void AddTrees(double bytes) {
     for (int32_t i = 1; i < size(); ++i) {
       const int32_t parent = ParentOf(i, size());
@@ -113,7 +113,7 @@ class EdgeWriter {
     result.rounds = 2;
   }
 
-  // `per_pair`: from one rank to another.
+  // `per_pair`: bytes from one rank to another.
   void AddAllToAll(double per_pair) {
     const int32_t shifts = std::min(size() - 1, kMaxShifts);
     const double stands_for = static_cast<double>(size() - 1) / shifts;

@@ -1,5 +1,5 @@
-// The flows between nodes that a collective is made of: one an edge of NCCL's ring or trees and NIC
-// pair, with all the bytes that the edge carries. What moves inside a node is no flow.
+// The flows between nodes that a collective is made of: one per edge of NCCL's ring or trees and
+// per NIC pair, with all the bytes that the edge carries. Traffic inside a node is not a flow.
 //
 //   ring             node i to i + 1, round to the first: traffic of the ring (2 (n-1)/n of the
 //                    bytes of an all_reduce over n ranks)
@@ -14,7 +14,7 @@
 //   gather, scatter  every node to or from the root's
 //
 // An edge is spread over the NICs of the communicator's ranks on both nodes. LL puts twice as many
-// bytes on the wire, LL128 128 for each 120.
+// bytes on the wire, LL128 128 bytes for every 120.
 #pragma once
 
 #include <cstdint>
@@ -37,18 +37,18 @@ struct EdgeFlow {
 
 struct CollectiveFlows {
   std::vector<EdgeFlow> edges;
-  // How often a byte has to cross a slow link that lies on an edge: `rounds` times, or for a ring
-  // that many times each such edge.
+  // How often a byte has to cross a slow link that is on an edge: `rounds` times or, for a ring,
+  // `rounds` times per such edge.
   int32_t rounds = 1;
   bool in_series = false;
 };
 
-// Where the ranks of a job sit.
+// Where the ranks of a job are placed.
 struct NicPlaces {
   int32_t gpus_per_node = 8;
   int32_t nics_per_node = 8;  // no more than GPUs
-  // Between different NICs data changes GPU inside the sending node (NCCL's PXN), so that a flow
-  // stays on one rail.
+  // Data that must change NIC moves to another GPU inside the sending node (NCCL's PXN), so that a
+  // flow stays on one rail.
   bool keeps_rail = true;
 
   std::span<const uint32_t> gpu_of;  // by rank; empty: rank r is on GPU r
@@ -64,8 +64,8 @@ struct NicPlaces {
 
 inline constexpr int32_t kMaxShifts = 63;
 
-// `members`: ranks, ascending; on two nodes at least. `choice`: what NCCL takes; none for what it
-// makes of sends and receives.
+// `members`: ranks, ascending; on at least two nodes. `choice`: the algorithm that NCCL takes; none
+// for what NCCL implements by sends and receives.
 CollectiveFlows FlowsOfCollective(const graph::CollectiveShape& shape,
                                   std::optional<NcclChoice> choice,
                                   std::span<const uint32_t> members,

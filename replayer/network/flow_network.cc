@@ -54,8 +54,8 @@ void FlowNetwork::Add(const NetworkTransfer& transfer) {
   std::push_heap(waiting_.begin(), waiting_.end());
 }
 
-// One part of an edge, on a plane of its own where there are several; where that plane leads
-// nowhere, on the next that does.
+// One part of an edge, each on a different plane if there are several; if that plane has no path,
+// on the next one that has.
 Status FlowNetwork::StartEdge(uint32_t slot, const EdgeFlow& edge, uint32_t part) {
   const NetworkTransfer& transfer = open_[slot].transfer;
   const auto planes = static_cast<uint32_t>(topology_.spec().planes);

@@ -1,12 +1,13 @@
 // Transfers on a network that they share: the clock of a flow replay.
 //
 // A transfer becomes flows (replayer/network/collective_flows.h), each bounded by the rate at which
-// it would run alone. It ends when its last flow has, plus its latency, and never before the time
-// that the analytic model gives it: where nothing is shared both agree to the nanosecond.
+// it would run alone. It ends when its last flow ends, plus its latency, and never before the time
+// that the analytic model gives: where nothing is shared both agree to the nanosecond.
 //
-// Conservative order. Add takes transfers whose start is known; Next lets the network run until
-// some end. Whoever adds must have added all that can start before the earliest end: an engine that
-// stands still has, because what it does not know yet depends on such an end.
+// Conservative order. Add takes transfers whose start is known; Next runs the network until some
+// transfer ends. The caller must have added every transfer that can start before the earliest end;
+// an engine that cannot advance has done so, because whatever it does not know yet depends on such
+// an end.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,9 @@ struct TransferOwner {
 struct NetworkTransfer {
   TransferOwner owner;
   TimeNs start = 0;         // not before the last end that Next gave
-  DurationNs alone_ns = 0;  // from start to end when it has the network for itself
+  DurationNs alone_ns = 0;  // from start to end on an otherwise idle network
   DurationNs flow_ns = 0;   // of that, how long its flows last
-  DurationNs fixed_ns = 0;  // what follows after the last flow, at least
+  DurationNs fixed_ns = 0;  // minimum time after the last flow
   uint64_t key = 0;         // names the connection for ECMP; equal in every iteration
   int32_t rounds = 1;       // as CollectiveFlows
   bool in_series = false;
@@ -60,9 +61,9 @@ class FlowNetwork {
 
   void Add(const NetworkTransfer& transfer);
 
-  // Runs to the next time at which transfers end, and says which, in an order that the calls alone
-  // decide; none when nothing is in flight or waits. Fails, naming both NICs, where no way leads
-  // from one to the other.
+  // Runs to the next time at which transfers end, and says which, in an order that depends only on
+  // the calls; none when nothing is in flight or waits. Fails, naming both NICs, where no path
+  // leads from one to the other.
   Status Next(std::vector<TransferEnd>* ends);
 
   [[nodiscard]] int64_t flows_ended() const { return queue_.ended(); }
@@ -81,7 +82,7 @@ class FlowNetwork {
     uint64_t order = 0;  // of Add
     uint32_t slot = 0;
 
-    // Heaps of the standard library keep the largest in front.
+    // Heaps of the standard library have the largest in front.
     bool operator<(const Waiting& other) const {
       return start > other.start || (start == other.start && order > other.order);
     }

@@ -10,8 +10,8 @@ namespace prism::replayer {
 
 namespace {
 
-constexpr size_t kArity = 4;  // of the heap: fewer cache lines a level than with two
-// More than the last bits of a quotient, less than a nanosecond of any time that is likely.
+constexpr size_t kArity = 4;  // of the heap: touches fewer cache lines than a binary one
+// More than the last bits of a quotient, less than a nanosecond of any plausible time.
 constexpr double kRoundingAside = 1 - 1e-15;
 
 }  // namespace
@@ -93,7 +93,7 @@ void FlowQueue::SiftUp(size_t at) {
   Place(at, entry);
 }
 
-// The earliest child is chosen by conditional moves: no branch could foresee which it is.
+// The earliest child is chosen by conditional moves: no branch predictor could foresee which it is.
 void FlowQueue::SiftDown(size_t at) {
   const Entry entry = heap_[at];
   for (size_t first = at * kArity + 1; first < heap_.size(); first = at * kArity + 1) {

@@ -2,7 +2,7 @@
 //
 // Rates are max-min fair (replayer/network/max_min.h) and constant between two changes, so that a
 // flow's end follows from its rate and moves only when the rate does. Ends are whole nanoseconds,
-// rounded up: flows that are alike end together whatever the last bit of their rates, and a flow
+// rounded up: equal flows end together even if the last bits of their rates differ, and a flow
 // holds its bandwidth until the nanosecond in which it ends.
 #pragma once
 
@@ -30,13 +30,14 @@ class FlowQueue {
   // Capacities in byte/s.
   explicit FlowQueue(std::vector<double> capacities);
 
-  // A flow from `now` on, which is at or after every earlier call's. Rates follow in Settle.
+  // Begins a flow at `now`, which must be at or after that of every earlier call. Settle computes
+  // its rate.
   FlowId Begin(const FlowRequest& request, TimeNs now);
 
   // Makes rates fair after flows have begun or ended at `now`.
   void Settle(TimeNs now);
 
-  // When the next flow ends; kNever where none is in flight.
+  // When the next flow ends; kNever if none is in flight.
   [[nodiscard]] TimeNs NextEnd() const { return heap_.empty() ? kNever : heap_.front().end; }
 
   // Ends all flows that end at NextEnd and adds their owners to `owners`, in the order of flow ids.
@@ -55,8 +56,8 @@ class FlowQueue {
     uint32_t place = 0;  // in heap_
   };
 
-  // `end` is that of the flow or, but for the first entry, earlier: a flow that is slowed stays
-  // where it is until it comes to the front.
+  // `end` is that of the flow or, except in the first entry, earlier: a flow that is slowed keeps
+  // its position until it reaches the front.
   struct Entry {
     TimeNs end = kNever;
     FlowId flow = 0;

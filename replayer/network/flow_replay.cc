@@ -116,8 +116,8 @@ class FlowReplay {
 
   std::vector<std::unique_ptr<Engine>> engines_;  // by job
   std::deque<JobTransfers> transfers_;            // likewise
-  std::vector<bool> moved_;                       // likewise: some transfer of it has ended
-  std::vector<int32_t> ends_;                     // likewise: after its last node
+  std::vector<bool> moved_;                       // by job: some transfer of it has ended
+  std::vector<int32_t> ends_;                     // by job: one past its last node
   std::unique_ptr<FlowNetwork> network_;
   std::vector<ReadyTransfer> ready_;  // storage
 };

@@ -1,5 +1,5 @@
 // The transfers of one job as its network sees them: flows, bounds, latencies. Those of a
-// collective are worked out once for each communicator and shape.
+// collective are computed once per communicator and shape.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace prism::replayer {
 
-// The part of a cluster that a job's ranks sit on.
+// The part of a cluster that a job's ranks occupy.
 struct JobPlace {
   uint32_t job = 0;
   int32_t first_node = 0;
@@ -26,7 +26,7 @@ FabricSize FabricSizeOf(const graph::ClusterSpec& cluster,
                         const CollectiveCost& cost,
                         uint32_t gpus);
 
-// The same of a job, with transfers as long as its options scale them.
+// The same for a job, with transfers scaled as its options say.
 FabricSize FabricSizeOf(const Engine& engine);
 
 class JobTransfers {

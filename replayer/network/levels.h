@@ -1,8 +1,8 @@
-// Levels that change one at a time, and the lowest of them.
+// Levels that change one at a time, with access to the lowest of them.
 //
-// They lie in blocks; of each the lowest is kept and looked for again where one of its levels
-// changed. Nothing here branches on a level: which is lowest cannot be foreseen, and a branch that
-// is guessed wrong takes longer than comparing a block.
+// They are kept in blocks; the lowest of each block is stored, and searched for again when one of
+// its levels changed. Nothing here branches on a level: which is lowest cannot be predicted, and a
+// mispredicted branch takes longer than comparing a block.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Levels {
     uint32_t index = 0;
   };
 
-  // How many there are. New ones must be set; those after may be.
+  // Sets how many there are. New ones must be set before use.
   void Resize(uint32_t count) { count_ = count; }
   void Reserve(uint32_t count) {
     if (count > levels_.size()) {

@@ -14,7 +14,7 @@ MaxMinSolver::MaxMinSolver(std::vector<double> capacities) : links_(capacities.s
   }
 }
 
-// Room for longer ways: hops of a flow move, their order stays.
+// Makes room for longer paths: hops of a flow move, their order stays.
 void MaxMinSolver::Widen() {
   const uint32_t before = 1U << hop_bits_;
   std::vector<Hop> hops(flows_.size() * before * 2);
@@ -68,7 +68,7 @@ void MaxMinSolver::Remove(FlowId id) {
     link.hops[hop.place] = link.hops.back();
     hops_[link.hops[hop.place]].place = hop.place;
     link.hops.pop_back();
-    // No rounding is carried on where nothing is left.
+    // Where nothing is left, no rounding error is carried along.
     link.used = link.hops.empty() ? 0 : link.used - flow.rate;
   }
   if (flow.bottleneck != kOwnBound) {
@@ -124,13 +124,13 @@ void MaxMinSolver::OpenHops(FlowId id) {
     touched_[link.local] = hop.link;
     ++link.open;
     const double others = link.used - flow.rate;
-    link.used = link.open == link.hops.size() ? 0 : others;  // no rounding is carried on
+    link.used = link.open == link.hops.size() ? 0 : others;  // no rounding error is carried along
     levels_.Set(link.local, LevelOf(link));
   }
   levels_.Resize(count);
 }
 
-// Levels only rise; what is left may be less by the last bits.
+// Levels only rise; what is left may be off in the last bits.
 double MaxMinSolver::LevelOf(const Link& link) const {
   return std::max((link.capacity - link.used) / link.open, level_);
 }
@@ -160,7 +160,7 @@ void MaxMinSolver::Fill() {
   }
 }
 
-// Where others have more than the level they give way first, and the link fills later.
+// If others have more than the level, they give way first, and the link fills later.
 void MaxMinSolver::FillLink(LinkId id, double level) {
   Link& link = links_[id];
   const double most = level * (1 + kPrecision);

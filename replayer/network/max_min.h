@@ -9,7 +9,7 @@
 // section 6.5.2).
 //
 // Progressive filling finds it: all rates rise together from 0; when a link fills, or a flow
-// reaches its bound, those flows stop there, the others go on.
+// reaches its bound, those flows stop there and the others continue.
 //
 //   Links A (capacity 10) and B (capacity 8). Flow 1 crosses A, flow 2 crosses A and B, flow 3
 //   crosses B and is bounded by 2.
@@ -19,21 +19,21 @@
 //   When flow 1 leaves: flow 2 rises to 6, where B is full (6 + 2); its bottleneck is B.
 //
 // Incremental. When flows come and go, rates change only near them. Solve opens the flows whose
-// bottleneck is a link of a changed flow and fills these alone into what the others leave, lowest
-// level first. Two things open more of them on the way:
-//   - a link is to fill at a level below the rate of another flow on it: that flow has to give way;
-//   - a flow stops below its rate of before: on its other links there may be room for the flows
-//     whose bottleneck they are.
-// Either had a rate of at least the level reached, so that nothing filled before is taken back and
-// no flow is filled twice. In the end every flow has a bottleneck, which is the proof that the
-// result is the one that filling all flows would give.
+// bottleneck is a link of a changed flow, and fills only these into what the others leave, lowest
+// level first. Two things open more flows on the way:
+//   - a link fills at a level below the rate of another flow on it: that flow has to give way;
+//   - a flow stops below its previous rate: its other links may now have room for the flows whose
+//     bottleneck they are.
+// Either had a rate of at least the level reached, so nothing filled before is taken back and no
+// flow is filled twice. In the end every flow has a bottleneck, which proves that the result is the
+// one that filling all flows would give.
 //
-// Units are the caller's (byte/s, byte/ns). Relative precision kPrecision: sums are carried on as
-// flows come and go, and rounding of 1e-16 a change stays far below it. Results depend on the order
-// of calls alone, never on addresses. Dense arrays, no allocation once they have grown.
+// Units are the caller's (byte/s, byte/ns). Relative precision kPrecision: sums are carried along
+// as flows come and go, and rounding of 1e-16 per change stays far below it. Results depend only on
+// the order of calls, never on addresses. Dense arrays, no allocation once they have grown.
 //
-// Speed. A change concerns about five flows of three links each, so what it costs is branches that
-// are guessed wrong: the loops over links and flows choose by conditional moves.
+// Speed. A change concerns about five flows of three links each, so its cost is mispredicted
+// branches: the loops over links and flows choose by conditional moves.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ class MaxMinSolver {
 
   explicit MaxMinSolver(std::vector<double> capacities);
 
-  // A flow over distinct links, at most at `bound` > 0. Its rate is 0 until Solve. Ids of removed
-  // flows are used again.
+  // A flow over distinct links, with a rate of at most `bound` > 0. Its rate is 0 until Solve. Ids
+  // of removed flows are reused.
   FlowId Add(std::span<const LinkId> links, double bound);
   void Remove(FlowId flow);
 
@@ -113,7 +113,7 @@ class MaxMinSolver {
   [[nodiscard]] double LevelOf(const Link& link) const;
 
   uint32_t hop_bits_ = 2;  // room for the links of a flow; grows
-  uint32_t solve_ = 1;     // number of the Solve to come
+  uint32_t solve_ = 1;     // number of the next Solve
   std::vector<Flow> flows_;
   std::vector<Hop> hops_;
   std::vector<Link> links_;
@@ -122,7 +122,7 @@ class MaxMinSolver {
   std::vector<LinkId> seeds_;   // links of flows added or removed since
   std::vector<FlowId> changed_;
 
-  // Of the filling under way.
+  // Of the filling in progress.
   double level_ = 0;                // reached
   uint32_t open_ = 0;               // flows
   std::vector<FlowId> opened_;      // flows, some of which have stopped

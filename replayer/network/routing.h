@@ -1,7 +1,8 @@
-// Which way a flow takes: a shortest one among the links that work. Where several links lead on,
-// graph::FabricRouting chooses. ECMP: a hash of flow, switch and seed, so that flows collide as
-// they do on hardware: on one of 16 links lies 1.23 times the mean of 1,000 flows, 1.47 of 256,
-// 1.97 of 64 and 3.04 of 16. Adaptive: the link that holds fewest flows now.
+// Which path a flow takes: a shortest one over the links that work. Where several links are
+// possible, graph::FabricRouting chooses. ECMP: a hash of flow, switch and seed, so that flows
+// collide as they do on hardware: the fullest of 16 links carries 1.23 times the mean with 1,000
+// flows, 1.47 with 256, 1.97 with 64 and 3.04 with 16. Adaptive: the link with the fewest flows at
+// present.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,11 @@
 
 namespace prism::replayer {
 
-// What ECMP makes of a flow at a switch: one of `count` links.
+// ECMP's choice for a flow at a switch: one of `count` links.
 uint32_t EcmpChoice(uint64_t flow_key, uint64_t salt, uint32_t count);
 
-// What a name stands for: one direction each of the links of a switch ("leaf3") or NIC
-// ("node0.nic1"), or of a link ("leaf3-spine0"). kInvalidArgument for a name that the network does
-// not have.
+// What a name refers to: one direction of each link of a switch ("leaf3") or NIC ("node0.nic1"), or
+// of a link ("leaf3-spine0"). kInvalidArgument for a name that the network does not have.
 Result<std::vector<LinkId>> LinksNamed(const Topology& topology, const std::string& name);
 
 class Router {
@@ -26,13 +26,13 @@ class Router {
   // `solver` says how many flows a link holds. Both must outlive the router.
   Router(const Topology& topology, const MaxMinSolver& solver, uint64_t seed);
 
-  // Takes LinksNamed out of service, in both directions. Before the first way.
+  // Takes LinksNamed out of service, in both directions. Call before the first FindWay.
   Status Fail(const std::string& name);
 
-  // The links from one NIC to another; false where nothing leads there. `key` names the flow.
+  // The links from one NIC to another; false if there is no path. `key` names the flow.
   bool FindWay(VertexId from, VertexId to, uint64_t key, std::vector<LinkId>* way);
 
-  // Something out of service next to the NICs, or on the way, for messages.
+  // The parts out of service, for messages.
   [[nodiscard]] const std::vector<std::string>& failed() const { return failed_; }
 
  private:

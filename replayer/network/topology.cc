@@ -17,12 +17,13 @@ using graph::NetworkSpec;
 
 namespace {
 
-// Slower links and longer ways would let times of large jobs leave the range of the virtual clock.
+// With slower links and longer latencies, times of large jobs could leave the range of the virtual
+// clock.
 constexpr double kMinRate = 1e6;
 constexpr double kMaxRate = 1e18;
 constexpr double kMaxLatencyNs = 1e9;
 
-// What has room in some GB: 2^20 GPUs with a NIC each on two planes have a third of it.
+// What fits into a few GB: 2^20 GPUs with one NIC each on two planes use a third of it.
 constexpr int64_t kMaxVertices = int64_t{1} << 24U;
 constexpr int64_t kMaxCables = int64_t{1} << 24U;
 
@@ -42,11 +43,11 @@ int64_t PlacesOf(const std::array<int32_t, 3>& torus) {
 struct FabricCount {
   int64_t switches = 0;
   int64_t cables = 0;
-  int64_t top = 0;  // switches that a gateway is joined to
+  int64_t top = 0;  // switches that a gateway connects to
 };
 
-// What the builder below makes of `nodes` nodes on one plane of one cluster; of a torus, whose
-// short sides have fewer cables, at least that.
+// What the builder below creates for `nodes` nodes on one plane of one cluster. For a torus this is
+// an upper bound, since short sides have fewer cables.
 FabricCount CountOf(const NetworkSpec& spec, int64_t nodes, int64_t nics) {
   if (spec.kind == FabricKind::kTorus) {
     const int64_t places = PlacesOf(TorusOf(spec, static_cast<int32_t>(nodes)));
@@ -223,7 +224,7 @@ class TopologyBuilder {
   double uplink_ = 0;
   double cluster_link_ = 0;
   int32_t plane_ = 0;
-  int32_t first_node_ = 0;  // of the cluster that is built
+  int32_t first_node_ = 0;  // of the cluster being built
   int32_t nodes_ = 0;       // likewise
   std::string prefix_;
   std::vector<VertexId> top_;  // switches of its highest level

@@ -40,7 +40,7 @@ struct FabricLink {
   bool between_clusters = false;
 };
 
-// What the network has to join.
+// What the network has to connect.
 struct FabricSize {
   int32_t nodes = 1;
   int32_t nics_per_node = 1;  // ports that ranks use
@@ -79,13 +79,13 @@ class Topology {
   std::vector<LinkId> from_;     // links by vertex, ascending
 };
 
-// A network in a line, for reports: "rail-fat-tree, 32 nodes a leaf, 32 uplinks, adaptive".
+// A network in one line, for reports: "rail-fat-tree, 32 nodes a leaf, 32 uplinks, adaptive".
 std::string NetworkText(const graph::NetworkSpec& spec);
 
-// What is wrong with a network, whatever it has to join; empty where nothing is.
+// What is wrong with a network, whatever it has to connect; empty if nothing is.
 std::string NetworkFault(const graph::NetworkSpec& spec);
 
-// The same where it has to join `size`: a torus may have too few places, or the network too many
+// The same if it has to connect `size`: a torus may have too few places, or the network too many
 // switches and cables.
 std::string NetworkFault(const graph::NetworkSpec& spec, const FabricSize& size);
 

@@ -1,4 +1,4 @@
-// ranks.csv and communicators.csv: a header line, then one line a rank or communicator, in order.
+// ranks.csv and communicators.csv: a header line, then one line per rank or communicator, in order.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace prism::replayer {
 
-// Columns: outside contract. Times in ns, memory in bytes.
+// Columns as in the outside contract. Times in ns, memory in bytes.
 std::string RanksCsv(const graph::Graph& graph, const ReplayResult& result);
 
 // communicator,name,size,first_rank,last_rank,calls,bytes,transfer_ns,wait_ns_max: per steady

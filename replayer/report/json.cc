@@ -55,7 +55,7 @@ void WriteJob(const graph::JobSpec& job, std::optional<double> model_params, Jso
   json->Field("dp", job.parallel.dp);
   json->Field("cp", job.parallel.cp);
   json->Field("ep", job.parallel.ep);
-  const bool batch_is_known = job.seq_len > 0;  // a user's program keeps it to itself
+  const bool batch_is_known = job.seq_len > 0;  // not known of a user's program
   graph::KnowsChunks(job) ? json->Field("vpp", job.parallel.vpp) : json->NullField("vpp");
   const auto of_batch = [&](const char* key, int64_t value) {
     batch_is_known ? json->Field(key, value) : json->NullField(key);

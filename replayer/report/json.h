@@ -1,4 +1,4 @@
-// summary.json: every key of the outside contract, always there, null where not applicable.
+// summary.json: every key of the outside contract, always present, null where not applicable.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@ namespace {
 
 using graph::OpKind;
 
-// What an arrow stands for: a collective (communicator, kAll, kAll, number) or one message
+// What an arrow represents: a collective (communicator, kAll, kAll, number) or one message
 // (communicator, source, destination, number).
 using FlowKey = std::tuple<uint32_t, uint32_t, uint32_t, int64_t>;
 constexpr uint32_t kAll = 0xFFFFFFFFU;
@@ -59,7 +59,7 @@ class TracedRank {
     return flows;
   }
 
-  // Tracks from `first` on; ids of arrows from `flow_ids`.
+  // Uses track ids from `first` on, and arrow ids from `flow_ids`.
   void Write(uint64_t first,
              const std::map<FlowKey, uint64_t>& flow_ids,
              TracePackets* packets) const {

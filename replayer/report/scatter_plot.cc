@@ -65,7 +65,7 @@ std::string Text(double x, double y, const char* anchor, const std::string& text
 }  // namespace
 
 std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>& given) {
-  // A logarithm has no place for others.
+  // Others have no logarithm.
   std::vector<ScatterPoint> points;
   std::copy_if(given.begin(), given.end(), std::back_inserter(points),
                [](const ScatterPoint& point) { return point.x > 0 && point.y > 0; });

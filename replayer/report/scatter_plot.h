@@ -10,7 +10,7 @@ struct ScatterPoint {
   double x = 0;
   double y = 0;
   std::string title;    // shown on hover
-  bool marked = false;  // drawn larger, in another colour, joined by a line with other marked ones
+  bool marked = false;  // drawn larger, in a different colour, and connected by a line
 };
 
 struct ScatterAxes {
@@ -19,7 +19,7 @@ struct ScatterAxes {
   std::string y;
 };
 
-// Points that are not above 0 on both axes have no place there; how many were left out is written.
+// Points that are not above 0 on both axes cannot be drawn; the plot says how many were left out.
 std::string ScatterSvg(const ScatterAxes& axes, const std::vector<ScatterPoint>& points);
 
 }  // namespace prism::replayer

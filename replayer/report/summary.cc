@@ -16,7 +16,7 @@
 namespace prism::replayer {
 namespace {
 
-// Of the iteration; less prints as 0.0 %.
+// Fraction of the iteration; less prints as 0.0 %.
 constexpr double kShownShare = 0.0005;
 
 double Ratio(double part, double whole) {

@@ -1,6 +1,6 @@
 // The numbers of a run as plain structs: the one place that computes them. Writers beside it
 // (json.h, csv.h, text.h) only print. Nothing here knows of processes, machines or paths, so the
-// files made from it are the same bytes for any number of processes.
+// files written from it are byte-identical for any number of processes.
 #pragma once
 
 #include <cstdint>
@@ -52,12 +52,12 @@ struct Summary {
   std::string gpu;
   int32_t gpus_per_node = 0;
   std::string device = "virtual";
-  std::optional<double> device_scale;  // nothing on the virtual device
+  std::optional<double> device_scale;  // null on the virtual device
   double iteration_time_s = 0;
   double iteration_time_low_s = 0;
   double iteration_time_high_s = 0;
-  std::optional<double> tokens_per_s;          // nothing where the sequence length is not known
-  std::optional<double> model_params;          // nothing for a user's program
+  std::optional<double> tokens_per_s;          // null if the sequence length is not known
+  std::optional<double> model_params;          // null for a user's program
   std::optional<double> model_tflops_per_gpu;  // likewise
   std::optional<double> mfu;
   std::optional<double> hfu;
@@ -78,7 +78,8 @@ struct SummaryInput {
   DurationNs high_ns = 0;
   int64_t graph_bytes = 0;
   std::vector<graph::Warning> warnings;  // of the run, added to the graph's
-  // What sandbox ranks ran on; of a GPU, times of the target's by those of the GPU at hand.
+  // What sandbox ranks ran on; device_scale: the target GPU's times relative to those of the local
+  // GPU.
   std::string device = "virtual";
   std::optional<double> device_scale;
 };

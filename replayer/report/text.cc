@@ -54,7 +54,7 @@ std::string JobLine(const Summary& summary) {
                      summary.cluster);
 }
 
-// A user's program says nothing about its batch.
+// The batch of a user's program is not known.
 std::string LayoutLine(const Summary& summary) {
   const graph::JobSpec& job = summary.job;
   std::string text = "  layout            " + graph::LayoutText(job);

@@ -77,7 +77,7 @@ void WireMessage::Bytes(uint32_t field, std::string_view value) {
   bytes_.append(value);
 }
 
-// A descriptor of nothing opens the sequence: what readers must see before interned names.
+// An empty descriptor opens the sequence, as readers require before interned names.
 TracePackets::TracePackets() {
   AddPacket(WireMessage(), kStateCleared);
 }

@@ -43,12 +43,12 @@ class TracePackets {
   void AddProcess(TrackId track, int32_t pid, const std::string& name);
   void AddThread(TrackId track, int32_t pid, int32_t tid, const std::string& name);
 
-  // A slice begins; `flows` are the arrows that touch it, one id an arrow.
+  // Begins a slice; `flows` are the arrows that touch it, one id per arrow.
   void Begin(TrackId track, TimeNs time, std::string_view name, std::vector<uint64_t> flows = {});
-  // The innermost open slice of the track ends.
+  // Ends the innermost open slice of the track.
   void End(TrackId track, TimeNs time);
 
-  // Returns the trace, events by time; the object is spent.
+  // Returns the trace, events by time; the object must not be used afterwards.
   std::string Finish();
 
  private:
