@@ -35,8 +35,8 @@ class Breakdown {
     ranges_[static_cast<size_t>(kind)].push_back(range);
   }
 
-  // Counts all activity inside the window that is not counted yet, and forgets it. Every range
-  // added later begins at or after `window.end`.
+  // Counts all activity in the part of the window before `window.end` that is not counted yet, and
+  // forgets it. Every range added later begins at or after `window.end`.
   void Count(TimeRange window);
 
   // First match wins: compute, transfer, peer wait, the rest. Sums to window.end - window.begin,

@@ -31,7 +31,7 @@ int32_t DrawOther(Rng& rng, int32_t size) {
   return size == 1 ? 0 : static_cast<int32_t>(rng.UniformInt(1, size - 1));
 }
 
-// The rank of that stage with coordinates of its own on all other axes that have any.
+// A rank of that stage whose coordinates on all other axes differ from 0 where the axis allows it.
 Rank DrawOfStage(const graph::RankGrid& grid, int32_t stage, Rng& rng) {
   Rank rank = grid.LowestOfStage(stage);
   for (size_t axis = 0; axis < grid.axes().size(); ++axis) {
@@ -56,7 +56,8 @@ std::vector<Rank> DrawSpotChecks(const graph::JobSpec& job, int32_t wanted) {
   Rng rng(job.seed, "spot checks");
   const auto first_stage = static_cast<int32_t>(rng.UniformInt(0, stages - 1));
   std::vector<Rank> drawn;
-  // A layout with few other ranks gives the same one again; then the nearest free one is taken.
+  // In a layout with few other ranks the same one may be drawn again; then the nearest free one is
+  // taken.
   for (int32_t i = 0; i < count; ++i) {
     const int32_t step = static_cast<int32_t>(int64_t{i} * stages / count);
     Rank rank = DrawOfStage(grid, (first_stage + step) % stages, rng);

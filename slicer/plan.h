@@ -1,10 +1,10 @@
 // Which ranks are run for real to record the job, and which role every rank gets.
 //
-// For the built-in workload the layout settles the roles: a rank's program depends on its pipeline
-// stage alone (1F1B gives every stage its own warm-up depth), because shards along tp, cp and dp
+// For the built-in workload the layout determines the roles: a rank's program depends only on its
+// pipeline stage (1F1B gives every stage its own warm-up depth), because shards along tp, cp and dp
 // are padded to equal sizes and experts take equal numbers of tokens. The lowest rank of each stage
-// is the representative; a few further ranks, drawn by the seed, are recorded as spot checks, and
-// must come out equal to their role.
+// is the representative; a few further ranks, drawn by the seed, are recorded as spot checks and
+// must turn out equal to their role.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct SlicePlan {
   std::vector<uint32_t> role_of;   // by rank, index into roles
   std::vector<Rank> spot_checks;   // ascending, none is a representative
   // Axes of the grid along which ranks of one role communicate alike but compute or allocate
-  // differently; a rank that was not recorded and has another coordinate than its representative
-  // there is only like it.
+  // differently; a rank that was not recorded and has a different coordinate there than its
+  // representative is only similar to it.
   std::vector<size_t> marked_axes;
 
   // Representatives and spot checks, ascending: what has to be recorded.

@@ -22,8 +22,8 @@ namespace prism::replayer {
 // What to do with kernels whose name matches a pattern (graph/base/glob.h).
 struct KernelChange {
   enum class Kind : uint8_t {
-    kFactor,    // each takes `value` times as long
-    kDuration,  // each takes so long
+    kFactor,    // each takes `factor` times as long
+    kDuration,  // each takes duration_ns
     kFuse,      // consecutive ones on a stream become one: the first takes as long as the longest
                 // did, the others nothing
   };

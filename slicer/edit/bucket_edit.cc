@@ -1,7 +1,7 @@
 // EditBuckets (slicer/edit/edit_steps.h): consecutive collectives of one communicator, stream and
 // kind become one, or each becomes several. Collectives may be merged as long as nothing that was
 // issued in between needs the result of one of them; the merged one is issued where its last part
-// was, and whoever waited for a part waits for all of it. Calls inside an NCCL group stay as they
+// was, and whatever waited for a part waits for all of it. Calls inside an NCCL group stay as they
 // are. Copies into and out of buckets stay too, as the graph does not say which they are.
 #include <algorithm>
 #include <map>
@@ -96,8 +96,7 @@ class RoleBuckets {
                            : group.bytes + Shape(op).bytes <= edit_.bytes;
   }
 
-  // Whether the op must come after the collectives that are in the group by now: then none may
-  // join.
+  // Whether the op must come after the collectives already in the group: then no more may join.
   [[nodiscard]] bool Ends(const Place& place, const Group& group, uint32_t op) const {
     const OpKind kind = program_.kind[op];
     const bool on_stream = graph::HasStream(kind) && program_.stream[op] == place.first;
@@ -154,7 +153,7 @@ class RoleBuckets {
     groups_[group.members.back()] = group;
   }
 
-  // The op with its group, or in parts.
+  // Emits the op with its group, or in parts.
   void Emit(uint32_t op, ProgramRewriter* rewriter) {
     const auto found = groups_.find(op);
     const bool merges = found != groups_.end() && found->second.members.size() > 1;
@@ -190,7 +189,7 @@ class RoleBuckets {
     return std::clamp<int64_t>(parts, 1, std::max<int64_t>(bytes / unit, 1));
   }
 
-  // Who waited for one of the group waits for all of it.
+  // Whatever waited for one of the group waits for all of it.
   void WaitForAll(const Group& group, ProgramRewriter* rewriter) const {
     const uint16_t stream = program_.stream[group.members.front()];
     std::vector<uint32_t> records;

@@ -19,7 +19,7 @@ Result<CollectivePicker> CollectivePicker::Create(const graph::Graph& graph,
   for (uint32_t rank = 0; rank < graph.ranks.size(); ++rank) {
     std::vector<bool>& slots = picker.slots_[graph.ranks.role[rank]];
     if (!slots.empty()) {
-      continue;  // slots of a role are of one name
+      continue;  // a slot has one name for the whole role
     }
     for (const uint32_t comm : graph.ranks.comms(Rank(rank))) {
       const std::string& name = graph.string(StringId(graph.communicators.name[comm]));

@@ -1,4 +1,4 @@
-// Which ops of a graph's roles a CollectiveChoice means.
+// Which ops of a graph's roles a CollectiveChoice selects.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class CollectivePicker {
   // Fails where the job has no communicator of that name, or no such collective on one.
   static Result<CollectivePicker> Create(const graph::Graph& graph, const CollectiveChoice& choice);
 
-  // `program`: of the role, or what an edit has made of it.
+  // `program`: that of the role, or an edited version of it.
   [[nodiscard]] bool Picks(uint32_t role, const graph::Program& program, uint32_t op) const;
 
  private:

@@ -1,4 +1,4 @@
-// The edits of program_edit.h one by one: each changes the graph in place and adds its lines.
+// The individual edits of program_edit.h: each changes the graph in place and adds its lines.
 #pragma once
 
 #include "graph/base/status.h"

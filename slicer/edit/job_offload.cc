@@ -24,8 +24,8 @@ bool IsMarker(const graph::Program& block) {
   return block.size() == 1 && block.kind.front() == graph::OpKind::kMarker;
 }
 
-// Copies as blocks between the calls of a stage. Events outlive their block: each has a slot of the
-// stage until it has been waited for.
+// Copies as blocks between the calls of a stage. Events outlive their block: each uses an event
+// slot of the stage until it has been waited for.
 class StageCopies : public CopyWriter {
  public:
   explicit StageCopies(uint16_t first_slot) : slots_(first_slot) {}
@@ -51,7 +51,7 @@ class StageCopies : public CopyWriter {
     ops_.HostCopy(stream, bytes, direction);
   }
 
-  // What was written since the last time.
+  // What was written since the last call.
   OpList Take() { return std::exchange(ops_, {}); }
 
   [[nodiscard]] uint32_t slots() const { return slots_; }

@@ -1,5 +1,5 @@
-// Offload to host memory in a synthesised job: the copies that the edit of its graph makes
-// (offload_edit.cc), without that graph.
+// Offload to host memory in a synthesised job: adds the copies that an edit of its graph would add
+// (offload_edit.cc), without building that graph.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct JobOffload {
   int64_t layer_bytes = 0;  // activations of a layer and micro-batch
 };
 
-// Adds the copies. `job` marks its layers (Markers::kAll); its markers go. kInvalidArgument for a
-// schedule that needs activations twice.
+// Adds the copies. `job` must mark its layers (Markers::kAll); the markers are removed.
+// kInvalidArgument for a schedule that needs activations twice.
 Status OffloadJob(const JobOffload& offload, graph::JobProgram* job);
 
-// Bytes of optimizer states that an update has on the device at a time, at most: by stage, of its
-// first rank.
+// By stage, of its first rank: the most bytes of optimizer states that an update has on the device
+// at one time.
 std::vector<int64_t> StatesAtOnce(const graph::JobProgram& job, int64_t prefetch);
 
 }  // namespace prism::slicer

@@ -156,7 +156,7 @@ uint32_t PieceCopies::Out(uint32_t piece) {
   return writer_->Record(streams_.out);
 }
 
-// The other way, once the host has it and a buffer is free, which it is when the use of the piece
+// Back to the device, once the host has the piece and a buffer is free: when the use of the piece
 // `prefetch` + 1 before has ended.
 void PieceCopies::Fetch(uint32_t piece) {
   if (there_[piece] != kNone) {

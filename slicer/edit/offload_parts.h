@@ -1,5 +1,5 @@
-// What of a program is offloaded to host memory, piece by piece, and the ops that copy it: shared
-// by the edit of a graph (offload_edit.cc) and that of a synthesised job (job_offload.h).
+// Which pieces of a program are offloaded to host memory, and the ops that copy them. Shared by the
+// edit of a graph (offload_edit.cc) and of a synthesised job (job_offload.h).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace prism::slicer {
 
-// Parts of a program that touch pieces, in its order and apart from each other.
+// Parts of a program that use pieces, in program order and without overlap.
 struct OffloadParts {
   struct Range {
     uint32_t begin = 0;
@@ -21,21 +21,21 @@ struct OffloadParts {
   std::vector<Range> ranges;
   std::vector<graph::PieceTouch> touches;  // by range
   std::vector<int64_t> bytes;              // by piece
-  int64_t alive = 0;                       // pieces that wait for their use at once, at most
+  int64_t alive = 0;                       // most pieces that wait for their use at the same time
 
   [[nodiscard]] bool empty() const { return ranges.empty(); }
   [[nodiscard]] int64_t TotalBytes() const;
-  // Of `prefetch` + 1 pieces in a row, the most.
+  // The largest sum over `prefetch` + 1 consecutive pieces.
   [[nodiscard]] int64_t LargestBytes(int64_t prefetch) const;
 };
 
-// States of optimizers, a piece for each launch of an update.
+// Optimizer states, one piece per launch of an update.
 OffloadParts StateParts(const KernelTables& tables, const graph::Program& program);
 
 // Activations of layers that have both passes, `bytes` each.
 OffloadParts ActivationParts(const std::vector<LayerSpan>& spans, int64_t bytes);
 
-// What is assumed of their copies, one line each.
+// What is assumed about their copies, one line each.
 std::string StatesRule(int64_t prefetch);
 std::string ActivationsRule(const std::string& what, int64_t prefetch);
 
@@ -47,7 +47,7 @@ class CopyWriter {
   CopyWriter& operator=(const CopyWriter&) = delete;
   virtual ~CopyWriter() = default;
 
-  // An event, which is waited for once at most.
+  // Records an event, which may be waited for at most once.
   virtual uint32_t Record(uint16_t stream) = 0;
   virtual void Wait(uint16_t stream, uint32_t event) = 0;
   virtual void Copy(uint16_t stream, int64_t bytes, uint8_t direction) = 0;
@@ -59,7 +59,7 @@ struct CopyStreams {
   uint16_t out = 0;
 };
 
-// The copies around the parts, in their order: Before(0), Behind(0), Before(1), ...
+// The copies around the parts, in this order: Before(0), Behind(0), Before(1), ...
 class PieceCopies {
  public:
   // All outlive the copies.

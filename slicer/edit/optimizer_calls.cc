@@ -22,7 +22,7 @@ bool Contains(std::string_view text, std::string_view part) {
 // A fused update: what it is, how many lists of tensors its framework op takes and how many of
 // them are states.
 struct FusedUpdate {
-  std::string_view part;  // of the framework op's or the kernel's name
+  std::string_view part;  // part of the framework op's or the kernel's name
   const char* name;
   size_t lists;
   int64_t moments;
@@ -136,7 +136,7 @@ class CallFinder {
     return end;
   }
 
-  // Kernels of which neither tensors nor blocks are known, as in a graph of another tool's trace,
+  // Kernels whose tensors and blocks are both unknown, as in a graph from another tool's trace,
   // update nothing that could be moved or replaced.
   void Add(OptimizerCall call) {
     if (call.Elements() > 0) {

@@ -1,5 +1,4 @@
-// The updates of parameters in a program: which kernels they are, of which tensors, with how much
-// state.
+// The updates of parameters in a program: which kernels, which tensors, and how much state.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +14,17 @@ namespace prism::slicer {
 struct OptimizerCall {
   uint32_t begin = 0;              // the first kernel
   uint32_t end = 0;                // one past the last
-  std::vector<uint32_t> launches;  // kernels that may be cut apart: one, or each of a fused call's
-  std::vector<double> shares;      // of the elements, by launch
+  std::vector<uint32_t> launches;  // kernels that may be separated: one, or each of a fused call's
+  std::vector<double> shares;      // fraction of the elements, by launch
   std::vector<graph::TensorShape> tensors;  // parameters; one flat one where shapes are unknown
-  int64_t moments = 0;                      // states of an element, each as large as it
+  int64_t moments = 0;                      // states per element, each as large as the element
   std::string name;                         // "adam", "sgd", "sgd_momentum", "adagrad"
 
   [[nodiscard]] int64_t Elements() const;
   [[nodiscard]] int64_t StateBytes() const;
 };
 
-// What kernels of a program are, by signature: tables of a graph or of a job.
+// What the kernels of a program are, by signature: tables of a graph or of a job.
 struct KernelTables {
   explicit KernelTables(const graph::Graph& graph)
       : strings(graph.strings), signatures(graph.signatures) {}
@@ -36,9 +35,9 @@ struct KernelTables {
   const std::vector<graph::KernelSignature>& signatures;
 };
 
-// Recognised are fused kernels of PyTorch, Apex, Transformer Engine and DeepSpeed, and PyTorch's
-// foreach form of Adam (from its first lerp to its addcdiv; weight decay in front stays outside),
-// where their tensors or grids are known.
+// Recognises fused kernels of PyTorch, Apex, Transformer Engine and DeepSpeed, and PyTorch's
+// foreach form of Adam (from its first lerp to its addcdiv; weight decay before it is not
+// included), if their tensors or grids are known.
 std::vector<OptimizerCall> FindOptimizerCalls(const KernelTables& tables,
                                               const graph::Program& program);
 

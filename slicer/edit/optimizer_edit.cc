@@ -1,7 +1,8 @@
 // ReplaceOptimizer (slicer/edit/edit_steps.h): the kernels of a recognised update
-// (slicer/edit/optimizer_calls.h) give way to those of another optimizer. An update is taken to be
-// limited by memory: a pass is costed by the numbers that it reads and writes per element. Only
-// Muon's products are compute. Gradient norms, clipping and casts around the update stay.
+// (slicer/edit/optimizer_calls.h) are replaced by those of another optimizer. An update is assumed
+// to be limited by memory: a pass is costed by the numbers that it reads and writes per element.
+// Only Muon's matrix products are compute. Gradient norms, clipping and casts around the update
+// stay.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,8 +39,8 @@ struct OptimizerRule {
   std::array<UpdatePass, 3> passes;  // op nullptr: no more
 };
 
-// Adam reads parameter, gradient and two moments and writes three of them; SGD has no or one
-// moment; Lion one (Chen et al. 2023); LAMB needs the norm of each update before it applies it (You
+// Adam reads parameter, gradient and two moments and writes three of them; SGD has one moment or
+// none; Lion one (Chen et al. 2023); LAMB needs the norm of each update before it applies it (You
 // et al. 2020); Adafactor means of squared gradients by row and column, the update and its root
 // mean square, then the step (Shazeer and Stern 2018); Muon one moment, and Newton-Schulz steps on
 // every matrix (Jordan 2024).
@@ -63,7 +64,7 @@ const OptimizerRule& RuleOf(OptimizerKind kind) {
                        [&](const OptimizerRule& rule) { return rule.kind == kind; });
 }
 
-// Of Muon's orthogonalisation, in bf16: five steps of three products (Jordan 2024).
+// For Muon's orthogonalisation, in bf16: five steps of three products (Jordan 2024).
 constexpr int kNewtonSchulzSteps = 5;
 
 bool IsMatrix(const TensorShape& tensor) {
@@ -74,7 +75,7 @@ int64_t StateElements(const OptimizerRule& rule, const TensorShape& tensor) {
   if (rule.kind == OptimizerKind::kAdafactor) {
     return IsMatrix(tensor) ? tensor.dims[0] + tensor.dims[1] : tensor.ElementCount();
   }
-  // Muon leaves what is no matrix to Adam.
+  // Muon leaves tensors that are not matrices to Adam.
   const bool adam = rule.kind == OptimizerKind::kMuon && !IsMatrix(tensor);
   return (adam ? 2 : rule.moments) * tensor.ElementCount();
 }

@@ -1,7 +1,7 @@
 // EditOverlap (slicer/edit/edit_steps.h). Off: the compute stream waits for each of a
-// communicator's collectives at once. On: such a wait goes, but only where the compute stream waits
-// for the same call again later, which shows where the result is first used; all others stay and
-// are counted. Collectives on the compute stream itself cannot be overlapped.
+// communicator's collectives at once. On: such a wait is removed, but only if the compute stream
+// waits for the same call again later, which shows where the result is first used; all others stay
+// and are counted. Collectives on the compute stream itself cannot be overlapped.
 #include <string>
 #include <utility>
 
@@ -19,7 +19,7 @@ using graph::Program;
 
 constexpr uint32_t kNone = graph::kNoDep;
 
-// Ops that take no time of a stream.
+// Ops that take no time on a stream.
 bool IsMark(OpKind kind) {
   return kind == OpKind::kEventRecord || kind == OpKind::kMarker;
 }
@@ -33,8 +33,8 @@ class RoleOverlap {
         compute_(ComputeStream(program)),
         calls_(CallsOfRecords()) {}
 
-  // Collectives beside the compute stream; those that were given a wait, or lost one; those whose
-  // wait stays, because nothing shows that it may go.
+  // Collectives on other streams than compute; those that gained or lost a wait; those whose wait
+  // stays, because nothing shows that it may be removed.
   struct Counts {
     int64_t beside = 0;
     int64_t changed = 0;

@@ -1,6 +1,6 @@
-// Where a program is in its passes, by the markers that it carries: those of the built-in workload
-// and of synthesised jobs ("forward", "backward", "micro-batch 3", "layer 5"), or the ranges that
-// PyTorch's wrappers write ("DistributedDataParallel.forward").
+// Which pass each op of a program belongs to, by the program's markers: those of the built-in
+// workload and of synthesised jobs ("forward", "backward", "micro-batch 3", "layer 5"), or the
+// ranges that PyTorch's wrappers write ("DistributedDataParallel.forward").
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ struct ProgramPasses {
 
 inline constexpr uint32_t kNoLayer = 0xFFFFFFFFU;
 
-// The same from markers alone, one after the other.
+// The same from a sequence of markers, without a program.
 class MarkerReader {
  public:
-  // A range of that name begins or ends; `at`: where, for the spans.
+  // A range of that name begins or ends; `at`: its position, for the spans.
   void Read(const std::string& name, bool begins, uint32_t at);
 
   [[nodiscard]] Pass pass() const { return pass_; }
@@ -56,7 +56,7 @@ class MarkerReader {
   std::vector<uint32_t> open_;  // spans of layers
 };
 
-// Without markers of backward passes everything outside of the forward ranges counts as backward.
+// Without markers of backward passes everything outside the forward ranges counts as backward.
 ProgramPasses PassesOf(const graph::Graph& graph, const graph::Program& program);
 
 }  // namespace prism::slicer

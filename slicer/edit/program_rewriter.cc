@@ -42,7 +42,7 @@ uint32_t ProgramRewriter::Keep() {
   graph::OpRow row = graph::RowOf(old_, next_);
   const bool launched = (row.flags & graph::kLaunchedWithPrevious) != 0;
   if (launched && !launch_kept_) {
-    // What was launched with ops that are gone is a launch of its own.
+    // An op that was launched with dropped ops becomes a separate launch.
     row.flags &= static_cast<uint8_t>(~graph::kLaunchedWithPrevious);
   }
   launch_kept_ = true;
@@ -83,7 +83,7 @@ uint32_t ProgramRewriter::AddCollective(const graph::OpRow& row,
 graph::Program ProgramRewriter::Finish() {
   PRISM_CHECK(next_ == old_.size());
   for (uint32_t op = 0; op < made_.size(); ++op) {
-    // The group of a collective that is gone ends earlier.
+    // The group of a dropped collective ends earlier.
     if ((made_.flags[op] & graph::kGroupedWithNext) != 0 &&
         (op + 1 == made_.size() || made_.kind[op + 1] != OpKind::kCollective)) {
       made_.flags[op] &= static_cast<uint8_t>(~graph::kGroupedWithNext);

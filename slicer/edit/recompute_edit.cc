@@ -1,8 +1,8 @@
 // RemoveRecompute (slicer/edit/edit_steps.h): kernels of backward passes that repeat a forward pass
 // are dropped, as if their results had been kept. A graph does not say which kernels those are:
-// runs of ops in the backward pass that the forward pass has in the same order are taken for them
-// where they are too long, or too particular, to be chance (kLongRun). What other streams do for
-// recomputation stays.
+// runs of ops in the backward pass that also occur in the forward pass, in the same order, are
+// taken to be recomputation if they are too long, or too specific, to be chance (kLongRun). What
+// other streams do for recomputation stays.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,9 +26,10 @@ namespace {
 using graph::OpKind;
 using graph::Program;
 
-// A run of kernels in the backward pass that the forward pass has, too, may be chance (sums of
-// gradients are additions as well). It is taken for recomputation where it is as long as this, or
-// holds a matrix product and is as long as that, or a kernel that only forward passes have.
+// A run of kernels in the backward pass that the forward pass has too may be chance (sums of
+// gradients are additions as well). It is taken for recomputation if it is at least kLongRun long,
+// or contains a matrix product and has the shorter length below, or contains a kernel that only
+// forward passes have.
 constexpr int64_t kLongRun = 4;
 constexpr int64_t kRunWithProduct = 3;
 
@@ -90,7 +91,8 @@ class RoleRecompute {
   }
   [[nodiscard]] int64_t kernels() const { return kernels_; }
 
-  // Layers that fit, times micro-batches, which wait for their backward pass at once, at most.
+  // The most matching layers, times micro-batches, that wait for their backward pass at the same
+  // time.
   [[nodiscard]] int64_t alive() const {
     std::vector<LayerSpan> spans;
     for (const LayerSpan& span : passes_.spans) {
@@ -113,7 +115,7 @@ class RoleRecompute {
     return {program_.kind[op], program_.comm_slot[op], program_.signature[op], program_.value[op]};
   }
 
-  // Forward passes of micro-batches are alike: each once.
+  // Forward passes of micro-batches are alike, so each is read once.
   void ReadForward() {
     std::set<std::vector<Token>> seen;
     std::vector<Token> pass;
@@ -129,7 +131,7 @@ class RoleRecompute {
           places_[token].push_back(forward_.size());
           forward_.push_back(token);
         }
-        forward_.push_back({.kind = OpKind::kMarker});  // nothing runs on over the end of a pass
+        forward_.push_back({.kind = OpKind::kMarker});  // no run extends beyond the end of a pass
       }
       pass.clear();
     }
@@ -153,8 +155,8 @@ class RoleRecompute {
     return longest;
   }
 
-  // What of a run is recomputation: all of a long one; of a short one no additions at its ends,
-  // which may be sums of gradients.
+  // The part of a run that is recomputation: all of a long one; a short one without additions at
+  // its ends, which may be sums of gradients.
   [[nodiscard]] std::span<const uint32_t> Recomputed(std::span<const uint32_t> run) const {
     if (run.empty()) {
       return {};
@@ -185,7 +187,7 @@ class RoleRecompute {
     return first < run.size() ? run.subspan(first, last + 1 - first) : std::span<const uint32_t>();
   }
 
-  // Events between them that nobody waits for go as well.
+  // Events between them that nothing waits for are dropped as well.
   void DropBetween(uint32_t first, uint32_t last) {
     for (uint32_t op = first; op <= last; ++op) {
       const bool idle = program_.kind[op] == OpKind::kEventRecord && !waited_[op] &&

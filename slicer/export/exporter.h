@@ -1,6 +1,6 @@
-// Graphs → replay formats of others. Here, beside import, because both directions of a format
-// share its tables and because it needs nothing above graph/: times that a graph leaves to the cost
-// model are fixed by the caller. What a format cannot hold is counted in the notes.
+// Graphs → replay formats of other tools. In this folder, beside import, because both directions of
+// a format share its tables and because it needs nothing above graph/: the caller fixes the times
+// that a graph leaves to the cost model. What a format cannot express is counted in the notes.
 #pragma once
 
 #include <cstdint>

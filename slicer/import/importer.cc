@@ -10,7 +10,7 @@
 namespace prism::slicer {
 namespace {
 
-// The last part of a path without its ending: "a/ring.goal" → "ring".
+// The last part of a path without its extension: "a/ring.goal" → "ring".
 std::string StemOf(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   std::string name = slash == std::string::npos ? path : path.substr(slash + 1);

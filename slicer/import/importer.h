@@ -1,7 +1,7 @@
-// Replay formats of others → graphs. One folder a format; each reads files that a user named, in a
-// stream where the format allows, and gives a graph that validates (graph/validate.h) or says with
-// kBadFile what is wrong, where (file:line or byte) and what to do. What a format leaves open is
-// counted in the notes and stands among the graph's assumptions.
+// Replay formats of other tools → graphs. One folder per format; each reads files that a user
+// named, as a stream where the format allows, and returns a graph that validates
+// (graph/validate.h), or kBadFile with what is wrong, where (file:line or byte) and what to do.
+// What a format leaves open is counted in the notes and listed among the graph's assumptions.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace prism::slicer {
 
 struct ImportOptions {
   graph::ClusterSpec cluster;  // what messages and collectives cost
-  std::string job_name;        // "" the first file's name without its ending
+  std::string job_name;        // "": the first file's name without its extension
   int32_t target_gpus = 0;     // 0: as many ranks as the files have
 };
 
@@ -29,11 +29,11 @@ struct ImportResult {
   int64_t tasks = 0;  // read, over all ranks
 };
 
-// How the tasks of a file are put on streams. The strict way is tried first; files that would stall
-// by it are read again in a looser one, which is counted.
+// How the tasks of a file are put on streams. The strict policy is tried first; files that would
+// stall under it are read again with a looser one, which is counted.
 struct ImportPolicy {
   bool serial = true;     // a resource has one task at a time, in the order of the file
-  bool buffered = false;  // who waits for a send goes on when it begins, whatever its receiver does
+  bool buffered = false;  // a wait for a send ends when the send begins, whatever its receiver does
 };
 
 struct ImportAttempt {

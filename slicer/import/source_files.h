@@ -1,4 +1,4 @@
-// The files of an import, packed by gzip or not, in memory.
+// The files of an import, gzipped or not, in memory.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace prism::slicer {
 
-// One file's content; whoever gives it keeps the bytes.
+// One file's content; the caller owns the bytes.
 struct TraceSource {
   std::string name;  // for messages
   std::string_view bytes;
@@ -20,11 +20,11 @@ struct TraceSource {
 
 class SourceFiles {
  public:
-  // In the order given. kBadFile for a file that cannot be read, is damaged, or holds more than
-  // `max_unpacked_bytes`.
+  // Opens the files in the given order. kBadFile for a file that cannot be read, is damaged, or
+  // holds more than `max_unpacked_bytes`.
   static Result<SourceFiles> Open(const std::vector<std::string>& files, size_t max_unpacked_bytes);
 
-  // Valid as long as this is.
+  // Valid as long as this object.
   [[nodiscard]] const std::vector<TraceSource>& sources() const { return sources_; }
 
  private:

@@ -28,7 +28,7 @@ struct Level {
   uint32_t count = 1;
 };
 
-// The set as progressions of progressions, the fastest first; empty when it is none.
+// The set as progressions of progressions, fastest first; empty if it is not of this form.
 std::vector<Level> LevelsOf(std::vector<uint32_t> members) {
   std::vector<Level> levels;
   while (members.size() > 1) {
@@ -54,7 +54,7 @@ std::vector<Level> LevelsOf(std::vector<uint32_t> members) {
   return levels;
 }
 
-// Borders by what wants them.
+// Borders, with the group that needs each.
 using Borders = std::map<uint32_t, std::string>;
 
 void AddBorders(const FragmentCommunicator& group, uint32_t world, Borders* borders) {
@@ -77,7 +77,7 @@ void AddBorders(const FragmentCommunicator& group, uint32_t world, Borders* bord
   }
 }
 
-// "tp" for "TENSOR_MODEL_PARALLEL_GROUP" or "mesh_tp"; "" when the name says nothing. The first
+// "tp" for "TENSOR_MODEL_PARALLEL_GROUP" or "mesh_tp"; "" when the name does not tell. The first
 // word of the table decides: "DATA_PARALLEL_GROUP_WITH_CP" is dp.
 std::string AxisOfName(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kWords = {
@@ -114,7 +114,7 @@ std::string AxisOfName(std::string_view name) {
   return "";
 }
 
-// The one axis that the group spans in full; nothing when there is another number of them.
+// The one axis that the group spans completely; null if it spans none or several.
 std::optional<size_t> AxisSpanned(const RankGrid& grid, Rank self, const std::vector<Rank>& group) {
   const Result<graph::GridGroup> family = grid.GroupOf(self, group);
   std::optional<size_t> spanned;
@@ -134,8 +134,8 @@ std::optional<size_t> AxisSpanned(const RankGrid& grid, Rank self, const std::ve
   return spanned;
 }
 
-// Stages of a pipeline send to the ones beside them, the first and the last to each other where
-// there are several chunks; an all-to-all, which NCCL has no call for, goes to everybody.
+// Stages of a pipeline send to their neighbours (the first and the last to each other where there
+// are several chunks); an all-to-all, for which NCCL has no call, sends to everybody.
 bool IsPipeline(const RankGrid& grid, size_t axis, const std::vector<const Fragment*>& ranks) {
   const int32_t size = grid.axes()[axis].size;
   bool has_peers = false;

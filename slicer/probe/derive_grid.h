@@ -2,7 +2,7 @@
 //
 // A group of n ranks with stride s says that the grid has borders at s and at s * n; nested ones
 // say more. All borders together, in order, each a divisor of the next, are the axes. Groups that
-// fit no grid of N ranks by themselves (first and last stage of a pipeline) say nothing here; they
+// fit no grid of N ranks by themselves (first and last stage of a pipeline) are ignored here; they
 // only have to be products of coordinates afterwards (graph/rank_grid.h).
 #pragma once
 
@@ -18,13 +18,13 @@ namespace prism::slicer {
 // `given`: degrees that the user named; the rest of `given` is 1 or follows. Axes are named by the
 // process groups along them ("TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard"): tp, cp, ep, dp, pp,
 // with a number where there are several; a nameless one with sends and receives is cp where they go
-// round in a ring, else pp; one without is dp.
-// Fails when the groups need borders of which one does not divide the next, naming two groups.
+// round in a ring, else pp; one without is dp. Fails, naming two groups, when one of the borders
+// that the groups need does not divide the next.
 Result<std::vector<graph::GridAxis>> DeriveGrid(const graph::ParallelSizes& given,
                                                 const std::vector<const graph::Fragment*>& ranks);
 
-// Degrees of parallelism that those axes come to: dp is the product of what is neither tp, cp nor
-// pp, ep the part of it whose axis is named so.
+// The degrees of parallelism of those axes: dp is the product of all axes that are not tp, cp or
+// pp; ep is the part of it whose axis has that name.
 graph::ParallelSizes SizesOf(const std::vector<graph::GridAxis>& axes);
 
 }  // namespace prism::slicer

@@ -21,15 +21,15 @@ namespace {
 using graph::Fragment;
 using graph::RankGrid;
 
-// Up to here an axis of ranks that communicate alike is recorded in full all the same.
+// Up to this size an axis is recorded completely even if its ranks communicate alike.
 constexpr int32_t kShortAxis = 4;
 
-// What the coordinates of an axis make of roles.
+// How an axis divides ranks into roles.
 struct AxisRoles {
   bool splits = false;
-  bool is_marked = false;               // ranks that share a role along it are only like each other
-  std::vector<int32_t> roots;           // their coordinates; all others share a role
-  std::vector<int32_t> representative;  // by coordinate: the first that does the same
+  bool is_marked = false;               // ranks that share a role along it are only similar
+  std::vector<int32_t> roots;           // coordinates with separate roles; all others share one
+  std::vector<int32_t> representative;  // by coordinate: the first one that does the same
   std::vector<int32_t> classes;         // by coordinate, of an exchange; empty: all are recorded
 
   [[nodiscard]] int32_t Count() const {
@@ -40,7 +40,7 @@ struct AxisRoles {
   }
 };
 
-// Of coordinates that may be alike: the first two, one amid them and the last.
+// A sample of coordinates that may be alike: the first two, one in the middle and the last.
 std::vector<int32_t> SomeOf(const std::vector<int32_t>& coordinates) {
   const std::set<size_t> chosen = {0, 1, coordinates.size() / 2, coordinates.size() - 1};
   std::vector<int32_t> some;
@@ -139,7 +139,7 @@ Probe::Ranks Probe::AlongAxes(const RankGrid& grid) const {
   return ranks;
 }
 
-// That have to be recorded where the axis splits roles.
+// The ranks to record if the axis splits roles.
 Probe::Ranks Probe::Coordinates(const RankGrid& grid, size_t axis) const {
   Ranks ranks;
   const AxisRoles& roles = axes_[axis];
@@ -198,7 +198,8 @@ Status Probe::TakeClasses(const RankGrid& grid, size_t axis, AxisRoles* roles) {
   return OkStatus();
 }
 
-// The few coordinates that the first, second and last rank along a long axis address by place.
+// The few coordinates that the first, second and last rank along a long axis address by place (as
+// roots).
 Result<std::vector<int32_t>> Probe::RootsAlong(const RankGrid& grid, size_t axis) {
   const int32_t size = grid.axes()[axis].size;
   std::set<int32_t> roots;
@@ -236,8 +237,7 @@ Result<Probe::Ranks> Probe::BesideRoots(const RankGrid& grid) {
   return ranks;
 }
 
-// Whether roots that do something else are all that tells ranks along the axis apart, by some of
-// the others.
+// Whether, judged by a sample of the others, only the roots differ among the ranks along the axis.
 Result<bool> Probe::TakeRoots(const RankGrid& grid, size_t axis, AxisRoles* roles) {
   PRISM_ASSIGN_OR_RETURN(const std::vector<int32_t> addressed, RootsAlong(grid, axis));
   const std::vector<int32_t> others = AllBut(addressed, grid.axes()[axis].size);
@@ -277,7 +277,7 @@ ProbeStep Probe::Missing(const Ranks& wanted) const {
   return step;
 }
 
-// Once a rank: to hash all that it recorded takes longer than everything else here.
+// Once per rank: hashing everything that it recorded takes longer than all else here.
 Result<const RecordedRole*> Probe::Describe(const RankGrid& grid, Rank rank) {
   auto found = described_.find(rank);
   if (found == described_.end()) {
@@ -438,7 +438,7 @@ ProbeStep Probe::MakePlan(const RankGrid& grid) const {
 }
 
 Result<ProbeStep> Probe::Run() {
-  // Rank 0 alone comes first: the others are told what it gives as a root.
+  // Rank 0 comes first: the values that it sends as a root are given to the others.
   ProbeStep missing = Missing({Rank(0)});
   if (missing.record.empty()) {
     missing = Missing(FirstRanks());

@@ -1,16 +1,16 @@
 // Which ranks of a user's program are recorded, and which role every rank gets: from what the
 // recorded ones did, in rounds.
 //
-// First rank 0 alone, whose values ranks without their roots are told; then the end of the job, the
-// ranks that the user named and spot checks, whose groups give the grid (derive_grid.h). Then the
-// second and the last rank along each axis. An axis along which all three do the same is neutral.
-// One along which they communicate alike but compute or allocate differently (a sharded optimizer)
-// does not split roles, unless it is short; its ranks that were not recorded are marked. Where they
-// address few ranks by place (the root of a gather), those have roles of their own and all others
-// share one, if some of them do the same. Where all exchange with all, as much with each of a class
-// of ranks, some of each class are recorded, and if these do the same the class is a role
-// (exchange_classes.h). Along every other axis each coordinate is recorded, and those that do the
-// same share a role; roles are the products over such axes.
+// First only rank 0, whose values are given to ranks whose root does not run; then the last rank of
+// the job, the ranks that the user named, and spot checks, whose groups give the grid
+// (derive_grid.h). Then the second and the last rank along each axis. An axis along which all three
+// do the same is neutral. One along which they communicate alike but compute or allocate
+// differently (a sharded optimizer) does not split roles, unless it is short; its ranks that were
+// not recorded are marked. Where they address few ranks by place (the root of a gather), those have
+// roles of their own and all others share one, if some of them do the same. Where all exchange with
+// all, as much with each of a class of ranks, some of each class are recorded, and if these do the
+// same the class is a role (exchange_classes.h). Along every other axis each coordinate is
+// recorded, and those that do the same share a role; roles are the products over such axes.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 namespace prism::slicer {
 
 struct ProbeOptions {
-  graph::ParallelSizes given;  // what the user said; dp is the rest
+  graph::ParallelSizes given;  // what the user specified; dp is the rest
   std::vector<Rank> named;     // sandbox ranks, ascending
   uint64_t seed = 0;
   int32_t max_roles = 256;
@@ -34,13 +34,13 @@ struct ProbeOptions {
 };
 
 struct ProbeStep {
-  std::vector<Rank> record;  // ascending, none was recorded yet; empty: `plan` and `axes` hold
+  std::vector<Rank> record;  // ascending, not recorded yet; empty: `plan` and `axes` are final
   SlicePlan plan;
   std::vector<graph::GridAxis> axes;
 };
 
-// Depends on options and fragments only. Fails when groups form no grid, and when there are more
-// roles than allowed, naming the axes that make them.
+// Depends only on options and fragments. Fails when the groups form no grid, and when there are
+// more roles than allowed, naming the axes that cause them.
 Result<ProbeStep> NextProbe(const ProbeOptions& options,
                             const std::vector<graph::Fragment>& fragments);
 

@@ -10,7 +10,7 @@
 namespace prism::slicer {
 namespace {
 
-// What its representative would have been recorded as.
+// The fragment as which its representative would have been recorded.
 graph::Fragment FragmentOf(const graph::Graph& graph, const graph::Role& role) {
   graph::Fragment fragment;
   fragment.rank = role.representative;
@@ -20,7 +20,7 @@ graph::Fragment FragmentOf(const graph::Graph& graph, const graph::Role& role) {
   for (const uint32_t comm : graph.ranks.comms(role.representative)) {
     const auto members = graph.communicators.members_of(CommId(comm));
     graph::FragmentCommunicator slot;
-    slot.group_number = comm + 1;  // ordinals are in its order
+    slot.group_number = comm + 1;  // ordinals follow its order
     slot.name = graph.strings[graph.communicators.name[comm]];
     for (const uint32_t member : members) {
       slot.members.emplace_back(member);

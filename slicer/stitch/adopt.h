@@ -1,5 +1,5 @@
-// A role of a graph takes the program that one of its ranks was recorded with anew
-// (--on-mismatch adopt).
+// Gives a role of a graph the program that a new recording of one of its ranks shows (--on-mismatch
+// adopt).
 #pragma once
 
 #include "graph/base/status.h"
@@ -9,9 +9,9 @@
 namespace prism::slicer {
 
 // The graph with the program and memory of the fragment's rank for all ranks of its role; every
-// other role stays. What the fragment's rank does with groups and peers is taken to be what every
-// rank of the role does with its own. Fails where they are none of the role's; does not validate:
-// the caller does.
+// other role stays. Every rank of the role is assumed to do with its own groups and peers what the
+// fragment's rank does with its groups and peers. Fails if those are not in the role. Does not
+// validate: the caller does.
 Result<graph::Graph> AdoptFragment(const graph::Graph& graph, graph::Fragment fragment);
 
 }  // namespace prism::slicer

@@ -18,7 +18,7 @@ using graph::EarlyCalls;
 using graph::EarlySort;
 using graph::Fragment;
 
-// What has to be called as often by all ranks of a group: the group, and what is called.
+// A call that all ranks of a group must make equally often: the group, and what is called.
 struct Call {
   graph::EarlyGroup group;
   bool is_message = false;
@@ -33,15 +33,15 @@ struct Call {
 
 using CountsByIteration = std::map<int32_t, int64_t>;
 
-// The iteration from which on one side is behind to the end, with both sides.
+// The iteration from which on one side stays behind until the end, with both sides.
 struct Difference {
   int32_t iteration = 0;
   Rank left;
   Rank right;
   int64_t left_count = 0;
   int64_t right_count = 0;
-  // One side is behind by no more than it calls in each iteration: where iterations begin may lie
-  // between the two sides of a call.
+  // One side is behind by no more than it calls per iteration: the boundary of the iteration may
+  // fall between the two sides of a call.
   bool may_be_cut = false;
 };
 
@@ -60,7 +60,7 @@ int64_t CountUntil(const CountsByIteration& counts, int32_t last) {
 
 using Side = std::pair<Rank, const CountsByIteration*>;
 
-// Of sides whose sums until iteration `last` differ.
+// For sides whose sums up to iteration `last` differ.
 Difference DifferenceOf(const Side& left, const Side& right, int32_t last) {
   int32_t iteration = last;
   while (iteration > -1 &&
@@ -126,7 +126,7 @@ class EarlyComparison {
   }
 
  private:
-  // A call may lie a step earlier on one rank than on another, so that sums count.
+  // A call may be one step earlier on one rank than on another, so sums are compared.
   [[nodiscard]] std::optional<Difference> Compare(
       const Call& call, const std::map<Rank, CountsByIteration>& counts) const {
     const CountsByIteration none;

@@ -1,5 +1,5 @@
-// Ranks that contradict each other before the program is steady, where no graph shows it: one calls
-// a collective that others of its group do not, or receives what is not sent.
+// Finds ranks that contradict each other before the program is steady, which no graph shows: one
+// calls a collective that others of its group do not, or receives what is not sent.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@
 
 namespace prism::slicer {
 
-// "early_mismatch" over all calls that recorded ranks of a group made in different numbers, with
-// the first of them; none where they agree. Compared are iterations that all of them were recorded
-// in. Sizes are not: what a rank gathers may be as long as what it has to say. `fragments`: by
-// rank.
+// One "early_mismatch" for all calls that recorded ranks of a group made in different numbers, with
+// the first of them as example; null if they agree. Only iterations in which all of them were
+// recorded are compared. Sizes are not compared, since ranks may contribute different amounts.
+// `fragments`: by rank.
 std::optional<graph::Warning> FindEarlyMismatch(
     const std::map<Rank, const graph::Fragment*>& fragments);
 

@@ -92,7 +92,7 @@ std::vector<graph::Warning> FindOddGroups(const std::vector<RecordedRole>& roles
         return use.role == role && FamilyOf(roles, use) == family;
       });
     };
-    // The family that most ranks use for it; the first of those that are used as much.
+    // The family that most ranks use for it; on ties the first.
     const Use* usual = nullptr;
     int64_t most = 0;
     for (const Use& candidate : uses) {

@@ -39,7 +39,7 @@ class Communicators {
     return families_.size() - 1;
   }
 
-  // The communicator of that family that the rank is in; kNone when it is in none.
+  // The communicator of that family that contains the rank; kNone if none does.
   uint32_t CommunicatorOf(Rank rank, size_t family_index) {
     Family& family = families_[family_index];
     Rank lowest = rank;
@@ -89,10 +89,10 @@ std::vector<uint16_t> PeersOn(const graph::Program& program, uint16_t comm_slot)
   return {slots.begin(), slots.end()};
 }
 
-// Where a rank addresses each member of a group in turn, itself among them (an all-to-all of uneven
-// sizes), its peers are the group's members by place, as for every other member; and so is the only
-// one that it addresses in a group of more than two (the root of a gather or scatter). All other
-// peers are at a distance, as the neighbours in a pipeline or a ring.
+// Where a rank addresses each member of a group in turn, including itself (an all-to-all of uneven
+// sizes), its peers are given by place in the group, the same for every member. So is the peer of a
+// rank that addresses only one in a group of more than two (the root of a gather or scatter). All
+// other peers are given by distance, like the neighbours in a pipeline or a ring.
 void TakePlaces(const RankGrid& grid, const graph::Fragment& fragment, SlotPatterns* patterns) {
   for (size_t slot = 0; slot < fragment.comm_slots.size(); ++slot) {
     const std::vector<Rank>& members = fragment.comm_slots[slot].members;
@@ -118,7 +118,8 @@ std::vector<size_t> SlotsByOrdinal(const std::vector<CommunicatorPattern>& patte
   return slots;
 }
 
-// Among equal ones by when their groups were made: ranks may use them first in different order.
+// Numbers equal ones by when their groups were created: ranks may first use them in different
+// orders.
 void SetOrdinals(const graph::Fragment& fragment, std::vector<CommunicatorPattern>* patterns) {
   std::vector<size_t> slots(patterns->size());
   std::iota(slots.begin(), slots.end(), 0);

@@ -1,5 +1,5 @@
-// What the slots of a role stand for, relative to a rank, and the tables of all ranks that follow
-// from it.
+// What the slots of a role refer to, relative to a rank, and the tables of all ranks that follow
+// from that.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace prism::slicer {
 
-// A communicator slot. `ordinal` tells process groups apart that have the same name and members:
-// how many of the program's were made before this one.
+// A communicator slot. `ordinal` distinguishes process groups with the same name and members: how
+// many of them the program created before this one.
 struct CommunicatorPattern {
   std::string name;
   graph::GridGroup group;
@@ -31,14 +31,13 @@ struct SlotPatterns {
   bool operator==(const SlotPatterns&) const = default;
 };
 
-// As the fragment's rank recorded them. Fails when a group is no product of coordinates or a peer
-// is no rank of the job.
+// The patterns that the fragment's rank recorded. Fails when a group is not a product of
+// coordinates, or a peer is not a rank of the job.
 Result<SlotPatterns> PatternsOf(const graph::RankGrid& grid, const graph::Fragment& fragment);
 
 // Fills communicators, communicator and peer columns of `graph` from its `ranks.role` and the
 // patterns by role. Communicators are numbered by the lowest rank that uses them, then by ordinal,
-// then by slot.
-// Fails when a rank lies outside of a group that its role uses.
+// then by slot. Fails when a rank is outside a group that its role uses.
 Status FillRankTables(const graph::RankGrid& grid,
                       const std::vector<SlotPatterns>& patterns,
                       TableMerger& merger,

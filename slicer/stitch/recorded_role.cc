@@ -12,8 +12,8 @@ namespace {
 using graph::Fragment;
 using graph::Program;
 
-// What is reported of a rank's memory. Where blocks lay before the first iteration is no part of
-// it: one rank broadcasts what others unpack.
+// Compares what is reported of a rank's memory. Where blocks were before the first iteration is not
+// compared: one rank broadcasts what others unpack.
 bool SameMemory(const graph::MemoryProfile& a, const graph::MemoryProfile& b) {
   return a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved &&
          a.steady_allocated == b.steady_allocated && a.device_bytes() == b.device_bytes();
@@ -42,7 +42,7 @@ uint64_t CommunicationHash(const Program& program) {
   return hasher.Digest();
 }
 
-// A program without its ranges, and which of its ops is which.
+// A program without its ranges, and the original index of each op.
 struct Ops {
   Program program;
   std::vector<uint32_t> index;

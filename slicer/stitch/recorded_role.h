@@ -1,4 +1,4 @@
-// What one recorded rank does, in a form that can be compared with what another one does.
+// What one recorded rank does, in a form that can be compared with other ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct RecordedRole {
   const graph::Fragment* fragment = nullptr;
   SlotPatterns patterns;
   uint64_t structural_hash = 0;     // of everything
-  uint64_t communication_hash = 0;  // of collectives, sends and receives alone
+  uint64_t communication_hash = 0;  // of collectives, sends and receives only
 };
 
 enum class Likeness : uint8_t {
   kDifferent,
-  kSameCommunication,  // differs in kernels or memory: as with a sharded optimizer, whose shards
-                       // cut parameters differently on each rank
+  kSameCommunication,  // differs in kernels or memory: e.g. a sharded optimizer, whose shards cut
+                       // parameters differently on each rank
   kSame,               // one role
 };
 
@@ -32,7 +32,7 @@ Result<RecordedRole> DescribeRecorded(const graph::RankGrid& grid, const graph::
 
 Likeness Compare(const RecordedRole& a, const RecordedRole& b);
 
-// Where a rank departs from its role, both sides.
+// Where a rank differs from its role, with both sides.
 std::string DescribeDeparture(const RecordedRole& role, const RecordedRole& other);
 
 }  // namespace prism::slicer

@@ -18,8 +18,8 @@
 namespace prism::slicer {
 namespace {
 
-// Counters of the shim that are no fault: a recorded rank has no peers, so what it is given is a
-// value by policy (shim/nccl/absent_members.h). Listed with the assumptions, not the warnings.
+// Counters of the shim that are not faults: a recorded rank has no peers, so the data it receives
+// is a policy value (shim/nccl/absent_members.h). Listed with the assumptions, not the warnings.
 struct PolicyCounter {
   const char* code;
   const char* text;
@@ -43,8 +43,9 @@ constexpr PolicyCounter kPolicyCounters[] = {
      "parameters, where torch takes any order"},
 };
 
-// The built-in workload reads its loss and gradient norm to print them, and chooses no op by what
-// they are as long as they are finite: of it alone that is known, so of it alone it is no fault.
+// The built-in workload reads its loss and gradient norm only to print them, and no op depends on
+// their values as long as they are finite. That is known only of the built-in workload, so only
+// there it is not a fault.
 constexpr PolicyCounter kWorkloadReads = {
     "unwritten_device_bytes_read",
     "times the workload read what a kernel would have computed, the loss or the gradient norm, and "
@@ -97,8 +98,8 @@ class Stitcher {
     return role;
   }
 
-  // Ranks that were not recorded do what most recorded ranks of their role agree on: what
-  // rank 0 alone computes or holds (an averaged model, an evaluation) is not theirs.
+  // Ranks that were not recorded do what most recorded ranks of their role agree on: what only rank
+  // 0 computes or holds (an averaged model, an evaluation) is not theirs.
   Status ReplaceOutvoted() {
     if (input_.plan.marked_axes.empty()) {
       return OkStatus();
@@ -109,7 +110,7 @@ class Stitcher {
     return OkStatus();
   }
 
-  // The recorded ranks of a planned role, those that do the same together, each by lowest rank.
+  // The recorded ranks of a planned role, grouped by what they do, each group by lowest rank.
   Result<std::vector<std::vector<RecordedRole>>> KindsOf(uint32_t planned) const {
     std::vector<std::vector<RecordedRole>> kinds;
     for (const auto& [rank, fragment] : fragments_) {
@@ -158,7 +159,7 @@ class Stitcher {
                                     plan.name, most->size(), CountOf(kinds),
                                     plan.representative.value()));
     plan.representative = most->front().fragment->rank;
-    // All but one: no sharding does that.
+    // All but one agree: no sharding does that.
     if (own->size() == 1 && kinds.size() == 2) {
       AddWarning({"role_split", 1, DescribeDeparture(most->front(), own->front())});
     }
@@ -212,7 +213,7 @@ class Stitcher {
     return OkStatus();
   }
 
-  // The rank is known to be only like the representative of its role.
+  // Whether the rank is known to be only similar to the representative of its role.
   [[nodiscard]] bool IsMarked(Rank rank, uint32_t planned) const {
     const Rank representative = input_.plan.roles[planned].representative;
     return std::any_of(
@@ -250,7 +251,7 @@ class Stitcher {
     return OkStatus();
   }
 
-  // Roles, and what ranks make of them.
+  // Fills roles and the ranks' references to them.
   Status FillRoles() {
     TableMerger merger;
     std::vector<SlotPatterns> patterns;
@@ -272,7 +273,7 @@ class Stitcher {
     return OkStatus();
   }
 
-  // Of the recorded ranks one by one, and of what they do together.
+  // Warnings of the recorded ranks one by one, and of what they do together.
   void CollectWarnings() {
     for (const auto& [rank, fragment] : fragments_) {
       for (const graph::Warning& warning : fragment->warnings) {
@@ -291,7 +292,7 @@ class Stitcher {
     }
   }
 
-  // The warnings that are none, as assumptions.
+  // Turns the warnings that are only policy into assumptions.
   std::vector<std::string> TakePolicies() {
     std::vector<std::string> by_policy;
     std::vector<PolicyCounter> policies(std::begin(kPolicyCounters), std::end(kPolicyCounters));
@@ -307,7 +308,8 @@ class Stitcher {
     return by_policy;
   }
 
-  // Ranks that are only like their role: how many, and how far recorded ones were from theirs.
+  // Reports ranks that are only similar to their role: how many, and how far recorded ones were
+  // from theirs.
   void TellOfMarked() {
     const auto like =
         std::count(graph_.ranks.source.begin(), graph_.ranks.source.end(), RankSource::kLike);
@@ -348,7 +350,7 @@ class Stitcher {
         graph::ExpertCapacity(job.model.moe, tokens), tokens));
   }
 
-  // A rank that has run one iteration more than it needs to settle is as steady as before.
+  // A rank that ran one iteration more than it needed to become steady is just as steady.
   void TakeProgramFacts() {
     if (!graph_.job.user_program) {
       return;
@@ -385,7 +387,7 @@ class Stitcher {
   std::vector<RecordedRole> roles_;            // planned ones, then split ones
   std::vector<uint32_t> role_of_;              // by rank
   std::map<std::string, graph::Warning> warnings_;
-  std::vector<std::string> outvoted_;  // roles whose first rank is not like most, lines
+  std::vector<std::string> outvoted_;  // lines for roles whose first rank is unlike most
   int64_t spot_checks_ = 0;
   Graph graph_;
 };

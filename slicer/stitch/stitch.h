@@ -19,14 +19,15 @@ struct StitchInput {
   SlicePlan plan;
   std::vector<graph::Fragment> fragments;  // of plan.RecordedRanks(), any order
   std::vector<Rank> sandbox_ranks;
-  std::vector<std::string> assumptions;  // of how the ranks were run; the graph's begin with them
+  std::vector<std::string> assumptions;  // about how the ranks were run; the graph's list begins
+                                         // with them
 };
 
-// Fails when a group is no product of coordinates, when a representative is missing. A spot check
-// that differs from its role in program or memory becomes a role of its own when it differs by
-// itself (and a warning "role_split" says where it departs: op, both sides). Along marked axes a
-// representative that most recorded ranks of its role depart from, all in the same way, is the one
-// that is split off. Does not validate: the caller does.
+// Fails when a group is not a product of coordinates, or a representative is missing. A spot check
+// that differs from its role in program or memory becomes a separate role if it is the only one
+// that differs (and a warning "role_split" says where: op, both sides). Along marked axes, if most
+// recorded ranks of a role differ from the representative, all in the same way, it is the
+// representative that is split off. Does not validate: the caller does.
 Result<graph::Graph> Stitch(StitchInput input);
 
 }  // namespace prism::slicer

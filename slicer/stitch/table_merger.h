@@ -1,5 +1,5 @@
 // Joins the string and signature tables of fragments into those of one graph, and renumbers their
-// programs. Numbers depend on the order of the calls only.
+// programs. Numbers depend only on the order of the calls.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class TableMerger {
 
   uint32_t InternString(const std::string& text);
 
-  // The fragment's program with the numbers of the joint tables. Fails when the program refers to
-  // what its own tables do not have.
+  // The fragment's program, renumbered for the merged tables. Fails when the program refers to
+  // entries that its own tables do not have.
   Result<graph::Program> Merge(const graph::Fragment& fragment);
 
   // Moves the tables into `graph`; the merger is empty afterwards.

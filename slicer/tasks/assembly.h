@@ -1,5 +1,5 @@
-// Lowered ranks → one graph. Ranks with equal programs share a role; what is kept of a rank beyond
-// its role is what its slots stand for.
+// Lowered ranks → one graph. Ranks with equal programs share a role; beyond its role, only what its
+// slots refer to is kept of a rank.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +39,13 @@ class GraphAssembly {
   // Each rank once.
   void AddRank(Rank rank, LoweredRank lowered);
 
-  // A rank with the program and peers of another one that was added, and communicators of its own.
+  // Adds a rank with the program and peers of a rank added before, and its own communicators.
   void AddRankLike(Rank rank, Rank other, std::vector<uint32_t> comms);
 
   // Degrees of parallelism, where known; else the job is one of data-parallel ranks.
   void SetParallel(const graph::ParallelSizes& parallel) { parallel_ = parallel; }
 
-  // Every rank must be there. Empties the assembly.
+  // Every rank must have been added. Empties the assembly.
   graph::Graph Finish(const std::string& job_name, graph::ClusterSpec cluster);
 
  private:
@@ -75,7 +75,7 @@ class GraphAssembly {
   std::vector<graph::KernelSignature> signatures_;
   std::vector<std::string> comm_names_;
   std::map<std::string, uint32_t, std::less<>> comm_ids_;
-  std::vector<std::vector<uint32_t>> members_;  // by communicator; what users were seen
+  std::vector<std::vector<uint32_t>> members_;  // by communicator: the users seen so far
   std::vector<bool> members_given_;             // by communicator
   uint32_t iteration_marker_ = 0;
   graph::ParallelSizes parallel_;

@@ -11,7 +11,7 @@ namespace {
 
 using graph::CollectiveKind;
 
-// Messages of one collective on one rank. What it waits for comes in with the first ones; its end
+// Messages of one collective on one rank. The first messages take over what it waits for; its end
 // is a list of tasks.
 class Expander {
  public:

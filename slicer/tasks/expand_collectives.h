@@ -1,6 +1,6 @@
-// Collectives as messages, for formats that know nothing else.
+// Collectives as messages, for formats that have only messages.
 //
-// The algorithms are those by which every library counts its bytes (n members, b bytes):
+// The algorithms are the textbook ones (n members, b bytes):
 //
 //   all_reduce       ring: n - 1 steps that reduce and n - 1 that gather, b/n each
 //   all_gather,
@@ -20,7 +20,7 @@
 namespace prism::slicer {
 
 // Task::comm are ids of `graph`, as slicer/tasks/raise.h gives them. A collective of one member
-// becomes a task of no time.
+// becomes a task of zero duration.
 TaskGraph ExpandCollectives(const graph::Graph& graph, const TaskGraph& tasks, Notes* notes);
 
 }  // namespace prism::slicer

@@ -92,7 +92,7 @@ Status TaskLowering::AssignStreams(const TaskGraph& tasks) {
 uint16_t TaskLowering::ChainStream(const TaskGraph& tasks, uint32_t task) {
   const uint32_t begin = index_.begin[task];
   const uint32_t end = index_.begin[task + 1];
-  for (uint32_t i = end; i > begin; --i) {  // the last one named is most likely the last to end
+  for (uint32_t i = end; i > begin; --i) {  // the last one listed is most likely the last to end
     const TaskEdge& edge = index_.edges[i - 1];
     if (!edge.begun && !tasks.IsSerial(edge.on) && tail_[stream_[edge.on]] == edge.on) {
       return stream_[edge.on];

@@ -1,10 +1,10 @@
 // Tasks of one rank → its program.
 //
 // A resource is a stream. Tasks without one go to chains: a task continues the stream of something
-// it waits for, or takes a stream whose last task it comes after, or opens one. So no stream makes
-// two tasks wait for each other that did not before, except those of a resource. What waits across
-// streams waits for an event; waiting for a task's begin is waiting for an event just before it.
-// No op costs host time (graph::kLaunchedWithPrevious): these formats know no host thread.
+// it waits for, or takes a stream whose last task it comes after, or opens one. So, except for
+// tasks of one resource, sharing a stream adds no wait that was not there before. A wait across
+// streams is a wait for an event; waiting for a task's begin is waiting for an event just before
+// it. No op costs host time (graph::kLaunchedWithPrevious): these formats have no host thread.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace prism::slicer {
 
-// A rank's program and what its slots stand for.
+// A rank's program and what its slots refer to.
 struct LoweredRank {
   graph::Program program;
   std::vector<uint32_t> comms;  // by communicator slot: Task::comm
   std::vector<uint32_t> peers;  // by peer slot: global rank
-  // Tasks that wait for nothing from the task before them on their resource on: only the resource
-  // puts them in order.
+  // Tasks that do not wait, even indirectly, for the task before them on their resource: only the
+  // resource orders them.
   int64_t unordered = 0;
 };
 
@@ -33,7 +33,7 @@ struct LowerNames {
   uint32_t iteration_marker = 0;  // string id of "iteration"
 };
 
-// Reuses its buffers: one a file, not one a rank.
+// Reuses its buffers: create one per file, not one per rank.
 class TaskLowering {
  public:
   explicit TaskLowering(const LowerNames& names) : names_(names) {}
@@ -48,7 +48,7 @@ class TaskLowering {
  private:
   struct FreeStream {
     uint16_t stream;
-    uint32_t since;  // position in the order of the task that came after all of it
+    uint32_t since;  // place in the order of the task that came after all of it
   };
 
   Status AssignStreams(const TaskGraph& tasks);

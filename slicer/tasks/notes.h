@@ -1,4 +1,4 @@
-// What an import assumed or an export could not hold, counted: one line a kind.
+// What an import assumed or an export could not express, counted: one line per kind.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace prism::slicer {
 
 class Notes {
  public:
-  // `text` in the plural, ending without a stop.
+  // `text` is in the plural and ends without a full stop.
   void Add(const std::string& text, int64_t count = 1) {
     if (count > 0) {
       counts_[text] += count;

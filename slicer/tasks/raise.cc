@@ -47,10 +47,10 @@ class Raiser {
     std::vector<TaskEdge> waits;         // since then; TaskEdge::task is not set
     bool host_seen = false;              // the last task came after the newest host task
     bool joined = true;                  // the host has waited for everything so far
-    std::vector<uint32_t> begin_events;  // records that the next task's begin completes
+    std::vector<uint32_t> begin_events;  // records that complete when the next task begins
   };
 
-  // What an event record stands for: tasks that must have ended, or one that must have begun.
+  // What an event record represents: tasks that must have ended, or one that must have begun.
   struct Event {
     std::vector<TaskEdge> edges;
     bool waited = false;  // by some op
@@ -201,8 +201,8 @@ class Raiser {
     return id;
   }
 
-  // Right after a task a record is its end; after a wait it is the begin of what comes next,
-  // unless that waits for more.
+  // Directly after a task, a record marks its end; after a wait, the begin of the next task, unless
+  // that waits for more.
   void TakeRecord(uint32_t op) {
     if (!events_[op].waited) {
       return;

@@ -1,6 +1,6 @@
 // What one rank does as tasks and what each waits for: the common ground of replay formats. GOAL,
 // Chakra and workload files are graphs of tasks; a program (graph/op.h) is a list of ops on
-// streams. slicer/tasks/lower.h goes from here to a program, slicer/tasks/raise.h comes back.
+// streams. slicer/tasks/lower.h converts tasks to a program, slicer/tasks/raise.h converts back.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@ namespace prism::slicer {
 
 enum class TaskKind : uint8_t { kCompute, kSend, kReceive, kCollective };
 
-// Compute tasks of one resource run one at a time, in order; those of kNoResource whenever they
+// Compute tasks of one resource run one at a time, in order; those of kNoResource run whenever they
 // can.
 inline constexpr uint16_t kNoResource = 0xFFFFU;
 
 struct Task {
   TaskKind kind = TaskKind::kCompute;
-  uint16_t resource = kNoResource;  // a GOAL cpu, a stream; of messages it is only kept
+  uint16_t resource = kNoResource;  // a GOAL cpu, a stream; for messages informational only
   uint32_t name = 0;                // kCompute: id that the importer or exporter gives a meaning
-  uint32_t comm = 0;                // messages and collectives: communicator, likewise
+  uint32_t comm = 0;                // messages, collectives: communicator id, as the importer
+                                    // defines
   uint32_t peer = 0;                // messages: global rank
   uint32_t shape = 0;               // kCollective: index into TaskGraph::collectives
-  uint32_t line = 0;                // of the file, for messages; 0 unknown
+  uint32_t line = 0;                // of the file, for error messages; 0: unknown
   int64_t value = 0;                // kCompute: ns; messages: bytes
 
   bool operator==(const Task&) const = default;
@@ -41,9 +42,9 @@ struct TaskEdge {
   auto operator<=>(const TaskEdge&) const = default;
 };
 
-// Messages between two ranks on one communicator pair in the order of the tasks.
+// Messages between two ranks on one communicator are paired in the order of the tasks.
 struct TaskGraph {
-  // Runs after the task before it on its resource.
+  // Whether it runs after the task before it on its resource.
   [[nodiscard]] bool IsSerial(uint32_t task) const {
     return (tasks[task].kind == TaskKind::kCompute || tasks[task].kind == TaskKind::kCollective) &&
            tasks[task].resource != kNoResource;

@@ -184,7 +184,7 @@ class Gpt3Body {
   }
 
   // ZeRO 1: gradients to their shards in fp32, a step on the shard, parameters back in bf16; one
-  // pair of collectives a layer.
+  // pair of collectives per layer.
   void Finish(ProgramBuilder& builder, Rank rank) const {
     const uint16_t dp = builder.CommSlot("dp", groups_.Members(GroupAxis::kData, rank));
     constexpr int64_t kLayerParameters = 12 * kHidden * kHidden / kTp;

@@ -7,7 +7,7 @@
 namespace prism::slicer {
 namespace {
 
-// Every message by itself, on a stream of its direction.
+// Every message separately, on the stream of its direction.
 graph::TrainingStyle MessagesApart() {
   graph::TrainingStyle style;
   style.overlap_p2p = true;
@@ -55,8 +55,8 @@ class PipelineRank {
     }
   }
 
-  // Activations and gradients have a communicator each: with two stages (and between the last and
-  // the first one) both go to the same peer, and messages pair by order alone.
+  // Activations and gradients have separate communicators: with two stages (and between the last
+  // and the first one) both go to the same peer, and messages are paired only by order.
   void Transfer(uint16_t stream, bool is_send, bool forward) {
     const int32_t stages = job_.parallel.pp;
     const int32_t stage = groups_.StageOf(rank_);

@@ -2,9 +2,9 @@
 // (slicer/synthesize/pass_schedule.h) around passes that the caller emits. Jobs with the content of
 // a real model come from slicer/synthesize/synthesize.h.
 //
-// Messages travel on streams of their own, one a direction, so a pass waits for its input only and
-// the bubble is that of the closed form (Narayanan et al., SC21, section 2.2):
-// (pp - 1) (tf + tb) / vpp for passes of equal length and free messages.
+// Messages travel on separate streams, one per direction, so a pass waits only for its input and
+// the bubble is that of the closed form (Narayanan et al., SC21, section 2.2): (pp - 1) (tf + tb) /
+// vpp for passes of equal length and free messages.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr uint16_t kSendBackwardStream = 4;
 inline constexpr uint16_t kDataParallelStream = 5;
 inline constexpr uint16_t kPipelineStreams = 6;
 
-// What a pipeline rank does beside scheduling and messages.
+// What a pipeline rank does besides scheduling and messages.
 struct PipelineBody {
   // Emits one pass on kComputeStream.
   std::function<void(ProgramBuilder&, Rank, const StageStep&)> pass;

@@ -17,8 +17,8 @@ class ProgramBuilder {
  public:
   ProgramBuilder(Rank rank, uint16_t stream_count);
 
-  // Slots in order of their first mention; members ascending. Two groups with equal members need
-  // different names.
+  // Slots are numbered in order of first use; members are ascending. Two groups with equal members
+  // need different names.
   uint16_t CommSlot(const std::string& name, const std::vector<Rank>& members);
   uint16_t PeerSlot(Rank peer);
 
@@ -32,8 +32,8 @@ class ProgramBuilder {
   void MarkerBegin(const std::string& name);
   void MarkerEnd(const std::string& name);
 
-  // What `waiting` does from here on comes after what `stream` holds now: an event record and a
-  // wait.
+  // Makes what `waiting` does from here on come after everything on `stream` so far: an event
+  // record and a wait.
   void Order(uint16_t stream, uint16_t waiting);
 
   // The two halves of Order: an op that a later Wait names.

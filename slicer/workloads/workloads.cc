@@ -135,7 +135,7 @@ Result<graph::Graph> MakeStencil(int32_t ranks) {
 }
 
 // Gradients of one layer over a ring, as messages: every step passes a part on and adds or copies
-// what came.
+// what arrived.
 void RingReduce(ProgramBuilder& builder, const graph::PeerGroup& step, int32_t ring) {
   for (int32_t i = 0; i < 2 * (ring - 1); ++i) {
     builder.PeerGroup(kCommunication, step);
@@ -150,7 +150,7 @@ Result<graph::Graph> MakeLlm(int32_t ranks) {
   constexpr double kLayerParameters = 218e6;  // of an 8B model
   constexpr int32_t kRing = 16;
   graph::ParallelSizes sizes;
-  sizes.tp = std::gcd(ranks, kRing);  // neighbours of the ring lie side by side
+  sizes.tp = std::gcd(ranks, kRing);  // neighbours of the ring are adjacent ranks
   sizes.dp = ranks / sizes.tp;
   return OneRole("llm", sizes, [](ProgramBuilder& builder, const RankGrid& grid) {
     constexpr size_t kTensorAxis = 0;

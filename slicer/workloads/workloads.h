@@ -4,7 +4,7 @@
 //   stencil      8 steps of halo exchange with up to six neighbours on a 3D torus, a kernel and an
 //                all_reduce of one number
 //   llm          transformer of 32 layers; gradients reduced by layer beside backward, in rings of
-//                16 ranks and message by message: 3,000 tasks a rank, as LogGOPSim counts them
+//                16 ranks and message by message: 3,000 tasks per rank, as LogGOPSim counts them
 //   dlrm         recommendation model: all_to_all of embeddings both ways, dense gradients reduced
 //   astra        210 trace nodes a rank, all ranks alike, as ASTRA-sim's data-parallel examples: 70
 //                layers forward and backward, an all_reduce of each layer's gradients beside it
@@ -13,7 +13,7 @@
 //   gpt3-kernel  the same with every kernel: about 40,000 kernels and collectives a rank
 //
 // Kernel durations are fixed: FLOPs or bytes over round H100 rates
-// (slicer/workloads/kernel_time.h). The cluster of the graph is left for the caller to set.
+// (slicer/workloads/kernel_time.h). The caller sets the cluster of the graph.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ const char* NameOf(CollectiveKind kind) {
   }
 }
 
-// The distance between neighbours of a group that has the same one throughout; 0 for others.
+// The distance between neighbours if it is the same throughout the group; else 0.
 int64_t StrideOf(std::span<const uint32_t> members) {
   if (members.size() < 2) {
     return 0;
@@ -150,7 +150,7 @@ struct BackwardPlace {
 };
 
 // Segments in the places of the backward pass, that of the last layer first: input gradients take
-// what blocks, the weight gradient after it what does not.
+// the collectives that block, the weight gradient after it those that do not.
 std::vector<BackwardPlace> DealBackward(std::span<const Segment> segments) {
   std::vector<BackwardPlace> places;
   bool place_left = false;  // the weight gradient of the last place
@@ -165,7 +165,7 @@ std::vector<BackwardPlace> DealBackward(std::span<const Segment> segments) {
   return places;
 }
 
-// Layers that run `forward` and then `backward`; what has no forward pass comes first.
+// Layers that run `forward` and then `backward`; layers without a forward pass come first.
 std::vector<WorkloadLayer> JoinLayers(std::span<const Segment> forward,
                                       const std::vector<BackwardPlace>& backward) {
   std::vector<WorkloadLayer> layers(std::max(forward.size(), backward.size()));

@@ -1,11 +1,11 @@
 // A graph → a text workload of SimAI (slicer/import/astra/workload_file.h), which all its ranks
 // run.
 //
-// What rank 0 does becomes a sequence of compute and collective, which is dealt out to the places
-// in which SimAI runs them: forward passes first; from the first collective of data parallel ranks
+// What rank 0 does becomes a sequence of compute and collective, which is distributed over the
+// places in which SimAI runs them: forward passes first; from the first data-parallel collective
 // on, input and weight gradients from the last layer back. SimAI does not wait for what a weight
-// gradient starts. Groups are told by their ranks: neighbours are model parallel, what is left of
-// the job data parallel, and a part of that expert parallel.
+// gradient starts. Groups are recognised by their ranks: neighbours are model parallel, the rest of
+// the job is data parallel, and a part of that is expert parallel.
 #pragma once
 
 #include <string>

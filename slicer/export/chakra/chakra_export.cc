@@ -93,7 +93,8 @@ class RankWriter {
     return node;
   }
 
-  // To begin after another node's begin is to begin when that may: after what it waits for.
+  // Beginning after another node's begin means beginning when that node may: after what it waits
+  // for.
   void AddDependencies(uint32_t index, ChakraNode* node) {
     std::set<uint64_t> deps;
     int64_t begins = 0;
@@ -116,7 +117,7 @@ class RankWriter {
     }
   }
 
-  // Of serial tasks of one stream, which end in their order, the last.
+  // Of serial tasks of one stream, which end in order, keeps the last.
   void KeepLatest(std::set<uint64_t>* deps) const {
     std::set<uint16_t> seen;
     for (auto dep = deps->end(); dep != deps->begin();) {
@@ -220,7 +221,7 @@ double RateBetweenNodes(const graph::ParameterTable& table, int64_t gpus_per_nod
          gpus;
 }
 
-// A set that holds ranks of another job would be read as one.
+// Leftover files of a larger job would be read as part of this set.
 Status RefuseOtherRanks(const std::string& prefix, uint32_t ranks) {
   for (const std::string& file : TracesOf(prefix)) {
     if (*RankOfTrace(file) >= ranks) {

@@ -1,6 +1,6 @@
 // A graph → Chakra execution traces as ASTRA-sim reads them: PREFIX.<rank>.et for every rank,
 // PREFIX.groups.json with the members of every communicator (its --comm-group-configuration), and
-// PREFIX.network.yml with the cluster's links as far as that format can say them.
+// PREFIX.network.yml with the cluster's links as far as that format can express them.
 #pragma once
 
 #include <string>
@@ -14,11 +14,12 @@ namespace prism::slicer {
 // Every duration must be fixed.
 Result<ExportResult> ExportChakra(const graph::Graph& graph, const std::string& prefix);
 
-// Nodes of the cluster and what is between them, as a send between two ranks sees them. Ranks that
-// take more than a node and do not fill their nodes have one dimension, the slower, which is noted.
+// The nodes of the cluster and the links between them, as a send between two ranks sees them. Ranks
+// that need more than one node but do not fill their nodes get a single dimension, the slower one,
+// which is noted.
 AstraNetwork NetworkOf(const graph::ClusterSpec& cluster, uint32_t ranks, Notes* notes);
 
-// The trace of one rank, and how many nodes it has.
+// The trace of one rank, and the number of trace nodes.
 Result<std::string> ChakraTrace(const graph::Graph& graph, Rank rank, Notes* notes, int64_t* nodes);
 
 }  // namespace prism::slicer

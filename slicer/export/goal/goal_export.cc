@@ -30,7 +30,7 @@ std::optional<uint32_t> TagOf(const std::string& name) {
   return is_tag ? std::optional(tag) : std::nullopt;
 }
 
-// By communicator: the number in its name, else one that none has.
+// By communicator: the number in its name, else an unused one.
 std::vector<uint32_t> NumberTags(const graph::Graph& graph) {
   const graph::CommunicatorTable& table = graph.communicators;
   std::vector<std::optional<uint32_t>> named(table.size());
@@ -41,7 +41,7 @@ std::vector<uint32_t> NumberTags(const graph::Graph& graph) {
       taken.insert(*named[comm]);
     }
   }
-  // Above all that are named, where the highest one leaves room.
+  // Above all numbers in names, if the highest one leaves room.
   const bool room = taken.empty() || uint64_t{*taken.rbegin()} + table.size() <= kMaxGoalTag;
   uint32_t next = taken.empty() || !room ? 0 : *taken.rbegin() + 1;
   std::vector<uint32_t> tags(table.size());
@@ -54,7 +54,7 @@ std::vector<uint32_t> NumberTags(const graph::Graph& graph) {
   return tags;
 }
 
-// What GOAL says in its own way or not at all.
+// Translates what GOAL expresses differently, or not at all.
 class GoalTranslation {
  public:
   explicit GoalTranslation(const graph::Graph& graph) : graph_(graph), tags_(NumberTags(graph)) {}

@@ -1,6 +1,6 @@
 // A graph → a GOAL schedule of one iteration: work is calc on the cpu of its stream, collectives
-// become messages (slicer/tasks/expand_collectives.h), a communicator a tag. A communicator that is
-// named "tag 7" (slicer/import/goal) keeps that number.
+// become messages (slicer/tasks/expand_collectives.h), and each communicator becomes a tag. A
+// communicator named "tag 7" (slicer/import/goal) keeps that number.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace prism::slicer {
 
 enum class GoalForm { kText, kBinary };
 
-// Takes the bytes of a file piece by piece.
+// Receives the bytes of a file piece by piece.
 using GoalSink = std::function<Status(std::string_view bytes)>;
 
 // Every duration must be fixed. Writes one file, rank by rank.

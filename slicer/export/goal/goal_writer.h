@@ -11,8 +11,8 @@ namespace prism::slicer {
 // The line before all ranks.
 std::string GoalTextHead(uint32_t ranks);
 
-// One rank's block. Task::comm is the tag, Task::resource the cpu. An edge stands after the later
-// of its two tasks.
+// One rank's block. Task::comm is the tag, Task::resource the cpu. An edge is written after the
+// later of its two tasks.
 void AppendGoalText(const TaskGraph& tasks, std::string* text);
 
 }  // namespace prism::slicer

@@ -36,7 +36,7 @@ class NetworkReader {
   NetworkReader(std::string_view text, const std::string& file) : lines_(text, file) {}
 
   Result<AstraNetwork> Read() {
-    // The JSON form differs in braces and quotes only.
+    // The JSON form differs only in braces and quotes.
     while (!lines_.AtEnd()) {
       const std::string_view whole = lines_.Next();
       const std::string_view bare = Trimmed(whole.substr(0, whole.find('#')));

@@ -1,4 +1,4 @@
-// ASTRA-sim's network files: how many ranks each dimension has, how fast it is.
+// ASTRA-sim's network files: how many ranks each dimension has, and how fast it is.
 //
 //   topology: [ Ring, Switch ]      # analytical backend
 //   npus_count: [ 8, 16 ]           # the first dimension is the fastest
@@ -27,7 +27,7 @@ struct AstraNetwork {
 // kBadFile: "<file>:<line>: ...".
 Result<AstraNetwork> ParseAstraNetwork(std::string_view text, const std::string& file);
 
-// The same as a file for ASTRA-sim's analytical backend.
+// Writes the network as a file for ASTRA-sim's analytical backend.
 std::string AstraNetworkText(const AstraNetwork& network);
 
 }  // namespace prism::slicer

@@ -26,7 +26,7 @@ struct Unit {
 constexpr Unit kRates[] = {{"Gbps", 1e9}, {"Mbps", 1e6}, {"Tbps", 1e12}, {"bps", 1}};
 constexpr Unit kTimes[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
 
-// "400Gbps" → 4e11. Nothing for other units or negative numbers.
+// "400Gbps" → 4e11. Null for other units or negative numbers.
 template <size_t kCount>
 std::optional<double> WithUnit(std::string_view text, const Unit (&units)[kCount]) {
   double number = 0;
@@ -43,7 +43,7 @@ std::optional<double> WithUnit(std::string_view text, const Unit (&units)[kCount
   return std::nullopt;
 }
 
-// What one GPU has towards the switches of one kind.
+// The links of one GPU to the switches of one kind.
 struct Side {
   double bandwidth = 0;  // bit/s, of all its links
   double latency = 0;    // seconds, of its slowest link

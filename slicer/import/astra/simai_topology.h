@@ -1,12 +1,12 @@
-// SimAI's topology files (gen_Topo_Template.py): a count of everything, the switches, then a line a
-// link. GPUs come first and fill servers in order; their switches inside of a server come next.
+// SimAI's topology files (gen_Topo_Template.py): a count of everything, the switches, then one line
+// per link. GPUs come first and fill servers in order; the switches inside servers come next.
 //
 //   42 8 4 6 200 H100                # nodes, GPUs a server, NVSwitches, other switches, links, GPU
 //   32 33 34 35 36 37 38 39 40 41    # switches
 //   0 32 2880Gbps 0.000025ms 0       # from, to, bandwidth, latency, error rate
 //   0 36 400Gbps 0.0005ms 0
 //
-// What is taken is what an AstraNetwork holds: GPUs of a server and servers, and the bandwidth and
+// Only what an AstraNetwork holds is read: GPUs of a server and servers, and the bandwidth and
 // latency of one GPU to either.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace prism::slicer {
 
-// Whether the text begins as such a file does.
+// Whether the text begins like such a file.
 bool IsSimAiTopology(std::string_view text);
 
 // kBadFile: "<file>:<line>: ...".

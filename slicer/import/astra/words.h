@@ -1,4 +1,4 @@
-// Lines, their words and whole numbers, as the text formats of ASTRA-sim and SimAI are made of.
+// Lines, words and whole numbers: what the text formats of ASTRA-sim and SimAI consist of.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace prism::slicer {
 
-// What stands between blanks and tabs.
+// The parts between blanks and tabs.
 std::vector<std::string_view> Words(std::string_view line);
 
-// Nothing for anything but a whole number below 2^50.
+// Null for anything but a whole number below 2^50.
 std::optional<int64_t> NumberOf(std::string_view text);
 
-// Goes through a text line by line. Text and name of its file must outlive it.
+// Reads a text line by line. The text and its file name must outlive the reader.
 class LineReader {
  public:
   LineReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}

@@ -1,12 +1,12 @@
-// The text workloads of ASTRA-sim and SimAI: a kind of parallelism, then a line a layer.
+// The text workloads of ASTRA-sim and SimAI: a kind of parallelism, then one line per layer.
 //
 //   HYBRID_TRANSFORMER model_parallel_NPU_group: 8 ep: 1 pp: 1 all_gpus: 64 ...
 //   2
 //   attention -1 1750840 ALLGATHER 50331648 875420 REDUCESCATTER 50331648 875420 NONE 0 100
 //
 // A line: name, reserved, then forward, input gradient and weight gradient with compute time,
-// collective and bytes each, the time of an update (HYBRID_CUSTOMIZED, which is refused, has more).
-// SimAI adds a group to the collective: ALLTOALL_EP, ALLREDUCE_DP_EP.
+// collective and bytes each, then the time of an update (HYBRID_CUSTOMIZED, which is refused, has
+// more). SimAI adds a group to the collective: ALLTOALL_EP, ALLREDUCE_DP_EP.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace prism::slicer {
 
-// Which ranks a collective joins.
+// Which ranks a collective spans.
 enum class LayerGroup : uint8_t { kModel, kData, kExpert, kDataExpert };
 
 inline constexpr size_t kLayerGroupCount = 4;

@@ -25,7 +25,7 @@ constexpr int64_t kMaxCompute = 1'000'000'000'000'000;  // ns
 constexpr int64_t kMaxBytes = int64_t{1} << 50U;
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
-// Resources: what runs one at a time.
+// Resources, each of which runs one task at a time.
 constexpr uint16_t kCompute = 0;
 constexpr uint16_t kModelNetwork = 1;
 constexpr uint16_t kDataNetwork = 2;
@@ -79,7 +79,7 @@ bool IsHybrid(WorkloadKind kind) {
   return kind == WorkloadKind::kHybridDataModel || kind == WorkloadKind::kHybridModelData;
 }
 
-// Of the older kinds: groups are dimensions of the network.
+// For the older kinds, groups are dimensions of the network.
 Result<Groups> DimensionGroups(const LayerWorkload& workload,
                                int64_t ranks,
                                const std::vector<int64_t>& dims,
@@ -198,7 +198,7 @@ class LayerTasks {
     return OkStatus();
   }
 
-  // After the last compute; `end` is set to it where there is a collective at all.
+  // Adds the collective after the last compute; `end` is set to it if there is one.
   Status Communicate(const LayerPass& pass, uint16_t network, const Target& target, uint32_t* end) {
     const int64_t size = groups_.SizeOf(pass.group);
     if (!pass.communicates || size == 1) {
@@ -264,7 +264,8 @@ Result<int64_t> CountRanks(const LayerWorkload& workload,
   return ranks;
 }
 
-// What a pass asks for and LayerTasks leaves out; `exchanges`: the kind has collectives there.
+// Notes what a pass specifies and LayerTasks leaves out; `exchanges`: the kind has collectives
+// there.
 void NotePass(const LayerPass& pass,
               bool exchanges,
               const LayerWorkload& workload,
@@ -295,7 +296,7 @@ void NoteLayers(const LayerWorkload& workload, const Groups& groups, Notes* note
              unneeded ? 1 : 0);
 }
 
-// Numbers that are one or none say what holds without them.
+// Numbers that are 1 or absent change nothing.
 void NoteHead(const LayerWorkload& workload, Notes* notes) {
   constexpr std::string_view kOfPipeline[] = {"vpp", "ga", "pp_comm"};
   constexpr std::string_view kOfGroups[] = {"model_parallel_NPU_group", "ep", "pp"};

@@ -1,9 +1,10 @@
 // Text workloads of ASTRA-sim and SimAI → a graph in which all ranks share one program.
 //
-// A pass over the layers as those simulators run it: forward compute, then its collective; backward
-// from the last layer, input gradient and its collective, weight gradient, whose collective runs
-// beside what follows. Where model parallelism is a dimension of the network (HYBRID_DATA_MODEL),
-// the collective of input gradients runs beside the weight gradient, else before it.
+// One pass over the layers as those simulators run it: forward compute, then its collective;
+// backward from the last layer, input gradient and its collective, weight gradient, whose
+// collective runs beside what follows. Where model parallelism is a dimension of the network
+// (HYBRID_DATA_MODEL), the collective of input gradients runs beside the weight gradient, else
+// before it.
 #pragma once
 
 #include <string>
@@ -14,16 +15,16 @@
 
 namespace prism::slicer {
 
-// What the two tools mean by a number. ASTRA-sim: times are microseconds (as Chakra's converter
-// reads them), the bytes of an ALLGATHER are one rank's part. SimAI: nanoseconds, the whole.
+// The units of the two tools. ASTRA-sim: times are microseconds (as Chakra's converter reads them),
+// the bytes of an ALLGATHER are one rank's part. SimAI: nanoseconds, the whole.
 enum class LayerDialect { kAstra, kSimAi };
 
 struct LayerOptions {
   LayerDialect dialect = LayerDialect::kAstra;
-  std::vector<int64_t> dims;  // of the network; empty unknown
+  std::vector<int64_t> dims;  // of the network; empty: unknown
 };
 
-// Ranks: options.target_gpus, else the places of the network, else the file's own all_gpus.
+// Number of ranks: options.target_gpus, else the size of the network, else the file's all_gpus.
 Result<ImportResult> ImportLayers(const std::string& path,
                                   const ImportOptions& options,
                                   const LayerOptions& layers);

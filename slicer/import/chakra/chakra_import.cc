@@ -28,7 +28,7 @@ constexpr uint64_t kMaxMicros = 1'000'000'000'000;  // 11 days
 constexpr size_t kMaxResources = 60'000;
 constexpr int64_t kBarrierBytes = 4;
 
-// Keys of resources beside streams, which are not negative.
+// Keys of resources other than streams, whose keys are not negative.
 constexpr int64_t kCpu = -1;
 constexpr int64_t kGpu = -2;
 constexpr int64_t kNetwork = -3;
@@ -66,7 +66,7 @@ class TraceReader {
 
   [[nodiscard]] const TaskGraph& tasks() const { return tasks_; }
   [[nodiscard]] const Notes& notes() const { return notes_; }
-  // The same file says the same on any other rank.
+  // Whether the same file means the same on any other rank.
   [[nodiscard]] bool same_everywhere() const { return same_everywhere_; }
 
  private:
@@ -182,7 +182,7 @@ class TraceReader {
     return SetResource(node, node.stream.value_or(kNetwork), task);
   }
 
-  // Element type, reduction and root, which only our own traces say.
+  // Element type, reduction and root, which only our own traces contain.
   Status SetDetails(const ChakraNode& node, int64_t size, graph::CollectiveShape* shape) {
     if (node.dtype < 0 || node.dtype > static_cast<int64_t>(graph::DataType::kFloat64) ||
         node.reduce < 0 || node.reduce > static_cast<int64_t>(ReduceOp::kAvg) || node.root < -1 ||
@@ -291,7 +291,7 @@ class TraceReader {
   bool same_everywhere_ = true;
 };
 
-// All traces with one policy.
+// Imports all traces with one policy.
 class ChakraImport {
  public:
   ChakraImport(const std::vector<TraceSource>& traces, uint32_t ranks, const ImportPolicy& policy)

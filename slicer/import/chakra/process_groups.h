@@ -1,6 +1,6 @@
-// Which ranks a named process group of a Chakra trace holds: from ASTRA-sim's file of groups
-// ({"1": [0, 1], ...}), from the node in which PyTorch's traces list theirs, or from the dimensions
-// of an ASTRA-sim network.
+// Which ranks a named process group of a Chakra trace holds: from ASTRA-sim's group file ({"1": [0,
+// 1], ...}), from the node in which PyTorch's traces list their groups, or from the dimensions of
+// an ASTRA-sim network.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ Status ReadGroupNode(std::string_view values,
                      uint32_t ranks,
                      ProcessGroups* groups);
 
-// The ranks that differ from `rank` along the involved dimensions only; the first dimension is the
+// The ranks that differ from `rank` only along the involved dimensions; the first dimension is the
 // fastest.
 std::vector<uint32_t> GroupAlong(uint32_t rank,
                                  const std::vector<int64_t>& dims,
                                  const std::vector<bool>& involved);
 
-// The lowest rank of that group, which names it.
+// The lowest rank of that group, which identifies it.
 uint32_t GroupLeader(uint32_t rank,
                      const std::vector<int64_t>& dims,
                      const std::vector<bool>& involved);

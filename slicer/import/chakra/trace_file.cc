@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kMaxMessage = 64U << 20U;  // a node with all its attributes
 constexpr const char* kVersion = "0.0.4";     // of the schema
 
-// The integer in whatever type its writer chose; nothing for other types.
+// The integer, in whatever integer type its writer chose; null for other types.
 std::optional<int64_t> IntegerOf(const chakra::Attribute& attribute) {
   using Case = chakra::Attribute::ValueCase;
   switch (attribute.value_case()) {
@@ -43,11 +43,11 @@ std::optional<int64_t> IntegerOf(const chakra::Attribute& attribute) {
   }
 }
 
-// Attributes of other types than expected are left alone, as an unknown name is.
+// Attributes of an unexpected type are ignored, like unknown names.
 void TakeAttribute(const chakra::Attribute& attribute, ChakraNode* node) {
   const std::string& name = attribute.name();
   if (name == "pg_name") {
-    // A group of its own name, or a number.
+    // The group is a name or a number.
     const std::optional<int64_t> number = IntegerOf(attribute);
     node->group = number.has_value() ? fmt::format("{}", *number) : attribute.string_val();
     return;

@@ -1,11 +1,11 @@
 // Chakra execution traces (.et) as plain values: nodes with the few attributes that say when they
-// run and what they move. The generated messages stay inside of trace_file.cc.
+// run and what they move. The generated protobuf types stay inside trace_file.cc.
 //
 // Attributes, by the names that Chakra's converters and ASTRA-sim use: is_cpu_op, stream,
-// comm_type, comm_size, comm_src, comm_dst, comm_tag, pg_name, involved_dim. comm_size is what
-// ASTRA-sim takes it for: of an all_gather the part of one rank, else the whole buffer. Ours, which
-// others skip: duration_ns (durations are whole microseconds there), dtype, reduce_op, root,
-// pg_desc (the communicator's name).
+// comm_type, comm_size, comm_src, comm_dst, comm_tag, pg_name, involved_dim. comm_size means what
+// it means in ASTRA-sim: for an all_gather the part of one rank, else the whole buffer. Our own
+// attributes, which other tools ignore: duration_ns (durations are whole microseconds there),
+// dtype, reduce_op, root, pg_desc (the communicator's name).
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct ChakraNode {
   bool on_cpu = false;
   std::optional<int64_t> duration_ns;
   std::optional<int64_t> stream;
-  int64_t collective = 0;  // a ChakraCollective, if the file is right
+  int64_t collective = 0;  // a ChakraCollective, if the file is valid
   std::optional<int64_t> bytes;
   std::optional<int64_t> source;
   std::optional<int64_t> destination;

@@ -1,4 +1,4 @@
-// The files of a set of Chakra traces: PREFIX.<rank>.et, packed ones PREFIX.<rank>.et.gz.
+// The files of a set of Chakra traces: PREFIX.<rank>.et, or gzipped PREFIX.<rank>.et.gz.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace prism::slicer {
 
-// "trace.12.et", "trace.12.et.gz" → 12; nothing when the name says no rank.
+// "trace.12.et", "trace.12.et.gz" → 12; null when the name has no rank.
 std::optional<uint32_t> RankOfTrace(const std::string& path);
 
-// All files of the set in its folder, by name.
+// All files of the set in its folder, sorted by name.
 std::vector<std::string> TracesOf(const std::string& prefix);
 
-// The files in the order of their ranks. kInvalidArgument where one is missing, or named twice.
+// Sorts the files by rank. kInvalidArgument if one is missing, or listed twice.
 Status SortByRank(std::vector<std::string>* files);
 
 }  // namespace prism::slicer

@@ -11,7 +11,7 @@ namespace prism::slicer {
 namespace {
 
 constexpr uint64_t kMagic = 4223;
-constexpr uint64_t kSpent = 2342;  // a schedule that LogGOPSim has used up (--save-mem)
+constexpr uint64_t kSpent = 2342;  // a schedule that LogGOPSim has consumed (--save-mem)
 constexpr size_t kMagicBytes = 8;  // parts are counted from here
 constexpr size_t kHeadBytes = 6;   // after it: ranks, cpu, nic
 constexpr size_t kJumpBytes = 16;  // a rank
@@ -132,9 +132,9 @@ class GoalBinaryReader {
     return OkStatus();
   }
 
-  // A list of those that wait for a task, and where it is named.
+  // A list of tasks that wait for a task, and where the file refers to it.
   struct List {
-    uint64_t at = 0;     // its count and first, in the part
+    uint64_t at = 0;     // offset of its count and first in the part
     uint64_t lists = 0;  // where all lists begin
     uint32_t on = 0;
     uint32_t tasks = 0;
@@ -162,7 +162,7 @@ class GoalBinaryReader {
     return OkStatus();
   }
 
-  // What a task is said to wait for must be what the lists say.
+  // The number of tasks that a task waits for must agree with the lists.
   Status CheckCounts(uint64_t first) {
     std::vector<uint32_t> waits(tasks_.tasks.size());
     for (const TaskEdge& edge : tasks_.edges) {

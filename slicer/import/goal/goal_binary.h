@@ -1,5 +1,5 @@
 // GOAL in the binary form that LogGOPSim maps (txt2bin writes it; src/LogGOPSim/Parser.hpp of
-// https://github.com/spcl/LogGOPSim reads it). Little-endian, nothing aligned:
+// https://github.com/spcl/LogGOPSim reads it). Little-endian, unaligned:
 //
 //   u64 4223; u32 ranks; u8 highest cpu; u8 highest nic
 //   by rank: u64 begin, u64 end of its part, counted from after the first eight bytes
@@ -26,7 +26,7 @@ bool IsGoalBinary(std::string_view bytes);
 // kBadFile: "<file>: byte <n>: ...".
 Status ReadGoalBinary(std::string_view bytes, const std::string& file, GoalHandler* handler);
 
-// What is before the parts: known once all are.
+// The data before the parts, known once all parts are.
 struct GoalBinaryHead {
   uint8_t highest_cpu = 0;
   std::vector<uint64_t> part_bytes;  // by rank

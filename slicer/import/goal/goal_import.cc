@@ -16,8 +16,9 @@
 namespace prism::slicer {
 namespace {
 
-// Communicators cost memory by rank and comparisons by pair. More tags than that share one, which
-// is the same as long as each pair's messages come in the order of their receives.
+// Communicators cost memory by rank and comparisons by pair. If there are more tags than that, they
+// share one, which changes nothing as long as each pair's messages are sent in the order of their
+// receives.
 constexpr size_t kMaxTagCommunicators = 4096;
 
 struct GoalPolicy {
@@ -158,7 +159,8 @@ class GoalImport {
   std::optional<TaskLowering> lowering_;
   std::unordered_map<uint32_t, uint32_t> tags_;  // → communicator
   std::map<uint64_t, TagSequence> sequences_;    // by sender and receiver; with one communicator
-  std::vector<uint32_t> rank_tags_;              // by task of the rank at hand; likewise
+  std::vector<uint32_t> rank_tags_;              // by task of the current rank; with one
+                                                 // communicator
   const Task* rank_begin_ = nullptr;
   bool too_many_tags_ = false;
   uint32_t calc_ = 0;

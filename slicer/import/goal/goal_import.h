@@ -1,5 +1,5 @@
-// GOAL schedules, text or binary → a graph: calc is a kernel of fixed time on the stream of its
-// cpu, a tag a communicator, and messages cost what the cluster says.
+// GOAL schedules, text or binary → a graph: calc becomes a kernel of fixed time on the stream of
+// its cpu, a tag becomes a communicator, and the cluster determines the cost of messages.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace prism::slicer {
 
-// One file; its first bytes say which form it has.
+// Imports one file; its first bytes say which form it has.
 Result<ImportResult> ImportGoal(const std::string& path, const ImportOptions& options);
 
 // The same from memory; `file` for messages.

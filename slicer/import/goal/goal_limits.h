@@ -1,4 +1,4 @@
-// What a GOAL schedule may hold here. Times and sizes leave room for sums in int64.
+// Limits of GOAL schedules that are accepted here. Times and sizes leave room for sums in int64.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ bool IsWordChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || IsDigit(c) || c == '_';
 }
 
-// Reads one file; the current place is what is left of the text.
+// Reads one file; the remaining text is the current position.
 class GoalTextReader {
  public:
   GoalTextReader(std::string_view text, const std::string& file, GoalHandler* handler)

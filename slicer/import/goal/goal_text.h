@@ -1,5 +1,5 @@
 // GOAL text, the schedules of LogGOPSim and ATLAHS (https://github.com/spcl/LogGOPSim): one block
-// of tasks a rank,
+// of tasks per rank,
 //
 //   num_ranks 2
 //   rank 0 {
@@ -11,7 +11,7 @@
 //   }
 //   rank 1 { ... }
 //
-// Comments as in C++. A label is known from its task on. What txt2bin takes is taken, but for
+// Comments as in C++. A label may be used after its task. Accepts what txt2bin accepts, except
 // receives from any source or of any tag (-1), which are refused by name.
 #pragma once
 
@@ -27,11 +27,11 @@ namespace prism::slicer {
 
 // Task::comm holds the tag, Task::resource the cpu of any task.
 struct GoalHandler {
-  // num_ranks, once, before any rank. A failure ends the reading.
+  // Called with num_ranks, once, before any rank. A failure ends the reading.
   std::function<Status(uint32_t ranks)> begin;
-  // Each rank once, in the order of the file. May take what it holds.
+  // Called once per rank, in the order of the file. May move the contents out.
   std::function<Status(TaskGraph* tasks)> rank;
-  int64_t nics = 0;  // counted: messages on another network interface than 0
+  int64_t nics = 0;  // number of messages on a network interface other than 0
 };
 
 // Reads the whole text. kBadFile: "<file>:<line>: ...".

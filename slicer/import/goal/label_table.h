@@ -1,5 +1,5 @@
-// Labels of one rank → tasks. Labels are views into the file. Cleared in constant time, so that a
-// file of many short ranks costs nothing for it.
+// Labels of one rank → tasks. Labels are views into the file. Cleared in constant time, so that
+// clearing costs nothing for a file of many short ranks.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class LabelTable {
     return slots_.empty() ? kNone : slots_[SlotOf(label)].task_in(epoch_);
   }
 
-  // False when the label is there already.
+  // False when the label already exists.
   bool Insert(std::string_view label, uint32_t task) {
     if ((size_ + 1) * 2 > slots_.size()) {
       Grow();

@@ -12,7 +12,7 @@ namespace {
 using graph::CollectiveKind;
 using graph::DataType;
 
-// Parts of names in lower case without "_"; a name has the first that is in it.
+// Parts of names, in lower case without "_"; the first one that a name contains decides.
 constexpr std::pair<std::string_view, CollectiveKind> kKinds[] = {
     {"allreduce", CollectiveKind::kAllReduce}, {"reducescatter", CollectiveKind::kReduceScatter},
     {"allgather", CollectiveKind::kAllGather}, {"alltoall", CollectiveKind::kAllToAll},
@@ -21,7 +21,7 @@ constexpr std::pair<std::string_view, CollectiveKind> kKinds[] = {
     {"scatter", CollectiveKind::kScatter},
 };
 
-// c10::ScalarType's names, and those of C++ types that older profiles have.
+// c10::ScalarType's names, and the C++ type names in older profiles.
 constexpr std::pair<std::string_view, DataType> kTypes[] = {
     {"complex", DataType::kUnknown},     {"uint64", DataType::kInt64},
     {"uint32", DataType::kInt32},        {"uint16", DataType::kInt16},

@@ -12,9 +12,9 @@ namespace prism::slicer {
 // Whether NCCL runs it: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)".
 bool IsNcclKernel(std::string_view kernel);
 
-// The collective of the words that are known of it: where it was noted (`noted`, of the kernel or
-// of the range that issued it), else its kernel's name without the bytes (0). Nothing for messages
-// between two ranks, and for NCCL's sends and receives of which nothing is noted.
+// The collective by its names in the profile: as noted (`noted`, at the kernel or at the range that
+// issued it), else from the kernel's name, with 0 bytes. Null for messages between two ranks, and
+// for NCCL's sends and receives without a note.
 std::optional<graph::CollectiveShape> ShapeOf(const KinetoCollective& noted,
                                               std::string_view kernel);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxTraceBytes = size_t{1} << 34U;  // of one that was packed
 
-// One profile after the other, then all ranks.
+// Reads one profile after the other, then builds all ranks.
 class KinetoImport {
  public:
   KinetoImport(uint32_t world, uint32_t ranks, GraphAssembly* assembly)
@@ -99,7 +99,7 @@ class KinetoImport {
         growing.empty() ? std::max<int64_t>(ranks_ / world_, 1) : std::ssize(growing));
   }
 
-  // The first profile's typical step, of all profiles that have it.
+  // The first profile's typical step, for every profile that contains it.
   KinetoRange StepOf(const KinetoTrace& trace) {
     const auto same = std::ranges::find(trace.steps, step_name_, &KinetoRange::name);
     if (same != trace.steps.end()) {
@@ -164,8 +164,8 @@ int64_t HighestRank(const KinetoTrace& trace) {
   return highest;
 }
 
-// The ranks of the job that was profiled: as the files say, else as many as there are files or as
-// process groups name.
+// The ranks of the job that was profiled: as the files say, else the number of files, or the ranks
+// that process groups name.
 Result<uint32_t> WorldOf(const std::vector<KinetoTrace>& traces,
                          const std::vector<TraceSource>& profiles) {
   int64_t world = traces.front().world;

@@ -1,5 +1,5 @@
-// Profiles of torch.profiler (Kineto), one file a rank → a graph: one step of every rank, with the
-// measured times of kernels and host, and collectives that the cluster costs (step_program.h).
+// Profiles of torch.profiler (Kineto), one file per rank → a graph: one step of every rank, with
+// the measured times of kernels and host, and collectives that the cluster costs (step_program.h).
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace prism::slicer {
 
-// Files may be packed by gzip. Each says which rank of how many it is of. A rank that nobody
-// profiled does what the next lower one with a profile does; in a job of options.target_gpus ranks,
-// rank r does what r modulo the profiled ones does, and process groups keep their sizes but for
-// those on the outermost axis, which grow.
+// Files may be gzipped. Each says which rank it is, and of how many. A rank that nobody profiled
+// does what the next lower one with a profile does; in a job of options.target_gpus ranks, rank r
+// does what r modulo the profiled ones does, and process groups keep their sizes except those on
+// the outermost axis, which grow.
 Result<ImportResult> ImportKineto(const std::vector<std::string>& files,
                                   const ImportOptions& options);
 

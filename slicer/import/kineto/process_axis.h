@@ -1,4 +1,4 @@
-// The process groups of a profiled job as axes of its ranks, so that they can be told for ranks
+// The process groups of a profiled job as axes of its ranks, so that they can be derived for ranks
 // that nobody profiled and for a larger job.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace prism::slicer {
 
-// Groups of `size` ranks that lie `stride` apart: rank r is in the one of the ranks that differ
-// from it in (rank ÷ stride) mod size alone. size 0: as many as there are, the outermost axis.
+// Groups of `size` ranks that are `stride` apart: rank r is in a group with the ranks that differ
+// from it only in (rank ÷ stride) mod size. size 0: all that remain, the outermost axis.
 struct ProcessAxis {
   std::string name;  // of the group
   uint32_t stride = 1;
@@ -27,17 +27,17 @@ struct ProcessAxis {
 
 using AxisKey = std::tuple<uint32_t, uint32_t, uint32_t>;
 
-// The axis of which `ranks` (ascending; empty: all) are one group in a job of `world` ranks;
-// nothing where they do not lie regularly.
+// The axis of which `ranks` (ascending; empty: all) are one group in a job of `world` ranks; null
+// if they are not regularly spaced.
 std::optional<ProcessAxis> AxisOf(const std::string& name,
                                   const std::vector<uint32_t>& ranks,
                                   uint32_t world);
 
-// The lowest rank of the group that `rank` is in; nothing where the axis does not divide `ranks`.
+// The lowest rank of the group that `rank` is in; null if the axis does not divide `ranks`.
 std::optional<uint32_t> LeaderOn(const ProcessAxis& axis, Rank rank, uint32_t ranks);
 
-// The group that `rank` is in, ascending, in a job of `ranks`; nothing where the axis does not
-// divide them.
+// The group that `rank` is in, ascending, in a job of `ranks`; null if the axis does not divide
+// them.
 std::optional<std::vector<uint32_t>> GroupOn(const ProcessAxis& axis, Rank rank, uint32_t ranks);
 
 }  // namespace prism::slicer

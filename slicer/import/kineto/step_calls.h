@@ -1,4 +1,4 @@
-// What the host called in one step, in the order in which its effects came.
+// What the host called in one step, in the order in which the calls took effect.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,18 @@ class HostCalls {
  public:
   explicit HostCalls(const KinetoTrace& trace);
 
-  // Those that begin in [begin, end), of all threads. A synchronisation counts where it ends: other
-  // threads go on meanwhile. Calls that neither launch nor wait are host time like any other.
+  // The calls that begin in [begin, end), of all threads. A synchronisation is placed where it
+  // ends: other threads continue meanwhile. Calls that neither launch nor wait are host time like
+  // any other.
   [[nodiscard]] std::vector<HostCall> In(TimeNs begin, TimeNs end) const;
 
-  // Tasks that begin in [begin, end), and of which no call says that it launched them.
+  // Number of tasks that begin in [begin, end) and that no recorded call launched.
   [[nodiscard]] int64_t TasksWithoutCall(TimeNs begin, TimeNs end) const;
 
  private:
   const KinetoTrace& trace_;
   std::vector<std::vector<uint32_t>>
-      tasks_;                   // by call; of calls that share a correlation the first
+      tasks_;                   // by call; of calls that share a correlation id, the first
   std::vector<bool> has_call_;  // by task
 };
 

@@ -26,7 +26,7 @@ const KinetoCollective& NotedAt(const KinetoTrace& trace,
   if (!task.collective.name.empty()) {
     return task.collective;
   }
-  // Ranges of one thread nest; those that issue collectives do not hold another.
+  // Ranges of one thread nest; those that issue collectives do not contain another such range.
   auto after =
       std::upper_bound(trace.issues.begin(), trace.issues.end(), call.begin_ns,
                        [](TimeNs time, const KinetoRange& issue) { return time < issue.begin_ns; });
@@ -39,8 +39,8 @@ const KinetoCollective& NotedAt(const KinetoTrace& trace,
   return task.collective;
 }
 
-// The shortest time of each collective over all steps, by its place among those of its step. Only
-// where all steps have the same ones.
+// The shortest time of each collective over all steps, by its position in the step. Only if all
+// steps have the same collectives.
 std::vector<DurationNs> ShortestCollectives(const KinetoTrace& trace, const HostCalls& calls) {
   std::vector<DurationNs> shortest;
   std::vector<std::string> names;
@@ -272,7 +272,7 @@ class StepBuilder {
   size_t nccl_kernels_ = 0;                         // so far
   std::optional<StepStreams> streams_;              // once building
   std::vector<std::optional<uint32_t>> last_task_;  // by stream: issued so far
-  std::unordered_map<uint32_t, uint32_t> events_;  // by task that others wait for: op of the record
+  std::unordered_map<uint32_t, uint32_t> events_;  // by task that others wait for: op of its record
   StepProgram step_program_;
 };
 

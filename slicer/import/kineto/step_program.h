@@ -1,14 +1,14 @@
 // One profiled step of a rank → its program: what the host issued, when, and what it waited for.
 //
-// The host's time is that between its calls, so that phases which wait for the host are as long as
+// Host time is the time between its calls, so that phases which wait for the host stay as long as
 // they were. A call that waited for the GPU (a synchronisation, a copy to pageable memory) waits in
 // the program too, and its own time is dropped. Kernels and copies have their measured times.
 //
 // What waits for what is inferred (slicer/import/kineto/step_streams.h).
 //
-// Durations of collectives are dropped, because they contain waiting: the cluster says what they
-// cost. Where neither the profile nor the range that issued one says how many bytes it moves, it is
-// a kernel of the shortest time that any step has for it.
+// Durations of collectives are dropped, because they include waiting: the cluster determines what
+// they cost. Where neither the profile nor the range that issued one says how many bytes it moves,
+// it becomes a kernel with the shortest time that it took in any step.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct StepProgram {
 // The step of median duration, the earlier one of two; all of a profile that marks no steps.
 KinetoRange TypicalStep(const KinetoTrace& trace);
 
-// `world`: ranks of the job that was profiled. Names go to `assembly`. kBadFile: "<file>: ...".
+// `world`: number of ranks of the profiled job. Names go to `assembly`. kBadFile: "<file>: ...".
 Result<StepProgram> ProgramOfStep(const KinetoTrace& trace,
                                   const KinetoRange& step,
                                   uint32_t world,

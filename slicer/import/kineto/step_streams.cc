@@ -7,7 +7,7 @@
 namespace prism::slicer {
 namespace {
 
-// What a stream needs between two kernels, or between two copies, at most.
+// The longest normal pause of a stream between two kernels, or between two copies.
 constexpr DurationNs kPauseNs = 20 * kNsPerUs;
 constexpr size_t kMaxStreams = 60'000;
 // PyTorch's default stream, as CUPTI numbers it.
@@ -32,7 +32,7 @@ Result<StepStreams> StepStreams::Create(const KinetoTrace& trace,
   return streams;
 }
 
-// The default stream is 0, the others follow as they come.
+// The default stream is 0, the others are numbered in order of appearance.
 Status StepStreams::Number(const std::vector<HostCall>& calls, const std::string& file) {
   ids_[{trace_->tasks.front().device, kDefaultStream}] = 0;
   for (const HostCall& call : calls) {
@@ -75,7 +75,7 @@ void StepStreams::Take(const HostCall& call) {
   }
 }
 
-// Another thread may have called cudaStreamWaitEvent for the one that launches.
+// A thread other than the launching one may have called cudaStreamWaitEvent.
 bool StepStreams::BeginsAsAnotherEnds(uint32_t task, TimeNs ready_ns) const {
   return std::ranges::any_of(streams_, [&](const Stream& other) {
     const uint32_t ended = EndedBy(TaskAt(task).begin_ns, other);
@@ -100,7 +100,7 @@ void StepStreams::Wait(uint32_t task, StreamTask* entry) {
   }
 }
 
-// When the stream had nothing left to do, and the host had issued the task.
+// When the stream was idle and the host had issued the task.
 TimeNs StepStreams::ReadyNs(const HostCall& call, const Stream& stream) const {
   return std::max(call.range->end_ns(), stream.issued.empty()
                                             ? stream.ended_before

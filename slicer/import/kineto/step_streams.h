@@ -1,7 +1,7 @@
 // What the tasks of a profiled step waited for. A profile does not say which event a stream waits
-// for: the task that a thread issues next after cudaStreamWaitEvent, or one that begins as another
-// stream's ends, waits for what was issued before it on every other stream and had ended when it
-// began.
+// for. The task that a thread issues next after cudaStreamWaitEvent, or one that begins just as a
+// task of another stream ends, is taken to wait for everything on every other stream that was
+// issued before it and had ended when it began.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace prism::slicer {
 
-// One task of the step; others are named by their indices into KinetoTrace::tasks.
+// One task of the step; others are given by their indices into KinetoTrace::tasks.
 struct StreamTask {
   uint16_t stream = 0;
   std::vector<uint32_t> waits;  // the last task of each other stream that it waits for
   bool is_awaited = false;      // another one waits for it
-  // How long its stream had something to do, waited for nothing, and shows nothing: profiles leave
-  // out some of the kernels of CUDA graphs. 0 for pauses that any stream makes.
+  // How long its stream had work, waited for nothing, and yet shows no task: profiles omit some of
+  // the kernels of CUDA graphs. 0 for pauses that any stream has.
   DurationNs unseen_ns = 0;
 };
 

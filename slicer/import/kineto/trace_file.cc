@@ -16,10 +16,10 @@
 namespace prism::slicer {
 namespace {
 
-// Times are microseconds: the sum of two such leaves 64 bits of nanoseconds beyond this one.
+// Times are in microseconds: beyond this, the sum of two overflows 64 bits of nanoseconds.
 constexpr double kMaxMicros = 4e15;
 constexpr size_t kMaxDepth = 64;
-constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is told at its begin
+constexpr size_t kLongestEscape = 12;  // "\\uD83D\\uDE00": an error in it is reported at its begin
 constexpr int64_t kMaxElements = int64_t{1} << 46U;
 
 // The fields of one event that are looked at, as text and numbers.
@@ -28,10 +28,10 @@ struct Event {
   std::string phase;
   std::string category;
   std::string group_ranks;  // "[0, 1]"
-  int64_t in_elements = 0;  // as the kernel's metadata has them
+  int64_t in_elements = 0;  // from the kernel's metadata
   int64_t out_elements = 0;
   int64_t group_size = 0;
-  std::vector<int64_t> input_dims;  // elements of each input; as the host's range has them
+  std::vector<int64_t> input_dims;  // elements of each input; from the host's range
   std::string input_type;           // of the first one
 };
 
@@ -61,8 +61,8 @@ std::vector<uint32_t> NumbersIn(std::string_view text) {
 }
 
 // "[0, 1, 2]". PyTorch shortens long lists to their first ranks and the last, "[0, 2, 4, ..., 62]":
-// then `size` ranks at the distance of the first two, if all that are shown are among them, else
-// those that are shown, which no part of a job has. None where distance or size are not known.
+// then returns `size` ranks spaced like the first two if these include all ranks shown, else only
+// those shown, which match no group of a job. Empty if the distance or the size is not known.
 std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
   const std::vector<uint32_t> shown = NumbersIn(text);
   if (text.find("...") == std::string_view::npos) {
@@ -79,16 +79,16 @@ std::vector<uint32_t> RanksIn(std::string_view text, int64_t size) {
   return std::includes(ranks.begin(), ranks.end(), shown.begin(), shown.end()) ? ranks : shown;
 }
 
-// Takes the parser's calls. Where it stands is the path of keys: the events are the objects of the
+// Receives the parser's events. Its position is the path of keys: the events are the objects of the
 // list "traceEvents" of the outermost object.
 class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TraceHandler> {
  public:
   explicit TraceHandler(KinetoTrace* trace) : trace_(*trace) {}
 
-  // Something was opened and is not closed yet.
+  // Whether something was opened and is not closed yet.
   [[nodiscard]] bool is_inside() const { return !path_.empty(); }
 
-  // Anything else is no value that is looked at.
+  // Any other value is ignored.
   static bool Default() { return true; }
   bool Int(int value) { return TakeNumber(value); }
   bool Uint(unsigned value) { return TakeNumber(value); }
@@ -233,8 +233,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
     elements = product >= 0 && product < static_cast<double>(kMaxElements) ? Clamped(product) : 0;
   }
 
-  // Whole microseconds stay exact: those since 1970 have more digits than a double has of
-  // nanoseconds.
+  // Keeps whole microseconds exact: as nanoseconds since 1970 they have more digits than a double.
   static TimeNs Nanoseconds(double micros) {
     if (!(std::abs(micros) < kMaxMicros)) {
       return 0;
@@ -280,7 +279,7 @@ class TraceHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Trac
   }
 
   KinetoTrace& trace_;
-  std::vector<std::string> path_;  // the key that was read last of each object one is in
+  std::vector<std::string> path_;  // the last key read in each enclosing object
   Event event_;
 };
 

@@ -1,5 +1,5 @@
 // Profiles that torch.profiler writes (Kineto's JSON, the trace event format): what the host called
-// and what the GPU ran, of one rank. Read in one pass, whose memory follows what is kept.
+// and what the GPU ran, of one rank. Read in one pass, using memory only for what is kept.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace prism::slicer {
 
 // What a process group did, as PyTorch notes it at the kernel or at the range that issued it.
 struct KinetoCollective {
-  std::string name;             // "allreduce", "_allgather_base", ...; "" not noted
+  std::string name;             // "allreduce", "_allgather_base", ...; "": not noted
   std::string dtype;            // "Float", "BFloat16"
-  int64_t elements = 0;         // of the larger buffer on one rank, or as below; 0 not noted
-  bool is_input = false;        // elements are those that the rank gives
+  int64_t elements = 0;         // of the larger buffer on one rank, or as below; 0: not noted
+  bool is_input = false;        // elements count what the rank contributes
   std::string group;            // name of the process group
   std::vector<uint32_t> ranks;  // ascending; empty: not noted
 
   bool operator==(const KinetoCollective&) const = default;
 };
 
-// A range of time. Times are those of the file, made whole nanoseconds.
+// A range of time. Times are those of the file in whole nanoseconds.
 struct KinetoRange {
   std::string name;
   TimeNs begin_ns = 0;
@@ -32,13 +32,13 @@ struct KinetoRange {
   int64_t thread = -1;       // of the host
   int64_t device = 0;        // GPU: of the process
   int64_t stream = -1;       // GPU: as CUPTI numbers them
-  int64_t correlation = -1;  // of a call and of what it made the GPU do
+  int64_t correlation = -1;  // shared by a call and the GPU task that it launched
   KinetoCollective collective;
 
   [[nodiscard]] TimeNs end_ns() const { return begin_ns + duration_ns; }
 };
 
-// Each list by begin; ranges that begin together in the order of the file.
+// Each list is sorted by begin; ranges that begin together are in the order of the file.
 struct KinetoTrace {
   int64_t rank = -1;                // -1: not stated
   int64_t world = -1;               // likewise
@@ -47,7 +47,7 @@ struct KinetoTrace {
   std::vector<KinetoRange> calls;   // of CUDA's runtime and driver
   std::vector<KinetoRange> issues;  // host ranges that issue a collective: nccl:all_reduce
   std::vector<KinetoRange> tasks;   // kernels, copies and memsets of the GPU
-  bool is_cut_off = false;          // the file ends early; what came before is here
+  bool is_cut_off = false;          // the file ends early; what came before is kept
 };
 
 // kBadFile: "<file>: byte N: ...".

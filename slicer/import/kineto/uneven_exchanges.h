@@ -1,4 +1,4 @@
-// All-to-alls in which ranks give different amounts, which a graph's collectives cannot hold.
+// All-to-alls in which ranks send different amounts, which a graph's collectives cannot express.
 #pragma once
 
 #include <cstdint>
