@@ -1,9 +1,9 @@
 // The exit codes of every program of Prism: the numbers of StatusCode (graph/base/status.h), so
-// that each cause of failure has exactly one. Only a main chooses one, or a worker process that
-// ends the whole job.
+// that each cause of failure has exactly one. Only a main function chooses one, or a worker process
+// that ends the whole job.
 //
-// A gate is what was asked to hold of an answer: no warnings, no difference, an error below a
-// number, a plan that fits and keeps its budget and deadline. Where it does not hold, the answer is
+// A gate is a condition that the user put on an answer: no warnings, no difference, an error below
+// a bound, a plan that fits and keeps its budget and deadline. If it is not met, the answer is
 // printed all the same.
 #pragma once
 

@@ -37,7 +37,7 @@ struct BenchReplayOptions {
   BenchWorkload workload;
   int32_t iterations = 1;
   int32_t threads = 1;
-  bool classes = true;               // false: every rank is evaluated by itself
+  bool classes = true;               // false: every rank is evaluated separately
   bool fold = true;                  // false: every kernel of a run is evaluated
   std::vector<std::string> perturb;  // as --perturb of prism replay
   int64_t edits = 0;                 // more: BenchDelta instead
@@ -46,10 +46,10 @@ struct BenchReplayOptions {
 struct DeltaBench {
   int64_t edits = 200;
   uint64_t seed = 0;
-  bool whole_role = false;  // edits of an op of all ranks of a role, else of one rank
+  bool whole_role = false;  // edit an op of all ranks of a role, else of one rank
 };
 
-// What the shim adds to a kernel launch.
+// The time that the shim adds to a kernel launch.
 BenchResult BenchDevice();
 
 // Records through the channel, through the recorder, and through both.
@@ -61,10 +61,10 @@ BenchResult BenchGraph(const BenchWorkload& workload);
 // One replay.
 BenchResult BenchReplay(const BenchReplayOptions& options);
 
-// A workload written as GOAL and read back, as text and as binary.
+// Writes a workload as GOAL and reads it back, as text and as binary.
 BenchResult BenchImport(const BenchWorkload& workload);
 
-// The workload as files for peers: "goal" or "chakra".
+// Writes the workload as files for other tools: "goal" or "chakra".
 Status ExportWorkload(const BenchWorkload& workload,
                       const std::string& format,
                       const std::string& path);
@@ -72,24 +72,23 @@ Status ExportWorkload(const BenchWorkload& workload,
 // The workload on h100-8x.
 Result<graph::Graph> MakeBenchGraph(const BenchWorkload& workload);
 
-// Edits of one op, of a rank and of a role: a replay of what changes against a full replay each.
-// Fails where they differ.
+// Edits of one op, of a rank and of a role: a delta replay against a full replay each. Fails if
+// they differ.
 BenchResult BenchDelta(const std::string& name,
                        const graph::Graph& graph,
                        const replayer::ReplayOptions& options,
                        DeltaBench bench);
 
 // The max-min solver with 1,024 flows in flight, and one replay on a separate network: of a graph
-// file, or of the workload where `path` is empty.
+// file, or of the workload if `path` is empty.
 BenchResult BenchNetwork(const BenchReplayOptions& options, const std::string& path);
 
-// GPT-3 175B on 8,192 H100 of h100-8x, batch 1,536; plans are drawn by a seed among those whose
+// GPT-3 175B on 8,192 H100 of h100-8x, batch 1,536; plans are drawn with a seed from those whose
 // states fit; rates are per second of CPU time. Iteration times only, on one thread: 200 plans one
-// by one from an empty cache; all plans (1,000 or a few more) of layers that were drawn, again from
-// an empty cache, which is what an evaluation of all 154,278 plans is made of; 800 plans one after
-// the other in the order of a search. Then memory of the 200. On `threads`: 1,000 usual plans (tp
-// in a node, whole sequences) in one library call, with time, interval and memory; the complete
-// search.
+// by one from an empty cache; all plans (1,000 or a few more) with the layers that were drawn,
+// again from an empty cache, as in an evaluation of all 154,278 plans; 800 plans one after the
+// other in the order of a search. Then memory of the 200. On `threads`: 1,000 usual plans (tp in a
+// node, whole sequences) in one library call, with time, interval and memory; the complete search.
 BenchResult BenchSearch(int threads);
 
 // Highest resident size of this process so far, bytes.

@@ -1,5 +1,5 @@
-// `prism bench collectives [TABLE.csv] [--out FILE]`: predicts measured collectives and says how
-// far off it is; without a table, prints a sweep on a cluster preset as nccl-tests does.
+// `prism bench collectives [TABLE.csv] [--out FILE]`: predicts measured collectives and reports the
+// errors; without a table, prints a sweep on a cluster preset as nccl-tests does.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace prism::launch {
 struct BenchCollectivesOptions {
   std::string table;      // path
   bool fit = false;       // fit the profiles to the table and print the values
-  bool leave_out = true;  // predict each curve from a fit to the other ones as well
+  bool leave_out = true;  // also predict each curve from a fit to the others
 };
 
 struct BenchCollectivesOutput {
-  std::vector<BenchCase> cases;  // one a curve, then one for all
+  std::vector<BenchCase> cases;  // one per curve, then one for all
   std::string text;              // the same for people
   std::string rows;              // CSV with nccl-tests' columns, measured values and errors
 };

@@ -1,5 +1,5 @@
-// `prism bench device`: what the shim adds to a kernel launch, without libtorch. The library is
-// loaded into a child of this process; the parent is the worker that drains the channel.
+// `prism bench device`: the time that the shim adds to a kernel launch, without libtorch. The
+// library is loaded into a child of this process; the parent is the worker that drains the channel.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@
 
 namespace prism::launch {
 
-// [[program]] is read by launch/edits/program_edit_file.h, all else here.
+// [[program]] is read by launch/edits/program_edit_file.h, everything else here.
 inline constexpr const char* kEditFileHelp =
     "Tables of FILE.toml for --edit, each optional:\n"
     "  [[program]]              another program; one table per change, in their order and before "
@@ -45,19 +45,20 @@ inline constexpr const char* kEditFileHelp =
     "tables, perturb = [\"straggler:5:1.5\"]: perturbations, as --perturb takes them.\n";
 
 struct EditFile {
-  // What [[program]] makes of the graph; `edit` is of it then.
+  // The graph after [[program]]; if set, `edit` applies to it.
   std::optional<graph::Graph> program;
   replayer::Edit edit;
-  std::vector<std::string> assumptions;  // one line each: what the edit takes for granted
-  std::vector<std::string> memory;       // one line per edit of [[program]]: what it does to it
+  std::vector<std::string> assumptions;  // one line each: what the edit assumes
+  std::vector<std::string> memory;       // one line per edit of [[program]]: its effect on memory
 };
 
-// Of an edit that cannot be applied: what the file says is wrong, so kInvalidArgument is kBadFile.
+// The status of an edit that cannot be applied: the fault is in the file, so kInvalidArgument
+// becomes kBadFile.
 Status FaultOfEdit(const Status& status, const std::string& path);
 
 // `options` are those of the job that is edited. Every rank or op that a line names must exist, and
-// every pattern must fit a kernel; no op may be named twice. Factors are of what kernels take on
-// the cluster as edited.
+// every pattern must match a kernel; no op may be named twice. Factors apply to what kernels take
+// on the edited cluster.
 Result<EditFile> ReadEditFile(const std::string& path,
                               const graph::Graph& graph,
                               const replayer::ReplayOptions& options);

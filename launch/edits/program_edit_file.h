@@ -1,6 +1,6 @@
 // The [[program]] tables of an edit file (grammar: kEditFileHelp in launch/edits/edit_file.h):
-// edits that need another program (slicer/edit/program_edit.h), one per table, applied in the order
-// of the file.
+// edits that need a different program (slicer/edit/program_edit.h), one per table, applied in the
+// order of the file.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace prism::launch {
 
-// A failure is that of the document. `job`: of the graph that is edited.
+// Failures are kept in the document. `job`: that of the graph being edited.
 std::vector<slicer::ProgramEditStep> ReadProgramEdits(const graph::JobSpec& job, TomlReader* root);
 
 }  // namespace prism::launch

@@ -1,4 +1,4 @@
-// Between a GPU's global timer and the virtual time of the rank that runs on it.
+// Maps between a GPU's global timer and the virtual time of the rank that runs on it.
 #pragma once
 
 #include <cmath>
@@ -6,8 +6,8 @@
 
 namespace prism::launch {
 
-// virtual = anchor + scale × (gpu - anchor): `scale` is the time of the target's GPU by that of the
-// GPU at hand. Times are nanoseconds.
+// virtual = anchor + scale × (gpu - anchor): `scale` is the target GPU's time relative to that of
+// the local GPU. Times are nanoseconds.
 class ClockMap {
  public:
   ClockMap(int64_t gpu_ns, int64_t virtual_ns, double scale)
@@ -23,8 +23,8 @@ class ClockMap {
            static_cast<int64_t>(std::ceil(static_cast<double>(virtual_ns - virtual_ns_) / scale_));
   }
 
-  // From here on both clocks show these times. Done where a hold could not end when it should have
-  // (its deadline became known too late): the virtual time did not pass in between.
+  // From here on both clocks show these times. Used where a hold could not end when it should have
+  // (its deadline became known too late): virtual time did not pass in between.
   void MoveAnchor(int64_t gpu_ns, int64_t virtual_ns) {
     gpu_ns_ = gpu_ns;
     virtual_ns_ = virtual_ns;

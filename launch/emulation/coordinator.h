@@ -3,8 +3,8 @@
 //
 // Every answer is a function of the graph and of what sandbox ranks have issued, never of the order
 // in which messages arrive: a wait is answered once the engine knows its end, and the engine's
-// times are unique. A poll of an event is answered "not ready" only when the event's end is known
-// to lie later, or when nothing else can move.
+// times are unique. A poll of an event is answered "not ready" only when the event is known to end
+// later, or when nothing else can advance.
 #pragma once
 
 #include <map>
@@ -28,26 +28,27 @@ class Coordinator {
                                     const std::vector<Rank>& sandbox_ranks);
 
   // The sandbox ranks run on real GPUs, where a kernel takes 1 / `scale` of its time on the
-  // target's: their streams arrive when kArrived says, and are held until Advance tells (HoldEnd).
+  // target's: their streams arrive when kArrived says, and are held until the HoldEnd that Advance
+  // returns.
   void MeasureArrivals(double scale);
 
-  // What a worker's ranks did.
+  // Takes what a worker's ranks did.
   void Take(WireReader* events);
 
-  // Moves the engine on and returns what is known now and was not told yet.
+  // Advances the engine and returns what is now known and was not reported before.
   AnswerBatch Advance();
 
   void RankLeft(Rank rank);
 
   [[nodiscard]] bool all_left() const;
 
-  // True once every rank has left and the engine has come to its end.
+  // True once every rank has left and the engine has finished.
   [[nodiscard]] bool finished() const;
 
   // The first departure from the graph, with both sides and who waits for whom; "" if none.
   [[nodiscard]] const std::string& departure() const { return departure_; }
 
-  // The rank that it is of; nothing where none departed.
+  // The rank that departed; null if none did.
   [[nodiscard]] std::optional<Rank> departed() const { return departed_; }
 
   // Not empty when all sandbox ranks wait and nothing can end their wait: who waits for whom.
@@ -56,7 +57,8 @@ class Coordinator {
   // Results, once finished.
   [[nodiscard]] replayer::ReplayResult Summarise() { return engine_.Summarise(); }
 
-  // Host time that sandbox ranks spent beyond the graph, and where the lowest of them first did.
+  // Host time that sandbox ranks spent beyond the graph, and where the lowest-numbered of them
+  // first did.
   [[nodiscard]] DurationNs extra_host_ns() const;
   [[nodiscard]] std::string extra_host_example() const;
 
@@ -74,7 +76,7 @@ class Coordinator {
     Rank rank;
     replayer::OpPosition position = 0;
     std::vector<RankEvent> waiting;  // unanswered
-    // Ops that record events: those before `looked_until` are told or in `untold_events`.
+    // Ops that record events: those before `looked_until` are reported or in `untold_events`.
     replayer::OpPosition looked_until = 0;
     std::vector<replayer::OpPosition> untold_events;
     // Position and event of the last poll that was answered "not ready".
@@ -96,7 +98,7 @@ class Coordinator {
   void Depart(Member& member, const RankEvent& event);
   void PassHostTime(Member& member, DurationNs duration);
   bool TryAnswer(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);
-  // Of TryAnswer, where the host stands at `answer->host_time_ns`.
+  // Part of TryAnswer, for a host at `answer->host_time_ns`.
   bool AnswerElapsed(const Member& member, const RankEvent& ask, RankAnswer* answer) const;
   bool AnswerPoll(Member& member, const RankEvent& ask, bool nothing_moves, RankAnswer* answer);
   [[nodiscard]] TimeNs WaitedUntil(const Member& member, TimeNs now) const;

@@ -1,4 +1,4 @@
-// What workers and process 0 say to each other while sandbox ranks run in virtual time.
+// The messages between workers and process 0 while sandbox ranks run in virtual time.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 
 namespace prism::launch {
 
-// Where an event stands that the graph does not hold. Before its first iteration no time passes,
-// and after the last one of the emulation only what is under way comes to its end.
+// The position of an event that is not in the graph. No time passes before the first iteration, and
+// after the last one of the emulation only what is under way ends.
 constexpr replayer::OpPosition kBeforeFirst = -1;
 constexpr replayer::OpPosition kBehindLast = -2;
 
 enum class RankEventKind : uint8_t {
   kIssued,       // position: everything before it has been issued
-  kHostGap,      // value: host time that the graph does not foresee, ns
+  kHostGap,      // value: host time that is not in the graph, ns
   kHostWait,     // the host waited for an event; the graph has no such wait there
   kAskHostTime,  // request: a synchronisation call waits; position: for this op, that recorded an
-                 // event, else negative. Afterwards what ends no later than that is over for the
-                 // host, also where the graph has no such wait (of an earlier iteration's events,
-                 // or of ones that were over while the rank was recorded) and its time stands
-  kAskEvent,     // request; position: the op that recorded the event, negative: it is over;
-                 // value: host time of a poll where nothing else can move, 0: a watching thread;
-                 // loop_ns: host time that passes when the event is known to end later
+                 // event, else negative. Afterwards everything that ends by then is complete for
+                 // the host, even where the graph has no such wait (for events of an earlier
+                 // iteration, or that were complete while the rank was recorded) and host time does
+                 // not move
+  kAskEvent,     // request; position: the op that recorded the event, negative: it is complete;
+                 // value: host time of a poll when nothing else can advance, 0: a watching thread;
+                 // loop_ns: host time that passes if the event is known to end later
   kAskElapsed,   // request; position and value: ops that recorded start and end
   kDeparted,     // did, expected: the rank's op and the graph's
   kArrived,      // on a real GPU: value: its timer when a stream reached the op at position, ns
-  kPassed,       // likewise: when it left the op
+  kPassed,       // on a real GPU: value: its timer when the stream left the op, ns
 };
 
 struct RankEvent {
@@ -53,7 +54,8 @@ struct RankAnswer {
   int64_t value_ns = 0;
 };
 
-// When an op of a rank that records an event ends: told ahead, because programs poll events often.
+// When an op of a rank that records an event ends: sent ahead of time, because programs poll events
+// often.
 struct EventEnd {
   Rank rank;
   replayer::OpPosition position = 0;
@@ -67,7 +69,7 @@ struct HoldEnd {
   int64_t gpu_ns = 0;
 };
 
-// What process 0 has to say to one worker.
+// What process 0 reports to one worker.
 struct AnswerBatch {
   std::vector<EventEnd> ends;
   std::vector<RankAnswer> answers;

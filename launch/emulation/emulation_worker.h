@@ -1,5 +1,5 @@
 // The worker's side of the emulation: runs its sandbox ranks, compares their ops with the graph,
-// tells process 0 how far they are and passes its answers back to them.
+// reports their progress to process 0 and passes its answers back to them.
 #pragma once
 
 #include <functional>
@@ -26,12 +26,12 @@ struct EmulatedRank {
 // What one worker runs of an emulation.
 struct EmulationStart {
   std::vector<EmulatedRank> ranks;
-  bool has_all = false;  // no other worker has any, so there is nobody else to listen for
+  bool has_all = false;  // no other worker has any, so there is nobody to wait for
   int32_t iterations = 0;
   int stall_timeout_s = 0;
-  bool interactive = false;  // whoever sits at the terminal decides how long a rank stands still
+  bool interactive = false;  // the user at the terminal decides how long a rank pauses
   bool on_gpu = false;
-  bool shares_gpu = false;  // ranks take turns on one: none is held
+  bool shares_gpu = false;  // ranks take turns on one GPU: none is held
   std::vector<replayer::Perturbation> perturbations;
 };
 
@@ -39,7 +39,7 @@ class EmulationWorker {
  public:
   struct Hooks {
     std::function<void(std::string events)> send_events;  // RankEvents, to process 0
-    // Log, and memory history where it is asked for.
+    // Receives the log, and the memory history if requested.
     std::function<void(Rank, const std::string& log, const std::string& history)> rank_left;
   };
 
@@ -56,17 +56,17 @@ class EmulationWorker {
   // Passes answers of process 0 on.
   void Deliver(WireReader* message);
 
-  // The ranks wait for what never comes: those that departed are let go on to where they wait, and
-  // their clocks follow the machine's from now on (shim/clock/hung_clock.h).
+  // Called when the ranks wait for something that never comes: those that departed may run on to
+  // where they wait, and their clocks follow the machine's from now on (shim/clock/hung_clock.h).
   void LetTimePass();
 
-  // Says on stderr where each rank stands: its next op in the graph and its stacks.
+  // Reports on stderr where each rank is: its next op in the graph and its stacks.
   void ReportStacks();
 
-  // Sleeps shortly, until there may be something to do.
+  // Sleeps briefly, until there may be something to do.
   void Wait();
 
-  // Nothing is left to do and no process to keep.
+  // True when nothing is left to do and there is no process to keep.
   [[nodiscard]] bool done() const { return members_.empty() && parked_.empty(); }
 
  private:
@@ -97,8 +97,9 @@ class EmulationWorker {
   SignatureIndex index_;
   int64_t poll_cost_ns_;
   std::vector<std::unique_ptr<Member>> members_;
-  // Have run all iterations of the emulation and would go on: stand still at a full ring or an
-  // unanswered wait until the worker goes, because others may still exchange data with them.
+  // Ranks that have run all iterations of the emulation and would continue: they wait at a full
+  // ring or an unanswered wait until the worker ends, because others may still exchange data with
+  // them.
   std::vector<std::unique_ptr<Member>> parked_;
   bool time_passes_ = false;
   WireWriter events_;

@@ -1,4 +1,4 @@
-// Which op of the graph each hold of a sandbox rank on a real GPU stands for. Holds are numbered by
+// Which op of the graph each hold of a sandbox rank on a real GPU belongs to. Holds are numbered by
 // lane in order of issue, as the shim launches them.
 #pragma once
 
@@ -18,7 +18,7 @@ class HoldLanes {
     uint64_t sequence = 0;
   };
 
-  // The next hold of the lane; no position: of no op of the graph.
+  // Adds the next hold of the lane; no position: it belongs to no op of the graph.
   void Add(uint32_t lane, std::optional<replayer::OpPosition> position) {
     const uint64_t sequence = count_[lane]++;
     if (position) {
@@ -31,7 +31,7 @@ class HoldLanes {
   // Its stream has left the hold.
   void End(uint32_t lane, uint64_t sequence) { under_way_ -= PositionOf(lane, sequence) ? 1 : 0; }
 
-  // Whether an op of the graph stands in a stream or has yet to come to its place there.
+  // Whether an op of the graph is in a stream and has not left its hold yet.
   [[nodiscard]] bool under_way() const { return under_way_ > 0; }
 
   [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(uint32_t lane,

@@ -1,6 +1,6 @@
-// The virtual host time of a sandbox rank as its worker can know it: the last time that process 0
-// told, plus the host cost of what the rank has issued since. Lets a worker answer polls of events
-// whose end it knows without a round trip; the allocator polls at every allocation.
+// The virtual host time of a sandbox rank as far as its worker knows it: the last time that process
+// 0 reported, plus the host cost of what the rank has issued since. Lets a worker answer polls of
+// events whose end it knows, without a round trip; the allocator polls at every allocation.
 #pragma once
 
 #include <map>
@@ -22,18 +22,18 @@ class HostClock {
             Rank rank,
             const std::vector<replayer::Perturbation>& perturbations);
 
-  // Host time when everything before `position` has been issued, as told by process 0.
+  // Host time when everything before `position` has been issued, as reported by process 0.
   void Set(replayer::OpPosition position, TimeNs time);
 
-  // Host time that the graph does not foresee passes.
+  // Adds host time that is not in the graph.
   void Pass(DurationNs duration) { base_ += duration; }
 
-  // The rank waits in a synchronisation call: until the next Set nothing is known.
+  // The rank waits in a synchronisation call: nothing is known until the next Set.
   void Stop() { known_ = false; }
 
   [[nodiscard]] std::optional<TimeNs> At(replayer::OpPosition position) const;
 
-  // When the op at the position ends on its stream, as told by process 0.
+  // When the op at the position ends on its stream, as reported by process 0.
   void SetEnd(replayer::OpPosition position, TimeNs end);
   [[nodiscard]] std::optional<TimeNs> EndOf(replayer::OpPosition position) const;
 
@@ -42,7 +42,7 @@ class HostClock {
 
   std::vector<DurationNs> cumulative_;  // before each op of the program, and after the last
   std::vector<replayer::HostPause> pauses_;
-  TimeNs base_ = 0;  // host time less Cumulative(position)
+  TimeNs base_ = 0;  // host time minus Cumulative(position)
   bool known_ = false;
   std::map<replayer::OpPosition, TimeNs> ends_;
 };

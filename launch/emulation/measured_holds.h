@@ -2,9 +2,9 @@
 // become virtual times for the engine, ends in virtual time become deadlines by the timer.
 //
 // The rank's first hold in the emulation sets the two clocks: it arrives when the graph says. From
-// there on virtual time passes as the GPU's does, times the scale. Where a hold ended later than it
-// should have (the last arrival became known too late, or the GPU was busy) virtual time stood
-// still in between: what follows is not late because the emulation was.
+// there on virtual time is the GPU's time multiplied by the scale. Where a hold ended later than it
+// should have (the last arrival became known too late, or the GPU was busy) virtual time stopped in
+// between, so that delays of the emulation do not delay what follows.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace prism::launch {
 
-// By how much holds ended later than asked.
+// By how much holds ended later than requested.
 struct HoldAccuracy {
   int64_t holds = 0;
   int64_t late = 0;  // by more than kLateNs
@@ -29,18 +29,19 @@ struct HoldAccuracy {
   void Add(const HoldAccuracy& other);
 };
 
-// The goal for what a hold itself adds (p99); later ones were released too late.
+// The goal for the delay that a hold itself adds (p99); holds that ended later than that were
+// released too late.
 inline constexpr DurationNs kLateNs = 5'000;
 
 class MeasuredHolds {
  public:
   MeasuredHolds(Rank rank, double scale) : rank_(rank), scale_(scale) {}
 
-  // The stream has reached the op; it has left it. By the GPU's timer.
+  // The stream has reached, or left, the op. Times by the GPU's timer.
   void Begin(replayer::OpPosition position, int64_t gpu_ns);
   void End(replayer::OpPosition position, int64_t gpu_ns);
 
-  // Tells the engine what arrivals it can be told. True when there was one.
+  // Passes the arrivals that are ready to the engine. True when there was one.
   bool PassArrivals(replayer::Engine* engine);
 
   // Ends that have become known.

@@ -1,9 +1,9 @@
 // What the caching allocator of one sandbox process did, as a snapshot that the PyTorch memory
 // viewer opens (replayer/memory/snapshot.h).
 //
-// Sizes are those of blocks: the shim is told of no smaller request inside. The framework op that
-// asked stands in the place of a stack. Events are numbered instead of timed: the viewer needs
-// their order, and when on the host each happened is known at waits only.
+// Sizes are those of blocks: the shim does not see smaller requests inside. The framework op that
+// allocated takes the place of a stack. Events are numbered, not timed: the viewer needs their
+// order, and their host times are known only at waits.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace prism::launch {
 
 class MemoryHistory {
  public:
-  // Any record, in order; kinds that have nothing to do with the allocator are passed over.
+  // Takes any record, in order; kinds that do not concern the allocator are ignored.
   Status See(const channel::Record& record, const slicer::Definitions& definitions);
 
-  // The history with what is held now, encoded.
+  // The encoded history, with the blocks held now.
   [[nodiscard]] std::string Encode() const;
 
  private:

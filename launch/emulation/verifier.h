@@ -1,15 +1,15 @@
-// Compares what a sandbox rank really does, op by op, with its role's program in the graph, and
-// says where in the graph it stands.
+// Compares what a sandbox rank actually does, op by op, with its role's program in the graph, and
+// tracks where in the graph it is.
 //
-// Kernels, copies, collectives and waits have to be equal. Taking or giving back device memory does
-// not depart from the graph (the first iteration does it, a steady one does not), and host time
-// that the graph does not foresee (a sleep) is no departure either: it is passed on. Nor are waits
-// of the host for an event, on either side: programs bound what they have in flight by asking first
-// and waiting only for what is not over. One that the graph lacks takes no time, one that only the
-// graph has is replayed. Nor are ranges that a program names, beside the iteration: a data loader
-// opens one more where an epoch ends. Nor are records of events, as DistributedDataParallel times
-// its first ten steps and each hundredth: a stream has to wait for the same point of another, by
-// whichever record of it.
+// Kernels, copies, collectives and waits have to be equal. The following are not departures.
+// Allocating or freeing device memory: the first iteration does it, a steady one does not. Host
+// time that is not in the graph (a sleep): it is passed on. Host waits for an event, on either
+// side: programs bound what they have in flight by asking first and waiting only for what is not
+// complete; a wait that the graph lacks takes no time, one that only the graph has is replayed.
+// Ranges that a program names, other than the iteration: a data loader opens one more where an
+// epoch ends. Event records, since DistributedDataParallel times its first ten steps and every
+// hundredth: a stream has to wait for the same point of another stream, through whichever record of
+// it.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@
 
 namespace prism::launch {
 
-// Ids of a graph's signatures by content; made once a process.
+// Ids of a graph's signatures by content; built once per process.
 class SignatureIndex {
  public:
   explicit SignatureIndex(const graph::Graph& graph);
@@ -41,12 +41,12 @@ class SignatureIndex {
 enum class VerdictKind : uint8_t {
   kIgnored,   // not an op that counts
   kMatch,     // as the graph says
-  kHostGap,   // host time that the graph does not foresee; position is not moved
-  kHostWait,  // the host waits for an event and does not in the graph; likewise
+  kHostGap,   // host time that is not in the graph; position does not move
+  kHostWait,  // the host waits for an event but not in the graph; position does not move
   kMismatch,  // the rank has departed
 };
 
-// Whether a rank that goes on without the op has not departed.
+// Whether a rank that skips the op has not departed.
 bool MayBeLeftOut(const graph::Graph& graph, const graph::Program& program, uint32_t op);
 
 struct Verdict {
@@ -63,15 +63,15 @@ class Verifier {
 
   Verdict Check(const slicer::PlacedOp& placed, const slicer::OpStream& stream);
 
-  // Whether a wait of the host that only the graph has was passed since this was last asked: the
-  // engine waits there, so that nothing is known of the rank's time until it tells.
+  // Whether a host wait that only the graph has was passed since the last call: the engine waits
+  // there, so the rank's time is unknown until the engine reports it.
   [[nodiscard]] bool TakeLeftOutWait() { return std::exchange(left_out_wait_, false); }
 
   // Everything before this position has been issued.
   [[nodiscard]] replayer::OpPosition position() const;
 
-  // Where the graph has the op of this iteration that the stream reported at `place`; nothing when
-  // it has no such op.
+  // Where the graph has the op of this iteration that the stream reported at `place`; null when it
+  // has no such op.
   [[nodiscard]] std::optional<replayer::OpPosition> PositionOf(const slicer::OpPlace& place) const;
 
  private:
@@ -97,13 +97,13 @@ class Verifier {
   uint32_t cursor_ = 0;  // index of the next op in the role's program
   int32_t iteration_ = -1;
   bool left_out_wait_ = false;
-  // Records of events with no other op of their stream between: by op of the program the first of
-  // them; and that one by the stream and how many others it has before.
+  // Consecutive event records of a stream (no other op of the stream between them): by op of the
+  // program, the first of them; and that first one by stream and number of other ops before it.
   std::vector<uint32_t> first_alike_;
   std::map<std::pair<uint16_t, uint32_t>, uint32_t> records_;
   std::map<uint16_t, uint32_t> issued_;  // by stream: ops of this iteration, without those records
-  // By live index of the current iteration; kNoDep where the graph has no such op. Of a record that
-  // the graph has not it is one alike.
+  // By live index of the current iteration; kNoDep where the graph has no such op. For a record
+  // that the graph lacks it is an equivalent one.
   std::vector<uint32_t> graph_index_;
   std::vector<std::optional<uint32_t>> signature_ids_;  // by live id, of the current iteration
   std::vector<bool> signature_known_;

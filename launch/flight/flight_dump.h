@@ -1,4 +1,4 @@
-// What PyTorch's flight recorder wrote of one rank: the collectives, sends and receives that its
+// What PyTorch's flight recorder wrote for one rank: the collectives, sends and receives that its
 // process groups were asked for, oldest first. Format: the pickle of version 2.x that
 // TORCH_FR_BUFFER_SIZE makes a process keep, and that torchfrtrace reads.
 #pragma once
@@ -16,7 +16,7 @@ namespace prism::launch {
 
 struct FlightTensors {
   std::vector<std::vector<int64_t>> sizes;  // a shape a tensor
-  std::vector<std::string> types;           // "Float", "BFloat16"; one a tensor
+  std::vector<std::string> types;           // "Float", "BFloat16"; one per tensor
 
   bool operator==(const FlightTensors&) const = default;
 };
@@ -60,12 +60,12 @@ struct FlightDump {
   bool operator==(const FlightDump&) const = default;
 };
 
-// kBadFile for what is no dump, or one of another version. `name` is for messages.
+// kBadFile if the bytes are not a dump, or a dump of another version. `name` is for messages.
 Result<FlightDump> DecodeFlightDump(std::string_view bytes, const std::string& name);
 
 std::string EncodeFlightDump(const FlightDump& dump);
 
-// The entry is a send; a send or a receive.
+// Whether the entry is a send; whether it is a send or a receive.
 bool IsSendEntry(const FlightEntry& entry);
 bool IsPeerEntry(const FlightEntry& entry);
 

@@ -1,4 +1,4 @@
-// Reads fields of a pickle's dictionaries. What does not fit is remembered, so that a file is read
+// Reads fields of a pickle's dictionaries. The first mismatch is remembered, so that a file is read
 // to its end and judged once.
 #pragma once
 
@@ -14,12 +14,12 @@ namespace prism::launch {
 
 class PickleFields {
  public:
-  // A pickle can refer to one list many times; what is read here does not, so no more elements are
-  // taken than it has `bytes`. `tree` must outlive this.
+  // A pickle can refer to one list many times, which valid dumps do not do, so at most `bytes`
+  // elements are read. `tree` must outlive this object.
   PickleFields(const replayer::PickleTree& tree, size_t bytes)
       : tree_(tree), elements_left_(bytes) {}
 
-  // Without `otherwise` the key has to be there.
+  // Without `otherwise` the key must exist.
   int64_t Int(const replayer::PickleValue& dict,
               const char* key,
               std::optional<int64_t> otherwise = {});
@@ -27,7 +27,7 @@ class PickleFields {
   [[nodiscard]] bool Flag(const replayer::PickleValue& dict,
                           const char* key) const;  // false without it
 
-  // Elements of a list; of one that holds nothing but dictionaries.
+  // Elements of a list; of a list that contains only dictionaries.
   std::vector<const replayer::PickleValue*> Elements(const replayer::PickleValue* list);
   std::vector<const replayer::PickleValue*> Dicts(const replayer::PickleValue* list);
 

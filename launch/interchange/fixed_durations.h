@@ -1,4 +1,4 @@
-// Times from the cost model written into a graph, for formats that hold times and no shapes.
+// Writes times from the cost model into a graph, for formats that have times but no shapes.
 #pragma once
 
 #include "graph/graph.h"

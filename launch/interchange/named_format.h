@@ -11,7 +11,8 @@
 
 namespace prism::launch {
 
-// The element of `formats` (each with a `name`) that is called so; kInvalidArgument naming all.
+// The element of `formats` (each has a `name`) with that name; kInvalidArgument, listing all, if
+// there is none.
 template <typename Formats>
 auto FindFormat(const Formats& formats, const std::string& name)
     -> Result<decltype(&*std::begin(formats))> {

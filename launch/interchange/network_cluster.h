@@ -1,4 +1,4 @@
-// A network that another tool describes, as a cluster of ours.
+// A network that another tool describes, as a Prism cluster.
 #pragma once
 
 #include <string>
@@ -11,11 +11,12 @@
 namespace prism::launch {
 
 // Takes rates and the size of a node into `cluster`: the first dimension is a node and its links,
-// the second the network between nodes, with a NIC a GPU. Rates are what messages achieve (what
-// slicer::NetworkOf writes), so that none is lost to an efficiency of the cluster's; a latency
-// between nodes is all of a message's. What the file does not say (latencies of NCCL and inside of
-// a node, what its algorithms lose) stays as it is; that, and what the file says and a cluster does
-// not hold, is counted. `source` names the file. kBadFile for a first dimension that is no node.
+// the second the network between nodes, with one NIC per GPU. Rates are what messages achieve (what
+// slicer::NetworkOf writes), so the cluster's efficiencies do not reduce them; a latency between
+// nodes is a message's whole latency. What the file does not specify (latencies of NCCL and inside
+// a node, losses of its algorithms) stays as it is; this, and what the file specifies but a cluster
+// cannot express, is counted. `source` names the file. kBadFile for a first dimension that cannot
+// be a node.
 Status UseNetwork(const slicer::AstraNetwork& network,
                   const std::string& source,
                   graph::ClusterSpec* cluster,

@@ -1,5 +1,5 @@
-// launch/library/prism_plan.h for C++: owned evaluators, spans of plans. Nothing but the library is
-// needed to use it.
+// launch/library/prism_plan.h for C++: owned evaluators, spans of plans. Needs nothing but the
+// library.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class PlanLibrary {
   using Plan = prism_plan_choice;
   using Cost = prism_plan_result;
 
-  // An evaluator that is not ok() has an error() and no other use.
+  // If an evaluator is not ok(), only error() may be called.
   explicit PlanLibrary(const prism_plan_problem& problem) {
     std::array<char, 1024> error = {};
     evaluator_.reset(prism_plan_create(&problem, error.data(), error.size()));
@@ -26,7 +26,7 @@ class PlanLibrary {
   [[nodiscard]] bool ok() const { return evaluator_ != nullptr; }
   [[nodiscard]] const std::string& error() const { return error_; }
 
-  // `costs` is at least as long as `plans`. Returns how many plans fit.
+  // `costs` must be at least as long as `plans`. Returns how many plans fit.
   int64_t Evaluate(std::span<const Plan> plans, std::span<Cost> costs, int32_t threads = 1) const {
     return prism_plan_evaluate(evaluator_.get(), plans.data(), static_cast<int64_t>(plans.size()),
                                threads, costs.data());

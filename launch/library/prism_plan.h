@@ -1,5 +1,5 @@
-// What a training plan takes of time, memory and money, for optimisers outside of Prism: a C
-// interface. launch/library/plan_library.h puts C++ on top of it and launch/library/prism_plan.py
+// What a training plan costs in time, memory and money, for optimisers outside Prism: a C
+// interface. launch/library/plan_library.h wraps it for C++ and launch/library/prism_plan.py for
 // Python; plans and results stay in the caller's memory throughout.
 //
 // Numbers are those of `prism search`: time by replay of the whole pipeline, memory by the
@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-// What is trained, and where. NULL and 0: the default of `prism search`, whose bounds hold here:
-// 2^20 sequences, 2^24 tokens of a sequence, tokens from 0 on.
+// What is trained, and where. NULL and 0 mean the default of `prism search`, whose bounds apply:
+// 2^20 sequences, 2^24 tokens per sequence, tokens >= 0.
 typedef struct prism_plan_problem {
   const char* model;      // preset or file
   const char* cluster;    // likewise
@@ -42,14 +42,14 @@ typedef struct prism_plan_choice {
 enum {
   PRISM_PLAN_OK = 0,
   PRISM_PLAN_TOO_LARGE = 1,    // evaluated, but does not fit into a GPU, or into its host memory,
-                               // of which a cluster without [host_memory] has none
-  PRISM_PLAN_IMPOSSIBLE = 2,   // no framework could start it as it stands: sizes do not divide, or
-                               // it names what has no effect (ZeRO without replicas)
+                               // which a cluster without [host_memory] does not have
+  PRISM_PLAN_IMPOSSIBLE = 2,   // no framework could start it: sizes do not divide, or an option has
+                               // no effect (ZeRO without replicas)
   PRISM_PLAN_NOT_MODELLED = 3  // its memory or schedule is not described
 };
 
-// Where a plan is neither OK nor TOO_LARGE all but status is 0. Money and energy are NaN where the
-// cluster states no price or power.
+// If a plan is neither OK nor TOO_LARGE, everything but status is 0. Money and energy are NaN if
+// the cluster states no price or power.
 typedef struct prism_plan_result {
   double iteration_s;
   double iteration_low_s;
@@ -62,15 +62,15 @@ typedef struct prism_plan_result {
   double hfu;
   int64_t allocated_bytes;  // of the worst rank: peak of its caching allocator
   int64_t device_bytes;     // with context and NCCL's buffers
-  int64_t free_bytes;       // what that leaves of the GPU; below 0: what it lacks
+  int64_t free_bytes;       // what is free on the GPU; below 0: what is missing
   int64_t status;           // PRISM_PLAN_...
-  int64_t host_bytes;       // of host memory, of the rank that needs most of it
+  int64_t host_bytes;       // host memory of the rank that needs most of it
 } prism_plan_result;
 
 typedef struct prism_plan_evaluator prism_plan_evaluator;
 
-// NULL if the problem cannot be read or is out of bounds; then `error`, of `error_size` bytes, says
-// why (shortened to fit). The caller owns the evaluator.
+// Returns NULL if the problem cannot be read or is out of bounds; then `error`, of `error_size`
+// bytes, says why (truncated to fit). The caller owns the evaluator.
 prism_plan_evaluator* prism_plan_create(const prism_plan_problem* problem,
                                         char* error,
                                         size_t error_size);

@@ -1,5 +1,5 @@
 // Splits a command line into options and operands; shared by prism-emulate and the verbs of prism.
-// What the texts mean is for the caller to say. The only place that knows CLI11.
+// The caller interprets the texts. The only place that knows CLI11.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct FlagSpec {
 };
 
 struct SplitCommandLine {
-  // Values by name, in the order given; {"on"} for a switch. Only what was given.
+  // Values by name, in the order given; {"on"} for a switch. Contains only options that were given.
   std::map<std::string, std::vector<std::string>, std::less<>> texts;
   std::vector<std::string> operands;
 };
@@ -30,7 +30,7 @@ Result<SplitCommandLine> SplitArguments(const std::vector<FlagSpec>& flags,
                                         const std::vector<std::string>& arguments,
                                         const std::string& help);
 
-// One option of a --help text: "  --name VALUE", then what it does with its default in brackets,
+// One option of a --help text: " --name VALUE", then what it does, with its default in brackets,
 // wrapped at 100 columns.
 std::string OptionHelp(const std::string& flag_and_value,
                        const std::string& help,

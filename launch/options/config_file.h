@@ -19,8 +19,8 @@ struct ConfigValue {
 
 using ConfigValues = std::map<std::string, ConfigValue>;  // by config key
 
-// kBadFile, naming file and line, when the file is absent, no TOML, or holds an unknown key. What
-// was read goes into `read` as well, if there is one.
+// kBadFile, naming file and line, when the file is absent, is not TOML, or contains an unknown key.
+// The file is also noted in `read`, if not null.
 Result<ConfigValues> ReadConfigFile(const std::string& path, InputHashes* read = nullptr);
 
 }  // namespace prism::launch

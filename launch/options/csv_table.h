@@ -14,7 +14,7 @@ namespace prism::launch {
 class CsvTable {
  public:
   // kBadFile, naming the line, when a record is longer or shorter than the header, a quote is not
-  // closed, the file is not text, or it has no record. `where` is the file's name for messages.
+  // closed, the file is not text, or it has no records. `where` is the file's name for messages.
   static Result<CsvTable> Parse(std::string_view text, const std::string& where);
 
   [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
@@ -22,7 +22,7 @@ class CsvTable {
   [[nodiscard]] size_t row_count() const { return rows_.size(); }
   [[nodiscard]] int64_t LineOf(size_t row) const { return lines_[row]; }  // from 1
 
-  // The field, blanks at both ends removed; empty where the table has no such column.
+  // The field, blanks at both ends removed; empty if the table has no such column.
   [[nodiscard]] const std::string& Field(size_t row, std::string_view column) const;
 
  private:

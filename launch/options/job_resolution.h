@@ -15,23 +15,24 @@ namespace prism::launch {
 
 struct ResolvedJob {
   graph::JobSpec job;
-  std::string layout_origin;  // LayoutChoice::origin, for the plan that is printed
+  std::string layout_origin;  // LayoutChoice::origin, for the printed plan
 };
 
-// Fills what the user left open. tp and pp: launch/options/layout_choice.h; dp: the rest; global
-// batch: the preset's, brought into the range that gives a rank at least pp and at most
-// max(8 pp, 32) micro-batches.
+// Fills in what the user left open. tp and pp: launch/options/layout_choice.h; dp: the rest; global
+// batch: the preset's, clamped to the range that gives a rank at least pp and at most max(8 pp, 32)
+// micro-batches.
 //
 // kInvalidArgument, saying what, where and what to do, when something does not divide.
 Result<ResolvedJob> ResolveJob(const Options& options,
                                const ModelPreset& preset,
                                const graph::ClusterSpec& cluster);
 
-// The same for a program of the user's: degrees that are not given are 1, dp is the rest, and what
-// the program trains is not known.
+// The same for a user's program: degrees that are not given are 1, dp is the rest, and what the
+// program trains is not known.
 Result<ResolvedJob> ResolveProgramJob(const Options& options, const graph::ClusterSpec& cluster);
 
-// The layout that a program turned out to have. A global batch that was not given follows dp.
+// Sets the layout that a program turned out to have. A global batch that was not given is derived
+// from dp.
 void SetProgramLayout(const Options& options,
                       const graph::ParallelSizes& sizes,
                       graph::JobSpec* job);

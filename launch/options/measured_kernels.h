@@ -10,9 +10,9 @@
 
 namespace prism::launch {
 
-// Puts the rows of the file among the parameters of `cluster`, in place of those of the same
-// kernel, marked measured. What was read goes into `read` as well, if there is one. kBadFile,
-// naming the line, for a row that cannot be used or has the kernel of another.
+// Adds the rows of the file to the parameters of `cluster`, marked as measured, replacing those of
+// the same kernel. The file is also noted in `read`, if not null. kBadFile, naming the line, for a
+// row that cannot be used or repeats the kernel of another.
 Status UseMeasuredKernels(const std::string& path,
                           graph::ClusterSpec* cluster,
                           InputHashes* read = nullptr);

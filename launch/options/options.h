@@ -1,6 +1,6 @@
 // The options of prism-emulate: one table (flag, environment, config key, default, help) and one
 // typed struct. Precedence: flag, then PRISM_* environment, then config file, then preset, then
-// default. What is not in the table is refused.
+// default. Anything that is not in the table is refused.
 //
 // The names follow from the flag: `--micro-batch-size` is PRISM_MICRO_BATCH_SIZE in the environment
 // and `micro_batch_size` in a config file; on the command line underscores count as dashes.
@@ -27,7 +27,7 @@ enum class OnMismatch : uint8_t { kAbort, kHang, kAdopt };
 enum class Device : uint8_t { kVirtual, kCuda, kAuto };
 enum class OutputFormat : uint8_t { kText, kJson };
 
-// What options call these choices.
+// The names of these choices in options.
 inline constexpr EnumNames<OnMismatch, 3> kOnMismatchNames = {
     {{OnMismatch::kAbort, "abort"}, {OnMismatch::kHang, "hang"}, {OnMismatch::kAdopt, "adopt"}}};
 inline constexpr EnumNames<Device, 3> kDeviceNames = {
@@ -37,13 +37,13 @@ inline constexpr EnumNames<OutputFormat, 2> kOutputFormatNames = {
 inline constexpr EnumNames<replayer::NetworkModel, 2> kNetworkNames = {
     {{replayer::NetworkModel::kAnalytic, "analytic"}, {replayer::NetworkModel::kFlow, "flow"}}};
 
-// What --perturb takes, for --help and messages.
+// The forms of --perturb, for --help and messages.
 //
 // RANKS are numbers and ranges with + between them (straggler:0-7+64:1.5). straggler slows what
 // runs on the device, host what the host spends issuing. periodic takes the device for SECONDS out
-// of every PERIOD seconds, or, where PERIOD is a number of iterations (100i: a checkpoint, an
-// evaluation), the host each time that many pass. jitter has the shape normal (the default),
-// lognormal, exponential or uniform.
+// of every PERIOD seconds, or, if PERIOD is a number of iterations (100i: a checkpoint, an
+// evaluation), the host every time that many have passed. jitter has the shape normal (the
+// default), lognormal, exponential or uniform.
 inline constexpr const char* kPerturbationForms =
     "one of straggler:RANKS:FACTOR, link:NODE-NODE:FACTOR, kill:RANK@ITERATION, late:RANK:SECONDS, "
     "host:RANKS:FACTOR, periodic:RANKS:PERIOD:SECONDS (PERIOD in seconds, or 100i: iterations), "
@@ -75,7 +75,7 @@ struct PerturbationText {
   bool operator==(const PerturbationText&) const = default;
 };
 
-// Typed values. An empty optional means: by preset, or derived (job_resolution.h).
+// Typed values. An empty optional means: from the preset, or derived (job_resolution.h).
 struct Options {
   int32_t target_gpus = 8192;
   std::string model = "gpt3-175b";
@@ -94,16 +94,16 @@ struct Options {
   std::string routing = "uniform";  // as shim/observer/routing_rule.h reads it
   int32_t iterations = 3;
   uint64_t seed = 0;
-  // What runs in place of the built-in workload, with its arguments: all that follows "--", or
+  // What runs instead of the built-in workload, with its arguments: everything after "--", or
   // `program` in a config file.
   std::vector<std::string> program;
 
   std::string cluster = "h100-8x";
   replayer::NetworkModel network = replayer::NetworkModel::kAnalytic;
   std::vector<PerturbationText> perturb;
-  Device device = Device::kVirtual;  // PlanRun turns kAuto into what there is
-  double device_scale = 1;           // times of the target's GPU by those of the GPU at hand
-  std::string host_framework;        // whose host costs count; "": the cluster's
+  Device device = Device::kVirtual;  // PlanRun resolves kAuto to what is available
+  double device_scale = 1;           // the target GPU's times relative to the local GPU's
+  std::string host_framework;        // framework whose host costs apply; "": the cluster's
   double host_factor = 0;            // measured host costs times this count; 0: not measured
 
   std::string sandbox_ranks = "auto";
@@ -126,19 +126,21 @@ struct Options {
   bool quiet = false;
   std::string color = "auto";
   bool strict = false;
-  std::optional<double> max_error_pct;  // of the emulated iteration time from the replayed one
+  std::optional<double> max_error_pct;  // deviation of the emulated iteration time from the
+                                        // replayed one
 
   InputHashes inputs;  // files that the options were read from
 
   // Raw text of every option that was given, by config key, whatever gave it: for config.toml.
   std::map<std::string, std::vector<std::string>> given;
 
-  std::map<std::string, std::string> files;  // of what a config file gave: the file, by config key
+  std::map<std::string, std::string> files;  // by config key: the file, for options from a config
+                                             // file
 
   bool operator==(const Options&) const = default;
 };
 
-// What a main has to do with a command line.
+// What a main function has to do with a command line.
 struct CommandLine {
   Options options;
   bool show_help = false;
@@ -149,11 +151,11 @@ struct CommandLine {
 // contradictory or not available; kBadFile for a config file that cannot be used.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 
-// Options of a config file only, whatever the environment says. Fails as ParseCommandLine.
+// Options from a config file only, ignoring the environment. Fails as ParseCommandLine does.
 Result<Options> ReadRunOptions(const std::string& config_file);
 
-// A refusal of what the options of these keys ask for together. Where only a config file gave
-// them it is a fault of that file: kBadFile, naming file and keys.
+// A refusal of what the options with these keys ask for together. If only a config file gave them
+// it is a fault of that file: kBadFile, naming file and keys.
 Status AtOrigin(const Options& options,
                 const std::vector<std::string_view>& keys,
                 const Status& status);
@@ -161,7 +163,7 @@ Status AtOrigin(const Options& options,
 // The whole text of --help.
 std::string HelpText();
 
-// A config file that gives the same run again.
+// A config file that reproduces the run.
 std::string ConfigText(const Options& options, const graph::JobSpec& job);
 
 // The known name nearest to `name`, or "" when none is near: for "did you mean".

@@ -1,5 +1,5 @@
-// What a cluster preset or file may state beside its parameters, each with unit, source and mark
-// like one of them: what it costs to run ([costs]), and the memory of its hosts ([host_memory]).
+// What a cluster preset or file may state besides its parameters, each with unit, source and mark
+// like a parameter: what it costs to run ([costs]), and the memory of its hosts ([host_memory]).
 // Any of it may be left out.
 #pragma once
 
@@ -16,14 +16,14 @@ struct StatedNumbers {
 
   [[nodiscard]] std::optional<double> Value(std::string_view key) const;
 
-  // A value that the user states in place of the preset's.
+  // A value that the user states instead of the preset's.
   void State(const std::string& key, double value, const std::string& unit);
 
-  // Another value for a key that is there.
+  // A new value for a key that exists.
   void Restate(const std::string& key, double value);
 };
 
-// [costs]; none of it moves a time. Keys, one each:
+// [costs]; none of them affects a time. Keys, one each:
 //   gpu_hour_usd        USD/h    rent of one GPU with its part of the node
 //   gpu_power_w         W        drawn under load by one GPU with its part of node and network
 //   pue                 ratio    energy of the site over that of its machines
@@ -34,13 +34,13 @@ struct StatedNumbers {
 struct SiteCosts : StatedNumbers {};
 
 // [host_memory]: what may be offloaded to. Keys, one each:
-//   bytes_per_gpu     byte    that a GPU's process may pin
-//   link_bytes_per_s  byte/s  copies between host and device, one direction: takes the place of
+//   bytes_per_gpu byte that a GPU's process may pin link_bytes_per_s byte/s copies between host and
+//   device, one direction: replaces
 //                             gpu.copy_bytes_per_s where it is stated
 //   gib_hour_usd      USD/h   of one GiB, where it is paid for by itself
 struct HostMemory : StatedNumbers {};
 
-// What is wrong: an unknown key, another unit, a negative value. "" nothing.
+// What is wrong: an unknown key, a wrong unit, a negative value. "": nothing.
 std::string CheckSiteCosts(const SiteCosts& costs);
 std::string CheckHostMemory(const HostMemory& memory);
 

@@ -17,7 +17,7 @@ namespace prism::launch {
 
 class TomlReader;
 
-// A parsed document with the first failure met while reading it. Readers point into it.
+// A parsed document with the first failure met while reading it. Readers hold pointers into it.
 class TomlDocument {
  public:
   static Result<TomlDocument> Parse(std::string_view text, const std::string& where);
@@ -56,10 +56,10 @@ class TomlReader {
   [[nodiscard]] bool Has(const std::string& key) const;
   [[nodiscard]] std::vector<std::string> Keys() const;  // in alphabetical order
 
-  // The table as a whole lacks something.
+  // Fails because the table as a whole lacks something.
   void Refuse(const std::string& what);
 
-  // A key that nothing has read is a failure: a misspelt key must not be ignored.
+  // Fails on a key that nothing has read: a misspelt key must not be ignored.
   void RefuseOthers();
 
  private:

@@ -22,7 +22,7 @@ struct Variation {
 
 Result<Variation> ParseVariation(const std::string& text);
 
-// The cluster with that parameter, or memory of a GPU, at that value. kInvalidArgument for a key
+// The cluster with that parameter, or GPU memory, set to that value. kInvalidArgument for a key
 // that it does not have.
 Result<graph::ClusterSpec> VariedCluster(const graph::ClusterSpec& cluster,
                                          const std::string& key,

@@ -1,5 +1,5 @@
-// What was taken for granted while a published row or a plan became a job: one line each, the same
-// words every time, so that they can be counted.
+// What was assumed when a published row or a plan was turned into a job: one line each, always in
+// the same words, so that they can be counted.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace prism::launch {
 
 class Assumptions {
  public:
-  // `spread`: by how much, as a ratio, the iteration time may be off for it.
+  // `spread`: by what ratio the iteration time may be off because of it.
   void Add(std::string text, double spread = 0) {
     texts_.push_back(std::move(text));
     squares_ += spread * spread;
@@ -30,7 +30,7 @@ class Assumptions {
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
 
-  // Of all together, as if they were independent.
+  // The spread of all together, as if they were independent.
   [[nodiscard]] double spread() const { return std::sqrt(squares_); }
 
  private:

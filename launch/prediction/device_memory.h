@@ -1,4 +1,4 @@
-// Device memory of a rank beside its caching allocator, and how the allocator is set up.
+// Device memory of a rank outside its caching allocator, and how the allocator is set up.
 #pragma once
 
 #include <cstdint>

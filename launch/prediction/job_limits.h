@@ -1,4 +1,4 @@
-// Sizes beyond which a job is a slip of the pen rather than a run. What is left is predicted in
+// Sizes beyond which a job is a typing error rather than a run. All other jobs are predicted in
 // bounded time and memory.
 #pragma once
 
@@ -17,7 +17,7 @@ struct SizeLimit {
   int64_t most = 0;
 };
 
-// The first size of the job that lies beyond its limit.
+// The first size of the job that is beyond its limit.
 std::optional<SizeLimit> BeyondLimits(const graph::JobSpec& job);
 
 // kRunFailed with the reason to skip a published row: the size beyond its limit, or that no heads

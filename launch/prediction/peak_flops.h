@@ -1,4 +1,4 @@
-// What the matrix units of a GPU could do at most.
+// The peak rate of a GPU's matrix units.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace prism::launch {
 // where the GPU lacks it.
 double PeakFlops(const graph::ClusterSpec& cluster, graph::Precision precision);
 
-// What is taken instead of a format that the GPU lacks: "the GPU has no 4-bit products: ..."; "" if
+// What is used instead of a format that the GPU lacks: "the GPU has no 4-bit products: ..."; "" if
 // it has it.
 std::string LackingFormat(const graph::ClusterSpec& cluster, graph::Precision precision);
 

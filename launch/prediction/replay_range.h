@@ -1,7 +1,7 @@
-// The range of an iteration time by the model's spread: the least and the greatest of the time as
-// computed, with compute and transfers at the fast end of the spread, and at the slow end. At
-// its own regular times, interference may leave the middle one shorter or longer than both. Not
-// the interval that launch/prediction/job_time.h calibrates on published runs.
+// The range of an iteration time by the model's spread: the smallest and the largest of three
+// times: as computed, with compute and transfers at the fast end of the spread, and at the slow
+// end. (Periodic interference may make the middle one shorter or longer than both.) Not the
+// interval that launch/prediction/job_time.h calibrates on published runs.
 #pragma once
 
 #include "graph/base/status.h"
@@ -11,7 +11,7 @@
 
 namespace prism::launch {
 
-// Of the steady iteration; the spread is what the cluster's preset says about its own parameters
+// For the steady iteration; the spread is what the cluster's preset states about its own parameters
 // (spread.compute, spread.comm). low_ns <= high_ns.
 struct ReplayRange {
   DurationNs low_ns = 0;

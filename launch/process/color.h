@@ -1,5 +1,5 @@
-// Colours on a terminal: the name that an error begins with, the word "warning", the head of a
-// summary. No meaning rests on them, and no file holds them.
+// Colours on a terminal: the name with which an error begins, the word "warning", the first line of
+// a summary. They carry no meaning of their own, and are never written to files.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace prism::launch {
 
-// `choice` of --color for text written to this descriptor: "auto" colours a terminal outside of
-// mpirun, "on" a pipe as well, "off" nothing. Where NO_COLOR is set, or the output goes into a
-// file, nothing is.
+// `choice` of --color for text written to this descriptor: "auto" colours a terminal outside
+// mpirun, "on" a pipe as well, "off" nothing. If NO_COLOR is set, or the output goes to a file,
+// nothing is coloured.
 bool ShowsColor(std::string_view choice, int descriptor);
 
 // The text in red, bold or yellow if `shows`, else as it is.
@@ -19,7 +19,7 @@ std::string Red(std::string_view text, bool shows);
 std::string Bold(std::string_view text, bool shows);
 std::string Yellow(std::string_view text, bool shows);
 
-// Logs to stderr, warnings in colour where --color has them so.
+// Logs to stderr, with warnings in colour if --color says so.
 Logger ColoredLogger(LogLevel level, std::string_view choice);
 
 // A summary of a run with its first line and the label of its warnings in colour.

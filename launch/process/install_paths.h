@@ -1,4 +1,4 @@
-// Where our own programs and libraries lie, seen from the running program's path.
+// Where our own programs and libraries are, relative to the running program's path.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace prism::launch {
 
-// What is put around a program, so that it meets one kind of device.
+// The libraries that make a program see one kind of device.
 struct DeviceLibraries {
   std::string preload;  // value of LD_PRELOAD
-  std::string folder;   // of the stand-ins under their real names
+  std::string folder;   // of the replacement libraries, under the real names
 };
 
 // What a sandbox process needs.

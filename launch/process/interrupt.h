@@ -1,18 +1,19 @@
-// SIGINT and SIGTERM as a flag that every loop looks at, so that a run ends in order: children
-// killed, no half result, exit code 130 or 143. SIGUSR1 is caught too, as a question.
+// SIGINT and SIGTERM as a flag that every loop checks, so that a run ends in order: children
+// killed, no partial result, exit code 130 or 143. SIGUSR1 is caught too, as a request for a
+// report.
 #pragma once
 
 #include "graph/base/status.h"
 
 namespace prism::launch {
 
-// Handles SIGINT, SIGTERM and SIGUSR1 from now on. Once, in main.
+// Handles SIGINT, SIGTERM and SIGUSR1 from now on. Call once, in main.
 void InstallInterruptHandlers();
 
-// kInterrupted or kTerminated once such a signal has come, else OK.
+// kInterrupted or kTerminated once such a signal has arrived, else OK.
 Status InterruptStatus();
 
-// True once after each SIGUSR1: somebody wants to see where the sandbox ranks are.
+// True once after each SIGUSR1, which asks where the sandbox ranks are.
 bool TakeReportRequest();
 
 }  // namespace prism::launch

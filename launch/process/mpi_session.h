@@ -1,8 +1,8 @@
 // The worker processes of a run and the byte messages between them; the only file that knows MPI.
 //
 // Not started by mpirun or Slurm, or built without MPI: a session of one. Messages to oneself are
-// delivered like all others, so that callers need no special case. Nothing here busy-waits: two
-// cores may be shared by many processes.
+// delivered like all others, so that callers need no special case. Nothing here busy-waits, since
+// many processes may share a few cores.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class MpiSession {
 
   MpiSession(MpiSession&&) noexcept;
   MpiSession& operator=(MpiSession&&) noexcept;
-  ~MpiSession();  // leaves the job in order; all processes must come here
+  ~MpiSession();  // leaves the job in order; all processes must reach this
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
@@ -42,7 +42,7 @@ class MpiSession {
   // "Open MPI v4.1.4"; "" for a session of one that no launcher started.
   [[nodiscard]] std::string LibraryVersion() const;
 
-  // Hands the message over and returns; messages of one sender arrive in order. At most 2 GiB.
+  // Hands over the message and returns; messages of one sender arrive in order. At most 2 GiB.
   void Send(int to, std::string bytes);
 
   // The next message that has arrived, if any. Never waits.

@@ -1,5 +1,5 @@
-// What a program says. Under mpirun all processes make the same output; process 0 speaks for
-// them, before MPI has started as well.
+// What a program prints. Under mpirun all processes produce the same output; only process 0 prints
+// it, even before MPI has started.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace prism::launch {
 
-// Above what a program that failed has printed, at the end of a message: too long for a terminal,
-// which is shown what is above it, and kept in FAILED of the output folder.
+// Heading, at the end of a message, above the output of a program that failed. A terminal shows
+// only what is above it; the file FAILED in the output folder gets everything.
 inline constexpr std::string_view kOutputHeading = "\n\nOutput of the program, at its end:\n";
 
-// On standard output. kEnvironment where the text could not be written.
+// Prints on standard output. kEnvironment if the text could not be written.
 Status Print(const std::string& text);
 
-// The same of WHO, as an exit code.
+// The same for program WHO, as an exit code.
 int Say(std::string_view who, const std::string& text);
 
-// "WHO: message" on standard error; the exit code. What the machine lacks may differ between
-// processes: each says so itself. Another process waits a little first, because mpirun ends all as
-// soon as one has failed. `color` is the choice of --color.
+// Prints "WHO: message" on standard error; returns the exit code. What a machine lacks may differ
+// between processes, so each reports that itself. Processes other than 0 wait briefly first,
+// because mpirun ends all as soon as one has failed. `color` is the choice of --color.
 int Fail(std::string_view who, const Status& status, std::string_view color = "auto");
 
 }  // namespace prism::launch

@@ -14,8 +14,7 @@ class StopWatch {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
-  // Seconds that the cores worked for all threads of this process, so that what else the machine
-  // does is left out.
+  // CPU seconds of all threads of this process, which leaves out whatever else the machine does.
   [[nodiscard]] double CpuSeconds() const { return ProcessSeconds() - cpu_begin_; }
 
  private:

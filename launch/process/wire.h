@@ -1,6 +1,6 @@
-// Byte messages between the processes of one run: numbers in the machine's own form and texts with
-// their length. Both ends are the same program on the same kind of machine, so there is no version;
-// a message that does not parse is a broken invariant.
+// Byte messages between the processes of one run: numbers in the machine's own format, and texts
+// with their length. Both ends are the same program on the same kind of machine, so there is no
+// version; a message that does not parse is a broken invariant.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class WireWriter {
   std::string bytes_;
 };
 
-// Reads in the order of writing. The bytes must outlive the reader.
+// Reads in the order in which the fields were written. The bytes must outlive the reader.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}

@@ -1,7 +1,7 @@
 // What a rank that does not exist would have written into the store, by the pattern of the key.
 //
 // Patterns are those of torch 2.11, in one table (absent_answers.cc); a key that matches none gets
-// no answer and blocks whoever waits for it, as it would when the writer is late.
+// no answer and blocks whoever waits for it, as if its writer were late.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace prism::launch {
 
-// The job as the store's answers depend on it.
+// What the store's answers depend on in the job.
 struct AbsentRanks {
   int32_t world_size = 1;
   int32_t ranks_per_node = 1;
@@ -25,8 +25,8 @@ class AbsentAnswers {
 
   explicit AbsentAnswers(const AbsentRanks& ranks) : ranks_(ranks) {}
 
-  // The value that an absent rank gives the key; none: no absent rank is known to write it.
-  // `values`: what the store holds, for keys where absent ranks say what present ones said.
+  // The value that an absent rank would write to the key; null: no absent rank is known to write
+  // it. `values`: what the store holds, for keys where absent ranks write what present ones wrote.
   [[nodiscard]] std::optional<std::string> Answer(const std::string& key,
                                                   const Values& values) const;
 
@@ -37,7 +37,7 @@ class AbsentAnswers {
   AbsentRanks ranks_;
 };
 
-// Whether a key is of a pattern: '*' stands for any text, '#' for digits (at least one).
+// Whether a key matches a pattern: '*' matches any text, '#' one or more digits.
 bool KeyMatches(std::string_view pattern, std::string_view key);
 
 }  // namespace prism::launch

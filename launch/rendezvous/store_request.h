@@ -1,6 +1,6 @@
 // Requests of the TCPStore protocol (torch 2.11, TCPStore.cpp and TCPStoreLibUvBackend.cpp): one
-// byte operation, then its fields, little-endian and without frames. A text is a u64 length and its
-// bytes; a list is a u64 count and its texts. Requests arrive split at any byte.
+// byte operation, then its fields, little-endian and without framing. A text is a u64 length and
+// its bytes; a list is a u64 count and its texts. Requests arrive split at any byte.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class StoreRequestParser {
   void Append(std::string_view bytes) { buffer_.append(bytes); }
 
   // The next complete request; none when more bytes are needed. kBadFile, naming the operation or
-  // the limit, when the bytes are no request: nothing can be read after that.
+  // the limit, when the bytes are not a request: nothing can be read after that.
   Result<std::optional<StoreRequest>> Next();
 
  private:
@@ -67,11 +67,11 @@ class StoreRequestParser {
   std::optional<Number> ReadNumber();
 
   std::string buffer_;
-  size_t at_ = 0;  // bytes of the buffer that are read
+  size_t at_ = 0;  // bytes of the buffer read so far
   bool in_request_ = false;
   StoreRequest request_;
-  size_t field_ = 0;                 // fields of the request that are read
-  std::optional<uint64_t> missing_;  // texts of the current list that are not read
+  size_t field_ = 0;                 // fields of the request read so far
+  std::optional<uint64_t> missing_;  // texts of the current list still to be read
 };
 
 }  // namespace prism::launch

@@ -2,10 +2,10 @@
 // interface, in a thread of the process that owns the run. Present ranks exchange real values
 // through it; absent ones are answered for (absent_answers.h).
 //
-// Every (host, port) or file that a program names is a store of its own. A client first asks the
-// store at 127.0.0.1 for the key kAddressKey + name and gets the address, 127.1.x.y, under which
-// that store answers; the port is the server's. shim/rendezvous does so in the program's process.
-// It also sets kProcessKey, so that messages can name the rank, and reads kNameKey to learn how the
+// Every (host, port) or file that a program names is a separate store. A client first asks the
+// store at 127.0.0.1 for the key kAddressKey + name and gets the address, 127.1.x.y, at which that
+// store answers; the port is the server's. shim/rendezvous does this in the program's process. It
+// also sets kProcessKey, so that messages can name the rank, and reads kNameKey to learn how the
 // framework calls a group.
 #pragma once
 
@@ -27,18 +27,18 @@ namespace prism::launch {
 // Keys between the shim and the server, as they come over the wire.
 inline constexpr std::string_view kAddressKey = "/prism/address/";  // + name of a store
 inline constexpr std::string_view kProcessKey = "/prism/process";   // "<rank> <process>"
-inline constexpr std::string_view kNameKey = "/prism/name";  // behind a prefix: gives the prefix
+inline constexpr std::string_view kNameKey = "/prism/name";  // after a prefix: returns the prefix
 
 struct StoreServerOptions {
   AbsentRanks ranks;
   // A wait for a key of unknown pattern is reported after this long, and ends the run when all
-  // present processes wait and nobody has spoken for as long again.
+  // present processes wait and no client has sent anything for as long again.
   int64_t blocked_after_ms = 10'000;
 };
 
 class StoreServer {
  public:
-  // kEnvironment when no port can be had.
+  // kEnvironment when no port is available.
   static Result<std::unique_ptr<StoreServer>> Start(const StoreServerOptions& options);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
@@ -61,7 +61,7 @@ class StoreServer {
 
   explicit StoreServer(const StoreServerOptions& options);
 
-  // All below runs in the server's thread.
+  // Everything below runs in the server's thread.
   void Serve();
   void Accept();
   void Read(Connection& connection);

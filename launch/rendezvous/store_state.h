@@ -1,6 +1,6 @@
 // What one store holds and who waits for it: the behaviour of torch's own TCPStore server, without
-// sockets. Keys that only absent ranks would write are answered by AbsentAnswers at the moment they
-// are waited for or read; from then on they are ordinary keys.
+// sockets. Keys that only absent ranks would write are answered by AbsentAnswers when they are
+// waited for or read; from then on they are ordinary keys.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ struct StoreReply {
 
 class StoreState {
  public:
-  // `answers` outlives the state.
+  // `answers` must outlive the state.
   explicit StoreState(AbsentAnswers* answers) : answers_(answers) {}
 
-  // Carries a request out and appends what has to be sent, to its client or to others that it
-  // wakes. kBadFile: the client broke the protocol and is to be dropped.
+  // Carries out a request and appends what has to be sent to its client or to others that it wakes.
+  // kBadFile: the client broke the protocol and is to be dropped.
   Status Handle(StoreClient client, const StoreRequest& request, std::vector<StoreReply>* replies);
 
   // The client has gone.
@@ -51,10 +51,10 @@ class StoreState {
   Result<std::string> Answer(StoreClient client, const StoreRequest& request);
 
   [[nodiscard]] bool Exists(const std::string& key) const;
-  // The value, of an absent rank if need be; nullptr: none.
+  // The value, from an absent rank if necessary; nullptr: none.
   const std::string* Find(const std::string& key);
   void Put(const std::string& key, std::string value, std::vector<StoreReply>* replies);
-  // Tells those that wait for the key; at most `count` of them.
+  // Wakes at most `count` of the clients that wait for the key.
   void Wake(const std::string& key, size_t count, std::vector<StoreReply>* replies);
 
   AbsentAnswers* answers_;

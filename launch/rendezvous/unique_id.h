@@ -1,4 +1,4 @@
-// The NCCL id that a group gets where no root writes one.
+// The NCCL id of a group whose root does not run.
 #pragma once
 
 #include <cstddef>

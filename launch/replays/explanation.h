@@ -1,5 +1,5 @@
-// Why an iteration is as long as it is: what `prism replay` and `prism report` print beside the
-// summary when they are asked to.
+// Why an iteration is as long as it is: what `prism replay` and `prism report` print in addition to
+// the summary, on request.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 namespace prism::launch {
 
 struct ExplanationChoice {
-  bool costs = false;          // what decided the times of kernels
+  bool costs = false;          // what determined the times of kernels
   bool critical_path = false;  // the longest path through all ranks, by kind of time
   bool straggler = false;      // the slow rank by its symptoms
 };
 
-// The summary of the replay, and what is chosen beside it. As JSON the summary alone is
-// summary.json; with more it is one of the keys summary, costs, critical_path and straggler.
+// The summary of the replay, and the chosen explanations. As JSON, the summary without any is
+// summary.json; otherwise it is under one of the keys summary, costs, critical_path and straggler.
 Result<std::string> SummaryAndExplanation(const graph::LoadedGraph& loaded,
                                           const replayer::ReplayOptions& options,
                                           const ExplanationChoice& choice,

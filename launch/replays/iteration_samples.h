@@ -1,4 +1,5 @@
-// The distribution of the iteration time under noise: one replay a seed, spread over processes.
+// The distribution of the iteration time under noise: one replay per seed, distributed over
+// processes.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,15 @@ struct IterationSamples {
   [[nodiscard]] DurationNs Percentile(int percent) const;
 };
 
-// Steady iteration times with `count` seeds drawn from options.seed. kInvalidArgument where no
-// perturbation depends on the seed: all samples would be the same. All processes of the session
-// get the same samples, which do not depend on how many there are.
+// Steady iteration times with `count` seeds drawn from options.seed. kInvalidArgument if no
+// perturbation depends on the seed: all samples would be the same. All processes of the session get
+// the same samples, which do not depend on how many there are.
 Result<IterationSamples> SampleIterations(MpiSession& session,
                                           const graph::Graph& graph,
                                           replayer::ReplayOptions options,
                                           int64_t count);
 
-// p50, p90 and p99 with the extremes.
+// p50, p90 and p99, minimum and maximum.
 std::string SamplesText(const IterationSamples& samples,
                         const std::vector<graph::Warning>& warnings,
                         OutputFormat format);

@@ -1,4 +1,4 @@
-// What `prism replay` prints of comparisons with the recorded job: an edit, and gains.
+// The comparisons with the recorded job that `prism replay` prints: an edit, and gains.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace prism::launch {
 
-// The job as recorded and as the edit of that file makes it.
+// The job as recorded, and as edited by that file.
 Result<std::string> EditDifference(const graph::Graph& graph,
                                    const replayer::ReplayOptions& options,
                                    const std::string& edit_file,
                                    OutputFormat format);
 
-// The iteration time without each thing that takes time, largest gain first.
+// The iteration time without each component, largest gain first.
 Result<std::string> Gains(const graph::Graph& graph,
                           const replayer::ReplayOptions& options,
                           OutputFormat format);

@@ -1,5 +1,5 @@
-// A replay of a graph as its summary (replayer/report/summary.h), with the range that the cost
-// model's spread leaves.
+// Replays a graph and summarises it (replayer/report/summary.h), with the range from the cost
+// model's spread.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace prism::launch {
 
-// Whether a summary looks for perturbations without effect, which takes separate replays.
+// Whether a summary checks for perturbations without effect, which takes additional replays.
 enum class Warns : uint8_t { kNot, kOfNoEffect };
 
-// That of a run which departs from the graph in nothing. `result` is of the graph and `options`.
+// The summary of a run that follows the graph exactly. `result` is of the graph and `options`.
 Result<replayer::Summary> SummaryOf(const graph::LoadedGraph& loaded,
                                     const replayer::ReplayOptions& options,
                                     const replayer::ReplayResult& result,

@@ -26,17 +26,17 @@ struct ReplaySweep {
   std::vector<graph::Warning> warnings;  // of perturbations, at the first value
 };
 
-// What is replayed of the graph on a varied cluster: itself, or what an edit makes of it there.
+// What is replayed on a varied cluster: the graph itself, or an edited version of it.
 using JobAtValue =
     std::function<Result<replayer::EditedJob>(const graph::Graph& graph, double value)>;
 
-// The job at each value, ascending by step. Fails on a key that the graph's cluster does not have,
-// on values that no cost can be computed with, and where `job` does.
+// The job at each value, in the order of the steps. Fails on a key that the graph's cluster does
+// not have, on values for which no cost can be computed, and if `job` fails.
 Result<ReplaySweep> SweepReplay(const graph::LoadedGraph& loaded,
                                 const Variation& variation,
                                 const JobAtValue& job);
 
-// A line a value: iteration time with its interval, throughput, what the iteration is made of.
+// One line per value: iteration time with its interval, throughput, breakdown of the iteration.
 std::string ReplaySweepText(const ReplaySweep& sweep);
 std::string ReplaySweepJson(const ReplaySweep& sweep);
 std::string ReplaySweepCsv(const ReplaySweep& sweep);

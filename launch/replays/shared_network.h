@@ -11,9 +11,9 @@
 
 namespace prism::launch {
 
-// `specs`: GRAPH[:FIRST_NODE] a further job, after the last node so far unless said otherwise. The
-// first job begins at node 0; its cluster's network joins all. Prints each job's iteration time
-// alone and together.
+// `specs`: GRAPH[:FIRST_NODE], one per further job; by default it begins after the last node so
+// far. The first job begins at node 0; its cluster's network connects all. Prints each job's
+// iteration time by itself and together with the others.
 Result<std::string> ReplayOnSharedNetwork(const graph::LoadedGraph& first,
                                           const replayer::ReplayOptions& options,
                                           const std::vector<std::string>& specs,

@@ -1,5 +1,5 @@
-// --host-time measured:FACTOR: what the program itself took between its ops in place of the
-// cluster's host costs.
+// --host-time measured:FACTOR: uses the program's own time between its ops instead of the cluster's
+// host costs.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 namespace prism::launch {
 
 // Sets the host.* parameters of each kind of op that was measured to FACTOR × its mean over all
-// fragments, marked as measured. Kinds that no rank issued keep their values. The real driver's own
-// part of a call is not in it, since the virtual device takes its place.
+// fragments, marked as measured. Kinds that no rank issued keep their values. The real driver's
+// part of a call is not included, since the virtual device takes its place.
 void UseMeasuredHostTime(const std::vector<graph::Fragment>& fragments,
                          double factor,
                          graph::ClusterSpec* cluster);

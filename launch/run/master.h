@@ -48,7 +48,7 @@ struct RunOutcome {
   std::map<Rank, std::string> snapshots;  // their memory, as the PyTorch memory viewer opens it
   std::vector<double> startup_seconds;    // of recorded programs, real time
   std::vector<double> iteration_seconds;  // of recorded programs, real time
-  std::string torch_version;              // of a recorded program of the user's; "" not known
+  std::string torch_version;              // of a recorded user's program; "": not known
   WallTimes wall;
 };
 
@@ -57,7 +57,7 @@ class Master {
   Master(RunContext& context, MpiSession& session, Progress& progress);
   ~Master();
 
-  // Runs all stages. Whatever comes out, the workers have been asked to stop with the exit code.
+  // Runs all stages. Whatever the result, the workers have been asked to stop with the exit code.
   Result<RunOutcome> Run();
 
   // Instead of Run(): stops the workers.
@@ -65,7 +65,7 @@ class Master {
 
   [[nodiscard]] int64_t max_rss_bytes() const { return memory_.max_bytes(); }
 
-  // Logs so far, also after a failure.
+  // Logs so far; available after a failure too.
   [[nodiscard]] const std::map<Rank, std::string>& logs() const { return logs_; }
 
  private:
@@ -77,11 +77,11 @@ class Master {
   Status ReplayAll(RunOutcome* outcome);
   Status Emulate(RunOutcome* outcome);
   [[nodiscard]] Result<Coordinator> MakeCoordinator(const RunOutcome& outcome) const;
-  // Views `outcome` and the recorded slice. `store` may be null.
+  // Refers to `outcome` and the recorded slice. `store` may be null.
   [[nodiscard]] EmulateMessage MakeEmulateMessage(const RunOutcome& outcome,
                                                   const SharedMemory& exchange,
                                                   const StoreServer* store) const;
-  // The rank whose behaviour is to be adopted before the emulation begins anew; none: it is done.
+  // The rank whose behaviour is to be adopted before the emulation restarts; null: it is done.
   Result<std::optional<Rank>> EmulateOnce(RunOutcome* outcome);
   [[nodiscard]] bool MayAdopt(const Coordinator& coordinator) const;
   Status Adopt(Rank rank, RunOutcome* outcome);

@@ -1,6 +1,5 @@
-// The messages between the processes of a run: the first byte of each, who sends it, and the parts
-// that they are made of. What flows while sandbox ranks run is
-// launch/emulation/emulation_messages.h.
+// The messages between the processes of a run: the first byte of each, who sends it, and what it
+// contains. Messages while sandbox ranks run are in launch/emulation/emulation_messages.h.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +14,25 @@ namespace prism::launch {
 
 enum class MessageKind : uint8_t {
   kHello,     // worker → 0: pid, host name
-  kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks, too
-  kFragment,  // worker → 0: a recorded rank's fragment, the values that it gave to absent ranks
+  kRecord,    // 0 → worker: RecordedLength, the value book so far; record these ranks
+  kFragment,  // worker → 0: a recorded rank's fragment, the values that it sent to absent ranks
   kFailed,    // worker → 0: status code, message
-  kEmulate,   // 0 → worker: EmulateMessage; go on with the emulation
+  kEmulate,   // 0 → worker: EmulateMessage; start the emulation
   kOps,       // worker → 0: number of the emulation, RankEvents of its sandbox ranks
-  kAnswers,   // 0 → worker: AnswerBatch, what time it is for them
-  kHung,      // 0 → worker: they wait for what never comes, and are to stay
+  kAnswers,   // 0 → worker: AnswerBatch, their virtual time
+  kHung,      // 0 → worker: they wait for something that never comes; keep them
   kRankLeft,  // worker → 0: number of the emulation, rank, its log, its memory history or ""; its
-              // program has left in order
+              // program has exited normally
   kStop,      // 0 → worker: leave; 0 or the exit code of the run
 };
 
 void PutRanks(const std::vector<Rank>& ranks, WireWriter* message);
 std::vector<Rank> GetRanks(WireReader* message);
 
-// As an emulation begins. Texts are views: into the sender's own strings where it is encoded, into
-// the received message where it was read from one.
+// Sent when an emulation begins. Texts are views: into the sender's own strings when encoding, into
+// the received message when decoded.
 struct EmulateMessage {
-  uint32_t number = 0;           // of the emulation in this run
+  uint32_t number = 0;           // number of the emulation in this run
   std::string_view graph_bytes;  // as in graph.prism; its sandbox ranks are those to run
   std::string exchange;          // MeetingPoint::exchange
   uint16_t store_port = 0;       // MeetingPoint::store_port
@@ -41,7 +40,7 @@ struct EmulateMessage {
   std::vector<Rank> snapshot_ranks;
   int32_t iterations = 0;
   std::string_view values;            // the value book
-  std::vector<uint64_t> values_told;  // bytes of it by sandbox rank
+  std::vector<uint64_t> values_told;  // by sandbox rank: bytes of the value book that it is given
 };
 
 // With the kind before it.

@@ -1,4 +1,4 @@
-// NCCL's own settings in the environment, which a real run would heed.
+// NCCL's own settings in the environment, which a real run would obey.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,9 @@
 
 namespace prism::launch {
 
-// Names those that are set ("NCCL_ALGO=Tree"): collectives are costed as NCCL chooses without them.
-// Settings of what it prints are no matter. `environment` ends with a null pointer, as environ(7).
+// Warns of those that are set ("NCCL_ALGO=Tree"): collectives are costed as NCCL would choose
+// without them. Settings of what it prints do not matter. `environment` ends with a null pointer,
+// as in environ(7).
 void WarnOfNcclSettings(const char* const* environment, std::vector<graph::Warning>* warnings);
 
 }  // namespace prism::launch

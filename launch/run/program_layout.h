@@ -1,4 +1,4 @@
-// From what the recorded ranks of a user's program did to the job that it is.
+// Derives the job from what the recorded ranks of a user's program did.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@
 
 namespace prism::launch {
 
-// Iterations in a row that can be emulated.
+// Consecutive iterations that can be emulated.
 struct IterationRange {
   int32_t begin = 0;
   int32_t count = 0;  // 0: there is none
 };
 
-// The first that a rank ran, from number `begin` on, without one that is odd.
+// The first ones that a rank ran, from number `begin` on, without an odd one among them.
 IterationRange AlikeFrom(const graph::Fragment& fragment, int32_t begin);
 
 slicer::ProbeOptions MakeProbeOptions(const RunContext& context);
 
-// Layout, roles and the ranks that were named by them; no more iterations than the program has.
-// Says on stderr what was found. Fails when the ranks' options do not fit the layout.
+// Sets layout, roles, the ranks that were named through these, and at most as many iterations as
+// the program has. Reports on stderr what was found. Fails when the ranks' options do not fit the
+// layout.
 Status SettleProgram(const slicer::ProbeStep& found,
                      const std::vector<graph::Fragment>& fragments,
                      RunContext* context);

@@ -7,12 +7,12 @@
 namespace prism::launch {
 
 // Fills sandbox_ranks, log_ranks and traced_ranks from options, job and plan. kInvalidArgument for
-// a list that names none of the job's ranks, stages or roles. Who names sandbox ranks wants to see
-// them; the default ones keep to their logs.
+// a list that names none of the job's ranks, stages or roles. Sandbox ranks that the user named are
+// shown live; the default ones only write their logs.
 Status ChooseRanks(RunContext* context);
 
-// Before the layout of a program is known: refuses what can be refused without it, and takes the
-// ranks that are numbered as sandbox ranks.
+// Before the layout of a program is known: refuses what can be refused without it, and makes the
+// ranks that are given by number sandbox ranks.
 Status ChooseNumberedRanks(RunContext* context);
 
 }  // namespace prism::launch

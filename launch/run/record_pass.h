@@ -1,5 +1,5 @@
 // The slice: every recorded rank runs its program once at the target's world size, by itself, and
-// its op stream becomes a fragment. Each worker process takes its share; fragments come together on
+// its op stream becomes a fragment. Each worker process takes its share; fragments are collected on
 // process 0.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace prism::launch {
 
 struct RecordedRank {
   graph::Fragment fragment;
-  std::string values;  // that it gave to absent ranks: a part of a book
+  std::string values;  // that it sent to absent ranks: a part of a value book
 };
 
 // This process's share of the ranks, up to `slots` sandbox processes at a time. Step() does what
@@ -33,7 +33,7 @@ class RecordPass {
   RecordPass(const RunContext& context, size_t slots);
   ~RecordPass();
 
-  // `values`: the book of what ranks recorded before have given. Those added before must be done.
+  // `values`: the book of what ranks recorded before have sent. Ranks added before must be done.
   Status Add(const std::vector<Rank>& ranks, std::string_view values, const RecordedLength& length);
 
   // Starts, drains and finishes processes. True when something happened. Failures: kRunFailed
@@ -44,7 +44,7 @@ class RecordPass {
   // Says on stderr which ranks are being recorded, with their stacks.
   void ReportStacks();
 
-  // Sleeps shortly, until there may be something to do.
+  // Sleeps briefly, until there may be something to do.
   void Wait();
 
   [[nodiscard]] bool done() const;
@@ -55,8 +55,8 @@ class RecordPass {
  private:
   struct Slot;
 
-  // Still to be recorded. `otherwise` counts where the program does not go on as the steps of an
-  // iteration want it: it was recorded with one step an iteration.
+  // Still to be recorded. `otherwise` applies if the program does not repeat with the steps per
+  // iteration asked for: it was then recorded with one step per iteration.
   struct Wanted {
     Rank rank;
     RecordedLength length;
@@ -79,7 +79,7 @@ class RecordPass {
   uint64_t values_bytes_ = 0;
 };
 
-// The ranks of `ranks` that worker `worker` of `workers` takes: every workers-th.
+// The ranks that worker `worker` of `workers` takes: every workers-th.
 std::vector<Rank> ShareOf(const std::vector<Rank>& ranks, int worker, int workers);
 
 }  // namespace prism::launch

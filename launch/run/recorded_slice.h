@@ -1,7 +1,7 @@
-// What process 0 has of the slice while rounds of it are recorded: fragments, and the book of
-// values that recorded ranks gave to absent ones (shim/channel/value_book.h). Whoever is recorded
-// in a later round is given the book as it then is; in the emulation each is given what it was
-// given here.
+// What process 0 has of the slice while its rounds are recorded: fragments, and the book of values
+// that recorded ranks sent to absent ones (shim/channel/value_book.h). Ranks recorded in a later
+// round are given the book as it is by then; in the emulation each rank is given what it was given
+// here.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@ namespace prism::launch {
 
 // How long ranks are recorded.
 struct RecordedLength {
-  int32_t steps = 1;       // optimizer steps that an iteration holds, as far as is known
-  int32_t iterations = 0;  // at least; 0: until two are identical
+  int32_t steps = 1;       // optimizer steps per iteration, as far as is known
+  int32_t iterations = 0;  // at least that many; 0: until two are identical
 };
 
 class RecordedSlice {
  public:
-  // `steady_iterations`: for how many after its steady one rank 0 of a program is recorded.
+  // `steady_iterations`: for how many iterations after the first steady one rank 0 of a program is
+  // recorded.
   explicit RecordedSlice(int32_t steady_iterations) : steady_iterations_(steady_iterations) {}
 
-  // A rank of the round that runs, and the values that it gave.
+  // Adds a rank of the current round, and the values that it sent.
   void Add(graph::Fragment fragment, std::string_view values);
 
-  // All ranks of a round have been added: what they gave is in the book from now on.
+  // All ranks of a round have been added: what they sent is in the book from now on.
   void EndRound();
 
-  // Ranks that were given values of a peer's when those of their own root, or of a nearer peer,
-  // were not known yet. They are no longer recorded, and are named once: record them with all that
-  // is known now.
+  // Ranks that were given values from a peer before those of their own root, or of a nearer peer,
+  // were known. They no longer count as recorded, and are returned once: record them again with all
+  // that is known now.
   std::vector<Rank> TakeToldTooEarly();
 
   // By rank, ascending after a round.
@@ -45,10 +46,10 @@ class RecordedSlice {
 
   [[nodiscard]] const std::string& book() const { return book_; }
 
-  // Bytes of the book that the rank is given; all of it if the rank was never recorded.
+  // How many bytes of the book the rank is given; all if the rank was never recorded.
   [[nodiscard]] uint64_t ToldBytes(Rank rank) const;
 
-  // What rank 0, which comes first, has found out: all others are recorded as long as it.
+  // What rank 0, which comes first, has determined: all others are recorded for as long.
   [[nodiscard]] const RecordedLength& length() const { return length_; }
 
   // Which iteration of a rank's program was recorded last; none for other ranks.

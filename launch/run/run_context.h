@@ -1,8 +1,8 @@
-// What every stage of a run reads: the job, the cluster, the plan and where our programs lie. Made
-// in main, equal in all processes, before MPI starts. What only a recording tells (the job as the
-// graph has it; of a user's program layout, plan, ranks and number of iterations) process 0 fills
-// in (run/program_layout.h, run/master.h), and sends what the emulation reads to the workers as it
-// begins.
+// What every stage of a run reads: the job, the cluster, the plan and where our programs are.
+// Created in main, equal in all processes, before MPI starts. What only a recording shows (the job
+// in the graph; for a user's program layout, plan, ranks and number of iterations) is filled in by
+// process 0 (run/program_layout.h, run/master.h), which sends the part that the emulation needs to
+// the workers.
 #pragma once
 
 #include <map>
@@ -36,24 +36,24 @@ struct RunContext {
   std::vector<Rank> log_ranks;       // output shown live
   std::vector<Rank> traced_ranks;    // ascending; whose timelines go into trace.pftrace
   std::vector<Rank> snapshot_ranks;  // ascending, sandbox ranks; whose memory history is written
-  std::optional<Gpu> gpu;            // that sandbox ranks run on; nothing: the virtual device
+  std::optional<Gpu> gpu;            // that sandbox ranks run on; null: the virtual device
   std::vector<graph::Warning> warnings;  // of the plan
-  std::vector<std::string> assumptions;  // of how a program was run, lines of the graph's
+  std::vector<std::string> assumptions;  // about how a program was run; added to the graph's
   InputHashes inputs;                    // files that the plan was made from
   InstallPaths paths;
   Logger logger;
 };
 
-// More sandbox ranks than GPUs: they take turns on one, so their values are right and what they
-// take says nothing about time, which comes from the replay.
+// More sandbox ranks than GPUs: they take turns on one, so their values are right but their
+// durations mean nothing; times come from the replay.
 bool SharesGpu(const RunContext& context);
 
-// Where the ranks that run together find each other.
+// How the ranks that run together find each other.
 struct MeetingPoint {
   std::string exchange;     // path of the memory that they share; "" with one rank
   uint16_t store_port = 0;  // of their StoreServer; 0: the program makes no store
-  std::string values;       // path of what recorded ranks gave to absent ones; "" nothing
-  std::map<Rank, uint64_t> values_told;  // bytes of it by rank; 0 for the first to be recorded
+  std::string values;       // path of what recorded ranks sent to absent ones; "": none
+  std::map<Rank, uint64_t> values_told;  // bytes of it by rank; 0 for the first one recorded
 };
 
 // How one rank is to be run in a pass.
@@ -73,7 +73,7 @@ SandboxSpec MakeSandboxSpec(const RunContext& context, const SandboxRequest& req
 // own.
 Result<std::unique_ptr<StoreServer>> StartStore(const RunContext& context, size_t present);
 
-// Passes on what the store has to say. Its failure, if any; OK without a store.
+// Logs the store's reports. Returns its failure, if any; OK without a store.
 Status CheckStore(const RunContext& context, StoreServer* store);
 
 }  // namespace prism::launch

@@ -7,8 +7,8 @@
 
 namespace prism::launch {
 
-// Everything that can be known without MPI, and the same in all processes; `paths` stays empty.
-// Fails on whatever of the options can be refused before anything is recorded.
+// Everything that is known without MPI, the same in all processes; `paths` stays empty. Fails on
+// all options that can be refused before anything is recorded.
 Result<RunContext> PlanRun(Options options);
 
 }  // namespace prism::launch

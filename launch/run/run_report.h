@@ -14,8 +14,8 @@
 
 namespace prism::launch {
 
-// Of what was under the run, "" where nothing is known of it: of a user's program only what it was
-// told of CUDA and NCCL, without sandbox ranks and recording nothing at all.
+// Versions of the libraries of a run, "" if not known: for a user's program only the CUDA and NCCL
+// that it was shown; without sandbox ranks and recording, nothing at all.
 struct LibraryVersions {
   std::string torch;
   std::string cuda;
@@ -23,7 +23,7 @@ struct LibraryVersions {
   std::string mpi;
 };
 
-// The versions under this run.
+// The versions of this run.
 LibraryVersions VersionsOf(const RunContext& context, const MpiSession& session);
 
 // Numbers of a run that belong to this machine and day: run.json.
@@ -32,7 +32,7 @@ struct RunRecord {
   int processes = 1;
   int64_t max_rss_bytes = 0;
   std::string graph_hash;  // of graph.prism
-  InputHashes inputs;      // "": of a file that is too large to be hashed
+  InputHashes inputs;      // "" for a file that is too large to hash
   LibraryVersions versions;
 };
 
@@ -50,8 +50,8 @@ std::string WallText(const WallTimes& wall);
 // What --dry-run prints: the plan.
 std::string PlanText(const RunContext& context);
 
-// The same as JSON: job, layout and its origin, number of roles, ranks that are recorded and those
-// that run; null where a program has to run first.
+// The same as JSON: job, layout and its origin, number of roles, recorded ranks and sandbox ranks;
+// null where a program has to run first.
 std::string PlanJson(const RunContext& context);
 
 }  // namespace prism::launch

@@ -1,5 +1,5 @@
-// Where in a user's program an op of its graph comes from. The graph holds no source lines: the
-// program of one rank is run once more as it was recorded, held in the NCCL call of the op, and
+// Where in a user's program an op of its graph comes from. The graph has no source lines, so the
+// program of one rank is run again as it was recorded, stopped in the NCCL call of the op, and
 // asked for its stack.
 #pragma once
 
@@ -17,11 +17,12 @@ struct SourceQuery {
   Rank rank;  // one that was recorded
   const graph::Program* program = nullptr;
   uint32_t op = 0;            // a collective or a group of sends and receives
-  int32_t iteration = 0;      // that the program is of: warm-up iterations of this rank
+  int32_t iteration = 0;      // iteration that was recorded: the rank's warm-up iterations before
+                              // it
   MeetingPoint meeting = {};  // the values that it was given
 };
 
-// The innermost frames of the program's own. Empty where the program does not reach the op again.
+// The innermost frames of the program's own code. Empty if the program does not reach the op again.
 Result<std::vector<std::string>> FindSource(const RunContext& context, const SourceQuery& query);
 
 }  // namespace prism::launch

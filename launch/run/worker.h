@@ -1,5 +1,5 @@
 // One worker process of a run, process 0 included: records its share of the ranks, then runs its
-// share of the sandbox ranks. Speaks to process 0 only, by messages (messages.h).
+// share of the sandbox ranks. Talks only to process 0, by messages (messages.h).
 #pragma once
 
 #include <memory>
@@ -33,17 +33,17 @@ class Worker {
   // this worker's processes.
   bool Step();
 
-  // Sleeps shortly, until there may be something to do.
+  // Sleeps briefly, until there may be something to do.
   void Wait();
 
-  // After kStop; the exit code that came with it.
+  // True after kStop; the exit code that came with it.
   [[nodiscard]] bool stopped() const { return stopped_; }
   [[nodiscard]] int stop_code() const { return stop_code_; }
 
   // Ends this worker's sandbox processes.
   void KillProcesses();
 
-  // Tells process 0 that this worker cannot go on.
+  // Reports to process 0 that this worker cannot continue.
   void Fail(const Status& status);
 
  private:

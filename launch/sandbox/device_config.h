@@ -1,5 +1,5 @@
-// The channel's Config of a sandbox process, from the cluster preset: what the virtual device shows
-// of itself, what NCCL takes, what issuing an op costs the host.
+// The channel's Config of a sandbox process, from the cluster preset: what the virtual device
+// reports about itself, how much memory NCCL takes, what issuing an op costs the host.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ channel::Config MakeDeviceConfig(const graph::ClusterSpec& cluster,
                                  Rank rank,
                                  const std::vector<Rank>& present);
 
-// Issuing costs the host `factor` times as much, as in a replay (replayer::SlowedHostCost).
+// Multiplies the host's issuing costs by `factor`, as in a replay (replayer::SlowedHostCost).
 void SlowHost(double factor, channel::Config* config);
 
 }  // namespace prism::launch

@@ -1,4 +1,4 @@
-// The GPUs of this machine, as the driver tells: asked before a run that wants one begins.
+// The GPUs of this machine according to the driver: checked before a run that needs one begins.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace prism::launch {
 struct Gpu {
   int count = 0;
   std::string name;      // of the first
-  int cuda_version = 0;  // that the driver has, as CUDA numbers them: 13000
-  std::string driver;    // path of the library that was asked
-  bool is_test = false;  // PRISM_TEST_DEVICE: a device that tests bring, and no GPU
+  int cuda_version = 0;  // that the driver supports, as CUDA numbers it: 13000
+  std::string driver;    // path of the driver library
+  bool is_test = false;  // PRISM_TEST_DEVICE: a device that tests provide, not a GPU
 };
 
-// Opens the driver by its soname, or the library of PRISM_TEST_DEVICE, and asks it. kEnvironment,
-// in one line, where there is no driver, or one without a device.
+// Opens the driver by its soname, or the library of PRISM_TEST_DEVICE, and queries it.
+// kEnvironment, in one line, if there is no driver, or no device.
 Result<Gpu> FindGpu();
 
 }  // namespace prism::launch

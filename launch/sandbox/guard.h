@@ -1,5 +1,5 @@
-// Ends what the programs of this process have started, should it be killed by SIGKILL. The programs
-// themselves end with it anyway; what they have started does not know of this process.
+// If this process is killed by SIGKILL, ends what its programs have started. The programs
+// themselves end with it anyway; their own children do not know of this process.
 #pragma once
 
 #include <sys/types.h>
@@ -8,18 +8,18 @@
 
 namespace prism::launch {
 
-// A process of its own, in a session of its own, that waits until this one is gone. Where this one
-// did not end in order, it kills each process that has mark() in its environment, and removes its
-// shared memory and the batches that programs had on their way. Nothing happens where none can be
-// started: then a SIGKILL leaves them behind, as it leaves what has cleared its environment.
+// A separate process, in its own session, that waits until this one is gone. If this one did not
+// end in order, it kills every process that has mark() in its environment, and removes the shared
+// memory of these and the batches that programs had in transit. If no guard can be started, a
+// SIGKILL leaves them behind, as it always leaves processes that have cleared their environment.
 class Guard {
  public:
   Guard();
-  ~Guard();  // an end in order: the guard's process is gone behind it
+  ~Guard();  // normal end: the guard's process is gone afterwards
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // What kGuardVariable has to be in the environment of every program, and so of what it starts.
+  // The value of kGuardVariable in the environment of every program, and so of what it starts.
   [[nodiscard]] const std::string& mark() const { return mark_; }
 
   // This process has started that program, which may be gone before the guard can look at it.
@@ -31,7 +31,7 @@ class Guard {
   pid_t owner_;
   std::string mark_;
   pid_t process_ = -1;
-  int channel_ = -1;  // whose end tells that this process is gone
+  int channel_ = -1;  // closes when this process is gone
 };
 
 inline constexpr const char* kGuardVariable = "PRISM_GUARD";

@@ -1,6 +1,6 @@
 // How much memory a run really takes: the highest sum of proportional set sizes over our processes
-// and everything they started, sampled by a thread of its own: a few times a second, or as
-// rarely as keeps what that costs at some percent of a core.
+// and everything they started, sampled by a separate thread: a few times a second, or less often so
+// that it costs no more than a few percent of a core.
 #pragma once
 
 #include <sys/types.h>
@@ -15,12 +15,12 @@ namespace prism::launch {
 
 class MemorySampler {
  public:
-  MemorySampler();   // starts with this process alone
+  MemorySampler();   // starts with only this process
   ~MemorySampler();  // stops
   MemorySampler(const MemorySampler&) = delete;
   MemorySampler& operator=(const MemorySampler&) = delete;
 
-  // Another process of the run on this machine, with all that it starts.
+  // Adds another process of the run on this machine, with everything that it starts.
   void Watch(pid_t process);
 
   [[nodiscard]] int64_t max_bytes() const { return max_bytes_.load(); }

@@ -1,5 +1,5 @@
 // Shared memory with a name (shm_open) that killed processes leave behind: the next run of the
-// program would find its name taken.
+// program would find the name taken.
 #pragma once
 
 #include <sys/types.h>
@@ -11,17 +11,17 @@ namespace prism::launch {
 
 using MemoryNames = std::set<std::string>;
 
-// All names that there are.
+// All existing names.
 MemoryNames NamedMemory();
 
 // Those that the processes have mapped or opened.
 MemoryNames NamedMemoryOf(const std::set<pid_t>& processes);
 
-// Removes the names but those in `kept` and those that a process outside of `gone` has.
+// Removes the names except those in `kept` and those that a process outside `gone` has open.
 void RemoveNamedMemory(MemoryNames names, const MemoryNames& kept, const std::set<pid_t>& gone);
 
-// Removes the batches that killed data-loader workers of torch had on their way: such a name
-// (torch_PID_...) is nobody's until whoever receives the batch opens and unlinks it.
+// Removes the batches that killed data-loader workers of torch had in transit: nobody has such a
+// name (torch_PID_...) open until the receiver of the batch opens and unlinks it.
 void RemoveBatchesOf(const std::set<pid_t>& processes);
 
 }  // namespace prism::launch

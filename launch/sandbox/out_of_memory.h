@@ -1,5 +1,5 @@
-// Follows a sandbox process's stream for the moment when its device is full, so that the failure of
-// the program can name rank, op and bytes.
+// Watches a sandbox process's records for the moment when its device is full, so that the failure
+// of the program can name rank, op and bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ class OutOfMemoryWatch {
 
   void See(const channel::Record& record, std::span<const std::byte> payload);
 
-  // How many of the program's last lines an error has room for: with `held` it has three of its
-  // own.
+  // How many of the program's last lines an error has room for: with `held` it has three lines of
+  // its own.
   [[nodiscard]] size_t TailLines(const slicer::HeldMemory& held = {}) const;
 
-  // `failure` with a first line about memory, if the device was full when the program ended, and
-  // then one each about the classes and the largest blocks that `held` names.
+  // `failure` with a first line about memory, if the device was full when the program ended, then
+  // one line about the classes and one about the largest blocks that `held` names.
   [[nodiscard]] Status Explain(const Status& failure, const slicer::HeldMemory& held = {}) const;
 
  private:

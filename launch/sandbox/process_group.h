@@ -1,4 +1,4 @@
-// Everything that a sandbox process has started, as one.
+// Everything that a sandbox process has started, treated as one.
 #pragma once
 
 #include <sys/types.h>
@@ -7,22 +7,23 @@
 
 namespace prism::launch {
 
-// Kills the processes of the group, and removes the shared memory under names that they would leave
+// Kills the processes of the group, and removes the named shared memory that they would leave
 // behind (launch/sandbox/named_memory.h). Does not reap.
 void KillProcessGroup(pid_t group);
 
 // The same for these processes.
 void KillProcesses(const std::set<pid_t>& processes);
 
-// Names of shared memory that are there by now are nobody's of ours.
+// Names of shared memory that exist by now are not ours.
 void NoteMemoryNames();
 
-// From now on this process becomes the parent of what its descendants leave behind, also of what
-// has made a session or a group of its own, and names of shared memory that come up may be theirs.
-// Returns the children that it has already.
+// From now on this process becomes the parent of orphans of its descendants, even of those that
+// have created their own session or group, and new names of shared memory may be theirs. Returns
+// the children that it already has.
 std::set<pid_t> AdoptOrphans();
 
-// Kills and reaps all children of this process but those, and what they have started in turn.
+// Kills and reaps all children of this process except `others`, and what these children have
+// started.
 void KillOrphans(const std::set<pid_t>& others);
 
 }  // namespace prism::launch

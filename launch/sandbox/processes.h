@@ -1,4 +1,4 @@
-// Processes of this machine, by what /proc says of them.
+// Processes of this machine, according to /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 
 namespace prism::launch {
 
-// The number that the text is; 0 where it is none.
+// The text as a process number; 0 if it is not one.
 pid_t ProcessNumber(std::string_view text);
 
 std::set<pid_t> ProcessesWhere(const std::function<bool(pid_t)>& holds);

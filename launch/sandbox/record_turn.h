@@ -1,4 +1,5 @@
-// The records of a sandbox process as they come, a turn at a time: processes share their worker.
+// The records of a sandbox process as they arrive, one turn at a time, since processes share their
+// worker.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,17 @@ namespace prism::launch {
 
 struct RecordTurn {
   int records = 0;      // taken
-  int moves = 0;        // of them: all but sleeps, which a program may repeat for ever
-  bool exited = false;  // the process has left; what it wrote before that was there to take
+  int moves = 0;        // number of records except sleeps, which a program may repeat for ever
+  bool exited = false;  // the process has exited; everything that it wrote has been taken
 };
 
-// What becomes of one record. False: no more is wanted in this turn.
+// Handles one record. False: take no more in this turn.
 using RecordTaker =
     std::function<Result<bool>(const channel::Record& record, std::span<const std::byte> payload)>;
 
-// Hands over the records that are there, in order, and takes the output of the process. A turn has
-// a bound, so that a process that goes on writing leaves the others theirs; one that has left is
-// taken to its end. Never waits.
+// Hands over the available records in order, and takes the output of the process. A turn is
+// bounded, so that a process that keeps writing does not starve the others; one that has exited is
+// read to its end. Never waits.
 Result<RecordTurn> TakeRecords(SandboxProcess& process, const RecordTaker& take);
 
 }  // namespace prism::launch

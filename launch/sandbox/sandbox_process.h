@@ -1,9 +1,9 @@
 // One sandbox process: a rank of the job that runs the real program under the shim.
 //
-// It is started in a process group of its own and dies with its worker (parent-death signal); the
-// destructor kills and reaps what still runs of the group, that of the last one also what has left
-// its group, so no path on which the worker lives leaves an orphan. Its standard output and
-// error come back through one pipe as lines.
+// It is started in its own process group and dies with its worker (parent-death signal); the
+// destructor kills and reaps what still runs of the group (the last destructor also what has left
+// its group), so nothing is orphaned as long as the worker lives. Its standard output and error
+// come back through one pipe as lines.
 #pragma once
 
 #include <sys/types.h>
@@ -25,21 +25,21 @@ namespace prism::launch {
 struct SandboxSpec {
   Rank rank;
   std::vector<std::string> command;                              // program and arguments
-  std::vector<std::pair<std::string, std::string>> environment;  // on top of the worker's own
+  std::vector<std::pair<std::string, std::string>> environment;  // in addition to the worker's own
   channel::Config config = {};
   bool terminal = false;  // has this process's standard streams, and the terminal's foreground
   std::function<void(const std::string&)> on_line;  // each line of output, without its end; may be
                                                     // empty
 };
 
-// A line for each variable that programs are given because this process's environment lacks it, and
-// what it does to them.
+// One line for each variable that programs are given because this process's environment lacks it,
+// with its effect.
 std::vector<std::string> AssumedEnvironment();
 
 class SandboxProcess {
  public:
-  // Of a failed process, repeated in the message: with the line above them the four that an error
-  // may have.
+  // Lines of a failed process that its message repeats: with the line above them, the four that an
+  // error may have.
   static constexpr size_t kTailLines = 3;
 
   static Result<std::unique_ptr<SandboxProcess>> Start(const SandboxSpec& spec);
@@ -54,28 +54,28 @@ class SandboxProcess {
   // Takes what the process has written so far. Never waits.
   void PumpOutput();
 
-  // Looks whether the process has left; never waits. Afterwards its last output has been taken.
+  // Checks whether the process has exited; never waits. Afterwards its last output has been taken.
   bool Exited();
 
-  // After Exited(): OK for exit code 0; kEnvironment where a library is lacking, or the shim is of
+  // After Exited(): OK for exit code 0; kEnvironment if a library is missing, or the shim is from
   // another build; else kRunFailed naming rank, exit code or signal and LastLines.
   [[nodiscard]] Status ExitStatus(size_t lines = kTailLines) const;
 
-  // What it writes from now on is kept in the log, but no longer passed on.
+  // From now on its output is kept in the log, but no longer passed on.
   void Mute() { on_line_ = nullptr; }
 
   // Ends the process and everything it started, and reaps it.
   void Kill();
 
-  // The stacks of the process as shim/stack_writer.h writes them, a line a frame; "" when it does
-  // not answer within half a second.
+  // The stacks of the process as shim/stack_writer.h writes them, one line per frame; "" when it
+  // does not answer within half a second.
   std::string Stacks();
 
-  // That many last lines of output that say something, below a line that says so, then
-  // kOutputHeading and the end of all output; or that there is none.
+  // The last `count` lines of output that are not blank, below a line that introduces them, then
+  // kOutputHeading and the end of all output; or a line saying that there is no output.
   [[nodiscard]] std::string LastLines(size_t count = kTailLines) const;
 
-  // All output so far; of very long output the first part and a line that says so.
+  // All output so far; very long output is cut, with a line that says so.
   [[nodiscard]] const std::string& log() const { return log_; }
 
  private:

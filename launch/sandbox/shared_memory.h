@@ -12,10 +12,10 @@
 
 namespace prism::launch {
 
-// Owns the descriptor; the memory goes with the last who has it mapped.
+// Owns the descriptor; the memory is freed when nobody has it mapped any more.
 class SharedMemory {
  public:
-  // Zeros; pages count when touched.
+  // Zero-filled; pages take memory when touched.
   SharedMemory(const char* name, off_t bytes) : descriptor_(memfd_create(name, MFD_CLOEXEC)) {
     if (descriptor_ >= 0 && ftruncate(descriptor_, bytes) != 0) {
       Close();

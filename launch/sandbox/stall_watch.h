@@ -1,5 +1,5 @@
-// Notices a sandbox process that neither issues anything, sleeps aside, nor waits for an answer: a
-// program that hangs by itself, or polls for what never comes.
+// Notices a sandbox process that neither issues anything (apart from sleeps) nor waits for an
+// answer: a program that hangs, or polls for something that never comes.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,10 @@ class StallWatch {
  public:
   explicit StallWatch(int32_t bound_seconds) : bound_(bound_seconds) {}
 
-  // The process has issued something, or has to wait for others.
+  // Call when the process has issued something, or has to wait for others.
   void Move() { last_ = std::chrono::steady_clock::now(); }
 
-  // kRunFailed, with rank and stacks, when it has not for as long as the bound; OK before.
+  // kRunFailed, with rank and stacks, when there was no Move for longer than the bound; OK before.
   [[nodiscard]] Status Check(SandboxProcess& process, int32_t iteration) const;
 
  private:

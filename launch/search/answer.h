@@ -1,5 +1,5 @@
 // The answer of a search while it grows: the best plans by the objective and the Pareto front of
-// time and cost. What it holds does not depend on the order in which plans are added.
+// time and cost. Its contents do not depend on the order in which plans are added.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace prism::launch {
 
 class SearchAnswer {
  public:
-  // `top`: plans kept by the objective.
+  // `top`: how many plans to keep by the objective.
   SearchAnswer(Objective objective, size_t top) : objective_(objective), top_(top) {}
 
   void Add(const EvaluatedPlan& plan);

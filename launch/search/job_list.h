@@ -8,8 +8,8 @@
 //   global_batch_size = 512   # the model's if left out
 //   gpus = "8,16,32"          # numbers it may get; if left out, one node, two, four, ... and all
 //
-// The speed function of a job is the time of its best plan on each of these numbers; launch/search/
-// job_schedule.h allots.
+// The speed function of a job is the time of its best plan on each of these numbers;
+// launch/search/job_schedule.h allocates GPUs.
 #pragma once
 
 #include <string>
@@ -28,12 +28,12 @@ struct ListedJob {
   std::vector<int64_t> gpus;  // ascending
 };
 
-// `shared`: cluster, costs and framework, of all jobs. `gpus`: that they may get.
+// `shared`: cluster, costs and framework of all jobs. `gpus`: how many they may get.
 Result<std::vector<ListedJob>> ReadJobList(const std::string& path,
                                            const SearchProblem& shared,
                                            int64_t gpus);
 
-// What a job takes on each number of GPUs, by the best plan for time; numbers on which none fits
+// How long a job takes on each number of GPUs, with the fastest plan; numbers on which no plan fits
 // are left out.
 struct JobSpeeds {
   ListedJob job;
@@ -45,8 +45,8 @@ struct JobsAnswer {
   ClusterSchedule schedule;
 };
 
-// `options`: of every search, but that its one number of GPUs is the cluster's. kInvalidArgument
-// where a job fits on none of its numbers.
+// `options`: those of every search; their only number of GPUs is the size of the cluster.
+// kInvalidArgument if a job fits on none of its numbers.
 Result<JobsAnswer> AllotJobs(const std::vector<ListedJob>& jobs,
                              const std::string& precision,
                              const SearchOptions& options,

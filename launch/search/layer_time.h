@@ -1,4 +1,4 @@
-// What one transformer layer, and the head, keep the compute stream busy for, both passes of a
+// How long one transformer layer, and the head, keep the compute stream busy in both passes of a
 // micro-batch: the part of an iteration that no schedule can hide. From the blocks that
 // slicer/synthesize/ writes, folded as replayer/stages/ folds them.
 #pragma once
@@ -11,12 +11,12 @@
 namespace prism::launch {
 
 struct BusyTimes {
-  DurationNs layer = 0;  // of the one that takes least
+  DurationNs layer = 0;  // of the layer that takes least
   DurationNs head = 0;
 };
 
-// Communicators are taken to lie on nodes as those of the first ranks do, on one node where stages
-// are not whole nodes.
+// Communicators are assumed to be placed on nodes like those of the first ranks, or on one node if
+// stages are not whole nodes.
 Result<BusyTimes> FindBusyTimes(const graph::JobSpec& job,
                                 const graph::TrainingStyle& style,
                                 const graph::ClusterSpec& cluster);

@@ -1,5 +1,5 @@
-// Which of several models is the largest that a budget trains: each on as many tokens as its size
-// asks for, by its best plan.
+// Which of several models is the largest that a budget can train: each on as many tokens as its
+// size calls for, with its best plan.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct SizedModel {
 // arXiv 2203.15556) times its parameters.
 double TokensOf(const graph::ModelSpec& model, double tokens_per_parameter);
 
-// One search a model, in the order of their sizes. `evaluators`: of one problem each.
+// One search per model, in the order of their sizes. `evaluators`: one per problem.
 Result<std::vector<SizedModel>> SearchSizes(const std::vector<PlanEvaluator>& evaluators,
                                             const SearchOptions& options,
                                             MpiSession& session);

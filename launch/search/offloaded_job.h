@@ -1,5 +1,5 @@
 // Jobs with a second memory tier: optimizer states, activations of layers, or both, live in host
-// memory and are copied before where they are needed (slicer/edit/job_offload.h).
+// memory and are copied in before they are needed (slicer/edit/job_offload.h).
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ Result<graph::JobProgram> SynthesizeOffloaded(const graph::JobSpec& job,
                                               const graph::TrainingStyle& style,
                                               graph::Offload what);
 
-// As ReplayJob, op by op with every micro-batch: events of copies outlive a pass.
+// As ReplayJob, but op by op with every micro-batch, since events of copies outlive a pass.
 Result<JobReplay> ReplayOffloaded(const graph::JobSpec& job,
                                   const graph::TrainingStyle& style,
                                   const graph::ClusterSpec& cluster,
@@ -33,7 +33,7 @@ Result<std::vector<replayer::HostTier>> HostTiersOf(const graph::JobSpec& job,
                                                     const graph::TrainingStyle& style,
                                                     graph::Offload what);
 
-// Bytes that a rank of a stage copies to its device in an iteration, at least.
+// A lower bound of the bytes that a rank of a stage copies to its device in an iteration.
 Result<int64_t> CopiedInBytes(const graph::JobSpec& job,
                               const graph::TrainingStyle& style,
                               graph::Offload what,

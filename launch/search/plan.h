@@ -1,5 +1,5 @@
-// A plan: everything that is chosen when a model is to be trained on a cluster. What is given
-// (model, cluster, batch, framework) is the SearchProblem.
+// A plan: everything that is chosen for training a model on a cluster. What is given (model,
+// cluster, batch, framework) is the SearchProblem.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +26,20 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// A total order without meaning: ties between plans are broken by it.
+// An arbitrary total order, to break ties between plans.
 bool operator<(const Plan& a, const Plan& b);
 
-// An order in which plans of the same layers, and of the same layout among them, are neighbours:
-// what they have in common (launch/search/plan_cache.h) is worked out once then.
+// An order in which plans of the same layers, and of the same layout among them, are neighbours, so
+// that what they have in common (launch/search/plan_cache.h) is computed once.
 bool BeforeByLayers(const Plan& a, const Plan& b);
 
 // "tp 8, cp 1, pp 35, dp 8, vpp 1, micro-batch 1, recompute full, ZeRO 0, sequence parallel off".
 std::string DescribePlan(const Plan& plan);
 
-// Whether it is for more GPUs than a job may have (graph::kMaxRanks); gpus() may overflow then.
+// Whether it needs more GPUs than a job may have (graph::kMaxRanks); gpus() may then overflow.
 bool IsTooLarge(const graph::ParallelSizes& sizes);
 
-// "tp=8,pp=35,dp=8,recompute=full": what is left out is one, none or off. Keys: tp, cp, pp, dp, ep,
+// "tp=8,pp=35,dp=8,recompute=full": what is left out is 1, none or off. Keys: tp, cp, pp, dp, ep,
 // vpp, mb, recompute (none, selective, full), zero (0 to 3), sp (on, off), offload (none,
 // optimizer, activations, all).
 Result<Plan> ParsePlan(const std::string& text);
@@ -57,7 +57,7 @@ struct SearchProblem {
 
 graph::JobSpec JobOf(const SearchProblem& problem, const Plan& plan);
 
-// Iterations that the tokens take.
+// Number of iterations that the tokens take.
 double IterationsOf(const SearchProblem& problem);
 
 }  // namespace prism::launch

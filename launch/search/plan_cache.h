@@ -1,6 +1,6 @@
-// What plans of one problem have in common, kept from one to the next: written units, lowered,
-// costed and folded blocks. All of it is keyed by what decides it, so that no result depends on
-// which plans were evaluated before, or on which thread.
+// What plans of one problem have in common, kept from one plan to the next: written units, and
+// lowered, costed and folded blocks. Everything is keyed by what determines it, so that no result
+// depends on which plans were evaluated before, or on which thread.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace prism::launch {
 
-// How much was there already.
+// How often the cache had what was needed.
 struct CacheShares {
-  replayer::CacheCount units;  // layers, embeddings and heads that were written
+  replayer::CacheCount units;  // layers, embeddings and heads
   replayer::CacheCount folds;  // blocks as matrices
-  // Jobs that were replayed, and of them those that were by phrases; all others were op by op.
+  // Jobs that were replayed, and how many of them by phrases; the others were replayed op by op.
   replayer::CacheCount by_phrases;
 };
 
@@ -33,7 +33,7 @@ class PlanCache {
     replayer::BlockLibrary library;
   };
 
-  // What jobs like this one share. A new one where it has grown too large.
+  // What jobs like this one share. A new entry if the old one has grown too large.
   Entry& For(const graph::JobSpec& job, const graph::TrainingStyle& style);
 
   void CountReplay(bool by_phrases);
@@ -41,20 +41,20 @@ class PlanCache {
   [[nodiscard]] CacheShares Shares() const;
 
  private:
-  static constexpr int64_t kMaxOps = 1'000'000;  // of an entry's blocks: some 200 MB
+  static constexpr int64_t kMaxOps = 1'000'000;  // in an entry's blocks: about 200 MB
 
   std::array<std::unique_ptr<Entry>, 4> entries_;
-  CacheShares dropped_;  // counts of those that had grown too large, and of replays
+  CacheShares dropped_;  // counts of dropped entries, and of replays
 };
 
-// Caches for as many threads as ask at once.
+// As many caches as there are threads that ask at the same time.
 class PlanCaches {
  public:
-  // A cache that nobody else has until it is given back.
+  // A cache for exclusive use until it is given back.
   std::unique_ptr<PlanCache> Take();
   void GiveBack(std::unique_ptr<PlanCache> cache);
 
-  // Of those that were given back.
+  // Of the caches that were given back.
   [[nodiscard]] CacheShares Shares() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a plan takes of time and memory. Times are those of the replay of the whole pipeline
+// The time and memory that a plan takes. Times are those of a replay of the whole pipeline
 // (replayer/stages/), memory that of the simulated allocator on the stages that may need most
 // (replayer/memory/stage_memory.h): the same path from a job to its numbers as for published runs
 // (launch/prediction/).
@@ -28,7 +28,7 @@ struct PlanMemory {
   int64_t allocated_bytes = 0;  // of the caching allocator, peak
   int64_t reserved_bytes = 0;   // likewise
   int64_t device_bytes = 0;     // reserved, the context and NCCL's buffers
-  int64_t host_bytes = 0;       // of host memory, of the rank that needs most of it
+  int64_t host_bytes = 0;       // host memory of the rank that needs most of it
 
   bool operator==(const PlanMemory&) const = default;
 };
@@ -39,23 +39,23 @@ class PlanEvaluator {
   // Sets the host costs of the problem's cluster to those of its framework.
   static Result<PlanEvaluator> Create(SearchProblem problem, const std::string& precision);
 
-  // The same on a cluster in which one number is another: a parameter, "gpu.memory_bytes", or
-  // "costs." or "host_memory." and a key of that table. kInvalidArgument for a key that it does not
-  // have, and for a value that it cannot be used with.
+  // The same on a cluster in which one number is changed: a parameter, "gpu.memory_bytes", or
+  // "costs." or "host_memory." and a key of that table. kInvalidArgument for a key that the cluster
+  // does not have, and for a value with which it cannot be used.
   [[nodiscard]] Result<PlanEvaluator> Varied(const std::string& key, double value) const;
 
   [[nodiscard]] const SearchProblem& problem() const { return problem_; }
 
-  // An iteration, by replay of the whole pipeline. Fails for a layout that the framework does not
-  // have.
+  // The time of an iteration, by replay of the whole pipeline. Fails for a layout that the
+  // framework does not have.
   [[nodiscard]] Result<JobTime> Time(const Plan& plan) const;
 
-  // The same with stalled_s, which the interval takes; twice the work where transfers may stall.
+  // The same with stalled_s, which the interval needs; twice the work where transfers may stall.
   [[nodiscard]] Result<JobTime> TimeWithStalls(const Plan& plan) const;
 
-  // Seconds that an iteration takes at least: the layers of the last stage, with the head, or of
-  // the one before, one micro-batch after the other, after the first chunks of the stages before
-  // in both directions. Layers alike are timed once.
+  // A lower bound of an iteration in seconds: the layers of the last stage with the head, or of the
+  // stage before it, for one micro-batch after the other, plus the first chunks of the earlier
+  // stages in both directions. Equal layers are timed once.
   [[nodiscard]] double TimeFloor(const Plan& plan) const;
 
   // The interval of that time.
@@ -64,12 +64,12 @@ class PlanEvaluator {
   // Fails for models whose memory is not described (PredictStageMemory).
   [[nodiscard]] Result<PlanMemory> Memory(const Plan& plan) const;
 
-  // Bytes that the worst rank needs at least; 0 where memory is not described. Plans that keep the
-  // same states are asked for once.
+  // A lower bound of the bytes that the worst rank needs; 0 if memory is not described. Computed
+  // once for all plans that keep the same states.
   [[nodiscard]] int64_t MemoryFloor(const Plan& plan) const;
 
-  // What a rank may use of its device, and of its host. A cluster that states no host memory has
-  // none: plans that offload do not fit then.
+  // How much of its device's and of its host's memory a rank may use. A cluster that states no host
+  // memory has none, so plans that offload do not fit.
   [[nodiscard]] int64_t capacity_bytes() const { return problem_.cluster.gpu.memory_bytes; }
   [[nodiscard]] std::optional<int64_t> host_capacity_bytes() const;
   [[nodiscard]] bool Fits(const PlanMemory& memory) const {
@@ -81,20 +81,20 @@ class PlanEvaluator {
   [[nodiscard]] double Mfu(const Plan& plan, double iteration_s) const;
   [[nodiscard]] double Hfu(const Plan& plan, double iteration_s) const;
 
-  // How much of what evaluations asked for had been worked out before.
+  // How much of what evaluations asked for had been computed before.
   [[nodiscard]] CacheShares cache_shares() const { return caches_->Shares(); }
 
-  // What was assumed, one line each: of the framework, of the cluster's parameters, its costs, and
+  // What was assumed, one line each, about the framework, the cluster's parameters, its costs, and
   // its host memory.
   struct AssumptionLines {
     std::vector<std::string> framework;
     std::vector<std::string> parameters;
     std::vector<std::string> costs;
-    std::vector<std::string> offload;  // to host memory, where the plan has it
+    std::vector<std::string> offload;  // for offload to host memory, if the plan has it
   };
   [[nodiscard]] AssumptionLines Assumptions(const Plan& plan) const;
 
-  // The plan as a job, and how the framework runs it.
+  // A plan as a job, and how the framework runs it.
   struct Job {
     graph::JobSpec spec;
     graph::TrainingStyle style;

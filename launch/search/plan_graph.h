@@ -9,11 +9,11 @@
 
 namespace prism::launch {
 
-// A valid graph. Its replay takes PlanEvaluator::Time, to the nanosecond; less where that says
-// `uneven`, as each rank is evaluated by itself then. The host's time outside of ops
-// (host.iteration_ns) stands on every stream at the end of an iteration, the cluster is the one
-// that the job finds (replayer/cost/congestion.h), memory that of the simulated allocator, of every
-// stage. Fails as Time and Memory do.
+// A valid graph. Its replay takes PlanEvaluator::Time, to the nanosecond; or less if that is
+// `uneven`, as each rank is then evaluated separately. Host time outside ops (host.iteration_ns) is
+// on every stream at the end of an iteration; the cluster is the one that the job finds
+// (replayer/cost/congestion.h); memory is that of the simulated allocator, for every stage. Fails
+// as Time and Memory do.
 Result<graph::Graph> GraphOf(const PlanEvaluator& evaluator, const Plan& plan);
 
 }  // namespace prism::launch

@@ -1,4 +1,4 @@
-// The plans that a search is over: all combinations of what may be chosen, less those that no
+// The plans that a search considers: all combinations of what may be chosen, minus those that no
 // framework could start, which are counted by what is wrong with them.
 #pragma once
 
@@ -25,7 +25,8 @@ struct PlanChoices {
   std::vector<graph::Recompute> recompute;
   std::vector<int32_t> zero;
   std::vector<bool> sequence_parallel;
-  std::vector<graph::Offload> offload;  // empty: none, as host memory is a choice of its own
+  std::vector<graph::Offload> offload;  // empty: none, since using host memory is a separate
+                                        // decision
 };
 
 struct PlanSpace {
@@ -34,16 +35,16 @@ struct PlanSpace {
   std::vector<Plan> plans;                  // the rest, ordered
 };
 
-// Candidates: for each number of GPUs all (tp, cp, pp, dp) whose product it is; where the number is
-// open, tp of the divisors of the heads, pp of numbers that the layers divide among, cp powers of
-// two that leave a rank 4,096 tokens, dp of the divisors of the batch. With each of them vpp of the
-// divisors of the layers, micro-batches of the divisors of the batch, every recomputation, ZeRO 0
-// to 3, sequence parallelism on and off, offload where it is asked for, ep of the divisors of the
-// experts. A combination counts under the first reason that holds, in the order of the checks in
-// plan_space.cc.
+// Candidates: for each number of GPUs all (tp, cp, pp, dp) whose product it is; if the number is
+// open, tp from the divisors of the heads, pp from the numbers among which the layers divide, cp
+// from the powers of two that leave a rank 4,096 tokens, dp from the divisors of the batch. With
+// each of them vpp from the divisors of the layers, micro-batches from the divisors of the batch,
+// every recomputation, ZeRO 0 to 3, sequence parallelism on and off, offload if it is asked for, ep
+// from the divisors of the experts. A rejected combination is counted under the first reason that
+// applies, in the order of the checks in plan_space.cc.
 PlanSpace EnumeratePlans(const SearchProblem& problem, const PlanChoices& choices);
 
-// The reason for which that enumeration leaves a plan out; "" if it does not.
+// The reason why that enumeration leaves out a plan; "" if it does not.
 std::string WhyNoPlan(const SearchProblem& problem, const Plan& plan);
 
 }  // namespace prism::launch

@@ -8,8 +8,8 @@
 
 namespace prism::launch {
 
-// What the cluster's costs do not say is empty. Nothing is added for restarts, evaluation or idle
-// time.
+// Values that the cluster's costs do not state are empty. Nothing is added for restarts, evaluation
+// or idle time.
 struct RunCost {
   double days = 0;
   double gpu_hours = 0;
@@ -18,11 +18,11 @@ struct RunCost {
   std::optional<double> energy_kwh;    // of the site: times pue
   std::optional<double> energy_usd;
   std::optional<double> carbon_kg;
-  std::optional<double> capital_usd;  // of owned GPUs: their price over the hours they live
+  std::optional<double> capital_usd;  // for owned GPUs: their price over their lifetime
 };
 
-// `host_bytes`: of host memory that each GPU's rank takes, which is rented besides where it has a
-// price of its own.
+// `host_bytes`: the host memory that each GPU's rank takes, which costs extra if it has its own
+// price.
 RunCost CostOfRun(const SearchProblem& problem,
                   int64_t gpus,
                   double iteration_s,

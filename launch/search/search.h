@@ -1,10 +1,10 @@
-// The best plans of a space, by full replay of every plan that may be among them.
+// Finds the best plans of a space, by full replay of every plan that may be among them.
 //
 // A plan is left out when a lower bound of its time (PlanEvaluator::TimeFloor) shows that it is
 // neither among the best by the objective nor on the Pareto front; the answer is that of an
-// exhaustive search. Plans are evaluated in an order and in batches that depend on the problem
-// alone, spread over the processes of mpirun and their threads, so that the counts, too, are the
-// same for any number of either.
+// exhaustive search. Plans are evaluated in an order and in batches that depend only on the
+// problem, distributed over the processes of mpirun and their threads, so that the counts, too, are
+// the same for any number of either.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ enum class Objective : uint8_t { kTime, kCost, kEnergy };
 
 struct SearchOptions {
   PlanChoices choices;
-  std::vector<Plan> given;  // evaluated besides, whatever their rank
+  std::vector<Plan> given;  // evaluated in addition, however they rank
   Objective objective = Objective::kTime;
-  std::optional<double> budget_usd;        // plans that cost more are out
+  std::optional<double> budget_usd;        // plans that cost more are ruled out
   std::optional<double> budget_gpu_hours;  // likewise
   std::optional<double> deadline_days;
-  size_t top = 10;          // plans that the answer names
-  bool exhaustive = false;  // every plan that fits is evaluated and named
+  size_t top = 10;          // plans that the answer lists
+  bool exhaustive = false;  // every plan that fits is evaluated and listed
   int threads = 1;
   // Told, on process 0 and from any of its threads, which share of the candidates is settled.
   std::function<void(double)> on_progress;
@@ -45,7 +45,7 @@ struct EvaluatedPlan {
   TimeInterval interval;
   PlanMemory memory;
   bool fits = true;
-  bool over_budget = false;  // of plans that were given: others are left out then
+  bool over_budget = false;  // for given plans; others are left out
   bool over_deadline = false;
   RunCost cost;
   double mfu = 0;
@@ -59,7 +59,7 @@ struct MemoryShortage {
   int64_t most = 0;
 };
 
-// Plans that one bound of the user's rules out, and the least that one of them takes.
+// Plans that one of the user's bounds rules out, and the smallest value among them.
 struct Bound {
   int64_t plans = 0;
   std::optional<double> least;
@@ -70,7 +70,7 @@ struct Bound {
   }
 };
 
-// A plan counts for the first bound that it is over.
+// A plan counts under the first bound that it exceeds.
 struct RuledOut {
   Bound usd;
   Bound gpu_hours;
@@ -87,12 +87,12 @@ struct SearchResult {
   int64_t bounded = 0;               // left out by their lower bound
   int64_t evaluated = 0;             // by full replay
   std::vector<EvaluatedPlan> best;   // by objective; with `exhaustive` all
-  std::vector<EvaluatedPlan> front;  // Pareto: no plan is faster and as cheap, by time
+  std::vector<EvaluatedPlan> front;  // Pareto: no plan is faster and as cheap; sorted by time
   std::vector<EvaluatedPlan> given;  // in the order given
 };
 
-// The measure that the objective makes small: seconds of training, USD (GPU-hours where the cluster
-// has no price), kWh (likewise).
+// The measure that the objective minimises: seconds of training, USD (GPU-hours if the cluster has
+// no price), kWh (GPU-hours if it has no power).
 double MeasureOf(Objective objective, const RunCost& cost);
 
 // kInvalidArgument for a given plan that cannot be evaluated.

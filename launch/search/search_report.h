@@ -9,11 +9,11 @@
 
 namespace prism::launch {
 
-// What is assumed of the host memory of the plans that a result names, one line each.
+// What is assumed about the host memory of the plans that a result lists, one line each.
 std::vector<std::string> OffloadLines(const PlanEvaluator& evaluator, const SearchResult& result);
 
-// Where no plan is left, why most of those are none that came farthest: "24 of 60: no memory" where
-// nobody could start the other 36.
+// If no plan is left: why most of those that got furthest were ruled out: "24 of 60: no memory" if
+// no framework could start the other 36.
 std::string WhyNoneIsLeft(const SearchResult& result);
 
 const char* ObjectiveName(Objective objective);
@@ -32,10 +32,10 @@ void WriteSearch(const PlanEvaluator& evaluator,
                  const SearchResult& result,
                  JsonWriter* json);
 
-// A plan a line, given ones first.
+// One line per plan, given ones first.
 std::string SearchCsv(const PlanEvaluator& evaluator, const SearchResult& result);
 
-// Days against USD (GPU-hours where the cluster has no price), the front marked.
+// Days against USD (GPU-hours if the cluster has no price), with the front marked.
 std::string SearchSvg(const PlanEvaluator& evaluator, const SearchResult& result);
 
 }  // namespace prism::launch

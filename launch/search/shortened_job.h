@@ -1,4 +1,4 @@
-// The replay of a job by way of one with fewer micro-batches, where that gives the same times
+// Replays a job through one with fewer micro-batches, if that gives the same times
 // (replayer/stages/phrase_run.h): schedules repeat themselves in their steady part.
 #pragma once
 
@@ -16,20 +16,20 @@ namespace prism::launch {
 
 struct JobReplay {
   replayer::StageReplayResult result;
-  std::optional<replayer::StageReplayResult> stalled;  // where transfers may stall
+  std::optional<replayer::StageReplayResult> stalled;  // if transfers may stall
   bool shortened = false;                              // false: every micro-batch was replayed
   bool by_phrases = false;                             // false: op by op
 };
 
-// On the cluster as the job finds it (replayer/cost/congestion.h). `stalls`: also where its
-// transfers stall. Any cache gives the same.
+// On the cluster as the job finds it (replayer/cost/congestion.h). `stalls`: also with stalled
+// transfers. The result does not depend on the cache.
 Result<JobReplay> ReplayJob(const graph::JobSpec& job,
                             const graph::TrainingStyle& style,
                             const graph::ClusterSpec& cluster,
                             bool stalls,
                             PlanCache* cache);
 
-// The same of a job that is written out, with every micro-batch.
+// The same for a job that is written out, with every micro-batch.
 Result<JobReplay> ReplayWhole(const graph::JobProgram& program,
                               const graph::ClusterSpec& cluster,
                               bool stalls);

@@ -15,14 +15,14 @@ struct SweepPoint {
   SearchResult result;
 };
 
-// Fails on a key that the cluster does not have, and on a value that no cluster has.
+// Fails on a key that the cluster does not have, and on a value that no cluster can have.
 Result<std::vector<SweepPoint>> Sweep(const PlanEvaluator& evaluator,
                                       const SearchOptions& options,
                                       const Variation& variation,
                                       MpiSession& session);
 
 // The best plan and the given ones at each value: a table, an array of searches, a plot of what the
-// objective makes small.
+// objective minimises.
 std::string SweepText(const PlanEvaluator& evaluator,
                       const SearchOptions& options,
                       const Variation& variation,
@@ -31,7 +31,7 @@ std::string SweepJson(const PlanEvaluator& evaluator,
                       const SearchOptions& options,
                       const Variation& variation,
                       const std::vector<SweepPoint>& points);
-// As SearchCsv, after a column with the value.
+// As SearchCsv, with the value as first column.
 std::string SweepCsv(const PlanEvaluator& evaluator,
                      const Variation& variation,
                      const std::vector<SweepPoint>& points);

@@ -1,5 +1,5 @@
-// What several verbs take to say how a graph is to be replayed (--perturb, --edit, --iterations)
-// and explained (--costs, --critical-path, --find-straggler).
+// The options with which several verbs specify how a graph is replayed (--perturb, --edit,
+// --iterations) and explained (--costs, --critical-path, --find-straggler).
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@
 
 namespace prism::launch {
 
-// Their lines of the verb's table.
+// The entries of these options in a verb's table.
 std::vector<VerbOption> ReplayVerbOptions();
 std::vector<VerbOption> ExplanationOptions();
 
-// Adds what the command line says to `options`: its perturbations take the place of those there.
-// `edit_file`: the --edit FILE.toml, which says what else is to change; "" none.
+// Applies the command line to `options`: its perturbations replace those already there.
+// `edit_file`: the --edit FILE.toml, which says what else is to change; "": none.
 Status ReadReplayArguments(const VerbArguments& arguments,
                            Options* options,
                            std::string* edit_file);

@@ -17,7 +17,7 @@ struct TrafficRow {
   int64_t bytes = 0;  // of all calls, as graph::CollectiveShape::bytes counts them
 };
 
-// Of the role's representative; ordered by communicator slot, then kind.
+// The traffic of the role's representative; ordered by communicator slot, then kind.
 std::vector<TrafficRow> TrafficOf(const graph::Graph& graph, const graph::Role& role);
 
 }  // namespace prism::launch

@@ -1,5 +1,5 @@
-// What a command line of prism search says: the problem, of one model or several, and how plans are
-// looked for. Every fault is kInvalidArgument and names its flag.
+// What a command line of prism search specifies: the problem, for one model or several, and how to
+// search for plans. Every fault is kInvalidArgument and names its flag.
 #pragma once
 
 #include <string>
@@ -14,10 +14,11 @@ namespace prism::launch {
 // All but the threads.
 Result<SearchOptions> ReadSearchOptions(const VerbArguments& arguments);
 
-// The names of --model, which may be several with commas between them.
+// The names in --model, separated by commas.
 Result<std::vector<std::string>> ReadModelNames(const VerbArguments& arguments);
 
-// What all jobs of a command line share: cluster, its costs and host memory, framework.
+// What all jobs of a command line share: the cluster with its costs and host memory, and the
+// framework.
 Result<SearchProblem> ReadSite(const VerbArguments& arguments);
 
 // The same with the model, its batch and tokens.

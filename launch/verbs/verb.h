@@ -1,8 +1,8 @@
 // The verbs of `prism`: what a verb is, and how it reads its part of the command line. Each verb
 // lives in its own verb_*.cc file and returns its output as text; only prism.cc prints.
 //
-// Conventions are those of prism-emulate (command_line.h); whatever is wrong with the command line
-// is kInvalidArgument.
+// Conventions are those of prism-emulate (command_line.h); every fault of the command line is
+// kInvalidArgument.
 #pragma once
 
 #include <array>
@@ -27,19 +27,19 @@ struct VerbOption {
   std::string help;
 };
 
-// What --help says of a verb, and what its command line may hold.
+// What --help says about a verb, and what its command line may contain.
 struct VerbSpec {
   const char* name;      // "graph show": one word or two
   const char* operands;  // "GRAPH"
   const char* summary;   // one line
-  const char* notes;     // further lines of its --help, exit codes for instance; "" none
+  const char* notes;     // further lines of its --help, such as exit codes; "": none
   size_t min_operands = 0;
   size_t max_operands = 0;
-  std::vector<VerbOption> options;  // beside --format and --help, which every verb has
+  std::vector<VerbOption> options;  // besides --format and --help, which every verb has
 };
 
-// A verb's command line. The Read functions take an option's last value; what is absent leaves
-// `target` as it is.
+// A verb's command line. The Read functions use an option's last value; an absent option leaves
+// `target` unchanged.
 class VerbArguments {
  public:
   static Result<VerbArguments> Parse(const VerbSpec& spec,
@@ -51,12 +51,12 @@ class VerbArguments {
 
   [[nodiscard]] bool Has(std::string_view flag) const;
   [[nodiscard]] std::vector<std::string> Texts(std::string_view flag) const;
-  // The last of these; `fallback` where the option is absent.
+  // The option's last value; `fallback` if the option is absent.
   [[nodiscard]] std::string Text(std::string_view flag, const std::string& fallback = {}) const;
   Status ReadInt(std::string_view flag, int64_t lowest, int64_t highest, int64_t* target) const;
   Status ReadNumber(std::string_view flag, double* target) const;  // above 0
-  // Fails now where the file that an option names could not be written once the work is done, or
-  // is one that the command line names otherwise, or one of `more` that are read.
+  // Fails early if the file that an option names could not be written when the work is done, or is
+  // also named elsewhere on the command line, or is one of `more`, which are read.
   Status CheckOutput(std::string_view flag, const std::vector<std::string>& more = {}) const;
   Status ReadChoice(std::string_view flag,
                     const std::vector<std::string>& choices,
@@ -78,7 +78,7 @@ class VerbArguments {
   std::set<std::string> file_flags_;                                    // whose values are files
 };
 
-// What a verb that did its work prints, and the gate that it found not met, if any.
+// What a verb prints when it has done its work, and the gate that was not met, if any.
 struct VerbOutput {
   std::string text;  // for stdout
   Status gate;       // kGateNotMet decides the exit code; the text is printed all the same

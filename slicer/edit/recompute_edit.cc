@@ -27,8 +27,8 @@ using graph::OpKind;
 using graph::Program;
 
 // A run of kernels in the backward pass that the forward pass has too may be chance (sums of
-// gradients are additions as well). It is taken for recomputation if it is at least kLongRun long,
-// or contains a matrix product and has the shorter length below, or contains a kernel that only
+// gradients are additions as well). It is taken for recomputation if it has at least kLongRun
+// kernels, or kRunWithProduct with a matrix product among them, or contains a kernel that only
 // forward passes have.
 constexpr int64_t kLongRun = 4;
 constexpr int64_t kRunWithProduct = 3;
