@@ -1,4 +1,4 @@
-// Which channel this process was given by its launcher.
+// Finds the channel that the launcher gave to this process.
 #pragma once
 
 #include "shim/channel/messages.h"
@@ -7,12 +7,12 @@ namespace prism::shim {
 
 struct FoundChannel {
   channel::Header* header = nullptr;  // null: none was given
-  const char* error = nullptr;        // one was, and cannot be used: why
+  const char* error = nullptr;        // why a given channel cannot be used
 };
 
-// By the descriptor that PRISM_CHANNEL_FD names. A process whose descriptors are closed (Python's
-// subprocess does so, and programs that make themselves daemons) finds it by PRISM_CHANNEL_PATH:
-// through the worker, or where that has not said its own path through the process that had it.
+// By the descriptor in PRISM_CHANNEL_FD. A process whose descriptors were closed (by Python's
+// subprocess, or when daemonising) finds it by PRISM_CHANNEL_PATH: through the worker, or, if the
+// worker has given no path of its own, through the process that had it.
 FoundChannel FindChannel();
 
 }  // namespace prism::shim

@@ -1,4 +1,4 @@
-// For headers whose functions run on the GPU and, the same text, on the CPU.
+// For headers whose functions are compiled for both the GPU and the CPU.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,6 +1,6 @@
 // The state of this sandbox process, one for all of the shim: configuration, channel, ids of names,
-// the thread and framework op a call comes from. Everything in shim/ goes through here to say what
-// happened; nothing else writes to the channel.
+// the thread and framework op of a call. Everything in shim/ reports through this file; nothing
+// else writes to the channel.
 //
 // Without PRISM_CHANNEL_FD the mode is kStandalone: the default device profile, nothing emitted.
 // Never throws, never writes to stdout; fatal conditions end the process with one line on stderr.
@@ -32,34 +32,34 @@ struct Reply {
 };
 Reply Request(channel::Record record);
 
-// Stands inside an NCCL call, its records sent, until the worker lets this process go on: one that
-// has departed from the graph, or whose source is looked for, is held there, so that its stack
-// shows the call. Only where Config::fences is set.
+// Blocks inside an NCCL call, after sending its records, until the worker lets this process
+// continue: a process that has departed from the graph, or whose source line is wanted, is held
+// there, so that its stack shows the call. Only if Config::fences is set.
 void Fence();
 
-// The dense id of a name or payload in a table, defined to the worker at first use. Thread-safe.
+// The dense id of a name or payload in a table, sent to the worker at first use. Thread-safe.
 uint32_t DefineOnce(channel::Table table, std::string_view payload);
 
-// True on a thread that has issued ops in this process, where they go to a worker; false on threads
+// True on a thread that has issued ops in this process, if they go to a worker; false on threads
 // that only watch (c10d's watchdog, which may free blocks and query events), and in kStandalone.
 bool ThreadIssuesOps();
 
-// The framework op current on this thread, set by the observer (kContext id, 0 none).
+// The framework op current on this thread, set by the observer (kContext id, 0: none).
 void SetThreadContext(uint32_t context);
 uint32_t ThreadContext();
 
-// An op of the framework's in a backward pass begins on this thread, or ends; they nest. What the
-// thread issues in between carries kInBackward.
+// A framework op in a backward pass begins or ends on this thread; such ops nest. What the thread
+// issues in between carries kInBackward.
 void SeeBackwardOp(bool begin);
 
-// While set, what this thread issues carries kLaunchedWithPrevious: the launch of a graph.
+// While set (during the launch of a graph), what this thread issues carries kLaunchedWithPrevious.
 void SetThreadInGraph(bool in_graph);
 
 // Counts something assumed, masked or refused under a stable snake_case name (becomes a warning).
 void Count(std::string_view counter, int64_t n = 1);
 
-// Refuses a call by name: one line on stderr the first time, counted always. Returns nothing; the
-// caller returns its library's "not supported" code.
+// Refuses a call by name: one line on stderr the first time, counted every time. Returns nothing;
+// the caller returns its library's "not supported" code.
 void Refuse(const char* function_name);
 
 }  // namespace prism::shim

@@ -1,11 +1,11 @@
 // The stacks of this process, on request of its worker: it sends StackSignal() (messages.h) and
-// reads what comes into the file of PRISM_STACK_FD, up to a zero byte. Python's frames where an
-// interpreter runs, the machine's of the interrupted thread where none does.
+// reads what is written to the file PRISM_STACK_FD, up to a zero byte. Python's frames if an
+// interpreter runs, else the native frames of the interrupted thread.
 #pragma once
 
 namespace prism::shim {
 
-// Without PRISM_STACK_FD does nothing. Once, when the session opens.
+// Does nothing without PRISM_STACK_FD. Call once, when the session opens.
 void InstallStackWriter();
 
 }  // namespace prism::shim

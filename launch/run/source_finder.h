@@ -17,8 +17,7 @@ struct SourceQuery {
   Rank rank;  // one that was recorded
   const graph::Program* program = nullptr;
   uint32_t op = 0;            // a collective or a group of sends and receives
-  int32_t iteration = 0;      // iteration that was recorded: the rank's warm-up iterations before
-                              // it
+  int32_t iteration = 0;      // recorded iteration, i.e. the rank's number of warm-up iterations
   MeetingPoint meeting = {};  // the values that it was given
 };
 

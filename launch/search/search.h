@@ -91,8 +91,8 @@ struct SearchResult {
   std::vector<EvaluatedPlan> given;  // in the order given
 };
 
-// The measure that the objective minimises: seconds of training, USD (GPU-hours if the cluster has
-// no price), kWh (GPU-hours if it has no power).
+// The measure that the objective minimises: days of training, USD (GPU-hours if the cluster has no
+// price), kWh (GPU-hours if it has no power).
 double MeasureOf(Objective objective, const RunCost& cost);
 
 // kInvalidArgument for a given plan that cannot be evaluated.

@@ -14,19 +14,20 @@ namespace prism::channel {
 // Maps the object behind the descriptor; nullptr with errno set when that fails.
 Header* MapChannel(int descriptor);
 
-// Makes this process the one that speaks. The first to ask is taken (a shell before the program
-// does not ask), also again after an exec; false for every other, such as a data loader's process.
+// Makes this process the producer. The first process to ask becomes it (a shell before the program
+// does not ask), and remains it after an exec; false for every other, such as a data loader's
+// process.
 bool ClaimProducer(Header* header);
 
-// Appends a record and its payload as one, blocking while there is no room. Not thread-safe (the
+// Appends a record and its payload as a unit, blocking while there is no room. Not thread-safe (the
 // session holds a lock). False when the consumer has gone (Answer::status 2).
 bool Push(Header* header, const Record& record, const void* payload, uint32_t payload_bytes);
 
-// By how much an issued record puts the program's own clock forward, nanoseconds.
+// By how much an issued record advances the program's own clock, nanoseconds.
 int64_t HostCostNs(const Config& config, const Record& record);
 
-// Waits until the answer to `request` is there and returns it; kAborted when the worker has gone.
-// While Header::hung, `while_hung` is called some ten times a second.
+// Waits for the answer to `request` and returns it; kAborted when the worker is gone. While
+// Header::hung, `while_hung` is called about ten times a second.
 struct AnswerValue {
   int32_t status;
   int64_t host_time_ns;
@@ -37,7 +38,7 @@ AnswerValue WaitAnswer(Header* header, uint32_t request, void (*while_hung)() = 
 // True once the worker has ended the run, or died.
 bool WorkerGone(Header* header);
 
-// When the hold may end that is under way on the lane; false while that is not known.
+// When the hold in progress on the lane may end; false while that is not known.
 bool TakeDeadline(const Header* header, uint32_t lane, uint64_t sequence, uint64_t* time_ns);
 
 // Consumer side: a created channel. Owns mapping and descriptor.
@@ -57,15 +58,15 @@ class Consumer {
   // The next record, if one is there. `payload` is valid until the next call.
   bool TryPop(Record* record, std::span<const std::byte>* payload);
 
-  // Sleeps until a record may be there or the time is over. True: look again.
+  // Sleeps until a record may be there or the time-out has passed. True: look again.
   bool WaitForRecord(int64_t timeout_ns);
 
-  // Process id of the one that speaks; 0 before the first record.
+  // Process id of the producer; 0 before the first record.
   [[nodiscard]] int producer_process() const;
 
   void Reply(uint32_t request, const AnswerValue& answer);
   void SetDeadline(uint32_t lane, uint64_t sequence, uint64_t time_ns);
-  void SetHung();  // the process waits for what never comes (Header::hung)
+  void SetHung();  // the process waits for something that never comes (Header::hung)
   void Abort();    // every wait of the process returns kAborted
 
  private:

@@ -1,11 +1,11 @@
-// What a sandbox process and its worker say to each other: fixed layouts in one shared memory
-// object. Included on both sides; standard library only; no pointers, no STL types.
+// The messages between a sandbox process and its worker: fixed layouts in one shared memory object.
+// Included on both sides; standard library only; no pointers, no STL types.
 //
-// The object is a memfd made by the worker and inherited by the process (environment variable
-// PRISM_CHANNEL_FD), so no name exists that could be left behind. It holds a Header, written by the
-// worker before the process starts, and a ring of 64-byte records from the process to the worker
-// (channel.h). A record that needs an answer (kSync, kQueryEvent, kElapsed, kFence) carries a
-// request number; the worker writes the answer into Header::answer.
+// The object is a memfd created by the worker and inherited by the process (environment variable
+// PRISM_CHANNEL_FD), so there is no name that could be left behind. It holds a Header, written by
+// the worker before the process starts, and a ring of 64-byte records from the process to the
+// worker (channel.h). A record that needs an answer (kSync, kQueryEvent, kElapsed, kFence) carries
+// a request number; the worker writes the answer into Header::answer.
 //
 // Names and other variable-length things travel once, as kDefine records whose payload occupies the
 // following `payload_slots` ring slots, and are then referred to by id. Ids are dense per table and
@@ -23,7 +23,8 @@ namespace prism::channel {
 
 inline constexpr uint32_t kProtocolVersion = 8;
 
-// What a program says whose shim was built with another one; the launcher looks for it.
+// What a program prints if its shim was built with a different version of this file; the launcher
+// looks for it.
 inline constexpr const char* kOtherVersion =
     "the worker speaks another version of the channel protocol";
 inline constexpr uint32_t kRingSlots = 1U << 14U;  // 1 MiB of records; a full ring blocks
@@ -37,13 +38,13 @@ inline int StackSignal() {
 }
 
 enum class Mode : uint32_t {
-  kStandalone = 0,  // no channel: the device works, nothing is recorded, nothing is timed
+  kStandalone = 0,  // no channel: the device works, nothing is recorded or timed
   kRecord = 1,      // ops stream out; synchronisation returns at once; clocks are real
   kEmulate = 2,     // ops stream out; synchronisation waits for virtual time; clocks are virtual
   kDevice = 3,      // on a real GPU: ops stream out, holds wait for their deadline, clocks are real
 };
 
-// What cudaGetDeviceProperties and the allocator of device memory show; from graph::GpuSpec.
+// What cudaGetDeviceProperties and the device memory allocator report; from graph::GpuSpec.
 struct DeviceProfile {
   char name[64];
   int32_t compute_major;
@@ -88,7 +89,7 @@ struct Config {
   int32_t sandbox_ranks[kMaxSandboxRanks];  // ascending
 };
 
-// Answer::status beside 0, which is well.
+// Values of Answer::status other than 0 (success).
 inline constexpr int32_t kNotReady = 1;  // of a kQueryEvent
 inline constexpr int32_t kAborted = 2;   // the process has to end
 
@@ -100,7 +101,7 @@ struct Answer {
   int64_t value_ns;      // kElapsed: difference of the two events
 };
 
-// head and tail count slots since the start; each is also the futex its waiter sleeps on. The
+// head and tail count slots since the start; each is also the futex on which its waiter sleeps. The
 // process writes head, the worker writes tail.
 struct RingControl {
   alignas(64) std::atomic<uint64_t> head;
@@ -109,11 +110,11 @@ struct RingControl {
   std::atomic<uint32_t> tail_futex;
   std::atomic<uint32_t> consumer_waits;  // worker sleeps: process wakes `head_futex`
   std::atomic<uint32_t> head_futex;
-  std::atomic<uint32_t> closed;            // the process has left in an orderly way
-  std::atomic<uint32_t> producer_process;  // id of the process that speaks; 0 none yet
+  std::atomic<uint32_t> closed;            // the process has exited normally
+  std::atomic<uint32_t> producer_process;  // id of the producer process; 0: none yet
 };
 
-// When the hold under way on a lane may end, by the GPU's timer. One at a time a lane.
+// When the hold in progress on a lane may end, by the GPU's timer. One at a time per lane.
 struct HoldDeadline {
   std::atomic<uint64_t> of;  // sequence + 1, written after the time
   uint64_t time_ns;          // 0: at once
@@ -124,7 +125,7 @@ struct Header {
   RingControl ring;
   alignas(64) Answer answer;
   alignas(64) HoldDeadline deadlines[kHoldLanes];
-  std::atomic<uint32_t> hung;  // 1: no answer will come any more, and the clock goes on by itself
+  std::atomic<uint32_t> hung;  // 1: no more answers will come, and the clock runs by itself
 };
 
 // The kinds of record. Numbers index Config::host_cost_ns.
@@ -140,17 +141,17 @@ enum class RecordKind : uint8_t {
   kCollective = 7,
   kPeerTransfer = 8,
   kGroupEnd = 9,
-  // What the host waits for, asks or spends.
+  // What the host waits for, queries or spends.
   kSync = 10,
   kQueryEvent = 11,
   kElapsed = 12,
-  kFence = 13,  // the process stands in an NCCL call until the worker lets it go on
+  kFence = 13,  // the process stays in an NCCL call until the worker lets it continue
   kHostGap = 14,
-  // Communicators, and what goes through them.
+  // Communicators, and the traffic on them.
   kCommInit = 15,
-  kCommName = 16,  // the framework named a communicator's group after it was made
+  kCommName = 16,  // the framework named a communicator's group after creating it
   kCommDestroy = 17,
-  kValue = 18,  // a small value that this rank gave to absent others; the value follows
+  kValue = 18,  // a small value that this rank sent to absent ranks; the value follows
   kHold = 19,   // a hold on a real GPU began or ended; asks for a deadline when it began
   // Device memory.
   kSegmentAlloc = 20,
@@ -166,14 +167,14 @@ enum class RecordKind : uint8_t {
   kExit = 29,
 };
 
-// Tables that kDefine fills. Payload layouts are given beside each.
+// Tables that kDefine fills. The payload layout is given beside each.
 enum class Table : uint8_t {
   kKernelName = 1,   // demangled name, UTF-8, no terminator
   kContext = 2,      // framework op with its inputs: see ContextHeader
   kMarkerName = 3,   // UTF-8
   kCounterName = 4,  // UTF-8
   kGroupName = 5,    // UTF-8, name of a process group as the framework knows it
-  kOutsideName = 6,  // UTF-8, who holds device memory beside the allocator: "context", "nccl ring"
+  kOutsideName = 6,  // UTF-8, who holds device memory outside the allocator: "context", "nccl ring"
 };
 
 // Payload of a kContext definition: this header, `name_bytes` of UTF-8, then per tensor one byte
@@ -212,9 +213,9 @@ struct CopyBody {  // kMemcpy, kMemset
   uint8_t device_to_host;  // a blocking copy is followed by a kSync of its stream
 };
 
-struct EventBody {  // kEventRecord, kEventWait, kQueryEvent
-  uint32_t event;   // dense id of the event object in this process, from 1; kQueryEvent: 0 asks for
-                    // the header's stream itself
+struct EventBody {   // kEventRecord, kEventWait, kQueryEvent
+  uint32_t event;    // dense id of the event object in this process, from 1; kQueryEvent: 0 queries
+                     // the header's stream itself
   uint32_t request;  // kQueryEvent only
 };
 
@@ -268,7 +269,8 @@ struct CommInitBody {
   uint64_t identity;       // equal on all members
   uint32_t parent;         // comm id for split and shrink, else 0
   uint32_t payload_bytes;  // explicit members, int32 each, in the following slots; else 0
-  uint32_t group_number;   // of its group, in the order in which this process made them; 0 unknown
+  uint32_t group_number;   // of its group, in the order in which this process created them; 0:
+                           // unknown
 };
 
 struct CommNameBody {
@@ -280,22 +282,23 @@ struct CommDestroyBody {
   uint32_t comm;
 };
 
-// A value that one rank gave to others in a collective or a send: what a later run of another rank
-// is told in its place (value_book.h).
+// A value that one rank sent to others in a collective or a send; later runs of other ranks are
+// given it in that rank's place (value_book.h).
 struct ValueHead {
   uint64_t communicator;   // equal on all members
-  uint64_t shape;          // equal for communicators that lie alike in the job; 0 not known
-  uint64_t sequence;       // among the root's of that operation; of a send among those to target
+  uint64_t shape;          // equal for communicators with the same place in the job; 0: not known
+  uint64_t sequence;       // number among the root's calls of that operation, or among the sends to
+                           // target
   int32_t giver;           // global rank; filled by the worker
   int32_t source;          // rank in the communicator
-  int32_t target;          // of a send: rank in the communicator; else -1
-  int32_t iteration;       // 0 the steady one, before it negative; filled by the worker
+  int32_t target;          // for a send: rank in the communicator; else -1
+  int32_t iteration;       // 0: the steady one, negative before it; filled by the worker
   uint32_t payload_bytes;  // at most kMaxValueBytes
   uint8_t operation;       // shim/nccl/exchange.h
   uint8_t padding[3];
 };
 
-// Larger values are data, which steers nothing.
+// Larger values are data that does not affect control flow.
 inline constexpr uint32_t kMaxValueBytes = 256U << 10U;
 inline constexpr uint64_t kMaxValuesOfRank = 16U << 20U;
 
@@ -312,8 +315,7 @@ struct SegmentBody {  // kSegmentAlloc, kSegmentFree, kBlockAlloc, kBlockFree, k
   int64_t device_used_bytes;  // after the call, by this process
 };
 
-// Device memory taken by a library outside of the framework's allocator, at its moment of first
-// use.
+// Device memory taken by a library outside the framework's allocator, at its first use.
 struct OutsideBody {
   uint32_t name;  // kOutsideName
   uint32_t comm;  // comm id for NCCL memory, else 0
@@ -321,7 +323,7 @@ struct OutsideBody {
   int64_t device_used_bytes;
 };
 
-struct AllocatorStatsBody {  // bytes, as libtorch's device statistics have them
+struct AllocatorStatsBody {  // bytes, as in libtorch's device statistics
   int64_t peak_allocated;
   int64_t peak_reserved;
   int64_t allocated;
@@ -331,7 +333,7 @@ struct AllocatorStatsBody {  // bytes, as libtorch's device statistics have them
 struct MarkerBody {
   uint32_t name;        // kMarkerName
   uint8_t begin;        // 1 begin, 0 end
-  uint8_t in_backward;  // 1: on a thread that runs a backward pass, by a hook of the program's
+  uint8_t in_backward;  // 1: on a thread that runs a backward pass, by one of the program's hooks
 };
 
 struct CounterBody {  // something assumed, masked or refused, counted: becomes a warning
@@ -345,12 +347,12 @@ struct ExitBody {
 
 // Bits of Record::flags.
 enum RecordFlag : uint8_t {
-  kLaunchedWithPrevious = 1U << 0U,  // by one call of the host (a graph): costs the host nothing
-  kInBackward = 1U << 1U,            // by an op of the framework's in a backward pass
+  kLaunchedWithPrevious = 1U << 0U,  // by the same host call (a graph): costs the host nothing
+  kInBackward = 1U << 1U,            // by a framework op in a backward pass
 };
 
 // Record::thread of a thread that has issued nothing: it only watches others (c10d's watchdog), or
-// tells of blocks and counters.
+// reports blocks and counters.
 inline constexpr uint16_t kWatchingThread = 0xFFFF;
 
 struct Record {
@@ -361,11 +363,11 @@ struct Record {
   uint16_t thread;        // ordinal of the issuing thread at its first issue, or kWatchingThread
   uint8_t flags;          // RecordFlag
   uint8_t padding;
-  uint32_t context;  // kContext id current on the issuing thread; 0 none
+  uint32_t context;  // kContext id current on the issuing thread; 0: none
   union {
     uint32_t hold_lane;  // kDevice, kCollective and kGroupEnd: lane + 1 of the hold; 0 none
-    uint32_t host_ns;    // where Config::measures_host: CPU time of the issuing thread outside of
-                         // the shim since its last op that costs the host something; < 2^32
+    uint32_t host_ns;    // if Config::measures_host: CPU time of the issuing thread outside the
+                         // shim since its last op with a host cost; < 2^32
   };
   union {
     DefineBody define;

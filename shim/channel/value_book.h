@@ -1,13 +1,14 @@
-// A book of values: what recorded ranks gave to others, for ranks that run later without them.
+// A book of values: what recorded ranks sent to others, for ranks that run later without them.
 //
-// Bytes, the same in messages and in the memory that a process maps: entries one after the other,
+// The bytes are the same in messages and in the memory that a process maps: consecutive entries,
 // each a ValueHead and its value, padded to eight bytes. The entries of one rank are in the order
-// in which it gave them. A run appends rank by rank, so that an earlier state of a book is a prefix
+// in which it sent them. A run appends rank by rank, so that an earlier state of a book is a prefix
 // of it.
 //
-// Look-up: the value of the very giver and call, else that of the same call in a communicator that
-// lies alike elsewhere in the job (of the giver with the nearest rank number, which in most layouts
-// is of the same pipeline stage). Calls past the end of a recording repeat its steady iteration.
+// Look-up: the value of exactly that giver and call, else of the same call in a communicator with
+// the same place elsewhere in the job (from the giver with the nearest rank number, which in most
+// layouts is in the same pipeline stage). Calls past the end of a recording repeat its steady
+// iteration.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ namespace prism::channel {
 
 void AppendValue(const ValueHead& head, std::span<const std::byte> value, std::string* book);
 
-// The recorder knows only at its end which iteration was the steady one: subtracts it everywhere.
+// Subtracts the steady iteration's number everywhere, since the recorder knows it only at the end.
 void CountIterationsFrom(int32_t steady_iteration, std::string* values);
 
 enum class ValueOrigin : uint8_t { kNone, kRecorded, kPeer };
@@ -36,19 +37,19 @@ struct FoundValue {
 
 class ValueBook {
  public:
-  // The bytes outlive the book. What does not parse ends the book there.
+  // The bytes must outlive the book. The book ends at the first entry that does not parse.
   explicit ValueBook(std::span<const std::byte> bytes);
 
-  // `call` as ValueHead has it; giver: the absent rank's global number; iteration is not looked at.
+  // `call` as in ValueHead; giver: the absent rank's global number; iteration is ignored.
   [[nodiscard]] FoundValue Find(const ValueHead& call) const;
 
  private:
-  // What one rank gave in one communicator, to all or to one target.
+  // What one rank sent in one communicator, to all or to one target.
   struct Stream {
     int32_t giver = 0;
     std::map<uint64_t, std::span<const std::byte>> values;  // by sequence
     uint64_t steady_begin = 0;                              // first of the steady iteration
-    uint64_t period = 0;                                    // sequences in an iteration; 0 unknown
+    uint64_t period = 0;                                    // sequences in an iteration; 0: unknown
     bool has_steady = false;
 
     [[nodiscard]] std::span<const std::byte> At(uint64_t sequence) const;

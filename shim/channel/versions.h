@@ -1,4 +1,4 @@
-// What a program is told of the libraries under it. The launcher writes them into run.json.
+// The library versions that are reported to a program. The launcher writes them into run.json.
 #pragma once
 
 namespace prism::channel {

@@ -1,5 +1,5 @@
 // libc's own time functions behind the interposed ones, resolved once each, without locks: the
-// first call may come from any thread, also before main, and resolving twice gives the same
+// first call may come from any thread, even before main, and resolving twice gives the same
 // address.
 #pragma once
 

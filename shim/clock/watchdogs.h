@@ -1,16 +1,16 @@
-// c10d's watchdogs. Each NCCL process group has a thread that looks every 100 ms of the machine's
-// time whether its ops have completed, and then lets go of their tensors; how often it has looked
-// by the time the program goes on decides which memory the allocator reuses. Recording is faster
-// than any device, so two recordings of one rank would differ. Here they do not follow the clock:
-// they stand in their timed waits until the rank has waited for its device, or has spent
-// kWatchdogPeriodNs of host time, with transfers issued since they last looked. The thread that did
-// so goes on when all have looked.
+// c10d's watchdogs. Each NCCL process group has a thread that checks every 100 ms of the machine's
+// time whether its ops have completed, and then releases their tensors; how often it has checked by
+// the time the program continues decides which memory the allocator reuses. Recording is faster
+// than any device, so two recordings of one rank would differ. Here watchdogs do not follow the
+// clock: they stay in their timed waits until the rank has waited for its device, or has spent
+// kWatchdogPeriodNs of host time, with transfers issued since their last check. The rank's thread
+// continues when all have checked.
 //
-// The heartbeat monitor beside them does not wake by itself, since what it guards against is a
-// watchdog that stands still, until the rank hangs (shim/clock/hung_clock.h): then its waits follow
-// the clock, and it writes the flight recorder's dump when a watchdog asks for it.
+// The heartbeat monitor does not wake by itself either, since it guards against a watchdog that
+// stands still. When the rank hangs (shim/clock/hung_clock.h) its waits follow the clock, and it
+// writes the flight recorder's dump when a watchdog asks for it.
 //
-// Only once the session has asked for it: a process that records nothing is left as it is.
+// All this only after the session has asked for it: a process that records nothing is not affected.
 #pragma once
 
 #include <pthread.h>
@@ -25,10 +25,10 @@ namespace prism::shim {
 // ProcessGroupNCCL's kWatchdogThreadSleepMillis (torch 2.11).
 inline constexpr int64_t kWatchdogPeriodNs = 100'000'000;
 
-// From now on watchdogs stand in their waits until they are asked. Called once by the session,
-// before the program's main. On a GPU time passes while the rank stands still (a debugger, a
-// sleep), and their ops end meanwhile: there they also look when nobody has asked for kUnaskedNs,
-// before an op that has long ended is taken for one that hangs.
+// From now on watchdogs stay in their waits until they are asked to check. Called once by the
+// session, before the program's main. On a GPU time passes while the rank pauses (a debugger, a
+// sleep), and ops end meanwhile: there watchdogs also check when they were not asked for
+// kUnaskedNs, so that an op that ended long ago is not taken for one that hangs.
 void OrderWatchdogs(bool on_gpu);
 inline constexpr int64_t kUnaskedNs = 1'000'000'000;
 
@@ -36,28 +36,28 @@ inline constexpr int64_t kUnaskedNs = 1'000'000'000;
 // heartbeat monitor of a rank that does not hang. Known by its name, as c10d gives it.
 bool WaitsUntilAsked();
 
-// The timed wait of such a thread: 0 when the program notified it, ETIMEDOUT when it has to look,
-// its clock then at the deadline (WatchdogAheadNs).
+// The timed wait of such a thread: 0 when the program notified it, ETIMEDOUT when it has to check;
+// its clock is then at the deadline (WatchdogAheadNs).
 int WaitAsWatchdog(pthread_cond_t* condition,
                    pthread_mutex_t* mutex,
                    clockid_t clock,
                    const timespec* deadline);
 
-// By how much this thread's next reading of the clock has to be ahead of the program's, for the
-// deadline of its wait to have come. Reading the monotonic clock, which a wait reads last, ends it.
+// By how much this thread's next reading of the clock has to be ahead of the program's, so that the
+// deadline of its wait has passed. Reading the monotonic clock, which a wait reads last, resets it.
 int64_t WatchdogAheadNs(clockid_t clock);
 
-// A process group that makes a communicator has a watchdog, which may not have come to its first
-// wait. Any address that stands for the group.
+// A process group that creates a communicator has a watchdog, which may not have reached its first
+// wait yet. `group`: any address that identifies the group.
 void ExpectWatchdogOf(const void* group);
 
-// Takes note of what this thread issues and of its cost for the host; true once the host has spent
-// kWatchdogPeriodNs since the last look, at an op that is issued with no lock of c10d's held.
+// Notes what this thread issues and its host cost; true once the host has spent kWatchdogPeriodNs
+// since the last check, at an op that is issued without holding a lock of c10d.
 bool WatchdogsAreDue(channel::RecordKind kind, int64_t host_cost_ns);
 
-// Returns when every watchdog has looked and waits again; at once where no transfer was issued
-// since the last time, unless they are to look in any case. One that does not come back (it needs a
-// lock of the caller's) is left alone after kWatchdogLimitNs of real time: false then.
+// Returns when every watchdog has checked and waits again; at once if no transfer was issued since
+// the last time, unless `in_any_case`. A watchdog that does not come back (it needs a lock that the
+// caller holds) is given up after kWatchdogLimitNs of real time; returns false then.
 [[nodiscard]] bool LetWatchdogsLook(bool in_any_case);
 inline constexpr int64_t kWatchdogLimitNs = 5'000'000'000;
 

@@ -1,6 +1,6 @@
 // Ranges of device addresses: one lazily backed reservation of the process in two halves, one for
-// allocations (cudaMalloc), one for address ranges of the driver's virtual memory calls. Only
-// bookkeeping of free addresses; what is allocated and what it costs is memory.cc's. Not
+// allocations (cudaMalloc), one for address ranges of the driver's virtual memory calls. Only keeps
+// track of free addresses; memory.cc knows what is allocated and how much it takes. Not
 // thread-safe.
 #pragma once
 

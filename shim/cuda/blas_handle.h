@@ -1,4 +1,4 @@
-// A cuBLAS handle and what its calls come to.
+// A cuBLAS handle and the records that its calls emit.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ cublasStatus_t Multiply(cublasHandle_t handle, const Product& product);
 cublasStatus_t Run(cublasHandle_t handle, const char* name);
 
 // A vector call that reduces to a scalar. In host pointer mode the caller reads the result at once:
-// it is zero, as everything that a kernel would have computed, and that is counted.
+// it is zero, like everything that a kernel would have computed, and that is counted.
 cublasStatus_t RunScalar(cublasHandle_t handle, const char* name, void* result, size_t bytes);
 
 size_t ScalarBytes(cudaDataType type);

@@ -1,5 +1,5 @@
-// What cuBLAS and cuBLASLt calls say about themselves: a product with its shape, or a kernel of a
-// named call.
+// The records of cuBLAS and cuBLASLt calls: a product with its shape, or a kernel named after the
+// call.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace prism::shim {
 
-// One matrix product D[m,n] = A[m,k] · B[k,n], `batch` times, in the call's own words.
+// One matrix product D[m,n] = A[m,k] · B[k,n], `batch` times, with the names used in the call.
 struct Product {
   const char* name;  // the library call
   int32_t m, n, k;
@@ -23,7 +23,7 @@ struct Product {
   bool tf32 = false;  // the library may round factors of float32 to it; the recorded name says so
 };
 
-// Emits kMatmul; nothing for an empty product, for which the library launches nothing either.
+// Emits kMatmul; nothing for an empty product, for which the real library launches nothing either.
 // `stream` is a cudaStream_t.
 void EmitProduct(const Product& product, cudaStream_t stream);
 

@@ -1,10 +1,10 @@
 // Stream capture: what is issued on a stream under capture becomes a step of a graph instead of an
-// op, and becomes an op at each launch of that graph (graph.cc). Every file of the shim that issues
+// op; it becomes an op at each launch of that graph (graph.cc). Every file of the shim that issues
 // ops on a stream goes through IssueOp or Keep. Thread-safe.
 //
 // As on a real device: another stream joins by waiting for an event that was recorded in the
 // capture, all streams must have joined the first again at the end, and a call that would wait for
-// captured work fails with the real runtime's error and spoils the capture.
+// captured work fails with the real runtime's error and invalidates the capture.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace prism::shim {
 
-// One launch: what stands for the streams and events of the capture.
+// One launch: what replaces the streams and events of the capture.
 struct GraphRun {
   cudaStream_t origin = nullptr;  // first stream of the capture
-  cudaStream_t target = nullptr;  // the stream of the launch, which stands for it
+  cudaStream_t target = nullptr;  // the stream of the launch, which replaces it
   const std::map<cudaStream_t, cudaStream_t>* streams = nullptr;
-  const std::map<uint32_t, uint32_t>* events = nullptr;  // by id; others stand for themselves
+  const std::map<uint32_t, uint32_t>* events = nullptr;  // by id; all others are unchanged
 
   [[nodiscard]] cudaStream_t Stream(cudaStream_t captured) const;
   [[nodiscard]] uint32_t Event(uint32_t captured) const;
@@ -46,14 +46,14 @@ struct GraphStep {
 struct GraphBody {
   cudaStream_t origin = nullptr;
   std::vector<std::unique_ptr<GraphStep>> steps;
-  std::map<cudaStream_t, cudaStream_t> streams;  // keys alone: the joined streams
-  std::map<uint32_t, uint32_t> events;           // keys alone: recorded inside
+  std::map<cudaStream_t, cudaStream_t> streams;  // keys only: the joined streams
+  std::map<uint32_t, uint32_t> events;           // keys only: recorded inside
 };
 
-// Issues an op on a stream with what it does to memory, or keeps both where the stream is captured.
+// Issues an op on a stream with its effect on memory, or keeps both if the stream is captured.
 void IssueOp(cudaStream_t stream, channel::Record record, std::function<void()> effect = nullptr);
 
-// Keeps a step where the stream is captured; false where it is not.
+// Keeps a step if the stream is captured; false if it is not.
 bool Keep(cudaStream_t stream, cudaGraphNodeType type, std::function<void(const GraphRun&)> run);
 
 // Where this thread has begun a capture: `emit` is run at each launch, between the ops that it came
@@ -62,14 +62,14 @@ void KeepRange(std::function<void()> emit);
 
 bool IsCaptured(cudaStream_t stream);
 
-// cudaEventRecord and cudaStreamWaitEvent where a capture is concerned; false where none is.
-// `error` is the call's result when true is returned.
+// cudaEventRecord and cudaStreamWaitEvent if a capture is involved; false if none is. `error` is
+// the call's result when true is returned.
 bool RecordInCapture(cudaEvent_t event, cudaStream_t stream, bool external);
 bool WaitInCapture(cudaStream_t stream, cudaEvent_t event, bool external, cudaError_t* error);
 
 // The error of a call that waits for a stream or for everything (nullptr stream of `all`), and of
-// one that the capture mode of this thread forbids while a capture is under way (cudaMalloc,
-// cudaEventQuery, ...). cudaSuccess where the call may go on.
+// one that the capture mode of this thread forbids during a capture (cudaMalloc, cudaEventQuery,
+// ...). cudaSuccess if the call may proceed.
 cudaError_t CheckWait(cudaStream_t stream);
 cudaError_t CheckWaitForAll();
 cudaError_t CheckUnsafeCall();

@@ -22,13 +22,13 @@ struct DnnAttribute {
 struct DnnDescriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
-  // The framework op that its operation graph stands for (kContext id, 0 none): handed on from
+  // The framework op that its operation graph represents (kContext id, 0: none): passed on from
   // graph to heuristics, engine configuration and plan.
   uint32_t context = 0;
-  bool replaces_framework_op = false;  // the context goes before the one of the caller
+  bool replaces_framework_op = false;  // the context takes precedence over the caller's
   std::map<cudnnBackendAttributeName_t, DnnAttribute> attributes;
 
-  // The attribute's elements; empty where it was not set.
+  // The attribute's elements; empty if it was not set.
   template <typename Element>
   [[nodiscard]] std::vector<Element> Elements(cudnnBackendAttributeName_t name) const {
     const auto found = attributes.find(name);

@@ -1,5 +1,5 @@
-// A recurrent network of cuDNN: where its weights lie, and the matrix products of a pass. Kernels
-// of a persistent implementation, which hold several steps, are not told apart from one product a
+// A recurrent network of cuDNN: where its weights are, and the matrix products of a pass. A
+// persistent implementation, whose kernels contain several steps, is modelled as one product per
 // step.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Sequences {
     return steps;
   }
 
-  // Sequences that are still there at a step.
+  // Number of sequences that have not ended at a step.
   [[nodiscard]] int At(int step) const {
     return static_cast<int>(std::count_if(lengths.begin(), lengths.end(),
                                           [step](int length) { return length > step; }));
@@ -69,15 +69,15 @@ struct Weights {
   }
 };
 
-// All matrices, layer by layer, then all biases. Of a layer first the gates' matrices for the
-// input, then those for the state, then the projection's: torch wants those of one kind side by
-// side.
+// All matrices, layer by layer, then all biases. Within a layer, first the gates' matrices for the
+// input, then those for the state, then the projection's: torch expects those of one kind to be
+// adjacent.
 class WeightSpace {
  public:
   explicit WeightSpace(const Network& network) : network_(network) {}
 
   // `id` counts the gates' matrices for the input, then those for the state; the projection is
-  // last. Without elements where there is none.
+  // last. Has no elements if there is none.
   [[nodiscard]] Weights Matrix(int pseudo_layer, int id) const;
   [[nodiscard]] Weights Bias(int pseudo_layer, int id) const;
 
@@ -99,7 +99,7 @@ class NetworkPass {
               cudaStream_t stream)
       : name_(name), network_(network), sequences_(sequences), stream_(stream) {}
 
-  // Gates of all steps from the input at once, then step by step what the state adds.
+  // The gates of all steps from the input at once, then step by step the contribution of the state.
   void Forward() const;
   void BackwardData() const;
   void BackwardWeights() const;

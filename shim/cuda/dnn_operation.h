@@ -1,6 +1,6 @@
-// What an operation graph of cuDNN computes, for the cost rules: of attention callers other than
-// libtorch have no framework op that would tell the shapes, and of a convolution libtorch's own op
-// does not tell the output's.
+// What an operation graph of cuDNN computes, for the cost rules: for attention, callers other than
+// libtorch have no framework op with the shapes, and for a convolution, libtorch's own op does not
+// have the output's shape.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct DnnTensor {
 struct DnnOperation {
   std::string op;
   std::vector<DnnTensor> inputs;
-  bool replaces_framework_op = false;  // says more than the framework's
+  bool replaces_framework_op = false;  // more specific than the framework's
 };
 
-// The first of the graph. Attention forward: one operation, or two products (q·kᵀ, p·v). Backward:
-// one operation, or five products, of which the first is q·kᵀ again and one takes the output's
-// gradient with vᵀ.
+// The first operation of the graph. Attention forward: one operation, or two products (q·kᵀ, p·v).
+// Backward: one operation, or five products, of which the first is q·kᵀ again and one multiplies
+// the output's gradient by vᵀ.
 std::optional<DnnOperation> FindOperation(const DnnDescriptor& operation_graph);
 
 // The payload that defines it in channel::Table::kContext.

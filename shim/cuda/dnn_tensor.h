@@ -1,4 +1,4 @@
-// What a tensor or filter descriptor of cuDNN holds, and how one is made.
+// The contents of a tensor or filter descriptor of cuDNN, and how to create one.
 #pragma once
 
 #pragma GCC visibility push(default)
@@ -7,7 +7,7 @@
 
 namespace prism::shim {
 
-// A tensor, or a filter, of which strides are not asked.
+// A tensor, or a filter, whose strides are not used.
 struct TensorLayout {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW;

@@ -1,4 +1,4 @@
-// What library_calls.txt says of a call, as generate_stubs.py packs it into a number.
+// What library_calls.txt says about a call, packed into a number by generate_stubs.py.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace prism::shim {
 
-// As generate_stubs.py numbers them.
+// Numbered as in generate_stubs.py.
 enum class LibraryAction : uint8_t {
   kDone,
   kCreate,
@@ -23,7 +23,7 @@ enum class HandleKind : uint8_t { kObject, kNumber, kBlas, kDnn };
 
 inline constexpr uint8_t kNoArgument = 255;
 
-// Action, two argument numbers and the kind of handle, a byte each.
+// Action, two argument numbers and the kind of handle, one byte each.
 struct LibraryCall {
   LibraryAction action;
   uint8_t first;

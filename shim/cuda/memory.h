@@ -13,7 +13,7 @@ namespace prism::shim {
 void* DeviceAllocate(size_t bytes);
 bool DeviceFree(void* pointer);
 
-// Memory that a library holds outside of the framework's allocator (context, NCCL): accounted, not
+// Memory that a library holds outside the framework's allocator (context, NCCL): accounted, not
 // mapped. Emits kOutsideAlloc. False when it does not fit (NCCL then reports out of memory).
 bool AccountOutside(const char* what, uint32_t comm, int64_t bytes);
 
@@ -23,12 +23,12 @@ struct DeviceUsage {
 };
 DeviceUsage QueryDeviceUsage();
 
-// True when the address lies in memory handed out by DeviceAllocate or mapped by the driver calls.
+// True when the address is in memory returned by DeviceAllocate or mapped by the driver calls.
 bool IsDevicePointer(const void* pointer);
 
-// Between host and device, or within either, whichever the addresses say. Really
-// copies; bytes never written read as zero. Copies above a limit (kRealCopyBytesMax) only mark the
-// target as never written, counted.
+// Copies between host and device, or within either, depending on the addresses. Really copies;
+// bytes never written read as zero. Copies above a limit (kRealCopyBytesMax) only mark the target
+// as never written, and are counted.
 void CopyBytes(void* target, const void* source, size_t bytes);
 void SetBytes(void* target, int value, size_t bytes);
 

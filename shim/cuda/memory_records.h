@@ -1,5 +1,5 @@
-// What is told of device memory, whichever account counts it: that of the virtual device
-// (memory.cc) or the one beside a real GPU (device/real_memory.cc).
+// Records about device memory, from either account: that of the virtual device (memory.cc) or that
+// of a real GPU (device/real_memory.cc).
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace prism::shim {
 
-// kSegmentAlloc, kSegmentFree or kOutOfMemory; `used_bytes` is the account behind it.
+// kSegmentAlloc, kSegmentFree or kOutOfMemory; `used_bytes` is the account afterwards.
 void EmitSegment(channel::RecordKind kind, uintptr_t address, size_t bytes, int64_t used_bytes);
 
-// kOutsideAlloc of what AccountOutside (memory.h) has taken.
+// kOutsideAlloc for what AccountOutside (memory.h) has taken.
 void EmitOutside(const char* what, uint32_t comm, int64_t bytes, int64_t used_bytes);
 
 }  // namespace prism::shim

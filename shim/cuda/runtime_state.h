@@ -8,7 +8,7 @@
 
 namespace prism::shim {
 
-// Keeps the error for cudaGetLastError and returns it; success leaves the kept one alone.
+// Keeps the error for cudaGetLastError and returns it; success does not clear the kept one.
 cudaError_t Return(cudaError_t error);
 
 // The device current on this thread.
@@ -28,16 +28,17 @@ struct EventObject {
   uint32_t id;
   unsigned int flags;
   std::atomic<bool> recorded;
-  std::atomic<unsigned long long> capture;  // that it was last recorded in; 0 none
+  std::atomic<unsigned long long> capture;  // in which it was last recorded; 0: none
 };
 
 // A dense id for an event that a graph records (graph.cc).
 uint32_t NewEventId();
 
-// Waits for a stream, in virtual time where there is one.
+// Waits for a stream, in virtual time if there is one.
 void SynchronizeStream(cudaStream_t stream);
 
-// Sends a kernel launch on to the session. `function` is a host stub, a cudaKernel_t or CUfunction.
+// Passes a kernel launch on to the session. `function` is a host stub, a cudaKernel_t or
+// CUfunction.
 struct LaunchShape {
   dim3 grid;
   dim3 block;
@@ -46,7 +47,7 @@ struct LaunchShape {
 };
 cudaError_t Launch(const void* function, const LaunchShape& shape);
 
-// Makes a kernel of a driver module known; returns the handle to launch it by.
+// Registers a kernel of a driver module; returns the handle for launching it.
 const void* DefineDriverKernel(const char* mangled_name);
 
 // Blocks of a kernel that fit on one multiprocessor of the profile.

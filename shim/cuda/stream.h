@@ -5,12 +5,12 @@
 
 namespace prism::shim {
 
-// Dense index of a stream handle: 0 for the legacy default stream, else in order of creation, a
-// thread's own default stream at its first use. `stream` is a cudaStream_t or CUstream.
+// Dense index of a stream handle: 0 for the legacy default stream, else in order of creation (a
+// thread's own default stream: at its first use). `stream` is a cudaStream_t or CUstream.
 uint16_t StreamIndex(const void* stream);
 
-// The legacy default stream and those that were made to wait for it (without
-// cudaStreamNonBlocking) take turns on a real device. Here they do not, which is counted where ops
+// The legacy default stream and the streams that synchronise with it (created without
+// cudaStreamNonBlocking) take turns on a real device. Here they do not; that is counted where ops
 // of both kinds follow each other.
 void CountImplicitOrder(const void* stream);
 

@@ -1,6 +1,6 @@
 // Reductions of the exchange on the GPU that the present ranks share: chunks of all members are
-// copied to the device, a kernel combines them (reduction_logic.h), the result is copied back. On a
-// stream of its own, while holds stand in those of the program.
+// copied to the device, a kernel combines them (reduction_logic.h), the result is copied back. Runs
+// on a separate stream, while holds occupy those of the program.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace prism::shim {
 
-// Smaller ones are done on the CPU before the first copy would have begun.
+// The CPU finishes smaller ones before the first copy would have begun.
 inline constexpr size_t kDeviceReductionBytesMin = size_t{16} << 10;
 
-// As CombineContributions, of host memory into host memory. False where the device refuses: nothing
+// As CombineContributions, from host memory into host memory. False if the device refuses; nothing
 // is written then. Thread-safe.
 bool ReduceOnDevice(
     const ReductionInput& input, Element element, Reduction reduction, size_t count, void* out);

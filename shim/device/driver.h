@@ -20,8 +20,9 @@ struct Driver {
   decltype(&::cuLaunchHostFunc) launch_host = nullptr;
 };
 
-// Opens the library and fills the table. What is missing: the name of the first function that the
-// library lacks, the library's own where it cannot be opened, nullptr when all is there.
+// Opens the library and fills the table. Returns what is missing: the name of the first function
+// that the library lacks, or the library's own name if it cannot be opened; nullptr when nothing is
+// missing.
 const char* LoadDriver(const char* library, Driver* driver);
 
 }  // namespace prism::shim

@@ -1,10 +1,10 @@
-// Which calls of the driver are seen, for those who ask for its functions by name.
+// Which driver calls are intercepted, for callers that look up its functions by name.
 #pragma once
 
 namespace prism::shim {
 
-// The shim's function where it sees that call in the version that is asked for, else `real`. `name`
-// and `version` as cuGetProcAddress takes them.
+// The shim's function if it intercepts that call in the requested version, else `real`. `name` and
+// `version` as cuGetProcAddress takes them.
 void* SeenDriverCall(const char* name, int version, void* real);
 
 }  // namespace prism::shim

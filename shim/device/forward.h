@@ -1,12 +1,12 @@
 // How a call of the program reaches both devices: the virtual one, which records it (twins.h), and
-// the real one, whose result the program gets. One macro a call says which way:
+// the real one, whose result the program gets. One macro per call says which way:
 //
 //   PRISM_TOLD(name)  work and waits: recorded, then done
 //   PRISM_MADE(name)  what makes objects: done, then made on the virtual device and paired
 //   PRISM_ENDED(name) what destroys one, its first argument
 //   PRISM_SEEN(name, function)  by a function of ours, which calls PRISM_REAL(name) and CallTwin
 //
-// Calls that are not named here go straight to the real library (pass.S).
+// All other calls go straight to the real library (pass.S).
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ struct Real<Call, Result(Arguments...)> {
   }
 };
 
-// Makes the call on the virtual device, where its handles have twins.
+// Makes the call on the virtual device, if its handles have twins there.
 template <typename Function, typename... Arguments>
 void CallTwin(Function* twin, Arguments... arguments) {
   if ((IsUsable(arguments) && ...)) {
@@ -63,8 +63,8 @@ struct Told<Call, Result(Arguments...)> {
   }
 };
 
-// An argument of a call that makes objects: where the real one leaves a handle, the virtual one has
-// a place of its own, and both are paired in the end.
+// An argument of a call that creates objects: the virtual call writes its handle to a separate
+// place, and in the end the two handles are paired.
 template <typename Argument>
 class Place {
  public:
@@ -122,7 +122,8 @@ struct Ended<Call, Result(Handle)> {
 
 }  // namespace prism::shim
 
-// The headers give some calls the name of a version, so names are expanded before they are joined.
+// The headers define some calls as macros for a versioned name, so names are expanded before they
+// are concatenated.
 
 // The virtual device's function.
 #define PRISM_TWIN_OF(name) PRISM_TWIN_OF_NAMED(name)
@@ -160,7 +161,7 @@ struct Ended<Call, Result(Handle)> {
 #define PRISM_MADE(name) PRISM_FORWARD_NAMED(name, Made, decltype(name))
 #define PRISM_ENDED(name) PRISM_FORWARD_NAMED(name, Ended, decltype(name))
 
-// `function` is declared behind PRISM_CALL(name).
+// `function` is declared after PRISM_CALL(name).
 #define PRISM_CALL(name) PRISM_CALL_NAMED(name, decltype(name))
 #define PRISM_SEEN(name, function) PRISM_EXPORT_NAMED(name, function)
 #define PRISM_REAL(name) PRISM_REAL_NAMED(name)

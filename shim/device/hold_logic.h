@@ -1,18 +1,18 @@
-// A hold: what stands in a stream of a real GPU in place of a collective with virtual members. It
-// begins when the stream reaches it, says so (arrival), and ends at a deadline that the emulation
+// A hold takes the place of a collective with virtual members in a stream of a real GPU. It begins
+// when the stream reaches it, reports that (arrival), and ends at a deadline that the emulation
 // writes once the last member's arrival is known. This header is the whole logic, compiled for the
-// GPU by hold_kernels.cu and for the CPU by the tests, over a Machine that reads and writes memory
-// and tells the time.
+// GPU by hold_kernels.cu and for the CPU by the tests, over a Machine that accesses memory and the
+// clock.
 //
 // Each stream is a lane: holds of a lane follow each other, so a counter of finished holds in
 // device memory numbers them (sequence). Nothing about a single hold is an argument of its launch;
-// a kernel that was captured into a CUDA graph looks its deadline up as any other does.
+// a kernel that was captured into a CUDA graph finds its deadline like any other.
 //
-// Arrival, deadline and end of a hold lie in a slot of host memory that the GPU maps. Each of the
-// three is a time and, written after it, the sequence number + 1 that it belongs to: until that
-// number is there the time is unknown, so a deadline begins at infinity without being reset. Only
-// one hold of a lane is under way at a time and the next deadline is written after the last end was
-// read, so two slots a lane would do; there are four.
+// Arrival, deadline and end of a hold are in a slot of host memory that the GPU maps. Each of the
+// three is a time and, written after it, 1 + the sequence number that it belongs to: until that
+// number appears the time is unknown, so a deadline starts at infinity without being reset. Only
+// one hold of a lane is in progress at a time, and the next deadline is written after the last end
+// was read, so two slots per lane would suffice; there are four.
 //
 // Times are nanoseconds of the GPU's global timer.
 #pragma once
@@ -54,10 +54,10 @@ struct HoldBoard {
 
 // In device memory; zero at the start.
 struct HoldLane {
-  uint64_t finished;  // holds so far: the sequence number of the one under way
-  uint64_t entered;   // blocks of the one under way
+  uint64_t finished;  // holds so far: the sequence number of the current one
+  uint64_t entered;   // blocks of the current one
   uint64_t left;      // likewise
-  uint64_t release;   // finished + 1 once `deadline_ns` is that of the one under way
+  uint64_t release;   // finished + 1 once `deadline_ns` is that of the current one
   uint64_t deadline_ns;
 };
 
@@ -71,10 +71,10 @@ PRISM_HOST_AND_DEVICE inline bool IsOver(uint64_t now_ns, uint64_t deadline_ns) 
   return now_ns >= deadline_ns;
 }
 
-// A Machine has: uint64_t Load(const uint64_t*), uncached; void Store(uint64_t*, uint64_t), after
-// all stores before it as the other side sees them; void Fence(), loads after it come later than
-// those before; uint64_t Add(uint64_t*, uint64_t), atomic, the value before; uint64_t Now();
-// void Nap(), shortly.
+// A Machine has: uint64_t Load(const uint64_t*), uncached; void Store(uint64_t*, uint64_t), visible
+// to the other side after all earlier stores; void Fence(), orders later loads after earlier ones;
+// uint64_t Add(uint64_t*, uint64_t), atomic, returns the previous value; uint64_t Now(); void
+// Nap(), a short sleep.
 
 template <typename Machine>
 PRISM_HOST_AND_DEVICE void Write(Machine& machine, Stamp* stamp, uint64_t time, uint64_t sequence) {
@@ -96,12 +96,12 @@ PRISM_HOST_AND_DEVICE bool Read(Machine& machine,
   return true;
 }
 
-// How far away a deadline has to be for the abort flag to be looked at while waiting for it: a look
-// goes over the bus and takes a microsecond or two, by which the hold would end late.
+// How far away a deadline has to be for the abort flag to be checked while waiting for it: a check
+// goes over the bus and takes a microsecond or two, by which the hold could end late.
 inline constexpr uint64_t kFarNs = 50'000;
 
-// The last block to enter. It alone reads host memory and passes the deadline on to the others, so
-// that a hold costs one poll over the bus and not one a block.
+// The last block to enter. Only this block reads host memory; it passes the deadline on to the
+// others, so that a hold costs one poll over the bus, not one per block.
 template <typename Machine>
 PRISM_HOST_AND_DEVICE void Lead(
     Machine& machine, HoldBoard* board, HoldLane* state, HoldSlot* slot, uint64_t sequence) {

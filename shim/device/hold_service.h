@@ -1,4 +1,4 @@
-// Between the holds of this process and its worker: what the GPU says goes out as kHold records,
+// Connects the holds of this process with its worker: events from the GPU become kHold records, and
 // deadlines that the worker writes into the channel go to the GPU.
 #pragma once
 
@@ -14,16 +14,16 @@ namespace prism::shim {
 class HoldService {
  public:
   using Emit = std::function<void(const channel::Record&)>;
-  // Asked again and again of a hold that has begun, by lane and sequence: whether it may end, since
-  // what it stands for is done.
+  // Polled for a hold that has begun, by lane and sequence: whether it may end, because the work
+  // that it waits for is done.
   using MayEnd = std::function<bool(uint32_t, uint64_t)>;
 
   // All outlive the service.
   HoldService(HoldDevice* device, const channel::Header* header, Emit emit, MayEnd may_end)
       : device_(device), header_(header), emit_(std::move(emit)), may_end_(std::move(may_end)) {}
 
-  // Passes on what there is, in both directions. False: nothing. From one thread, all the time:
-  // what it finds late ends late.
+  // Passes on what is available, in both directions. False: nothing. To be called continuously from
+  // one thread: what it finds late ends late.
   bool Step();
 
  private:

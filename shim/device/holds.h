@@ -1,9 +1,9 @@
 // The holds of this process on its GPU: hold_device.h with the threads that serve it.
 //
-// A hold may carry values: a function that works them out while the stream stands. One thread runs
-// them in the order of the calls, each when its hold has begun, and none ends before its values are
-// there. That order is one in which streams can reach them, since a stream waits for nothing that
-// is issued later; and members of a communicator agree on it, as on a real NCCL.
+// A hold may carry values: a function that computes them while the stream is held. One thread runs
+// these functions in the order of the calls, each when its hold has begun, and no hold ends before
+// its values are ready. Streams can reach the holds in that order, since a stream waits for nothing
+// that is issued later; and members of a communicator agree on the order, as on a real NCCL.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace prism::shim {
 
 using HoldValues = std::function<void()>;  // may be empty
 
-// A hold on a stream, of the collective's kernel with that many blocks. False when the driver
+// A hold on a stream, as the collective's kernel with that many blocks. False when the driver
 // refuses.
 struct HoldLaunch {
   const char* kernel;
@@ -25,7 +25,7 @@ struct HoldLaunch {
 };
 bool LaunchHold(const HoldLaunch& launch, HoldValues values);
 
-// On a stream under capture, and for each launch of its graph.
+// The same on a stream under capture, and for each launch of its graph.
 bool CaptureHold(const HoldLaunch& launch);
 void CountHoldLaunch(uint32_t lane, HoldValues values);
 

@@ -1,4 +1,4 @@
-// The Machine (hold_logic.h) of the CPU: for holds by host callback and for tests.
+// The Machine (hold_logic.h) of the CPU: for holds through host callbacks, and for tests.
 #pragma once
 
 #include <sched.h>
@@ -9,7 +9,7 @@
 
 namespace prism::shim {
 
-// Nanoseconds of the machine's own clock, which no virtual clock touches.
+// Nanoseconds of the machine's own clock, unaffected by any virtual clock.
 inline uint64_t HostNowNs() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC_RAW, &now);

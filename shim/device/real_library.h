@@ -1,14 +1,14 @@
 // The real libraries under the shim: libcuda, libcudart, libcublas, libcublasLt and libcudnn.
 //
 // The driver is at PRISM_DRIVER, a path that the launcher found before any of ours was loaded; the
-// others are found as the program's own loader finds them. Where PRISM_TEST_DEVICE names a library
-// all calls go there, whatever else is on the machine: tests have a device of theirs under the
-// shim. The launcher says so in the summary.
+// others are found as the program's own loader finds them. If PRISM_TEST_DEVICE names a library,
+// all calls go there, whatever else is on the machine: that is how tests put their own device under
+// the shim. The launcher says so in the summary.
 #pragma once
 
 namespace prism::shim {
 
-// The function of that exported name. Ends the process with one line where no library has it.
+// The function of that exported name. Ends the process with one line if no library has it.
 void* FindReal(const char* name);
 
 // The same with the type that the library's header gives the name; looked for once.
@@ -18,14 +18,14 @@ void* FindReal(const char* name);
     return found;                                                                                 \
   }())
 
-// nullptr where no library has it.
+// nullptr if no library has it.
 void* LookForReal(const char* name);
 
 // The path of the driver.
 const char* RealDriver();
 
-// While one exists, this thread is within a call of a real library: what that calls of the names
-// that the shim stands in for is its own business and goes straight on.
+// While one exists, this thread is inside a call of a real library: calls that the library itself
+// makes to intercepted functions are passed straight on.
 class WithinReal {
  public:
   WithinReal() { Enter(); }
@@ -35,7 +35,7 @@ class WithinReal {
 
   static bool Is() { return depth_ > 0; }
 
-  // For code that is no C++ (library_call.S).
+  // For code that is not C++ (library_call.S).
   static void Enter() { ++depth_; }
   static void Leave() { --depth_; }
 

@@ -1,12 +1,12 @@
-// The account of a real device's memory: what shim/cuda/memory.h and device_memory.h say of the
-// virtual one, for addresses that the real allocator gave. Nothing is stored here; copies are the
-// real device's.
+// The account of a real device's memory: implements shim/cuda/memory.h and device_memory.h for
+// addresses that the real allocator returned. No contents are stored here; the real device does the
+// copies.
 #pragma once
 
 namespace prism::shim {
 
-// What the next allocation that the virtual device is told of by this thread has got from the real
-// one; nullptr: it was refused, and the device is full.
+// What the real device returned for the next allocation that this thread makes on the virtual
+// device; nullptr: refused, the device is full.
 void TellAllocation(void* real);
 
 }  // namespace prism::shim

@@ -1,5 +1,5 @@
-// A reduction of chunks that lie one after the other in memory, as the GPU's kernel does it
-// (reduction_kernels.cu); tests run the same text on the CPU.
+// A reduction of chunks that follow each other in memory, as the GPU's kernel does it
+// (reduction_kernels.cu); tests run the same source on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace prism::shim {
 
-// `contributions`: of members.present members in ascending order of rank, each at a distance of
-// `stride` bytes from the one before.
+// `contributions`: of members.present members in ascending order of rank, each `stride` bytes after
+// the one before.
 struct ReductionTask {
   const std::byte* contributions;
   std::byte* out;
@@ -21,7 +21,7 @@ struct ReductionTask {
   Element element;
 };
 
-// Elements first, first + step, ... of it.
+// Reduces its elements first, first + step, ...
 PRISM_HOST_AND_DEVICE inline void RunReduction(const ReductionTask& task,
                                                uint64_t first,
                                                uint64_t step) {

@@ -1,6 +1,6 @@
-// While one exists, this thread's calls of the real runtime are allowed beside streams under
-// capture, its own or another thread's: the shim allocates and asks for events that no capture is
-// about.
+// While one exists, this thread's calls of the real runtime are allowed while streams are under
+// capture, by this or another thread: the shim allocates and queries events that belong to no
+// capture.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// Host copies of the buffers of NCCL calls on a real device: filled in the order of the stream
-// before a hold, worked on by the exchange while it stands, written back behind it.
+// Host copies of the buffers of NCCL calls on a real device: filled in stream order before a hold,
+// used by the exchange during the hold, written back after it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace prism::shim {
 
 class Staging : public Memory {
  public:
-  // Room for what the ops read and write; nullptr where there is no pinned memory left.
+  // Allocates room for what the ops read and write; nullptr if there is no pinned memory left.
   static std::unique_ptr<Staging> Create(std::span<const NcclOp> ops);
   ~Staging() override;  // once the stream has passed CopyOut
   Staging(const Staging&) = delete;
@@ -23,7 +23,7 @@ class Staging : public Memory {
   bool CopyIn(cudaStream_t stream);
   bool CopyOut(cudaStream_t stream);
 
-  // By addresses on the device.
+  // Addresses are those on the device.
   bool Read(const void* source, size_t bytes, void* out) override;
   void Write(void* target, size_t bytes, const void* data) override;
   void Invalidate(void* target, size_t bytes) override;
@@ -31,7 +31,7 @@ class Staging : public Memory {
   void Reduce(const ReductionCall& call, void* target, void* scratch) override;
 
  private:
-  // Bytes of the device side by side, with the place of their copy.
+  // Contiguous device bytes, with the place of their copy.
   struct Range {
     std::byte* device;
     size_t bytes;
@@ -43,7 +43,7 @@ class Staging : public Memory {
   Staging() = default;
   void AddRead(const void* device, size_t bytes);
   void AddWritten(void* device, size_t bytes);
-  void AddKept(void* device, size_t bytes);  // what is not written stays
+  void AddKept(void* device, size_t bytes);  // bytes not written are preserved
   void Join();
   std::byte* OnHost(const void* device);
   bool Copy(cudaStream_t stream, bool in);

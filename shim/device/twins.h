@@ -1,9 +1,9 @@
-// Twins: what stands on the virtual device for an object of the real one.
+// Twins: the objects of the virtual device that correspond to objects of the real one.
 //
-// Under a real GPU the virtual device (shim/cuda/) lives on as the one that keeps records: its
-// calls are linked in under the names prism_twin_*, and each call of the program that issues or
-// orders work is made there too. The program holds handles of the real device, so each stream,
-// event, graph, kernel or descriptor has a twin, found by its handle. Thread-safe.
+// On a real GPU the virtual device (shim/cuda/) remains as the one that records: its calls are
+// linked in under the names prism_twin_*, and each call of the program that issues or orders work
+// is made there too. The program holds handles of the real device, so each stream, event, graph,
+// kernel or descriptor has a twin, found by its handle. Thread-safe.
 #pragma once
 
 #include <type_traits>
@@ -20,9 +20,9 @@ namespace prism::shim {
 
 void PairHandles(const void* real, const void* twin);
 void UnpairHandle(const void* real);
-void* FindTwin(const void* real);  // nullptr where it has none
+void* FindTwin(const void* real);  // nullptr if it has none
 
-// Streams and events that came by a call that is not seen get a twin at their first use.
+// Streams and events created by a call that is not intercepted get a twin at their first use.
 cudaStream_t TwinOfStream(cudaStream_t real);
 cudaEvent_t TwinOfEvent(cudaEvent_t real);
 
@@ -38,7 +38,7 @@ inline constexpr bool kHasTwin =
     std::is_same_v<Handle, cudnnRNNDescriptor_t> ||
     std::is_same_v<Handle, cudnnRNNDataDescriptor_t>;
 
-// What the virtual device takes for an argument: the twin of a handle, anything else as it is.
+// The argument to pass to the virtual device: the twin of a handle, anything else unchanged.
 template <typename Argument>
 Argument TwinOf(Argument argument) {
   if constexpr (std::is_same_v<Argument, cudaStream_t>) {
@@ -52,7 +52,7 @@ Argument TwinOf(Argument argument) {
   }
 }
 
-// False where the virtual device would be given a handle of nothing.
+// False if the virtual device would be given a handle without a twin.
 template <typename Argument>
 bool IsUsable(Argument twin) {
   if constexpr (std::is_same_v<Argument, cudaStream_t>) {

@@ -1,22 +1,22 @@
-// What the absent members of one communicator give to this rank, and what this rank gives to them.
+// What the absent members of one communicator send to this rank, and what this rank sends to them.
 //
-// While recording, small values that this rank gives (as the root of a broadcast or scatter, as a
-// sender) go to the worker. Ranks that run later get a book of them (environment PRISM_VALUES, a
-// path, and PRISM_VALUES_BYTES, how much of it) and are told in place of an absent root or sender
-// what a recorded one gave (channel/value_book.h). Where the book holds nothing:
+// While recording, small values that this rank sends (as the root of a broadcast or scatter, or as
+// a sender) go to the worker. Ranks that run later get a book of them (environment PRISM_VALUES, a
+// path, and PRISM_VALUES_BYTES, how much of it) and receive, in place of an absent root or sender,
+// what a recorded one sent (channel/value_book.h). If the book has no entry:
 //
-// - a broadcast or scatter leaves what the output holds, zeros where nothing was ever written;
+// - a broadcast or scatter leaves the output unchanged, zeros where nothing was ever written;
 // - a receive of integers gets what this rank last sent in the communicator, in as many bytes of
-//   the same type: shapes and counts of both directions of a pipeline are alike;
+//   the same type: shapes and counts are the same in both directions of a pipeline;
 // - any other receive gets normals of mean 0 and scale 1/sqrt(elements), so that its norm is about
-//   one, seeded by job and call; above kSmallSlotBytes zeros, above kSmallTransferBytes it becomes
-//   never written.
+//   one, seeded by job and call; above kSmallSlotBytes it gets zeros, above kSmallTransferBytes it
+//   becomes never written.
 //
-// Counted: "values_replayed" (of that very root or sender), "values_of_peer_role" (of one that lies
-// alike), "absent_root_broadcast" (nothing recorded), "absent_root_large" (more than is kept of
-// any), "virtual_recv_mirrored", "virtual_recv", "values_beyond_limit" (given, but too large in sum
-// to keep), "gathered_objects_repeated" (bytes of absent members in an all_gather or gather, which
-// are those of a present one).
+// Counted: "values_replayed" (from that very root or sender), "values_of_peer_role" (from one with
+// the same place elsewhere), "absent_root_broadcast" (nothing recorded), "absent_root_large"
+// (larger than what is kept), "virtual_recv_mirrored", "virtual_recv", "values_beyond_limit" (sent,
+// but too large in total to keep), "gathered_objects_repeated" (bytes of absent members in an
+// all_gather or gather, which are those of a present one).
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ namespace prism::shim {
 
 class AbsentMembers {
  public:
-  // Once, before the first call. Members need not be known.
+  // Call once, before the first call. Members need not be known.
   void Describe(const Membership& members, int32_t size);
 
-  // Before a collective: keeps what this rank gives as its root; where the root is absent,
+  // Call before a collective: keeps what this rank sends as its root; if the root is absent,
   // provides the output and makes the lowest present member the root of a broadcast.
   void BeforeCollective(ExchangeOperation operation,
                         ExchangeCall* call,
@@ -46,7 +46,7 @@ class AbsentMembers {
                         void* recv,
                         Memory* memory);
 
-  // A send to, or a receive from, a member that is absent: all there is to do.
+  // Does all of a send to, or a receive from, an absent member.
   void Send(const ExchangeCall& call, const void* send, Memory* memory);
   void Receive(const ExchangeCall& call, void* recv, Memory* memory);
 
@@ -67,7 +67,7 @@ class AbsentMembers {
   Membership members_;
   uint64_t shape_ = 0;
   std::mutex mutex_;
-  // Calls so far, by operation and root. Other collectives do not count: stages of a pipeline have
+  // Calls so far, by operation and root. Other collectives are not counted: pipeline stages have
   // different ones in between.
   std::map<std::pair<ExchangeOperation, int32_t>, uint64_t> rooted_;
   std::map<int32_t, uint64_t> sent_;  // messages so far, by peer
@@ -82,7 +82,7 @@ struct MemberTransfer {
   ExchangeTransfer transfer;
 };
 
-// Does what there is to do of those with absent peers; returns the others.
+// Handles those with absent peers; returns the others.
 std::vector<ExchangeTransfer> RunWithAbsent(std::span<const MemberTransfer> transfers,
                                             Memory* memory);
 

@@ -1,6 +1,6 @@
-// Device memory that NCCL takes outside of the framework's allocator, at the moment a real NCCL
-// would: the communicator itself at set-up, ring and NVLS buffers at the first collective that
-// uses them, send/recv buffers at the first exchange with a peer. How much: graph/nccl_memory.h.
+// Device memory that NCCL takes outside the framework's allocator, at the moment a real NCCL would:
+// the communicator itself at set-up, ring and NVLS buffers at the first collective that uses them,
+// send/recv buffers at the first exchange with a peer. How much: graph/nccl_memory.h.
 #pragma once
 
 #include <cstdint>

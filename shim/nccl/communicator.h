@@ -1,12 +1,12 @@
-// Communicators of this process: what NCCL's handles stand for.
+// Communicators of this process: what NCCL's handles refer to.
 //
-// NCCL names no members: ncclCommInitRank has a size and a rank, ncclCommSplit only the caller's
-// own colour. Which global ranks they are comes from the framework (GroupProvider, session.h),
-// from the size where all ranks of the job or only this one are meant, or from the parent. Where it
-// is not known, global_stride is 0 and this rank counts as the only present member.
+// NCCL does not identify members: ncclCommInitRank has a size and a rank, ncclCommSplit only the
+// caller's own colour. Their global ranks come from the framework (GroupProvider, session.h), from
+// the size if it is that of the whole job or 1, or from the parent. If they are not known,
+// global_stride is 0 and this rank counts as the only present member.
 //
 // Handles are never freed, only marked as destroyed, so that a late call of a watchdog thread with
-// a stale handle gets an error and not a crash.
+// a stale handle gets an error instead of crashing.
 #pragma once
 
 #include <atomic>
@@ -40,9 +40,9 @@ struct Communicator {
   Membership members;
   std::vector<int32_t> present;  // ranks in the communicator that run in the sandbox
   std::atomic<bool> destroyed{false};
-  std::atomic<bool> aborted{false};  // its collective under way, which has the mutex, ends soon
+  std::atomic<bool> aborted{false};  // its current collective, which holds the mutex, ends soon
   std::atomic<int> async_error{0};   // ncclResult_t
-  std::atomic<bool> named{false};    // or the framework has been asked for a name with a call
+  std::atomic<bool> named{false};    // or the framework was asked for the name during a call
 
   std::mutex mutex;  // calls for this communicator, one after the other
   uint32_t next_sequence = 0;
@@ -53,42 +53,42 @@ struct Communicator {
 
   [[nodiscard]] ExchangeGroup Group() const { return {identity, size, rank, present}; }
   [[nodiscard]] bool IsPresent(int32_t member) const;
-  // False also where membership is not known and the communicator does not fit on a node.
+  // Also false if membership is not known and the communicator does not fit on a node.
   [[nodiscard]] bool OnSameNode(int32_t member) const;
 };
 
-// Ranks of a group that run in the sandbox, ascending, as ranks in the group; only `rank` itself
-// where members are not known or nothing is shared with the others.
+// Ranks of a group that run in the sandbox, ascending, as ranks in the group; only `rank` itself if
+// members are not known or nothing is shared with the others.
 std::vector<int32_t> PresentRanks(const Membership& members, int32_t size, int32_t rank);
 
 struct CommunicatorSpec {
   int32_t size = 1;
   int32_t rank = 0;
-  uint64_t identity = 0;  // before the count of equal ones is mixed in
+  uint64_t identity = 0;  // before the number among equal ones is mixed in
   std::string group_name;
-  uint32_t group_number = 0;  // in the order in which this process made its groups; 0 not known
+  uint32_t group_number = 0;  // in the order in which this process created its groups; 0: not known
   Membership members;
   const Communicator* parent = nullptr;
 };
 
-// Makes it known, emits kCommInit and takes the set-up memory. nullptr: device memory exhausted.
+// Registers it, emits kCommInit and takes the set-up memory. nullptr: device memory exhausted.
 Communicator* CreateCommunicator(const CommunicatorSpec& spec);
-// The communicator of a handle; nullptr for handles that are none or destroyed.
+// The communicator of a handle; nullptr for invalid or destroyed handles.
 Communicator* FindCommunicator(const void* handle);
-// With a call of a communicator that had no name when it was made: a split process group is
-// described after its communicator exists. Emits kCommName where the framework names it now.
+// For a call on a communicator that had no name when it was created: a split process group is
+// described after its communicator exists. Emits kCommName if the framework names it now.
 void NameLate(Communicator* communicator);
-// Emits kCommDestroy, gives memory back. Twice is harmless.
+// Emits kCommDestroy, frees memory. May be called twice.
 void DestroyCommunicator(Communicator* communicator);
 
-// A communicator of that size and rank, with name, members and identity from the framework where it
-// is at work for a group that fits; otherwise unnamed, with `unnamed_identity`.
+// A communicator of that size and rank, with name, members and identity from the framework if it is
+// working for a matching group; otherwise unnamed, with `unnamed_identity`.
 CommunicatorSpec DescribeGroup(int32_t size, int32_t rank, uint64_t unnamed_identity);
-// The group that the framework is at work for on this thread; size 0 where it names none.
+// The group that the framework is working for on this thread; size 0 if it names none.
 CommunicatorSpec DescribeFrameworkGroup(uint64_t unnamed_identity);
 
-// The memory shared with other sandbox processes (environment PRISM_EXCHANGE, a path); nullptr
-// where there is none.
+// The memory shared with other sandbox processes (environment PRISM_EXCHANGE, a path); nullptr if
+// there is none.
 ExchangeArena* SharedArena();
 
 }  // namespace prism::shim

@@ -11,20 +11,22 @@
 
 namespace prism::shim {
 
-// What a program's stream is to the NCCL stand-in: the virtual device's stream, which records are
-// made for, and the lane + 1 of the holds on the real one (shim/device/hold_logic.h; 0: none).
+// A program's stream as the NCCL replacement sees it: the virtual device's stream, for which
+// records are made, and the lane + 1 of the holds on the real one (shim/device/hold_logic.h; 0:
+// none).
 struct NcclStream {
   cudaStream_t recorded;
   uint32_t hold_lane;
 };
 NcclStream StreamOfCall(cudaStream_t given);
 
-// A collective, or all sends and receives of a group. Their records are out.
+// Moves the values of a collective, or of all sends and receives of a group, whose records have
+// been sent.
 ncclResult_t MoveCollective(const NcclOp& op, uint32_t sequence);
 ncclResult_t MoveTransfers(std::span<const NcclOp> ops);
 
-// The ops become part of a graph, whose launches call the two above. Keeps in each op what a launch
-// needs.
+// The ops become part of a graph, whose launches call the two functions above. Stores in each op
+// what a launch needs.
 ncclResult_t Capture(std::span<NcclOp> ops);
 
 }  // namespace prism::shim

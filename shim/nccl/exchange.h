@@ -1,17 +1,17 @@
 // Collectives and send/recv among the members of a communicator that are present, over an
-// ExchangeArena: by processes that share it, or by threads of one process. Members that are not
-// present contribute by the identical-rank policy: each gives what the lowest present rank gives,
-// so that all present ranks agree on the result and it does not depend on who waits for whom.
+// ExchangeArena: by processes that share it, or by threads of one process. Absent members
+// contribute by the identical-rank policy: each contributes what the lowest present rank does, so
+// that all present ranks agree on the result and it does not depend on who waits for whom.
 //
 // Calls block until the operation is complete on this member; a send returns once its bytes are in
 // the mailbox (kMailboxBytes in flight), so that a pipeline schedule does not deadlock. The results
-// are the same bytes in every run: contributions combine in ascending order of rank.
+// are the same bytes in every run: contributions are combined in ascending order of rank.
 //
-// Bytes that were never written (Memory) are not copied: a buffer of which no member wrote anything
+// Bytes that were never written (Memory) are not copied: a buffer in which no member wrote anything
 // costs one rendezvous whatever its size, and leaves the output never written.
 //
 // An Exchange may be used by several threads at a time for different communicators; calls for one
-// communicator and rank come one after the other.
+// communicator and rank must come one after the other.
 #pragma once
 
 #include <atomic>
@@ -61,17 +61,17 @@ class Memory {
   // False: none of the bytes was ever written; `out` is then undefined.
   virtual bool Read(const void* source, size_t bytes, void* out);
   virtual void Write(void* target, size_t bytes, const void* data);
-  // The target becomes never written; ordinary memory is zeroed.
+  // Marks the target as never written; ordinary memory is zeroed.
   virtual void Invalidate(void* target, size_t bytes);
   virtual bool AnyValid(const void* source, size_t bytes);
   // Writes a reduction of that many elements to the target; `scratch` has room for them.
   virtual void Reduce(const ReductionCall& call, void* target, void* scratch);
-  // Whether large slots of absent members keep what they hold (kSmallSlotBytes).
+  // Whether large slots of absent members keep their contents (kSmallSlotBytes).
   [[nodiscard]] virtual bool KeepsLargeSlots() const { return true; }
 };
 
 // A communicator as one present member sees it. `present`: ranks in the communicator that take part
-// here, ascending, `rank` among them; the span outlives the calls.
+// here, ascending, `rank` among them; the span must outlive the calls.
 struct ExchangeGroup {
   uint64_t identity = 0;  // equal on all members, different for every other communicator
   int32_t size = 1;       // members, present or not
@@ -83,8 +83,8 @@ struct ExchangeGroup {
 bool IsPresent(const ExchangeGroup& group, int32_t member);
 
 // One call. `count` is in elements and counts as NCCL's argument of that name does: the whole
-// buffer of all_reduce, reduce, broadcast, send and recv; what one rank gives of all_gather and
-// gather; what one rank gets of reduce_scatter and scatter; one peer's block of all_to_all.
+// buffer of all_reduce, reduce, broadcast, send and recv; one rank's contribution to all_gather and
+// gather; one rank's result of reduce_scatter and scatter; one peer's block of all_to_all.
 struct ExchangeCall {
   ExchangeGroup group;
   uint64_t sequence = 0;  // of the call in the communicator; compared, not used for ordering
@@ -92,10 +92,10 @@ struct ExchangeCall {
   Element element = Element::kUint8;
   Reduction reduction;
   int32_t root = -1;                            // or the peer of send and recv
-  const std::atomic<bool>* given_up = nullptr;  // set by another thread: a collective waits no more
+  const std::atomic<bool>* given_up = nullptr;  // set by another thread: a collective stops waiting
 };
 
-// One send (`send` set) or receive (`recv` set) with call.root as peer. Of no bytes: skipped.
+// One send (`send` set) or receive (`recv` set) with call.root as peer. Skipped if it has no bytes.
 struct ExchangeTransfer {
   ExchangeCall call;
   const void* send = nullptr;
@@ -103,21 +103,21 @@ struct ExchangeTransfer {
 };
 
 // Sends and receives at once, in any mixture; no order among them is needed to finish. Their peers
-// are present (absent_members.h has what absent ones take and give).
+// must be present (absent_members.h handles absent ones).
 class TransferRun {
  public:
-  // Arena and memory outlive it.
+  // Arena and memory must outlive it.
   TransferRun(ExchangeArena* arena, Memory* memory, std::vector<ExchangeTransfer> transfers);
   ~TransferRun();
 
-  // Until all are complete on this member. kLate: nothing moved for as long as the patience; it may
-  // be called again, and goes on where it was.
+  // Runs until all are complete on this member. kLate: nothing moved for as long as the patience;
+  // it may be called again, and continues where it was.
   ExchangeStatus Run(Patience patience);
 
  private:
   struct Machines;
 
-  // What is no business of others (transfers of a rank to itself) is done here.
+  // Does what involves no other rank (transfers of a rank to itself).
   ExchangeStatus Begin();
 
   ExchangeArena* arena_;
@@ -128,21 +128,21 @@ class TransferRun {
 
 class Exchange {
  public:
-  // Both outlive the exchange. Without an arena only groups with one present member work.
+  // Both must outlive the exchange. Without an arena only groups with one present member work.
   Exchange(ExchangeArena* arena, Memory* memory) : arena_(arena), memory_(memory) {}
 
   // All but send and recv. send == recv is allowed wherever NCCL allows it. `recv` of reduce and
-  // gather is used on the root only, `send` of broadcast and scatter too; a barrier has neither.
+  // gather, and `send` of broadcast and scatter, are used only on the root; a barrier has neither.
   ExchangeStatus Collective(ExchangeOperation operation,
                             const ExchangeCall& call,
                             const void* send = nullptr,
                             void* recv = nullptr);
-  // A TransferRun of them, to its end.
+  // Runs a TransferRun of them to its end.
   ExchangeStatus Transfers(std::span<const ExchangeTransfer> transfers);
 
-  // Before Collective, for a caller that may go on without the others (deferred_moves.h): this
-  // member comes to its next call of the communicator, once a call and in their order; waits until
-  // all members have come to it. Where it is the only one it waits for nobody.
+  // Before Collective, for a caller that may continue without the others (deferred_moves.h):
+  // announces that this member has reached its next call of the communicator (once per call, in
+  // order) and waits until all members have reached it. If it is the only member it does not wait.
   ExchangeStatus Come(ExchangeOperation operation, const ExchangeCall& call, uint32_t* number);
   ExchangeStatus WaitForOthers(ExchangeOperation operation,
                                const ExchangeCall& call,
@@ -161,8 +161,7 @@ class Exchange {
   ExchangeStatus Scatter(const ExchangeCall& call, const void* send, void* recv);
   // In exchange.cc: what absent members provide.
   void FillFromAbsent(void* target, size_t bytes);
-  // A broadcast or scatter whose root is absent: what the target holds stays, where it holds
-  // anything.
+  // A broadcast or scatter whose root is absent: the target keeps its contents, if it has any.
   ExchangeStatus MeetWithoutRoot(internal::Rounds* rounds, void* target, size_t bytes);
   void FillAbsentSlots(const ExchangeGroup& group, std::byte* slots, size_t bytes);
   friend class TransferRun;
@@ -173,12 +172,12 @@ class Exchange {
 };
 
 // Slots of absent members of an all_gather up to this size always get the lowest present rank's
-// bytes (pickled objects, sizes, norms); larger ones only where nothing was ever written, so that
-// parameters loaded from a checkpoint survive.
+// bytes (pickled objects, sizes, norms); larger ones only if nothing was ever written there, so
+// that parameters loaded from a checkpoint survive.
 inline constexpr size_t kSmallSlotBytes = 64U << 10U;
 
-// Up to this size what an absent root provides is written as zeros; larger buffers become
-// never written.
+// Up to this size the data of an absent root is written as zeros; larger buffers become never
+// written.
 inline constexpr size_t kSmallTransferBytes = 1U << 20U;
 
 }  // namespace prism::shim

@@ -1,10 +1,10 @@
-// The shared memory that present members of communicators exchange data through, and the waiting on
+// The shared memory through which present members of communicators exchange data, and waiting on
 // it. One arena serves all communicators of a run: processes map one memfd, threads share one
 // object.
 //
 // Zero-filled memory of the right size is a valid, empty arena, so there is no set-up to race for.
-// It hands out two kinds of bounded areas, found by key and never given back: a staging area a
-// communicator (one chunk a member, for collectives) and a mailbox a (communicator, sender,
+// It hands out two kinds of bounded areas, found by key and never freed: one staging area per
+// communicator (one chunk per member, for collectives) and one mailbox per (communicator, sender,
 // receiver). Pages become resident when first touched.
 #pragma once
 
@@ -22,19 +22,19 @@ inline constexpr int32_t kDefaultStallSeconds = 600;
 enum class ExchangeCode : uint8_t {
   kOk,
   kAborted,   // somebody called Abort; the message repeats the reason
-  kStalled,   // a peer did not come within the stall time
+  kStalled,   // a peer did not arrive within the stall time
   kMismatch,  // members called different operations, types or sizes
   kArenaFull,
-  kNoArena,  // several members present but no shared memory
-  kLate,     // others stay away for longer than the patience of this wait; nothing is wrong yet
+  kNoArena,  // several members are present but there is no shared memory
+  kLate,     // others did not arrive within the patience of this wait; nothing is wrong yet
 };
 
-// How long a wait for other members goes on.
+// How long to wait for other members.
 enum class Patience : uint8_t {
-  kShort,  // until all ranks wait, each perhaps for what another would do next; else kLateMs
+  kShort,  // until all ranks wait, perhaps for each other's next calls; else kLateMs
   kLong,   // until the stall time
 };
-inline constexpr int64_t kAllWaitMs = 20;  // that all ranks have been waiting
+inline constexpr int64_t kAllWaitMs = 20;  // how long all ranks have been waiting
 inline constexpr int64_t kLateMs = 1000;
 
 struct [[nodiscard]] ExchangeStatus {
@@ -54,10 +54,10 @@ struct Signal {
   void AddAndWakeAt(uint32_t amount, uint32_t wake_at);
 };
 
-// What a member says about its call in a round, compared by all the others.
+// What a member states about its call in a round; all others compare it with theirs.
 struct Post {
   uint64_t sequence;
-  uint64_t bytes;       // of the whole operation, as the operation counts them
+  uint64_t bytes;       // of the whole operation, counted as the operation does
   int32_t rank;         // in the communicator
   int32_t root;         // -1 none
   uint8_t operation;    // ExchangeOperation
@@ -67,7 +67,7 @@ struct Post {
   uint8_t chunk_valid;  // some byte of this round's chunk was ever written
 };
 
-// Staging of one communicator. A round: wait until all have left the one before, write post and
+// Staging of one communicator. A round: wait until all have left the previous round, write post and
 // chunk, arrive, wait until all have arrived, read the others, leave.
 struct StagingArea {
   std::atomic<uint64_t> key;
@@ -76,18 +76,18 @@ struct StagingArea {
   uint64_t offset;  // of MemberArea[member_count] in the arena
   Signal arrived;   // members that arrived, over all rounds
   Signal left;
-  Signal came;  // calls that members have come to, over all of them
+  Signal came;  // calls that members have reached, summed over members
 };
 
 struct MemberArea {
   Post post;
   std::atomic<uint32_t> round;  // written by its member; others read it to say who is missing
-  std::atomic<uint32_t> calls;  // that its member has come to (ExchangeArena::Come)
+  std::atomic<uint32_t> calls;  // that its member has reached (ExchangeArena::Come)
   alignas(64) std::byte chunk[kChunkBytes];
 };
 
 // A bounded stream of bytes from one rank to another. head and tail wrap around; modulo
-// kMailboxBytes they are places. Whoever waits for either sleeps on the arena's activity.
+// kMailboxBytes they are positions. Waiters for either sleep on the arena's activity.
 struct Mailbox {
   std::atomic<uint64_t> key;
   std::atomic<uint32_t> ready;
@@ -96,14 +96,15 @@ struct Mailbox {
   std::atomic<uint32_t> tail;  // bytes read so far, by the receiver
 };
 
-// Seconds of the machine's own monotonic clock, whatever clock the program is shown.
+// Seconds of the machine's own monotonic clock, whatever clock the program sees.
 int64_t MachineSeconds();
 
 struct ArenaHeader;
 
 class ExchangeArena {
  public:
-  // Fresh shared memory (a memfd): address space, of which touched pages count. Check valid().
+  // New shared memory (a memfd): address space, of which only touched pages take memory. Check
+  // valid().
   static ExchangeArena Create(size_t bytes);
   // Maps existing shared memory behind a descriptor or a path; the size is that of the file.
   static ExchangeArena Map(int descriptor);
@@ -115,44 +116,47 @@ class ExchangeArena {
   ExchangeArena& operator=(ExchangeArena&& other) noexcept;
 
   [[nodiscard]] bool valid() const { return header_ != nullptr; }
-  // Of Create: to be inherited or opened as /proc/<pid>/fd/<descriptor>. -1 otherwise.
+  // After Create: to be inherited or opened as /proc/<pid>/fd/<descriptor>. -1 otherwise.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
-  // How long a wait may go without any progress.
+  // How long a wait may last without any progress.
   void set_stall_seconds(int32_t seconds) { stall_seconds_ = seconds; }
 
-  // Every wait, present and future, of everybody returns kAborted with this reason. The first call
+  // Makes every wait of every rank, now and later, return kAborted with this reason. The first call
   // counts.
   void Abort(const char* reason);
   [[nodiscard]] bool aborted() const;
 
-  // nullptr when the arena is full or, for staging, somebody counted other members.
+  // nullptr when the arena is full or, for staging, when another member gave a different member
+  // count.
   StagingArea* FindStagingArea(uint64_t key, uint32_t member_count);
   Mailbox* FindMailbox(uint64_t key);
   MemberArea* Members(const StagingArea& area);
   std::byte* Bytes(const Mailbox& mailbox);
 
   // Sleeps until signal.value - target is not negative (as a wrapped difference). On kStalled and
-  // kAborted the message holds the reason only.
-  // kAborted also within a second of `given_up` being set.
+  // kAborted the message contains only the reason. Also returns kAborted within a second of
+  // `given_up` being set.
   ExchangeStatus WaitUntil(Signal* signal,
                            uint32_t target,
                            const std::atomic<bool>* given_up = nullptr);
 
-  // The ranks that share the arena. With fewer known, or none, only time ends a short wait.
+  // The number of ranks that share the arena. If fewer are known, or none, a short wait ends only
+  // by time.
   void set_ranks(uint32_t ranks) { ranks_ = ranks; }
 
-  // Before the rounds of a call, for those who may go on without the others: a member says that it
-  // has come to its next call, and is told the call's number; waits until all members have come to
-  // that one. From then on all carry it out, whatever else they do.
+  // Before the rounds of a call, for callers that may continue without the others: a member
+  // announces that it has reached its next call, and gets the call's number; the second function
+  // waits until all members have reached that call. From then on all carry it out, whatever else
+  // they do.
   uint32_t Come(StagingArea* area, size_t member);
   ExchangeStatus WaitForCall(StagingArea* area,
                              uint32_t call,
                              Patience patience,
                              const std::atomic<bool>* given_up);
 
-  // Counts every movement of a mailbox, for those that wait for one of several. Wakes up from
-  // WaitActivity at the next movement, or after a second at the latest.
+  // Counts every movement of a mailbox, for those that wait for one of several. WaitActivity
+  // returns at the next movement, or after a second at the latest.
   Signal* activity();
   void WaitActivity(uint32_t seen, Patience patience = Patience::kLong);
   [[nodiscard]] int32_t stall_seconds() const { return stall_seconds_; }
@@ -170,7 +174,7 @@ class ExchangeArena {
   uint32_t ranks_ = 0;
 };
 
-// A wait that may be short: while it lives this rank counts as one that waits.
+// A wait that may be short: while the object exists this rank counts as waiting.
 class ShortWait {
  public:
   ShortWait(ExchangeArena* arena, Patience patience);
@@ -178,7 +182,7 @@ class ShortWait {
   ShortWait(const ShortWait&) = delete;
   ShortWait& operator=(const ShortWait&) = delete;
 
-  // Something moved: the patience begins anew.
+  // Something moved: the patience starts again.
   void Move();
   // The patience is over.
   bool IsOver();

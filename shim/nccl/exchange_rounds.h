@@ -1,6 +1,6 @@
 // Rounds of one collective on one communicator: in each, every present member deposits one chunk
 // (or nothing) and then reads those of the others. With one present member nothing is shared and
-// nothing waits. Internal to the exchange.
+// there is no waiting. Internal to the exchange.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace prism::shim::internal {
 
 class Rounds {
  public:
-  // `bytes` is the size of the operation as all members must agree on it; `any_valid`: some byte
+  // `bytes` is the size of the operation, on which all members must agree; `any_valid`: some byte
   // of what this member is going to deposit was ever written.
   Rounds(ExchangeArena* arena, Memory* memory, const ExchangeCall& call);
   void Describe(ExchangeOperation operation, uint64_t bytes, bool any_valid);
 
-  // Before the first round: Exchange::Come and Exchange::WaitForOthers.
+  // Call before the first round: Exchange::Come and Exchange::WaitForOthers.
   ExchangeStatus Come(uint32_t* number);
   ExchangeStatus WaitForOthers(uint32_t number, Patience patience);
 
@@ -38,7 +38,7 @@ class Rounds {
   // Writes the chunk of a member to `target`.
   void CopyTo(void* target, size_t index, size_t bytes);
 
-  // Where this member stands in `present`, and any other rank; -1 where absent.
+  // The index in `present` of this member, and of any rank; -1 if absent.
   [[nodiscard]] int32_t IndexOf(int32_t rank) const;
   [[nodiscard]] size_t present_count() const { return call_.group.present.size(); }
 
@@ -55,11 +55,11 @@ class Rounds {
   const ExchangeCall& call_;
   Post post_ = {};
   StagingArea* staging_ = nullptr;
-  MemberArea* members_ = nullptr;  // nullptr while this member is alone
+  MemberArea* members_ = nullptr;  // nullptr if this is the only present member
   size_t own_index_ = 0;
-  std::unique_ptr<std::byte[]> own_chunk_;  // staging of a member that is alone
+  std::unique_ptr<std::byte[]> own_chunk_;  // staging of an only present member
   std::unique_ptr<std::byte[]> scratch_;    // result of a reduction
-  std::unique_ptr<std::byte[]> zeros_;      // stands for chunks that were never written
+  std::unique_ptr<std::byte[]> zeros_;      // used for chunks that were never written
 };
 
 }  // namespace prism::shim::internal

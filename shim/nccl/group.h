@@ -1,10 +1,10 @@
 // Group start and end: what a thread has called since the outermost ncclGroupStart, carried out
-// together at the outermost ncclGroupEnd. A call outside of a group is a group of one.
+// together at the outermost ncclGroupEnd. A call outside a group is a group of one.
 //
-// Carrying out: buffers that a real NCCL would allocate now are accounted, then the records of all
-// ops go out (collectives in order of issue, then one peer group a stream), then values move
-// (device_values.h). Records go first, because moving values may wait for other sandbox ranks whose
-// progress depends on what this rank has issued.
+// To carry out a group, buffers that a real NCCL would allocate now are accounted, then the records
+// of all ops are sent (collectives in order of issue, then one peer group per stream), then values
+// move (device_values.h). Records go first, because moving values may wait for other sandbox ranks
+// whose progress depends on what this rank has issued.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,14 @@ struct NcclOp {
   size_t count = 0;
   Element element = Element::kUint8;
   int reduction = -1;             // ncclRedOp_t; -1 none
-  ScaledSum scaled = {};          // of a reduction that the program defined, as it was at the call
+  ScaledSum scaled = {};          // of a program-defined reduction, as it was at the call
   int32_t root = -1;              // or the peer
-  cudaStream_t stream = nullptr;  // as given; of what a graph launches: the recorded one
+  cudaStream_t stream = nullptr;  // as given; for what a graph launches: the recorded one
   uint32_t hold_lane = 0;         // NcclStream (device_values.h)
-  std::shared_ptr<HeldCapture> captured = nullptr;  // on a real device, of what a graph launches
+  std::shared_ptr<HeldCapture> captured = nullptr;  // on a real device, for what a graph launches
 };
 
-// Of a collective; sends and receives are none.
+// Only for collectives, not for sends and receives.
 graph::CollectiveKind CollectiveKindOf(ExchangeOperation operation);
 
 ncclResult_t StartGroup();
@@ -45,8 +45,8 @@ ncclResult_t EndGroup();
 // Appends the op to the open group of this thread, or carries it out.
 ncclResult_t Submit(NcclOp op);
 
-// The message of the last failure in this process, for ncclGetLastError; and how to set it. Returns
-// `code`.
+// The message of the last failure in this process, for ncclGetLastError; and the function that sets
+// it, which returns `code`.
 const char* LastError();
 ncclResult_t SetLastError(ncclResult_t code, const char* message);
 

@@ -1,5 +1,5 @@
-// The real nccl.h (2.28), with its functions visible: those that the shim defines become exported
-// and the compiler compares their signatures.
+// The real nccl.h (2.28), with its functions visible: those that the shim defines are exported, and
+// the compiler checks their signatures.
 #pragma once
 
 #pragma GCC visibility push(default)

@@ -39,7 +39,8 @@ enum class ReduceKind : uint8_t {
   kMax = 2,
   kMin = 3,
   kAvg = 4,
-  kBitAnd = 5,  // bitwise ones are for integers; of other types the first contribution stands
+  kBitAnd = 5,  // bitwise ones are for integers; for other types the first contribution is the
+                // result
   kBitOr = 6,
   kBitXor = 7,
 };
@@ -56,8 +57,8 @@ struct Reduction {
 // Combines one chunk of all present members into `out` (which may be one of the inputs):
 // contributions in ascending order of rank, the first of them counted 1 + `absent` times for the
 // members that are not there. Floating-point types narrower than 32 bits accumulate in float32 and
-// are rounded once, to nearest even. Averages divide by the number of all members; of integers they
-// round towards zero.
+// are rounded once, to nearest even. Averages divide by the number of all members; for integers
+// they round towards zero.
 struct ReductionInput {
   std::span<const std::byte* const> contributions;
   int32_t absent;

@@ -1,7 +1,7 @@
-// The arithmetic of reductions, element by element: one text for the CPU (reduction.cc) and for the
-// GPU's kernel (shim/device/reduction_kernels.cu), so that both give the same bits. Widening and
-// rounding are integer operations; additions and products round once each (the kernel is compiled
-// without fused ones).
+// The arithmetic of reductions, element by element: one source for the CPU (reduction.cc) and for
+// the GPU's kernel (shim/device/reduction_kernels.cu), so that both give the same bits. Widening
+// and rounding are integer operations; additions and products round once each (the kernel is
+// compiled without fused ones).
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ inline constexpr uint32_t kFloatInfinity = 0x7F80'0000;
 inline constexpr uint32_t kFloatQuietNan = 0x7FC0'0000;
 inline constexpr uint32_t kFloatSign = 0x8000'0000;
 
-// What follows from a format.
+// Constants derived from a format.
 template <SmallFormat kFormat>
 struct SmallFields {
   static constexpr int kSignAt = kFormat.exponent_bits + kFormat.mantissa_bits;
@@ -109,7 +109,7 @@ PRISM_HOST_AND_DEVICE inline uint32_t Narrow(float value) {
   uint32_t rounded = 0;
   if (const uint32_t exponent = magnitude >> kFloatMantissaBits;
       exponent > kRebias || kRebias == 0) {
-    // A carry out of the mantissa lands in the exponent.
+    // A carry out of the mantissa goes into the exponent.
     rounded = ShiftRounded(magnitude - (kRebias << kFloatMantissaBits),
                            static_cast<uint32_t>(Fields::kDropped));
   } else if (const uint32_t below = kRebias - exponent + 1;
@@ -122,7 +122,7 @@ PRISM_HOST_AND_DEVICE inline uint32_t Narrow(float value) {
   return sign | (rounded > Fields::kLargest ? kTooLarge : rounded);
 }
 
-// How a stored type is computed with.
+// How to compute with a stored type.
 template <typename T>
 struct Plain {
   using Stored = T;
@@ -145,7 +145,7 @@ struct Small {
   }
 };
 
-// Integers wrap around like the device's do; unsigned arithmetic keeps that defined.
+// Integers wrap around as on the device; unsigned arithmetic keeps that defined.
 template <typename T>
 PRISM_HOST_AND_DEVICE inline T WrapAdd(T left, T right) {
   if constexpr (std::is_integral_v<T>) {
@@ -220,7 +220,8 @@ struct Members {
   int32_t absent;
 };
 
-// One element of it (reduction.h: CombineContributions); `stored(member)` is what a member gives.
+// One element of it (reduction.h: CombineContributions); `stored(member)` is what a member
+// contributes.
 template <typename Traits, typename StoredOf>
 PRISM_HOST_AND_DEVICE inline typename Traits::Stored CombineElement(const StoredOf& stored,
                                                                     Members members,

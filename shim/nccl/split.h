@@ -1,8 +1,8 @@
 // Children of a communicator.
 //
-// A rank tells ncclCommSplit only its own colour. Who else has it is found out from the others
-// where all members of the parent are present, and from the framework (GroupProvider) otherwise;
-// where neither knows, the call is refused.
+// A rank passes only its own colour to ncclCommSplit. Which other ranks have the same colour is
+// learned from these if all members of the parent are present, and from the framework
+// (GroupProvider) otherwise; if neither knows, the call is refused.
 #pragma once
 
 #include <vector>

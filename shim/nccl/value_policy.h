@@ -1,6 +1,6 @@
-// What buffers hold after a collective: the exchange over a memory, with members outside of the
-// sandbox standing behind the lowest one inside (exchange.h); what roots and peers outside give is
-// the business of absent_members.h.
+// What buffers hold after a collective: the exchange over a memory, in which members outside the
+// sandbox contribute what the lowest one inside does (exchange.h); what roots and peers outside
+// send is in absent_members.h.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,14 @@
 
 namespace prism::shim {
 
-// The values of one collective, or of all sends and receives of a group, by the addresses of its
+// The values of one collective, or of all sends and receives of a group, at the addresses of its
 // ops. Locks the communicators. Failures are kept as their async error and as the last error.
 ncclResult_t ExchangeCollective(const NcclOp& op, uint32_t sequence, Memory* memory);
 ncclResult_t ExchangeTransfers(std::span<const NcclOp> ops, Memory* memory);
 
-// The same for a caller that may go on without the others (deferred_moves.h): nothing while they
-// are late, then the result. Both are called again until there is one; the memory outlives that.
+// The same for a caller that may continue without the others (deferred_moves.h): null while they
+// are late, then the result. Both functions are called again until there is one; the memory must
+// live that long.
 class CollectiveExchange {
  public:
   CollectiveExchange(const NcclOp& op, uint32_t sequence, Memory* memory)

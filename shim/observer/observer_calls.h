@@ -1,5 +1,5 @@
-// Between libprism_observer.so, which uses libtorch, and the preloaded library, which must not:
-// what the observer looks up by dlsym, plain C so that no C++ type crosses.
+// The interface between libprism_observer.so, which uses libtorch, and the preloaded library, which
+// must not: what the observer looks up by dlsym, in plain C so that no C++ type crosses it.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ namespace prism::shim {
 // observer library when it is loaded; called at communicator creation. False: not known.
 struct GroupInfo {
   char name[128];
-  const char* unique;  // of this group alone, equal on all members, or null; as `members`
-  uint32_t number;     // in the order in which this process made its groups; 0 not known
+  const char* unique;  // unique to this group, equal on all members, or null; lives as `members`
+  uint32_t number;     // in the order in which this process created its groups; 0: not known
   int32_t global_start;
   int32_t global_stride;  // 0: `members` says
   int32_t size;
   int32_t rank;            // in the group
-  const int32_t* members;  // global ranks by rank in the group, or null; the thread's until it asks
-                           // again
+  const int32_t* members;  // global ranks by rank in the group, or null; valid until the thread's
+                           // next call
 };
 using GroupProvider = bool (*)(GroupInfo* info);
 
-// The c10d::ProcessGroupNCCL that is making a communicator on this thread, and for which ranks of
-// it; `group` null where none is.
+// The c10d::ProcessGroupNCCL that is creating a communicator on this thread, and for which of its
+// ranks; `group` is null if none is.
 struct GroupAtWork {
   void* group;
-  uint32_t number;  // in the order in which the process made its groups, from 1; 0 not known
-  const void* key;  // std::string: a device, or "lower:higher" for two ranks of the group alone
+  uint32_t number;  // in the order in which the process created its groups, from 1; 0: not known
+  const void* key;  // std::string: a device, or "lower:higher" for only two ranks of the group
   int32_t pair_rank;
   bool with_itself;
 };
@@ -41,7 +41,7 @@ uint32_t prism_shim_define(uint8_t table, const void* payload, uint32_t bytes);
 void prism_shim_set_context(uint32_t context);
 uint32_t prism_shim_context();
 void prism_shim_marker(uint32_t name, int begin, int in_backward);
-// An op in a backward pass of the framework's begins or ends on this thread.
+// A framework op in a backward pass begins or ends on this thread.
 void prism_shim_backward_op(int begin);
 void prism_shim_block_event(int is_alloc, uint64_t address, int64_t bytes);
 void prism_shim_allocator_stats(const prism::channel::AllocatorStatsBody* stats);
@@ -49,10 +49,10 @@ void prism_shim_set_group_provider(prism::shim::GroupProvider provider);
 const prism::shim::GroupAtWork* prism_shim_group_at_work();
 int prism_shim_mode();
 void prism_shim_write(void* target, const void* data, size_t bytes);
-// Reads into `out`; how many of the bytes were ever written.
+// Reads into `out`; returns how many of the bytes were ever written.
 size_t prism_shim_read(void* out, const void* source, size_t bytes);
-// The next read of that many device bytes by this thread of which none was written gets these; of
-// no bytes: no longer.
+// This thread's next read of that many device bytes, none of them ever written, returns these
+// bytes; `bytes` 0 cancels that.
 void prism_shim_answer_read(const void* value, size_t bytes);
 // "code" or "code:detail"; details of one code are one warning.
 void prism_shim_count(const char* counter);

@@ -4,9 +4,9 @@
 
 namespace prism::shim {
 
-// To be called where a program first turns to the device, with no lock held. Does nothing when
-// libtorch_cuda is not mapped yet (the next call looks again) or the observer is loaded. A missing
-// or unfitting observer is counted ("observer_missing") and said once on stderr.
+// Call where a program first uses the device, with no lock held. Does nothing when libtorch_cuda is
+// not mapped yet (the next call checks again) or the observer is loaded. A missing or incompatible
+// observer is counted ("observer_missing") and reported once on stderr.
 void LoadObserver();
 
 }  // namespace prism::shim

@@ -6,9 +6,8 @@
 
 namespace prism::shim {
 
-// A GroupProvider. Members come from the ProcessGroupNCCL at work (group_hook.cc), which knows
-// every one whatever their order; else from what c10d keeps beside its calls, which is a
-// progression.
+// A GroupProvider. Members come from the ProcessGroupNCCL at work (group_hook.cc), which knows all
+// of them in any order; else from what c10d passes along with its calls, which is a progression.
 bool ProvideGroup(GroupInfo* info);
 
 }  // namespace prism::shim

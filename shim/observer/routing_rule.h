@@ -1,8 +1,7 @@
-// Which of n choices a mixture of experts makes, where the scores it goes by are not known: a
-// selection (topk, argmax, max) of values that no kernel wrote. The rule (environment
-// PRISM_ROUTING) is "uniform", every choice as often as any other within a call, or "zipf:S",
-// choice i as often as 1/(i+1)^S. Every rank selects alike, so that over a group as much is
-// received as is sent.
+// Which of n choices a mixture of experts makes if the scores are not known: a selection (topk,
+// argmax, max) from values that no kernel wrote. The rule (environment PRISM_ROUTING) is "uniform",
+// every choice equally often within a call, or "zipf:S", choice i in proportion to 1/(i+1)^S. Every
+// rank selects alike, so that as much is received as is sent within a group.
 #pragma once
 
 #include <ATen/core/Tensor.h>

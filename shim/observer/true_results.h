@@ -1,10 +1,10 @@
-// Small integer and boolean results, computed for true on the host although no kernel runs: what
-// programs derive from masks, indices and counts they know (tokens of an expert, sizes of a
-// exchange) comes out right, and so do the sizes of what they select.
+// Small integer and boolean results, actually computed on the host although no kernel runs: what
+// programs derive from masks, indices and counts that they know (tokens per expert, sizes of an
+// exchange) is right, and so are the sizes of what they select.
 //
-// An op takes part when every tensor it reads was written in full (shim/cuda/memory.h), is small,
-// and what it gives is of integers or booleans. It runs on copies of its inputs as they were when
-// it began; ops made of others are computed at each level, with the same result.
+// An op is computed if every tensor it reads was completely written (shim/cuda/memory.h) and is
+// small, and its results are integers or booleans. It runs on copies of its inputs from when it
+// began; composite ops are computed at each level, with the same result.
 #pragma once
 
 #include <memory>
@@ -16,15 +16,16 @@
 
 namespace prism::shim {
 
-// What is larger steers nothing and would cost time: masks, scales and routing maps stay below.
+// Larger tensors do not affect control flow and would cost time: masks, scales and routing maps are
+// smaller.
 inline constexpr size_t kMaxRuleBytes = size_t{2} << 20;
 
 class TrueResults {
  public:
   static bool IsKnown(std::string_view op);
 
-  // Takes the inputs; nothing where the op does not take part. Where the op asks the device how
-  // many elements a mask selects, the answer is put in place.
+  // Copies the inputs; null if the op is not computed. If the op asks the device how many elements
+  // a mask selects, the answer is provided.
   static std::unique_ptr<TrueResults> Begin(const at::RecordFunction& function);
 
   // Computes, and writes the outputs.
@@ -37,12 +38,12 @@ class TrueResults {
   bool gives_counts_ = false;
 };
 
-// A tensor of the device, or of the host, as a host tensor; undefined where it is large or not
-// written in full.
+// A tensor of the device, or of the host, as a host tensor; undefined if it is large or not
+// completely written.
 at::Tensor ReadWritten(const at::Tensor& tensor);
 
-// Writes a host tensor of the same sizes and type to a dense tensor of the device. False: it is
-// none, or too large.
+// Writes a host tensor of the same sizes and type to a dense tensor of the device. False: it is not
+// dense, or too large.
 bool WriteResult(const at::Tensor& result, const at::Tensor& output);
 
 }  // namespace prism::shim

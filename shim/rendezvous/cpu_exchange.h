@@ -1,16 +1,16 @@
 // Collectives on host memory among the present members of a group, for libprism_rendezvous.so: the
 // exchange of shim/nccl/exchange.h behind functions that carry no C++ type of the shim's own
-// libraries. An absent member stands behind the lowest present one, as everywhere.
+// libraries. An absent member contributes what the lowest present one does, as everywhere.
 #pragma once
 
 #include <cstdint>
 
 namespace prism::shim {
 
-// A group of ranks of the job. `global_ranks` has `size` entries; nullptr: not known, and this rank
-// counts as the only present one.
+// A group of ranks of the job. `global_ranks` has `size` entries; nullptr: not known; this rank
+// then counts as the only present one.
 struct CpuGroupSpec {
-  uint64_t identity;  // equal on all members, different for every other name of a group
+  uint64_t identity;  // equal on all members, different for every other group name
   int32_t size;
   int32_t rank;
   const int64_t* global_ranks;
@@ -22,7 +22,7 @@ struct CpuCall {
   uint8_t element;    // Element
   uint8_t reduce;     // ReduceKind
   int32_t root;       // or the peer
-  uint64_t channel;   // calls of different channels meet independently of each other (tags)
+  uint64_t channel;   // calls of different channels are matched independently (tags)
   uint64_t sequence;
   uint64_t count;
   const void* send;
@@ -38,8 +38,8 @@ struct CpuExchangeGroup;  // opaque; lives until the process ends
 extern "C" {
 prism::shim::CpuExchangeGroup* prism_shim_cpu_group(const prism::shim::CpuGroupSpec* spec);
 int prism_shim_cpu_present_count(const prism::shim::CpuExchangeGroup* group);
-// Runs one collective, or `count` sends and receives at once. Blocks until all is complete on this
-// member. 0, or 1 with the reason in `message`, of kCpuMessageBytes.
+// Runs one collective, or `count` sends and receives at once. Blocks until everything is complete
+// on this member. Returns 0, or 1 with the reason in `message`, which has kCpuMessageBytes.
 int prism_shim_cpu_run(prism::shim::CpuExchangeGroup* group,
                        const prism::shim::CpuCall* calls,
                        uint64_t count,

@@ -1,6 +1,6 @@
 // The state of one CPU process group: who its members are, which of them are present, and the
-// threads its operations run on. Kept where c10d::ProcessGroupGloo keeps its gloo context, because
-// that class has the layout that libtorch gives it.
+// threads on which its operations run. Stored where c10d::ProcessGroupGloo keeps its gloo context,
+// because libtorch fixes the layout of that class.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +21,29 @@ namespace prism::shim {
 
 class CpuGroup : public gloo::Context {
  public:
-  // The prefix of the store names the group.
+  // The prefix of the store identifies the group.
   CpuGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
 
-  // Tells the members as global ranks, before the first operation: the framework does so only after
-  // it has made the group. Empty: all ranks of the job where the size says so, else not known.
+  // Sets the members as global ranks, before the first operation: the framework states them only
+  // after it has created the group. Empty: all ranks of the job if the size matches, else not
+  // known.
   void SetMembers(const std::vector<uint64_t>& global_ranks);
 
   [[nodiscard]] bool IsAlone() const { return prism_shim_cpu_present_count(group_) == 1; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  // Of the latest collective.
+  // Number of the latest collective.
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
 
   // Numbers the next collective.
   uint64_t NextSequence() { return ++sequence_; }
 
-  // Runs one collective, or sends and receives at once, to the end. Throws c10::Error when the
-  // present members do not agree or one has gone.
+  // Runs one collective, or concurrent sends and receives, to the end. Throws c10::Error when the
+  // present members do not agree or one is gone.
   void Run(const std::vector<CpuCall>& calls) const;
 
-  // Executes the work: at once where nobody else is present, else on the thread of the lane, after
-  // what was submitted to it before.
+  // Executes the work: at once if nobody else is present, else on the thread of the lane, after
+  // everything submitted to it before.
   void Submit(uint64_t lane, const c10::intrusive_ptr<CpuWork>& work);
 
  private:

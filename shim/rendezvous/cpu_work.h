@@ -1,4 +1,5 @@
-// An operation of a CPU process group: what the framework waits for, and the thread it runs on.
+// An operation of a CPU process group: what the framework waits for, and the thread on which it
+// runs.
 #pragma once
 
 #include <condition_variable>
@@ -40,8 +41,7 @@ class CpuWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-// Executes works one after the other on a thread of its own. The destructor finishes what is
-// queued.
+// Executes works one after the other on a separate thread. The destructor finishes what is queued.
 class SerialQueue {
  public:
   SerialQueue();

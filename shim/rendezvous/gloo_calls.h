@@ -22,10 +22,10 @@ CpuCall Reduced(ExchangeOperation operation,
                 const c10d::ReduceOp& op,
                 int64_t root = -1);
 
-// Throws c10::Error unless the list has one tensor, as gloo's methods want it.
+// Throws c10::Error unless the list has exactly one tensor, as gloo's methods require.
 void CheckOne(const char* method, const std::vector<at::Tensor>& tensors);
 
-// One collective under way: its calls of the exchange carry its number.
+// One collective in progress: its calls of the exchange carry its number.
 struct Collective {
   const CpuGroup& group;
   uint64_t sequence;

@@ -1,6 +1,6 @@
-// What libprism_shim.so asks of libprism_rendezvous.so: to stand in for constructors of libtorch
-// that the shim interposes. Arguments are those of the constructor, by address as the C++ ABI
-// passes them. Foreign exceptions pass through.
+// The interface of libprism_rendezvous.so to libprism_shim.so: replacements for constructors of
+// libtorch that the shim interposes. Arguments are those of the constructor, by address as the C++
+// ABI passes them. Foreign exceptions pass through.
 #pragma once
 
 namespace prism::shim {
@@ -8,11 +8,11 @@ namespace prism::shim {
 // c10d::TCPStore(std::string host, const TCPStoreOptions& options)
 using TcpStoreConstructor = void(void* self, void* host, const void* options);
 
-// Names by which the library exports what stands in for the constructors of TCPStore and FileStore;
-// both take the real constructor of TCPStore as a further argument.
+// The exported names of the replacements for the constructors of TCPStore and FileStore; both take
+// the real constructor of TCPStore as an additional argument.
 inline constexpr const char* kMakeTcpStore = "prism_rendezvous_make_tcp_store";
 inline constexpr const char* kMakeFileStore = "prism_rendezvous_make_file_store";
-// Of ProcessGroupGloo's constructor, and of its createDefaultDevice().
+// The same for ProcessGroupGloo's constructor, and for its createDefaultDevice().
 inline constexpr const char* kMakeGloo = "prism_rendezvous_make_gloo";
 inline constexpr const char* kMakeGlooDevice = "prism_rendezvous_make_gloo_device";
 

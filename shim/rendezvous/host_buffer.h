@@ -7,8 +7,8 @@
 
 namespace prism::shim {
 
-// The elements of a tensor in order on the host: its own memory where it is already so, else a copy
-// that Publish() takes back.
+// The elements of a tensor in order on the host: its own memory if that is already so, else a copy
+// that Publish() writes back.
 class HostBuffer {
  public:
   explicit HostBuffer(const at::Tensor& tensor);
@@ -23,7 +23,7 @@ class HostBuffer {
   at::Tensor host_;
 };
 
-// A list of tensors of one size, one a rank, as one buffer.
+// A list of tensors of one size, one per rank, as one buffer.
 class HostList {
  public:
   // `filled`: the buffer starts with what the tensors hold.

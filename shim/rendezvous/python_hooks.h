@@ -1,4 +1,4 @@
-// Changes in the program's own Python, where it has one: shim/rendezvous/absent_ranks.py.
+// Changes in the program's Python interpreter, if it has one: shim/rendezvous/absent_ranks.py.
 #pragma once
 
 namespace prism::shim {

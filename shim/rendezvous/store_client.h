@@ -1,4 +1,4 @@
-// The stores of a program, led to the server that answers for absent ranks
+// Redirects the stores of a program to the server that answers for absent ranks
 // (launch/rendezvous/store_server.h).
 #pragma once
 
@@ -16,14 +16,14 @@ struct StoreAddress {
   uint16_t port = 0;
 };
 
-// Asks the server. Throws what a TCPStore client throws when the server has gone.
+// Asks the server. Throws what a TCPStore client throws when the server is gone.
 StoreAddress AddressOfStore(const std::string& name, TcpStoreConstructor* construct);
 
 // A client of the store at that address, which has told the server its rank and process.
 c10::intrusive_ptr<c10d::TCPStore> ConnectToStore(const StoreAddress& address,
                                                   TcpStoreConstructor* construct);
 
-// Constructs at `self` a client of the store that the program means by host and port.
+// Constructs at `self` a client of the store that the program identifies by host and port.
 void MakeTcpStore(void* self,
                   const std::string& host,
                   const c10d::TCPStoreOptions& options,

@@ -1,4 +1,4 @@
-// all_to_all with a count of rows for each rank: as many sends and receives at once.
+// all_to_all with a row count for each rank, as concurrent sends and receives.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace prism::shim {
 
-// One side: the rows that each rank gives or gets, in order of rank; empty: equal counts.
+// One side: the rows that each rank sends or receives, in order of rank; empty: equal counts.
 struct SplitTensor {
   at::Tensor tensor;
   std::vector<int64_t> counts;
 };
 
-// What an absent rank would send is zeros. Throws c10::Error for counts that do not fit.
+// Absent ranks send zeros. Throws c10::Error for counts that do not match.
 c10::intrusive_ptr<c10d::Work> StartUnequalAllToAll(CpuGroup& group,
                                                     const SplitTensor& output,
                                                     const SplitTensor& input);

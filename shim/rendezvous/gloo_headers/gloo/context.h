@@ -1,6 +1,6 @@
-// Stands in for gloo's header of this name, which the torch wheel does not ship: as much as the
-// declaration of c10d::ProcessGroupGloo needs. That class holds contexts by shared_ptr only, so its
-// layout is the same; what derives from this one here is CpuGroup.
+// Stands in for gloo's header of this name, which the torch wheel does not ship: only what the
+// declaration of c10d::ProcessGroupGloo needs. That class holds contexts only by shared_ptr, so its
+// layout is the same; CpuGroup derives from this class.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Stands in for gloo's header of this name, which the torch wheel does not ship: the interface that
-// c10d::ProcessGroupGloo::GlooStore overrides. Nothing here makes one.
+// c10d::ProcessGroupGloo::GlooStore overrides. Nothing here creates one.
 #pragma once
 
 #include <chrono>
